@@ -1,0 +1,28 @@
+//! What every part of NileOS agrees on: names of things that restart, error codes with fixed
+//! numbers, roles, time, limits. No logic lives here and nothing here depends on a machine.
+//!
+//! * [`id`]: nodes, cores, endpoints, channels, each with a generation.
+//! * [`status`]: how a call between cores ends, with its number on the wire.
+//! * [`role`]: what a core is for.
+//! * [`time`]: nanoseconds since the node started.
+//! * [`address`]: physical and virtual addresses, page sizes.
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod address;
+pub mod id;
+pub mod role;
+pub mod status;
+pub mod time;
+
+pub use address::{PageSize, PhysAddr, VirtAddr};
+pub use id::{ChannelId, CoreId, EndpointId, Generation, NodeId};
+pub use role::{Role, RoleSet};
+pub use status::Status;
+pub use time::Instant;
+
+/// The most cores one node can have: what an 8-bit APIC id can name.
+pub const MAX_CORES: usize = 256;
+
+/// The most channel receivers one node can have: one bit each in a 4 KiB bitmap.
+pub const MAX_RECEIVERS: usize = 4096 * 8;
