@@ -4,10 +4,12 @@ use core::fmt;
 
 /// An address of the machine's memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
 pub struct PhysAddr(pub u64);
 
 /// An address as a core's page tables see it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
 pub struct VirtAddr(pub u64);
 
 /// What one mapping covers.

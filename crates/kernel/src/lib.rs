@@ -1,1 +1,37 @@
+//! The kernel: one loop per core, and what runs on it. It knows no architecture; it is written
+//! against the traits of `nile-platform` and runs on every machine that implements them.
+//!
+//! In reading order:
+//!
+//! * [`config`] and [`roles`]: `nile.toml`, and which core does what.
+//! * [`core`]: a core and its loop: drain channels, poll tasks, fire timers, sleep.
+//! * [`executor`] and [`timers`]: the tasks of a core and their deadlines.
+//! * [`channel`]: one-way channels between cores, as tasks use them.
+//! * [`memory`]: frames of a core's own, and how much memory the node has.
+//! * `control`, `client`, `manager`: what a core asks of the management core, and how that answers.
+//! * [`boot`] and [`report`]: the first program, and what it says.
 #![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod boot;
+pub mod channel;
+mod client;
+pub mod config;
+mod control;
+pub mod core;
+pub mod executor;
+mod input;
+mod manager;
+pub mod memory;
+pub mod report;
+pub mod roles;
+pub mod timers;
+
+pub use self::channel::{Inbound, Outbound};
+pub use self::config::{Config, ConfigError};
+pub use self::core::{Core, CoreLoop, run};
+pub use self::executor::{Join, yield_now};
+pub use self::memory::{Frame, MemoryRegion, MemoryStatistics};
+pub use self::report::{ProgramReport, Report};

@@ -1,1 +1,34 @@
+//! What the kernel asks of a machine, and nothing more.
+//!
+//! The kernel is written against these traits; a platform implements them and never names the
+//! kernel. Only the thin binaries in `images/` see both sides.
+//!
+//! * [`machine`]: [`Machine`], one core's view of its machine, and [`Manager`], the few things
+//!   that only a management core may do to the whole node.
+//! * [`board`]: [`Board`], the explicit regions that all cores of a node share: doorbells,
+//!   the receiver map, a record per core and the node's own state.
+//! * [`record`]: [`Record`], what one core tells the others about itself.
+//! * [`cause`]: why a core was interrupted.
+//! * [`turn`]: [`Loop`], the kernel as a machine that steps it sees it.
+//! * [`handoff`]: [`Handoff`], the machine as the boot path found it, handed to the kernel as an
+//!   explicit description, never assumed to be the whole machine.
 #![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod board;
+pub mod cause;
+pub mod handoff;
+pub mod machine;
+pub mod record;
+pub mod turn;
+
+pub use board::{Board, NodePhase};
+pub use cause::Cause;
+pub use handoff::{Handoff, NodeDescription, Step, Tables};
+pub use machine::{
+    AttachError, CONTROL_BYTES, Grant, Machine, Manager, Outcome, Sleeper, WakeMode,
+};
+pub use record::{CorePhase, Fault, Record};
+pub use turn::{Loop, Turn};

@@ -1,0 +1,222 @@
+//! Channels as tasks use them: one-way, from [`Outbound`] on one core to [`Inbound`] on another.
+//!
+//! The management core sets a channel up: the opener asks it ([`Core::open`]), the acceptor of the
+//! same tag on the other core gets the receiving end ([`Core::accept`]). From then on messages go
+//! through shared memory and nobody else is involved. A receiving end can move to another core;
+//! the message that was sent around the move is never lost. When either end's core restarts or
+//! drops its end, the other learns [`Status::Dead`].
+
+use alloc::rc::Rc;
+use core::cell::{Cell, RefCell};
+use core::future::poll_fn;
+use core::task::Poll;
+use core::time::Duration;
+
+use nile_abi::{ChannelId, CoreId, EndpointId, Generation, Status};
+use nile_platform::{Grant, Machine};
+use nile_ring::{Endpoint, Message, Receiver, Region, Sender};
+
+use crate::control::{End, Reply, Request};
+use crate::core::Core;
+use crate::input::Input;
+
+/// How long a sender waits before it looks again whether a full channel has room.
+const FULL_BACKOFF: Duration = Duration::from_micros(20);
+
+/// The incarnation of a channel's receiving end. A channel is never given twice within a boot, so
+/// its number is its generation.
+fn endpoint(id: EndpointId, channel: ChannelId) -> Endpoint {
+    Endpoint { id, generation: Generation(channel.0) }
+}
+
+/// The largest ring that fits in `region`.
+pub(crate) fn ring_in(region: &Region) -> Option<Region> {
+    let cells = (region.len() / nile_ring::LINE_BYTES).checked_sub(2)?.checked_ilog2()?;
+    region.slice(0, nile_ring::channel::region_len(1 << cells))
+}
+
+/// The sending end of a channel. Dropping it closes the channel.
+pub struct Outbound<M: Machine> {
+    core: Core<M>,
+    channel: ChannelId,
+    to: CoreId,
+    sender: RefCell<Option<Sender>>,
+    closed: Rc<Cell<bool>>,
+}
+
+/// The receiving end of a channel. Dropping it closes the channel.
+pub struct Inbound<M: Machine> {
+    core: Core<M>,
+    channel: ChannelId,
+    from: CoreId,
+    input: Option<Rc<Input>>,
+}
+
+/// A receiving end that waits for the acceptor of its tag.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    pub channel: ChannelId,
+    pub endpoint: EndpointId,
+    pub from: CoreId,
+    pub grant: Grant,
+}
+
+impl<M: Machine> Core<M> {
+    /// A channel to the acceptor of `tag` on core `to`, of at least `cells` cells. Waits for the
+    /// management core. Fails with `NotFound` (no such core), `Dead` (it does not run), `Invalid`
+    /// (too many cells), `NoMemory`, `NoTables`.
+    pub async fn open(&self, to: CoreId, tag: u32, cells: u32) -> Result<Outbound<M>, Status> {
+        let reply = self.request(Request::Open { to, tag, cells }).await?;
+        let Reply::Opened { channel, endpoint: id, grant } = reply else {
+            return Err(Status::Invalid);
+        };
+        let region = self.client.region(self, grant)?;
+        let ring = ring_in(&region).ok_or(Status::Invalid)?;
+        let sender = Sender::attach(ring, endpoint(id, channel)).map_err(|_| Status::Invalid)?;
+        let closed = self.client.watch_sender(channel);
+        Ok(Outbound { core: self.clone(), channel, to, sender: RefCell::new(Some(sender)), closed })
+    }
+
+    /// The next channel that a core opens to `tag` on this core. Waits for one.
+    pub async fn accept(&self, tag: u32) -> Result<Inbound<M>, Status> {
+        let offer = poll_fn(|context| match self.client.take_offer(tag, context.waker()) {
+            Some(offer) => Poll::Ready(offer),
+            None => Poll::Pending,
+        })
+        .await;
+        let region = self.client.region(self, offer.grant)?;
+        let ring = ring_in(&region).ok_or(Status::Invalid)?;
+        let own = endpoint(offer.endpoint, offer.channel);
+        let receiver = Receiver::attach(ring, own).map_err(|_| Status::Invalid)?;
+        let Offer { channel, from, .. } = offer;
+        let mut inbound = Inbound { core: self.clone(), channel, from, input: None };
+        inbound.add_input(Rc::new(Input::new(receiver)));
+        Ok(inbound)
+    }
+
+    /// Gives up an end of a channel: tells the management core, and forgets the ring's memory if
+    /// that was this core's last end of it.
+    pub(crate) async fn give_up(&self, request: Request) -> Result<(), Status> {
+        if let Reply::Granted { grant } = self.request(request).await? {
+            self.client.forget(self, grant);
+            self.request(Request::Invalidated { grant }).await?;
+        }
+        Ok(())
+    }
+
+    fn drop_end(&self, channel: ChannelId, end: End) {
+        let core = self.clone();
+        // Nobody waits for this: if the management core is gone, so is what it knew of the end.
+        self.spawn(async move { core.give_up(Request::Close { channel, end }).await });
+    }
+}
+
+impl<M: Machine> Outbound<M> {
+    /// The channel's name.
+    pub fn channel(&self) -> ChannelId {
+        self.channel
+    }
+
+    /// The core that accepted the channel.
+    pub fn to(&self) -> CoreId {
+        self.to
+    }
+
+    /// Sends one message and wakes the receiver in the way it needs. `Busy` when the channel is
+    /// full, `Dead` when its receiver is gone. Never blocks.
+    pub fn try_send(&self, message: &Message) -> Result<(), Status> {
+        if self.closed.get() {
+            return Err(Status::Dead);
+        }
+        let notifier = self.core.machine.board().notifier();
+        let mut sender = self.sender.borrow_mut();
+        let sender = sender.as_mut().ok_or(Status::Dead)?;
+        sender.send(message, notifier, &self.core.machine).map_err(|_| Status::Busy)
+    }
+
+    /// Sends one message, waiting while the channel is full.
+    pub async fn send(&self, message: &Message) -> Result<(), Status> {
+        loop {
+            match self.try_send(message) {
+                Err(Status::Busy) => self.core.sleep(FULL_BACKOFF).await,
+                result => return result,
+            }
+        }
+    }
+}
+
+impl<M: Machine> Drop for Outbound<M> {
+    fn drop(&mut self) {
+        self.sender.take();
+        self.core.client.unwatch_sender(self.channel);
+        self.core.drop_end(self.channel, End::Sender);
+    }
+}
+
+impl<M: Machine> Inbound<M> {
+    /// The channel's name.
+    pub fn channel(&self) -> ChannelId {
+        self.channel
+    }
+
+    /// The core that opened the channel.
+    pub fn from(&self) -> CoreId {
+        self.from
+    }
+
+    /// The next message, if there is one. `Dead` when the sender is gone and the ring is empty.
+    pub fn try_receive(&self) -> Result<Option<Message>, Status> {
+        self.input.as_ref().map_or(Err(Status::Dead), |input| input.try_receive())
+    }
+
+    /// The next message. Waits for it.
+    pub async fn receive(&self) -> Result<Message, Status> {
+        let input = self.input.as_ref().ok_or(Status::Dead)?;
+        poll_fn(|context| match input.try_receive() {
+            Ok(Some(message)) => Poll::Ready(Ok(message)),
+            Ok(None) => {
+                input.wait(context.waker());
+                Poll::Pending
+            }
+            Err(status) => Poll::Ready(Err(status)),
+        })
+        .await
+    }
+
+    /// Moves this end to core `to`, whose acceptor of the channel's tag goes on where this one
+    /// stopped. Waits for the management core. When it fails, this end is as it was: `NotFound`
+    /// (no such core), `Dead` (it does not run), `NoTables`.
+    pub async fn move_to(mut self, to: CoreId) -> Result<(), (Inbound<M>, Status)> {
+        let (core, channel) = (self.core.clone(), self.channel);
+        let Some(input) = self.remove_input() else { return Err((self, Status::Dead)) };
+        match core.give_up(Request::Move { channel, to }).await {
+            Ok(()) => Ok(()),
+            Err(status) => {
+                self.add_input(input);
+                Err((self, status))
+            }
+        }
+    }
+
+    fn add_input(&mut self, input: Rc<Input>) {
+        self.core.inputs.borrow_mut().push(input.clone());
+        self.core.client.watch_receiver(self.channel, &input);
+        self.input = Some(input);
+    }
+
+    /// Takes the receiver off the loop.
+    fn remove_input(&mut self) -> Option<Rc<Input>> {
+        let input = self.input.take()?;
+        self.core.inputs.borrow_mut().retain(|other| !Rc::ptr_eq(other, &input));
+        self.core.client.unwatch_receiver(self.channel);
+        Some(input)
+    }
+}
+
+impl<M: Machine> Drop for Inbound<M> {
+    fn drop(&mut self) {
+        if self.remove_input().is_some() {
+            self.core.drop_end(self.channel, End::Receiver);
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! A core's side of its control channel: the requests that wait for an answer, the receiving ends
+//! that wait for an acceptor, and the ends whose fate the management core announces.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::rc::Rc;
+use core::cell::{Cell, RefCell};
+use core::future::poll_fn;
+use core::sync::atomic::{Ordering, fence};
+use core::task::{Poll, Waker};
+use core::time::Duration;
+
+use nile_abi::{ChannelId, CoreId, Generation, Instant, PhysAddr, Status};
+use nile_platform::{Grant, Machine};
+use nile_ring::{
+    Endpoint, Message, ReceiveError, Receiver, Region, Request as Asked, RequestId, Requests,
+    Sender,
+};
+
+use crate::channel::Offer;
+use crate::control::{self, Event, Reply, Request};
+use crate::core::{Core, Inner};
+use crate::input::Input;
+use crate::manager::links;
+
+/// Requests that one core may have unanswered.
+const UNANSWERED: u32 = 1024;
+
+/// How long the management core has for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a core waits before it asks again.
+const BUSY_BACKOFF: Duration = Duration::from_micros(50);
+
+/// Where an answer is left for the task that waits for it.
+#[derive(Default)]
+struct Answer {
+    result: Cell<Option<Result<Reply, Status>>>,
+    waiter: Cell<Option<Waker>>,
+}
+
+impl Answer {
+    fn give(&self, result: Result<Reply, Status>) {
+        self.result.set(Some(result));
+        if let Some(waiter) = self.waiter.take() {
+            waiter.wake();
+        }
+    }
+}
+
+/// The ends of the control channel, on every core but the management core, whose messages to
+/// itself take no channel.
+struct Rings {
+    memory: Region,
+    sender: Sender,
+    receiver: Receiver,
+}
+
+/// A core's side of its control channel.
+pub struct Client {
+    rings: RefCell<Option<Rings>>,
+    /// What waits for room in the ring.
+    backlog: RefCell<VecDeque<Message>>,
+    asked: RefCell<Requests<Rc<Answer>>>,
+    offers: RefCell<BTreeMap<u32, VecDeque<Offer>>>,
+    acceptors: RefCell<BTreeMap<u32, Waker>>,
+    senders: RefCell<BTreeMap<ChannelId, Rc<Cell<bool>>>>,
+    receivers: RefCell<BTreeMap<ChannelId, Rc<Input>>>,
+    /// The grants that this core has attached.
+    regions: RefCell<BTreeMap<PhysAddr, Region>>,
+}
+
+impl Client {
+    /// The client of the calling core.
+    pub fn attach<M: Machine>(machine: &M) -> Client {
+        let own = machine.core();
+        let rings = (own != CoreId::BOOT).then(|| {
+            let memory = machine.control(own);
+            connect(machine, memory).expect("the control region has the size that links agree on")
+        });
+        Client {
+            rings: RefCell::new(rings),
+            backlog: RefCell::default(),
+            asked: RefCell::new(Requests::with_capacity(UNANSWERED)),
+            offers: RefCell::default(),
+            acceptors: RefCell::default(),
+            senders: RefCell::default(),
+            receivers: RefCell::default(),
+            regions: RefCell::default(),
+        }
+    }
+
+    /// Tells the management core which incarnation speaks from now on.
+    pub fn introduce<M: Machine>(&self, core: &Core<M>) {
+        let generation = core.machine.generation();
+        self.post(core, Request::Started { generation }.encode(0));
+    }
+
+    /// Makes the management core look at this core's record.
+    pub fn wake_manager<M: Machine>(&self, core: &Core<M>) {
+        core.machine.board().notifier().doorbells().wake(CoreId::BOOT, &core.machine);
+    }
+
+    /// Whether the ring has a message, or there is one to put into it.
+    pub fn is_ready(&self) -> bool {
+        !self.backlog.borrow().is_empty()
+            || self.rings.borrow().as_ref().is_some_and(|rings| rings.receiver.is_ready())
+    }
+
+    /// When the first unanswered request is given up.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let asked = self.asked.borrow();
+        if asked.is_empty() { None } else { asked.next_deadline() }
+    }
+
+    /// Takes what the management core sent and sends what waits; whether there was anything.
+    pub fn drain<M: Machine>(&self, core: &Core<M>) -> bool {
+        let mut found = false;
+        while let Some(message) = self.next_message() {
+            found = true;
+            self.dispatch(core, &message);
+        }
+        self.flush(core);
+        if self.next_deadline().is_some_and(|due| due <= core.now()) {
+            let expired: VecDeque<_> = self.asked.borrow_mut().expired(core.now()).collect();
+            for request in expired {
+                found = true;
+                request.context.give(Err(Status::Timeout));
+            }
+        }
+        found
+    }
+
+    /// The same for the management core's messages to itself.
+    pub fn take_local<M: Machine>(&self, core: &Core<M>) -> bool {
+        let mut found = false;
+        while let Some(message) = core.manager.as_ref().and_then(|m| m.borrow_mut().take_local()) {
+            found = true;
+            self.dispatch(core, &message);
+        }
+        found
+    }
+
+    fn next_message(&self) -> Option<Message> {
+        let mut rings = self.rings.borrow_mut();
+        let rings = rings.as_mut()?;
+        loop {
+            match rings.receiver.try_recv() {
+                Ok(message) => return message,
+                // For this core's predecessor: what it waited for died with it.
+                Err(ReceiveError::Stale(_) | ReceiveError::Corrupt) => {}
+            }
+        }
+    }
+
+    fn dispatch<M: Machine>(&self, core: &Core<M>, message: &Message) {
+        match message.kind() {
+            control::REPLY => {
+                let Some((number, result)) = control::decode_reply(message.payload()) else {
+                    return;
+                };
+                if let Some(answer) = self.asked.borrow_mut().complete(id_of(number)) {
+                    answer.give(result);
+                }
+            }
+            control::EVENT => {
+                if let Some(event) = Event::decode(message.payload()) {
+                    self.happened(core, event);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn happened<M: Machine>(&self, core: &Core<M>, event: Event) {
+        match event {
+            Event::Attached { channel, endpoint, tag, from, grant } => {
+                let offer = Offer { channel, endpoint, from, grant };
+                self.offers.borrow_mut().entry(tag).or_default().push_back(offer);
+                if let Some(acceptor) = self.acceptors.borrow_mut().remove(&tag) {
+                    acceptor.wake();
+                }
+            }
+            Event::Closed { channel } => {
+                if let Some(closed) = self.senders.borrow().get(&channel) {
+                    closed.set(true);
+                }
+                if let Some(input) = self.receivers.borrow().get(&channel) {
+                    input.close();
+                }
+            }
+            Event::Fence { channel } => {
+                fence(Ordering::SeqCst);
+                self.post(core, Request::Fenced { channel }.encode(0));
+            }
+            Event::Revoked { grant } => {
+                self.forget(core, grant);
+                self.post(core, Request::Invalidated { grant }.encode(0));
+            }
+            Event::Hello { generation } => self.greet(core, generation),
+        }
+    }
+
+    /// The management core has a new incarnation: what the old one owed is lost.
+    fn greet<M: Machine>(&self, core: &Core<M>, generation: Generation) {
+        let mut rings = self.rings.borrow_mut();
+        if let Some(memory) = rings.take().map(|rings| rings.memory) {
+            *rings = connect(&core.machine, memory);
+        }
+        drop(rings);
+        self.backlog.borrow_mut().clear();
+        let lost: VecDeque<_> = self.asked.borrow_mut().peer_restarted(generation).collect();
+        for request in lost {
+            request.context.give(Err(Status::Dead));
+        }
+        self.introduce(core);
+    }
+
+    /// Sends a request that nobody waits for.
+    fn post<M: Machine>(&self, core: &Core<M>, payload: [u8; control::BYTES]) {
+        let message = Message::new(control::REQUEST, &payload);
+        let message = message.expect("a control message fills a cell");
+        self.backlog.borrow_mut().push_back(message);
+        self.flush(core);
+    }
+
+    /// Sends what waits, as far as there is room.
+    fn flush<M: Machine>(&self, core: &Core<M>) {
+        let mut backlog = self.backlog.borrow_mut();
+        if backlog.is_empty() {
+            return;
+        }
+        let mut rings = self.rings.borrow_mut();
+        match rings.as_mut() {
+            Some(rings) => {
+                let mut sent = false;
+                while let Some(message) = backlog.front() {
+                    if rings.sender.try_send(message).is_err() {
+                        break;
+                    }
+                    backlog.pop_front();
+                    sent = true;
+                }
+                if sent {
+                    rings.sender.notify(core.machine.board().notifier(), &core.machine);
+                }
+            }
+            None => {
+                let Some(manager) = &core.manager else { return };
+                // A message that comes while the manager is at work waits for the next pass.
+                let Ok(mut manager) = manager.try_borrow_mut() else { return };
+                while let Some(message) = backlog.pop_front() {
+                    manager.receive(&core.machine, core.id(), &message);
+                }
+            }
+        }
+    }
+
+    /// The memory of a grant, made usable on this core if it is not yet.
+    pub fn region<M: Machine>(&self, core: &Inner<M>, grant: Grant) -> Result<Region, Status> {
+        if let Some(region) = self.regions.borrow().get(&grant.start) {
+            return Ok(region.clone());
+        }
+        let region = core.machine.attach(grant)?;
+        self.regions.borrow_mut().insert(grant.start, region.clone());
+        Ok(region)
+    }
+
+    /// Drops this core's use of a grant, and every translation of it.
+    pub fn forget<M: Machine>(&self, core: &Inner<M>, grant: Grant) {
+        self.regions.borrow_mut().remove(&grant.start);
+        core.machine.detach(grant);
+    }
+
+    /// The next receiving end for `tag`, or `waker` is woken when one comes.
+    pub(crate) fn take_offer(&self, tag: u32, waker: &Waker) -> Option<Offer> {
+        let offer = self.offers.borrow_mut().get_mut(&tag).and_then(VecDeque::pop_front);
+        if offer.is_none() {
+            self.acceptors.borrow_mut().insert(tag, waker.clone());
+        }
+        offer
+    }
+
+    /// A flag that is set when the receiver of `channel` is gone.
+    pub fn watch_sender(&self, channel: ChannelId) -> Rc<Cell<bool>> {
+        self.senders.borrow_mut().entry(channel).or_default().clone()
+    }
+
+    /// Forgets the flag.
+    pub fn unwatch_sender(&self, channel: ChannelId) {
+        self.senders.borrow_mut().remove(&channel);
+    }
+
+    /// Closes `input` when the sender of `channel` is gone.
+    pub fn watch_receiver(&self, channel: ChannelId, input: &Rc<Input>) {
+        self.receivers.borrow_mut().insert(channel, input.clone());
+    }
+
+    /// Forgets the input.
+    pub fn unwatch_receiver(&self, channel: ChannelId) {
+        self.receivers.borrow_mut().remove(&channel);
+    }
+}
+
+impl<M: Machine> Core<M> {
+    /// Asks the management core. `Dead` if its incarnation ended before it answered, `Timeout` if
+    /// it did not answer; else what it says. While it says `Busy` (another core has yet to let go
+    /// of something), asks again until that is a `Timeout`, too.
+    pub(crate) async fn request(&self, request: Request) -> Result<Reply, Status> {
+        let deadline = self.now() + PATIENCE;
+        loop {
+            match self.ask(request).await {
+                Err(Status::Busy) if self.now() < deadline => self.sleep(BUSY_BACKOFF).await,
+                Err(Status::Busy) => return Err(Status::Timeout),
+                result => return result,
+            }
+        }
+    }
+
+    async fn ask(&self, request: Request) -> Result<Reply, Status> {
+        let answer = Rc::new(Answer::default());
+        let id = self.client.asked.borrow_mut().issue(|id| {
+            let payload = request.encode(number_of(id));
+            Asked {
+                peer: self.machine.board().record(CoreId::BOOT).generation(),
+                message: Message::new(control::REQUEST, &payload)
+                    .expect("a control message fills a cell"),
+                deadline: self.now() + PATIENCE,
+                context: answer.clone(),
+            }
+        });
+        let id = id.map_err(|_| Status::Busy)?;
+        self.client.post(self, request.encode(number_of(id)));
+        poll_fn(|context| match answer.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                answer.waiter.set(Some(context.waker().clone()));
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+/// A request's id as the 48 bits that a control message has room for; the table is small enough
+/// for 16 bits of place.
+fn number_of(id: RequestId) -> u64 {
+    let bits = id.to_bits();
+    bits >> 32 << 16 | bits & 0xffff
+}
+
+fn id_of(number: u64) -> RequestId {
+    RequestId::from_bits(number >> 16 << 32 | number & 0xffff)
+}
+
+/// The rings as an earlier incarnation of either side left them.
+fn connect<M: Machine>(machine: &M, memory: Region) -> Option<Rings> {
+    let own = machine.core();
+    let manager = machine.board().record(CoreId::BOOT).generation();
+    let to = Endpoint { id: links::to_manager(own), generation: manager };
+    let from = Endpoint { id: links::to_core(own), generation: machine.generation() };
+    let (outbound, inbound) = links::rings(&memory)?;
+    let sender = Sender::attach(outbound, to).ok()?;
+    let receiver = Receiver::attach(inbound, from).ok()?;
+    Some(Rings { memory, sender, receiver })
+}

@@ -1,0 +1,229 @@
+//! `nile.toml`: which cores have which role, the tick, and how long a core polls before it sleeps.
+//!
+//! ```toml
+//! [roles]              # a number of cores, or a list of core ids; see `roles`
+//! management = 1
+//! network = [1]
+//! disk = [1]
+//! worker = 2
+//!
+//! [timer]
+//! tick_hz = 10         # the periodic timer of management cores; 0 turns it off
+//! tick_workers = false # true lets it interrupt workers too: a control for measurements
+//!
+//! [idle]
+//! polls = 0            # empty passes of the loop before a core sleeps
+//! ```
+//!
+//! The same parser serves the command line, which checks a file before it starts anything, and
+//! the kernel, which gets the file as a boot module. Any text gives a configuration or an error
+//! with its line.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use nile_abi::Role;
+use serde::Deserialize;
+use toml::Spanned;
+
+/// The most ticks a second that a configuration may ask for.
+const MAX_TICK_HZ: u32 = 1000;
+
+/// A configuration that is valid by itself; whether it fits a machine, [`Config::roles`] says.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub(crate) roles: BTreeMap<Role, Placed>,
+    /// The period of the management cores' timer; `None` when it is off.
+    pub tick: Option<Duration>,
+    /// Whether workers are ticked too.
+    pub tick_workers: bool,
+    /// Empty passes of a core's loop before it sleeps.
+    pub polls: u32,
+}
+
+/// What the file asks for a role, and the line where it does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Placed {
+    pub cores: Cores,
+    pub line: usize,
+}
+
+/// Cores asked for by number or by name.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Cores {
+    Count(usize),
+    These(Vec<u16>),
+}
+
+/// What is wrong with a configuration, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConfigError {
+    /// The line in the file, counted from one; `None` when no single line is at fault.
+    pub line: Option<usize>,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    roles: BTreeMap<Spanned<String>, Spanned<Cores>>,
+    timer: Timer,
+    idle: Idle,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Timer {
+    tick_hz: Spanned<u32>,
+    tick_workers: bool,
+}
+
+impl Default for Timer {
+    fn default() -> Timer {
+        Timer { tick_hz: Spanned::new(0..0, 10), tick_workers: false }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Idle {
+    polls: u32,
+}
+
+impl Default for Config {
+    /// What an empty file says.
+    fn default() -> Config {
+        Config { roles: BTreeMap::new(), tick: period(10), tick_workers: false, polls: 0 }
+    }
+}
+
+impl Config {
+    /// The configuration that `text` holds.
+    pub fn parse(text: &str) -> Result<Config, ConfigError> {
+        let file: File = toml::from_str(text).map_err(|error| ConfigError {
+            line: error.span().map(|span| line_of(text, span.start)),
+            message: one_line(error.message()),
+        })?;
+        let mut roles = BTreeMap::new();
+        for (name, cores) in file.roles {
+            let line = line_of(text, name.span().start);
+            let role = name.get_ref().parse().map_err(|_| ConfigError {
+                line: Some(line),
+                message: format!("unknown role `{}`; the roles are {}", name.get_ref(), names()),
+            })?;
+            roles.insert(role, Placed { cores: cores.into_inner(), line });
+        }
+        let hz = *file.timer.tick_hz.get_ref();
+        if hz > MAX_TICK_HZ {
+            return Err(ConfigError {
+                line: Some(line_of(text, file.timer.tick_hz.span().start)),
+                message: format!("tick_hz is {hz}; it can be 0 to {MAX_TICK_HZ}"),
+            });
+        }
+        Ok(Config {
+            roles,
+            tick: period(hz),
+            tick_workers: file.timer.tick_workers,
+            polls: file.idle.polls,
+        })
+    }
+}
+
+fn period(hz: u32) -> Option<Duration> {
+    (hz > 0).then(|| Duration::from_secs(1) / hz)
+}
+
+fn names() -> String {
+    Role::ALL.map(Role::name).join(", ")
+}
+
+/// The line, counted from one, of the byte at `offset`.
+fn line_of(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+}
+
+fn one_line(message: &str) -> String {
+    message.lines().map(str::trim).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        format!("{}", Config::parse(text).expect_err("a bad file"))
+    }
+
+    #[test]
+    fn an_empty_file_is_the_default() {
+        let config = Config::parse("").unwrap();
+        assert_eq!(config.tick, Some(Duration::from_millis(100)));
+        assert!(!config.tick_workers);
+        assert_eq!(config.polls, 0);
+        assert!(config.roles.is_empty());
+    }
+
+    #[test]
+    fn every_setting_is_read() {
+        let text = "[roles]\nmanagement = 1\nworker = [2, 3]\n\n\
+                    [timer]\ntick_hz = 0\ntick_workers = true\n\n[idle]\npolls = 7\n";
+        let config = Config::parse(text).unwrap();
+        assert_eq!(config.roles[&Role::Management], Placed { cores: Cores::Count(1), line: 2 });
+        let workers = Placed { cores: Cores::These([2, 3].into()), line: 3 };
+        assert_eq!(config.roles[&Role::Worker], workers);
+        assert_eq!(config.tick, None);
+        assert!(config.tick_workers);
+        assert_eq!(config.polls, 7);
+    }
+
+    #[test]
+    fn errors_name_their_line() {
+        assert_eq!(
+            error("[roles]\nmanagement = 1\nwroker = 2\n"),
+            "line 3: unknown role `wroker`; the roles are management, network, disk, worker"
+        );
+        assert_eq!(
+            error("[timer]\ntick_hz = 1001"),
+            "line 2: tick_hz is 1001; it can be 0 to 1000"
+        );
+        assert!(error("[timer]\n\ntick = 3\n").starts_with("line 3: unknown field `tick`"));
+        assert!(error("[roles\n").starts_with("line 1: "));
+        assert!(error("[roles]\nworker = \"all\"\n").starts_with("line 2: "));
+        assert!(error("[roles]\nworker = -1\n").starts_with("line 2: "));
+    }
+
+    #[test]
+    fn any_text_gives_a_configuration_or_an_error() {
+        let seed = "[roles]\nmanagement = [0]\nworker = 3\n[timer]\ntick_hz = 9\n[idle]\npolls=1\n";
+        for cut in 0..seed.len() {
+            for byte in [0u8, b'"', b'[', b'=', b'9', 0x7f] {
+                let mut text: Vec<u8> = seed.into();
+                text[cut] = byte;
+                text.truncate(cut + 20);
+                if let Ok(text) = core::str::from_utf8(&text) {
+                    let lines = text.lines().count();
+                    if let Err(error) = Config::parse(text) {
+                        assert!(error.line.is_none_or(|line| line <= lines + 1), "{error}");
+                    }
+                }
+            }
+        }
+    }
+}

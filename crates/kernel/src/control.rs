@@ -1,0 +1,320 @@
+//! What a core and the management core say to each other over the core's control channel: a
+//! request and its reply carry a number that joins them; an event is answered by nobody.
+//!
+//! One message is one cell: operation (1 byte), status (1), request number (6), six words (8
+//! each), little-endian. Decoding is total; what makes no sense is `None`.
+
+use nile_abi::{ChannelId, CoreId, EndpointId, Generation, PageSize, PhysAddr, Status};
+use nile_platform::Grant;
+
+/// Bytes of an encoded message.
+pub const BYTES: usize = 56;
+
+/// The kind that a request's cell carries.
+pub const REQUEST: u8 = 1;
+/// The kind that a reply's cell carries.
+pub const REPLY: u8 = 2;
+/// The kind that an event's cell carries.
+pub const EVENT: u8 = 3;
+
+/// One of a channel's two ends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum End {
+    /// Where messages go in.
+    Sender,
+    /// Where they come out.
+    Receiver,
+}
+
+/// What a core asks of the management core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// The first thing that an incarnation says: whatever came before is from a dead one.
+    Started { generation: Generation },
+    /// The caller has executed a full fence after [`Event::Fence`].
+    Fenced { channel: ChannelId },
+    /// Make a channel from the caller to `to`, whose acceptor of `tag` gets the other end, of at
+    /// least `cells` cells.
+    Open { to: CoreId, tag: u32, cells: u32 },
+    /// The caller has dropped one end of a channel.
+    Close { channel: ChannelId, end: End },
+    /// Move the caller's receiving end of a channel to the acceptor of its tag on `to`.
+    Move { channel: ChannelId, to: CoreId },
+    /// A zeroed frame of this size, mapped on the caller.
+    Allocate { size: PageSize },
+    /// Take a grant out of the caller's tables.
+    Release { grant: Grant },
+    /// The caller has no translation of a released grant any more.
+    Invalidated { grant: Grant },
+    /// How much memory there is, free and in tables.
+    Statistics,
+    /// The `index`th region of the node's memory.
+    Region { index: u64 },
+}
+
+/// What the management core answers, besides a status.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reply {
+    /// Nothing but the status.
+    Done,
+    /// The channel, the receiver's place in the receiver map, and the ring's memory.
+    Opened { channel: ChannelId, endpoint: EndpointId, grant: Grant },
+    /// Memory: newly given; or, as the answer to a close, a move or a release, memory that is no
+    /// longer in the caller's tables, to be answered with [`Request::Invalidated`].
+    Granted { grant: Grant },
+    /// Bytes: usable in all, free; free collections: 4 KiB, 2 MiB, 1 GiB; free last-level tables.
+    Statistics { total: u64, free: u64, small: u64, large: u64, huge: u64, tables: u64 },
+    /// A region: start, bytes, and whether it is usable.
+    Region { start: PhysAddr, bytes: u64, usable: bool },
+}
+
+/// What the management core tells a core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The receiving end of a channel, for the acceptor of `tag`.
+    Attached { channel: ChannelId, endpoint: EndpointId, tag: u32, from: CoreId, grant: Grant },
+    /// The other end of a channel is gone.
+    Closed { channel: ChannelId },
+    /// Execute a full fence and say [`Request::Fenced`]: the receiver of this channel moves.
+    Fence { channel: ChannelId },
+    /// Forget a grant that an earlier incarnation of this core held, and say
+    /// [`Request::Invalidated`].
+    Revoked { grant: Grant },
+    /// The management core runs as this incarnation; what the last one owed is lost.
+    Hello { generation: Generation },
+}
+
+type Words = [u64; 6];
+
+impl Request {
+    fn words(self) -> (u8, Words) {
+        match self {
+            Request::Open { to, tag, cells } => {
+                (1, [u64::from(to.0), u64::from(tag), u64::from(cells), 0, 0, 0])
+            }
+            Request::Close { channel, end } => {
+                (2, [u64::from(channel.0), u64::from(end == End::Receiver), 0, 0, 0, 0])
+            }
+            Request::Move { channel, to } => {
+                (3, [u64::from(channel.0), u64::from(to.0), 0, 0, 0, 0])
+            }
+            Request::Allocate { size } => (4, [size.bytes(), 0, 0, 0, 0, 0]),
+            Request::Release { grant } => (5, [grant.start.0, grant.bytes, 0, 0, 0, 0]),
+            Request::Invalidated { grant } => (6, [grant.start.0, grant.bytes, 0, 0, 0, 0]),
+            Request::Statistics => (7, [0; 6]),
+            Request::Region { index } => (8, [index, 0, 0, 0, 0, 0]),
+            Request::Started { generation } => (9, [u64::from(generation.0), 0, 0, 0, 0, 0]),
+            Request::Fenced { channel } => (10, [u64::from(channel.0), 0, 0, 0, 0, 0]),
+        }
+    }
+
+    /// The cell's content; the reply will carry `number`, of 48 bits.
+    pub fn encode(self, number: u64) -> [u8; BYTES] {
+        let (operation, words) = self.words();
+        encode(operation, Status::Ok, number, words)
+    }
+
+    /// The request and its number.
+    pub fn decode(bytes: &[u8]) -> Option<(u64, Request)> {
+        let (operation, _, number, w) = decode(bytes)?;
+        let request = match operation {
+            1 => Request::Open { to: core(w[0])?, tag: narrow(w[1])?, cells: narrow(w[2])? },
+            2 => {
+                let end = if w[1] == 0 { End::Sender } else { End::Receiver };
+                Request::Close { channel: ChannelId(narrow(w[0])?), end }
+            }
+            3 => Request::Move { channel: ChannelId(narrow(w[0])?), to: core(w[1])? },
+            4 => Request::Allocate {
+                size: PageSize::ALL.into_iter().find(|size| size.bytes() == w[0])?,
+            },
+            5 => Request::Release { grant: grant(w[0], w[1]) },
+            6 => Request::Invalidated { grant: grant(w[0], w[1]) },
+            7 => Request::Statistics,
+            8 => Request::Region { index: w[0] },
+            9 => Request::Started { generation: Generation(narrow(w[0])?) },
+            10 => Request::Fenced { channel: ChannelId(narrow(w[0])?) },
+            _ => return None,
+        };
+        Some((number, request))
+    }
+}
+
+/// The cell's content of an answer to the request with this number.
+pub fn encode_reply(number: u64, result: Result<Reply, Status>) -> [u8; BYTES] {
+    let (operation, status, words) = match result {
+        Err(status) => (1, status, [0; 6]),
+        Ok(Reply::Done) => (1, Status::Ok, [0; 6]),
+        Ok(Reply::Opened { channel, endpoint, grant }) => {
+            let ids = [u64::from(channel.0), u64::from(endpoint.0)];
+            (2, Status::Ok, [ids[0], ids[1], grant.start.0, grant.bytes, 0, 0])
+        }
+        Ok(Reply::Granted { grant }) => (3, Status::Ok, [grant.start.0, grant.bytes, 0, 0, 0, 0]),
+        Ok(Reply::Statistics { total, free, small, large, huge, tables }) => {
+            (4, Status::Ok, [total, free, small, large, huge, tables])
+        }
+        Ok(Reply::Region { start, bytes, usable }) => {
+            (5, Status::Ok, [start.0, bytes, u64::from(usable), 0, 0, 0])
+        }
+    };
+    encode(operation, status, number, words)
+}
+
+/// The answer and the number of the request it answers.
+pub fn decode_reply(bytes: &[u8]) -> Option<(u64, Result<Reply, Status>)> {
+    let (operation, status, number, w) = decode(bytes)?;
+    if status != Status::Ok {
+        return Some((number, Err(status)));
+    }
+    let reply = match operation {
+        1 => Reply::Done,
+        2 => Reply::Opened {
+            channel: ChannelId(narrow(w[0])?),
+            endpoint: EndpointId(narrow(w[1])?),
+            grant: grant(w[2], w[3]),
+        },
+        3 => Reply::Granted { grant: grant(w[0], w[1]) },
+        4 => {
+            let [total, free, small, large, huge, tables] = w;
+            Reply::Statistics { total, free, small, large, huge, tables }
+        }
+        5 => Reply::Region { start: PhysAddr(w[0]), bytes: w[1], usable: w[2] != 0 },
+        _ => return None,
+    };
+    Some((number, Ok(reply)))
+}
+
+impl Event {
+    /// The cell's content.
+    pub fn encode(self) -> [u8; BYTES] {
+        let (operation, words) = match self {
+            Event::Attached { channel, endpoint, tag, from, grant } => {
+                let ids = [u64::from(channel.0), u64::from(endpoint.0)];
+                let to = [u64::from(tag), u64::from(from.0)];
+                (1, [ids[0], ids[1], to[0], to[1], grant.start.0, grant.bytes])
+            }
+            Event::Closed { channel } => (2, [u64::from(channel.0), 0, 0, 0, 0, 0]),
+            Event::Revoked { grant } => (3, [grant.start.0, grant.bytes, 0, 0, 0, 0]),
+            Event::Hello { generation } => (4, [u64::from(generation.0), 0, 0, 0, 0, 0]),
+            Event::Fence { channel } => (5, [u64::from(channel.0), 0, 0, 0, 0, 0]),
+        };
+        encode(operation, Status::Ok, 0, words)
+    }
+
+    /// The event.
+    pub fn decode(bytes: &[u8]) -> Option<Event> {
+        let (operation, _, _, w) = decode(bytes)?;
+        Some(match operation {
+            1 => Event::Attached {
+                channel: ChannelId(narrow(w[0])?),
+                endpoint: EndpointId(narrow(w[1])?),
+                tag: narrow(w[2])?,
+                from: core(w[3])?,
+                grant: grant(w[4], w[5]),
+            },
+            2 => Event::Closed { channel: ChannelId(narrow(w[0])?) },
+            3 => Event::Revoked { grant: grant(w[0], w[1]) },
+            4 => Event::Hello { generation: Generation(narrow(w[0])?) },
+            5 => Event::Fence { channel: ChannelId(narrow(w[0])?) },
+            _ => return None,
+        })
+    }
+}
+
+fn grant(start: u64, bytes: u64) -> Grant {
+    Grant { start: PhysAddr(start), bytes }
+}
+
+fn core(word: u64) -> Option<CoreId> {
+    narrow(word).map(CoreId)
+}
+
+fn narrow<T: TryFrom<u64>>(word: u64) -> Option<T> {
+    T::try_from(word).ok()
+}
+
+fn encode(operation: u8, status: Status, number: u64, words: Words) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    bytes[..8].copy_from_slice(&(number << 16).to_le_bytes());
+    bytes[0] = operation;
+    bytes[1] = status.code() as u8;
+    for (place, word) in bytes[8..].chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Option<(u8, Status, u64, Words)> {
+    let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
+    let word = |at: usize| bytes[at..at + 8].iter().rev().fold(0, |w, b| w << 8 | u64::from(*b));
+    let words = [8, 16, 24, 32, 40, 48].map(word);
+    Some((bytes[0], Status::from_code(u16::from(bytes[1]))?, word(0) >> 16, words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NUMBER: u64 = (1 << 48) - 2;
+    const GRANT: Grant = Grant { start: PhysAddr(0x20_0000), bytes: 8192 };
+
+    #[test]
+    fn requests_survive_the_cell() {
+        let channel = ChannelId(9);
+        for request in [
+            Request::Open { to: CoreId(3), tag: u32::MAX, cells: 64 },
+            Request::Close { channel, end: End::Sender },
+            Request::Close { channel, end: End::Receiver },
+            Request::Started { generation: Generation(4) },
+            Request::Fenced { channel },
+            Request::Move { channel, to: CoreId(1) },
+            Request::Allocate { size: PageSize::Huge },
+            Request::Release { grant: GRANT },
+            Request::Invalidated { grant: GRANT },
+            Request::Statistics,
+            Request::Region { index: 5 },
+        ] {
+            assert_eq!(Request::decode(&request.encode(NUMBER)), Some((NUMBER, request)));
+        }
+    }
+
+    #[test]
+    fn replies_survive_the_cell() {
+        let (channel, endpoint) = (ChannelId(1), EndpointId(2));
+        for result in [
+            Err(Status::NoTables),
+            Ok(Reply::Done),
+            Ok(Reply::Opened { channel, endpoint, grant: GRANT }),
+            Ok(Reply::Granted { grant: GRANT }),
+            Ok(Reply::Statistics { total: 1, free: 2, small: 3, large: 4, huge: 5, tables: 6 }),
+            Ok(Reply::Region { start: PhysAddr(4096), bytes: 1 << 40, usable: true }),
+        ] {
+            assert_eq!(decode_reply(&encode_reply(NUMBER, result)), Some((NUMBER, result)));
+        }
+    }
+
+    #[test]
+    fn events_survive_the_cell() {
+        let (channel, endpoint) = (ChannelId(7), EndpointId(8));
+        for event in [
+            Event::Attached { channel, endpoint, tag: 3, from: CoreId(2), grant: GRANT },
+            Event::Closed { channel },
+            Event::Fence { channel },
+            Event::Revoked { grant: GRANT },
+            Event::Hello { generation: Generation(2) },
+        ] {
+            assert_eq!(Event::decode(&event.encode()), Some(event));
+        }
+    }
+
+    #[test]
+    fn nonsense_is_none() {
+        assert_eq!(Request::decode(&[0; BYTES]), None);
+        assert_eq!(Request::decode(&[1; 8]), None);
+        assert_eq!(decode_reply(&[0xff; BYTES]), None);
+        assert_eq!(Event::decode(&[0xff; BYTES]), None);
+        // A frame size that does not exist.
+        let mut bytes = Request::Allocate { size: PageSize::Small }.encode(1);
+        bytes[8] = 1;
+        assert_eq!(Request::decode(&bytes), None);
+    }
+}

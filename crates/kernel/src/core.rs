@@ -1,0 +1,311 @@
+//! A core: its loop and what runs on it.
+//!
+//! One pass of the loop ([`Loop::turn`]) drains inbound channels, polls ready tasks and fires due
+//! timers. Nothing in a pass blocks, so kernel code of a core is never preempted by kernel code of
+//! that core. When a pass finds nothing, the core polls a configured number of times and then
+//! sleeps by the doorbell's protocol: say "sleeping", look once more, wait.
+
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::future::Future;
+use core::ops::Deref;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+use nile_abi::{CoreId, Instant, RoleSet};
+use nile_platform::{CorePhase, Loop, Machine, NodePhase, Outcome, Sleeper, Turn, WakeMode};
+use nile_ring::{Doorbell, Wake};
+
+use crate::client::Client;
+use crate::config::Config;
+use crate::executor::{Executor, Join};
+use crate::input::Input;
+use crate::manager::Manager;
+use crate::timers::{TimerId, Timers};
+
+/// Task polls in one pass, so that a busy core still looks at its channels and timers.
+const POLLS_PER_TURN: usize = 64;
+
+/// A core as its tasks see it: cheap to clone, never leaves the core.
+pub struct Core<M: Machine>(Rc<Inner<M>>);
+
+impl<M: Machine> Clone for Core<M> {
+    fn clone(&self) -> Core<M> {
+        Core(self.0.clone())
+    }
+}
+
+impl<M: Machine> Deref for Core<M> {
+    type Target = Inner<M>;
+
+    fn deref(&self) -> &Inner<M> {
+        &self.0
+    }
+}
+
+/// What a core consists of.
+pub struct Inner<M: Machine> {
+    pub(crate) machine: M,
+    pub(crate) bell: Doorbell,
+    pub(crate) executor: Executor,
+    pub(crate) timers: RefCell<Timers>,
+    pub(crate) inputs: RefCell<Vec<Rc<Input>>>,
+    pub(crate) client: Client,
+    pub(crate) manager: Option<RefCell<Manager<M>>>,
+    polls: u32,
+    ended: Cell<Option<Outcome>>,
+}
+
+impl<M: Machine> Inner<M> {
+    /// The machine beneath.
+    pub fn machine(&self) -> &M {
+        &self.machine
+    }
+
+    /// This core.
+    pub fn id(&self) -> CoreId {
+        self.machine.core()
+    }
+
+    /// What this core is for.
+    pub fn roles(&self) -> RoleSet {
+        self.machine.board().record(self.id()).roles()
+    }
+
+    /// Every core of the node.
+    pub fn peers(&self) -> impl Iterator<Item = CoreId> + use<M> {
+        self.machine.board().core_ids()
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.machine.now()
+    }
+
+    /// Starts a task on this core.
+    pub fn spawn<F>(&self, future: F) -> Join<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        self.executor.spawn(future)
+    }
+
+    /// Ends this core's loop after the present turn; on the management core, the node.
+    pub fn finish(&self, outcome: Outcome) {
+        self.ended.set(Some(outcome));
+    }
+}
+
+impl<M: Machine> Core<M> {
+    /// A core on `machine`, which is the calling one, with what `program` starts on it.
+    pub fn start(machine: M, config: &Config, program: impl FnOnce(&Core<M>)) -> CoreLoop<M> {
+        let id = machine.core();
+        let bell = machine.board().notifier().doorbells().of(id);
+        let bell = bell.expect("the board has a doorbell for each of its cores");
+        let wake = match machine.wake_mode() {
+            WakeMode::Monitored => Wake::Quiet,
+            WakeMode::Signalled => Wake::Signal,
+        };
+        let record = machine.board().record(id);
+        record.set_phase(CorePhase::Starting);
+        let roles = record.roles();
+        let ticks = roles.contains(nile_abi::Role::Management) || config.tick_workers;
+        machine.set_tick(config.tick.filter(|_| ticks));
+        let manager = machine.manager().map(|node| Manager::new(&machine, node, wake));
+        let client = Client::attach(&machine);
+        let core = Core(Rc::new(Inner {
+            machine,
+            bell,
+            executor: Executor::default(),
+            timers: RefCell::default(),
+            inputs: RefCell::default(),
+            client,
+            manager: manager.map(RefCell::new),
+            polls: config.polls,
+            ended: Cell::new(None),
+        }));
+        if let Some(manager) = &core.manager {
+            manager.borrow_mut().open_for_business(&core.machine);
+        }
+        program(&core);
+        CoreLoop { core, empty_passes: 0, running: false }
+    }
+
+    /// Waits for `span`.
+    pub fn sleep(&self, span: Duration) -> SleepUntil<M> {
+        self.sleep_until(self.now() + span)
+    }
+
+    /// Waits until `due`.
+    pub fn sleep_until(&self, due: Instant) -> SleepUntil<M> {
+        SleepUntil { core: self.clone(), due, timer: None }
+    }
+}
+
+/// A wait for a moment.
+pub struct SleepUntil<M: Machine> {
+    core: Core<M>,
+    due: Instant,
+    timer: Option<TimerId>,
+}
+
+impl<M: Machine> Future for SleepUntil<M> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.core.now() >= self.due {
+            return Poll::Ready(());
+        }
+        let mut timers = self.core.timers.borrow_mut();
+        let armed = self.timer.filter(|timer| timers.rewake(*timer, context.waker()));
+        let timer = armed.unwrap_or_else(|| timers.arm(self.due, context.waker().clone()));
+        drop(timers);
+        self.timer = Some(timer);
+        Poll::Pending
+    }
+}
+
+impl<M: Machine> Drop for SleepUntil<M> {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer {
+            self.core.timers.borrow_mut().cancel(timer);
+        }
+    }
+}
+
+/// The loop of a core.
+pub struct CoreLoop<M: Machine> {
+    core: Core<M>,
+    empty_passes: u32,
+    running: bool,
+}
+
+impl<M: Machine> CoreLoop<M> {
+    /// Before the node is up a core only waits; its first pass after that says that it runs.
+    fn wait_for_node(&mut self) -> Option<Turn> {
+        let core = &self.core;
+        match core.machine.board().phase() {
+            NodePhase::Starting => Some(Turn::Idle(None)),
+            NodePhase::Stopping => Some(self.stop()),
+            NodePhase::Up => {
+                if !self.running {
+                    self.running = true;
+                    core.client.introduce(core);
+                    core.machine.board().record(core.id()).set_phase(CorePhase::Running);
+                    core.client.wake_manager(core);
+                }
+                None
+            }
+        }
+    }
+
+    fn stop(&self) -> Turn {
+        self.core.machine.set_tick(None);
+        self.core.machine.board().record(self.core.id()).set_phase(CorePhase::Stopped);
+        Turn::Stopped(self.core.ended.get().unwrap_or(Outcome::Success))
+    }
+
+    /// Everything that a pass does; whether there was anything to do.
+    fn pass(&self) -> bool {
+        let core = &self.core;
+        let mut found = core.client.drain(core);
+        if let Some(manager) = &core.manager {
+            found |= manager.borrow_mut().turn(&core.machine);
+            found |= core.client.take_local(core);
+        }
+        for input in core.inputs.borrow().iter() {
+            found |= input.wake_if_ready();
+        }
+        for _ in 0..POLLS_PER_TURN {
+            if !core.executor.poll_one() {
+                break;
+            }
+            core.machine.board().record(core.id()).count_poll();
+            found = true;
+        }
+        if core.timers.borrow().next_due().is_some() {
+            let now = core.now();
+            while core.timers.borrow_mut().fire_one(now) {
+                found = true;
+            }
+        }
+        found
+    }
+}
+
+impl<M: Machine> Drop for CoreLoop<M> {
+    fn drop(&mut self) {
+        self.core.executor.close();
+    }
+}
+
+impl<M: Machine> Loop for CoreLoop<M> {
+    fn turn(&mut self) -> Turn {
+        if let Some(turn) = self.wait_for_node() {
+            return turn;
+        }
+        let core = &self.core;
+        core.machine.board().record(core.id()).count_turn();
+        let found = self.pass();
+        if core.ended.get().is_some() {
+            if let Some(manager) = &core.manager {
+                manager.borrow_mut().stop_node(&core.machine);
+            }
+            return self.stop();
+        }
+        if found {
+            self.empty_passes = 0;
+            return Turn::Busy;
+        }
+        if self.empty_passes < core.polls {
+            self.empty_passes += 1;
+            core.machine.relax();
+            return Turn::Busy;
+        }
+        let deadlines = [core.timers.borrow().next_due(), core.client.next_deadline()];
+        Turn::Idle(deadlines.into_iter().flatten().min())
+    }
+
+    fn has_work(&self) -> bool {
+        let core = &self.core;
+        match core.machine.board().phase() {
+            NodePhase::Starting => return false,
+            NodePhase::Stopping => return true,
+            NodePhase::Up => {}
+        }
+        !self.running
+            || core.client.is_ready()
+            || core.executor.is_ready()
+            || core.manager.as_ref().is_some_and(|m| m.borrow().is_ready(&core.machine))
+            || core.inputs.borrow().iter().any(|input| input.is_ready())
+            || core.timers.borrow().next_due().is_some_and(|due| due <= core.now())
+    }
+}
+
+/// One core's whole life, on a machine whose cores run their own loops: starts what `program`
+/// starts, runs until the node stops, and tells how.
+pub fn run<M: Sleeper>(machine: M, config: &Config, program: impl FnOnce(&Core<M>)) -> Outcome {
+    let mut body = Core::start(machine, config, program);
+    let outcome = loop {
+        match body.turn() {
+            Turn::Busy => {}
+            Turn::Idle(until) => {
+                let core = &body.core;
+                let sleep = core.bell.prepare();
+                if !body.has_work() {
+                    core.machine.board().record(core.id()).count_sleep();
+                    core.machine.sleep(&sleep, until);
+                }
+            }
+            Turn::Stopped(outcome) => break outcome,
+        }
+    };
+    if let Some(manager) = body.core.machine.manager() {
+        use nile_platform::Manager as _;
+        manager.power_off(outcome);
+    }
+    outcome
+}

@@ -1,0 +1,275 @@
+//! The tasks of one core. They are cooperative and never leave the core, so a future may hold
+//! what is not `Send`, and nothing here is locked in earnest: the standard `Waker` demands `Sync`,
+//! therefore the ready queue sits behind a lock that is never contended.
+//!
+//! A task's waker is one reference-counted object that lives as long as the task; waking puts it
+//! on the ready queue unless it is there already.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::future::Future;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Poll, Waker};
+
+use spin::Mutex;
+
+type Ready = Mutex<VecDeque<Arc<Task>>>;
+
+/// The part of a task that its wakers hold.
+struct Task {
+    slot: usize,
+    queued: AtomicBool,
+    ready: Arc<Ready>,
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        if !self.queued.swap(true, Ordering::AcqRel) {
+            let ready = self.ready.clone();
+            ready.lock().push_back(self);
+        }
+    }
+}
+
+/// What a slot of the task table holds.
+enum Slot {
+    Free,
+    /// The task is being polled; its future is with the poller.
+    Running,
+    Waiting(Arc<Task>, Pin<Box<dyn Future<Output = ()>>>),
+}
+
+/// The tasks of one core.
+#[derive(Default)]
+pub struct Executor {
+    slots: RefCell<Vec<Slot>>,
+    free: RefCell<Vec<usize>>,
+    ready: Arc<Ready>,
+    live: Cell<usize>,
+    closed: Cell<bool>,
+}
+
+impl Executor {
+    /// Starts a task; it is polled first on a later turn. Its result goes to the [`Join`].
+    pub fn spawn<F>(&self, future: F) -> Join<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let cell = Rc::new(JoinCell { result: Cell::new(None), waiter: Cell::new(None) });
+        let join = Join { cell: cell.clone() };
+        let body = Box::pin(async move {
+            cell.result.set(Some(future.await));
+            if let Some(waiter) = cell.waiter.take() {
+                waiter.wake();
+            }
+        });
+        if self.closed.get() {
+            return join;
+        }
+        let slot = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            self.slots.borrow_mut().push(Slot::Free);
+            self.slots.borrow().len() - 1
+        });
+        let task =
+            Arc::new(Task { slot, queued: AtomicBool::new(false), ready: self.ready.clone() });
+        self.slots.borrow_mut()[slot] = Slot::Waiting(task.clone(), body);
+        self.live.set(self.live.get() + 1);
+        task.wake();
+        join
+    }
+
+    /// Whether a task is ready to be polled.
+    pub fn is_ready(&self) -> bool {
+        !self.ready.lock().is_empty()
+    }
+
+    /// Tasks that have not finished.
+    pub fn live(&self) -> usize {
+        self.live.get()
+    }
+
+    /// Drops every task, and every task that is started from now on: the end of the core. (Tasks
+    /// hold the core that holds them; nothing else would ever free either.)
+    pub fn close(&self) {
+        self.closed.set(true);
+        let slots = core::mem::take(&mut *self.slots.borrow_mut());
+        self.ready.lock().clear();
+        drop(slots);
+    }
+
+    /// Polls the next ready task. `false` if there was none.
+    pub fn poll_one(&self) -> bool {
+        let Some(task) = self.next_task() else { return false };
+        task.queued.store(false, Ordering::Release);
+        let Some(mut future) = self.take(&task) else { return true };
+        let waker = Waker::from(task.clone());
+        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+        let slot = task.slot;
+        if polled.is_pending() {
+            self.slots.borrow_mut()[slot] = Slot::Waiting(task, future);
+        } else {
+            self.slots.borrow_mut()[slot] = Slot::Free;
+            self.free.borrow_mut().push(slot);
+            self.live.set(self.live.get() - 1);
+        }
+        true
+    }
+
+    /// Which task runs next: the one that has been ready longest. A policy plugs in here.
+    fn next_task(&self) -> Option<Arc<Task>> {
+        self.ready.lock().pop_front()
+    }
+
+    /// The future of `task`, unless the task has finished and its slot is free or another's.
+    fn take(&self, task: &Arc<Task>) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
+        let mut slots = self.slots.borrow_mut();
+        let slot = slots.get_mut(task.slot)?;
+        match core::mem::replace(slot, Slot::Free) {
+            Slot::Waiting(owner, future) if Arc::ptr_eq(&owner, task) => {
+                *slot = Slot::Running;
+                Some(future)
+            }
+            other => {
+                *slot = other;
+                None
+            }
+        }
+    }
+}
+
+struct JoinCell<T> {
+    result: Cell<Option<T>>,
+    waiter: Cell<Option<Waker>>,
+}
+
+/// The end of a task, to be awaited. Dropping it lets the task go on by itself.
+pub struct Join<T> {
+    cell: Rc<JoinCell<T>>,
+}
+
+impl<T> Join<T> {
+    /// The task's result, once, if it has finished.
+    pub fn take(&self) -> Option<T> {
+        self.cell.result.take()
+    }
+}
+
+impl<T> Future for Join<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        match self.cell.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                self.cell.waiter.set(Some(context.waker().clone()));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Lets every other ready task run once.
+pub async fn yield_now() {
+    let mut yielded = false;
+    core::future::poll_fn(|context| {
+        if core::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(executor: &Executor) {
+        for _ in 0..10_000 {
+            if !executor.poll_one() {
+                return;
+            }
+        }
+        panic!("the tasks never came to rest");
+    }
+
+    #[test]
+    fn a_result_reaches_its_joiner() {
+        let executor = Rc::new(Executor::default());
+        let seen = Rc::new(Cell::new(0));
+        let inner = executor.spawn(async {
+            yield_now().await;
+            7
+        });
+        let copy = seen.clone();
+        executor.spawn(async move { copy.set(inner.await) });
+        run(&executor);
+        assert_eq!(seen.get(), 7);
+        assert_eq!(executor.live(), 0);
+    }
+
+    #[test]
+    fn ready_tasks_take_turns() {
+        let executor = Executor::default();
+        let log = Rc::new(RefCell::new(Vec::new()));
+        for name in 0..3 {
+            let log = log.clone();
+            executor.spawn(async move {
+                for round in 0..2 {
+                    log.borrow_mut().push((round, name));
+                    yield_now().await;
+                }
+            });
+        }
+        run(&executor);
+        assert_eq!(*log.borrow(), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
+    }
+
+    #[test]
+    fn a_waker_of_a_finished_task_wakes_nobody() {
+        let executor = Executor::default();
+        let stale: Rc<RefCell<Option<Waker>>> = Rc::default();
+        let copy = stale.clone();
+        executor.spawn(core::future::poll_fn(move |context| {
+            *copy.borrow_mut() = Some(context.waker().clone());
+            Poll::Ready(())
+        }));
+        run(&executor);
+        let polls = Rc::new(Cell::new(0));
+        let copy = polls.clone();
+        // Takes the finished task's slot.
+        executor.spawn(core::future::poll_fn(move |_| {
+            copy.set(copy.get() + 1);
+            Poll::<()>::Pending
+        }));
+        run(&executor);
+        stale.borrow().as_ref().unwrap().wake_by_ref();
+        run(&executor);
+        assert_eq!(polls.get(), 1);
+    }
+
+    #[test]
+    fn waking_twice_polls_once() {
+        let executor = Executor::default();
+        let polls = Rc::new(Cell::new(0));
+        let copy = polls.clone();
+        executor.spawn(core::future::poll_fn(move |context| {
+            copy.set(copy.get() + 1);
+            if copy.get() == 1 {
+                context.waker().wake_by_ref();
+                context.waker().wake_by_ref();
+            }
+            Poll::<()>::Pending
+        }));
+        run(&executor);
+        assert_eq!(polls.get(), 2);
+    }
+}

@@ -1,0 +1,254 @@
+//! The management core's part of the kernel: it owns the node's memory, sets channels up, moves
+//! their receivers, and notices when a core restarts.
+//!
+//! Every core has one control channel to it and one from it. What a core asks is answered in the
+//! order in which it came, within the pass that drains it, except a move, which waits for the
+//! sender's fence. The services of the NileOS paper (III.B) stand on this.
+
+mod channels;
+pub(crate) mod links;
+mod memory;
+mod runs;
+
+use nile_abi::{CoreId, Generation, Status};
+use nile_memory::MemoryKind;
+use nile_platform::{Board, Grant, Handoff, Machine, Manager as _, NodeDescription, NodePhase};
+use nile_ring::{Message, Wake};
+
+use crate::control::{self, Event, Reply, Request};
+use crate::report::{MemoryReport, RegionReport};
+use channels::Channels;
+use links::Links;
+use memory::Memory;
+
+type Tables<M> = <<M as Machine>::Manager as nile_platform::Manager>::Tables;
+
+/// The node as its management core knows it.
+pub struct Manager<M: Machine> {
+    own: CoreId,
+    /// How sleeping cores of this machine are woken.
+    wake: Wake,
+    links: Links,
+    channels: Channels,
+    memory: Memory<Tables<M>>,
+    node: NodeDescription,
+}
+
+impl<M: Machine> Manager<M> {
+    /// The manager of the node that `machine`'s boot path handed over.
+    pub fn new(machine: &M, manager: &M::Manager, wake: Wake) -> Manager<M> {
+        let Handoff { node, physical, tables } = manager.handoff();
+        let own = machine.core();
+        let base = M::Manager::SHARED_BASE;
+        Manager {
+            own,
+            wake,
+            links: Links::attach(machine),
+            channels: Channels::new(machine, machine.generation()),
+            memory: Memory::new(physical, tables, base, own),
+            node,
+        }
+    }
+
+    /// Says how every control channel's receiver is woken, tells the cores that an earlier
+    /// incarnation of this core is gone, and opens the node for requests.
+    pub fn open_for_business(&mut self, machine: &M) {
+        let board = machine.board();
+        for core in board.core_ids() {
+            // No core sends before the node is up, so no fence is needed.
+            self.channels.place(links::to_core(core), core, self.wake, machine);
+            self.channels.place(links::to_manager(core), self.own, self.wake, machine);
+        }
+        let generation = machine.generation();
+        if generation != Generation::FIRST {
+            for core in board.core_ids() {
+                self.links.post(core, control::EVENT, &Event::Hello { generation }.encode());
+            }
+        }
+        board.set_phase(NodePhase::Up);
+        for core in board.core_ids() {
+            board.notifier().doorbells().wake(core, machine);
+        }
+        self.links.flush(machine);
+    }
+
+    /// Ends the loops of all cores.
+    pub fn stop_node(&mut self, machine: &M) {
+        let board = machine.board();
+        board.set_phase(NodePhase::Stopping);
+        for core in board.core_ids() {
+            board.notifier().doorbells().wake(core, machine);
+        }
+    }
+
+    /// Whether a core has sent something, or has restarted.
+    pub fn is_ready(&self, machine: &M) -> bool {
+        self.links.is_ready() || self.links.has_restarted(machine.board())
+    }
+
+    /// One pass: restarts first, then every core's requests.
+    pub fn turn(&mut self, machine: &M) -> bool {
+        let mut found = false;
+        while let Some(core) = self.links.next_restarted(machine.board()) {
+            found = true;
+            self.mourn(machine, core);
+        }
+        while let Some((core, message)) = self.links.next_message() {
+            found = true;
+            self.receive(machine, core, &message);
+        }
+        self.links.flush(machine) || found
+    }
+
+    /// A message from `core`; this core's own come here directly.
+    pub fn receive(&mut self, machine: &M, core: CoreId, message: &Message) {
+        if message.kind() != control::REQUEST {
+            return;
+        }
+        let Some((number, request)) = Request::decode(message.payload()) else { return };
+        if let Request::Started { generation } = request {
+            self.links.introduce(core, generation);
+            return;
+        }
+        // What came before the introduction is from an incarnation that is gone.
+        if !self.links.is_introduced(core) {
+            return;
+        }
+        if let Some(result) = self.handle(machine, core, number, request).transpose() {
+            self.reply(core, number, result);
+        }
+    }
+
+    /// The next message that waits for this core itself.
+    pub fn take_local(&mut self) -> Option<Message> {
+        self.links.take_local(self.own)
+    }
+
+    fn reply(&mut self, core: CoreId, number: u64, result: Result<Reply, Status>) {
+        self.links.post(core, control::REPLY, &control::encode_reply(number, result));
+    }
+
+    fn event(&mut self, core: CoreId, event: Event) {
+        self.links.post(core, control::EVENT, &event.encode());
+    }
+
+    /// Does what `core` asks. `Ok(None)`: the answer comes later.
+    fn handle(
+        &mut self,
+        machine: &M,
+        core: CoreId,
+        number: u64,
+        request: Request,
+    ) -> Result<Option<Reply>, Status> {
+        let reply = match request {
+            Request::Open { to, tag, cells } => self.open(machine, core, to, tag, cells)?,
+            Request::Close { channel, end } => self.close(channel, end, core)?,
+            Request::Move { channel, to } => {
+                return self.move_receiver(machine, core, number, channel, to);
+            }
+            Request::Fenced { channel } => {
+                self.finish_move(machine, channel, core);
+                return Ok(None);
+            }
+            Request::Allocate { size } => {
+                let grant = self.memory.take_frame(size, core)?;
+                self.give(machine, grant, &[core])?
+            }
+            Request::Release { grant } => {
+                Reply::Granted { grant: self.memory.unshare(grant, core)? }
+            }
+            Request::Invalidated { grant } => {
+                self.memory.acknowledge(grant, core)?;
+                Reply::Done
+            }
+            Request::Statistics => self.memory.statistics(),
+            Request::Region { index } => self.region(index)?,
+            // Handled before.
+            Request::Started { .. } => return Ok(None),
+        };
+        Ok(Some(reply))
+    }
+
+    /// Clears a grant and enters it in the tables of `cores`; all of it or nothing.
+    fn give(&mut self, machine: &M, grant: Grant, cores: &[CoreId]) -> Result<Reply, Status> {
+        if let Some(manager) = machine.manager() {
+            manager.zero(grant);
+        }
+        for core in cores {
+            if let Err(status) = self.memory.share(grant, *core) {
+                self.take_back(grant, cores);
+                return Err(status);
+            }
+        }
+        Ok(Reply::Granted { grant })
+    }
+
+    /// Takes a grant from every core that has it, and from those that it was about to be given.
+    fn take_back(&mut self, grant: Grant, cores: &[CoreId]) {
+        for core in cores {
+            self.revoke(grant, *core);
+        }
+        // Where a core is told to forget it, that core's acknowledgement frees it.
+        if let Err(status) = self.memory.free_if_unused(grant) {
+            debug_assert!(false, "a grant that was just made is not known: {status}");
+        }
+    }
+
+    /// Takes a grant out of a core's tables and tells the core to forget it.
+    fn revoke(&mut self, grant: Grant, core: CoreId) {
+        if self.memory.unshare(grant, core).is_ok() || self.memory.is_leaving(grant, core) {
+            self.event(core, Event::Revoked { grant });
+        }
+    }
+
+    /// A core has a new incarnation: what the old one had is closed, and its memory is to be
+    /// forgotten by the new one before anybody else gets it.
+    fn mourn(&mut self, machine: &M, core: CoreId) {
+        let record = machine.board().record(core);
+        let kind = record.fault().map_or("no reason", |fault| fault.kind_name());
+        machine.log(format_args!(
+            "core {core} restarted as {} after {kind}; the node goes on",
+            record.generation()
+        ));
+        self.links.renew(machine, core);
+        for channel in self.channels.of(core) {
+            self.close_dead(machine, channel, core);
+        }
+        for grant in self.memory.held_by(core) {
+            self.revoke(grant, core);
+        }
+    }
+
+    fn region(&self, index: u64) -> Result<Reply, Status> {
+        let index = usize::try_from(index).map_err(|_| Status::NotFound)?;
+        let region = self.node.memory.regions().get(index).ok_or(Status::NotFound)?;
+        Ok(Reply::Region {
+            start: region.start,
+            bytes: region.bytes,
+            usable: region.kind == MemoryKind::Usable,
+        })
+    }
+
+    /// The node as the boot path found it.
+    pub fn node(&self) -> &NodeDescription {
+        &self.node
+    }
+
+    /// The memory part of the boot report.
+    pub fn memory_report(&self) -> MemoryReport {
+        let region = |region: &nile_memory::MemoryRegion| RegionReport {
+            start: region.start.0,
+            bytes: region.bytes,
+            kind: region.kind.name().into(),
+        };
+        MemoryReport {
+            regions: self.node.memory.regions().iter().map(region).collect(),
+            ..self.memory.report()
+        }
+    }
+}
+
+/// How a core of `board` can be named by a number in a request.
+fn known(board: &Board, core: CoreId) -> Result<CoreId, Status> {
+    if core.index() < board.cores() { Ok(core) } else { Err(Status::NotFound) }
+}

@@ -1,0 +1,252 @@
+//! Channels as the management core sees them: who has which end, where the receiver runs, and
+//! the procedure by which a receiver moves to another core (NewtOS 3.3).
+//!
+//! A move: the receiver's memory is entered in the new core's tables, the receiver map is
+//! rewritten, and one extra notification goes to the new core, so that it finds a message whose
+//! sender still read the old entry. If the old entry said "a store is enough", the sender's core
+//! must execute a fence before that notification; it is asked to, and the move waits for it.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use nile_abi::{ChannelId, CoreId, EndpointId, Generation, MAX_RECEIVERS, Status};
+use nile_platform::{CorePhase, Grant, Machine};
+use nile_ring::{LINE_BYTES, Mover, Wake};
+
+use super::{Manager, known, links};
+use crate::control::{End, Event, Reply};
+
+/// One channel.
+struct Channel {
+    from: CoreId,
+    to: CoreId,
+    tag: u32,
+    endpoint: EndpointId,
+    grant: Grant,
+    sender_open: bool,
+    receiver_open: bool,
+    /// The move that waits for the sender's fence.
+    moving: Option<Moving>,
+}
+
+struct Moving {
+    number: u64,
+    left: CoreId,
+}
+
+/// All channels of the node, and the pen of the receiver map.
+pub struct Channels {
+    channels: BTreeMap<ChannelId, Channel>,
+    mover: Mover,
+    free_endpoints: Vec<EndpointId>,
+    next_endpoint: u16,
+    next_channel: u32,
+}
+
+impl Channels {
+    /// No channels yet. The numbers of later incarnations differ from those of earlier ones, whose
+    /// channels may still be in use.
+    pub fn new<M: Machine>(machine: &M, generation: Generation) -> Channels {
+        let notifier = machine.board().notifier();
+        // Each incarnation has its own share of the endpoints and of the channel numbers.
+        let share = (MAX_RECEIVERS as u16 - links::FIRST_FREE) / 8;
+        let incarnation = (generation.0 - 1) % 8;
+        Channels {
+            channels: BTreeMap::new(),
+            mover: Mover::new(notifier.map().clone(), notifier.doorbells().clone()),
+            free_endpoints: Vec::new(),
+            next_endpoint: links::FIRST_FREE + share * incarnation as u16,
+            next_channel: generation.0.wrapping_shl(24) | 1,
+        }
+    }
+
+    /// Gives `endpoint` its first home.
+    pub fn place<M: Machine>(
+        &mut self,
+        endpoint: EndpointId,
+        home: CoreId,
+        wake: Wake,
+        machine: &M,
+    ) {
+        let begun = self.mover.begin(endpoint, home, wake);
+        begun.expect("the board's map has an entry for every endpoint").finish(machine);
+    }
+
+    /// The channels that have an end on `core`.
+    pub fn of(&self, core: CoreId) -> Vec<ChannelId> {
+        let on_core = |(_, c): &(&ChannelId, &Channel)| c.from == core || c.to == core;
+        self.channels.iter().filter(on_core).map(|(id, _)| *id).collect()
+    }
+
+    fn take_endpoint(&mut self) -> Result<EndpointId, Status> {
+        if let Some(endpoint) = self.free_endpoints.pop() {
+            return Ok(endpoint);
+        }
+        if usize::from(self.next_endpoint) >= MAX_RECEIVERS {
+            return Err(Status::NoMemory);
+        }
+        self.next_endpoint += 1;
+        Ok(EndpointId(self.next_endpoint - 1))
+    }
+}
+
+impl<M: Machine> Manager<M> {
+    /// Makes a channel from `from` to `to`.
+    pub(super) fn open(
+        &mut self,
+        machine: &M,
+        from: CoreId,
+        to: CoreId,
+        tag: u32,
+        cells: u32,
+    ) -> Result<Reply, Status> {
+        let board = machine.board();
+        if board.record(known(board, to)?).phase() != CorePhase::Running {
+            return Err(Status::Dead);
+        }
+        let cells = cells.max(1).checked_next_power_of_two().ok_or(Status::Invalid)?;
+        let bytes = (u64::from(cells) + 2) * LINE_BYTES as u64;
+        let endpoint = self.channels.take_endpoint()?;
+        let made = self.memory.take_run(bytes).and_then(|grant| {
+            self.give(machine, grant, &[from, to])?;
+            Ok(grant)
+        });
+        let grant = match made {
+            Ok(grant) => grant,
+            Err(status) => {
+                self.channels.free_endpoints.push(endpoint);
+                return Err(status);
+            }
+        };
+        self.channels.place(endpoint, to, self.wake, machine);
+        let id = ChannelId(self.channels.next_channel);
+        self.channels.next_channel += 1;
+        let channel = Channel {
+            from,
+            to,
+            tag,
+            endpoint,
+            grant,
+            sender_open: true,
+            receiver_open: true,
+            moving: None,
+        };
+        self.channels.channels.insert(id, channel);
+        self.event(to, Event::Attached { channel: id, endpoint, tag, from, grant });
+        Ok(Reply::Opened { channel: id, endpoint, grant })
+    }
+
+    /// `core` has dropped its end: the other end learns it, and the ring's memory leaves the
+    /// core's tables unless the core has the other end, too.
+    pub(super) fn close(&mut self, id: ChannelId, end: End, core: CoreId) -> Result<Reply, Status> {
+        let channel = self.channels.channels.get_mut(&id).ok_or(Status::NotFound)?;
+        let (home, open) = match end {
+            End::Sender => (channel.from, &mut channel.sender_open),
+            End::Receiver => (channel.to, &mut channel.receiver_open),
+        };
+        if home != core || !*open {
+            return Err(Status::NotFound);
+        }
+        *open = false;
+        let (peer, peer_open) = match end {
+            End::Sender => (channel.to, channel.receiver_open),
+            End::Receiver => (channel.from, channel.sender_open),
+        };
+        let grant = channel.grant;
+        if peer_open {
+            self.event(peer, Event::Closed { channel: id });
+        } else {
+            self.forget(id);
+        }
+        if peer_open && peer == core {
+            return Ok(Reply::Done);
+        }
+        Ok(Reply::Granted { grant: self.memory.unshare(grant, core)? })
+    }
+
+    /// The ends that a dead incarnation of `core` had are closed. Its memory is taken back by the
+    /// caller.
+    pub(super) fn close_dead(&mut self, machine: &M, id: ChannelId, core: CoreId) {
+        let Some(channel) = self.channels.channels.get_mut(&id) else { return };
+        channel.sender_open &= channel.from != core;
+        channel.receiver_open &= channel.to != core;
+        let survivor = match (channel.sender_open, channel.receiver_open) {
+            (true, _) => Some(channel.from),
+            (_, true) => Some(channel.to),
+            _ => None,
+        };
+        if channel.moving.is_some() && channel.from == core {
+            // The sender that the move waits for is gone, and with it what it might have sent.
+            self.complete_move(machine, id);
+        }
+        match survivor {
+            Some(peer) => self.event(peer, Event::Closed { channel: id }),
+            None => self.forget(id),
+        }
+    }
+
+    /// Both ends are gone.
+    fn forget(&mut self, id: ChannelId) {
+        if let Some(channel) = self.channels.channels.remove(&id) {
+            self.channels.free_endpoints.push(channel.endpoint);
+        }
+    }
+
+    /// Moves the receiving end, which `core` has let go of, to `to`.
+    pub(super) fn move_receiver(
+        &mut self,
+        machine: &M,
+        core: CoreId,
+        number: u64,
+        id: ChannelId,
+        to: CoreId,
+    ) -> Result<Option<Reply>, Status> {
+        let board = machine.board();
+        if board.record(known(board, to)?).phase() != CorePhase::Running {
+            return Err(Status::Dead);
+        }
+        let channel = self.channels.channels.get_mut(&id).ok_or(Status::NotFound)?;
+        if channel.to != core || !channel.receiver_open || channel.moving.is_some() {
+            return Err(Status::NotFound);
+        }
+        self.memory.share(channel.grant, to)?;
+        let begun = self.channels.mover.begin(channel.endpoint, to, self.wake);
+        let begun = begun.map_err(|_| Status::NotFound)?;
+        let from = channel.from;
+        channel.to = to;
+        channel.moving = Some(Moving { number, left: core });
+        let waits = begun.needs_fence() && channel.sender_open;
+        begun.finish(machine);
+        if waits {
+            self.event(from, Event::Fence { channel: id });
+        } else {
+            self.complete_move(machine, id);
+        }
+        Ok(None)
+    }
+
+    /// The sender's core says that it has executed its fence.
+    pub(super) fn finish_move(&mut self, machine: &M, id: ChannelId, core: CoreId) {
+        let waits = |c: &Channel| c.moving.is_some() && c.from == core;
+        if self.channels.channels.get(&id).is_some_and(waits) {
+            self.complete_move(machine, id);
+        }
+    }
+
+    /// The extra notification: the new core gets the end and looks at the ring; the old one is
+    /// answered and forgets the ring's memory unless it has the other end.
+    fn complete_move(&mut self, machine: &M, id: ChannelId) {
+        let Some(channel) = self.channels.channels.get_mut(&id) else { return };
+        let Some(Moving { number, left }) = channel.moving.take() else { return };
+        let Channel { from, to, tag, endpoint, grant, sender_open, .. } = *channel;
+        self.channels.place(endpoint, to, self.wake, machine);
+        self.event(to, Event::Attached { channel: id, endpoint, tag, from, grant });
+        let keeps = to == left || (from == left && sender_open);
+        let result = if keeps {
+            Ok(Reply::Done)
+        } else {
+            self.memory.unshare(grant, left).map(|grant| Reply::Granted { grant })
+        };
+        self.reply(left, number, result);
+    }
+}

@@ -1,0 +1,103 @@
+//! Memory as tasks use it: a zeroed frame of 4 KiB, 2 MiB or 1 GiB, mapped on this core alone,
+//! from the node's physical and virtual memory services.
+
+use nile_abi::{PageSize, PhysAddr, Status};
+use nile_platform::{Grant, Machine};
+use nile_ring::Region;
+
+use crate::control::{Reply, Request};
+use crate::core::Core;
+
+/// A frame of this core's own.
+pub struct Frame<M: Machine> {
+    core: Core<M>,
+    grant: Grant,
+    region: Option<Region>,
+}
+
+/// How much memory the node has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryStatistics {
+    /// Usable bytes.
+    pub total_bytes: u64,
+    /// Bytes of them that nobody has.
+    pub free_bytes: u64,
+    /// Requests that could be met now, by size: 4 KiB, 2 MiB, 1 GiB.
+    pub free: [u64; 3],
+    /// Last-level tables that no core uses.
+    pub free_tables: u64,
+}
+
+/// A region of the node's memory, as firmware names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryRegion {
+    /// Its first byte.
+    pub start: PhysAddr,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Whether it was given to the physical memory service.
+    pub usable: bool,
+}
+
+impl<M: Machine> Core<M> {
+    /// How much memory the node has. Waits for the management core.
+    pub async fn memory_statistics(&self) -> Result<MemoryStatistics, Status> {
+        match self.request(Request::Statistics).await? {
+            Reply::Statistics { total, free, small, large, huge, tables } => Ok(MemoryStatistics {
+                total_bytes: total,
+                free_bytes: free,
+                free: [small, large, huge],
+                free_tables: tables,
+            }),
+            _ => Err(Status::Invalid),
+        }
+    }
+
+    /// The `index`th region of the node's memory; `NotFound` after the last. Waits for the
+    /// management core.
+    pub async fn memory_region(&self, index: u64) -> Result<MemoryRegion, Status> {
+        match self.request(Request::Region { index }).await? {
+            Reply::Region { start, bytes, usable } => Ok(MemoryRegion { start, bytes, usable }),
+            _ => Err(Status::Invalid),
+        }
+    }
+
+    /// A zeroed frame, mapped on this core. Waits for the management core. Fails with `NoMemory`
+    /// (no free collection of the size) or `NoTables`.
+    pub async fn allocate(&self, size: PageSize) -> Result<Frame<M>, Status> {
+        let reply = self.request(Request::Allocate { size }).await?;
+        let Reply::Granted { grant } = reply else { return Err(Status::Invalid) };
+        let region = self.client.region(self, grant)?;
+        Ok(Frame { core: self.clone(), grant, region: Some(region) })
+    }
+}
+
+impl<M: Machine> Frame<M> {
+    /// Where the frame is, and how long.
+    pub fn grant(&self) -> Grant {
+        self.grant
+    }
+
+    /// The frame's memory.
+    pub fn region(&self) -> &Region {
+        self.region.as_ref().expect("only `release` takes it, and that consumes the frame")
+    }
+
+    /// Gives the frame back and waits until it is free again. Dropping it does the same without
+    /// waiting.
+    pub async fn release(mut self) -> Result<(), Status> {
+        self.region.take();
+        let (core, grant) = (self.core.clone(), self.grant);
+        core.give_up(Request::Release { grant }).await
+    }
+}
+
+impl<M: Machine> Drop for Frame<M> {
+    fn drop(&mut self) {
+        if self.region.take().is_some() {
+            let (core, grant) = (self.core.clone(), self.grant);
+            // Nobody waits: if the management core is gone, so is what it knew of the frame.
+            self.core.spawn(async move { core.give_up(Request::Release { grant }).await });
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! A node in one thread. Every choice that a real machine leaves open (which core runs next, how
+//! long a pass takes, when a signal arrives, when a core stops) comes from one seeded generator,
+//! and time is a number. The same seed gives the same run, event by event; the hash of its trace
+//! says so.
+//!
+//! The kernel is not changed for this: the simulator steps each core's loop and keeps the contract
+//! of its doorbell, so a wake-up that a real machine could lose is lost here, too, and shows as a
+//! node in which nothing can happen any more ([`Stuck`]).
+//!
+//! In reading order:
+//!
+//! * [`options`]: what a run is made of, faults included.
+//! * [`simulation`]: the scheduler.
+//! * [`machine`]: one core's view, what the kernel sees.
+//! * `memory`: the node's memory, with an emulated MMU for each core that checks every grant.
+//! * `state`: what all cores share: clock, events, generator.
+//! * [`trace`]: what happened, as a hash.
+#![forbid(unsafe_code)]
+
+pub mod machine;
+mod memory;
+pub mod options;
+pub mod simulation;
+mod state;
+pub mod trace;
+
+pub use machine::{SimMachine, SimManager};
+pub use options::{Faults, Options};
+pub use simulation::{Finished, Stuck, simulate};

@@ -1,0 +1,142 @@
+//! One core's view of the simulated node.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use nile_abi::{CoreId, Generation, Instant, VirtAddr};
+use nile_platform::{AttachError, Board, Grant, Handoff, Machine, Manager, Outcome, WakeMode};
+use nile_ring::{Region, Signal};
+
+use crate::memory::{SHARED_BASE, SharedTables};
+use crate::state::State;
+use crate::trace::Happening;
+
+/// What reading the clock costs: a loop that waits for a moment reaches it.
+const CLOCK_READ: Duration = Duration::from_nanos(20);
+
+/// One core of a simulated node.
+pub struct SimMachine {
+    core: CoreId,
+    generation: Generation,
+    board: Board,
+    state: Rc<RefCell<State>>,
+    manager: Option<SimManager>,
+}
+
+/// The management of a simulated node.
+pub struct SimManager {
+    state: Rc<RefCell<State>>,
+}
+
+impl SimMachine {
+    /// The view of `core`'s present incarnation.
+    pub(crate) fn new(state: &Rc<RefCell<State>>, core: CoreId) -> SimMachine {
+        let board = state.borrow().board.clone();
+        let generation = board.record(core).generation();
+        let manager = (core == CoreId::BOOT).then(|| SimManager { state: state.clone() });
+        SimMachine { core, generation, board, state: state.clone(), manager }
+    }
+}
+
+impl Signal for SimMachine {
+    fn signal(&self, core: CoreId) {
+        self.state.borrow_mut().signal(self.core, core);
+    }
+}
+
+impl Machine for SimMachine {
+    type Manager = SimManager;
+
+    fn core(&self) -> CoreId {
+        self.core
+    }
+
+    fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    fn now(&self) -> Instant {
+        let mut state = self.state.borrow_mut();
+        state.pass_time(self.core, CLOCK_READ);
+        state.time_of(self.core)
+    }
+
+    fn board(&self) -> &Board {
+        &self.board
+    }
+
+    fn wake_mode(&self) -> WakeMode {
+        self.state.borrow().wake_mode
+    }
+
+    fn set_tick(&self, period: Option<Duration>) {
+        self.state.borrow_mut().set_tick(self.core, period);
+    }
+
+    fn relax(&self) {
+        self.state.borrow_mut().pass_time(self.core, CLOCK_READ);
+    }
+
+    fn control(&self, peer: CoreId) -> Region {
+        self.state.borrow().control[peer.index()].clone()
+    }
+
+    fn attach(&self, grant: Grant) -> Result<Region, AttachError> {
+        self.state.borrow_mut().memory.attach(self.core, grant)
+    }
+
+    fn detach(&self, grant: Grant) {
+        self.state.borrow_mut().memory.detach(self.core, grant);
+    }
+
+    fn log(&self, line: fmt::Arguments<'_>) {
+        let mut state = self.state.borrow_mut();
+        let line = format!("[{} {}] {line}", state.time_of(self.core), self.core);
+        state.note(self.core, Happening::Log, 0);
+        state.trace.note_bytes(line.as_bytes());
+        state.log.push(line);
+    }
+
+    fn compute(&self, span: Duration) {
+        self.state.borrow_mut().pass_time(self.core, span);
+    }
+
+    /// A simulated core has no addresses but its grants', and those are typed memory: every stray
+    /// write is a fault.
+    fn stray_write(&self, at: VirtAddr, value: u64) {
+        panic!("page fault: {} wrote {value:#x} to {at}", self.core);
+    }
+
+    fn manager(&self) -> Option<&SimManager> {
+        self.manager.as_ref()
+    }
+}
+
+impl Manager for SimManager {
+    type Tables = SharedTables;
+
+    const SHARED_BASE: VirtAddr = SHARED_BASE;
+
+    fn handoff(&self) -> Handoff<SharedTables> {
+        let state = self.state.borrow();
+        Handoff {
+            node: state.description.clone(),
+            physical: state.memory.physical(),
+            tables: state.memory.tables(),
+        }
+    }
+
+    fn zero(&self, grant: Grant) {
+        self.state.borrow_mut().memory.zero(grant);
+    }
+
+    fn report(&self, document: &str) {
+        self.state.borrow_mut().reports.push(document.into());
+    }
+
+    fn power_off(&self, outcome: Outcome) {
+        self.state.borrow_mut().outcome = Some(outcome);
+    }
+}

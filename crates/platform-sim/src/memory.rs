@@ -1,0 +1,171 @@
+//! The node's memory: emulated page tables, an emulated MMU for each core, and a vector for each
+//! grant. Every use of a grant is checked against what the core's MMU can reach, caches included;
+//! a frame that is cleared for somebody new while a core can still reach it ends the run.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use nile_abi::{CoreId, PageSize, PhysAddr, VirtAddr};
+use nile_memory::paging::{
+    AddressSpace, EmulatedMemory, Entry, Extent, Mmu, Page, Plan, TableIndex, TableMemory,
+    TablePool, VirtRange,
+};
+use nile_memory::{MemoryKind, MemoryMap, MemoryRegion, PhysicalMemory};
+use nile_platform::{AttachError, Grant, Tables};
+use nile_ring::Region;
+
+/// The first byte of the node's memory. Not zero, so that a forgotten address shows.
+const BASE: PhysAddr = PhysAddr(1 << 20);
+
+/// Where the emulated page tables are: far above the memory that they map.
+const TABLES: PhysAddr = PhysAddr(1 << 46);
+
+/// Where a core's tables have a grant.
+pub const SHARED_BASE: VirtAddr = VirtAddr(0xffff_a000_0000_0000);
+
+/// Page tables that outlive the management core's incarnations.
+#[derive(Clone)]
+pub struct SharedTables(Rc<RefCell<EmulatedMemory>>);
+
+impl TableMemory for SharedTables {
+    fn read(&self, table: PhysAddr, index: TableIndex) -> Entry {
+        self.0.borrow().read(table, index)
+    }
+
+    fn write(&mut self, table: PhysAddr, index: TableIndex, entry: Entry) {
+        self.0.borrow_mut().write(table, index, entry);
+    }
+
+    fn clear(&mut self, table: PhysAddr) {
+        self.0.borrow_mut().clear(table);
+    }
+}
+
+/// The node's memory.
+pub struct SimMemory {
+    bytes: u64,
+    tables: SharedTables,
+    roots: Vec<PhysAddr>,
+    upper_tables: u64,
+    pool: Extent,
+    /// The physical memory service's records.
+    records: Region,
+    mmus: Vec<Mmu>,
+    contents: BTreeMap<PhysAddr, Region>,
+}
+
+impl SimMemory {
+    /// Memory of `bytes` bytes, rounded down to whole frames, with tables for `cores` cores.
+    pub fn new(cores: usize, bytes: u64) -> SimMemory {
+        let bytes = PhysAddr(bytes).align_down(PageSize::Small).0;
+        let words = PhysicalMemory::<Region>::words_for(BASE, bytes);
+        let records = Region::owned((words * 8).next_multiple_of(64));
+        PhysicalMemory::new()
+            .add_region(BASE, bytes, records.clone())
+            .expect("the records have the size that was asked for");
+
+        let plan = Plan::new(&[VirtRange::new(VirtAddr(SHARED_BASE.0 + BASE.0), bytes)])
+            .expect("the shared zone's addresses exist");
+        let upper = cores * plan.tables();
+        let pool_tables = TablePool::tables_for(bytes);
+        let mut memory = EmulatedMemory::new(TABLES, upper + pool_tables);
+        let pool = Extent { start: memory.frame(upper), tables: pool_tables };
+        let roots: Vec<PhysAddr> = (0..cores)
+            .map(|core| {
+                let first = core * plan.tables();
+                let frames: Vec<PhysAddr> =
+                    (first..first + plan.tables()).map(|table| memory.frame(table)).collect();
+                AddressSpace::build(&mut memory, CoreId(core as u16), &plan, &frames)
+                    .expect("the plan got the frames that it asked for")
+                    .root()
+            })
+            .collect();
+        SimMemory {
+            bytes,
+            tables: SharedTables(Rc::new(RefCell::new(memory))),
+            mmus: roots.iter().map(|root| Mmu::new(*root)).collect(),
+            roots,
+            upper_tables: upper as u64,
+            pool,
+            records,
+            contents: BTreeMap::new(),
+        }
+    }
+
+    /// The map that a boot path would hand over.
+    pub fn map(&self) -> MemoryMap {
+        MemoryMap::from_claims(&[MemoryRegion::new(BASE, self.bytes, MemoryKind::Usable)])
+    }
+
+    /// The physical memory service's state, as its records tell it.
+    pub fn physical(&self) -> PhysicalMemory<Region> {
+        PhysicalMemory::recover([self.records.clone()])
+            .expect("only the physical memory service writes its records")
+    }
+
+    /// The virtual memory service's state, as the tables tell it.
+    pub fn tables(&self) -> Tables<SharedTables> {
+        let mut memory = self.tables.clone();
+        let spaces: Vec<AddressSpace> = (0u16..)
+            .zip(&self.roots)
+            .map(|(core, root)| AddressSpace::recover(CoreId(core), *root))
+            .collect();
+        let (pool, retired) = TablePool::recover(&mut memory, &[self.pool], &spaces)
+            .expect("only the virtual memory service writes the tables");
+        Tables { memory, pool, spaces, upper_tables: self.upper_tables, retired }
+    }
+
+    /// A grant's memory, if every frame of it is in the core's reach.
+    pub fn attach(&mut self, core: CoreId, grant: Grant) -> Result<Region, AttachError> {
+        for frame in frames(grant) {
+            let virt = VirtAddr(SHARED_BASE.0 + frame.0);
+            let mmu = &mut self.mmus[core.index()];
+            let mapping = mmu.translate(&self.tables, virt).ok_or(AttachError::OutOfRange)?;
+            if mapping.phys.0 + (virt.0 - mapping.virt.0) != frame.0 {
+                return Err(AttachError::OutOfRange);
+            }
+        }
+        let bytes = usize::try_from(grant.bytes).map_err(|_| AttachError::OutOfRange)?;
+        let region = self.contents.entry(grant.start).or_insert_with(|| Region::owned(bytes));
+        Ok(region.clone())
+    }
+
+    /// Forgets a core's translations of a grant.
+    pub fn detach(&mut self, core: CoreId, grant: Grant) {
+        for frame in frames(grant) {
+            let virt = VirtAddr(SHARED_BASE.0 + frame.0);
+            self.mmus[core.index()].invalidate(Page { virt, size: PageSize::Small });
+        }
+    }
+
+    /// A new incarnation starts with an empty translation cache.
+    pub fn restart(&mut self, core: CoreId) {
+        self.mmus[core.index()] = Mmu::new(self.roots[core.index()]);
+    }
+
+    /// Clears a grant's frames.
+    ///
+    /// # Panics
+    ///
+    /// If a core can still reach one of them: then what it writes would land in the next owner's
+    /// memory.
+    pub fn zero(&mut self, grant: Grant) {
+        for frame in frames(grant) {
+            let virt = VirtAddr(SHARED_BASE.0 + frame.0);
+            for (core, mmu) in self.mmus.iter_mut().enumerate() {
+                let reached = mmu.clone().translate(&self.tables, virt);
+                assert!(reached.is_none(), "core {core} still reaches {frame}, which is cleared");
+            }
+        }
+        self.contents.remove(&grant.start);
+    }
+}
+
+/// The first byte of each 4 KiB frame, of each 2 MiB for large grants: mappings are no larger.
+fn frames(grant: Grant) -> impl Iterator<Item = PhysAddr> {
+    let large = grant.start.is_aligned(PageSize::Large)
+        && grant.bytes.is_multiple_of(PageSize::Large.bytes());
+    let size = if large { PageSize::Large } else { PageSize::Small };
+    (0..grant.bytes / size.bytes()).map(move |n| PhysAddr(grant.start.0 + n * size.bytes()))
+}

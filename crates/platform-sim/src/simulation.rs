@@ -1,0 +1,388 @@
+//! The scheduler: which core makes its next pass, and what the clock brings in between.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::time::Duration;
+
+use nile_abi::{CoreId, Generation, Instant};
+use nile_platform::{Cause, CorePhase, Fault, Loop, Outcome, Turn, WakeMode};
+use nile_ring::{Doorbell, Signal};
+
+use crate::machine::SimMachine;
+use crate::options::Options;
+use crate::state::{Event, State};
+use crate::trace::Happening;
+
+/// What a pass takes: at least this, and at most this more.
+const PASS: (Duration, Duration) = (Duration::from_nanos(100), Duration::from_nanos(1900));
+
+/// What waking takes.
+const WAKE: (Duration, Duration) = (Duration::from_nanos(200), Duration::from_micros(2));
+
+/// How long a stopped core takes to begin again.
+const RESTART: (Duration, Duration) = (Duration::from_micros(5), Duration::from_micros(200));
+
+/// A run that ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finished {
+    /// How the node ended.
+    pub outcome: Outcome,
+    /// The documents that it reported.
+    pub reports: Vec<String>,
+    /// Its log.
+    pub log: Vec<String>,
+    /// What happened, as a hash.
+    pub trace_hash: u64,
+    /// How much happened.
+    pub events: u64,
+    /// When it ended.
+    pub at: Instant,
+}
+
+/// A run in which nothing can happen any more, or that took longer than its limit: a lost
+/// wake-up, a deadlock, a loop without end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stuck {
+    /// The seed that leads here again.
+    pub seed: u64,
+    /// When it was given up.
+    pub at: Instant,
+    /// Each core's state.
+    pub cores: Vec<String>,
+    /// The node's log.
+    pub log: Vec<String>,
+}
+
+impl fmt::Display for Stuck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {}: stuck at {}: {}", self.seed, self.at, self.cores.join(", "))
+    }
+}
+
+impl std::error::Error for Stuck {}
+
+/// A core's line in a cache, as a waiting core remembers it.
+type LineImage = Vec<u64>;
+
+#[derive(Debug)]
+enum Status {
+    /// Makes a pass when the clock comes to this.
+    Ready(Instant),
+    /// Has prepared its doorbell and has yet to look once more.
+    Dozing { until: Option<Instant>, line: LineImage },
+    /// Waits.
+    Asleep { until: Option<Instant>, line: LineImage },
+    /// Its incarnation ended; the next one starts with an event.
+    Down,
+    /// Its loop has ended.
+    Stopped,
+}
+
+struct Core {
+    id: CoreId,
+    bell: Doorbell,
+    body: Option<Box<dyn Loop>>,
+    status: Status,
+}
+
+struct Scheduler<'a> {
+    state: Rc<RefCell<State>>,
+    cores: Vec<Core>,
+    begin: &'a mut dyn FnMut(SimMachine) -> Box<dyn Loop>,
+}
+
+/// Runs a node until its loops have ended. `begin` makes a core's loop, once for each incarnation.
+pub fn simulate(
+    options: &Options,
+    mut begin: impl FnMut(SimMachine) -> Box<dyn Loop>,
+) -> Result<Finished, Stuck> {
+    let state = Rc::new(RefCell::new(State::new(options)));
+    let mut scheduler = Scheduler::new(state.clone(), &mut begin);
+    scheduler.schedule_stops(options);
+    let limit = Instant::START + options.limit;
+    while scheduler.step() {
+        if state.borrow().clock > limit {
+            break;
+        }
+    }
+    let stopped = scheduler.cores.iter().all(|core| matches!(core.status, Status::Stopped));
+    let cores = scheduler.cores.iter().map(Core::describe).collect();
+    drop(scheduler);
+    let mut state = state.borrow_mut();
+    match state.outcome.filter(|_| stopped) {
+        Some(outcome) => {
+            state.note(CoreId::BOOT, Happening::End, outcome as u64);
+            Ok(Finished {
+                outcome,
+                reports: std::mem::take(&mut state.reports),
+                log: std::mem::take(&mut state.log),
+                trace_hash: state.trace.hash(),
+                events: state.trace.events(),
+                at: state.clock,
+            })
+        }
+        None => {
+            let log = std::mem::take(&mut state.log);
+            Err(Stuck { seed: options.seed, at: state.clock, cores, log })
+        }
+    }
+}
+
+impl<'a> Scheduler<'a> {
+    fn new(
+        state: Rc<RefCell<State>>,
+        begin: &'a mut dyn FnMut(SimMachine) -> Box<dyn Loop>,
+    ) -> Scheduler<'a> {
+        let board = state.borrow().board.clone();
+        let core = |id: CoreId| {
+            board.record(id).set_generation(Generation::FIRST);
+            let bell = board.notifier().doorbells().of(id);
+            let bell = bell.expect("the board has a doorbell for each of its cores");
+            Core { id, bell, body: None, status: Status::Down }
+        };
+        let cores = board.core_ids().map(core).collect();
+        for core in board.core_ids() {
+            state.borrow_mut().schedule(Instant::START, Event::Start { core });
+        }
+        Scheduler { state, cores, begin }
+    }
+
+    fn schedule_stops(&mut self, options: &Options) {
+        let mut state = self.state.borrow_mut();
+        for _ in 0..options.faults.core_stops {
+            let first = if options.faults.stop_manager { 0 } else { 1 };
+            let cores = self.cores.len() as u64 - first;
+            if cores == 0 {
+                return;
+            }
+            let core = CoreId((first + state.draw(cores)) as u16);
+            let at = state.draw_span(Duration::ZERO, options.faults.stops_within);
+            state.schedule(Instant::START + at, Event::Stop { core });
+        }
+    }
+
+    /// One thing that happens; `false` if nothing can.
+    fn step(&mut self) -> bool {
+        let due = self.state.borrow_mut().take_due();
+        if let Some(event) = due {
+            self.happen(event);
+            return true;
+        }
+        self.wake_those_whose_time_has_come();
+        let clock = self.state.borrow().clock;
+        let ready: Vec<usize> =
+            (0..self.cores.len()).filter(|at| self.cores[*at].is_due(clock)).collect();
+        if ready.is_empty() {
+            return self.advance_clock();
+        }
+        let drawn = self.state.borrow_mut().draw(ready.len() as u64);
+        self.run(ready[drawn as usize]);
+        true
+    }
+
+    /// A core whose deadline has come is interrupted by its timer; one that watches its doorbell's
+    /// line goes on when the line has changed.
+    fn wake_those_whose_time_has_come(&mut self) {
+        for at in 0..self.cores.len() {
+            let Status::Asleep { until, line } = &self.cores[at].status else { continue };
+            let mut state = self.state.borrow_mut();
+            if until.is_some_and(|until| until <= state.clock) {
+                state.interrupt(self.cores[at].id, Cause::Timer);
+                drop(state);
+                self.wake(at);
+            } else if state.wake_mode == WakeMode::Monitored
+                && *line != line_of(&state, self.cores[at].id)
+            {
+                drop(state);
+                self.wake(at);
+            }
+        }
+    }
+
+    /// Lets the clock come to the next moment at which something can happen.
+    fn advance_clock(&mut self) -> bool {
+        let mut state = self.state.borrow_mut();
+        let cores = self.cores.iter().filter_map(|core| match core.status {
+            Status::Ready(at) => Some(at),
+            Status::Asleep { until, .. } => until,
+            Status::Dozing { .. } | Status::Down | Status::Stopped => None,
+        });
+        let all_stopped = self.cores.iter().all(|core| matches!(core.status, Status::Stopped));
+        let next = cores.chain(state.next_event()).min();
+        match next.filter(|_| !all_stopped) {
+            Some(next) => {
+                let tick = state.next_event_or_tick().unwrap_or(next);
+                state.clock = next.min(tick).max(state.clock);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Signal { to } => {
+                if matches!(self.cores[to.index()].status, Status::Down | Status::Stopped) {
+                    return;
+                }
+                self.state.borrow_mut().interrupt(to, Cause::Signal);
+                if matches!(self.cores[to.index()].status, Status::Asleep { .. }) {
+                    self.wake(to.index());
+                }
+            }
+            Event::Tick { core, setting } => self.state.borrow_mut().tick(core, setting),
+            Event::Stop { core } => {
+                if !matches!(self.cores[core.index()].status, Status::Down | Status::Stopped) {
+                    self.stop(core.index(), Fault::KILLED);
+                }
+            }
+            Event::Start { core } => self.start(core.index()),
+        }
+    }
+
+    fn wake(&mut self, at: usize) {
+        let mut state = self.state.borrow_mut();
+        let core = &mut self.cores[at];
+        state.note(core.id, Happening::Wake, 0);
+        let latency = state.draw_span(WAKE.0, WAKE.1);
+        core.status = Status::Ready(state.clock + latency);
+        // Says "awake", as the end of a wait does.
+        drop(core.bell.prepare());
+    }
+
+    fn start(&mut self, at: usize) {
+        let id = self.cores[at].id;
+        let mut state = self.state.borrow_mut();
+        state.memory.restart(id);
+        let generation = state.board.record(id).generation();
+        state.note(id, Happening::Start, u64::from(generation.0));
+        drop(state);
+        let machine = SimMachine::new(&self.state, id);
+        self.cores[at].body = Some((self.begin)(machine));
+        let ready = self.state.borrow_mut().end_pass(id);
+        self.cores[at].status = Status::Ready(ready);
+    }
+
+    /// Ends a core's incarnation, tells the management core, and lets the next one begin later.
+    fn stop(&mut self, at: usize, kind: u64) {
+        let id = self.cores[at].id;
+        self.cores[at].body = None;
+        self.cores[at].status = Status::Down;
+        drop(self.cores[at].bell.prepare());
+        let mut state = self.state.borrow_mut();
+        state.end_pass(id);
+        state.set_tick(id, None);
+        state.note(id, Happening::Stop, kind);
+        let board = state.board.clone();
+        let record = board.record(id);
+        record.set_fault(Fault { kind, code: 0, at: 0, address: 0 });
+        record.set_phase(CorePhase::Restarting);
+        record.set_generation(record.generation().next());
+        let delay = state.draw_span(RESTART.0, RESTART.1);
+        let when = state.clock + delay;
+        state.schedule(when, Event::Start { core: id });
+        drop(state);
+        board.notifier().doorbells().wake(CoreId::BOOT, &From(&self.state, id));
+    }
+
+    /// One pass of a core, or its last look before it sleeps.
+    fn run(&mut self, at: usize) {
+        let id = self.cores[at].id;
+        if let Status::Dozing { until, line } = &mut self.cores[at].status {
+            let (until, line) = (*until, std::mem::take(line));
+            let work = self.cores[at].body.as_ref().is_some_and(|body| body.has_work());
+            let mut state = self.state.borrow_mut();
+            let rung = line != line_of(&state, id);
+            let core = &mut self.cores[at];
+            core.status = if work || rung {
+                drop(core.bell.prepare());
+                Status::Ready(state.end_pass(id))
+            } else {
+                state.note(id, Happening::Sleep, 0);
+                state.board.record(id).count_sleep();
+                state.end_pass(id);
+                Status::Asleep { until, line }
+            };
+            return;
+        }
+        let Some(body) = self.cores[at].body.as_mut() else { return };
+        let turn = catch_unwind(AssertUnwindSafe(|| body.turn()));
+        let mut state = self.state.borrow_mut();
+        let span = state.draw_span(PASS.0, PASS.1);
+        state.pass_time(id, span);
+        match turn {
+            Ok(Turn::Busy) => {
+                state.note(id, Happening::Turn, 1);
+                self.cores[at].status = Status::Ready(state.end_pass(id));
+            }
+            Ok(Turn::Idle(until)) => {
+                state.note(id, Happening::Turn, 0);
+                // The doorbell stays prepared until the core is awake again, which is longer
+                // than the guard can live here.
+                std::mem::forget(self.cores[at].bell.prepare());
+                let line = line_of(&state, id);
+                state.end_pass(id);
+                self.cores[at].status = Status::Dozing { until, line };
+            }
+            Ok(Turn::Stopped(outcome)) => {
+                state.end_pass(id);
+                if id == CoreId::BOOT {
+                    state.outcome = Some(outcome);
+                }
+                self.cores[at].status = Status::Stopped;
+            }
+            Err(panic) => {
+                let line = format!("[{} {id}] panicked: {}", state.clock, reason(&*panic));
+                state.log.push(line);
+                drop(state);
+                self.stop(at, Fault::PANIC);
+            }
+        }
+    }
+}
+
+/// A signal that a core that is no more sends about itself.
+struct From<'a>(&'a Rc<RefCell<State>>, CoreId);
+
+impl Signal for From<'_> {
+    fn signal(&self, core: CoreId) {
+        self.0.borrow_mut().signal(self.1, core);
+    }
+}
+
+impl Core {
+    fn is_due(&self, clock: Instant) -> bool {
+        match self.status {
+            Status::Ready(at) => at <= clock,
+            Status::Dozing { .. } => true,
+            Status::Asleep { .. } | Status::Down | Status::Stopped => false,
+        }
+    }
+
+    fn describe(&self) -> String {
+        let status = match &self.status {
+            Status::Ready(at) => format!("ready at {at}"),
+            Status::Dozing { .. } => "dozing".into(),
+            Status::Asleep { until: Some(until), .. } => format!("asleep until {until}"),
+            Status::Asleep { until: None, .. } => "asleep".into(),
+            Status::Down => "down".into(),
+            Status::Stopped => "stopped".into(),
+        };
+        format!("{} {status}", self.id)
+    }
+}
+
+fn line_of(state: &State, core: CoreId) -> LineImage {
+    use std::sync::atomic::Ordering::Relaxed;
+    let words = nile_ring::LINE_BYTES / 8;
+    let first = core.index() * words;
+    state.bells.words()[first..first + words].iter().map(|word| word.load(Relaxed)).collect()
+}
+
+fn reason(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("with something that is no text")
+}

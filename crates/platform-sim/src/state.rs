@@ -1,0 +1,197 @@
+//! What all cores of a simulated node share: the clock, the events to come, the generator, and
+//! the node's parts. The scheduler owns it; each core's machine has a handle to it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nile_abi::{CoreId, Instant};
+use nile_platform::{Board, CONTROL_BYTES, Cause, NodeDescription, Outcome, WakeMode};
+use nile_ring::{Doorbells, Region};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::memory::SimMemory;
+use crate::options::Options;
+use crate::trace::{Happening, Trace};
+
+/// What the clock brings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A signal arrives.
+    Signal { to: CoreId },
+    /// A periodic timer fires, unless it was set anew since.
+    Tick { core: CoreId, setting: u64 },
+    /// A core is stopped from outside.
+    Stop { core: CoreId },
+    /// A stopped core begins its next incarnation.
+    Start { core: CoreId },
+}
+
+/// A core's periodic timer. Every setting has a number, so that the ticks of an earlier one are
+/// told apart.
+#[derive(Clone, Copy, Default)]
+struct Tick {
+    period: Option<Duration>,
+    setting: u64,
+}
+
+/// The shared part of a node.
+pub struct State {
+    pub clock: Instant,
+    /// How far each core's own time is ahead of the clock, within its present pass.
+    lag: Vec<Duration>,
+    generator: ChaCha8Rng,
+    pub trace: Trace,
+    events: BTreeMap<(Instant, u64), Event>,
+    next_event: u64,
+    ticks: Vec<Tick>,
+    signal_delay: Duration,
+    pub wake_mode: WakeMode,
+    pub memory: SimMemory,
+    pub board: Board,
+    /// The doorbells' memory, which the scheduler watches as MONITOR would.
+    pub bells: Region,
+    pub control: Vec<Region>,
+    pub description: NodeDescription,
+    pub reports: Vec<String>,
+    pub log: Vec<String>,
+    pub outcome: Option<Outcome>,
+}
+
+impl State {
+    /// The state before the first core starts.
+    pub fn new(options: &Options) -> State {
+        let cores = options.roles.len();
+        let mut generator = ChaCha8Rng::seed_from_u64(options.seed);
+        let coin = generator.next_u64() & 1 == 0;
+        let drawn = if coin { WakeMode::Monitored } else { WakeMode::Signalled };
+        let wake_mode = options.wake_mode.unwrap_or(drawn);
+        let bells = Region::owned(Doorbells::region_len(cores));
+        let board = Board::in_memory(cores, bells.clone());
+        for (core, roles) in board.core_ids().zip(&options.roles) {
+            board.record(core).set_roles(*roles);
+        }
+        let memory = SimMemory::new(cores, options.memory_bytes);
+        let description = NodeDescription {
+            machine: "sim".into(),
+            image_bytes: 0,
+            memory: memory.map(),
+            facts: vec![
+                format!("seed {}", options.seed),
+                format!("sleeping cores are woken as {wake_mode:?}"),
+            ],
+            steps: Vec::new(),
+        };
+        State {
+            clock: Instant::START,
+            lag: vec![Duration::ZERO; cores],
+            generator,
+            trace: Trace::default(),
+            events: BTreeMap::new(),
+            next_event: 0,
+            ticks: vec![Tick::default(); cores],
+            signal_delay: options.faults.signal_delay,
+            wake_mode,
+            memory,
+            board,
+            bells,
+            control: (0..cores).map(|_| Region::owned(CONTROL_BYTES)).collect(),
+            description,
+            reports: Vec::new(),
+            log: Vec::new(),
+            outcome: None,
+        }
+    }
+
+    /// A number below `bound`; zero if that is zero.
+    pub fn draw(&mut self, bound: u64) -> u64 {
+        // The bias of a remainder is far below what any schedule depends on.
+        if bound == 0 { 0 } else { self.generator.next_u64() % bound }
+    }
+
+    /// A span from `least` on, of at most `more` more.
+    pub fn draw_span(&mut self, least: Duration, more: Duration) -> Duration {
+        let more = u64::try_from(more.as_nanos()).unwrap_or(u64::MAX);
+        least + Duration::from_nanos(self.draw(more))
+    }
+
+    /// A core's own time.
+    pub fn time_of(&self, core: CoreId) -> Instant {
+        self.clock + self.lag[core.index()]
+    }
+
+    /// A core's time passes.
+    pub fn pass_time(&mut self, core: CoreId, span: Duration) {
+        self.lag[core.index()] += span;
+    }
+
+    /// Ends a core's pass: when it can make the next one.
+    pub fn end_pass(&mut self, core: CoreId) -> Instant {
+        let end = self.time_of(core);
+        self.lag[core.index()] = Duration::ZERO;
+        end
+    }
+
+    /// Notes an event in the trace.
+    pub fn note(&mut self, core: CoreId, what: Happening, detail: u64) {
+        let at = self.time_of(core);
+        self.trace.note(at, core, what, detail);
+    }
+
+    /// Counts and notes an interrupt.
+    pub fn interrupt(&mut self, core: CoreId, cause: Cause) {
+        self.board.record(core).count_interrupt(cause);
+        self.note(core, Happening::Interrupt, cause as u64);
+    }
+
+    /// Lets `event` come at `at`.
+    pub fn schedule(&mut self, at: Instant, event: Event) {
+        self.next_event += 1;
+        self.events.insert((at, self.next_event), event);
+    }
+
+    /// The next event that is due.
+    pub fn take_due(&mut self) -> Option<Event> {
+        let first = self.events.first_entry().filter(|entry| entry.key().0 <= self.clock)?;
+        Some(first.remove())
+    }
+
+    /// When the next event comes that can make something happen; ticks cannot.
+    pub fn next_event(&self) -> Option<Instant> {
+        let moves = |(_, event): &(&(Instant, u64), &Event)| !matches!(event, Event::Tick { .. });
+        self.events.iter().find(moves).map(|((at, _), _)| *at)
+    }
+
+    /// When the next event of any kind comes.
+    pub fn next_event_or_tick(&self) -> Option<Instant> {
+        self.events.keys().next().map(|(at, _)| *at)
+    }
+
+    /// Sends a signal.
+    pub fn signal(&mut self, from: CoreId, to: CoreId) {
+        self.note(from, Happening::Signal, u64::from(to.0));
+        let usual = self.draw_span(Duration::from_nanos(500), Duration::from_micros(5));
+        let delay = self.signal_delay;
+        let extra = self.draw_span(Duration::ZERO, delay);
+        self.schedule(self.time_of(from) + usual + extra, Event::Signal { to });
+    }
+
+    /// Sets a core's periodic timer.
+    pub fn set_tick(&mut self, core: CoreId, period: Option<Duration>) {
+        let tick = &mut self.ticks[core.index()];
+        *tick = Tick { period, setting: tick.setting + 1 };
+        let setting = tick.setting;
+        if let Some(period) = period {
+            self.schedule(self.time_of(core) + period, Event::Tick { core, setting });
+        }
+    }
+
+    /// A tick fires.
+    pub fn tick(&mut self, core: CoreId, setting: u64) {
+        let tick = self.ticks[core.index()];
+        if let Some(period) = tick.period.filter(|_| tick.setting == setting) {
+            self.interrupt(core, Cause::Tick);
+            self.schedule(self.clock + period, Event::Tick { core, setting });
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The traits. [`Machine`] is one core's view: every method is called on that core, and none
+//! waits for another core. [`Manager`] is what a management core alone may do to the whole node.
+
+use core::fmt;
+use core::time::Duration;
+
+use nile_abi::{CoreId, Generation, Instant, PhysAddr, Status, VirtAddr};
+use nile_memory::paging::TableMemory;
+use nile_ring::{Region, Signal, Sleep};
+
+use crate::{Board, Handoff};
+
+/// How a sleeping core of this machine is woken (NewtOS 2.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WakeMode {
+    /// By a store to its doorbell: it waits with MONITOR and MWAIT, or it never stops polling.
+    Monitored,
+    /// By [`Signal::signal`]: an interrupt, a futex.
+    Signalled,
+}
+
+/// Memory that the management core has given to this core: consecutive frames of the node.
+/// Every core that shares it has it at the same address, where the machine has addresses.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Grant {
+    /// The first frame.
+    pub start: PhysAddr,
+    /// Bytes, a multiple of 4 KiB.
+    pub bytes: u64,
+}
+
+/// Why a grant cannot be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AttachError {
+    /// The grant is not inside the node's memory.
+    OutOfRange,
+    /// The machine refused to map it; its error number.
+    Refused(i32),
+}
+
+impl From<AttachError> for Status {
+    fn from(error: AttachError) -> Status {
+        match error {
+            AttachError::OutOfRange => Status::Invalid,
+            AttachError::Refused(_) => Status::NoMemory,
+        }
+    }
+}
+
+/// How a node ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// What was asked for happened.
+    Success,
+    /// It started and failed.
+    Failure,
+}
+
+/// One core's view of its machine.
+pub trait Machine: Signal + 'static {
+    /// What a management core may do besides.
+    type Manager: Manager;
+
+    /// This core.
+    fn core(&self) -> CoreId;
+
+    /// This core's incarnation.
+    fn generation(&self) -> Generation;
+
+    /// The time, the same on all cores of the node within the machine's stated error.
+    fn now(&self) -> Instant;
+
+    /// The regions that all cores share.
+    fn board(&self) -> &Board;
+
+    /// How sleeping cores are woken here.
+    fn wake_mode(&self) -> WakeMode;
+
+    /// Starts the periodic timer of this core, or stops it. It interrupts whatever runs and is
+    /// counted as [`Cause::Tick`](crate::Cause::Tick); it does nothing else.
+    fn set_tick(&self, period: Option<Duration>);
+
+    /// Between two passes of a busy loop that polls: lets a sibling run (`pause`), or in a
+    /// simulator lets virtual time pass.
+    fn relax(&self);
+
+    /// The ring memory between this core and the management core: `peer` is the core itself, or,
+    /// on the management core, any core. Zeroed once at the node's start; [`CONTROL_BYTES`] long.
+    fn control(&self, peer: CoreId) -> Region;
+
+    /// Makes a grant usable on this core. The management core has entered it in this core's
+    /// tables. Its content is zero when it is first granted.
+    fn attach(&self, grant: Grant) -> Result<Region, AttachError>;
+
+    /// Forgets a grant on this core: after this no stale translation of it is left here, and
+    /// touching it faults. The caller holds no [`Region`] of it any more.
+    fn detach(&self, grant: Grant);
+
+    /// Writes one line to the node's log.
+    fn log(&self, line: fmt::Arguments<'_>);
+
+    /// Does nothing but compute, for about `span`: no call, no poll, no memory shared.
+    /// It is the measuring stick of the tickless promise.
+    fn compute(&self, span: Duration);
+
+    /// Writes a word to an address of this core's address space, whatever is there: a stray
+    /// write. The proof of isolation makes one on purpose; nothing else calls this. On an address
+    /// that this core has no right to write, it does not return: the core's incarnation ends.
+    fn stray_write(&self, at: VirtAddr, value: u64);
+
+    /// The node's management, on the core that manages it; `None` elsewhere.
+    fn manager(&self) -> Option<&Self::Manager>;
+}
+
+/// A machine whose cores run their loops by themselves, and therefore sleep. (The simulator steps
+/// loops instead, see [`Loop`](crate::Loop).)
+pub trait Sleeper: Machine {
+    /// Waits until `sleep` is over, or `until` has come, or for any reason less; the caller looks
+    /// around after every return. If `sleep` was over before the call, it returns at once: the
+    /// check and the wait leave no window between them (that makes the idle protocol lossless).
+    fn sleep(&self, sleep: &Sleep<'_>, until: Option<Instant>);
+}
+
+/// Bytes of the control region of one core: a ring to the management core, a ring from it.
+pub const CONTROL_BYTES: usize = 16 * 1024;
+
+/// What a management core alone may do to the whole node.
+pub trait Manager {
+    /// How this machine keeps page tables.
+    type Tables: TableMemory;
+
+    /// Where a core's tables have a grant: at this address plus the grant's physical address, so
+    /// that all cores that share it have it at one place. A machine without an MMU of its own
+    /// keeps its emulated tables by the same rule.
+    const SHARED_BASE: VirtAddr;
+
+    /// What the boot path found. The first incarnation takes what was built; a later one takes
+    /// what could be recovered, so that frames given out stay given out.
+    fn handoff(&self) -> Handoff<Self::Tables>;
+
+    /// Fills frames with zeros. They are mapped nowhere but, perhaps, here.
+    fn zero(&self, grant: Grant);
+
+    /// Prints one machine-readable document for the program that started the node.
+    fn report(&self, document: &str);
+
+    /// Ends the node. Every other loop has stopped or will be stopped by this. On real machines
+    /// it does not return.
+    fn power_off(&self, outcome: Outcome);
+}

@@ -1,0 +1,230 @@
+//! A core's record: one 4 KiB page that the core writes and every other core only reads. The
+//! manager learns from it, without disturbing a worker, what the core is doing, which incarnation
+//! it is, what interrupted it and why its last incarnation ended.
+//!
+//! The page is a row of 64-bit words, so any content is a valid record; a word out of range reads
+//! as the harmless value.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use nile_abi::{Generation, RoleSet};
+
+use crate::Cause;
+
+/// Bytes of one record: a page, so that page permissions can protect it.
+pub const RECORD_BYTES: usize = 4096;
+
+const PHASE: usize = 0;
+const GENERATION: usize = 1;
+const ROLES: usize = 2;
+const HARDWARE_ID: usize = 3;
+const TURNS: usize = 4;
+const SLEEPS: usize = 5;
+const POLLS: usize = 6;
+const FAULT_KIND: usize = 8;
+const FAULT_CODE: usize = 9;
+const FAULT_AT: usize = 10;
+const FAULT_ADDRESS: usize = 11;
+const INTERRUPTS: usize = 16;
+
+/// How far a core has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum CorePhase {
+    /// Not started.
+    Offline = 0,
+    /// Started, its loop not yet running.
+    Starting = 1,
+    /// Its loop runs.
+    Running = 2,
+    /// Its incarnation ended in a fault; the next one is being prepared.
+    Restarting = 3,
+    /// Its loop has ended for good.
+    Stopped = 4,
+}
+
+impl CorePhase {
+    const ALL: [CorePhase; 5] = [
+        CorePhase::Offline,
+        CorePhase::Starting,
+        CorePhase::Running,
+        CorePhase::Restarting,
+        CorePhase::Stopped,
+    ];
+
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            CorePhase::Offline => "offline",
+            CorePhase::Starting => "starting",
+            CorePhase::Running => "running",
+            CorePhase::Restarting => "restarting",
+            CorePhase::Stopped => "stopped",
+        }
+    }
+}
+
+/// Why an incarnation ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// What happened: see [`Fault::kind_name`].
+    pub kind: u64,
+    /// The machine's error code or signal number, zero if it has none.
+    pub code: u64,
+    /// Where it happened: an instruction's address, zero if unknown.
+    pub at: u64,
+    /// The address that was touched, zero if none.
+    pub address: u64,
+}
+
+impl Fault {
+    /// The kernel panicked.
+    pub const PANIC: u64 = 1;
+    /// An access that the core's tables do not allow.
+    pub const PAGE: u64 = 2;
+    /// Any other processor exception, or the end of a worker process.
+    pub const EXCEPTION: u64 = 3;
+    /// The machine (or a test) stopped the core from outside.
+    pub const KILLED: u64 = 4;
+
+    /// The name of the fault's kind in reports.
+    pub fn kind_name(&self) -> &'static str {
+        match self.kind {
+            Fault::PANIC => "panic",
+            Fault::PAGE => "page fault",
+            Fault::EXCEPTION => "exception",
+            Fault::KILLED => "killed",
+            _ => "unknown",
+        }
+    }
+}
+
+/// One core's record in the board.
+#[derive(Clone, Copy)]
+pub struct Record<'a> {
+    words: &'a [AtomicU64],
+}
+
+impl<'a> Record<'a> {
+    /// The record in `words`, which are one page's.
+    pub(crate) fn new(words: &'a [AtomicU64]) -> Record<'a> {
+        debug_assert_eq!(words.len() * 8, RECORD_BYTES);
+        Record { words }
+    }
+
+    fn load(&self, word: usize) -> u64 {
+        self.words[word].load(Ordering::Acquire)
+    }
+
+    fn store(&self, word: usize, value: u64) {
+        self.words[word].store(value, Ordering::Release);
+    }
+
+    /// Only the record's core writes it, so counting needs no locked instruction.
+    fn count(&self, word: usize) {
+        let value = self.words[word].load(Ordering::Relaxed);
+        self.words[word].store(value.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// How far the core has come.
+    pub fn phase(&self) -> CorePhase {
+        usize::try_from(self.load(PHASE))
+            .ok()
+            .and_then(|phase| CorePhase::ALL.get(phase).copied())
+            .unwrap_or(CorePhase::Offline)
+    }
+
+    /// Says how far the core has come.
+    pub fn set_phase(&self, phase: CorePhase) {
+        self.store(PHASE, phase as u64);
+    }
+
+    /// The core's incarnation; zero before its first start.
+    pub fn generation(&self) -> Generation {
+        Generation(self.load(GENERATION) as u32)
+    }
+
+    /// Begins an incarnation.
+    pub fn set_generation(&self, generation: Generation) {
+        self.store(GENERATION, u64::from(generation.0));
+    }
+
+    /// What the core is for.
+    pub fn roles(&self) -> RoleSet {
+        RoleSet::from_bits(self.load(ROLES) as u8)
+    }
+
+    /// Says what the core is for.
+    pub fn set_roles(&self, roles: RoleSet) {
+        self.store(ROLES, u64::from(roles.bits()));
+    }
+
+    /// The core's name in its machine: an APIC id, a thread or process id.
+    pub fn hardware_id(&self) -> u64 {
+        self.load(HARDWARE_ID)
+    }
+
+    /// Says the core's name in its machine.
+    pub fn set_hardware_id(&self, id: u64) {
+        self.store(HARDWARE_ID, id);
+    }
+
+    /// Interrupts of `cause` since the node started, over all incarnations.
+    pub fn interrupts(&self, cause: Cause) -> u64 {
+        self.load(INTERRUPTS + cause as usize)
+    }
+
+    /// Counts one interrupt. Called by the core itself, in its interrupt handler.
+    pub fn count_interrupt(&self, cause: Cause) {
+        self.count(INTERRUPTS + cause as usize);
+    }
+
+    /// Passes of the core's loop.
+    pub fn turns(&self) -> u64 {
+        self.load(TURNS)
+    }
+
+    /// Counts one pass of the loop.
+    pub fn count_turn(&self) {
+        self.count(TURNS);
+    }
+
+    /// Times the core went to sleep.
+    pub fn sleeps(&self) -> u64 {
+        self.load(SLEEPS)
+    }
+
+    /// Counts one sleep.
+    pub fn count_sleep(&self) {
+        self.count(SLEEPS);
+    }
+
+    /// Task polls.
+    pub fn polls(&self) -> u64 {
+        self.load(POLLS)
+    }
+
+    /// Counts one task poll.
+    pub fn count_poll(&self) {
+        self.count(POLLS);
+    }
+
+    /// Why the last incarnation that ended did so.
+    pub fn fault(&self) -> Option<Fault> {
+        let kind = self.load(FAULT_KIND);
+        (kind != 0).then(|| Fault {
+            kind,
+            code: self.load(FAULT_CODE),
+            at: self.load(FAULT_AT),
+            address: self.load(FAULT_ADDRESS),
+        })
+    }
+
+    /// Says why this incarnation ends. The kind is written last: a reader that sees it sees all.
+    pub fn set_fault(&self, fault: Fault) {
+        self.store(FAULT_CODE, fault.code);
+        self.store(FAULT_AT, fault.at);
+        self.store(FAULT_ADDRESS, fault.address);
+        self.store(FAULT_KIND, fault.kind);
+    }
+}

@@ -1,0 +1,146 @@
+//! Every scenario in the simulator: many seeds, both ways of waking, with faults.
+
+use std::time::Duration;
+
+use nile_kernel::{Config, Core, Report};
+use nile_platform::Outcome;
+use nile_platform_sim::{Faults, Finished, Options, Stuck, simulate};
+
+fn options(seed: u64, cores: usize) -> Options {
+    Options {
+        seed,
+        roles: Config::default().roles(cores).expect("the default fits any number of cores"),
+        memory_bytes: 64 << 20,
+        wake_mode: None,
+        faults: Faults::default(),
+        limit: Duration::from_secs(120),
+    }
+}
+
+fn run(options: &Options, text: &str, command: &str) -> Result<Finished, Stuck> {
+    let config = Config::parse(text).expect("the test's configuration is valid");
+    simulate(options, |machine| {
+        Box::new(Core::start(machine, &config, |core| nile_scenarios::start(core, command)))
+    })
+}
+
+/// Runs a scenario to its end and gives the report, which must say that all held.
+fn pass(options: &Options, text: &str, command: &str) -> (Finished, Report) {
+    let finished = run(options, text, command).unwrap_or_else(|stuck| {
+        panic!("{command}: {stuck}\n{}", stuck.log.join("\n"));
+    });
+    let [document] = finished.reports.as_slice() else {
+        panic!("{command}, seed {}: {} reports", options.seed, finished.reports.len());
+    };
+    let report: Report = serde_json::from_str(document).expect("the report is the contract's");
+    if let Some(program) = &report.program {
+        let log = finished.log.join("\n");
+        assert!(program.passed, "{command}, seed {}: {program:?}\n{log}", options.seed);
+    }
+    assert_eq!(finished.outcome, Outcome::Success, "{command}, seed {}", options.seed);
+    (finished, report)
+}
+
+fn pass_seeds(seeds: u64, cores: usize, command: &str) {
+    for seed in 0..seeds {
+        pass(&options(seed, cores), "", command);
+    }
+}
+
+#[test]
+fn boots_with_any_number_of_cores() {
+    for cores in [1, 2, 3, 4, 64] {
+        let (_, report) = pass(&options(7, cores), "", "boot");
+        assert_eq!(report.cores.len(), cores);
+        assert!(report.cores.iter().all(|core| core.generation == 1 && core.state == "running"));
+        assert_eq!(report.memory.total_bytes, 64 << 20);
+    }
+}
+
+#[test]
+fn every_core_reaches_every_core() {
+    pass_seeds(30, 4, "ping rounds=20");
+    pass_seeds(3, 1, "ping");
+    pass_seeds(3, 12, "ping rounds=5");
+}
+
+#[test]
+fn a_worker_that_panics_comes_back() {
+    pass_seeds(50, 4, "restart");
+}
+
+#[test]
+fn the_management_core_comes_back() {
+    pass_seeds(50, 4, "manager-restart");
+}
+
+#[test]
+fn a_stray_write_ends_its_writer_alone() {
+    pass_seeds(20, 4, "isolation");
+}
+
+#[test]
+fn frames_are_zeroed_and_come_back() {
+    pass_seeds(20, 4, "memory frames=30");
+}
+
+#[test]
+fn a_moving_receiver_loses_nothing() {
+    pass_seeds(40, 4, "moving messages=600 stay=20");
+}
+
+#[test]
+fn deadlines_come_in_order() {
+    pass_seeds(20, 4, "timers");
+}
+
+#[test]
+fn a_computing_worker_is_left_alone_and_the_counter_works() {
+    let (_, report) = pass(&options(1, 4), "", "tickless ms=1000");
+    let figures = report.program.expect("a scenario has a report").figures;
+    assert_eq!(figures["tick"], 0);
+    let (_, report) = pass(&options(1, 4), "[timer]\ntick_workers = true\n", "ticked ms=1000");
+    let figures = report.program.expect("a scenario has a report").figures;
+    assert!(figures["tick"] >= 7, "{figures:?}");
+    // Each scenario fails where the other passes.
+    let failed = run(&options(1, 4), "", "ticked ms=1000").expect("it ends");
+    assert_eq!(failed.outcome, Outcome::Failure);
+    let text = "[timer]\ntick_workers = true\n";
+    let failed = run(&options(1, 4), text, "tickless ms=1000").expect("it ends");
+    assert_eq!(failed.outcome, Outcome::Failure);
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for command in ["ping", "restart", "moving messages=200 stay=10"] {
+        let (first, _) = pass(&options(11, 4), "", command);
+        let (second, _) = pass(&options(11, 4), "", command);
+        let (other, _) = pass(&options(12, 4), "", command);
+        assert_eq!(first, second, "{command}");
+        assert_ne!(first.trace_hash, other.trace_hash, "{command}");
+    }
+}
+
+#[test]
+fn late_signals_only_delay() {
+    for seed in 0..20 {
+        let faults = Faults { signal_delay: Duration::from_millis(2), ..Faults::default() };
+        let options = Options { faults, ..options(seed, 4) };
+        pass(&options, "", "ping rounds=10");
+        pass(&options, "", "moving messages=200 stay=20");
+    }
+}
+
+#[test]
+fn a_node_whose_cores_stop_still_boots_and_reports() {
+    for seed in 0..200 {
+        let faults = Faults {
+            core_stops: 6,
+            stops_within: Duration::from_micros(300),
+            stop_manager: seed % 2 == 0,
+            ..Faults::default()
+        };
+        let options = Options { faults, ..options(seed, 4) };
+        pass(&options, "", "boot");
+    }
+}
