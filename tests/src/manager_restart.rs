@@ -1,5 +1,6 @@
 //! The management core's kernel panics while workers hold memory and talk to each other. It comes
-//! back; their memory stays theirs, their channels go on, and new requests are served.
+//! back; their memory stays theirs and can be given back, their channels go on, and new requests
+//! are served.
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -80,7 +81,7 @@ async fn work<M: Machine>(core: &Core<M>) {
         Ok(talk) => u64::from(talk.ask(5).await != Ok(6)),
         Err(_) => 1,
     };
-    for (_, frame) in after {
+    for (_, frame) in before.into_iter().chain(after) {
         wrong += u64::from(frame.release().await.is_err());
     }
     while told.listen().await.is_ok() {
@@ -88,7 +89,6 @@ async fn work<M: Machine>(core: &Core<M>) {
             break;
         }
     }
-    drop(before);
 }
 
 /// Takes frames and marks every word; asks again when the management core restarts in between.

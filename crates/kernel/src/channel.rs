@@ -16,6 +16,7 @@ use nile_abi::{ChannelId, CoreId, EndpointId, Generation, Status};
 use nile_platform::{Grant, Machine};
 use nile_ring::{Endpoint, Message, Receiver, Region, Sender};
 
+use crate::client::SenderEnd;
 use crate::control::{End, Reply, Request};
 use crate::core::Core;
 use crate::input::Input;
@@ -47,8 +48,7 @@ pub struct Outbound<M: Machine> {
 /// The receiving end of a channel. Dropping it closes the channel.
 pub struct Inbound<M: Machine> {
     core: Core<M>,
-    channel: ChannelId,
-    from: CoreId,
+    offer: Offer,
     input: Option<Rc<Input>>,
 }
 
@@ -57,6 +57,7 @@ pub struct Inbound<M: Machine> {
 pub(crate) struct Offer {
     pub channel: ChannelId,
     pub endpoint: EndpointId,
+    pub tag: u32,
     pub from: CoreId,
     pub grant: Grant,
 }
@@ -73,7 +74,9 @@ impl<M: Machine> Core<M> {
         let region = self.client.region(self, grant)?;
         let ring = ring_in(&region).ok_or(Status::Invalid)?;
         let sender = Sender::attach(ring, endpoint(id, channel)).map_err(|_| Status::Invalid)?;
-        let closed = self.client.watch_sender(channel);
+        let closed = Rc::new(Cell::new(false));
+        let end = SenderEnd { to, endpoint: id, grant, closed: closed.clone() };
+        self.client.add_sender(channel, end);
         Ok(Outbound { core: self.clone(), channel, to, sender: RefCell::new(Some(sender)), closed })
     }
 
@@ -88,8 +91,7 @@ impl<M: Machine> Core<M> {
         let ring = ring_in(&region).ok_or(Status::Invalid)?;
         let own = endpoint(offer.endpoint, offer.channel);
         let receiver = Receiver::attach(ring, own).map_err(|_| Status::Invalid)?;
-        let Offer { channel, from, .. } = offer;
-        let mut inbound = Inbound { core: self.clone(), channel, from, input: None };
+        let mut inbound = Inbound { core: self.clone(), offer, input: None };
         inbound.add_input(Rc::new(Input::new(receiver)));
         Ok(inbound)
     }
@@ -104,10 +106,14 @@ impl<M: Machine> Core<M> {
         Ok(())
     }
 
+    /// Closes an end in the background. When the management core restarts meanwhile, its next
+    /// incarnation learns of the end and is then asked to close it.
     fn drop_end(&self, channel: ChannelId, end: End) {
         let core = self.clone();
-        // Nobody waits for this: if the management core is gone, so is what it knew of the end.
-        self.spawn(async move { core.give_up(Request::Close { channel, end }).await });
+        self.spawn(async move {
+            while core.give_up(Request::Close { channel, end }).await == Err(Status::Dead) {}
+            core.client.remove_end(channel, end);
+        });
     }
 }
 
@@ -148,7 +154,6 @@ impl<M: Machine> Outbound<M> {
 impl<M: Machine> Drop for Outbound<M> {
     fn drop(&mut self) {
         self.sender.take();
-        self.core.client.unwatch_sender(self.channel);
         self.core.drop_end(self.channel, End::Sender);
     }
 }
@@ -156,12 +161,12 @@ impl<M: Machine> Drop for Outbound<M> {
 impl<M: Machine> Inbound<M> {
     /// The channel's name.
     pub fn channel(&self) -> ChannelId {
-        self.channel
+        self.offer.channel
     }
 
     /// The core that opened the channel.
     pub fn from(&self) -> CoreId {
-        self.from
+        self.offer.from
     }
 
     /// The next message, if there is one. `Dead` when the sender is gone and the ring is empty.
@@ -185,12 +190,15 @@ impl<M: Machine> Inbound<M> {
 
     /// Moves this end to core `to`, whose acceptor of the channel's tag goes on where this one
     /// stopped. Waits for the management core. When it fails, this end is as it was: `NotFound`
-    /// (no such core), `Dead` (it does not run), `NoTables`.
+    /// (no such core), `Invalid` (it is there already), `Dead` (it does not run), `NoTables`.
     pub async fn move_to(mut self, to: CoreId) -> Result<(), (Inbound<M>, Status)> {
-        let (core, channel) = (self.core.clone(), self.channel);
+        let (core, channel) = (self.core.clone(), self.offer.channel);
         let Some(input) = self.remove_input() else { return Err((self, Status::Dead)) };
         match core.give_up(Request::Move { channel, to }).await {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                core.client.remove_end(channel, End::Receiver);
+                Ok(())
+            }
             Err(status) => {
                 self.add_input(input);
                 Err((self, status))
@@ -200,7 +208,7 @@ impl<M: Machine> Inbound<M> {
 
     fn add_input(&mut self, input: Rc<Input>) {
         self.core.inputs.borrow_mut().push(input.clone());
-        self.core.client.watch_receiver(self.channel, &input);
+        self.core.client.add_receiver(self.offer, &input);
         self.input = Some(input);
     }
 
@@ -208,7 +216,7 @@ impl<M: Machine> Inbound<M> {
     fn remove_input(&mut self) -> Option<Rc<Input>> {
         let input = self.input.take()?;
         self.core.inputs.borrow_mut().retain(|other| !Rc::ptr_eq(other, &input));
-        self.core.client.unwatch_receiver(self.channel);
+        self.core.client.drop_input(self.offer.channel);
         Some(input)
     }
 }
@@ -216,7 +224,7 @@ impl<M: Machine> Inbound<M> {
 impl<M: Machine> Drop for Inbound<M> {
     fn drop(&mut self) {
         if self.remove_input().is_some() {
-            self.core.drop_end(self.channel, End::Receiver);
+            self.core.drop_end(self.offer.channel, End::Receiver);
         }
     }
 }

@@ -9,7 +9,7 @@ use core::sync::atomic::{Ordering, fence};
 use core::task::{Poll, Waker};
 use core::time::Duration;
 
-use nile_abi::{ChannelId, CoreId, Generation, Instant, PhysAddr, Status};
+use nile_abi::{ChannelId, CoreId, EndpointId, Generation, Instant, PhysAddr, Status};
 use nile_platform::{Grant, Machine};
 use nile_ring::{
     Endpoint, Message, ReceiveError, Receiver, Region, Request as Asked, RequestId, Requests,
@@ -17,7 +17,7 @@ use nile_ring::{
 };
 
 use crate::channel::Offer;
-use crate::control::{self, Event, Reply, Request};
+use crate::control::{self, End, Event, Reply, Request};
 use crate::core::{Core, Inner};
 use crate::input::Input;
 use crate::manager::links;
@@ -55,6 +55,23 @@ struct Rings {
     receiver: Receiver,
 }
 
+/// A sending end as the management core knows it.
+pub struct SenderEnd {
+    /// The core that has the receiving end, at first.
+    pub to: CoreId,
+    pub endpoint: EndpointId,
+    pub grant: Grant,
+    /// Set when the receiver is gone.
+    pub closed: Rc<Cell<bool>>,
+}
+
+/// A receiving end as the management core knows it.
+pub struct ReceiverEnd {
+    pub offer: Offer,
+    /// `None` once it has been dropped here.
+    pub input: Option<Rc<Input>>,
+}
+
 /// A core's side of its control channel.
 pub struct Client {
     rings: RefCell<Option<Rings>>,
@@ -63,8 +80,9 @@ pub struct Client {
     asked: RefCell<Requests<Rc<Answer>>>,
     offers: RefCell<BTreeMap<u32, VecDeque<Offer>>>,
     acceptors: RefCell<BTreeMap<u32, Waker>>,
-    senders: RefCell<BTreeMap<ChannelId, Rc<Cell<bool>>>>,
-    receivers: RefCell<BTreeMap<ChannelId, Rc<Input>>>,
+    /// The ends of channels that the management core believes are here.
+    senders: RefCell<BTreeMap<ChannelId, SenderEnd>>,
+    receivers: RefCell<BTreeMap<ChannelId, ReceiverEnd>>,
     /// The grants that this core has attached.
     regions: RefCell<BTreeMap<PhysAddr, Region>>,
 }
@@ -174,17 +192,18 @@ impl Client {
     fn happened<M: Machine>(&self, core: &Core<M>, event: Event) {
         match event {
             Event::Attached { channel, endpoint, tag, from, grant } => {
-                let offer = Offer { channel, endpoint, from, grant };
+                let offer = Offer { channel, endpoint, tag, from, grant };
                 self.offers.borrow_mut().entry(tag).or_default().push_back(offer);
                 if let Some(acceptor) = self.acceptors.borrow_mut().remove(&tag) {
                     acceptor.wake();
                 }
             }
             Event::Closed { channel } => {
-                if let Some(closed) = self.senders.borrow().get(&channel) {
-                    closed.set(true);
+                if let Some(end) = self.senders.borrow().get(&channel) {
+                    end.closed.set(true);
                 }
-                if let Some(input) = self.receivers.borrow().get(&channel) {
+                let receivers = self.receivers.borrow();
+                if let Some(input) = receivers.get(&channel).and_then(|end| end.input.as_ref()) {
                     input.close();
                 }
             }
@@ -213,6 +232,29 @@ impl Client {
             request.context.give(Err(Status::Dead));
         }
         self.introduce(core);
+        self.tell_what_is_here(core);
+    }
+
+    /// Everything that the management core's new incarnation cannot know: what memory this core
+    /// has, and which ends of channels.
+    fn tell_what_is_here<M: Machine>(&self, core: &Core<M>) {
+        let sizes = self.regions.borrow();
+        for (start, region) in sizes.iter() {
+            let grant = Grant { start: *start, bytes: region.len() as u64 };
+            self.post(core, Request::Holds { grant }.encode(0));
+        }
+        for (channel, SenderEnd { to, endpoint, grant, .. }) in self.senders.borrow().iter() {
+            let (channel, peer, endpoint) = (*channel, *to, *endpoint);
+            let (end, tag, grant) = (End::Sender, 0, *grant);
+            let rejoin = Request::Rejoin { channel, end, peer, endpoint, tag, grant };
+            self.post(core, rejoin.encode(0));
+        }
+        for ReceiverEnd { offer, .. } in self.receivers.borrow().values() {
+            let Offer { channel, endpoint, tag, from, grant } = *offer;
+            let (end, peer) = (End::Receiver, from);
+            let rejoin = Request::Rejoin { channel, end, peer, endpoint, tag, grant };
+            self.post(core, rejoin.encode(0));
+        }
     }
 
     /// Sends a request that nobody waits for.
@@ -280,24 +322,30 @@ impl Client {
         offer
     }
 
-    /// A flag that is set when the receiver of `channel` is gone.
-    pub fn watch_sender(&self, channel: ChannelId) -> Rc<Cell<bool>> {
-        self.senders.borrow_mut().entry(channel).or_default().clone()
+    /// Notes a sending end, until it is closed.
+    pub(crate) fn add_sender(&self, channel: ChannelId, end: SenderEnd) {
+        self.senders.borrow_mut().insert(channel, end);
     }
 
-    /// Forgets the flag.
-    pub fn unwatch_sender(&self, channel: ChannelId) {
-        self.senders.borrow_mut().remove(&channel);
+    /// Notes a receiving end, until it is closed or has moved away.
+    pub(crate) fn add_receiver(&self, offer: Offer, input: &Rc<Input>) {
+        let end = ReceiverEnd { offer, input: Some(input.clone()) };
+        self.receivers.borrow_mut().insert(offer.channel, end);
     }
 
-    /// Closes `input` when the sender of `channel` is gone.
-    pub fn watch_receiver(&self, channel: ChannelId, input: &Rc<Input>) {
-        self.receivers.borrow_mut().insert(channel, input.clone());
+    /// Lets go of a receiver; the management core has yet to be told.
+    pub(crate) fn drop_input(&self, channel: ChannelId) {
+        if let Some(end) = self.receivers.borrow_mut().get_mut(&channel) {
+            end.input = None;
+        }
     }
 
-    /// Forgets the input.
-    pub fn unwatch_receiver(&self, channel: ChannelId) {
-        self.receivers.borrow_mut().remove(&channel);
+    /// The management core knows that the end is not here any more.
+    pub(crate) fn remove_end(&self, channel: ChannelId, end: End) {
+        match end {
+            End::Sender => drop(self.senders.borrow_mut().remove(&channel)),
+            End::Receiver => drop(self.receivers.borrow_mut().remove(&channel)),
+        }
     }
 }
 

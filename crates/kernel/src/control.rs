@@ -36,6 +36,17 @@ pub enum Request {
     /// Make a channel from the caller to `to`, whose acceptor of `tag` gets the other end, of at
     /// least `cells` cells.
     Open { to: CoreId, tag: u32, cells: u32 },
+    /// After [`Event::Hello`]: the caller has this grant mapped.
+    Holds { grant: Grant },
+    /// After [`Event::Hello`]: the caller has this end of a channel; `peer` has the other.
+    Rejoin {
+        channel: ChannelId,
+        end: End,
+        peer: CoreId,
+        endpoint: EndpointId,
+        tag: u32,
+        grant: Grant,
+    },
     /// The caller has dropped one end of a channel.
     Close { channel: ChannelId, end: End },
     /// Move the caller's receiving end of a channel to the acceptor of its tag on `to`.
@@ -92,9 +103,7 @@ impl Request {
             Request::Open { to, tag, cells } => {
                 (1, [u64::from(to.0), u64::from(tag), u64::from(cells), 0, 0, 0])
             }
-            Request::Close { channel, end } => {
-                (2, [u64::from(channel.0), u64::from(end == End::Receiver), 0, 0, 0, 0])
-            }
+            Request::Close { channel, end } => (2, [channel_word(channel, end), 0, 0, 0, 0, 0]),
             Request::Move { channel, to } => {
                 (3, [u64::from(channel.0), u64::from(to.0), 0, 0, 0, 0])
             }
@@ -105,6 +114,11 @@ impl Request {
             Request::Region { index } => (8, [index, 0, 0, 0, 0, 0]),
             Request::Started { generation } => (9, [u64::from(generation.0), 0, 0, 0, 0, 0]),
             Request::Fenced { channel } => (10, [u64::from(channel.0), 0, 0, 0, 0, 0]),
+            Request::Holds { grant } => (11, [grant.start.0, grant.bytes, 0, 0, 0, 0]),
+            Request::Rejoin { channel, end, peer, endpoint, tag, grant } => {
+                let ids = [channel_word(channel, end), u64::from(peer.0), u64::from(endpoint.0)];
+                (12, [ids[0], ids[1], ids[2], u64::from(tag), grant.start.0, grant.bytes])
+            }
         }
     }
 
@@ -120,8 +134,8 @@ impl Request {
         let request = match operation {
             1 => Request::Open { to: core(w[0])?, tag: narrow(w[1])?, cells: narrow(w[2])? },
             2 => {
-                let end = if w[1] == 0 { End::Sender } else { End::Receiver };
-                Request::Close { channel: ChannelId(narrow(w[0])?), end }
+                let (channel, end) = channel_end(w[0]);
+                Request::Close { channel, end }
             }
             3 => Request::Move { channel: ChannelId(narrow(w[0])?), to: core(w[1])? },
             4 => Request::Allocate {
@@ -133,6 +147,18 @@ impl Request {
             8 => Request::Region { index: w[0] },
             9 => Request::Started { generation: Generation(narrow(w[0])?) },
             10 => Request::Fenced { channel: ChannelId(narrow(w[0])?) },
+            11 => Request::Holds { grant: grant(w[0], w[1]) },
+            12 => {
+                let (channel, end) = channel_end(w[0]);
+                Request::Rejoin {
+                    channel,
+                    end,
+                    peer: core(w[1])?,
+                    endpoint: EndpointId(narrow(w[2])?),
+                    tag: narrow(w[3])?,
+                    grant: grant(w[4], w[5]),
+                }
+            }
             _ => return None,
         };
         Some((number, request))
@@ -220,6 +246,16 @@ impl Event {
     }
 }
 
+/// A channel and one of its ends in one word: the end is bit 32.
+fn channel_word(channel: ChannelId, end: End) -> u64 {
+    u64::from(end == End::Receiver) << 32 | u64::from(channel.0)
+}
+
+fn channel_end(word: u64) -> (ChannelId, End) {
+    let end = if word >> 32 == 0 { End::Sender } else { End::Receiver };
+    (ChannelId(word as u32), end)
+}
+
 fn grant(start: u64, bytes: u64) -> Grant {
     Grant { start: PhysAddr(start), bytes }
 }
@@ -265,6 +301,15 @@ mod tests {
             Request::Close { channel, end: End::Sender },
             Request::Close { channel, end: End::Receiver },
             Request::Started { generation: Generation(4) },
+            Request::Holds { grant: GRANT },
+            Request::Rejoin {
+                channel,
+                end: End::Receiver,
+                peer: CoreId(2),
+                endpoint: EndpointId(600),
+                tag: 1 << 31,
+                grant: GRANT,
+            },
             Request::Fenced { channel },
             Request::Move { channel, to: CoreId(1) },
             Request::Allocate { size: PageSize::Huge },

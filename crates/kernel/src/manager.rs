@@ -141,6 +141,14 @@ impl<M: Machine> Manager<M> {
         request: Request,
     ) -> Result<Option<Reply>, Status> {
         let reply = match request {
+            Request::Holds { grant } => {
+                self.memory.adopt(grant, core)?;
+                return Ok(None);
+            }
+            Request::Rejoin { channel, end, peer, endpoint, tag, grant } => {
+                self.rejoin(machine, core, (channel, end), (peer, endpoint, tag, grant));
+                return Ok(None);
+            }
             Request::Open { to, tag, cells } => self.open(machine, core, to, tag, cells)?,
             Request::Close { channel, end } => self.close(channel, end, core)?,
             Request::Move { channel, to } => {

@@ -136,6 +136,45 @@ impl<M: Machine> Manager<M> {
         Ok(Reply::Opened { channel: id, endpoint, grant })
     }
 
+    /// `core` has an end of a channel that an earlier incarnation of this core made. The other end
+    /// is taken to be open until its core says otherwise or restarts, but an end on this core died
+    /// with that incarnation.
+    pub(super) fn rejoin(
+        &mut self,
+        machine: &M,
+        core: CoreId,
+        (id, end): (ChannelId, End),
+        (peer, endpoint, tag, grant): (CoreId, EndpointId, u32, Grant),
+    ) {
+        let (from, to) = match end {
+            End::Sender => (core, peer),
+            End::Receiver => (peer, core),
+        };
+        if end == End::Receiver {
+            // A move may have been under way.
+            self.channels.place(endpoint, core, self.wake, machine);
+        }
+        if let Some(known) = self.channels.channels.get_mut(&id) {
+            (known.from, known.to) = (from, to);
+            return;
+        }
+        let alive = peer != self.own;
+        let channel = Channel {
+            from,
+            to,
+            tag,
+            endpoint,
+            grant,
+            sender_open: end == End::Sender || alive,
+            receiver_open: end == End::Receiver || alive,
+            moving: None,
+        };
+        self.channels.channels.insert(id, channel);
+        if !alive {
+            self.event(core, Event::Closed { channel: id });
+        }
+    }
+
     /// `core` has dropped its end: the other end learns it, and the ring's memory leaves the
     /// core's tables unless the core has the other end, too.
     pub(super) fn close(&mut self, id: ChannelId, end: End, core: CoreId) -> Result<Reply, Status> {
@@ -205,6 +244,9 @@ impl<M: Machine> Manager<M> {
         if board.record(known(board, to)?).phase() != CorePhase::Running {
             return Err(Status::Dead);
         }
+        if to == core {
+            return Err(Status::Invalid);
+        }
         let channel = self.channels.channels.get_mut(&id).ok_or(Status::NotFound)?;
         if channel.to != core || !channel.receiver_open || channel.moving.is_some() {
             return Err(Status::NotFound);
@@ -241,7 +283,7 @@ impl<M: Machine> Manager<M> {
         let Channel { from, to, tag, endpoint, grant, sender_open, .. } = *channel;
         self.channels.place(endpoint, to, self.wake, machine);
         self.event(to, Event::Attached { channel: id, endpoint, tag, from, grant });
-        let keeps = to == left || (from == left && sender_open);
+        let keeps = from == left && sender_open;
         let result = if keeps {
             Ok(Reply::Done)
         } else {

@@ -82,6 +82,27 @@ impl<T: TableMemory> Memory<T> {
         Ok(self.enter(start, frames as u64 * PageSize::Small.bytes(), Origin::Run))
     }
 
+    /// Notes a grant that an earlier incarnation of this core gave to `core`. `Invalid` if the
+    /// records of frames do not say that it was given.
+    pub fn adopt(&mut self, grant: Grant, core: CoreId) -> Result<(), Status> {
+        if let Some(holding) = self.given.get_mut(&grant.start) {
+            holding.holders.insert(core);
+            return Ok(());
+        }
+        let piece = self.physical.allocation(grant.start).ok_or(Status::Invalid)?;
+        let origin = if grant.start.is_aligned(piece.size) && piece.size.bytes() == grant.bytes {
+            Origin::Frame(piece.size)
+        } else if piece.size == PageSize::Large {
+            let frames = (grant.bytes / PageSize::Small.bytes()) as usize;
+            self.runs.adopt(grant.start, frames).map_err(|_| Status::Invalid)?;
+            Origin::Run
+        } else {
+            return Err(Status::Invalid);
+        };
+        self.enter(grant.start, grant.bytes, origin);
+        self.adopt(grant, core)
+    }
+
     fn enter(&mut self, start: PhysAddr, bytes: u64, origin: Origin) -> Grant {
         let (holders, leaving) = (BTreeSet::new(), BTreeMap::new());
         self.given.insert(start, Holding { bytes, origin, holders, leaving });

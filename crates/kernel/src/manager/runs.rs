@@ -47,6 +47,19 @@ impl Runs {
         })
     }
 
+    /// Notes a run that an earlier incarnation of this core cut.
+    pub fn adopt(&mut self, start: PhysAddr, frames: usize) -> Result<(), NotARun> {
+        let base = start.align_down(PageSize::Large);
+        if !self.chunks.iter().any(|chunk| chunk.start == base) {
+            self.add(base);
+        }
+        let first = ((start.0 - base.0) / FRAME) as usize;
+        let chunk = self.chunks.iter_mut().find(|chunk| chunk.start == base).ok_or(NotARun)?;
+        let run = chunk.used.get_mut(first..first.saturating_add(frames)).ok_or(NotARun)?;
+        run.fill(true);
+        Ok(())
+    }
+
     /// Gives a run back. Returns its collection if nothing of that is in use any more; it is
     /// forgotten here and the caller frees it.
     pub fn give(&mut self, start: PhysAddr, frames: usize) -> Result<Option<PhysAddr>, NotARun> {
@@ -100,6 +113,17 @@ mod tests {
         assert_eq!(runs.give(all, FRAMES), Ok(Some(BASE)));
         assert_eq!(runs.give(all, FRAMES), Err(NotARun));
         assert_eq!(runs.take(1), None);
+    }
+
+    #[test]
+    fn an_adopted_run_is_in_use() {
+        let mut runs = Runs::default();
+        assert_eq!(runs.adopt(at(2), 2), Ok(()));
+        assert_eq!(runs.adopt(at(2), 2), Ok(()));
+        assert_eq!(runs.adopt(at(511), 2), Err(NotARun));
+        assert_eq!(runs.take(3), Some(at(4)));
+        assert_eq!(runs.give(at(4), 3), Ok(None));
+        assert_eq!(runs.give(at(2), 2), Ok(Some(BASE)));
     }
 
     #[test]
