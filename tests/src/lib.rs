@@ -13,6 +13,7 @@
 //! | `ticked`          | its control: with ticks on, the same worker is, and it is counted      |
 //! | `memory`          | frames of each size: zeroed, own, given back                           |
 //! | `moving`          | a receiver changes cores while messages come; none is lost             |
+//! | `churn`           | memory and channels come and go; in the end nothing is missing         |
 //! | `timers`          | deadlines come in order and never early                                |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@
 extern crate alloc;
 
 mod arguments;
+mod churn;
 mod conduct;
 mod isolation;
 mod manager_restart;
@@ -39,7 +41,7 @@ use nile_platform::Machine;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 10] = [
+pub const PROGRAMS: [&str; 11] = [
     "boot",
     "ping",
     "restart",
@@ -49,6 +51,7 @@ pub const PROGRAMS: [&str; 10] = [
     "ticked",
     "memory",
     "moving",
+    "churn",
     "timers",
 ];
 
@@ -84,6 +87,7 @@ pub fn start<M: Machine>(core: &Core<M>, command: &str) {
         "ticked" => tickless::start(core, &arguments, tickless::Expect::Ticks),
         "memory" => memory::start(core, &arguments),
         "moving" => moving::start(core, &arguments),
+        "churn" => churn::start(core, &arguments),
         "timers" => timers::start(core, &arguments),
         _ => {}
     }

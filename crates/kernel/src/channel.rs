@@ -60,6 +60,8 @@ pub(crate) struct Offer {
     pub tag: u32,
     pub from: CoreId,
     pub grant: Grant,
+    /// Tells apart the stays of a receiving end that leaves and comes back.
+    pub arrival: u64,
 }
 
 impl<M: Machine> Core<M> {
@@ -106,13 +108,14 @@ impl<M: Machine> Core<M> {
         Ok(())
     }
 
-    /// Closes an end in the background. When the management core restarts meanwhile, its next
-    /// incarnation learns of the end and is then asked to close it.
-    fn drop_end(&self, channel: ChannelId, end: End) {
+    /// Tells the management core in the background that an end is closed, then does what is left
+    /// to do here. When the management core restarts meanwhile, its next incarnation learns of the
+    /// end and is then told.
+    fn close(&self, channel: ChannelId, end: End, then: impl FnOnce(&Core<M>) + 'static) {
         let core = self.clone();
         self.spawn(async move {
             while core.give_up(Request::Close { channel, end }).await == Err(Status::Dead) {}
-            core.client.remove_end(channel, end);
+            then(&core);
         });
     }
 }
@@ -154,7 +157,8 @@ impl<M: Machine> Outbound<M> {
 impl<M: Machine> Drop for Outbound<M> {
     fn drop(&mut self) {
         self.sender.take();
-        self.core.drop_end(self.channel, End::Sender);
+        let channel = self.channel;
+        self.core.close(channel, End::Sender, move |core| core.client.remove_sender(channel));
     }
 }
 
@@ -196,7 +200,7 @@ impl<M: Machine> Inbound<M> {
         let Some(input) = self.remove_input() else { return Err((self, Status::Dead)) };
         match core.give_up(Request::Move { channel, to }).await {
             Ok(()) => {
-                core.client.remove_end(channel, End::Receiver);
+                core.client.remove_receiver(self.offer);
                 Ok(())
             }
             Err(status) => {
@@ -208,7 +212,7 @@ impl<M: Machine> Inbound<M> {
 
     fn add_input(&mut self, input: Rc<Input>) {
         self.core.inputs.borrow_mut().push(input.clone());
-        self.core.client.add_receiver(self.offer, &input);
+        self.core.client.set_input(self.offer, Some(&input));
         self.input = Some(input);
     }
 
@@ -216,7 +220,7 @@ impl<M: Machine> Inbound<M> {
     fn remove_input(&mut self) -> Option<Rc<Input>> {
         let input = self.input.take()?;
         self.core.inputs.borrow_mut().retain(|other| !Rc::ptr_eq(other, &input));
-        self.core.client.drop_input(self.offer.channel);
+        self.core.client.set_input(self.offer, None);
         Some(input)
     }
 }
@@ -224,7 +228,9 @@ impl<M: Machine> Inbound<M> {
 impl<M: Machine> Drop for Inbound<M> {
     fn drop(&mut self) {
         if self.remove_input().is_some() {
-            self.core.drop_end(self.offer.channel, End::Receiver);
+            let offer = self.offer;
+            let forget = move |core: &Core<M>| core.client.remove_receiver(offer);
+            self.core.close(offer.channel, End::Receiver, forget);
         }
     }
 }

@@ -22,8 +22,9 @@ use crate::core::{Core, Inner};
 use crate::input::Input;
 use crate::manager::links;
 
-/// Requests that one core may have unanswered.
-const UNANSWERED: u32 = 1024;
+/// Requests that one core may have unanswered. Their places fit 16 bits and leave out the one
+/// that [`control::UNANSWERED`] would have.
+const MOST_ASKED: u32 = 1024;
 
 /// How long the management core has for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -66,10 +67,12 @@ pub struct SenderEnd {
 }
 
 /// A receiving end as the management core knows it.
-pub struct ReceiverEnd {
-    pub offer: Offer,
-    /// `None` once it has been dropped here.
-    pub input: Option<Rc<Input>>,
+struct ReceiverEnd {
+    offer: Offer,
+    /// `None` before it has been accepted and after it has been dropped here.
+    input: Option<Rc<Input>>,
+    /// The sender is gone.
+    closed: bool,
 }
 
 /// A core's side of its control channel.
@@ -83,6 +86,8 @@ pub struct Client {
     /// The ends of channels that the management core believes are here.
     senders: RefCell<BTreeMap<ChannelId, SenderEnd>>,
     receivers: RefCell<BTreeMap<ChannelId, ReceiverEnd>>,
+    /// How many receiving ends have come here.
+    arrivals: Cell<u64>,
     /// The grants that this core has attached.
     regions: RefCell<BTreeMap<PhysAddr, Region>>,
 }
@@ -98,11 +103,12 @@ impl Client {
         Client {
             rings: RefCell::new(rings),
             backlog: RefCell::default(),
-            asked: RefCell::new(Requests::with_capacity(UNANSWERED)),
+            asked: RefCell::new(Requests::with_capacity(MOST_ASKED)),
             offers: RefCell::default(),
             acceptors: RefCell::default(),
             senders: RefCell::default(),
             receivers: RefCell::default(),
+            arrivals: Cell::new(0),
             regions: RefCell::default(),
         }
     }
@@ -110,7 +116,7 @@ impl Client {
     /// Tells the management core which incarnation speaks from now on.
     pub fn introduce<M: Machine>(&self, core: &Core<M>) {
         let generation = core.machine.generation();
-        self.post(core, Request::Started { generation }.encode(0));
+        self.post(core, Request::Started { generation }.encode(control::UNANSWERED));
     }
 
     /// Makes the management core look at this core's record.
@@ -192,7 +198,11 @@ impl Client {
     fn happened<M: Machine>(&self, core: &Core<M>, event: Event) {
         match event {
             Event::Attached { channel, endpoint, tag, from, grant } => {
-                let offer = Offer { channel, endpoint, tag, from, grant };
+                let arrival = self.arrivals.get() + 1;
+                self.arrivals.set(arrival);
+                let offer = Offer { channel, endpoint, tag, from, grant, arrival };
+                let end = ReceiverEnd { offer, input: None, closed: false };
+                self.receivers.borrow_mut().insert(channel, end);
                 self.offers.borrow_mut().entry(tag).or_default().push_back(offer);
                 if let Some(acceptor) = self.acceptors.borrow_mut().remove(&tag) {
                     acceptor.wake();
@@ -202,18 +212,20 @@ impl Client {
                 if let Some(end) = self.senders.borrow().get(&channel) {
                     end.closed.set(true);
                 }
-                let receivers = self.receivers.borrow();
-                if let Some(input) = receivers.get(&channel).and_then(|end| end.input.as_ref()) {
-                    input.close();
+                if let Some(end) = self.receivers.borrow_mut().get_mut(&channel) {
+                    end.closed = true;
+                    if let Some(input) = &end.input {
+                        input.close();
+                    }
                 }
             }
             Event::Fence { channel } => {
                 fence(Ordering::SeqCst);
-                self.post(core, Request::Fenced { channel }.encode(0));
+                self.post(core, Request::Fenced { channel }.encode(control::UNANSWERED));
             }
             Event::Revoked { grant } => {
                 self.forget(core, grant);
-                self.post(core, Request::Invalidated { grant }.encode(0));
+                self.post(core, Request::Invalidated { grant }.encode(control::UNANSWERED));
             }
             Event::Hello { generation } => self.greet(core, generation),
         }
@@ -241,19 +253,19 @@ impl Client {
         let sizes = self.regions.borrow();
         for (start, region) in sizes.iter() {
             let grant = Grant { start: *start, bytes: region.len() as u64 };
-            self.post(core, Request::Holds { grant }.encode(0));
+            self.post(core, Request::Holds { grant }.encode(control::UNANSWERED));
         }
         for (channel, SenderEnd { to, endpoint, grant, .. }) in self.senders.borrow().iter() {
             let (channel, peer, endpoint) = (*channel, *to, *endpoint);
             let (end, tag, grant) = (End::Sender, 0, *grant);
             let rejoin = Request::Rejoin { channel, end, peer, endpoint, tag, grant };
-            self.post(core, rejoin.encode(0));
+            self.post(core, rejoin.encode(control::UNANSWERED));
         }
         for ReceiverEnd { offer, .. } in self.receivers.borrow().values() {
-            let Offer { channel, endpoint, tag, from, grant } = *offer;
+            let Offer { channel, endpoint, tag, from, grant, .. } = *offer;
             let (end, peer) = (End::Receiver, from);
             let rejoin = Request::Rejoin { channel, end, peer, endpoint, tag, grant };
-            self.post(core, rejoin.encode(0));
+            self.post(core, rejoin.encode(control::UNANSWERED));
         }
     }
 
@@ -327,24 +339,29 @@ impl Client {
         self.senders.borrow_mut().insert(channel, end);
     }
 
-    /// Notes a receiving end, until it is closed or has moved away.
-    pub(crate) fn add_receiver(&self, offer: Offer, input: &Rc<Input>) {
-        let end = ReceiverEnd { offer, input: Some(input.clone()) };
-        self.receivers.borrow_mut().insert(offer.channel, end);
-    }
-
-    /// Lets go of a receiver; the management core has yet to be told.
-    pub(crate) fn drop_input(&self, channel: ChannelId) {
-        if let Some(end) = self.receivers.borrow_mut().get_mut(&channel) {
-            end.input = None;
+    /// Gives a receiving end its input, or takes that away; the management core has yet to be
+    /// told of the end's end.
+    pub(crate) fn set_input(&self, offer: Offer, input: Option<&Rc<Input>>) {
+        let mut receivers = self.receivers.borrow_mut();
+        let end = receivers.get_mut(&offer.channel);
+        if let Some(end) = end.filter(|end| end.offer.arrival == offer.arrival) {
+            end.input = input.cloned();
+            if let Some(input) = input.filter(|_| end.closed) {
+                input.close();
+            }
         }
     }
 
-    /// The management core knows that the end is not here any more.
-    pub(crate) fn remove_end(&self, channel: ChannelId, end: End) {
-        match end {
-            End::Sender => drop(self.senders.borrow_mut().remove(&channel)),
-            End::Receiver => drop(self.receivers.borrow_mut().remove(&channel)),
+    /// The management core knows that a sending end is not here any more.
+    pub(crate) fn remove_sender(&self, channel: ChannelId) {
+        self.senders.borrow_mut().remove(&channel);
+    }
+
+    /// The same for a receiving end, unless it has come back since.
+    pub(crate) fn remove_receiver(&self, offer: Offer) {
+        let mut receivers = self.receivers.borrow_mut();
+        if receivers.get(&offer.channel).is_some_and(|end| end.offer.arrival == offer.arrival) {
+            receivers.remove(&offer.channel);
         }
     }
 }

@@ -17,6 +17,9 @@ pub const REPLY: u8 = 2;
 /// The kind that an event's cell carries.
 pub const EVENT: u8 = 3;
 
+/// The number of a request that nobody waits for; it is not answered.
+pub const UNANSWERED: u64 = 0xffff;
+
 /// One of a channel's two ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum End {

@@ -83,7 +83,7 @@ impl<M: Machine> Manager<M> {
 
     /// Whether a core has sent something, or has restarted.
     pub fn is_ready(&self, machine: &M) -> bool {
-        self.links.is_ready() || self.links.has_restarted(machine.board())
+        self.links.is_ready() || self.links.next_restarted(machine.board()).is_some()
     }
 
     /// One pass: restarts first, then every core's requests.
@@ -107,6 +107,10 @@ impl<M: Machine> Manager<M> {
         }
         let Some((number, request)) = Request::decode(message.payload()) else { return };
         if let Request::Started { generation } = request {
+            // It may have restarted since this pass looked.
+            if self.links.has_restarted(machine.board(), core) {
+                self.mourn(machine, core);
+            }
             self.links.introduce(core, generation);
             return;
         }
@@ -125,7 +129,9 @@ impl<M: Machine> Manager<M> {
     }
 
     fn reply(&mut self, core: CoreId, number: u64, result: Result<Reply, Status>) {
-        self.links.post(core, control::REPLY, &control::encode_reply(number, result));
+        if number != control::UNANSWERED {
+            self.links.post(core, control::REPLY, &control::encode_reply(number, result));
+        }
     }
 
     fn event(&mut self, core: CoreId, event: Event) {

@@ -88,7 +88,7 @@ impl<W: Words> PhysicalMemory<W> {
             let record = Record::open(words).map_err(|_| RecoverError::NoRecord)?;
             let layout = record.layout;
             let at = memory.free_place(&layout).ok_or(RecoverError::Overlaps(layout.start))?;
-            let region = Collections::recover(record, &mut memory.usage)
+            let region = Collections::derive(record, &mut memory.usage)
                 .map_err(|Corrupt| RecoverError::Corrupt(layout.start))?;
             memory.regions.insert(at, region);
         }

@@ -153,9 +153,9 @@ impl SimMemory {
     pub fn zero(&mut self, grant: Grant) {
         for frame in frames(grant) {
             let virt = VirtAddr(SHARED_BASE.0 + frame.0);
-            for (core, mmu) in self.mmus.iter_mut().enumerate() {
-                let reached = mmu.clone().translate(&self.tables, virt);
-                assert!(reached.is_none(), "core {core} still reaches {frame}, which is cleared");
+            for (core, mmu) in self.mmus.iter().enumerate() {
+                let reaches = mmu.reaches(&self.tables, virt);
+                assert!(!reaches, "core {core} still reaches {frame}, which is cleared");
             }
         }
         self.contents.remove(&grant.start);

@@ -139,6 +139,7 @@ impl<'a> Scheduler<'a> {
         let board = state.borrow().board.clone();
         let core = |id: CoreId| {
             board.record(id).set_generation(Generation::FIRST);
+            board.record(id).set_hardware_id(u64::from(id.0));
             let bell = board.notifier().doorbells().of(id);
             let bell = bell.expect("the board has a doorbell for each of its cores");
             Core { id, bell, body: None, status: Status::Down }

@@ -28,8 +28,8 @@ use nile_abi::CoreId;
 
 use crate::notify::Signal;
 use crate::region::{LINE_BYTES, Line, Region};
-use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use crate::sync::{fence, order_stores};
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use crate::sync::{fence, store_in_turn};
 
 const STATE: usize = 0;
 const BELL: usize = 1;
@@ -69,8 +69,7 @@ impl Doorbells {
     #[inline]
     pub fn touch(&self, core: CoreId, stamp: u64) {
         if let Some(line) = self.region.lines().get(core.index()) {
-            order_stores();
-            line[BELL].store(stamp, Release);
+            store_in_turn(&line[BELL], stamp);
         }
     }
 
@@ -106,8 +105,9 @@ impl Doorbell {
     /// [`ReceiverMap`](crate::ReceiverMap) allow; then either drop the result, or wait.
     pub fn prepare(&self) -> Sleep<'_> {
         let line = &self.line.lines()[0];
-        let bell = line[BELL].load(Acquire);
+        let bell = line[BELL].load(Relaxed);
         line[STATE].store(u64::from(SLEEPING), Relaxed);
+        // Also makes visible what was stored before the ring that the bell shows.
         fence(SeqCst);
         Sleep { line, bell }
     }

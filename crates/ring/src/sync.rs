@@ -8,16 +8,18 @@ pub(crate) use self::model::AtomicU64;
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{Ordering, fence};
 
-/// Stores before this call are seen by every core no later than stores after it, also by a core
-/// that only sees a third core's store over the later one.
+/// A release store to a word that several threads store to, after which a thread that sees a
+/// *later* store to the word also sees what came before this one.
 ///
-/// The machines that NileOS runs on (x86, and ARMv8 and RISC-V would too) promise this for two
-/// release stores without an instruction, because a store reaches all other cores at once. The
-/// language's memory model, which loom follows, does not, so a model needs a fence here.
+/// The machines that NileOS runs on (x86, and ARMv8 and RISC-V would too) give that without an
+/// instruction, because a store reaches all other cores at once. The language's memory model,
+/// which loom follows, gives it only if the later store is an exchange, so in a model it is one.
 #[inline]
-pub(crate) fn order_stores() {
+pub(crate) fn store_in_turn(word: &AtomicU64, value: u64) {
+    #[cfg(not(loom))]
+    word.store(value, Ordering::Release);
     #[cfg(loom)]
-    fence(Ordering::SeqCst);
+    word.swap(value, Ordering::Release);
 }
 
 #[cfg(loom)]

@@ -142,22 +142,14 @@ impl Links {
     }
 
     /// Whether a core's record shows another incarnation than the one known here.
-    pub fn has_restarted(&self, board: &Board) -> bool {
-        self.restarted(board).is_some()
+    pub fn has_restarted(&self, board: &Board, core: CoreId) -> bool {
+        let known = self.links.get(core.index()).map(|link| link.generation);
+        known.is_some_and(|known| board.record(core).generation() != known)
     }
 
-    fn restarted(&self, board: &Board) -> Option<CoreId> {
-        board
-            .core_ids()
-            .zip(&self.links)
-            .find(|(core, link)| board.record(*core).generation() != link.generation)
-            .map(|(core, _)| core)
-    }
-
-    /// A core whose record shows another incarnation than the one known here; until
-    /// [`Links::renew`] it is the same one again.
+    /// The first core of which that is so; the same one until [`Links::renew`].
     pub fn next_restarted(&self, board: &Board) -> Option<CoreId> {
-        self.restarted(board)
+        board.core_ids().find(|core| self.has_restarted(board, *core))
     }
 
     /// Turns to the present incarnation of `core`. What it sent before it introduces itself is

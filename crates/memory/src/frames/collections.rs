@@ -27,20 +27,15 @@ pub(super) struct Collections<W> {
 impl<W: Words> Collections<W> {
     /// A wholly free region; `words` has at least `layout.words()`.
     pub(super) fn create(words: W, layout: Layout) -> Collections<W> {
-        let mut usage = Vec::new();
-        Collections::derive(Record::create(words, layout), &mut usage)
+        Collections::derive(Record::create(words, layout), &mut [])
             .unwrap_or_else(|Corrupt| unreachable!("a record just written makes sense"))
     }
 
     /// The region as its record says, with what its owners have added to `usage`.
-    pub(super) fn recover(
+    pub(super) fn derive(
         record: Record<W>,
         usage: &mut [Usage],
     ) -> Result<Collections<W>, Corrupt> {
-        Collections::derive(record, usage)
-    }
-
-    fn derive(record: Record<W>, usage: &mut [Usage]) -> Result<Collections<W>, Corrupt> {
         let layout = record.layout;
         let mut this = Collections {
             frames: Buckets::new(layout.larges()),

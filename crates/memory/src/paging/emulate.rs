@@ -83,9 +83,18 @@ impl Mmu {
         if let Some(cached) = self.cached(virt) {
             return Some(cached);
         }
-        let mapping = self.walk(memory, virt)?;
+        let (mapping, link) = self.walk(memory, virt);
+        if let Some(table) = link {
+            self.links.insert(virt.0 >> Level::Pd.shift(), table);
+        }
+        let mapping = mapping?;
         self.translations.insert(mapping.virt.0, mapping);
         Some(mapping)
+    }
+
+    /// Whether the core could reach `virt` now; unlike [`Mmu::translate`] it leaves no trace.
+    pub fn reaches<M: TableMemory>(&self, memory: &M, virt: VirtAddr) -> bool {
+        self.cached(virt).is_some() || self.walk(memory, virt).0.is_some()
     }
 
     /// Forgets what it keeps about `page` and the links on the way to it, as INVLPG does.
@@ -102,11 +111,17 @@ impl Mmu {
         (virt.0 - kept.virt.0 < kept.size.bytes()).then_some(*kept)
     }
 
-    /// Walks as the hardware does: permissions are what every level on the way allows.
-    fn walk<M: TableMemory>(&mut self, memory: &M, virt: VirtAddr) -> Option<Mapping> {
+    /// Walks as the hardware does: permissions are what every level on the way allows. Gives the
+    /// last-level table that it came through, too, even if that has no mapping.
+    fn walk<M: TableMemory>(
+        &self,
+        memory: &M,
+        virt: VirtAddr,
+    ) -> (Option<Mapping>, Option<PhysAddr>) {
         if !is_canonical(virt) {
-            return None;
+            return (None, None);
         }
+        let mut link = None;
         let kept = self.links.get(&(virt.0 >> Level::Pd.shift())).copied();
         let mut slot = match kept {
             Some(table) => Slot::of(table, virt, Level::Pt),
@@ -122,16 +137,17 @@ impl Mmu {
             match (entry.kind(slot.level), slot.level.below()) {
                 (EntryKind::Link(table), Some(below)) => {
                     if below == Level::Pt {
-                        self.links.insert(virt.0 >> Level::Pd.shift(), table);
+                        link = Some(table);
                     }
                     slot = Slot::of(table, virt, below);
                 }
                 (EntryKind::Leaf(phys), _) => {
-                    let size = slot.level.leaf_size()?;
                     let permissions = Permissions { uncached: here.uncached, ..allowed };
-                    return Some(Mapping { virt: virt.align_down(size), phys, size, permissions });
+                    let mapping =
+                        |size| Mapping { virt: virt.align_down(size), phys, size, permissions };
+                    return (slot.level.leaf_size().map(mapping), link);
                 }
-                _ => return None,
+                _ => return (None, link),
             }
         }
     }

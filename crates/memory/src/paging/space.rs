@@ -284,7 +284,7 @@ impl AddressSpace {
             }
             (Level::Pd, EntryKind::Empty) if size == PageSize::Small => {
                 let table = pool.take(memory).ok_or(MapError::NoTables)?;
-                // The entry first: the core must not find a table that is not ready.
+                // The entry first, so that the page is there, or the table still free.
                 Slot::of(table, virt, Level::Pt).write(memory, leaf);
                 pool.entry_added(table);
                 slot.write(memory, Entry::link(table));

@@ -148,6 +148,25 @@ fn a_table_of_two_cores_is_not_recovered() {
 }
 
 #[test]
+fn the_token_of_a_core_that_is_gone_frees_no_table_of_its_successor() {
+    let (memory, frames, [first, _]) = frames(2);
+    let mut node = Node::new(memory, &frames, &[first]);
+    let retire = |node: &mut Node<EmulatedMemory>, core| {
+        node.map(core, mapping(LOW.0, 0, PageSize::Small)).expect("the only table");
+        let unmapped = node.unmap(core, page(LOW.0, PageSize::Small)).expect("a page");
+        unmapped.retired.expect("its only page")
+    };
+    let void = retire(&mut node, 0);
+    node.spaces.remove(0).dismantle(&mut node.memory, &mut node.pool);
+    assert_eq!((node.pool.free(), node.pool.retired()), (1, 0));
+    let retired = retire(&mut node, 0);
+    assert_eq!(node.spaces[0].core(), CoreId(1));
+    assert!(node.acknowledge(0, void).is_err());
+    assert_eq!((node.pool.free(), node.pool.retired()), (0, 1));
+    assert_eq!(node.acknowledge(0, retired), Ok(()));
+}
+
+#[test]
 fn upper_tables_are_built_from_the_frames_that_the_plan_asks_for() {
     let (mut memory, frames, _) = frames(0);
     let mut build = |frames: &[PhysAddr]| {

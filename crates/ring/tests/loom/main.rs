@@ -7,6 +7,10 @@
 //!
 //! Beside each model stands its control: the same with one step of the protocol left out, which
 //! loom must find broken. A model whose control passes proves nothing.
+//!
+//! Models of two threads are explored to the end. Those of three and more try every execution
+//! with up to two or three switches away from a thread that could have gone on, which finds
+//! every fault of the controls; the variable LOOM_MAX_PREEMPTIONS sets another bound.
 #![cfg(loom)]
 
 mod channel;
@@ -18,6 +22,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use loom::model::Builder;
 use nile_abi::{CoreId, EndpointId, Generation};
 use nile_ring::channel::region_len;
 use nile_ring::{
@@ -25,9 +30,16 @@ use nile_ring::{
     Sender, Signal, Wake,
 };
 
+/// Runs a model of three threads or more with at most `preemptions` preemptions.
+fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.check(model);
+}
+
 /// Asserts that loom finds an execution in which `model` fails with a message that has `lost`.
 fn must_fail(lost: &str, model: impl Fn() + Send + Sync + 'static) {
-    let outcome = panic::catch_unwind(AssertUnwindSafe(|| loom::model(model)));
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| check(2, model)));
     let panic = outcome.expect_err("loom found no fault in a protocol without one of its steps");
     let text = panic
         .downcast_ref::<String>()

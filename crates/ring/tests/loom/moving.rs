@@ -7,7 +7,7 @@ use loom::thread;
 use nile_abi::{CoreId, EndpointId};
 use nile_ring::{Mover, Notifier, Sender, Wake};
 
-use crate::{Signals, ends, marked, must_fail, node};
+use crate::{Signals, check, ends, marked, must_fail, node};
 
 const RECEIVER: EndpointId = EndpointId(0);
 
@@ -124,26 +124,26 @@ fn moving(first: Place, steps: &'static [Place], care: Care, fenced: Fenced) {
 #[test]
 fn from_a_dedicated_core_to_a_shared_one() {
     for fenced in ANYWHERE {
-        loom::model(move || moving(DEDICATED, &[SHARED], Care::Correct, fenced));
+        check(2, move || moving(DEDICATED, &[SHARED], Care::Correct, fenced));
     }
 }
 
 #[test]
 fn from_a_shared_core_to_a_dedicated_one() {
-    loom::model(|| moving(SHARED, &[DEDICATED], Care::Correct, Fenced::AfterItRang));
+    check(2, || moving(SHARED, &[DEDICATED], Care::Correct, Fenced::AfterItRang));
 }
 
 #[test]
 fn to_a_shared_core_and_back() {
     for fenced in ANYWHERE {
-        loom::model(move || moving(DEDICATED, &[SHARED, DEDICATED], Care::Correct, fenced));
+        check(2, move || moving(DEDICATED, &[SHARED, DEDICATED], Care::Correct, fenced));
     }
 }
 
 #[test]
 fn to_a_dedicated_core_and_back() {
     for fenced in ANYWHERE {
-        loom::model(move || moving(SHARED, &[DEDICATED, SHARED], Care::Correct, fenced));
+        check(2, move || moving(SHARED, &[DEDICATED, SHARED], Care::Correct, fenced));
     }
 }
 
@@ -151,10 +151,10 @@ fn to_a_dedicated_core_and_back() {
 fn a_core_becomes_shared_or_dedicated_under_its_receiver() {
     for fenced in ANYWHERE {
         let becomes_shared: &[Place] = &[(DEDICATED.0, Wake::Signal)];
-        loom::model(move || moving(DEDICATED, becomes_shared, Care::Correct, fenced));
+        check(2, move || moving(DEDICATED, becomes_shared, Care::Correct, fenced));
     }
     let becomes_dedicated: &[Place] = &[(SHARED.0, Wake::Quiet)];
-    loom::model(|| moving(SHARED, becomes_dedicated, Care::Correct, Fenced::AfterItRang));
+    check(2, || moving(SHARED, becomes_dedicated, Care::Correct, Fenced::AfterItRang));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use loom::thread;
 use nile_abi::CoreId;
 use nile_ring::{Buffer, ClaimError, Handle, Pool, PoolId, Region};
 
-use crate::must_fail;
+use crate::{check, must_fail};
 
 const SIZE: usize = 64;
 
@@ -64,7 +64,7 @@ fn a_buffer_is_written_by_one_owner_after_the_other() {
 
 #[test]
 fn a_handle_works_once_and_brings_the_bytes() {
-    loom::model(|| {
+    check(3, || {
         let (_, here) = pool(1);
         let bytes = Bytes::new(1);
         // The handle that the first flight of the first buffer will have.
@@ -142,7 +142,7 @@ fn slow_taker<B: 'static>(alloc: fn(&Pool, &Region) -> Option<B>, index: fn(&B) 
 
 #[test]
 fn a_list_that_moved_on_is_noticed() {
-    loom::model(|| slow_taker(|pool, _| pool.alloc(), Buffer::index));
+    check(3, || slow_taker(|pool, _| pool.alloc(), Buffer::index));
 }
 
 /// A buffer of a free list whose head has no tag.

@@ -207,7 +207,7 @@ fn compare(candidates: &'static [(u64, u64)], ops: Vec<Op>) -> Result<(), TestCa
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn small_regions_are_handed_out_as_the_naive_policy_does(

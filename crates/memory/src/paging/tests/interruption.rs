@@ -96,6 +96,13 @@ fn a_manager_stopped_at_any_write_loses_no_table_and_shares_none() {
         };
         assert!(sees(&node, &step[0].1) || sees(&node, &step[1].1), "after write {stop}");
 
+        let pages = |step: &[BTreeMap<u64, Mapping>; CORES]| -> usize {
+            step.iter().map(BTreeMap::len).sum()
+        };
+        if pages(&step[0].1) < pages(&step[1].1) {
+            assert!(retired.is_empty(), "a page that is being mapped takes no table away");
+        }
+
         for retired in retired {
             node.acknowledge(retired.core().index(), retired).expect("its own table");
         }
