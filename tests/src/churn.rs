@@ -21,7 +21,7 @@ const REST: Duration = Duration::from_secs(20);
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let span = Duration::from_micros(arguments.number("us", 20_000));
-    let begin = Instant::START + Duration::from_millis(arguments.number("begin_ms", 50));
+    let begin = Instant::START + Duration::from_millis(arguments.number("begin_ms", 300));
     let end = begin + span;
     let sink = core.clone();
     core.spawn(async move {

@@ -19,7 +19,13 @@ const TOLD: u32 = 9;
 /// Talk between workers, begun before the restart.
 const NEXT: u32 = 10;
 
+/// A worker's word to the first incarnation that it is ready.
+const READY: u32 = 12;
+
 const FRAMES: u64 = 6;
+
+/// Frames that a worker takes from the second incarnation before it looks at what it has.
+const ROUNDS_AFTER: u64 = 10;
 
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>) {
@@ -44,7 +50,13 @@ pub fn start<M: Machine>(core: &Core<M>) {
         let core = core.clone();
         core.clone().spawn(async move {
             if core.all_running().await.is_ok() {
-                core.sleep(Duration::from_millis(5)).await;
+                for worker in workers(&core) {
+                    // Its answer says that it holds memory and talks to its neighbour.
+                    if let Ok(talk) = Talk::start(&core, worker, READY).await {
+                        let _ = talk.ask(0).await;
+                    }
+                }
+                core.sleep(Duration::from_millis(2)).await;
             }
             panic!("the management core panics on purpose");
         });
@@ -54,8 +66,7 @@ pub fn start<M: Machine>(core: &Core<M>) {
     conduct(&core.clone(), "manager-restart", move |findings| async move {
         let generation = core.machine().generation();
         findings.check(generation == Generation(2), format_args!("this is {generation}"));
-        let workers: Vec<CoreId> = core.peers().filter(|peer| *peer != CoreId::BOOT).collect();
-        for worker in workers {
+        for worker in workers(&core) {
             let talk = Talk::start(&core, worker, TOLD).await;
             let Some(talk) = findings.expect(talk, "no talk with a worker") else { return };
             let wrong = talk.ask(0).await;
@@ -64,13 +75,30 @@ pub fn start<M: Machine>(core: &Core<M>) {
     });
 }
 
-/// Takes memory and begins a talk before the restart, looks at both after it.
+fn workers<M: Machine>(core: &Core<M>) -> Vec<CoreId> {
+    core.peers().filter(|peer| *peer != CoreId::BOOT).collect()
+}
+
+/// Takes memory and begins a talk before the restart, takes and gives back memory all through it,
+/// and looks at everything after it.
 async fn work<M: Machine>(core: &Core<M>) {
     let before = take(core, FRAMES).await;
-    let neighbour = neighbour(core);
-    let talk = Talk::start(core, neighbour, NEXT).await;
-    let Ok(told) = Talk::answer(core, TOLD).await else { return };
+    let talk = Talk::start(core, neighbour(core), NEXT).await;
+    let Ok(ready) = Talk::answer(core, READY).await else { return };
+    if ready.listen().await.is_ok() {
+        let _ = ready.tell(0).await;
+    }
+    let second = || core.machine().board().record(CoreId::BOOT).generation() >= Generation(2);
+    let mut rounds = 0;
+    while !second() || rounds < ROUNDS_AFTER {
+        for (_, frame) in take(core, 1).await {
+            // When the management core is gone meanwhile, the frame goes back in another round.
+            drop(frame);
+        }
+        rounds = if second() { rounds + 1 } else { 0 };
+    }
     wait_for(core, CoreId::BOOT, Generation(2)).await;
+    let Ok(told) = Talk::answer(core, TOLD).await else { return };
     let after = take(core, FRAMES).await;
     let mut wrong = 0;
     wrong += u64::from(before.len() as u64 != FRAMES || after.len() as u64 != FRAMES);

@@ -147,7 +147,7 @@ fn a_node_whose_cores_stop_still_boots_and_reports() {
 
 #[test]
 fn nothing_is_lost_when_all_comes_and_goes() {
-    pass_seeds(20, 4, "churn us=2000");
+    pass_seeds(20, 4, "churn us=2000 begin_ms=50");
 }
 
 #[test]
@@ -156,6 +156,6 @@ fn nothing_is_lost_when_workers_stop_meanwhile() {
         let faults =
             Faults { core_stops: 8, stops_within: Duration::from_millis(52), ..Faults::default() };
         let options = Options { faults, ..options(seed, 4) };
-        pass(&options, "", "churn us=2000");
+        pass(&options, "", "churn us=2000 begin_ms=50");
     }
 }

@@ -66,7 +66,7 @@ pub(crate) struct Offer {
 
 impl<M: Machine> Core<M> {
     /// A channel to the acceptor of `tag` on core `to`, of at least `cells` cells. Waits for the
-    /// management core. Fails with `NotFound` (no such core), `Dead` (it does not run), `Invalid`
+    /// management core. Fails with `NotFound` (no such core), `Dead` (it has stopped), `Invalid`
     /// (too many cells), `NoMemory`, `NoTables`.
     pub async fn open(&self, to: CoreId, tag: u32, cells: u32) -> Result<Outbound<M>, Status> {
         let reply = self.request(Request::Open { to, tag, cells }).await?;
@@ -102,8 +102,7 @@ impl<M: Machine> Core<M> {
     /// that was this core's last end of it.
     pub(crate) async fn give_up(&self, request: Request) -> Result<(), Status> {
         if let Reply::Granted { grant } = self.request(request).await? {
-            self.client.forget(self, grant);
-            self.request(Request::Invalidated { grant }).await?;
+            self.forget(grant).await?;
         }
         Ok(())
     }
@@ -194,7 +193,7 @@ impl<M: Machine> Inbound<M> {
 
     /// Moves this end to core `to`, whose acceptor of the channel's tag goes on where this one
     /// stopped. Waits for the management core. When it fails, this end is as it was: `NotFound`
-    /// (no such core), `Invalid` (it is there already), `Dead` (it does not run), `NoTables`.
+    /// (no such core), `Invalid` (it is there already), `Dead` (it has stopped), `NoTables`.
     pub async fn move_to(mut self, to: CoreId) -> Result<(), (Inbound<M>, Status)> {
         let (core, channel) = (self.core.clone(), self.offer.channel);
         let Some(input) = self.remove_input() else { return Err((self, Status::Dead)) };

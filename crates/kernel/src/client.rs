@@ -1,7 +1,7 @@
 //! A core's side of its control channel: the requests that wait for an answer, the receiving ends
 //! that wait for an acceptor, and the ends whose fate the management core announces.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
@@ -90,6 +90,8 @@ pub struct Client {
     arrivals: Cell<u64>,
     /// The grants that this core has attached.
     regions: RefCell<BTreeMap<PhysAddr, Region>>,
+    /// The grants that it has forgotten, until the management core knows.
+    leaving: RefCell<BTreeSet<Grant>>,
 }
 
 impl Client {
@@ -110,7 +112,15 @@ impl Client {
             receivers: RefCell::default(),
             arrivals: Cell::new(0),
             regions: RefCell::default(),
+            leaving: RefCell::default(),
         }
+    }
+
+    /// The incarnation of the management core that messages are meant for: not always the one
+    /// that its record shows, which changes before this core has heard of it.
+    fn bound_to<M: Machine>(&self, machine: &M) -> Generation {
+        let rings = self.rings.borrow();
+        rings.as_ref().map_or(machine.generation(), |rings| rings.sender.to().generation)
     }
 
     /// Tells the management core which incarnation speaks from now on.
@@ -224,8 +234,8 @@ impl Client {
                 self.post(core, Request::Fenced { channel }.encode(control::UNANSWERED));
             }
             Event::Revoked { grant } => {
-                self.forget(core, grant);
-                self.post(core, Request::Invalidated { grant }.encode(control::UNANSWERED));
+                let core = core.clone();
+                core.clone().spawn(async move { core.forget(grant).await });
             }
             Event::Hello { generation } => self.greet(core, generation),
         }
@@ -233,26 +243,30 @@ impl Client {
 
     /// The management core has a new incarnation: what the old one owed is lost.
     fn greet<M: Machine>(&self, core: &Core<M>, generation: Generation) {
-        let mut rings = self.rings.borrow_mut();
-        if let Some(memory) = rings.take().map(|rings| rings.memory) {
-            *rings = connect(&core.machine, memory);
+        if self.bound_to(&core.machine) != generation {
+            let mut rings = self.rings.borrow_mut();
+            if let Some(memory) = rings.take().map(|rings| rings.memory) {
+                *rings = connect(&core.machine, memory);
+            }
+            drop(rings);
+            self.backlog.borrow_mut().clear();
+            let lost: VecDeque<_> = self.asked.borrow_mut().peer_restarted(generation).collect();
+            for request in lost {
+                request.context.give(Err(Status::Dead));
+            }
+            self.introduce(core);
         }
-        drop(rings);
-        self.backlog.borrow_mut().clear();
-        let lost: VecDeque<_> = self.asked.borrow_mut().peer_restarted(generation).collect();
-        for request in lost {
-            request.context.give(Err(Status::Dead));
-        }
-        self.introduce(core);
         self.tell_what_is_here(core);
     }
 
     /// Everything that the management core's new incarnation cannot know: what memory this core
     /// has, and which ends of channels.
     fn tell_what_is_here<M: Machine>(&self, core: &Core<M>) {
-        let sizes = self.regions.borrow();
-        for (start, region) in sizes.iter() {
-            let grant = Grant { start: *start, bytes: region.len() as u64 };
+        let regions = self.regions.borrow();
+        let attached = regions
+            .iter()
+            .map(|(start, region)| Grant { start: *start, bytes: region.len() as u64 });
+        for grant in attached.chain(self.leaving.borrow().iter().copied()) {
             self.post(core, Request::Holds { grant }.encode(control::UNANSWERED));
         }
         for (channel, SenderEnd { to, endpoint, grant, .. }) in self.senders.borrow().iter() {
@@ -267,6 +281,8 @@ impl Client {
             let rejoin = Request::Rejoin { channel, end, peer, endpoint, tag, grant };
             self.post(core, rejoin.encode(control::UNANSWERED));
         }
+        core.machine.flush();
+        self.post(core, Request::Flushed.encode(control::UNANSWERED));
     }
 
     /// Sends a request that nobody waits for.
@@ -317,12 +333,6 @@ impl Client {
         let region = core.machine.attach(grant)?;
         self.regions.borrow_mut().insert(grant.start, region.clone());
         Ok(region)
-    }
-
-    /// Drops this core's use of a grant, and every translation of it.
-    pub fn forget<M: Machine>(&self, core: &Inner<M>, grant: Grant) {
-        self.regions.borrow_mut().remove(&grant.start);
-        core.machine.detach(grant);
     }
 
     /// The next receiving end for `tag`, or `waker` is woken when one comes.
@@ -381,12 +391,33 @@ impl<M: Machine> Core<M> {
         }
     }
 
+    /// Drops this core's use of a grant that is no longer in its tables, and every translation of
+    /// it, and says so. When the management core restarts meanwhile, its next incarnation believes
+    /// that this core has the grant, and takes it out of the tables once more.
+    pub(crate) async fn forget(&self, grant: Grant) -> Result<(), Status> {
+        self.client.regions.borrow_mut().remove(&grant.start);
+        self.client.leaving.borrow_mut().insert(grant);
+        self.machine.detach(grant);
+        let result = loop {
+            match self.request(Request::Invalidated { grant }).await {
+                Err(Status::Dead) => {
+                    // Whatever it answers, the invalidation that follows settles it.
+                    let _ = self.request(Request::Release { grant }).await;
+                    self.machine.detach(grant);
+                }
+                result => break result,
+            }
+        };
+        self.client.leaving.borrow_mut().remove(&grant);
+        result.map(|_| ())
+    }
+
     async fn ask(&self, request: Request) -> Result<Reply, Status> {
         let answer = Rc::new(Answer::default());
         let id = self.client.asked.borrow_mut().issue(|id| {
             let payload = request.encode(number_of(id));
             Asked {
-                peer: self.machine.board().record(CoreId::BOOT).generation(),
+                peer: self.client.bound_to(&self.machine),
                 message: Message::new(control::REQUEST, &payload)
                     .expect("a control message fills a cell"),
                 deadline: self.now() + PATIENCE,

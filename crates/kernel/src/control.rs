@@ -39,7 +39,9 @@ pub enum Request {
     /// Make a channel from the caller to `to`, whose acceptor of `tag` gets the other end, of at
     /// least `cells` cells.
     Open { to: CoreId, tag: u32, cells: u32 },
-    /// After [`Event::Hello`]: the caller has this grant mapped.
+    /// After [`Event::Hello`]: the caller has no stale translation of anything.
+    Flushed,
+    /// After [`Event::Hello`]: the caller has this grant mapped, or has yet to give it back.
     Holds { grant: Grant },
     /// After [`Event::Hello`]: the caller has this end of a channel; `peer` has the other.
     Rejoin {
@@ -117,6 +119,7 @@ impl Request {
             Request::Region { index } => (8, [index, 0, 0, 0, 0, 0]),
             Request::Started { generation } => (9, [u64::from(generation.0), 0, 0, 0, 0, 0]),
             Request::Fenced { channel } => (10, [u64::from(channel.0), 0, 0, 0, 0, 0]),
+            Request::Flushed => (13, [0; 6]),
             Request::Holds { grant } => (11, [grant.start.0, grant.bytes, 0, 0, 0, 0]),
             Request::Rejoin { channel, end, peer, endpoint, tag, grant } => {
                 let ids = [channel_word(channel, end), u64::from(peer.0), u64::from(endpoint.0)];
@@ -151,6 +154,7 @@ impl Request {
             9 => Request::Started { generation: Generation(narrow(w[0])?) },
             10 => Request::Fenced { channel: ChannelId(narrow(w[0])?) },
             11 => Request::Holds { grant: grant(w[0], w[1]) },
+            13 => Request::Flushed,
             12 => {
                 let (channel, end) = channel_end(w[0]);
                 Request::Rejoin {
@@ -305,6 +309,7 @@ mod tests {
             Request::Close { channel, end: End::Receiver },
             Request::Started { generation: Generation(4) },
             Request::Holds { grant: GRANT },
+            Request::Flushed,
             Request::Rejoin {
                 channel,
                 end: End::Receiver,

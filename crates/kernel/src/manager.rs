@@ -12,14 +12,14 @@ mod runs;
 
 use nile_abi::{CoreId, Generation, Status};
 use nile_memory::MemoryKind;
-use nile_platform::{Board, Grant, Handoff, Machine, Manager as _, NodeDescription, NodePhase};
+use nile_platform::{Grant, Handoff, Machine, Manager as _, NodeDescription, NodePhase};
 use nile_ring::{Message, Wake};
 
 use crate::control::{self, Event, Reply, Request};
 use crate::report::{MemoryReport, RegionReport};
 use channels::Channels;
 use links::Links;
-use memory::Memory;
+use memory::{Memory, Places};
 
 type Tables<M> = <<M as Machine>::Manager as nile_platform::Manager>::Tables;
 
@@ -39,13 +39,13 @@ impl<M: Machine> Manager<M> {
     pub fn new(machine: &M, manager: &M::Manager, wake: Wake) -> Manager<M> {
         let Handoff { node, physical, tables } = manager.handoff();
         let own = machine.core();
-        let base = M::Manager::SHARED_BASE;
+        let places = Places { shared: M::Manager::SHARED_BASE, huge: manager.huge_base() };
         Manager {
             own,
             wake,
             links: Links::attach(machine),
             channels: Channels::new(machine, machine.generation()),
-            memory: Memory::new(physical, tables, base, own),
+            memory: Memory::new(physical, tables, places, own),
             node,
         }
     }
@@ -61,6 +61,7 @@ impl<M: Machine> Manager<M> {
         }
         let generation = machine.generation();
         if generation != Generation::FIRST {
+            self.memory.expect_word_of(board.core_ids());
             for core in board.core_ids() {
                 self.links.post(core, control::EVENT, &Event::Hello { generation }.encode());
             }
@@ -147,6 +148,10 @@ impl<M: Machine> Manager<M> {
         request: Request,
     ) -> Result<Option<Reply>, Status> {
         let reply = match request {
+            Request::Flushed => {
+                self.memory.heard_of(core)?;
+                return Ok(None);
+            }
             Request::Holds { grant } => {
                 self.memory.adopt(grant, core)?;
                 return Ok(None);
@@ -231,6 +236,9 @@ impl<M: Machine> Manager<M> {
         for grant in self.memory.held_by(core) {
             self.revoke(grant, core);
         }
+        if let Err(status) = self.memory.heard_of(core) {
+            machine.log(format_args!("memory of {core} is not given back: {status}"));
+        }
     }
 
     fn region(&self, index: u64) -> Result<Reply, Status> {
@@ -260,9 +268,4 @@ impl<M: Machine> Manager<M> {
             ..self.memory.report()
         }
     }
-}
-
-/// How a core of `board` can be named by a number in a request.
-fn known(board: &Board, core: CoreId) -> Result<CoreId, Status> {
-    if core.index() < board.cores() { Ok(core) } else { Err(Status::NotFound) }
 }

@@ -53,6 +53,17 @@ impl<M: Machine> Core<M> {
         }
     }
 
+    /// Gives a grant back. When the management core restarts meanwhile, its next incarnation
+    /// learns of the grant and is then asked to take it.
+    async fn take_back(&self, grant: Grant) -> Result<(), Status> {
+        loop {
+            match self.give_up(Request::Release { grant }).await {
+                Err(Status::Dead) => {}
+                result => return result,
+            }
+        }
+    }
+
     /// The `index`th region of the node's memory; `NotFound` after the last. Waits for the
     /// management core.
     pub async fn memory_region(&self, index: u64) -> Result<MemoryRegion, Status> {
@@ -88,7 +99,7 @@ impl<M: Machine> Frame<M> {
     pub async fn release(mut self) -> Result<(), Status> {
         self.region.take();
         let (core, grant) = (self.core.clone(), self.grant);
-        core.give_up(Request::Release { grant }).await
+        core.take_back(grant).await
     }
 }
 
@@ -96,8 +107,7 @@ impl<M: Machine> Drop for Frame<M> {
     fn drop(&mut self) {
         if self.region.take().is_some() {
             let (core, grant) = (self.core.clone(), self.grant);
-            // Nobody waits: if the management core is gone, so is what it knew of the frame.
-            self.core.spawn(async move { core.give_up(Request::Release { grant }).await });
+            self.core.spawn(async move { core.take_back(grant).await });
         }
     }
 }

@@ -9,7 +9,7 @@ use nile_abi::{CoreId, Generation, Instant, VirtAddr};
 use nile_platform::{AttachError, Board, Grant, Handoff, Machine, Manager, Outcome, WakeMode};
 use nile_ring::{Region, Signal};
 
-use crate::memory::{SHARED_BASE, SharedTables};
+use crate::memory::{HUGE_BASE, SHARED_BASE, SharedTables};
 use crate::state::State;
 use crate::trace::Happening;
 
@@ -91,6 +91,10 @@ impl Machine for SimMachine {
         self.state.borrow_mut().memory.detach(self.core, grant);
     }
 
+    fn flush(&self) {
+        self.state.borrow_mut().memory.flush(self.core);
+    }
+
     fn log(&self, line: fmt::Arguments<'_>) {
         let mut state = self.state.borrow_mut();
         let line = format!("[{} {}] {line}", state.time_of(self.core), self.core);
@@ -118,6 +122,10 @@ impl Manager for SimManager {
     type Tables = SharedTables;
 
     const SHARED_BASE: VirtAddr = SHARED_BASE;
+
+    fn huge_base(&self) -> Option<VirtAddr> {
+        Some(HUGE_BASE)
+    }
 
     fn handoff(&self) -> Handoff<SharedTables> {
         let state = self.state.borrow();

@@ -24,6 +24,9 @@ const TABLES: PhysAddr = PhysAddr(1 << 46);
 /// Where a core's tables have a grant.
 pub const SHARED_BASE: VirtAddr = VirtAddr(0xffff_a000_0000_0000);
 
+/// Where they have a grant that is one huge page.
+pub const HUGE_BASE: VirtAddr = VirtAddr(0xffff_b000_0000_0000);
+
 /// Page tables that outlive the management core's incarnations.
 #[derive(Clone)]
 pub struct SharedTables(Rc<RefCell<EmulatedMemory>>);
@@ -65,8 +68,11 @@ impl SimMemory {
             .add_region(BASE, bytes, records.clone())
             .expect("the records have the size that was asked for");
 
-        let plan = Plan::new(&[VirtRange::new(VirtAddr(SHARED_BASE.0 + BASE.0), bytes)])
-            .expect("the shared zone's addresses exist");
+        let ranges = [
+            VirtRange::new(VirtAddr(SHARED_BASE.0 + BASE.0), bytes),
+            VirtRange::huge(HUGE_BASE, BASE.0 + bytes),
+        ];
+        let plan = Plan::new(&ranges).expect("the zones' addresses exist");
         let upper = cores * plan.tables();
         let pool_tables = TablePool::tables_for(bytes);
         let mut memory = EmulatedMemory::new(TABLES, upper + pool_tables);
@@ -118,11 +124,10 @@ impl SimMemory {
 
     /// A grant's memory, if every frame of it is in the core's reach.
     pub fn attach(&mut self, core: CoreId, grant: Grant) -> Result<Region, AttachError> {
-        for frame in frames(grant) {
-            let virt = VirtAddr(SHARED_BASE.0 + frame.0);
+        for (frame, page) in pages(grant) {
             let mmu = &mut self.mmus[core.index()];
-            let mapping = mmu.translate(&self.tables, virt).ok_or(AttachError::OutOfRange)?;
-            if mapping.phys.0 + (virt.0 - mapping.virt.0) != frame.0 {
+            let mapping = mmu.translate(&self.tables, page.virt).ok_or(AttachError::OutOfRange)?;
+            if mapping.phys.0 + (page.virt.0 - mapping.virt.0) != frame.0 {
                 return Err(AttachError::OutOfRange);
             }
         }
@@ -133,14 +138,13 @@ impl SimMemory {
 
     /// Forgets a core's translations of a grant.
     pub fn detach(&mut self, core: CoreId, grant: Grant) {
-        for frame in frames(grant) {
-            let virt = VirtAddr(SHARED_BASE.0 + frame.0);
-            self.mmus[core.index()].invalidate(Page { virt, size: PageSize::Small });
+        for (_, page) in pages(grant) {
+            self.mmus[core.index()].invalidate(page);
         }
     }
 
-    /// A new incarnation starts with an empty translation cache.
-    pub fn restart(&mut self, core: CoreId) {
+    /// Empties a core's translation cache, as when its incarnation begins.
+    pub fn flush(&mut self, core: CoreId) {
         self.mmus[core.index()] = Mmu::new(self.roots[core.index()]);
     }
 
@@ -151,10 +155,9 @@ impl SimMemory {
     /// If a core can still reach one of them: then what it writes would land in the next owner's
     /// memory.
     pub fn zero(&mut self, grant: Grant) {
-        for frame in frames(grant) {
-            let virt = VirtAddr(SHARED_BASE.0 + frame.0);
+        for (frame, page) in pages(grant) {
             for (core, mmu) in self.mmus.iter().enumerate() {
-                let reaches = mmu.reaches(&self.tables, virt);
+                let reaches = mmu.reaches(&self.tables, page.virt);
                 assert!(!reaches, "core {core} still reaches {frame}, which is cleared");
             }
         }
@@ -162,10 +165,17 @@ impl SimMemory {
     }
 }
 
-/// The first byte of each 4 KiB frame, of each 2 MiB for large grants: mappings are no larger.
-fn frames(grant: Grant) -> impl Iterator<Item = PhysAddr> {
+/// The frames of a grant and the pages that show them, in the size in which they are mapped.
+fn pages(grant: Grant) -> impl Iterator<Item = (PhysAddr, Page)> {
     let large = grant.start.is_aligned(PageSize::Large)
         && grant.bytes.is_multiple_of(PageSize::Large.bytes());
-    let size = if large { PageSize::Large } else { PageSize::Small };
-    (0..grant.bytes / size.bytes()).map(move |n| PhysAddr(grant.start.0 + n * size.bytes()))
+    let (base, size) = match (grant.is_huge(), large) {
+        (true, _) => (HUGE_BASE, PageSize::Huge),
+        (_, true) => (SHARED_BASE, PageSize::Large),
+        _ => (SHARED_BASE, PageSize::Small),
+    };
+    (0..grant.bytes / size.bytes()).map(move |number| {
+        let frame = PhysAddr(grant.start.0 + number * size.bytes());
+        (frame, Page { virt: VirtAddr(base.0 + frame.0), size })
+    })
 }

@@ -257,7 +257,7 @@ impl<'a> Scheduler<'a> {
     fn start(&mut self, at: usize) {
         let id = self.cores[at].id;
         let mut state = self.state.borrow_mut();
-        state.memory.restart(id);
+        state.memory.flush(id);
         let generation = state.board.record(id).generation();
         state.note(id, Happening::Start, u64::from(generation.0));
         drop(state);

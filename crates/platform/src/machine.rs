@@ -4,7 +4,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Generation, Instant, PhysAddr, Status, VirtAddr};
+use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Status, VirtAddr};
 use nile_memory::paging::TableMemory;
 use nile_ring::{Region, Signal, Sleep};
 
@@ -27,6 +27,13 @@ pub struct Grant {
     pub start: PhysAddr,
     /// Bytes, a multiple of 4 KiB.
     pub bytes: u64,
+}
+
+impl Grant {
+    /// Whether the grant is one 1 GiB collection, which a single mapping can cover.
+    pub const fn is_huge(&self) -> bool {
+        self.bytes == PageSize::Huge.bytes() && self.start.is_aligned(PageSize::Huge)
+    }
 }
 
 /// Why a grant cannot be used.
@@ -96,6 +103,9 @@ pub trait Machine: Signal + 'static {
     /// touching it faults. The caller holds no [`Region`] of it any more.
     fn detach(&self, grant: Grant);
 
+    /// Forgets every translation that this core's tables no longer have, whichever they are.
+    fn flush(&self);
+
     /// Writes one line to the node's log.
     fn log(&self, line: fmt::Arguments<'_>);
 
@@ -133,6 +143,10 @@ pub trait Manager {
     /// that all cores that share it have it at one place. A machine without an MMU of its own
     /// keeps its emulated tables by the same rule.
     const SHARED_BASE: VirtAddr;
+
+    /// The same for a grant that [is huge](Grant::is_huge), which one entry of a table above maps;
+    /// `None` where the machine has no such pages and a huge grant is like any other.
+    fn huge_base(&self) -> Option<VirtAddr>;
 
     /// What the boot path found. The first incarnation takes what was built; a later one takes
     /// what could be recovered, so that frames given out stay given out.

@@ -4,7 +4,7 @@
 //! Each core has one line in a region that all cores share:
 //!
 //! ```text
-//! word 0   state: AWAKE (0) or SLEEPING (1); a futex on its low half
+//! word 0   state: AWAKE (0) or SLEEPING (1 in both halves; a futex on the first)
 //! word 1   bell: changes with every quiet ring
 //! ```
 //!
@@ -36,8 +36,13 @@ const BELL: usize = 1;
 
 const AWAKE: u64 = 0;
 
-/// The state of a core that sleeps or is about to: what a futex waits on.
+/// The state of a core that sleeps or is about to, as [`Sleep::state`] shows it: the value while
+/// which a futex waits.
 pub const SLEEPING: u32 = 1;
+
+/// The whole state word of such a core: the same in both halves, so that the first is
+/// [`SLEEPING`] whichever the byte order.
+const ASLEEP: u64 = (SLEEPING as u64) << 32 | SLEEPING as u64;
 
 /// The doorbells of all cores of a node. Clones name the same doorbells.
 #[derive(Clone, Debug)]
@@ -85,9 +90,7 @@ impl Doorbells {
     pub(crate) fn wake_after_fence(&self, core: CoreId, signal: &impl Signal) {
         let Some(line) = self.region.lines().get(core.index()) else { return };
         // While the core is awake its line stays shared, and this is a hit in our own cache.
-        if line[STATE].load(Relaxed) == u64::from(SLEEPING)
-            && line[STATE].swap(AWAKE, AcqRel) == u64::from(SLEEPING)
-        {
+        if line[STATE].load(Relaxed) == ASLEEP && line[STATE].swap(AWAKE, AcqRel) == ASLEEP {
             signal.signal(core);
         }
     }
@@ -106,7 +109,7 @@ impl Doorbell {
     pub fn prepare(&self) -> Sleep<'_> {
         let line = &self.line.lines()[0];
         let bell = line[BELL].load(Relaxed);
-        line[STATE].store(u64::from(SLEEPING), Relaxed);
+        line[STATE].store(ASLEEP, Relaxed);
         // Also makes visible what was stored before the ring that the bell shows.
         fence(SeqCst);
         Sleep { line, bell }
@@ -128,8 +131,7 @@ impl Sleep<'_> {
     /// Whether someone has rung since [`Doorbell::prepare`].
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.line[STATE].load(Acquire) != u64::from(SLEEPING)
-            || self.line[BELL].load(Acquire) != self.bell
+        self.line[STATE].load(Acquire) != ASLEEP || self.line[BELL].load(Acquire) != self.bell
     }
 
     /// The line that every ring writes to: what MONITOR takes.
@@ -137,14 +139,14 @@ impl Sleep<'_> {
         self.line
     }
 
-    /// The state as the word that futex calls take. Only loud rings change it.
+    /// The state as the word that futex calls take; only to be waited on. Loud rings alone
+    /// change it.
     #[cfg(not(loom))]
     pub fn state(&self) -> &AtomicU32 {
-        let low_half = if cfg!(target_endian = "little") { 0 } else { 1 };
         let word = &raw const self.line[STATE];
         // SAFETY: the half lies inside the live 8-byte word, is aligned for 4 bytes, and the
         // word is an atomic, which may be shared and changed at any time.
-        unsafe { &*word.cast::<AtomicU32>().add(low_half) }
+        unsafe { &*word.cast::<AtomicU32>() }
     }
 }
 

@@ -10,10 +10,10 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use nile_abi::{ChannelId, CoreId, EndpointId, Generation, MAX_RECEIVERS, Status};
-use nile_platform::{CorePhase, Grant, Machine};
+use nile_platform::{Board, CorePhase, Grant, Machine};
 use nile_ring::{LINE_BYTES, Mover, Wake};
 
-use super::{Manager, known, links};
+use super::{Manager, links};
 use crate::control::{End, Event, Reply};
 
 /// One channel.
@@ -90,6 +90,18 @@ impl Channels {
     }
 }
 
+/// Whether `core` can get an end: `Busy` while it starts, `Dead` when it has stopped for good.
+fn must_run(board: &Board, core: CoreId) -> Result<(), Status> {
+    if core.index() >= board.cores() {
+        return Err(Status::NotFound);
+    }
+    match board.record(core).phase() {
+        CorePhase::Running => Ok(()),
+        CorePhase::Offline | CorePhase::Starting | CorePhase::Restarting => Err(Status::Busy),
+        CorePhase::Stopped => Err(Status::Dead),
+    }
+}
+
 impl<M: Machine> Manager<M> {
     /// Makes a channel from `from` to `to`.
     pub(super) fn open(
@@ -100,10 +112,7 @@ impl<M: Machine> Manager<M> {
         tag: u32,
         cells: u32,
     ) -> Result<Reply, Status> {
-        let board = machine.board();
-        if board.record(known(board, to)?).phase() != CorePhase::Running {
-            return Err(Status::Dead);
-        }
+        must_run(machine.board(), to)?;
         let cells = cells.max(1).checked_next_power_of_two().ok_or(Status::Invalid)?;
         let bytes = (u64::from(cells) + 2) * LINE_BYTES as u64;
         let endpoint = self.channels.take_endpoint()?;
@@ -240,10 +249,7 @@ impl<M: Machine> Manager<M> {
         id: ChannelId,
         to: CoreId,
     ) -> Result<Option<Reply>, Status> {
-        let board = machine.board();
-        if board.record(known(board, to)?).phase() != CorePhase::Running {
-            return Err(Status::Dead);
-        }
+        must_run(machine.board(), to)?;
         if to == core {
             return Err(Status::Invalid);
         }

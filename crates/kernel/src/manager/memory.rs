@@ -9,7 +9,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use nile_abi::{CoreId, PageSize, PhysAddr, Status, VirtAddr};
-use nile_memory::paging::{Mapping, Page, Permissions, Retired, TableMemory};
+use nile_memory::paging::{MapError, Mapping, Page, Permissions, Retired, TableMemory};
 use nile_memory::{PhysicalMemory, TablePool};
 use nile_platform::{Grant, Tables};
 use nile_ring::Region;
@@ -42,9 +42,31 @@ pub struct Memory<T: TableMemory> {
     tables: Tables<T>,
     runs: Runs,
     given: BTreeMap<PhysAddr, Holding>,
-    /// Where a core's tables have a grant: at this address plus the grant's physical one.
-    base: VirtAddr,
+    places: Places,
     owner: CoreId,
+    /// After a restart of the managing core: the cores that have yet to say what they have.
+    unheard: BTreeSet<CoreId>,
+}
+
+/// Where a core's tables have a grant: at one of these addresses plus the grant's physical one.
+#[derive(Clone, Copy)]
+pub struct Places {
+    /// For all grants but huge ones.
+    pub shared: VirtAddr,
+    /// For huge ones, if the machine has pages of that size.
+    pub huge: Option<VirtAddr>,
+}
+
+impl Places {
+    /// Where a grant that starts at `start` begins, and the size of the pages that map it.
+    fn first_page(self, start: PhysAddr, origin: Origin) -> (VirtAddr, PageSize) {
+        let (base, size) = match (origin, self.huge) {
+            (Origin::Frame(PageSize::Huge), Some(huge)) => (huge, PageSize::Huge),
+            (Origin::Frame(PageSize::Huge | PageSize::Large), _) => (self.shared, PageSize::Large),
+            (Origin::Frame(PageSize::Small) | Origin::Run, _) => (self.shared, PageSize::Small),
+        };
+        (VirtAddr(base.0 + start.0), size)
+    }
 }
 
 impl<T: TableMemory> Memory<T> {
@@ -52,11 +74,19 @@ impl<T: TableMemory> Memory<T> {
     pub fn new(
         physical: PhysicalMemory<Region>,
         tables: Tables<T>,
-        base: VirtAddr,
+        places: Places,
         owner: CoreId,
     ) -> Memory<T> {
         let runs = Runs::default();
-        Memory { physical, tables, runs, given: BTreeMap::new(), base, owner }
+        Memory {
+            physical,
+            tables,
+            runs,
+            given: BTreeMap::new(),
+            places,
+            owner,
+            unheard: BTreeSet::new(),
+        }
     }
 
     /// A frame of `size`, in nobody's tables yet. It holds whatever was there.
@@ -82,12 +112,42 @@ impl<T: TableMemory> Memory<T> {
         Ok(self.enter(start, frames as u64 * PageSize::Small.bytes(), Origin::Run))
     }
 
+    /// This is not the first incarnation of the managing core: until each of `cores` has said what
+    /// it has, memory that an earlier incarnation gave out may be anybody's.
+    pub fn expect_word_of(&mut self, cores: impl Iterator<Item = CoreId>) {
+        self.unheard.extend(cores);
+    }
+
+    /// `core` has said what it has, or began anew and has nothing; and it walks none of the tables
+    /// any more that were on their way back to the pool.
+    pub fn heard_of(&mut self, core: CoreId) -> Result<(), Status> {
+        self.acknowledge_recovered(core);
+        if self.unheard.remove(&core) && self.unheard.is_empty() {
+            for collection in self.runs.all_adopted() {
+                self.physical.free(collection, PageSize::Large)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn acknowledge_recovered(&mut self, core: CoreId) {
+        let Tables { memory, pool, spaces, retired, .. } = &mut self.tables;
+        let Some(space) = spaces.get_mut(core.index()) else { return };
+        let (back, others) = retired.drain(..).partition::<Vec<_>, _>(|t| t.core() == core);
+        *retired = others;
+        for table in back {
+            if let Err(table) = space.acknowledge(memory, pool, table) {
+                retired.push(table);
+            }
+        }
+    }
+
     /// Notes a grant that an earlier incarnation of this core gave to `core`. `Invalid` if the
     /// records of frames do not say that it was given.
     pub fn adopt(&mut self, grant: Grant, core: CoreId) -> Result<(), Status> {
-        if let Some(holding) = self.given.get_mut(&grant.start) {
-            holding.holders.insert(core);
-            return Ok(());
+        if self.given.contains_key(&grant.start) {
+            // If that incarnation had begun to take it back, `core` does not know.
+            return self.share(grant, core);
         }
         let piece = self.physical.allocation(grant.start).ok_or(Status::Invalid)?;
         let origin = if grant.start.is_aligned(piece.size) && piece.size.bytes() == grant.bytes {
@@ -119,18 +179,17 @@ impl<T: TableMemory> Memory<T> {
         if !holding.holders.insert(core) {
             return Ok(());
         }
-        let largest = match holding.origin {
-            Origin::Run => PageSize::Small,
-            Origin::Frame(size) => size,
-        };
+        let (virt, size) = self.places.first_page(grant.start, holding.origin);
         let space = self.tables.spaces.get_mut(core.index()).ok_or(Status::NotFound)?;
-        let at = VirtAddr(self.base.0 + grant.start.0);
-        for mapping in
-            Mapping::cover(at, grant.start, grant.bytes, largest, Permissions::READ_WRITE)
-        {
-            if let Err(error) = space.map(&mut self.tables.memory, &mut self.tables.pool, mapping) {
-                self.unshare(grant, core)?;
-                return Err(error.into());
+        let permissions = Permissions::READ_WRITE;
+        for mapping in Mapping::cover(virt, grant.start, holding.bytes, size, permissions) {
+            match space.map(&mut self.tables.memory, &mut self.tables.pool, mapping) {
+                // An earlier incarnation of this core entered it: an address names one frame.
+                Ok(()) | Err(MapError::AlreadyMapped) => {}
+                Err(error) => {
+                    self.unshare(grant, core)?;
+                    return Err(error.into());
+                }
             }
         }
         Ok(())
@@ -143,15 +202,11 @@ impl<T: TableMemory> Memory<T> {
         if !holding.holders.remove(&core) {
             return Err(Status::NotFound);
         }
-        let size = match holding.origin {
-            Origin::Run => PageSize::Small,
-            Origin::Frame(size) => size,
-        };
+        let (first, size) = self.places.first_page(grant.start, holding.origin);
         let space = self.tables.spaces.get_mut(core.index()).ok_or(Status::NotFound)?;
         let mut retired = Vec::new();
         for offset in (0..holding.bytes).step_by(size.bytes() as usize) {
-            let virt = VirtAddr(self.base.0 + grant.start.0 + offset);
-            let page = Page { virt, size };
+            let page = Page { virt: VirtAddr(first.0 + offset), size };
             let unmapped = space.unmap(&mut self.tables.memory, &mut self.tables.pool, page);
             // A page that is not mapped is one that a failed `share` did not come to.
             retired.extend(unmapped.ok().and_then(|unmapped| unmapped.retired));

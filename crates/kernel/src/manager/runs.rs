@@ -12,6 +12,8 @@ const FRAME: u64 = PageSize::Small.bytes();
 struct Chunk {
     start: PhysAddr,
     used: [bool; FRAMES],
+    /// An earlier incarnation of the managing core cut it; not all its runs need be known here.
+    adopted: bool,
 }
 
 /// The 2 MiB collections that runs are cut from.
@@ -31,7 +33,11 @@ impl Runs {
     /// Adds a 2 MiB collection to cut from.
     pub fn add(&mut self, start: PhysAddr) {
         debug_assert!(start.is_aligned(PageSize::Large));
-        self.chunks.push(Chunk { start, used: [false; FRAMES] });
+        self.push(start, false);
+    }
+
+    fn push(&mut self, start: PhysAddr, adopted: bool) {
+        self.chunks.push(Chunk { start, used: [false; FRAMES], adopted });
     }
 
     /// The first run of `frames` free frames, or `None`: then [`add`](Runs::add) a collection.
@@ -39,7 +45,7 @@ impl Runs {
         if frames == 0 || frames > Runs::MOST {
             return None;
         }
-        self.chunks.iter_mut().find_map(|chunk| {
+        self.chunks.iter_mut().filter(|chunk| !chunk.adopted).find_map(|chunk| {
             let first = (0..=FRAMES - frames)
                 .find(|at| chunk.used[*at..*at + frames].iter().all(|u| !u))?;
             chunk.used[first..first + frames].fill(true);
@@ -47,17 +53,29 @@ impl Runs {
         })
     }
 
-    /// Notes a run that an earlier incarnation of this core cut.
+    /// Notes a run that an earlier incarnation of the managing core cut. Its collection is not cut
+    /// again, and does not come back before [`Runs::all_adopted`].
     pub fn adopt(&mut self, start: PhysAddr, frames: usize) -> Result<(), NotARun> {
         let base = start.align_down(PageSize::Large);
         if !self.chunks.iter().any(|chunk| chunk.start == base) {
-            self.add(base);
+            self.push(base, true);
         }
         let first = ((start.0 - base.0) / FRAME) as usize;
         let chunk = self.chunks.iter_mut().find(|chunk| chunk.start == base).ok_or(NotARun)?;
         let run = chunk.used.get_mut(first..first.saturating_add(frames)).ok_or(NotARun)?;
         run.fill(true);
         Ok(())
+    }
+
+    /// Every run that is in use has been adopted: the collections are like all others, and those
+    /// without runs come back.
+    pub fn all_adopted(&mut self) -> Vec<PhysAddr> {
+        self.chunks.iter_mut().for_each(|chunk| chunk.adopted = false);
+        let unused = |chunk: &Chunk| chunk.used.iter().all(|used| !used);
+        let back = self.chunks.iter().filter(|chunk| unused(chunk)).map(|chunk| chunk.start);
+        let back = back.collect();
+        self.chunks.retain(|chunk| !unused(chunk));
+        back
     }
 
     /// Gives a run back. Returns its collection if nothing of that is in use any more; it is
@@ -72,7 +90,7 @@ impl Runs {
             return Err(NotARun);
         }
         run.fill(false);
-        if chunk.used.iter().any(|used| *used) {
+        if chunk.adopted || chunk.used.iter().any(|used| *used) {
             return Ok(None);
         }
         self.chunks.swap_remove(at);
@@ -121,9 +139,20 @@ mod tests {
         assert_eq!(runs.adopt(at(2), 2), Ok(()));
         assert_eq!(runs.adopt(at(2), 2), Ok(()));
         assert_eq!(runs.adopt(at(511), 2), Err(NotARun));
-        assert_eq!(runs.take(3), Some(at(4)));
-        assert_eq!(runs.give(at(4), 3), Ok(None));
-        assert_eq!(runs.give(at(2), 2), Ok(Some(BASE)));
+        assert_eq!(runs.take(3), None, "frames around it may be in use, too");
+        assert_eq!(runs.give(at(2), 1), Ok(None));
+        assert_eq!(runs.all_adopted(), []);
+        assert_eq!(runs.take(3), Some(at(0)), "the frame after it is in use");
+        assert_eq!(runs.give(at(0), 4), Ok(Some(BASE)));
+    }
+
+    #[test]
+    fn an_adopted_collection_comes_back_when_all_is_known() {
+        let mut runs = Runs::default();
+        assert_eq!(runs.adopt(at(2), 2), Ok(()));
+        assert_eq!(runs.give(at(2), 2), Ok(None));
+        assert_eq!(runs.all_adopted(), [BASE]);
+        assert_eq!(runs.take(1), None);
     }
 
     #[test]

@@ -11,6 +11,9 @@ use crate::{Signals, check, ends, marked, must_fail, node};
 
 const CORE: CoreId = CoreId(1);
 
+/// The state word of a core that sleeps.
+const ASLEEP: u64 = (SLEEPING as u64) << 32 | SLEEPING as u64;
+
 /// What a core does when it runs out of work, and what may be left out of it.
 #[derive(Clone, Copy, PartialEq)]
 enum Sleeper {
@@ -45,7 +48,7 @@ fn one_message(wake: Wake, sleeper: Sleeper, ringer: Ringer) {
         Ringer::HasNoFence => {
             sender.try_send(&marked(1)).expect("the ring is empty");
             let state = &ring_lines.lines()[CORE.index()][0];
-            if state.load(Relaxed) == u64::from(SLEEPING) {
+            if state.load(Relaxed) == ASLEEP {
                 state.store(0, Release);
                 ring_signals.signal(CORE);
             }
@@ -75,10 +78,10 @@ fn fall_asleep(
     if sleeper == Sleeper::HasNoFence {
         let line = &lines.lines()[CORE.index()];
         let bell = line[1].load(Acquire);
-        line[0].store(u64::from(SLEEPING), Release);
+        line[0].store(ASLEEP, Release);
         let asleep = !look();
         let signalled = done();
-        let over = line[0].load(Acquire) != u64::from(SLEEPING) || line[1].load(Acquire) != bell;
+        let over = line[0].load(Acquire) != ASLEEP || line[1].load(Acquire) != bell;
         assert!(!asleep || over && signalled, "lost wake-up");
         return;
     }
@@ -183,7 +186,7 @@ fn control_two_senders_that_do_not_swap() {
         two_senders(Wake::Signal, |_, lines, _, signals| {
             fence(SeqCst);
             let state = &lines.lines()[CORE.index()][0];
-            if state.load(Relaxed) == u64::from(SLEEPING) {
+            if state.load(Relaxed) == ASLEEP {
                 state.store(0, Release);
                 signals.signal(CORE);
             }

@@ -1,0 +1,204 @@
+//! The arena: the node's memory, one sparse file without a name that all its processes inherit.
+//!
+//! It appears at the same addresses in every process of the node, so that a shared structure has
+//! one address. The process of the system cores maps all of it. A worker reserves the same range
+//! without access and maps what it is granted: touching anything else faults in the worker.
+
+use std::ffi::c_void;
+use std::fs::File;
+use std::io;
+use std::ptr::NonNull;
+
+use nile_abi::{PageSize, PhysAddr, VirtAddr};
+use nile_platform::{AttachError, Grant};
+use nile_ring::Region;
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::layout::end;
+
+/// Where address 0 of the node's memory appears in its processes. Linux on 64-bit machines puts
+/// nothing of its own here.
+pub(crate) const BASE: VirtAddr = VirtAddr(0x2000_0000_0000);
+
+/// The most memory a node can have: what fits above [`BASE`] with room to spare.
+pub(crate) const MAX_MEMORY: u64 = 1 << 43;
+
+/// What a mapping lets a core do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    /// Read.
+    Read,
+    /// Read and write.
+    Write,
+}
+
+/// The node's memory, and this process's view of it. The view stays until the process ends, but
+/// for what [`Arena::unmap`] takes out of it.
+pub(crate) struct Arena {
+    file: File,
+    all: Grant,
+}
+
+impl Arena {
+    /// A node's memory, all zero, in the range `all`; the file's length is fixed for good, so
+    /// that no process can pull memory from under another.
+    pub fn create(all: Grant) -> io::Result<Arena> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = rustix::fs::memfd_create("nile-node", flags)?;
+        rustix::fs::ftruncate(&fd, end(all).0)?;
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        Arena::reserve(File::from(fd), all)
+    }
+
+    /// The memory of the node that this process was started by, from the file it inherited.
+    pub fn inherited(file: File, all: Grant) -> io::Result<Arena> {
+        Arena::reserve(file, all)
+    }
+
+    /// Takes the node's address range in this process, with no access to any of it.
+    fn reserve(file: File, all: Grant) -> io::Result<Arena> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+        // SAFETY: FIXED_NOREPLACE maps only where nothing is mapped, so no memory in use changes.
+        let at = unsafe {
+            rustix::mm::mmap_anonymous(
+                pointer(all.start),
+                all.bytes as usize,
+                ProtFlags::empty(),
+                flags,
+            )
+        }?;
+        if at != pointer(all.start) {
+            // A Linux older than 4.17 takes FIXED_NOREPLACE for a hint.
+            return Err(io::Error::from(Errno::EXIST));
+        }
+        Ok(Arena { file, all })
+    }
+
+    /// The file, for its boot record and to be inherited by a worker.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Makes `range` usable in this process; its content is what it is in every other process.
+    pub fn map(&self, range: Grant, access: Access) -> Result<Region, AttachError> {
+        let start = self.place(range)?;
+        let protection = match access {
+            Access::Read => ProtFlags::READ,
+            Access::Write => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        let length = range.bytes as usize;
+        // SAFETY: `place` has checked that the range lies in this arena's reserved address range,
+        // where only this type maps and unmaps. Mapping a range again with other rights leaves
+        // its content and address as they were.
+        unsafe {
+            rustix::mm::mmap(
+                start,
+                length,
+                protection,
+                MapFlags::SHARED | MapFlags::FIXED,
+                &self.file,
+                range.start.0,
+            )
+        }
+        .map_err(refused)?;
+        self.region(range)
+    }
+
+    /// The region of `range`, which is mapped already.
+    pub fn region(&self, range: Grant) -> Result<Region, AttachError> {
+        let start = NonNull::new(self.place(range)?.cast()).ok_or(AttachError::OutOfRange)?;
+        // SAFETY: the range is page-aligned and mapped in this process until `unmap`, whose
+        // callers hold no region of it any more; every process accesses it by atomics only. What
+        // is mapped for reading only (parts of the board in a worker) faults when it is written,
+        // which is what the mapping is for.
+        Ok(unsafe { Region::from_raw(start, range.bytes as usize) })
+    }
+
+    /// Takes `range` out of this process: touching it faults from here on. The caller holds no
+    /// region of it. A range outside the node's memory was never mapped: nothing happens.
+    pub fn unmap(&self, range: Grant) -> Result<(), AttachError> {
+        let start = self.place(range)?;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: the range lies in the reserved address range; the caller has given up every
+        // region of it.
+        unsafe {
+            rustix::mm::mmap_anonymous(start, range.bytes as usize, ProtFlags::empty(), flags)
+        }
+        .map(drop)
+        .map_err(refused)
+    }
+
+    /// Fills `range` with zeros by giving its pages back to Linux: fresh ones are zero.
+    pub fn zero(&self, range: Grant) -> Result<(), AttachError> {
+        self.place(range)?;
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::io::retry_on_intr(|| {
+            rustix::fs::fallocate(&self.file, punch, range.start.0, range.bytes)
+        })
+        .map_err(refused)
+    }
+
+    /// Asks for 2 MiB pages behind the whole mapping. Most Linux systems refuse or ignore it for
+    /// shared memory; what they do is read off [`huge_pages`].
+    pub fn ask_for_huge_pages(&self) {
+        // SAFETY: the range is this arena's own, and the advice changes no content. A refusal
+        // leaves 4 KiB pages, which are as right.
+        let _ = unsafe {
+            rustix::mm::madvise(
+                pointer(self.all.start),
+                self.all.bytes as usize,
+                Advice::LinuxHugepage,
+            )
+        };
+    }
+
+    /// Whether a word at `address` of this process lies in the node's memory, mapped or not.
+    pub fn contains(&self, address: VirtAddr) -> bool {
+        let word = size_of::<u64>() as u64;
+        address.0.is_multiple_of(word)
+            && address >= virtual_address(self.all.start)
+            && address < virtual_address(end(self.all))
+    }
+
+    /// Where `range` appears, if it is whole frames of the node's memory.
+    fn place(&self, range: Grant) -> Result<*mut c_void, AttachError> {
+        let aligned = range.start.is_aligned(PageSize::Small)
+            && range.bytes.is_multiple_of(PageSize::Small.bytes());
+        let inside = range.start >= self.all.start
+            && range.start.checked_add(range.bytes).is_some_and(|last| last <= end(self.all));
+        if aligned && inside && range.bytes > 0 {
+            Ok(pointer(range.start))
+        } else {
+            Err(AttachError::OutOfRange)
+        }
+    }
+}
+
+/// Where `address` of the node's memory appears in each of its processes that maps it.
+pub(crate) fn virtual_address(address: PhysAddr) -> VirtAddr {
+    VirtAddr(BASE.0 + address.0)
+}
+
+fn pointer(address: PhysAddr) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(virtual_address(address).0 as usize)
+}
+
+fn refused(error: Errno) -> AttachError {
+    AttachError::Refused(error.raw_os_error())
+}
+
+/// Which page size stands behind the arena, as a line for the boot report.
+pub(crate) fn huge_pages() -> String {
+    let setting = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+    let text = std::fs::read_to_string(setting).unwrap_or_default();
+    let chosen = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    match chosen {
+        Some(mode @ ("always" | "within_size" | "advise" | "force")) => {
+            format!("arena: 2 MiB pages where Linux has them (shmem_enabled {mode})")
+        }
+        Some(mode) => format!("arena: 4 KiB pages (shmem_enabled {mode})"),
+        None => "arena: 4 KiB pages (no shmem_enabled here)".into(),
+    }
+}

@@ -1,0 +1,135 @@
+//! The boot record: what the image hands to every core, and what a worker process must know
+//! before it can map anything. It lies at the front of the arena's file, before the node's memory.
+//!
+//! | bytes | what                                                        |
+//! | ----- | ----------------------------------------------------------- |
+//! | 8     | cores                                                       |
+//! | 8     | bytes of the node's memory                                  |
+//! | 8     | the node's start, in nanoseconds of Linux's monotonic clock |
+//! | 8     | process id of the node                                      |
+//! | 8, 8  | bytes of the two texts that follow: configuration, program  |
+//!
+//! All numbers are little-endian.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use nile_abi::MAX_CORES;
+
+use crate::arena::MAX_MEMORY;
+use crate::clock::Clock;
+use crate::layout::{Layout, MEMORY_START};
+
+const WORDS: usize = 6;
+const HEADER: usize = WORDS * 8;
+
+/// The most bytes that configuration and program can have together.
+pub(crate) const MAX_TEXT: usize = MEMORY_START.0 as usize - HEADER;
+
+/// What the image gives to every core's main function.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Boot {
+    /// The text of the configuration file.
+    pub config: String,
+    /// What the node is to run.
+    pub program: String,
+}
+
+/// Everything that a worker process learns from the node that starts it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct BootRecord {
+    pub layout: Layout,
+    pub clock: Clock,
+    /// The node's process.
+    pub node: u32,
+    pub boot: Boot,
+}
+
+impl BootRecord {
+    /// Writes the record to the front of `file`.
+    pub fn write(&self, file: &File) -> io::Result<()> {
+        let Boot { config, program } = &self.boot;
+        let words: [u64; WORDS] = [
+            self.layout.cores as u64,
+            self.layout.memory,
+            self.clock.start_nanos(),
+            self.node.into(),
+            config.len() as u64,
+            program.len() as u64,
+        ];
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.extend_from_slice(config.as_bytes());
+        bytes.extend_from_slice(program.as_bytes());
+        file.write_all_at(&bytes, 0)
+    }
+
+    /// The record at the front of `file`; an error of kind `InvalidData` if there is none.
+    pub fn read(file: &File) -> io::Result<BootRecord> {
+        let mut header = [0; HEADER];
+        file.read_exact_at(&mut header, 0)?;
+        let (words, _) = header.as_chunks::<8>();
+        let [cores, memory, start, node, config, program] =
+            std::array::from_fn(|word| u64::from_le_bytes(words[word]));
+        let fits = config.checked_add(program).is_some_and(|text| text <= MAX_TEXT as u64);
+        if cores > MAX_CORES as u64 || memory > MAX_MEMORY || !fits {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut text = vec![0; (config + program) as usize];
+        file.read_exact_at(&mut text, HEADER as u64)?;
+        let program = text.split_off(config as usize);
+        Ok(BootRecord {
+            layout: Layout { cores: cores as usize, memory },
+            clock: Clock::started_at(start),
+            node: u32::try_from(node).map_err(|_| io::ErrorKind::InvalidData)?,
+            boot: Boot { config: utf8(text)?, program: utf8(program)? },
+        })
+    }
+}
+
+fn utf8(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, memfd_create};
+
+    fn file() -> File {
+        memfd_create("test", MemfdFlags::CLOEXEC).expect("a file in memory").into()
+    }
+
+    fn record() -> BootRecord {
+        BootRecord {
+            layout: Layout { cores: 3, memory: 1 << 26 },
+            clock: Clock::started_at(77),
+            node: 4711,
+            boot: Boot { config: "[roles]\n".into(), program: "boot".into() },
+        }
+    }
+
+    #[test]
+    fn a_record_survives_the_file() {
+        let file = file();
+        record().write(&file).expect("room");
+        assert_eq!(BootRecord::read(&file).expect("a record"), record());
+    }
+
+    #[test]
+    fn any_bytes_give_a_record_or_an_error() {
+        assert!(BootRecord::read(&file()).is_err(), "an empty file");
+        for at in 0..HEADER {
+            let file = file();
+            record().write(&file).expect("room");
+            file.write_all_at(&[0xff], at as u64).expect("room");
+            if let Ok(read) = BootRecord::read(&file) {
+                assert_ne!(read, record(), "byte {at} is not part of the record");
+            }
+        }
+        let not_text = file();
+        record().write(&not_text).expect("room");
+        not_text.write_all_at(&[0xff], HEADER as u64).expect("room");
+        assert!(BootRecord::read(&not_text).is_err());
+    }
+}

@@ -1,0 +1,49 @@
+//! The hosted machine: a node is a Linux process, no root needed.
+//!
+//! Cores with a system role (management, network, disk) are pinned threads of that process; cores
+//! that are workers and nothing else are child processes, each with an address space of its own.
+//! The node's memory is one file without a name; what two cores share is mapped in both, at one
+//! address. A worker that dies is reported and restarted; the node goes on.
+//!
+//! Threads of the node share an address space, so the system cores are not protected from each
+//! other as they are on bare hardware: a fault in one of them ends the node. Isolation here keeps
+//! mistakes of workers in; it is no defence against a worker that means harm, which can map the
+//! file it has inherited.
+//!
+//! In reading order:
+//!
+//! * [`start`]: a node from its description to its end, [`run_node`].
+//! * `clock`, `steps`: the node's time.
+//! * `layout`, `arena`, `boot`: the node's memory, what lies where, what a worker reads first.
+//! * `node`: the node as one of its processes sees it.
+//! * [`machine`]: one core, [`Hosted`]; `tick`: its periodic timer.
+//! * [`manager`], [`tables`]: what the management core may do to the whole node.
+//! * `system`, [`worker`]: cores as threads and as processes.
+//! * `supervisor`, `signals`, `restart`, `fault`: what goes wrong, and how a node ends.
+//! * `placement`, `image`: facts for the boot report.
+
+mod arena;
+mod boot;
+mod clock;
+mod fault;
+mod image;
+mod layout;
+pub mod machine;
+pub mod manager;
+mod node;
+mod placement;
+mod restart;
+mod signals;
+pub mod start;
+mod steps;
+mod supervisor;
+mod system;
+pub mod tables;
+mod tick;
+pub mod worker;
+
+pub use boot::Boot;
+pub use machine::Hosted;
+pub use manager::HostedManager;
+pub use start::{CoreMain, End, Setup, StartError, least_memory, run_node};
+pub use worker::be_worker;

@@ -1,0 +1,200 @@
+//! One core's view of a hosted node: [`Hosted`] is what the kernel runs on.
+//!
+//! Two kinds of core share this type. The cores with a system role are threads of one process:
+//! each has a mapping of the whole arena, so attaching and detaching only check the range. A core
+//! that is a worker and nothing else is a process: it has mapped what it was granted, no more.
+//!
+//! Linux still interrupts both for reasons of its own (its scheduler's tick, other processes). A
+//! node counts what NileOS causes: ticks, its own deadlines, signals from other cores.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::hint::{black_box, spin_loop};
+use std::num::NonZero;
+use std::ptr;
+use std::time::Duration;
+
+use nile_abi::{CoreId, Generation, Instant, Role, RoleSet, VirtAddr};
+use nile_platform::{AttachError, Board, Cause, Grant, Machine, Sleeper, WakeMode};
+use nile_ring::{Region, SLEEPING, Signal, Sleep};
+use rustix::io::Errno;
+use rustix::thread::futex;
+
+use crate::arena::Access;
+use crate::layout::end;
+use crate::manager::HostedManager;
+use crate::node::{Node, log};
+use crate::tick::Tick;
+
+/// A core of a hosted node, in one of its incarnations.
+pub struct Hosted {
+    node: &'static Node,
+    core: CoreId,
+    generation: Generation,
+    tick: RefCell<Option<Tick>>,
+    /// Whether this core is a process of its own.
+    isolated: bool,
+    manager: Option<HostedManager>,
+}
+
+/// Whether a core with these roles is a process of its own: a worker and nothing else.
+pub(crate) fn is_isolated(roles: RoleSet) -> bool {
+    roles == RoleSet::EMPTY.with(Role::Worker)
+}
+
+impl Hosted {
+    /// The calling thread as `core`; `manager` if it manages the node.
+    pub(crate) fn new(
+        node: &'static Node,
+        core: CoreId,
+        generation: Generation,
+        manager: Option<HostedManager>,
+    ) -> Hosted {
+        let isolated = is_isolated(node.board.record(core).roles());
+        Hosted { node, core, generation, tick: RefCell::new(None), isolated, manager }
+    }
+
+    /// Whether `grant` is memory that is ever granted: not the board, not the control rings.
+    fn check(&self, grant: Grant) -> Result<(), AttachError> {
+        if grant.start >= end(self.node.record.layout.reserved()) {
+            Ok(())
+        } else {
+            Err(AttachError::OutOfRange)
+        }
+    }
+}
+
+impl Machine for Hosted {
+    type Manager = HostedManager;
+
+    fn core(&self) -> CoreId {
+        self.core
+    }
+
+    fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    fn now(&self) -> Instant {
+        self.node.record.clock.now()
+    }
+
+    fn board(&self) -> &Board {
+        &self.node.board
+    }
+
+    fn wake_mode(&self) -> WakeMode {
+        WakeMode::Signalled
+    }
+
+    /// Interrupts system calls too, so that a sleeping core looks around at every tick. A tick
+    /// that Linux refuses is a line in the log.
+    fn set_tick(&self, period: Option<Duration>) {
+        // The old timer stops before the new one starts: no tick is counted twice.
+        *self.tick.borrow_mut() = None;
+        let Some(period) = period else { return };
+        match Tick::start(self.core, period) {
+            Ok(tick) => *self.tick.borrow_mut() = Some(tick),
+            Err(error) => self.log(format_args!("no tick: Linux refuses a timer: {error}")),
+        }
+    }
+
+    fn relax(&self) {
+        spin_loop();
+    }
+
+    fn control(&self, peer: CoreId) -> Region {
+        assert!(
+            peer == self.core || self.manager.is_some(),
+            "{} has no control rings with {peer}",
+            self.core
+        );
+        let rings = self.node.record.layout.control(peer);
+        self.node.arena.region(rings).expect("control rings lie in the node's memory")
+    }
+
+    fn attach(&self, grant: Grant) -> Result<Region, AttachError> {
+        self.check(grant)?;
+        if self.isolated {
+            self.node.arena.map(grant, Access::Write)
+        } else {
+            self.node.arena.region(grant)
+        }
+    }
+
+    /// On a core that is a thread nothing faults afterwards: other cores of its process may have
+    /// the grant, and they share one mapping.
+    fn detach(&self, grant: Grant) {
+        if self.isolated
+            && let Err(error) = self.check(grant).and_then(|()| self.node.arena.unmap(grant))
+        {
+            self.log(format_args!("{grant:?} is not detached: {error:?}"));
+        }
+    }
+
+    /// Linux forgets a translation when what it belongs to is unmapped.
+    fn flush(&self) {}
+
+    fn log(&self, line: fmt::Arguments<'_>) {
+        log(&self.core.to_string(), line);
+    }
+
+    fn compute(&self, span: Duration) {
+        let until = self.now() + span;
+        let mut value = 1u64;
+        while self.now() < until {
+            for step in 0..1000 {
+                value = black_box(value.wrapping_mul(6_364_136_223_846_793_005) ^ step);
+            }
+        }
+    }
+
+    /// In a worker process the write is real and hits or faults. A system core may write all of
+    /// the node's memory, so there it hits; any other write of its would endanger cores that
+    /// share its process, so it ends this core alone, by a panic.
+    fn stray_write(&self, at: VirtAddr, value: u64) {
+        let inside = self.node.arena.contains(at);
+        assert!(self.isolated || inside, "a write of {value:#x} to {at}, which is not memory");
+        let pointer: *mut u64 = ptr::with_exposed_provenance_mut(at.0 as usize);
+        // SAFETY: in the arena lies nothing that a wrong value makes unsound. Anywhere else the
+        // caller wants this process, which is a worker alone, to suffer what a stray write does.
+        unsafe { pointer.write_volatile(value) };
+    }
+
+    fn manager(&self) -> Option<&HostedManager> {
+        self.manager.as_ref()
+    }
+}
+
+impl Sleeper for Hosted {
+    /// The futex compares the state with SLEEPING and waits in one step, so a ring before the
+    /// wait ends it at once. A wait that someone ended counts as an interrupt by a signal, one
+    /// that its deadline ended as an interrupt by the core's own timer.
+    fn sleep(&self, sleep: &Sleep<'_>, until: Option<Instant>) {
+        if sleep.is_over() {
+            return;
+        }
+        let deadline = until.map(|moment| self.node.record.clock.deadline(moment));
+        let every_bit = NonZero::<u32>::MAX;
+        let wait = futex::wait_bitset(
+            sleep.state(),
+            futex::Flags::empty(),
+            SLEEPING,
+            deadline.as_ref(),
+            every_bit,
+        );
+        let record = self.node.board.record(self.core);
+        match wait {
+            Ok(()) => record.count_interrupt(Cause::Signal),
+            Err(Errno::TIMEDOUT) => record.count_interrupt(Cause::Timer),
+            // Rung before it slept (AGAIN), or interrupted by a tick, which has counted itself.
+            Err(_) => {}
+        }
+    }
+}
+
+impl Signal for Hosted {
+    fn signal(&self, core: CoreId) {
+        self.node.signal(core);
+    }
+}

@@ -1,0 +1,110 @@
+//! What the management core of a hosted node may do to all of it. All state that must outlive an
+//! incarnation of that core lies in the node's memory: the record of frames and the page tables.
+//! Every incarnation, the first too, finds it there.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use nile_abi::VirtAddr;
+use nile_memory::{MemoryKind, MemoryMap, MemoryRegion, PhysicalMemory};
+use nile_platform::{Grant, Handoff, Manager, NodeDescription, Outcome};
+
+use crate::arena::BASE;
+use crate::node::Node;
+use crate::tables::ArenaTables;
+
+/// The byte before the report on standard output (RFC 7464).
+const RECORD_SEPARATOR: u8 = 0x1e;
+
+/// The management of a hosted node.
+#[derive(Clone)]
+pub struct HostedManager {
+    node: &'static Node,
+    description: Arc<NodeDescription>,
+}
+
+impl HostedManager {
+    /// The manager of `node`, which is as `description` says and has its memory prepared.
+    pub(crate) fn new(node: &'static Node, description: NodeDescription) -> HostedManager {
+        HostedManager { node, description: Arc::new(description) }
+    }
+}
+
+/// Writes the record of frames, all free, and every core's upper page tables.
+pub(crate) fn prepare_memory(node: &Node) {
+    let layout = node.record.layout;
+    let Grant { start, bytes } = layout.free();
+    PhysicalMemory::new()
+        .add_region(start, bytes, frame_record(node))
+        .expect("the layout leaves whole frames and a record for more than them");
+    page_tables(node).build(layout).expect("the layout has the frames that the plan takes");
+}
+
+/// All memory of the node, and what of it is set aside.
+pub(crate) fn memory_map(node: &Node) -> MemoryMap {
+    let layout = node.record.layout;
+    let claim = |range: Grant, kind| MemoryRegion::new(range.start, range.bytes, kind);
+    MemoryMap::from_claims(&[
+        claim(layout.free(), MemoryKind::Usable),
+        claim(layout.reserved(), MemoryKind::Kernel),
+    ])
+}
+
+fn frame_record(node: &Node) -> nile_ring::Region {
+    let record = node.record.layout.frame_record();
+    node.arena.region(record).expect("the record of frames lies in the node's memory")
+}
+
+fn page_tables(node: &Node) -> ArenaTables {
+    ArenaTables::in_arena(&node.arena, node.record.layout)
+        .expect("page tables lie in the node's memory")
+}
+
+impl Manager for HostedManager {
+    type Tables = ArenaTables;
+
+    const SHARED_BASE: VirtAddr = BASE;
+
+    /// Linux has no 1 GiB pages for memory like the arena: a grant of that size is like any other.
+    fn huge_base(&self) -> Option<VirtAddr> {
+        None
+    }
+
+    /// # Panics
+    ///
+    /// If the record of frames or the tables contradict themselves: something wrote over them,
+    /// and this node cannot be managed any more.
+    fn handoff(&self) -> Handoff<ArenaTables> {
+        let physical = PhysicalMemory::recover([frame_record(self.node)])
+            .unwrap_or_else(|error| panic!("the record of frames is damaged: {error:?}"));
+        let tables = page_tables(self.node)
+            .recover(self.node.record.layout)
+            .unwrap_or_else(|error| panic!("the page tables are damaged: {error:?}"));
+        Handoff { node: NodeDescription::clone(&self.description), physical, tables }
+    }
+
+    /// # Panics
+    ///
+    /// If the range is not in the node's memory or Linux refuses: frames that are not clear must
+    /// not be granted.
+    fn zero(&self, grant: Grant) {
+        if let Err(error) = self.node.arena.zero(grant) {
+            panic!("cannot clear {grant:?}: {error:?}");
+        }
+    }
+
+    /// One line on standard output. A report that nobody can read ends nothing.
+    fn report(&self, document: &str) {
+        let mut line = Vec::with_capacity(document.len() + 2);
+        line.push(RECORD_SEPARATOR);
+        line.extend_from_slice(document.as_bytes());
+        line.push(b'\n');
+        let mut output = io::stdout().lock();
+        let _ = output.write_all(&line).and_then(|()| output.flush());
+    }
+
+    /// Returns at once; the node ends when all its loops have.
+    fn power_off(&self, outcome: Outcome) {
+        self.node.finish(outcome);
+    }
+}

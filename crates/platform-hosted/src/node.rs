@@ -1,0 +1,154 @@
+//! The node as one of its processes sees it: the same value in the process of the system cores,
+//! which maps all memory, and in each worker process, which maps the board and what it is
+//! granted. A process belongs to one node for its whole life.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+
+use nile_abi::{CoreId, Role};
+use nile_platform::{AttachError, Board, NodePhase, Outcome};
+use nile_ring::{LINE_BYTES, Region, Signal};
+use rustix::thread::futex;
+
+use crate::arena::{Access, Arena};
+use crate::boot::BootRecord;
+use crate::signals;
+
+static NODE: OnceLock<Node> = OnceLock::new();
+
+/// A process's view of its node.
+pub(crate) struct Node {
+    pub record: BootRecord,
+    pub arena: Arena,
+    pub board: Board,
+    bells: Region,
+    /// How the node ends, once its manager has said so. Of use in the node's own process alone.
+    outcome: OnceLock<Outcome>,
+}
+
+impl Node {
+    /// A new node, its memory zero and all of it mapped here.
+    pub fn create(record: BootRecord) -> io::Result<Node> {
+        let arena = Arena::create(record.layout.all())?;
+        record.write(arena.file())?;
+        arena.map(record.layout.all(), Access::Write).map_err(io_error)?;
+        arena.ask_for_huge_pages();
+        Node::assemble(record, arena)
+    }
+
+    /// The node that started this process as the worker `core`. Mapped are its control rings and
+    /// the board, with just the rights that the board's table gives a worker.
+    pub fn join(file: File, core: CoreId) -> io::Result<Node> {
+        let record = BootRecord::read(&file)?;
+        let layout = record.layout;
+        if core.index() >= layout.cores {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let arena = Arena::inherited(file, layout.all())?;
+        for (range, access) in [
+            (layout.bells(), Access::Write),
+            (layout.receivers(), Access::Read),
+            (layout.records(), Access::Read),
+            (layout.record(core), Access::Write),
+            (layout.node(), Access::Read),
+            (layout.control(core), Access::Write),
+        ] {
+            arena.map(range, access).map_err(io_error)?;
+        }
+        Node::assemble(record, arena)
+    }
+
+    fn assemble(record: BootRecord, arena: Arena) -> io::Result<Node> {
+        let layout = record.layout;
+        let region = |range| arena.region(range).map_err(io_error);
+        let bells = region(layout.bells())?;
+        let board = Board::attach(
+            bells.clone(),
+            region(layout.receivers())?,
+            region(layout.records())?,
+            region(layout.node())?,
+            layout.cores,
+        )
+        .ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Node { record, arena, board, bells, outcome: OnceLock::new() })
+    }
+
+    /// Makes this the node of the process. `None` if the process belongs to one already.
+    pub fn install(self) -> Option<&'static Node> {
+        NODE.set(self).ok()?;
+        NODE.get()
+    }
+
+    /// The node that the process belongs to. May be called in a signal handler.
+    pub fn get() -> Option<&'static Node> {
+        NODE.get()
+    }
+
+    /// Makes `core` look around, wherever it sleeps.
+    pub fn wake(&self, core: CoreId) {
+        self.board.notifier().doorbells().wake(core, self);
+    }
+
+    /// Makes every management core but `core` look around: something is new in its record.
+    pub fn wake_managers_of(&self, core: CoreId) {
+        for manager in self.board.core_ids().filter(|other| *other != core) {
+            if self.board.record(manager).roles().contains(Role::Management) {
+                self.wake(manager);
+            }
+        }
+    }
+
+    /// Ends every core's loop; the node's own process only.
+    pub fn stop(&self) {
+        self.board.set_phase(NodePhase::Stopping);
+        for core in self.board.core_ids() {
+            self.wake(core);
+        }
+        signals::tell_main_thread();
+    }
+
+    /// Ends the node with `outcome`, unless it is ending with another already.
+    pub fn finish(&self, outcome: Outcome) {
+        // A second outcome comes from a core that ends because of the first.
+        let _ = self.outcome.set(outcome);
+        self.stop();
+    }
+
+    /// How the node ends, if its manager has said so.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.outcome.get().copied()
+    }
+}
+
+impl Signal for Node {
+    /// Wakes the core's futex: the state in its doorbell's line, which ring has changed already.
+    fn signal(&self, core: CoreId) {
+        let line = core.index() * LINE_BYTES;
+        let Some(bell) = self.bells.slice(line, LINE_BYTES) else { return };
+        let low_half = if cfg!(target_endian = "little") { 0 } else { 1 };
+        let state = &raw const bell.words()[0];
+        // SAFETY: the half lies inside the live 8-byte word, is aligned for 4 bytes, and the word
+        // is an atomic, which may be shared and changed at any time.
+        let state = unsafe { &*state.cast::<AtomicU32>().add(low_half) };
+        // Nobody waiting is no error, and the address is mapped: it cannot fail.
+        let _ = futex::wake(state, futex::Flags::empty(), 1);
+    }
+}
+
+/// Writes one line to the node's log, which is standard error: the time, who says it, what.
+pub(crate) fn log(who: &str, line: fmt::Arguments<'_>) {
+    let now = Node::get().map(|node| node.record.clock.now()).unwrap_or_default();
+    // One write a line, so that lines of several processes do not mix. A log that cannot be
+    // written has no better place to say so.
+    let _ = io::stderr().write_all(format!("[{now}] {who} {line}\n").as_bytes());
+}
+
+fn io_error(error: AttachError) -> io::Error {
+    match error {
+        AttachError::OutOfRange => io::ErrorKind::InvalidData.into(),
+        AttachError::Refused(number) => io::Error::from_raw_os_error(number),
+    }
+}

@@ -1,0 +1,200 @@
+//! The life of a node, from its description to its end, in the order in which things happen.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use nile_abi::{Generation, MAX_CORES, PageSize, Role, RoleSet};
+use nile_platform::{NodeDescription, Outcome};
+
+use crate::arena::MAX_MEMORY;
+use crate::boot::{Boot, BootRecord, MAX_TEXT};
+use crate::layout::Layout;
+use crate::machine::Hosted;
+use crate::manager::{self, HostedManager};
+use crate::node::Node;
+use crate::steps::Steps;
+use crate::{arena, fault, image, placement, signals, supervisor};
+
+/// What runs on a core, from its start to the end of its loop.
+pub type CoreMain = fn(Hosted, &Boot) -> Outcome;
+
+/// A node to be started.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The roles of each core. Cores that are workers and nothing else become processes.
+    pub roles: Vec<RoleSet>,
+    /// Bytes of memory; rounded down to whole frames.
+    pub memory: u64,
+    /// What every core is told.
+    pub boot: Boot,
+}
+
+/// How a node ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Its manager powered it off.
+    Finished(Outcome),
+    /// SIGINT or SIGTERM ended it.
+    Interrupted,
+}
+
+/// Why no node was started.
+#[derive(Debug)]
+pub enum StartError {
+    /// A node has 1 to [`MAX_CORES`] cores; this many were asked for.
+    Cores(usize),
+    /// Core 0 starts the node, so it needs the management role.
+    NoManagement,
+    /// So many cores need at least so many bytes of memory.
+    TooLittleMemory {
+        /// The node's cores.
+        cores: usize,
+        /// What [`least_memory`] says of them.
+        least: u64,
+    },
+    /// A hosted node has at most this many bytes of memory.
+    TooMuchMemory(u64),
+    /// Configuration and program may have at most this many bytes together.
+    TextTooLong(usize),
+    /// The process runs a node already, or has run one.
+    NodeExists,
+    /// Linux refuses what the start needs.
+    Linux(&'static str, io::Error),
+}
+
+impl StartError {
+    /// Whether the request is at fault, and not the machine.
+    pub fn is_bad_request(&self) -> bool {
+        !matches!(self, StartError::Linux(..) | StartError::NodeExists)
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Cores(asked) => {
+                write!(f, "a node has 1 to {MAX_CORES} cores, not {asked}")
+            }
+            StartError::NoManagement => f.write_str("core 0 needs the management role"),
+            StartError::TooLittleMemory { cores, least } => write!(
+                f,
+                "too little memory for {cores} cores: give the node at least {} MiB",
+                least.div_ceil(1 << 20)
+            ),
+            StartError::TooMuchMemory(most) => {
+                write!(f, "too much memory: a hosted node has at most {} GiB", most >> 30)
+            }
+            StartError::TextTooLong(most) => {
+                write!(f, "configuration and program are longer than {most} bytes")
+            }
+            StartError::NodeExists => f.write_str("this process has a node already"),
+            StartError::Linux(what, error) => write!(f, "Linux refuses {what}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// The least memory, in bytes, that a node with this many cores has.
+pub fn least_memory(cores: usize) -> u64 {
+    (16 + cores as u64) << 20
+}
+
+/// Runs a node from its start to its end and says how it ended. It takes over this process's
+/// signals, and the calling thread with it; a process can run one node. Every core runs
+/// `core_main`, which must be the function that the program's first lines gave to
+/// [`be_worker`](crate::be_worker).
+pub fn run_node(setup: Setup, core_main: CoreMain) -> Result<End, StartError> {
+    let mut steps = Steps::begin();
+    let layout = check(&setup)?;
+    // Signals first: every thread and process of the node inherits the mask.
+    signals::block();
+    fault::log_panics();
+    let record =
+        BootRecord { layout, clock: steps.clock(), node: std::process::id(), boot: setup.boot };
+    let node = Node::create(record).map_err(|error| StartError::Linux("the arena", error))?;
+    let node = node.install().ok_or(StartError::NodeExists)?;
+    for (core, roles) in node.board.core_ids().zip(&setup.roles) {
+        let record = node.board.record(core);
+        record.set_roles(*roles);
+        record.set_generation(Generation::FIRST);
+    }
+    steps.done("arena");
+    manager::prepare_memory(node);
+    steps.done("memory and page tables");
+
+    // Processes take longest to start: they go first.
+    let cpus: Arc<[usize]> = placement::allowed().into();
+    let refused = |error| StartError::Linux("the start of a core", error);
+    let workers = supervisor::start_workers(node).map_err(refused)?;
+    steps.done("worker processes");
+    let manager = HostedManager::new(node, describe(node, &cpus, steps));
+    let threads = supervisor::start_system(node, &manager, &cpus, core_main).map_err(refused)?;
+    Ok(supervisor::supervise(node, workers, threads))
+}
+
+/// The node, as the boot report shows it.
+fn describe(node: &Node, cpus: &[usize], steps: Steps) -> NodeDescription {
+    NodeDescription {
+        machine: "hosted".into(),
+        image_bytes: image::loaded_bytes(),
+        memory: manager::memory_map(node),
+        facts: vec![placement::describe(&node.board, cpus), arena::huge_pages()],
+        steps: steps.finish(),
+    }
+}
+
+/// The layout of the node that is asked for, if it can be one.
+fn check(setup: &Setup) -> Result<Layout, StartError> {
+    let cores = setup.roles.len();
+    if cores == 0 || cores > MAX_CORES {
+        return Err(StartError::Cores(cores));
+    }
+    if !setup.roles[0].contains(Role::Management) {
+        return Err(StartError::NoManagement);
+    }
+    let least = least_memory(cores);
+    if setup.memory < least {
+        return Err(StartError::TooLittleMemory { cores, least });
+    }
+    if setup.memory > MAX_MEMORY {
+        return Err(StartError::TooMuchMemory(MAX_MEMORY));
+    }
+    if setup.boot.config.len() + setup.boot.program.len() > MAX_TEXT {
+        return Err(StartError::TextTooLong(MAX_TEXT));
+    }
+    let frame = PageSize::Small.bytes();
+    Ok(Layout { cores, memory: setup.memory / frame * frame })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(cores: usize, memory: u64, text: usize) -> String {
+        let roles = vec![RoleSet::ALL; cores];
+        let boot = Boot { config: " ".repeat(text), program: String::new() };
+        check(&Setup { roles, memory, boot }).expect_err("no node can be so").to_string()
+    }
+
+    #[test]
+    fn what_no_node_can_be_is_refused_with_its_number() {
+        assert_eq!(refused(0, 1 << 30, 0), "a node has 1 to 256 cores, not 0");
+        assert_eq!(refused(257, 1 << 40, 0), "a node has 1 to 256 cores, not 257");
+        assert!(refused(4, (20 << 20) - 1, 0).ends_with("4 cores: give the node at least 20 MiB"));
+        assert!(refused(1, u64::MAX, 0).contains("at most 8192 GiB"));
+        assert!(refused(1, 1 << 30, 1 << 20).contains("longer than"));
+    }
+
+    #[test]
+    fn core_0_must_manage_and_memory_is_whole_frames() {
+        let worker = RoleSet::EMPTY.with(Role::Worker);
+        let roles = vec![worker, RoleSet::ALL];
+        let setup = Setup { roles, memory: 1 << 30, boot: Boot::default() };
+        assert!(matches!(check(&setup), Err(StartError::NoManagement)));
+        let setup = Setup { roles: vec![RoleSet::ALL, worker], memory: (1 << 30) + 1, ..setup };
+        let layout = check(&setup).expect("a node");
+        assert_eq!((layout.cores, layout.memory), (2, 1 << 30));
+    }
+}

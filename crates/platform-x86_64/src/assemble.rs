@@ -1,0 +1,279 @@
+//! Takes from the machine's memory what the node itself needs, and builds in it the node, every
+//! core's space and the records of all other frames. Nothing runs in what is built here yet.
+//!
+//! Everything taken lies where the boot path can reach it; the node is given the rest.
+
+use alloc::vec::Vec;
+use core::ptr;
+use core::sync::atomic::AtomicU64;
+
+use nile_abi::{CoreId, MAX_CORES, PageSize, PhysAddr, RoleSet, VirtAddr};
+use nile_memory::paging::{MapError, Plan};
+use nile_memory::{AddressSpace, MemoryKind, MemoryMap, PhysicalMemory, TablePool};
+
+use crate::acpi::Platform;
+use crate::apic::ApicId;
+use crate::clock::Clock;
+use crate::cpu::Features;
+use crate::node::{CoreEntry, Fact, Frames, MAX_FACTS, MAX_REGIONS, Node, SharedPlaces, region};
+use crate::power::Power;
+use crate::space::{self, Ingredients, PrivateFrames};
+use crate::tables::TableFrames;
+use crate::{heap, layout};
+
+/// The boot path sees memory where it is.
+const IDENTITY: VirtAddr = VirtAddr(0);
+
+/// What frame records may take more than was counted, because the memory map is cut into a few
+/// more regions afterwards.
+const WORDS_SLACK: u64 = 64 << 10;
+
+/// What is known of the machine when its memory is divided.
+pub struct Found<'a> {
+    /// All memory; usable where nobody has claimed it.
+    pub memory: MemoryMap,
+    /// Addresses below this can be reached by the boot path.
+    pub reach: PhysAddr,
+    /// Controllers.
+    pub platform: &'a Platform,
+    /// Name and roles of each core, by id.
+    pub cores: &'a [(ApicId, RoleSet)],
+    /// The command line.
+    pub command_line: &'a str,
+    /// The configuration.
+    pub config: &'a str,
+    /// Which machine this is.
+    pub machine: &'static str,
+    /// What the processors can do.
+    pub features: Features,
+    /// The time.
+    pub clock: Clock,
+    /// How the machine is switched off.
+    pub power: Power,
+}
+
+/// Why the node was not built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AssembleError {
+    /// There is less memory than the cores need.
+    TooLittleMemory,
+    /// A space could not be mapped as the address map says.
+    Map(MapError),
+}
+
+impl From<MapError> for AssembleError {
+    fn from(error: MapError) -> AssembleError {
+        AssembleError::Map(error)
+    }
+}
+
+/// What is taken from the memory map.
+struct Taken {
+    private: Vec<PrivateFrames>,
+    shared: SharedPlaces,
+    words: Frames,
+    plans: Vec<Plan>,
+    tables: Frames,
+    pool: Frames,
+}
+
+/// Builds the node. Its steps are still empty.
+///
+/// # Safety
+/// Called once, by the boot path: all usable memory below `found.reach` is mapped where it is,
+/// and nobody uses it.
+pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, AssembleError> {
+    let taken = take_all(&mut found)?;
+    let Taken { shared, .. } = taken;
+    // SAFETY: all of these were just taken, are mapped where they are, and nobody uses them. The
+    // first core begins to use its heap when the boot path has ended, which may have it so long.
+    unsafe {
+        let heap = taken.private[0].heap;
+        heap::claim(heap.start.0 as *mut u8, heap.bytes as usize);
+        clear(shared.all);
+        for private in &taken.private {
+            clear(private.small.part(space::LEDGER_OFFSET, PageSize::Small.bytes()));
+        }
+    }
+    let cores = build_spaces(&found, &taken)?;
+    let words = record_frames(&found.memory, taken.words)?;
+    // SAFETY: the texts' place is the end of the node's frames, which were taken for them.
+    let (command_line, config) = unsafe {
+        let texts = PhysAddr(shared.node.start.0 + size_of::<Node>() as u64);
+        let after = PhysAddr(texts.0 + found.command_line.len() as u64);
+        (place_text(texts, found.command_line), place_text(after, found.config))
+    };
+    let node = Node {
+        machine: found.machine,
+        image_bytes: layout::image::file_bytes(),
+        features: found.features,
+        clock: found.clock,
+        power: found.power,
+        cores,
+        memory: found.memory.regions().iter().copied().take(MAX_REGIONS).collect(),
+        words,
+        all_words: taken.words,
+        shared,
+        tables: taken.tables,
+        pool: taken.pool,
+        command_line,
+        config,
+        facts: facts(&found.features, &found.clock),
+        steps: heapless::Vec::new(),
+        cores_started: AtomicU64::new(0),
+    };
+    let place = shared.node.start.0 as *mut Node;
+    // SAFETY: the frames are the node's, large and aligned enough, and nobody uses them; they
+    // stay the node's for ever.
+    unsafe {
+        place.write(node);
+        Ok(&mut *place)
+    }
+}
+
+/// Takes what the node needs out of the memory map, large pieces first.
+fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
+    let Found { memory, reach, .. } = found;
+    let cores = found.cores.len();
+    let ids = || (0..cores as u16).map(CoreId);
+    let total = memory.total_usable();
+    let memory_end = memory.usable().map(|region| region.end()).max().unwrap_or_default();
+    let take = |memory: &mut MemoryMap, bytes: u64| {
+        let large = bytes >= PageSize::Large.bytes();
+        let align = if large { PageSize::Large } else { PageSize::Small };
+        let bytes = bytes.next_multiple_of(PageSize::Small.bytes());
+        let start = memory.take(bytes, align, *reach);
+        start.map(|start| Frames { start, bytes }).ok_or(AssembleError::TooLittleMemory)
+    };
+
+    let heaps = ids()
+        .map(|core| take(memory, layout::heap_bytes(core, cores, total)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let small =
+        ids().map(|_| take(memory, space::private_bytes())).collect::<Result<Vec<_>, _>>()?;
+    let private =
+        heaps.into_iter().zip(small).map(|(heap, small)| PrivateFrames { small, heap }).collect();
+
+    let texts = found.command_line.len() + found.config.len();
+    let shared = take(memory, SharedPlaces::bytes(cores, texts))?;
+    let shared = SharedPlaces::at(shared.start, cores, texts);
+    let words = words_bytes(memory) + WORDS_SLACK;
+    let words = take(memory, words)?;
+
+    let frame = PageSize::Small.bytes();
+    let plans: Vec<_> = ids().map(|core| space::plan(core, memory_end)).collect();
+    let upper = plans.iter().map(|plan| plan.tables()).sum::<usize>() as u64 * frame;
+    let last = TablePool::tables_for(total) + cores * space::last_levels(shared.all.bytes);
+    let last = last as u64 * frame;
+    let tables = take(memory, upper + last)?;
+    Ok(Taken { private, shared, words, plans, tables, pool: tables.part(upper, last) })
+}
+
+/// Builds and fills every core's space.
+fn build_spaces(
+    found: &Found<'_>,
+    taken: &Taken,
+) -> Result<heapless::Vec<CoreEntry, MAX_CORES>, AssembleError> {
+    let ingredients = Ingredients {
+        shared: &taken.shared,
+        tables: taken.tables,
+        words: taken.words,
+        platform: found.platform,
+        cores: found.cores.len(),
+    };
+    // SAFETY: the frames were taken for tables and are mapped where they are; this value is the
+    // only one that stores to them.
+    let mut memory = unsafe { TableFrames::new(taken.tables, IDENTITY) };
+    let mut pool = TablePool::new();
+    pool.grow(taken.pool.as_extent()).expect("the frames for the pool were just taken");
+
+    let mut upper =
+        (taken.tables.start.0..).step_by(PageSize::Small.bytes() as usize).map(PhysAddr);
+    let mut entries = heapless::Vec::new();
+    let cores = (0u16..).map(CoreId).zip(found.cores);
+    for (((id, (apic, roles)), plan), private) in cores.zip(&taken.plans).zip(&taken.private) {
+        let frames: Vec<_> = upper.by_ref().take(plan.tables()).collect();
+        let mut space = AddressSpace::build(&mut memory, id, plan, &frames)
+            .expect("as many frames were taken as the plans say");
+        ingredients.map(&mut space, &mut memory, &mut pool, private)?;
+        let (root, heap_bytes) = (space.root(), private.heap.bytes);
+        // A node has at most as many cores as an entry list has room for.
+        let _ = entries.push(CoreEntry { apic: *apic, roles: *roles, root, heap_bytes });
+    }
+    Ok(entries)
+}
+
+/// Lines on the machine, for the report.
+fn facts(features: &Features, clock: &Clock) -> heapless::Vec<Fact, MAX_FACTS> {
+    let mut facts = heapless::Vec::new();
+    for line in [format_args!("{features}"), format_args!("{clock}")] {
+        let mut fact = Fact::new();
+        // A line that is too long is left out as a whole.
+        if core::fmt::write(&mut fact, line).is_ok() {
+            let _ = facts.push(fact);
+        }
+    }
+    facts
+}
+
+/// Bytes of the records of all usable regions, each a multiple of a cache line.
+fn words_bytes(memory: &MemoryMap) -> u64 {
+    memory.usable().map(|region| record_bytes(region.start, region.bytes)).sum()
+}
+
+fn record_bytes(start: PhysAddr, bytes: u64) -> u64 {
+    let words = PhysicalMemory::<nile_ring::Region>::words_for(start, bytes);
+    (words as u64 * 8).next_multiple_of(nile_ring::LINE_BYTES as u64)
+}
+
+/// Writes the records of all usable regions into `all_words` and says where each is.
+fn record_frames(
+    memory: &MemoryMap,
+    all_words: Frames,
+) -> Result<heapless::Vec<Frames, MAX_REGIONS>, AssembleError> {
+    let mut records = heapless::Vec::new();
+    let mut physical = PhysicalMemory::new();
+    let mut used = 0;
+    for usable in memory.regions().iter().take(MAX_REGIONS) {
+        if usable.kind != MemoryKind::Usable {
+            continue;
+        }
+        let bytes = record_bytes(usable.start, usable.bytes);
+        if used + bytes > all_words.bytes {
+            return Err(AssembleError::TooLittleMemory);
+        }
+        let frames = all_words.part(used, bytes);
+        used += bytes;
+        // SAFETY: taken for this and mapped where they are; reached as atomics only.
+        let words = unsafe { region(frames, IDENTITY) };
+        physical
+            .add_region(usable.start, usable.bytes, words)
+            .expect("usable regions are whole frames, do not overlap, and have their words");
+        // There are no more of them than regions.
+        let _ = records.push(frames);
+    }
+    Ok(records)
+}
+
+/// Copies a text to `at` and gives it as the cores will see it, in the shared zone.
+///
+/// # Safety
+/// The bytes there are mapped where they are and nobody's; they stay as they are from now on, and
+/// every core has them in its shared zone before it follows the reference.
+unsafe fn place_text(at: PhysAddr, text: &str) -> &'static str {
+    let seen = layout::shared(at).0 as *const u8;
+    // SAFETY: the caller vouches for the bytes; they are the text's.
+    unsafe {
+        (at.0 as *mut u8).copy_from_nonoverlapping(text.as_ptr(), text.len());
+        &*(ptr::slice_from_raw_parts(seen, text.len()) as *const str)
+    }
+}
+
+/// Fills frames with zeros.
+///
+/// # Safety
+/// They are mapped where they are, and nobody uses them.
+unsafe fn clear(frames: Frames) {
+    // SAFETY: the caller's promise.
+    unsafe { (frames.start.0 as *mut u8).write_bytes(0, frames.bytes as usize) }
+}

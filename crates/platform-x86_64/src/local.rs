@@ -1,0 +1,37 @@
+//! What this core's interrupt and fault handlers need to know about it.
+
+use nile_abi::{CoreId, Generation};
+use nile_platform::Record;
+
+use crate::apic::LocalApic;
+use crate::clock::Clock;
+use crate::private::Private;
+
+/// One core, as its own handlers see it.
+#[derive(Clone, Copy)]
+pub struct Local {
+    /// This core.
+    pub core: CoreId,
+    /// Its incarnation.
+    pub generation: Generation,
+    /// Where its interrupts are counted and its faults are told.
+    pub record: Record<'static>,
+    /// Its interrupt controller.
+    pub apic: LocalApic,
+    /// The node's time.
+    pub clock: Clock,
+}
+
+static LOCAL: Private<Option<Local>> = Private::new(None);
+
+/// Tells this core's handlers about it. Before that, interrupts are not counted and faults are
+/// reported without the core's name; a core does it before it first lets interrupts in, and again
+/// when it restarts.
+pub fn install(local: Local) {
+    LOCAL.set(Some(local));
+}
+
+/// This core, once [`install`]ed.
+pub fn get() -> Option<Local> {
+    LOCAL.get()
+}

@@ -1,0 +1,270 @@
+//! [`Machine`] and [`Manager`]: what the kernel sees of all this.
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::fmt;
+use core::hint;
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+
+use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, VirtAddr};
+use nile_memory::{AddressSpace, MemoryKind, MemoryMap, PhysicalMemory, TablePool};
+use nile_platform::{
+    AttachError, Board, Grant, Handoff, Machine, Manager, NodeDescription, Outcome, Sleeper, Step,
+    Tables, WakeMode,
+};
+use nile_ring::{Region, Signal, Sleep};
+
+use crate::apic::LocalApic;
+use crate::node::{Frames, Node, region};
+use crate::tables::{TableFrames, ZeroingWindow};
+use crate::vector::Vector;
+use crate::{layout, power, privileged, serial, timer};
+
+/// Grants of more pages than this are forgotten by forgetting everything.
+const MAX_INVALIDATIONS: u64 = 32;
+
+/// The core that has it, in its own space.
+pub struct Core {
+    id: CoreId,
+    generation: Generation,
+    node: &'static Node,
+    board: &'static Board,
+    apic: LocalApic,
+    manager: Option<NodeManager>,
+}
+
+impl Core {
+    /// The core that calls this.
+    ///
+    /// # Safety
+    /// The caller runs as `id` in its own space, and its interrupt handlers are installed.
+    pub(crate) unsafe fn new(
+        id: CoreId,
+        generation: Generation,
+        node: &'static Node,
+        board: &'static Board,
+        apic: LocalApic,
+    ) -> Core {
+        let manager = (id == CoreId::BOOT).then_some(NodeManager { node });
+        Core { id, generation, node, board, apic, manager }
+    }
+}
+
+/// Where a core has a grant: at this plus the grant's physical address.
+fn base_of(node: &Node, grant: Grant) -> VirtAddr {
+    let huge = grant.is_huge() && node.features.huge_pages;
+    if huge { layout::HUGE_BASE } else { layout::SHARED_BASE }
+}
+
+impl Signal for Core {
+    fn signal(&self, core: CoreId) {
+        self.apic.send_fixed(self.node.core(core).apic, Vector::SIGNAL);
+    }
+}
+
+impl Machine for Core {
+    type Manager = NodeManager;
+
+    fn core(&self) -> CoreId {
+        self.id
+    }
+
+    fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    fn now(&self) -> Instant {
+        self.node.clock.now()
+    }
+
+    fn board(&self) -> &Board {
+        self.board
+    }
+
+    fn wake_mode(&self) -> WakeMode {
+        match self.node.features.waits_by_monitor() {
+            true => WakeMode::Monitored,
+            false => WakeMode::Signalled,
+        }
+    }
+
+    fn set_tick(&self, period: Option<Duration>) {
+        timer::set_tick(period);
+    }
+
+    fn relax(&self) {
+        hint::spin_loop();
+    }
+
+    fn control(&self, peer: CoreId) -> Region {
+        // SAFETY: the control region is in the space of its core and of the managing core for
+        // ever; both ends reach it as atomics.
+        unsafe { region(self.node.shared.control(peer), layout::SHARED_BASE) }
+    }
+
+    fn attach(&self, grant: Grant) -> Result<Region, AttachError> {
+        let frames = frames_of(grant);
+        let inside = self.node.memory.iter().any(|memory| {
+            let ours = memory.kind == MemoryKind::Usable;
+            ours && memory.start <= frames.start && frames.end() <= memory.end()
+        });
+        if !inside || frames.bytes == 0 || !grant.start.is_aligned(PageSize::Small) {
+            return Err(AttachError::OutOfRange);
+        }
+        // SAFETY: the management core has entered the grant in this core's tables at this place,
+        // and takes it out when this core no longer holds the region.
+        Ok(unsafe { region(frames, base_of(self.node, grant)) })
+    }
+
+    fn detach(&self, grant: Grant) {
+        let first = VirtAddr(base_of(self.node, grant).0 + grant.start.0);
+        let pages = grant.bytes.div_ceil(PageSize::Small.bytes());
+        if pages > MAX_INVALIDATIONS {
+            return privileged::invalidate_all();
+        }
+        for page in 0..pages {
+            privileged::invalidate_page(VirtAddr(first.0 + page * PageSize::Small.bytes()));
+        }
+    }
+
+    fn flush(&self) {
+        privileged::invalidate_all();
+    }
+
+    fn log(&self, line: fmt::Arguments<'_>) {
+        serial::log(line);
+    }
+
+    fn compute(&self, span: Duration) {
+        let ticks = self.node.clock.ticks_for(span);
+        let begun = privileged::read_tsc();
+        while privileged::read_tsc().wrapping_sub(begun) < ticks {}
+    }
+
+    fn stray_write(&self, at: VirtAddr, value: u64) {
+        // SAFETY: none can be given, and that is the point: the tables of this core, not its
+        // code, keep what is not its own. The caller gives up what the write may hit.
+        unsafe { (at.0 as *mut u64).write_volatile(value) }
+    }
+
+    fn manager(&self) -> Option<&NodeManager> {
+        self.manager.as_ref()
+    }
+}
+
+impl Sleeper for Core {
+    fn sleep(&self, sleep: &Sleep<'_>, until: Option<Instant>) {
+        let passed = || until.is_some_and(|until| self.now() >= until);
+        timer::set_deadline(until);
+        // From here to the wait an interrupt stays pending, and ends the wait at once: neither a
+        // signal nor the deadline is lost between the check and the wait.
+        privileged::disable_interrupts();
+        let by_monitor = self.wake_mode() == WakeMode::Monitored;
+        if by_monitor {
+            privileged::monitor(sleep.line());
+        }
+        // SAFETY: this core's interrupt handlers are installed (`new`).
+        unsafe {
+            if sleep.is_over() || passed() {
+                privileged::enable_interrupts();
+            } else if by_monitor {
+                privileged::enable_interrupts_and_mwait();
+            } else {
+                privileged::enable_interrupts_and_halt();
+            }
+        }
+        // A deadline that was not reached must not interrupt what comes now.
+        timer::set_deadline(None);
+    }
+}
+
+/// The node's management, on the core that has it.
+pub struct NodeManager {
+    node: &'static Node,
+}
+
+impl NodeManager {
+    /// The page tables as the managing core sees them.
+    fn tables(&self) -> TableFrames {
+        // SAFETY: the page-table window is in this core's space for ever and shows these frames.
+        // Two values of this exist at most: the kernel's, and one for the entry of the zeroing
+        // window, which the kernel's never names.
+        unsafe { TableFrames::new(self.node.tables, layout::TABLES_BASE) }
+    }
+
+    fn describe(&self) -> NodeDescription {
+        let node = self.node;
+        let started = ("cores", node.cores_started.load(Ordering::Acquire));
+        let mut last = Instant::START;
+        let mut step = |(name, tsc): (&'static str, u64)| {
+            let end = node.clock.at(tsc);
+            let micros = end.as_nanos() / 1000 - last.as_nanos() / 1000;
+            last = end;
+            Step { name, micros }
+        };
+        NodeDescription {
+            machine: node.machine.to_string(),
+            image_bytes: node.image_bytes,
+            memory: MemoryMap::from_claims(&node.memory),
+            facts: node.facts.iter().map(|fact| fact.to_string()).collect(),
+            steps: node.steps.iter().copied().chain([started]).map(&mut step).collect(),
+        }
+    }
+}
+
+impl Manager for NodeManager {
+    type Tables = TableFrames;
+
+    const SHARED_BASE: VirtAddr = layout::SHARED_BASE;
+
+    fn huge_base(&self) -> Option<VirtAddr> {
+        self.node.features.huge_pages.then_some(layout::HUGE_BASE)
+    }
+
+    /// The boot path leaves no value behind, only what it wrote to memory: frame records and
+    /// tables. So the first incarnation recovers its state like any later one.
+    fn handoff(&self) -> Handoff<TableFrames> {
+        let node = self.node;
+        let words = node.words.iter().map(|frames| {
+            // SAFETY: the records are in the managing core's space for ever, and reached as
+            // atomics only.
+            unsafe { region(*frames, layout::SHARED_BASE) }
+        });
+        let physical = PhysicalMemory::recover(words)
+            .expect("the boot path wrote the records, and each store leaves them whole");
+
+        let mut memory = self.tables();
+        let ids = (0u16..).map(CoreId);
+        let spaces: Vec<AddressSpace> =
+            ids.zip(&node.cores).map(|(id, core)| AddressSpace::recover(id, core.root)).collect();
+        let (pool, retired) = TablePool::recover(&mut memory, &[node.pool.as_extent()], &spaces)
+            .expect("the boot path built the tables, and each store leaves them whole");
+        let upper_tables = (node.tables.bytes - node.pool.bytes) / PageSize::Small.bytes();
+        let tables = Tables { memory, pool, spaces, upper_tables, retired };
+        Handoff { node: self.describe(), physical, tables }
+    }
+
+    fn zero(&self, grant: Grant) {
+        let mut tables = self.tables();
+        let root = self.node.core(CoreId::BOOT).root;
+        let window = ZeroingWindow::find(&tables, root)
+            .expect("the managing core's space is built with the window");
+        // SAFETY: by the trait's contract nobody uses the frames; this is the core's own space.
+        unsafe { window.zero(&mut tables, frames_of(grant)) }
+    }
+
+    fn report(&self, document: &str) {
+        serial::report(document);
+    }
+
+    fn power_off(&self, outcome: Outcome) {
+        power::off(outcome.into())
+    }
+}
+
+fn frames_of(grant: Grant) -> Frames {
+    // A grant that wraps around is made empty, and refused as such.
+    let fits = grant.start.checked_add(grant.bytes).is_some();
+    Frames { start: PhysAddr(grant.start.0), bytes: if fits { grant.bytes } else { 0 } }
+}

@@ -1,0 +1,262 @@
+//! The node, as the boot path found it, written once and then only read: plain data in a region
+//! that every core has mapped read-only at one address, and that survives the restart of any.
+//!
+//! It holds no pointer but into the image's constants and into its own region, both of which all
+//! cores see at the same addresses.
+
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicU64;
+
+use heapless::{String, Vec};
+use nile_abi::{CoreId, MAX_CORES, PageSize, PhysAddr, RoleSet, VirtAddr};
+use nile_memory::MemoryRegion;
+use nile_memory::paging::Extent;
+use nile_platform::Board;
+use nile_platform::board::{NODE_BYTES, RECEIVER_BYTES};
+use nile_platform::machine::CONTROL_BYTES;
+use nile_platform::record::RECORD_BYTES;
+use nile_ring::{Doorbells, Region};
+
+use crate::apic::ApicId;
+use crate::clock::Clock;
+use crate::cpu::Features;
+use crate::layout;
+use crate::power::Power;
+
+/// The most memory regions that are told apart; what is past them is left unused.
+pub const MAX_REGIONS: usize = 128;
+
+/// Steps of the start that are timed.
+pub const MAX_STEPS: usize = 12;
+
+/// Lines that the boot report has on the machine, and their length in bytes.
+pub const MAX_FACTS: usize = 12;
+const FACT_BYTES: usize = 120;
+
+/// One line on the machine.
+pub type Fact = String<FACT_BYTES>;
+
+/// Consecutive frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frames {
+    /// The first one.
+    pub start: PhysAddr,
+    /// Bytes, a multiple of 4 KiB.
+    pub bytes: u64,
+}
+
+impl Frames {
+    /// The first address after them.
+    pub const fn end(&self) -> PhysAddr {
+        PhysAddr(self.start.0 + self.bytes)
+    }
+
+    /// The `bytes` bytes at `offset`, which are inside.
+    #[must_use]
+    pub const fn part(&self, offset: u64, bytes: u64) -> Frames {
+        debug_assert!(offset + bytes <= self.bytes);
+        Frames { start: PhysAddr(self.start.0 + offset), bytes }
+    }
+
+    /// The same as frames for tables.
+    pub const fn as_extent(&self) -> Extent {
+        Extent { start: self.start, tables: (self.bytes / PageSize::Small.bytes()) as usize }
+    }
+}
+
+/// One core of the node.
+#[derive(Clone, Copy, Debug)]
+pub struct CoreEntry {
+    /// Its name in the machine.
+    pub apic: ApicId,
+    /// What it is for.
+    pub roles: RoleSet,
+    /// The root of its page tables.
+    pub root: PhysAddr,
+    /// Bytes of its heap.
+    pub heap_bytes: u64,
+}
+
+/// Where the regions that cores share are, in one run of frames.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedPlaces {
+    /// All of them.
+    pub all: Frames,
+    /// A doorbell a core.
+    pub bells: Frames,
+    /// How each receiver is woken.
+    pub receivers: Frames,
+    /// A record a core.
+    pub records: Frames,
+    /// The node's own page.
+    pub page: Frames,
+    /// A control region a core.
+    pub controls: Frames,
+    /// [`Node`] and the texts that it points at.
+    pub node: Frames,
+}
+
+impl SharedPlaces {
+    /// Bytes that the regions of `cores` cores take, with `texts` bytes of texts.
+    pub fn bytes(cores: usize, texts: usize) -> u64 {
+        SharedPlaces::at(PhysAddr(0), cores, texts).all.bytes
+    }
+
+    /// The regions, one after the other from `start` on.
+    pub fn at(start: PhysAddr, cores: usize, texts: usize) -> SharedPlaces {
+        let mut next = start;
+        let mut place = |bytes: usize| {
+            let bytes = (bytes as u64).next_multiple_of(PageSize::Small.bytes());
+            let frames = Frames { start: next, bytes };
+            next = frames.end();
+            frames
+        };
+        let bells = place(Doorbells::region_len(cores));
+        let receivers = place(RECEIVER_BYTES);
+        let records = place(cores * RECORD_BYTES);
+        let page = place(NODE_BYTES);
+        let controls = place(cores * CONTROL_BYTES);
+        let node = place(size_of::<Node>() + texts);
+        let all = Frames { start, bytes: next.0 - start.0 };
+        SharedPlaces { all, bells, receivers, records, page, controls, node }
+    }
+
+    /// The record of `core`.
+    pub fn record(&self, core: CoreId) -> Frames {
+        self.records.part((core.index() * RECORD_BYTES) as u64, RECORD_BYTES as u64)
+    }
+
+    /// The control region of `core`.
+    pub fn control(&self, core: CoreId) -> Frames {
+        self.controls.part((core.index() * CONTROL_BYTES) as u64, CONTROL_BYTES as u64)
+    }
+
+    /// The board of `cores` cores, where physical memory is seen from `base` on.
+    ///
+    /// # Safety
+    /// The regions are mapped there for as long as the board lives: readable, and writable where
+    /// this core writes.
+    pub unsafe fn board(&self, base: VirtAddr, cores: usize) -> Board {
+        let region = |frames: Frames| {
+            // SAFETY: the caller vouches for the mapping; the regions are made of whole pages,
+            // and cores reach them through the board's atomics only.
+            unsafe { region(frames, base) }
+        };
+        let board = Board::attach(
+            region(self.bells),
+            region(self.receivers),
+            region(self.records),
+            region(self.page),
+            cores,
+        );
+        board.expect("the regions have the sizes that the board asks for, see `at`")
+    }
+}
+
+/// The region of `frames`, where physical memory is seen from `base` on.
+///
+/// # Safety
+/// As for [`Region::from_raw`], for the address `base` plus the frames' own.
+pub unsafe fn region(frames: Frames, base: VirtAddr) -> Region {
+    let at = NonNull::new((base.0 + frames.start.0) as *mut u8);
+    // SAFETY: the caller's promise.
+    unsafe { Region::from_raw(at.expect("frame zero is never used"), frames.bytes as usize) }
+}
+
+/// The node.
+#[derive(Debug)]
+pub struct Node {
+    /// Which machine this is, for the report.
+    pub machine: &'static str,
+    /// Bytes of the image that the loader read.
+    pub image_bytes: u64,
+    /// What the processors can do.
+    pub features: Features,
+    /// The time.
+    pub clock: Clock,
+    /// How the machine is switched off.
+    pub power: Power,
+    /// The cores, by id.
+    pub cores: Vec<CoreEntry, MAX_CORES>,
+    /// All memory, as the boot path left it.
+    pub memory: Vec<MemoryRegion, MAX_REGIONS>,
+    /// The records of the usable regions' frames, one a region, in the order of the regions.
+    pub words: Vec<Frames, MAX_REGIONS>,
+    /// All of them.
+    pub all_words: Frames,
+    /// The regions that cores share.
+    pub shared: SharedPlaces,
+    /// Every table: the upper ones, then the pool's.
+    pub tables: Frames,
+    /// The pool of last-level tables.
+    pub pool: Frames,
+    /// What was asked for on the command line.
+    pub command_line: &'static str,
+    /// The configuration.
+    pub config: &'static str,
+    /// Lines on the machine.
+    pub facts: Vec<Fact, MAX_FACTS>,
+    /// The steps of the start, each with the time-stamp of its end.
+    pub steps: Vec<(&'static str, u64), MAX_STEPS>,
+    /// The time-stamp when the other cores were on their way: the end of the last step.
+    pub cores_started: AtomicU64,
+}
+
+impl Node {
+    /// The core with this id, which is one of the node's.
+    pub fn core(&self, core: CoreId) -> &CoreEntry {
+        &self.cores[core.index()]
+    }
+
+    /// The board, as every core sees it in its own space.
+    pub fn board(&self) -> Board {
+        // SAFETY: every core's space has the regions in its shared zone for ever, with the
+        // permissions that the board's description gives (see `space`).
+        unsafe { self.shared.board(layout::SHARED_BASE, self.cores.len()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nile_platform::CorePhase;
+
+    #[test]
+    fn shared_regions_are_whole_pages_one_after_the_other() {
+        for cores in [1, 4, MAX_CORES] {
+            let places = SharedPlaces::at(PhysAddr(0x20_0000), cores, 5000);
+            let in_order = [
+                places.bells,
+                places.receivers,
+                places.records,
+                places.page,
+                places.controls,
+                places.node,
+            ];
+            let mut next = places.all.start;
+            for frames in in_order {
+                assert_eq!(frames.start, next);
+                assert!(frames.bytes > 0 && PhysAddr(frames.bytes).is_aligned(PageSize::Small));
+                next = frames.end();
+            }
+            assert_eq!(next, places.all.end());
+            assert_eq!(places.all.bytes, SharedPlaces::bytes(cores, 5000));
+            let last = CoreId(cores as u16 - 1);
+            assert_eq!(places.record(last).end(), places.records.end());
+            assert_eq!(places.control(last).end(), places.controls.end());
+        }
+    }
+
+    #[test]
+    fn a_board_over_the_places_holds_every_core() {
+        let places = SharedPlaces::at(PhysAddr(0x1000), 3, 0);
+        let memory = Region::owned(places.all.bytes as usize + 0x1000);
+        let first = memory.words().as_ptr().addr() as u64;
+        let base = VirtAddr(first.wrapping_sub(0x1000));
+        // SAFETY: `memory` is readable, writable and outlives the board.
+        let board = unsafe { places.board(base, 3) };
+        board.record(CoreId(2)).set_phase(CorePhase::Starting);
+        assert_eq!(board.record(CoreId(2)).phase(), CorePhase::Starting);
+        assert_eq!(board.record(CoreId(1)).phase(), CorePhase::Offline);
+    }
+}

@@ -1,0 +1,50 @@
+//! The end of an incarnation and the beginning of the next, on the core itself.
+//!
+//! Nothing is repaired: private data, heap and stack are left as they are, and the core enters
+//! its space again as it did when it first started ([`crate::space`]). What survives is what
+//! others know of it: its record, its place among the channels, the frames it was given, and its
+//! [`crate::ledger`].
+
+use nile_platform::{CorePhase, Fault};
+
+use crate::ledger::Ledger;
+use crate::local;
+use crate::node::Node;
+use crate::power::{self, Ending};
+use crate::private::Private;
+use crate::{layout, privileged, serial, space};
+
+static NODE: Private<Option<&'static Node>> = Private::new(None);
+
+/// Tells this core what to begin again with.
+pub(crate) fn install(node: &'static Node) {
+    NODE.set(Some(node));
+}
+
+/// Ends this core's incarnation because of `fault`, which its record tells already, and begins
+/// the next one. A core that keeps ending soon after its beginning is left stopped; if it manages
+/// the node, the node ends. On the boot path, the node ends.
+pub fn core(fault: Fault) -> ! {
+    privileged::disable_interrupts();
+    let (Some(local), Some(node)) = (local::get(), NODE.get()) else {
+        power::off(Ending::Failure);
+    };
+    // SAFETY: `local` says which core this is, and it is only installed in its own space.
+    let ledger = unsafe { Ledger::of(local.core) };
+    if !ledger.end(local.clock.now()) {
+        local.record.set_phase(CorePhase::Stopped);
+        serial::log(format_args!(
+            "{} in {}: too many in a row, the core is stopped",
+            fault.kind_name(),
+            local.generation
+        ));
+        power::off(Ending::Failure);
+    }
+    local.record.set_phase(CorePhase::Restarting);
+    let root = node.core(local.core).root;
+    let stack_top = layout::stack(local.core).end;
+    let node = layout::shared(node.shared.node.start);
+    // SAFETY: this is the core's own space and the stack in it; interrupts are masked; nothing of
+    // this incarnation is needed any more.
+    unsafe { space::enter(u64::from(local.core.0), node, root, stack_top) }
+}

@@ -1,0 +1,173 @@
+//! The address space of a core: what it maps, and how a core gets there.
+//!
+//! The boot path builds every core's space before it starts any. A core, whether the first one,
+//! an application core or a core that restarts, always enters its space by [`enter`], which gives
+//! it private data as fresh as the loader left it and an empty stack. So there is one way a core
+//! begins its life, and nothing of the boot path or of an earlier incarnation is left in it.
+//!
+//! | what                                 | the core itself | the managing core | others |
+//! | ------------------------------------ | --------------- | ----------------- | ------ |
+//! | text; constants, pristine data       | r-x; r--        | r-x; r--          | same   |
+//! | shared page, doorbells               | rw-             | rw-               | rw-    |
+//! | private data, stack, heap, ledger    | rw-             |                   |        |
+//! | its record                           | rw-             | r--               | r--    |
+//! | its control region                   | rw-             | rw-               |        |
+//! | receiver map, the node's page        | r--             | rw-               | r--    |
+//! | the node                             | r--             | r--               | r--    |
+//! | tables, records of frames            |                 | rw-               |        |
+//! | local APIC; I/O APICs                | rw-; no         | rw-; rw-          |        |
+
+use alloc::vec::Vec;
+
+use nile_abi::{CoreId, PageSize, PhysAddr, VirtAddr};
+use nile_memory::paging::{MapError, Plan, VirtRange};
+use nile_memory::{AddressSpace, Mapping, Permissions, TablePool};
+
+use crate::acpi::Platform;
+use crate::layout::{self, IST_STACKS, Span, image};
+use crate::node::{Frames, SharedPlaces};
+use crate::tables::TableFrames;
+
+#[cfg(not(test))]
+core::arch::global_asm!(include_str!("space.s"), core_start = sym crate::start::core_start);
+
+unsafe extern "C" {
+    /// Makes the core that calls it `core`: loads `root`, gives it fresh private data, switches
+    /// to the stack that ends at `stack_top` and calls [`crate::start::core_start`]. See space.s.
+    ///
+    /// # Safety
+    /// `root` is a space built for `core`, whose stack ends there and which has the node at
+    /// `node`. Interrupts are masked. What is on the present stack is not needed any more, and
+    /// nobody else runs as this core.
+    #[link_name = "enter_space"]
+    pub fn enter(core: u64, node: VirtAddr, root: PhysAddr, stack_top: VirtAddr) -> !;
+}
+
+/// Bytes of private memory that a core has besides its heap.
+pub fn private_bytes() -> u64 {
+    parts(CoreId::BOOT).iter().map(|(span, _)| layout::bytes(span)).sum()
+}
+
+/// Where the ledger is in that memory: it must be zero when the core first starts.
+pub const LEDGER_OFFSET: u64 = 0;
+
+/// What a core has privately, besides its heap, and what may be done with it; in the order in
+/// which it lies in the core's frames.
+fn parts(core: CoreId) -> Vec<(Span, Permissions)> {
+    let mut parts = Vec::from([layout::ledger(core), image::private(), layout::stack(core)]);
+    parts.extend((0..IST_STACKS).map(|index| layout::ist(core, index)));
+    parts.into_iter().map(|span| (span, Permissions::READ_WRITE)).collect()
+}
+
+/// What every space is made of.
+pub struct Ingredients<'a> {
+    /// Where the regions are that cores share.
+    pub shared: &'a SharedPlaces,
+    /// Every page table: the upper ones, then the pool's.
+    pub tables: Frames,
+    /// The records of frames.
+    pub words: Frames,
+    /// The controllers' addresses.
+    pub platform: &'a Platform,
+    /// How many cores there are.
+    pub cores: usize,
+}
+
+/// The frames of one core's private memory.
+#[derive(Clone, Copy, Debug)]
+pub struct PrivateFrames {
+    /// Everything but the heap; [`private_bytes`].
+    pub small: Frames,
+    /// The heap.
+    pub heap: Frames,
+}
+
+/// Which upper tables a core needs, if memory ends at `memory_end`. The shared zone reaches all
+/// memory, so that any frame can be given to any core later.
+pub fn plan(core: CoreId, memory_end: PhysAddr) -> Plan {
+    let zone = layout::private_zone(core);
+    let mut ranges = Vec::from([
+        VirtRange::new(zone.start, layout::bytes(&zone)),
+        VirtRange::new(layout::SHARED_BASE, memory_end.0),
+        VirtRange::huge(layout::HUGE_BASE, memory_end.0),
+        VirtRange::new(layout::LOCAL_APIC, PageSize::Huge.bytes()),
+        VirtRange::new(layout::KERNEL_BASE, PageSize::Huge.bytes()),
+    ]);
+    if core == CoreId::BOOT {
+        ranges.push(VirtRange::new(layout::TABLES_BASE, memory_end.0));
+    }
+    Plan::new(&ranges).expect("the ranges of the address map exist and are not empty")
+}
+
+impl Ingredients<'_> {
+    /// Maps what `core` has from the start.
+    pub fn map(
+        &self,
+        space: &mut AddressSpace,
+        memory: &mut TableFrames,
+        pool: &mut TablePool,
+        private: &PrivateFrames,
+    ) -> Result<(), MapError> {
+        let core = space.core();
+        let manages = core == CoreId::BOOT;
+        let mut map = |at: VirtAddr, frames: Frames, permissions: Permissions| {
+            Mapping::cover(at, frames.start, frames.bytes, PageSize::Large, permissions)
+                .try_for_each(|mapping| space.map(memory, pool, mapping))
+        };
+
+        for (span, permissions) in [
+            (image::text(), Permissions::READ_EXECUTE),
+            (image::rodata(), Permissions::READ),
+            (image::pristine(), Permissions::READ),
+            (image::shared(), Permissions::READ_WRITE),
+        ] {
+            let start = image::physical(span.start);
+            map(span.start, Frames { start, bytes: layout::bytes(&span) }, permissions)?;
+        }
+
+        let mut offset = 0;
+        for (span, permissions) in parts(core) {
+            let bytes = layout::bytes(&span);
+            map(span.start, private.small.part(offset, bytes), permissions)?;
+            offset += bytes;
+        }
+        let heap = layout::heap(core, private.heap.bytes);
+        map(heap.start, private.heap, Permissions::READ_WRITE)?;
+
+        let or_read = |writes| if writes { Permissions::READ_WRITE } else { Permissions::READ };
+        let mut share = |frames: Frames, permissions: Permissions| {
+            map(layout::shared(frames.start), frames, permissions)
+        };
+        share(self.shared.bells, Permissions::READ_WRITE)?;
+        share(self.shared.receivers, or_read(manages))?;
+        share(self.shared.page, or_read(manages))?;
+        share(self.shared.node, Permissions::READ)?;
+        for other in (0..self.cores as u16).map(CoreId) {
+            share(self.shared.record(other), or_read(other == core))?;
+            if manages || other == core {
+                share(self.shared.control(other), Permissions::READ_WRITE)?;
+            }
+        }
+
+        let page = |start: PhysAddr| Frames {
+            start: start.align_down(PageSize::Small),
+            bytes: PageSize::Small.bytes(),
+        };
+        map(layout::LOCAL_APIC, page(self.platform.local_apic), Permissions::DEVICE)?;
+        if manages {
+            map(layout::shared(self.words.start), self.words, Permissions::READ_WRITE)?;
+            map(layout::table(self.tables.start), self.tables, Permissions::READ_WRITE)?;
+            for (index, io_apic) in self.platform.io_apics.iter().enumerate() {
+                map(layout::io_apic(index), page(io_apic.base), Permissions::DEVICE)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The most last-level tables that one core's space takes from the start, if the regions that
+/// cores share take `shared` bytes: one each for the private zone, the heap, the statics and the
+/// devices; two, for both ends, of the image, the records of frames and the tables.
+pub fn last_levels(shared: u64) -> usize {
+    4 + 2 * 3 + TablePool::tables_for(shared) + 1
+}

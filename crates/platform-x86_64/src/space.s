@@ -1,0 +1,32 @@
+# See space.rs. The one way into a core's own space. Nothing here needs a stack, so that the
+# stack that is left may lie anywhere, and may be the one that is entered.
+
+.section .text.space, "ax", @progbits
+
+.global enter_space
+enter_space:                     # rdi: core, rsi: node, rdx: root, rcx: top of the stack
+    cli
+    cld
+    mov cr3, rdx
+    mov rsp, rcx
+    mov r8, rdi
+    mov r9, rsi
+
+    # Private data as the loader left it.
+    movabs rsi, offset pristine_start + 0xffffffff80000000
+    mov rdi, offset data_start
+    mov ecx, offset data_bytes
+    shr ecx, 3
+    rep movsq
+    # The rest is zero.
+    mov rcx, offset private_end
+    sub rcx, rdi
+    shr rcx, 3
+    xor eax, eax
+    rep stosq
+
+    mov rdi, r8
+    mov rsi, r9
+    xor ebp, ebp                 # backtraces end here
+    call {core_start}
+    ud2

@@ -1,0 +1,343 @@
+//! The boot order: [`boot`] on the boot path, then [`core_start`] on every core.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::Ordering;
+
+use nile_abi::{CoreId, Generation, MAX_CORES, PhysAddr, RoleSet, VirtAddr};
+use nile_memory::{MemoryKind, MemoryMap, MemoryRegion};
+use nile_platform::{Board, CorePhase, Outcome};
+
+use crate::acpi::Platform;
+use crate::apic::{ApicId, IoApic, LocalApic, io, local as local_apic, pic};
+use crate::assemble::{self, AssembleError, Found};
+use crate::bootinfo::{self, BootInfoError};
+use crate::clock::{CalibrateError, Clock, Hpet, calibrate};
+use crate::cpu::{self, Features};
+use crate::layout::{self, image};
+use crate::ledger::Ledger;
+use crate::local::{self, Local};
+use crate::machine::Core;
+use crate::mmio::Mmio;
+use crate::node::{MAX_STEPS, Node};
+use crate::power::{self, Ending, Power};
+use crate::{entry, gdt, heap, idt, privileged, restart, serial, smp, space};
+
+/// What an image binds to this platform, as the static `NILE_IMAGE`.
+pub struct Image {
+    /// The roles that a configuration gives each of so many cores, or what is wrong with it or
+    /// with the program that is asked for. Called on the boot path.
+    pub roles: fn(config: &str, program: &str, cores: usize) -> Result<Vec<RoleSet>, String>,
+    /// One core's whole life: its machine, the configuration, the program.
+    pub run: fn(core: Core, config: &str, program: &str) -> Outcome,
+}
+
+unsafe extern "Rust" {
+    #[link_name = "NILE_IMAGE"]
+    safe static IMAGE: Image;
+}
+
+/// Memory below this is left to firmware, and to the start of application cores.
+const LOW_MEMORY: PhysAddr = PhysAddr(1 << 20);
+
+/// Why the node does not start.
+enum StartError {
+    BootInfo(BootInfoError),
+    NoStartPage,
+    Clock(CalibrateError),
+    ConfigNotText,
+    Config(String),
+    TooLittleMemory { usable: u64, cores: usize },
+    Assemble(AssembleError),
+}
+
+/// The first Rust function: boot order, one line a step. `eax` and `info` are what the loader
+/// left, `first_tsc` is the time-stamp of the first instruction.
+///
+/// # Safety
+/// Called once, by the entry in assembly, on the boot stack over the boot tables.
+pub unsafe extern "C" fn boot(eax: u32, info: u32, first_tsc: u64) -> ! {
+    // Faults from here on are told; they end the node.
+    // SAFETY: the boot path's own stacks, which nothing else uses; interrupts are masked.
+    unsafe {
+        gdt::install(&entry::interrupt_stack_tops());
+        idt::install();
+    }
+    serial::init();
+    // SAFETY: nothing else uses this part of the image.
+    unsafe { heap::claim(entry::early_heap_start(), entry::EARLY_HEAP_BYTES) };
+    match prepare(eax, PhysAddr(u64::from(info)), first_tsc) {
+        Ok(node) => enter_first_core(node),
+        Err(error) => {
+            serial::log(format_args!("the node does not start: {error}"));
+            power::off(error.ending())
+        }
+    }
+}
+
+/// Everything up to the moment when the other cores are on their way.
+fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, StartError> {
+    let mut steps = heapless::Vec::<_, MAX_STEPS>::new();
+    let mut step_done = |name| {
+        // There are fewer steps than the list has room for.
+        let _ = steps.push((name, privileged::read_tsc()));
+    };
+    step_done("entry");
+
+    // What the loader says, first of all how to end; then which memory nobody has claimed.
+    let features = Features::detect();
+    let reach = identity_reach(&features);
+    let read = |at, bytes| read_physical(at, bytes, reach);
+    let info = bootinfo::read(eax, info, &read).map_err(StartError::BootInfo)?;
+    let debug_exit = bootinfo::option(info.command_line, "exit") == Some("debug");
+    power::install(Power { debug_exit, soft_off: None });
+    let (memory, start_page) = memory_map(&info.claims)?;
+    step_done("memory map");
+
+    // Cores and controllers. Without tables it is a machine of one core.
+    let platform =
+        Platform::find(info.rsdp, &read).unwrap_or_else(|_| Platform::alone(cpu::apic_id()));
+    let power = Power { debug_exit, soft_off: platform.soft_off };
+    power::install(power);
+    step_done("acpi");
+
+    // Every source of interrupts is silenced before any core lets one in. The timers are measured
+    // together, before anything needs to wait.
+    // SAFETY: the boot path sees device registers where they are.
+    let apic = LocalApic::new(&features, unsafe {
+        registers(platform.local_apic, local_apic::REGISTER_BYTES)
+    });
+    apic.enable();
+    pic::silence();
+    for io_apic in &platform.io_apics {
+        // SAFETY: as above.
+        IoApic::new(unsafe { registers(io_apic.base, io::REGISTER_BYTES) }).mask_all();
+    }
+    // SAFETY: as above.
+    let hpet = platform.hpet.map(|base| unsafe { registers(base, Hpet::REGISTER_BYTES) });
+    let timer = (!features.tsc_deadline).then_some(&apic);
+    let measured =
+        calibrate::measure_by_best(hpet, platform.pm_timer, timer).map_err(StartError::Clock)?;
+    let clock = Clock::new(first_tsc, measured);
+    step_done("clock");
+
+    // Which core does what: the image knows what the configuration means.
+    let config = core::str::from_utf8(info.config.unwrap_or_default())
+        .map_err(|_| StartError::ConfigNotText)?;
+    let ids = core_order(&platform, &apic);
+    let roles = (IMAGE.roles)(config, bootinfo::program(info.command_line), ids.len())
+        .map_err(StartError::Config)?;
+    let cores: Vec<_> = ids.into_iter().zip(roles).collect();
+    step_done("configuration");
+
+    // Every table of every core is built before any of them starts.
+    let usable = memory.total_usable();
+    let found = Found {
+        memory,
+        reach,
+        platform: &platform,
+        cores: &cores,
+        command_line: info.command_line,
+        config,
+        machine: cpu::machine(),
+        features,
+        clock,
+        power,
+    };
+    // SAFETY: this is the boot path, and `memory_map` leaves out all that is in use.
+    let node = unsafe { assemble::assemble(found) }.map_err(|error| match error {
+        AssembleError::TooLittleMemory => {
+            StartError::TooLittleMemory { usable, cores: cores.len() }
+        }
+        other => StartError::Assemble(other),
+    })?;
+    step_done("tables");
+    node.steps = steps;
+
+    // The others enter their own spaces and begin; so does this one, without waiting for them.
+    let node = &*node;
+    start_others(node, start_page, &apic);
+    node.cores_started.store(privileged::read_tsc(), Ordering::Release);
+    Ok(node)
+}
+
+/// How far the boot tables map memory where it is; see `entry.s`.
+fn identity_reach(features: &Features) -> PhysAddr {
+    PhysAddr(if features.huge_pages { 512 << 30 } else { 4 << 30 })
+}
+
+fn read_physical(at: PhysAddr, bytes: usize, reach: PhysAddr) -> Option<&'static [u8]> {
+    let end = at.checked_add(bytes as u64)?;
+    let readable = at.0 != 0 && end <= reach;
+    // SAFETY: the boot tables map it where it is, and what firmware and loader left there does
+    // not change while it is read.
+    readable.then(|| unsafe { core::slice::from_raw_parts(at.0 as *const u8, bytes) })
+}
+
+/// # Safety
+/// A device's registers, or nothing, are at `base`, which the boot path sees where it is.
+unsafe fn registers(base: PhysAddr, bytes: usize) -> Mmio {
+    // SAFETY: the caller's promise; the memory type registers of the processor make it uncached.
+    unsafe { Mmio::new(VirtAddr(base.0), bytes) }
+}
+
+/// The memory that nobody has claimed, and a page below 1 MiB where application cores begin.
+fn memory_map(claims: &[MemoryRegion]) -> Result<(MemoryMap, PhysAddr), StartError> {
+    let claim = |from: PhysAddr, to: PhysAddr, kind| MemoryRegion::new(from, to.0 - from.0, kind);
+    let image = image::loaded();
+    let mut claims = claims.to_vec();
+    claims.push(claim(image.start, image.end, MemoryKind::Kernel));
+    // Further than this no address of the shared zone reaches.
+    let end = PhysAddr(layout::PHYSICAL_REACH);
+    if claims.iter().any(|claim| claim.kind == MemoryKind::Usable && claim.end() > end) {
+        claims.push(claim(end, PhysAddr(u64::MAX), MemoryKind::Reserved));
+    }
+    let page = MemoryMap::from_claims(&claims)
+        .take(1, nile_abi::PageSize::Small, LOW_MEMORY)
+        .filter(|page| page.0 != 0)
+        .ok_or(StartError::NoStartPage)?;
+    claims.push(claim(PhysAddr(0), LOW_MEMORY, MemoryKind::Reserved));
+    Ok((MemoryMap::from_claims(&claims), page))
+}
+
+/// The cores by id: the boot core, then the others that its interrupt controller can reach.
+fn core_order(platform: &Platform, apic: &LocalApic) -> Vec<ApicId> {
+    let boot = apic.id();
+    let others = platform.cores.iter().copied().filter(|id| *id != boot && apic.reaches(*id));
+    core::iter::once(boot).chain(others).take(MAX_CORES).collect()
+}
+
+fn start_others(node: &Node, start_page: PhysAddr, apic: &LocalApic) {
+    // Cores address each other's incarnation from their first moment on, in whichever order they
+    // begin.
+    // SAFETY: the boot path sees memory where it is, and the regions live for ever.
+    let board = unsafe { node.shared.board(VirtAddr(0), node.cores.len()) };
+    board.core_ids().for_each(|core| board.record(core).set_generation(Generation::FIRST));
+
+    let ids = (0u16..).map(CoreId);
+    let starts: Vec<_> = ids
+        .zip(&node.cores)
+        .skip(1)
+        .map(|(id, core)| smp::Start {
+            apic: core.apic,
+            core: u32::from(id.0),
+            node: layout::shared(node.shared.node.start),
+            root: core.root,
+            stack_top: layout::stack(id).end,
+        })
+        .collect();
+    // SAFETY: this is the boot path, and the spaces of these cores are built.
+    unsafe { smp::start(&starts, start_page, apic, &node.clock) }
+}
+
+/// The boot path ends: this core becomes core 0.
+fn enter_first_core(node: &Node) -> ! {
+    let seen = layout::shared(node.shared.node.start);
+    let stack_top = layout::stack(CoreId::BOOT).end;
+    // SAFETY: the space was built for this core; nothing of the boot path is needed any more.
+    unsafe { space::enter(0, seen, node.core(CoreId::BOOT).root, stack_top) }
+}
+
+/// An incarnation of a core begins: in its own space, on an empty stack, with fresh statics.
+///
+/// # Safety
+/// Called by [`space::enter`] alone, as `core`.
+pub unsafe extern "C" fn core_start(core: u64, node: &'static Node) -> ! {
+    let core = CoreId(core as u16);
+    let entry = node.core(core);
+    // SAFETY: the stacks are this core's own, and interrupts are masked.
+    unsafe {
+        gdt::install(&core::array::from_fn(|index| layout::ist_top(core, index)));
+        idt::install();
+    }
+    protect(&node.features);
+    let heap = layout::heap(core, entry.heap_bytes);
+    // SAFETY: the heap is mapped in this space, and this incarnation has not used it yet.
+    unsafe { heap::claim(heap.start.0 as *mut u8, entry.heap_bytes as usize) };
+
+    // From here on faults end the incarnation, not the node.
+    let board: &'static Board = Box::leak(Box::new(node.board()));
+    let record = board.record(core);
+    // SAFETY: this is the core's own space.
+    let generation = unsafe { Ledger::of(core) }.begin(node.clock.now());
+    // SAFETY: every core has its local APIC mapped there.
+    let registers = unsafe { Mmio::new(layout::LOCAL_APIC, local_apic::REGISTER_BYTES) };
+    let apic = LocalApic::new(&node.features, registers);
+    if core == CoreId::BOOT {
+        power::install(node.power);
+    }
+    restart::install(node);
+    local::install(Local { core, generation, record, apic, clock: node.clock });
+
+    record.set_generation(generation);
+    record.set_roles(entry.roles);
+    record.set_hardware_id(u64::from(entry.apic.0));
+    record.set_phase(CorePhase::Starting);
+    apic.enable();
+    // SAFETY: handlers are installed, and no source is open that has none.
+    unsafe { privileged::enable_interrupts() };
+
+    // SAFETY: all of the above.
+    let machine = unsafe { Core::new(core, generation, node, board, apic) };
+    if generation != Generation::FIRST && core != CoreId::BOOT {
+        // The managing core must look at this one's record.
+        board.notifier().doorbells().wake(CoreId::BOOT, &machine);
+    }
+    let program = bootinfo::program(node.command_line);
+    let outcome = (IMAGE.run)(machine, node.config, program);
+    privileged::disable_interrupts();
+    record.set_phase(CorePhase::Stopped);
+    // Only the managing core knows how; the others stop alone.
+    power::off(outcome.into())
+}
+
+/// Switches on what the processor has against the kernel's own mistakes.
+fn protect(features: &Features) {
+    const UMIP: u64 = 1 << 11;
+    const SMEP: u64 = 1 << 20;
+    const SMAP: u64 = 1 << 21;
+    let wanted = [(features.umip, UMIP), (features.smep, SMEP), (features.smap, SMAP)];
+    let bits = wanted.iter().filter(|(has, _)| *has).fold(0, |bits, (_, bit)| bits | bit);
+    // SAFETY: CPUID has them, and the kernel maps nothing for user mode.
+    unsafe { privileged::set_cr4(bits) }
+}
+
+impl StartError {
+    fn ending(&self) -> Ending {
+        match self {
+            StartError::ConfigNotText
+            | StartError::Config(_)
+            | StartError::TooLittleMemory { .. } => Ending::WrongRequest,
+            _ => Ending::Failure,
+        }
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::BootInfo(BootInfoError::UnknownLoader) => {
+                f.write_str("loaded by neither PVH nor Multiboot2")
+            }
+            StartError::BootInfo(BootInfoError::Unreadable) => {
+                f.write_str("what the loader says cannot be read")
+            }
+            StartError::BootInfo(BootInfoError::NoMemoryMap) => {
+                f.write_str("the loader says nothing about memory")
+            }
+            StartError::NoStartPage => f.write_str("no free page below 1 MiB"),
+            StartError::Clock(error) => write!(f, "no timer to measure the clock by ({error:?})"),
+            StartError::ConfigNotText => f.write_str("nile.toml is not UTF-8 text"),
+            StartError::Config(message) => f.write_str(message),
+            StartError::TooLittleMemory { usable, cores } => write!(
+                f,
+                "{} MiB of usable memory are too little for {cores} cores; \
+                 give the node more memory or fewer cores",
+                usable >> 20
+            ),
+            StartError::Assemble(error) => write!(f, "cannot build the cores' spaces ({error:?})"),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The hosted image: a node as a Linux process. It binds the kernel to the hosted machine and
+//! does nothing else.
+//!
+//! Standard output carries the node's report (RFC 7464), standard error its log. Exit status 0:
+//! it happened; 1: it started and failed; 2: the request was wrong, nothing was started; 130: a
+//! signal ended it.
+
+mod options;
+
+use std::process::ExitCode;
+
+use nile_kernel::Config;
+use nile_platform::Outcome;
+use nile_platform_hosted::{Boot, End, Hosted, Setup, StartError, be_worker, run_node};
+
+use crate::options::Options;
+
+const FAILED: u8 = 1;
+const WRONG_REQUEST: u8 = 2;
+const INTERRUPTED: u8 = 130;
+
+fn main() -> ExitCode {
+    // Worker cores are this same program: they leave here.
+    if let Some(status) = be_worker(core_main) {
+        return status;
+    }
+    match setup().and_then(run) {
+        Ok(End::Finished(Outcome::Success)) => ExitCode::SUCCESS,
+        Ok(End::Finished(Outcome::Failure)) => ExitCode::from(FAILED),
+        Ok(End::Interrupted) => ExitCode::from(INTERRUPTED),
+        Err((status, message)) => {
+            eprintln!("nile-hosted: {message}");
+            ExitCode::from(status)
+        }
+    }
+}
+
+/// An exit status and why.
+type Refused = (u8, String);
+
+/// The node that the command line asks for.
+fn setup() -> Result<Setup, Refused> {
+    let wrong = |message| (WRONG_REQUEST, message);
+    let options = Options::from_command_line().map_err(wrong)?;
+    let text = options.config_text().map_err(wrong)?;
+    let roles = Config::parse(&text)
+        .and_then(|config| config.roles(options.cores))
+        .map_err(|error| wrong(options.misconfigured(&error)))?;
+    nile_scenarios::check(&options.program)
+        .map_err(|error| wrong(format!("--program {}: {error}", options.program)))?;
+    Ok(Setup {
+        roles,
+        memory: options.memory,
+        boot: Boot { config: text, program: options.program },
+    })
+}
+
+fn run(setup: Setup) -> Result<End, Refused> {
+    run_node(setup, core_main).map_err(|error: StartError| {
+        let status = if error.is_bad_request() { WRONG_REQUEST } else { FAILED };
+        (status, error.to_string())
+    })
+}
+
+/// What runs on every core.
+fn core_main(machine: Hosted, boot: &Boot) -> Outcome {
+    let config = Config::parse(&boot.config).expect("it was parsed before the node was started");
+    nile_kernel::run(machine, &config, |core| nile_scenarios::start(core, &boot.program))
+}

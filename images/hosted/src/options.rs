@@ -1,0 +1,139 @@
+//! The command line of the image. People use `nile boot --machine hosted`, which calls this.
+
+use std::fs;
+use std::path::PathBuf;
+
+use lexopt::prelude::*;
+use nile_abi::MAX_CORES;
+use nile_kernel::ConfigError;
+
+/// What is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Cores of the node.
+    pub cores: usize,
+    /// Bytes of its memory.
+    pub memory: u64,
+    /// Its configuration file; every setting has a default.
+    pub config: Option<PathBuf>,
+    /// What it does once it is up.
+    pub program: String,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { cores: 4, memory: 512 << 20, config: None, program: "boot".into() }
+    }
+}
+
+impl Options {
+    /// The options that this process was started with, or what is wrong with them.
+    pub fn from_command_line() -> Result<Options, String> {
+        Options::parse(lexopt::Parser::from_env()).map_err(|error| error.to_string())
+    }
+
+    fn parse(mut parser: lexopt::Parser) -> Result<Options, lexopt::Error> {
+        let mut options = Options::default();
+        while let Some(argument) = parser.next()? {
+            match argument {
+                Long("cores") => options.cores = parser.value()?.parse_with(cores)?,
+                Long("memory") => options.memory = parser.value()?.parse_with(bytes)?,
+                Long("config") => options.config = Some(parser.value()?.into()),
+                Long("program") => options.program = parser.value()?.string()?,
+                _ => return Err(argument.unexpected()),
+            }
+        }
+        Ok(options)
+    }
+
+    /// The text of the configuration file, empty without one.
+    pub fn config_text(&self) -> Result<String, String> {
+        let Some(path) = &self.config else { return Ok(String::new()) };
+        fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// What is wrong with the configuration, the way compilers say it.
+    pub fn misconfigured(&self, error: &ConfigError) -> String {
+        let ConfigError { line, message } = error;
+        match (&self.config, line) {
+            (Some(path), Some(line)) => format!("{}:{line}: {message}", path.display()),
+            (Some(path), None) => format!("{}: {message}", path.display()),
+            (None, _) => message.clone(),
+        }
+    }
+}
+
+fn cores(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(cores @ 1..=MAX_CORES) => Ok(cores),
+        _ => Err(format!("a node has 1 to {MAX_CORES} cores")),
+    }
+}
+
+/// Bytes as a plain number or with a binary unit, as 512M or 4G.
+fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit: u64 = match &text[digits.len()..] {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        "T" => 1 << 40,
+        _ => return Err("a size is a number and K, M, G or T, as 512M".into()),
+    };
+    let number: u64 = digits.parse().map_err(|_| "a size begins with a number, as 512M")?;
+    number.checked_mul(unit).ok_or_else(|| "more than a 64-bit machine can address".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Options, String> {
+        Options::parse(lexopt::Parser::from_args(arguments)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_option_has_a_default() {
+        assert_eq!(parse(&[]), Ok(Options::default()));
+    }
+
+    #[test]
+    fn options_are_read() {
+        let options = parse(&[
+            "--cores=7",
+            "--memory",
+            "1G",
+            "--config",
+            "nile.toml",
+            "--program",
+            "tick seconds=1",
+        ]);
+        let expected = Options {
+            cores: 7,
+            memory: 1 << 30,
+            config: Some("nile.toml".into()),
+            program: "tick seconds=1".into(),
+        };
+        assert_eq!(options, Ok(expected));
+        assert_eq!(parse(&["--memory", "65536"]).map(|options| options.memory), Ok(65536));
+    }
+
+    #[test]
+    fn wrong_options_are_refused() {
+        for arguments in [
+            ["--cores", "0"],
+            ["--cores", "257"],
+            ["--cores", "four"],
+            ["--memory", "512X"],
+            ["--memory", "M"],
+            ["--memory", "99999999999T"],
+            ["--memory", "5é"],
+            ["--speed", "9"],
+        ] {
+            assert!(parse(&arguments).is_err(), "{arguments:?}");
+        }
+        assert!(parse(&["--config"]).is_err());
+        assert!(parse(&["stray"]).is_err());
+    }
+}

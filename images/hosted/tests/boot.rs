@@ -1,0 +1,157 @@
+//! The program as `nile boot` calls it: what it prints, what it refuses, and every scenario.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// How long a node may take; only failures take as long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a node left behind.
+struct Ended {
+    status: Option<i32>,
+    output: Vec<u8>,
+    log: String,
+}
+
+fn node(arguments: &[&str]) -> Ended {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_nile-hosted"))
+        .args(arguments)
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let (output, log) = (read(child.stdout.take()), read(child.stderr.take()));
+    let limit = Instant::now() + PATIENCE;
+    let status = loop {
+        match child.try_wait().expect("a child of this process") {
+            Some(status) => break status.code(),
+            None if Instant::now() < limit => thread::sleep(Duration::from_millis(2)),
+            None => {
+                child.kill().and_then(|()| child.wait()).expect("a child of this process");
+                break None;
+            }
+        }
+    };
+    let log = String::from_utf8_lossy(&log.join().expect("the reader ends")).into_owned();
+    Ended { status, output: output.join().expect("the reader ends"), log }
+}
+
+/// All that comes out of a pipe, read as it comes.
+fn read(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.expect("a piped output").read_to_end(&mut bytes).expect("a readable pipe");
+        bytes
+    })
+}
+
+/// The report of a node that was to boot and power off.
+fn report(arguments: &[&str]) -> Value {
+    let (report, log) = report_and_log(arguments);
+    assert_eq!(log, "", "a boot has nothing to say but its report");
+    report
+}
+
+fn report_and_log(arguments: &[&str]) -> (Value, String) {
+    let Ended { status, output, log } = node(arguments);
+    let written = String::from_utf8_lossy(&output);
+    assert_eq!(status, Some(0), "{arguments:?}: {written}\n{log}");
+    let (separator, document) = output.split_first().expect("a report");
+    assert_eq!(*separator, 0x1e);
+    assert_eq!(document.iter().filter(|byte| **byte == b'\n').count(), 1, "one line");
+    (serde_json::from_slice(document).expect("JSON"), log)
+}
+
+/// The message of a node that was refused.
+fn refusal(arguments: &[&str]) -> String {
+    let Ended { status, output, log } = node(arguments);
+    assert_eq!(status, Some(2), "{arguments:?}: {log}");
+    assert!(output.is_empty());
+    assert_eq!(log.lines().count(), 1, "{log}");
+    log
+}
+
+fn config(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, text).expect("a writable folder for tests");
+    path
+}
+
+#[test]
+fn a_node_boots_reports_and_powers_off() {
+    let report = report(&["--cores", "4", "--memory", "64M", "--program", "boot"]);
+    assert_eq!(report["machine"], "hosted");
+    let cores = report["cores"].as_array().expect("cores");
+    assert_eq!(cores.len(), 4);
+    for core in cores {
+        assert_eq!((&core["state"], &core["generation"]), (&"running".into(), &1.into()));
+        assert_ne!(core["hardware_id"], 0);
+    }
+    assert_eq!(cores[3]["roles"], serde_json::json!(["worker"]));
+    let steps = report["steps"].as_array().expect("steps");
+    let sum: u64 = steps.iter().filter_map(|step| step["us"].as_u64()).sum();
+    assert_eq!(report["boot_us"], sum, "the steps have no gap");
+    let total = report["memory"]["total_bytes"].as_u64().expect("bytes");
+    assert!((32 << 20..=64 << 20).contains(&total), "{total} bytes");
+}
+
+#[test]
+fn nodes_of_any_size_boot() {
+    for cores in ["1", "2", "33"] {
+        let report = report(&["--cores", cores, "--memory", "64M"]);
+        assert_eq!(report["cores"].as_array().map(Vec::len), cores.parse().ok());
+    }
+}
+
+#[test]
+fn the_configuration_gives_the_roles() {
+    let path = config("roles.toml", "[roles]\nworker = [1]\nnetwork = [2]\n");
+    let report = report(&["--cores", "3", "--config", path.to_str().expect("a plain path")]);
+    assert_eq!(report["cores"][1]["roles"], serde_json::json!(["worker"]));
+    assert_eq!(report["cores"][2]["roles"], serde_json::json!(["network"]));
+}
+
+#[test]
+fn a_wrong_configuration_is_refused_by_file_and_line() {
+    for (name, text, line) in [
+        ("role.toml", "[roles]\nmanagement = 1\nwroker = 2\n", "role.toml:3: unknown role"),
+        ("many.toml", "[roles]\nworker = 9\n", "many.toml:2: role worker asks for 9 cores"),
+        ("syntax.toml", "\n[roles\n", "syntax.toml:2: "),
+    ] {
+        let path = config(name, text);
+        let message = refusal(&["--config", path.to_str().expect("a plain path")]);
+        assert!(message.contains(line), "{message}");
+    }
+    assert!(refusal(&["--config", "/no/such/file"]).contains("/no/such/file: "));
+}
+
+#[test]
+fn what_no_node_can_be_is_refused_with_its_number() {
+    assert!(refusal(&["--cores", "257"]).contains("1 to 256 cores"));
+    assert!(refusal(&["--memory", "8M"]).contains("at least 20 MiB"));
+    assert!(refusal(&["--memory", "9000G"]).contains("at most 8192 GiB"));
+    assert!(refusal(&["--program", "sing"]).contains("--program sing: unknown program"));
+    assert!(refusal(&["--speed"]).contains("--speed"));
+}
+
+#[test]
+fn every_scenario_passes() {
+    let ticks = config("ticks.toml", "[timer]\ntick_hz = 100\ntick_workers = true\n");
+    for program in nile_scenarios::PROGRAMS {
+        let mut arguments = vec!["--memory", "128M", "--program", program];
+        if program == "ticked" {
+            arguments.extend(["--config", ticks.to_str().expect("a plain path")]);
+        }
+        let (report, log) = report_and_log(&arguments);
+        let passed = program == "boot" || report["program"]["passed"] == true;
+        assert!(passed, "{program}: {}\n{log}", report["program"]);
+    }
+}
