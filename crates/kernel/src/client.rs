@@ -24,7 +24,7 @@ use crate::manager::links;
 
 /// Requests that one core may have unanswered. Their places fit 16 bits and leave out the one
 /// that [`control::UNANSWERED`] would have.
-const MOST_ASKED: u32 = 1024;
+const MOST_ASKED: u32 = 64;
 
 /// How long the management core has for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
