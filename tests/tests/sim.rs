@@ -90,6 +90,16 @@ fn a_moving_receiver_loses_nothing() {
 }
 
 #[test]
+fn a_receiver_moves_between_dedicated_and_shared_cores() {
+    for seed in 0..20 {
+        for text in ["[idle]\ndedicated = [2]\n", "[idle]\ndedicated = [0, 1, 3]\npolls = 3\n"] {
+            pass(&options(seed, 4), text, "moving messages=200 stay=10");
+            pass(&options(seed, 4), text, "ping rounds=3");
+        }
+    }
+}
+
+#[test]
 fn deadlines_come_in_order() {
     pass_seeds(20, 4, "timers");
 }

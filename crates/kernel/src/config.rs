@@ -13,6 +13,7 @@
 //!
 //! [idle]
 //! polls = 0            # empty passes of the loop before a core sleeps
+//! dedicated = [3]      # cores that poll and never sleep: messages to them need no signal
 //! ```
 //!
 //! The same parser serves the command line, which checks a file before it starts anything, and
@@ -26,7 +27,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use nile_abi::Role;
+use nile_abi::{CoreId, Role};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -43,6 +44,14 @@ pub struct Config {
     pub tick_workers: bool,
     /// Empty passes of a core's loop before it sleeps.
     pub polls: u32,
+    pub(crate) dedicated: Dedicated,
+}
+
+/// The cores that never sleep, and the line that says so.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Dedicated {
+    pub cores: Vec<CoreId>,
+    pub line: usize,
 }
 
 /// What the file asks for a role, and the line where it does.
@@ -105,16 +114,28 @@ impl Default for Timer {
 #[serde(deny_unknown_fields, default)]
 struct Idle {
     polls: u32,
+    dedicated: Option<Spanned<Vec<u16>>>,
 }
 
 impl Default for Config {
     /// What an empty file says.
     fn default() -> Config {
-        Config { roles: BTreeMap::new(), tick: period(10), tick_workers: false, polls: 0 }
+        Config {
+            roles: BTreeMap::new(),
+            tick: period(10),
+            tick_workers: false,
+            polls: 0,
+            dedicated: Dedicated::default(),
+        }
     }
 }
 
 impl Config {
+    /// Whether `core` polls and never sleeps.
+    pub fn is_dedicated(&self, core: CoreId) -> bool {
+        self.dedicated.cores.contains(&core)
+    }
+
     /// The configuration that `text` holds.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
         let file: File = toml::from_str(text).map_err(|error| ConfigError {
@@ -142,6 +163,10 @@ impl Config {
             tick: period(hz),
             tick_workers: file.timer.tick_workers,
             polls: file.idle.polls,
+            dedicated: file.idle.dedicated.map_or_else(Dedicated::default, |cores| Dedicated {
+                line: line_of(text, cores.span().start),
+                cores: cores.into_inner().into_iter().map(CoreId).collect(),
+            }),
         })
     }
 }
@@ -183,7 +208,7 @@ mod tests {
     #[test]
     fn every_setting_is_read() {
         let text = "[roles]\nmanagement = 1\nworker = [2, 3]\n\n\
-                    [timer]\ntick_hz = 0\ntick_workers = true\n\n[idle]\npolls = 7\n";
+                    [timer]\ntick_hz = 0\ntick_workers = true\n\n[idle]\npolls = 7\ndedicated = [3]\n";
         let config = Config::parse(text).unwrap();
         assert_eq!(config.roles[&Role::Management], Placed { cores: Cores::Count(1), line: 2 });
         let workers = Placed { cores: Cores::These([2, 3].into()), line: 3 };
@@ -191,6 +216,7 @@ mod tests {
         assert_eq!(config.tick, None);
         assert!(config.tick_workers);
         assert_eq!(config.polls, 7);
+        assert!(config.is_dedicated(CoreId(3)) && !config.is_dedicated(CoreId(0)));
     }
 
     #[test]

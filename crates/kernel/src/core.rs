@@ -15,8 +15,8 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, RoleSet};
-use nile_platform::{CorePhase, Loop, Machine, NodePhase, Outcome, Sleeper, Turn, WakeMode};
-use nile_ring::{Doorbell, Wake};
+use nile_platform::{CorePhase, Loop, Machine, NodePhase, Outcome, Sleeper, Turn};
+use nile_ring::Doorbell;
 
 use crate::client::Client;
 use crate::config::Config;
@@ -54,7 +54,8 @@ pub struct Inner<M: Machine> {
     pub(crate) inputs: RefCell<Vec<Rc<Input>>>,
     pub(crate) client: Client,
     pub(crate) manager: Option<RefCell<Manager<M>>>,
-    polls: u32,
+    /// Empty passes before it sleeps; `None` if it never does.
+    polls: Option<u32>,
     ended: Cell<Option<Outcome>>,
 }
 
@@ -105,16 +106,12 @@ impl<M: Machine> Core<M> {
         let id = machine.core();
         let bell = machine.board().notifier().doorbells().of(id);
         let bell = bell.expect("the board has a doorbell for each of its cores");
-        let wake = match machine.wake_mode() {
-            WakeMode::Monitored => Wake::Quiet,
-            WakeMode::Signalled => Wake::Signal,
-        };
         let record = machine.board().record(id);
         record.set_phase(CorePhase::Starting);
         let roles = record.roles();
         let ticks = roles.contains(nile_abi::Role::Management) || config.tick_workers;
         machine.set_tick(config.tick.filter(|_| ticks));
-        let manager = machine.manager().map(|node| Manager::new(&machine, node, wake));
+        let manager = machine.manager().map(|node| Manager::new(&machine, node, config));
         let client = Client::attach(&machine);
         let core = Core(Rc::new(Inner {
             machine,
@@ -124,7 +121,7 @@ impl<M: Machine> Core<M> {
             inputs: RefCell::default(),
             client,
             manager: manager.map(RefCell::new),
-            polls: config.polls,
+            polls: (!config.is_dedicated(id)).then_some(config.polls),
             ended: Cell::new(None),
         }));
         if let Some(manager) = &core.manager {
@@ -260,8 +257,8 @@ impl<M: Machine> Loop for CoreLoop<M> {
             self.empty_passes = 0;
             return Turn::Busy;
         }
-        if self.empty_passes < core.polls {
-            self.empty_passes += 1;
+        if core.polls.is_none_or(|polls| self.empty_passes < polls) {
+            self.empty_passes = self.empty_passes.saturating_add(1);
             core.machine.relax();
             return Turn::Busy;
         }

@@ -10,11 +10,14 @@ pub(crate) mod links;
 mod memory;
 mod runs;
 
-use nile_abi::{CoreId, Generation, Status};
+use alloc::vec::Vec;
+
+use nile_abi::{CoreId, EndpointId, Generation, Status};
 use nile_memory::MemoryKind;
-use nile_platform::{Grant, Handoff, Machine, Manager as _, NodeDescription, NodePhase};
+use nile_platform::{Grant, Handoff, Machine, Manager as _, NodeDescription, NodePhase, WakeMode};
 use nile_ring::{Message, Wake};
 
+use crate::config::Config;
 use crate::control::{self, Event, Reply, Request};
 use crate::report::{MemoryReport, RegionReport};
 use channels::Channels;
@@ -26,8 +29,8 @@ type Tables<M> = <<M as Machine>::Manager as nile_platform::Manager>::Tables;
 /// The node as its management core knows it.
 pub struct Manager<M: Machine> {
     own: CoreId,
-    /// How sleeping cores of this machine are woken.
-    wake: Wake,
+    /// How the receivers on each core are woken.
+    wakes: Vec<Wake>,
     links: Links,
     channels: Channels,
     memory: Memory<Tables<M>>,
@@ -36,13 +39,17 @@ pub struct Manager<M: Machine> {
 
 impl<M: Machine> Manager<M> {
     /// The manager of the node that `machine`'s boot path handed over.
-    pub fn new(machine: &M, manager: &M::Manager, wake: Wake) -> Manager<M> {
+    pub fn new(machine: &M, manager: &M::Manager, config: &Config) -> Manager<M> {
         let Handoff { node, physical, tables } = manager.handoff();
         let own = machine.core();
         let places = Places { shared: M::Manager::SHARED_BASE, huge: manager.huge_base() };
+        let wake = |core: CoreId| match machine.wake_mode() {
+            WakeMode::Signalled if !config.is_dedicated(core) => Wake::Signal,
+            _ => Wake::Quiet,
+        };
         Manager {
             own,
-            wake,
+            wakes: machine.board().core_ids().map(wake).collect(),
             links: Links::attach(machine),
             channels: Channels::new(machine, machine.generation()),
             memory: Memory::new(physical, tables, places, own),
@@ -56,8 +63,8 @@ impl<M: Machine> Manager<M> {
         let board = machine.board();
         for core in board.core_ids() {
             // No core sends before the node is up, so no fence is needed.
-            self.channels.place(links::to_core(core), core, self.wake, machine);
-            self.channels.place(links::to_manager(core), self.own, self.wake, machine);
+            self.place(links::to_core(core), core, machine);
+            self.place(links::to_manager(core), self.own, machine);
         }
         let generation = machine.generation();
         if generation != Generation::FIRST {
@@ -71,6 +78,11 @@ impl<M: Machine> Manager<M> {
             board.notifier().doorbells().wake(core, machine);
         }
         self.links.flush(machine);
+    }
+
+    /// Says that `endpoint` is on `home` now, and makes `home` look at it.
+    fn place(&mut self, endpoint: EndpointId, home: CoreId, machine: &M) {
+        self.channels.place(endpoint, home, self.wakes[home.index()], machine);
     }
 
     /// Ends the loops of all cores.

@@ -23,6 +23,12 @@ use crate::config::{Config, ConfigError, Cores, Placed};
 impl Config {
     /// The roles of each of `cores` cores, or why the configuration does not fit them.
     pub fn roles(&self, cores: usize) -> Result<Vec<RoleSet>, ConfigError> {
+        if let Some(core) = self.dedicated.cores.iter().find(|core| core.index() >= cores) {
+            return Err(ConfigError {
+                line: Some(self.dedicated.line),
+                message: format!("dedicated names core {}, but the node has {cores}", core.0),
+            });
+        }
         if self.roles.is_empty() || cores == 0 {
             return Ok(default_roles(cores));
         }
@@ -163,6 +169,10 @@ mod tests {
         assert_eq!(
             error("[roles]\ndisk = [9]\n", 4),
             "line 2: role disk asks for core 9, but the node has 4 cores"
+        );
+        assert_eq!(
+            error("[idle]\ndedicated = [1, 4]\n", 4),
+            "line 2: dedicated names core 4, but the node has 4"
         );
         assert_eq!(
             error("[roles]\nmanagement = [1]\n", 2),

@@ -127,7 +127,7 @@ impl<M: Machine> Manager<M> {
                 return Err(status);
             }
         };
-        self.channels.place(endpoint, to, self.wake, machine);
+        self.place(endpoint, to, machine);
         let id = ChannelId(self.channels.next_channel);
         self.channels.next_channel += 1;
         let channel = Channel {
@@ -161,7 +161,7 @@ impl<M: Machine> Manager<M> {
         };
         if end == End::Receiver {
             // A move may have been under way.
-            self.channels.place(endpoint, core, self.wake, machine);
+            self.place(endpoint, core, machine);
         }
         if let Some(known) = self.channels.channels.get_mut(&id) {
             (known.from, known.to) = (from, to);
@@ -258,7 +258,7 @@ impl<M: Machine> Manager<M> {
             return Err(Status::NotFound);
         }
         self.memory.share(channel.grant, to)?;
-        let begun = self.channels.mover.begin(channel.endpoint, to, self.wake);
+        let begun = self.channels.mover.begin(channel.endpoint, to, self.wakes[to.index()]);
         let begun = begun.map_err(|_| Status::NotFound)?;
         let from = channel.from;
         channel.to = to;
@@ -287,7 +287,7 @@ impl<M: Machine> Manager<M> {
         let Some(channel) = self.channels.channels.get_mut(&id) else { return };
         let Some(Moving { number, left }) = channel.moving.take() else { return };
         let Channel { from, to, tag, endpoint, grant, sender_open, .. } = *channel;
-        self.channels.place(endpoint, to, self.wake, machine);
+        self.place(endpoint, to, machine);
         self.event(to, Event::Attached { channel: id, endpoint, tag, from, grant });
         let keeps = from == left && sender_open;
         let result = if keeps {
