@@ -1,0 +1,173 @@
+//! The command line. What can be said wrong is refused here, before anything starts: clap ends
+//! the process with status 2 and a message that names the argument.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::size::Bytes;
+
+/// NileOS: an operating system for big-data work, built from cores that share nothing by accident.
+#[derive(Parser)]
+#[command(name = "nile", version, arg_required_else_help = true, max_term_width = 100)]
+pub struct Nile {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Boot one node, print its boot report and power it off.
+    Boot(Boot),
+    /// Run the project's tests.
+    Test(Test),
+    /// Run the benchmarks, each beside its peer in the same run.
+    Bench(Bench),
+    /// Write the kernel as an ISO image that boots under BIOS and UEFI.
+    Image(Image),
+    /// Print what the launcher has to provide for a command.
+    #[command(hide = true)]
+    Needs {
+        /// The command and its arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
+/// The machines that a node can be booted on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Machine {
+    /// The x86_64 kernel in QEMU.
+    Qemu,
+    /// A Linux process whose cores are threads and worker processes.
+    Hosted,
+    /// The deterministic simulator.
+    Sim,
+}
+
+/// The firmware that starts an ISO image.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Firmware {
+    /// SeaBIOS, which QEMU brings.
+    Bios,
+    /// OVMF, Debian's package `ovmf`.
+    Uefi,
+}
+
+#[derive(Args)]
+pub struct Boot {
+    /// The machine to boot on.
+    #[arg(long, value_enum, default_value = "qemu")]
+    pub machine: Machine,
+    /// Cores of the node, 1 to 256.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub cores: u16,
+    /// Memory of the node, as 512M or 4G.
+    #[arg(long, default_value = "512M")]
+    pub memory: Bytes,
+    /// The node's configuration file; without it every setting has its default.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The seed of a simulated node: the same seed, the same run. Needs `--machine sim`.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Print the report as one JSON document and nothing else.
+    #[arg(long)]
+    pub json: bool,
+    /// What the node does once it is up, with its settings: `boot`, or a scenario of the tests.
+    #[arg(long, default_value = "boot", value_name = "NAME [KEY=VALUE …]", hide = true)]
+    pub program: Program,
+    /// Boot this ISO image in QEMU in place of the kernel file.
+    #[arg(long, value_name = "FILE", hide = true, conflicts_with_all = ["config", "program"])]
+    pub iso: Option<PathBuf>,
+    /// What starts the ISO image.
+    #[arg(long, value_enum, default_value = "bios", hide = true, requires = "iso")]
+    pub firmware: Firmware,
+    /// Seconds of wall time after which the node is ended and the boot has failed.
+    #[arg(long, default_value = "60", value_parser = seconds, hide = true)]
+    pub limit: Duration,
+}
+
+#[derive(Args)]
+pub struct Test {
+    /// Run the long tests too.
+    #[arg(long)]
+    pub full: bool,
+    /// Run only the tests with these names.
+    pub names: Vec<String>,
+}
+
+#[derive(Args)]
+pub struct Bench {
+    /// Run only the benchmarks with these names.
+    pub names: Vec<String>,
+    /// Run each benchmark's negative control, made worse on purpose: it must miss the target.
+    #[arg(long)]
+    pub control: bool,
+    /// Print the figures as one JSON document and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Image {
+    /// The file to write; one that exists is replaced when the new one is whole.
+    #[arg(long, default_value = "nile.iso", value_name = "FILE")]
+    pub iso: PathBuf,
+    /// The configuration file that the image carries.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// What a node is asked to do, as it stands on its command line: a name and settings.
+#[derive(Clone, Debug)]
+pub struct Program(String);
+
+impl Program {
+    /// The name, a space, and the settings.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for Program {
+    type Err = String;
+
+    /// Takes text that reaches a kernel unchanged through every boot loader.
+    fn from_str(text: &str) -> Result<Program, String> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || " =-_.:/[]".contains(c);
+        match text.chars().find(|c| !plain(*c)) {
+            Some(c) => Err(format!("{c:?} cannot stand on a kernel's command line")),
+            None if text.trim().is_empty() => Err("it is empty".into()),
+            None if text.len() > 1000 => Err("it is longer than 1000 bytes".into()),
+            None => Ok(Program(text.trim().into())),
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds @ 1..=3600) => Ok(Duration::from_secs(seconds)),
+        _ => Err(format!("`{text}` is not a number of seconds from 1 to 3600")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Nile::command().debug_assert();
+    }
+
+    #[test]
+    fn a_program_is_plain_text() {
+        assert_eq!("tick seconds=10 ".parse::<Program>().unwrap().as_str(), "tick seconds=10");
+        for text in ["", "a\nb", "a,b", "a\"b", "ü"] {
+            assert!(text.parse::<Program>().is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! A node as a Linux process. It keeps its standard output for the report and logs to standard
+//! error; its exit status is the contract's.
+
+use super::{Node, NodeEnd, Ran};
+use crate::args::Boot;
+use crate::child;
+use crate::failure::Failure;
+use crate::needs::{self, HOSTED};
+use crate::symbols::Symbols;
+
+/// Runs a hosted node to its end.
+pub fn boot(options: &Boot) -> Result<Ran, Failure> {
+    let mut command = child::command(needs::provided(HOSTED)?);
+    command.args(["--cores", &options.cores.to_string()]);
+    command.args(["--memory", &options.memory.0.to_string()]);
+    command.args(["--program", options.program.as_str()]);
+    if let Some(config) = &options.config {
+        command.arg("--config").arg(config);
+    }
+    let symbols = Symbols::new(None, None);
+    Node { name: "hosted", symbols: &symbols }.run(options, &mut command, |status| match status {
+        Some(0) => Some(NodeEnd::Success),
+        Some(1) => Some(NodeEnd::Failure),
+        Some(2) => Some(NodeEnd::WrongRequest),
+        _ => None,
+    })
+}

@@ -1,0 +1,117 @@
+//! A node in QEMU: the kernel file by its PVH entry, or an ISO image through firmware and GRUB.
+//! Log and report share the serial line.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::{Node, NodeEnd, Ran};
+use crate::args::{Boot, Firmware};
+use crate::child;
+use crate::failure::Failure;
+use crate::needs::{self, KERNEL, KERNEL_SYMBOLS, ROOT};
+use crate::symbols::Symbols;
+
+/// Where Debian's package `ovmf` puts the UEFI firmware and its empty variables.
+const OVMF: &str = "/usr/share/OVMF/OVMF_CODE_4M.fd";
+const OVMF_VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
+
+/// The most cores that QEMU's emulation has interrupt controllers for.
+const MOST_CORES: u16 = 255;
+
+/// Runs a node in QEMU to its end.
+pub fn boot(options: &Boot) -> Result<Ran, Failure> {
+    if options.cores > MOST_CORES {
+        return Err(Failure::request(format!(
+            "--cores {} is more than the {MOST_CORES} that QEMU emulates",
+            options.cores
+        )));
+    }
+    let mut command = child::command(needs::tool("qemu-system-x86_64", "qemu-system-x86")?);
+    machine(&mut command, options);
+    // Lives until the node has ended.
+    let mut firmware_state = None;
+    match &options.iso {
+        None => kernel(&mut command, options)?,
+        Some(iso) => firmware_state = image(&mut command, iso, options.firmware)?,
+    }
+    let provided = |name| std::env::var_os(name).map(PathBuf::from);
+    let symbols = Symbols::new(provided(KERNEL_SYMBOLS), provided(ROOT));
+    let from_image = options.iso.is_some();
+    let node = Node { name: "QEMU", symbols: &symbols };
+    let ran = node.run(options, &mut command, |status| match status {
+        // An image knows nothing of QEMU: its kernel powers the machine off, as on real ones.
+        Some(0) if from_image => Some(NodeEnd::Success),
+        // QEMU's debug exit turns the kernel's value V into the status 2V + 1.
+        Some(33) => Some(NodeEnd::Success),
+        Some(35) => Some(NodeEnd::Failure),
+        Some(37) => Some(NodeEnd::WrongRequest),
+        _ => None,
+    });
+    drop(firmware_state);
+    ran
+}
+
+/// The machine itself: nothing in it but what a node uses.
+fn machine(command: &mut Command, options: &Boot) {
+    match kvm() {
+        true => command.args(["-accel", "kvm", "-cpu", "host"]),
+        false => command.args(["-accel", "tcg,thread=multi", "-cpu", "max"]),
+    };
+    command.args(["-machine", "q35", "-nodefaults", "-no-user-config", "-no-reboot"]);
+    command.args(["-display", "none", "-serial", "stdio", "-monitor", "none"]);
+    command.args(["-smp", &options.cores.to_string()]);
+    command.args(["-m", &format!("{}B", options.memory.0)]);
+}
+
+/// Whether this host can run guests natively. A device file alone says nothing: it can be there
+/// on a host whose own machine does not let it use the feature.
+fn kvm() -> bool {
+    let flags = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let capable = flags.split_whitespace().any(|flag| flag == "vmx" || flag == "svm");
+    capable && OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok()
+}
+
+fn kernel(command: &mut Command, options: &Boot) -> Result<(), Failure> {
+    command.arg("-kernel").arg(needs::provided(KERNEL)?);
+    command.arg("-append").arg(format!("exit=debug program={}", options.program.as_str()));
+    command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
+    if let Some(config) = &options.config {
+        command.arg("-initrd").arg(config);
+    }
+    Ok(())
+}
+
+fn image(
+    command: &mut Command,
+    iso: &Path,
+    firmware: Firmware,
+) -> Result<Option<TempDir>, Failure> {
+    if let Err(error) = fs::File::open(iso) {
+        return Err(Failure::request(format!("--iso {}: {error}", iso.display())));
+    }
+    command.args(["-boot", "d", "-cdrom"]).arg(iso);
+    match firmware {
+        Firmware::Bios => Ok(None),
+        Firmware::Uefi => uefi(command).map(Some),
+    }
+}
+
+/// Puts OVMF in place of SeaBIOS. It writes to its variables, so each run has its own.
+fn uefi(command: &mut Command) -> Result<TempDir, Failure> {
+    if !Path::new(OVMF).exists() {
+        return Err(Failure::request(format!(
+            "{OVMF} is missing; install it with: sudo apt-get install ovmf"
+        )));
+    }
+    let cannot = |error| Failure::failed(format!("cannot copy {OVMF_VARIABLES}: {error}"));
+    let folder = tempfile::tempdir().map_err(cannot)?;
+    let variables = folder.path().join("variables.fd");
+    fs::copy(OVMF_VARIABLES, &variables).map_err(cannot)?;
+    command.args(["-drive", &format!("if=pflash,format=raw,readonly=on,file={OVMF}")]);
+    let variables = variables.display();
+    command.args(["-drive", &format!("if=pflash,format=raw,file={variables}")]);
+    Ok(folder)
+}

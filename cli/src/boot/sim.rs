@@ -1,0 +1,47 @@
+//! A node in the simulator, inside this process: the same seed gives the same run.
+
+use nile_kernel::Core;
+use nile_platform::Outcome;
+use nile_platform_sim::{Faults, Options, simulate};
+
+use super::Ran;
+use crate::args::Boot;
+use crate::config;
+use crate::failure::Failure;
+
+/// The seed when none is given.
+const DEFAULT_SEED: u64 = 1;
+
+/// Simulates a node to its end. `--limit` counts in virtual time.
+pub fn boot(options: &Boot) -> Result<Ran, Failure> {
+    let file = options.config.as_deref();
+    let config = config::read(file)?;
+    let run = Options {
+        seed: options.seed.unwrap_or(DEFAULT_SEED),
+        roles: config::roles(file, &config, options.cores)?,
+        memory_bytes: options.memory.0,
+        wake_mode: None,
+        faults: Faults::default(),
+        limit: options.limit,
+    };
+    let finished = simulate(&run, |machine| {
+        let program = options.program.as_str();
+        Box::new(Core::start(machine, &config, |core| nile_scenarios::start(core, program)))
+    });
+    match finished {
+        Ok(finished) => {
+            finished.log.iter().for_each(|line| eprintln!("{line}"));
+            let outcome = match finished.outcome {
+                Outcome::Success => Ok(()),
+                Outcome::Failure => {
+                    Err(Failure::failed("the simulated node failed; its log is above"))
+                }
+            };
+            Ok((finished.reports.into_iter().next_back(), outcome))
+        }
+        Err(stuck) => {
+            stuck.log.iter().for_each(|line| eprintln!("{line}"));
+            Err(Failure::failed(stuck.to_string()))
+        }
+    }
+}

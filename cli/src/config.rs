@@ -1,0 +1,37 @@
+//! A node's configuration file, checked before anything starts. The kernel parses it again, with
+//! the same code.
+
+use std::fmt::Display;
+use std::fs;
+use std::path::Path;
+
+use nile_abi::RoleSet;
+use nile_kernel::{Config, ConfigError};
+
+use crate::failure::Failure;
+
+/// What the file at `path` says; without a file, what an empty one would.
+pub fn read(path: Option<&Path>) -> Result<Config, Failure> {
+    let Some(path) = path else { return Ok(Config::default()) };
+    let file = path.display();
+    let text = fs::read_to_string(path).map_err(|error| wrong(&file, &error))?;
+    Config::parse(&text).map_err(|error| place(&file, &error))
+}
+
+/// The roles that `config`, which came from `path`, gives to each of `cores` cores.
+pub fn roles(path: Option<&Path>, config: &Config, cores: u16) -> Result<Vec<RoleSet>, Failure> {
+    let file = path.unwrap_or(Path::new("the default configuration"));
+    config.roles(cores.into()).map_err(|error| place(&file.display(), &error))
+}
+
+/// Says what is wrong the way compilers do, so that editors find the line.
+fn place(file: &dyn Display, error: &ConfigError) -> Failure {
+    match error.line {
+        Some(line) => wrong(&format!("{file}:{line}"), &error.message),
+        None => wrong(file, &error.message),
+    }
+}
+
+fn wrong(place: &dyn Display, error: &dyn Display) -> Failure {
+    Failure::request(format!("{place}: {error}"))
+}

@@ -1,0 +1,114 @@
+//! `nile image`: the kernel and its configuration on an ISO image that GRUB starts by Multiboot2,
+//! under BIOS and under UEFI.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::args::Image;
+use crate::child;
+use crate::config;
+use crate::failure::Failure;
+use crate::needs::{self, KERNEL};
+use crate::serial::Said;
+use crate::size::Bytes;
+
+/// What GRUB does: the serial line is the console where there is one, and nothing is asked.
+const GRUB_CONFIGURATION: &str = "\
+if serial --unit=0 --speed=115200; then terminal_output --append serial; fi
+multiboot2 /boot/nile program=boot
+module2 /boot/nile.toml nile.toml
+boot
+";
+
+/// The GRUB modules that the image carries: what the configuration above uses, and every kind of
+/// partition that GRUB's own start looks for.
+const GRUB_MODULES: &str = "multiboot2 normal iso9660 all_video serial test \
+    part_acorn part_amiga part_apple part_bsd part_dfly part_dvh part_gpt part_msdos part_plan \
+    part_sun part_sunpc";
+
+/// Making an image takes about a second.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Writes the image. The file appears whole or not at all.
+pub fn run(options: &Image) -> Result<(), Failure> {
+    check(options)?;
+    let kernel = needs::provided(KERNEL)?;
+    let grub = needs::tool("grub-mkrescue", "grub-common grub-pc-bin grub-efi-amd64-bin")?;
+    needs::tool("xorriso", "xorriso")?;
+    needs::tool("mformat", "mtools")?;
+    needs::tool("xz", "xz-utils")?;
+    let failed = |what: &str, error: io::Error| {
+        Failure::failed(format!("{}: {what}: {error}", options.iso.display()))
+    };
+    // Beside the image, so that the finished file can be renamed into place.
+    let work = tempfile::Builder::new()
+        .prefix(".nile-image-")
+        .tempdir_in(folder_of(&options.iso))
+        .map_err(|error| failed("cannot write beside it", error))?;
+    let tree = work.path().join("tree");
+    fill(&tree, &kernel, options.config.as_deref())
+        .map_err(|error| failed("cannot lay out its files", error))?;
+    let unfinished = work.path().join("image.iso");
+    make(&grub, work.path(), &tree, &unfinished)?;
+    let size = fs::File::open(&unfinished)
+        .and_then(|file| file.sync_all().and_then(|()| file.metadata()))
+        .map_err(|error| failed("cannot be written", error))?
+        .len();
+    fs::rename(&unfinished, &options.iso).map_err(|error| failed("cannot be put here", error))?;
+    crate::print(&format!("{}: {}\n", options.iso.display(), Bytes(size)))
+}
+
+/// Refuses a configuration that no kernel would accept, and a place that no file can have.
+pub fn check(options: &Image) -> Result<(), Failure> {
+    config::read(options.config.as_deref())?;
+    let iso = &options.iso;
+    if iso.is_dir() || !folder_of(iso).is_dir() {
+        return Err(Failure::request(format!(
+            "--iso {} cannot be written: name a file in a folder that exists",
+            iso.display()
+        )));
+    }
+    Ok(())
+}
+
+fn folder_of(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(parent) if parent != Path::new("") => parent.into(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn fill(tree: &Path, kernel: &Path, config: Option<&Path>) -> io::Result<()> {
+    let boot = tree.join("boot");
+    fs::create_dir_all(boot.join("grub"))?;
+    fs::copy(kernel, boot.join("nile"))?;
+    match config {
+        Some(config) => fs::copy(config, boot.join("nile.toml")).map(drop)?,
+        None => fs::write(boot.join("nile.toml"), "")?,
+    }
+    fs::write(boot.join("grub/grub.cfg"), GRUB_CONFIGURATION)
+}
+
+/// Makes `image` of `tree`; what GRUB needs for itself goes to `work`, which will be removed.
+fn make(grub: &Path, work: &Path, tree: &Path, image: &Path) -> Result<(), Failure> {
+    let mut command = child::command(grub);
+    command.env("TMPDIR", work);
+    command.arg(format!("--install-modules={GRUB_MODULES}"));
+    command.args(["--fonts=", "--locales=", "--themes=", "--compress=xz", "--output"]);
+    command.arg(image).arg(tree);
+    let mut log = Vec::new();
+    let status = child::listen(&mut command, LIMIT, |said| {
+        if let Said::Line(line) = said {
+            log.push(line);
+        }
+    })
+    .map_err(|error| error.of("grub-mkrescue"))?;
+    match status.success() {
+        true => Ok(()),
+        false => {
+            Err(Failure::failed(format!("grub-mkrescue failed ({}):\n{}", status, log.join("\n"))))
+        }
+    }
+}

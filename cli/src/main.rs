@@ -1,0 +1,65 @@
+//! The `nile` command. People start it through the launcher `./nile`, which first builds what
+//! the command needs and says in the environment where it lies.
+//!
+//! * [`args`]: the command line; wrong arguments end here.
+//! * [`needs`]: what the launcher has to provide for a command.
+//! * [`boot`]: a node on QEMU, on Linux or in the simulator, and its report.
+//! * [`image`]: the kernel as a bootable ISO image.
+//! * [`test`], [`bench`]: the project's proof.
+//! * [`child`], [`serial`], [`interrupt`], [`symbols`]: running a machine and reading what it
+//!   says.
+//! * [`failure`]: how a command ends when it does not do what was asked.
+#![forbid(unsafe_code)]
+
+mod args;
+mod bench;
+mod boot;
+mod child;
+mod config;
+mod failure;
+mod image;
+mod interrupt;
+mod needs;
+mod serial;
+mod size;
+mod symbols;
+mod table;
+mod test;
+
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+use args::{Command, Nile};
+use clap::Parser;
+use failure::Failure;
+
+fn main() -> ExitCode {
+    match run(Nile::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("nile: {failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Boot(options) => boot::run(&options),
+        Command::Test(options) => test::run(&options),
+        Command::Bench(options) => bench::run(&options),
+        Command::Image(options) => image::run(&options),
+        Command::Needs { arguments } => needs::run(&arguments),
+    }
+}
+
+/// Writes `text` to standard output. A reader that has gone away is content with what it got.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("cannot write the result: {error}")))
+        }
+        _ => Ok(()),
+    }
+}

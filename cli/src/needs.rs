@@ -1,0 +1,121 @@
+//! What a command needs before it can run. The launcher asks (`nile needs boot --cores 4`),
+//! installs and builds what is printed, one word a line, and passes on where it lies in the
+//! environment. A command checks its own arguments here too, so that a wrong one is refused
+//! before anything is installed or built for it.
+
+use std::env;
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::args::{Command, Firmware, Machine, Nile};
+use crate::failure::Failure;
+use crate::{boot, image, print, test};
+
+/// The bare kernel without symbols, as machines load it.
+pub const KERNEL: &str = "NILE_KERNEL";
+/// The same kernel with symbols, for backtraces.
+pub const KERNEL_SYMBOLS: &str = "NILE_KERNEL_SYMBOLS";
+/// The program that is a hosted node.
+pub const HOSTED: &str = "NILE_HOSTED";
+/// The program that runs the benchmarks.
+pub const BENCHES: &str = "NILE_BENCHES";
+/// The root of the source tree.
+pub const ROOT: &str = "NILE_ROOT";
+
+/// One thing that the launcher provides; it knows the names below.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Need {
+    /// QEMU for x86_64.
+    Qemu,
+    /// GRUB and what writes ISO images.
+    IsoTools,
+    /// UEFI firmware for QEMU.
+    Ovmf,
+    /// rustfmt and clippy.
+    Lints,
+    /// The bare kernel, with and without its symbols.
+    Kernel,
+    /// The program that is a hosted node.
+    Hosted,
+    /// The program that runs the benchmarks.
+    Benches,
+}
+
+impl Need {
+    fn name(self) -> &'static str {
+        match self {
+            Need::Qemu => "qemu",
+            Need::IsoTools => "iso-tools",
+            Need::Ovmf => "ovmf",
+            Need::Lints => "lints",
+            Need::Kernel => "kernel",
+            Need::Hosted => "hosted",
+            Need::Benches => "benches",
+        }
+    }
+}
+
+/// Prints what the command `arguments` needs; a wrong command is refused as it would be itself.
+pub fn run(arguments: &[String]) -> Result<(), Failure> {
+    let nile = match Nile::try_parse_from([&["nile".to_string()], arguments].concat()) {
+        Ok(nile) => nile,
+        // Help is printed by the command itself, and needs nothing.
+        Err(error) if !error.use_stderr() => return Ok(()),
+        Err(error) => error.exit(),
+    };
+    let needs = needs_of(&nile.command)?;
+    print(&needs.iter().map(|need| format!("{}\n", need.name())).collect::<String>())
+}
+
+/// What to install comes before what to build, so that something missing is told at once.
+fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
+    Ok(match command {
+        Command::Boot(options) => {
+            boot::check(options)?;
+            match (options.machine, &options.iso, options.firmware) {
+                (Machine::Hosted, ..) => vec![Need::Hosted],
+                (Machine::Sim, ..) => vec![],
+                (Machine::Qemu, None, _) => vec![Need::Qemu, Need::Kernel],
+                (Machine::Qemu, Some(_), Firmware::Bios) => vec![Need::Qemu],
+                (Machine::Qemu, Some(_), Firmware::Uefi) => vec![Need::Qemu, Need::Ovmf],
+            }
+        }
+        Command::Test(options) => {
+            test::check(options)?;
+            test::needs(options)
+        }
+        Command::Bench(_) => vec![Need::Qemu, Need::Kernel, Need::Hosted, Need::Benches],
+        Command::Image(options) => {
+            image::check(options)?;
+            vec![Need::IsoTools, Need::Kernel]
+        }
+        Command::Needs { .. } => vec![],
+    })
+}
+
+/// Where the launcher says that `variable`, one of the names above, lies.
+pub fn provided(variable: &str) -> Result<PathBuf, Failure> {
+    let path = env::var_os(variable).map(PathBuf::from).ok_or_else(|| {
+        Failure::request(format!("{variable} is not set; start the command through ./nile"))
+    })?;
+    match path.exists() {
+        true => Ok(path),
+        false => Err(Failure::request(format!(
+            "{variable} names {}, which does not exist; start the command through ./nile",
+            path.display()
+        ))),
+    }
+}
+
+/// The program `name` on the search path, which Debian's `package` brings.
+pub fn tool(name: &str, package: &str) -> Result<PathBuf, Failure> {
+    env::split_paths(&env::var_os("PATH").unwrap_or_default())
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
+        .ok_or_else(|| {
+            Failure::request(format!(
+                "{name} is not installed; install it with: sudo apt-get install {package}"
+            ))
+        })
+}

@@ -1,0 +1,187 @@
+//! The steps of `nile test`, in the order in which they run.
+
+use crate::needs::Need;
+
+/// One step: a command that checks something and says by its exit status whether it holds.
+pub struct Step {
+    /// What `nile test NAME` calls it.
+    pub name: &'static str,
+    /// What it checks, in a few words.
+    pub what: &'static str,
+    /// The command, run in the root of the source tree.
+    pub command: &'static [&'static str],
+    /// What it finds in its environment besides.
+    pub environment: &'static [(&'static str, &'static str)],
+    /// What the launcher has to install for it.
+    pub needs: &'static [Need],
+    /// Seconds after which it has failed; a build from nothing on two cores included.
+    pub limit_seconds: u64,
+    /// Whether it runs only with `--full`.
+    pub long: bool,
+    /// A tool that may be missing, in which case the step is not run.
+    pub tool: Option<Tool>,
+}
+
+/// A tool that a step needs and that the launcher does not install.
+pub struct Tool {
+    /// A command that succeeds where the tool is there.
+    pub probe: &'static [&'static str],
+    /// What to say where it is not.
+    pub missing: &'static str,
+}
+
+/// A step with the commonest settings.
+const STEP: Step = Step {
+    name: "",
+    what: "",
+    command: &[],
+    environment: &[],
+    needs: &[],
+    limit_seconds: 600,
+    long: false,
+    tool: None,
+};
+
+/// Every step. The quick ones come first, so that a plain mistake is told early.
+pub const STEPS: &[Step] = &[
+    Step {
+        name: "format",
+        what: "the source is formatted",
+        command: &["cargo", "fmt", "--all", "--check"],
+        needs: &[Need::Lints],
+        limit_seconds: 60,
+        ..STEP
+    },
+    Step {
+        name: "lint",
+        what: "clippy has no complaint",
+        needs: &[Need::Lints],
+        command: &["cargo", "clippy", "--all-targets", "--", "--deny", "warnings"],
+        ..STEP
+    },
+    Step {
+        name: "lint-kernel",
+        what: "nor has it about the kernel as it is built",
+        command: &[
+            "cargo",
+            "clippy",
+            "--package",
+            "nile-bare",
+            "--profile",
+            "bare",
+            "--target",
+            "x86_64-unknown-linux-gnu",
+            "--config",
+            "images/bare/build.toml",
+            "--",
+            "--deny",
+            "warnings",
+        ],
+        needs: &[Need::Lints],
+        ..STEP
+    },
+    Step {
+        name: "unit",
+        what: "each crate's unit tests and property tests",
+        command: &["cargo", "test", "--lib", "--bins"],
+        ..STEP
+    },
+    Step {
+        name: "integration",
+        what: "each crate from outside, and the scenarios",
+        command: &[
+            "cargo",
+            "test",
+            "--workspace",
+            "--exclude",
+            "nile-bare",
+            "--exclude",
+            "nile-cli",
+            "--test",
+            "*",
+        ],
+        needs: &[Need::Qemu],
+        ..STEP
+    },
+    Step {
+        name: "examples",
+        what: "the examples in the documentation",
+        command: &["cargo", "test", "--doc"],
+        ..STEP
+    },
+    Step {
+        name: "models",
+        what: "rings and idle protocol under every interleaving",
+        command: &["cargo", "test", "--package", "nile-ring", "--release", "--test", "loom"],
+        environment: &[("RUSTFLAGS", "--cfg loom")],
+        ..STEP
+    },
+    Step {
+        name: "bad-input",
+        what: "wrong requests end with status 2 and start nothing",
+        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "bad_input::"],
+        ..STEP
+    },
+    Step {
+        name: "interrupt",
+        what: "however a command ends, its node ends with it",
+        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "interrupt::"],
+        needs: &[Need::Qemu],
+        ..STEP
+    },
+    Step {
+        name: "boot",
+        what: "one node boots on every machine, with 1 to 64 cores",
+        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "boot::"],
+        needs: &[Need::Qemu],
+        ..STEP
+    },
+    Step {
+        name: "scenarios",
+        what: "the same steps in the simulator, on Linux and in QEMU",
+        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "scenario::"],
+        needs: &[Need::Qemu],
+        ..STEP
+    },
+    Step {
+        name: "image",
+        what: "the ISO image boots under BIOS and under UEFI",
+        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "image::"],
+        needs: &[Need::Qemu, Need::IsoTools, Need::Ovmf],
+        ..STEP
+    },
+    Step {
+        name: "properties",
+        what: "the property tests with many more cases",
+        command: &["cargo", "test", "--release", "--lib"],
+        environment: &[("PROPTEST_CASES", "5000")],
+        limit_seconds: 1800,
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "miri",
+        what: "the rings' unsafe code under Miri",
+        command: &["cargo", "+nightly", "miri", "test", "--package", "nile-ring", "--lib"],
+        limit_seconds: 1800,
+        long: true,
+        tool: Some(Tool {
+            probe: &["cargo", "+nightly", "miri", "--version"],
+            missing: "Miri is not installed",
+        }),
+        ..STEP
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_can_be_named_and_run() {
+        for (place, step) in STEPS.iter().enumerate() {
+            assert!(!step.name.is_empty() && !step.what.is_empty() && !step.command.is_empty());
+            assert!(STEPS[..place].iter().all(|other| other.name != step.name), "{}", step.name);
+        }
+    }
+}

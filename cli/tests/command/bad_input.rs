@@ -1,0 +1,107 @@
+//! Wrong requests: the message names what is wrong and what to do, the exit status is 2, and
+//! nothing has been started.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::support::{launcher, nile, run};
+
+/// Expects the request to be refused with a message that holds each of `parts`.
+#[track_caller]
+fn refused(arguments: &[&str], parts: &[&str]) {
+    let said = run(&mut nile(), arguments).expect(2);
+    for part in parts {
+        assert!(said.err.contains(part), "{arguments:?} should say {part:?}, but: {}", said.err);
+    }
+    assert_eq!(said.out, "", "{arguments:?} must print nothing on standard output");
+}
+
+#[test]
+fn wrong_arguments_are_named() {
+    refused(&["bot"], &["bot", "similar subcommand exists: 'boot'"]);
+    refused(&["boot", "--machine", "vax"], &["vax", "qemu, hosted, sim"]);
+    refused(&["boot", "--cores", "0"], &["0 is not in 1..=256"]);
+    refused(&["boot", "--cores", "257"], &["257 is not in 1..=256"]);
+    refused(&["boot", "--cores", "four"], &["four"]);
+    refused(&["boot", "--memory", "512"], &["`512` is not a size", "as 512M"]);
+    refused(&["boot", "--memroy", "1G"], &["--memroy", "similar argument exists: '--memory'"]);
+    refused(&["boot", "--seed", "7"], &["--seed", "--machine sim"]);
+    refused(&["boot", "--program", "a\nb"], &["'\\n' cannot stand on a kernel's command line"]);
+    refused(&["boot", "--program", "nonsense"], &["unknown program", "isolation"]);
+    refused(&["boot", "--firmware", "uefi"], &["--iso"]);
+    refused(&["test", "nonsense"], &["no test `nonsense`; there are: format, lint"]);
+    refused(&["image", "--iso", "/nonexistent/nile.iso"], &["/nonexistent/nile.iso"]);
+}
+
+#[test]
+fn impossible_amounts_are_named() {
+    refused(&["boot", "--memory", "1M"], &["1 MiB is too little", "at least"]);
+    refused(&["boot", "--memory", "1000T"], &["1000 TiB is more than the", "this machine has"]);
+    refused(&["boot", "--cores", "256"], &["256 is more than the 255 that QEMU emulates"]);
+}
+
+#[test]
+fn a_wrong_configuration_is_refused_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nile.toml");
+    let path = file.to_str().unwrap();
+    for (text, line, message) in [
+        ("[roles]\nmanagement = 1\nwroker = 2\n", 3, "unknown role `wroker`"),
+        ("[roles]\nworker = 9\n", 2, "9 cores"),
+        ("[roles]\ndisk = [4]\n", 2, "core 4"),
+        ("[roles\n", 1, ""),
+        ("[timer]\n\ntick_hz = 5000\n", 3, "5000"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let place = format!("{path}:{line}: ");
+        for machine in ["qemu", "hosted", "sim"] {
+            let request = ["boot", "--machine", machine, "--cores", "4", "--config", path];
+            refused(&request, &[&place, message]);
+        }
+    }
+    fs::write(&file, [0xff, 0xfe]).unwrap();
+    refused(&["boot", "--config", path], &[path]);
+    refused(&["image", "--config", "/nonexistent.toml"], &["/nonexistent.toml: No such file"]);
+}
+
+#[test]
+fn what_the_launcher_should_have_provided_is_named() {
+    refused(&["boot", "--machine", "hosted"], &["NILE_HOSTED is not set", "./nile"]);
+}
+
+#[test]
+fn without_qemu_the_command_says_what_to_install() {
+    let said = run(nile().env("PATH", "/nonexistent"), &["boot"]).expect(2);
+    assert!(said.err.contains("sudo apt-get install qemu-system-x86"), "{}", said.err);
+}
+
+/// The launcher sees every program of this machine but QEMU, and someone who is not root.
+#[test]
+fn without_qemu_and_root_the_launcher_says_what_to_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    for directory in std::env::split_paths(&path) {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if !name.to_string_lossy().starts_with("qemu-system") {
+                // The first of a name on the path wins.
+                let _ = symlink(entry.path(), folder.path().join(name));
+            }
+        }
+    }
+    someone_else(&folder.path().join("id"));
+    let said = run(launcher().env("PATH", folder.path()), &["boot"]).expect(2);
+    let command =
+        "QEMU is missing; run: sudo apt-get update && sudo apt-get install -y qemu-system";
+    assert!(said.err.contains(command), "{}", said.err);
+    assert_eq!(said.out, "");
+}
+
+/// An `id` that says that nobody in particular is logged in.
+fn someone_else(file: &Path) {
+    let _ = fs::remove_file(file);
+    fs::write(file, "#!/bin/sh\necho 1000\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(file, mode).unwrap();
+}

@@ -1,0 +1,10 @@
+//! The command as people and tools meet it: every test here runs the built program or the
+//! launcher, and looks at output, exit status and what is left running.
+#![forbid(unsafe_code)]
+
+mod bad_input;
+mod boot;
+mod image;
+mod interrupt;
+mod scenario;
+mod support;

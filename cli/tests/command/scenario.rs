@@ -1,0 +1,47 @@
+//! Every scenario on every machine: a node that was started for one reports whether all that it
+//! checked held.
+
+use std::fs;
+
+use nile_scenarios::PROGRAMS;
+use serde_json::Value;
+
+use crate::support::{launcher, run};
+
+/// Asks for the tick on workers too, which one scenario needs: it is the control of another.
+const TICKS: &str = "[timer]\ntick_hz = 100\ntick_workers = true\n";
+
+#[track_caller]
+fn all_hold_on(machine: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let ticks = folder.path().join("ticks.toml");
+    fs::write(&ticks, TICKS).unwrap();
+    // What boots is checked in more detail elsewhere.
+    for program in PROGRAMS.into_iter().filter(|program| *program != "boot") {
+        let mut command = launcher();
+        command.args(["boot", "--json", "--machine", machine, "--program", program]);
+        if program == "ticked" {
+            command.arg("--config").arg(&ticks);
+        }
+        let said = run(&mut command, &[]).expect(0);
+        let report: Value = serde_json::from_str(&said.out).expect("one JSON document");
+        let end = &report["program"];
+        assert_eq!(end["name"], program);
+        assert_eq!(end["passed"], true, "{machine} {program}: {end}");
+    }
+}
+
+#[test]
+fn all_scenarios_hold_in_the_simulator() {
+    all_hold_on("sim");
+}
+
+#[test]
+fn all_scenarios_hold_on_linux() {
+    all_hold_on("hosted");
+}
+
+#[test]
+fn all_scenarios_hold_in_qemu() {
+    all_hold_on("qemu");
+}
