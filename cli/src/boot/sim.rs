@@ -31,6 +31,7 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
     match finished {
         Ok(finished) => {
             finished.log.iter().for_each(|line| eprintln!("{line}"));
+            eprintln!("trace {:016x}, {} events", finished.trace_hash, finished.events);
             let outcome = match finished.outcome {
                 Outcome::Success => Ok(()),
                 Outcome::Failure => {

@@ -144,6 +144,12 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "determinism",
+        what: "a seed is one run, in debug and release builds",
+        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "determinism::"],
+        ..STEP
+    },
+    Step {
         name: "image",
         what: "the ISO image boots under BIOS and under UEFI",
         command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "image::"],

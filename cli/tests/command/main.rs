@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod boot;
+mod determinism;
 mod image;
 mod interrupt;
 mod scenario;

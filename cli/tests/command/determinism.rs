@@ -1,0 +1,26 @@
+//! The simulator's promise: the same seed is the same run, event by event, in every run and in
+//! every build of one source tree.
+
+use std::process::Command;
+
+use crate::support::{launcher, nile, run};
+
+/// The line that says what happened, as a hash.
+#[track_caller]
+fn trace(command: &mut Command, seed: &str, program: &str) -> String {
+    let request = ["boot", "--machine", "sim", "--json", "--seed", seed, "--program", program];
+    let said = run(command, &request).expect(0);
+    let trace = said.err.lines().filter(|line| line.starts_with("trace ")).next_back();
+    trace.expect("the simulator says what its trace is").to_string()
+}
+
+#[test]
+fn a_seed_is_one_run_in_debug_and_release_builds() {
+    for program in ["boot", "ping", "restart", "moving", "churn", "manager-restart"] {
+        // This test's own build is a debug build; the launcher's is a release build.
+        let debug = trace(&mut nile(), "7", program);
+        assert_eq!(debug, trace(&mut nile(), "7", program), "{program}: two runs");
+        assert_eq!(debug, trace(&mut launcher(), "7", program), "{program}: two builds");
+        assert_ne!(debug, trace(&mut nile(), "8", program), "{program}: two seeds");
+    }
+}
