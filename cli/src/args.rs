@@ -84,6 +84,9 @@ pub struct Boot {
     /// What starts the ISO image.
     #[arg(long, value_enum, default_value = "bios", hide = true, requires = "iso")]
     pub firmware: Firmware,
+    /// Let QEMU count each instruction as one nanosecond: a run repeats to the instruction.
+    #[arg(long, hide = true)]
+    pub count_instructions: bool,
     /// Seconds of wall time after which the node is ended and the boot has failed.
     #[arg(long, default_value = "60", value_parser = seconds, hide = true)]
     pub limit: Duration,

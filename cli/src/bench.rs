@@ -124,7 +124,8 @@ mod tests {
     use super::*;
 
     const LINE: &str = r#"{"name":"round trip","unit":"ns","ours":161.2,
-        "peer":{"name":"cache line","value":95.25},"ratio":1.69,"target":"at most 2.0","pass":true}"#;
+        "peer":{"name":"cache line","value":95.25},"ratio":1.69,"target":"at most 2.0",
+        "pass":true}"#;
 
     #[test]
     fn a_result_goes_through_as_the_contract_says() {

@@ -51,6 +51,9 @@ pub fn check(options: &Boot) -> Result<(), Failure> {
     if options.iso.is_some() && options.machine != Machine::Qemu {
         return Err(Failure::request("--iso needs --machine qemu"));
     }
+    if options.count_instructions && options.machine != Machine::Qemu {
+        return Err(Failure::request("--count-instructions needs --machine qemu"));
+    }
     nile_scenarios::check(options.program.as_str())
         .map_err(|error| Failure::request(format!("--program: {error}")))?;
     check_memory(options.memory)?;

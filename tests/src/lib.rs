@@ -15,6 +15,8 @@
 //! | `moving`          | a receiver changes cores while messages come; none is lost             |
 //! | `churn`           | memory and channels come and go; in the end nothing is missing         |
 //! | `timers`          | deadlines come in order and never early                                |
+//! | `idle`            | a node with nothing to do sleeps                                       |
+//! | `counts`          | what the kernel's operations cost                                      |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -23,6 +25,8 @@ extern crate alloc;
 mod arguments;
 mod churn;
 mod conduct;
+mod counts;
+mod idle;
 mod isolation;
 mod manager_restart;
 mod memory;
@@ -41,7 +45,7 @@ use nile_platform::Machine;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 11] = [
+pub const PROGRAMS: [&str; 13] = [
     "boot",
     "ping",
     "restart",
@@ -53,6 +57,8 @@ pub const PROGRAMS: [&str; 11] = [
     "moving",
     "churn",
     "timers",
+    "idle",
+    "counts",
 ];
 
 /// There is no such program.
@@ -89,6 +95,8 @@ pub fn start<M: Machine>(core: &Core<M>, command: &str) {
         "moving" => moving::start(core, &arguments),
         "churn" => churn::start(core, &arguments),
         "timers" => timers::start(core, &arguments),
+        "idle" => idle::start(core, &arguments),
+        "counts" => counts::start(core, &arguments),
         _ => {}
     }
 }

@@ -121,6 +121,21 @@ fn a_computing_worker_is_left_alone_and_the_counter_works() {
 }
 
 #[test]
+fn an_idle_node_sleeps() {
+    pass_seeds(5, 4, "idle ms=1000");
+    pass_seeds(2, 1, "idle");
+}
+
+#[test]
+fn operations_can_be_counted() {
+    let (_, report) = pass(&options(1, 4), "", "counts ops=50");
+    let figures = report.program.expect("a scenario has a report").figures;
+    for name in ["message", "task", "timer", "frame", "channel"] {
+        assert!(figures.contains_key(name), "{name} is not in {figures:?}");
+    }
+}
+
+#[test]
 fn the_same_seed_is_the_same_run() {
     for command in ["ping", "restart", "moving messages=200 stay=10"] {
         let (first, _) = pass(&options(11, 4), "", command);

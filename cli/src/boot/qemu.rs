@@ -56,9 +56,13 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
 
 /// The machine itself: nothing in it but what a node uses.
 fn machine(command: &mut Command, options: &Boot) {
-    match kvm() {
-        true => command.args(["-accel", "kvm", "-cpu", "host"]),
-        false => command.args(["-accel", "tcg,thread=multi", "-cpu", "max"]),
+    match (options.count_instructions, kvm()) {
+        // The cores take turns, and when all sleep, time jumps to the next timer.
+        (true, _) => command
+            .args(["-accel", "tcg,thread=single", "-cpu", "max"])
+            .args(["-icount", "shift=0,sleep=off"]),
+        (false, true) => command.args(["-accel", "kvm", "-cpu", "host"]),
+        (false, false) => command.args(["-accel", "tcg,thread=multi", "-cpu", "max"]),
     };
     command.args(["-machine", "q35", "-nodefaults", "-no-user-config", "-no-reboot"]);
     command.args(["-display", "none", "-serial", "stdio", "-monitor", "none"]);

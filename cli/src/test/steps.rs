@@ -37,7 +37,7 @@ const STEP: Step = Step {
     command: &[],
     environment: &[],
     needs: &[],
-    limit_seconds: 600,
+    limit_seconds: 900,
     long: false,
     tool: None,
 };

@@ -10,7 +10,7 @@ use crate::support::{launcher, nile, run};
 fn trace(command: &mut Command, seed: &str, program: &str) -> String {
     let request = ["boot", "--machine", "sim", "--json", "--seed", seed, "--program", program];
     let said = run(command, &request).expect(0);
-    let trace = said.err.lines().filter(|line| line.starts_with("trace ")).next_back();
+    let trace = said.err.lines().rfind(|line| line.starts_with("trace "));
     trace.expect("the simulator says what its trace is").to_string()
 }
 

@@ -30,6 +30,12 @@ use core::time::Duration;
 use nile_abi::{CoreId, Role};
 use serde::Deserialize;
 use toml::Spanned;
+use toml_parser::Source;
+use toml_parser::lexer::TokenKind;
+
+/// The most brackets that may be open at once, and the most dots in a key. The parser recurses
+/// that deep, and on the boot path its stack is small.
+const MAX_NESTING: usize = 4;
 
 /// The most ticks a second that a configuration may ask for.
 const MAX_TICK_HZ: u32 = 1000;
@@ -138,6 +144,7 @@ impl Config {
 
     /// The configuration that `text` holds.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
+        check_nesting(text)?;
         let file: File = toml::from_str(text).map_err(|error| ConfigError {
             line: error.span().map(|span| line_of(text, span.start)),
             message: one_line(error.message()),
@@ -169,6 +176,28 @@ impl Config {
             }),
         })
     }
+}
+
+fn check_nesting(text: &str) -> Result<(), ConfigError> {
+    let (mut brackets, mut dots) = (0usize, 0);
+    for token in Source::new(text).lex() {
+        match token.kind() {
+            TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => brackets += 1,
+            TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket => {
+                brackets = brackets.saturating_sub(1);
+            }
+            TokenKind::Dot => dots += 1,
+            TokenKind::Equals | TokenKind::Comma | TokenKind::Newline => dots = 0,
+            _ => {}
+        }
+        if brackets.max(dots) > MAX_NESTING {
+            return Err(ConfigError {
+                line: Some(line_of(text, token.span().start())),
+                message: format!("nested deeper than {MAX_NESTING} levels"),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn period(hz: u32) -> Option<Duration> {
@@ -208,7 +237,8 @@ mod tests {
     #[test]
     fn every_setting_is_read() {
         let text = "[roles]\nmanagement = 1\nworker = [2, 3]\n\n\
-                    [timer]\ntick_hz = 0\ntick_workers = true\n\n[idle]\npolls = 7\ndedicated = [3]\n";
+                    [timer]\ntick_hz = 0\ntick_workers = true\n\n\
+                    [idle]\npolls = 7\ndedicated = [3]\n";
         let config = Config::parse(text).unwrap();
         assert_eq!(config.roles[&Role::Management], Placed { cores: Cores::Count(1), line: 2 });
         let workers = Placed { cores: Cores::These([2, 3].into()), line: 3 };
@@ -233,6 +263,20 @@ mod tests {
         assert!(error("[roles\n").starts_with("line 1: "));
         assert!(error("[roles]\nworker = \"all\"\n").starts_with("line 2: "));
         assert!(error("[roles]\nworker = -1\n").starts_with("line 2: "));
+    }
+
+    #[test]
+    fn what_nests_too_deeply_is_refused_before_it_is_parsed() {
+        let refused = "line 2: nested deeper than 4 levels";
+        for (open, close) in [("[", "]"), ("{a=", "}"), ("[\n", "]")] {
+            let deep = |depth| format!("[a]\nb = {}{}", open.repeat(depth), close.repeat(depth));
+            assert!(error(&deep(5)).ends_with("nested deeper than 4 levels"));
+            assert!(error(&deep(10_000)).ends_with("nested deeper than 4 levels"));
+            assert!(!error(&deep(4)).contains("nested"));
+        }
+        assert_eq!(error(&format!("[idle]\n{}b = 1", "a.".repeat(5))), refused);
+        let flat = "# [[[[[[ a.b.c.d.e.f.g\n[roles]\n'[[[[[[' = 1";
+        assert!(error(flat).starts_with("line 3: unknown role"));
     }
 
     #[test]

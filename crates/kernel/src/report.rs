@@ -40,18 +40,18 @@ pub struct StepReport {
     pub us: u64,
 }
 
-/// The node's memory, in bytes and in free collections of each size.
+/// The node's memory, in bytes and in what could be given out now of each size.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct MemoryReport {
     /// Usable memory.
     pub total_bytes: u64,
     /// What of it nobody holds.
     pub free_bytes: u64,
-    /// Free frames in collections that are partly used.
+    /// Free 4 KiB frames, those of free collections included.
     pub free_4k: u64,
-    /// Wholly free 2 MiB collections.
+    /// Free 2 MiB collections, those of free 1 GiB collections included.
     pub free_2m: u64,
-    /// Wholly free 1 GiB collections.
+    /// Free 1 GiB collections.
     pub free_1g: u64,
     /// Memory that page tables take: every core's upper levels and the shared pool.
     pub table_bytes: u64,

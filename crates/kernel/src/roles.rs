@@ -9,8 +9,8 @@
 //!
 //! A number takes the next cores that have no role yet, in the order management, network, disk,
 //! worker; a list names cores and may name one that has a role already. A role that is not asked
-//! for goes to core 0, or, if it is worker, to every core that is left. Core 0 starts the node and is
-//! always a management core.
+//! for goes to core 0, or, if it is worker, to every core that is left. Core 0 starts the node and
+//! is always a management core.
 
 use alloc::format;
 use alloc::vec;

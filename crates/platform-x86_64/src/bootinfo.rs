@@ -20,7 +20,7 @@ use nile_memory::{MemoryKind, MemoryRegion};
 pub type ReadPhysical<'a, 'm> = &'a dyn Fn(PhysAddr, usize) -> Option<&'m [u8]>;
 
 /// The most memory map entries that are looked at.
-const MAX_ENTRIES: usize = 512;
+pub const MAX_ENTRIES: usize = 512;
 
 /// The longest command line in bytes; a longer one is cut there.
 const MAX_COMMAND_LINE: usize = 2048;

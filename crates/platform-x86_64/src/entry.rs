@@ -19,7 +19,7 @@ use nile_abi::VirtAddr;
 
 use crate::layout::IST_STACKS;
 
-#[cfg(not(test))]
+#[cfg(freestanding)]
 core::arch::global_asm!(
     include_str!("entry.s"),
     boot = sym crate::start::boot,

@@ -12,7 +12,7 @@ use nile_abi::{PhysAddr, VirtAddr};
 use crate::apic::{ApicId, LocalApic};
 use crate::clock::Clock;
 
-#[cfg(not(test))]
+#[cfg(freestanding)]
 core::arch::global_asm!(include_str!("smp.s"));
 
 /// How one application core begins. Read by smp.s.

@@ -28,7 +28,7 @@ use crate::layout::{self, IST_STACKS, Span, image};
 use crate::node::{Frames, SharedPlaces};
 use crate::tables::TableFrames;
 
-#[cfg(not(test))]
+#[cfg(freestanding)]
 core::arch::global_asm!(include_str!("space.s"), core_start = sym crate::start::core_start);
 
 unsafe extern "C" {

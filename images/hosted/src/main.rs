@@ -4,6 +4,7 @@
 //! Standard output carries the node's report (RFC 7464), standard error its log. Exit status 0:
 //! it happened; 1: it started and failed; 2: the request was wrong, nothing was started; 130: a
 //! signal ended it.
+#![forbid(unsafe_code)]
 
 mod options;
 

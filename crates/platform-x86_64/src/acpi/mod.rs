@@ -29,6 +29,9 @@ pub type MapPhysical<'a, 'm> = &'a dyn Fn(PhysAddr, usize) -> Option<&'m [u8]>;
 /// Where every local APIC is, unless the MADT says otherwise.
 pub const DEFAULT_LOCAL_APIC: PhysAddr = PhysAddr(0xfee0_0000);
 
+/// Tables that are looked at; firmware brings some dozens.
+pub const MAX_TABLES: usize = 256;
+
 /// I/O APICs that are looked at; a machine of ours has one or a few.
 pub const MAX_IO_APICS: usize = 16;
 
@@ -76,7 +79,7 @@ impl Platform {
         let root = Root::read(rsdp, map).ok_or(AcpiError::BadRoot)?;
         let mut platform = Platform::without_tables();
         let mut madt_seen = false;
-        for at in root.entries() {
+        for at in root.entries().take(MAX_TABLES) {
             let Some(table) = Table::read(at, map) else { continue };
             match table.signature() {
                 b"APIC" if !madt_seen => {

@@ -81,7 +81,8 @@ fn add_map(found: &mut BootInfo<'_>, content: &[u8]) {
     if entry_bytes < ENTRY_BYTES {
         return;
     }
-    for entry in entries.chunks_exact(entry_bytes).take(MAX_ENTRIES) {
+    let room = MAX_ENTRIES.saturating_sub(found.claims.len());
+    for entry in entries.chunks_exact(entry_bytes).take(room) {
         if let (Some(start), Some(bytes), Some(number)) =
             (u64_at(entry, 0), u64_at(entry, 8), u32_at(entry, 16))
         {

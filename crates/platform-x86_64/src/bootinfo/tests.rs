@@ -114,6 +114,20 @@ fn nonsense_is_an_error() {
 }
 
 #[test]
+fn more_map_entries_than_we_take_are_left_alone_in_however_many_tags() {
+    let mut bytes = Vec::new();
+    push(&mut bytes, &[0, 0]);
+    for start in 0..2 * super::MAX_ENTRIES as u64 {
+        push(&mut bytes, &[6, 16 + 24, 24, 0]);
+        push_wide(&mut bytes, &[start << 20, 1 << 20, 1]);
+    }
+    let total = bytes.len() as u32;
+    bytes[0..4].copy_from_slice(&total.to_le_bytes());
+    let found = read_in(&bytes, multiboot2::LOADER_MAGIC, 0).unwrap();
+    assert_eq!(found.claims.len(), super::MAX_ENTRIES);
+}
+
+#[test]
 fn cut_or_changed_bytes_never_panic() {
     for (memory, eax) in [(pvh_memory(), 0), (multiboot2_memory(), multiboot2::LOADER_MAGIC)] {
         let mut refused = 0;

@@ -1,0 +1,36 @@
+//! A node with nothing to do sleeps: its workers run no task, and its management core is woken by
+//! its own timers alone.
+
+use core::time::Duration;
+
+use nile_abi::CoreId;
+use nile_kernel::Core;
+use nile_platform::{Cause, Machine};
+
+use crate::arguments::Arguments;
+use crate::conduct::{conduct, conducts};
+use crate::tickless::last_worker;
+
+/// Starts this core's part: only the conductor has one.
+pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
+    let span = Duration::from_millis(arguments.number("ms", 300));
+    if !conducts(core) {
+        return;
+    }
+    let core = core.clone();
+    conduct(&core.clone(), "idle", move |findings| async move {
+        let record = |id: CoreId| core.machine().board().record(id);
+        // The last of the start is over for every core after a little while.
+        core.sleep(span / 10).await;
+        let worker = last_worker(&core);
+        let polls = worker.map(|id| record(id).polls());
+        let ticks = record(core.id()).interrupts(Cause::Tick);
+        let before = core.now();
+        core.sleep(span).await;
+        let idled = core.now().since(before);
+        findings.check(idled >= span, format_args!("idled for {idled:?} of {span:?}"));
+        let woken = worker.map(|id| record(id).polls()) != polls;
+        findings.check(!woken, format_args!("a worker ran a task"));
+        findings.figure("ticks", record(core.id()).interrupts(Cause::Tick) - ticks);
+    });
+}

@@ -1,0 +1,95 @@
+//! The house rules that a program can check, over every file of the source tree. What the
+//! compiler, rustfmt or clippy already refuse is not checked again.
+//!
+//! * [`source`]: the tree, and Rust files as tokens.
+//! * [`text`]: lines, files, stubs, paths.
+//! * [`unsafety`]: where unsafe code may stand, and its reasons.
+//! * [`modules`]: every file is part of a crate.
+//! * [`crates`]: who may know whom, and who may know the machine.
+//!
+//! A rule takes a tree and gives one line for each violation. Beside each rule is a test with a
+//! sample that it must reject.
+
+mod crates;
+mod modules;
+mod source;
+mod text;
+mod unsafety;
+
+use source::Source;
+
+/// What is wrong in a tree, as `path:line: what`.
+type Rule = fn(&[Source]) -> Vec<String>;
+
+fn holds(rule: Rule) {
+    let tree = source::tree();
+    assert!(tree.iter().any(|source| source.path == "tests/tests/tidy/main.rs"), "no whole tree");
+    let found = rule(&tree);
+    assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
+}
+
+/// How many violations `rule` finds in a tree of these files, given as path and text.
+fn violations(rule: Rule, files: &[(&str, &str)]) -> usize {
+    let sources = files.iter().map(|(path, text)| Source::new(path, text));
+    rule(&sources.collect::<Vec<_>>()).len()
+}
+
+#[test]
+fn no_line_is_too_long() {
+    holds(text::long_lines);
+}
+
+#[test]
+fn no_file_is_too_long() {
+    holds(text::long_files);
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    holds(text::unopened_files);
+}
+
+#[test]
+fn no_stub_is_forgotten() {
+    holds(text::stubs);
+}
+
+#[test]
+fn no_file_names_a_place_on_somebody_s_machine() {
+    holds(text::machine_paths);
+}
+
+#[test]
+fn unsafe_code_stays_in_its_islands() {
+    holds(unsafety::outside_islands);
+}
+
+#[test]
+fn every_other_crate_forbids_unsafe_code() {
+    holds(unsafety::not_forbidden);
+}
+
+#[test]
+fn every_unsafe_block_has_its_reason_above() {
+    holds(unsafety::unexplained);
+}
+
+#[test]
+fn every_file_is_part_of_a_crate() {
+    holds(modules::unreached);
+}
+
+#[test]
+fn kernel_and_platforms_do_not_know_each_other() {
+    holds(crates::wrong_dependencies);
+}
+
+#[test]
+fn crates_have_no_features() {
+    holds(crates::features);
+}
+
+#[test]
+fn only_platforms_and_images_know_the_target() {
+    holds(crates::target_cfgs);
+}
