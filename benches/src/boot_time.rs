@@ -1,0 +1,41 @@
+//! From a kernel's first instruction to every loop running, in QEMU without KVM.
+
+use std::time::{Duration, Instant};
+
+use crate::Mode;
+use crate::figure::{Failure, Figure, Peer, Target};
+use crate::node::{Node, number};
+use crate::rounds::median;
+
+/// What is promised for four cores.
+const PROMISED_MICROS: f64 = 50_000.0;
+
+/// Boots of a measurement.
+const BOOTS: usize = 7;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// See the module. The control boots many more cores than the host has CPUs.
+pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
+    let (cores, boots) = if mode == Mode::Control { (128, 1) } else { (4, BOOTS) };
+    let ours = boot(cores, boots)?;
+    if mode == Mode::Real {
+        boot(64, 1)?;
+    }
+    let peer = Peer { name: "promise".into(), value: PROMISED_MICROS };
+    Ok(vec![Figure::new("boot-time", "µs", ours, peer, Target::AtMost(1.0))])
+}
+
+/// The middle of what several boots of so many cores took, in microseconds.
+fn boot(cores: u32, boots: usize) -> Result<f64, Failure> {
+    let (mut inside, mut outside) = (Vec::new(), Vec::new());
+    for _ in 0..boots {
+        let start = Instant::now();
+        let report = Node::boot(&["--cores", &cores.to_string()], LIMIT)?.report()?;
+        outside.push(start.elapsed().as_millis() as f64);
+        inside.push(number(&report, "boot_us")?);
+    }
+    let (inside, outside) = (median(&inside), median(&outside));
+    eprintln!("  {cores:>3} cores: {inside} µs; the whole command, with QEMU: {outside} ms");
+    Ok(inside)
+}

@@ -1,0 +1,137 @@
+//! The benchmarks of NileOS. Each stands beside a peer that is measured in the same run, so that
+//! a figure means something on any machine, and has a *control*: the same benchmark with something
+//! made worse on purpose, which must miss the target (`--control`).
+//!
+//! `nile-benches [--control] [NAME…]` runs the benchmarks of these names, or all. Each result goes
+//! to standard output as one report (the byte 0x1E, a JSON document, a line's end); what a person
+//! wants to know besides goes to standard error. Exit status 0: all ran, 1: one could not be run,
+//! 2: the request was wrong.
+//!
+//! * [`figure`]: a result and its target.
+//! * [`place`], [`duel`], [`rounds`]: measuring in turns, on two threads or on one.
+//! * [`poll`], [`sleep`], [`throughput`]: channels; [`ends`] are two of them between two threads.
+//! * [`mapping`], [`frames`], [`tables`]: memory; [`private`] and [`scan`] are the naive peers.
+//! * [`node`]: a booted node; [`boot_time`], [`image_size`], [`tickless`] and [`idle`] measure it.
+#![forbid(unsafe_code)]
+
+mod boot_time;
+mod duel;
+mod ends;
+mod figure;
+mod frames;
+mod idle;
+mod image_size;
+mod mapping;
+mod node;
+mod place;
+mod poll;
+mod private;
+mod rounds;
+mod scan;
+mod sleep;
+mod tables;
+mod throughput;
+mod tickless;
+
+use std::env;
+use std::process::ExitCode;
+
+use figure::{Failure, Figure};
+
+/// Whether a benchmark runs as it is, or as its control.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// It must meet its target.
+    Real,
+    /// Made worse on purpose: it must miss its target. It takes fewer rounds.
+    Control,
+}
+
+/// One benchmark.
+struct Benchmark {
+    name: &'static str,
+    /// Measures and gives the results, of which there is at least one.
+    run: fn(Mode) -> Result<Vec<Figure>, Failure>,
+}
+
+/// Every benchmark, the quick ones first.
+const BENCHMARKS: [Benchmark; 10] = [
+    Benchmark { name: "ring-poll", run: poll::run },
+    Benchmark { name: "ring-sleep", run: sleep::run },
+    Benchmark { name: "ring-throughput", run: throughput::run },
+    Benchmark { name: "mapping", run: mapping::run },
+    Benchmark { name: "frames", run: frames::run },
+    Benchmark { name: "tables", run: tables::run },
+    Benchmark { name: "image-size", run: image_size::run },
+    Benchmark { name: "boot-time", run: boot_time::run },
+    Benchmark { name: "idle", run: idle::run },
+    Benchmark { name: "tickless", run: tickless::run },
+];
+
+fn main() -> ExitCode {
+    let (mode, chosen) = match request(env::args().skip(1)) {
+        Ok(request) => request,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::from(2);
+        }
+    };
+    let mut all_ran = true;
+    for Benchmark { name, run } in chosen {
+        eprintln!("{name}:");
+        match run(mode) {
+            Ok(figures) => figures.iter().for_each(Figure::send),
+            Err(failure) => {
+                eprintln!("  {name} could not be run: {failure}");
+                all_ran = false;
+            }
+        }
+    }
+    if all_ran { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What the command line asks for.
+fn request(
+    arguments: impl Iterator<Item = String>,
+) -> Result<(Mode, Vec<&'static Benchmark>), String> {
+    let (mut mode, mut chosen) = (Mode::Real, Vec::new());
+    for argument in arguments {
+        match BENCHMARKS.iter().find(|benchmark| benchmark.name == argument) {
+            Some(benchmark) => chosen.push(benchmark),
+            None if argument == "--control" => mode = Mode::Control,
+            None => {
+                let names: Vec<_> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
+                return Err(format!("no benchmark `{argument}`; there are: {}", names.join(", ")));
+            }
+        }
+    }
+    if chosen.is_empty() {
+        chosen.extend(&BENCHMARKS);
+    }
+    Ok((mode, chosen))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(words: &[&str]) -> Result<(Mode, Vec<&'static str>), String> {
+        let (mode, chosen) = request(words.iter().map(|word| word.to_string()))?;
+        Ok((mode, chosen.into_iter().map(|benchmark| benchmark.name).collect()))
+    }
+
+    #[test]
+    fn names_choose_and_none_is_all() {
+        let (mode, all) = asked(&[]).unwrap();
+        assert!(mode == Mode::Real && all.len() == BENCHMARKS.len());
+        let (mode, some) = asked(&["tables", "--control", "frames"]).unwrap();
+        assert!(mode == Mode::Control);
+        assert_eq!(some, ["tables", "frames"]);
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_those_there_are() {
+        let Err(message) = asked(&["tables", "tabels"]) else { panic!("it is refused") };
+        assert!(message.contains("`tabels`") && message.contains("ring-poll"), "{message}");
+    }
+}

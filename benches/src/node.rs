@@ -1,0 +1,134 @@
+//! A booted node: started through the launcher as anyone would, ended by its own report or, when
+//! that does not come, with the command that started it.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::figure::Failure;
+
+/// How often a wait looks around.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A node in QEMU, or on its way there.
+pub struct Node {
+    command: Child,
+    limit: Duration,
+}
+
+impl Node {
+    /// Boots a node by `nile boot` with these arguments, which must end within `limit`.
+    pub fn boot<S: AsRef<OsStr>>(arguments: &[S], limit: Duration) -> Result<Node, Failure> {
+        let command = Command::new(launcher()?)
+            .args(["boot", "--json", "--limit", &limit.as_secs().to_string()])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        Ok(Node { command, limit })
+    }
+
+    /// Waits for the node's end and gives its report. A node whose program has failed sends one
+    /// too.
+    pub fn report(self) -> Result<Value, Failure> {
+        // The command ends the node at its limit, and then itself.
+        let output = self.command.wait_with_output()?;
+        serde_json::from_slice(&output.stdout).map_err(|_| {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let last = said.lines().rev().find(|line| !line.trim().is_empty());
+            Failure::Node(format!("the node sent no report: {}", last.unwrap_or("no word either")))
+        })
+    }
+
+    /// Waits until QEMU runs and gives its process.
+    pub fn qemu(&mut self) -> Result<Qemu, Failure> {
+        let deadline = Instant::now() + self.limit;
+        while Instant::now() < deadline && self.command.try_wait()?.is_none() {
+            let child = children(self.command.id()).into_iter().find(|pid| {
+                let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+                name.starts_with("qemu-system")
+            });
+            match child {
+                Some(pid) => return Ok(Qemu { pid }),
+                None => thread::sleep(LOOK),
+            }
+        }
+        Err(Failure::Node("QEMU was not started".into()))
+    }
+}
+
+/// The process of a node in QEMU.
+pub struct Qemu {
+    pid: u32,
+}
+
+impl Qemu {
+    /// The CPU time that it has used so far, all threads together.
+    pub fn cpu_time(&self) -> io::Result<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
+        cpu_ticks(&stat)
+            .map(|ticks| {
+                Duration::from_secs(1) * ticks / rustix::param::clock_ticks_per_second() as u32
+            })
+            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+    }
+}
+
+/// User and system time in the line that /proc has on a process, in ticks of Linux's clock.
+fn cpu_ticks(stat: &str) -> Option<u32> {
+    // The name before it may hold anything, also parentheses.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut times = fields.split(' ').skip(11).map(str::parse);
+    let (user, system): (u32, u32) = (times.next()?.ok()?, times.next()?.ok()?);
+    Some(user + system)
+}
+
+/// The command that everyone uses.
+fn launcher() -> Result<PathBuf, Failure> {
+    match env::var_os("NILE_ROOT") {
+        Some(root) => Ok(PathBuf::from(root).join("nile")),
+        None => Err(Failure::Node(
+            "NILE_ROOT does not say where the source tree is; start it through ./nile bench".into(),
+        )),
+    }
+}
+
+/// The processes that `parent`'s first thread has started.
+fn children(parent: u32) -> Vec<u32> {
+    let list = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    list.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// The number at `path` in a node's report, its names separated by dots.
+pub fn number(report: &Value, path: &str) -> Result<f64, Failure> {
+    let found = path.split('.').fold(report, |value, name| &value[name]).as_f64();
+    found.ok_or_else(|| Failure::Node(format!("the node's report has no {path}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_found_behind_any_name() {
+        let stat = "71 (a) b (c) S 1 71 71 0 -1 4194560 99 0 0 0 120 34 0 0 20 0 1 0 9 9 9";
+        assert_eq!(cpu_ticks(stat), Some(154));
+        assert_eq!(cpu_ticks("71 (a) S 1"), None);
+    }
+
+    #[test]
+    fn a_number_that_is_missing_is_named() {
+        let report = serde_json::json!({"program": {"figures": {"tick": 3}}});
+        assert_eq!(number(&report, "program.figures.tick").unwrap(), 3.0);
+        let error = number(&report, "program.tick").unwrap_err().to_string();
+        assert!(error.contains("program.tick"), "{error}");
+    }
+}

@@ -1,0 +1,68 @@
+//! Every benchmark can miss its target: its control does.
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().expect("the package lies in the source tree").into()
+}
+
+fn benches(arguments: &[&str]) -> Output {
+    // What the launcher says of where things lie; it builds the kernel when a node is booted.
+    let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let kernel = root().join(target).join("x86_64-unknown-linux-gnu/bare/nile-bare");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nile-benches"));
+    command.env("NILE_ROOT", root()).env("NILE_KERNEL_SYMBOLS", kernel);
+    command.args(arguments).output().expect("the benchmarks can be started")
+}
+
+/// The results that a run sends.
+fn results(output: &Output) -> Vec<Value> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let reports = text.lines().filter_map(|line| line.strip_prefix('\x1e'));
+    reports.map(|report| serde_json::from_str(report).expect("a result is JSON")).collect()
+}
+
+#[track_caller]
+fn all_miss(names: &[&str]) {
+    let output = benches(&[names, &["--control"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let results = results(&output);
+    for name in names {
+        let of_this = |result: &&Value| result["name"].as_str().unwrap().starts_with(name);
+        assert!(results.iter().any(|result| of_this(&result)), "{name} has no result");
+    }
+    for result in results {
+        assert_eq!(result["pass"], false, "{result}\n{said}");
+    }
+}
+
+#[test]
+fn the_controls_of_channels_miss() {
+    all_miss(&["ring-poll", "ring-sleep", "ring-throughput"]);
+}
+
+#[test]
+fn the_controls_of_memory_miss() {
+    all_miss(&["mapping", "frames", "tables"]);
+}
+
+#[test]
+fn the_controls_of_nodes_miss() {
+    all_miss(&["boot-time", "image-size", "idle", "tickless"]);
+}
+
+#[test]
+fn an_unknown_name_is_refused() {
+    let output = benches(&["tabels"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("`tabels`") && said.contains("tables"), "{said}");
+}
