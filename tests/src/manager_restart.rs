@@ -103,7 +103,7 @@ async fn work<M: Machine>(core: &Core<M>) {
     let mut wrong = 0;
     wrong += u64::from(before.len() as u64 != FRAMES || after.len() as u64 != FRAMES);
     for (mark, frame) in before.iter().chain(&after) {
-        wrong += frame.region().words().iter().filter(|w| w.load(Relaxed) != *mark).count() as u64;
+        wrong += frame.words().iter().filter(|w| w.load(Relaxed) != *mark).count() as u64;
     }
     wrong += match &talk {
         Ok(talk) => u64::from(talk.ask(5).await != Ok(6)),
@@ -131,7 +131,7 @@ async fn take<M: Machine>(core: &Core<M>, count: u64) -> Vec<(u64, Frame<M>)> {
         };
         let Ok(frame) = frame else { break };
         let mark = u64::from(core.id().0) << 32 | u64::from(frame.grant().start.0 as u32) | n;
-        frame.region().words().iter().for_each(|word| word.store(mark, Relaxed));
+        frame.words().iter().for_each(|word| word.store(mark, Relaxed));
         frames.push((mark, frame));
     }
     frames

@@ -77,7 +77,7 @@ async fn use_frames<M: Machine>(core: &Core<M>, count: u64) -> Result<u64, Statu
         let frame = core.allocate(size).await?;
         let mark = u64::from(core.id().0) << 32 | (n + 1);
         for word in sample(&frame) {
-            wrong += u64::from(frame.region().words()[word].swap(mark, Relaxed) != 0);
+            wrong += u64::from(frame.words()[word].swap(mark, Relaxed) != 0);
         }
         held.push((mark, frame));
         if n % 3 == 2 {
@@ -96,13 +96,13 @@ async fn use_frames<M: Machine>(core: &Core<M>, count: u64) -> Result<u64, Statu
 }
 
 fn changed<M: Machine>(frame: &Frame<M>, mark: u64) -> u64 {
-    let words = frame.region().words();
+    let words = frame.words();
     sample(frame).filter(|word| words[*word].load(Relaxed) != mark).count() as u64
 }
 
 /// A word of every 4 KiB, not always the first.
 fn sample<M: Machine>(frame: &Frame<M>) -> impl Iterator<Item = usize> + use<M> {
-    let words = frame.region().words().len();
+    let words = frame.words().len();
     (0..words).step_by(512).map(|page| page + page / 512 % 512)
 }
 

@@ -3,6 +3,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
 use core::sync::atomic::{Ordering, fence};
@@ -26,7 +27,7 @@ use crate::manager::links;
 /// that [`control::UNANSWERED`] would have.
 const MOST_ASKED: u32 = 64;
 
-/// How long the management core has for an answer.
+/// How long the management core may go on to say that it is busy.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a core waits before it asks again.
@@ -82,7 +83,7 @@ pub struct Client {
     backlog: RefCell<VecDeque<Message>>,
     asked: RefCell<Requests<Rc<Answer>>>,
     offers: RefCell<BTreeMap<u32, VecDeque<Offer>>>,
-    acceptors: RefCell<BTreeMap<u32, Waker>>,
+    acceptors: RefCell<BTreeMap<u32, Vec<Waker>>>,
     /// The ends of channels that the management core believes are here.
     senders: RefCell<BTreeMap<ChannelId, SenderEnd>>,
     receivers: RefCell<BTreeMap<ChannelId, ReceiverEnd>>,
@@ -140,12 +141,6 @@ impl Client {
             || self.rings.borrow().as_ref().is_some_and(|rings| rings.receiver.is_ready())
     }
 
-    /// When the first unanswered request is given up.
-    pub fn next_deadline(&self) -> Option<Instant> {
-        let asked = self.asked.borrow();
-        if asked.is_empty() { None } else { asked.next_deadline() }
-    }
-
     /// Takes what the management core sent and sends what waits; whether there was anything.
     pub fn drain<M: Machine>(&self, core: &Core<M>) -> bool {
         let mut found = false;
@@ -154,13 +149,6 @@ impl Client {
             self.dispatch(core, &message);
         }
         self.flush(core);
-        if self.next_deadline().is_some_and(|due| due <= core.now()) {
-            let expired: VecDeque<_> = self.asked.borrow_mut().expired(core.now()).collect();
-            for request in expired {
-                found = true;
-                request.context.give(Err(Status::Timeout));
-            }
-        }
         found
     }
 
@@ -214,7 +202,8 @@ impl Client {
                 let end = ReceiverEnd { offer, input: None, closed: false };
                 self.receivers.borrow_mut().insert(channel, end);
                 self.offers.borrow_mut().entry(tag).or_default().push_back(offer);
-                if let Some(acceptor) = self.acceptors.borrow_mut().remove(&tag) {
+                // All of them look: the first may have gone away.
+                for acceptor in self.acceptors.borrow_mut().remove(&tag).into_iter().flatten() {
                     acceptor.wake();
                 }
             }
@@ -339,7 +328,7 @@ impl Client {
     pub(crate) fn take_offer(&self, tag: u32, waker: &Waker) -> Option<Offer> {
         let offer = self.offers.borrow_mut().get_mut(&tag).and_then(VecDeque::pop_front);
         if offer.is_none() {
-            self.acceptors.borrow_mut().insert(tag, waker.clone());
+            self.acceptors.borrow_mut().entry(tag).or_default().push(waker.clone());
         }
         offer
     }
@@ -377,9 +366,9 @@ impl Client {
 }
 
 impl<M: Machine> Core<M> {
-    /// Asks the management core. `Dead` if its incarnation ended before it answered, `Timeout` if
-    /// it did not answer; else what it says. While it says `Busy` (another core has yet to let go
-    /// of something), asks again until that is a `Timeout`, too.
+    /// Asks the management core. `Dead` if its incarnation ended before it answered; else what it
+    /// says. While it says `Busy` (another core has yet to let go of something), asks again until
+    /// that has lasted too long: `Timeout`.
     pub(crate) async fn request(&self, request: Request) -> Result<Reply, Status> {
         let deadline = self.now() + PATIENCE;
         loop {
@@ -420,7 +409,8 @@ impl<M: Machine> Core<M> {
                 peer: self.client.bound_to(&self.machine),
                 message: Message::new(control::REQUEST, &payload)
                     .expect("a control message fills a cell"),
-                deadline: self.now() + PATIENCE,
+                // It answers, or its next incarnation says that it will not.
+                deadline: Instant::from_nanos(u64::MAX),
                 context: answer.clone(),
             }
         });

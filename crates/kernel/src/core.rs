@@ -202,6 +202,8 @@ impl<M: Machine> CoreLoop<M> {
     fn stop(&self) -> Turn {
         self.core.machine.set_tick(None);
         self.core.machine.board().record(self.core.id()).set_phase(CorePhase::Stopped);
+        // If the node goes on without this core, its peers are to know.
+        self.core.client.wake_manager(&self.core);
         Turn::Stopped(self.core.ended.get().unwrap_or(Outcome::Success))
     }
 
@@ -262,8 +264,7 @@ impl<M: Machine> Loop for CoreLoop<M> {
             core.machine.relax();
             return Turn::Busy;
         }
-        let deadlines = [core.timers.borrow().next_due(), core.client.next_deadline()];
-        Turn::Idle(deadlines.into_iter().flatten().min())
+        Turn::Idle(core.timers.borrow().next_due())
     }
 
     fn has_work(&self) -> bool {

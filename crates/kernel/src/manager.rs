@@ -10,6 +10,7 @@ pub(crate) mod links;
 mod memory;
 mod runs;
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use nile_abi::{CoreId, EndpointId, Generation, Status};
@@ -22,7 +23,7 @@ use crate::control::{self, Event, Reply, Request};
 use crate::report::{MemoryReport, RegionReport};
 use channels::Channels;
 use links::Links;
-use memory::{Memory, Places};
+use memory::{Heard, Memory, Places};
 
 type Tables<M> = <<M as Machine>::Manager as nile_platform::Manager>::Tables;
 
@@ -51,7 +52,7 @@ impl<M: Machine> Manager<M> {
             own,
             wakes: machine.board().core_ids().map(wake).collect(),
             links: Links::attach(machine),
-            channels: Channels::new(machine, machine.generation()),
+            channels: Channels::new(machine),
             memory: Memory::new(physical, tables, places, own),
             node,
         }
@@ -161,7 +162,9 @@ impl<M: Machine> Manager<M> {
     ) -> Result<Option<Reply>, Status> {
         let reply = match request {
             Request::Flushed => {
-                self.memory.heard_of(core)?;
+                if self.memory.heard_of(core)? == Heard::All {
+                    self.close_untold();
+                }
                 return Ok(None);
             }
             Request::Holds { grant } => {
@@ -169,6 +172,8 @@ impl<M: Machine> Manager<M> {
                 return Ok(None);
             }
             Request::Rejoin { channel, end, peer, endpoint, tag, grant } => {
+                // An end that no task has accepted yet is mapped, but not attached.
+                self.memory.adopt(grant, core)?;
                 self.rejoin(machine, core, (channel, end), (peer, endpoint, tag, grant));
                 return Ok(None);
             }
@@ -216,7 +221,7 @@ impl<M: Machine> Manager<M> {
 
     /// Takes a grant from every core that has it, and from those that it was about to be given.
     fn take_back(&mut self, grant: Grant, cores: &[CoreId]) {
-        for core in cores {
+        for core in BTreeSet::from_iter(cores) {
             self.revoke(grant, *core);
         }
         // Where a core is told to forget it, that core's acknowledgement frees it.
@@ -237,19 +242,35 @@ impl<M: Machine> Manager<M> {
     fn mourn(&mut self, machine: &M, core: CoreId) {
         let record = machine.board().record(core);
         let kind = record.fault().map_or("no reason", |fault| fault.kind_name());
-        machine.log(format_args!(
-            "core {core} restarted as {} after {kind}; the node goes on",
-            record.generation()
-        ));
         self.links.renew(machine, core);
+        let stopped = self.links.has_stopped(core);
+        if stopped {
+            machine.log(format_args!("core {core} has stopped after {kind}; the node goes on"));
+        } else {
+            let generation = record.generation();
+            let what = format_args!("core {core} restarted as {generation} after {kind}");
+            machine.log(format_args!("{what}; the node goes on"));
+        }
+        self.channels.nobody_waits(core);
         for channel in self.channels.of(core) {
             self.close_dead(machine, channel, core);
         }
         for grant in self.memory.held_by(core) {
             self.revoke(grant, core);
+            // A core that has stopped touches nothing any more, and says nothing.
+            if stopped && let Err(status) = self.memory.acknowledge(grant, core) {
+                machine.log(format_args!("{grant:?} is not given back: {status}"));
+            }
         }
-        if let Err(status) = self.memory.heard_of(core) {
-            machine.log(format_args!("memory of {core} is not given back: {status}"));
+        match self.memory.heard_of(core) {
+            Ok(Heard::All) => self.close_untold(),
+            Ok(Heard::More) => {}
+            Err(status) => machine.log(format_args!("{core}'s memory is not given back: {status}")),
+        }
+        let generation = machine.generation();
+        if generation != Generation::FIRST {
+            // It may have begun before it could hear of this incarnation.
+            self.event(core, Event::Hello { generation });
         }
     }
 

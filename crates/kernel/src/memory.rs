@@ -1,6 +1,8 @@
 //! Memory as tasks use it: a zeroed frame of 4 KiB, 2 MiB or 1 GiB, mapped on this core alone,
 //! from the node's physical and virtual memory services.
 
+use core::sync::atomic::AtomicU64;
+
 use nile_abi::{PageSize, PhysAddr, Status};
 use nile_platform::{Grant, Machine};
 use nile_ring::Region;
@@ -89,9 +91,10 @@ impl<M: Machine> Frame<M> {
         self.grant
     }
 
-    /// The frame's memory.
-    pub fn region(&self) -> &Region {
-        self.region.as_ref().expect("only `release` takes it, and that consumes the frame")
+    /// The frame's memory, as words that any core of the grant may change.
+    pub fn words(&self) -> &[AtomicU64] {
+        let region = self.region.as_ref();
+        region.expect("only `release` takes it, and that consumes the frame").words()
     }
 
     /// Gives the frame back and waits until it is free again. Dropping it does the same without

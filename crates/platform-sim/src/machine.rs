@@ -137,7 +137,10 @@ impl Manager for SimManager {
     }
 
     fn zero(&self, grant: Grant) {
-        self.state.borrow_mut().memory.zero(grant);
+        let mut state = self.state.borrow_mut();
+        if let Err(violation) = state.memory.zero(grant) {
+            state.violation.get_or_insert(violation);
+        }
     }
 
     fn report(&self, document: &str) {

@@ -148,20 +148,18 @@ impl SimMemory {
         self.mmus[core.index()] = Mmu::new(self.roots[core.index()]);
     }
 
-    /// Clears a grant's frames.
-    ///
-    /// # Panics
-    ///
-    /// If a core can still reach one of them: then what it writes would land in the next owner's
-    /// memory.
-    pub fn zero(&mut self, grant: Grant) {
+    /// Clears a grant's frames. `Err` says which core can still reach one of them: then what it
+    /// writes would land in the next owner's memory.
+    pub fn zero(&mut self, grant: Grant) -> Result<(), String> {
         for (frame, page) in pages(grant) {
             for (core, mmu) in self.mmus.iter().enumerate() {
-                let reaches = mmu.reaches(&self.tables, page.virt);
-                assert!(!reaches, "core {core} still reaches {frame}, which is cleared");
+                if mmu.reaches(&self.tables, page.virt) {
+                    return Err(format!("core {core} still reaches {frame}, which is cleared"));
+                }
             }
         }
         self.contents.remove(&grant.start);
+        Ok(())
     }
 }
 

@@ -42,14 +42,16 @@ pub struct Finished {
     pub at: Instant,
 }
 
-/// A run in which nothing can happen any more, or that took longer than its limit: a lost
-/// wake-up, a deadlock, a loop without end.
+/// A run in which something was that must never be, in which nothing can happen any more, or that
+/// took longer than its limit: a lost wake-up, a deadlock, a loop without end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stuck {
     /// The seed that leads here again.
     pub seed: u64,
     /// When it was given up.
     pub at: Instant,
+    /// What must never be and was, if that ended the run.
+    pub violation: Option<String>,
     /// Each core's state.
     pub cores: Vec<String>,
     /// The node's log.
@@ -58,7 +60,8 @@ pub struct Stuck {
 
 impl fmt::Display for Stuck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "seed {}: stuck at {}: {}", self.seed, self.at, self.cores.join(", "))
+        let what = self.violation.as_deref().unwrap_or("stuck");
+        write!(f, "seed {}: {what} at {}: {}", self.seed, self.at, self.cores.join(", "))
     }
 }
 
@@ -104,7 +107,8 @@ pub fn simulate(
     scheduler.schedule_stops(options);
     let limit = Instant::START + options.limit;
     while scheduler.step() {
-        if state.borrow().clock > limit {
+        let state = state.borrow();
+        if state.clock > limit || state.violation.is_some() {
             break;
         }
     }
@@ -112,7 +116,8 @@ pub fn simulate(
     let cores = scheduler.cores.iter().map(Core::describe).collect();
     drop(scheduler);
     let mut state = state.borrow_mut();
-    match state.outcome.filter(|_| stopped) {
+    let violation = state.violation.take();
+    match state.outcome.filter(|_| stopped && violation.is_none()) {
         Some(outcome) => {
             state.note(CoreId::BOOT, Happening::End, outcome as u64);
             Ok(Finished {
@@ -126,7 +131,7 @@ pub fn simulate(
         }
         None => {
             let log = std::mem::take(&mut state.log);
-            Err(Stuck { seed: options.seed, at: state.clock, cores, log })
+            Err(Stuck { seed: options.seed, at: state.clock, violation, cores, log })
         }
     }
 }

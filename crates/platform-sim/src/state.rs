@@ -56,6 +56,8 @@ pub struct State {
     pub reports: Vec<String>,
     pub log: Vec<String>,
     pub outcome: Option<Outcome>,
+    /// What must never be and was: it ends the run.
+    pub violation: Option<String>,
 }
 
 impl State {
@@ -100,6 +102,7 @@ impl State {
             reports: Vec::new(),
             log: Vec::new(),
             outcome: None,
+            violation: None,
         }
     }
 

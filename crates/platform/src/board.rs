@@ -23,6 +23,8 @@ pub const NODE_BYTES: usize = 4096;
 pub const RECEIVER_BYTES: usize = ReceiverMap::region_len(MAX_RECEIVERS);
 
 const NODE_PHASE: usize = 0;
+const ENDPOINTS: usize = 1;
+const CHANNELS: usize = 2;
 
 /// What the node as a whole is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,6 +104,22 @@ impl Board {
 
     fn node_word(&self, word: usize) -> &AtomicU64 {
         &self.node.words()[word]
+    }
+
+    /// Endpoints that the management core has ever taken. It is here, not with that core, because
+    /// it outlives that core's incarnations.
+    pub fn endpoints_taken(&self) -> usize {
+        self.node_word(ENDPOINTS).load(Ordering::Relaxed) as usize
+    }
+
+    /// Takes one more. Management core only.
+    pub fn count_endpoint(&self) {
+        self.node_word(ENDPOINTS).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of the next channel, from one on. Management core only.
+    pub fn count_channel(&self) -> u32 {
+        self.node_word(CHANNELS).fetch_add(1, Ordering::Relaxed) as u32 + 1
     }
 
     /// What the node is doing.

@@ -9,12 +9,12 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use nile_abi::{ChannelId, CoreId, EndpointId, Generation, MAX_RECEIVERS, Status};
+use nile_abi::{ChannelId, CoreId, EndpointId, MAX_RECEIVERS, Status};
 use nile_platform::{Board, CorePhase, Grant, Machine};
 use nile_ring::{LINE_BYTES, Mover, Wake};
 
 use super::{Manager, links};
-use crate::control::{End, Event, Reply};
+use crate::control::{End, Event, Reply, UNANSWERED};
 
 /// One channel.
 struct Channel {
@@ -25,6 +25,10 @@ struct Channel {
     grant: Grant,
     sender_open: bool,
     receiver_open: bool,
+    /// Whether the end's core has spoken of it to this incarnation of the management core; until
+    /// then the end is only taken to be open.
+    sender_told: bool,
+    receiver_told: bool,
     /// The move that waits for the sender's fence.
     moving: Option<Moving>,
 }
@@ -39,24 +43,16 @@ pub struct Channels {
     channels: BTreeMap<ChannelId, Channel>,
     mover: Mover,
     free_endpoints: Vec<EndpointId>,
-    next_endpoint: u16,
-    next_channel: u32,
 }
 
 impl Channels {
-    /// No channels yet. The numbers of later incarnations differ from those of earlier ones, whose
-    /// channels may still be in use.
-    pub fn new<M: Machine>(machine: &M, generation: Generation) -> Channels {
+    /// No channels yet.
+    pub fn new<M: Machine>(machine: &M) -> Channels {
         let notifier = machine.board().notifier();
-        // Each incarnation has its own share of the endpoints and of the channel numbers.
-        let share = (MAX_RECEIVERS as u16 - links::FIRST_FREE) / 8;
-        let incarnation = (generation.0 - 1) % 8;
         Channels {
             channels: BTreeMap::new(),
             mover: Mover::new(notifier.map().clone(), notifier.doorbells().clone()),
             free_endpoints: Vec::new(),
-            next_endpoint: links::FIRST_FREE + share * incarnation as u16,
-            next_channel: generation.0.wrapping_shl(24) | 1,
         }
     }
 
@@ -78,15 +74,26 @@ impl Channels {
         self.channels.iter().filter(on_core).map(|(id, _)| *id).collect()
     }
 
-    fn take_endpoint(&mut self) -> Result<EndpointId, Status> {
+    /// A new incarnation of `core` does not wait for the answers that its predecessor asked for.
+    pub fn nobody_waits(&mut self, core: CoreId) {
+        let moves = self.channels.values_mut().filter_map(|channel| channel.moving.as_mut());
+        for moving in moves.filter(|moving| moving.left == core) {
+            moving.number = UNANSWERED;
+        }
+    }
+
+    /// An endpoint that no channel has. How many were ever taken is in the board, because channels
+    /// of earlier incarnations of this core may still be in use.
+    fn take_endpoint(&mut self, board: &Board) -> Result<EndpointId, Status> {
         if let Some(endpoint) = self.free_endpoints.pop() {
             return Ok(endpoint);
         }
-        if usize::from(self.next_endpoint) >= MAX_RECEIVERS {
+        let next = usize::from(links::FIRST_FREE) + board.endpoints_taken();
+        if next >= MAX_RECEIVERS {
             return Err(Status::NoMemory);
         }
-        self.next_endpoint += 1;
-        Ok(EndpointId(self.next_endpoint - 1))
+        board.count_endpoint();
+        Ok(EndpointId(next as u16))
     }
 }
 
@@ -115,7 +122,7 @@ impl<M: Machine> Manager<M> {
         must_run(machine.board(), to)?;
         let cells = cells.max(1).checked_next_power_of_two().ok_or(Status::Invalid)?;
         let bytes = (u64::from(cells) + 2) * LINE_BYTES as u64;
-        let endpoint = self.channels.take_endpoint()?;
+        let endpoint = self.channels.take_endpoint(machine.board())?;
         let made = self.memory.take_run(bytes).and_then(|grant| {
             self.give(machine, grant, &[from, to])?;
             Ok(grant)
@@ -128,8 +135,7 @@ impl<M: Machine> Manager<M> {
             }
         };
         self.place(endpoint, to, machine);
-        let id = ChannelId(self.channels.next_channel);
-        self.channels.next_channel += 1;
+        let id = ChannelId(machine.board().count_channel());
         let channel = Channel {
             from,
             to,
@@ -138,6 +144,8 @@ impl<M: Machine> Manager<M> {
             grant,
             sender_open: true,
             receiver_open: true,
+            sender_told: true,
+            receiver_told: true,
             moving: None,
         };
         self.channels.channels.insert(id, channel);
@@ -164,23 +172,48 @@ impl<M: Machine> Manager<M> {
             self.place(endpoint, core, machine);
         }
         if let Some(known) = self.channels.channels.get_mut(&id) {
-            (known.from, known.to) = (from, to);
+            // Each side knows for sure only where its own end is.
+            match end {
+                End::Sender => (known.from, known.sender_told) = (core, true),
+                End::Receiver => {
+                    (known.to, known.receiver_told, known.tag) = (core, true, tag);
+                }
+            }
             return;
         }
-        let alive = peer != self.own;
         let channel = Channel {
             from,
             to,
             tag,
             endpoint,
             grant,
-            sender_open: end == End::Sender || alive,
-            receiver_open: end == End::Receiver || alive,
+            sender_open: true,
+            receiver_open: true,
+            sender_told: end == End::Sender,
+            receiver_told: end == End::Receiver,
             moving: None,
         };
         self.channels.channels.insert(id, channel);
-        if !alive {
-            self.event(core, Event::Closed { channel: id });
+    }
+
+    /// Every core has said what it has: an end that none spoke of is gone.
+    pub(super) fn close_untold(&mut self) {
+        let mut closed = Vec::new();
+        for (id, channel) in &mut self.channels.channels {
+            if !channel.receiver_told && channel.receiver_open {
+                (channel.receiver_told, channel.receiver_open) = (true, false);
+                closed.push((*id, channel.from, channel.sender_open));
+            } else if !channel.sender_told && channel.sender_open {
+                (channel.sender_told, channel.sender_open) = (true, false);
+                closed.push((*id, channel.to, channel.receiver_open));
+            }
+        }
+        for (id, peer, open) in closed {
+            if open {
+                self.event(peer, Event::Closed { channel: id });
+            } else {
+                self.forget(id);
+            }
         }
     }
 
@@ -201,12 +234,14 @@ impl<M: Machine> Manager<M> {
             End::Receiver => (channel.from, channel.sender_open),
         };
         let grant = channel.grant;
+        // What the completion of a move takes from this core stays until then.
+        let moves = channel.moving.as_ref().is_some_and(|moving| moving.left == core);
         if peer_open {
             self.event(peer, Event::Closed { channel: id });
         } else {
             self.forget(id);
         }
-        if peer_open && peer == core {
+        if peer_open && (peer == core || moves) {
             return Ok(Reply::Done);
         }
         Ok(Reply::Granted { grant: self.memory.unshare(grant, core)? })
@@ -216,20 +251,20 @@ impl<M: Machine> Manager<M> {
     /// caller.
     pub(super) fn close_dead(&mut self, machine: &M, id: ChannelId, core: CoreId) {
         let Some(channel) = self.channels.channels.get_mut(&id) else { return };
-        channel.sender_open &= channel.from != core;
-        channel.receiver_open &= channel.to != core;
-        let survivor = match (channel.sender_open, channel.receiver_open) {
-            (true, _) => Some(channel.from),
-            (_, true) => Some(channel.to),
-            _ => None,
-        };
-        if channel.moving.is_some() && channel.from == core {
-            // The sender that the move waits for is gone, and with it what it might have sent.
+        channel.sender_open &= channel.from != core || !channel.sender_told;
+        channel.receiver_open &= channel.to != core || !channel.receiver_told;
+        let (sender, receiver) = (channel.sender_open, channel.receiver_open);
+        let (from, to) = (channel.from, channel.to);
+        if channel.moving.is_some() && (from == core || to == core) {
+            // The sender that the move waits for is gone, and with it what it might have sent; or
+            // the core that it goes to is.
             self.complete_move(machine, id);
         }
-        match survivor {
-            Some(peer) => self.event(peer, Event::Closed { channel: id }),
-            None => self.forget(id),
+        match (sender, receiver) {
+            (true, true) => {}
+            (true, false) => self.event(from, Event::Closed { channel: id }),
+            (false, true) => self.event(to, Event::Closed { channel: id }),
+            (false, false) => self.forget(id),
         }
     }
 
@@ -286,9 +321,15 @@ impl<M: Machine> Manager<M> {
     fn complete_move(&mut self, machine: &M, id: ChannelId) {
         let Some(channel) = self.channels.channels.get_mut(&id) else { return };
         let Some(Moving { number, left }) = channel.moving.take() else { return };
-        let Channel { from, to, tag, endpoint, grant, sender_open, .. } = *channel;
-        self.place(endpoint, to, machine);
-        self.event(to, Event::Attached { channel: id, endpoint, tag, from, grant });
+        let Channel { from, to, tag, endpoint, grant, sender_open, receiver_open, .. } = *channel;
+        if receiver_open {
+            self.place(endpoint, to, machine);
+            self.event(to, Event::Attached { channel: id, endpoint, tag, from, grant });
+            if !sender_open {
+                // It closed before the move, and the core that is left now was told.
+                self.event(to, Event::Closed { channel: id });
+            }
+        }
         let keeps = from == left && sender_open;
         let result = if keeps {
             Ok(Reply::Done)

@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use nile_abi::{CoreId, EndpointId, Generation, MAX_CORES};
-use nile_platform::{Board, CONTROL_BYTES, Machine};
+use nile_platform::{Board, CONTROL_BYTES, CorePhase, Machine};
 use nile_ring::{Endpoint, Message, ReceiveError, Receiver, Region, Sender};
 
 /// Cells of a control ring.
@@ -39,6 +39,8 @@ struct Link {
     queue: VecDeque<Message>,
     generation: Generation,
     introduced: bool,
+    /// The core has stopped for good: nothing is sent to it any more.
+    stopped: bool,
 }
 
 /// The links to all cores.
@@ -63,6 +65,7 @@ impl Links {
                 queue: VecDeque::new(),
                 generation,
                 introduced: core == own,
+                stopped: false,
             };
             if core != own {
                 link.connect(core, machine.generation());
@@ -82,7 +85,9 @@ impl Links {
 
     /// Queues a message for `core`.
     pub fn post(&mut self, core: CoreId, kind: u8, payload: &[u8]) {
-        if let (Some(link), Ok(message)) = (self.link(core), Message::new(kind, payload)) {
+        if let (Some(link), Ok(message)) = (self.link(core), Message::new(kind, payload))
+            && !link.stopped
+        {
             link.queue.push_back(message);
         }
     }
@@ -141,10 +146,19 @@ impl Links {
         None
     }
 
-    /// Whether a core's record shows another incarnation than the one known here.
+    /// Whether a core's record shows another incarnation than the one known here, or that it has
+    /// stopped for good.
     pub fn has_restarted(&self, board: &Board, core: CoreId) -> bool {
-        let known = self.links.get(core.index()).map(|link| link.generation);
-        known.is_some_and(|known| board.record(core).generation() != known)
+        let record = board.record(core);
+        let stopped = record.phase() == CorePhase::Stopped;
+        self.links.get(core.index()).is_some_and(|link| {
+            record.generation() != link.generation || (stopped && !link.stopped)
+        })
+    }
+
+    /// Whether a core has stopped for good.
+    pub fn has_stopped(&self, core: CoreId) -> bool {
+        self.links.get(core.index()).is_some_and(|link| link.stopped)
     }
 
     /// The first core of which that is so; the same one until [`Links::renew`].
@@ -155,11 +169,17 @@ impl Links {
     /// Turns to the present incarnation of `core`. What it sent before it introduces itself is
     /// its predecessor's.
     pub fn renew<M: Machine>(&mut self, machine: &M, core: CoreId) {
-        let generation = machine.board().record(core).generation();
+        let record = machine.board().record(core);
+        let generation = record.generation();
         let own = self.own.generation;
         if let Some(link) = self.link(core) {
             let first = link.generation.0 == 0;
             link.generation = generation;
+            if record.phase() == CorePhase::Stopped {
+                link.stopped = true;
+                link.queue.clear();
+                link.rings = None;
+            }
             if link.rings.is_some() {
                 link.queue.clear();
                 link.connect(core, own);

@@ -46,6 +46,17 @@ pub struct Memory<T: TableMemory> {
     owner: CoreId,
     /// After a restart of the managing core: the cores that have yet to say what they have.
     unheard: BTreeSet<CoreId>,
+    /// Whether tables may have what is not in `given`.
+    recovered: bool,
+}
+
+/// Whether every core has said what it has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heard {
+    /// Just now the last one did.
+    All,
+    /// Some have yet to, or all did before.
+    More,
 }
 
 /// Where a core's tables have a grant: at one of these addresses plus the grant's physical one.
@@ -86,6 +97,7 @@ impl<T: TableMemory> Memory<T> {
             places,
             owner,
             unheard: BTreeSet::new(),
+            recovered: false,
         }
     }
 
@@ -116,18 +128,35 @@ impl<T: TableMemory> Memory<T> {
     /// it has, memory that an earlier incarnation gave out may be anybody's.
     pub fn expect_word_of(&mut self, cores: impl Iterator<Item = CoreId>) {
         self.unheard.extend(cores);
+        self.recovered = true;
     }
 
     /// `core` has said what it has, or began anew and has nothing; and it walks none of the tables
     /// any more that were on their way back to the pool.
-    pub fn heard_of(&mut self, core: CoreId) -> Result<(), Status> {
+    pub fn heard_of(&mut self, core: CoreId) -> Result<Heard, Status> {
         self.acknowledge_recovered(core);
         if self.unheard.remove(&core) && self.unheard.is_empty() {
             for collection in self.runs.all_adopted() {
-                self.physical.free(collection, PageSize::Large)?;
+                if !self.is_mapped(collection, PageSize::Large.bytes(), PageSize::Small) {
+                    self.physical.free(collection, PageSize::Large)?;
+                }
             }
+            return Ok(Heard::All);
         }
-        Ok(())
+        Ok(Heard::More)
+    }
+
+    /// Whether any core's tables still have a page of this memory: an earlier incarnation of the
+    /// managing core entered it, and the core that had it began anew and does not know. What is
+    /// mapped is never given to anybody else; it stays given out until the next boot.
+    fn is_mapped(&self, start: PhysAddr, bytes: u64, page: PageSize) -> bool {
+        let Tables { memory, spaces, .. } = &self.tables;
+        [Some(self.places.shared), self.places.huge].into_iter().flatten().any(|base| {
+            (0..bytes).step_by(page.bytes() as usize).any(|offset| {
+                let virt = VirtAddr(base.0 + start.0 + offset);
+                spaces.iter().any(|space| space.find(memory, virt).is_some())
+            })
+        })
     }
 
     fn acknowledge_recovered(&mut self, core: CoreId) {
@@ -186,6 +215,11 @@ impl<T: TableMemory> Memory<T> {
             match space.map(&mut self.tables.memory, &mut self.tables.pool, mapping) {
                 // An earlier incarnation of this core entered it: an address names one frame.
                 Ok(()) | Err(MapError::AlreadyMapped) => {}
+                Err(error) if mapping.virt == virt => {
+                    // Nothing was entered: the core has nothing to forget.
+                    holding.holders.remove(&core);
+                    return Err(error.into());
+                }
                 Err(error) => {
                     self.unshare(grant, core)?;
                     return Err(error.into());
@@ -233,10 +267,15 @@ impl<T: TableMemory> Memory<T> {
         if !holding.holders.is_empty() || !holding.leaving.is_empty() {
             return Ok(());
         }
-        match holding.origin {
+        let (bytes, origin) = (holding.bytes, holding.origin);
+        let page = self.places.first_page(grant.start, origin).1;
+        if self.recovered && self.is_mapped(grant.start, bytes, page) {
+            return Ok(());
+        }
+        match origin {
             Origin::Frame(size) => self.physical.free(grant.start, size)?,
             Origin::Run => {
-                let frames = (holding.bytes / PageSize::Small.bytes()) as usize;
+                let frames = (bytes / PageSize::Small.bytes()) as usize;
                 let unused = self.runs.give(grant.start, frames).map_err(|_| Status::Invalid)?;
                 if let Some(collection) = unused {
                     self.physical.free(collection, PageSize::Large)?;
