@@ -370,4 +370,39 @@ mod tests {
         bytes[8] = 1;
         assert_eq!(Request::decode(&bytes), None);
     }
+
+    #[test]
+    fn any_cell_is_none_or_says_what_its_value_says() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut garbage = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let (mut requests, mut replies, mut events) = (0, 0, 0);
+        for _ in 0..20_000 {
+            let mut bytes = [0; BYTES];
+            for place in bytes.chunks_exact_mut(8) {
+                // Mostly narrow numbers, which ids and sizes are.
+                let word = garbage() >> [0, 32, 48, 63][garbage() as usize % 4];
+                place.copy_from_slice(&word.to_le_bytes());
+            }
+            bytes[0] %= 20;
+            bytes[1] %= 2;
+            if let Some((number, request)) = Request::decode(&bytes) {
+                assert_eq!(Request::decode(&request.encode(number)), Some((number, request)));
+                requests += 1;
+            }
+            if let Some((number, reply)) = decode_reply(&bytes) {
+                assert_eq!(decode_reply(&encode_reply(number, reply)), Some((number, reply)));
+                replies += 1;
+            }
+            if let Some(event) = Event::decode(&bytes) {
+                assert_eq!(Event::decode(&event.encode()), Some(event));
+                events += 1;
+            }
+        }
+        assert!(requests > 1000 && replies > 1000 && events > 1000);
+    }
 }
