@@ -42,6 +42,16 @@ const STEP: Step = Step {
     tool: None,
 };
 
+/// Runs every fuzz target from its corpus. What it finds goes to the build folder, so that the
+/// corpus stays as it was checked in.
+const FUZZ: &str = r#"
+for target in $(cargo +nightly fuzz list --fuzz-dir fuzz); do
+    found=${CARGO_TARGET_DIR:-target}/fuzz/$target
+    mkdir -p "$found"
+    cargo +nightly fuzz run --fuzz-dir fuzz "$target" "$found" "fuzz/corpus/$target" -- \
+        -max_total_time=60 -max_len=4096 -timeout=10
+done"#;
+
 /// Every step. The quick ones come first, so that a plain mistake is told early.
 pub const STEPS: &[Step] = &[
     Step {
@@ -166,9 +176,31 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "fuzz",
+        what: "every parser of outside bytes, searched for a minute",
+        command: &["sh", "-ec", FUZZ],
+        limit_seconds: 1800,
+        long: true,
+        tool: Some(Tool {
+            probe: &["cargo", "+nightly", "fuzz", "--version"],
+            missing: "cargo-fuzz or a nightly toolchain is not installed",
+        }),
+        ..STEP
+    },
+    Step {
         name: "miri",
         what: "the rings' unsafe code under Miri",
-        command: &["cargo", "+nightly", "miri", "test", "--package", "nile-ring", "--lib"],
+        command: &[
+            "cargo",
+            "+nightly",
+            "miri",
+            "test",
+            "--package",
+            "nile-ring",
+            "--lib",
+            "--test",
+            "hostile",
+        ],
         limit_seconds: 1800,
         long: true,
         tool: Some(Tool {
