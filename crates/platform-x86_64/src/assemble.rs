@@ -131,7 +131,9 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
     }
 }
 
-/// Takes what the node needs out of the memory map, large pieces first.
+/// Takes what the node needs out of the memory map, large pieces first. What is taken next lies
+/// below; so all that the boot path writes to, from the first page tables down, lies together,
+/// and a host that gives memory in large pages at first touch has to give few.
 fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     let Found { memory, reach, .. } = found;
     let cores = found.cores.len();
@@ -149,23 +151,25 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     let heaps = ids()
         .map(|core| take(memory, layout::heap_bytes(core, cores, total)))
         .collect::<Result<Vec<_>, _>>()?;
+
+    let frame = PageSize::Small.bytes();
+    let texts = found.command_line.len() + found.config.len();
+    let shared_bytes = SharedPlaces::bytes(cores, texts).next_multiple_of(frame);
+    let plans: Vec<_> = ids().map(|core| space::plan(core, memory_end)).collect();
+    let upper = plans.iter().map(|plan| plan.tables()).sum::<usize>() as u64 * frame;
+    let last = TablePool::tables_for(total) + cores * space::last_levels(shared_bytes);
+    let last = last as u64 * frame;
+    let tables = take(memory, upper + last)?;
+
     let small =
         ids().map(|_| take(memory, space::private_bytes())).collect::<Result<Vec<_>, _>>()?;
     let private =
         heaps.into_iter().zip(small).map(|(heap, small)| PrivateFrames { small, heap }).collect();
 
-    let texts = found.command_line.len() + found.config.len();
-    let shared = take(memory, SharedPlaces::bytes(cores, texts))?;
+    let shared = take(memory, shared_bytes)?;
     let shared = SharedPlaces::at(shared.start, cores, texts);
     let words = words_bytes(memory) + WORDS_SLACK;
     let words = take(memory, words)?;
-
-    let frame = PageSize::Small.bytes();
-    let plans: Vec<_> = ids().map(|core| space::plan(core, memory_end)).collect();
-    let upper = plans.iter().map(|plan| plan.tables()).sum::<usize>() as u64 * frame;
-    let last = TablePool::tables_for(total) + cores * space::last_levels(shared.all.bytes);
-    let last = last as u64 * frame;
-    let tables = take(memory, upper + last)?;
     Ok(Taken { private, shared, words, plans, tables, pool: tables.part(upper, last) })
 }
 
