@@ -63,7 +63,7 @@ impl<M: Machine> Manager<M> {
     pub fn open_for_business(&mut self, machine: &M) {
         let board = machine.board();
         for core in board.core_ids() {
-            // No core sends before the node is up, so no fence is needed.
+            // No core has sent yet, or the entries are as they were: no fence is needed.
             self.place(links::to_core(core), core, machine);
             self.place(links::to_manager(core), self.own, machine);
         }

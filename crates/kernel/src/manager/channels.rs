@@ -33,6 +33,24 @@ struct Channel {
     moving: Option<Moving>,
 }
 
+impl Channel {
+    /// A channel whose ends are both open.
+    fn new(from: CoreId, to: CoreId, tag: u32, endpoint: EndpointId, grant: Grant) -> Channel {
+        Channel {
+            from,
+            to,
+            tag,
+            endpoint,
+            grant,
+            sender_open: true,
+            receiver_open: true,
+            sender_told: true,
+            receiver_told: true,
+            moving: None,
+        }
+    }
+}
+
 struct Moving {
     number: u64,
     left: CoreId,
@@ -56,7 +74,7 @@ impl Channels {
         }
     }
 
-    /// Gives `endpoint` its first home.
+    /// Writes that `endpoint` is on `home`, and makes `home` look at it.
     pub fn place<M: Machine>(
         &mut self,
         endpoint: EndpointId,
@@ -136,19 +154,7 @@ impl<M: Machine> Manager<M> {
         };
         self.place(endpoint, to, machine);
         let id = ChannelId(machine.board().count_channel());
-        let channel = Channel {
-            from,
-            to,
-            tag,
-            endpoint,
-            grant,
-            sender_open: true,
-            receiver_open: true,
-            sender_told: true,
-            receiver_told: true,
-            moving: None,
-        };
-        self.channels.channels.insert(id, channel);
+        self.channels.channels.insert(id, Channel::new(from, to, tag, endpoint, grant));
         self.event(to, Event::Attached { channel: id, endpoint, tag, from, grant });
         Ok(Reply::Opened { channel: id, endpoint, grant })
     }
@@ -181,19 +187,9 @@ impl<M: Machine> Manager<M> {
             }
             return;
         }
-        let channel = Channel {
-            from,
-            to,
-            tag,
-            endpoint,
-            grant,
-            sender_open: true,
-            receiver_open: true,
-            sender_told: end == End::Sender,
-            receiver_told: end == End::Receiver,
-            moving: None,
-        };
-        self.channels.channels.insert(id, channel);
+        let (sender_told, receiver_told) = (end == End::Sender, end == End::Receiver);
+        let channel = Channel::new(from, to, tag, endpoint, grant);
+        self.channels.channels.insert(id, Channel { sender_told, receiver_told, ..channel });
     }
 
     /// Every core has said what it has: an end that none spoke of is gone.
