@@ -1,0 +1,239 @@
+//! From a query to an instance: first the type, by name or by subsystem and capability, then the
+//! instance, by the summed weights of the keywords that match (Dhara, III.C and IV.A).
+
+use crate::attribute::{Attribute, AttributeValue, cut, get};
+use crate::entry::Entry;
+use crate::error::FindError;
+use crate::layer::Layer;
+use crate::limits::{MAX_ATTRIBUTES, MAX_QUERY_KEYWORDS};
+use crate::registry::Registry;
+use crate::service::{Handle, Instance, Place, TypeId};
+
+/// Which type is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TypeQuery<'a> {
+    /// This one.
+    Id(TypeId),
+    /// The one of this name.
+    Name(&'a str),
+    /// The one with this capability of this subsystem, in the highest layer that has one.
+    Capability(&'a str, &'a str),
+    /// The same, in this layer.
+    CapabilityIn(Layer, &'a str, &'a str),
+}
+
+/// How an attribute must compare with the value of a constraint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Relation {
+    /// It is the same.
+    Equal,
+    /// It is a number, and not greater.
+    AtMost,
+    /// It is a number, and not less.
+    AtLeast,
+}
+
+/// What an attribute of the instance must be. An instance without it does not satisfy it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Constraint<'a> {
+    /// The attribute.
+    pub name: &'a str,
+    /// How it must compare.
+    pub relation: Relation,
+    /// With what.
+    pub value: &'a AttributeValue,
+}
+
+impl Constraint<'_> {
+    fn is_satisfied_by(&self, attributes: &[Attribute]) -> bool {
+        let Some(value) = get(attributes, self.name) else { return false };
+        match (self.relation, value, self.value) {
+            (Relation::Equal, value, wanted) => value == wanted,
+            (relation, AttributeValue::Int(value), AttributeValue::Int(limit)) => match relation {
+                Relation::AtMost => value <= limit,
+                _ => value >= limit,
+            },
+            _ => false,
+        }
+    }
+}
+
+/// What is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Query<'a> {
+    /// Of which type.
+    pub ty: TypeQuery<'a>,
+    /// Words that describe it; one that stands here twice counts once.
+    pub keywords: &'a [&'a str],
+    /// What must hold.
+    pub constraints: &'a [Constraint<'a>],
+    /// The core whose instance is taken of those that match equally well.
+    pub prefer: Option<Place>,
+}
+
+impl<'a> Query<'a> {
+    /// Any instance of a type.
+    pub fn of(ty: TypeQuery<'a>) -> Query<'a> {
+        Query { ty, keywords: &[], constraints: &[], prefer: None }
+    }
+
+    /// With these keywords.
+    #[must_use]
+    pub fn keywords(self, keywords: &'a [&'a str]) -> Query<'a> {
+        Query { keywords, ..self }
+    }
+
+    /// With these constraints.
+    #[must_use]
+    pub fn constraints(self, constraints: &'a [Constraint<'a>]) -> Query<'a> {
+        Query { constraints, ..self }
+    }
+
+    /// On this core, if there is a choice.
+    #[must_use]
+    pub fn prefer(self, place: Place) -> Query<'a> {
+        Query { prefer: Some(place), ..self }
+    }
+
+    fn is_satisfied_by(&self, instance: &Instance) -> bool {
+        self.constraints.iter().all(|it| it.is_satisfied_by(&instance.attributes))
+    }
+}
+
+/// Why an instance was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Match {
+    /// Its matching keywords' weights have the greatest sum, which is this.
+    Keywords(u32),
+    /// The query has no keywords, and it satisfies the constraints.
+    Unranked,
+    /// No instance has any of the keywords, and it is the type's default.
+    Default,
+    /// It has the name.
+    Name,
+}
+
+/// An instance that was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// Its type.
+    pub ty: TypeId,
+    /// Which it is and where.
+    pub handle: Handle,
+    /// Why it.
+    pub by: Match,
+}
+
+impl Registry {
+    /// The type that is meant.
+    pub fn find_type(&self, query: TypeQuery<'_>) -> Option<TypeId> {
+        let in_layer = |layer, subsystem: &str, capability: &str| {
+            self.layer(layer).by_capability.get(subsystem)?.get(capability).copied()
+        };
+        match query {
+            TypeQuery::Id(id) => self.entry(id).map(|_| id),
+            TypeQuery::Name(name) => self.by_name.get(name).copied(),
+            TypeQuery::Capability(subsystem, capability) => {
+                Layer::ALL.into_iter().find_map(|layer| in_layer(layer, subsystem, capability))
+            }
+            TypeQuery::CapabilityIn(layer, subsystem, capability) => {
+                in_layer(layer, subsystem, capability)
+            }
+        }
+    }
+
+    /// The instance that a query means: of those that satisfy the constraints the one with the
+    /// greatest sum of matching keywords' weights. Of equal ones it is the one on the preferred
+    /// core, else the oldest.
+    ///
+    /// Without keywords all instances are equal, and the default goes before the oldest. If no
+    /// instance has any of the keywords, it is the default, if that satisfies the constraints.
+    pub fn find(&self, query: &Query<'_>) -> Result<Found, FindError> {
+        check_query(query)?;
+        let ty = self.find_type(query.ty).ok_or(FindError::UnknownType)?;
+        let entry = self.entry(ty).ok_or(FindError::UnknownType)?;
+        let found = match query.keywords {
+            [] => {
+                let default = self.default_of(ty, entry, query);
+                unranked(entry, query, default).map(|it| (it, Match::Unranked))
+            }
+            _ => ranked(entry, query)
+                .or_else(|| Some((self.default_of(ty, entry, query)?, Match::Default))),
+        };
+        let (instance, by) = found.ok_or(FindError::NoMatch)?;
+        Ok(Found { ty, handle: instance.handle, by })
+    }
+
+    /// The type's default instance, if it satisfies the constraints. There may be one on each core:
+    /// then the one on the preferred core, else the oldest.
+    fn default_of<'e>(
+        &self,
+        ty: TypeId,
+        entry: &'e Entry,
+        query: &Query<'_>,
+    ) -> Option<&'e Instance> {
+        let named = self.names.get(entry.ty.default_instance.as_deref()?)?;
+        let ours = named.iter().filter(|(of, ..)| *of == ty);
+        let satisfying = ours.filter(|(.., id)| {
+            entry.get(*id).is_some_and(|instance| query.is_satisfied_by(instance))
+        });
+        let best = satisfying.min_by_key(|(_, place, id)| (query.prefer != Some(*place), *id));
+        entry.get(best?.2)
+    }
+
+    /// The instance of this name, of any type: the one on the preferred core, else the one of the
+    /// highest layer's oldest type on the lowest core.
+    pub fn find_named(&self, name: &str, prefer: Option<Place>) -> Result<Found, FindError> {
+        let unknown = || FindError::UnknownName(cut(name));
+        let named = self.names.get(name).ok_or_else(unknown)?;
+        let preferred = prefer.and_then(|place| named.iter().find(|(_, on, _)| *on == place));
+        let (ty, _, id) = preferred.or_else(|| named.first()).ok_or_else(unknown)?;
+        let instance = self.instance(*id).ok_or_else(unknown)?;
+        Ok(Found { ty: *ty, handle: instance.handle, by: Match::Name })
+    }
+}
+
+fn check_query(query: &Query<'_>) -> Result<(), FindError> {
+    if query.keywords.len() > MAX_QUERY_KEYWORDS {
+        return Err(FindError::TooManyKeywords);
+    }
+    if query.constraints.len() > MAX_ATTRIBUTES {
+        return Err(FindError::TooManyConstraints);
+    }
+    let has_order = |it: &Constraint<'_>| {
+        it.relation == Relation::Equal || matches!(it.value, AttributeValue::Int(_))
+    };
+    match query.constraints.iter().find(|it| !has_order(it)) {
+        Some(Constraint { name, .. }) => Err(FindError::NoOrder(cut(name))),
+        None => Ok(()),
+    }
+}
+
+/// The best by keywords.
+fn ranked<'e>(entry: &'e Entry, query: &Query<'_>) -> Option<(&'e Instance, Match)> {
+    let wanted = entry.keywords.resolve(query.keywords);
+    let satisfied = |row| entry.at(row).is_some_and(|instance| query.is_satisfied_by(instance));
+    let (row, score) = entry.keywords.best(&wanted, satisfied)?;
+    let oldest = entry.at(row)?;
+    let as_good = |it: &&Instance| wanted.score(&it.keywords) == score && query.is_satisfied_by(it);
+    let preferred = query.prefer.filter(|place| *place != oldest.handle.location.place());
+    let best = preferred.and_then(|place| entry.on(place).find(as_good)).unwrap_or(oldest);
+    Some((best, Match::Keywords(score)))
+}
+
+/// Any that satisfies the constraints.
+fn unranked<'e>(
+    entry: &'e Entry,
+    query: &Query<'_>,
+    default: Option<&'e Instance>,
+) -> Option<&'e Instance> {
+    let satisfied = |it: &&Instance| query.is_satisfied_by(it);
+    let Some(place) = query.prefer else {
+        return default.or_else(|| entry.instances().find(satisfied));
+    };
+    default
+        .filter(|it| it.handle.location.place() == place)
+        .or_else(|| entry.on(place).find(satisfied))
+        .or(default)
+        .or_else(|| entry.instances().find(satisfied))
+}

@@ -1,0 +1,329 @@
+//! The registry of a node: three layers, each with its own types, and what is published in them.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use nile_abi::Generation;
+
+use crate::attribute::{self, Attribute, AttributeError, AttributeValue, cut};
+use crate::bind::Bindings;
+use crate::bind::Unbound;
+use crate::entry::Entry;
+use crate::error::{
+    MoveError, PublishError, RegisterError, StateError, UnknownInstance, UnregisterError,
+};
+use crate::layer::Layer;
+use crate::limits::{MAX_INSTANCES, MAX_TEXT, MAX_TYPES};
+use crate::priority::{PRIORITY, Priority};
+use crate::service::{
+    Handle, Instance, InstanceId, Location, NewInstance, Place, ServiceNumber, ServiceType, TypeId,
+};
+use crate::watch::{Event, Watchers};
+
+/// The types of one layer (the `SOA_Root` of Dhara, III.C).
+#[derive(Default)]
+pub(crate) struct LayerRegistry {
+    /// At the index of their number; empty where a type was unregistered.
+    types: Vec<Option<Entry>>,
+    pub(crate) by_capability: BTreeMap<Box<str>, BTreeMap<Box<str>, TypeId>>,
+}
+
+/// See the module. Nothing in it blocks.
+#[derive(Default)]
+pub struct Registry {
+    layers: [LayerRegistry; 3],
+    pub(crate) by_name: BTreeMap<Box<str>, TypeId>,
+    /// The type of each instance that was ever published; empty where it was unpublished.
+    directory: Vec<Option<TypeId>>,
+    count: usize,
+    /// Whoever has a name.
+    pub(crate) names: BTreeMap<Arc<str>, BTreeSet<(TypeId, Place, InstanceId)>>,
+    pub(crate) bindings: Bindings,
+    pub(crate) watchers: Watchers,
+}
+
+/// An instance that is not published any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unpublished {
+    /// Its type.
+    pub ty: TypeId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Where it was. The handle is dead.
+    pub handle: Handle,
+    /// Whoever was bound to it and is no longer.
+    pub unbound: Vec<Unbound>,
+}
+
+/// An instance that is now on another core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moved {
+    /// What it was. The handle is stale.
+    pub from: Handle,
+    /// What it is: one generation later.
+    pub to: Handle,
+}
+
+impl Registry {
+    /// A registry without types.
+    pub fn new() -> Registry {
+        Registry::default()
+    }
+
+    /// Registers a type in the registry of its layer. Fails if a name, capability or limit is in
+    /// the way.
+    pub fn register(&mut self, ty: ServiceType) -> Result<TypeId, RegisterError> {
+        ty.check()?;
+        if self.by_name.contains_key(ty.name.as_ref()) {
+            return Err(RegisterError::NameTaken(ty.name.into()));
+        }
+        let layer = &mut self.layers[ty.layer as usize];
+        let subsystem = layer.by_capability.get(ty.subsystem.as_ref());
+        if subsystem.is_some_and(|capabilities| capabilities.contains_key(ty.capability.as_ref())) {
+            let taken = (ty.subsystem.into(), ty.capability.into());
+            return Err(RegisterError::CapabilityTaken(taken.0, taken.1));
+        }
+        if layer.types.len() >= MAX_TYPES {
+            return Err(RegisterError::TooManyTypes);
+        }
+        let index = u16::try_from(layer.types.len()).map_err(|_| RegisterError::TooManyTypes)?;
+        let id = TypeId { layer: ty.layer, index };
+        let capabilities = layer.by_capability.entry(ty.subsystem.as_ref().into()).or_default();
+        capabilities.insert(ty.capability.as_ref().into(), id);
+        self.by_name.insert(ty.name.as_ref().into(), id);
+        layer.types.push(Some(Entry::new(ty)));
+        Ok(id)
+    }
+
+    /// Takes a type out that has no instances, and gives what was registered.
+    pub fn unregister(&mut self, id: TypeId) -> Result<ServiceType, UnregisterError> {
+        let layer = &mut self.layers[id.layer as usize];
+        let slot = layer.types.get_mut(usize::from(id.index));
+        let slot = slot.ok_or(UnregisterError::UnknownType)?;
+        let entry = slot.take_if(|entry| entry.len() == 0);
+        let Some(Entry { ty, .. }) = entry else {
+            let count = slot.as_ref().map(Entry::len);
+            return Err(count.map_or(UnregisterError::UnknownType, UnregisterError::HasInstances));
+        };
+        if let Some(capabilities) = layer.by_capability.get_mut(ty.subsystem.as_ref()) {
+            capabilities.remove(ty.capability.as_ref());
+            if capabilities.is_empty() {
+                layer.by_capability.remove(ty.subsystem.as_ref());
+            }
+        }
+        self.by_name.remove(ty.name.as_ref());
+        Ok(ty)
+    }
+
+    /// Publishes an instance of a registered type on a core, with a service number of its own.
+    ///
+    /// If it asks for a global priority that is taken, it is put directly after who has it; its
+    /// [`Instance::priority`] says what it got.
+    pub fn publish(
+        &mut self,
+        ty: TypeId,
+        new: NewInstance,
+        place: Place,
+    ) -> Result<Handle, PublishError> {
+        let entry = self.entry(ty).ok_or(PublishError::UnknownType)?;
+        new.check(&entry.ty.attributes)?;
+        if self.is_taken(&new.name, ty, place) {
+            return Err(PublishError::Exists(new.name.into(), place));
+        }
+        if self.count >= MAX_INSTANCES {
+            return Err(PublishError::TooManyInstances);
+        }
+        let priority = match attribute::get(&new.attributes, PRIORITY) {
+            Some(AttributeValue::Int(global)) => {
+                Some(entry.place_of(*global).ok_or(PublishError::NumbersExhausted)?)
+            }
+            _ => None,
+        };
+        let handle = self.number(place).ok_or(PublishError::NumbersExhausted)?;
+        self.insert(ty, handle, new, priority);
+        Ok(handle)
+    }
+
+    /// The handle of the next instance.
+    fn number(&self, place: Place) -> Option<Handle> {
+        let number = u16::try_from(self.directory.len() + 1).ok()?;
+        let service = ServiceNumber(number);
+        let location = Location { node: place.node, core: place.core, service };
+        let instance = InstanceId(u32::from(number));
+        Some(Handle { instance, generation: Generation::FIRST, location })
+    }
+
+    fn insert(&mut self, ty: TypeId, handle: Handle, new: NewInstance, priority: Option<Priority>) {
+        let name: Arc<str> = new.name.as_ref().into();
+        let NewInstance { working, attributes, keywords, .. } = new;
+        let instance = Instance {
+            handle,
+            priority,
+            name: name.clone(),
+            working,
+            attributes,
+            keywords: Box::default(),
+        };
+        if let Some(entry) = self.entry_mut(ty) {
+            entry.add(instance, &keywords);
+        }
+        let named = self.names.entry(name.clone()).or_default();
+        named.insert((ty, handle.location.place(), handle.instance));
+        self.directory.push(Some(ty));
+        self.count += 1;
+        self.watchers.tell(ty, || Event::Publish { ty, name: name.clone(), handle });
+    }
+
+    /// Takes an instance out. Its handles are dead; whoever was bound to it is told in the result.
+    pub fn unpublish(&mut self, id: InstanceId) -> Result<Unpublished, UnknownInstance> {
+        let ty = self.type_of(id).ok_or(UnknownInstance)?;
+        let instance = self.entry_mut(ty).and_then(|entry| entry.remove(id));
+        let Instance { handle, name, .. } = *instance.ok_or(UnknownInstance)?;
+        self.directory[id.0 as usize - 1] = None;
+        self.count -= 1;
+        self.forget_name(&name, ty, handle);
+        self.watchers.tell(ty, || Event::Unpublish { ty, name: name.clone(), handle });
+        let unbound = self.bindings.drop_instance(ty, handle);
+        Ok(Unpublished { ty, name, handle, unbound })
+    }
+
+    /// Takes out every instance of a core, which has died: the oldest first.
+    pub fn remove_core(&mut self, place: Place) -> Vec<Unpublished> {
+        let entries = self.layers.iter().flat_map(|layer| layer.types.iter().flatten());
+        let on = entries.flat_map(|entry| entry.on(place).map(|it| it.handle.instance));
+        let mut on: Vec<_> = on.collect();
+        on.sort_unstable();
+        on.into_iter().filter_map(|id| self.unpublish(id).ok()).collect()
+    }
+
+    /// Moves an instance to another core. It keeps its numbers and its subjects, and its
+    /// generation is one more.
+    pub fn move_to(&mut self, id: InstanceId, place: Place) -> Result<Moved, MoveError> {
+        let ty = self.type_of(id).ok_or(MoveError::UnknownInstance)?;
+        let instance = self.instance(id).ok_or(MoveError::UnknownInstance)?;
+        let (from, name) = (instance.handle, instance.name.clone());
+        if from.location.place() == place {
+            return Err(MoveError::AlreadyThere(place));
+        }
+        if self.is_taken(&name, ty, place) {
+            return Err(MoveError::Exists(name.as_ref().into(), place));
+        }
+        let location = Location { node: place.node, core: place.core, ..from.location };
+        let to = Handle { generation: from.generation.next(), location, ..from };
+        if let Some(entry) = self.entry_mut(ty) {
+            entry.relocate(to);
+        }
+        if let Some(named) = self.names.get_mut(&name) {
+            named.remove(&(ty, from.location.place(), id));
+            named.insert((ty, place, id));
+        }
+        self.watchers.tell(ty, || Event::Move { ty, name: name.clone(), from, to });
+        Ok(Moved { from, to })
+    }
+
+    fn is_taken(&self, name: &str, ty: TypeId, place: Place) -> bool {
+        let all = (ty, place, InstanceId(0))..=(ty, place, InstanceId(u32::MAX));
+        self.names.get(name).is_some_and(|named| named.range(all).next().is_some())
+    }
+
+    fn forget_name(&mut self, name: &str, ty: TypeId, handle: Handle) {
+        if let Some(named) = self.names.get_mut(name) {
+            named.remove(&(ty, handle.location.place(), handle.instance));
+            if named.is_empty() {
+                self.names.remove(name);
+            }
+        }
+    }
+
+    pub(crate) fn entry(&self, id: TypeId) -> Option<&Entry> {
+        self.layers[id.layer as usize].types.get(usize::from(id.index))?.as_ref()
+    }
+
+    fn entry_mut(&mut self, id: TypeId) -> Option<&mut Entry> {
+        self.layers[id.layer as usize].types.get_mut(usize::from(id.index))?.as_mut()
+    }
+
+    pub(crate) fn layer(&self, layer: Layer) -> &LayerRegistry {
+        &self.layers[layer as usize]
+    }
+
+    /// What was registered.
+    pub fn service_type(&self, id: TypeId) -> Option<&ServiceType> {
+        Some(&self.entry(id)?.ty)
+    }
+
+    /// The registered types of a layer, the oldest first.
+    pub fn types(&self, layer: Layer) -> impl Iterator<Item = (TypeId, &ServiceType)> {
+        let types = (0..).zip(&self.layer(layer).types);
+        types.filter_map(move |(index, it)| Some((TypeId { layer, index }, &it.as_ref()?.ty)))
+    }
+
+    /// What the instances of a type share, as it is now.
+    pub fn state(&self, id: TypeId) -> Option<&[Attribute]> {
+        Some(&self.entry(id)?.state)
+    }
+
+    /// Sets one value of what the instances of a type share. It must be of the type of the initial
+    /// one.
+    pub fn set_state(
+        &mut self,
+        id: TypeId,
+        name: &str,
+        value: AttributeValue,
+    ) -> Result<(), StateError> {
+        let entry = self.entry_mut(id).ok_or(StateError::UnknownType)?;
+        let refused =
+            |error: fn(String) -> AttributeError| Err(StateError::Attribute(error(cut(name))));
+        let Some(attribute) = entry.state.iter_mut().find(|attribute| attribute.name == name)
+        else {
+            return refused(AttributeError::Unknown);
+        };
+        if attribute.value.kind() != value.kind() {
+            let kind = attribute.value.kind();
+            return Err(StateError::Attribute(AttributeError::WrongKind(name.into(), kind)));
+        }
+        if matches!(&value, AttributeValue::Text(text) if text.len() > MAX_TEXT) {
+            return refused(AttributeError::TooLong);
+        }
+        attribute.value = value;
+        Ok(())
+    }
+
+    /// The type of a published instance.
+    pub fn type_of(&self, id: InstanceId) -> Option<TypeId> {
+        *self.directory.get((id.0 as usize).checked_sub(1)?)?
+    }
+
+    /// A published instance.
+    pub fn instance(&self, id: InstanceId) -> Option<&Instance> {
+        self.entry(self.type_of(id)?)?.get(id)
+    }
+
+    /// The keywords of a published instance, with their weights.
+    pub fn keywords(&self, id: InstanceId) -> impl Iterator<Item = (&str, u16)> {
+        let entry = self.type_of(id).and_then(|ty| self.entry(ty));
+        let instance = entry.and_then(|entry| Some((entry, entry.get(id)?)));
+        instance.into_iter().flat_map(|(entry, instance)| {
+            let keywords = instance.keywords.iter();
+            keywords.map(|(id, weight)| (entry.keywords.word(*id), *weight))
+        })
+    }
+
+    /// How many instances are published.
+    pub fn instance_count(&self) -> usize {
+        self.count
+    }
+
+    /// The instances of a type, the oldest first.
+    pub fn instances(&self, ty: TypeId) -> impl Iterator<Item = &Instance> {
+        self.entry(ty).into_iter().flat_map(Entry::instances)
+    }
+
+    /// The instances of a type that asked for a global priority, the highest first.
+    pub fn by_priority(&self, ty: TypeId) -> impl Iterator<Item = &Instance> {
+        self.entry(ty).into_iter().flat_map(Entry::by_priority)
+    }
+}
