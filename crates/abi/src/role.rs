@@ -63,7 +63,7 @@ impl RoleSet {
 
     /// This set and `role`.
     #[must_use]
-    pub fn with(self, role: Role) -> RoleSet {
+    pub const fn with(self, role: Role) -> RoleSet {
         RoleSet(self.0 | 1 << role as u8)
     }
 

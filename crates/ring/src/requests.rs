@@ -55,9 +55,10 @@ impl fmt::Display for Busy {
     }
 }
 
-/// A fixed number of places for unanswered requests.
+/// A limited number of places for unanswered requests.
 #[derive(Debug)]
 pub struct Requests<C> {
+    limit: u32,
     places: Vec<Place<C>>,
     /// Indices of the places without a request.
     free: Vec<u32>,
@@ -73,9 +74,15 @@ impl<C> Requests<C> {
     /// A table for `capacity` unanswered requests. All of its memory is taken here.
     pub fn with_capacity(capacity: u32) -> Requests<C> {
         Requests {
+            limit: capacity,
             places: (0..capacity).map(|_| Place { generation: 0, request: None }).collect(),
             free: (0..capacity).rev().collect(),
         }
+    }
+
+    /// A table that grows to `limit` unanswered requests, and does not shrink.
+    pub fn up_to(limit: u32) -> Requests<C> {
+        Requests { limit, places: Vec::new(), free: Vec::new() }
     }
 
     /// How many requests wait for an answer.
@@ -94,6 +101,10 @@ impl<C> Requests<C> {
         &mut self,
         request: impl FnOnce(RequestId) -> Request<C>,
     ) -> Result<RequestId, Busy> {
+        if self.free.is_empty() && self.places.len() < self.limit as usize {
+            self.free.push(self.places.len() as u32);
+            self.places.push(Place { generation: 0, request: None });
+        }
         let index = *self.free.last().ok_or(Busy)?;
         let place = &mut self.places[index as usize];
         let id = RequestId { index, generation: place.generation };
@@ -119,13 +130,13 @@ impl<C> Requests<C> {
     /// issued again or failed as [`Dead`](nile_abi::Status::Dead). What the caller does not
     /// take from the iterator stays in the table.
     pub fn peer_restarted(&mut self, alive: Generation) -> impl Iterator<Item = Request<C>> {
-        self.take_all(move |request| request.peer != alive)
+        self.take_if(move |request| request.peer != alive)
     }
 
     /// Takes out every request whose deadline is not after `now`, in no particular order. What
     /// the caller does not take from the iterator stays in the table.
     pub fn expired(&mut self, now: Instant) -> impl Iterator<Item = Request<C>> {
-        self.take_all(move |request| request.deadline <= now)
+        self.take_if(move |request| request.deadline <= now)
     }
 
     /// The earliest deadline of all requests.
@@ -133,7 +144,9 @@ impl<C> Requests<C> {
         self.places.iter().filter_map(|place| Some(place.request.as_ref()?.deadline)).min()
     }
 
-    fn take_all(
+    /// Takes out every request that is `wanted`, in no particular order. What the caller does not
+    /// take from the iterator stays in the table.
+    pub fn take_if(
         &mut self,
         wanted: impl Fn(&Request<C>) -> bool,
     ) -> impl Iterator<Item = Request<C>> {
@@ -190,7 +203,11 @@ mod tests {
 
     #[test]
     fn a_full_table_is_busy_until_an_answer_comes() {
-        let mut table = Requests::with_capacity(2);
+        full_at_two(Requests::with_capacity(2));
+        full_at_two(Requests::up_to(2));
+    }
+
+    fn full_at_two(mut table: Requests<u32>) {
         let first = ask(&mut table, OLD, 10, 1);
         ask(&mut table, OLD, 10, 2);
         assert_eq!(table.issue(|_| unreachable!("the table is full")), Err(Busy));

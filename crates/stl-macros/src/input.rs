@@ -1,0 +1,338 @@
+//! The `impl` block of a service, understood.
+
+use proc_macro2::TokenStream;
+use quote::format_ident;
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::visit_mut::{self, VisitMut};
+use syn::{
+    Attribute, Error, Expr, ExprLit, ExprRange, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl,
+    Lifetime, Lit, LitInt, LitStr, Meta, Pat, RangeLimits, Result, ReturnType, Token, Type,
+    TypePath, parse_quote,
+};
+
+/// A service.
+pub struct Service {
+    pub block: ItemImpl,
+    /// The struct with the kernel half's state.
+    pub state: Ident,
+    /// The struct with the user half's.
+    pub user_state: Ident,
+    /// As it is called: the struct's name in snake case.
+    pub name: String,
+    pub doc: String,
+    pub subsystem: String,
+    pub capability: String,
+    pub working: String,
+    pub layer: Ident,
+    pub on: Ident,
+    pub keywords: Vec<(String, u32)>,
+    pub methods: Vec<Method>,
+}
+
+/// Where a method runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Kernel,
+    User,
+}
+
+/// A method.
+pub struct Method {
+    /// As it was written, without the attributes that are ours.
+    pub item: ImplItemFn,
+    pub name: Ident,
+    pub number: u16,
+    pub doc: String,
+    pub mode: Mode,
+    pub is_async: bool,
+    pub takes_caller: bool,
+    pub parameters: Vec<Parameter>,
+    /// What it gives, without `CallResult`.
+    pub reply: Type,
+    pub reply_name: String,
+    /// Whether it gives a `CallResult`.
+    pub can_fail: bool,
+}
+
+/// A parameter.
+pub struct Parameter {
+    pub name: Ident,
+    /// With every lifetime that was left out called `'a`.
+    pub ty: Type,
+    pub range: Option<(i128, i128)>,
+    pub encrypted: bool,
+}
+
+impl Service {
+    pub fn understand(attributes: TokenStream, mut block: ItemImpl) -> Result<Service> {
+        let state = match &*block.self_ty {
+            Type::Path(TypePath { path, .. }) => path.require_ident()?.clone(),
+            other => return Err(Error::new(other.span(), "a service is a plain struct")),
+        };
+        let mut service = Service {
+            name: snake_case(&state.to_string()),
+            doc: doc_line(&block.attrs),
+            user_state: state.clone(),
+            state,
+            subsystem: String::new(),
+            capability: String::new(),
+            working: String::new(),
+            layer: format_ident!("High"),
+            on: format_ident!("every"),
+            keywords: Vec::new(),
+            methods: Vec::new(),
+            block: block.clone(),
+        };
+        service.read_attributes(attributes)?;
+        let mut rest = Vec::new();
+        for item in block.items {
+            match item {
+                ImplItem::Fn(item) if mode_of(&item).is_some() => {
+                    let number = service.methods.len() as u16;
+                    service.methods.push(Method::understand(item, number)?);
+                }
+                other => rest.push(other),
+            }
+        }
+        block.items = rest;
+        service.block = block;
+        if service.methods.is_empty() {
+            let why = "no method is tagged #[stl_k] or #[stl_u]";
+            return Err(Error::new(service.state.span(), why));
+        }
+        Ok(service)
+    }
+
+    fn read_attributes(&mut self, attributes: TokenStream) -> Result<()> {
+        let metas = Punctuated::<Meta, Token![,]>::parse_terminated.parse2(attributes)?;
+        for meta in &metas {
+            match meta.path().require_ident()?.to_string().as_str() {
+                "subsystem" => self.subsystem = text(meta)?,
+                "capability" => self.capability = text(meta)?,
+                "working" => self.working = text(meta)?,
+                "layer" => {
+                    let layer = word(meta)?;
+                    self.layer = match layer.to_string().as_str() {
+                        "high" => format_ident!("High"),
+                        "low" => format_ident!("Low"),
+                        "micro" => format_ident!("Micro"),
+                        _ => return Err(Error::new(layer.span(), "layers: high, low, micro")),
+                    };
+                }
+                "on" => self.on = word(meta)?,
+                "user" => self.user_state = word(meta)?,
+                "keywords" => self.keywords = keywords(meta)?,
+                _ => {
+                    let known = "subsystem, capability, working, layer, on, user, keywords";
+                    return Err(Error::new(meta.span(), format!("known here: {known}")));
+                }
+            }
+        }
+        if self.subsystem.is_empty() || self.capability.is_empty() {
+            let why = "a service says its subsystem and its capability";
+            return Err(Error::new(self.state.span(), why));
+        }
+        if self.working.is_empty() {
+            self.working = self.doc.clone();
+        }
+        Ok(())
+    }
+
+    pub fn of_mode(&self, mode: Mode) -> impl Iterator<Item = &Method> {
+        self.methods.iter().filter(move |method| method.mode == mode)
+    }
+}
+
+impl Method {
+    fn understand(mut item: ImplItemFn, number: u16) -> Result<Method> {
+        let (mode, reply_name) = take_tag(&mut item)?;
+        let mut takes_caller = false;
+        let mut parameters = Vec::new();
+        let mut inputs = item.sig.inputs.iter_mut();
+        match inputs.next() {
+            Some(FnArg::Receiver(own)) if own.reference.is_some() && own.mutability.is_none() => {}
+            _ => return Err(Error::new(item.sig.ident.span(), "a method takes &self first")),
+        }
+        for input in inputs {
+            let FnArg::Typed(input) = input else { continue };
+            if is_caller(&input.ty) {
+                takes_caller = true;
+                continue;
+            }
+            let Pat::Ident(name) = &*input.pat else {
+                return Err(Error::new(input.pat.span(), "a parameter is a plain name"));
+            };
+            let name = name.ident.clone();
+            let (mut range, mut encrypted) = (None, false);
+            for attribute in core::mem::take(&mut input.attrs) {
+                if attribute.path().is_ident("range") {
+                    range = Some(bounds(&attribute.parse_args()?)?);
+                } else if attribute.path().is_ident("encrypted") {
+                    encrypted = true;
+                } else {
+                    input.attrs.push(attribute);
+                }
+            }
+            let mut ty = (*input.ty).clone();
+            NameLifetimes.visit_type_mut(&mut ty);
+            parameters.push(Parameter { name, ty, range, encrypted });
+        }
+        let (reply, can_fail) = reply_of(&item.sig.output)?;
+        Ok(Method {
+            name: item.sig.ident.clone(),
+            number,
+            doc: doc_line(&item.attrs),
+            mode,
+            is_async: item.sig.asyncness.is_some(),
+            takes_caller,
+            parameters,
+            reply,
+            reply_name,
+            can_fail,
+            item,
+        })
+    }
+
+    pub fn gives_nothing(&self) -> bool {
+        matches!(&self.reply, Type::Tuple(tuple) if tuple.elems.is_empty())
+    }
+}
+
+fn mode_of(item: &ImplItemFn) -> Option<Mode> {
+    item.attrs.iter().find_map(tag_of)
+}
+
+fn tag_of(attribute: &Attribute) -> Option<Mode> {
+    let path = attribute.path();
+    if path.is_ident("stl_k") {
+        Some(Mode::Kernel)
+    } else if path.is_ident("stl_u") {
+        Some(Mode::User)
+    } else {
+        None
+    }
+}
+
+/// Takes the tag off a method: its mode and its reply's name.
+fn take_tag(item: &mut ImplItemFn) -> Result<(Mode, String)> {
+    let mut found = None;
+    for attribute in core::mem::take(&mut item.attrs) {
+        let Some(mode) = tag_of(&attribute) else {
+            item.attrs.push(attribute);
+            continue;
+        };
+        if found.is_some() {
+            return Err(Error::new(attribute.span(), "a method has one tag"));
+        }
+        let mut name = String::from("value");
+        if let Meta::List(_) = attribute.meta {
+            let meta: Meta = attribute.parse_args()?;
+            if !meta.path().is_ident("reply") {
+                return Err(Error::new(meta.span(), "known here: reply = \"name\""));
+            }
+            name = text(&meta)?;
+        }
+        found = Some((mode, name));
+    }
+    Ok(found.expect("only methods with a tag come here"))
+}
+
+fn is_caller(ty: &Type) -> bool {
+    let Type::Reference(reference) = ty else { return false };
+    matches!(&*reference.elem, Type::Path(path)
+        if path.path.segments.last().is_some_and(|last| last.ident == "Caller"))
+}
+
+/// What a method gives, and whether it can fail.
+fn reply_of(output: &ReturnType) -> Result<(Type, bool)> {
+    let ReturnType::Type(_, ty) = output else { return Ok((parse_quote!(()), false)) };
+    if let Type::Path(TypePath { path, .. }) = &**ty
+        && let Some(last) = path.segments.last()
+        && (last.ident == "CallResult" || last.ident == "Result")
+        && let syn::PathArguments::AngleBracketed(arguments) = &last.arguments
+        && let Some(syn::GenericArgument::Type(value)) = arguments.args.first()
+    {
+        return Ok((value.clone(), true));
+    }
+    Ok(((**ty).clone(), false))
+}
+
+/// Gives lifetimes that were left out the name `'a`.
+struct NameLifetimes;
+
+impl VisitMut for NameLifetimes {
+    fn visit_type_reference_mut(&mut self, reference: &mut syn::TypeReference) {
+        reference.lifetime.get_or_insert_with(|| parse_quote!('a));
+        visit_mut::visit_type_reference_mut(self, reference);
+    }
+
+    fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
+        if lifetime.ident == "_" {
+            *lifetime = Lifetime::new("'a", lifetime.span());
+        }
+    }
+}
+
+fn bounds(range: &ExprRange) -> Result<(i128, i128)> {
+    let bound = |expr: &Option<Box<Expr>>| match expr.as_deref() {
+        Some(Expr::Lit(ExprLit { lit: Lit::Int(number), .. })) => number.base10_parse::<i128>(),
+        Some(Expr::Unary(unary)) => match (&unary.op, &*unary.expr) {
+            (syn::UnOp::Neg(_), Expr::Lit(ExprLit { lit: Lit::Int(number), .. })) => {
+                Ok(-number.base10_parse::<i128>()?)
+            }
+            _ => Err(Error::new(range.span(), "bounds are integers")),
+        },
+        _ => Err(Error::new(range.span(), "a range has two bounds, as in 0..=9")),
+    };
+    match range.limits {
+        RangeLimits::Closed(_) => Ok((bound(&range.start)?, bound(&range.end)?)),
+        RangeLimits::HalfOpen(_) => Err(Error::new(range.span(), "write it as in 0..=9")),
+    }
+}
+
+fn text(meta: &Meta) -> Result<String> {
+    match &meta.require_name_value()?.value {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(LitStr::value(text)),
+        other => Err(Error::new(other.span(), "a text in quotes")),
+    }
+}
+
+fn word(meta: &Meta) -> Result<Ident> {
+    match &meta.require_name_value()?.value {
+        Expr::Path(path) => Ok(path.path.require_ident()?.clone()),
+        other => Err(Error::new(other.span(), "a word")),
+    }
+}
+
+fn keywords(meta: &Meta) -> Result<Vec<(String, u32)>> {
+    let list = meta.require_list()?;
+    let each = |input: syn::parse::ParseStream<'_>| {
+        let word: Ident = input.parse()?;
+        input.parse::<Token![=]>()?;
+        Ok((word.to_string(), input.parse::<LitInt>()?.base10_parse()?))
+    };
+    let pairs = |input: syn::parse::ParseStream<'_>| {
+        Punctuated::<(String, u32), Token![,]>::parse_terminated_with(input, each)
+    };
+    Ok(pairs.parse2(list.tokens.clone())?.into_iter().collect())
+}
+
+/// The first line of the doc comment.
+fn doc_line(attributes: &[Attribute]) -> String {
+    let lines = attributes.iter().filter(|attribute| attribute.path().is_ident("doc"));
+    let mut lines = lines.filter_map(|attribute| text(&attribute.meta).ok());
+    lines.next().unwrap_or_default().trim().to_string()
+}
+
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    snake
+}

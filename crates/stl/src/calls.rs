@@ -1,0 +1,177 @@
+//! The calls that this core made to others and that have not ended: each ends once, by a reply,
+//! by [`Status::Dead`] or [`Status::Panicked`] when its callee is gone, or by [`Status::Timeout`].
+
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+
+use nile_abi::{CoreId, Generation, Instant, Status};
+use nile_ring::{Message, Request, RequestId, Requests};
+
+use crate::frame::{CallId, Header};
+use crate::host::Host;
+use crate::{CallError, CallResult};
+
+/// Calls that one core may have unanswered.
+const MOST_CALLS: u32 = 1 << 16;
+
+/// Where a call's end is left for the task that waits for it.
+#[derive(Default)]
+struct Answer {
+    result: Cell<Option<CallResult<Vec<u8>>>>,
+    waiter: Cell<Option<Waker>>,
+}
+
+impl Answer {
+    fn give(&self, result: CallResult<Vec<u8>>) {
+        self.result.set(Some(result));
+        if let Some(waiter) = self.waiter.take() {
+            waiter.wake();
+        }
+    }
+}
+
+/// A call that waits.
+struct Waiting {
+    callee: CoreId,
+    answer: Rc<Answer>,
+}
+
+/// The table of unanswered calls.
+pub(crate) struct Calls {
+    table: RefCell<Requests<Waiting>>,
+    /// When the sweep for expired calls is due; the end of time if none is planned.
+    sweep: Cell<Instant>,
+}
+
+/// The end of time: when what has no deadline is over.
+pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
+impl Calls {
+    pub(crate) fn new() -> Calls {
+        Calls {
+            table: RefCell::new(Requests::up_to(MOST_CALLS)),
+            sweep: Cell::new(NEVER),
+        }
+    }
+
+    /// Notes a call to an incarnation of `callee`. `Busy` if too many wait.
+    pub(crate) fn begin(
+        self: &Rc<Self>,
+        host: &Rc<dyn Host>,
+        callee: CoreId,
+        generation: Generation,
+        deadline: Instant,
+    ) -> CallResult<Call> {
+        let answer = Rc::new(Answer::default());
+        let waiting = Waiting { callee, answer: answer.clone() };
+        let id = self.table.borrow_mut().issue(|id| Request {
+            peer: generation,
+            message: Message::new(0, &id.to_bits().to_le_bytes()).expect("eight bytes fit a cell"),
+            deadline,
+            context: waiting,
+        });
+        match id {
+            Ok(id) => Ok(Call { calls: self.clone(), host: host.clone(), callee, id, answer }),
+            Err(_) => Err(CallError::new(Status::Busy, "too many calls wait for their end")),
+        }
+    }
+
+    /// Whether a sweep has to be planned for a call with this deadline, because none will come
+    /// before it.
+    pub(crate) fn plan_sweep(&self, deadline: Instant) -> bool {
+        let earlier = deadline < self.sweep.get();
+        if earlier {
+            self.sweep.set(deadline);
+        }
+        earlier
+    }
+
+    /// Ends what has expired, and tells each callee that nobody waits any more.
+    pub(crate) fn sweep(&self, host: &dyn Host) {
+        let now = host.now();
+        if self.sweep.get() > now {
+            // An earlier sweep did it.
+            return;
+        }
+        self.sweep.set(NEVER);
+        let mut expired = Vec::new();
+        expired.extend(self.table.borrow_mut().expired(now));
+        for Request { message, context: Waiting { callee, answer }, .. } in expired {
+            let id = message.payload().try_into().map_or(0, u64::from_le_bytes);
+            // A callee that cannot be reached works for nobody anyway.
+            let _ = host.send(callee, &Header::Cancel { id: CallId(id) }, &[]);
+            answer.give(Err(CallError::new(Status::Timeout, "no answer before the deadline")));
+        }
+    }
+
+    /// When the next call expires, if one waits.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.table.borrow().next_deadline()
+    }
+
+    /// A reply came.
+    pub(crate) fn end(&self, id: CallId, result: CallResult<Vec<u8>>) {
+        let waiting = self.table.borrow_mut().complete(RequestId::from_bits(id.0));
+        // A reply that is late finds nothing.
+        if let Some(waiting) = waiting {
+            waiting.answer.give(result);
+        }
+    }
+
+    /// Every call to `callee` ends: as `why` says, which is asked about each.
+    pub(crate) fn end_all(&self, callee: CoreId, why: impl Fn(CallId) -> CallError) {
+        let mut ended = Vec::new();
+        ended.extend(self.table.borrow_mut().take_if(|call| call.context.callee == callee));
+        for Request { message, context: Waiting { answer, .. }, .. } in ended {
+            let id = message.payload().try_into().map_or(0, u64::from_le_bytes);
+            answer.give(Err(why(CallId(id))));
+        }
+    }
+}
+
+/// A call that was made. As a future it gives the call's end; dropped before that, it cancels it.
+pub(crate) struct Call {
+    calls: Rc<Calls>,
+    host: Rc<dyn Host>,
+    callee: CoreId,
+    id: RequestId,
+    answer: Rc<Answer>,
+}
+
+impl Call {
+    pub(crate) fn id(&self) -> CallId {
+        CallId(self.id.to_bits())
+    }
+
+    /// Forgets the call, which was never sent.
+    pub(crate) fn forget(self) {
+        self.calls.table.borrow_mut().complete(self.id);
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if self.calls.table.borrow_mut().complete(self.id).is_some() {
+            // A callee that cannot be reached works for nobody anyway.
+            let _ = self.host.send(self.callee, &Header::Cancel { id: self.id() }, &[]);
+        }
+    }
+}
+
+impl Future for Call {
+    type Output = CallResult<Vec<u8>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.answer.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                self.answer.waiter.set(Some(context.waker().clone()));
+                Poll::Pending
+            }
+        }
+    }
+}

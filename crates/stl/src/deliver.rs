@@ -1,0 +1,96 @@
+//! What comes from other cores: calls to services here, the ends of calls made here, and the news
+//! that a core is gone.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use nile_abi::{CoreId, Generation, Status};
+
+use crate::frame::{CallId, Header, MAX_DATA};
+use crate::host::{Host, Place};
+use crate::stl::Local;
+use crate::{CallError, CallResult, Caller, Dispatched, Stl};
+
+/// A call of another core.
+#[derive(Clone, Copy)]
+struct Made {
+    by: CoreId,
+    generation: Generation,
+    id: CallId,
+}
+
+impl Stl {
+    /// Takes a frame that came from another core.
+    pub fn deliver(&self, from: CoreId, header: &Header, data: &[u8]) {
+        let host = &self.core.host;
+        match *header {
+            Header::Request { id, service, generation, caller, method, deadline, from_package } => {
+                let place = Place { core: host.core(), generation, number: service };
+                let made = Made { by: from, generation: caller, id };
+                let caller = Caller { core: from, is_package: from_package, deadline };
+                self.serve(place, made, |local| self.dispatch(local, &caller, method, data));
+            }
+            // An earlier incarnation of this core has asked.
+            Header::Reply { caller, .. } if caller != host.generation() => {}
+            Header::Reply { id, status: Status::Ok, .. } => {
+                self.core.calls.end(id, Ok(data.to_vec()));
+            }
+            Header::Reply { id, status, .. } => {
+                self.core.calls.end(id, Err(CallError::from_wire(status, data)));
+            }
+            Header::Cancel { id } => self.core.serving.cancel((from, id)),
+        }
+    }
+
+    fn serve(&self, place: Place, made: Made, dispatch: impl FnOnce(&Local) -> Dispatched) {
+        let host = &self.core.host;
+        let Some(local) = self.local(place) else {
+            let gone = CallError::new(Status::Dead, "the instance is gone");
+            return reply(&**host, made, Err(gone));
+        };
+        host.working_for(Some((made.by, made.id)));
+        let dispatched = dispatch(&local);
+        host.working_for(None);
+        match dispatched {
+            Dispatched::Done(result) => reply(&**host, made, result),
+            Dispatched::Later(future) => {
+                let served = self.core.serving.run(host, (made.by, made.id), future);
+                let replier = host.clone();
+                host.spawn(Box::pin(async move {
+                    if let Some(result) = served.await {
+                        reply(&*replier, made, result);
+                    }
+                }));
+            }
+        }
+    }
+
+    /// A core's incarnation has ended. `culprit` is the call of this core that it was working on
+    /// when its own code ended it: that one ends with `Panicked`, the others with `Dead`. What it
+    /// had called here is cancelled.
+    pub fn peer_died(&self, core: CoreId, generation: Generation, culprit: Option<CallId>) {
+        self.core.serving.cancel_all(core);
+        self.core.calls.end_all(core, |call| match culprit {
+            Some(culprit) if culprit == call => {
+                CallError::new(Status::Panicked, "the method ended its core, which restarts")
+            }
+            _ => CallError::new(Status::Dead, "the core restarts"),
+        });
+        let mourners = self.core.mourners.borrow().clone();
+        for told in mourners {
+            told(core, generation);
+        }
+    }
+}
+
+/// Sends the end of a call. A caller that is gone has nobody to tell.
+fn reply(host: &dyn Host, made: Made, result: CallResult<Vec<u8>>) {
+    let Made { by, generation: caller, id } = made;
+    let _ = match result {
+        Ok(data) => host.send(by, &Header::Reply { id, caller, status: Status::Ok }, &data),
+        Err(CallError { status, message }) => {
+            let data = &message.as_bytes()[..message.len().min(MAX_DATA)];
+            host.send(by, &Header::Reply { id, caller, status }, data)
+        }
+    };
+}

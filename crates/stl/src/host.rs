@@ -1,0 +1,103 @@
+//! What the transport layer needs from the core that it runs on, and from whoever knows where
+//! services are.
+
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use nile_abi::{CoreId, Generation, Instant, Status};
+use nile_registry::Caller;
+
+use crate::frame::{CallId, Header, ServiceNumber};
+use crate::node::Node;
+use crate::{CallResult, LocalFuture, Published};
+
+/// The core beneath.
+pub trait Host {
+    /// Which core this is.
+    fn core(&self) -> CoreId;
+
+    /// Its incarnation.
+    fn generation(&self) -> Generation;
+
+    /// How many cores the node has.
+    fn cores(&self) -> usize;
+
+    /// The present incarnation of any core.
+    fn generation_of(&self, core: CoreId) -> Generation;
+
+    /// The time.
+    fn now(&self) -> Instant;
+
+    /// Starts a task on this core.
+    fn spawn(&self, task: LocalFuture<'static, ()>);
+
+    /// Waits for a moment.
+    fn sleep_until(&self, due: Instant) -> LocalFuture<'static, ()>;
+
+    /// Sends a frame to another core, after all that went there before. Never blocks. `NotFound`
+    /// if there is no such core, `Dead` if it has stopped for good; a core that restarts is told
+    /// later, by [`Stl::peer_died`](crate::Stl::peer_died).
+    fn send(&self, to: CoreId, header: &Header, data: &[u8]) -> Result<(), Status>;
+
+    /// Writes a line to the node's log.
+    fn log(&self, line: fmt::Arguments<'_>);
+
+    /// Says that from now on this core works for another one's call, or for nobody's: who is to
+    /// be told [`Status::Panicked`] if the core's incarnation ends now.
+    fn working_for(&self, call: Option<(CoreId, CallId)>);
+
+    /// The kernel of this core, for kernel halves of services; none in a package.
+    fn node(&self) -> Option<Rc<dyn Node>> {
+        None
+    }
+}
+
+/// Where an instance is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Place {
+    /// The core that runs it.
+    pub core: CoreId,
+    /// That core's incarnation: a restarted core has none of its old instances.
+    pub generation: Generation,
+    /// The instance's number there.
+    pub number: ServiceNumber,
+}
+
+/// Whoever knows where services are: the registry's client on a core.
+pub trait Directory {
+    /// The instance of this name that is nearest to this core. `NotFound` if there is none,
+    /// `Denied` if its layer is not for the caller.
+    fn find(&self, caller: Caller, name: &str) -> LocalFuture<'static, CallResult<Place>>;
+
+    /// The same for the instance on one core.
+    fn find_at(
+        &self,
+        caller: Caller,
+        core: CoreId,
+        name: &str,
+    ) -> LocalFuture<'static, CallResult<Place>>;
+
+    /// Tells the node of an instance on this core.
+    fn publish(
+        &self,
+        published: Published,
+        place: Place,
+    ) -> LocalFuture<'static, CallResult<()>>;
+
+    /// Tells the node that there is no such instance any more.
+    fn unpublish(&self, place: Place) -> LocalFuture<'static, CallResult<()>>;
+}
+
+/// The kernel's half, as the half in a package calls it: by name, for what a package cannot do.
+pub trait Upstream {
+    /// Calls a method and waits for its end, so long at most.
+    fn relay(
+        &self,
+        service: &str,
+        method: &str,
+        arguments: &[u8],
+        patience: Duration,
+    ) -> CallResult<Vec<u8>>;
+}

@@ -1,0 +1,226 @@
+//! Calls to services: by name or by number, here or elsewhere; the caller cannot tell.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use nile_abi::{CoreId, Instant, Status};
+use nile_bosml::schema::Mode;
+use nile_bosml::{Decode, Encode, Reader, Writer, discovery};
+
+use crate::frame::Header;
+use crate::host::Place;
+use crate::stl::{Local, Resolved};
+use crate::{CallError, CallResult, Caller, Dispatched, MethodNumber, Stl};
+
+/// The name of the method that every service has: its schema as a discovery document.
+pub const DISCOVER: &str = "discover";
+
+impl Local {
+    fn method(&self, name: &str) -> CallResult<(MethodNumber, Mode)> {
+        if name == DISCOVER {
+            return Ok((MethodNumber::DISCOVER, Mode::Kernel));
+        }
+        let schema = self.published.schema();
+        let number = schema.methods.iter().position(|method| method.name == name);
+        let number = number.ok_or_else(|| no_method(&schema.name, name))?;
+        Ok((MethodNumber(number as u16), schema.methods[number].mode))
+    }
+}
+
+fn no_method(service: &str, method: &str) -> CallError {
+    CallError::new(Status::NotFound, format!("{service} has no method {method}"))
+}
+
+/// One encoded value.
+fn encode_one(value: &impl Encode) -> CallResult<Vec<u8>> {
+    let mut out = Writer::new();
+    value.encode(&mut out);
+    Ok(out.into_bytes()?)
+}
+
+/// The one value that `bytes` are.
+fn decode_one<'a, T: Decode<'a>>(bytes: &'a [u8]) -> CallResult<T> {
+    let mut input = Reader::new(bytes);
+    let value = T::decode(&mut input)?;
+    input.finish()?;
+    Ok(value)
+}
+
+impl Stl {
+    /// Calls a method by the names of service and method, wherever the service is: with encoded
+    /// arguments, for an encoded reply. Fails with `NotFound`, `Denied` (the rule of the layers,
+    /// or the method is of the other half), `Invalid` (wrong arguments), `Dead`, `Panicked`,
+    /// `Timeout`, `Busy`, or as the method says.
+    pub async fn invoke(
+        &self,
+        service: &str,
+        method: &str,
+        arguments: &[u8],
+    ) -> CallResult<Vec<u8>> {
+        match self.resolve(service).await? {
+            Resolved::Here(local) => {
+                let (number, mode) = local.method(method)?;
+                if mode == Mode::Kernel && self.core.upstream.is_some() {
+                    return self.call_up(service, method, arguments);
+                }
+                self.call_here(&local, number, arguments).await
+            }
+            Resolved::Up => self.call_up(service, method, arguments),
+            Resolved::At(place) => {
+                let result = self.invoke_in(place, service, method, arguments).await;
+                if result.as_ref().is_err_and(|error| error.status == Status::Dead) {
+                    self.forget_place(service, place);
+                }
+                result
+            }
+        }
+    }
+
+    /// The same for the instance on one core. `NotFound` if that core has none; `Denied` for a
+    /// package, which has its own core.
+    pub async fn invoke_at(
+        &self,
+        core: CoreId,
+        service: &str,
+        method: &str,
+        arguments: &[u8],
+    ) -> CallResult<Vec<u8>> {
+        if self.core.upstream.is_some() {
+            return Err(CallError::new(Status::Denied, "a package cannot pin a core"));
+        }
+        let place = self.find_at(core, service).await?;
+        self.invoke_in(place, service, method, arguments).await
+    }
+
+    /// What a service says about itself: a discovery document.
+    pub async fn discover(&self, service: &str) -> CallResult<String> {
+        decode_one(&self.invoke(service, DISCOVER, &[]).await?)
+    }
+
+    async fn invoke_in(
+        &self,
+        place: Place,
+        service: &str,
+        method: &str,
+        arguments: &[u8],
+    ) -> CallResult<Vec<u8>> {
+        let number = if method == DISCOVER {
+            MethodNumber::DISCOVER
+        } else if let Some(local) = self.local(place) {
+            local.method(method)?.0
+        } else {
+            // The owner of the instance numbers its methods, and says so in its schema.
+            let reply = self.call_at(place, MethodNumber::DISCOVER, &[]).await?;
+            let schema = discovery::parse(decode_one(&reply)?)?;
+            let number = schema.methods.iter().position(|known| known.name == method);
+            MethodNumber(number.ok_or_else(|| no_method(service, method))? as u16)
+        };
+        self.call_at(place, number, arguments).await
+    }
+
+    /// Direct dispatch, on this core.
+    async fn call_here(
+        &self,
+        local: &Local,
+        method: MethodNumber,
+        arguments: &[u8],
+    ) -> CallResult<Vec<u8>> {
+        let caller = self.caller();
+        match self.dispatch(local, &caller, method, arguments) {
+            Dispatched::Done(result) => result,
+            Dispatched::Later(future) => future.await,
+        }
+    }
+
+    /// Who calls when a task of this core calls on this core.
+    pub fn caller(&self) -> Caller {
+        let is_package = self.for_package;
+        Caller { core: self.core.host.core(), is_package, deadline: self.deadline() }
+    }
+
+    /// Begins a method of an instance here, for a caller elsewhere; nothing if it is gone.
+    pub fn dispatch_at(
+        &self,
+        place: Place,
+        caller: &Caller,
+        method: MethodNumber,
+        arguments: &[u8],
+    ) -> Option<Dispatched> {
+        let local = self.local(place)?;
+        Some(self.dispatch(&local, caller, method, arguments))
+    }
+
+    pub(crate) fn dispatch(
+        &self,
+        local: &Local,
+        caller: &Caller,
+        method: MethodNumber,
+        arguments: &[u8],
+    ) -> Dispatched {
+        if method == MethodNumber::DISCOVER {
+            return Dispatched::Done(encode_one(&discovery::to_text(local.published.schema())));
+        }
+        local.half.service.clone().dispatch(caller, method, arguments)
+    }
+
+    /// Relays a call to the kernel beneath this package.
+    pub(crate) fn call_up(
+        &self,
+        service: &str,
+        method: &str,
+        arguments: &[u8],
+    ) -> CallResult<Vec<u8>> {
+        match &self.core.upstream {
+            Some(upstream) => upstream.relay(service, method, arguments, self.patience()),
+            None => Err(CallError::new(Status::NotFound, format!("no service {service}"))),
+        }
+    }
+
+    /// Calls a method by numbers.
+    pub(crate) async fn call_at(
+        &self,
+        place: Place,
+        method: MethodNumber,
+        arguments: &[u8],
+    ) -> CallResult<Vec<u8>> {
+        let host = &self.core.host;
+        if place.core == host.core() {
+            let gone = || CallError::new(Status::Dead, "the instance is gone");
+            let local = self.local(place).ok_or_else(gone)?;
+            return self.call_here(&local, method, arguments).await;
+        }
+        let deadline = self.deadline();
+        let call = self.core.calls.begin(host, place.core, place.generation, deadline)?;
+        let request = Header::Request {
+            id: call.id(),
+            service: place.number,
+            generation: place.generation,
+            caller: host.generation(),
+            method,
+            deadline,
+            from_package: self.for_package,
+        };
+        if let Err(status) = host.send(place.core, &request, arguments) {
+            call.forget();
+            return Err(CallError::new(status, format!("core {} cannot be reached", place.core)));
+        }
+        if self.core.calls.plan_sweep(deadline) {
+            self.sweep_at(deadline);
+        }
+        call.await
+    }
+
+    /// Ends expired calls once `due` has come, and again when the next one expires.
+    fn sweep_at(&self, due: Instant) {
+        let stl = self.clone();
+        self.core.host.spawn(alloc::boxed::Box::pin(async move {
+            let (host, calls) = (&stl.core.host, &stl.core.calls);
+            host.sleep_until(due).await;
+            calls.sweep(&**host);
+            if let Some(next) = calls.next_deadline().filter(|next| calls.plan_sweep(*next)) {
+                stl.sweep_at(next);
+            }
+        }));
+    }
+}

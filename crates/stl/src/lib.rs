@@ -1,0 +1,50 @@
+//! The service transport layer, STL (NileOS paper, III.B and III.F): services are called by name,
+//! on the same core, on another one, from a package; the caller cannot tell.
+//!
+//! Each core has one, and so has each package. A call on the same core is a direct call; to
+//! another core it travels as a frame over a channel; a package's call that needs the kernel is
+//! relayed by a system call. The layer is sans-IO: its [`Host`] sends frames and keeps the time.
+//!
+//! * [`error`]: how a call fails.
+//! * [`service`]: a service as `#[service]` generates it.
+//! * [`host`]: what the layer needs from the core beneath and from the registry.
+//! * [`node`]: what a service's kernel half may ask of the kernel beneath.
+//! * [`stl`]: [`Stl`], one core's services; `invoke`, calls by name; [`target`], typed calls.
+//! * [`published`]: what is known of a service that is callable.
+//! * [`frame`]: calls as they cross between cores; [`relay`]: between a package and its kernel.
+//! * `calls`, `serving`, `deliver`: calls that go out, and calls that come in.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+// What the macros generate names this crate, and is used in it too.
+extern crate self as nile_stl;
+
+mod calls;
+mod deliver;
+pub mod error;
+pub mod frame;
+pub mod host;
+mod invoke;
+pub mod node;
+pub mod published;
+pub mod relay;
+pub mod service;
+mod serving;
+pub mod stl;
+pub mod target;
+
+pub use error::{CallError, CallResult};
+pub use frame::{CallId, MethodNumber, ServiceNumber};
+pub use host::{Directory, Host, Place, Upstream};
+pub use invoke::DISCOVER;
+pub use published::{Described, Published};
+pub use service::{Caller, Dispatched, Half, LocalFuture, On, Registration, Service, Start};
+pub use stl::{DEFAULT_PATIENCE, FIRST_SERVICE, Stl};
+pub use target::Target;
+
+pub use nile_stl_macros::{Record, service};
+
+/// What the code that `#[service]` generates names, so that a service needs no other crates.
+#[doc(hidden)]
+pub mod generated;

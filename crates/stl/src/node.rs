@@ -1,0 +1,118 @@
+//! What the kernel half of a service may ask of the kernel beneath it: memory, the state of the
+//! cores, packages. A package's transport layer has none of it.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+use nile_abi::{CoreId, Generation, PageSize, PhysAddr, RoleSet, Status, VirtAddr};
+
+use crate::{CallError, CallResult, LocalFuture, Stl};
+
+/// What a request to the kernel gives.
+pub type NodeFuture<T> = LocalFuture<'static, Result<T, Status>>;
+
+/// The kernel of one core, and through it the node. Whatever waits is complete in itself: a future
+/// that is dropped leaves nothing half done.
+pub trait Node {
+    /// How much memory the node has. Waits for the management core.
+    fn memory(&self) -> NodeFuture<Memory>;
+
+    /// The `index`th region of the node's memory; `NotFound` after the last. Waits for the
+    /// management core.
+    fn region(&self, index: u64) -> NodeFuture<Region>;
+
+    /// A zeroed frame, mapped on this core. Waits for the management core. Fails with `NoMemory`
+    /// (no free collection of the size) or `NoTables`.
+    fn allocate(&self, size: PageSize) -> NodeFuture<Box<dyn Frame>>;
+
+    /// What a core is doing, without disturbing it; `None` if there is no such core.
+    fn state_of(&self, core: CoreId) -> Option<CoreState>;
+
+    /// Gives the package that runs on this core at least `bytes` more bytes of zeroed memory:
+    /// where they are in it, and how many. Waits for the management core. `NotFound` if none
+    /// runs, `NoMemory` beyond its limit, `NoTables`, `Invalid` for no bytes or too many.
+    fn grow_package(&self, bytes: u64) -> NodeFuture<(VirtAddr, u64)>;
+
+    /// Ends a package of a core before its next turn; a number of the past ends nothing. Waits
+    /// for the management core. `NotFound` (no such core) or `Dead` (it has stopped).
+    fn stop_package(&self, core: CoreId, package: u32) -> NodeFuture<()>;
+}
+
+/// A frame that is mapped on this core. Dropping it gives it back without waiting.
+pub trait Frame {
+    /// Where it is in the machine's memory.
+    fn start(&self) -> PhysAddr;
+
+    /// Where it is mapped on this core.
+    fn at(&self) -> VirtAddr;
+
+    /// How long it is.
+    fn size(&self) -> PageSize;
+
+    /// Gives it back; over when it is free again.
+    fn release(self: Box<Self>) -> NodeFuture<()>;
+}
+
+/// How much memory the node has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Memory {
+    /// Usable bytes.
+    pub total_bytes: u64,
+    /// Bytes of them that nobody has.
+    pub free_bytes: u64,
+    /// Requests that could be met now, by size: 4 KiB, 2 MiB, 1 GiB.
+    pub free: [u64; 3],
+    /// Last-level tables that no core uses.
+    pub free_tables: u64,
+}
+
+/// A region of the node's memory, as firmware names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// Its first byte.
+    pub start: PhysAddr,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Whether it can be given out.
+    pub usable: bool,
+}
+
+/// What a core is doing, and has done since the node started.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CoreState {
+    /// What it is for.
+    pub roles: RoleSet,
+    /// Its incarnation.
+    pub generation: Generation,
+    /// How far it has come, by the name that reports use.
+    pub phase: &'static str,
+    /// Interrupts by the cause's name.
+    pub interrupts: Vec<(&'static str, u64)>,
+    /// Passes of its loop.
+    pub turns: u64,
+    /// Times it went to sleep.
+    pub sleeps: u64,
+    /// Polls of its tasks.
+    pub polls: u64,
+    /// System calls of its packages.
+    pub system_calls: u64,
+}
+
+impl Stl {
+    /// The kernel beneath. `Denied` in a package.
+    pub fn node(&self) -> CallResult<Rc<dyn Node>> {
+        let denied = || CallError::new(Status::Denied, "a package does not reach the kernel so");
+        self.host().node().ok_or_else(denied)
+    }
+}
+
+/// The page size of `bytes` bytes. `Invalid` if there is none.
+pub fn page_size(bytes: u64) -> CallResult<PageSize> {
+    let size = PageSize::ALL.into_iter().find(|size| size.bytes() == bytes);
+    size.ok_or_else(|| {
+        let sizes = PageSize::ALL.map(PageSize::bytes);
+        CallError::new(Status::Invalid, format!("size is {bytes}, which is not one of {sizes:?}"))
+    })
+}

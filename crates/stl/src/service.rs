@@ -1,0 +1,106 @@
+//! A service as the transport layer sees it: what `#[service]` generates for an `impl` block.
+
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::future::Future;
+use core::pin::Pin;
+
+use nile_abi::{CoreId, Instant, RoleSet};
+use nile_bosml::schema;
+use nile_registry::Layer;
+
+use crate::{CallResult, MethodNumber, Stl};
+
+/// A future of one core.
+pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// Who calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Caller {
+    /// The core that the call came from.
+    pub core: CoreId,
+    /// Whether a package asks, and not a kernel.
+    pub is_package: bool,
+    /// When the caller stops waiting.
+    pub deadline: Instant,
+}
+
+impl Caller {
+    /// Handed to methods that do not ask who calls.
+    #[doc(hidden)]
+    pub const UNKNOWN: Caller =
+        Caller { core: CoreId(u16::MAX), is_package: false, deadline: Instant::START };
+}
+
+/// What a dispatched method came to.
+pub enum Dispatched {
+    /// It is over: the encoded reply, or why there is none.
+    Done(CallResult<Vec<u8>>),
+    /// It goes on.
+    Later(LocalFuture<'static, CallResult<Vec<u8>>>),
+}
+
+/// One half of a service on one core, called by numbers and encoded arguments.
+pub trait Service {
+    /// Decodes the arguments, calls the method, encodes its reply. A method that this half has
+    /// not is `Denied`, one that there is not `NotFound`, wrong arguments are `Invalid`.
+    fn dispatch(
+        self: Rc<Self>,
+        caller: &Caller,
+        method: MethodNumber,
+        arguments: &[u8],
+    ) -> Dispatched;
+}
+
+/// What a service's state is made from, on the core where the service runs.
+pub trait Start: Sized {
+    /// The state at first. It may find other services with `stl`.
+    fn start(stl: &Stl) -> Self;
+}
+
+/// One half of a service on one core, called by numbers or by its typed interface.
+pub struct Half {
+    /// By numbers.
+    pub service: Rc<dyn Service>,
+    /// By its typed interface: an `Rc<dyn Interface>` of the interface that `#[service]` made.
+    pub interface: Box<dyn Any>,
+}
+
+/// Which cores a service runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum On {
+    /// The core that manages the node.
+    Manager,
+    /// All cores that have one of these roles.
+    Roles(RoleSet),
+    /// Every core.
+    Every,
+}
+
+/// A service as its source declares it: the metadata of Dhara's descriptors (III.C), and how to
+/// make its halves.
+#[derive(Clone, Copy)]
+pub struct Registration {
+    /// Its name.
+    pub name: &'static str,
+    /// Its name, its methods.
+    pub schema: &'static schema::Service<'static>,
+    /// The subsystem that its type belongs to.
+    pub subsystem: &'static str,
+    /// The task that its type performs.
+    pub capability: &'static str,
+    /// How far above the hardware it is.
+    pub layer: Layer,
+    /// How this implementation works, in a line.
+    pub working: &'static str,
+    /// What characterizes it, each with its weight.
+    pub keywords: &'static [(&'static str, u32)],
+    /// Where its kernel half runs, unless the node's configuration says otherwise.
+    pub on: On,
+    /// Makes the half of the methods tagged `stl_k`, if there are any.
+    pub kernel: Option<fn(&Stl) -> Half>,
+    /// Makes the half of the methods tagged `stl_u`, if there are any.
+    pub user: Option<fn(&Stl) -> Half>,
+}

@@ -1,0 +1,103 @@
+//! The calls of other cores that go on here: each is a task that can be cancelled, and whoever
+//! it works for is known to the core while it works.
+
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+
+use nile_abi::CoreId;
+
+use crate::frame::CallId;
+use crate::host::Host;
+use crate::{CallResult, LocalFuture};
+
+/// The method's future, until it is over or cancelled, and who polls it.
+struct Work {
+    future: Option<LocalFuture<'static, CallResult<Vec<u8>>>>,
+    waker: Option<Waker>,
+}
+
+type Shared = Rc<RefCell<Work>>;
+
+/// The calls that go on.
+#[derive(Default)]
+pub(crate) struct Serving(RefCell<BTreeMap<(CoreId, CallId), Shared>>);
+
+impl Serving {
+    /// Runs a method for another core. Gives `None` if the call was cancelled.
+    pub(crate) fn run(
+        self: &Rc<Self>,
+        host: &Rc<dyn Host>,
+        call: (CoreId, CallId),
+        future: LocalFuture<'static, CallResult<Vec<u8>>>,
+    ) -> impl Future<Output = Option<CallResult<Vec<u8>>>> + 'static {
+        let work = Rc::new(RefCell::new(Work { future: Some(future), waker: None }));
+        self.0.borrow_mut().insert(call, work.clone());
+        Served { serving: self.clone(), host: host.clone(), call, work }
+    }
+
+    /// The caller does not wait any more.
+    pub(crate) fn cancel(&self, call: (CoreId, CallId)) {
+        let work = self.0.borrow_mut().remove(&call);
+        if let Some(work) = work {
+            cancel(&work);
+        }
+    }
+
+    /// No call of this core waits any more.
+    pub(crate) fn cancel_all(&self, caller: CoreId) {
+        let range = (caller, CallId(0))..=(caller, CallId(u64::MAX));
+        let calls: Vec<_> = self.0.borrow().range(range).map(|(call, _)| *call).collect();
+        for call in calls {
+            self.cancel(call);
+        }
+    }
+}
+
+/// Drops the method's future outside of the borrow: what it holds may call back.
+fn cancel(work: &Shared) {
+    let (future, waker) = {
+        let mut work = work.borrow_mut();
+        (work.future.take(), work.waker.take())
+    };
+    drop(future);
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+struct Served {
+    serving: Rc<Serving>,
+    host: Rc<dyn Host>,
+    call: (CoreId, CallId),
+    work: Shared,
+}
+
+impl Future for Served {
+    type Output = Option<CallResult<Vec<u8>>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // Taken out while it is polled: it may cancel itself.
+        let Some(mut future) = self.work.borrow_mut().future.take() else {
+            return Poll::Ready(None);
+        };
+        self.host.working_for(Some(self.call));
+        let polled = future.as_mut().poll(context);
+        self.host.working_for(None);
+        if let Poll::Ready(result) = polled {
+            self.serving.0.borrow_mut().remove(&self.call);
+            return Poll::Ready(Some(result));
+        }
+        if !self.serving.0.borrow().contains_key(&self.call) {
+            return Poll::Ready(None);
+        }
+        let mut work = self.work.borrow_mut();
+        work.future = Some(future);
+        work.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}

@@ -1,0 +1,308 @@
+//! The transport layer of one core, or of one package: its services, and calls to any service.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::time::Duration;
+
+use nile_abi::{CoreId, Generation, Instant, Status};
+use nile_registry::Caller as Binder;
+
+use crate::calls::{Calls, NEVER};
+use crate::host::{Directory, Host, Place, Upstream};
+use crate::serving::Serving;
+use crate::{
+    CallError, CallResult, Described, Half, Published, Registration, ServiceNumber,
+};
+
+/// How long a call waits that says nothing about it.
+pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The number of the first service that a core publishes: on the managing core, the registry.
+pub const FIRST_SERVICE: ServiceNumber = ServiceNumber(1);
+
+/// An instance on this core.
+pub(crate) struct Local {
+    pub published: Published,
+    pub place: Place,
+    /// Until it is unpublished.
+    pub live: Cell<bool>,
+    pub half: Half,
+}
+
+/// The transport layer, as one service or program uses it. Cheap to clone.
+#[derive(Clone)]
+pub struct Stl {
+    pub(crate) core: Rc<Inner>,
+    binder: Binder,
+    /// Whether calls are made for a package.
+    pub(crate) for_package: bool,
+    patience: Duration,
+}
+
+pub(crate) struct Inner {
+    pub host: Rc<dyn Host>,
+    numbers: RefCell<BTreeMap<ServiceNumber, Rc<Local>>>,
+    names: RefCell<BTreeMap<String, Rc<Local>>>,
+    next: Cell<u16>,
+    pub calls: Rc<Calls>,
+    pub serving: Rc<Serving>,
+    /// Told of every core whose incarnation ended.
+    pub mourners: RefCell<Vec<Rc<dyn Fn(CoreId, Generation)>>>,
+    directory: RefCell<Option<Rc<dyn Directory>>>,
+    pub upstream: Option<Rc<dyn Upstream>>,
+    /// Where services were found, until one is not there any more.
+    found: RefCell<BTreeMap<String, Place>>,
+}
+
+/// Where a name leads.
+#[derive(Clone)]
+pub(crate) enum Resolved {
+    /// To an instance here.
+    Here(Rc<Local>),
+    /// To another core.
+    At(Place),
+    /// To the kernel beneath this package.
+    Up,
+}
+
+impl Stl {
+    /// The transport layer of a core's kernel.
+    pub fn kernel(host: Rc<dyn Host>) -> Stl {
+        Stl::new(host, None, Binder::Operator)
+    }
+
+    /// The transport layer of a package, over its kernel's.
+    pub fn user(host: Rc<dyn Host>, upstream: Rc<dyn Upstream>) -> Stl {
+        Stl::new(host, Some(upstream), Binder::User)
+    }
+
+    fn new(host: Rc<dyn Host>, upstream: Option<Rc<dyn Upstream>>, binder: Binder) -> Stl {
+        let inner = Inner {
+            host,
+            numbers: RefCell::default(),
+            names: RefCell::default(),
+            next: Cell::new(FIRST_SERVICE.0),
+            calls: Rc::new(Calls::new()),
+            serving: Rc::default(),
+            mourners: RefCell::default(),
+            directory: RefCell::default(),
+            upstream,
+            found: RefCell::default(),
+        };
+        let for_package = binder == Binder::User;
+        Stl { core: Rc::new(inner), binder, for_package, patience: DEFAULT_PATIENCE }
+    }
+
+    /// The same, for a caller of another standing: its calls are held to the rule of the layers.
+    #[must_use]
+    pub fn acting_as(&self, binder: Binder) -> Stl {
+        Stl { binder, ..self.clone() }
+    }
+
+    /// The same, for the package on this core.
+    #[must_use]
+    pub fn for_package(&self) -> Stl {
+        Stl { binder: Binder::User, for_package: true, ..self.clone() }
+    }
+
+    /// The same, with calls that wait so long.
+    #[must_use]
+    pub fn with_patience(&self, patience: Duration) -> Stl {
+        Stl { patience, ..self.clone() }
+    }
+
+    /// Where services of other cores are looked for.
+    pub fn set_directory(&self, directory: Rc<dyn Directory>) {
+        *self.core.directory.borrow_mut() = Some(directory);
+    }
+
+    /// Has `told` called whenever the incarnation of a core that this one had a link with ends.
+    pub fn on_death(&self, told: impl Fn(CoreId, Generation) + 'static) {
+        self.core.mourners.borrow_mut().push(Rc::new(told));
+    }
+
+    /// The core beneath.
+    pub fn host(&self) -> &Rc<dyn Host> {
+        &self.core.host
+    }
+
+    /// When a call that is made now stops waiting. In a package the kernel beneath keeps the time,
+    /// so that a call within the package need not ask for it.
+    pub fn deadline(&self) -> Instant {
+        match self.core.upstream {
+            Some(_) => NEVER,
+            None => self.core.host.now() + self.patience,
+        }
+    }
+
+    /// How long a call waits.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Makes a service callable on this core. `Exists` if one of this name is here already,
+    /// `NoMemory` when all numbers of this incarnation are used up.
+    pub fn install(
+        &self,
+        registration: &'static Registration,
+        make: fn(&Stl) -> Half,
+    ) -> CallResult<Place> {
+        self.install_as(Published::Linked(registration), |stl, _| make(stl))
+    }
+
+    fn install_as(
+        &self,
+        published: Published,
+        make: impl FnOnce(&Stl, Place) -> Half,
+    ) -> CallResult<Place> {
+        let name = published.name();
+        if self.core.names.borrow().contains_key(name) {
+            return Err(CallError::new(Status::Exists, format!("{name} is on this core already")));
+        }
+        let number = self.core.next.get();
+        let next = number.checked_add(1);
+        self.core.next.set(next.ok_or(CallError::new(
+            Status::NoMemory,
+            "all service numbers of this core are used up until it restarts",
+        ))?);
+        let (host, number) = (&self.core.host, ServiceNumber(number));
+        let place = Place { core: host.core(), generation: host.generation(), number };
+        let half = make(&self.acting_as(Binder::Service(published.layer())), place);
+        let name = String::from(name);
+        let local = Rc::new(Local { published, place, live: Cell::new(true), half });
+        self.core.numbers.borrow_mut().insert(number, local.clone());
+        self.core.names.borrow_mut().insert(name, local);
+        Ok(place)
+    }
+
+    /// Makes a service callable on this core and tells the node. As [`Stl::install`], or what the
+    /// directory says; then it is not callable.
+    pub async fn publish(
+        &self,
+        registration: &'static Registration,
+        make: fn(&Stl) -> Half,
+    ) -> CallResult<Place> {
+        self.publish_as(Published::Linked(registration), |stl, _| make(stl)).await
+    }
+
+    /// The same for a service that is described at run time; `make` gets its place.
+    pub async fn publish_described(
+        &self,
+        described: Described,
+        make: impl FnOnce(Place) -> Half,
+    ) -> CallResult<Place> {
+        let published = Published::Described(Rc::new(described));
+        self.publish_as(published, |_, place| make(place)).await
+    }
+
+    async fn publish_as(
+        &self,
+        published: Published,
+        make: impl FnOnce(&Stl, Place) -> Half,
+    ) -> CallResult<Place> {
+        let place = self.install_as(published.clone(), make)?;
+        let directory = self.core.directory.borrow().clone();
+        if let Some(directory) = directory
+            && let Err(error) = directory.publish(published.clone(), place).await
+        {
+            self.remove(published.name());
+            return Err(error);
+        }
+        Ok(place)
+    }
+
+    /// Ends an instance on this core: calls to it end with `Dead` from now on. `NotFound` if
+    /// there is none of this name.
+    pub async fn unpublish(&self, name: &str) -> CallResult<()> {
+        let missing = || CallError::new(Status::NotFound, format!("{name} is not on this core"));
+        let local = self.remove(name).ok_or_else(missing)?;
+        let directory = self.core.directory.borrow().clone();
+        match directory {
+            Some(directory) => directory.unpublish(local.place).await,
+            None => Ok(()),
+        }
+    }
+
+    fn remove(&self, name: &str) -> Option<Rc<Local>> {
+        let local = self.core.names.borrow_mut().remove(name)?;
+        self.core.numbers.borrow_mut().remove(&local.place.number);
+        local.live.set(false);
+        Some(local)
+    }
+
+    /// The end of the core: drops every service and the directory, which hold this layer.
+    pub fn close(&self) {
+        let names = core::mem::take(&mut *self.core.names.borrow_mut());
+        let numbers = core::mem::take(&mut *self.core.numbers.borrow_mut());
+        let directory = self.core.directory.borrow_mut().take();
+        let mourners = core::mem::take(&mut *self.core.mourners.borrow_mut());
+        drop((names, numbers, directory, mourners));
+    }
+
+    /// What is installed here.
+    pub fn installed(&self) -> Vec<(Published, Place)> {
+        let numbers = self.core.numbers.borrow();
+        numbers.values().map(|local| (local.published.clone(), local.place)).collect()
+    }
+
+    /// Where the service of this name is: here if it can be.
+    pub(crate) async fn resolve(&self, name: &str) -> CallResult<Resolved> {
+        if let Some(resolved) = self.resolve_here(name)? {
+            return Ok(resolved);
+        }
+        let place = self.directory(name)?.find(self.binder, name).await?;
+        self.core.found.borrow_mut().insert(name.into(), place);
+        Ok(Resolved::At(place))
+    }
+
+    /// Where the service is, if that is known without asking anybody.
+    fn resolve_here(&self, name: &str) -> CallResult<Option<Resolved>> {
+        if let Some(local) = self.core.names.borrow().get(name) {
+            self.check_layer(&local.published)?;
+            return Ok(Some(Resolved::Here(local.clone())));
+        }
+        if self.core.upstream.is_some() {
+            return Ok(Some(Resolved::Up));
+        }
+        // The rule of the layers was kept when it was found, by whoever found it.
+        let known = self.binder == Binder::Operator;
+        Ok(self.core.found.borrow().get(name).filter(|_| known).copied().map(Resolved::At))
+    }
+
+    /// The instance of a service on one core. `NotFound` if there is none.
+    pub async fn find_at(&self, core: CoreId, service: &str) -> CallResult<Place> {
+        self.directory(service)?.find_at(self.binder, core, service).await
+    }
+
+    fn directory(&self, service: &str) -> CallResult<Rc<dyn Directory>> {
+        let missing = || CallError::new(Status::NotFound, format!("no service {service}"));
+        self.core.directory.borrow().clone().ok_or_else(missing)
+    }
+
+    /// The instance here with this number, if it is the one that is meant.
+    pub(crate) fn local(&self, place: Place) -> Option<Rc<Local>> {
+        let host = &self.core.host;
+        if place.core != host.core() || place.generation != host.generation() {
+            return None;
+        }
+        self.core.numbers.borrow().get(&place.number).cloned()
+    }
+
+    /// A place where a service was found is not the right one any more.
+    pub(crate) fn forget_place(&self, name: &str, place: Place) {
+        let mut found = self.core.found.borrow_mut();
+        if found.get(name) == Some(&place) {
+            found.remove(name);
+        }
+    }
+
+    fn check_layer(&self, published: &Published) -> CallResult<()> {
+        self.binder.may_bind(published.layer()).map_err(|error| {
+            CallError::new(Status::Denied, format!("{}: {error}", published.name()))
+        })
+    }
+}

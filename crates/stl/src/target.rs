@@ -1,0 +1,109 @@
+//! A found service as a typed client has it: a call on the same core is a call of a function.
+
+use alloc::rc::Rc;
+
+use nile_abi::{CoreId, Status};
+use nile_bosml::{Decode, Reader, Writer};
+
+use crate::host::Place;
+use crate::stl::{Local, Resolved};
+use crate::{CallError, CallResult, Caller, MethodNumber, Stl};
+
+/// One half of a found service: `I` is the interface that `#[service]` made of that half.
+pub struct Target<I: ?Sized> {
+    stl: Stl,
+    name: &'static str,
+    to: To<I>,
+}
+
+enum To<I: ?Sized> {
+    /// On this core.
+    Here(Rc<Local>, Rc<I>),
+    /// On another core, or the other half of an instance here.
+    At(Place),
+    /// In the kernel beneath this package.
+    Up,
+}
+
+impl<I: ?Sized + 'static> Target<I> {
+    /// The nearest instance of a service. As [`Stl::invoke`], and `Dead` is not among the errors.
+    pub async fn find(stl: &Stl, name: &'static str) -> CallResult<Target<I>> {
+        let resolved = stl.resolve(name).await?;
+        Ok(Target::new(stl, name, resolved))
+    }
+
+    /// The instance on one core.
+    pub async fn find_at(stl: &Stl, core: CoreId, name: &'static str) -> CallResult<Target<I>> {
+        let place = stl.find_at(core, name).await?;
+        let resolved = stl.local(place).map_or(Resolved::At(place), Resolved::Here);
+        Ok(Target::new(stl, name, resolved))
+    }
+
+    /// The instance at a place.
+    pub fn at(stl: &Stl, name: &'static str, place: Place) -> Target<I> {
+        let resolved = stl.local(place).map_or(Resolved::At(place), Resolved::Here);
+        Target::new(stl, name, resolved)
+    }
+
+    fn new(stl: &Stl, name: &'static str, resolved: Resolved) -> Target<I> {
+        let to = match resolved {
+            Resolved::Here(local) => match local.half.interface.downcast_ref::<Rc<I>>().cloned() {
+                Some(interface) => To::Here(local, interface),
+                // This half is not here.
+                None if stl.core.upstream.is_some() => To::Up,
+                None => To::At(local.place),
+            },
+            Resolved::At(place) => To::At(place),
+            Resolved::Up => To::Up,
+        };
+        Target { stl: stl.clone(), name, to }
+    }
+
+    /// The service itself, if it is on this core: `Ok(None)` if it is elsewhere, `Dead` if it was
+    /// here.
+    #[inline]
+    pub fn here(&self) -> CallResult<Option<&I>> {
+        match &self.to {
+            To::Here(local, interface) if local.live.get() => Ok(Some(interface)),
+            To::Here(..) => Err(CallError::from(Status::Dead)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Who calls, for a direct call.
+    pub fn caller(&self) -> Caller {
+        self.stl.caller()
+    }
+
+    /// The core that the service is on, if it is not in the kernel beneath.
+    pub fn core(&self) -> Option<CoreId> {
+        match &self.to {
+            To::Here(local, _) => Some(local.place.core),
+            To::At(place) => Some(place.core),
+            To::Up => None,
+        }
+    }
+
+    /// Calls a method of a service that is not on this core: `encode` puts its arguments, `T` is
+    /// what the reply is decoded to.
+    pub async fn call<T: for<'a> Decode<'a>>(
+        &self,
+        (method, name): (MethodNumber, &str),
+        encode: impl FnOnce(&mut Writer),
+    ) -> CallResult<T> {
+        let mut out = Writer::new();
+        encode(&mut out);
+        let arguments = out.into_bytes()?;
+        let reply = match &self.to {
+            To::Here(local, _) => self.stl.call_at(local.place, method, &arguments).await?,
+            To::At(place) => {
+                self.stl.call_at(*place, method, &arguments).await?
+            }
+            To::Up => self.stl.call_up(self.name, name, &arguments)?,
+        };
+        let mut input = Reader::new(&reply);
+        let value = T::decode(&mut input)?;
+        input.finish()?;
+        Ok(value)
+    }
+}
