@@ -11,10 +11,15 @@
 //! * [`place`], [`duel`], [`rounds`]: measuring in turns, on two threads or on one.
 //! * [`poll`], [`sleep`], [`throughput`]: channels; [`ends`] are two of them between two threads.
 //! * [`mapping`], [`frames`], [`tables`]: memory; [`private`] and [`scan`] are the naive peers.
+//! * [`bosml`]: messages, beside an XML parser.
+//! * [`registry`]: finding services.
 //! * [`node`]: a booted node; [`boot_time`], [`image_size`], [`tickless`] and [`idle`] measure it.
+//! * [`call`]: calls to services, on booted nodes.
 #![forbid(unsafe_code)]
 
 mod boot_time;
+mod bosml;
+mod call;
 mod duel;
 mod ends;
 mod figure;
@@ -26,6 +31,7 @@ mod node;
 mod place;
 mod poll;
 mod private;
+mod registry;
 mod rounds;
 mod scan;
 mod sleep;
@@ -55,17 +61,20 @@ struct Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 10] = [
+const BENCHMARKS: [Benchmark; 13] = [
     Benchmark { name: "ring-poll", run: poll::run },
     Benchmark { name: "ring-sleep", run: sleep::run },
     Benchmark { name: "ring-throughput", run: throughput::run },
     Benchmark { name: "mapping", run: mapping::run },
     Benchmark { name: "frames", run: frames::run },
     Benchmark { name: "tables", run: tables::run },
+    Benchmark { name: "bosml", run: bosml::run },
+    Benchmark { name: "registry", run: registry::run },
     Benchmark { name: "image-size", run: image_size::run },
     Benchmark { name: "boot-time", run: boot_time::run },
     Benchmark { name: "idle", run: idle::run },
     Benchmark { name: "tickless", run: tickless::run },
+    Benchmark { name: "call", run: call::run },
 ];
 
 fn main() -> ExitCode {

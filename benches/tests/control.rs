@@ -54,8 +54,23 @@ fn the_controls_of_memory_miss() {
 }
 
 #[test]
+fn the_control_of_messages_misses() {
+    all_miss(&["bosml"]);
+}
+
+#[test]
+fn the_control_of_the_registry_misses() {
+    all_miss(&["registry"]);
+}
+
+#[test]
 fn the_controls_of_nodes_miss() {
     all_miss(&["boot-time", "image-size", "idle", "tickless"]);
+}
+
+#[test]
+fn the_controls_of_calls_miss() {
+    all_miss(&["call"]);
 }
 
 #[test]

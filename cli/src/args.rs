@@ -78,8 +78,12 @@ pub struct Boot {
     /// What the node does once it is up, with its settings: `boot`, or a scenario of the tests.
     #[arg(long, default_value = "boot", value_name = "NAME [KEY=VALUE …]", hide = true)]
     pub program: Program,
+    /// A package's file that the node gets besides the project's own; may be given many times.
+    #[arg(long = "package", value_name = "FILE", hide = true)]
+    pub packages: Vec<PathBuf>,
     /// Boot this ISO image in QEMU in place of the kernel file.
-    #[arg(long, value_name = "FILE", hide = true, conflicts_with_all = ["config", "program"])]
+    #[arg(long, value_name = "FILE", hide = true)]
+    #[arg(conflicts_with_all = ["config", "program", "packages"])]
     pub iso: Option<PathBuf>,
     /// What starts the ISO image.
     #[arg(long, value_enum, default_value = "bios", hide = true, requires = "iso")]

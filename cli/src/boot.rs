@@ -14,6 +14,7 @@ use crate::args::{Boot, Machine};
 use crate::child;
 use crate::config;
 use crate::failure::Failure;
+use crate::packages;
 use crate::serial::Said;
 use crate::size::Bytes;
 use crate::symbols::Symbols;
@@ -54,6 +55,12 @@ pub fn check(options: &Boot) -> Result<(), Failure> {
     if options.count_instructions && options.machine != Machine::Qemu {
         return Err(Failure::request("--count-instructions needs --machine qemu"));
     }
+    if !options.packages.is_empty() && options.machine == Machine::Sim {
+        return Err(Failure::request(
+            "--package needs a machine that runs files, not the simulator",
+        ));
+    }
+    packages::check(&options.packages)?;
     nile_scenarios::check(options.program.as_str())
         .map_err(|error| Failure::request(format!("--program: {error}")))?;
     check_memory(options.memory)?;

@@ -15,7 +15,11 @@ pub fn read(path: Option<&Path>) -> Result<Config, Failure> {
     let Some(path) = path else { return Ok(Config::default()) };
     let file = path.display();
     let text = fs::read_to_string(path).map_err(|error| wrong(&file, &error))?;
-    Config::parse(&text).map_err(|error| place(&file, &error))
+    let checked = Config::parse(&text).and_then(|config| {
+        nile_scenarios::check_services(&config)?;
+        Ok(config)
+    });
+    checked.map_err(|error| place(&file, &error))
 }
 
 /// The roles that `config`, which came from `path`, gives to each of `cores` cores.

@@ -20,6 +20,7 @@ mod failure;
 mod image;
 mod interrupt;
 mod needs;
+mod packages;
 mod serial;
 mod size;
 mod symbols;

@@ -10,7 +10,7 @@ use clap::Parser;
 
 use crate::args::{Command, Firmware, Machine, Nile};
 use crate::failure::Failure;
-use crate::{boot, image, print, test};
+use crate::{boot, image, packages, print, test};
 
 /// The bare kernel without symbols, as machines load it.
 pub const KERNEL: &str = "NILE_KERNEL";
@@ -18,6 +18,8 @@ pub const KERNEL: &str = "NILE_KERNEL";
 pub const KERNEL_SYMBOLS: &str = "NILE_KERNEL_SYMBOLS";
 /// The program that is a hosted node.
 pub const HOSTED: &str = "NILE_HOSTED";
+/// The folder with the project's packages, each as `NAME.elf`.
+pub const PACKAGES: &str = "NILE_PACKAGES";
 /// The program that runs the benchmarks.
 pub const BENCHES: &str = "NILE_BENCHES";
 /// The root of the source tree.
@@ -38,6 +40,8 @@ pub enum Need {
     Kernel,
     /// The program that is a hosted node.
     Hosted,
+    /// The project's packages.
+    Packages,
     /// The program that runs the benchmarks.
     Benches,
 }
@@ -51,6 +55,7 @@ impl Need {
             Need::Lints => "lints",
             Need::Kernel => "kernel",
             Need::Hosted => "hosted",
+            Need::Packages => "packages",
             Need::Benches => "benches",
         }
     }
@@ -73,13 +78,17 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
     Ok(match command {
         Command::Boot(options) => {
             boot::check(options)?;
-            match (options.machine, &options.iso, options.firmware) {
+            let mut needs = match (options.machine, &options.iso, options.firmware) {
                 (Machine::Hosted, ..) => vec![Need::Hosted],
                 (Machine::Sim, ..) => vec![],
                 (Machine::Qemu, None, _) => vec![Need::Qemu, Need::Kernel],
                 (Machine::Qemu, Some(_), Firmware::Bios) => vec![Need::Qemu],
                 (Machine::Qemu, Some(_), Firmware::Uefi) => vec![Need::Qemu, Need::Ovmf],
+            };
+            if options.machine != Machine::Sim && packages::needs_own(options) {
+                needs.push(Need::Packages);
             }
+            needs
         }
         Command::Test(options) => {
             test::check(options)?;

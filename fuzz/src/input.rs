@@ -22,4 +22,11 @@ impl<'a> Input<'a> {
     pub fn word(&mut self) -> Option<u64> {
         self.take().map(u64::from_le_bytes)
     }
+
+    /// The next `count` bytes, or as many as are left.
+    pub fn most(&mut self, count: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(count.min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
 }

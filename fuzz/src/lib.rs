@@ -2,15 +2,23 @@
 //! checks what must hold of the answer, and says whether the bytes were accepted. It panics on a
 //! defect and on nothing else.
 //!
-//! | function         | reads                                                                    |
-//! | ---------------- | ------------------------------------------------------------------------ |
-//! | [`config()`]     | `nile.toml`, from a file or a boot module                                |
-//! | [`bootinfo()`]   | what a loader left: PVH's start info, Multiboot2's tags                  |
-//! | [`acpi()`]       | the tables of the firmware                                               |
-//! | [`memory_map()`] | claims on memory, in any order, however they overlap                     |
-//! | [`channel()`]    | a ring, doorbells and a map of receivers that a hostile peer writes to   |
-//! | [`handle()`]     | names that a peer made up: of buffers, of requests                       |
-//! | [`said()`]       | what a machine says on its serial line                                   |
+//! | function           | reads                                                                  |
+//! | ------------------ | ---------------------------------------------------------------------- |
+//! | [`config()`]       | `nile.toml`, from a file or a boot module                              |
+//! | [`bootinfo()`]     | what a loader left: PVH's start info, Multiboot2's tags                |
+//! | [`acpi()`]         | the tables of the firmware                                             |
+//! | [`memory_map()`]   | claims on memory, in any order, however they overlap                   |
+//! | [`channel()`]      | a ring, doorbells and a map of receivers that a hostile peer writes to |
+//! | [`handle()`]       | names that a peer made up: of buffers, of requests                     |
+//! | [`package()`]      | packages' files, and the archives that carry them                      |
+//! | [`said()`]         | what a machine says on its serial line                                 |
+//! | [`bosml_text()`]   | requests as text                                                       |
+//! | [`bosml_binary()`] | requests in the binary form                                            |
+//! | [`bosml_schema()`] | what services say of themselves                                        |
+//! | [`dispatch()`]     | arguments, of every method of every service                            |
+//! | [`frame()`]        | what other cores send: cells, calls, ends of calls                     |
+//! | [`relay()`]        | what packages and their kernel tell each other                         |
+//! | [`system_calls()`] | system calls of a package, in a simulated node                         |
 //!
 //! Two things drive them. `cargo +nightly fuzz run NAME` searches for new inputs, guided by what
 //! each reaches; the test `bytes` changes those in `corpus/NAME` at random, on any toolchain. An
@@ -18,33 +26,54 @@
 #![forbid(unsafe_code)]
 
 mod acpi;
+mod bosml;
 mod channel;
 mod config;
+mod dispatch;
+mod frame;
 mod handle;
 mod input;
 mod loader;
+mod node;
+mod package;
+mod relay;
 mod said;
+mod system_calls;
 
 pub use acpi::acpi;
+pub use bosml::{bosml_binary, bosml_schema, bosml_text};
 pub use channel::channel;
 pub use config::config;
+pub use dispatch::dispatch;
+pub use frame::frame;
 pub use handle::handle;
 pub use loader::{bootinfo, memory_map};
+pub use package::package;
+pub use relay::relay;
 pub use said::said;
+pub use system_calls::system_calls;
 
 /// Takes any bytes; says whether they were accepted.
 pub type Entry = fn(&[u8]) -> bool;
 
 /// Every function of this crate with its name, which is also that of its fuzz target and of its
 /// folder in `corpus`.
-pub const ENTRIES: [(&str, Entry); 7] = [
+pub const ENTRIES: [(&str, Entry); 15] = [
     ("config", config),
     ("bootinfo", bootinfo),
     ("acpi", acpi),
     ("memory_map", memory_map),
     ("channel", channel),
     ("handle", handle),
+    ("package", package),
     ("said", said),
+    ("bosml_text", bosml_text),
+    ("bosml_binary", bosml_binary),
+    ("bosml_schema", bosml_schema),
+    ("dispatch", dispatch),
+    ("frame", frame),
+    ("relay", relay),
+    ("system_calls", system_calls),
 ];
 
 /// What a fuzz target consists of. Without the fuzzing engine it is a program that feeds the

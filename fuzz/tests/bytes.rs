@@ -2,18 +2,31 @@
 //! changed, parts cut off, repeated and taken from others. No search, no special toolchain, always
 //! the same inputs; what `cargo fuzz` finds is added to the corpus.
 
+use std::env;
 use std::fs;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use nile_fuzz::{ENTRIES, Entry};
 use nile_platform_x86_64::entry::BOOT_STACK_BYTES;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// Changed inputs for each entry; a debug build takes a second or two for all of them.
-const ROUNDS: u64 = 20_000;
+/// Changed inputs for an entry; a debug build takes a second or two for all of them.
+fn rounds(name: &str) -> u64 {
+    match name {
+        // Each of these is a node that runs from its start to its end.
+        "system_calls" => 1_000,
+        // And each of these is a core with all services.
+        "dispatch" | "frame" => 10_000,
+        _ => 20_000,
+    }
+}
+
+/// In the environment: for how many seconds each entry is fed, if that is longer.
+const SECONDS: &str = "NILE_FUZZ_SECONDS";
 
 /// No input grows beyond this.
 const MOST_BYTES: usize = 8 << 10;
@@ -86,23 +99,27 @@ fn feed(name: &str, entry: Entry, bytes: &[u8]) -> bool {
 
 #[test]
 fn any_bytes_are_accepted_or_refused() {
+    let seconds = env::var(SECONDS).map_or(0, |it| it.parse().expect("a number of seconds"));
     for (name, entry) in ENTRIES {
         let inputs = inputs(name);
         let (mut accepted, mut refused) = (0, 0);
         let mut count = |yes| if yes { accepted += 1 } else { refused += 1 };
         count(feed(name, entry, &[]));
         inputs.iter().for_each(|input| count(feed(name, entry, input)));
-        for seed in 0..ROUNDS {
-            let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let end = Instant::now() + Duration::from_secs(seconds);
+        let (mut round, least) = (0, rounds(name));
+        while round < least || Instant::now() < end {
+            let mut random = ChaCha8Rng::seed_from_u64(round);
             let mut bytes = inputs[below(&mut random, inputs.len())].clone();
             for _ in 0..1 + below(&mut random, 4) {
                 let other = &inputs[below(&mut random, inputs.len())];
                 change(&mut bytes, other, &mut random);
             }
             count(feed(name, entry, &bytes));
+            round += 1;
         }
         // If nearly all inputs went one way, the other would hardly be tested.
-        let few = ROUNDS / 50;
+        let few = round / 50;
         assert!(accepted > few && refused > few, "{name}: {accepted} accepted, {refused} refused");
     }
 }

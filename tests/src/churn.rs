@@ -16,7 +16,7 @@ use crate::talk::say;
 const SINK: u32 = 11;
 
 /// How long the node gets to come to rest, at most.
-const REST: Duration = Duration::from_secs(20);
+pub const REST: Duration = Duration::from_secs(20);
 
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
@@ -79,7 +79,7 @@ async fn once<M: Machine>(core: &Core<M>, peer: CoreId, round: usize) -> Result<
 }
 
 /// Waits until nothing is on its way back any more.
-async fn come_to_rest<M: Machine>(
+pub async fn come_to_rest<M: Machine>(
     core: &Core<M>,
     wanted: MemoryStatistics,
     limit: Instant,

@@ -14,24 +14,47 @@
 //! | `memory`          | frames of each size: zeroed, own, given back                           |
 //! | `moving`          | a receiver changes cores while messages come; none is lost             |
 //! | `churn`           | memory and channels come and go; in the end nothing is missing         |
+//! | `package`         | packages run on every worker, and leave nothing behind                 |
+//! | `unruly`          | packages that do what they may not are stopped; their core goes on     |
+//! | `package-churn`   | packages come and go; in the end nothing is missing                    |
 //! | `timers`          | deadlines come in order and never early                                |
 //! | `idle`            | a node with nothing to do sleeps                                       |
+//! | `calls`           | services are called on every core, by name and bound; errors are told |
+//! | `defaults`        | every default service is called from everywhere, rightly and wrongly   |
+//! | `flood`           | 10,000 calls at once from every core to every core                     |
+//! | `composed`        | services made of services, on different cores, one in another          |
+//! | `ends`            | calls to what is unpublished or panics end once, and say why           |
+//! | `package-calls`   | packages call services and offer them, in user mode and the kernel     |
+//! | `registry-restart`| the registry is gone with its core; all is published and found again   |
 //! | `counts`          | what the kernel's operations cost                                      |
+//! | `call-cost`       | what calls to services cost                                            |
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 mod arguments;
+mod call_cost;
+mod calls;
 mod churn;
+mod composed;
 mod conduct;
 mod counts;
+mod defaults;
+mod ends;
+mod flood;
 mod idle;
 mod isolation;
 mod manager_restart;
 mod memory;
 mod moving;
+mod package_calls;
+mod packages;
+mod packages_churn;
+mod packages_restart;
 mod ping;
+mod probe;
+mod registry_restart;
 mod restart;
 mod talk;
 mod tickless;
@@ -39,13 +62,13 @@ mod timers;
 
 use core::fmt;
 
-use nile_kernel::Core;
+use nile_kernel::{Config, ConfigError, Core};
 use nile_platform::Machine;
 
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 13] = [
+pub const PROGRAMS: [&str; 25] = [
     "boot",
     "ping",
     "restart",
@@ -56,9 +79,21 @@ pub const PROGRAMS: [&str; 13] = [
     "memory",
     "moving",
     "churn",
+    "package",
+    "unruly",
+    "package-churn",
+    "package-manager-restart",
     "timers",
     "idle",
+    "calls",
+    "defaults",
+    "flood",
+    "composed",
+    "ends",
+    "package-calls",
+    "registry-restart",
     "counts",
+    "call-cost",
 ];
 
 /// There is no such program.
@@ -79,6 +114,11 @@ pub fn check(command: &str) -> Result<(), UnknownProgram> {
     if PROGRAMS.contains(&name) { Ok(()) } else { Err(UnknownProgram) }
 }
 
+/// Whether the services that a configuration names are those of this image.
+pub fn check_services(config: &Config) -> Result<(), ConfigError> {
+    config.check_services(nile_services::ALL.iter().map(|service| service.name))
+}
+
 /// Starts this core's part of `command`: a program's name, then `key=value` words. A name that is
 /// not known starts nothing, and the node never ends: [`check`] it before.
 pub fn start<M: Machine>(core: &Core<M>, command: &str) {
@@ -94,9 +134,20 @@ pub fn start<M: Machine>(core: &Core<M>, command: &str) {
         "memory" => memory::start(core, &arguments),
         "moving" => moving::start(core, &arguments),
         "churn" => churn::start(core, &arguments),
+        "package" | "unruly" => packages::start(core, &arguments),
+        "package-manager-restart" => packages_restart::start(core),
+        "package-churn" => packages_churn::start(core, &arguments),
         "timers" => timers::start(core, &arguments),
         "idle" => idle::start(core, &arguments),
+        "calls" => calls::start(core),
+        "defaults" => defaults::start(core),
+        "flood" => flood::start(core, &arguments),
+        "composed" => composed::start(core),
+        "ends" => ends::start(core),
+        "package-calls" => package_calls::start(core),
+        "registry-restart" => registry_restart::start(core),
         "counts" => counts::start(core, &arguments),
+        "call-cost" => call_cost::start(core, &arguments),
         _ => {}
     }
 }

@@ -19,6 +19,7 @@ fn opt(seed: u64, cores: usize, mode: Option<WakeMode>) -> Options {
         roles: Config::default().roles(cores).unwrap(),
         memory_bytes: 64 << 20,
         wake_mode: mode,
+        packages: Vec::new(),
         faults: Faults::default(),
         limit: Duration::from_secs(100),
     }

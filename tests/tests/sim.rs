@@ -12,6 +12,7 @@ fn options(seed: u64, cores: usize) -> Options {
         roles: Config::default().roles(cores).expect("the default fits any number of cores"),
         memory_bytes: 64 << 20,
         wake_mode: None,
+        packages: Vec::new(),
         faults: Faults::default(),
         limit: Duration::from_secs(120),
     }
@@ -124,6 +125,45 @@ fn a_computing_worker_is_left_alone_and_the_counter_works() {
 fn an_idle_node_sleeps() {
     pass_seeds(5, 4, "idle ms=1000");
     pass_seeds(2, 1, "idle");
+}
+
+#[test]
+fn services_are_called_on_every_core() {
+    pass_seeds(20, 4, "calls");
+    pass_seeds(2, 1, "calls");
+    pass_seeds(2, 9, "calls");
+}
+
+#[test]
+fn every_core_calls_every_core_at_once() {
+    pass_seeds(2, 4, "flood");
+    pass_seeds(5, 4, "flood calls=500");
+    pass_seeds(2, 1, "flood calls=500");
+}
+
+#[test]
+fn services_are_made_of_services() {
+    pass_seeds(20, 4, "composed");
+    pass_seeds(2, 1, "composed");
+    pass_seeds(2, 2, "composed");
+    pass_seeds(2, 9, "composed");
+}
+
+#[test]
+fn calls_end_once_and_say_why() {
+    pass_seeds(30, 4, "ends");
+}
+
+#[test]
+fn default_services_serve_every_core() {
+    pass_seeds(20, 4, "defaults");
+    pass_seeds(2, 1, "defaults");
+    pass_seeds(2, 9, "defaults");
+}
+
+#[test]
+fn services_are_found_again_after_the_registry() {
+    pass_seeds(30, 4, "registry-restart");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::args::Boot;
 use crate::child;
 use crate::failure::Failure;
 use crate::needs::{self, HOSTED};
+use crate::packages;
 use crate::symbols::Symbols;
 
 /// Runs a hosted node to its end.
@@ -16,6 +17,11 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
     command.args(["--program", options.program.as_str()]);
     if let Some(config) = &options.config {
         command.arg("--config").arg(config);
+    }
+    // Lives until the node has ended.
+    let archive = packages::archive(options, None)?;
+    if let Some(archive) = &archive {
+        command.arg("--packages").arg(archive.path());
     }
     let symbols = Symbols::new(None, None);
     Node { name: "hosted", symbols: &symbols }.run(options, &mut command, |status| match status {

@@ -5,13 +5,14 @@ use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 
 use super::{Node, NodeEnd, Ran};
 use crate::args::{Boot, Firmware};
 use crate::child;
 use crate::failure::Failure;
 use crate::needs::{self, KERNEL, KERNEL_SYMBOLS, ROOT};
+use crate::packages;
 use crate::symbols::Symbols;
 
 /// Where Debian's package `ovmf` puts the UEFI firmware and its empty variables.
@@ -31,10 +32,14 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
     }
     let mut command = child::command(needs::tool("qemu-system-x86_64", "qemu-system-x86")?);
     machine(&mut command, options);
-    // Lives until the node has ended.
+    // These live until the node has ended.
     let mut firmware_state = None;
+    let archive = packages::archive(options, options.config.as_deref())?;
     match &options.iso {
-        None => kernel(&mut command, options)?,
+        None => {
+            let module = archive.as_ref().map(NamedTempFile::path).or(options.config.as_deref());
+            kernel(&mut command, options, module)?;
+        }
         Some(iso) => firmware_state = image(&mut command, iso, options.firmware)?,
     }
     let provided = |name| std::env::var_os(name).map(PathBuf::from);
@@ -50,7 +55,7 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
         Some(37) => Some(NodeEnd::WrongRequest),
         _ => None,
     });
-    drop(firmware_state);
+    drop((firmware_state, archive));
     ran
 }
 
@@ -78,12 +83,12 @@ fn kvm() -> bool {
     capable && OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok()
 }
 
-fn kernel(command: &mut Command, options: &Boot) -> Result<(), Failure> {
+fn kernel(command: &mut Command, options: &Boot, module: Option<&Path>) -> Result<(), Failure> {
     command.arg("-kernel").arg(needs::provided(KERNEL)?);
     command.arg("-append").arg(format!("exit=debug program={}", options.program.as_str()));
     command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
-    if let Some(config) = &options.config {
-        command.arg("-initrd").arg(config);
+    if let Some(module) = module {
+        command.arg("-initrd").arg(module);
     }
     Ok(())
 }

@@ -15,12 +15,14 @@ const DEFAULT_SEED: u64 = 1;
 /// Simulates a node to its end. `--limit` counts in virtual time.
 pub fn boot(options: &Boot) -> Result<Ran, Failure> {
     let file = options.config.as_deref();
-    let config = config::read(file)?;
+    let mut config = config::read(file)?;
+    config.packages = nile_sim::STORE;
     let run = Options {
         seed: options.seed.unwrap_or(DEFAULT_SEED),
         roles: config::roles(file, &config, options.cores)?,
         memory_bytes: options.memory.0,
         wake_mode: None,
+        packages: nile_sim::PACKAGES.to_vec(),
         faults: Faults::default(),
         limit: options.limit,
     };

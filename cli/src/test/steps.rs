@@ -114,6 +114,25 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "mutation",
+        what: "every reader of outside bytes, fed for a minute in all",
+        // As the step before builds it, so that this one builds nothing.
+        command: &[
+            "cargo",
+            "test",
+            "--workspace",
+            "--exclude",
+            "nile-bare",
+            "--exclude",
+            "nile-cli",
+            "--test",
+            "bytes",
+        ],
+        // Fifteen readers.
+        environment: &[("NILE_FUZZ_SECONDS", "4")],
+        ..STEP
+    },
+    Step {
         name: "examples",
         what: "the examples in the documentation",
         command: &["cargo", "test", "--doc"],
@@ -176,8 +195,17 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "mutation-long",
+        what: "every reader of outside bytes, fed for a minute each",
+        command: &["cargo", "test", "--release", "--package", "nile-fuzz", "--test", "bytes"],
+        environment: &[("NILE_FUZZ_SECONDS", "60")],
+        limit_seconds: 2400,
+        long: true,
+        ..STEP
+    },
+    Step {
         name: "fuzz",
-        what: "every parser of outside bytes, searched for a minute",
+        what: "every reader of outside bytes, searched for a minute each",
         command: &["sh", "-ec", FUZZ],
         limit_seconds: 1800,
         long: true,

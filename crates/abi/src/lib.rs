@@ -5,11 +5,13 @@
 //! * [`status`]: how a call between cores ends, with its number on the wire.
 //! * [`role`]: what a core is for.
 //! * [`time`]: nanoseconds since the node started.
+//! * [`call`]: the entry table of packages, and the system calls.
 //! * [`address`]: physical and virtual addresses, page sizes.
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod call;
 pub mod id;
 pub mod role;
 pub mod status;

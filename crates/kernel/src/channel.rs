@@ -8,8 +8,8 @@
 
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
-use core::future::poll_fn;
-use core::task::Poll;
+use core::future::{Future, poll_fn};
+use core::task::{Poll, Waker};
 use core::time::Duration;
 
 use nile_abi::{ChannelId, CoreId, EndpointId, Generation, Status};
@@ -19,6 +19,7 @@ use nile_ring::{Endpoint, Message, Receiver, Region, Sender};
 use crate::client::SenderEnd;
 use crate::control::{End, Reply, Request};
 use crate::core::Core;
+use crate::executor::Join;
 use crate::input::Input;
 
 /// How long a sender waits before it looks again whether a full channel has room.
@@ -42,7 +43,28 @@ pub struct Outbound<M: Machine> {
     channel: ChannelId,
     to: CoreId,
     sender: RefCell<Option<Sender>>,
-    closed: Rc<Cell<bool>>,
+    closed: Rc<Closed>,
+}
+
+/// Whether the receiver of a channel is gone, and who waits for that.
+#[derive(Default)]
+pub(crate) struct Closed {
+    set: Cell<bool>,
+    waiter: Cell<Option<Waker>>,
+}
+
+impl Closed {
+    fn is_set(&self) -> bool {
+        self.set.get()
+    }
+
+    /// The receiver is gone.
+    pub fn set(&self) {
+        self.set.set(true);
+        if let Some(waiter) = self.waiter.take() {
+            waiter.wake();
+        }
+    }
 }
 
 /// The receiving end of a channel. Dropping it closes the channel.
@@ -76,7 +98,7 @@ impl<M: Machine> Core<M> {
         let region = self.client.region(self, grant)?;
         let ring = ring_in(&region).ok_or(Status::Invalid)?;
         let sender = Sender::attach(ring, endpoint(id, channel)).map_err(|_| Status::Invalid)?;
-        let closed = Rc::new(Cell::new(false));
+        let closed = Rc::new(Closed::default());
         let end = SenderEnd { to, endpoint: id, grant, closed: closed.clone() };
         self.client.add_sender(channel, end);
         Ok(Outbound { core: self.clone(), channel, to, sender: RefCell::new(Some(sender)), closed })
@@ -110,12 +132,17 @@ impl<M: Machine> Core<M> {
     /// Tells the management core in the background that an end is closed, then does what is left
     /// to do here. When the management core restarts meanwhile, its next incarnation learns of the
     /// end and is then told.
-    fn close(&self, channel: ChannelId, end: End, then: impl FnOnce(&Core<M>) + 'static) {
+    fn close(
+        &self,
+        channel: ChannelId,
+        end: End,
+        then: impl FnOnce(&Core<M>) + 'static,
+    ) -> Join<()> {
         let core = self.clone();
         self.spawn(async move {
             while core.give_up(Request::Close { channel, end }).await == Err(Status::Dead) {}
             then(&core);
-        });
+        })
     }
 }
 
@@ -133,13 +160,41 @@ impl<M: Machine> Outbound<M> {
     /// Sends one message and wakes the receiver in the way it needs. `Busy` when the channel is
     /// full, `Dead` when its receiver is gone. Never blocks.
     pub fn try_send(&self, message: &Message) -> Result<(), Status> {
-        if self.closed.get() {
+        if self.closed.is_set() {
             return Err(Status::Dead);
         }
         let notifier = self.core.machine.board().notifier();
         let mut sender = self.sender.borrow_mut();
         let sender = sender.as_mut().ok_or(Status::Dead)?;
         sender.send(message, notifier, &self.core.machine).map_err(|_| Status::Busy)
+    }
+
+    /// Puts as many messages as there is room for and wakes the receiver once; gives the first for
+    /// which there was none. `Dead` when the receiver is gone. Never blocks.
+    pub fn try_send_all(
+        &self,
+        messages: &mut impl Iterator<Item = Message>,
+    ) -> Result<Option<Message>, Status> {
+        if self.closed.is_set() {
+            return Err(Status::Dead);
+        }
+        let mut sender = self.sender.borrow_mut();
+        let sender = sender.as_mut().ok_or(Status::Dead)?;
+        let rest = messages.find(|message| sender.try_send(message).is_err());
+        sender.notify(self.core.machine.board().notifier(), &self.core.machine);
+        Ok(rest)
+    }
+
+    /// Waits until the receiver is gone. One task at a time can wait.
+    pub fn closed(&self) -> impl Future<Output = ()> + use<M> {
+        let closed = self.closed.clone();
+        poll_fn(move |context| {
+            if closed.is_set() {
+                return Poll::Ready(());
+            }
+            closed.waiter.set(Some(context.waker().clone()));
+            Poll::Pending
+        })
     }
 
     /// Sends one message, waiting while the channel is full.
@@ -151,13 +206,20 @@ impl<M: Machine> Outbound<M> {
             }
         }
     }
+
+    /// Closes the channel: nothing is sent any more. What it gives ends when the management core
+    /// knows of it; nothing if the channel was closed here before.
+    pub(crate) fn close(&self) -> Option<Join<()>> {
+        self.sender.take()?;
+        let channel = self.channel;
+        let forget = move |core: &Core<M>| core.client.remove_sender(channel);
+        Some(self.core.close(channel, End::Sender, forget))
+    }
 }
 
 impl<M: Machine> Drop for Outbound<M> {
     fn drop(&mut self) {
-        self.sender.take();
-        let channel = self.channel;
-        self.core.close(channel, End::Sender, move |core| core.client.remove_sender(channel));
+        self.close();
     }
 }
 

@@ -1,5 +1,8 @@
 //! A core's side of its control channel: the requests that wait for an answer, the receiving ends
-//! that wait for an acceptor, and the ends whose fate the management core announces.
+//! that wait for an acceptor, the ends whose fate the management core announces, and the package
+//! that it may stop.
+
+mod user;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::rc::Rc;
@@ -17,11 +20,13 @@ use nile_ring::{
     Sender,
 };
 
-use crate::channel::Offer;
+use crate::channel::{Closed, Offer};
 use crate::control::{self, End, Event, Reply, Request};
 use crate::core::{Core, Inner};
 use crate::input::Input;
 use crate::manager::links;
+use crate::packages::{Control, PackageId};
+use user::UserGrants;
 
 /// Requests that one core may have unanswered. Their places fit 16 bits and leave out the one
 /// that [`control::UNANSWERED`] would have.
@@ -64,7 +69,7 @@ pub struct SenderEnd {
     pub endpoint: EndpointId,
     pub grant: Grant,
     /// Set when the receiver is gone.
-    pub closed: Rc<Cell<bool>>,
+    pub closed: Rc<Closed>,
 }
 
 /// A receiving end as the management core knows it.
@@ -91,8 +96,17 @@ pub struct Client {
     arrivals: Cell<u64>,
     /// The grants that this core has attached.
     regions: RefCell<BTreeMap<PhysAddr, Region>>,
-    /// The grants that it has forgotten, until the management core knows.
+    /// The grants that it has forgotten, until the management core knows, and those on their way
+    /// to the user half.
     leaving: RefCell<BTreeSet<Grant>>,
+    /// The grants in the user half of its tables.
+    users: UserGrants,
+    /// The package that runs here.
+    package: RefCell<Option<Rc<Control>>>,
+    /// How many packages have run here.
+    packages: Cell<u32>,
+    /// The tasks that wait for the loop's next pass.
+    resting: RefCell<Vec<Waker>>,
 }
 
 impl Client {
@@ -114,6 +128,10 @@ impl Client {
             arrivals: Cell::new(0),
             regions: RefCell::default(),
             leaving: RefCell::default(),
+            users: UserGrants::default(),
+            package: RefCell::default(),
+            packages: Cell::new(0),
+            resting: RefCell::default(),
         }
     }
 
@@ -138,12 +156,15 @@ impl Client {
     /// Whether the ring has a message, or there is one to put into it.
     pub fn is_ready(&self) -> bool {
         !self.backlog.borrow().is_empty()
+            || !self.resting.borrow().is_empty()
             || self.rings.borrow().as_ref().is_some_and(|rings| rings.receiver.is_ready())
     }
 
     /// Takes what the management core sent and sends what waits; whether there was anything.
     pub fn drain<M: Machine>(&self, core: &Core<M>) -> bool {
-        let mut found = false;
+        let resting = self.resting.take();
+        let mut found = !resting.is_empty();
+        resting.into_iter().for_each(Waker::wake);
         while let Some(message) = self.next_message() {
             found = true;
             self.dispatch(core, &message);
@@ -209,7 +230,7 @@ impl Client {
             }
             Event::Closed { channel } => {
                 if let Some(end) = self.senders.borrow().get(&channel) {
-                    end.closed.set(true);
+                    end.closed.set();
                 }
                 if let Some(end) = self.receivers.borrow_mut().get_mut(&channel) {
                     end.closed = true;
@@ -224,7 +245,15 @@ impl Client {
             }
             Event::Revoked { grant } => {
                 let core = core.clone();
+                // It may be out of the user half, which no task here knows of.
+                core.machine.flush();
                 core.clone().spawn(async move { core.forget(grant).await });
+            }
+            Event::StopPackage { package } => {
+                let running = self.package.borrow();
+                if let Some(control) = running.as_ref().filter(|c| c.id() == package) {
+                    control.stop();
+                }
             }
             Event::Hello { generation } => self.greet(core, generation),
         }
@@ -257,6 +286,10 @@ impl Client {
             .map(|(start, region)| Grant { start: *start, bytes: region.len() as u64 });
         for grant in attached.chain(self.leaving.borrow().iter().copied()) {
             self.post(core, Request::Holds { grant }.encode(control::UNANSWERED));
+        }
+        // Before the ends of channels, whose memory a package may have.
+        for holds in self.users.told() {
+            self.post(core, holds.encode(control::UNANSWERED));
         }
         for (channel, SenderEnd { to, endpoint, grant, .. }) in self.senders.borrow().iter() {
             let (channel, peer, endpoint) = (*channel, *to, *endpoint);
@@ -331,6 +364,28 @@ impl Client {
             self.acceptors.borrow_mut().entry(tag).or_default().push(waker.clone());
         }
         offer
+    }
+
+    /// A package begins to run here: its number. `Exists` while there is another.
+    pub(crate) fn enter_package(&self) -> Result<Rc<Control>, Status> {
+        let mut package = self.package.borrow_mut();
+        if package.is_some() {
+            return Err(Status::Exists);
+        }
+        self.packages.set(self.packages.get() + 1);
+        let control = Rc::new(Control::new(PackageId(self.packages.get())));
+        *package = Some(control.clone());
+        Ok(control)
+    }
+
+    /// The package that ran here is gone.
+    pub(crate) fn leave_package(&self) {
+        self.package.borrow_mut().take();
+    }
+
+    /// Wakes `waker` in the loop's next pass, after what the management core sent was taken.
+    pub(crate) fn rest(&self, waker: &Waker) {
+        self.resting.borrow_mut().push(waker.clone());
     }
 
     /// Notes a sending end, until it is closed.

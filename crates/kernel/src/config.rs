@@ -1,4 +1,5 @@
-//! `nile.toml`: which cores have which role, the tick, and how long a core polls before it sleeps.
+//! `nile.toml`: which cores have which role, the tick, how long a core polls before it sleeps, and
+//! where services run.
 //!
 //! ```toml
 //! [roles]              # a number of cores, or a list of core ids; see `roles`
@@ -14,6 +15,9 @@
 //! [idle]
 //! polls = 0            # empty passes of the loop before a core sleeps
 //! dedicated = [3]      # cores that poll and never sleep: messages to them need no signal
+//!
+//! [services]           # the cores that offer a service; without a line here, its source says
+//! ackermann = [2, 3]
 //! ```
 //!
 //! The same parser serves the command line, which checks a file before it starts anything, and
@@ -28,6 +32,7 @@ use core::fmt;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Role};
+use nile_package::Store;
 use serde::Deserialize;
 use toml::Spanned;
 use toml_parser::Source;
@@ -50,12 +55,15 @@ pub struct Config {
     pub tick_workers: bool,
     /// Empty passes of a core's loop before it sleeps.
     pub polls: u32,
-    pub(crate) dedicated: Dedicated,
+    pub(crate) dedicated: These,
+    pub(crate) services: BTreeMap<String, These>,
+    /// The node's packages. No file says them: they come beside it, in the boot module.
+    pub packages: Store,
 }
 
-/// The cores that never sleep, and the line that says so.
+/// Cores by name, and the line that says so.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Dedicated {
+pub(crate) struct These {
     pub cores: Vec<CoreId>,
     pub line: usize,
 }
@@ -101,6 +109,7 @@ struct File {
     roles: BTreeMap<Spanned<String>, Spanned<Cores>>,
     timer: Timer,
     idle: Idle,
+    services: BTreeMap<Spanned<String>, Vec<u16>>,
 }
 
 #[derive(Deserialize)]
@@ -131,7 +140,9 @@ impl Default for Config {
             tick: period(10),
             tick_workers: false,
             polls: 0,
-            dedicated: Dedicated::default(),
+            dedicated: These::default(),
+            services: BTreeMap::new(),
+            packages: Store::Empty,
         }
     }
 }
@@ -140,6 +151,30 @@ impl Config {
     /// Whether `core` polls and never sleeps.
     pub fn is_dedicated(&self, core: CoreId) -> bool {
         self.dedicated.cores.contains(&core)
+    }
+
+    /// Whether `core` offers each service that the file names.
+    pub(crate) fn offers(&self, core: CoreId) -> BTreeMap<String, bool> {
+        let services = self.services.iter();
+        services.map(|(name, these)| (name.clone(), these.cores.contains(&core))).collect()
+    }
+
+    /// The first service of the file that is not among those there are.
+    pub fn check_services<'a>(
+        &self,
+        known: impl Iterator<Item = &'a str> + Clone,
+    ) -> Result<(), ConfigError> {
+        let mut named = self.services.iter();
+        match named.find(|(name, _)| !known.clone().any(|known| known == *name)) {
+            None => Ok(()),
+            Some((name, These { line, .. })) => Err(ConfigError {
+                line: Some(*line),
+                message: format!(
+                    "unknown service `{name}`; the services are {}",
+                    known.collect::<Vec<_>>().join(", ")
+                ),
+            }),
+        }
     }
 
     /// The configuration that `text` holds.
@@ -170,10 +205,20 @@ impl Config {
             tick: period(hz),
             tick_workers: file.timer.tick_workers,
             polls: file.idle.polls,
-            dedicated: file.idle.dedicated.map_or_else(Dedicated::default, |cores| Dedicated {
+            dedicated: file.idle.dedicated.map_or_else(These::default, |cores| These {
                 line: line_of(text, cores.span().start),
                 cores: cores.into_inner().into_iter().map(CoreId).collect(),
             }),
+            services: file
+                .services
+                .into_iter()
+                .map(|(name, cores)| {
+                    let line = line_of(text, name.span().start);
+                    let cores = cores.into_iter().map(CoreId).collect();
+                    (name.into_inner(), These { cores, line })
+                })
+                .collect(),
+            packages: Store::Empty,
         })
     }
 }
@@ -247,6 +292,20 @@ mod tests {
         assert!(config.tick_workers);
         assert_eq!(config.polls, 7);
         assert!(config.is_dedicated(CoreId(3)) && !config.is_dedicated(CoreId(0)));
+    }
+
+    #[test]
+    fn services_have_their_cores() {
+        let config = Config::parse("[services]\necho = [2]\ntime = []\n").unwrap();
+        let offers = |core, name| config.offers(CoreId(core)).get(name).copied();
+        assert_eq!((offers(2, "echo"), offers(1, "echo")), (Some(true), Some(false)));
+        assert_eq!((offers(2, "time"), offers(2, "log")), (Some(false), None));
+        assert_eq!(config.check_services(["time", "echo"].into_iter()), Ok(()));
+        let unknown = config.check_services(["time", "log"].into_iter()).unwrap_err();
+        let said = "line 2: unknown service `echo`; the services are time, log";
+        assert_eq!(format!("{unknown}"), said);
+        let error = config.roles(2).unwrap_err();
+        assert_eq!(format!("{error}"), "line 2: echo names core 2, but the node has 2");
     }
 
     #[test]

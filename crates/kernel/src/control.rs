@@ -4,8 +4,11 @@
 //! One message is one cell: operation (1 byte), status (1), request number (6), six words (8
 //! each), little-endian. Decoding is total; what makes no sense is `None`.
 
-use nile_abi::{ChannelId, CoreId, EndpointId, Generation, PageSize, PhysAddr, Status};
+use nile_abi::{ChannelId, CoreId, EndpointId, Generation, PageSize, PhysAddr, Status, VirtAddr};
 use nile_platform::Grant;
+use nile_platform::user::Access;
+
+use crate::packages::PackageId;
 
 /// Bytes of an encoded message.
 pub const BYTES: usize = 56;
@@ -39,7 +42,8 @@ pub enum Request {
     /// Make a channel from the caller to `to`, whose acceptor of `tag` gets the other end, of at
     /// least `cells` cells.
     Open { to: CoreId, tag: u32, cells: u32 },
-    /// After [`Event::Hello`]: the caller has no stale translation of anything.
+    /// After [`Event::Hello`], or a [`Request::MapUser`] that failed: the caller has no stale
+    /// translation of anything.
     Flushed,
     /// After [`Event::Hello`]: the caller has this grant mapped, or has yet to give it back.
     Holds { grant: Grant },
@@ -58,7 +62,20 @@ pub enum Request {
     Move { channel: ChannelId, to: CoreId },
     /// A zeroed frame of this size, mapped on the caller.
     Allocate { size: PageSize },
-    /// Take a grant out of the caller's tables.
+    /// Zeroed frames in a row for this many bytes, less than 2 MiB, mapped on the caller.
+    AllocateRun { bytes: u64 },
+    /// Take a grant out of the kernel half of the caller's tables and enter it in the user half.
+    /// The caller then says [`Request::Invalidated`] for the kernel half. When this fails, the
+    /// grant stays where it was, and the caller says [`Request::Flushed`].
+    MapUser { grant: Grant, at: VirtAddr, access: Access },
+    /// After [`Event::Hello`]: the caller has this grant in the user half of its tables.
+    HoldsUser { grant: Grant, at: VirtAddr, access: Access },
+    /// End the package `package` of the core `core`, whatever that core is doing.
+    StopPackage { core: CoreId, package: PackageId },
+    /// Enter a grant of the core that sends on this channel in the tables of the caller, which
+    /// receives on it. `NotFound` unless both ends are open and that core has the grant.
+    Join { channel: ChannelId, grant: Grant },
+    /// Take a grant out of the caller's tables, in whichever half it is.
     Release { grant: Grant },
     /// The caller has no translation of a released grant any more.
     Invalidated { grant: Grant },
@@ -98,6 +115,8 @@ pub enum Event {
     Revoked { grant: Grant },
     /// The management core runs as this incarnation; what the last one owed is lost.
     Hello { generation: Generation },
+    /// End this package.
+    StopPackage { package: PackageId },
 }
 
 type Words = [u64; 6];
@@ -124,6 +143,15 @@ impl Request {
             Request::Rejoin { channel, end, peer, endpoint, tag, grant } => {
                 let ids = [channel_word(channel, end), u64::from(peer.0), u64::from(endpoint.0)];
                 (12, [ids[0], ids[1], ids[2], u64::from(tag), grant.start.0, grant.bytes])
+            }
+            Request::MapUser { grant, at, access } => (14, place_words(grant, at, access)),
+            Request::HoldsUser { grant, at, access } => (15, place_words(grant, at, access)),
+            Request::AllocateRun { bytes } => (16, [bytes, 0, 0, 0, 0, 0]),
+            Request::StopPackage { core, package } => {
+                (17, [u64::from(core.0), u64::from(package.0), 0, 0, 0, 0])
+            }
+            Request::Join { channel, grant } => {
+                (18, [u64::from(channel.0), grant.start.0, grant.bytes, 0, 0, 0])
             }
         }
     }
@@ -166,6 +194,19 @@ impl Request {
                     grant: grant(w[4], w[5]),
                 }
             }
+            14 => Request::MapUser {
+                grant: grant(w[0], w[1]),
+                at: VirtAddr(w[2]),
+                access: access(w[3])?,
+            },
+            15 => Request::HoldsUser {
+                grant: grant(w[0], w[1]),
+                at: VirtAddr(w[2]),
+                access: access(w[3])?,
+            },
+            16 => Request::AllocateRun { bytes: w[0] },
+            17 => Request::StopPackage { core: core(w[0])?, package: PackageId(narrow(w[1])?) },
+            18 => Request::Join { channel: ChannelId(narrow(w[0])?), grant: grant(w[1], w[2]) },
             _ => return None,
         };
         Some((number, request))
@@ -229,6 +270,7 @@ impl Event {
             Event::Revoked { grant } => (3, [grant.start.0, grant.bytes, 0, 0, 0, 0]),
             Event::Hello { generation } => (4, [u64::from(generation.0), 0, 0, 0, 0, 0]),
             Event::Fence { channel } => (5, [u64::from(channel.0), 0, 0, 0, 0, 0]),
+            Event::StopPackage { package } => (6, [u64::from(package.0), 0, 0, 0, 0, 0]),
         };
         encode(operation, Status::Ok, 0, words)
     }
@@ -248,6 +290,7 @@ impl Event {
             3 => Event::Revoked { grant: grant(w[0], w[1]) },
             4 => Event::Hello { generation: Generation(narrow(w[0])?) },
             5 => Event::Fence { channel: ChannelId(narrow(w[0])?) },
+            6 => Event::StopPackage { package: PackageId(narrow(w[0])?) },
             _ => return None,
         })
     }
@@ -261,6 +304,20 @@ fn channel_word(channel: ChannelId, end: End) -> u64 {
 fn channel_end(word: u64) -> (ChannelId, End) {
     let end = if word >> 32 == 0 { End::Sender } else { End::Receiver };
     (ChannelId(word as u32), end)
+}
+
+/// Where a grant is in the user half.
+fn place_words(grant: Grant, at: VirtAddr, access: Access) -> Words {
+    let access = match access {
+        Access::Read => 0,
+        Access::Write => 1,
+        Access::Execute => 2,
+    };
+    [grant.start.0, grant.bytes, at.0, access, 0, 0]
+}
+
+fn access(word: u64) -> Option<Access> {
+    [Access::Read, Access::Write, Access::Execute].get(usize::try_from(word).ok()?).copied()
 }
 
 fn grant(start: u64, bytes: u64) -> Grant {
@@ -299,6 +356,7 @@ mod tests {
 
     const NUMBER: u64 = (1 << 48) - 2;
     const GRANT: Grant = Grant { start: PhysAddr(0x20_0000), bytes: 8192 };
+    const AT: VirtAddr = VirtAddr(nile_abi::call::USER_BASE);
 
     #[test]
     fn requests_survive_the_cell() {
@@ -325,6 +383,12 @@ mod tests {
             Request::Invalidated { grant: GRANT },
             Request::Statistics,
             Request::Region { index: 5 },
+            Request::MapUser { grant: GRANT, at: AT, access: Access::Execute },
+            Request::HoldsUser { grant: GRANT, at: AT, access: Access::Write },
+            Request::HoldsUser { grant: GRANT, at: AT, access: Access::Read },
+            Request::AllocateRun { bytes: 4097 },
+            Request::StopPackage { core: CoreId(3), package: PackageId(u32::MAX) },
+            Request::Join { channel, grant: GRANT },
         ] {
             assert_eq!(Request::decode(&request.encode(NUMBER)), Some((NUMBER, request)));
         }
@@ -354,6 +418,7 @@ mod tests {
             Event::Fence { channel },
             Event::Revoked { grant: GRANT },
             Event::Hello { generation: Generation(2) },
+            Event::StopPackage { package: PackageId(9) },
         ] {
             assert_eq!(Event::decode(&event.encode()), Some(event));
         }
@@ -365,6 +430,11 @@ mod tests {
         assert_eq!(Request::decode(&[1; 8]), None);
         assert_eq!(decode_reply(&[0xff; BYTES]), None);
         assert_eq!(Event::decode(&[0xff; BYTES]), None);
+        // An access that does not exist.
+        let request = Request::MapUser { grant: GRANT, at: AT, access: Access::Execute };
+        let mut bytes = request.encode(1);
+        bytes[32] = 3;
+        assert_eq!(Request::decode(&bytes), None);
         // A frame size that does not exist.
         let mut bytes = Request::Allocate { size: PageSize::Small }.encode(1);
         bytes[8] = 1;

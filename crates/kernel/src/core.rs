@@ -23,6 +23,7 @@ use crate::config::Config;
 use crate::executor::{Executor, Join};
 use crate::input::Input;
 use crate::manager::Manager;
+use crate::services::Services;
 use crate::timers::{TimerId, Timers};
 
 /// Task polls in one pass, so that a busy core still looks at its channels and timers.
@@ -54,6 +55,9 @@ pub struct Inner<M: Machine> {
     pub(crate) inputs: RefCell<Vec<Rc<Input>>>,
     pub(crate) client: Client,
     pub(crate) manager: Option<RefCell<Manager<M>>>,
+    /// The packages that the node was started with.
+    pub(crate) packages: nile_package::Store,
+    pub(crate) services: Services<M>,
     /// Empty passes before it sleeps; `None` if it never does.
     polls: Option<u32>,
     ended: Cell<Option<Outcome>>,
@@ -121,12 +125,15 @@ impl<M: Machine> Core<M> {
             inputs: RefCell::default(),
             client,
             manager: manager.map(RefCell::new),
+            packages: config.packages,
+            services: Services::new(config, id),
             polls: (!config.is_dedicated(id)).then_some(config.polls),
             ended: Cell::new(None),
         }));
         if let Some(manager) = &core.manager {
             manager.borrow_mut().open_for_business(&core.machine);
         }
+        core.start_services();
         program(&core);
         CoreLoop { core, empty_passes: 0, running: false }
     }
@@ -238,6 +245,7 @@ impl<M: Machine> CoreLoop<M> {
 impl<M: Machine> Drop for CoreLoop<M> {
     fn drop(&mut self) {
         self.core.executor.close();
+        self.core.services.close();
     }
 }
 

@@ -8,7 +8,9 @@
 //! * [`executor`] and [`timers`]: the tasks of a core and their deadlines.
 //! * [`channel`]: one-way channels between cores, as tasks use them.
 //! * [`memory`]: frames of a core's own, and how much memory the node has.
+//! * [`packages`]: user mode: how a core loads a package, runs it, serves it and ends it.
 //! * `control`, `client`, `manager`: what a core asks of the management core, and how that answers.
+//! * `services`: the service transport layer of a core, and its links to the other cores.
 //! * [`boot`] and [`report`]: the first program, and what it says.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -25,8 +27,10 @@ pub mod executor;
 mod input;
 mod manager;
 pub mod memory;
+pub mod packages;
 pub mod report;
 pub mod roles;
+mod services;
 pub mod timers;
 
 pub use self::channel::{Inbound, Outbound};
@@ -34,4 +38,8 @@ pub use self::config::{Config, ConfigError};
 pub use self::core::{Core, CoreLoop, run};
 pub use self::executor::{Join, yield_now};
 pub use self::memory::{Frame, MemoryRegion, MemoryStatistics};
+pub use self::packages::{
+    Calls, Ended, LoadError, Package, PackageId, PackageLimits, PackageReport,
+};
+pub use self::services::ServiceCalls;
 pub use self::report::{ProgramReport, Report};

@@ -13,13 +13,14 @@ mod runs;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use nile_abi::{CoreId, EndpointId, Generation, Status};
+use nile_abi::{CoreId, EndpointId, Generation, PageSize, Status};
 use nile_memory::MemoryKind;
 use nile_platform::{Grant, Handoff, Machine, Manager as _, NodeDescription, NodePhase, WakeMode};
 use nile_ring::{Message, Wake};
 
 use crate::config::Config;
 use crate::control::{self, Event, Reply, Request};
+use crate::packages::PackageId;
 use crate::report::{MemoryReport, RegionReport};
 use channels::Channels;
 use links::Links;
@@ -72,6 +73,8 @@ impl<M: Machine> Manager<M> {
             self.memory.expect_word_of(board.core_ids());
             for core in board.core_ids() {
                 self.links.post(core, control::EVENT, &Event::Hello { generation }.encode());
+                // Also a core whose package computes, and which looks at nothing meanwhile.
+                self.links.urge(core);
             }
         }
         board.set_phase(NodePhase::Up);
@@ -163,8 +166,12 @@ impl<M: Machine> Manager<M> {
         let reply = match request {
             Request::Flushed => {
                 if self.memory.heard_of(core)? == Heard::All {
-                    self.close_untold();
+                    self.all_heard(machine);
                 }
+                return Ok(None);
+            }
+            Request::HoldsUser { grant, at, access } => {
+                self.memory.adopt_user(grant, core, at, access)?;
                 return Ok(None);
             }
             Request::Holds { grant } => {
@@ -190,6 +197,19 @@ impl<M: Machine> Manager<M> {
                 let grant = self.memory.take_frame(size, core)?;
                 self.give(machine, grant, &[core])?
             }
+            Request::AllocateRun { bytes } => {
+                if bytes >= PageSize::Large.bytes() {
+                    return Err(Status::Invalid);
+                }
+                let grant = self.memory.take_run(bytes)?;
+                self.give(machine, grant, &[core])?
+            }
+            Request::MapUser { grant, at, access } => {
+                self.memory.map_user(grant, core, at, access)?;
+                Reply::Done
+            }
+            Request::StopPackage { core, package } => self.stop_package(machine, core, package)?,
+            Request::Join { channel, grant } => self.join(channel, grant, core)?,
             Request::Release { grant } => {
                 Reply::Granted { grant: self.memory.unshare(grant, core)? }
             }
@@ -263,7 +283,7 @@ impl<M: Machine> Manager<M> {
             }
         }
         match self.memory.heard_of(core) {
-            Ok(Heard::All) => self.close_untold(),
+            Ok(Heard::All) => self.all_heard(machine),
             Ok(Heard::More) => {}
             Err(status) => machine.log(format_args!("{core}'s memory is not given back: {status}")),
         }
@@ -272,6 +292,34 @@ impl<M: Machine> Manager<M> {
             // It may have begun before it could hear of this incarnation.
             self.event(core, Event::Hello { generation });
         }
+    }
+
+    /// Every core has told this incarnation what it has.
+    fn all_heard(&mut self, machine: &M) {
+        self.close_untold();
+        let generation = machine.generation();
+        for core in self.memory.sweep() {
+            // It forgets every translation and says so.
+            self.event(core, Event::Hello { generation });
+        }
+    }
+
+    /// Tells a core to end a package, and makes the core look.
+    fn stop_package(
+        &mut self,
+        machine: &M,
+        core: CoreId,
+        package: PackageId,
+    ) -> Result<Reply, Status> {
+        if core.index() >= machine.board().cores() {
+            return Err(Status::NotFound);
+        }
+        if self.links.has_stopped(core) {
+            return Err(Status::Dead);
+        }
+        self.event(core, Event::StopPackage { package });
+        self.links.urge(core);
+        Ok(Reply::Done)
     }
 
     fn region(&self, index: u64) -> Result<Reply, Status> {

@@ -1,16 +1,18 @@
-//! Memory as tasks use it: a zeroed frame of 4 KiB, 2 MiB or 1 GiB, mapped on this core alone,
+//! Memory as tasks use it: a zeroed frame of 4 KiB, 2 MiB or 1 GiB, or several small ones in a
+//! row, mapped on this core alone,
 //! from the node's physical and virtual memory services.
 
 use core::sync::atomic::AtomicU64;
 
-use nile_abi::{PageSize, PhysAddr, Status};
+use nile_abi::{PageSize, PhysAddr, Status, VirtAddr};
+use nile_platform::user::Access;
 use nile_platform::{Grant, Machine};
 use nile_ring::Region;
 
 use crate::control::{Reply, Request};
 use crate::core::Core;
 
-/// A frame of this core's own.
+/// A frame of this core's own, or several in a row.
 pub struct Frame<M: Machine> {
     core: Core<M>,
     grant: Grant,
@@ -57,7 +59,7 @@ impl<M: Machine> Core<M> {
 
     /// Gives a grant back. When the management core restarts meanwhile, its next incarnation
     /// learns of the grant and is then asked to take it.
-    async fn take_back(&self, grant: Grant) -> Result<(), Status> {
+    pub(crate) async fn take_back(&self, grant: Grant) -> Result<(), Status> {
         loop {
             match self.give_up(Request::Release { grant }).await {
                 Err(Status::Dead) => {}
@@ -78,7 +80,17 @@ impl<M: Machine> Core<M> {
     /// A zeroed frame, mapped on this core. Waits for the management core. Fails with `NoMemory`
     /// (no free collection of the size) or `NoTables`.
     pub async fn allocate(&self, size: PageSize) -> Result<Frame<M>, Status> {
-        let reply = self.request(Request::Allocate { size }).await?;
+        self.granted(Request::Allocate { size }).await
+    }
+
+    /// Zeroed frames in a row for at least `bytes` bytes, fewer than 2 MiB. Waits for the
+    /// management core. Fails with `Invalid` (too many bytes, or none), `NoMemory` or `NoTables`.
+    pub async fn allocate_run(&self, bytes: u64) -> Result<Frame<M>, Status> {
+        self.granted(Request::AllocateRun { bytes }).await
+    }
+
+    async fn granted(&self, request: Request) -> Result<Frame<M>, Status> {
+        let reply = self.request(request).await?;
         let Reply::Granted { grant } = reply else { return Err(Status::Invalid) };
         let region = self.client.region(self, grant)?;
         Ok(Frame { core: self.clone(), grant, region: Some(region) })
@@ -95,6 +107,20 @@ impl<M: Machine> Frame<M> {
     pub fn words(&self) -> &[AtomicU64] {
         let region = self.region.as_ref();
         region.expect("only `release` takes it, and that consumes the frame").words()
+    }
+
+    /// Moves the memory out of the kernel's half of this core's tables into the package's, at
+    /// `at`. Waits for the management core. Fails with `Invalid` (no place for a package's
+    /// memory), `Exists` (not free), `Denied` (to be executed, but shared), `NoTables`; the memory
+    /// is given back then.
+    pub(crate) async fn move_to_user(
+        mut self,
+        at: VirtAddr,
+        access: Access,
+    ) -> Result<Grant, Status> {
+        self.region.take();
+        let (core, grant) = (self.core.clone(), self.grant);
+        core.move_to_user(grant, at, access).await.map(|()| grant)
     }
 
     /// Gives the frame back and waits until it is free again. Dropping it does the same without

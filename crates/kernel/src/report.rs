@@ -93,6 +93,9 @@ pub struct CoreReport {
     pub turns: u64,
     /// Times it went to sleep.
     pub sleeps: u64,
+    /// System calls of its packages.
+    #[serde(default)]
+    pub system_calls: u64,
     /// Why its last incarnation that ended did so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<FaultReport>,
@@ -146,6 +149,7 @@ pub fn cores(board: &Board) -> Vec<CoreReport> {
                 .collect(),
             turns: record.turns(),
             sleeps: record.sleeps(),
+            system_calls: record.system_calls(),
             fault: record.fault().map(|fault| FaultReport {
                 kind: fault.kind_name().to_string(),
                 code: fault.code,

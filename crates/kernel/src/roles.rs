@@ -18,16 +18,20 @@ use alloc::vec::Vec;
 
 use nile_abi::{Role, RoleSet};
 
-use crate::config::{Config, ConfigError, Cores, Placed};
+use crate::config::{Config, ConfigError, Cores, Placed, These};
 
 impl Config {
     /// The roles of each of `cores` cores, or why the configuration does not fit them.
     pub fn roles(&self, cores: usize) -> Result<Vec<RoleSet>, ConfigError> {
-        if let Some(core) = self.dedicated.cores.iter().find(|core| core.index() >= cores) {
-            return Err(ConfigError {
-                line: Some(self.dedicated.line),
-                message: format!("dedicated names core {}, but the node has {cores}", core.0),
-            });
+        let services = self.services.iter().map(|(name, these)| (name.as_str(), these));
+        for (name, These { cores: named, line }) in services.chain([("dedicated", &self.dedicated)])
+        {
+            if let Some(core) = named.iter().find(|core| core.index() >= cores) {
+                return Err(ConfigError {
+                    line: Some(*line),
+                    message: format!("{name} names core {}, but the node has {cores}", core.0),
+                });
+            }
         }
         if self.roles.is_empty() || cores == 0 {
             return Ok(default_roles(cores));

@@ -7,9 +7,10 @@
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use nile_abi::{PageSize, PhysAddr, VirtAddr};
+use nile_platform::user::Access;
 use nile_platform::{AttachError, Grant};
 use nile_ring::Region;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
@@ -24,15 +25,6 @@ pub(crate) const BASE: VirtAddr = VirtAddr(0x2000_0000_0000);
 
 /// The most memory a node can have: what fits above [`BASE`] with room to spare.
 pub(crate) const MAX_MEMORY: u64 = 1 << 43;
-
-/// What a mapping lets a core do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Access {
-    /// Read.
-    Read,
-    /// Read and write.
-    Write,
-}
 
 /// The node's memory, and this process's view of it. The view stays until the process ends, but
 /// for what [`Arena::unmap`] takes out of it.
@@ -84,10 +76,6 @@ impl Arena {
     /// Makes `range` usable in this process; its content is what it is in every other process.
     pub fn map(&self, range: Grant, access: Access) -> Result<Region, AttachError> {
         let start = self.place(range)?;
-        let protection = match access {
-            Access::Read => ProtFlags::READ,
-            Access::Write => ProtFlags::READ | ProtFlags::WRITE,
-        };
         let length = range.bytes as usize;
         // SAFETY: `place` has checked that the range lies in this arena's reserved address range,
         // where only this type maps and unmaps. Mapping a range again with other rights leaves
@@ -96,7 +84,7 @@ impl Arena {
             rustix::mm::mmap(
                 start,
                 length,
-                protection,
+                protection(access),
                 MapFlags::SHARED | MapFlags::FIXED,
                 &self.file,
                 range.start.0,
@@ -128,6 +116,39 @@ impl Arena {
         }
         .map(drop)
         .map_err(refused)
+    }
+
+    /// Shows `range` once more in this process, to a package, at `at` in user memory, where
+    /// nothing is mapped.
+    pub fn map_user(&self, range: Grant, at: VirtAddr, access: Access) -> Result<(), AttachError> {
+        self.place(range)?;
+        let place = ptr::with_exposed_provenance_mut(at.0 as usize);
+        // SAFETY: FIXED_NOREPLACE maps only where nothing is mapped, so no memory in use changes.
+        let mapped = unsafe {
+            rustix::mm::mmap(
+                place,
+                range.bytes as usize,
+                protection(access),
+                MapFlags::SHARED | MapFlags::FIXED_NOREPLACE,
+                &self.file,
+                range.start.0,
+            )
+        }
+        .map_err(refused)?;
+        if mapped != place {
+            self.unmap_user(VirtAddr(mapped.addr() as u64), range.bytes);
+            return Err(refused(Errno::EXIST));
+        }
+        Ok(())
+    }
+
+    /// Takes away what [`Arena::map_user`] showed; no package uses it any more.
+    pub fn unmap_user(&self, at: VirtAddr, bytes: u64) {
+        // SAFETY: the caller names what was mapped for a package that is gone. It cannot fail:
+        // the range is whole pages.
+        let _ = unsafe {
+            rustix::mm::munmap(ptr::with_exposed_provenance_mut(at.0 as usize), bytes as usize)
+        };
     }
 
     /// Fills `range` with zeros by giving its pages back to Linux: fresh ones are zero.
@@ -179,6 +200,14 @@ impl Arena {
 /// Where `address` of the node's memory appears in each of its processes that maps it.
 pub(crate) fn virtual_address(address: PhysAddr) -> VirtAddr {
     VirtAddr(BASE.0 + address.0)
+}
+
+fn protection(access: Access) -> ProtFlags {
+    match access {
+        Access::Read => ProtFlags::READ,
+        Access::Write => ProtFlags::READ | ProtFlags::WRITE,
+        Access::Execute => ProtFlags::READ | ProtFlags::EXEC,
+    }
 }
 
 fn pointer(address: PhysAddr) -> *mut c_void {

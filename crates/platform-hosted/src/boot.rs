@@ -7,7 +7,7 @@
 //! | 8     | bytes of the node's memory                                  |
 //! | 8     | the node's start, in nanoseconds of Linux's monotonic clock |
 //! | 8     | process id of the node                                      |
-//! | 8, 8  | bytes of the two texts that follow: configuration, program  |
+//! | 8 × 3 | bytes of the texts that follow, in the order of [`Boot`]    |
 //!
 //! All numbers are little-endian.
 
@@ -21,10 +21,10 @@ use crate::arena::MAX_MEMORY;
 use crate::clock::Clock;
 use crate::layout::{Layout, MEMORY_START};
 
-const WORDS: usize = 6;
+const WORDS: usize = 7;
 const HEADER: usize = WORDS * 8;
 
-/// The most bytes that configuration and program can have together.
+/// The most bytes that the texts can have together.
 pub(crate) const MAX_TEXT: usize = MEMORY_START.0 as usize - HEADER;
 
 /// What the image gives to every core's main function.
@@ -32,8 +32,21 @@ pub(crate) const MAX_TEXT: usize = MEMORY_START.0 as usize - HEADER;
 pub struct Boot {
     /// The text of the configuration file.
     pub config: String,
+    /// Where the archive of the node's packages is, absolutely; empty without one.
+    pub packages: String,
     /// What the node is to run.
     pub program: String,
+}
+
+impl Boot {
+    /// Bytes of all texts together.
+    pub(crate) fn bytes(&self) -> usize {
+        self.texts().iter().map(|text| text.len()).sum()
+    }
+
+    fn texts(&self) -> [&str; 3] {
+        [&self.config, &self.packages, &self.program]
+    }
 }
 
 /// Everything that a worker process learns from the node that starts it.
@@ -49,18 +62,19 @@ pub(crate) struct BootRecord {
 impl BootRecord {
     /// Writes the record to the front of `file`.
     pub fn write(&self, file: &File) -> io::Result<()> {
-        let Boot { config, program } = &self.boot;
+        let texts = self.boot.texts();
+        let [config, packages, program] = texts.map(|text| text.len() as u64);
         let words: [u64; WORDS] = [
             self.layout.cores as u64,
             self.layout.memory,
             self.clock.start_nanos(),
             self.node.into(),
-            config.len() as u64,
-            program.len() as u64,
+            config,
+            packages,
+            program,
         ];
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        bytes.extend_from_slice(config.as_bytes());
-        bytes.extend_from_slice(program.as_bytes());
+        bytes.extend_from_slice(texts.concat().as_bytes());
         file.write_all_at(&bytes, 0)
     }
 
@@ -69,20 +83,23 @@ impl BootRecord {
         let mut header = [0; HEADER];
         file.read_exact_at(&mut header, 0)?;
         let (words, _) = header.as_chunks::<8>();
-        let [cores, memory, start, node, config, program] =
+        let [cores, memory, start, node, config, packages, program] =
             std::array::from_fn(|word| u64::from_le_bytes(words[word]));
-        let fits = config.checked_add(program).is_some_and(|text| text <= MAX_TEXT as u64);
-        if cores > MAX_CORES as u64 || memory > MAX_MEMORY || !fits {
+        let lengths = [config, packages, program];
+        let all = lengths.iter().try_fold(0u64, |sum, length| sum.checked_add(*length));
+        let all = all.filter(|all| *all <= MAX_TEXT as u64);
+        let Some(all) = all.filter(|_| cores <= MAX_CORES as u64 && memory <= MAX_MEMORY) else {
             return Err(io::ErrorKind::InvalidData.into());
-        }
-        let mut text = vec![0; (config + program) as usize];
+        };
+        let mut text = vec![0; all as usize];
         file.read_exact_at(&mut text, HEADER as u64)?;
-        let program = text.split_off(config as usize);
+        let program = text.split_off((config + packages) as usize);
+        let packages = text.split_off(config as usize);
         Ok(BootRecord {
             layout: Layout { cores: cores as usize, memory },
             clock: Clock::started_at(start),
             node: u32::try_from(node).map_err(|_| io::ErrorKind::InvalidData)?,
-            boot: Boot { config: utf8(text)?, program: utf8(program)? },
+            boot: Boot { config: utf8(text)?, packages: utf8(packages)?, program: utf8(program)? },
         })
     }
 }
@@ -105,7 +122,11 @@ mod tests {
             layout: Layout { cores: 3, memory: 1 << 26 },
             clock: Clock::started_at(77),
             node: 4711,
-            boot: Boot { config: "[roles]\n".into(), program: "boot".into() },
+            boot: Boot {
+                config: "[roles]\n".into(),
+                packages: "/packages.tar".into(),
+                program: "boot".into(),
+            },
         }
     }
 

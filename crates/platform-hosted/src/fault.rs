@@ -2,7 +2,8 @@
 //!
 //! In a worker process a fault is a signal of Linux's. A handler writes what happened into the
 //! worker's own record and lets the process die of the signal; the node then knows more than the
-//! signal's number. A fault in a system core ends the node: its threads share an address space,
+//! signal's number. A fault of a package's code is the package's alone and goes to its kernel
+//! (`package`). A fault in a system core ends the node: its threads share an address space,
 //! and after a stray write there nothing in it can be trusted.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -13,10 +14,10 @@ use std::sync::OnceLock;
 use std::thread;
 
 use nile_abi::CoreId;
-use nile_platform::Fault;
+use nile_platform::{Cause, Fault};
 
 use crate::node::{Node, log};
-use crate::signals;
+use crate::{context, dispatch, package, signals};
 
 /// The exit status of a worker process that panicked; the one that Rust itself uses.
 pub(crate) const PANICKED: u8 = 101;
@@ -24,29 +25,44 @@ pub(crate) const PANICKED: u8 = 101;
 /// The core that this process is, in a worker.
 static WORKER: OnceLock<CoreId> = OnceLock::new();
 
+/// The signals that Linux makes of faults.
+const FAULTS: [libc::c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];
+
 /// Reports faults of this process, which is `core`, in its record before it dies of them.
 pub(crate) fn record_faults_of(core: CoreId) {
     if WORKER.set(core).is_ok() {
-        for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE] {
-            // SAFETY: the handler only writes atomics in mapped memory and resets the signal.
+        for signal in FAULTS {
+            // SAFETY: the handler only writes atomics in mapped memory and resets the signal; or
+            // it leaves a package's code, where nothing is the kernel's.
             unsafe { signals::handle(signal, record) };
         }
     }
 }
 
-/// Writes the fault into the record and ends the process by the same signal.
+/// Ends the package if the fault is its; else writes the fault into the record and ends the
+/// process by the same signal.
 extern "C" fn record(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // First of all: until then Linux would take our own calls for the package's.
+    let in_package = dispatch::leave_package();
+    // SAFETY: Linux gives a handler that asked for it valid information about the signal; the
+    // signals handled here carry an address unless a process sent them.
+    let (why, address) = unsafe { ((*info).si_code, (*info).si_addr().addr() as u64) };
+    let sent = why <= 0;
+    let touched = kind_of(signal) == Fault::PAGE && !sent && why != libc::SI_KERNEL;
+    let fault = Fault {
+        kind: kind_of(signal),
+        code: signal as u64,
+        at: context::instruction(context),
+        address: if touched { address } else { 0 },
+    };
+    // A segmentation fault without an address is an instruction that only Linux itself may use.
+    let kind = if touched { Fault::PAGE } else { Fault::EXCEPTION };
+    if !sent && package::take_fault(Fault { kind, ..fault }, in_package, context) {
+        return;
+    }
     if let (Some(core), Some(node)) = (WORKER.get(), Node::get()) {
-        // SAFETY: Linux gives a handler that asked for it valid information about the signal;
-        // the signals handled here carry an address unless a process sent them.
-        let (sent, address) = unsafe { ((*info).si_code <= 0, (*info).si_addr().addr() as u64) };
-        let touched = kind_of(signal) == Fault::PAGE && !sent;
-        node.board.record(*core).set_fault(Fault {
-            kind: kind_of(signal),
-            code: signal as u64,
-            at: instruction(context),
-            address: if touched { address } else { 0 },
-        });
+        node.board.record(*core).set_fault(fault);
     }
     // SAFETY: both calls may be made in a handler. The signal is blocked until this one returns
     // and then has its default action: the process ends, with the right status for its parent.
@@ -56,18 +72,11 @@ extern "C" fn record(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     }
 }
 
-/// The address of the instruction that was interrupted, zero where we cannot tell.
-#[cfg(target_arch = "x86_64")]
-fn instruction(context: *mut libc::c_void) -> u64 {
-    // SAFETY: Linux gives a handler that asked for it the interrupted thread's context.
-    let context = unsafe { &*context.cast::<libc::ucontext_t>() };
-    context.uc_mcontext.gregs[libc::REG_RIP as usize] as u64
-}
-
-/// The address of the instruction that was interrupted, zero where we cannot tell.
-#[cfg(not(target_arch = "x86_64"))]
-fn instruction(_: *mut libc::c_void) -> u64 {
-    0
+/// Counts an interrupt of this worker. May be called in a signal handler.
+pub(crate) fn count_interrupt(cause: Cause) {
+    if let (Some(core), Some(node)) = (WORKER.get(), Node::get()) {
+        node.board.record(*core).count_interrupt(cause);
+    }
 }
 
 fn kind_of(signal: libc::c_int) -> u64 {

@@ -3,6 +3,7 @@
 //! ```text
 //! 0          boot record: what a process of the node must know before it maps anything
 //! 1 MiB      doorbells, receiver map, core records, node page     } the board
+//!            who runs a package, a page a core
 //!            control rings, 16 KiB a core
 //!            the record of frames
 //!            page tables: upper levels of each core, then the pool of last levels
@@ -12,7 +13,8 @@
 //!
 //! The first MiB is not the node's memory, so that address 0 is never valid.
 
-use nile_abi::{CoreId, PageSize, PhysAddr};
+use nile_abi::call::USER_BASE;
+use nile_abi::{CoreId, PageSize, PhysAddr, VirtAddr};
 use nile_memory::PhysicalMemory;
 use nile_memory::paging::{Plan, TablePool, VirtRange};
 use nile_platform::board::{NODE_BYTES, RECEIVER_BYTES};
@@ -24,6 +26,9 @@ use crate::arena::virtual_address;
 
 /// The first address of the node's memory.
 pub(crate) const MEMORY_START: PhysAddr = PhysAddr(1 << 20);
+
+/// Bytes in which a core says which process runs its package: a page, so that only it can.
+pub(crate) const PACKAGE_BYTES: usize = 4096;
 
 /// The regions of a node's memory that are set aside at its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,9 +70,19 @@ impl Layout {
         frames(end(self.records()), NODE_BYTES)
     }
 
+    /// Which process runs a package, a page for each core.
+    pub fn packages(self) -> Grant {
+        frames(end(self.node()), self.cores * PACKAGE_BYTES)
+    }
+
+    /// The page of `core` there.
+    pub fn package(self, core: CoreId) -> Grant {
+        row(self.packages(), core, PACKAGE_BYTES)
+    }
+
     /// The control rings of all cores.
     pub fn controls(self) -> Grant {
-        frames(end(self.node()), self.cores * CONTROL_BYTES)
+        frames(end(self.packages()), self.cores * CONTROL_BYTES)
     }
 
     /// The control rings of `core`.
@@ -81,10 +96,16 @@ impl Layout {
         frames(end(self.controls()), words * size_of::<u64>())
     }
 
-    /// The upper page tables that each core needs to map any of the node's memory.
+    /// The upper page tables that each core needs to map any of the node's memory, for its
+    /// kernel and for a package: that has 1 GiB of addresses for what has its place there, and
+    /// as many as the node has memory for what it allocates.
     pub fn plan(self) -> Plan {
-        Plan::new(&[VirtRange::new(virtual_address(MEMORY_START), self.memory)])
-            .expect("the arena is not empty and ends below the upper half of addresses")
+        let user = (1 << 30) + end(self.all()).0;
+        Plan::new(&[
+            VirtRange::new(VirtAddr(USER_BASE), user),
+            VirtRange::new(virtual_address(MEMORY_START), self.memory),
+        ])
+        .expect("neither range is empty, and both end below the upper half of addresses")
     }
 
     /// The upper page tables of all cores, by core.
@@ -140,7 +161,8 @@ mod tests {
             let last = CoreId(cores as u16 - 1);
             assert_eq!(layout.bells().start, MEMORY_START);
             assert_eq!(end(layout.record(last)), layout.node().start);
-            assert_eq!(end(layout.node()), layout.control(CoreId::BOOT).start);
+            assert_eq!(end(layout.node()), layout.package(CoreId::BOOT).start);
+            assert_eq!(end(layout.package(last)), layout.control(CoreId::BOOT).start);
             assert_eq!(end(layout.control(last)), layout.frame_record().start);
             assert_eq!(end(layout.table_pool()), layout.free().start);
             assert_eq!(end(layout.free()), end(layout.all()));

@@ -17,6 +17,8 @@
 //! * `layout`, `arena`, `boot`: the node's memory, what lies where, what a worker reads first.
 //! * `node`: the node as one of its processes sees it.
 //! * [`machine`]: one core, [`Hosted`]; `tick`: its periodic timer.
+//! * [`user`]: how a core runs a package, [`HostedUser`]; `package`: the package's own stack;
+//!   `dispatch`, `handlers`, `context`: what of Linux that takes.
 //! * [`manager`], [`tables`]: what the management core may do to the whole node.
 //! * `system`, [`worker`]: cores as threads and as processes.
 //! * `supervisor`, `signals`, `restart`, `fault`: what goes wrong, and how a node ends.
@@ -25,12 +27,16 @@
 mod arena;
 mod boot;
 mod clock;
+mod context;
+mod dispatch;
 mod fault;
+mod handlers;
 mod image;
 mod layout;
 pub mod machine;
 pub mod manager;
 mod node;
+mod package;
 mod placement;
 mod restart;
 mod signals;
@@ -40,10 +46,12 @@ mod supervisor;
 mod system;
 pub mod tables;
 mod tick;
+pub mod user;
 pub mod worker;
 
 pub use boot::Boot;
 pub use machine::Hosted;
 pub use manager::HostedManager;
 pub use start::{CoreMain, End, Setup, StartError, least_memory, run_node};
+pub use user::HostedUser;
 pub use worker::be_worker;

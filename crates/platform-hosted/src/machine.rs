@@ -14,17 +14,19 @@ use std::num::NonZero;
 use std::ptr;
 use std::time::Duration;
 
-use nile_abi::{CoreId, Generation, Instant, Role, RoleSet, VirtAddr};
+use nile_abi::{CoreId, Generation, Instant, Role, RoleSet, Status, VirtAddr};
+use nile_platform::user::Access;
 use nile_platform::{AttachError, Board, Cause, Grant, Machine, Sleeper, WakeMode};
 use nile_ring::{Region, SLEEPING, Signal, Sleep};
 use rustix::io::Errno;
 use rustix::thread::futex;
 
-use crate::arena::Access;
 use crate::layout::end;
 use crate::manager::HostedManager;
 use crate::node::{Node, log};
+use crate::package;
 use crate::tick::Tick;
+use crate::user::HostedUser;
 
 /// A core of a hosted node, in one of its incarnations.
 pub struct Hosted {
@@ -66,6 +68,7 @@ impl Hosted {
 
 impl Machine for Hosted {
     type Manager = HostedManager;
+    type User = HostedUser;
 
     fn core(&self) -> CoreId {
         self.core
@@ -161,6 +164,16 @@ impl Machine for Hosted {
         unsafe { pointer.write_volatile(value) };
     }
 
+    fn overrun_stack(&self) {
+        assert!(self.isolated, "a stack that is used up would end the cores that share the process");
+        nile_platform::recurse_for_ever(0);
+    }
+
+    /// `Denied` on a core that is a thread: others share its process.
+    fn user(&self) -> Result<HostedUser, Status> {
+        if self.isolated { HostedUser::new(self.node, self.core) } else { Err(Status::Denied) }
+    }
+
     fn manager(&self) -> Option<&HostedManager> {
         self.manager.as_ref()
     }
@@ -187,8 +200,12 @@ impl Sleeper for Hosted {
         match wait {
             Ok(()) => record.count_interrupt(Cause::Signal),
             Err(Errno::TIMEDOUT) => record.count_interrupt(Cause::Timer),
-            // Rung before it slept (AGAIN), or interrupted by a tick, which has counted itself.
+            // Rung before it slept (AGAIN), or interrupted by a tick or by the signal for a
+            // core with a package, which have counted themselves.
             Err(_) => {}
+        }
+        if self.isolated {
+            package::forget_signal();
         }
     }
 }

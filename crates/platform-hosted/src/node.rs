@@ -6,15 +6,18 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use nile_abi::{CoreId, Role};
+use nile_platform::user::Access;
 use nile_platform::{AttachError, Board, NodePhase, Outcome};
 use nile_ring::{LINE_BYTES, Region, Signal};
+use rustix::process::{Pid, kill_process};
 use rustix::thread::futex;
 
-use crate::arena::{Access, Arena};
+use crate::arena::Arena;
 use crate::boot::BootRecord;
+use crate::layout::PACKAGE_BYTES;
 use crate::signals;
 
 static NODE: OnceLock<Node> = OnceLock::new();
@@ -25,6 +28,8 @@ pub(crate) struct Node {
     pub arena: Arena,
     pub board: Board,
     bells: Region,
+    /// Which process runs a package, a page for each core.
+    packages: Region,
     /// How the node ends, once its manager has said so. Of use in the node's own process alone.
     outcome: OnceLock<Outcome>,
 }
@@ -54,6 +59,8 @@ impl Node {
             (layout.records(), Access::Read),
             (layout.record(core), Access::Write),
             (layout.node(), Access::Read),
+            (layout.packages(), Access::Read),
+            (layout.package(core), Access::Write),
             (layout.control(core), Access::Write),
         ] {
             arena.map(range, access).map_err(io_error)?;
@@ -73,7 +80,8 @@ impl Node {
             layout.cores,
         )
         .ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Node { record, arena, board, bells, outcome: OnceLock::new() })
+        let packages = region(layout.packages())?;
+        Ok(Node { record, arena, board, bells, packages, outcome: OnceLock::new() })
     }
 
     /// Makes this the node of the process. `None` if the process belongs to one already.
@@ -90,6 +98,22 @@ impl Node {
     /// Makes `core` look around, wherever it sleeps.
     pub fn wake(&self, core: CoreId) {
         self.board.notifier().doorbells().wake(core, self);
+    }
+
+    /// Says which process runs a package on `core`; zero if none does. The core itself says so,
+    /// or whoever looks after it once it has ended.
+    pub fn set_package_process(&self, core: CoreId, process: u32) {
+        self.package_word(core).store(process.into(), Ordering::SeqCst);
+    }
+
+    /// The process that runs a package on `core`.
+    fn package_process(&self, core: CoreId) -> Option<Pid> {
+        let number = self.package_word(core).load(Ordering::SeqCst);
+        i32::try_from(number).ok().and_then(Pid::from_raw)
+    }
+
+    fn package_word(&self, core: CoreId) -> &AtomicU64 {
+        &self.packages.words()[core.index() * (PACKAGE_BYTES / size_of::<u64>())]
     }
 
     /// Makes every management core but `core` look around: something is new in its record.
@@ -125,7 +149,17 @@ impl Node {
 
 impl Signal for Node {
     /// Wakes the core's futex: the state in its doorbell's line, which ring has changed already.
+    /// A core that has a package may be running it: it gets a signal of Linux's, which ends the
+    /// wait for a futex, too.
     fn signal(&self, core: CoreId) {
+        if core.index() >= self.board.cores() {
+            return;
+        }
+        if let Some(process) = self.package_process(core) {
+            // It fails if the process has just ended; then nobody waits.
+            let _ = kill_process(process, rustix::process::Signal::URG);
+            return;
+        }
         let line = core.index() * LINE_BYTES;
         let Some(bell) = self.bells.slice(line, LINE_BYTES) else { return };
         let low_half = if cfg!(target_endian = "little") { 0 } else { 1 };

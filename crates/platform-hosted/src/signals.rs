@@ -1,11 +1,14 @@
 //! The Linux signals that a node is run by. The node's threads block them, and its main thread
-//! takes them one at a time in [`wait`], as ordinary code: none of them runs a handler.
+//! takes them one at a time in [`wait`], as ordinary code: none of these runs a handler.
 //!
 //! | signal          | says                                                        |
 //! | --------------- | ----------------------------------------------------------- |
 //! | SIGINT, SIGTERM | end the node                                                |
 //! | SIGCHLD         | a worker process has died                                   |
 //! | SIGUSR1         | a core thread has ended, or the node's manager powers it off |
+//!
+//! Handlers run for a timer's ticks (`tick`), for faults (`fault`), and in a worker that has a
+//! package for the signals of other cores (`package`).
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -41,6 +44,11 @@ pub(crate) fn block() {
 /// sends it to every process and the node answers it for all; the others act as usual.
 pub(crate) fn unblock_for_worker() {
     mask(libc::SIG_UNBLOCK, &set(&TAKEN[1..]));
+}
+
+/// Lets `signal` arrive at this thread, whatever it has inherited.
+pub(crate) fn unblock(signal: libc::c_int) {
+    mask(libc::SIG_UNBLOCK, &set(&[signal]));
 }
 
 /// Waits until there is news, at most for `limit`. Main thread only.
@@ -89,18 +97,22 @@ fn mask(how: libc::c_int, set: &libc::sigset_t) {
     unsafe { libc::pthread_sigmask(how, set, ptr::null_mut()) };
 }
 
+/// What handles a signal.
+pub(crate) type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
 /// Runs `handler` in this process whenever `signal` arrives, on the alternative stack if the
-/// thread has one.
+/// thread has one. No other signal interrupts it.
 ///
 /// # Safety
 ///
 /// `handler` does only what may interrupt any other code: it takes no lock and does not allocate.
-pub(crate) unsafe fn handle(
-    signal: libc::c_int,
-    handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void),
-) {
-    // SAFETY: all zeros is a valid sigaction: no flags, an empty mask.
-    let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+pub(crate) unsafe fn handle(signal: libc::c_int, handler: Handler) {
+    // SAFETY: all zeros is a valid sigaction, and sigfillset makes its mask one of all signals.
+    let mut action: libc::sigaction = unsafe {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+        libc::sigfillset(&mut action.sa_mask);
+        action
+    };
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: the action is complete, and the caller vouches for its handler.

@@ -14,7 +14,7 @@ use crate::machine::Hosted;
 use crate::manager::{self, HostedManager};
 use crate::node::Node;
 use crate::steps::Steps;
-use crate::{arena, fault, image, placement, signals, supervisor};
+use crate::{arena, dispatch, fault, image, placement, signals, supervisor};
 
 /// What runs on a core, from its start to the end of its loop.
 pub type CoreMain = fn(Hosted, &Boot) -> Outcome;
@@ -55,7 +55,7 @@ pub enum StartError {
     },
     /// A hosted node has at most this many bytes of memory.
     TooMuchMemory(u64),
-    /// Configuration and program may have at most this many bytes together.
+    /// What every core is told may have at most this many bytes.
     TextTooLong(usize),
     /// The process runs a node already, or has run one.
     NodeExists,
@@ -86,7 +86,7 @@ impl fmt::Display for StartError {
                 write!(f, "too much memory: a hosted node has at most {} GiB", most >> 30)
             }
             StartError::TextTooLong(most) => {
-                write!(f, "configuration and program are longer than {most} bytes")
+                write!(f, "configuration, program and file names are longer than {most} bytes")
             }
             StartError::NodeExists => f.write_str("this process has a node already"),
             StartError::Linux(what, error) => write!(f, "Linux refuses {what}: {error}"),
@@ -140,7 +140,11 @@ fn describe(node: &Node, cpus: &[usize], steps: Steps) -> NodeDescription {
         machine: "hosted".into(),
         image_bytes: image::loaded_bytes(),
         memory: manager::memory_map(node),
-        facts: vec![placement::describe(&node.board, cpus), arena::huge_pages()],
+        facts: vec![
+            placement::describe(&node.board, cpus),
+            arena::huge_pages(),
+            dispatch::describe(),
+        ],
         steps: steps.finish(),
     }
 }
@@ -161,7 +165,7 @@ fn check(setup: &Setup) -> Result<Layout, StartError> {
     if setup.memory > MAX_MEMORY {
         return Err(StartError::TooMuchMemory(MAX_MEMORY));
     }
-    if setup.boot.config.len() + setup.boot.program.len() > MAX_TEXT {
+    if setup.boot.bytes() > MAX_TEXT {
         return Err(StartError::TextTooLong(MAX_TEXT));
     }
     let frame = PageSize::Small.bytes();
@@ -174,7 +178,7 @@ mod tests {
 
     fn refused(cores: usize, memory: u64, text: usize) -> String {
         let roles = vec![RoleSet::ALL; cores];
-        let boot = Boot { config: " ".repeat(text), program: String::new() };
+        let boot = Boot { config: " ".repeat(text), ..Boot::default() };
         check(&Setup { roles, memory, boot }).expect_err("no node can be so").to_string()
     }
 

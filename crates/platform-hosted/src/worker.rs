@@ -45,6 +45,7 @@ impl Worker {
     /// If the process has ended, starts the next incarnation, or not, as the core deserves.
     pub fn look_after(&mut self, node: &Node) {
         let Some(status) = self.ended() else { return };
+        node.set_package_process(self.core(), 0);
         if status.success() && node.board.phase() == NodePhase::Stopping {
             return self.lives.stop(node);
         }

@@ -4,10 +4,12 @@
 //! off with success or says what went wrong.
 
 mod node {
+    pub mod programs;
     pub mod run;
     pub mod scenarios;
     pub mod script;
     pub mod tests;
+    pub mod user;
 }
 
 use std::env;

@@ -12,6 +12,7 @@
 //! * [`options`]: what a run is made of, faults included.
 //! * [`simulation`]: the scheduler.
 //! * [`machine`]: one core's view, what the kernel sees.
+//! * [`user`], `packages`: how a core runs a package, and what goes wrong with packages.
 //! * `memory`: the node's memory, with an emulated MMU for each core that checks every grant.
 //! * `state`: what all cores share: clock, events, generator.
 //! * [`trace`]: what happened, as a hash.
@@ -20,10 +21,13 @@
 pub mod machine;
 mod memory;
 pub mod options;
+mod packages;
 pub mod simulation;
 mod state;
 pub mod trace;
+pub mod user;
 
 pub use machine::{SimMachine, SimManager};
-pub use options::{Faults, Options};
+pub use options::{Faults, Options, Program};
 pub use simulation::{Finished, Stuck, simulate};
+pub use user::{Misbehaviour, SimUser, misbehave, raw_call};

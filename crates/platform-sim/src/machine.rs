@@ -5,13 +5,14 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use nile_abi::{CoreId, Generation, Instant, VirtAddr};
+use nile_abi::{CoreId, Generation, Instant, Status, VirtAddr};
 use nile_platform::{AttachError, Board, Grant, Handoff, Machine, Manager, Outcome, WakeMode};
 use nile_ring::{Region, Signal};
 
 use crate::memory::{HUGE_BASE, SHARED_BASE, SharedTables};
 use crate::state::State;
 use crate::trace::Happening;
+use crate::user::SimUser;
 
 /// What reading the clock costs: a loop that waits for a moment reaches it.
 const CLOCK_READ: Duration = Duration::from_nanos(20);
@@ -48,6 +49,7 @@ impl Signal for SimMachine {
 
 impl Machine for SimMachine {
     type Manager = SimManager;
+    type User = SimUser;
 
     fn core(&self) -> CoreId {
         self.core
@@ -111,6 +113,14 @@ impl Machine for SimMachine {
     /// write is a fault.
     fn stray_write(&self, at: VirtAddr, value: u64) {
         panic!("page fault: {} wrote {value:#x} to {at}", self.core);
+    }
+
+    fn overrun_stack(&self) {
+        panic!("the stack of {} is used up", self.core);
+    }
+
+    fn user(&self) -> Result<SimUser, Status> {
+        SimUser::new(&self.state, self.core)
     }
 
     fn manager(&self) -> Option<&SimManager> {

@@ -6,12 +6,14 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use nile_abi::call::USER_BASE;
 use nile_abi::{CoreId, PageSize, PhysAddr, VirtAddr};
 use nile_memory::paging::{
     AddressSpace, EmulatedMemory, Entry, Extent, Mmu, Page, Plan, TableIndex, TableMemory,
     TablePool, VirtRange,
 };
 use nile_memory::{MemoryKind, MemoryMap, MemoryRegion, PhysicalMemory};
+use nile_platform::user::Access;
 use nile_platform::{AttachError, Grant, Tables};
 use nile_ring::Region;
 
@@ -56,6 +58,8 @@ pub struct SimMemory {
     records: Region,
     mmus: Vec<Mmu>,
     contents: BTreeMap<PhysAddr, Region>,
+    /// Where each core's packages have, or had, which memory.
+    users: BTreeMap<(CoreId, VirtAddr), Grant>,
 }
 
 impl SimMemory {
@@ -71,6 +75,8 @@ impl SimMemory {
         let ranges = [
             VirtRange::new(VirtAddr(SHARED_BASE.0 + BASE.0), bytes),
             VirtRange::huge(HUGE_BASE, BASE.0 + bytes),
+            // 1 GiB for what has its place in user memory, and as much as there is for the rest.
+            VirtRange::new(VirtAddr(USER_BASE), (1 << 30) + BASE.0 + bytes),
         ];
         let plan = Plan::new(&ranges).expect("the zones' addresses exist");
         let upper = cores * plan.tables();
@@ -96,6 +102,7 @@ impl SimMemory {
             pool,
             records,
             contents: BTreeMap::new(),
+            users: BTreeMap::new(),
         }
     }
 
@@ -143,6 +150,64 @@ impl SimMemory {
         }
     }
 
+    /// A grant's memory, if every frame of it is in the reach of the core's user mode, from `at`
+    /// on and with this access.
+    pub fn attach_user(
+        &mut self,
+        core: CoreId,
+        grant: Grant,
+        at: VirtAddr,
+        access: Access,
+    ) -> Result<Region, AttachError> {
+        for (frame, page) in user_pages(grant, at) {
+            let mmu = &mut self.mmus[core.index()];
+            let mapping = mmu.translate(&self.tables, page.virt).ok_or(AttachError::OutOfRange)?;
+            let may = mapping.permissions;
+            let allowed = match access {
+                Access::Read => may.user,
+                Access::Write => may.user && may.write,
+                Access::Execute => may.user && may.execute,
+            };
+            if !allowed || mapping.phys.0 + (page.virt.0 - mapping.virt.0) != frame.0 {
+                return Err(AttachError::OutOfRange);
+            }
+        }
+        let bytes = usize::try_from(grant.bytes).map_err(|_| AttachError::OutOfRange)?;
+        self.users.insert((core, at), grant);
+        let region = self.contents.entry(grant.start).or_insert_with(|| Region::owned(bytes));
+        Ok(region.clone())
+    }
+
+    /// Forgets the translations of a package's grant.
+    pub fn detach_user(&mut self, core: CoreId, grant: Grant, at: VirtAddr) {
+        for (_, page) in user_pages(grant, at) {
+            self.mmus[core.index()].invalidate(page);
+        }
+    }
+
+    /// A core whose user mode can still reach memory of this grant.
+    fn user_of(&self, grant: Grant) -> Option<CoreId> {
+        let overlaps = |other: &Grant| {
+            other.start.0 < grant.start.0 + grant.bytes
+                && grant.start.0 < other.start.0 + other.bytes
+        };
+        let mut had = self.users.iter().filter(|(_, other)| overlaps(other));
+        had.find_map(|((core, at), other)| {
+            // A copy, so that looking leaves no trace.
+            let mut mmu = self.mmus[core.index()].clone();
+            let mut pages = user_pages(*other, *at);
+            let reached = pages.any(|(frame, page)| {
+                // What is there now may be an overlapping grant that lives.
+                let cleared = grant.start <= frame && frame.0 - grant.start.0 < grant.bytes;
+                cleared
+                    && mmu.translate(&self.tables, page.virt).is_some_and(|mapping| {
+                        mapping.phys.0 + (page.virt.0 - mapping.virt.0) == frame.0
+                    })
+            });
+            reached.then_some(*core)
+        })
+    }
+
     /// Empties a core's translation cache, as when its incarnation begins.
     pub fn flush(&mut self, core: CoreId) {
         self.mmus[core.index()] = Mmu::new(self.roots[core.index()]);
@@ -158,9 +223,22 @@ impl SimMemory {
                 }
             }
         }
+        if let Some(core) = self.user_of(grant) {
+            return Err(format!("a package of {core} still reaches {grant:?}, which is cleared"));
+        }
         self.contents.remove(&grant.start);
         Ok(())
     }
+}
+
+/// The frames of a grant and the pages of user memory that show them from `at` on.
+fn user_pages(grant: Grant, at: VirtAddr) -> impl Iterator<Item = (PhysAddr, Page)> {
+    let size = PageSize::Small;
+    (0..grant.bytes / size.bytes()).map(move |number| {
+        let offset = number * size.bytes();
+        let page = Page { virt: VirtAddr(at.0.wrapping_add(offset)), size };
+        (PhysAddr(grant.start.0 + offset), page)
+    })
 }
 
 /// The frames of a grant and the pages that show them, in the size in which they are mapped.

@@ -25,6 +25,9 @@ const WAKE: (Duration, Duration) = (Duration::from_nanos(200), Duration::from_mi
 /// How long a stopped core takes to begin again.
 const RESTART: (Duration, Duration) = (Duration::from_micros(5), Duration::from_micros(200));
 
+/// How long a package loops if nobody signals its core: far longer than a node should wait.
+const LOOP: Duration = Duration::from_secs(30);
+
 /// A run that ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finished {
@@ -78,6 +81,8 @@ enum Status {
     Dozing { until: Option<Instant>, line: LineImage },
     /// Waits.
     Asleep { until: Option<Instant>, line: LineImage },
+    /// Its package loops: it makes no pass before it is signalled, or before this has come.
+    Held(Instant),
     /// Its incarnation ended; the next one starts with an event.
     Down,
     /// Its loop has ended.
@@ -212,7 +217,7 @@ impl<'a> Scheduler<'a> {
     fn advance_clock(&mut self) -> bool {
         let mut state = self.state.borrow_mut();
         let cores = self.cores.iter().filter_map(|core| match core.status {
-            Status::Ready(at) => Some(at),
+            Status::Ready(at) | Status::Held(at) => Some(at),
             Status::Asleep { until, .. } => until,
             Status::Dozing { .. } | Status::Down | Status::Stopped => None,
         });
@@ -235,8 +240,14 @@ impl<'a> Scheduler<'a> {
                     return;
                 }
                 self.state.borrow_mut().interrupt(to, Cause::Signal);
-                if matches!(self.cores[to.index()].status, Status::Asleep { .. }) {
-                    self.wake(to.index());
+                match self.cores[to.index()].status {
+                    Status::Asleep { .. } => self.wake(to.index()),
+                    // The turn ends at once, and the kernel's pass goes on.
+                    Status::Held(_) => {
+                        let now = self.state.borrow().clock;
+                        self.cores[to.index()].status = Status::Ready(now);
+                    }
+                    _ => self.state.borrow_mut().packages.signal(to),
                 }
             }
             Event::Tick { core, setting } => self.state.borrow_mut().tick(core, setting),
@@ -253,6 +264,7 @@ impl<'a> Scheduler<'a> {
         let mut state = self.state.borrow_mut();
         let core = &mut self.cores[at];
         state.note(core.id, Happening::Wake, 0);
+        state.packages.wake(core.id);
         let latency = state.draw_span(WAKE.0, WAKE.1);
         core.status = Status::Ready(state.clock + latency);
         // Says "awake", as the end of a wait does.
@@ -322,7 +334,10 @@ impl<'a> Scheduler<'a> {
         match turn {
             Ok(Turn::Busy) => {
                 state.note(id, Happening::Turn, 1);
-                self.cores[at].status = Status::Ready(state.end_pass(id));
+                let looping = state.packages.take_loop(id);
+                let end = state.end_pass(id);
+                self.cores[at].status =
+                    if looping { Status::Held(end + LOOP) } else { Status::Ready(end) };
             }
             Ok(Turn::Idle(until)) => {
                 state.note(id, Happening::Turn, 0);
@@ -362,7 +377,7 @@ impl Signal for From<'_> {
 impl Core {
     fn is_due(&self, clock: Instant) -> bool {
         match self.status {
-            Status::Ready(at) => at <= clock,
+            Status::Ready(at) | Status::Held(at) => at <= clock,
             Status::Dozing { .. } => true,
             Status::Asleep { .. } | Status::Down | Status::Stopped => false,
         }
@@ -371,6 +386,7 @@ impl Core {
     fn describe(&self) -> String {
         let status = match &self.status {
             Status::Ready(at) => format!("ready at {at}"),
+            Status::Held(at) => format!("in a package that loops, until {at}"),
             Status::Dozing { .. } => "dozing".into(),
             Status::Asleep { until: Some(until), .. } => format!("asleep until {until}"),
             Status::Asleep { until: None, .. } => "asleep".into(),

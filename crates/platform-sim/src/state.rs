@@ -12,6 +12,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::memory::SimMemory;
 use crate::options::Options;
+use crate::packages::{Fate, Packages, TURN};
 use crate::trace::{Happening, Trace};
 
 /// What the clock brings.
@@ -48,6 +49,7 @@ pub struct State {
     signal_delay: Duration,
     pub wake_mode: WakeMode,
     pub memory: SimMemory,
+    pub packages: Packages,
     pub board: Board,
     /// The doorbells' memory, which the scheduler watches as MONITOR would.
     pub bells: Region,
@@ -95,6 +97,7 @@ impl State {
             signal_delay: options.faults.signal_delay,
             wake_mode,
             memory,
+            packages: Packages::new(options),
             board,
             bells,
             control: (0..cores).map(|_| Region::owned(CONTROL_BYTES)).collect(),
@@ -177,6 +180,48 @@ impl State {
         let delay = self.signal_delay;
         let extra = self.draw_span(Duration::ZERO, delay);
         self.schedule(self.time_of(from) + usual + extra, Event::Signal { to });
+    }
+
+    /// Decides what becomes of the next turn of a core's package, which `loops` already or not.
+    /// Its time passes.
+    pub fn package_turn(&mut self, core: CoreId, loops: bool) -> Fate {
+        let fate = self.draw_fate(core, loops);
+        if fate == Fate::Loops {
+            self.packages.loops(core);
+        }
+        self.note(core, Happening::Package, u64::from(fate == Fate::Goes));
+        fate
+    }
+
+    fn draw_fate(&mut self, core: CoreId, loops: bool) -> Fate {
+        if self.packages.take_signal(core) {
+            return Fate::Interrupted;
+        }
+        let span = self.draw_span(TURN.0, TURN.1);
+        let end = self.time_of(core) + span;
+        if let Some(key) = self.signal_to(core, end)
+            && (loops || self.draw(2) == 0)
+        {
+            self.events.remove(&key);
+            let wait = key.0.since(self.time_of(core));
+            self.pass_time(core, wait);
+            self.interrupt(core, Cause::Signal);
+            return Fate::Interrupted;
+        }
+        self.pass_time(core, span);
+        if loops {
+            return Fate::Loops;
+        }
+        let generator = &mut self.generator;
+        let wrong = self.packages.draw_fault(|bound| generator.next_u64() % bound);
+        wrong.unwrap_or(Fate::Goes)
+    }
+
+    /// The first signal that comes to a core before `end`.
+    fn signal_to(&self, core: CoreId, end: Instant) -> Option<(Instant, u64)> {
+        let due = self.events.range(..=(end, u64::MAX));
+        let mut signals = due.filter(|(_, event)| **event == Event::Signal { to: core });
+        signals.next().map(|(key, _)| *key)
     }
 
     /// Sets a core's periodic timer.

@@ -25,6 +25,8 @@ pub enum Happening {
     Start = 7,
     /// A line of the log; its bytes are hashed, too.
     Log = 8,
+    /// A package had a turn; the detail is one if it got somewhere.
+    Package = 10,
     /// The node ended; zero is success.
     End = 9,
 }

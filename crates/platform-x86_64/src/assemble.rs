@@ -4,7 +4,6 @@
 //! Everything taken lies where the boot path can reach it; the node is given the rest.
 
 use alloc::vec::Vec;
-use core::ptr;
 use core::sync::atomic::AtomicU64;
 
 use nile_abi::{CoreId, MAX_CORES, PageSize, PhysAddr, RoleSet, VirtAddr};
@@ -40,8 +39,8 @@ pub struct Found<'a> {
     pub cores: &'a [(ApicId, RoleSet)],
     /// The command line.
     pub command_line: &'a str,
-    /// The configuration.
-    pub config: &'a str,
+    /// The boot module.
+    pub module: &'a [u8],
     /// Which machine this is.
     pub machine: &'static str,
     /// What the processors can do.
@@ -98,10 +97,10 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
     let cores = build_spaces(&found, &taken)?;
     let words = record_frames(&found.memory, taken.words)?;
     // SAFETY: the texts' place is the end of the node's frames, which were taken for them.
-    let (command_line, config) = unsafe {
+    let (command_line, module) = unsafe {
         let texts = PhysAddr(shared.node.start.0 + size_of::<Node>() as u64);
         let after = PhysAddr(texts.0 + found.command_line.len() as u64);
-        (place_text(texts, found.command_line), place_text(after, found.config))
+        (place_text(texts, found.command_line), place(after, found.module))
     };
     let node = Node {
         machine: found.machine,
@@ -117,7 +116,7 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
         tables: taken.tables,
         pool: taken.pool,
         command_line,
-        config,
+        module,
         facts: facts(&found.features, &found.clock),
         steps: heapless::Vec::new(),
         cores_started: AtomicU64::new(0),
@@ -153,7 +152,7 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
         .collect::<Result<Vec<_>, _>>()?;
 
     let frame = PageSize::Small.bytes();
-    let texts = found.command_line.len() + found.config.len();
+    let texts = found.command_line.len() + found.module.len();
     let shared_bytes = SharedPlaces::bytes(cores, texts).next_multiple_of(frame);
     let plans: Vec<_> = ids().map(|core| space::plan(core, memory_end)).collect();
     let upper = plans.iter().map(|plan| plan.tables()).sum::<usize>() as u64 * frame;
@@ -264,13 +263,21 @@ fn record_frames(
 /// # Safety
 /// The bytes there are mapped where they are and nobody's; they stay as they are from now on, and
 /// every core has them in its shared zone before it follows the reference.
-unsafe fn place_text(at: PhysAddr, text: &str) -> &'static str {
+unsafe fn place(at: PhysAddr, bytes: &[u8]) -> &'static [u8] {
     let seen = layout::shared(at).0 as *const u8;
-    // SAFETY: the caller vouches for the bytes; they are the text's.
+    // SAFETY: the caller vouches for the place.
     unsafe {
-        (at.0 as *mut u8).copy_from_nonoverlapping(text.as_ptr(), text.len());
-        &*(ptr::slice_from_raw_parts(seen, text.len()) as *const str)
+        (at.0 as *mut u8).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        core::slice::from_raw_parts(seen, bytes.len())
     }
+}
+
+/// # Safety
+/// As [`place`].
+unsafe fn place_text(at: PhysAddr, text: &str) -> &'static str {
+    // SAFETY: the caller's promise, and the bytes are the text's, although nobody on the boot path
+    // can look at them there.
+    unsafe { core::str::from_utf8_unchecked(place(at, text.as_bytes())) }
 }
 
 /// Fills frames with zeros.

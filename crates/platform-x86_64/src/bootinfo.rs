@@ -1,4 +1,4 @@
-//! What the loader has to say: memory map, command line, configuration, where ACPI begins.
+//! What the loader has to say: memory map, command line, boot module, where ACPI begins.
 //!
 //! Two loaders, two formats, one [`BootInfo`]: [`pvh`] and [`multiboot2`]. Both are read as bytes
 //! that anyone may have written: every address goes through a reader that may refuse it, every
@@ -30,8 +30,8 @@ const MAX_COMMAND_LINE: usize = 2048;
 pub struct BootInfo<'m> {
     /// The node's command line; empty if there is none or it is not UTF-8.
     pub command_line: &'m str,
-    /// The first boot module: the node's configuration.
-    pub config: Option<&'m [u8]>,
+    /// The first boot module: the node's configuration, its packages. The image reads it.
+    pub module: Option<&'m [u8]>,
     /// The ACPI root pointer, where the loader knows it.
     pub rsdp: Option<PhysAddr>,
     /// What memory there is, and what of it the loader's own tables and modules take.

@@ -3,7 +3,8 @@
 //! Long mode hardly uses segments; what matters here is the task state segment, which names the
 //! stacks that interrupts and exceptions enter on. None of them enters on the stack that it
 //! interrupts: compiled code may keep data below the stack pointer (the red zone), and a stack
-//! that has run into its guard page could not take the fault that says so.
+//! that has run into its guard page could not take the fault that says so. The same holds for
+//! what interrupts a package, whose stack pointer may be anything.
 
 use core::ptr;
 
@@ -17,7 +18,16 @@ use crate::privileged;
 pub const KERNEL_CODE: u16 = 0x08;
 /// The kernel's data, also in the boot path's table.
 pub const KERNEL_DATA: u16 = 0x10;
-const TASK_STATE: u16 = 0x18;
+/// From here SYSRET takes a package's selectors: data 8 further, code 16 further. It has no
+/// 32-bit code.
+pub const SYSRET_BASE: u16 = KERNEL_DATA | RING_3;
+/// A package's data.
+pub const USER_DATA: u16 = SYSRET_BASE + 8;
+/// A package's code.
+pub const USER_CODE: u16 = SYSRET_BASE + 16;
+const RING_3: u16 = 3;
+const TASK_STATE: u16 = 0x28;
+const TASK_STATE_SLOT: usize = TASK_STATE as usize / 8;
 
 /// One of a core's interrupt stacks. What can interrupt what never shares one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,9 +70,19 @@ static TASK: Private<TaskState> = Private::new(TaskState {
     io_map: NO_IO_MAP,
 });
 
-/// Null, kernel code, kernel data, and the two halves of the task state segment's descriptor.
-static SEGMENTS: Private<[u64; 5]> =
-    Private::new([0, 0x00af_9b00_0000_ffff, 0x00cf_9300_0000_ffff, 0, 0]);
+/// Null, kernel code and data, user data and code, and the two halves of the task state segment's
+/// descriptor. All but the last are marked accessed, so that the processor never writes to them.
+const SEGMENTS: [u64; 7] = [
+    0,
+    0x00af_9b00_0000_ffff,
+    0x00cf_9300_0000_ffff,
+    0x00cf_f300_0000_ffff,
+    0x00af_fb00_0000_ffff,
+    0,
+    0,
+];
+
+static TABLE: Private<[u64; SEGMENTS.len()]> = Private::new(SEGMENTS);
 
 /// Gives this core its segments and interrupt stacks. `tops` are the stacks' upper ends, in the
 /// order of [`InterruptStack`].
@@ -72,7 +92,7 @@ static SEGMENTS: Private<[u64; 5]> =
 /// else uses. Interrupts are masked.
 pub unsafe fn install(tops: &[VirtAddr; IST_STACKS]) {
     let task = TASK.as_ptr();
-    let segments = SEGMENTS.as_ptr();
+    let segments = TABLE.as_ptr();
     let [low, high] = task_descriptor(task as u64);
     // SAFETY: these are this core's own copies, and before the loads below no processor state
     // points into them, or it is this core's, with interrupts masked. The task descriptor is a
@@ -81,12 +101,11 @@ pub unsafe fn install(tops: &[VirtAddr; IST_STACKS]) {
         for (slot, top) in tops.iter().enumerate() {
             (&raw mut (*task).interrupt_stacks[slot]).write_unaligned(top.0);
         }
-        (*segments)[3] = low;
-        (*segments)[4] = high;
-        let bytes = size_of::<[u64; 5]>();
+        (*segments)[TASK_STATE_SLOT] = low;
+        (*segments)[TASK_STATE_SLOT + 1] = high;
         privileged::load_segments(
             ptr::from_ref(&*segments).cast(),
-            bytes,
+            size_of_val(&SEGMENTS),
             KERNEL_CODE,
             KERNEL_DATA,
         );
@@ -105,6 +124,22 @@ fn task_descriptor(base: u64) -> [u64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_selector_names_what_it_is_called() {
+        let descriptor = |selector: u16| SEGMENTS[usize::from(selector / 8)];
+        let ring = |descriptor: u64| (descriptor >> 45 & 3) as u16;
+        let (code, long) = (1 << 43, 1 << 53);
+        for (selector, is_code) in
+            [(KERNEL_CODE, true), (KERNEL_DATA, false), (USER_CODE, true), (USER_DATA, false)]
+        {
+            let descriptor = descriptor(selector);
+            assert_eq!(ring(descriptor), selector & 3);
+            assert_eq!((descriptor & code != 0, descriptor & long != 0), (is_code, is_code));
+        }
+        assert_eq!(KERNEL_DATA, KERNEL_CODE + 8, "as SYSCALL takes them");
+        assert_eq!(descriptor(TASK_STATE), 0);
+    }
 
     #[test]
     fn a_task_descriptor_takes_its_base_apart() {

@@ -2,6 +2,9 @@
 //! one handler, which counts the interrupt by its cause and does nothing else. What an interrupt
 //! was about is found by the core's loop, which it wakes.
 //!
+//! A package that was interrupted in user mode goes on, unless it was by a signal or by what the
+//! package itself did: these end its turn ([`crate::user`]).
+//!
 //! Handlers run with interrupts masked, on their own stack, and touch only what is private to the
 //! core and its record. They never log.
 
@@ -10,6 +13,8 @@ use nile_platform::Cause;
 use crate::fault;
 use crate::local::{self, Local};
 use crate::timer;
+use crate::user::memory as user_memory;
+use crate::user::turn::{self, Left};
 use crate::vector::Vector;
 
 core::arch::global_asm!(include_str!("interrupts.s"), handle = sym handle);
@@ -27,7 +32,50 @@ pub(crate) fn stub(vector: Vector) -> u64 {
     &raw const STUBS as u64 + STUB_BYTES * u64::from(vector.0)
 }
 
-/// The state of the core when it was interrupted, as the stubs leave it on the stack.
+/// The vector and floating-point registers, as FXSAVE64 stores them (Intel SDM volume 1, 10.5).
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(16))]
+pub struct Vectors([u8; 512]);
+
+impl Vectors {
+    /// Where the control and status register of vector arithmetic is.
+    pub const MXCSR: usize = 24;
+    /// What it is in the kernel, and where a package begins: all exceptions masked.
+    pub const INITIAL_MXCSR: u32 = 0x1f80;
+    /// The same for the x87 unit.
+    const INITIAL_X87_CONTROL: u16 = 0x37f;
+
+    /// All zero: not a state that a core may go on in.
+    pub const ZERO: Vectors = Vectors([0; 512]);
+
+    /// Empty registers, exceptions masked.
+    pub const INITIAL: Vectors = {
+        let mut bytes = [0; 512];
+        let [low, high] = Vectors::INITIAL_X87_CONTROL.to_le_bytes();
+        (bytes[0], bytes[1]) = (low, high);
+        let mxcsr = Vectors::INITIAL_MXCSR.to_le_bytes();
+        (bytes[Vectors::MXCSR], bytes[Vectors::MXCSR + 1]) = (mxcsr[0], mxcsr[1]);
+        Vectors(bytes)
+    };
+}
+
+/// Everything that a core needs to go on where it was interrupted, as the stubs leave it on the
+/// stack.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct State {
+    /// The registers that compiled code may use at any place.
+    pub vectors: Vectors,
+    /// All others.
+    pub frame: Frame,
+}
+
+impl State {
+    /// All zero: not a state that a core may go on in.
+    pub const ZERO: State = State { vectors: Vectors::ZERO, frame: Frame::ZERO };
+}
+
+/// The registers of the core when it was interrupted.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 #[allow(missing_docs, reason = "the fields are the registers of those names")]
@@ -59,6 +107,37 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// All zero.
+    pub const ZERO: Frame = Frame {
+        r15: 0,
+        r14: 0,
+        r13: 0,
+        r12: 0,
+        r11: 0,
+        r10: 0,
+        r9: 0,
+        r8: 0,
+        rbp: 0,
+        rdi: 0,
+        rsi: 0,
+        rdx: 0,
+        rcx: 0,
+        rbx: 0,
+        rax: 0,
+        vector: 0,
+        error: 0,
+        rip: 0,
+        cs: 0,
+        rflags: 0,
+        rsp: 0,
+        ss: 0,
+    };
+
+    /// Whether it was a package that was interrupted, in ring 3.
+    pub fn is_users(&self) -> bool {
+        self.cs & 3 == 3
+    }
+
     /// Through which gate the core was interrupted.
     pub fn vector(&self) -> Vector {
         Vector(self.vector as u8)
@@ -66,10 +145,17 @@ impl Frame {
 }
 
 /// Called by every stub.
-extern "C" fn handle(frame: &Frame) {
-    let vector = frame.vector();
+extern "C" fn handle(state: &mut State) {
+    let vector = state.frame.vector();
+    let users = state.frame.is_users();
+    if users {
+        user_memory::guard();
+        if turn::is_fault_of_package(vector) {
+            return turn::end_by_fault(state);
+        }
+    }
     if vector == Vector::PANIC || vector <= Vector::LAST_EXCEPTION && vector != Vector::NMI {
-        fault::exception(frame);
+        fault::exception(&state.frame);
     }
     // Before a core has told its handlers about it, it lets no interrupt in, and an NMI has
     // nowhere to be counted.
@@ -81,7 +167,13 @@ extern "C" fn handle(frame: &Frame) {
             local.record.count_interrupt(timer::expired(&local));
             local.apic.end_of_interrupt();
         }
-        Vector::SIGNAL => count_and_end(&local, Cause::Signal),
+        Vector::SIGNAL => {
+            count_and_end(&local, Cause::Signal);
+            match users {
+                true => turn::end(state, Left::Interrupted),
+                false => turn::note_signal(),
+            }
+        }
         Vector::ERROR => {
             local.apic.take_errors();
             count_and_end(&local, Cause::Error);
@@ -101,4 +193,23 @@ extern "C" fn handle(frame: &Frame) {
 fn count_and_end(local: &Local, cause: Cause) {
     local.record.count_interrupt(cause);
     local.apic.end_of_interrupt();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_is_as_the_stubs_push_it() {
+        assert_eq!(size_of::<Frame>(), 22 * 8);
+        assert_eq!(size_of::<State>(), 512 + 22 * 8);
+        assert_eq!(core::mem::offset_of!(State, frame), 512);
+    }
+
+    #[test]
+    fn ring_three_alone_is_a_packages() {
+        let frame = |cs| Frame { cs: u64::from(cs), ..Frame::ZERO };
+        assert!(frame(crate::gdt::USER_CODE).is_users());
+        assert!(!frame(crate::gdt::KERNEL_CODE).is_users());
+    }
 }

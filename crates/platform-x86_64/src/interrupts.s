@@ -42,14 +42,18 @@ interrupt_entry:
     push r13
     push r14
     push r15
-    mov rdi, rsp                 # the frame, for the handler
     # The stack is 16-byte aligned here: the processor aligns it and pushes 5 words, the stub 2,
     # this path 15, 22 in all. The handler may use vector registers, and is compiled for
     # processors without AVX, whose instructions leave the upper halves alone: FXSAVE suffices.
     sub rsp, 512
     fxsave64 [rsp]
+    mov rdi, rsp                 # the whole state, for the handler
     xor ebp, ebp                 # a handler's own backtrace ends here
     call {handle}
+
+# With the stack pointer at a whole state, which the core goes on in: see also user/turn.s.
+.global interrupt_return
+interrupt_return:
     fxrstor64 [rsp]
     add rsp, 512
     pop r15

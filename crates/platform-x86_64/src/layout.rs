@@ -1,7 +1,8 @@
 //! Where everything is in a core's address space.
 //!
 //! ```text
-//! 0x0000_0000_0000_0000  the user half: empty as long as no package runs
+//! 0x0000_0000_0000_0000  nothing, ever
+//! 0x0000_1000_0000_0000  the user half: empty as long as no package runs
 //! ---------------------  not canonical ----------------------------------------------------
 //! 0xffff_8000_0000_0000  private zones, 1 GiB of addresses a core; only its own is mapped
 //! 0xffff_9000_0000_0000  shared zone: what cores share explicitly, at base + physical address
@@ -36,6 +37,7 @@
 
 use core::ops::Range;
 
+use nile_abi::call::{USER_BASE, USER_BYTES};
 use nile_abi::{CoreId, PageSize, PhysAddr, VirtAddr};
 
 /// The first private zone; see [`private_zone`].
@@ -64,6 +66,9 @@ pub const HUGE_BASE: VirtAddr = VirtAddr(0xffff_c000_0000_0000);
 
 /// The image: linked at this plus where it is loaded.
 pub const KERNEL_BASE: VirtAddr = VirtAddr(0xffff_ffff_8000_0000);
+
+/// What a package's memory takes besides what it is granted later: its code, its stack.
+const USER_FIXED: u64 = PageSize::Huge.bytes();
 
 /// Interrupt stacks of a core.
 pub const IST_STACKS: usize = 4;
@@ -138,6 +143,12 @@ pub fn heap_bytes(core: CoreId, cores: usize, total: u64) -> u64 {
         return (share + kept).min(MAX_MANAGING_HEAP).next_multiple_of(large);
     }
     if share < large { MIN_HEAP } else { share - share % large }
+}
+
+/// Where a package's memory may be, if memory ends at `memory_end`: all of it fits, as far as
+/// there are addresses for packages.
+pub fn user(memory_end: PhysAddr) -> Span {
+    span(USER_BASE, (USER_FIXED + memory_end.0).min(USER_BYTES))
 }
 
 /// The registers of the I/O APIC `index`.
@@ -261,6 +272,9 @@ mod tests {
     #[test]
     fn zones_do_not_overlap() {
         let last = private_zone(CoreId(MAX_CORES as u16 - 1));
+        assert_eq!(bytes(&user(PhysAddr(1 << 30))), 2 << 30);
+        assert_eq!(bytes(&user(PhysAddr(PHYSICAL_REACH))), USER_BYTES);
+        const { assert!(USER_BASE + USER_BYTES <= 1 << 47) };
         assert_eq!(private_zone(CoreId(0)).end, private_zone(CoreId(1)).start);
         assert!(last.end <= SHARED_BASE);
         assert!(shared(PhysAddr(PHYSICAL_REACH)) <= TABLES_BASE);

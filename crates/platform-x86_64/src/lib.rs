@@ -15,8 +15,8 @@
 //!    whole pool of last-level tables, and the records of all other frames.
 //! 4. [`smp`]: the other cores are started; each enters its own space by itself.
 //! 5. The first core enters its own space, too: the boot path has ended.
-//! 6. Every core: segments, interrupt table, heap, interrupt controller, then the kernel's loop
-//!    (`core_start` in [`start`]).
+//! 6. Every core: segments, interrupt table, packages' way in, heap, interrupt controller, then
+//!    the kernel's loop (`core_start` in [`start`]).
 //!
 //! Step 6 is also how a core begins again after a fault or a panic ([`fault`], [`restart`]): it
 //! enters its space anew, with pristine data and an empty stack. So a core's first incarnation and
@@ -38,9 +38,11 @@
 //! * Devices of the board: [`acpi`], [`apic`], [`clock`], [`timer`], [`serial`], [`power`], and
 //!   [`cpu`] for what the processor can do.
 //! * Interrupts: [`gdt`], [`idt`], [`interrupts`], [`vector`].
+//! * Packages: [`user`].
 //! * Where the machine itself is touched: [`privileged`], [`tables`], [`mmio`]. Privileged
 //!   instructions stand in the first of them, stores to page tables in the second, and nowhere
-//!   else but on the assembly paths into long mode and into a core's space.
+//!   else but on the assembly paths into long mode, into a core's space, and back from interrupts
+//!   and into user mode.
 //!
 //! An image binds a kernel to this platform with one static, [`Image`], and brings what a
 //! freestanding binary needs; the linker script that it needs is described in [`layout`].
@@ -76,6 +78,7 @@ pub mod space;
 pub mod start;
 pub mod tables;
 pub mod timer;
+pub mod user;
 pub mod vector;
 
 pub use machine::Core;

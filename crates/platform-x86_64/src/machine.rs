@@ -7,8 +7,8 @@ use core::hint;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, VirtAddr};
-use nile_memory::{AddressSpace, MemoryKind, MemoryMap, PhysicalMemory, TablePool};
+use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Status, VirtAddr};
+use nile_memory::{AddressSpace, MemoryMap, PhysicalMemory, TablePool};
 use nile_platform::{
     AttachError, Board, Grant, Handoff, Machine, Manager, NodeDescription, Outcome, Sleeper, Step,
     Tables, WakeMode,
@@ -18,8 +18,9 @@ use nile_ring::{Region, Signal, Sleep};
 use crate::apic::LocalApic;
 use crate::node::{Frames, Node, region};
 use crate::tables::{TableFrames, ZeroingWindow};
+use crate::user::UserHalf;
 use crate::vector::Vector;
-use crate::{layout, power, privileged, serial, timer};
+use crate::{layout, power, privileged, serial, timer, user};
 
 /// Grants of more pages than this are forgotten by forgetting everything.
 const MAX_INVALIDATIONS: u64 = 32;
@@ -65,6 +66,7 @@ impl Signal for Core {
 
 impl Machine for Core {
     type Manager = NodeManager;
+    type User = UserHalf;
 
     fn core(&self) -> CoreId {
         self.id
@@ -105,11 +107,7 @@ impl Machine for Core {
 
     fn attach(&self, grant: Grant) -> Result<Region, AttachError> {
         let frames = frames_of(grant);
-        let inside = self.node.memory.iter().any(|memory| {
-            let ours = memory.kind == MemoryKind::Usable;
-            ours && memory.start <= frames.start && frames.end() <= memory.end()
-        });
-        if !inside || frames.bytes == 0 || !grant.start.is_aligned(PageSize::Small) {
+        if !self.node.has(frames) {
             return Err(AttachError::OutOfRange);
         }
         // SAFETY: the management core has entered the grant in this core's tables at this place,
@@ -117,6 +115,8 @@ impl Machine for Core {
         Ok(unsafe { region(frames, base_of(self.node, grant)) })
     }
 
+    /// Where the kernel had it, that is; what a package had is forgotten as a whole, see
+    /// [`crate::user`].
     fn detach(&self, grant: Grant) {
         let first = VirtAddr(base_of(self.node, grant).0 + grant.start.0);
         let pages = grant.bytes.div_ceil(PageSize::Small.bytes());
@@ -148,6 +148,14 @@ impl Machine for Core {
         unsafe { (at.0 as *mut u64).write_volatile(value) }
     }
 
+    fn overrun_stack(&self) {
+        nile_platform::recurse_for_ever(0);
+    }
+
+    fn user(&self) -> Result<UserHalf, Status> {
+        UserHalf::new(self.node)
+    }
+
     fn manager(&self) -> Option<&NodeManager> {
         self.manager.as_ref()
     }
@@ -174,8 +182,10 @@ impl Sleeper for Core {
                 privileged::enable_interrupts_and_halt();
             }
         }
-        // A deadline that was not reached must not interrupt what comes now.
+        // A deadline that was not reached must not interrupt what comes now; and what a signal was
+        // about is looked for now, before any package runs.
         timer::set_deadline(None);
+        user::turn::forget_signal();
     }
 }
 
@@ -263,7 +273,8 @@ impl Manager for NodeManager {
     }
 }
 
-fn frames_of(grant: Grant) -> Frames {
+/// The frames of a grant.
+pub(crate) fn frames_of(grant: Grant) -> Frames {
     // A grant that wraps around is made empty, and refused as such.
     let fits = grant.start.checked_add(grant.bytes).is_some();
     Frames { start: PhysAddr(grant.start.0), bytes: if fits { grant.bytes } else { 0 } }

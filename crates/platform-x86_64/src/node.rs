@@ -9,8 +9,8 @@ use core::sync::atomic::AtomicU64;
 
 use heapless::{String, Vec};
 use nile_abi::{CoreId, MAX_CORES, PageSize, PhysAddr, RoleSet, VirtAddr};
-use nile_memory::MemoryRegion;
 use nile_memory::paging::Extent;
+use nile_memory::{MemoryKind, MemoryRegion};
 use nile_platform::Board;
 use nile_platform::board::{NODE_BYTES, RECEIVER_BYTES};
 use nile_platform::machine::CONTROL_BYTES;
@@ -192,8 +192,8 @@ pub struct Node {
     pub pool: Frames,
     /// What was asked for on the command line.
     pub command_line: &'static str,
-    /// The configuration.
-    pub config: &'static str,
+    /// The boot module.
+    pub module: &'static [u8],
     /// Lines on the machine.
     pub facts: Vec<Fact, MAX_FACTS>,
     /// The steps of the start, each with the time-stamp of its end.
@@ -206,6 +206,17 @@ impl Node {
     /// The core with this id, which is one of the node's.
     pub fn core(&self, core: CoreId) -> &CoreEntry {
         &self.cores[core.index()]
+    }
+
+    /// Whether these are frames of the memory that cores may be granted.
+    pub fn has(&self, frames: Frames) -> bool {
+        let inside = |memory: &MemoryRegion| {
+            let usable = memory.kind == MemoryKind::Usable;
+            usable && memory.start <= frames.start && frames.end() <= memory.end()
+        };
+        let whole = |at: PhysAddr| at.is_aligned(PageSize::Small);
+        let sound = frames.bytes != 0 && whole(frames.start) && whole(frames.end());
+        sound && self.memory.iter().any(inside)
     }
 
     /// The board, as every core sees it in its own space.

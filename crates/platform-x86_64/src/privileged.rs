@@ -254,6 +254,53 @@ pub fn invalidate_all() {
     }
 }
 
+/// Clears the segment registers that 64-bit code does not need.
+///
+/// # Safety
+/// The kernel reaches nothing through FS or GS.
+pub unsafe fn clear_data_segments() {
+    // SAFETY: the null selector is always allowed, and in 64-bit mode DS and ES are ignored.
+    unsafe {
+        asm!(
+            "mov ds, {0:e}", "mov es, {0:e}", "mov fs, {0:e}", "mov gs, {0:e}",
+            in(reg) 0u64, options(nomem, nostack, preserves_flags),
+        );
+    }
+}
+
+/// Lets the kernel touch user pages, where SMAP forbids it.
+///
+/// # Safety
+/// The processor has SMAP. It is forbidden again before anything else is done.
+pub unsafe fn allow_user_access() {
+    // SAFETY: the caller's promise.
+    unsafe { asm!("stac", options(nostack)) }
+}
+
+/// Forbids it again.
+///
+/// # Safety
+/// The processor has SMAP.
+pub unsafe fn forbid_user_access() {
+    // SAFETY: the caller's promise.
+    unsafe { asm!("clac", options(nostack)) }
+}
+
+/// Copies bytes by one instruction, and touches no memory else: for user memory.
+///
+/// # Safety
+/// The bytes at `from` can be read and those at `to` written, and they do not overlap.
+pub unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise; the direction flag is clear, as everywhere in compiled code.
+    unsafe {
+        asm!(
+            "rep movsb",
+            inout("rcx") bytes => _, inout("rsi") from => _, inout("rdi") to => _,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
 /// Sets bits of CR4.
 ///
 /// # Safety

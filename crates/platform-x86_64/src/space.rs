@@ -16,6 +16,9 @@
 //! | the node                             | r--             | r--               | r--    |
 //! | tables, records of frames            |                 | rw-               |        |
 //! | local APIC; I/O APICs                | rw-; no         | rw-; rw-          |        |
+//!
+//! Grants come and go in the shared zone, and a package's memory in the user half, which is the
+//! only part with the user bit.
 
 use alloc::vec::Vec;
 
@@ -82,12 +85,14 @@ pub struct PrivateFrames {
     pub heap: Frames,
 }
 
-/// Which upper tables a core needs, if memory ends at `memory_end`. The shared zone reaches all
-/// memory, so that any frame can be given to any core later.
+/// Which upper tables a core needs, if memory ends at `memory_end`. The shared zone and the user
+/// half reach all memory, so that any frame can be given to any core later, and to its package.
 pub fn plan(core: CoreId, memory_end: PhysAddr) -> Plan {
     let zone = layout::private_zone(core);
+    let user = layout::user(memory_end);
     let mut ranges = Vec::from([
         VirtRange::new(zone.start, layout::bytes(&zone)),
+        VirtRange::new(user.start, layout::bytes(&user)),
         VirtRange::new(layout::SHARED_BASE, memory_end.0),
         VirtRange::huge(layout::HUGE_BASE, memory_end.0),
         VirtRange::new(layout::LOCAL_APIC, PageSize::Huge.bytes()),
@@ -165,9 +170,10 @@ impl Ingredients<'_> {
     }
 }
 
-/// The most last-level tables that one core's space takes from the start, if the regions that
-/// cores share take `shared` bytes: one each for the private zone, the heap, the statics and the
-/// devices; two, for both ends, of the image, the records of frames and the tables.
+/// The most last-level tables that one core's space takes besides those that map memory densely,
+/// if the regions that cores share take `shared` bytes: one each for the private zone, the heap,
+/// the statics and the devices; two, for both ends, of the image, the records of frames and the
+/// tables; and the ends of what a package has: its gate and arguments, stack, code and arena.
 pub fn last_levels(shared: u64) -> usize {
-    4 + 2 * 3 + TablePool::tables_for(shared) + 1
+    4 + 2 * 3 + 4 + TablePool::tables_for(shared) + 1
 }

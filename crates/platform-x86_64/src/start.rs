@@ -23,15 +23,18 @@ use crate::machine::Core;
 use crate::mmio::Mmio;
 use crate::node::{MAX_STEPS, Node};
 use crate::power::{self, Ending, Power};
-use crate::{entry, gdt, heap, idt, privileged, restart, serial, smp, space};
+use crate::{entry, gdt, heap, idt, privileged, restart, serial, smp, space, user};
+
+/// Each core's roles, by id, or what is wrong with what was asked for.
+pub type Roles = Result<Vec<RoleSet>, String>;
 
 /// What an image binds to this platform, as the static `NILE_IMAGE`.
 pub struct Image {
-    /// The roles that a configuration gives each of so many cores, or what is wrong with it or
-    /// with the program that is asked for. Called on the boot path.
-    pub roles: fn(config: &str, program: &str, cores: usize) -> Result<Vec<RoleSet>, String>,
-    /// One core's whole life: its machine, the configuration, the program.
-    pub run: fn(core: Core, config: &str, program: &str) -> Outcome,
+    /// The roles that the configuration in a boot module gives each of so many cores, or what is
+    /// wrong with the module or with the program that is asked for. Called on the boot path.
+    pub roles: fn(module: &'static [u8], program: &str, cores: usize) -> Roles,
+    /// One core's whole life: its machine, the boot module, the program.
+    pub run: fn(core: Core, module: &'static [u8], program: &str) -> Outcome,
 }
 
 unsafe extern "Rust" {
@@ -47,7 +50,6 @@ enum StartError {
     BootInfo(BootInfoError),
     NoStartPage,
     Clock(CalibrateError),
-    ConfigNotText,
     Config(String),
     TooLittleMemory { usable: u64, cores: usize },
     Assemble(AssembleError),
@@ -124,10 +126,9 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     step_done("clock");
 
     // Which core does what: the image knows what the configuration means.
-    let config = core::str::from_utf8(info.config.unwrap_or_default())
-        .map_err(|_| StartError::ConfigNotText)?;
+    let module = info.module.unwrap_or_default();
     let ids = core_order(&platform, &apic);
-    let roles = (IMAGE.roles)(config, bootinfo::program(info.command_line), ids.len())
+    let roles = (IMAGE.roles)(module, bootinfo::program(info.command_line), ids.len())
         .map_err(StartError::Config)?;
     let cores: Vec<_> = ids.into_iter().zip(roles).collect();
     step_done("configuration");
@@ -140,7 +141,7 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
         platform: &platform,
         cores: &cores,
         command_line: info.command_line,
-        config,
+        module,
         machine: cpu::machine(),
         features,
         clock,
@@ -253,6 +254,8 @@ pub unsafe extern "C" fn core_start(core: u64, node: &'static Node) -> ! {
         idt::install();
     }
     protect(&node.features);
+    // SAFETY: its segments are installed, and `protect` has switched SMAP on.
+    unsafe { user::install(&node.features) };
     let heap = layout::heap(core, entry.heap_bytes);
     // SAFETY: the heap is mapped in this space, and this incarnation has not used it yet.
     unsafe { heap::claim(heap.start.0 as *mut u8, entry.heap_bytes as usize) };
@@ -286,30 +289,29 @@ pub unsafe extern "C" fn core_start(core: u64, node: &'static Node) -> ! {
         board.notifier().doorbells().wake(CoreId::BOOT, &machine);
     }
     let program = bootinfo::program(node.command_line);
-    let outcome = (IMAGE.run)(machine, node.config, program);
+    let outcome = (IMAGE.run)(machine, node.module, program);
     privileged::disable_interrupts();
     record.set_phase(CorePhase::Stopped);
     // Only the managing core knows how; the others stop alone.
     power::off(outcome.into())
 }
 
-/// Switches on what the processor has against the kernel's own mistakes.
+/// Switches on what the processor has against packages, and against the kernel's own mistakes.
 fn protect(features: &Features) {
     const UMIP: u64 = 1 << 11;
     const SMEP: u64 = 1 << 20;
     const SMAP: u64 = 1 << 21;
     let wanted = [(features.umip, UMIP), (features.smep, SMEP), (features.smap, SMAP)];
     let bits = wanted.iter().filter(|(has, _)| *has).fold(0, |bits, (_, bit)| bits | bit);
-    // SAFETY: CPUID has them, and the kernel maps nothing for user mode.
+    // SAFETY: CPUID has them, and the kernel touches user pages in the copies of `user::memory`
+    // alone, which know about SMAP.
     unsafe { privileged::set_cr4(bits) }
 }
 
 impl StartError {
     fn ending(&self) -> Ending {
         match self {
-            StartError::ConfigNotText
-            | StartError::Config(_)
-            | StartError::TooLittleMemory { .. } => Ending::WrongRequest,
+            StartError::Config(_) | StartError::TooLittleMemory { .. } => Ending::WrongRequest,
             _ => Ending::Failure,
         }
     }
@@ -329,7 +331,6 @@ impl fmt::Display for StartError {
             }
             StartError::NoStartPage => f.write_str("no free page below 1 MiB"),
             StartError::Clock(error) => write!(f, "no timer to measure the clock by ({error:?})"),
-            StartError::ConfigNotText => f.write_str("nile.toml is not UTF-8 text"),
             StartError::Config(message) => f.write_str(message),
             StartError::TooLittleMemory { usable, cores } => write!(
                 f,

@@ -20,6 +20,8 @@ impl Vector {
     pub const DOUBLE_FAULT: Vector = Vector(8);
     /// An access that the tables do not allow.
     pub const PAGE_FAULT: Vector = Vector(14);
+    /// The machine itself failed.
+    pub const MACHINE_CHECK: Vector = Vector(18);
     /// The last one that the processor keeps for itself.
     pub const LAST_EXCEPTION: Vector = Vector(31);
     /// Where the PICs are told to report: they are masked, but may glitch.

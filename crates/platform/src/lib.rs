@@ -9,6 +9,7 @@
 //!   the receiver map, a record per core and the node's own state.
 //! * [`record`]: [`Record`], what one core tells the others about itself.
 //! * [`cause`]: why a core was interrupted.
+//! * [`user`]: [`User`], how a core runs a package.
 //! * [`turn`]: [`Loop`], the kernel as a machine that steps it sees it.
 //! * [`handoff`]: [`Handoff`], the machine as the boot path found it, handed to the kernel as an
 //!   explicit description, never assumed to be the whole machine.
@@ -23,12 +24,15 @@ pub mod handoff;
 pub mod machine;
 pub mod record;
 pub mod turn;
+pub mod user;
 
 pub use board::{Board, NodePhase};
 pub use cause::Cause;
 pub use handoff::{Handoff, NodeDescription, Step, Tables};
 pub use machine::{
     AttachError, CONTROL_BYTES, Grant, Machine, Manager, Outcome, Sleeper, WakeMode,
+    recurse_for_ever,
 };
 pub use record::{CorePhase, Fault, Record};
 pub use turn::{Loop, Turn};
+pub use user::User;

@@ -8,7 +8,7 @@ use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Status, VirtAddr
 use nile_memory::paging::TableMemory;
 use nile_ring::{Region, Signal, Sleep};
 
-use crate::{Board, Handoff};
+use crate::{Board, Handoff, User};
 
 /// How a sleeping core of this machine is woken (NewtOS 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +67,8 @@ pub enum Outcome {
 pub trait Machine: Signal + 'static {
     /// What a management core may do besides.
     type Manager: Manager;
+    /// How packages run here.
+    type User: User;
 
     /// This core.
     fn core(&self) -> CoreId;
@@ -118,6 +120,15 @@ pub trait Machine: Signal + 'static {
     /// that this core has no right to write, it does not return: the core's incarnation ends.
     fn stray_write(&self, at: VirtAddr, value: u64);
 
+    /// Calls itself until the stack is used up, which ends the core's incarnation as a stray write
+    /// does. A test of that calls it; nothing else does. Where the stack's end is not this core's
+    /// alone to suffer, it panics instead.
+    fn overrun_stack(&self);
+
+    /// The user half of this core, empty. `Denied` where packages may not run; `Exists` while
+    /// there is one already.
+    fn user(&self) -> Result<Self::User, Status>;
+
     /// The node's management, on the core that manages it; `None` elsewhere.
     fn manager(&self) -> Option<&Self::Manager>;
 }
@@ -161,4 +172,12 @@ pub trait Manager {
     /// Ends the node. Every other loop has stopped or will be stopped by this. On real machines
     /// it does not return.
     fn power_off(&self, outcome: Outcome);
+}
+
+/// Calls itself until the stack is used up: what [`Machine::overrun_stack`] does on machines whose
+/// stacks end in a guard page.
+#[expect(unconditional_recursion, reason = "that is what it is for")]
+pub fn recurse_for_ever(depth: u64) -> u64 {
+    let frame = core::hint::black_box([depth; 64]);
+    recurse_for_ever(depth + 1) + frame[(depth % 64) as usize]
 }

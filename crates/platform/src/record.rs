@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use nile_abi::{Generation, RoleSet};
+use nile_abi::{CoreId, Generation, RoleSet};
 
 use crate::Cause;
 
@@ -21,11 +21,16 @@ const HARDWARE_ID: usize = 3;
 const TURNS: usize = 4;
 const SLEEPS: usize = 5;
 const POLLS: usize = 6;
+const SYSTEM_CALLS: usize = 7;
 const FAULT_KIND: usize = 8;
 const FAULT_CODE: usize = 9;
 const FAULT_AT: usize = 10;
 const FAULT_ADDRESS: usize = 11;
 const INTERRUPTS: usize = 16;
+/// Two rows of two words, for incarnations of odd and even number: whom the core works for, and
+/// the call.
+const WORKING_FOR: usize = 64;
+const IS_CALL: u64 = 1 << 16;
 
 /// How far a core has come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -144,6 +149,27 @@ impl<'a> Record<'a> {
         Generation(self.load(GENERATION) as u32)
     }
 
+    /// Says that an incarnation works for a call that another core made from now on, or for
+    /// nobody's. The next incarnation does not change it, so that the caller can learn after the
+    /// core's end that its call was to blame.
+    pub fn set_working_for(&self, own: Generation, call: Option<(CoreId, u64)>) {
+        let row = WORKING_FOR + 2 * (own.0 as usize & 1);
+        if let Some((core, id)) = call {
+            self.words[row + 1].store(id, Ordering::Relaxed);
+            self.store(row, u64::from(own.0) << 32 | IS_CALL | u64::from(core.0));
+        } else {
+            self.store(row, u64::from(own.0) << 32);
+        }
+    }
+
+    /// The call that an incarnation worked for when it ended: the present one, or the last.
+    pub fn working_for(&self, own: Generation) -> Option<(CoreId, u64)> {
+        let row = WORKING_FOR + 2 * (own.0 as usize & 1);
+        let (whose, id) = (self.load(row), self.load(row + 1));
+        let is_call = whose >> 32 == u64::from(own.0) && whose & IS_CALL != 0;
+        is_call.then_some((CoreId(whose as u16), id))
+    }
+
     /// Begins an incarnation.
     pub fn set_generation(&self, generation: Generation) {
         self.store(GENERATION, u64::from(generation.0));
@@ -207,6 +233,16 @@ impl<'a> Record<'a> {
     /// Counts one task poll.
     pub fn count_poll(&self) {
         self.count(POLLS);
+    }
+
+    /// System calls of the core's packages.
+    pub fn system_calls(&self) -> u64 {
+        self.load(SYSTEM_CALLS)
+    }
+
+    /// Counts one system call.
+    pub fn count_system_call(&self) {
+        self.count(SYSTEM_CALLS);
     }
 
     /// Why the last incarnation that ended did so.

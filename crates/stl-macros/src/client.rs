@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
+use syn::Ident;
 
 use crate::half::names;
 use crate::input::{Method, Mode, Service};
@@ -12,16 +13,16 @@ pub fn generate(service: &Service) -> TokenStream {
     let halves: Vec<_> = [(Mode::Kernel, "kernel"), (Mode::User, "user")]
         .into_iter()
         .filter(|(mode, _)| service.of_mode(*mode).next().is_some())
-        .map(|(mode, field)| (names(service, mode).interface, format_ident!("{field}")))
+        .map(|(mode, field)| (names(service, mode).dispatch, format_ident!("{field}")))
         .collect();
-    let interfaces: Vec<_> = halves.iter().map(|(interface, _)| interface).collect();
+    let services: Vec<_> = halves.iter().map(|(service, _)| service).collect();
     let fields: Vec<_> = halves.iter().map(|(_, field)| field).collect();
     let first = fields[0];
-    let methods = service.methods.iter().map(method);
+    let methods = service.methods.iter().map(|it| method(it, &names(service, it.mode).interface));
     let doc = format!("Calls the service `{name}`, on this core or elsewhere.");
     quote! {
         #[doc = #doc]
-        pub struct #client { #(#fields: ::nile_stl::Target<dyn #interfaces>),* }
+        pub struct #client { #(#fields: ::nile_stl::Target<#services>),* }
 
         impl #client {
             /// The nearest instance. Fails with `NotFound`, or `Denied` by the rule of the layers.
@@ -57,7 +58,7 @@ pub fn generate(service: &Service) -> TokenStream {
     }
 }
 
-fn method(method: &Method) -> TokenStream {
+fn method(method: &Method, interface: &Ident) -> TokenStream {
     let Method { name, doc, reply, number, .. } = method;
     let field = match method.mode {
         Mode::Kernel => format_ident!("kernel"),
@@ -92,7 +93,7 @@ fn method(method: &Method) -> TokenStream {
         ) -> ::nile_stl::CallResult<#reply> {
             if let ::core::option::Option::Some(__service) = self.#field.here()? {
                 let __caller = #caller;
-                return __service.#name(&__caller, #(#given),*) #waits;
+                return #interface::#name(&*__service.0, &__caller, #(#given),*) #waits;
             }
             let __name = (::nile_stl::MethodNumber(#number), #text);
             let __encode = |__out: &mut ::nile_stl::generated::bosml::Writer| {

@@ -13,7 +13,7 @@ pub struct Names {
     pub state: Ident,
     /// Its typed interface.
     pub interface: Ident,
-    /// Its dispatch by number.
+    /// Its dispatch by number, which holds the state.
     pub dispatch: Ident,
     /// What makes it.
     pub make: Ident,
@@ -39,9 +39,8 @@ pub fn names(service: &Service, mode: Mode) -> Names {
 
 pub fn generate(service: &Service) -> TokenStream {
     let block = &service.block;
-    let halves = [Mode::Kernel, Mode::User].map(|mode| {
-        service.of_mode(mode).next().map(|_| half(service, mode)).unwrap_or_default()
-    });
+    let halves = [Mode::Kernel, Mode::User]
+        .map(|mode| service.of_mode(mode).next().map(|_| half(service, mode)).unwrap_or_default());
     quote! { #block #(#halves)* }
 }
 
@@ -55,6 +54,7 @@ fn half(service: &Service, mode: Mode) -> TokenStream {
     });
     let defined = service.of_mode(mode).map(|method| define(&state, method));
     let arms = service.methods.iter().map(|method| arm(&interface, mode, method));
+    let asks_caller = service.of_mode(mode).any(|method| method.takes_caller);
     let doc = match mode {
         Mode::Kernel => "The kernel half's methods, as a caller on the same core calls them.",
         Mode::User => "The user half's methods, as a caller in the same package calls them.",
@@ -71,7 +71,7 @@ fn half(service: &Service, mode: Mode) -> TokenStream {
 
         impl ::nile_stl::Service for #dispatch {
             fn dispatch(
-                self: ::nile_stl::generated::Rc<Self>,
+                &self,
                 __caller: &::nile_stl::Caller,
                 __method: ::nile_stl::MethodNumber,
                 __arguments: &[u8],
@@ -87,11 +87,8 @@ fn half(service: &Service, mode: Mode) -> TokenStream {
 
         fn #make(stl: &::nile_stl::Stl) -> ::nile_stl::Half {
             let state = ::nile_stl::generated::Rc::new(<#state as ::nile_stl::Start>::start(stl));
-            let interface: ::nile_stl::generated::Rc<dyn #interface> = state.clone();
-            ::nile_stl::Half {
-                service: ::nile_stl::generated::Rc::new(#dispatch(state)),
-                interface: ::nile_stl::generated::Box::new(interface),
-            }
+            let service = ::nile_stl::generated::Rc::new(#dispatch(state));
+            ::nile_stl::Half { service, asks_caller: #asks_caller }
         }
     }
 }
@@ -104,11 +101,8 @@ fn signature(method: &Method) -> TokenStream {
         quote!(#name: #ty)
     });
     let result = quote!(::nile_stl::CallResult<#reply>);
-    let result = if method.is_async {
-        quote!(::nile_stl::LocalFuture<'a, #result>)
-    } else {
-        result
-    };
+    let result =
+        if method.is_async { quote!(::nile_stl::LocalFuture<'a, #result>) } else { result };
     quote! {
         fn #name<'a>(
             &'a self, __caller: &'a ::nile_stl::Caller, #(#parameters),*
@@ -131,11 +125,8 @@ fn define(state: &Ident, method: &Method) -> TokenStream {
     let given = method.parameters.iter().map(|parameter| &parameter.name);
     let waits = method.is_async.then(|| quote!(.await));
     let call = quote!(#state::#name(self, #caller #(#given),*) #waits);
-    let call = if method.can_fail {
-        quote!(#call)
-    } else {
-        quote!(::core::result::Result::Ok(#call))
-    };
+    let call =
+        if method.can_fail { quote!(#call) } else { quote!(::core::result::Result::Ok(#call)) };
     let body = quote!(#(#checks)* #call);
     let body = if method.is_async {
         quote!(::nile_stl::generated::Box::pin(async move { #body }))

@@ -1,33 +1,41 @@
 //! Calls to services: by name or by number, here or elsewhere; the caller cannot tell.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::future::{Future, poll_fn};
+use core::task::Poll;
 
 use nile_abi::{CoreId, Instant, Status};
 use nile_bosml::schema::Mode;
 use nile_bosml::{Decode, Encode, Reader, Writer, discovery};
 
-use crate::frame::Header;
+use crate::frame::{Header, MAX_DATA};
 use crate::host::Place;
 use crate::stl::{Local, Resolved};
-use crate::{CallError, CallResult, Caller, Dispatched, MethodNumber, Stl};
+use crate::{CallError, CallResult, Caller, Dispatched, LocalFuture, MethodNumber, Stl};
 
 /// The name of the method that every service has: its schema as a discovery document.
 pub const DISCOVER: &str = "discover";
 
 impl Local {
+    #[inline]
     fn method(&self, name: &str) -> CallResult<(MethodNumber, Mode)> {
-        if name == DISCOVER {
-            return Ok((MethodNumber::DISCOVER, Mode::Kernel));
-        }
         let schema = self.published.schema();
-        let number = schema.methods.iter().position(|method| method.name == name);
-        let number = number.ok_or_else(|| no_method(&schema.name, name))?;
-        Ok((MethodNumber(number as u16), schema.methods[number].mode))
+        for (number, method) in schema.methods.iter().enumerate() {
+            if method.name == name {
+                return Ok((MethodNumber(number as u16), method.mode));
+            }
+        }
+        match name {
+            DISCOVER => Ok((MethodNumber::DISCOVER, Mode::Kernel)),
+            _ => Err(no_method(&schema.name, name)),
+        }
     }
 }
 
+#[cold]
 fn no_method(service: &str, method: &str) -> CallError {
     CallError::new(Status::NotFound, format!("{service} has no method {method}"))
 }
@@ -52,18 +60,53 @@ impl Stl {
     /// arguments, for an encoded reply. Fails with `NotFound`, `Denied` (the rule of the layers,
     /// or the method is of the other half), `Invalid` (wrong arguments), `Dead`, `Panicked`,
     /// `Timeout`, `Busy`, or as the method says.
-    pub async fn invoke(
+    #[inline]
+    pub fn invoke<'a>(
+        &'a self,
+        service: &'a str,
+        method: &'a str,
+        arguments: &'a [u8],
+    ) -> impl Future<Output = CallResult<Vec<u8>>> + 'a {
+        let mut begun: Option<LocalFuture<'a, CallResult<Vec<u8>>>> = None;
+        poll_fn(move |context| {
+            if let Some(call) = &mut begun {
+                return call.as_mut().poll(context);
+            }
+            // Most calls are over at once, here; nothing is set up for them.
+            let call = match self.invoke_here(service, method, arguments) {
+                Some(Dispatched::Done(result)) => return Poll::Ready(result),
+                Some(Dispatched::Later(call)) => call,
+                None => Box::pin(self.invoke_there(service, method, arguments)),
+            };
+            begun.insert(call).as_mut().poll(context)
+        })
+    }
+
+    /// Begins a method of a service on this core; nothing if the service is not here.
+    #[inline(never)]
+    fn invoke_here(&self, service: &str, method: &str, arguments: &[u8]) -> Option<Dispatched> {
+        let local = self.installed_as(service)?;
+        let found = self.check_layer(&local.published).and_then(|()| local.method(method));
+        Some(match found {
+            Ok((_, Mode::Kernel)) if self.core.upstream.is_some() => {
+                Dispatched::Done(self.call_up(service, method, arguments))
+            }
+            Ok((number, _)) => self.begin(&local, number, arguments),
+            Err(error) => Dispatched::Done(Err(error)),
+        })
+    }
+
+    /// The rest of [`Stl::invoke`]: a service that is not on this core.
+    async fn invoke_there(
         &self,
         service: &str,
         method: &str,
         arguments: &[u8],
     ) -> CallResult<Vec<u8>> {
         match self.resolve(service).await? {
+            // It came meanwhile.
             Resolved::Here(local) => {
-                let (number, mode) = local.method(method)?;
-                if mode == Mode::Kernel && self.core.upstream.is_some() {
-                    return self.call_up(service, method, arguments);
-                }
+                let (number, _) = local.method(method)?;
                 self.call_here(&local, number, arguments).await
             }
             Resolved::Up => self.call_up(service, method, arguments),
@@ -126,11 +169,16 @@ impl Stl {
         method: MethodNumber,
         arguments: &[u8],
     ) -> CallResult<Vec<u8>> {
-        let caller = self.caller();
-        match self.dispatch(local, &caller, method, arguments) {
+        match self.begin(local, method, arguments) {
             Dispatched::Done(result) => result,
             Dispatched::Later(future) => future.await,
         }
+    }
+
+    #[inline]
+    fn begin(&self, local: &Local, method: MethodNumber, arguments: &[u8]) -> Dispatched {
+        let caller = if local.half.asks_caller { self.caller() } else { Caller::UNKNOWN };
+        self.dispatch(local, &caller, method, arguments)
     }
 
     /// Who calls when a task of this core calls on this core.
@@ -151,6 +199,7 @@ impl Stl {
         Some(self.dispatch(&local, caller, method, arguments))
     }
 
+    #[inline]
     pub(crate) fn dispatch(
         &self,
         local: &Local,
@@ -161,7 +210,7 @@ impl Stl {
         if method == MethodNumber::DISCOVER {
             return Dispatched::Done(encode_one(&discovery::to_text(local.published.schema())));
         }
-        local.half.service.clone().dispatch(caller, method, arguments)
+        local.half.service.dispatch(caller, method, arguments)
     }
 
     /// Relays a call to the kernel beneath this package.
@@ -190,6 +239,10 @@ impl Stl {
             let local = self.local(place).ok_or_else(gone)?;
             return self.call_here(&local, method, arguments).await;
         }
+        if arguments.len() > MAX_DATA {
+            let message = format!("{} bytes of arguments, of {MAX_DATA} at most", arguments.len());
+            return Err(CallError::new(Status::Invalid, message));
+        }
         let deadline = self.deadline();
         let call = self.core.calls.begin(host, place.core, place.generation, deadline)?;
         let request = Header::Request {
@@ -214,7 +267,7 @@ impl Stl {
     /// Ends expired calls once `due` has come, and again when the next one expires.
     fn sweep_at(&self, due: Instant) {
         let stl = self.clone();
-        self.core.host.spawn(alloc::boxed::Box::pin(async move {
+        self.core.host.spawn(Box::pin(async move {
             let (host, calls) = (&stl.core.host, &stl.core.calls);
             host.sleep_until(due).await;
             calls.sweep(&**host);

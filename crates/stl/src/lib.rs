@@ -11,6 +11,7 @@
 //! * [`node`]: what a service's kernel half may ask of the kernel beneath.
 //! * [`stl`]: [`Stl`], one core's services; `invoke`, calls by name; [`target`], typed calls.
 //! * [`published`]: what is known of a service that is callable.
+//! * [`composite`]: services made of services.
 //! * [`frame`]: calls as they cross between cores; [`relay`]: between a package and its kernel.
 //! * `calls`, `serving`, `deliver`: calls that go out, and calls that come in.
 #![no_std]
@@ -21,6 +22,7 @@ extern crate alloc;
 extern crate self as nile_stl;
 
 mod calls;
+pub mod composite;
 mod deliver;
 pub mod error;
 pub mod frame;
@@ -34,6 +36,7 @@ mod serving;
 pub mod stl;
 pub mod target;
 
+pub use composite::{Composite, CompositeType};
 pub use error::{CallError, CallResult};
 pub use frame::{CallId, MethodNumber, ServiceNumber};
 pub use host::{Directory, Host, Place, Upstream};

@@ -35,6 +35,9 @@ pub trait Node {
     /// runs, `NoMemory` beyond its limit, `NoTables`, `Invalid` for no bytes or too many.
     fn grow_package(&self, bytes: u64) -> NodeFuture<(VirtAddr, u64)>;
 
+    /// Uses up the stack of this core, which restarts: a test of that calls it.
+    fn overrun_stack(&self);
+
     /// Ends a package of a core before its next turn; a number of the past ends nothing. Waits
     /// for the management core. `NotFound` (no such core) or `Dead` (it has stopped).
     fn stop_package(&self, core: CoreId, package: u32) -> NodeFuture<()>;

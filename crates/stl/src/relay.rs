@@ -3,11 +3,13 @@
 //! | system call | input                          | output                                    |
 //! | ----------- | ------------------------------ | ----------------------------------------- |
 //! | `invoke`    | [`Relayed`]                    | the [end](encode_end) of the call         |
-//! | `wait`      | -                              | [`Incoming`]                              |
+//! | `wait`      | -                              | [`Incoming`], as an [`Event::Call`]       |
 //! | `reply`     | the [end](encode_end)          | -                                         |
 //! | `publish`   | [`Announcement`]               | -                                         |
 //!
 //! Records are in the binary form of the message language; decoding is total.
+//!
+//! [`Event::Call`]: nile_abi::call::Event::Call
 
 use alloc::string::String;
 use alloc::vec::Vec;

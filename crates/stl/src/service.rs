@@ -43,15 +43,10 @@ pub enum Dispatched {
 }
 
 /// One half of a service on one core, called by numbers and encoded arguments.
-pub trait Service {
+pub trait Service: Any {
     /// Decodes the arguments, calls the method, encodes its reply. A method that this half has
     /// not is `Denied`, one that there is not `NotFound`, wrong arguments are `Invalid`.
-    fn dispatch(
-        self: Rc<Self>,
-        caller: &Caller,
-        method: MethodNumber,
-        arguments: &[u8],
-    ) -> Dispatched;
+    fn dispatch(&self, caller: &Caller, method: MethodNumber, arguments: &[u8]) -> Dispatched;
 }
 
 /// What a service's state is made from, on the core where the service runs.
@@ -60,12 +55,13 @@ pub trait Start: Sized {
     fn start(stl: &Stl) -> Self;
 }
 
-/// One half of a service on one core, called by numbers or by its typed interface.
+/// One half of a service on one core. A typed client knows the type of `service` and calls its
+/// methods directly.
 pub struct Half {
-    /// By numbers.
+    /// What is called by numbers.
     pub service: Rc<dyn Service>,
-    /// By its typed interface: an `Rc<dyn Interface>` of the interface that `#[service]` made.
-    pub interface: Box<dyn Any>,
+    /// Whether any method asks who calls: to find that out for nobody costs more than the call.
+    pub asks_caller: bool,
 }
 
 /// Which cores a service runs on.

@@ -1,54 +1,61 @@
 //! A found service as a typed client has it: a call on the same core is a call of a function.
 
 use alloc::rc::Rc;
+use core::any::Any;
 
 use nile_abi::{CoreId, Status};
 use nile_bosml::{Decode, Reader, Writer};
 
 use crate::host::Place;
 use crate::stl::{Local, Resolved};
-use crate::{CallError, CallResult, Caller, MethodNumber, Stl};
+use crate::{CallError, CallResult, Caller, MethodNumber, Service, Stl};
 
-/// One half of a found service: `I` is the interface that `#[service]` made of that half.
-pub struct Target<I: ?Sized> {
-    stl: Stl,
-    name: &'static str,
-    to: To<I>,
+/// The instance's service, if it is of this type.
+fn service_of<S: Service>(local: &Local) -> Option<Rc<S>> {
+    let service: Rc<dyn Any> = local.half.service.clone();
+    service.downcast().ok()
 }
 
-enum To<I: ?Sized> {
+/// One half of a found service: `S` is the service that `#[service]` made of that half.
+pub struct Target<S> {
+    stl: Stl,
+    name: &'static str,
+    to: To<S>,
+}
+
+enum To<S> {
     /// On this core.
-    Here(Rc<Local>, Rc<I>),
+    Here(Rc<Local>, Rc<S>),
     /// On another core, or the other half of an instance here.
     At(Place),
     /// In the kernel beneath this package.
     Up,
 }
 
-impl<I: ?Sized + 'static> Target<I> {
+impl<S: Service> Target<S> {
     /// The nearest instance of a service. As [`Stl::invoke`], and `Dead` is not among the errors.
-    pub async fn find(stl: &Stl, name: &'static str) -> CallResult<Target<I>> {
+    pub async fn find(stl: &Stl, name: &'static str) -> CallResult<Target<S>> {
         let resolved = stl.resolve(name).await?;
         Ok(Target::new(stl, name, resolved))
     }
 
     /// The instance on one core.
-    pub async fn find_at(stl: &Stl, core: CoreId, name: &'static str) -> CallResult<Target<I>> {
+    pub async fn find_at(stl: &Stl, core: CoreId, name: &'static str) -> CallResult<Target<S>> {
         let place = stl.find_at(core, name).await?;
         let resolved = stl.local(place).map_or(Resolved::At(place), Resolved::Here);
         Ok(Target::new(stl, name, resolved))
     }
 
     /// The instance at a place.
-    pub fn at(stl: &Stl, name: &'static str, place: Place) -> Target<I> {
+    pub fn at(stl: &Stl, name: &'static str, place: Place) -> Target<S> {
         let resolved = stl.local(place).map_or(Resolved::At(place), Resolved::Here);
         Target::new(stl, name, resolved)
     }
 
-    fn new(stl: &Stl, name: &'static str, resolved: Resolved) -> Target<I> {
+    fn new(stl: &Stl, name: &'static str, resolved: Resolved) -> Target<S> {
         let to = match resolved {
-            Resolved::Here(local) => match local.half.interface.downcast_ref::<Rc<I>>().cloned() {
-                Some(interface) => To::Here(local, interface),
+            Resolved::Here(local) => match service_of(&local) {
+                Some(service) => To::Here(local, service),
                 // This half is not here.
                 None if stl.core.upstream.is_some() => To::Up,
                 None => To::At(local.place),
@@ -62,9 +69,9 @@ impl<I: ?Sized + 'static> Target<I> {
     /// The service itself, if it is on this core: `Ok(None)` if it is elsewhere, `Dead` if it was
     /// here.
     #[inline]
-    pub fn here(&self) -> CallResult<Option<&I>> {
+    pub fn here(&self) -> CallResult<Option<&S>> {
         match &self.to {
-            To::Here(local, interface) if local.live.get() => Ok(Some(interface)),
+            To::Here(local, service) if local.live.get() => Ok(Some(service)),
             To::Here(..) => Err(CallError::from(Status::Dead)),
             _ => Ok(None),
         }
@@ -96,9 +103,7 @@ impl<I: ?Sized + 'static> Target<I> {
         let arguments = out.into_bytes()?;
         let reply = match &self.to {
             To::Here(local, _) => self.stl.call_at(local.place, method, &arguments).await?,
-            To::At(place) => {
-                self.stl.call_at(*place, method, &arguments).await?
-            }
+            To::At(place) => self.stl.call_at(*place, method, &arguments).await?,
             To::Up => self.stl.call_up(self.name, name, &arguments)?,
         };
         let mut input = Reader::new(&reply);

@@ -8,9 +8,12 @@
 
 mod options;
 
+use std::fs;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use nile_kernel::Config;
+use nile_package::{BootModule, Store};
 use nile_platform::Outcome;
 use nile_platform_hosted::{Boot, End, Hosted, Setup, StartError, be_worker, run_node};
 
@@ -45,14 +48,19 @@ fn setup() -> Result<Setup, Refused> {
     let options = Options::from_command_line().map_err(wrong)?;
     let text = options.config_text().map_err(wrong)?;
     let roles = Config::parse(&text)
-        .and_then(|config| config.roles(options.cores))
+        .and_then(|config| {
+            nile_scenarios::check_services(&config)?;
+            config.roles(options.cores)
+        })
         .map_err(|error| wrong(options.misconfigured(&error)))?;
+    let packages = options.packages_path().map_err(wrong)?;
+    read_packages(&packages).map_err(wrong)?;
     nile_scenarios::check(&options.program)
         .map_err(|error| wrong(format!("--program {}: {error}", options.program)))?;
     Ok(Setup {
         roles,
         memory: options.memory,
-        boot: Boot { config: text, program: options.program },
+        boot: Boot { config: text, packages, program: options.program },
     })
 }
 
@@ -63,8 +71,26 @@ fn run(setup: Setup) -> Result<End, Refused> {
     })
 }
 
+/// The packages in the archive at `path`. A process reads it once in its life.
+fn read_packages(path: &str) -> Result<Store, String> {
+    static READ: OnceLock<Result<Store, String>> = OnceLock::new();
+    let read = || {
+        if path.is_empty() {
+            return Ok(Store::Empty);
+        }
+        let module = fs::read(path).map_err(|error| format!("{path}: {error}"))?;
+        let module =
+            BootModule::parse(module.leak()).map_err(|error| format!("{path}: {error}"))?;
+        Ok(module.packages)
+    };
+    READ.get_or_init(read).clone()
+}
+
 /// What runs on every core.
 fn core_main(machine: Hosted, boot: &Boot) -> Outcome {
-    let config = Config::parse(&boot.config).expect("it was parsed before the node was started");
+    let mut config =
+        Config::parse(&boot.config).expect("it was parsed before the node was started");
+    config.packages = read_packages(&boot.packages)
+        .expect("it was read before the node was started, and must stay as long as the node runs");
     nile_kernel::run(machine, &config, |core| nile_scenarios::start(core, &boot.program))
 }

@@ -1,5 +1,6 @@
 //! The command line of the image. People use `nile boot --machine hosted`, which calls this.
 
+use std::fmt::Display;
 use std::fs;
 use std::path::PathBuf;
 
@@ -16,13 +17,16 @@ pub struct Options {
     pub memory: u64,
     /// Its configuration file; every setting has a default.
     pub config: Option<PathBuf>,
+    /// The archive of its packages.
+    pub packages: Option<PathBuf>,
     /// What it does once it is up.
     pub program: String,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { cores: 4, memory: 512 << 20, config: None, program: "boot".into() }
+        let program = "boot".into();
+        Options { cores: 4, memory: 512 << 20, config: None, packages: None, program }
     }
 }
 
@@ -39,6 +43,7 @@ impl Options {
                 Long("cores") => options.cores = parser.value()?.parse_with(cores)?,
                 Long("memory") => options.memory = parser.value()?.parse_with(bytes)?,
                 Long("config") => options.config = Some(parser.value()?.into()),
+                Long("packages") => options.packages = Some(parser.value()?.into()),
                 Long("program") => options.program = parser.value()?.string()?,
                 _ => return Err(argument.unexpected()),
             }
@@ -50,6 +55,15 @@ impl Options {
     pub fn config_text(&self) -> Result<String, String> {
         let Some(path) = &self.config else { return Ok(String::new()) };
         fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Where the archive of packages is, absolutely, for processes that read it later; empty
+    /// without one.
+    pub fn packages_path(&self) -> Result<String, String> {
+        let Some(path) = &self.packages else { return Ok(String::new()) };
+        let named = |error: &dyn Display| format!("{}: {error}", path.display());
+        let absolute = path.canonicalize().map_err(|error| named(&error))?;
+        absolute.into_os_string().into_string().map_err(|_| named(&"its name is not UTF-8 text"))
     }
 
     /// What is wrong with the configuration, the way compilers say it.
@@ -106,6 +120,8 @@ mod tests {
             "1G",
             "--config",
             "nile.toml",
+            "--packages",
+            "packages.tar",
             "--program",
             "tick seconds=1",
         ]);
@@ -113,6 +129,7 @@ mod tests {
             cores: 7,
             memory: 1 << 30,
             config: Some("nile.toml".into()),
+            packages: Some("packages.tar".into()),
             program: "tick seconds=1".into(),
         };
         assert_eq!(options, Ok(expected));

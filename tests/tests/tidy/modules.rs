@@ -13,6 +13,7 @@ pub fn unreached(tree: &[Source]) -> Vec<String> {
     let roots = files.keys().filter(|path| is_root(path)).map(|path| path.to_string());
     let mut next: Vec<(String, bool)> =
         roots.chain(named_roots(tree)).map(|path| (path, true)).collect();
+    next.extend(files.keys().filter(|path| is_service(path)).map(|path| (path.to_string(), true)));
     while let Some((path, is_root)) = next.pop() {
         if let Some(source) = files.get(path.as_str())
             && reached.insert(path)
@@ -35,6 +36,11 @@ fn is_root(path: &str) -> bool {
         [package @ .., "tests" | "benches" | "examples", _] => !package.contains(&"src"),
         _ => false,
     }
+}
+
+/// Whether the build script of the services makes a module of it.
+fn is_service(path: &str) -> bool {
+    matches!(path.split('/').collect::<Vec<_>>().as_slice(), ["services", _, "mod.rs"])
 }
 
 /// The roots that manifests name.
@@ -100,7 +106,9 @@ mod tests {
     use super::*;
     use crate::violations;
 
-    const TREE: [(&str, &str); 10] = [
+    const TREE: [(&str, &str); 12] = [
+        ("services/s/mod.rs", "mod state;"),
+        ("services/s/state.rs", ""),
         ("a/Cargo.toml", "[[bin]]\npath = \"odd/c.rs\"\n"),
         ("a/src/lib.rs", "pub mod b;\nmod g { mod h; }\n#[path = \"../../z.rs\"]\nmod y;\n"),
         ("a/src/b.rs", "mod c;\nfn f() { { } }\n#[cfg(test)]\nmod tests;\n"),
@@ -120,13 +128,13 @@ mod tests {
 
     #[test]
     fn a_file_that_no_module_names_is_rejected() {
-        for dead in ["a/src/c.rs", "a/src/b/d.rs", "a/src/g/i.rs", "a/odd/d.rs", "b.rs"] {
+        for dead in ["a/src/c.rs", "a/src/b/d.rs", "a/src/g/i.rs", "a/odd/d.rs", "b.rs", "services/t.rs"] {
             let mut tree = TREE.to_vec();
             tree.push((dead, "//! mod dead;"));
             assert_eq!(violations(unreached, &tree), 1, "{dead}");
         }
         let mut tree = TREE.to_vec();
-        tree[1].1 = "// pub mod b;\n";
+        tree[3].1 = "// pub mod b;\n";
         assert_eq!(violations(unreached, &tree), 5, "what only a dead file names is dead, too");
     }
 }

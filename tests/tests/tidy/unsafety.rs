@@ -3,8 +3,14 @@
 use crate::source::{Source, Token, TokenKind, places};
 
 /// Where unsafe code may stand.
-const ISLANDS: [&str; 4] =
-    ["crates/ring/", "crates/platform-x86_64/", "crates/platform-hosted/", "images/bare/"];
+const ISLANDS: [&str; 6] = [
+    "crates/ring/",
+    "crates/user/",
+    "crates/platform-x86_64/",
+    "crates/platform-hosted/",
+    "images/bare/",
+    "packages/unruly/",
+];
 
 fn is_island(source: &Source) -> bool {
     ISLANDS.iter().any(|island| source.path.starts_with(island))

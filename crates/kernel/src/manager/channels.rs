@@ -213,6 +213,36 @@ impl<M: Machine> Manager<M> {
         }
     }
 
+    /// Enters a grant that the sender's core has in the tables of `core`, which has the receiving
+    /// end. The channel stands for the grant: its sender's core closes it before it gives the grant
+    /// back, so that what is entered here is never somebody else's by now.
+    pub(super) fn join(
+        &mut self,
+        id: ChannelId,
+        grant: Grant,
+        core: CoreId,
+    ) -> Result<Reply, Status> {
+        let channel = self.channels.channels.get(&id).ok_or(Status::NotFound)?;
+        if channel.to != core || !channel.receiver_open || !channel.sender_open {
+            return Err(Status::NotFound);
+        }
+        if !channel.sender_told {
+            // Its core has yet to say whether it is there, and what memory it has.
+            return Err(Status::Busy);
+        }
+        if !self.memory.is_held(grant, channel.from) {
+            return Err(Status::NotFound);
+        }
+        match self.memory.share(grant, core) {
+            Ok(()) => Ok(Reply::Granted { grant }),
+            Err(Status::Busy) => Err(Status::Busy),
+            Err(status) => {
+                self.revoke(grant, core);
+                Err(status)
+            }
+        }
+    }
+
     /// `core` has dropped its end: the other end learns it, and the ring's memory leaves the
     /// core's tables unless the core has the other end, too.
     pub(super) fn close(&mut self, id: ChannelId, end: End, core: CoreId) -> Result<Reply, Status> {

@@ -37,6 +37,9 @@ struct Link {
     rings: Option<(Sender, Receiver)>,
     /// What waits for room in the ring.
     queue: VecDeque<Message>,
+    /// Once the queue is sent, the core is signalled even if its doorbell says that it is awake:
+    /// it may be in a turn of a package.
+    urgent: bool,
     generation: Generation,
     introduced: bool,
     /// The core has stopped for good: nothing is sent to it any more.
@@ -63,6 +66,7 @@ impl Links {
                 memory,
                 rings: None,
                 queue: VecDeque::new(),
+                urgent: false,
                 generation,
                 introduced: core == own,
                 stopped: false,
@@ -92,10 +96,17 @@ impl Links {
         }
     }
 
+    /// Makes `core` look at what is queued for it now, whatever it is doing.
+    pub fn urge(&mut self, core: CoreId) {
+        if let Some(link) = self.link(core) {
+            link.urgent = link.rings.is_some();
+        }
+    }
+
     /// Sends what is queued, as far as the rings have room; whether anything was sent.
     pub fn flush<M: Machine>(&mut self, machine: &M) -> bool {
         let mut sent = false;
-        for link in &mut self.links {
+        for (core, link) in (0..).map(CoreId).zip(&mut self.links) {
             let Some((sender, _)) = &mut link.rings else { continue };
             let mut published = false;
             while let Some(message) = link.queue.front() {
@@ -108,6 +119,9 @@ impl Links {
             if published {
                 sender.notify(machine.board().notifier(), machine);
                 sent = true;
+            }
+            if link.queue.is_empty() && core::mem::take(&mut link.urgent) {
+                machine.signal(core);
             }
         }
         sent

@@ -4,6 +4,13 @@
 //! A *grant* is a piece of memory that one core or several have mapped. Taking it from a core is
 //! two steps: first it leaves the core's tables, then the core says that it has no translation of
 //! it any more. Frames and tables are used again only after the second.
+//!
+//! A core has a grant in one half of its tables: the kernel's, at an address that follows from the
+//! grant's own, or its package's (see `user`).
+
+#[cfg(test)]
+mod tests;
+mod user;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -11,6 +18,7 @@ use alloc::vec::Vec;
 use nile_abi::{CoreId, PageSize, PhysAddr, Status, VirtAddr};
 use nile_memory::paging::{MapError, Mapping, Page, Permissions, Retired, TableMemory};
 use nile_memory::{PhysicalMemory, TablePool};
+use nile_platform::user::Access;
 use nile_platform::{Grant, Tables};
 use nile_ring::Region;
 
@@ -29,11 +37,20 @@ enum Origin {
 struct Holding {
     bytes: u64,
     origin: Origin,
-    /// The cores that have it mapped.
-    holders: BTreeSet<CoreId>,
-    /// The cores whose tables no longer have it, but which may still have a translation, and
-    /// the last-level tables that wait with it.
+    /// The cores that have it mapped, and where.
+    holders: BTreeMap<CoreId, Half>,
+    /// The cores whose tables no longer have it where it was, but which may still have a
+    /// translation, and the last-level tables that wait with it.
     leaving: BTreeMap<CoreId, Vec<Retired>>,
+    /// An earlier incarnation of the managing core gave it out.
+    adopted: bool,
+}
+
+/// In which half of a core's tables a grant is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Half {
+    Kernel,
+    User { at: VirtAddr, access: Access },
 }
 
 /// The node's memory.
@@ -48,6 +65,8 @@ pub struct Memory<T: TableMemory> {
     unheard: BTreeSet<CoreId>,
     /// Whether tables may have what is not in `given`.
     recovered: bool,
+    /// Whether user halves have no page of what is not in `given`.
+    swept: bool,
 }
 
 /// Whether every core has said what it has.
@@ -78,6 +97,35 @@ impl Places {
         };
         (VirtAddr(base.0 + start.0), size)
     }
+
+    /// The pages that show a whole grant in one half of a core's tables.
+    fn mappings(
+        self,
+        grant: Grant,
+        origin: Origin,
+        half: Half,
+    ) -> impl Iterator<Item = Mapping> + use<> {
+        let (kernel, size) = self.first_page(grant.start, origin);
+        let (virt, size, permissions) = match half {
+            Half::Kernel => (kernel, size, Permissions::READ_WRITE),
+            // The user half has no pages of 1 GiB.
+            Half::User { at, access } => (at, size.min(PageSize::Large), user::permissions(access)),
+        };
+        Mapping::cover(virt, grant.start, grant.bytes, size, permissions)
+    }
+}
+
+/// Takes pages out of a core's tables; gives the last-level tables that this emptied.
+fn take_out<T: TableMemory>(
+    tables: &mut Tables<T>,
+    core: CoreId,
+    mappings: impl Iterator<Item = Mapping>,
+) -> Vec<Retired> {
+    let Tables { memory, pool, spaces, .. } = tables;
+    let Some(space) = spaces.get_mut(core.index()) else { return Vec::new() };
+    let pages = mappings.map(|Mapping { virt, size, .. }| Page { virt, size });
+    // A page that is not mapped is one that a mapping that failed did not come to.
+    pages.filter_map(|page| space.unmap(memory, pool, page).ok()?.retired).collect()
 }
 
 impl<T: TableMemory> Memory<T> {
@@ -98,6 +146,7 @@ impl<T: TableMemory> Memory<T> {
             owner,
             unheard: BTreeSet::new(),
             recovered: false,
+            swept: true,
         }
     }
 
@@ -128,7 +177,7 @@ impl<T: TableMemory> Memory<T> {
     /// it has, memory that an earlier incarnation gave out may be anybody's.
     pub fn expect_word_of(&mut self, cores: impl Iterator<Item = CoreId>) {
         self.unheard.extend(cores);
-        self.recovered = true;
+        (self.recovered, self.swept) = (true, false);
     }
 
     /// `core` has said what it has, or began anew and has nothing; and it walks none of the tables
@@ -136,10 +185,16 @@ impl<T: TableMemory> Memory<T> {
     pub fn heard_of(&mut self, core: CoreId) -> Result<Heard, Status> {
         self.acknowledge_recovered(core);
         if self.unheard.remove(&core) && self.unheard.is_empty() {
-            for collection in self.runs.all_adopted() {
-                if !self.is_mapped(collection, PageSize::Large.bytes(), PageSize::Small) {
-                    self.physical.free(collection, PageSize::Large)?;
-                }
+            let in_user_halves = self.user_mappings();
+            let mut runs = core::mem::take(&mut self.runs);
+            let back = runs.all_adopted(|frame| {
+                let bytes = PageSize::Small.bytes();
+                user::shows(&in_user_halves, frame, bytes)
+                    || self.is_in_kernel_half(frame, bytes, PageSize::Small)
+            });
+            self.runs = runs;
+            for collection in back {
+                self.physical.free(collection, PageSize::Large)?;
             }
             return Ok(Heard::All);
         }
@@ -150,6 +205,10 @@ impl<T: TableMemory> Memory<T> {
     /// managing core entered it, and the core that had it began anew and does not know. What is
     /// mapped is never given to anybody else; it stays given out until the next boot.
     fn is_mapped(&self, start: PhysAddr, bytes: u64, page: PageSize) -> bool {
+        self.is_in_kernel_half(start, bytes, page) || self.is_in_user_half(start, bytes)
+    }
+
+    fn is_in_kernel_half(&self, start: PhysAddr, bytes: u64, page: PageSize) -> bool {
         let Tables { memory, spaces, .. } = &self.tables;
         [Some(self.places.shared), self.places.huge].into_iter().flatten().any(|base| {
             (0..bytes).step_by(page.bytes() as usize).any(|offset| {
@@ -174,9 +233,21 @@ impl<T: TableMemory> Memory<T> {
     /// Notes a grant that an earlier incarnation of this core gave to `core`. `Invalid` if the
     /// records of frames do not say that it was given.
     pub fn adopt(&mut self, grant: Grant, core: CoreId) -> Result<(), Status> {
+        self.know(grant)?;
+        let known = self.given.get(&grant.start);
+        if known.is_some_and(|known| !known.adopted && !known.holders.contains_key(&core)) {
+            // The core has given it back, but not heard so, and this incarnation has given it
+            // to somebody else.
+            return Err(Status::Invalid);
+        }
+        // If that incarnation had begun to take it back, `core` does not know.
+        self.share(grant, core)
+    }
+
+    /// Notes that a grant was given, if that is not known.
+    fn know(&mut self, grant: Grant) -> Result<(), Status> {
         if self.given.contains_key(&grant.start) {
-            // If that incarnation had begun to take it back, `core` does not know.
-            return self.share(grant, core);
+            return Ok(());
         }
         let piece = self.physical.allocation(grant.start).ok_or(Status::Invalid)?;
         let origin = if grant.start.is_aligned(piece.size) && piece.size.bytes() == grant.bytes {
@@ -189,29 +260,38 @@ impl<T: TableMemory> Memory<T> {
             return Err(Status::Invalid);
         };
         self.enter(grant.start, grant.bytes, origin);
-        self.adopt(grant, core)
+        if let Some(holding) = self.given.get_mut(&grant.start) {
+            holding.adopted = true;
+        }
+        Ok(())
     }
 
     fn enter(&mut self, start: PhysAddr, bytes: u64, origin: Origin) -> Grant {
-        let (holders, leaving) = (BTreeSet::new(), BTreeMap::new());
-        self.given.insert(start, Holding { bytes, origin, holders, leaving });
+        let (holders, leaving) = (BTreeMap::new(), BTreeMap::new());
+        self.given.insert(start, Holding { bytes, origin, holders, leaving, adopted: false });
         Grant { start, bytes }
     }
 
     /// Enters a grant in a core's tables, for reading and writing; nothing happens if it is there.
-    /// When it does not fit, what was entered is leaving again.
+    /// When it does not fit, what was entered is leaving again. `Denied` for what a package may
+    /// execute.
     pub fn share(&mut self, grant: Grant, core: CoreId) -> Result<(), Status> {
         let holding = self.given.get_mut(&grant.start).ok_or(Status::NotFound)?;
         if holding.leaving.contains_key(&core) {
             return Err(Status::Busy);
         }
-        if !holding.holders.insert(core) {
+        if holding.holders.contains_key(&core) {
             return Ok(());
         }
-        let (virt, size) = self.places.first_page(grant.start, holding.origin);
+        let executes = |half: &Half| matches!(half, Half::User { access: Access::Execute, .. });
+        if holding.holders.values().any(executes) {
+            return Err(Status::Denied);
+        }
+        holding.holders.insert(core, Half::Kernel);
+        let virt = self.places.first_page(grant.start, holding.origin).0;
+        let whole = Grant { start: grant.start, bytes: holding.bytes };
         let space = self.tables.spaces.get_mut(core.index()).ok_or(Status::NotFound)?;
-        let permissions = Permissions::READ_WRITE;
-        for mapping in Mapping::cover(virt, grant.start, holding.bytes, size, permissions) {
+        for mapping in self.places.mappings(whole, holding.origin, Half::Kernel) {
             match space.map(&mut self.tables.memory, &mut self.tables.pool, mapping) {
                 // An earlier incarnation of this core entered it: an address names one frame.
                 Ok(()) | Err(MapError::AlreadyMapped) => {}
@@ -233,20 +313,12 @@ impl<T: TableMemory> Memory<T> {
     /// `NotFound` if the core does not have it.
     pub fn unshare(&mut self, grant: Grant, core: CoreId) -> Result<Grant, Status> {
         let holding = self.given.get_mut(&grant.start).ok_or(Status::NotFound)?;
-        if !holding.holders.remove(&core) {
-            return Err(Status::NotFound);
-        }
-        let (first, size) = self.places.first_page(grant.start, holding.origin);
-        let space = self.tables.spaces.get_mut(core.index()).ok_or(Status::NotFound)?;
-        let mut retired = Vec::new();
-        for offset in (0..holding.bytes).step_by(size.bytes() as usize) {
-            let page = Page { virt: VirtAddr(first.0 + offset), size };
-            let unmapped = space.unmap(&mut self.tables.memory, &mut self.tables.pool, page);
-            // A page that is not mapped is one that a failed `share` did not come to.
-            retired.extend(unmapped.ok().and_then(|unmapped| unmapped.retired));
-        }
-        holding.leaving.insert(core, retired);
-        Ok(Grant { start: grant.start, bytes: holding.bytes })
+        let half = holding.holders.remove(&core).ok_or(Status::NotFound)?;
+        let whole = Grant { start: grant.start, bytes: holding.bytes };
+        let mappings = self.places.mappings(whole, holding.origin, half);
+        let retired = take_out(&mut self.tables, core, mappings);
+        holding.leaving.entry(core).or_default().extend(retired);
+        Ok(whole)
     }
 
     /// The core has no translation of the grant any more. When nobody has, its frames are free.
@@ -286,6 +358,12 @@ impl<T: TableMemory> Memory<T> {
         Ok(())
     }
 
+    /// Whether this is a whole grant that `core` has mapped.
+    pub fn is_held(&self, grant: Grant, core: CoreId) -> bool {
+        let holding = self.given.get(&grant.start).filter(|held| held.bytes == grant.bytes);
+        holding.is_some_and(|held| held.holders.contains_key(&core))
+    }
+
     /// Whether `core` has yet to say that it has forgotten the grant.
     pub fn is_leaving(&self, grant: Grant, core: CoreId) -> bool {
         self.given.get(&grant.start).is_some_and(|held| held.leaving.contains_key(&core))
@@ -294,7 +372,7 @@ impl<T: TableMemory> Memory<T> {
     /// Every grant that `core` has mapped, or has left without saying so.
     pub fn held_by(&self, core: CoreId) -> Vec<Grant> {
         let held = self.given.iter().filter(|(_, holding)| {
-            holding.holders.contains(&core) || holding.leaving.contains_key(&core)
+            holding.holders.contains_key(&core) || holding.leaving.contains_key(&core)
         });
         held.map(|(start, holding)| Grant { start: *start, bytes: holding.bytes }).collect()
     }

@@ -54,23 +54,30 @@ impl Runs {
     }
 
     /// Notes a run that an earlier incarnation of the managing core cut. Its collection is not cut
-    /// again, and does not come back before [`Runs::all_adopted`].
+    /// again, and does not come back before [`Runs::all_adopted`]. In a collection that this
+    /// incarnation cuts there is none: it was free when this one took it.
     pub fn adopt(&mut self, start: PhysAddr, frames: usize) -> Result<(), NotARun> {
         let base = start.align_down(PageSize::Large);
         if !self.chunks.iter().any(|chunk| chunk.start == base) {
             self.push(base, true);
         }
         let first = ((start.0 - base.0) / FRAME) as usize;
-        let chunk = self.chunks.iter_mut().find(|chunk| chunk.start == base).ok_or(NotARun)?;
+        let mut chunks = self.chunks.iter_mut();
+        let chunk = chunks.find(|chunk| chunk.start == base && chunk.adopted).ok_or(NotARun)?;
         let run = chunk.used.get_mut(first..first.saturating_add(frames)).ok_or(NotARun)?;
         run.fill(true);
         Ok(())
     }
 
-    /// Every run that is in use has been adopted: the collections are like all others, and those
-    /// without runs come back.
-    pub fn all_adopted(&mut self) -> Vec<PhysAddr> {
-        self.chunks.iter_mut().for_each(|chunk| chunk.adopted = false);
+    /// Every run that anybody knows of has been adopted: the collections are like all others, and
+    /// those without runs come back. What is still mapped though nobody knows of it stays in use.
+    pub fn all_adopted(&mut self, is_mapped: impl Fn(PhysAddr) -> bool) -> Vec<PhysAddr> {
+        for chunk in self.chunks.iter_mut().filter(|chunk| chunk.adopted) {
+            chunk.adopted = false;
+            for (number, used) in chunk.used.iter_mut().enumerate() {
+                *used |= is_mapped(PhysAddr(chunk.start.0 + number as u64 * FRAME));
+            }
+        }
         let unused = |chunk: &Chunk| chunk.used.iter().all(|used| !used);
         let back = self.chunks.iter().filter(|chunk| unused(chunk)).map(|chunk| chunk.start);
         let back = back.collect();
@@ -141,7 +148,7 @@ mod tests {
         assert_eq!(runs.adopt(at(511), 2), Err(NotARun));
         assert_eq!(runs.take(3), None, "frames around it may be in use, too");
         assert_eq!(runs.give(at(2), 1), Ok(None));
-        assert_eq!(runs.all_adopted(), []);
+        assert_eq!(runs.all_adopted(|_| false), []);
         assert_eq!(runs.take(3), Some(at(0)), "the frame after it is in use");
         assert_eq!(runs.give(at(0), 4), Ok(Some(BASE)));
     }
@@ -151,8 +158,26 @@ mod tests {
         let mut runs = Runs::default();
         assert_eq!(runs.adopt(at(2), 2), Ok(()));
         assert_eq!(runs.give(at(2), 2), Ok(None));
-        assert_eq!(runs.all_adopted(), [BASE]);
+        assert_eq!(runs.all_adopted(|_| false), [BASE]);
         assert_eq!(runs.take(1), None);
+    }
+
+    #[test]
+    fn what_nobody_knows_but_is_mapped_stays_in_use() {
+        let mut runs = Runs::default();
+        assert_eq!(runs.adopt(at(4), 1), Ok(()));
+        assert_eq!(runs.all_adopted(|frame| frame == at(2)), []);
+        assert_eq!(runs.take(2), Some(at(0)));
+        assert_eq!(runs.take(1), Some(at(3)), "not the frame before it");
+    }
+
+    #[test]
+    fn a_collection_of_this_incarnation_has_no_older_runs() {
+        let mut runs = Runs::default();
+        runs.add(BASE);
+        runs.take(2).unwrap();
+        assert_eq!(runs.adopt(at(1), 4), Err(NotARun));
+        assert_eq!(runs.take(1), Some(at(2)));
     }
 
     #[test]

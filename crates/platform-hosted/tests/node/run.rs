@@ -24,7 +24,11 @@ pub fn node(scenario: &str, roles: &str) -> ExitCode {
     let setup = Setup {
         roles: roles.split(' ').map(roles_of).collect(),
         memory: 64 << 20,
-        boot: Boot { config: "a configuration".into(), program: scenario.into() },
+        boot: Boot {
+            config: "a configuration".into(),
+            program: scenario.into(),
+            ..Boot::default()
+        },
     };
     match run_node(setup, scenarios::core_main) {
         Ok(End::Finished(Outcome::Success)) => ExitCode::SUCCESS,

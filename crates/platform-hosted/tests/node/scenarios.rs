@@ -15,8 +15,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::script::{
     Played, ensure, manager, play, running, serve, wait_for, wait_until_runs, wake,
 };
+use super::user;
 
-const C1: CoreId = CoreId(1);
+pub const C1: CoreId = CoreId(1);
 const C2: CoreId = CoreId(2);
 
 /// What a word holds while its core has not been told anything.
@@ -65,6 +66,8 @@ pub fn core_main(machine: Hosted, boot: &Boot) -> Outcome {
                 }
             })
         }
+        ("user", true) => play(&machine, user::script),
+        ("user", false) => user::worker(&machine),
         ("stuck", true) => play(&machine, |machine| wait_until_runs(machine, C1, 1)),
         ("stuck", false) => loop {
             running(&machine);
@@ -108,11 +111,11 @@ fn frame(machine: &Hosted) -> Result<(Grant, Region), String> {
     Ok((grant, region))
 }
 
-fn virtual_address(address: PhysAddr) -> VirtAddr {
+pub fn virtual_address(address: PhysAddr) -> VirtAddr {
     VirtAddr(HostedManager::SHARED_BASE.0 + address.0)
 }
 
-fn fault_of(machine: &Hosted, core: CoreId) -> Result<Fault, String> {
+pub fn fault_of(machine: &Hosted, core: CoreId) -> Result<Fault, String> {
     machine.board().record(core).fault().ok_or_else(|| format!("{core} has no fault"))
 }
 

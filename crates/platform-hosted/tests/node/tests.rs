@@ -18,6 +18,7 @@ const SCENARIOS: &[(&str, &str, &str)] = &[
     ("detach", "mnd w", "c1 g1 ended: page fault"),
     ("panic", "m nd w", "c2 g1 ended: panic; g2 starts"),
     ("recover", "mnd w", "c0 g1 ended: panic; g2 starts"),
+    ("user", "mnd w", "c1 g1 ended: page fault, code 11, touching 0x100000001000"),
     ("loop", "mnd w", "c1 g9 ended: panic; once too often, it stays stopped"),
 ];
 

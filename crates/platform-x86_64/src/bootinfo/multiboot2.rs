@@ -46,7 +46,7 @@ pub fn read<'m>(
         match tag {
             0 => break,
             1 => found.command_line = text(content),
-            3 if found.config.is_none() => add_module(&mut found, content, memory)?,
+            3 if found.module.is_none() => add_module(&mut found, content, memory)?,
             6 => add_map(&mut found, content),
             // The newer copy has the wider address; it counts wherever it stands.
             14 if found.rsdp.is_some() => {}
@@ -68,7 +68,7 @@ fn add_module<'m>(
     };
     let at = PhysAddr(u64::from(start));
     let bytes = end.checked_sub(start).ok_or(BootInfoError::Unreadable)?;
-    found.config = Some(memory(at, bytes as usize).ok_or(BootInfoError::Unreadable)?);
+    found.module = Some(memory(at, bytes as usize).ok_or(BootInfoError::Unreadable)?);
     found.claims.push(MemoryRegion::new(at, u64::from(bytes), MemoryKind::Kernel));
     Ok(())
 }

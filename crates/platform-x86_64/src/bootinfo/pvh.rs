@@ -72,8 +72,8 @@ pub fn read<'m>(
         && let (Some(start), Some(bytes)) = (u64_at(module, 0), u64_at(module, 8))
     {
         let bytes = usize::try_from(bytes).map_err(|_| BootInfoError::Unreadable)?;
-        let config = memory(PhysAddr(start), bytes).ok_or(BootInfoError::Unreadable)?;
-        found.config = Some(config);
+        let module = memory(PhysAddr(start), bytes).ok_or(BootInfoError::Unreadable)?;
+        found.module = Some(module);
         claim(PhysAddr(start), bytes);
     }
     Ok(found)

@@ -71,7 +71,7 @@ fn pvh_tells_everything() {
     let memory = pvh_memory();
     let found = read_in(&memory, 0, 0).unwrap();
     assert_eq!(found.command_line, "program=boot exit=debug");
-    assert_eq!(found.config, Some(&b"[[core]]\n#\n"[..]));
+    assert_eq!(found.module, Some(&b"[[core]]\n#\n"[..]));
     assert_eq!(found.rsdp, Some(PhysAddr(0xf_5a10)));
     assert_eq!(
         found.claims,
@@ -90,7 +90,7 @@ fn multiboot2_tells_everything() {
     let memory = multiboot2_memory();
     let found = read_in(&memory, multiboot2::LOADER_MAGIC, 0).unwrap();
     assert_eq!(found.command_line, "program=boot");
-    assert_eq!(found.config, Some(&b"conf"[..]));
+    assert_eq!(found.module, Some(&b"conf"[..]));
     let at = (found.rsdp.unwrap().0 - BASE) as usize;
     assert_eq!(memory[at], 2, "the newer root pointer counts");
     assert!(found.claims.contains(&claim(0, 0x9_fc00, MemoryKind::Usable)));

@@ -1,0 +1,201 @@
+//! Channels between packages as the system calls see them: what `channel` asks and gives, and the
+//! events that `wait` gives. Everything is little-endian words of fixed places, and decoding is
+//! total: what makes no sense is `None`.
+
+use crate::{ChannelId, CoreId, Instant, VirtAddr};
+
+/// What the `channel` call asks: its input, [`ChannelCall::BYTES`] long. The call's word is not
+/// looked at.
+///
+/// A [`ChannelId`] names one end of a channel to the package that has it, and is never given twice
+/// to one package. Tags of packages are names among packages alone: no kernel listens to one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChannelCall {
+    /// A channel to the package on `to` that accepts `tag`, with room for `cells` messages, a
+    /// power of two. Gives a [`ChannelPlace`]; does not wait for the acceptor.
+    Open {
+        /// Another core.
+        to: CoreId,
+        /// What the acceptor knows it by.
+        tag: u32,
+        /// Messages that it has room for.
+        cells: u32,
+    },
+    /// The receiving end of a channel that was or will be opened to `tag` here. Gives a
+    /// [`ChannelPlace`]; `Timeout` if none comes in time.
+    Accept {
+        /// What the opener calls it.
+        tag: u32,
+        /// How long to wait.
+        until: Instant,
+    },
+    /// Wakes the package at the other end of a sending end, which slept when it was last looked
+    /// at. `Dead` if it is gone.
+    Wake(ChannelId),
+    /// Gives an end up: the other end learns that it is closed. The ring's memory stays the
+    /// package's until the package ends.
+    Close(ChannelId),
+}
+
+/// Where an end of a channel is: the output of [`ChannelCall::Open`] and [`ChannelCall::Accept`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChannelPlace {
+    /// The end's name.
+    pub channel: ChannelId,
+    /// The ring's first byte in user memory.
+    pub at: VirtAddr,
+    /// Bytes of the ring.
+    pub bytes: u64,
+}
+
+/// What `wait` gives: its output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event<'a> {
+    /// A call to a service of the package's, as the transport layer encodes it.
+    Call(&'a [u8]),
+    /// The sender of this channel has woken its receiver.
+    Woken(ChannelId),
+    /// The other end of this channel is gone. What is in the ring can still be received.
+    Closed(ChannelId),
+}
+
+impl ChannelCall {
+    /// Bytes of an encoded call.
+    pub const BYTES: usize = 24;
+
+    /// The input of the system call.
+    pub fn encode(self) -> [u8; ChannelCall::BYTES] {
+        pack(match self {
+            ChannelCall::Open { to, tag, cells } => {
+                [0, u64::from(tag) << 32 | u64::from(to.0), u64::from(cells)]
+            }
+            ChannelCall::Accept { tag, until } => [1, u64::from(tag), until.as_nanos()],
+            ChannelCall::Wake(channel) => [2, u64::from(channel.0), 0],
+            ChannelCall::Close(channel) => [3, u64::from(channel.0), 0],
+        })
+    }
+
+    /// The call that an input asks for.
+    pub fn decode(input: &[u8]) -> Option<ChannelCall> {
+        let [operation, first, second] = unpack(input)?;
+        Some(match operation {
+            0 => ChannelCall::Open {
+                to: CoreId(u16::try_from(first & 0xffff_ffff).ok()?),
+                tag: (first >> 32) as u32,
+                cells: u32::try_from(second).ok()?,
+            },
+            1 => ChannelCall::Accept {
+                tag: u32::try_from(first).ok()?,
+                until: Instant::from_nanos(second),
+            },
+            2 if second == 0 => ChannelCall::Wake(ChannelId(u32::try_from(first).ok()?)),
+            3 if second == 0 => ChannelCall::Close(ChannelId(u32::try_from(first).ok()?)),
+            _ => return None,
+        })
+    }
+}
+
+impl ChannelPlace {
+    /// Bytes of an encoded place.
+    pub const BYTES: usize = 24;
+
+    /// The output of the system call.
+    pub fn encode(self) -> [u8; ChannelPlace::BYTES] {
+        pack([u64::from(self.channel.0), self.at.0, self.bytes])
+    }
+
+    /// The place that an output tells.
+    pub fn decode(output: &[u8]) -> Option<ChannelPlace> {
+        let [channel, at, bytes] = unpack(output)?;
+        let channel = ChannelId(u32::try_from(channel).ok()?);
+        Some(ChannelPlace { channel, at: VirtAddr(at), bytes })
+    }
+}
+
+impl<'a> Event<'a> {
+    /// The first byte of an event that is a [`Event::Call`]; the call's own bytes follow.
+    pub const CALL: u8 = 0;
+
+    const WOKEN: u8 = 1;
+    const CLOSED: u8 = 2;
+
+    /// Bytes of an encoded event of a channel.
+    pub const CHANNEL_BYTES: usize = 5;
+
+    /// The output of `wait` for an event of a channel.
+    pub fn encode_channel(channel: ChannelId, closed: bool) -> [u8; Event::CHANNEL_BYTES] {
+        let [a, b, c, d] = channel.0.to_le_bytes();
+        [if closed { Event::CLOSED } else { Event::WOKEN }, a, b, c, d]
+    }
+
+    /// The event that an output tells.
+    pub fn decode(output: &'a [u8]) -> Option<Event<'a>> {
+        let (kind, rest) = output.split_first()?;
+        let channel = || Some(ChannelId(u32::from_le_bytes(rest.try_into().ok()?)));
+        match *kind {
+            Event::CALL => Some(Event::Call(rest)),
+            Event::WOKEN => channel().map(Event::Woken),
+            Event::CLOSED => channel().map(Event::Closed),
+            _ => None,
+        }
+    }
+}
+
+fn pack(words: [u64; 3]) -> [u8; 24] {
+    let mut bytes = [0; 24];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+fn unpack(bytes: &[u8]) -> Option<[u64; 3]> {
+    let bytes: &[u8; 24] = bytes.try_into().ok()?;
+    let word = |at: usize| bytes[at..at + 8].iter().rev().fold(0, |w, b| w << 8 | u64::from(*b));
+    Some([0, 8, 16].map(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHANNEL: ChannelId = ChannelId(0xfedc_ba98);
+
+    #[test]
+    fn calls_survive() {
+        for call in [
+            ChannelCall::Open { to: CoreId(u16::MAX), tag: u32::MAX, cells: 1 },
+            ChannelCall::Open { to: CoreId(0), tag: 0, cells: u32::MAX },
+            ChannelCall::Accept { tag: 7, until: Instant::from_nanos(u64::MAX) },
+            ChannelCall::Wake(CHANNEL),
+            ChannelCall::Close(CHANNEL),
+        ] {
+            assert_eq!(ChannelCall::decode(&call.encode()), Some(call));
+        }
+    }
+
+    #[test]
+    fn places_and_events_survive() {
+        let place = ChannelPlace { channel: CHANNEL, at: VirtAddr(1 << 44), bytes: 4096 };
+        assert_eq!(ChannelPlace::decode(&place.encode()), Some(place));
+        for (closed, event) in [(false, Event::Woken(CHANNEL)), (true, Event::Closed(CHANNEL))] {
+            assert_eq!(Event::decode(&Event::encode_channel(CHANNEL, closed)), Some(event));
+        }
+        assert_eq!(Event::decode(&[Event::CALL, 1, 2]), Some(Event::Call(&[1, 2])));
+    }
+
+    #[test]
+    fn nonsense_is_none() {
+        for input in [&[][..], &[0; 23], &[0; 25], &[4; 24], &[0xff; 24]] {
+            assert_eq!(ChannelCall::decode(input), None);
+        }
+        // No core, no tag and no channel has so great a number.
+        let wide = |operation: u64, first: u64| ChannelCall::decode(&pack([operation, first, 0]));
+        assert_eq!(wide(0, 1 << 16), None);
+        assert_eq!((wide(1, 1 << 32), wide(2, 1 << 32), wide(3, 1 << 32)), (None, None, None));
+        assert_eq!(ChannelPlace::decode(&[0xff; 24]), None);
+        for output in [&[][..], &[1], &[2, 0, 0, 0], &[1, 0, 0, 0, 0, 0], &[3, 0, 0, 0, 0]] {
+            assert_eq!(Event::decode(output), None);
+        }
+    }
+}

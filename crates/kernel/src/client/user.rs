@@ -1,0 +1,114 @@
+//! A core's user half as its client keeps it: how grants get there from the kernel half and how
+//! they go back, whatever becomes of the management core meanwhile.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+
+use nile_abi::{Status, VirtAddr};
+use nile_platform::user::Access;
+use nile_platform::{Grant, Machine};
+
+use super::{BUSY_BACKOFF, PATIENCE};
+use crate::control::{self, Reply, Request};
+use crate::core::Core;
+
+/// The grants in the user half of this core's tables.
+#[derive(Default)]
+pub struct UserGrants(RefCell<BTreeMap<Grant, (VirtAddr, Access)>>);
+
+impl UserGrants {
+    /// What a new incarnation of the management core is told of them.
+    pub fn told(&self) -> Vec<Request> {
+        let grants = self.0.borrow();
+        let told = |(grant, (at, access)): (&Grant, &(VirtAddr, Access))| Request::HoldsUser {
+            grant: *grant,
+            at: *at,
+            access: *access,
+        };
+        grants.iter().map(told).collect()
+    }
+}
+
+impl<M: Machine> Core<M> {
+    /// Moves a grant, of which this core has no [`Region`] any more, from the kernel half of its
+    /// tables to the user half. When that fails, the grant is given back.
+    pub(crate) async fn move_to_user(
+        &self,
+        grant: Grant,
+        at: VirtAddr,
+        access: Access,
+    ) -> Result<(), Status> {
+        self.client.regions.borrow_mut().remove(&grant.start);
+        self.client.leaving.borrow_mut().insert(grant);
+        let deadline = self.now() + PATIENCE;
+        let result = loop {
+            match self.ask_present(Request::MapUser { grant, at, access }).await {
+                // To the next incarnation this core has said that the kernel half has it.
+                Err(Status::Dead) => {}
+                Ok(_) => break Ok(()),
+                Err(status) => {
+                    self.machine.flush();
+                    self.client.post(self, Request::Flushed.encode(control::UNANSWERED));
+                    match status {
+                        Status::Busy if self.now() < deadline => self.sleep(BUSY_BACKOFF).await,
+                        Status::Busy => break Err(Status::Timeout),
+                        status => break Err(status),
+                    }
+                }
+            }
+        };
+        self.client.leaving.borrow_mut().remove(&grant);
+        match result {
+            Ok(()) => {
+                self.client.users.0.borrow_mut().insert(grant, (at, access));
+                self.machine.detach(grant);
+                // If the management core restarts meanwhile, what this core then says of all its
+                // memory says this, too.
+                let _ = self.request(Request::Invalidated { grant }).await;
+            }
+            // What is left of it is the management core's to know.
+            Err(_) => drop(self.take_back(grant).await),
+        }
+        result
+    }
+
+    /// Takes all of the user half out of this core's tables, lets `forget` drop the translations
+    /// of it, and gives its memory back.
+    pub(crate) async fn empty_user_half(&self, forget: impl FnOnce()) {
+        let mut back = Vec::new();
+        loop {
+            let next = self.client.users.0.borrow().keys().next().copied();
+            let Some(grant) = next else { break };
+            match self.ask_present(Request::Release { grant }).await {
+                // The next incarnation has learned that the user half has it.
+                Err(Status::Dead) => continue,
+                Err(Status::Busy) => {
+                    self.sleep(BUSY_BACKOFF).await;
+                    continue;
+                }
+                // Nobody has it any more: a core that is told that has nothing to say.
+                Err(_) => {}
+                Ok(_) => {
+                    self.client.leaving.borrow_mut().insert(grant);
+                    back.push(grant);
+                }
+            }
+            self.client.users.0.borrow_mut().remove(&grant);
+        }
+        forget();
+        for grant in back {
+            if let Err(status) = self.forget(grant).await {
+                self.machine.log(format_args!("{grant:?} is not given back: {status}"));
+            }
+        }
+    }
+
+    /// Asks, and believes the answer only if it is the present incarnation's: else `Dead`. Unlike
+    /// an answer that came before the incarnation's end, it is then known to its successor.
+    async fn ask_present(&self, request: Request) -> Result<Reply, Status> {
+        let asked = self.client.bound_to(&self.machine);
+        let result = self.ask(request).await;
+        if self.client.bound_to(&self.machine) == asked { result } else { Err(Status::Dead) }
+    }
+}

@@ -1,0 +1,193 @@
+//! The user halves of the cores' tables: what packages have mapped.
+//!
+//! A grant enters a core's user half when it leaves the kernel half of the same core, so that what
+//! a package may execute is nowhere writable. After a restart of the managing core the cores say
+//! what they have in their user halves; what none of them spoke of belonged to packages that are
+//! gone, and is swept out.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use nile_abi::call::{USER_BASE, USER_BYTES};
+use nile_abi::{CoreId, PageSize, PhysAddr, Status, VirtAddr};
+use nile_memory::paging::{
+    AddressSpace, EntryKind, Level, MapError, Mapping, Permissions, TableIndex, TableMemory,
+};
+use nile_platform::user::Access;
+use nile_platform::{Grant, Tables};
+
+use super::{Half, Memory, take_out};
+
+/// What the hardware is told about memory with this access.
+pub(super) fn permissions(access: Access) -> Permissions {
+    match access {
+        Access::Read => Permissions::READ.for_user(),
+        Access::Write => Permissions::READ_WRITE.for_user(),
+        Access::Execute => Permissions::READ_EXECUTE.for_user(),
+    }
+}
+
+/// Whether `bytes` bytes from `at` on are pages that a package may have.
+fn is_user_range(at: VirtAddr, bytes: u64) -> bool {
+    let end = at.0.checked_add(bytes);
+    at.is_aligned(PageSize::Small)
+        && at.0 >= USER_BASE
+        && end.is_some_and(|end| end <= USER_BASE + USER_BYTES)
+}
+
+impl<T: TableMemory> Memory<T> {
+    /// Moves a grant that `core` has from the kernel half of its tables to the user half. The core
+    /// then says [`Memory::acknowledge`] for the kernel half. Fails with `NotFound` (not the
+    /// core's), `Invalid` (no place for a package's memory), `Exists` (not free), `NoTables`,
+    /// `Denied` (to be executed, but shared), `Busy`. When it fails, the grant is where it was,
+    /// and the core forgets every translation and says so.
+    pub fn map_user(
+        &mut self,
+        grant: Grant,
+        core: CoreId,
+        at: VirtAddr,
+        access: Access,
+    ) -> Result<(), Status> {
+        let holding = self.given.get(&grant.start).ok_or(Status::NotFound)?;
+        let half = *holding.holders.get(&core).ok_or(Status::NotFound)?;
+        let user = Half::User { at, access };
+        if half == user {
+            return Ok(());
+        }
+        if half != Half::Kernel {
+            return Err(Status::Exists);
+        }
+        if holding.leaving.contains_key(&core) {
+            return Err(Status::Busy);
+        }
+        if grant.bytes != holding.bytes {
+            return Err(Status::Invalid);
+        }
+        self.enter_user(grant, core, user)?;
+        let holding = self.given.get_mut(&grant.start).ok_or(Status::NotFound)?;
+        let kernel = self.places.mappings(grant, holding.origin, Half::Kernel);
+        let retired = take_out(&mut self.tables, core, kernel);
+        holding.leaving.insert(core, retired);
+        Ok(())
+    }
+
+    /// Notes a grant that an earlier incarnation of this core entered in the user half of `core`.
+    pub fn adopt_user(
+        &mut self,
+        grant: Grant,
+        core: CoreId,
+        at: VirtAddr,
+        access: Access,
+    ) -> Result<(), Status> {
+        self.know(grant)?;
+        let holding = self.given.get(&grant.start).ok_or(Status::NotFound)?;
+        let other = !holding.adopted || holding.holders.contains_key(&core);
+        if grant.bytes != holding.bytes || other {
+            return Err(Status::Invalid);
+        }
+        self.enter_user(grant, core, Half::User { at, access })
+    }
+
+    /// Enters a known grant in a core's user half and notes that; all of it or nothing.
+    fn enter_user(&mut self, grant: Grant, core: CoreId, user: Half) -> Result<(), Status> {
+        let Half::User { at, access } = user else { return Err(Status::Invalid) };
+        if !is_user_range(at, grant.bytes) {
+            return Err(Status::Invalid);
+        }
+        let holding = self.given.get_mut(&grant.start).ok_or(Status::NotFound)?;
+        let others = holding.holders.keys().chain(holding.leaving.keys());
+        if access == Access::Execute && others.into_iter().any(|other| *other != core) {
+            return Err(Status::Denied);
+        }
+        let space = self.tables.spaces.get_mut(core.index()).ok_or(Status::NotFound)?;
+        let mut entered = Vec::new();
+        for mapping in self.places.mappings(grant, holding.origin, user) {
+            match space.map(&mut self.tables.memory, &mut self.tables.pool, mapping) {
+                Ok(()) => entered.push(mapping),
+                // An earlier incarnation of this core entered it.
+                Err(MapError::AlreadyMapped)
+                    if space.find(&self.tables.memory, mapping.virt) == Some(mapping) => {}
+                Err(error) => {
+                    let retired = take_out(&mut self.tables, core, entered.into_iter());
+                    self.tables.retired.extend(retired);
+                    // What is there may be what is swept out soon.
+                    let soon = error == MapError::AlreadyMapped && !self.swept;
+                    return Err(if soon { Status::Busy } else { error.into() });
+                }
+            }
+        }
+        holding.holders.insert(core, user);
+        Ok(())
+    }
+
+    /// Every core has said what it has: takes out of the user halves what none spoke of. Gives
+    /// the cores that are to forget something, and then to say so.
+    pub fn sweep(&mut self) -> Vec<CoreId> {
+        self.swept = true;
+        let mut claimed = BTreeSet::new();
+        for (start, holding) in &self.given {
+            let grant = Grant { start: *start, bytes: holding.bytes };
+            for (core, half) in &holding.holders {
+                if matches!(half, Half::User { .. }) {
+                    let mappings = self.places.mappings(grant, holding.origin, *half);
+                    claimed.extend(mappings.map(|mapping| (*core, mapping.virt, mapping.phys)));
+                }
+            }
+        }
+        let mut swept = Vec::new();
+        for at in 0..self.tables.spaces.len() {
+            let core = self.tables.spaces[at].core();
+            let mut stray = mappings(&self.tables.memory, &self.tables.spaces[at]);
+            stray.retain(|mapping| !claimed.contains(&(core, mapping.virt, mapping.phys)));
+            if !stray.is_empty() {
+                let retired = take_out(&mut self.tables, core, stray.into_iter());
+                self.tables.retired.extend(retired);
+                swept.push(core);
+            }
+        }
+        swept
+    }
+
+    /// Whether a user half has a page of this memory that nobody may have spoken of yet.
+    pub(super) fn is_in_user_half(&self, start: PhysAddr, bytes: u64) -> bool {
+        !self.swept && shows(&self.user_mappings(), start, bytes)
+    }
+
+    /// Everything in the user halves of all cores.
+    pub(super) fn user_mappings(&self) -> Vec<Mapping> {
+        let Tables { memory, spaces, .. } = &self.tables;
+        spaces.iter().flat_map(|space| mappings(memory, space)).collect()
+    }
+}
+
+/// Whether one of `mappings` shows a part of this memory.
+pub(super) fn shows(mappings: &[Mapping], start: PhysAddr, bytes: u64) -> bool {
+    mappings.iter().any(|mapping| {
+        mapping.phys.0 < start.0 + bytes && start.0 < mapping.phys.0 + mapping.size.bytes()
+    })
+}
+
+/// Everything in the user half of a core's tables.
+fn mappings<T: TableMemory>(memory: &T, space: &AddressSpace) -> Vec<Mapping> {
+    let mut found = Vec::new();
+    let mut tables = Vec::from([(space.root(), Level::Pml4, 0)]);
+    while let Some((table, level, base)) = tables.pop() {
+        for index in TableIndex::all() {
+            let virt = base | (index.get() as u64) << level.shift();
+            // USER_BASE and USER_BYTES are multiples of what an entry of the root covers.
+            if !(USER_BASE..USER_BASE + USER_BYTES).contains(&virt) {
+                continue;
+            }
+            let entry = memory.read(table, index);
+            match (entry.kind(level), level.below(), level.leaf_size()) {
+                (EntryKind::Link(linked), Some(below), _) => tables.push((linked, below, virt)),
+                (EntryKind::Leaf(phys), _, Some(size)) => {
+                    let permissions = entry.permissions();
+                    found.push(Mapping { virt: VirtAddr(virt), phys, size, permissions });
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}

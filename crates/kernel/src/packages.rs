@@ -1,0 +1,286 @@
+//! User mode: how a core loads a package, runs it, serves its system calls and ends it.
+//!
+//! A package runs by turns ([`nile_platform::User`]). A turn has the core for itself; between two
+//! turns the core's loop goes on, so that a worker in a job drains its channels when the package
+//! calls the kernel and when the core's manager signals it (NileOS paper, III.C). However a
+//! package ends, all its memory goes back, and the core runs the next one.
+//!
+//! * `layout`: where in user memory everything is.
+//! * `load`: an image, made ready in memory of the kernel's.
+//! * `space`: the package's memory: what it has, how much it may have.
+//! * `shared`: what it has together with a package of another core.
+//! * `turns`: the loop of turns, and the system calls that the kernel answers itself.
+
+mod layout;
+mod load;
+mod outcome;
+mod shared;
+mod space;
+mod turns;
+
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::fmt;
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::{Poll, Waker};
+
+use nile_abi::call::SystemCall;
+use nile_abi::{CoreId, Instant, Role, Status, VirtAddr};
+use nile_package::{Image, Manifest};
+use nile_platform::Machine;
+
+use crate::control::Request;
+use crate::core::Core;
+pub use outcome::{Ended, LoadError, PackageReport};
+pub(crate) use shared::Hold;
+use space::Space;
+use turns::Counters;
+
+/// The most bytes of a system call's input, and of its output: a message of 64 KiB and what stands
+/// before it.
+pub const MAX_CALL_BYTES: usize = (64 + 4) * 1024;
+
+/// The most bytes of a package's argument.
+pub const MAX_ARGUMENT_BYTES: usize = layout::ARGUMENT_BYTES as usize;
+
+/// The number of a package on its core: one more than the number of the one before. The next
+/// incarnation of the core begins anew.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PackageId(pub u32);
+
+impl fmt::Display for PackageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p{}", self.0)
+    }
+}
+
+/// What a package may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PackageLimits {
+    /// Bytes of memory, all of its own included: image, stack, arena, what it asks for later.
+    pub memory_bytes: u64,
+    /// Bytes of its stack; at most 8 MiB.
+    pub stack_bytes: u64,
+    /// Bytes of its first heap memory.
+    pub arena_bytes: u64,
+}
+
+impl Default for PackageLimits {
+    fn default() -> PackageLimits {
+        PackageLimits { memory_bytes: 64 << 20, stack_bytes: 1 << 20, arena_bytes: 2 << 20 }
+    }
+}
+
+/// A future that stays on its core.
+pub type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// What answers the system calls that this module does not answer itself: `invoke`, `wait`,
+/// `reply`, `publish`, `channel`.
+pub trait Calls<M: Machine>: 'static {
+    /// Answers a call of `package`: with its value and with what goes to its output, at most
+    /// `room` bytes. The package does not run meanwhile, the core does. When the package is
+    /// stopped, the future is dropped unfinished.
+    fn call(
+        &self,
+        package: &Package<M>,
+        call: SystemCall,
+        word: u64,
+        input: Vec<u8>,
+        room: usize,
+    ) -> LocalFuture<Result<(u64, Vec<u8>), Status>>;
+
+    /// `package` has ended, and makes no more calls. Its memory is still there.
+    fn ended(&self, _package: &Package<M>) {}
+}
+
+/// What serves a package that has no business with services: `wait` waits for its moment, and all
+/// other calls are `NotFound`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoServices;
+
+impl<M: Machine> Calls<M> for NoServices {
+    fn call(
+        &self,
+        package: &Package<M>,
+        call: SystemCall,
+        word: u64,
+        _: Vec<u8>,
+        _: usize,
+    ) -> LocalFuture<Result<(u64, Vec<u8>), Status>> {
+        let core = package.0.core.clone();
+        Box::pin(async move {
+            match call {
+                SystemCall::Wait => {
+                    core.sleep_until(Instant::from_nanos(word)).await;
+                    Err(Status::Timeout)
+                }
+                _ => Err(Status::NotFound),
+            }
+        })
+    }
+}
+
+/// How a package that runs here is told to stop.
+pub(crate) struct Control {
+    id: PackageId,
+    stopped: Cell<bool>,
+    waiter: Cell<Option<Waker>>,
+}
+
+impl Control {
+    pub(crate) fn new(id: PackageId) -> Control {
+        Control { id, stopped: Cell::new(false), waiter: Cell::new(None) }
+    }
+
+    pub(crate) fn id(&self) -> PackageId {
+        self.id
+    }
+
+    /// Ends the package before its next turn.
+    pub(crate) fn stop(&self) {
+        self.stopped.set(true);
+        if let Some(waiter) = self.waiter.take() {
+            waiter.wake();
+        }
+    }
+}
+
+/// A package on this core: a handle, cheap to clone. Dropping it changes nothing.
+pub struct Package<M: Machine>(Rc<Running<M>>);
+
+impl<M: Machine> Clone for Package<M> {
+    fn clone(&self) -> Package<M> {
+        Package(self.0.clone())
+    }
+}
+
+struct Running<M: Machine> {
+    core: Core<M>,
+    control: Rc<Control>,
+    manifest: Cell<Option<Manifest<'static>>>,
+    space: Space<M>,
+    counters: Counters,
+    report: Cell<Option<PackageReport>>,
+    waiters: RefCell<Vec<Waker>>,
+}
+
+impl<M: Machine> Core<M> {
+    /// The package `name` of those that the node was started with.
+    pub fn find_package(&self, name: &str) -> Option<Image> {
+        self.packages.find(name)
+    }
+
+    /// Starts a package on this core: loads it, and runs it in a task until it ends, which
+    /// [`Package::ended`] tells. `calls` answers what the kernel does not answer itself.
+    /// `Exists` while there is another package here, until its memory is given back; `Denied` if
+    /// the core is no worker.
+    pub fn run_package(
+        &self,
+        image: Image,
+        argument: &[u8],
+        limits: PackageLimits,
+        calls: impl Calls<M>,
+    ) -> Result<Package<M>, Status> {
+        if !self.roles().contains(Role::Worker) {
+            return Err(Status::Denied);
+        }
+        let package = Package(Rc::new(Running {
+            core: self.clone(),
+            control: self.client.enter_package()?,
+            manifest: Cell::new(None),
+            space: Space::new(self, limits.memory_bytes),
+            counters: Counters::default(),
+            report: Cell::new(None),
+            waiters: RefCell::default(),
+        }));
+        let argument = Vec::from(argument);
+        let running = package.clone();
+        self.serve_package(Some(package.clone()));
+        self.spawn(async move { running.live(image, &argument, limits, &calls).await });
+        Ok(package)
+    }
+
+    /// Ends a package of any core: it makes no further turn, whatever it is doing. Returns when
+    /// the core is told, not when the package has ended. An id of the past stops nothing. Fails
+    /// with `NotFound` (no such core) or `Dead` (it has stopped).
+    pub async fn stop_package(&self, core: CoreId, package: PackageId) -> Result<(), Status> {
+        self.request(Request::StopPackage { core, package }).await.map(|_| ())
+    }
+}
+
+impl<M: Machine> Package<M> {
+    /// Its number on this core.
+    pub fn id(&self) -> PackageId {
+        self.0.control.id
+    }
+
+    /// What it says of itself, once it is loaded; a linked program says nothing.
+    pub fn manifest(&self) -> Option<Manifest<'static>> {
+        self.0.manifest.get()
+    }
+
+    /// Ends it before its next turn. From another core: [`Core::stop_package`].
+    pub fn stop(&self) {
+        self.0.control.stop();
+    }
+
+    /// Waits until it has ended and everything that it had is given back.
+    pub async fn ended(&self) -> PackageReport {
+        poll_fn(|context| match self.0.report.get() {
+            Some(report) => Poll::Ready(report),
+            None => {
+                self.0.waiters.borrow_mut().push(context.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    /// Gives the package at least `bytes` more bytes of zeroed memory: where they are, and how
+    /// many. Waits for the management core. `NoMemory` if that is more than its limit or nobody
+    /// has so much, `NoTables`, `Invalid` for no bytes or more than there are addresses; `Dead`
+    /// when it has ended.
+    pub async fn grow(&self, bytes: u64) -> Result<(VirtAddr, u64), Status> {
+        let grown = self.0.space.begin_to_grow(bytes)?;
+        let package = self.clone();
+        // A task of its own: when the caller is dropped, the memory is still in order.
+        let task = self.0.core.spawn(async move {
+            let result = package.0.space.grow(grown).await;
+            package.0.space.has_grown();
+            result
+        });
+        task.await.map(|()| grown)
+    }
+
+    /// From the first byte of the image to the last byte given back.
+    async fn live(
+        &self,
+        image: Image,
+        argument: &[u8],
+        limits: PackageLimits,
+        calls: &impl Calls<M>,
+    ) {
+        let Running { core, space, counters, .. } = &*self.0;
+        let ended = match self.load(image, argument, limits).await {
+            Ok(()) => self.take_turns(calls).await,
+            Err(error) => Ended::NotLoaded(error),
+        };
+        calls.ended(self);
+        space.empty().await;
+        let report = PackageReport {
+            ended: outcome::judge(ended, space.refused()),
+            calls: counters.calls.get(),
+            bad_calls: counters.bad.get(),
+            interruptions: counters.interruptions.get(),
+            memory_bytes: space.most_used(),
+            limit_bytes: limits.memory_bytes,
+        };
+        core.serve_package(None);
+        core.client.leave_package();
+        self.0.report.set(Some(report));
+        self.0.waiters.take().into_iter().for_each(Waker::wake);
+    }
+}

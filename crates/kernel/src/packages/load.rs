@@ -1,0 +1,111 @@
+//! Loading: every part of a package is made ready in memory of the kernel's, then moves to user
+//! memory. A file is followed only as far as `nile-package` has checked it.
+
+use alloc::vec::Vec;
+
+use nile_abi::VirtAddr;
+use nile_abi::call::EntryTable;
+use nile_package::{Image, Package as Plan};
+use nile_platform::user::{Access, Gateway, Start};
+use nile_platform::{Machine, User};
+
+use super::layout::{self, ARGUMENT, GATE, IMAGE, MOST_STACK, PAGE, STACK, TABLE};
+use super::space::{Piece, fill};
+use super::{LoadError, MAX_ARGUMENT_BYTES, Package, PackageLimits};
+
+impl<M: Machine> Package<M> {
+    /// Brings the package to where its first turn begins.
+    pub(super) async fn load(
+        &self,
+        image: Image,
+        argument: &[u8],
+        limits: PackageLimits,
+    ) -> Result<(), LoadError> {
+        let space = &self.0.space;
+        if argument.len() > MAX_ARGUMENT_BYTES {
+            return Err(LoadError::Argument);
+        }
+        let stack_bytes = limits.stack_bytes.next_multiple_of(PAGE);
+        if stack_bytes == 0 || stack_bytes > MOST_STACK {
+            return Err(LoadError::Limits);
+        }
+        let plan = match image {
+            Image::Elf(file) => Some(Plan::parse(file)?),
+            Image::Linked(_) => None,
+        };
+        self.0.manifest.set(plan.as_ref().map(Plan::manifest));
+        space.open()?;
+        let gateway = space.with_user(|user| user.gateway())?;
+        let (gate, code) = match gateway {
+            Gateway::Code(code) => (GATE, code),
+            Gateway::At(address) => (address, &[][..]),
+        };
+        let mut all = self.filled(GATE, code, Access::Execute).await?;
+        let arena = if limits.arena_bytes > 0 {
+            let (at, bytes) = space.begin_to_grow(limits.arena_bytes)?;
+            let pieces = space.allocate(at, bytes, Access::Write).await;
+            space.has_grown();
+            all.extend(pieces?);
+            [at.0, bytes]
+        } else {
+            [0, 0]
+        };
+        let table = EntryTable {
+            magic: EntryTable::MAGIC,
+            bytes: size_of::<EntryTable>() as u64,
+            core: self.0.core.id(),
+            generation: self.0.core.machine().generation(),
+            gate: gate.0,
+            arena,
+            argument: [ARGUMENT.0, argument.len() as u64],
+            stack: [STACK.0, stack_bytes],
+        };
+        all.extend(self.filled(TABLE, &layout::encode(&table), Access::Read).await?);
+        all.extend(self.filled(ARGUMENT, argument, Access::Read).await?);
+        all.extend(space.allocate(STACK, stack_bytes, Access::Write).await?);
+        let start = match (&plan, image) {
+            (Some(plan), _) => {
+                all.extend(self.image(plan).await?);
+                Start::At {
+                    entry: VirtAddr(IMAGE.0 + plan.entry()),
+                    stack: VirtAddr(STACK.0 + stack_bytes),
+                    argument: TABLE,
+                }
+            }
+            (None, Image::Linked(name)) => Start::Linked(name),
+            // A file has a plan.
+            (None, Image::Elf(_)) => return Err(LoadError::Limits),
+        };
+        space.enter(all).await?;
+        space.with_user(|user| user.start(start))??;
+        Ok(())
+    }
+
+    /// Memory that holds `bytes`, and zeros up to the page's end; none for no bytes.
+    async fn filled(
+        &self,
+        at: VirtAddr,
+        bytes: &[u8],
+        access: Access,
+    ) -> Result<Vec<Piece<M>>, LoadError> {
+        let pieces = self.0.space.allocate(at, bytes.len() as u64, access).await?;
+        fill(&pieces, at, bytes);
+        Ok(pieces)
+    }
+
+    /// The image, its relocations applied.
+    async fn image(&self, plan: &Plan<'static>) -> Result<Vec<Piece<M>>, LoadError> {
+        let mut pieces = Vec::new();
+        for segment in plan.segments() {
+            let at = VirtAddr(IMAGE.0 + segment.pages.start);
+            let bytes = segment.pages.end - segment.pages.start;
+            pieces.extend(self.0.space.allocate(at, bytes, segment.access).await?);
+            fill(&pieces, VirtAddr(IMAGE.0 + segment.start), segment.contents);
+        }
+        for relocation in plan.relocations() {
+            let value = IMAGE.0 + relocation.addend;
+            fill(&pieces, VirtAddr(IMAGE.0 + relocation.place), &value.to_le_bytes());
+        }
+        Ok(pieces)
+    }
+}

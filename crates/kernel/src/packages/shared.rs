@@ -1,0 +1,93 @@
+//! Memory of a package's that a package of another core has, too: the ring of a channel. It begins
+//! as one core's; the other then joins it (see `Request::Join`). Each gives it back with all its
+//! memory, and when both have, it is free.
+
+use nile_abi::{ChannelId, Status, VirtAddr};
+use nile_platform::user::Access;
+use nile_platform::{Grant, Machine, User};
+
+use super::Package;
+use super::space::Space;
+use crate::control::{Reply, Request};
+use crate::core::Core;
+
+/// Keeps a package that ends from giving its memory back, as long as it is there.
+pub(crate) struct Hold<M: Machine>(Package<M>);
+
+impl<M: Machine> Drop for Hold<M> {
+    fn drop(&mut self) {
+        self.0.0.space.has_grown();
+    }
+}
+
+impl<M: Machine> Package<M> {
+    /// The core that it runs on.
+    pub(crate) fn core(&self) -> &Core<M> {
+        &self.0.core
+    }
+
+    /// Keeps its memory where it is. `Dead` when it is being given back.
+    pub(crate) fn hold(&self) -> Result<Hold<M>, Status> {
+        self.0.space.begin_to_hold()?;
+        Ok(Hold(self.clone()))
+    }
+
+    /// Gives the package zeroed memory in one piece that other cores may join: `bytes` bytes or
+    /// more, less than 2 MiB. Fails as [`Package::grow`] does. To be finished once begun.
+    pub(crate) async fn share(&self, bytes: u64) -> Result<(VirtAddr, Grant), Status> {
+        let _hold = self.hold()?;
+        let (at, bytes) = self.0.space.begin_to_grow(bytes)?;
+        let result = self.0.space.share(at, bytes).await;
+        self.0.space.has_grown();
+        result.map(|grant| (at, grant))
+    }
+
+    /// Gives the package memory that another core shares by a channel of which this one has the
+    /// receiving end. `NotFound` if that core is gone, or the channel closed; else fails as
+    /// [`Package::grow`] does. To be finished once begun.
+    pub(crate) async fn join(&self, channel: ChannelId, grant: Grant) -> Result<VirtAddr, Status> {
+        let _hold = self.hold()?;
+        let (at, bytes) = self.0.space.begin_to_grow(grant.bytes)?;
+        let result = self.0.space.join(at, bytes, channel, grant).await;
+        self.0.space.has_grown();
+        result.map(|()| at)
+    }
+}
+
+impl<M: Machine> Space<M> {
+    async fn share(&self, at: VirtAddr, bytes: u64) -> Result<Grant, Status> {
+        self.reserve(bytes)?;
+        let entered = async {
+            let frame = self.core().allocate_run(bytes).await?;
+            let grant = frame.move_to_user(at, Access::Write).await?;
+            self.with_user(|user| user.map(grant, at, Access::Write))??;
+            Ok(grant)
+        };
+        entered.await.inspect_err(|_| self.unreserve(bytes))
+    }
+
+    async fn join(
+        &self,
+        at: VirtAddr,
+        bytes: u64,
+        channel: ChannelId,
+        grant: Grant,
+    ) -> Result<(), Status> {
+        self.reserve(bytes)?;
+        let entered = async {
+            loop {
+                match self.core().request(Request::Join { channel, grant }).await {
+                    // The management core's next incarnation may not know that it is entered.
+                    Err(Status::Dead) => {}
+                    Ok(Reply::Granted { .. }) => break,
+                    Ok(_) => return Err(Status::Invalid),
+                    Err(status) => return Err(status),
+                }
+            }
+            self.core().move_to_user(grant, at, Access::Write).await?;
+            self.with_user(|user| user.map(grant, at, Access::Write))??;
+            Ok(())
+        };
+        entered.await.inspect_err(|_| self.unreserve(bytes))
+    }
+}

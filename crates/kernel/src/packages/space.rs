@@ -1,0 +1,282 @@
+//! A package's memory: what it has, how much it may have, and how it gets more.
+//!
+//! A piece of it begins as memory of the kernel's, zeroed, which is filled there; then it moves to
+//! the user half. Whatever is there goes back all at once when the package has ended.
+
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use nile_abi::{PageSize, Status, VirtAddr};
+use nile_platform::user::{Access, BadAddress};
+use nile_platform::{Machine, User};
+
+use super::layout::{END, HEAP, PAGE};
+use super::turns::next_pass;
+use crate::core::Core;
+use crate::memory::Frame;
+
+/// The memory of one package.
+pub(super) struct Space<M: Machine> {
+    core: Core<M>,
+    /// There from the load to the end.
+    user: RefCell<Option<M::User>>,
+    limit: u64,
+    used: Cell<u64>,
+    most_used: Cell<u64>,
+    refused: Cell<bool>,
+    heap_end: Cell<VirtAddr>,
+    /// Growths and holds under way.
+    growing: Cell<u32>,
+    closed: Cell<bool>,
+}
+
+/// Memory that is not the package's yet.
+pub(super) struct Piece<M: Machine> {
+    at: VirtAddr,
+    access: Access,
+    frame: Frame<M>,
+}
+
+impl<M: Machine> Space<M> {
+    /// Room for at most `limit` bytes.
+    pub fn new(core: &Core<M>, limit: u64) -> Space<M> {
+        Space {
+            core: core.clone(),
+            user: RefCell::new(None),
+            limit,
+            used: Cell::new(0),
+            most_used: Cell::new(0),
+            refused: Cell::new(false),
+            heap_end: Cell::new(HEAP),
+            growing: Cell::new(0),
+            closed: Cell::new(false),
+        }
+    }
+
+    /// Takes this core's user half, empty.
+    pub fn open(&self) -> Result<(), Status> {
+        *self.user.borrow_mut() = Some(self.core.machine().user()?);
+        Ok(())
+    }
+
+    /// The most bytes that the package had at once.
+    pub fn most_used(&self) -> u64 {
+        self.most_used.get()
+    }
+
+    /// Whether memory was refused to it while it ran.
+    pub fn refused(&self) -> bool {
+        self.refused.get()
+    }
+
+    /// Does something with the user half. `Dead` when there is none.
+    pub fn with_user<T>(&self, act: impl FnOnce(&mut M::User) -> T) -> Result<T, Status> {
+        self.user.borrow_mut().as_mut().map(act).ok_or(Status::Dead)
+    }
+
+    /// Copies `bytes` bytes from the package, at most what its caller has bounded.
+    pub fn read(&self, from: VirtAddr, bytes: usize) -> Result<Vec<u8>, Status> {
+        let mut copy = alloc::vec![0; bytes];
+        if bytes > 0 {
+            self.with_user(|user| user.read(from, &mut copy))?.map_err(bad_address)?;
+        }
+        Ok(copy)
+    }
+
+    /// Copies to the package.
+    pub fn write(&self, to: VirtAddr, bytes: &[u8]) -> Result<(), Status> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.with_user(|user| user.write(to, bytes))?.map_err(bad_address)
+    }
+
+    /// The core that the package is on.
+    pub fn core(&self) -> &Core<M> {
+        &self.core
+    }
+
+    /// Whether it may have `bytes` more, a multiple of 4 KiB; then they count.
+    pub fn reserve(&self, bytes: u64) -> Result<(), Status> {
+        let used = self.used.get().checked_add(bytes).filter(|used| *used <= self.limit);
+        self.used.set(used.ok_or(Status::NoMemory)?);
+        self.most_used.set(self.most_used.get().max(self.used.get()));
+        Ok(())
+    }
+
+    /// What was reserved did not come.
+    pub fn unreserve(&self, bytes: u64) {
+        self.used.set(self.used.get() - bytes);
+    }
+
+    /// Zeroed memory that is to be at `at`, `bytes` bytes rounded up to pages.
+    pub async fn allocate(
+        &self,
+        at: VirtAddr,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Vec<Piece<M>>, Status> {
+        let bytes = bytes.checked_next_multiple_of(PAGE).ok_or(Status::NoMemory)?;
+        self.reserve(bytes)?;
+        let result = self.take_pieces(at, bytes, access).await;
+        if result.is_err() {
+            self.unreserve(bytes);
+        }
+        result
+    }
+
+    async fn take_pieces(
+        &self,
+        at: VirtAddr,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Vec<Piece<M>>, Status> {
+        let mut pieces = Vec::new();
+        let (mut next, end) = (at, at.0 + bytes);
+        while next.0 < end {
+            let bytes = piece_bytes(next, end - next.0);
+            let frame = match PageSize::ALL.into_iter().find(|size| size.bytes() == bytes) {
+                Some(size) => self.core.allocate(size).await?,
+                None => self.core.allocate_run(bytes).await?,
+            };
+            pieces.push(Piece { at: next, access, frame });
+            next = VirtAddr(next.0 + bytes);
+        }
+        Ok(pieces)
+    }
+
+    /// Makes memory the package's.
+    pub async fn enter(&self, pieces: Vec<Piece<M>>) -> Result<(), Status> {
+        for Piece { at, access, frame } in pieces {
+            let grant = frame.move_to_user(at, access).await?;
+            self.with_user(|user| user.map(grant, at, access))??;
+        }
+        Ok(())
+    }
+
+    /// Decides where `bytes` bytes more go, if they may.
+    pub fn begin_to_grow(&self, bytes: u64) -> Result<(VirtAddr, u64), Status> {
+        if self.closed.get() {
+            return Err(Status::Dead);
+        }
+        let at = self.heap_end.get();
+        let bytes = bytes.checked_next_multiple_of(PAGE).filter(|bytes| *bytes > 0);
+        let end = bytes.and_then(|bytes| at.checked_add(bytes)).filter(|end| *end <= END);
+        let (Some(bytes), Some(end)) = (bytes, end) else { return Err(Status::Invalid) };
+        if self.used.get() + bytes > self.limit {
+            self.refused.set(true);
+            return Err(Status::NoMemory);
+        }
+        self.heap_end.set(end);
+        self.growing.set(self.growing.get() + 1);
+        Ok((at, bytes))
+    }
+
+    /// Makes what was decided so. What fails leaves addresses without memory, no more.
+    pub async fn grow(&self, (at, bytes): (VirtAddr, u64)) -> Result<(), Status> {
+        let pieces = self.allocate(at, bytes, Access::Write).await;
+        let result = match pieces {
+            Ok(pieces) => self.enter(pieces).await,
+            Err(status) => Err(status),
+        };
+        if result == Err(Status::NoMemory) {
+            self.refused.set(true);
+        }
+        result
+    }
+
+    /// Nothing is given back until [`Space::has_grown`]. `Dead` when that has begun.
+    pub fn begin_to_hold(&self) -> Result<(), Status> {
+        if self.closed.get() {
+            return Err(Status::Dead);
+        }
+        self.growing.set(self.growing.get() + 1);
+        Ok(())
+    }
+
+    /// A growth or a hold is over, one way or the other.
+    pub fn has_grown(&self) {
+        self.growing.set(self.growing.get() - 1);
+    }
+
+    /// Gives everything back. No turn is taken any more.
+    pub async fn empty(&self) {
+        self.closed.set(true);
+        while self.growing.get() > 0 {
+            next_pass(&self.core).await;
+        }
+        // The tables first: then nothing can bring back a translation that this forgets.
+        self.core.empty_user_half(|| drop(self.user.borrow_mut().take())).await;
+        self.used.set(0);
+    }
+}
+
+fn bad_address(_: BadAddress) -> Status {
+    Status::Invalid
+}
+
+/// The largest piece of memory to begin at `at`: 2 MiB as a whole, or up to where such a one can
+/// begin.
+fn piece_bytes(at: VirtAddr, bytes: u64) -> u64 {
+    let large = PageSize::Large.bytes();
+    bytes.min(large - at.0 % large)
+}
+
+/// Copies to memory that is to be the package's, wherever in `pieces` that is; what is in none of
+/// them is left out.
+pub(super) fn fill<M: Machine>(pieces: &[Piece<M>], at: VirtAddr, bytes: &[u8]) {
+    let end = at.0 + bytes.len() as u64;
+    // The pieces of one allocation are in rising order, and so are those of an image.
+    let first = pieces.partition_point(|piece| piece.at.0 + piece.frame.grant().bytes <= at.0);
+    for piece in pieces[first..].iter().take_while(|piece| piece.at.0 < end) {
+        let piece_end = piece.at.0 + piece.frame.grant().bytes;
+        let (from, to) = (at.0.max(piece.at.0), end.min(piece_end));
+        let part = &bytes[(from - at.0) as usize..(to - at.0) as usize];
+        put(piece.frame.words(), (from - piece.at.0) as usize, part);
+    }
+}
+
+/// Writes bytes to words, the first to byte `offset` of them.
+fn put(words: &[AtomicU64], offset: usize, bytes: &[u8]) {
+    let (mut at, mut rest) = (offset, bytes);
+    while !rest.is_empty() {
+        let (word, first) = (at / 8, at % 8);
+        let (now, later) = rest.split_at(rest.len().min(8 - first));
+        let mut value = words[word].load(Relaxed).to_ne_bytes();
+        value[first..first + now.len()].copy_from_slice(now);
+        words[word].store(u64::from_ne_bytes(value), Relaxed);
+        (at, rest) = (at + now.len(), later);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::array;
+
+    #[test]
+    fn pieces_are_whole_large_pages_or_lead_to_one() {
+        const LARGE: u64 = 2 << 20;
+        assert_eq!(piece_bytes(VirtAddr(LARGE), 3 * LARGE), LARGE);
+        assert_eq!(piece_bytes(VirtAddr(LARGE), 4096), 4096);
+        assert_eq!(piece_bytes(VirtAddr(LARGE + 4096), 3 * LARGE), LARGE - 4096);
+        assert_eq!(piece_bytes(VirtAddr(LARGE - 8192), LARGE), 8192);
+    }
+
+    #[test]
+    fn bytes_go_where_they_belong_and_nowhere_else() {
+        for offset in 0..17 {
+            for len in 0..=(32 - offset) {
+                let words: [AtomicU64; 4] = array::from_fn(|_| AtomicU64::new(u64::MAX));
+                let bytes: Vec<u8> = (0..len as u8).collect();
+                put(&words, offset, &bytes);
+                let after: Vec<u8> =
+                    words.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
+                assert_eq!(after[offset..offset + len], bytes);
+                assert!(after[..offset].iter().all(|byte| *byte == 255));
+                assert!(after[offset + len..].iter().all(|byte| *byte == 255));
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The loop of turns: what the kernel does between them, and the system calls that it answers
+//! itself. Nothing that a package says is believed: every number, address and length is checked,
+//! and a bad one fails the call and nothing else.
+
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::fmt;
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::str;
+use core::task::Poll;
+
+use nile_abi::call::{Answer, SystemCall};
+use nile_abi::{Status, VirtAddr};
+use nile_platform::user::{Ask, Exit};
+use nile_platform::{Machine, User};
+
+use super::outcome::CALLS;
+use super::{Calls, Control, Ended, MAX_CALL_BYTES, Package};
+use crate::core::Core;
+
+/// The most bytes of one call's lines for the log.
+const MAX_LOG_BYTES: usize = 1024;
+
+/// System calls that are answered before the loop makes a pass even if nothing is known to wait.
+const CALLS_PER_PASS: u32 = 32;
+
+/// What a package did.
+#[derive(Default)]
+pub(super) struct Counters {
+    pub calls: Cell<[u64; CALLS]>,
+    pub bad: Cell<u64>,
+    pub interruptions: Cell<u64>,
+}
+
+impl Counters {
+    fn count(&self, call: SystemCall) {
+        let mut calls = self.calls.get();
+        calls[call as usize] += 1;
+        self.calls.set(calls);
+    }
+}
+
+fn count(counter: &Cell<u64>) {
+    counter.set(counter.get() + 1);
+}
+
+/// Waits until the core's loop has made a pass up to this point: the management core's messages
+/// are taken and whoever waited for a channel is woken.
+pub(super) async fn next_pass<M: Machine>(core: &Core<M>) {
+    let mut rested = false;
+    poll_fn(|context| {
+        if core::mem::replace(&mut rested, true) {
+            return Poll::Ready(());
+        }
+        core.client.rest(context.waker());
+        Poll::Pending
+    })
+    .await
+}
+
+/// Whether something on this core waits for its loop.
+fn has_work<M: Machine>(core: &Core<M>) -> bool {
+    core.manager.is_some()
+        || core.client.is_ready()
+        || core.executor.is_ready()
+        || core.inputs.borrow().iter().any(|input| input.is_ready())
+        || core.timers.borrow().next_due().is_some_and(|due| due <= core.now())
+}
+
+impl<M: Machine> Package<M> {
+    /// Runs a loaded package until it ends.
+    pub(super) async fn take_turns(&self, calls: &impl Calls<M>) -> Ended {
+        let core = &self.0.core;
+        let mut answer = Answer::ok(0);
+        let mut since_pass = 0;
+        loop {
+            if self.0.control.stopped.get() {
+                return Ended::Stopped;
+            }
+            let Ok(exit) = self.0.space.with_user(|user| user.run(answer)) else {
+                return Ended::Stopped;
+            };
+            match exit {
+                Exit::Fault(fault) => return Ended::Faulted(fault),
+                Exit::Interrupted => {
+                    count(&self.0.counters.interruptions);
+                    since_pass = CALLS_PER_PASS;
+                }
+                Exit::Call(ask) => {
+                    core.machine.board().record(core.id()).count_system_call();
+                    if SystemCall::from_number(ask.number) == Some(SystemCall::Exit) {
+                        self.0.counters.count(SystemCall::Exit);
+                        return Ended::Exited(ask.word);
+                    }
+                    let served = until_stopped(&self.0.control, self.serve(calls, ask)).await;
+                    let Some(result) = served else { return Ended::Stopped };
+                    answer = result.map_or_else(Answer::failed, Answer::ok);
+                    since_pass += 1;
+                }
+            }
+            if since_pass >= CALLS_PER_PASS || has_work(core) {
+                next_pass(core).await;
+                since_pass = 0;
+            }
+        }
+    }
+
+    /// Answers a system call other than `exit`.
+    async fn serve(&self, calls: &impl Calls<M>, ask: Ask) -> Result<u64, Status> {
+        let bad = &self.0.counters.bad;
+        let Some(call) = SystemCall::from_number(ask.number) else {
+            count(bad);
+            return Err(Status::Invalid);
+        };
+        self.0.counters.count(call);
+        let core = &self.0.core;
+        match call {
+            SystemCall::Nothing => Ok(ask.word),
+            SystemCall::Now => Ok(core.now().as_nanos()),
+            SystemCall::Exit => Ok(0),
+            SystemCall::Log => {
+                let lines = self.input(ask, MAX_LOG_BYTES);
+                let lines = lines.inspect_err(|_| count(bad))?;
+                let lines = str::from_utf8(&lines).map_err(|_| Status::Invalid);
+                for line in lines.inspect_err(|_| count(bad))?.lines() {
+                    core.machine.log(format_args!("{}: {}", self.id(), Printable(line)));
+                }
+                Ok(0)
+            }
+            SystemCall::Invoke
+            | SystemCall::Wait
+            | SystemCall::Reply
+            | SystemCall::Publish
+            | SystemCall::Channel => {
+                let buffers = self.buffers(ask).inspect_err(|_| count(bad));
+                let (input, room) = buffers?;
+                let (value, output) = calls.call(self, call, ask.word, input, room).await?;
+                if output.len() > room {
+                    return Err(Status::Invalid);
+                }
+                let written = self.0.space.write(ask.output.0, &output);
+                written.inspect_err(|_| count(bad))?;
+                Ok(value)
+            }
+        }
+    }
+
+    fn input(&self, ask: Ask, most: usize) -> Result<Vec<u8>, Status> {
+        let (from, bytes) = ask.input;
+        self.0.space.read(from, bounded(bytes, most)?)
+    }
+
+    /// The input, and how much room there is for the output. That the output's first and last
+    /// bytes can be written is found out before the call, so that few calls happen whose answer
+    /// has nowhere to go.
+    fn buffers(&self, ask: Ask) -> Result<(Vec<u8>, usize), Status> {
+        let input = self.input(ask, MAX_CALL_BYTES)?;
+        let (to, bytes) = ask.output;
+        let room = bounded(bytes, MAX_CALL_BYTES)?;
+        if let Some(last) = bytes.checked_sub(1) {
+            let end = to.0.checked_add(last).ok_or(Status::Invalid)?;
+            self.0.space.write(to, &[0])?;
+            self.0.space.write(VirtAddr(end), &[0])?;
+        }
+        Ok((input, room))
+    }
+}
+
+fn bounded(bytes: u64, most: usize) -> Result<usize, Status> {
+    usize::try_from(bytes).ok().filter(|bytes| *bytes <= most).ok_or(Status::Invalid)
+}
+
+/// What `future` gives, or nothing if the package is stopped before.
+async fn until_stopped<T>(control: &Control, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    let result = poll_fn(|context| {
+        if let Poll::Ready(value) = future.as_mut().poll(context) {
+            return Poll::Ready(Some(value));
+        }
+        if control.stopped.get() {
+            return Poll::Ready(None);
+        }
+        control.waiter.set(Some(context.waker().clone()));
+        Poll::Pending
+    })
+    .await;
+    control.waiter.take();
+    result
+}
+
+/// A line of a package's that cannot disturb a terminal or pass for another line.
+struct Printable<'a>(&'a str);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some(at) = rest.find(char::is_control) {
+            let (plain, from) = rest.split_at(at);
+            write!(f, "{plain}{}", char::REPLACEMENT_CHARACTER)?;
+            let mut after = from.chars();
+            after.next();
+            rest = after.as_str();
+        }
+        f.write_str(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packages::PackageId;
+    use alloc::string::ToString;
+    use core::future::{pending, ready};
+    use core::task::{Context, Waker};
+
+    #[test]
+    fn a_line_stays_a_line() {
+        assert_eq!(Printable("").to_string(), "");
+        assert_eq!(Printable("plain ünï").to_string(), "plain ünï");
+        let shown = Printable("\u{1b}[2Ja\rb\u{85}").to_string();
+        assert_eq!(shown, "\u{fffd}[2Ja\u{fffd}b\u{fffd}");
+    }
+
+    #[test]
+    fn lengths_are_bounded() {
+        assert_eq!(bounded(0, 4), Ok(0));
+        assert_eq!(bounded(4, 4), Ok(4));
+        assert_eq!(bounded(5, 4), Err(Status::Invalid));
+        assert_eq!(bounded(u64::MAX, usize::MAX - 1), Err(Status::Invalid));
+    }
+
+    #[test]
+    fn a_stop_ends_a_call_that_never_does() {
+        let control = Control::new(PackageId(1));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut endless = pin!(until_stopped(&control, pending::<()>()));
+        assert_eq!(endless.as_mut().poll(&mut context), Poll::Pending);
+        control.stop();
+        assert_eq!(endless.as_mut().poll(&mut context), Poll::Ready(None));
+        let mut done = pin!(until_stopped(&control, ready(7)));
+        assert_eq!(done.as_mut().poll(&mut context), Poll::Ready(Some(7)));
+    }
+}

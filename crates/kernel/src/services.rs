@@ -1,0 +1,175 @@
+//! The service transport layer of a core: what it stands on here, and its links to other cores.
+//!
+//! A link is a channel to each core that this one has called or answered, opened when it is first
+//! needed; a core takes every link that others open to it. A core's end shows on either of its
+//! links, and then its calls end here.
+
+mod channels;
+mod host;
+mod link;
+mod package;
+mod node;
+
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
+use alloc::string::String;
+use core::cell::RefCell;
+
+use nile_abi::{CoreId, Generation, Status};
+use nile_platform::{Fault, Machine};
+use nile_ring::Message;
+use nile_stl::frame::{Assembler, CallId};
+use nile_stl::Stl;
+
+use crate::channel::Inbound;
+use crate::config::Config;
+use crate::core::Core;
+use crate::packages::Package;
+use host::CoreHost;
+pub use package::ServiceCalls;
+use link::Link;
+
+/// The tag of channels that carry calls.
+const TAG: u32 = u32::from_be_bytes(*b"STL\0");
+
+/// A core's services and links.
+pub(crate) struct Services<M: Machine> {
+    stl: RefCell<Option<Stl>>,
+    /// By the core they lead to.
+    links: RefCell<BTreeMap<CoreId, Rc<Link<M>>>>,
+    /// The incarnation of each core that was last heard of.
+    alive: RefCell<BTreeMap<CoreId, Generation>>,
+    /// The package whose calls are served here.
+    package: RefCell<Option<Package<M>>>,
+    /// Whether this core offers the services that the node's configuration names.
+    offers: BTreeMap<String, bool>,
+    /// The rings that this core's packages may accept.
+    rings: channels::Offers,
+}
+
+impl<M: Machine> Services<M> {
+    /// The services of `core`, of which none has been started.
+    pub fn new(config: &Config, core: CoreId) -> Services<M> {
+        Services {
+            stl: RefCell::default(),
+            links: RefCell::default(),
+            alive: RefCell::default(),
+            package: RefCell::default(),
+            offers: config.offers(core),
+            rings: channels::Offers::default(),
+        }
+    }
+
+    /// The core's end: forgets every link. (What the layer holds holds the core.)
+    pub fn close(&self) {
+        let links = core::mem::take(&mut *self.links.borrow_mut());
+        drop(links);
+        self.package.take();
+        if let Some(stl) = self.stl.take() {
+            stl.close();
+        }
+    }
+}
+
+impl<M: Machine> Core<M> {
+    /// The service transport layer of this core.
+    pub fn stl(&self) -> Stl {
+        let mut stl = self.services.stl.borrow_mut();
+        stl.get_or_insert_with(|| Stl::kernel(Rc::new(CoreHost(self.clone())))).clone()
+    }
+
+    /// Says whose calls services on this core serve: what the heap grows for the core's own
+    /// package. `None` when it has ended.
+    pub fn serve_package(&self, package: Option<Package<M>>) {
+        let before = self.services.package.replace(package);
+        drop(before);
+    }
+
+    /// Whether the node's configuration wants the service of this name here; `None` if it does not
+    /// say.
+    pub fn offers(&self, service: &str) -> Option<bool> {
+        self.services.offers.get(service).copied()
+    }
+
+    /// Takes the links that other cores open.
+    pub(crate) fn start_services(&self) {
+        self.start_package_channels();
+        let core = self.clone();
+        self.spawn(async move {
+            while let Ok(inbound) = core.accept(TAG).await {
+                let reader = core.clone();
+                core.spawn(async move { reader.read_link(inbound).await });
+            }
+        });
+    }
+
+    /// Delivers what comes over a link until its other end is gone.
+    async fn read_link(&self, inbound: Inbound<M>) {
+        let from = inbound.from();
+        self.meet(from);
+        let mut assembler = Assembler::default();
+        loop {
+            match inbound.receive().await {
+                Ok(message) => self.deliver(from, &mut assembler, &message),
+                Err(_) => break,
+            }
+            // What is there already needs no waker.
+            while let Ok(Some(message)) = inbound.try_receive() {
+                self.deliver(from, &mut assembler, &message);
+            }
+        }
+        self.lose(from);
+    }
+
+    fn deliver(&self, from: CoreId, assembler: &mut Assembler, message: &Message) {
+        match assembler.push(message) {
+            Ok(Some(header)) => self.stl().deliver(from, &header, assembler.data()),
+            Ok(None) => {}
+            Err(malformed) => self.machine.log(format_args!("from core {from}: {malformed}")),
+        }
+    }
+
+    /// The core has a link with a core's present incarnation.
+    fn meet(&self, peer: CoreId) {
+        let generation = self.machine.board().record(peer).generation();
+        self.services.alive.borrow_mut().entry(peer).or_insert(generation);
+    }
+
+    /// A link with a core has ended: with it the calls between the two, and what this core would
+    /// have sent.
+    fn lose(&self, peer: CoreId) {
+        let link = self.services.links.borrow_mut().remove(&peer);
+        let Some(generation) = self.services.alive.borrow_mut().remove(&peer) else { return };
+        if let Some(link) = link {
+            link.give_up();
+        }
+        let culprit = self.culprit(peer, generation);
+        self.stl().peer_died(peer, generation, culprit);
+    }
+
+    /// The call of this core that an incarnation of another one worked on when its own code
+    /// ended it.
+    fn culprit(&self, peer: CoreId, generation: Generation) -> Option<CallId> {
+        let record = self.machine.board().record(peer);
+        let by_itself = record.fault().is_some_and(|fault| fault.kind != Fault::KILLED);
+        if record.generation() == generation || !by_itself {
+            return None;
+        }
+        let (caller, call) = record.working_for(generation)?;
+        (caller == self.id()).then_some(CallId(call))
+    }
+
+    /// The link to a core, made if there is none.
+    fn link(&self, to: CoreId) -> Result<Rc<Link<M>>, Status> {
+        if let Some(link) = self.services.links.borrow().get(&to) {
+            return Ok(link.clone());
+        }
+        let board = self.machine.board();
+        if to.index() >= board.cores() {
+            return Err(Status::NotFound);
+        }
+        let link = Rc::new(Link::default());
+        self.services.links.borrow_mut().insert(to, link.clone());
+        Ok(link)
+    }
+}

@@ -1,0 +1,101 @@
+//! The way to another core: a channel, and what waits for room in it.
+
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use core::cell::{Cell, RefCell};
+
+use nile_abi::{CoreId, Status};
+use nile_platform::Machine;
+use nile_ring::Message;
+use nile_stl::frame::{self, Header};
+
+use super::TAG;
+use crate::channel::Outbound;
+use crate::core::Core;
+
+/// Cells of a link's channel: with the ring's own lines they fill two frames.
+const CELLS: u32 = 64;
+
+/// The way to another core.
+pub(super) struct Link<M: Machine> {
+    channel: RefCell<Option<Rc<Outbound<M>>>>,
+    /// Cells that have yet to be sent, in order.
+    waiting: RefCell<VecDeque<Message>>,
+    /// Whether a task sends what waits.
+    flushing: Cell<bool>,
+}
+
+impl<M: Machine> Default for Link<M> {
+    fn default() -> Link<M> {
+        Link {
+            channel: RefCell::default(),
+            waiting: RefCell::default(),
+            flushing: Cell::new(false),
+        }
+    }
+}
+
+impl<M: Machine> Link<M> {
+    /// Sends a frame after all that was sent before. A channel that is full or not open yet makes
+    /// it wait, not the caller.
+    pub fn send(self: Rc<Self>, core: &Core<M>, to: CoreId, header: &Header, data: &[u8]) {
+        let mut cells = frame::cells(header, data);
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.is_empty()
+            && let Some(channel) = self.channel.borrow().as_ref()
+            && let Ok(rest) = channel.try_send_all(&mut cells)
+        {
+            waiting.extend(rest);
+        }
+        waiting.extend(cells);
+        if waiting.is_empty() || self.flushing.replace(true) {
+            return;
+        }
+        drop(waiting);
+        let flusher = core.clone();
+        core.spawn(async move { self.flush(&flusher, to).await });
+    }
+
+    /// Opens the channel if it is not, and sends what waits.
+    async fn flush(&self, core: &Core<M>, to: CoreId) {
+        if let Err(status) = self.flush_all(core, to).await {
+            if status != Status::Dead {
+                core.machine.log(format_args!("no link to core {to}: {status}"));
+            }
+            core.meet(to);
+            core.lose(to);
+        }
+        self.flushing.set(false);
+    }
+
+    async fn flush_all(&self, core: &Core<M>, to: CoreId) -> Result<(), Status> {
+        let open = self.channel.borrow().clone();
+        let channel = match open {
+            Some(channel) => channel,
+            None => self.open(core, to).await?,
+        };
+        loop {
+            let Some(message) = self.waiting.borrow().front().copied() else { return Ok(()) };
+            channel.send(&message).await?;
+            self.waiting.borrow_mut().pop_front();
+        }
+    }
+
+    async fn open(&self, core: &Core<M>, to: CoreId) -> Result<Rc<Outbound<M>>, Status> {
+        core.meet(to);
+        let channel = Rc::new(core.open(to, TAG, CELLS).await?);
+        *self.channel.borrow_mut() = Some(channel.clone());
+        let (watcher, closed) = (core.clone(), channel.closed());
+        core.spawn(async move {
+            closed.await;
+            watcher.lose(to);
+        });
+        Ok(channel)
+    }
+
+    /// The other core is gone: nothing that waits is sent.
+    pub fn give_up(&self) {
+        self.waiting.borrow_mut().clear();
+        self.channel.borrow_mut().take();
+    }
+}

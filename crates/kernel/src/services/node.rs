@@ -1,0 +1,116 @@
+//! What the kernel gives to the kernel halves of services: [`Node`] for one core.
+//!
+//! Whatever talks to the management core does so in a task of its own, so that a call that is
+//! cancelled leaves nothing half done: memory that comes for nobody goes back by being dropped.
+
+use alloc::boxed::Box;
+use core::future::Future;
+
+use nile_abi::{CoreId, PageSize, PhysAddr, Status, VirtAddr};
+use nile_platform::{Cause, Machine, Manager};
+use nile_stl::node::{self, CoreState, Memory, Node, NodeFuture, Region};
+
+use super::host::CoreHost;
+use crate::core::Core;
+use crate::memory::Frame;
+use crate::packages::PackageId;
+
+/// Runs a request to its end, whoever still waits for it.
+fn whole<M: Machine, T: 'static>(
+    core: &Core<M>,
+    request: impl Future<Output = Result<T, Status>> + 'static,
+) -> NodeFuture<T> {
+    Box::pin(core.spawn(request))
+}
+
+impl<M: Machine> Node for CoreHost<M> {
+    fn memory(&self) -> NodeFuture<Memory> {
+        let core = self.0.clone();
+        whole(&self.0, async move {
+            let now = core.memory_statistics().await?;
+            Ok(Memory {
+                total_bytes: now.total_bytes,
+                free_bytes: now.free_bytes,
+                free: now.free,
+                free_tables: now.free_tables,
+            })
+        })
+    }
+
+    fn region(&self, index: u64) -> NodeFuture<Region> {
+        let core = self.0.clone();
+        whole(&self.0, async move {
+            let region = core.memory_region(index).await?;
+            Ok(Region { start: region.start, bytes: region.bytes, usable: region.usable })
+        })
+    }
+
+    fn allocate(&self, size: PageSize) -> NodeFuture<Box<dyn node::Frame>> {
+        let core = self.0.clone();
+        whole(&self.0, async move {
+            let frame = core.allocate(size).await?;
+            Ok(Box::new(Mapped { core: core.clone(), size, frame }) as Box<dyn node::Frame>)
+        })
+    }
+
+    fn state_of(&self, core: CoreId) -> Option<CoreState> {
+        let board = self.0.machine.board();
+        let record = (core.index() < board.cores()).then(|| board.record(core))?;
+        let interrupts = Cause::ALL.map(|cause| (cause.name(), record.interrupts(cause)));
+        Some(CoreState {
+            roles: record.roles(),
+            generation: record.generation(),
+            phase: record.phase().name(),
+            interrupts: interrupts.into(),
+            turns: record.turns(),
+            sleeps: record.sleeps(),
+            polls: record.polls(),
+            system_calls: record.system_calls(),
+        })
+    }
+
+    fn grow_package(&self, bytes: u64) -> NodeFuture<(VirtAddr, u64)> {
+        let package = self.0.services.package.borrow().clone();
+        Box::pin(async move { package.ok_or(Status::NotFound)?.grow(bytes).await })
+    }
+
+    fn overrun_stack(&self) {
+        self.0.machine.overrun_stack();
+    }
+
+    fn stop_package(&self, core: CoreId, package: u32) -> NodeFuture<()> {
+        let own = self.0.clone();
+        whole(&self.0, async move { own.stop_package(core, PackageId(package)).await })
+    }
+}
+
+/// A frame as a service has it.
+struct Mapped<M: Machine> {
+    core: Core<M>,
+    size: PageSize,
+    frame: Frame<M>,
+}
+
+impl<M: Machine> node::Frame for Mapped<M> {
+    fn start(&self) -> PhysAddr {
+        self.frame.grant().start
+    }
+
+    fn at(&self) -> VirtAddr {
+        let grant = self.frame.grant();
+        if grant.is_huge() {
+            // Where that is depends on what the machine can do, which only its manager can ask.
+            return VirtAddr(self.frame.words().as_ptr() as u64);
+        }
+        VirtAddr(M::Manager::SHARED_BASE.0 + grant.start.0)
+    }
+
+    fn size(&self) -> PageSize {
+        self.size
+    }
+
+    fn release(self: Box<Self>) -> NodeFuture<()> {
+        let Mapped { core, frame, .. } = *self;
+        whole(&core, async move { frame.release().await })
+    }
+}

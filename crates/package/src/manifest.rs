@@ -1,0 +1,114 @@
+//! A package's manifest: the text of an ELF note that the macro `nile_user::package!` writes.
+//!
+//! ```text
+//! name ackermann
+//! publishes numbers.ackermann
+//! publishes numbers.fibonacci
+//! ```
+
+use crate::error::ManifestError;
+
+/// The name of the note that holds a manifest, with its closing zero.
+pub const NOTE_NAME: &[u8] = b"NileOS\0";
+
+/// The type of the note that holds a manifest.
+pub const NOTE_TYPE: u64 = 1;
+
+/// The most service types that a package can publish.
+pub const MAX_PUBLISHED: usize = 64;
+
+/// The most bytes of a name.
+const MAX_NAME: usize = 64;
+
+/// What a package says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Manifest<'a> {
+    name: &'a str,
+    text: &'a str,
+}
+
+impl<'a> Manifest<'a> {
+    /// Reads the text of a manifest.
+    pub fn parse(text: &'a [u8]) -> Result<Manifest<'a>, ManifestError> {
+        let text = core::str::from_utf8(text).map_err(|_| ManifestError::NotText)?;
+        let mut name = None;
+        let mut published = 0;
+        for (line, content) in (1..).zip(text.lines()) {
+            let (key, value) = content.split_once(' ').ok_or(ManifestError::Line(line))?;
+            match key {
+                "name" if name.is_some() => return Err(ManifestError::SecondName(line)),
+                "name" => name = Some(value),
+                "publishes" => published += 1,
+                _ => return Err(ManifestError::Line(line)),
+            }
+            if !is_name(value) {
+                return Err(ManifestError::Name(line));
+            }
+        }
+        if published > MAX_PUBLISHED {
+            return Err(ManifestError::TooMany);
+        }
+        Ok(Manifest { name: name.ok_or(ManifestError::Nameless)?, text })
+    }
+
+    /// The package's name.
+    pub fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// The service types that it may publish, in the manifest's order.
+    pub fn publishes(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.text.lines().filter_map(|line| line.strip_prefix("publishes "))
+    }
+
+    /// Whether the package may publish instances of the service type `name`.
+    pub fn may_publish(&self, name: &str) -> bool {
+        self.publishes().any(|published| published == name)
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let plain = |c: u8| c.is_ascii_alphanumeric() || b"-_.".contains(&c);
+    (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn a_manifest_names_what_may_be_published() {
+        let text = b"name ackermann\npublishes numbers.ackermann\npublishes numbers.b-2\n";
+        let manifest = Manifest::parse(text).unwrap();
+        assert_eq!(manifest.name(), "ackermann");
+        let published: Vec<_> = manifest.publishes().collect();
+        assert_eq!(published, ["numbers.ackermann", "numbers.b-2"]);
+        assert!(manifest.may_publish("numbers.b-2"));
+        assert!(!manifest.may_publish("numbers.b"));
+        assert_eq!(Manifest::parse(b"name a").unwrap().publishes().count(), 0);
+    }
+
+    #[test]
+    fn each_mistake_has_its_line() {
+        let long = format!("name {}", "a".repeat(MAX_NAME + 1));
+        let many: String = (0..=MAX_PUBLISHED).map(|i| format!("publishes t{i}\n")).collect();
+        for (text, error) in [
+            ("name \u{ff}", ManifestError::Name(1)),
+            ("", ManifestError::Nameless),
+            ("publishes a", ManifestError::Nameless),
+            ("name a\nname b", ManifestError::SecondName(2)),
+            ("name a\n\n", ManifestError::Line(2)),
+            ("name a\npublish b", ManifestError::Line(2)),
+            ("name a b", ManifestError::Name(1)),
+            ("name a\npublishes ", ManifestError::Name(2)),
+            (&long, ManifestError::Name(1)),
+            (&format!("name a\n{many}"), ManifestError::TooMany),
+        ] {
+            assert_eq!(Manifest::parse(text.as_bytes()), Err(error), "{text:?}");
+        }
+        assert_eq!(Manifest::parse(b"name \xff"), Err(ManifestError::NotText));
+    }
+}

@@ -1,0 +1,233 @@
+//! Channels as a package's threads use them: opened and accepted by system calls, and then without.
+//!
+//! A receiver that sleeps is a parked thread; only when every thread of the package waits, the
+//! package itself does, in the system call from which an event of the channel brings it back.
+
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
+use core::cell::{Cell, RefCell};
+use core::fmt;
+use core::time::Duration;
+
+use nile_abi::call::{ChannelCall, ChannelPlace, Event, System, SystemCall};
+use nile_abi::{ChannelId, CoreId, EndpointId, Generation, Instant, Status};
+use nile_ring::{Endpoint, Message};
+
+use super::{UserChannel, UserReceiver, UserSender};
+use crate::threads::{Runtime, Thread};
+
+/// A package's channel has one receiver, which has one incarnation.
+const END: Endpoint = Endpoint { id: EndpointId(0), generation: Generation::FIRST };
+
+/// How often a sender looks whether a full channel has room before it sleeps for a moment.
+const POLLS: usize = 256;
+
+/// That moment.
+const FULL_BACKOFF: Duration = Duration::from_micros(20);
+
+/// The ends that a package has, by the kernel's names.
+#[derive(Default)]
+pub(crate) struct Watched(RefCell<BTreeMap<ChannelId, Rc<Watch>>>);
+
+/// What the kernel says of an end.
+#[derive(Default)]
+struct Watch {
+    closed: Cell<bool>,
+    /// The thread that sleeps until a message comes.
+    sleeper: RefCell<Option<Thread>>,
+}
+
+impl Watched {
+    /// Takes an event, if it is one of a channel.
+    pub fn happened(&self, runtime: &Runtime<'_>, event: &[u8]) -> bool {
+        let (channel, closed) = match Event::decode(event) {
+            Some(Event::Woken(channel)) => (channel, false),
+            Some(Event::Closed(channel)) => (channel, true),
+            Some(Event::Call(_)) | None => return false,
+        };
+        // Nobody sleeps: then nobody will without having looked at the ring.
+        if let Some(watch) = self.0.borrow().get(&channel) {
+            watch.closed.set(watch.closed.get() || closed);
+            if let Some(sleeper) = watch.sleeper.take() {
+                runtime.unpark(&sleeper);
+            }
+        }
+        true
+    }
+}
+
+/// An end of a channel, whichever.
+struct End<'s> {
+    runtime: Runtime<'s>,
+    channel: ChannelId,
+    watch: Rc<Watch>,
+}
+
+/// The sending end of a channel to a package of another core. It is the package's until
+/// [`ChannelSender::close`]; dropping it closes nothing.
+pub struct ChannelSender<'s> {
+    end: End<'s>,
+    ring: UserSender,
+}
+
+/// The receiving end of a channel from a package of another core. It is the package's until
+/// [`ChannelReceiver::close`]; dropping it closes nothing.
+pub struct ChannelReceiver<'s> {
+    end: End<'s>,
+    ring: UserReceiver,
+}
+
+impl<'s> Runtime<'s> {
+    /// A channel to the package that accepts `tag` on core `to`, with room for `cells` messages, a
+    /// power of two up to 16384. Does not wait for the acceptor; all threads wait for the kernel.
+    /// `Invalid` (this core, such a number of cells), `NotFound` (no such core), `Busy` (too many
+    /// ends), `NoMemory`, `NoTables`, `Dead` (the core has stopped).
+    pub fn open_channel(
+        &self,
+        to: CoreId,
+        tag: u32,
+        cells: u32,
+    ) -> Result<ChannelSender<'s>, Status> {
+        let (end, channel) = self.end(ChannelCall::Open { to, tag, cells })?;
+        let ring = channel.sender(END).map_err(|_| Status::Invalid)?;
+        Ok(ChannelSender { end, ring })
+    }
+
+    /// The receiving end of a channel that a package of another core has opened to `tag` on this
+    /// core, or will open before `until`. All threads wait for it. `Timeout` if none came, `Busy`
+    /// (too many ends), `NoMemory`, `NoTables`.
+    pub fn accept_channel(
+        &self,
+        tag: u32,
+        until: Instant,
+    ) -> Result<ChannelReceiver<'s>, Status> {
+        let (end, channel) = self.end(ChannelCall::Accept { tag, until })?;
+        let ring = channel.receiver(END).map_err(|_| Status::Invalid)?;
+        Ok(ChannelReceiver { end, ring })
+    }
+
+    fn end(&self, call: ChannelCall) -> Result<(End<'s>, UserChannel), Status> {
+        let mut place = [0; ChannelPlace::BYTES];
+        self.call(SystemCall::Channel, 0, &call.encode(), &mut place).result()?;
+        let place = ChannelPlace::decode(&place).ok_or(Status::Invalid)?;
+        let base = self.memory(place.at, place.bytes).ok_or(Status::Invalid)?;
+        // SAFETY: the kernel has mapped these bytes there for this channel, whole pages that stay
+        // until the package ends.
+        let channel = unsafe { UserChannel::at(base, place.bytes) };
+        let channel = channel.map_err(|_| Status::Invalid)?;
+        let watch = Rc::new(Watch::default());
+        self.watched().0.borrow_mut().insert(place.channel, watch.clone());
+        Ok((End { runtime: self.clone(), channel: place.channel, watch }, channel))
+    }
+}
+
+impl End<'_> {
+    fn call(&self, call: ChannelCall) -> Result<(), Status> {
+        let input = call.encode();
+        self.runtime.call(SystemCall::Channel, 0, &input, &mut []).result().map(|_| ())
+    }
+
+    fn close(self) {
+        self.runtime.watched().0.borrow_mut().remove(&self.channel);
+        // The kernel knows every end that it has named.
+        let _ = self.call(ChannelCall::Close(self.channel));
+    }
+}
+
+impl ChannelSender<'_> {
+    /// The kernel's name for this end.
+    pub fn channel(&self) -> ChannelId {
+        self.end.channel
+    }
+
+    /// Sends a message: it is in the ring when this returns. `Busy` when that is full; `Dead` when
+    /// the receiver is known to be gone, of which the package learns whenever all its threads
+    /// wait, and when a receiver that slept is to be woken. Makes a system call only for that.
+    pub fn try_send(&mut self, message: &Message) -> Result<(), Status> {
+        let ChannelSender { end, ring } = self;
+        if end.watch.closed.get() {
+            return Err(Status::Dead);
+        }
+        let wake = || {
+            if end.call(ChannelCall::Wake(end.channel)) == Err(Status::Dead) {
+                end.watch.closed.set(true);
+            }
+        };
+        ring.send(message, wake).map_err(|_| Status::Busy)
+    }
+
+    /// Sends a message. While the ring is full the thread polls, and then sleeps now and then. Fails
+    /// with `Dead`.
+    pub fn send(&mut self, message: &Message) -> Result<(), Status> {
+        loop {
+            for _ in 0..POLLS {
+                match self.try_send(message) {
+                    Err(Status::Busy) => self.end.runtime.poll_later(),
+                    result => return result,
+                }
+            }
+            let runtime = &self.end.runtime;
+            let now = runtime.call(SystemCall::Now, 0, &[], &mut []).result()?;
+            runtime.sleep_until(Instant::from_nanos(now) + FULL_BACKOFF);
+        }
+    }
+
+    /// Closes the channel: its receiver learns that after the last message.
+    pub fn close(self) {
+        self.end.close();
+    }
+}
+
+impl ChannelReceiver<'_> {
+    /// The kernel's name for this end.
+    pub fn channel(&self) -> ChannelId {
+        self.end.channel
+    }
+
+    /// The next message, if there is one; what cannot be one is dropped. `Dead` when there is none
+    /// and the sender is known to be gone, of which the package learns whenever all its threads
+    /// wait. Makes no system call.
+    pub fn try_receive(&mut self) -> Result<Option<Message>, Status> {
+        match self.ring.try_receive() {
+            Ok(Some(message)) => Ok(Some(message)),
+            Ok(None) if self.end.watch.closed.get() => Err(Status::Dead),
+            // After a cell that makes no sense there may be others.
+            Ok(None) | Err(_) => Ok(None),
+        }
+    }
+
+    /// The next message. The thread sleeps until there is one; `Dead` when there will be none.
+    pub fn receive(&mut self) -> Result<Message, Status> {
+        loop {
+            if let Some(message) = self.try_receive()? {
+                return Ok(message);
+            }
+            let End { runtime, watch, .. } = &self.end;
+            let slept = self.ring.sleep(|| {
+                *watch.sleeper.borrow_mut() = Some(runtime.current());
+                runtime.park();
+                watch.sleeper.take();
+            });
+            if !slept {
+                runtime.poll_later();
+            }
+        }
+    }
+
+    /// Closes the channel: its sender learns that.
+    pub fn close(self) {
+        self.end.close();
+    }
+}
+
+impl fmt::Debug for ChannelSender<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChannelSender({:?})", self.end.channel)
+    }
+}
+
+impl fmt::Debug for ChannelReceiver<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChannelReceiver({:?})", self.end.channel)
+    }
+}

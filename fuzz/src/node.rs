@@ -1,0 +1,234 @@
+//! A node that is none: what services and the transport layer stand on, as little as they can do
+//! with. Its time passes when everything waits.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, RoleSet, Status, VirtAddr};
+use nile_stl::frame::{CallId, Header, MAX_DATA};
+use nile_stl::node::{CoreState, Frame, Memory, Node, NodeFuture, Region};
+use nile_stl::{Host, LocalFuture, Place, Stl};
+
+/// Cores of the node; the first is this one.
+pub const CORES: usize = 4;
+
+/// How often whatever waits is looked at, and how far time goes on in between.
+const ROUNDS: u32 = 8;
+const ROUND: Duration = Duration::from_millis(1);
+
+/// Frames that the node has.
+const FRAMES: u64 = 8;
+
+/// A core with all services on it.
+pub struct TestHost {
+    now: Cell<Instant>,
+    tasks: RefCell<Vec<LocalFuture<'static, ()>>>,
+    /// Frames that went to other cores: to whom, what.
+    pub sent: RefCell<Vec<(CoreId, Header)>>,
+    /// What is logged is formatted, as on a machine.
+    logged: Cell<usize>,
+    frames: Rc<Cell<u64>>,
+}
+
+impl TestHost {
+    /// A core without services.
+    pub fn new() -> Rc<TestHost> {
+        Rc::new(TestHost {
+            now: Cell::new(Instant::START),
+            tasks: RefCell::default(),
+            sent: RefCell::default(),
+            logged: Cell::new(0),
+            frames: Rc::new(Cell::new(FRAMES)),
+        })
+    }
+
+    /// The transport layer of this core, with the kernel half of every service: where each is.
+    pub fn serve(self: &Rc<Self>) -> (Stl, Vec<Place>) {
+        let stl = Stl::kernel(self.clone());
+        let install = |registration: &&'static nile_stl::Registration| {
+            let make = registration.kernel.expect("every default service has a kernel half");
+            stl.install(registration, make).expect("no two have one name")
+        };
+        let places = nile_services::ALL.iter().map(install).collect();
+        (stl, places)
+    }
+
+    /// Polls every task once.
+    pub fn poll_tasks(&self) {
+        let mut context = Context::from_waker(Waker::noop());
+        for mut task in self.tasks.take() {
+            if task.as_mut().poll(&mut context).is_pending() {
+                self.tasks.borrow_mut().push(task);
+            }
+        }
+    }
+
+    /// What comes of a future in a few rounds; nothing if it waits for more than time.
+    pub fn run<T>(&self, mut future: LocalFuture<'_, T>) -> Option<T> {
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..ROUNDS {
+            if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+                return Some(value);
+            }
+            self.poll_tasks();
+            self.now.set(self.now.get() + ROUND);
+        }
+        None
+    }
+
+    /// The end of the core: whatever holds it is dropped.
+    pub fn close(&self, stl: &Stl) {
+        stl.close();
+        let tasks = self.tasks.take();
+        drop(tasks);
+        assert_eq!(self.frames.get(), FRAMES, "frames are not given back");
+    }
+}
+
+impl Host for TestHost {
+    fn core(&self) -> CoreId {
+        CoreId::BOOT
+    }
+
+    fn generation(&self) -> Generation {
+        Generation::FIRST
+    }
+
+    fn cores(&self) -> usize {
+        CORES
+    }
+
+    fn generation_of(&self, core: CoreId) -> Generation {
+        if core.index() < CORES { Generation::FIRST } else { Generation(0) }
+    }
+
+    fn now(&self) -> Instant {
+        self.now.get()
+    }
+
+    fn spawn(&self, task: LocalFuture<'static, ()>) {
+        self.tasks.borrow_mut().push(task);
+    }
+
+    fn sleep_until(&self, due: Instant) -> LocalFuture<'static, ()> {
+        // The future may outlive what it asks: it is told the time by whoever polls it.
+        let mut rounds = due.since(self.now.get()).as_nanos().div_ceil(ROUND.as_nanos());
+        Box::pin(poll_fn(move |_| {
+            let over = rounds == 0;
+            rounds = rounds.saturating_sub(1);
+            if over { Poll::Ready(()) } else { Poll::Pending }
+        }))
+    }
+
+    fn send(&self, to: CoreId, header: &Header, data: &[u8]) -> Result<(), Status> {
+        assert!(data.len() <= MAX_DATA, "{header:?} has {} bytes", data.len());
+        if to.index() >= CORES {
+            return Err(Status::NotFound);
+        }
+        self.sent.borrow_mut().push((to, *header));
+        Ok(())
+    }
+
+    fn log(&self, line: fmt::Arguments<'_>) {
+        self.logged.set(self.logged.get() + line.to_string().len());
+    }
+
+    fn working_for(&self, _: Option<(CoreId, CallId)>) {}
+
+    fn node(&self) -> Option<Rc<dyn Node>> {
+        Some(Rc::new(TestNode(self.frames.clone())))
+    }
+}
+
+/// The kernel beneath.
+struct TestNode(Rc<Cell<u64>>);
+
+struct TestFrame {
+    number: u64,
+    size: PageSize,
+    free: Rc<Cell<u64>>,
+}
+
+impl Drop for TestFrame {
+    fn drop(&mut self) {
+        self.free.set(self.free.get() + 1);
+    }
+}
+
+fn ready<T: 'static>(result: Result<T, Status>) -> NodeFuture<T> {
+    Box::pin(std::future::ready(result))
+}
+
+impl Node for TestNode {
+    fn memory(&self) -> NodeFuture<Memory> {
+        let free = self.0.get();
+        let sizes = [free, 0, 0];
+        ready(Ok(Memory { total_bytes: FRAMES, free_bytes: free, free: sizes, free_tables: free }))
+    }
+
+    fn region(&self, index: u64) -> NodeFuture<Region> {
+        let region = Region { start: PhysAddr(index << 20), bytes: 1 << 20, usable: index > 0 };
+        ready(if index < 3 { Ok(region) } else { Err(Status::NotFound) })
+    }
+
+    fn allocate(&self, size: PageSize) -> NodeFuture<Box<dyn Frame>> {
+        let Some(number) = self.0.get().checked_sub(1) else {
+            return ready(Err(Status::NoMemory));
+        };
+        self.0.set(number);
+        let frame = TestFrame { number, size, free: self.0.clone() };
+        ready(Ok(Box::new(frame)))
+    }
+
+    fn state_of(&self, core: CoreId) -> Option<CoreState> {
+        (core.index() < CORES).then(|| CoreState {
+            roles: RoleSet::ALL,
+            generation: Generation::FIRST,
+            phase: "running",
+            interrupts: vec![("tick", 1)],
+            turns: 0,
+            sleeps: 1,
+            polls: u64::MAX,
+            system_calls: 2,
+        })
+    }
+
+    fn grow_package(&self, bytes: u64) -> NodeFuture<(VirtAddr, u64)> {
+        ready(match bytes {
+            0 => Err(Status::Invalid),
+            1..=0x10_0000 => Ok((VirtAddr(1 << 40), bytes.next_multiple_of(4096))),
+            _ => Err(Status::NoMemory),
+        })
+    }
+
+    /// For a scenario's service only: a call of any other that comes here is a defect.
+    fn overrun_stack(&self) {
+        panic!("a default service uses up the stack");
+    }
+
+    fn stop_package(&self, core: CoreId, _: u32) -> NodeFuture<()> {
+        ready(if core.index() < CORES { Ok(()) } else { Err(Status::NotFound) })
+    }
+}
+
+impl Frame for TestFrame {
+    fn start(&self) -> PhysAddr {
+        PhysAddr(self.number << 12)
+    }
+
+    fn at(&self) -> VirtAddr {
+        VirtAddr(self.number << 12)
+    }
+
+    fn size(&self) -> PageSize {
+        self.size
+    }
+
+    fn release(self: Box<Self>) -> NodeFuture<()> {
+        ready(Ok(()))
+    }
+}

@@ -1,0 +1,10 @@
+//! The package `unruly`.
+#![cfg_attr(freestanding, no_std, no_main)]
+
+#[cfg(freestanding)]
+mod acts;
+
+nile_user::package! {
+    name: "unruly",
+    main: acts::main,
+}

@@ -1,0 +1,125 @@
+//! The core manager: what each core of the node is for and what it has done, read from the cores'
+//! records without disturbing them, and the end of a package on any core.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use nile_abi::{CoreId, Status};
+use nile_stl::node::CoreState;
+use nile_stl::{CallError, CallResult, Caller, Record, Start, Stl, service};
+
+/// The cores' records are its state.
+pub struct CoreManager {
+    stl: Stl,
+}
+
+impl Start for CoreManager {
+    fn start(stl: &Stl) -> CoreManager {
+        CoreManager { stl: stl.clone() }
+    }
+}
+
+/// A core.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct CoreEntry {
+    /// Its number in the node.
+    pub core: u16,
+    /// What it is for.
+    pub roles: Vec<String>,
+    /// Its incarnation.
+    pub generation: u32,
+    /// How far it has come.
+    pub phase: String,
+}
+
+/// What a core is and what it has done since the node started, in all its incarnations.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct CoreStatistics {
+    /// Which core.
+    pub entry: CoreEntry,
+    /// Interrupts by cause.
+    pub interrupts: Vec<Interrupts>,
+    /// Passes of its loop.
+    pub turns: u64,
+    /// Times it went to sleep.
+    pub sleeps: u64,
+    /// Polls of its tasks.
+    pub polls: u64,
+    /// System calls of its packages.
+    pub system_calls: u64,
+    /// Polls of tasks in a hundred passes of its loop: the fuller its passes, the higher.
+    pub load: u64,
+}
+
+/// How often a core was interrupted for one cause.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Interrupts {
+    /// The cause.
+    pub cause: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// The cores of the node: roles, states, counts.
+#[service(
+    subsystem = "cores",
+    capability = "management",
+    layer = high,
+    on = manager,
+    keywords(core = 5, role = 3, statistics = 3, load = 2, package = 1)
+)]
+impl CoreManager {
+    /// Every core.
+    #[stl_k(reply = "cores")]
+    fn list(&self) -> CallResult<Vec<CoreEntry>> {
+        let node = self.stl.node()?;
+        let cores = (0..self.stl.host().cores()).map(|core| CoreId(core as u16));
+        let entries = cores.filter_map(|core| Some(entry(core, &node.state_of(core)?)));
+        Ok(entries.collect())
+    }
+
+    /// What one core has done.
+    #[stl_k(reply = "statistics")]
+    fn statistics(&self, core: u16) -> CallResult<CoreStatistics> {
+        let missing = || CallError::new(Status::NotFound, format!("the node has no core {core}"));
+        let state = self.stl.node()?.state_of(CoreId(core)).ok_or_else(missing)?;
+        let each = state
+            .interrupts
+            .iter()
+            .map(|(cause, count)| Interrupts { cause: String::from(*cause), count: *count });
+        Ok(CoreStatistics {
+            entry: entry(CoreId(core), &state),
+            interrupts: each.collect(),
+            turns: state.turns,
+            sleeps: state.sleeps,
+            polls: state.polls,
+            system_calls: state.system_calls,
+            load: load(&state),
+        })
+    }
+
+    /// Ends the package of this number on a core before its next turn; not for packages.
+    #[stl_k]
+    async fn stop_package(&self, caller: &Caller, core: u16, package: u32) -> CallResult<()> {
+        if caller.is_package {
+            return Err(CallError::new(Status::Denied, "a package stops no package"));
+        }
+        let stopped = self.stl.node()?.stop_package(CoreId(core), package).await;
+        stopped.map_err(|status| CallError::new(status, format!("core {core} stops no package")))
+    }
+}
+
+fn entry(core: CoreId, state: &CoreState) -> CoreEntry {
+    CoreEntry {
+        core: core.0,
+        roles: state.roles.iter().map(|role| String::from(role.name())).collect(),
+        generation: state.generation.0,
+        phase: state.phase.into(),
+    }
+}
+
+fn load(state: &CoreState) -> u64 {
+    let percent = u128::from(state.polls) * 100 / u128::from(state.turns.max(1));
+    u64::try_from(percent).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,131 @@
+//! The registry of a node, as a service on its management core: Dhara's publish, find and bind
+//! (III.C) for every core.
+//!
+//! * `state`: the registry and where the instances are.
+//! * `records`: what goes in and comes out.
+
+mod records;
+mod state;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::future::poll_fn;
+use core::task::Poll;
+
+use nile_abi::CoreId;
+use nile_stl::{CallResult, Caller, Start, Stl, service};
+
+pub use records::{Asker, Binding, Change, Found, Listed, NamedValue, Publication, Weighted};
+use state::State;
+
+/// The node's registry.
+pub struct Registry {
+    state: State,
+}
+
+impl Start for Registry {
+    fn start(stl: &Stl) -> Registry {
+        Registry { state: State::new(stl) }
+    }
+}
+
+/// Which services there are, and where.
+#[service(
+    subsystem = "naming",
+    capability = "registry",
+    layer = micro,
+    on = manager,
+    keywords(registry = 5, publish = 2, find = 2, bind = 2)
+)]
+impl Registry {
+    /// Publishes an instance of the calling core, and its type if that is new.
+    #[stl_k]
+    fn publish(&self, caller: &Caller, publication: Publication) -> CallResult<()> {
+        self.state.publish(caller.core, &publication)
+    }
+
+    /// Ends an instance of the calling core.
+    #[stl_k]
+    fn unpublish(&self, caller: &Caller, generation: u32, number: u16) -> CallResult<()> {
+        self.state.unpublish(caller.core, generation, number)
+    }
+
+    /// The instance of this name that is nearest to the caller.
+    #[stl_k(reply = "found")]
+    fn locate(&self, caller: &Caller, asker: Asker, name: &str) -> CallResult<Found> {
+        self.state.find(asker.of(caller)?, name, caller.core)
+    }
+
+    /// The instance of this name on one core.
+    #[stl_k(reply = "found")]
+    fn locate_at(&self, caller: &Caller, asker: Asker, core: u16, name: &str) -> CallResult<Found> {
+        self.state.find_at(asker.of(caller)?, name, CoreId(core))
+    }
+
+    /// The instance of a type whose keywords match best and whose attributes are as wanted.
+    #[stl_k(reply = "found")]
+    fn search(
+        &self,
+        caller: &Caller,
+        asker: Asker,
+        type_name: &str,
+        keywords: Vec<String>,
+        attributes: Vec<NamedValue>,
+    ) -> CallResult<Found> {
+        let asker = asker.of(caller)?;
+        self.state.search(asker, type_name, &keywords, &attributes, caller.core)
+    }
+
+    /// Binds a subject to the best instance of a type, and unbinds it from the last one before.
+    #[stl_k(reply = "binding")]
+    fn bind(
+        &self,
+        caller: &Caller,
+        asker: Asker,
+        subject: u64,
+        type_name: &str,
+        keywords: Vec<String>,
+        parameters: Vec<NamedValue>,
+    ) -> CallResult<Binding> {
+        let asker = asker.of(caller)?;
+        self.state.bind(asker, subject, type_name, &keywords, &parameters, caller.core)
+    }
+
+    /// Unbinds a subject from the instance of a type; whether it was bound.
+    #[stl_k(reply = "was_bound")]
+    fn unbind(&self, subject: u64, type_name: &str) -> CallResult<bool> {
+        self.state.unbind(subject, type_name)
+    }
+
+    /// Every instance.
+    #[stl_k(reply = "instances")]
+    fn list(&self) -> Vec<Listed> {
+        self.state.list()
+    }
+
+    /// Begins to note what is published, unpublished and moved, of one type or of all (""): the
+    /// watcher's number.
+    #[stl_k(reply = "watcher")]
+    fn watch(&self, type_name: &str) -> CallResult<u64> {
+        self.state.watch(type_name)
+    }
+
+    /// What has happened since the last time; waits until something has.
+    #[stl_k(reply = "changes")]
+    async fn changes(&self, watcher: u64) -> CallResult<Vec<Change>> {
+        poll_fn(|context| match self.state.changes(watcher) {
+            Ok(changes) if changes.is_empty() => {
+                self.state.wake_on_change(context.waker());
+                Poll::Pending
+            }
+            result => Poll::Ready(result),
+        })
+        .await
+    }
+
+    /// Ends a watch.
+    #[stl_k]
+    fn unwatch(&self, watcher: u64) -> CallResult<()> {
+        self.state.unwatch(watcher)
+    }
+}

@@ -1,0 +1,155 @@
+//! What goes into the registry and comes out of it.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use nile_abi::{CoreId, Generation, Status};
+use nile_registry::{Caller as Binder, Layer};
+use nile_stl::{CallError, CallResult, Caller, Place, Record, ServiceNumber};
+
+/// An instance that a core publishes.
+#[derive(Record, Clone, Debug)]
+pub struct Publication {
+    /// The service's name.
+    pub name: String,
+    /// Its schema as a discovery document; empty for a service of this node's image, of which the
+    /// rest is known, too.
+    pub document: String,
+    /// Its type's subsystem.
+    pub subsystem: String,
+    /// Its type's capability.
+    pub capability: String,
+    /// Its type's layer: 0 high, 1 low, 2 micro.
+    pub layer: u8,
+    /// What characterizes it.
+    pub keywords: Vec<Weighted>,
+    /// The incarnation of the core.
+    pub generation: u32,
+    /// The instance's number there.
+    pub number: u16,
+}
+
+/// A keyword.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Weighted {
+    /// The word.
+    pub word: String,
+    /// How much a match counts; not 0.
+    pub weight: u16,
+}
+
+/// Where an instance is.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// The core that runs it.
+    pub core: u16,
+    /// That core's incarnation.
+    pub generation: u32,
+    /// The instance's number there.
+    pub number: u16,
+}
+
+impl From<Place> for Found {
+    fn from(place: Place) -> Found {
+        Found { core: place.core.0, generation: place.generation.0, number: place.number.0 }
+    }
+}
+
+impl From<Found> for Place {
+    fn from(found: Found) -> Place {
+        Place {
+            core: CoreId(found.core),
+            generation: Generation(found.generation),
+            number: ServiceNumber(found.number),
+        }
+    }
+}
+
+/// On whose behalf a core asks: a kernel is believed, a package is a user.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asker {
+    /// 0: the operator, 1: a user, 2 to 4: a service of the high, low or micro layer.
+    pub standing: u8,
+}
+
+impl Asker {
+    /// The standing that `caller` really has. `Invalid` if there is no such.
+    pub(super) fn of(self, caller: &Caller) -> CallResult<Binder> {
+        if caller.is_package {
+            return Ok(Binder::User);
+        }
+        match self.standing {
+            0 => Ok(Binder::Operator),
+            1 => Ok(Binder::User),
+            2 => Ok(Binder::Service(Layer::High)),
+            3 => Ok(Binder::Service(Layer::Low)),
+            4 => Ok(Binder::Service(Layer::Micro)),
+            other => {
+                let message = format!("asker.standing is {other}, which is not within 0 to 4");
+                Err(CallError::new(Status::Invalid, message))
+            }
+        }
+    }
+}
+
+impl From<Binder> for Asker {
+    fn from(binder: Binder) -> Asker {
+        let standing = match binder {
+            Binder::Operator => 0,
+            Binder::User => 1,
+            Binder::Service(Layer::High) => 2,
+            Binder::Service(Layer::Low) => 3,
+            Binder::Service(Layer::Micro) => 4,
+        };
+        Asker { standing }
+    }
+}
+
+/// A value by its name, as text.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct NamedValue {
+    /// The name.
+    pub name: String,
+    /// The value: digits, `true` or `false`, or any text, as the name's rule wants it.
+    pub value: String,
+}
+
+/// What a subject is bound to.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Binding {
+    /// The instance.
+    pub found: Found,
+    /// Its name.
+    pub name: String,
+    /// The name of the instance that the subject was unbound from before; empty if none.
+    pub unbound: String,
+}
+
+/// One instance of the list.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Its type's name.
+    pub type_name: String,
+    /// Its type's layer.
+    pub layer: String,
+    /// How it works.
+    pub working: String,
+    /// Where it is.
+    pub found: Found,
+    /// What characterizes it.
+    pub keywords: Vec<String>,
+}
+
+/// Something that happened to an instance.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// `publish`, `unpublish`, `move`, or `missed`: so many changes were not kept.
+    pub what: String,
+    /// The instance's name; with `missed`, how many.
+    pub name: String,
+    /// The core that it is or was on.
+    pub core: u16,
+}

@@ -1,0 +1,399 @@
+//! The registry's data, and in which incarnation of its core each instance was published.
+
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::fmt::Display;
+use core::task::Waker;
+
+use nile_abi::{CoreId, Generation, NodeId, Status};
+use nile_bosml::{discovery, schema};
+use nile_registry::{
+    Attribute, AttributeKind, AttributeRule, AttributeValue, Caller as Binder, Constraint, Event,
+    InstanceId, Keyword, Layer, NewInstance, Query, Registry, Relation, ServiceType, Subject,
+    Target, TypeId, TypeQuery, WatchFilter, WatcherId,
+};
+use nile_stl::{CallError, CallResult, Registration, ServiceNumber, Stl};
+
+use super::records::{Binding, Change, Found, Listed, NamedValue, Publication, Weighted};
+
+/// Changes that wait for one watcher.
+const QUEUE: usize = 256;
+
+/// This node: the only one that its registry has instances of.
+const NODE: NodeId = NodeId(0);
+
+/// What a registry knows.
+pub(super) struct State(Rc<RefCell<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    registry: Registry,
+    /// Where each instance is, as its core numbers it.
+    places: BTreeMap<InstanceId, (CoreId, Generation, ServiceNumber)>,
+    /// By the numbers that callers have.
+    watchers: BTreeMap<u64, WatcherId>,
+    next_watcher: u64,
+    /// Who waits for a change.
+    waiting: Vec<Waker>,
+}
+
+/// An error of the registry as the end of a call.
+fn refused<E: Display + Into<Status> + Clone>(error: E) -> CallError {
+    CallError::new(error.clone().into(), error.to_string())
+}
+
+fn place_of(core: CoreId) -> nile_registry::Place {
+    nile_registry::Place { node: NODE, core }
+}
+
+impl State {
+    /// A registry without services, that forgets those of cores which end.
+    pub fn new(stl: &Stl) -> State {
+        let inner = Rc::new(RefCell::new(Inner::default()));
+        let dying = Rc::downgrade(&inner);
+        stl.on_death(move |core, generation| {
+            if let Some(inner) = dying.upgrade() {
+                inner.borrow_mut().forget(core, generation);
+            }
+        });
+        State(inner)
+    }
+
+    pub fn publish(&self, core: CoreId, publication: &Publication) -> CallResult<()> {
+        self.0.borrow_mut().publish(core, publication)
+    }
+
+    pub fn unpublish(&self, core: CoreId, generation: u32, number: u16) -> CallResult<()> {
+        let place = (core, Generation(generation), ServiceNumber(number));
+        let mut inner = self.0.borrow_mut();
+        let id = inner.places.iter().find(|(_, known)| **known == place).map(|(id, _)| *id);
+        let missing = || CallError::new(Status::NotFound, "there is no such instance");
+        inner.remove(id.ok_or_else(missing)?);
+        Ok(())
+    }
+
+    pub fn find(&self, asker: Binder, name: &str, near: CoreId) -> CallResult<Found> {
+        let inner = self.0.borrow();
+        let found = inner.registry.find_named(name, Some(place_of(near))).map_err(refused)?;
+        inner.permitted(asker, name, &found)
+    }
+
+    pub fn find_at(&self, asker: Binder, name: &str, core: CoreId) -> CallResult<Found> {
+        let inner = self.0.borrow();
+        let place = place_of(core);
+        let found = inner.registry.find_named(name, Some(place)).map_err(refused)?;
+        if found.handle.location.place() != place {
+            return Err(CallError::new(Status::NotFound, format!("no {name} on core {core}")));
+        }
+        inner.permitted(asker, name, &found)
+    }
+
+    pub fn search(
+        &self,
+        asker: Binder,
+        type_name: &str,
+        keywords: &[String],
+        attributes: &[NamedValue],
+        near: CoreId,
+    ) -> CallResult<Found> {
+        let inner = self.0.borrow();
+        let words: Vec<&str> = keywords.iter().map(String::as_str).collect();
+        let values: Vec<AttributeValue> = attributes.iter().map(|it| guess(&it.value)).collect();
+        let pairs = attributes.iter().zip(&values);
+        let constraints: Vec<_> = pairs
+            .map(|(it, value)| Constraint { name: &it.name, relation: Relation::Equal, value })
+            .collect();
+        let query = Query::of(TypeQuery::Name(type_name))
+            .keywords(&words)
+            .constraints(&constraints)
+            .prefer(place_of(near));
+        let found = inner.registry.find(&query).map_err(refused)?;
+        inner.permitted(asker, type_name, &found)
+    }
+
+    pub fn bind(
+        &self,
+        asker: Binder,
+        subject: u64,
+        type_name: &str,
+        keywords: &[String],
+        parameters: &[NamedValue],
+        near: CoreId,
+    ) -> CallResult<Binding> {
+        let mut inner = self.0.borrow_mut();
+        let ty = inner.type_named(type_name)?;
+        let rules = inner.registry.service_type(ty).map_or(&[][..], |ty| &ty.parameters);
+        let parameters: Vec<Attribute> = parameters.iter().map(|it| typed(it, rules)).collect();
+        let words: Vec<&str> = keywords.iter().map(String::as_str).collect();
+        let query = Query::of(TypeQuery::Id(ty)).keywords(&words).prefer(place_of(near));
+        let target = Target::Query(query);
+        let bound = inner.registry.bind(asker, Subject(subject), &target, &parameters);
+        let bound = bound.map_err(refused)?;
+        let name_of = |id| {
+            inner.registry.instance(id).map(|instance| instance.name().to_string())
+        };
+        Ok(Binding {
+            found: inner.place(bound.handle.instance)?,
+            name: name_of(bound.handle.instance).unwrap_or_default(),
+            unbound: bound.unbound.and_then(|it| name_of(it.handle.instance)).unwrap_or_default(),
+        })
+    }
+
+    pub fn unbind(&self, subject: u64, type_name: &str) -> CallResult<bool> {
+        let mut inner = self.0.borrow_mut();
+        let ty = inner.type_named(type_name)?;
+        Ok(inner.registry.unbind(Subject(subject), ty).is_some())
+    }
+
+    pub fn list(&self) -> Vec<Listed> {
+        let inner = self.0.borrow();
+        let registry = &inner.registry;
+        let types = Layer::ALL.into_iter().flat_map(|layer| registry.types(layer));
+        let listed = types.flat_map(|(id, ty)| {
+            registry.instances(id).filter_map(|instance| {
+                let keywords = registry.keywords(instance.handle().instance);
+                Some(Listed {
+                    name: instance.name().into(),
+                    type_name: ty.name.to_string(),
+                    layer: ty.layer.name().into(),
+                    working: instance.working().into(),
+                    found: inner.place(instance.handle().instance).ok()?,
+                    keywords: keywords.map(|(word, _)| word.into()).collect(),
+                })
+            })
+        });
+        listed.collect()
+    }
+
+    pub fn watch(&self, type_name: &str) -> CallResult<u64> {
+        let mut inner = self.0.borrow_mut();
+        let filter = match type_name {
+            "" => WatchFilter::All,
+            name => WatchFilter::Type(inner.type_named(name)?),
+        };
+        let id = inner.registry.watch(filter, QUEUE).map_err(refused)?;
+        inner.next_watcher += 1;
+        let number = inner.next_watcher;
+        inner.watchers.insert(number, id);
+        Ok(number)
+    }
+
+    /// What has happened since the last time; perhaps nothing.
+    pub fn changes(&self, watcher: u64) -> CallResult<Vec<Change>> {
+        let mut inner = self.0.borrow_mut();
+        let id = inner.watcher(watcher)?;
+        let mut changes = Vec::new();
+        while let Some(event) = inner.registry.next_event(id).map_err(refused)? {
+            let change = |what: &str, name: &str, core: CoreId| Change {
+                what: what.into(),
+                name: name.into(),
+                core: core.0,
+            };
+            changes.push(match event {
+                Event::Publish { name, handle, .. } => {
+                    change("publish", &name, handle.location.core)
+                }
+                Event::Unpublish { name, handle, .. } => {
+                    change("unpublish", &name, handle.location.core)
+                }
+                Event::Move { name, to, .. } => change("move", &name, to.location.core),
+                Event::Missed(count) => change("missed", &format!("{count}"), CoreId::BOOT),
+            });
+        }
+        Ok(changes)
+    }
+
+    /// Wakes a task when anything has happened.
+    pub fn wake_on_change(&self, waker: &Waker) {
+        let mut inner = self.0.borrow_mut();
+        if !inner.waiting.iter().any(|waiting| waiting.will_wake(waker)) {
+            inner.waiting.push(waker.clone());
+        }
+    }
+
+    pub fn unwatch(&self, watcher: u64) -> CallResult<()> {
+        let mut inner = self.0.borrow_mut();
+        let id = inner.watcher(watcher)?;
+        inner.watchers.remove(&watcher);
+        let ended = inner.registry.unwatch(id).map_err(refused);
+        // Who waits for this watcher's changes learns that it has ended.
+        inner.changed();
+        ended
+    }
+}
+
+impl Inner {
+    fn publish(&mut self, core: CoreId, publication: &Publication) -> CallResult<()> {
+        let Publication { name, document, generation, number, .. } = publication;
+        let place = (core, Generation(*generation), ServiceNumber(*number));
+        let (ty, new) = match document.as_str() {
+            "" => {
+                let known = crate::ALL.into_iter().find(|known| known.name == name);
+                let unknown = || {
+                    let message = format!("{name} is no service of this image, and says no schema");
+                    CallError::new(Status::NotFound, message)
+                };
+                described(known.ok_or_else(unknown)?)
+            }
+            document => described_by(discovery::parse(document)?.into_owned(), publication)?,
+        };
+        let ty = self.register(ty)?;
+        // What an earlier incarnation of the core published is gone, told or not.
+        let old = self.places.iter().find(|(id, (on, since, _))| {
+            let same = self.registry.instance(**id).is_some_and(|it| it.name() == name);
+            same && *on == core && *since != place.1
+        });
+        if let Some(id) = old.map(|(id, _)| *id) {
+            self.remove(id);
+        }
+        let handle = self.registry.publish(ty, new, place_of(core)).map_err(refused)?;
+        self.places.insert(handle.instance, place);
+        self.changed();
+        Ok(())
+    }
+
+    /// The type, registered if it was not. `Exists` if there is another one of the name.
+    fn register(&mut self, ty: ServiceType) -> CallResult<TypeId> {
+        let Some(known) = self.registry.find_type(TypeQuery::Name(&ty.name)) else {
+            return self.registry.register(ty).map_err(refused);
+        };
+        let same = self.registry.service_type(known).is_some_and(|it| it.profile == ty.profile);
+        if same {
+            return Ok(known);
+        }
+        let message = format!("the type {} is registered with other methods", ty.name);
+        Err(CallError::new(Status::Exists, message))
+    }
+
+    fn remove(&mut self, id: InstanceId) {
+        self.places.remove(&id);
+        // One that is not there any more is what is wanted.
+        let _ = self.registry.unpublish(id);
+        self.changed();
+    }
+
+    fn forget(&mut self, core: CoreId, generation: Generation) {
+        let of_it = |(id, (on, since, _)): (&InstanceId, &(CoreId, Generation, ServiceNumber))| {
+            (*on == core && *since == generation).then_some(*id)
+        };
+        let ids: Vec<_> = self.places.iter().filter_map(of_it).collect();
+        for id in ids {
+            self.remove(id);
+        }
+    }
+
+    fn changed(&mut self) {
+        for waker in self.waiting.drain(..) {
+            waker.wake();
+        }
+    }
+
+    fn permitted(
+        &self,
+        asker: Binder,
+        name: &str,
+        found: &nile_registry::Found,
+    ) -> CallResult<Found> {
+        asker.may_bind(found.ty.layer()).map_err(|error| {
+            CallError::new(Status::Denied, format!("{name}: {error}"))
+        })?;
+        self.place(found.handle.instance)
+    }
+
+    fn place(&self, id: InstanceId) -> CallResult<Found> {
+        let missing = || CallError::new(Status::NotFound, "there is no such instance");
+        let (core, generation, number) = self.places.get(&id).ok_or_else(missing)?;
+        Ok(Found { core: core.0, generation: generation.0, number: number.0 })
+    }
+
+    fn type_named(&self, name: &str) -> CallResult<TypeId> {
+        let missing = || CallError::new(Status::NotFound, format!("no service type {name}"));
+        self.registry.find_type(TypeQuery::Name(name)).ok_or_else(missing)
+    }
+
+    fn watcher(&self, number: u64) -> CallResult<WatcherId> {
+        let missing = || CallError::new(Status::NotFound, format!("no watcher {number}"));
+        self.watchers.get(&number).copied().ok_or_else(missing)
+    }
+}
+
+/// A service of this image, as a type and its instance.
+fn described(known: &'static Registration) -> (ServiceType, NewInstance) {
+    let keywords = known.keywords.iter().map(|(word, weight)| Keyword {
+        word: Cow::Borrowed(word),
+        weight: u16::try_from(*weight).unwrap_or(u16::MAX),
+    });
+    let ty = ServiceType {
+        name: Cow::Borrowed(known.name),
+        subsystem: Cow::Borrowed(known.subsystem),
+        capability: Cow::Borrowed(known.capability),
+        layer: known.layer,
+        description: known.schema.doc.clone(),
+        profile: known.schema.clone(),
+        state: Cow::Borrowed(&[]),
+        attributes: Cow::Borrowed(&[]),
+        parameters: Cow::Borrowed(&[]),
+        default_instance: Some(Cow::Borrowed(known.name)),
+    };
+    let new = NewInstance {
+        name: Cow::Borrowed(known.name),
+        working: Cow::Borrowed(known.working),
+        attributes: Cow::Borrowed(&[]),
+        keywords: keywords.collect(),
+    };
+    (ty, new)
+}
+
+/// A service that this image does not know.
+fn described_by(
+    profile: schema::Service<'static>,
+    publication: &Publication,
+) -> CallResult<(ServiceType, NewInstance)> {
+    let Publication { name, subsystem, capability, layer, keywords, .. } = publication;
+    let unknown = || CallError::new(Status::Invalid, format!("no layer {layer}; there are 0 to 2"));
+    let layer = Layer::ALL.get(usize::from(*layer)).copied().ok_or_else(unknown)?;
+    let keyword = |it: &Weighted| Keyword { word: Cow::Owned(it.word.clone()), weight: it.weight };
+    let ty = ServiceType {
+        name: profile.name.clone(),
+        subsystem: Cow::Owned(subsystem.clone()),
+        capability: Cow::Owned(capability.clone()),
+        layer,
+        description: profile.doc.clone(),
+        state: Cow::Borrowed(&[]),
+        attributes: Cow::Borrowed(&[]),
+        parameters: Cow::Borrowed(&[]),
+        default_instance: None,
+        profile,
+    };
+    let new = NewInstance {
+        name: Cow::Owned(name.clone()),
+        working: ty.description.clone(),
+        attributes: Cow::Borrowed(&[]),
+        keywords: keywords.iter().map(keyword).collect(),
+    };
+    Ok((ty, new))
+}
+
+/// A value as the rule of its name wants it; what does not fit is text, which the rule refuses.
+fn typed(it: &NamedValue, rules: &[AttributeRule]) -> Attribute {
+    let kind = rules.iter().find(|rule| rule.name == it.name).map(|rule| rule.kind);
+    let text = || AttributeValue::Text(Cow::Owned(it.value.clone()));
+    let value = match kind {
+        Some(AttributeKind::Int) => it.value.parse().map_or_else(|_| text(), AttributeValue::Int),
+        Some(AttributeKind::Bool) => it.value.parse().map_or_else(|_| text(), AttributeValue::Bool),
+        Some(AttributeKind::Text) | None => text(),
+    };
+    Attribute::new(it.name.clone(), value)
+}
+
+/// A value of which only the text is known.
+fn guess(text: &str) -> AttributeValue {
+    let number = text.parse().map(AttributeValue::Int);
+    let value = number.or_else(|_| text.parse().map(AttributeValue::Bool));
+    value.unwrap_or_else(|_| AttributeValue::Text(Cow::Owned(text.into())))
+}

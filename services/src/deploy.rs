@@ -1,0 +1,167 @@
+//! Deployment: which services a core starts, and how the node learns of them.
+//!
+//! The registry is the first service of the managing core, so every core knows where it is. When
+//! that core restarts, its registry is empty, and the other cores publish what they have anew.
+
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::string::String;
+use core::time::Duration;
+
+use nile_abi::{CoreId, RoleSet, Status};
+use nile_bosml::discovery;
+use nile_registry::Caller as Binder;
+use nile_stl::{
+    CallResult, Directory, FIRST_SERVICE, LocalFuture, On, Place, Published, Stl,
+};
+
+use crate::registry::{self, Asker, Publication, RegistryClient, Weighted};
+use crate::ALL;
+
+/// How often a core tells a registry that is not there yet, and how long it waits in between.
+const MOST_ATTEMPTS: u32 = 1000;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
+
+/// Makes the user halves of all services callable in a package.
+pub fn install_user_halves(stl: &Stl) -> CallResult<()> {
+    for registration in ALL {
+        if let Some(make) = registration.user {
+            stl.install(registration, make)?;
+        }
+    }
+    Ok(())
+}
+
+/// Starts the services of a core with these roles, and publishes them, each where its source puts
+/// it. What could not be published is logged and not callable.
+pub async fn deploy(stl: &Stl, roles: RoleSet) {
+    deploy_offered(stl, roles, |_| None).await;
+}
+
+/// Starts the services of a core with these roles, and publishes them: those that the node's
+/// configuration `offers` here, and where it says nothing, those that their sources put here. What
+/// could not be published is logged and not callable.
+pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> Option<bool>) {
+    let host = stl.host();
+    let manages = host.core() == CoreId::BOOT;
+    if manages && let Some(make) = registry::REGISTRATION.kernel {
+        let place = stl.install(&registry::REGISTRATION, make);
+        debug_assert!(place.is_ok_and(|place| place.number == FIRST_SERVICE));
+    }
+    stl.set_directory(Rc::new(NodeRegistry { stl: stl.acting_as(Binder::Operator) }));
+    if manages {
+        publish_again(stl).await;
+    } else {
+        let again = stl.clone();
+        stl.on_death(move |core, _| {
+            if core == CoreId::BOOT {
+                let stl = again.clone();
+                again.host().spawn(Box::pin(async move { publish_again(&stl).await }));
+            }
+        });
+    }
+    let here = |on: On| match on {
+        On::Manager => manages,
+        On::Roles(wanted) => roles.iter().any(|role| wanted.contains(role)),
+        On::Every => true,
+    };
+    for registration in ALL.into_iter().filter(|it| offers(it.name).unwrap_or(here(it.on))) {
+        let Some(make) = registration.kernel else { continue };
+        if registration.name == registry::REGISTRATION.name {
+            continue;
+        }
+        if let Err(error) = stl.publish(registration, make).await {
+            host.log(format_args!("service {} is not published: {error}", registration.name));
+        }
+    }
+}
+
+/// Tells the registry of everything that is here: it has forgotten, or it is new. The managing
+/// core's new incarnation may not have it yet.
+async fn publish_again(stl: &Stl) {
+    let (host, registry) = (stl.host(), NodeRegistry { stl: stl.acting_as(Binder::Operator) });
+    for (published, place) in stl.installed() {
+        let mut attempts = 0;
+        loop {
+            match registry.publish(published.clone(), place).await {
+                Err(error) if error.status == Status::Dead && attempts < MOST_ATTEMPTS => {
+                    attempts += 1;
+                    host.sleep_until(host.now() + BETWEEN_ATTEMPTS).await;
+                }
+                Err(error) if error.status != Status::Exists => {
+                    let name = published.name();
+                    host.log(format_args!("service {name} is not published again: {error}"));
+                    break;
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
+/// The registry of the node as the directory of one core.
+struct NodeRegistry {
+    stl: Stl,
+}
+
+impl NodeRegistry {
+    /// The registry in the managing core's present incarnation.
+    fn client(&self) -> RegistryClient {
+        let generation = self.stl.host().generation_of(CoreId::BOOT);
+        let place = Place { core: CoreId::BOOT, generation, number: FIRST_SERVICE };
+        RegistryClient::at(&self.stl, place)
+    }
+}
+
+impl Directory for NodeRegistry {
+    fn find(&self, caller: Binder, name: &str) -> LocalFuture<'static, CallResult<Place>> {
+        let (registry, name) = (self.client(), String::from(name));
+        Box::pin(async move { Ok(registry.locate(Asker::from(caller), &name).await?.into()) })
+    }
+
+    fn find_at(
+        &self,
+        caller: Binder,
+        core: CoreId,
+        name: &str,
+    ) -> LocalFuture<'static, CallResult<Place>> {
+        let (registry, name) = (self.client(), String::from(name));
+        Box::pin(async move {
+            Ok(registry.locate_at(Asker::from(caller), core.0, &name).await?.into())
+        })
+    }
+
+    fn publish(
+        &self,
+        published: Published,
+        place: Place,
+    ) -> LocalFuture<'static, CallResult<()>> {
+        let registry = self.client();
+        let publication = describe(&published, place);
+        Box::pin(async move { registry.publish(publication).await })
+    }
+
+    fn unpublish(&self, place: Place) -> LocalFuture<'static, CallResult<()>> {
+        let registry = self.client();
+        Box::pin(async move { registry.unpublish(place.generation.0, place.number.0).await })
+    }
+}
+
+/// What the registry is told: of a service of this image, only which it is.
+fn describe(published: &Published, place: Place) -> Publication {
+    let is_known = matches!(published, Published::Linked(registration)
+        if ALL.into_iter().any(|known| core::ptr::eq(known, *registration)));
+    let document = if is_known { String::new() } else { discovery::to_text(published.schema()) };
+    let weighted = |(word, weight)| Weighted { word: String::from(word), weight };
+    let keywords = published.keywords().into_iter().filter(|_| !is_known).map(weighted);
+    Publication {
+        name: published.name().into(),
+        document,
+        subsystem: published.subsystem().into(),
+        capability: published.capability().into(),
+        layer: published.layer() as u8,
+        keywords: keywords.collect(),
+        generation: place.generation.0,
+        number: place.number.0,
+    }
+}

@@ -1,0 +1,29 @@
+//! Every service is where its source says, and in the registry.
+
+mod node;
+
+use nile_abi::CoreId;
+use nile_services::ALL;
+use nile_services::registry::RegistryClient;
+use nile_stl::On;
+
+#[test]
+fn every_service_is_published_where_it_belongs() {
+    node::run(4, |stl| async move {
+        let listed = RegistryClient::find(&stl).await?.list().await?;
+        for registration in ALL.into_iter().filter(|it| it.kernel.is_some()) {
+            let name = registration.name;
+            let on = listed.iter().filter(|it| it.name == name).map(|it| CoreId(it.found.core));
+            let mut on: Vec<CoreId> = on.collect();
+            on.sort();
+            match registration.on {
+                On::Manager => assert_eq!(on, [CoreId::BOOT], "{name}"),
+                On::Every => assert_eq!(on, [0, 1, 2, 3].map(CoreId), "{name}"),
+                On::Roles(_) => assert!(!on.is_empty(), "{name}"),
+            }
+            let document = stl.discover(name).await?;
+            assert!(document.contains(name), "{name}: {document}");
+        }
+        Ok(())
+    });
+}

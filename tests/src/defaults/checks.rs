@@ -1,0 +1,234 @@
+//! What each core checks of every default service.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::fmt;
+use core::time::Duration;
+
+use nile_abi::{CoreId, Status};
+use nile_registry::Caller as Binder;
+use nile_services::core_manager::CoreManagerClient;
+use nile_services::heap::HeapClient;
+use nile_services::log::LogClient;
+use nile_services::physical_memory::PhysicalMemoryClient;
+use nile_services::time::TimeClient;
+use nile_services::virtual_memory::VirtualMemoryClient;
+use nile_stl::{CallResult, Stl};
+
+/// No page has this size.
+const NO_SIZE: u64 = 5;
+
+/// What was found on one core.
+pub struct Checks {
+    stl: Stl,
+    cores: u16,
+    wrong: RefCell<Vec<String>>,
+}
+
+impl Checks {
+    pub fn new(stl: Stl, cores: u16) -> Checks {
+        Checks { stl, cores, wrong: RefCell::default() }
+    }
+
+    /// What did not hold.
+    pub fn wrong(&self) -> Vec<String> {
+        self.wrong.borrow().clone()
+    }
+
+    pub fn check(&self, holds: bool, what: fmt::Arguments<'_>) {
+        if !holds {
+            self.wrong.borrow_mut().push(format!("{what}"));
+        }
+    }
+
+    /// A call that has to fail so.
+    fn fails<T>(&self, result: CallResult<T>, with: Status, what: &str) {
+        let got = result.map(|_| ()).map_err(|error| error.status);
+        self.check(got == Err(with), format_args!("{what}: {got:?}, not {with}"));
+    }
+
+    /// What is given back twice. Nobody else may use memory meanwhile, or it is theirs by then.
+    pub async fn alone(&self) -> CallResult<()> {
+        let physical = PhysicalMemoryClient::find(&self.stl).await?;
+        let frame = physical.allocate(4096).await?;
+        physical.free(frame).await?;
+        self.fails(physical.free(frame).await, Status::NotFound, "freeing twice");
+        for target in (0..self.cores).map(CoreId) {
+            crate::calls::probe_on(&self.stl, target).await?;
+            let memory = VirtualMemoryClient::find_at(&self.stl, target).await?;
+            let page = memory.map(4096).await?;
+            memory.unmap(page).await?;
+            self.fails(memory.unmap(page).await, Status::NotFound, "unmapping twice");
+        }
+        Ok(())
+    }
+
+    /// The services that every core has, on `target`.
+    pub async fn on(&self, target: CoreId) -> CallResult<()> {
+        self.virtual_memory(target).await?;
+        self.heap(target).await?;
+        self.time(target).await
+    }
+
+    async fn virtual_memory(&self, target: CoreId) -> CallResult<()> {
+        let memory = VirtualMemoryClient::find_at(&self.stl, target).await?;
+        let elsewhere = CoreId((target.0 + 1) % self.cores);
+        crate::calls::probe_on(&self.stl, elsewhere).await?;
+        let wrong = VirtualMemoryClient::find_at(&self.stl, elsewhere).await?;
+        self.fails(memory.map(NO_SIZE).await, Status::Invalid, "mapping 5 bytes");
+        let mut mapped = Vec::new();
+        for size in [4096, 2 << 20, 4096] {
+            let at = memory.map(size).await?;
+            self.check(at % size == 0, format_args!("{at:#x} is no page of {size} bytes"));
+            self.check(!mapped.contains(&at), format_args!("{at:#x} is mapped twice"));
+            mapped.push(at);
+        }
+        self.check(memory.tables().await? > 0, format_args!("no last-level table is free"));
+        if elsewhere != target {
+            let result = wrong.unmap(mapped[0]).await;
+            self.fails(result, Status::NotFound, "unmapping what another core has");
+        }
+        for at in mapped {
+            self.fails(memory.unmap(at + 8).await, Status::NotFound, "unmapping within a page");
+            memory.unmap(at).await?;
+        }
+        Ok(())
+    }
+
+    /// A kernel is no package: nothing grows for it, and the user half is not here.
+    async fn heap(&self, target: CoreId) -> CallResult<()> {
+        let heap = HeapClient::find_at(&self.stl, target).await?;
+        self.fails(heap.grow(4096).await, Status::Denied, "a kernel's heap grows");
+        self.fails(heap.allocate(16, 16).await, Status::Denied, "a kernel calls the user half");
+        Ok(())
+    }
+
+    async fn time(&self, target: CoreId) -> CallResult<()> {
+        let time = TimeClient::find_at(&self.stl, target).await?;
+        let host = self.stl.host();
+        let before = host.now();
+        let there = time.now().await?;
+        let apart = before.as_nanos() <= there && there <= host.now().as_nanos();
+        self.check(apart, format_args!("the clock of {target} says {there}, it is {before:?}"));
+        let due = there + 50_000;
+        let woken = time.sleep_until(due).await?;
+        self.check(woken >= due, format_args!("{target} wakes at {woken}, before {due}"));
+        self.check(time.sleep_until(0).await? >= woken, format_args!("{target} goes back in time"));
+        let up = time.uptime().await?;
+        let now = host.now().as_nanos();
+        self.check(up > 0 && up <= now, format_args!("{target} is up for {up} of {now} ns"));
+        let hasty = self.stl.with_patience(Duration::from_micros(300));
+        if target != host.core() {
+            let never = TimeClient::find_at(&hasty, target).await?.sleep_until(u64::MAX).await;
+            self.fails(never, Status::Timeout, "sleeping for ever");
+        }
+        Ok(())
+    }
+
+    /// The services of the managing core. `foreign` is a frame that the conductor holds.
+    pub async fn of_the_node(&self, foreign: u64) -> CallResult<()> {
+        self.physical_memory(foreign).await?;
+        self.core_manager().await?;
+        self.log().await?;
+        self.layers().await
+    }
+
+    async fn physical_memory(&self, foreign: u64) -> CallResult<()> {
+        let memory = PhysicalMemoryClient::find(&self.stl).await?;
+        self.fails(memory.allocate(NO_SIZE).await, Status::Invalid, "a frame of 5 bytes");
+        for size in [4096, 2 << 20] {
+            let at = memory.allocate(size).await?;
+            self.check(at % size == 0, format_args!("{at:#x} is no frame of {size} bytes"));
+            let own = self.stl.host().core().0;
+            let held = memory.statistics().await?.held;
+            let own = held.iter().find(|share| share.core == own);
+            let counted = own.is_some_and(|share| share.frames > 0 && share.bytes >= size);
+            self.check(counted, format_args!("{size} bytes are not counted: {own:?}"));
+            let within = memory.free(at + 8).await;
+            self.fails(within, Status::NotFound, "freeing what was not allocated");
+            memory.free(at).await?;
+        }
+        if self.stl.host().core() != CoreId::BOOT {
+            self.fails(memory.free(foreign).await, Status::Denied, "freeing another core's frame");
+        }
+        let all = memory.statistics().await?;
+        let usable = memory.regions().await?.iter().filter(|it| it.usable).map(|it| it.bytes).sum();
+        let fits = all.free_bytes <= all.total_bytes && all.total_bytes <= usable;
+        self.check(fits, format_args!("{all:?} in regions of {usable} bytes"));
+        Ok(())
+    }
+
+    async fn core_manager(&self) -> CallResult<()> {
+        let manager = CoreManagerClient::find(&self.stl).await?;
+        let own = self.stl.host().core().0;
+        let list = manager.list().await?;
+        let numbers = list.iter().map(|entry| entry.core);
+        self.check(numbers.eq(0..self.cores), format_args!("the cores are {list:?}"));
+        let first = manager.statistics(own).await?;
+        let entry = &first.entry;
+        let right = entry.core == own
+            && entry.phase == "running"
+            && !entry.roles.is_empty()
+            && entry.generation == self.stl.host().generation().0;
+        self.check(right, format_args!("core {own} is not {entry:?}"));
+        let counted = first.turns > 0 && first.polls > 0 && !first.interrupts.is_empty();
+        self.check(counted, format_args!("core {own} has done nothing: {first:?}"));
+        let later = manager.statistics(own).await?;
+        let more = later.polls >= first.polls && later.turns >= first.turns;
+        self.check(more, format_args!("core {own} counts down: {first:?}, {later:?}"));
+        for nobody in [self.cores, u16::MAX] {
+            self.fails(manager.statistics(nobody).await, Status::NotFound, "counts of no core");
+            let stopped = manager.stop_package(nobody, 1).await;
+            self.fails(stopped, Status::NotFound, "stopping a package of no core");
+        }
+        // A number that no package has: it stops nothing.
+        manager.stop_package(own, u32::MAX).await
+    }
+
+    async fn log(&self) -> CallResult<()> {
+        let log = LogClient::find(&self.stl).await?;
+        let own = self.stl.host().core().0;
+        let number = log.write("one\nline").await?;
+        let called =
+            log.call("ackermann", "compute", nile_bosml::Bytes::from(&[0; 16][..])).await?;
+        self.check(called > number, format_args!("line {called} is not after {number}"));
+        let lines = log.tail(256).await?;
+        let line = |number| lines.iter().find(|line| line.number == number);
+        let says = |number, text: &str| {
+            line(number).is_some_and(|it| it.core == own && !it.from_package && it.text == text)
+        };
+        self.check(says(number, "one\u{fffd}line"), format_args!("{:?}", line(number)));
+        let text = "ackermann: <compute><m>0</m><n>0</n></compute>";
+        self.check(says(called, text), format_args!("{:?}", line(called)));
+        let long = "x".repeat(2000);
+        self.fails(log.write(&long).await, Status::Invalid, "a line of 2000 bytes");
+        self.fails(log.tail(257).await, Status::Invalid, "257 lines of the log");
+        self.check(log.tail(1).await?.len() == 1, format_args!("the last line is not one"));
+        let none = nile_bosml::Bytes::from(&[][..]);
+        let short = log.call("ackermann", "compute", none.clone()).await;
+        self.fails(short, Status::Invalid, "logging a call without its arguments");
+        let unknown = log.call("ackermann", "nothing", none).await;
+        self.fails(unknown, Status::NotFound, "logging a call of no method");
+        Ok(())
+    }
+
+    /// What an application reaches: the high layer alone.
+    async fn layers(&self) -> CallResult<()> {
+        let user = self.stl.acting_as(Binder::User);
+        for (service, reached) in [
+            ("heap", true),
+            ("log", true),
+            ("core_manager", true),
+            ("physical_memory", false),
+            ("virtual_memory", false),
+            ("time", false),
+        ] {
+            let result = user.discover(service).await.map_err(|error| error.status);
+            let right = if reached { result.is_ok() } else { result == Err(Status::Denied) };
+            self.check(right, format_args!("an application binds {service}: {result:?}"));
+        }
+        Ok(())
+    }
+}

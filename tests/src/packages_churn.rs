@@ -1,0 +1,73 @@
+//! Every worker runs packages, one after the other and as fast as it can, for a while. When all is
+//! quiet again the node has as much free memory and as many free tables as before: whatever
+//! happened in between, restarts included.
+
+use core::time::Duration;
+
+use nile_abi::{Instant, Status};
+use nile_kernel::packages::NoServices;
+use nile_kernel::{Core, PackageLimits};
+use nile_platform::Machine;
+
+use crate::arguments::Arguments;
+use crate::churn::{REST, come_to_rest};
+use crate::conduct::{conduct, conducts};
+
+/// Starts this core's part.
+pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
+    let span = Duration::from_micros(arguments.number("us", 20_000));
+    let begin = Instant::START + Duration::from_millis(arguments.number("begin_ms", 300));
+    let end = begin + span;
+    let churner = core.clone();
+    core.spawn(async move {
+        churner.sleep_until(begin).await;
+        let mut round = u64::from(churner.id().0);
+        while churner.now() < end {
+            round += 1;
+            if once(&churner, round).await.is_err() {
+                churner.sleep(Duration::from_micros(100)).await;
+            }
+        }
+    });
+    if conducts(core) {
+        let core = core.clone();
+        conduct(&core.clone(), "package-churn", move |findings| async move {
+            let before = core.memory_statistics().await;
+            let Some(before) = findings.expect(before, "no statistics") else { return };
+            findings.check(core.now() < begin, format_args!("the node was slower than begin_ms"));
+            core.sleep_until(end).await;
+            let after = come_to_rest(&core, before, end + REST).await;
+            let Some(after) = findings.expect(after, "no statistics") else { return };
+            findings.check(
+                before == after,
+                format_args!("memory was lost: {before:?} before, {after:?} after"),
+            );
+            let board = core.machine().board();
+            let calls = core.peers().map(|peer| board.record(peer).system_calls()).sum();
+            findings.check(calls > 0, format_args!("no package ran"));
+            findings.figure("system_calls", calls);
+        });
+    }
+}
+
+/// Runs one package, which grows meanwhile and now and then is stopped early.
+async fn once<M: Machine>(core: &Core<M>, round: u64) -> Result<(), Status> {
+    let image = core.find_package("hello").ok_or(Status::NotFound)?;
+    let limits = PackageLimits {
+        memory_bytes: 16 << 20,
+        stack_bytes: round % 7 * 4096 + 4096,
+        arena_bytes: round % 3 * (3 << 19),
+    };
+    let package = core.run_package(image, b"churn", limits, NoServices)?;
+    // What does not come in time comes to nothing; a limit that is reached is no fault.
+    let grown = core.spawn({
+        let package = package.clone();
+        async move { package.grow(round % 5 * 4096).await }
+    });
+    if round.is_multiple_of(4) {
+        package.stop();
+    }
+    package.ended().await;
+    drop(grown);
+    Ok(())
+}

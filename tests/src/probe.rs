@@ -1,0 +1,150 @@
+//! A service for the scenarios: it echoes, waits, calls another service, and fails on purpose.
+
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use core::cell::Cell;
+use core::time::Duration;
+
+use nile_abi::{CoreId, Status};
+use nile_bosml::{Blob, Bytes};
+use nile_services::ackermann::AckermannClient;
+use nile_stl::{CallError, CallResult, Start, Stl, service};
+
+/// The service.
+pub struct Probe {
+    stl: Stl,
+    /// Calls of `wait` that go on.
+    waiting: Cell<u64>,
+    /// How the call of `ask_manager` ended, if it has.
+    end: Rc<Cell<Option<Status>>>,
+}
+
+impl Start for Probe {
+    fn start(stl: &Stl) -> Probe {
+        Probe { stl: stl.clone(), waiting: Cell::new(0), end: Rc::default() }
+    }
+}
+
+/// Counts one call as long as it goes on.
+struct Counted<'a>(&'a Cell<u64>);
+
+impl Counted<'_> {
+    fn new(count: &Cell<u64>) -> Counted<'_> {
+        count.set(count.get() + 1);
+        Counted(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// What scenarios call.
+#[service(
+    subsystem = "tests",
+    capability = "probing",
+    layer = high,
+    on = every,
+    keywords(probe = 1)
+)]
+impl Probe {
+    /// Gives back what it gets.
+    #[stl_k(reply = "data")]
+    fn echo(&self, data: Bytes<'_>) -> Blob {
+        data.into()
+    }
+
+    /// One more.
+    #[stl_k]
+    fn next(&self, number: u64) -> u64 {
+        number.wrapping_add(1)
+    }
+
+    /// Calls another service.
+    #[stl_k]
+    async fn relay(&self, m: u64, n: u64) -> CallResult<u64> {
+        AckermannClient::find(&self.stl).await?.compute(m, n).await
+    }
+
+    /// Calls the probes of all cores so many times each, at once: how many answered rightly.
+    #[stl_k(reply = "good")]
+    async fn flood(&self, each: u64) -> CallResult<u64> {
+        crate::flood::flood(&self.stl, each).await
+    }
+
+    /// Calls the service of the registry's layer, which skips one.
+    #[stl_k(reply = "text")]
+    async fn skip_a_layer(&self) -> CallResult<alloc::string::String> {
+        self.stl.discover("registry").await
+    }
+
+    /// Answers after so long.
+    #[stl_k]
+    async fn wait(&self, micros: u64) -> u64 {
+        let _counted = Counted::new(&self.waiting);
+        let host = self.stl.host();
+        host.sleep_until(host.now() + Duration::from_micros(micros)).await;
+        micros
+    }
+
+    /// How many calls of `wait` go on: those that were cancelled do not.
+    #[stl_k]
+    fn waiting(&self) -> u64 {
+        self.waiting.get()
+    }
+
+    /// Has the managing core's probe called, and keeps how that ends. (It does not wait for it:
+    /// it is the managing core that asks for this, and its end would cancel it.)
+    #[stl_k]
+    async fn ask_manager(&self) -> CallResult<()> {
+        let probe = ProbeClient::find_at(&self.stl, CoreId::BOOT).await?;
+        let kept = self.end.clone();
+        self.stl.host().spawn(Box::pin(async move {
+            let end = probe.wait(60_000_000).await;
+            kept.set(Some(end.map_or_else(|error| error.status, |_| Status::Ok)));
+        }));
+        Ok(())
+    }
+
+    /// How the call of the managing core ended, as a status code.
+    #[stl_k]
+    async fn end_of_call(&self) -> u16 {
+        loop {
+            if let Some(end) = self.end.get() {
+                return end.code();
+            }
+            let host = self.stl.host();
+            host.sleep_until(host.now() + Duration::from_micros(100)).await;
+        }
+    }
+
+    /// Ends this instance and publishes another one.
+    #[stl_k]
+    async fn renew(&self) -> CallResult<()> {
+        self.stl.unpublish(REGISTRATION.name).await?;
+        let make = REGISTRATION.kernel.ok_or(CallError::from(Status::Invalid))?;
+        self.stl.publish(&REGISTRATION, make).await.map(|_| ())
+    }
+
+    /// Never answers: the core restarts.
+    #[stl_k]
+    fn panic(&self) {
+        panic!("a scenario wants it");
+    }
+
+    /// The same, but first it waits.
+    #[stl_k]
+    async fn panic_later(&self, micros: u64) {
+        self.wait(micros).await;
+        panic!("a scenario wants it");
+    }
+
+    /// Never answers either: uses up the stack of its core.
+    #[stl_k]
+    fn overrun_stack(&self) -> CallResult<()> {
+        self.stl.node()?.overrun_stack();
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! The scenarios of packages in the simulator: many seeds, with faults. The packages are the ones
+//! that run on real machines, linked in.
+
+use std::time::Duration;
+
+use nile_kernel::{Config, Core, Report};
+use nile_platform::Outcome;
+use nile_platform_sim::{Faults, Finished, Options, simulate};
+
+fn options(seed: u64) -> Options {
+    Options {
+        seed,
+        roles: Config::default().roles(4).expect("the default fits any number of cores"),
+        memory_bytes: 64 << 20,
+        wake_mode: None,
+        packages: nile_sim::PACKAGES.into(),
+        faults: Faults::default(),
+        limit: Duration::from_secs(120),
+    }
+}
+
+/// Runs a scenario to its end, in which the simulator saw nothing that must never be.
+fn run(options: &Options, command: &str) -> Finished {
+    let mut config = Config::default();
+    config.packages = nile_sim::STORE;
+    let finished = simulate(options, |machine| {
+        Box::new(Core::start(machine, &config, |core| nile_scenarios::start(core, command)))
+    });
+    finished.unwrap_or_else(|stuck| panic!("{command}: {stuck}\n{}", stuck.log.join("\n")))
+}
+
+/// Runs a scenario and gives the report, which must say that all held, and its log.
+fn pass(options: &Options, command: &str) -> (Report, Vec<String>) {
+    let finished = run(options, command);
+    let [document] = finished.reports.as_slice() else {
+        panic!("{command}, seed {}: {} reports", options.seed, finished.reports.len());
+    };
+    let report: Report = serde_json::from_str(document).expect("the report is the contract's");
+    let program = report.program.as_ref().expect("a scenario has a report");
+    let log = finished.log.join("\n");
+    assert!(program.passed, "{command}, seed {}: {program:?}\n{log}", options.seed);
+    assert_eq!(finished.outcome, Outcome::Success, "{command}, seed {}", options.seed);
+    (report, finished.log)
+}
+
+#[test]
+fn packages_run_and_leave_nothing_behind() {
+    for seed in 0..10 {
+        let (report, log) = pass(&options(seed), "package");
+        assert!(log.iter().any(|line| line.ends_with("p1: hello, hello")), "{log:?}");
+        let calls: Vec<u64> = report.cores.iter().map(|core| core.system_calls).collect();
+        assert!(calls[0] == 0 && calls[1] == 0 && calls[2] > 0 && calls[3] > 0, "{calls:?}");
+    }
+}
+
+#[test]
+fn packages_call_services_and_offer_them() {
+    for seed in 0..20 {
+        pass(&options(seed), "package-calls");
+    }
+}
+
+#[test]
+fn the_heap_grows_for_packages() {
+    for seed in 0..10 {
+        let (report, _) = pass(&options(seed), "defaults");
+        let calls: u64 = report.cores.iter().map(|core| core.system_calls).sum();
+        assert!(calls > 0, "no package ran");
+    }
+}
+
+#[test]
+fn unruly_packages_are_stopped_and_reported() {
+    for seed in 0..10 {
+        pass(&options(seed), "unruly rounds=1");
+    }
+}
+
+#[test]
+fn a_looping_package_is_stopped_by_a_late_signal() {
+    for seed in 0..10 {
+        let faults = Faults { signal_delay: Duration::from_millis(2), ..Faults::default() };
+        pass(&Options { faults, ..options(seed) }, "unruly rounds=1");
+    }
+}
+
+#[test]
+fn packages_outlive_the_management_core() {
+    for seed in 0..20 {
+        pass(&options(seed), "package-manager-restart");
+    }
+}
+
+#[test]
+fn nothing_is_lost_when_packages_come_and_go() {
+    for seed in 0..10 {
+        pass(&options(seed), "package-churn us=2000 begin_ms=50");
+    }
+}
+
+#[test]
+fn nothing_is_lost_when_workers_and_packages_stop_meanwhile() {
+    for seed in 0..30 {
+        let faults = Faults {
+            core_stops: 8,
+            stops_within: Duration::from_millis(52),
+            package_faults: 4,
+            ..Faults::default()
+        };
+        pass(&Options { faults, ..options(seed) }, "package-churn us=2000 begin_ms=50");
+    }
+}
+
+/// What was given out when the management core stopped may stay so, but it never has two owners.
+#[test]
+fn no_memory_has_two_owners_whichever_core_stops() {
+    for seed in 0..30 {
+        let faults = Faults {
+            core_stops: 8,
+            stops_within: Duration::from_millis(4),
+            stop_manager: true,
+            package_faults: 3,
+            ..Faults::default()
+        };
+        run(&Options { faults, ..options(seed) }, "package-churn us=4000 begin_ms=1");
+    }
+}
