@@ -14,7 +14,7 @@
 //! * [`bosml`]: messages, beside an XML parser.
 //! * [`registry`]: finding services.
 //! * [`node`]: a booted node; [`boot_time`], [`image_size`], [`tickless`] and [`idle`] measure it.
-//! * [`call`]: calls to services, on booted nodes.
+//! * [`call`]: calls to services, on booted nodes; [`system_call`]: calls of packages to the kernel.
 #![forbid(unsafe_code)]
 
 mod boot_time;
@@ -35,6 +35,7 @@ mod registry;
 mod rounds;
 mod scan;
 mod sleep;
+mod system_call;
 mod tables;
 mod throughput;
 mod tickless;

@@ -17,7 +17,7 @@ use crate::figure::Failure;
 /// How often a wait looks around.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A node in QEMU, or on its way there.
+/// A node, or one on its way there.
 pub struct Node {
     command: Child,
     limit: Duration,
@@ -50,18 +50,23 @@ impl Node {
 
     /// Waits until QEMU runs and gives its process.
     pub fn qemu(&mut self) -> Result<Qemu, Failure> {
+        Ok(Qemu { pid: self.process("qemu-system")? })
+    }
+
+    /// Waits until the node's process runs, whose name begins with `name`, and gives its number.
+    pub fn process(&mut self, name: &str) -> Result<u32, Failure> {
         let deadline = Instant::now() + self.limit;
         while Instant::now() < deadline && self.command.try_wait()?.is_none() {
             let child = children(self.command.id()).into_iter().find(|pid| {
-                let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-                name.starts_with("qemu-system")
+                let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+                command.starts_with(name)
             });
             match child {
-                Some(pid) => return Ok(Qemu { pid }),
+                Some(pid) => return Ok(pid),
                 None => thread::sleep(LOOK),
             }
         }
-        Err(Failure::Node("QEMU was not started".into()))
+        Err(Failure::Node(format!("{name} was not started")))
     }
 }
 

@@ -12,6 +12,13 @@ use crate::figure::Failure;
 #[derive(Clone, Copy)]
 pub struct Cpu(usize);
 
+impl Cpu {
+    /// The number.
+    pub fn number(self) -> usize {
+        self.0
+    }
+}
+
 impl fmt::Display for Cpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CPU {}", self.0)

@@ -96,6 +96,13 @@ pub struct Boot {
     pub limit: Duration,
 }
 
+impl Boot {
+    /// Whether the node boots and does nothing else.
+    pub fn only_boots(&self) -> bool {
+        self.program.as_str() == "boot"
+    }
+}
+
 #[derive(Args)]
 pub struct Test {
     /// Run the long tests too.

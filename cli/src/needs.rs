@@ -16,6 +16,9 @@ use crate::{boot, image, packages, print, test};
 pub const KERNEL: &str = "NILE_KERNEL";
 /// The same kernel with symbols, for backtraces.
 pub const KERNEL_SYMBOLS: &str = "NILE_KERNEL_SYMBOLS";
+/// The bare kernel that runs scenarios, and the same with symbols.
+pub const SCENARIOS: &str = "NILE_SCENARIOS";
+pub const SCENARIOS_SYMBOLS: &str = "NILE_SCENARIOS_SYMBOLS";
 /// The program that is a hosted node.
 pub const HOSTED: &str = "NILE_HOSTED";
 /// The folder with the project's packages, each as `NAME.elf`.
@@ -38,6 +41,8 @@ pub enum Need {
     Lints,
     /// The bare kernel, with and without its symbols.
     Kernel,
+    /// The bare kernel that runs scenarios, with and without its symbols.
+    Scenarios,
     /// The program that is a hosted node.
     Hosted,
     /// The project's packages.
@@ -54,6 +59,7 @@ impl Need {
             Need::Ovmf => "ovmf",
             Need::Lints => "lints",
             Need::Kernel => "kernel",
+            Need::Scenarios => "scenarios",
             Need::Hosted => "hosted",
             Need::Packages => "packages",
             Need::Benches => "benches",
@@ -81,7 +87,10 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
             let mut needs = match (options.machine, &options.iso, options.firmware) {
                 (Machine::Hosted, ..) => vec![Need::Hosted],
                 (Machine::Sim, ..) => vec![],
-                (Machine::Qemu, None, _) => vec![Need::Qemu, Need::Kernel],
+                (Machine::Qemu, None, _) if options.only_boots() => {
+                    vec![Need::Qemu, Need::Kernel]
+                }
+                (Machine::Qemu, None, _) => vec![Need::Qemu, Need::Scenarios],
                 (Machine::Qemu, Some(_), Firmware::Bios) => vec![Need::Qemu],
                 (Machine::Qemu, Some(_), Firmware::Uefi) => vec![Need::Qemu, Need::Ovmf],
             };
@@ -94,7 +103,9 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
             test::check(options)?;
             test::needs(options)
         }
-        Command::Bench(_) => vec![Need::Qemu, Need::Kernel, Need::Hosted, Need::Benches],
+        Command::Bench(_) => {
+            vec![Need::Qemu, Need::Kernel, Need::Scenarios, Need::Hosted, Need::Benches]
+        }
         Command::Image(options) => {
             image::check(options)?;
             vec![Need::IsoTools, Need::Kernel]

@@ -15,7 +15,7 @@ use crate::needs::{self, PACKAGES};
 
 /// Whether the node is booted with the project's own packages: a node that only boots runs none.
 pub fn needs_own(options: &Boot) -> bool {
-    options.program.as_str() != "boot" && options.iso.is_none()
+    !options.only_boots() && options.iso.is_none()
 }
 
 /// A package as it goes into an archive.

@@ -44,9 +44,9 @@ pub fn frame(bytes: &[u8]) -> bool {
                 let stl = stl.clone();
                 let call: LocalFuture<'static, CallResult<u64>> = match input.byte() {
                     Some(0) => Box::pin(async move { TimeClient::at(&stl, place).now().await }),
-                    _ => Box::pin(async move {
-                        AckermannClient::at(&stl, place).compute(1, 1).await
-                    }),
+                    _ => Box::pin(
+                        async move { AckermannClient::at(&stl, place).compute(1, 1).await },
+                    ),
                 };
                 calls += 1;
                 waiting.0.push((from, call));

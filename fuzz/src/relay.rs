@@ -4,9 +4,7 @@ use core::fmt::Debug;
 
 use nile_abi::Status;
 use nile_bosml::{Decode, Encode, MAX_MESSAGE, discovery};
-use nile_stl::relay::{
-    Announcement, Incoming, Relayed, decode, decode_end, encode, encode_end,
-};
+use nile_stl::relay::{Announcement, Incoming, Relayed, decode, decode_end, encode, encode_end};
 
 /// The first byte says what the others are to be. Accepted: they are.
 pub fn relay(bytes: &[u8]) -> bool {

@@ -104,18 +104,19 @@ impl Registry {
     }
 
     /// Begins to note what is published, unpublished and moved, of one type or of all (""): the
-    /// watcher's number.
+    /// watcher's number. It ends with the calling core's incarnation.
     #[stl_k(reply = "watcher")]
-    fn watch(&self, type_name: &str) -> CallResult<u64> {
-        self.state.watch(type_name)
+    fn watch(&self, caller: &Caller, type_name: &str) -> CallResult<u64> {
+        self.state.watch(caller.core, type_name)
     }
 
     /// What has happened since the last time; waits until something has.
     #[stl_k(reply = "changes")]
     async fn changes(&self, watcher: u64) -> CallResult<Vec<Change>> {
+        let waiting = self.state.waiting();
         poll_fn(|context| match self.state.changes(watcher) {
             Ok(changes) if changes.is_empty() => {
-                self.state.wake_on_change(context.waker());
+                waiting.wake_on_change(context.waker());
                 Poll::Pending
             }
             result => Poll::Ready(result),

@@ -35,11 +35,31 @@ struct Inner {
     registry: Registry,
     /// Where each instance is, as its core numbers it.
     places: BTreeMap<InstanceId, (CoreId, Generation, ServiceNumber)>,
-    /// By the numbers that callers have.
-    watchers: BTreeMap<u64, WatcherId>,
+    /// By the numbers that callers have, each with the core that watches.
+    watchers: BTreeMap<u64, (CoreId, WatcherId)>,
     next_watcher: u64,
-    /// Who waits for a change.
-    waiting: Vec<Waker>,
+    /// Who waits for a change, by tickets.
+    waiting: BTreeMap<u64, Waker>,
+    next_ticket: u64,
+}
+
+/// A wait for a change. Dropped, it is over.
+pub(super) struct Waiting<'s> {
+    state: &'s State,
+    ticket: u64,
+}
+
+impl Waiting<'_> {
+    /// Wakes a task when anything has happened.
+    pub fn wake_on_change(&self, waker: &Waker) {
+        self.state.0.borrow_mut().waiting.insert(self.ticket, waker.clone());
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.state.0.borrow_mut().waiting.remove(&self.ticket);
+    }
 }
 
 /// An error of the registry as the end of a call.
@@ -170,7 +190,7 @@ impl State {
         listed.collect()
     }
 
-    pub fn watch(&self, type_name: &str) -> CallResult<u64> {
+    pub fn watch(&self, core: CoreId, type_name: &str) -> CallResult<u64> {
         let mut inner = self.0.borrow_mut();
         let filter = match type_name {
             "" => WatchFilter::All,
@@ -179,7 +199,7 @@ impl State {
         let id = inner.registry.watch(filter, QUEUE).map_err(refused)?;
         inner.next_watcher += 1;
         let number = inner.next_watcher;
-        inner.watchers.insert(number, id);
+        inner.watchers.insert(number, (core, id));
         Ok(number)
     }
 
@@ -208,12 +228,11 @@ impl State {
         Ok(changes)
     }
 
-    /// Wakes a task when anything has happened.
-    pub fn wake_on_change(&self, waker: &Waker) {
+    /// Begins to wait for a change.
+    pub fn waiting(&self) -> Waiting<'_> {
         let mut inner = self.0.borrow_mut();
-        if !inner.waiting.iter().any(|waiting| waiting.will_wake(waker)) {
-            inner.waiting.push(waker.clone());
-        }
+        inner.next_ticket += 1;
+        Waiting { state: self, ticket: inner.next_ticket }
     }
 
     pub fn unwatch(&self, watcher: u64) -> CallResult<()> {
@@ -243,13 +262,15 @@ impl Inner {
             document => described_by(discovery::parse(document)?.into_owned(), publication)?,
         };
         let ty = self.register(ty)?;
-        // What an earlier incarnation of the core published is gone, told or not.
-        let old = self.places.iter().find(|(id, (on, since, _))| {
-            let same = self.registry.instance(**id).is_some_and(|it| it.name() == name);
-            same && *on == core && *since != place.1
+        // A core has one instance of a name: what it published before is gone, told or not.
+        let old = self.places.iter().find(|(id, (on, ..))| {
+            *on == core && self.registry.instance(**id).is_some_and(|it| it.name() == name)
         });
-        if let Some(id) = old.map(|(id, _)| *id) {
-            self.remove(id);
+        match old.map(|(id, known)| (*id, *known)) {
+            // It asks again because it did not hear the answer.
+            Some((_, known)) if known == place => return Ok(()),
+            Some((id, _)) => self.remove(id),
+            None => {}
         }
         let handle = self.registry.publish(ty, new, place_of(core)).map_err(refused)?;
         self.places.insert(handle.instance, place);
@@ -285,10 +306,14 @@ impl Inner {
         for id in ids {
             self.remove(id);
         }
+        // Its next incarnation is heard of after this.
+        for (_, (_, id)) in self.watchers.extract_if(.., |_, (watches, _)| *watches == core) {
+            let _ = self.registry.unwatch(id);
+        }
     }
 
     fn changed(&mut self) {
-        for waker in self.waiting.drain(..) {
+        for waker in core::mem::take(&mut self.waiting).into_values() {
             waker.wake();
         }
     }
@@ -318,7 +343,7 @@ impl Inner {
 
     fn watcher(&self, number: u64) -> CallResult<WatcherId> {
         let missing = || CallError::new(Status::NotFound, format!("no watcher {number}"));
-        self.watchers.get(&number).copied().ok_or_else(missing)
+        self.watchers.get(&number).map(|(_, id)| *id).ok_or_else(missing)
     }
 }
 
@@ -397,3 +422,6 @@ fn guess(text: &str) -> AttributeValue {
     let value = number.or_else(|_| text.parse().map(AttributeValue::Bool));
     value.unwrap_or_else(|_| AttributeValue::Text(Cow::Owned(text.into())))
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,12 +11,10 @@ use core::time::Duration;
 use nile_abi::{CoreId, RoleSet, Status};
 use nile_bosml::discovery;
 use nile_registry::Caller as Binder;
-use nile_stl::{
-    CallResult, Directory, FIRST_SERVICE, LocalFuture, On, Place, Published, Stl,
-};
+use nile_stl::{CallResult, Directory, FIRST_SERVICE, LocalFuture, On, Place, Published, Stl};
 
-use crate::registry::{self, Asker, Publication, RegistryClient, Weighted};
 use crate::ALL;
+use crate::registry::{self, Asker, Publication, RegistryClient, Weighted};
 
 /// How often a core tells a registry that is not there yet, and how long it waits in between.
 const MOST_ATTEMPTS: u32 = 1000;
@@ -70,33 +68,46 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
         if registration.name == registry::REGISTRATION.name {
             continue;
         }
-        if let Err(error) = stl.publish(registration, make).await {
+        let published = match stl.install(registration, make) {
+            Ok(place) => tell(stl, Published::Linked(registration), place).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = published {
             host.log(format_args!("service {} is not published: {error}", registration.name));
+            // Nobody could find it; that the registry does not know it is no news.
+            let _ = stl.unpublish(registration.name).await;
         }
     }
 }
 
-/// Tells the registry of everything that is here: it has forgotten, or it is new. The managing
-/// core's new incarnation may not have it yet.
+/// Tells the registry of everything that is here: it has forgotten, or it is new.
 async fn publish_again(stl: &Stl) {
-    let (host, registry) = (stl.host(), NodeRegistry { stl: stl.acting_as(Binder::Operator) });
     for (published, place) in stl.installed() {
-        let mut attempts = 0;
-        loop {
-            match registry.publish(published.clone(), place).await {
-                Err(error) if error.status == Status::Dead && attempts < MOST_ATTEMPTS => {
-                    attempts += 1;
-                    host.sleep_until(host.now() + BETWEEN_ATTEMPTS).await;
-                }
-                Err(error) if error.status != Status::Exists => {
-                    let name = published.name();
-                    host.log(format_args!("service {name} is not published again: {error}"));
-                    break;
-                }
-                _ => break,
-            }
+        if let Err(error) = tell(stl, published.clone(), place).await {
+            let name = published.name();
+            stl.host().log(format_args!("service {name} is not published again: {error}"));
         }
     }
+}
+
+/// Tells the registry of an instance here, unless that has ended meanwhile. The managing core's
+/// new incarnation may not have a registry yet.
+async fn tell(stl: &Stl, published: Published, place: Place) -> CallResult<()> {
+    let (host, registry) = (stl.host(), NodeRegistry { stl: stl.acting_as(Binder::Operator) });
+    let is_here = || stl.installed().iter().any(|(_, known)| *known == place);
+    let mut attempts = 0;
+    while is_here() {
+        match registry.publish(published.clone(), place).await {
+            Err(error) if error.status == Status::Dead && attempts < MOST_ATTEMPTS => {
+                attempts += 1;
+                host.sleep_until(host.now() + BETWEEN_ATTEMPTS).await;
+            }
+            // Its end may have been told before it was.
+            Ok(()) if !is_here() => return registry.unpublish(place).await,
+            result => return result,
+        }
+    }
+    Ok(())
 }
 
 /// The registry of the node as the directory of one core.
@@ -126,19 +137,19 @@ impl Directory for NodeRegistry {
         name: &str,
     ) -> LocalFuture<'static, CallResult<Place>> {
         let (registry, name) = (self.client(), String::from(name));
-        Box::pin(async move {
-            Ok(registry.locate_at(Asker::from(caller), core.0, &name).await?.into())
-        })
+        Box::pin(
+            async move { Ok(registry.locate_at(Asker::from(caller), core.0, &name).await?.into()) },
+        )
     }
 
-    fn publish(
-        &self,
-        published: Published,
-        place: Place,
-    ) -> LocalFuture<'static, CallResult<()>> {
+    fn publish(&self, published: Published, place: Place) -> LocalFuture<'static, CallResult<()>> {
         let registry = self.client();
         let publication = describe(&published, place);
         Box::pin(async move { registry.publish(publication).await })
+    }
+
+    fn is_reserved(&self, name: &str) -> bool {
+        ALL.into_iter().any(|known| known.name == name)
     }
 
     fn unpublish(&self, place: Place) -> LocalFuture<'static, CallResult<()>> {

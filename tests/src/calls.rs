@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Status};
 use nile_bosml::{Bytes, discovery};
-use nile_kernel::Core;
+use nile_kernel::{Core, Join};
 use nile_platform::Machine;
 use nile_services::ackermann::AckermannClient;
 use nile_stl::{CallError, CallResult, Stl};
@@ -17,6 +17,9 @@ use crate::probe::{self, ProbeClient};
 
 /// How long a core may take to publish its services.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long until a registry that restarts is told again.
+const RETRY: Duration = Duration::from_millis(1);
 
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>) {
@@ -39,16 +42,29 @@ pub fn start<M: Machine>(core: &Core<M>) {
 
 /// Starts the default services and the probe.
 pub fn serve<M: Machine>(core: &Core<M>) {
-    let (stl, roles) = (core.stl(), core.roles());
+    let defaults = serve_defaults(core);
     let owner = core.clone();
     core.spawn(async move {
-        nile_services::deploy_offered(&stl, roles, |name| owner.offers(name)).await;
-        if let Some(make) = probe::REGISTRATION.kernel
-            && let Err(error) = stl.publish(&probe::REGISTRATION, make).await
-        {
-            owner.machine().log(format_args!("no probe: {error}"));
+        defaults.await;
+        let Some(make) = probe::REGISTRATION.kernel else { return };
+        loop {
+            match owner.stl().publish(&probe::REGISTRATION, make).await {
+                // The managing core restarts, and with it the registry.
+                Err(error) if error.status == Status::Dead => owner.sleep(RETRY).await,
+                Err(error) => return owner.machine().log(format_args!("no probe: {error}")),
+                Ok(_) => return,
+            }
         }
     });
+}
+
+/// Starts the default services, as every node has them.
+pub fn serve_defaults<M: Machine>(core: &Core<M>) -> Join<()> {
+    let node = core.clone();
+    core.spawn(async move {
+        let (stl, roles) = (node.stl(), node.roles());
+        nile_services::deploy_offered(&stl, roles, |name| node.offers(name)).await;
+    })
 }
 
 /// The probe on one core, once it is published.
@@ -81,14 +97,19 @@ async fn check_core(stl: &Stl, core: CoreId, findings: &Findings) -> CallResult<
     // On the same core nothing is encoded, and nothing is too long.
     let local = core == stl.host().core();
     findings.check(refused != local, format_args!("{core} takes 70,000 bytes"));
+    let own = u64::from(stl.host().core().0);
+    let sum = probe.r#move(1, 20, 300, "four").await?;
+    findings.check(sum == 325 + own, format_args!("{core} adds up to {sum}"));
+    let error = probe.r#move(1, 1, 0, "").await.err();
+    let told = error.is_some_and(|error| error.status == Status::Exists);
+    findings.check(told, format_args!("{core} does not tell its own error"));
     findings.check(probe.relay(2, 3).await? == 9, format_args!("{core} relays wrongly"));
     let error = probe.relay(9, 9).await.err();
     let named = error.is_some_and(|it| it.status == Status::Invalid && it.message.contains('m'));
     findings.check(named, format_args!("{core}: a parameter out of range is not named"));
     let skipped = probe.skip_a_layer().await.err();
-    let told = skipped.is_some_and(|error| {
-        error.status == Status::Denied && error.message.contains("skips")
-    });
+    let told = skipped
+        .is_some_and(|error| error.status == Status::Denied && error.message.contains("skips"));
     findings.check(told, format_args!("{core}: a service skips a layer and is not told"));
     let slow = stl.with_patience(Duration::from_micros(300));
     let error = probe_on(&slow, core).await?.wait(5_000_000).await.err();
@@ -120,6 +141,10 @@ async fn check_names(stl: &Stl, findings: &Findings) -> CallResult<()> {
     findings.check(names == ["compute", "estimate"], format_args!("methods: {names:?}"));
     let typed = AckermannClient::find_at(stl, last).await?;
     findings.check(typed.compute(3, 3).await? == 61, format_args!("the bound client is wrong"));
+    let document = stl.discover(probe::REGISTRATION.name).await?;
+    let schema = discovery::parse(&document)?;
+    let moves = schema.method("move").map(|(_, method)| &*method.parameters[0].name);
+    findings.check(moves == Some("type"), format_args!("the probe's move takes {moves:?}"));
     for (service, method, arguments, expected) in [
         ("nobody", "compute", &*arguments, Status::NotFound),
         ("ackermann", "nothing", &*arguments, Status::NotFound),

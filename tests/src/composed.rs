@@ -17,8 +17,8 @@ use nile_bosml::schema::{Parameter, Type};
 use nile_bosml::{Blob, Bytes, Decode, Encode, Reader, Writer};
 use nile_kernel::Core;
 use nile_platform::Machine;
-use nile_registry::composition::{Composition, Orchestration, Reference, Source, Wire};
 use nile_registry::Layer;
+use nile_registry::composition::{Composition, Orchestration, Reference, Source, Wire};
 use nile_stl::{CallError, CallResult, CompositeType, DEFAULT_PATIENCE, Place, Registration, Stl};
 
 use crate::calls::serve;
@@ -147,8 +147,7 @@ fn send() -> Composition {
     };
     let wire = |to: &'static str, from| Wire { to: to.into(), from };
     let input = |name: &'static str| Source::Input(name.into());
-    let output =
-        |part: &'static str, name: &'static str| Source::Output(part.into(), name.into());
+    let output = |part: &'static str, name: &'static str| Source::Output(part.into(), name.into());
     let orchestration = Orchestration {
         parameters: vec![value("data", Type::Bytes), value("tag", Type::Uint64)],
         reply: vec![

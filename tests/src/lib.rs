@@ -20,14 +20,17 @@
 //! | `timers`          | deadlines come in order and never early                                |
 //! | `idle`            | a node with nothing to do sleeps                                       |
 //! | `calls`           | services are called on every core, by name and bound; errors are told |
+//! | `calls-churn`     | calls end at once and truly while cores end and come back              |
 //! | `defaults`        | every default service is called from everywhere, rightly and wrongly   |
 //! | `flood`           | 10,000 calls at once from every core to every core                     |
 //! | `composed`        | services made of services, on different cores, one in another          |
 //! | `ends`            | calls to what is unpublished or panics end once, and say why           |
 //! | `package-calls`   | packages call services and offer them, in user mode and the kernel     |
+//! | `package-channels`| packages send each other messages without system calls               |
 //! | `registry-restart`| the registry is gone with its core; all is published and found again   |
 //! | `counts`          | what the kernel's operations cost                                      |
 //! | `call-cost`       | what calls to services cost                                            |
+//! | `system-call`     | what system calls cost                                                 |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -36,6 +39,7 @@ extern crate alloc;
 mod arguments;
 mod call_cost;
 mod calls;
+mod calls_churn;
 mod churn;
 mod composed;
 mod conduct;
@@ -49,6 +53,7 @@ mod manager_restart;
 mod memory;
 mod moving;
 mod package_calls;
+mod package_channels;
 mod packages;
 mod packages_churn;
 mod packages_restart;
@@ -56,6 +61,7 @@ mod ping;
 mod probe;
 mod registry_restart;
 mod restart;
+mod system_call;
 mod talk;
 mod tickless;
 mod timers;
@@ -68,7 +74,7 @@ use nile_platform::Machine;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 25] = [
+pub const PROGRAMS: [&str; 29] = [
     "boot",
     "ping",
     "restart",
@@ -86,14 +92,18 @@ pub const PROGRAMS: [&str; 25] = [
     "timers",
     "idle",
     "calls",
+    "calls-churn",
     "defaults",
     "flood",
     "composed",
     "ends",
     "package-calls",
+    "package-channels",
+    "package-channels-restart",
     "registry-restart",
     "counts",
     "call-cost",
+    "system-call",
 ];
 
 /// There is no such program.
@@ -124,7 +134,10 @@ pub fn check_services(config: &Config) -> Result<(), ConfigError> {
 pub fn start<M: Machine>(core: &Core<M>, command: &str) {
     let arguments = Arguments::new(command);
     match arguments.name() {
-        "boot" => core.boot_and_report(),
+        "boot" => {
+            calls::serve_defaults(core);
+            core.boot_and_report();
+        }
         "ping" => ping::start(core, &arguments),
         "restart" => restart::start(core),
         "manager-restart" => manager_restart::start(core),
@@ -140,14 +153,19 @@ pub fn start<M: Machine>(core: &Core<M>, command: &str) {
         "timers" => timers::start(core, &arguments),
         "idle" => idle::start(core, &arguments),
         "calls" => calls::start(core),
+        "calls-churn" => calls_churn::start(core, &arguments),
         "defaults" => defaults::start(core),
         "flood" => flood::start(core, &arguments),
         "composed" => composed::start(core),
         "ends" => ends::start(core),
         "package-calls" => package_calls::start(core),
+        "package-channels" | "package-channels-restart" => {
+            package_channels::start(core, &arguments);
+        }
         "registry-restart" => registry_restart::start(core),
         "counts" => counts::start(core, &arguments),
         "call-cost" => call_cost::start(core, &arguments),
+        "system-call" => system_call::start(core, &arguments),
         _ => {}
     }
 }

@@ -1,12 +1,13 @@
 //! Every worker runs packages, one after the other and as fast as it can, for a while. When all is
 //! quiet again the node has as much free memory and as many free tables as before: whatever
-//! happened in between, restarts included.
+//! happened in between, restarts included. With `channels=1` the packages talk to each other.
 
+use alloc::format;
 use core::time::Duration;
 
 use nile_abi::{Instant, Status};
 use nile_kernel::packages::NoServices;
-use nile_kernel::{Core, PackageLimits};
+use nile_kernel::{Core, PackageLimits, ServiceCalls};
 use nile_platform::Machine;
 
 use crate::arguments::Arguments;
@@ -18,13 +19,14 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let span = Duration::from_micros(arguments.number("us", 20_000));
     let begin = Instant::START + Duration::from_millis(arguments.number("begin_ms", 300));
     let end = begin + span;
+    let with_channels = arguments.number("channels", 0) == 1;
     let churner = core.clone();
     core.spawn(async move {
         churner.sleep_until(begin).await;
         let mut round = u64::from(churner.id().0);
         while churner.now() < end {
             round += 1;
-            if once(&churner, round).await.is_err() {
+            if once(&churner, round, with_channels).await.is_err() {
                 churner.sleep(Duration::from_micros(100)).await;
             }
         }
@@ -51,14 +53,24 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
 }
 
 /// Runs one package, which grows meanwhile and now and then is stopped early.
-async fn once<M: Machine>(core: &Core<M>, round: u64) -> Result<(), Status> {
-    let image = core.find_package("hello").ok_or(Status::NotFound)?;
+async fn once<M: Machine>(core: &Core<M>, round: u64, with_channels: bool) -> Result<(), Status> {
     let limits = PackageLimits {
         memory_bytes: 16 << 20,
         stack_bytes: round % 7 * 4096 + 4096,
         arena_bytes: round % 3 * (3 << 19),
     };
-    let package = core.run_package(image, b"churn", limits, NoServices)?;
+    let package = if with_channels {
+        let image = core.find_package("channels").ok_or(Status::NotFound)?;
+        let (own, cores) = (core.id().0, core.machine().board().cores() as u16);
+        // The neighbour of an odd core has the number before, that of an even one the one after.
+        let argument = format!("{own} {} brief", (own ^ 1) % cores);
+        let limits = PackageLimits { arena_bytes: 3 << 19, ..limits };
+        let calls = ServiceCalls::new(&core.stl());
+        core.run_package(image, argument.as_bytes(), limits, calls)?
+    } else {
+        let image = core.find_package("hello").ok_or(Status::NotFound)?;
+        core.run_package(image, b"churn", limits, NoServices)?
+    };
     // What does not come in time comes to nothing; a limit that is reached is no fault.
     let grown = core.spawn({
         let package = package.clone();

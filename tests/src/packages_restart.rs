@@ -35,14 +35,23 @@ pub fn start<M: Machine>(core: &Core<M>) {
         core.clone().spawn(async move {
             if core.all_running().await.is_ok() {
                 let mut talks = Vec::new();
+                let calls = |worker| core.machine().board().record(worker).system_calls();
                 for worker in core.peers().filter(|peer| is_worker(&core, *peer)) {
                     if let Ok(talk) = Talk::start(&core, worker, FIRST).await {
                         let _ = talk.ask(0).await;
-                        talks.push(talk);
+                        talks.push((talk, worker, calls(worker)));
                     }
                 }
-                drop(talks);
-                core.sleep(8 * SETTLE).await;
+                let before: Vec<_> =
+                    talks.into_iter().map(|(_, worker, calls)| (worker, calls)).collect();
+                // The endless package says by a system call that it has begun.
+                let limit = core.now() + REST;
+                for (worker, before) in before {
+                    while calls(worker) == before && core.now() < limit {
+                        core.sleep(SETTLE).await;
+                    }
+                }
+                core.sleep(SETTLE).await;
             }
             panic!("the management core panics on purpose");
         });

@@ -5,10 +5,10 @@ use alloc::rc::Rc;
 use core::cell::Cell;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Status};
+use nile_abi::{CoreId, Instant, Status};
 use nile_bosml::{Blob, Bytes};
 use nile_services::ackermann::AckermannClient;
-use nile_stl::{CallError, CallResult, Start, Stl, service};
+use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
 /// The service.
 pub struct Probe {
@@ -62,6 +62,22 @@ impl Probe {
         number.wrapping_add(1)
     }
 
+    /// Adds "what has names" that 'keywords' and <generated code> have, too.
+    #[stl_k(reply = "sum")]
+    fn r#move(
+        &self,
+        caller: &Caller,
+        r#type: u64,
+        state: u64,
+        service: u64,
+        input: &str,
+    ) -> Result<u64, Status> {
+        if service == 0 {
+            return Err(Status::Exists);
+        }
+        Ok(u64::from(caller.core.0) + r#type + state + service + input.len() as u64)
+    }
+
     /// Calls another service.
     #[stl_k]
     async fn relay(&self, m: u64, n: u64) -> CallResult<u64> {
@@ -72,6 +88,12 @@ impl Probe {
     #[stl_k(reply = "good")]
     async fn flood(&self, each: u64) -> CallResult<u64> {
         crate::flood::flood(&self.stl, each).await
+    }
+
+    /// Calls the probes of all other cores without rest until then: how the calls ended.
+    #[stl_k(reply = "ends")]
+    async fn churn(&self, until_nanos: u64) -> crate::calls_churn::Ends {
+        crate::calls_churn::churn(&self.stl, Instant::from_nanos(until_nanos)).await
     }
 
     /// Calls the service of the registry's layer, which skips one.

@@ -12,6 +12,9 @@ use nile_stl::{CallError, CallResult};
 use crate::calls::{probe_on, serve};
 use crate::conduct::{Findings, conduct, conducts};
 
+/// How long the calls may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>) {
     serve(core);
@@ -28,15 +31,20 @@ pub fn start<M: Machine>(core: &Core<M>) {
                     let _ = probe_on(&stl, peer).await;
                 }
                 // A call of each core to the one that ends.
-                for peer in core.peers().filter(|peer| *peer != core.id()) {
-                    let stl = stl.clone();
-                    core.spawn(async move {
-                        if let Ok(probe) = probe_on(&stl, peer).await {
-                            let _ = probe.ask_manager().await;
-                        }
-                    });
+                let others = core.peers().filter(|peer| *peer != core.id());
+                let mut wanted = 0;
+                for peer in others {
+                    wanted += 1;
+                    if let Ok(probe) = probe_on(&stl, peer).await {
+                        let _ = probe.ask_manager().await;
+                    }
                 }
-                core.sleep(Duration::from_millis(2)).await;
+                let limit = core.now() + PATIENCE;
+                if let Ok(own) = probe_on(&stl, core.id()).await {
+                    while own.waiting().await != Ok(wanted) && core.now() < limit {
+                        core.sleep(Duration::from_micros(200)).await;
+                    }
+                }
             }
             panic!("the management core panics on purpose");
         });

@@ -70,6 +70,54 @@ fn the_heap_grows_for_packages() {
 }
 
 #[test]
+fn package_channels_carry_messages_without_system_calls() {
+    for seed in 0..20 {
+        pass(&options(seed), "package-channels");
+    }
+}
+
+/// Packages that talk to each other come and go, and their cores and the packages stop meanwhile.
+#[test]
+fn nothing_is_lost_when_ends_of_package_channels_stop() {
+    for seed in 0..30 {
+        let faults = Faults {
+            core_stops: 6,
+            stops_within: Duration::from_millis(54),
+            package_faults: 4,
+            ..Faults::default()
+        };
+        let command = "package-churn channels=1 us=4000 begin_ms=50";
+        let (_, log) = pass(&Options { faults, ..options(seed) }, command);
+        let talks = log.iter().filter(|line| line.ends_with("talked")).count();
+        assert!(talks >= 10, "seed {seed}: {talks} talks came to their end");
+    }
+}
+
+#[test]
+fn package_channels_outlive_the_management_core() {
+    for seed in 0..10 {
+        let (report, _) = pass(&options(seed), "package-channels-restart");
+        let calls = report.program.unwrap().figures["calls_afterwards"];
+        assert!(calls > 100, "seed {seed}: the exchange was over after {calls} system calls");
+    }
+}
+
+#[test]
+fn no_ring_has_two_owners_whichever_core_stops() {
+    for seed in 0..30 {
+        let faults = Faults {
+            core_stops: 8,
+            stops_within: Duration::from_millis(5),
+            stop_manager: true,
+            package_faults: 3,
+            ..Faults::default()
+        };
+        let command = "package-churn channels=1 us=4000 begin_ms=1";
+        run(&Options { faults, ..options(seed) }, command);
+    }
+}
+
+#[test]
 fn unruly_packages_are_stopped_and_reported() {
     for seed in 0..10 {
         pass(&options(seed), "unruly rounds=1");

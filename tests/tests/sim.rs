@@ -155,6 +155,28 @@ fn calls_end_once_and_say_why() {
 }
 
 #[test]
+fn calls_end_at_once_and_truly_while_cores_come_and_go() {
+    for seed in 0..40 {
+        let faults =
+            Faults { core_stops: 12, stops_within: Duration::from_millis(55), ..Faults::default() };
+        pass(&Options { faults, ..options(seed, 4) }, "", "calls-churn ms=60");
+    }
+}
+
+#[test]
+fn calls_end_at_once_while_the_management_core_comes_and_goes() {
+    for seed in 0..40 {
+        let faults = Faults {
+            core_stops: 12,
+            stops_within: Duration::from_millis(if seed % 2 == 0 { 2 } else { 30 }),
+            stop_manager: true,
+            ..Faults::default()
+        };
+        pass(&Options { faults, ..options(seed, 4) }, "", "calls-churn ms=40");
+    }
+}
+
+#[test]
 fn default_services_serve_every_core() {
     pass_seeds(20, 4, "defaults");
     pass_seeds(2, 1, "defaults");

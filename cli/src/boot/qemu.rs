@@ -11,7 +11,7 @@ use super::{Node, NodeEnd, Ran};
 use crate::args::{Boot, Firmware};
 use crate::child;
 use crate::failure::Failure;
-use crate::needs::{self, KERNEL, KERNEL_SYMBOLS, ROOT};
+use crate::needs::{self, KERNEL, KERNEL_SYMBOLS, ROOT, SCENARIOS, SCENARIOS_SYMBOLS};
 use crate::packages;
 use crate::symbols::Symbols;
 
@@ -43,7 +43,7 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
         Some(iso) => firmware_state = image(&mut command, iso, options.firmware)?,
     }
     let provided = |name| std::env::var_os(name).map(PathBuf::from);
-    let symbols = Symbols::new(provided(KERNEL_SYMBOLS), provided(ROOT));
+    let symbols = Symbols::new(provided(kernel_of(options).1), provided(ROOT));
     let from_image = options.iso.is_some();
     let node = Node { name: "QEMU", symbols: &symbols };
     let ran = node.run(options, &mut command, |status| match status {
@@ -75,6 +75,14 @@ fn machine(command: &mut Command, options: &Boot) {
     command.args(["-m", &format!("{}B", options.memory.0)]);
 }
 
+/// Which kernel the node boots, and which is the same with symbols: scenarios have one of their own.
+fn kernel_of(options: &Boot) -> (&'static str, &'static str) {
+    match options.only_boots() || options.iso.is_some() {
+        true => (KERNEL, KERNEL_SYMBOLS),
+        false => (SCENARIOS, SCENARIOS_SYMBOLS),
+    }
+}
+
 /// Whether this host can run guests natively. A device file alone says nothing: it can be there
 /// on a host whose own machine does not let it use the feature.
 fn kvm() -> bool {
@@ -84,7 +92,7 @@ fn kvm() -> bool {
 }
 
 fn kernel(command: &mut Command, options: &Boot, module: Option<&Path>) -> Result<(), Failure> {
-    command.arg("-kernel").arg(needs::provided(KERNEL)?);
+    command.arg("-kernel").arg(needs::provided(kernel_of(options).0)?);
     command.arg("-append").arg(format!("exit=debug program={}", options.program.as_str()));
     command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
     if let Some(module) = module {

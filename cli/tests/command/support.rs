@@ -18,7 +18,8 @@ pub fn launcher() -> Command {
 /// The command itself, without the launcher and what it provides.
 pub fn nile() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nile"));
-    for name in ["NILE_KERNEL", "NILE_KERNEL_SYMBOLS", "NILE_HOSTED", "NILE_BENCHES", "NILE_ROOT"] {
+    let provided = std::env::vars().map(|(name, _)| name).filter(|name| name.starts_with("NILE_"));
+    for name in provided {
         command.env_remove(name);
     }
     command

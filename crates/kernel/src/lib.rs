@@ -41,5 +41,5 @@ pub use self::memory::{Frame, MemoryRegion, MemoryStatistics};
 pub use self::packages::{
     Calls, Ended, LoadError, Package, PackageId, PackageLimits, PackageReport,
 };
-pub use self::services::ServiceCalls;
 pub use self::report::{ProgramReport, Report};
+pub use self::services::ServiceCalls;

@@ -7,8 +7,8 @@
 mod channels;
 mod host;
 mod link;
-mod package;
 mod node;
+mod package;
 
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
@@ -16,18 +16,18 @@ use alloc::string::String;
 use core::cell::RefCell;
 
 use nile_abi::{CoreId, Generation, Status};
-use nile_platform::{Fault, Machine};
+use nile_platform::{CorePhase, Fault, Machine};
 use nile_ring::Message;
-use nile_stl::frame::{Assembler, CallId};
 use nile_stl::Stl;
+use nile_stl::frame::{Assembler, CallId};
 
 use crate::channel::Inbound;
 use crate::config::Config;
 use crate::core::Core;
 use crate::packages::Package;
 use host::CoreHost;
-pub use package::ServiceCalls;
 use link::Link;
+pub use package::ServiceCalls;
 
 /// The tag of channels that carry calls.
 const TAG: u32 = u32::from_be_bytes(*b"STL\0");
@@ -96,9 +96,17 @@ impl<M: Machine> Core<M> {
         self.start_package_channels();
         let core = self.clone();
         self.spawn(async move {
-            while let Ok(inbound) = core.accept(TAG).await {
-                let reader = core.clone();
-                core.spawn(async move { reader.read_link(inbound).await });
+            loop {
+                match core.accept(TAG).await {
+                    Ok(inbound) => {
+                        let reader = core.clone();
+                        core.spawn(async move { reader.read_link(inbound).await });
+                    }
+                    // That link is lost; the others are to come.
+                    Err(status) => {
+                        core.machine.log(format_args!("a link could not be taken: {status}"));
+                    }
+                }
             }
         });
     }
@@ -106,7 +114,7 @@ impl<M: Machine> Core<M> {
     /// Delivers what comes over a link until its other end is gone.
     async fn read_link(&self, inbound: Inbound<M>) {
         let from = inbound.from();
-        self.meet(from);
+        let generation = self.meet(from);
         let mut assembler = Assembler::default();
         loop {
             match inbound.receive().await {
@@ -118,7 +126,10 @@ impl<M: Machine> Core<M> {
                 self.deliver(from, &mut assembler, &message);
             }
         }
-        self.lose(from);
+        // A core that lives has only given up this way to here.
+        if self.is_gone(from, generation) {
+            self.mourn(from, generation);
+        }
     }
 
     fn deliver(&self, from: CoreId, assembler: &mut Assembler, message: &Message) {
@@ -129,17 +140,34 @@ impl<M: Machine> Core<M> {
         }
     }
 
-    /// The core has a link with a core's present incarnation.
-    fn meet(&self, peer: CoreId) {
-        let generation = self.machine.board().record(peer).generation();
-        self.services.alive.borrow_mut().entry(peer).or_insert(generation);
+    /// The incarnation of a core that this one has to do with from now on, the present one. The
+    /// end of the one before is told first, so that the two are never taken for each other.
+    fn meet(&self, peer: CoreId) -> Generation {
+        let now = self.machine.board().record(peer).generation();
+        let before = self.services.alive.borrow().get(&peer).copied();
+        if let Some(before) = before.filter(|before| *before != now) {
+            self.mourn(peer, before);
+        }
+        self.services.alive.borrow_mut().insert(peer, now);
+        now
     }
 
-    /// A link with a core has ended: with it the calls between the two, and what this core would
-    /// have sent.
-    fn lose(&self, peer: CoreId) {
+    /// Whether an incarnation of a core has ended.
+    fn is_gone(&self, peer: CoreId, generation: Generation) -> bool {
+        let record = self.machine.board().record(peer);
+        record.generation() != generation || record.phase() == CorePhase::Stopped
+    }
+
+    /// An incarnation of a core has ended: with it the calls between the two, and what this core
+    /// would have sent. What tells of it twice, or late, tells nothing.
+    fn mourn(&self, peer: CoreId, generation: Generation) {
+        let mut alive = self.services.alive.borrow_mut();
+        if alive.get(&peer) != Some(&generation) {
+            return;
+        }
+        alive.remove(&peer);
+        drop(alive);
         let link = self.services.links.borrow_mut().remove(&peer);
-        let Some(generation) = self.services.alive.borrow_mut().remove(&peer) else { return };
         if let Some(link) = link {
             link.give_up();
         }
@@ -147,29 +175,40 @@ impl<M: Machine> Core<M> {
         self.stl().peer_died(peer, generation, culprit);
     }
 
+    /// Nothing can be sent over a link any more: its peer is gone, or it could not be opened.
+    fn lose(&self, peer: CoreId, link: &Link<M>, why: Status) {
+        if self.is_gone(peer, link.generation()) {
+            self.mourn(peer, link.generation());
+        }
+        let mut links = self.services.links.borrow_mut();
+        if links.get(&peer).is_some_and(|known| core::ptr::eq(&**known, link)) {
+            links.remove(&peer);
+            drop(links);
+            link.give_up();
+            self.stl().link_lost(peer, why);
+        }
+    }
+
     /// The call of this core that an incarnation of another one worked on when its own code
     /// ended it.
     fn culprit(&self, peer: CoreId, generation: Generation) -> Option<CallId> {
         let record = self.machine.board().record(peer);
         let by_itself = record.fault().is_some_and(|fault| fault.kind != Fault::KILLED);
-        if record.generation() == generation || !by_itself {
+        // The record tells why the last incarnation ended, not those before.
+        if record.generation() != generation.next() || !by_itself {
             return None;
         }
         let (caller, call) = record.working_for(generation)?;
         (caller == self.id()).then_some(CallId(call))
     }
 
-    /// The link to a core, made if there is none.
+    /// The link to a core's present incarnation, made if there is none.
     fn link(&self, to: CoreId) -> Result<Rc<Link<M>>, Status> {
-        if let Some(link) = self.services.links.borrow().get(&to) {
-            return Ok(link.clone());
-        }
-        let board = self.machine.board();
-        if to.index() >= board.cores() {
+        if to.index() >= self.machine.board().cores() {
             return Err(Status::NotFound);
         }
-        let link = Rc::new(Link::default());
-        self.services.links.borrow_mut().insert(to, link.clone());
-        Ok(link)
+        let generation = self.meet(to);
+        let mut links = self.services.links.borrow_mut();
+        Ok(links.entry(to).or_insert_with(|| Rc::new(Link::new(generation))).clone())
     }
 }

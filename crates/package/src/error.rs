@@ -20,6 +20,8 @@ pub enum PackageError {
     Damaged(&'static str),
     /// It has more than [`MAX_SEGMENTS`](crate::MAX_SEGMENTS) segments in memory.
     TooManySegments,
+    /// It has more than [`MAX_HEADERS`](crate::MAX_HEADERS) program headers.
+    TooManyHeaders,
     /// It has nothing in memory.
     Empty,
     /// The segment of this number has contents outside the file, or more than its memory.
@@ -94,6 +96,7 @@ impl fmt::Display for PackageError {
             Type(number) => write!(f, "of ELF type {number}, not a static PIE (3)"),
             Damaged(what) => write!(f, "damaged: the {what} is outside the file or wrong"),
             TooManySegments => write!(f, "more than {} segments", crate::MAX_SEGMENTS),
+            TooManyHeaders => write!(f, "more than {} program headers", crate::MAX_HEADERS),
             Empty => f.write_str("nothing in it belongs in memory"),
             Contents(at) => write!(f, "segment {at}: contents outside the file or its memory"),
             TooLarge(at) => {

@@ -27,6 +27,10 @@ pub const MAX_IMAGE_BYTES: u64 = 512 << 20;
 /// The most segments in memory that an image can have; a linker makes four or five.
 pub const MAX_SEGMENTS: usize = 16;
 
+/// The most program headers that a file can have; a linker makes about ten. Each may have the
+/// whole file looked through for notes.
+pub const MAX_HEADERS: usize = 64;
+
 /// Bytes of one relocation in the file, and of the word that it changes.
 const RELOCATION_BYTES: usize = 24;
 const WORD_BYTES: u64 = 8;
@@ -81,6 +85,9 @@ impl<'a> Package<'a> {
         let mut segments: Vec<Segment<'a>> = Vec::new();
         let (mut dynamic, mut manifest) = (None, None);
         for (index, header) in elf.segments().ok_or(PackageError::Empty)?.iter().enumerate() {
+            if index == MAX_HEADERS {
+                return Err(PackageError::TooManyHeaders);
+            }
             match header.p_type {
                 abi::PT_LOAD if header.p_memsz > 0 => {
                     if segments.len() == MAX_SEGMENTS {

@@ -11,7 +11,9 @@ use elf::abi;
 use nile_platform::user::Access;
 
 use crate::archive::{self, ArchiveError, BootModule};
-use crate::{Image, MAX_IMAGE_BYTES, ManifestError, Package, PackageError, Relocation, Store};
+use crate::{
+    Image, MAX_HEADERS, MAX_IMAGE_BYTES, ManifestError, Package, PackageError, Relocation, Store,
+};
 
 /// Where the file's parts are; each segment has a page of the file.
 const PROGRAM_HEADERS: usize = 64;
@@ -173,6 +175,26 @@ fn segments_are_checked() {
     let mut file = with_headers(&many);
     file.resize(17 * 0x1000, 0);
     assert_eq!(Package::parse(&file).unwrap_err(), PackageError::TooManySegments);
+}
+
+/// Each note may be as long as the file: the time must not be that of their product.
+#[test]
+fn the_file_is_looked_through_so_often_and_no_more() {
+    let with = |count: usize| {
+        let mut file = good();
+        file.resize(END + count * 56, 0);
+        let notes = vec![(abi::PT_NOTE, abi::PF_R, NOTE + 0x80, 0x40, 0); count - GOOD.len()];
+        let table: Vec<Header> = GOOD.into_iter().chain(notes).collect();
+        put(&mut file, 32, &(END as u64).to_le_bytes());
+        put(&mut file, 56, &(count as u16).to_le_bytes());
+        for (index, header) in table.into_iter().enumerate() {
+            put_header(&mut file[END - PROGRAM_HEADERS..], index, header);
+        }
+        Package::parse(&file).map(|package| package.bytes())
+    };
+    assert_eq!(with(MAX_HEADERS), Ok(0x5000));
+    assert_eq!(with(MAX_HEADERS + 1), Err(PackageError::TooManyHeaders));
+    assert_eq!(with(65_000), Err(PackageError::TooManyHeaders));
 }
 
 #[test]

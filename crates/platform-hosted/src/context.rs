@@ -1,4 +1,5 @@
-//! The registers of interrupted code, as Linux gives them to a signal handler.
+//! The registers of interrupted code, as Linux gives them to a signal handler, and the modes of the
+//! processor that a package may have changed when it calls.
 
 use std::ffi::c_void;
 
@@ -30,6 +31,46 @@ pub(crate) fn stack_pointer(context: *mut c_void) -> usize {
     unsafe { (*registers(context)).gregs[libc::REG_RSP as usize] as usize }
 }
 
+/// Sets the modes that compiled code expects, and gives what the package had of those that are any
+/// program's to set: for [`give_modes`]. Nothing makes a package keep to a calling convention; with
+/// its direction flag the kernel would copy backwards.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn take_modes() -> u32 {
+    let mut package = 0u32;
+    // SAFETY: only flags that no program needs are cleared; the control word goes to a local, and
+    // becomes what every program starts with.
+    unsafe {
+        core::arch::asm!(
+            "stmxcsr [{package}]",
+            "ldmxcsr [{kernel}]",
+            "push {flags}",
+            "popfq",
+            package = in(reg) &raw mut package,
+            kernel = in(reg) &raw const MXCSR,
+            flags = in(reg) FLAGS,
+        );
+    }
+    package
+}
+
+/// Gives a package back what [`take_modes`] gave.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn give_modes(package: u32) {
+    // SAFETY: the processor stored it, so it is one that can be loaded; from here on the package's
+    // code runs.
+    unsafe {
+        core::arch::asm!("ldmxcsr [{}]", in(reg) &raw const package, options(nostack, readonly));
+    }
+}
+
+/// Interrupts on, and nothing else that a package may have set: no trap, no direction.
+#[cfg(target_arch = "x86_64")]
+const FLAGS: i64 = 0x202;
+
+/// The control word of vector arithmetic as a program starts with it.
+#[cfg(target_arch = "x86_64")]
+static MXCSR: u32 = 0x1f80;
+
 /// Lets the handler return into the kernel, with `fault`, and never again into the package.
 ///
 /// # Safety
@@ -37,11 +78,8 @@ pub(crate) fn stack_pointer(context: *mut c_void) -> usize {
 /// `trap` belongs to the coroutine that runs, and the interrupted code runs on its behalf.
 #[cfg(target_arch = "x86_64")]
 pub(crate) unsafe fn leave(context: *mut c_void, trap: &CoroutineTrapHandler<Fault>, fault: Fault) {
-    /// Interrupts on, and nothing else that a package may have set: no trap, no direction.
-    const FLAGS: i64 = 0x202;
-    // The control words of the floating-point units as a program starts with them.
+    // The control word of the other floating-point unit as a program starts with it.
     const X87: u16 = 0x37f;
-    const MXCSR: u32 = 0x1f80;
     // SAFETY: the caller vouches for the coroutine.
     let to = unsafe { trap.setup_trap_handler(move || fault) };
     // SAFETY: see `registers`; the floating-point state lies beside them, if Linux saved one.
@@ -82,3 +120,52 @@ pub(crate) fn stack_pointer(_: *mut c_void) -> usize {
 /// None is needed.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) unsafe fn leave(_: *mut c_void, _: &CoroutineTrapHandler<Fault>, _: Fault) {}
+
+/// As above.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn take_modes() -> u32 {
+    0
+}
+
+/// As above.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn give_modes(_: u32) {}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use core::arch::asm;
+
+    /// Flushes results to zero, and lets a division by zero be a fault.
+    const CHANGED: u32 = 0x9d80;
+
+    const DIRECTION: u64 = 1 << 10;
+    const ALIGNMENT_CHECK: u64 = 1 << 18;
+
+    /// What the calling thread has, but for the sticky bits of what was computed.
+    fn arithmetic() -> u32 {
+        let mut stored = 0u32;
+        // SAFETY: this only stores the control word.
+        unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut stored, options(nostack)) };
+        stored & !0x3f
+    }
+
+    #[test]
+    fn what_a_package_has_set_stays_with_the_package() {
+        let flags: u64;
+        give_modes(CHANGED);
+        // SAFETY: the next call clears what is set; nothing is copied in between.
+        unsafe {
+            asm!("pushfq", "or qword ptr [rsp], {}", "popfq", in(reg) DIRECTION | ALIGNMENT_CHECK);
+        }
+        let package = take_modes();
+        // SAFETY: this only reads the flags.
+        unsafe { asm!("pushfq", "pop {}", out(reg) flags) };
+        let kernel = arithmetic();
+        give_modes(package);
+        let again = arithmetic();
+        give_modes(MXCSR);
+        assert_eq!(flags & (DIRECTION | ALIGNMENT_CHECK), 0);
+        assert_eq!((kernel, again), (MXCSR, CHANGED));
+    }
+}

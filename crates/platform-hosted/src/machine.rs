@@ -165,7 +165,10 @@ impl Machine for Hosted {
     }
 
     fn overrun_stack(&self) {
-        assert!(self.isolated, "a stack that is used up would end the cores that share the process");
+        assert!(
+            self.isolated,
+            "a stack that is used up would end the cores that share the process"
+        );
         nile_platform::recurse_for_ever(0);
     }
 

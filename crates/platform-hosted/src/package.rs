@@ -105,6 +105,7 @@ impl Package {
             let entry: extern "C" fn(u64) = unsafe { std::mem::transmute(entry) };
             entry(argument.0);
             dispatch::leave_package();
+            context::take_modes();
             RETURNED
         });
         let trap = coroutine.trap_handler();
@@ -187,6 +188,7 @@ extern "C" fn gate(
     output_bytes: u64,
 ) -> Answer {
     dispatch::leave_package();
+    let modes = context::take_modes();
     let Some(yielder) = yielder() else {
         return Answer::failed(nile_abi::Status::Denied);
     };
@@ -198,6 +200,8 @@ extern "C" fn gate(
     };
     let answer = yielder.suspend(Exit::Call(ask));
     go_on(yielder);
+    // Not before: the kernel may have gone on once more.
+    context::give_modes(modes);
     answer
 }
 
@@ -232,6 +236,8 @@ pub(crate) fn handle_interruptions() {
 /// The core was signalled.
 extern "C" fn interrupt(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
     let in_package = dispatch::leave_package();
+    // Linux gives them back to whom it has interrupted.
+    context::take_modes();
     fault::count_interrupt(Cause::Signal);
     let (Some(inside), Some(yielder), true) = (inside(), yielder(), in_package) else {
         return SIGNALLED.store(true, Ordering::SeqCst);

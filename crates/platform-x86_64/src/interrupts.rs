@@ -164,8 +164,13 @@ extern "C" fn handle(state: &mut State) {
         Vector::NMI => local.record.count_interrupt(Cause::Nmi),
         Vector::SPURIOUS => local.record.count_interrupt(Cause::Spurious),
         Vector::TIMER => {
-            local.record.count_interrupt(timer::expired(&local));
+            let cause = timer::expired(&local);
+            local.record.count_interrupt(cause);
             local.apic.end_of_interrupt();
+            // Only a core that manages the node has ticks: its loop must go on, or nobody's does.
+            if users && cause == Cause::Tick {
+                turn::end(state, Left::Interrupted);
+            }
         }
         Vector::SIGNAL => {
             count_and_end(&local, Cause::Signal);

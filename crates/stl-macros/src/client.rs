@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::Ident;
 
+use crate::check::plain_name;
 use crate::half::names;
 use crate::input::{Method, Mode, Service};
 
@@ -70,7 +71,7 @@ fn method(method: &Method, interface: &Ident) -> TokenStream {
     });
     let given: Vec<_> = method.parameters.iter().map(|parameter| &parameter.name).collect();
     let waits = method.is_async.then(|| quote!(.await));
-    let text = name.to_string();
+    let text = plain_name(name);
     let caller = if method.takes_caller {
         quote!(self.#field.caller())
     } else {

@@ -5,7 +5,8 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::Ident;
 
-use crate::input::{Method, Mode, Service};
+use crate::check::plain_name;
+use crate::input::{Failure, Method, Mode, Service};
 
 /// What the parts of a half are called.
 pub struct Names {
@@ -116,7 +117,7 @@ fn define(state: &Ident, method: &Method) -> TokenStream {
     let signature = signature(method);
     let checks = method.parameters.iter().filter_map(|parameter| {
         let (least, most) = parameter.range?;
-        let (own, text) = (&parameter.name, parameter.name.to_string());
+        let (own, text) = (&parameter.name, plain_name(&parameter.name));
         Some(quote! {
             ::nile_stl::generated::check_range(#text, &#own, #least, #most)?;
         })
@@ -125,8 +126,13 @@ fn define(state: &Ident, method: &Method) -> TokenStream {
     let given = method.parameters.iter().map(|parameter| &parameter.name);
     let waits = method.is_async.then(|| quote!(.await));
     let call = quote!(#state::#name(self, #caller #(#given),*) #waits);
-    let call =
-        if method.can_fail { quote!(#call) } else { quote!(::core::result::Result::Ok(#call)) };
+    let call = match method.failure {
+        Failure::Never => quote!(::core::result::Result::Ok(#call)),
+        Failure::CallError => call,
+        Failure::Other => quote! {
+            ::core::result::Result::map_err(#call, ::nile_stl::CallError::from)
+        },
+    };
     let body = quote!(#(#checks)* #call);
     let body = if method.is_async {
         quote!(::nile_stl::generated::Box::pin(async move { #body }))
@@ -148,7 +154,7 @@ fn arm(interface: &Ident, mode: Mode, method: &Method) -> TokenStream {
         };
     }
     let decoded = method.parameters.iter().map(|parameter| {
-        let (own, text) = (&parameter.name, parameter.name.to_string());
+        let (own, text) = (&parameter.name, plain_name(&parameter.name));
         quote! {
             let #own = ::nile_stl::generated::bosml::Decode::decode(&mut __input)
                 .map_err(|error| error.within(#text))?;

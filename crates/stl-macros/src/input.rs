@@ -12,6 +12,8 @@ use syn::{
     TypePath, parse_quote,
 };
 
+use crate::check;
+
 /// A service.
 pub struct Service {
     pub block: ItemImpl,
@@ -52,8 +54,18 @@ pub struct Method {
     /// What it gives, without `CallResult`.
     pub reply: Type,
     pub reply_name: String,
-    /// Whether it gives a `CallResult`.
-    pub can_fail: bool,
+    pub failure: Failure,
+}
+
+/// How a method says that it has failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// It cannot.
+    Never,
+    /// It gives a `CallResult`.
+    CallError,
+    /// It gives a `Result` with what becomes a `CallError`.
+    Other,
 }
 
 /// A parameter.
@@ -67,6 +79,7 @@ pub struct Parameter {
 
 impl Service {
     pub fn understand(attributes: TokenStream, mut block: ItemImpl) -> Result<Service> {
+        check::block(&block)?;
         let state = match &*block.self_ty {
             Type::Path(TypePath { path, .. }) => path.require_ident()?.clone(),
             other => return Err(Error::new(other.span(), "a service is a plain struct")),
@@ -147,6 +160,7 @@ impl Service {
 
 impl Method {
     fn understand(mut item: ImplItemFn, number: u16) -> Result<Method> {
+        check::method(&item)?;
         let (mode, reply_name) = take_tag(&mut item)?;
         let mut takes_caller = false;
         let mut parameters = Vec::new();
@@ -158,6 +172,10 @@ impl Method {
         for input in inputs {
             let FnArg::Typed(input) = input else { continue };
             if is_caller(&input.ty) {
+                if takes_caller || !parameters.is_empty() {
+                    let why = "a method takes &Caller once, right after &self";
+                    return Err(Error::new(input.span(), why));
+                }
                 takes_caller = true;
                 continue;
             }
@@ -165,6 +183,7 @@ impl Method {
                 return Err(Error::new(input.pat.span(), "a parameter is a plain name"));
             };
             let name = name.ident.clone();
+            check::parameter(&name)?;
             let (mut range, mut encrypted) = (None, false);
             for attribute in core::mem::take(&mut input.attrs) {
                 if attribute.path().is_ident("range") {
@@ -179,7 +198,8 @@ impl Method {
             NameLifetimes.visit_type_mut(&mut ty);
             parameters.push(Parameter { name, ty, range, encrypted });
         }
-        let (reply, can_fail) = reply_of(&item.sig.output)?;
+        let (reply, failure) = reply_of(&item.sig.output)?;
+        check::reply(&reply)?;
         Ok(Method {
             name: item.sig.ident.clone(),
             number,
@@ -190,7 +210,7 @@ impl Method {
             parameters,
             reply,
             reply_name,
-            can_fail,
+            failure,
             item,
         })
     }
@@ -245,18 +265,19 @@ fn is_caller(ty: &Type) -> bool {
         if path.path.segments.last().is_some_and(|last| last.ident == "Caller"))
 }
 
-/// What a method gives, and whether it can fail.
-fn reply_of(output: &ReturnType) -> Result<(Type, bool)> {
-    let ReturnType::Type(_, ty) = output else { return Ok((parse_quote!(()), false)) };
+/// What a method gives, and how it fails.
+fn reply_of(output: &ReturnType) -> Result<(Type, Failure)> {
+    let ReturnType::Type(_, ty) = output else { return Ok((parse_quote!(()), Failure::Never)) };
     if let Type::Path(TypePath { path, .. }) = &**ty
         && let Some(last) = path.segments.last()
         && (last.ident == "CallResult" || last.ident == "Result")
         && let syn::PathArguments::AngleBracketed(arguments) = &last.arguments
         && let Some(syn::GenericArgument::Type(value)) = arguments.args.first()
     {
-        return Ok((value.clone(), true));
+        let is_ours = last.ident == "CallResult";
+        return Ok((value.clone(), if is_ours { Failure::CallError } else { Failure::Other }));
     }
-    Ok(((**ty).clone(), false))
+    Ok(((**ty).clone(), Failure::Never))
 }
 
 /// Gives lifetimes that were left out the name `'a`.
@@ -286,10 +307,14 @@ fn bounds(range: &ExprRange) -> Result<(i128, i128)> {
         },
         _ => Err(Error::new(range.span(), "a range has two bounds, as in 0..=9")),
     };
-    match range.limits {
-        RangeLimits::Closed(_) => Ok((bound(&range.start)?, bound(&range.end)?)),
-        RangeLimits::HalfOpen(_) => Err(Error::new(range.span(), "write it as in 0..=9")),
+    let RangeLimits::Closed(_) = range.limits else {
+        return Err(Error::new(range.span(), "write it as in 0..=9"));
+    };
+    let (least, most) = (bound(&range.start)?, bound(&range.end)?);
+    if least > most {
+        return Err(Error::new(range.span(), "the range is empty"));
     }
+    Ok((least, most))
 }
 
 fn text(meta: &Meta) -> Result<String> {

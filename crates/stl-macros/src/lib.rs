@@ -4,11 +4,12 @@
 //! what the transport layer needs: the schema with the doc comments, the dispatch by number of
 //! each half, the typed interface of each half, the typed client, and the registration.
 //!
-//! * `input`: the block and its attributes, understood and checked.
+//! * `input`: the block and its attributes, understood; `check`: what it may not have.
 //! * `schema`, `half`, `client`: what is generated from it.
 //! * `record`: `#[derive(Record)]`.
 #![forbid(unsafe_code)]
 
+mod check;
 mod client;
 mod half;
 mod input;
@@ -38,7 +39,8 @@ use syn::{DeriveInput, ItemImpl, parse_macro_input};
 /// ```
 ///
 /// A method takes `&self`, perhaps `&Caller`, and typed parameters, and gives a value or a
-/// `CallResult`; it may be `async`. The struct implements `Start`.
+/// `CallResult`, or a `Result` whose error becomes a `CallError`; it may be `async`. The struct
+/// implements `Start`.
 #[proc_macro_attribute]
 pub fn service(attributes: TokenStream, block: TokenStream) -> TokenStream {
     let block = parse_macro_input!(block as ItemImpl);

@@ -4,6 +4,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, Error, Fields, Result};
 
+use crate::check::plain_name;
+
 pub fn generate(item: &DeriveInput) -> Result<TokenStream> {
     let name = &item.ident;
     let fields = match &item.data {
@@ -18,7 +20,7 @@ pub fn generate(item: &DeriveInput) -> Result<TokenStream> {
     }
     let names: Vec<_> = fields.iter().filter_map(|field| field.ident.as_ref()).collect();
     let types: Vec<_> = fields.iter().map(|field| &field.ty).collect();
-    let texts: Vec<_> = names.iter().map(|name| name.to_string()).collect();
+    let texts: Vec<_> = names.iter().map(|name| plain_name(name)).collect();
     if names.is_empty() {
         return Err(Error::new(name.span(), "a record has at least one field"));
     }

@@ -3,6 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
+use crate::check::plain_name;
 use crate::half::names;
 use crate::input::{Method, Mode, Parameter, Service};
 
@@ -54,7 +55,7 @@ pub fn generate(service: &Service) -> TokenStream {
 }
 
 fn method(method: &Method) -> TokenStream {
-    let (name, doc) = (method.name.to_string(), &method.doc);
+    let (name, doc) = (plain_name(&method.name), &method.doc);
     let mode = match method.mode {
         Mode::Kernel => quote!(Kernel),
         Mode::User => quote!(User),
@@ -88,7 +89,7 @@ fn method(method: &Method) -> TokenStream {
 
 fn parameter(parameter: &Parameter) -> TokenStream {
     let Parameter { name, ty, range, encrypted } = parameter;
-    let name = name.to_string();
+    let name = plain_name(name);
     let mut ty = ty.clone();
     syn::visit_mut::VisitMut::visit_type_mut(&mut Static, &mut ty);
     let range = match range {

@@ -1,6 +1,7 @@
 //! The calls that this core made to others and that have not ended: each ends once, by a reply,
 //! by [`Status::Dead`] or [`Status::Panicked`] when its callee is gone, or by [`Status::Timeout`].
 
+use alloc::collections::BTreeSet;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
@@ -43,8 +44,9 @@ struct Waiting {
 /// The table of unanswered calls.
 pub(crate) struct Calls {
     table: RefCell<Requests<Waiting>>,
-    /// When the sweep for expired calls is due; the end of time if none is planned.
-    sweep: Cell<Instant>,
+    /// When sweeps for expired calls are due: each is a task that waits, so none is planned that
+    /// would not be the first.
+    sweeps: RefCell<BTreeSet<Instant>>,
 }
 
 /// The end of time: when what has no deadline is over.
@@ -52,10 +54,7 @@ pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 impl Calls {
     pub(crate) fn new() -> Calls {
-        Calls {
-            table: RefCell::new(Requests::up_to(MOST_CALLS)),
-            sweep: Cell::new(NEVER),
-        }
+        Calls { table: RefCell::new(Requests::up_to(MOST_CALLS)), sweeps: RefCell::default() }
     }
 
     /// Notes a call to an incarnation of `callee`. `Busy` if too many wait.
@@ -83,27 +82,23 @@ impl Calls {
     /// Whether a sweep has to be planned for a call with this deadline, because none will come
     /// before it.
     pub(crate) fn plan_sweep(&self, deadline: Instant) -> bool {
-        let earlier = deadline < self.sweep.get();
-        if earlier {
-            self.sweep.set(deadline);
-        }
-        earlier
+        let mut sweeps = self.sweeps.borrow_mut();
+        let is_first = deadline < sweeps.first().copied().unwrap_or(NEVER);
+        is_first && sweeps.insert(deadline)
     }
 
-    /// Ends what has expired, and tells each callee that nobody waits any more.
-    pub(crate) fn sweep(&self, host: &dyn Host) {
+    /// The sweep that was `due` now: ends what has expired, and tells each callee that nobody waits
+    /// any more.
+    pub(crate) fn sweep(&self, host: &dyn Host, due: Instant) {
+        self.sweeps.borrow_mut().remove(&due);
         let now = host.now();
-        if self.sweep.get() > now {
-            // An earlier sweep did it.
-            return;
-        }
-        self.sweep.set(NEVER);
         let mut expired = Vec::new();
         expired.extend(self.table.borrow_mut().expired(now));
         for Request { message, context: Waiting { callee, answer }, .. } in expired {
             let id = message.payload().try_into().map_or(0, u64::from_le_bytes);
             // A callee that cannot be reached works for nobody anyway.
-            let _ = host.send(callee, &Header::Cancel { id: CallId(id) }, &[]);
+            let cancel = Header::Cancel { id: CallId(id), caller: host.generation() };
+            let _ = host.send(callee, &cancel, &[]);
             answer.give(Err(CallError::new(Status::Timeout, "no answer before the deadline")));
         }
     }
@@ -122,10 +117,17 @@ impl Calls {
         }
     }
 
-    /// Every call to `callee` ends: as `why` says, which is asked about each.
-    pub(crate) fn end_all(&self, callee: CoreId, why: impl Fn(CallId) -> CallError) {
+    /// Every call to `callee` ends that is to its incarnation `last` or to one before: as `why`
+    /// says, which is asked about each.
+    pub(crate) fn end_all(
+        &self,
+        callee: CoreId,
+        last: Generation,
+        why: impl Fn(CallId) -> CallError,
+    ) {
         let mut ended = Vec::new();
-        ended.extend(self.table.borrow_mut().take_if(|call| call.context.callee == callee));
+        let is_over = |call: &Request<Waiting>| call.context.callee == callee && call.peer <= last;
+        ended.extend(self.table.borrow_mut().take_if(is_over));
         for Request { message, context: Waiting { answer, .. }, .. } in ended {
             let id = message.payload().try_into().map_or(0, u64::from_le_bytes);
             answer.give(Err(why(CallId(id))));
@@ -157,7 +159,8 @@ impl Drop for Call {
     fn drop(&mut self) {
         if self.calls.table.borrow_mut().complete(self.id).is_some() {
             // A callee that cannot be reached works for nobody anyway.
-            let _ = self.host.send(self.callee, &Header::Cancel { id: self.id() }, &[]);
+            let cancel = Header::Cancel { id: self.id(), caller: self.host.generation() };
+            let _ = self.host.send(self.callee, &cancel, &[]);
         }
     }
 }

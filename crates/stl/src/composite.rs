@@ -308,12 +308,7 @@ struct Published {
 }
 
 impl Service for Published {
-    fn dispatch(
-        &self,
-        caller: &Caller,
-        method: MethodNumber,
-        arguments: &[u8],
-    ) -> Dispatched {
+    fn dispatch(&self, caller: &Caller, method: MethodNumber, arguments: &[u8]) -> Dispatched {
         let name = self.composite.composed.name();
         if method != MethodNumber(0) {
             let message = format!("{name} has no method of number {}", method.0);
@@ -321,8 +316,6 @@ impl Service for Published {
         }
         let (composite, stl) = (self.composite.clone(), self.stl.clone());
         let (deadline, arguments) = (caller.deadline, Vec::from(arguments));
-        Dispatched::Later(Box::pin(async move {
-            composite.call(&stl, deadline, &arguments).await
-        }))
+        Dispatched::Later(Box::pin(async move { composite.call(&stl, deadline, &arguments).await }))
     }
 }

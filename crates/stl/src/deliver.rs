@@ -24,6 +24,10 @@ impl Stl {
     pub fn deliver(&self, from: CoreId, header: &Header, data: &[u8]) {
         let host = &self.core.host;
         match *header {
+            // An earlier incarnation of the other core has asked, and nobody there remembers: its
+            // successor's calls may have the same numbers.
+            Header::Request { caller, .. } | Header::Cancel { caller, .. }
+                if caller != host.generation_of(from) => {}
             Header::Request { id, service, generation, caller, method, deadline, from_package } => {
                 let place = Place { core: host.core(), generation, number: service };
                 let made = Made { by: from, generation: caller, id };
@@ -38,7 +42,7 @@ impl Stl {
             Header::Reply { id, status, .. } => {
                 self.core.calls.end(id, Err(CallError::from_wire(status, data)));
             }
-            Header::Cancel { id } => self.core.serving.cancel((from, id)),
+            Header::Cancel { id, .. } => self.core.serving.cancel((from, id)),
         }
     }
 
@@ -48,6 +52,10 @@ impl Stl {
             let gone = CallError::new(Status::Dead, "the instance is gone");
             return reply(&**host, made, Err(gone));
         };
+        if self.core.serving.is_full() {
+            let full = CallError::new(Status::Busy, "the core serves as many calls as it can");
+            return reply(&**host, made, Err(full));
+        }
         host.working_for(Some((made.by, made.id)));
         let dispatched = dispatch(&local);
         host.working_for(None);
@@ -65,12 +73,19 @@ impl Stl {
         }
     }
 
+    /// What was sent to a core may not have come there, or never will, though the core lives: every
+    /// call to it ends as `why` says.
+    pub fn link_lost(&self, core: CoreId, why: Status) {
+        let error = CallError::new(why, "the link to the core is lost");
+        self.core.calls.end_all(core, Generation(u32::MAX), |_| error.clone());
+    }
+
     /// A core's incarnation has ended. `culprit` is the call of this core that it was working on
     /// when its own code ended it: that one ends with `Panicked`, the others with `Dead`. What it
     /// had called here is cancelled.
     pub fn peer_died(&self, core: CoreId, generation: Generation, culprit: Option<CallId>) {
         self.core.serving.cancel_all(core);
-        self.core.calls.end_all(core, |call| match culprit {
+        self.core.calls.end_all(core, generation, |call| match culprit {
             Some(culprit) if culprit == call => {
                 CallError::new(Status::Panicked, "the method ended its core, which restarts")
             }

@@ -83,6 +83,8 @@ pub enum Header {
     Cancel {
         /// The call.
         id: CallId,
+        /// The incarnation of the caller's core that made it.
+        caller: Generation,
     },
 }
 
@@ -116,15 +118,7 @@ impl Header {
     fn encode(&self, length: u32) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         let (kind, id) = match *self {
-            Header::Request {
-                id,
-                service,
-                generation,
-                caller,
-                method,
-                deadline,
-                from_package,
-            } => {
+            Header::Request { id, service, generation, caller, method, deadline, from_package } => {
                 bytes[1] = u8::from(from_package);
                 bytes[2..4].copy_from_slice(&service.0.to_le_bytes());
                 bytes[4..6].copy_from_slice(&method.0.to_le_bytes());
@@ -138,7 +132,10 @@ impl Header {
                 bytes[24..28].copy_from_slice(&caller.0.to_le_bytes());
                 (2, id)
             }
-            Header::Cancel { id } => (3, id),
+            Header::Cancel { id, caller } => {
+                bytes[28..32].copy_from_slice(&caller.0.to_le_bytes());
+                (3, id)
+            }
         };
         bytes[0] = kind;
         bytes[8..16].copy_from_slice(&id.0.to_le_bytes());
@@ -162,7 +159,7 @@ impl Header {
                 from_package: bytes[1] == 1,
             },
             2 => Header::Reply { id, caller: generation, status: Status::from_code(half(4))? },
-            3 => Header::Cancel { id },
+            3 => Header::Cancel { id, caller: Generation(word(28)) },
             _ => return None,
         };
         Some((header, word(32) as usize))
@@ -266,8 +263,11 @@ mod tests {
             assert_eq!(through(REQUEST, &bytes[..length]), cells);
         }
         through(REQUEST, &bytes);
-        through(Header::Cancel { id: CallId(1) }, &[]);
-        through(Header::Reply { id: CallId(0), caller: Generation(2), status: Status::Panicked }, b"why");
+        through(Header::Cancel { id: CallId(1), caller: Generation(3) }, &[]);
+        through(
+            Header::Reply { id: CallId(0), caller: Generation(2), status: Status::Panicked },
+            b"why",
+        );
     }
 
     #[test]

@@ -31,6 +31,9 @@ impl<'a> Decode<'a> for Nothing {
 }
 
 /// What a parameter's bounds bound.
+#[diagnostic::on_unimplemented(
+    message = "`#[range]` bounds integers, texts, bytes and lists, not `{Self}`"
+)]
 pub trait Measure {
     /// An integer itself; how long anything else is.
     fn measure(&self) -> i128;
@@ -77,7 +80,11 @@ impl Measure for Bytes<'_> {
 #[inline]
 pub fn check_range(name: &str, value: &impl Measure, least: i128, most: i128) -> CallResult<()> {
     let measured = value.measure();
-    if (least..=most).contains(&measured) { Ok(()) } else { Err(beyond(name, measured, least, most)) }
+    if (least..=most).contains(&measured) {
+        Ok(())
+    } else {
+        Err(beyond(name, measured, least, most))
+    }
 }
 
 #[cold]

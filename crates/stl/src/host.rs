@@ -37,8 +37,9 @@ pub trait Host {
     fn sleep_until(&self, due: Instant) -> LocalFuture<'static, ()>;
 
     /// Sends a frame to another core, after all that went there before. Never blocks. `NotFound`
-    /// if there is no such core, `Dead` if it has stopped for good; a core that restarts is told
-    /// later, by [`Stl::peer_died`](crate::Stl::peer_died).
+    /// if there is no such core, `Dead` if it has stopped for good. That an incarnation has ended
+    /// is told by [`Stl::peer_died`](crate::Stl::peer_died): of one before the present one, at the
+    /// latest before this returns.
     fn send(&self, to: CoreId, header: &Header, data: &[u8]) -> Result<(), Status>;
 
     /// Writes a line to the node's log.
@@ -80,11 +81,13 @@ pub trait Directory {
     ) -> LocalFuture<'static, CallResult<Place>>;
 
     /// Tells the node of an instance on this core.
-    fn publish(
-        &self,
-        published: Published,
-        place: Place,
-    ) -> LocalFuture<'static, CallResult<()>>;
+    fn publish(&self, published: Published, place: Place) -> LocalFuture<'static, CallResult<()>>;
+
+    /// Whether a name is that of a service that the node itself has, on whichever core: nobody
+    /// else publishes one of this name.
+    fn is_reserved(&self, _name: &str) -> bool {
+        false
+    }
 
     /// Tells the node that there is no such instance any more.
     fn unpublish(&self, place: Place) -> LocalFuture<'static, CallResult<()>>;

@@ -72,28 +72,35 @@ impl Stl {
             if let Some(call) = &mut begun {
                 return call.as_mut().poll(context);
             }
-            // Most calls are over at once, here; nothing is set up for them.
-            let call = match self.invoke_here(service, method, arguments) {
-                Some(Dispatched::Done(result)) => return Poll::Ready(result),
-                Some(Dispatched::Later(call)) => call,
+            let call = match self.installed_as(service) {
+                Some(local) => match self.invoke_on(&local, service, method, arguments) {
+                    // Most calls are over at once, here; nothing is set up for them.
+                    Dispatched::Done(result) => return Poll::Ready(result),
+                    Dispatched::Later(call) => call,
+                },
                 None => Box::pin(self.invoke_there(service, method, arguments)),
             };
             begun.insert(call).as_mut().poll(context)
         })
     }
 
-    /// Begins a method of a service on this core; nothing if the service is not here.
+    /// Begins a method of a service on this core.
     #[inline(never)]
-    fn invoke_here(&self, service: &str, method: &str, arguments: &[u8]) -> Option<Dispatched> {
-        let local = self.installed_as(service)?;
+    fn invoke_on(
+        &self,
+        local: &Local,
+        service: &str,
+        method: &str,
+        arguments: &[u8],
+    ) -> Dispatched {
         let found = self.check_layer(&local.published).and_then(|()| local.method(method));
-        Some(match found {
-            Ok((_, Mode::Kernel)) if self.core.upstream.is_some() => {
+        match found {
+            Ok((_, mode)) if self.core.upstream.is_some() && mode == Mode::Kernel => {
                 Dispatched::Done(self.call_up(service, method, arguments))
             }
-            Ok((number, _)) => self.begin(&local, number, arguments),
+            Ok((number, _)) => self.begin(local, number, arguments),
             Err(error) => Dispatched::Done(Err(error)),
-        })
+        }
     }
 
     /// The rest of [`Stl::invoke`]: a service that is not on this core.
@@ -270,7 +277,7 @@ impl Stl {
         self.core.host.spawn(Box::pin(async move {
             let (host, calls) = (&stl.core.host, &stl.core.calls);
             host.sleep_until(due).await;
-            calls.sweep(&**host);
+            calls.sweep(&**host, due);
             if let Some(next) = calls.next_deadline().filter(|next| calls.plan_sweep(*next)) {
                 stl.sweep_at(next);
             }

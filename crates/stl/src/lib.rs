@@ -35,6 +35,8 @@ pub mod service;
 mod serving;
 pub mod stl;
 pub mod target;
+#[cfg(test)]
+mod tests;
 
 pub use composite::{Composite, CompositeType};
 pub use error::{CallError, CallResult};

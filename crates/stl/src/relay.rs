@@ -97,9 +97,9 @@ pub fn encode_end(result: &CallResult<Vec<u8>>) -> Vec<u8> {
 
 /// The end that `bytes` tell; `Invalid` if they tell none.
 pub fn decode_end(bytes: &[u8]) -> CallResult<Vec<u8>> {
-    let told = bytes.split_first_chunk().and_then(|(status, data)| {
-        Some((Status::from_code(u16::from_le_bytes(*status))?, data))
-    });
+    let told = bytes
+        .split_first_chunk()
+        .and_then(|(status, data)| Some((Status::from_code(u16::from_le_bytes(*status))?, data)));
     match told {
         Some((Status::Ok, data)) => Ok(data.to_vec()),
         Some((status, message)) => Err(CallError::from_wire(status, message)),
@@ -128,11 +128,8 @@ mod tests {
 
     #[test]
     fn records_survive_and_nothing_may_follow() {
-        let call = Relayed {
-            service: "a".into(),
-            method: "b".into(),
-            arguments: Blob(alloc::vec![1, 2]),
-        };
+        let call =
+            Relayed { service: "a".into(), method: "b".into(), arguments: Blob(alloc::vec![1, 2]) };
         let mut bytes = encode(&call).unwrap();
         assert_eq!(decode(&bytes), Ok(call));
         bytes.push(0);

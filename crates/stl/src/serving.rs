@@ -21,6 +21,9 @@ struct Work {
     waker: Option<Waker>,
 }
 
+/// Calls of other cores that may go on at once.
+pub(crate) const MOST_SERVED: usize = 1 << 14;
+
 type Shared = Rc<RefCell<Work>>;
 
 /// The calls that go on.
@@ -38,6 +41,11 @@ impl Serving {
         let work = Rc::new(RefCell::new(Work { future: Some(future), waker: None }));
         self.0.borrow_mut().insert(call, work.clone());
         Served { serving: self.clone(), host: host.clone(), call, work }
+    }
+
+    /// Whether as many calls go on as may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.borrow().len() >= MOST_SERVED
     }
 
     /// The caller does not wait any more.

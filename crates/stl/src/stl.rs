@@ -14,9 +14,7 @@ use nile_registry::Caller as Binder;
 use crate::calls::{Calls, NEVER};
 use crate::host::{Directory, Host, Place, Upstream};
 use crate::serving::Serving;
-use crate::{
-    CallError, CallResult, Described, Half, Published, Registration, ServiceNumber,
-};
+use crate::{CallError, CallResult, Described, Half, Published, Registration, ServiceNumber};
 
 /// How long a call waits that says nothing about it.
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(10);
@@ -200,6 +198,11 @@ impl Stl {
         described: Described,
         make: impl FnOnce(Place) -> Half,
     ) -> CallResult<Place> {
+        let name = &described.schema.name;
+        if self.core.directory.borrow().as_ref().is_some_and(|it| it.is_reserved(name)) {
+            let message = format!("{name} is a service of the node");
+            return Err(CallError::new(Status::Denied, message));
+        }
         let published = Published::Described(Rc::new(described));
         self.publish_as(published, |_, place| make(place)).await
     }

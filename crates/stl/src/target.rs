@@ -103,7 +103,14 @@ impl<S: Service> Target<S> {
         let arguments = out.into_bytes()?;
         let reply = match &self.to {
             To::Here(local, _) => self.stl.call_at(local.place, method, &arguments).await?,
-            To::At(place) => self.stl.call_at(*place, method, &arguments).await?,
+            To::At(place) => {
+                let result = self.stl.call_at(*place, method, &arguments).await;
+                if result.as_ref().is_err_and(|error| error.status == Status::Dead) {
+                    // Who looks for the service again is not to find it there.
+                    self.stl.forget_place(self.name, *place);
+                }
+                result?
+            }
             To::Up => self.stl.call_up(self.name, name, &arguments)?,
         };
         let mut input = Reader::new(&reply);

@@ -9,6 +9,8 @@
 //! [`Runtime::open_channel`](crate::Runtime::open_channel) and
 //! [`accept_channel`](crate::Runtime::accept_channel) give ends that do the system calls.
 
+#[cfg(test)]
+mod end_tests;
 mod ends;
 
 use core::ptr::NonNull;
@@ -16,12 +18,13 @@ use core::ptr::NonNull;
 use nile_abi::CoreId;
 use nile_ring::channel::region_len;
 use nile_ring::{
-    BadSize, Doorbell, Doorbells, Endpoint, Full, LINE_BYTES, Message, ReceiveError, Receiver,
-    Region, Sender, Signal,
+    BadSize, Doorbell, Doorbells, Endpoint, Full, LINE_BYTES, ReceiveError, Receiver, Region,
+    Sender, Signal,
 };
 
 pub(crate) use ends::Watched;
 pub use ends::{ChannelReceiver, ChannelSender};
+pub use nile_ring::Message;
 
 /// A channel that has no end yet.
 #[derive(Debug)]

@@ -11,15 +11,18 @@ use nile_platform_sim::{Misbehaviour, misbehave, raw_call};
 use nile_unruly::{Act, Acts, Span};
 
 /// Every package of the project: what `Options::packages` takes.
-pub const PACKAGES: [(&str, Program); 4] = [
+pub const PACKAGES: [(&str, Program); 6] = [
     ("hello", nile_hello::main),
     ("threads", nile_threads::main),
     ("unruly", unruly),
     ("caller", nile_caller::main),
+    ("channels", nile_channels::main),
+    ("syscalls", nile_syscalls::main),
 ];
 
 /// The same packages as a kernel finds them.
-pub const STORE: Store = Store::Linked(&["hello", "threads", "unruly", "caller"]);
+pub const STORE: Store =
+    Store::Linked(&["hello", "threads", "unruly", "caller", "channels", "syscalls"]);
 
 fn unruly(system: &dyn System, argument: &[u8]) -> u64 {
     nile_unruly::run(argument, &Simulated(system))

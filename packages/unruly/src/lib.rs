@@ -87,6 +87,8 @@ pub fn run(argument: &[u8], acts: &dyn Acts) -> u64 {
     }
     let named = |(name, _): &&(&str, Act)| name.as_bytes() == argument;
     let Some((_, act)) = Act::ALL.iter().find(named) else { return UNKNOWN };
+    // Whoever looks at the core's count of system calls sees that the act begins.
+    acts.call(SystemCall::Nothing as u64, 0, (VirtAddr(0), 0), (VirtAddr(0), 0));
     acts.perform(*act)
 }
 

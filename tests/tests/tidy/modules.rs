@@ -128,7 +128,9 @@ mod tests {
 
     #[test]
     fn a_file_that_no_module_names_is_rejected() {
-        for dead in ["a/src/c.rs", "a/src/b/d.rs", "a/src/g/i.rs", "a/odd/d.rs", "b.rs", "services/t.rs"] {
+        for dead in
+            ["a/src/c.rs", "a/src/b/d.rs", "a/src/g/i.rs", "a/odd/d.rs", "b.rs", "services/t.rs"]
+        {
             let mut tree = TREE.to_vec();
             tree.push((dead, "//! mod dead;"));
             assert_eq!(violations(unreached, &tree), 1, "{dead}");

@@ -42,6 +42,8 @@ pub enum ChannelCall {
 pub struct ChannelPlace {
     /// The end's name.
     pub channel: ChannelId,
+    /// The core of the other end.
+    pub peer: CoreId,
     /// The ring's first byte in user memory.
     pub at: VirtAddr,
     /// Bytes of the ring.
@@ -101,14 +103,14 @@ impl ChannelPlace {
 
     /// The output of the system call.
     pub fn encode(self) -> [u8; ChannelPlace::BYTES] {
-        pack([u64::from(self.channel.0), self.at.0, self.bytes])
+        pack([u64::from(self.peer.0) << 32 | u64::from(self.channel.0), self.at.0, self.bytes])
     }
 
     /// The place that an output tells.
     pub fn decode(output: &[u8]) -> Option<ChannelPlace> {
-        let [channel, at, bytes] = unpack(output)?;
-        let channel = ChannelId(u32::try_from(channel).ok()?);
-        Some(ChannelPlace { channel, at: VirtAddr(at), bytes })
+        let [names, at, bytes] = unpack(output)?;
+        let (channel, peer) = (ChannelId(names as u32), u16::try_from(names >> 32).ok()?);
+        Some(ChannelPlace { channel, peer: CoreId(peer), at: VirtAddr(at), bytes })
     }
 }
 
@@ -176,7 +178,8 @@ mod tests {
 
     #[test]
     fn places_and_events_survive() {
-        let place = ChannelPlace { channel: CHANNEL, at: VirtAddr(1 << 44), bytes: 4096 };
+        let (peer, at) = (CoreId(u16::MAX), VirtAddr(1 << 44));
+        let place = ChannelPlace { channel: CHANNEL, peer, at, bytes: 4096 };
         assert_eq!(ChannelPlace::decode(&place.encode()), Some(place));
         for (closed, event) in [(false, Event::Woken(CHANNEL)), (true, Event::Closed(CHANNEL))] {
             assert_eq!(Event::decode(&Event::encode_channel(CHANNEL, closed)), Some(event));

@@ -25,10 +25,9 @@ impl<M: Machine> Package<M> {
         if argument.len() > MAX_ARGUMENT_BYTES {
             return Err(LoadError::Argument);
         }
-        let stack_bytes = limits.stack_bytes.next_multiple_of(PAGE);
-        if stack_bytes == 0 || stack_bytes > MOST_STACK {
-            return Err(LoadError::Limits);
-        }
+        let stack_bytes = limits.stack_bytes.checked_next_multiple_of(PAGE);
+        let stack_bytes = stack_bytes.filter(|bytes| (1..=MOST_STACK).contains(bytes));
+        let stack_bytes = stack_bytes.ok_or(LoadError::Limits)?;
         let plan = match image {
             Image::Elf(file) => Some(Plan::parse(file)?),
             Image::Linked(_) => None,

@@ -22,6 +22,10 @@ use crate::core::Core;
 /// The most bytes of one call's lines for the log.
 const MAX_LOG_BYTES: usize = 1024;
 
+/// The most lines of them that are written: each costs the core, and whoever waits for the
+/// machine's log, much more than its bytes.
+const MAX_LOG_LINES: usize = 16;
+
 /// System calls that are answered before the loop makes a pass even if nothing is known to wait.
 const CALLS_PER_PASS: u32 = 32;
 
@@ -123,7 +127,7 @@ impl<M: Machine> Package<M> {
                 let lines = self.input(ask, MAX_LOG_BYTES);
                 let lines = lines.inspect_err(|_| count(bad))?;
                 let lines = str::from_utf8(&lines).map_err(|_| Status::Invalid);
-                for line in lines.inspect_err(|_| count(bad))?.lines() {
+                for line in lines.inspect_err(|_| count(bad))?.lines().take(MAX_LOG_LINES) {
                     core.machine.log(format_args!("{}: {}", self.id(), Printable(line)));
                 }
                 Ok(0)

@@ -50,7 +50,11 @@ impl<M: Machine> Host for CoreHost<M> {
     }
 
     fn send(&self, to: CoreId, header: &Header, data: &[u8]) -> Result<(), Status> {
-        self.0.link(to)?.send(&self.0, to, header, data);
+        let link = self.0.link(to)?;
+        if matches!(header, Header::Request { .. }) && link.is_crowded() {
+            return Err(Status::Busy);
+        }
+        link.send(&self.0, to, header, data);
         Ok(())
     }
 

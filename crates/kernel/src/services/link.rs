@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
 
-use nile_abi::{CoreId, Status};
+use nile_abi::{CoreId, Generation, Status};
 use nile_platform::Machine;
 use nile_ring::Message;
 use nile_stl::frame::{self, Header};
@@ -16,8 +16,14 @@ use crate::core::Core;
 /// Cells of a link's channel: with the ring's own lines they fill two frames.
 const CELLS: u32 = 64;
 
+/// Cells that may wait before further calls are refused: those of a few long ones. Replies, and
+/// words that nobody waits for a call any more, are no more than the calls before them.
+const MOST_WAITING: usize = 1 << 12;
+
 /// The way to another core.
 pub(super) struct Link<M: Machine> {
+    /// The incarnation of the other core that it leads to.
+    generation: Generation,
     channel: RefCell<Option<Rc<Outbound<M>>>>,
     /// Cells that have yet to be sent, in order.
     waiting: RefCell<VecDeque<Message>>,
@@ -25,17 +31,27 @@ pub(super) struct Link<M: Machine> {
     flushing: Cell<bool>,
 }
 
-impl<M: Machine> Default for Link<M> {
-    fn default() -> Link<M> {
+impl<M: Machine> Link<M> {
+    /// A link to an incarnation of a core, opened when something is sent.
+    pub fn new(generation: Generation) -> Link<M> {
         Link {
+            generation,
             channel: RefCell::default(),
             waiting: RefCell::default(),
             flushing: Cell::new(false),
         }
     }
-}
 
-impl<M: Machine> Link<M> {
+    /// The incarnation of the other core that it leads to.
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Whether the other core takes so little that no more should be asked of it.
+    pub fn is_crowded(&self) -> bool {
+        self.waiting.borrow().len() >= MOST_WAITING
+    }
+
     /// Sends a frame after all that was sent before. A channel that is full or not open yet makes
     /// it wait, not the caller.
     pub fn send(self: Rc<Self>, core: &Core<M>, to: CoreId, header: &Header, data: &[u8]) {
@@ -57,18 +73,17 @@ impl<M: Machine> Link<M> {
     }
 
     /// Opens the channel if it is not, and sends what waits.
-    async fn flush(&self, core: &Core<M>, to: CoreId) {
+    async fn flush(self: Rc<Self>, core: &Core<M>, to: CoreId) {
         if let Err(status) = self.flush_all(core, to).await {
             if status != Status::Dead {
                 core.machine.log(format_args!("no link to core {to}: {status}"));
             }
-            core.meet(to);
-            core.lose(to);
+            core.lose(to, &self, status);
         }
         self.flushing.set(false);
     }
 
-    async fn flush_all(&self, core: &Core<M>, to: CoreId) -> Result<(), Status> {
+    async fn flush_all(self: &Rc<Self>, core: &Core<M>, to: CoreId) -> Result<(), Status> {
         let open = self.channel.borrow().clone();
         let channel = match open {
             Some(channel) => channel,
@@ -81,14 +96,25 @@ impl<M: Machine> Link<M> {
         }
     }
 
-    async fn open(&self, core: &Core<M>, to: CoreId) -> Result<Rc<Outbound<M>>, Status> {
-        core.meet(to);
-        let channel = Rc::new(core.open(to, TAG, CELLS).await?);
+    async fn open(self: &Rc<Self>, core: &Core<M>, to: CoreId) -> Result<Rc<Outbound<M>>, Status> {
+        let channel = loop {
+            match core.open(to, TAG, CELLS).await {
+                // The managing core's end, not that of the one that the link leads to.
+                Err(Status::Dead) if !core.is_gone(to, self.generation) => {}
+                opened => break Rc::new(opened?),
+            }
+        };
+        // It may lead to a successor, which was not meant.
+        if core.is_gone(to, self.generation) {
+            return Err(Status::Dead);
+        }
         *self.channel.borrow_mut() = Some(channel.clone());
-        let (watcher, closed) = (core.clone(), channel.closed());
+        let (watcher, link, closed) = (core.clone(), Rc::downgrade(self), channel.closed());
         core.spawn(async move {
             closed.await;
-            watcher.lose(to);
+            if let Some(link) = link.upgrade() {
+                watcher.lose(to, &link, Status::Dead);
+            }
         });
         Ok(channel)
     }

@@ -34,6 +34,13 @@ const MOST_CALLS: usize = 1024;
 /// Services that a package may have published at once.
 const MOST_SERVICES: usize = 64;
 
+/// Times that a package may publish, with success or without: each uses up a number of its core's,
+/// and its document, if the node takes it, stays with the registry.
+const MOST_ANNOUNCEMENTS: usize = 256;
+
+/// Bytes of all documents that a package may publish.
+const MOST_DOCUMENTS: usize = 128 * 1024;
+
 /// What answers a package's system calls that are about services.
 pub struct ServiceCalls {
     stl: Stl,
@@ -53,7 +60,11 @@ struct Desk {
     waiter: Option<Waker>,
     /// The last event that the package was given was one of a channel.
     had_channel: bool,
+    /// What it publishes, or is about to.
     services: Vec<String>,
+    announcements: usize,
+    /// Bytes of their documents.
+    documents: usize,
     /// The package has ended.
     closed: bool,
 }
@@ -87,10 +98,10 @@ impl<M: Machine> Calls<M> for ServiceCalls {
         Box::pin(async move {
             match call {
                 SystemCall::Invoke => invoke(&stl, word, &input, room).await,
-                SystemCall::Wait => {
-                    wait(&stl, &desk, &ends, Instant::from_nanos(word), room).await
+                SystemCall::Wait => wait(&stl, &desk, &ends, Instant::from_nanos(word), room).await,
+                SystemCall::Reply => {
+                    desk.borrow_mut().answer(word, &input).map(|()| (0, Vec::new()))
                 }
-                SystemCall::Reply => desk.borrow_mut().answer(word, &input).map(|()| (0, Vec::new())),
                 SystemCall::Publish => {
                     let announcement: Announcement =
                         relay::decode(&input).map_err(|_| Status::Invalid)?;
@@ -120,13 +131,14 @@ impl<M: Machine> Calls<M> for ServiceCalls {
         for open in desk.open.values_mut() {
             open.end(Err(CallError::new(Status::Dead, "the package has ended")));
         }
-        let (stl, services) = (self.stl.clone(), core::mem::take(&mut desk.services));
-        self.stl.host().spawn(Box::pin(async move {
-            for name in services {
+        // All at once: the core's next package may have services of these names.
+        for name in desk.services.drain(..) {
+            let stl = self.stl.clone();
+            self.stl.host().spawn(Box::pin(async move {
                 // The registry forgets the instance, or has done so with the core.
                 let _ = stl.unpublish(&name).await;
-            }
-        }));
+            }));
+        }
     }
 }
 
@@ -198,14 +210,12 @@ async fn publish(
     may: impl Fn(&str) -> bool,
 ) -> CallResult<ServiceNumber> {
     let Announcement { document, subsystem, capability, keywords } = announcement;
+    desk.borrow_mut().announce(document.len())?;
     let schema = discovery::parse(&document)?.into_owned();
     let name = String::from(&*schema.name);
     if !may(&name) {
         let message = format!("the package's manifest does not name {name}");
         return Err(CallError::new(Status::Denied, message));
-    }
-    if desk.borrow().services.len() >= MOST_SERVICES {
-        return Err(CallError::new(Status::Busy, "the package publishes too many services"));
     }
     let keyword = |Keyword { word, weight }| (word, weight);
     let described = Described {
@@ -216,12 +226,13 @@ async fn publish(
         keywords: keywords.into_iter().map(keyword).collect(),
     };
     let window = desk.clone();
+    // Noted before: if the package is stopped meanwhile, the service ends with it.
+    desk.borrow_mut().services.push(name);
     let place = stl.publish_described(described, |place| {
         let service = Rc::new(Window { number: place.number, desk: window });
         Half { service, asks_caller: true }
     });
-    let place = place.await?;
-    desk.borrow_mut().services.push(name);
+    let place = place.await.inspect_err(|_| drop(desk.borrow_mut().services.pop()))?;
     Ok(place.number)
 }
 
@@ -232,17 +243,10 @@ struct Window {
 }
 
 impl Service for Window {
-    fn dispatch(
-        &self,
-        caller: &Caller,
-        method: MethodNumber,
-        arguments: &[u8],
-    ) -> Dispatched {
+    fn dispatch(&self, caller: &Caller, method: MethodNumber, arguments: &[u8]) -> Dispatched {
         let mut desk = self.desk.borrow_mut();
         match desk.accept(self.number, caller, method, arguments) {
-            Ok(ticket) => {
-                Dispatched::Later(Box::pin(Answered { ticket, desk: self.desk.clone() }))
-            }
+            Ok(ticket) => Dispatched::Later(Box::pin(Answered { ticket, desk: self.desk.clone() })),
             Err(error) => Dispatched::Done(Err(error)),
         }
     }
@@ -263,6 +267,20 @@ impl Desk {
             }
         }
         None
+    }
+
+    /// The package is about to publish something, with a document of so many bytes.
+    fn announce(&mut self, bytes: usize) -> CallResult<()> {
+        if self.services.len() >= MOST_SERVICES || self.announcements >= MOST_ANNOUNCEMENTS {
+            return Err(CallError::new(Status::Busy, "the package publishes too many services"));
+        }
+        if bytes > MOST_DOCUMENTS - self.documents {
+            let message = format!("documents of more than {MOST_DOCUMENTS} bytes");
+            return Err(CallError::new(Status::NoMemory, message));
+        }
+        self.announcements += 1;
+        self.documents += bytes;
+        Ok(())
     }
 
     fn accept(

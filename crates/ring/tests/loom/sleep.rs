@@ -26,6 +26,8 @@ enum Sleeper {
 #[derive(Clone, Copy, PartialEq)]
 enum Ringer {
     Correct,
+    /// Correct as well: it has no receiver map, and rings loudly whatever it would say.
+    AlwaysLoud,
     RingsFirst,
     HasNoFence,
 }
@@ -40,6 +42,10 @@ fn one_message(wake: Wake, sleeper: Sleeper, ringer: Ringer) {
     let sending = thread::spawn(move || match ringer {
         Ringer::Correct => {
             sender.send(&marked(1), &ring, &ring_signals).expect("the ring is empty");
+        }
+        Ringer::AlwaysLoud => {
+            sender.try_send(&marked(1)).expect("the ring is empty");
+            ring.doorbells().wake(CORE, &ring_signals);
         }
         Ringer::RingsFirst => {
             ring.notify(EndpointId(0), 1, &ring_signals);
@@ -121,6 +127,19 @@ fn control_quiet_ring_before_the_message() {
 #[test]
 fn a_signal_is_not_lost() {
     loom::model(|| one_message(Wake::Signal, Sleeper::Correct, Ringer::Correct));
+}
+
+/// How packages wake each other: the signal is a system call.
+#[test]
+fn a_signal_between_packages_is_not_lost() {
+    loom::model(|| one_message(Wake::Signal, Sleeper::Correct, Ringer::AlwaysLoud));
+}
+
+#[test]
+fn control_signal_between_packages_without_looking_again() {
+    must_fail("lost wake-up", || {
+        one_message(Wake::Signal, Sleeper::LooksBeforeItPrepares, Ringer::AlwaysLoud);
+    });
 }
 
 #[test]

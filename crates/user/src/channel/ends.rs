@@ -38,6 +38,12 @@ struct Watch {
 }
 
 impl Watched {
+    /// How many there are.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+
     /// Takes an event, if it is one of a channel.
     pub fn happened(&self, runtime: &Runtime<'_>, event: &[u8]) -> bool {
         let (channel, closed) = match Event::decode(event) {
@@ -60,6 +66,7 @@ impl Watched {
 struct End<'s> {
     runtime: Runtime<'s>,
     channel: ChannelId,
+    peer: CoreId,
     watch: Rc<Watch>,
 }
 
@@ -96,11 +103,7 @@ impl<'s> Runtime<'s> {
     /// The receiving end of a channel that a package of another core has opened to `tag` on this
     /// core, or will open before `until`. All threads wait for it. `Timeout` if none came, `Busy`
     /// (too many ends), `NoMemory`, `NoTables`.
-    pub fn accept_channel(
-        &self,
-        tag: u32,
-        until: Instant,
-    ) -> Result<ChannelReceiver<'s>, Status> {
+    pub fn accept_channel(&self, tag: u32, until: Instant) -> Result<ChannelReceiver<'s>, Status> {
         let (end, channel) = self.end(ChannelCall::Accept { tag, until })?;
         let ring = channel.receiver(END).map_err(|_| Status::Invalid)?;
         Ok(ChannelReceiver { end, ring })
@@ -117,7 +120,8 @@ impl<'s> Runtime<'s> {
         let channel = channel.map_err(|_| Status::Invalid)?;
         let watch = Rc::new(Watch::default());
         self.watched().0.borrow_mut().insert(place.channel, watch.clone());
-        Ok((End { runtime: self.clone(), channel: place.channel, watch }, channel))
+        let (runtime, peer) = (self.clone(), place.peer);
+        Ok((End { runtime, channel: place.channel, peer, watch }, channel))
     }
 }
 
@@ -138,6 +142,11 @@ impl ChannelSender<'_> {
     /// The kernel's name for this end.
     pub fn channel(&self) -> ChannelId {
         self.end.channel
+    }
+
+    /// The core of the receiver.
+    pub fn to(&self) -> CoreId {
+        self.end.peer
     }
 
     /// Sends a message: it is in the ring when this returns. `Busy` when that is full; `Dead` when
@@ -182,6 +191,11 @@ impl ChannelReceiver<'_> {
     /// The kernel's name for this end.
     pub fn channel(&self) -> ChannelId {
         self.end.channel
+    }
+
+    /// The core of the sender.
+    pub fn from(&self) -> CoreId {
+        self.end.peer
     }
 
     /// The next message, if there is one; what cannot be one is dropped. `Dead` when there is none

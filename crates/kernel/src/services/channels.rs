@@ -1,0 +1,479 @@
+//! Channels between packages, as far as the kernel has to do with them.
+//!
+//! Messages go through a *ring* in the user memory of both packages, and no kernel sees them.
+//! Beside each ring stands a *line*: a channel of the kernel's own, in its own memory, from the
+//! opener's core to the acceptor's. Its first message offers the ring, every later one is a
+//! wake-up, and its end tells either side that the other is gone: by what the management core
+//! knows of every channel, whichever core or package ends. All lines have one tag that packages
+//! cannot name; the tags of packages are content of the offer, so that a package can neither open
+//! nor accept a channel of a kernel's.
+//!
+//! *No wake-up is lost.* In user mode the sender publishes its cell, executes a fence and looks at
+//! the receiver's state; the receiver sets its state to "sleeping", executes a fence and looks at
+//! the ring (`nile_ring::doorbell`, modelled in `crates/ring/tests/loom/sleep.rs`): either the
+//! receiver sees the cell, or the sender sees it sleep and makes the system call. The call puts a
+//! message in the line; if that is full, there is one that the receiver's kernel has yet to take,
+//! and takes after the cell was published. Taken, it is noted in [`Ends`] until the package waits
+//! (`SystemCall::Wait`), however late that is, and the package, once told, looks at its ring again.
+//!
+//! *No ring is somebody else's memory.* The acceptor's core enters a ring in its tables by naming
+//! the line it was offered on (`Request::Join`). The opener's core gives its part of the ring back
+//! only after the management core has closed that line ([`Hold`]), and if the core itself ends,
+//! both happen at once.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::rc::{Rc, Weak};
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::task::{Poll, Waker};
+
+use nile_abi::call::{ChannelCall, ChannelPlace, Event};
+use nile_abi::{ChannelId, CoreId, Instant, PhysAddr, Status};
+use nile_platform::{Grant, Machine};
+use nile_ring::channel::region_len;
+use nile_ring::{LINE_BYTES, Message};
+
+use crate::channel::{Inbound, Outbound};
+use crate::core::Core;
+use crate::executor::Join;
+use crate::packages::{Hold, LocalFuture, Package};
+
+/// The tag of lines.
+const TAG: u32 = u32::from_be_bytes(*b"PCH\0");
+
+/// Cells of a line: a wake-up that finds it full is one that is under way.
+const LINE_CELLS: u32 = 4;
+
+/// Ends that a package may have open at once.
+const MOST_ENDS: usize = 64;
+
+/// The most cells of a package's channel: its ring is one grant, of less than 2 MiB.
+const MOST_CELLS: u32 = 1 << 14;
+
+/// The kinds of a line's messages.
+const OFFER: u8 = 1;
+const WAKE: u8 = 2;
+
+/// Bytes of a ring: a line of doorbell, and what `nile_ring` wants.
+fn ring_bytes(cells: u32) -> u64 {
+    (LINE_BYTES + region_len(cells as usize)) as u64
+}
+
+/// A ring, as the first message of its line offers it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Offer {
+    tag: u32,
+    cells: u32,
+    grant: Grant,
+}
+
+impl Offer {
+    fn message(self) -> Message {
+        let words = [u64::from(self.tag), u64::from(self.cells), self.grant.start.0];
+        let bytes = [words[0], words[1], words[2], self.grant.bytes].map(u64::to_le_bytes);
+        Message::new(OFFER, bytes.as_flattened()).expect("32 bytes fit a cell")
+    }
+
+    fn of(message: &Message) -> Option<Offer> {
+        let (words, []) = message.payload().as_chunks::<8>() else { return None };
+        let words: &[[u8; 8]; 4] = words.try_into().ok()?;
+        let [tag, cells, start, bytes] = words.map(u64::from_le_bytes);
+        let (tag, cells) = (u32::try_from(tag).ok()?, u32::try_from(cells).ok()?);
+        let fits = message.kind() == OFFER && cells <= MOST_CELLS && ring_bytes(cells) <= bytes;
+        fits.then_some(Offer { tag, cells, grant: Grant { start: PhysAddr(start), bytes } })
+    }
+}
+
+/// How the task of an end learns that its package gives the end up.
+#[derive(Default)]
+struct Leaving {
+    left: Cell<bool>,
+    waiter: Cell<Option<Waker>>,
+}
+
+impl Leaving {
+    fn leave(&self) {
+        self.left.set(true);
+        if let Some(waiter) = self.waiter.take() {
+            waiter.wake();
+        }
+    }
+
+    /// What `future` gives, or nothing if the end is given up before.
+    async fn or<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            if self.left.get() {
+                return Poll::Ready(None);
+            }
+            self.waiter.set(Some(context.waker().clone()));
+            future.as_mut().poll(context).map(Some)
+        })
+        .await
+    }
+}
+
+/// What a package can do with one of its ends.
+trait End {
+    /// Has the receiver's kernel note a wake-up.
+    fn wake(&self) -> Result<(), Status>;
+
+    /// Gives the end up; ends when the management core knows, where that matters.
+    fn close(&self) -> LocalFuture<()>;
+}
+
+/// The sending end of a line.
+struct Outlet<M: Machine> {
+    line: Outbound<M>,
+    leaving: Leaving,
+}
+
+impl<M: Machine> End for Outlet<M> {
+    fn wake(&self) -> Result<(), Status> {
+        let message = Message::new(WAKE, &[]).expect("nothing fits a cell");
+        match self.line.try_send(&message) {
+            Err(Status::Busy) => Ok(()),
+            result => result,
+        }
+    }
+
+    fn close(&self) -> LocalFuture<()> {
+        self.leaving.leave();
+        let closing = self.line.close();
+        Box::pin(async move {
+            if let Some(closing) = closing {
+                closing.await;
+            }
+        })
+    }
+}
+
+/// The receiving end of a line, from its offer on.
+struct Inlet {
+    line: ChannelId,
+    from: CoreId,
+    offer: Offer,
+    leaving: Leaving,
+    /// The other end is gone.
+    dead: Cell<bool>,
+    /// The package that has accepted the ring, and its name for it.
+    owner: RefCell<Option<(Weak<Ends>, ChannelId)>>,
+}
+
+impl Inlet {
+    fn tell(&self) {
+        if let Some((ends, channel)) = &*self.owner.borrow()
+            && let Some(ends) = ends.upgrade()
+        {
+            ends.happened(*channel, self.dead.get());
+        }
+    }
+}
+
+impl End for Rc<Inlet> {
+    /// There is nobody to wake: the other end sends.
+    fn wake(&self) -> Result<(), Status> {
+        Err(Status::Invalid)
+    }
+
+    fn close(&self) -> LocalFuture<()> {
+        self.leaving.leave();
+        Box::pin(async {})
+    }
+}
+
+/// The rings that are offered to a core's packages and that none has accepted. They stay for the
+/// core's next package, until their openers take them back.
+#[derive(Default)]
+pub(super) struct Offers {
+    waiting: RefCell<VecDeque<Rc<Inlet>>>,
+    /// The package that waits for one. A core has but one package.
+    acceptor: Cell<Option<Waker>>,
+}
+
+impl Offers {
+    fn add(&self, inlet: Rc<Inlet>) {
+        self.waiting.borrow_mut().push_back(inlet);
+        if let Some(acceptor) = self.acceptor.take() {
+            acceptor.wake();
+        }
+    }
+
+    fn take(&self, tag: u32) -> Option<Rc<Inlet>> {
+        let mut waiting = self.waiting.borrow_mut();
+        let at = waiting.iter().position(|inlet| inlet.offer.tag == tag)?;
+        waiting.remove(at)
+    }
+
+    fn remove(&self, inlet: &Rc<Inlet>) {
+        self.waiting.borrow_mut().retain(|other| !Rc::ptr_eq(other, inlet));
+    }
+}
+
+impl<M: Machine> Core<M> {
+    /// Takes the lines that other cores open for their packages.
+    pub(super) fn start_package_channels(&self) {
+        let core = self.clone();
+        self.spawn(async move {
+            while let Ok(line) = core.accept(TAG).await {
+                let keeper = core.clone();
+                core.spawn(async move { keeper.keep_inlet(line).await });
+            }
+        });
+    }
+
+    /// Listens to a line until either end is given up.
+    async fn keep_inlet(&self, line: Inbound<M>) {
+        let Ok(message) = line.receive().await else { return };
+        let Some(offer) = Offer::of(&message) else { return };
+        let inlet = Rc::new(Inlet {
+            line: line.channel(),
+            from: line.from(),
+            offer,
+            leaving: Leaving::default(),
+            dead: Cell::new(false),
+            owner: RefCell::default(),
+        });
+        let offers = &self.services.rings;
+        offers.add(inlet.clone());
+        while let Some(received) = inlet.leaving.or(line.receive()).await {
+            inlet.dead.set(received.is_err());
+            inlet.tell();
+            if received.is_err() {
+                break;
+            }
+        }
+        offers.remove(&inlet);
+    }
+}
+
+/// The ends that a package has, and what it is to be told of them.
+#[derive(Default)]
+pub(super) struct Ends {
+    open: RefCell<BTreeMap<ChannelId, Rc<dyn End>>>,
+    last: Cell<u32>,
+    /// What has happened and was not told: for each end once, and whether it is closed.
+    happened: RefCell<BTreeMap<ChannelId, bool>>,
+    waiter: Cell<Option<Waker>>,
+    /// The package has ended.
+    over: Cell<bool>,
+}
+
+impl Ends {
+    /// The next event for `wait`; `waker` is woken when there may be one.
+    pub fn next_event(&self, waker: &Waker) -> Option<[u8; Event::CHANNEL_BYTES]> {
+        let first = self.happened.borrow_mut().pop_first();
+        if first.is_none() {
+            self.waiter.set(Some(waker.clone()));
+        }
+        first.map(|(channel, closed)| Event::encode_channel(channel, closed))
+    }
+
+    fn happened(&self, channel: ChannelId, closed: bool) {
+        if self.open.borrow().contains_key(&channel) {
+            *self.happened.borrow_mut().entry(channel).or_default() |= closed;
+            if let Some(waiter) = self.waiter.take() {
+                waiter.wake();
+            }
+        }
+    }
+
+    /// Gives an end its name.
+    fn add(&self, end: Rc<dyn End>) -> ChannelId {
+        self.last.set(self.last.get().wrapping_add(1));
+        let channel = ChannelId(self.last.get());
+        self.open.borrow_mut().insert(channel, end);
+        channel
+    }
+
+    fn has_room(&self) -> Result<(), Status> {
+        if self.open.borrow().len() < MOST_ENDS { Ok(()) } else { Err(Status::Busy) }
+    }
+
+    /// The package has ended: its ends are given up before its memory is.
+    pub fn end<M: Machine>(&self, package: &Package<M>) {
+        self.over.set(true);
+        for end in self.open.take().into_values() {
+            // Nobody has begun to give the memory back.
+            if let Ok(hold) = package.hold() {
+                shut(package.core(), end, hold);
+            }
+        }
+        self.happened.take();
+    }
+}
+
+/// Gives an end up in a task of its own, until which the package's memory stays.
+fn shut<M: Machine>(core: &Core<M>, end: Rc<dyn End>, hold: Hold<M>) -> Join<()> {
+    core.spawn(async move {
+        end.close().await;
+        drop(hold);
+    })
+}
+
+/// Answers the system call `channel`, whose input this is.
+pub(super) async fn answer<M: Machine>(
+    package: Package<M>,
+    ends: Rc<Ends>,
+    input: Vec<u8>,
+) -> Result<Vec<u8>, Status> {
+    match ChannelCall::decode(&input).ok_or(Status::Invalid)? {
+        ChannelCall::Open { to, tag, cells } => {
+            let place = open(package, ends, to, tag, cells).await?;
+            Ok(Vec::from(place.encode()))
+        }
+        ChannelCall::Accept { tag, until } => {
+            let place = accept(package, ends, tag, until).await?;
+            Ok(Vec::from(place.encode()))
+        }
+        ChannelCall::Wake(channel) => {
+            let end = ends.open.borrow().get(&channel).cloned();
+            end.ok_or(Status::NotFound)?.wake().map(|()| Vec::new())
+        }
+        ChannelCall::Close(channel) => {
+            let end = ends.open.borrow_mut().remove(&channel).ok_or(Status::NotFound)?;
+            ends.happened.borrow_mut().remove(&channel);
+            shut(package.core(), end, package.hold()?).await;
+            Ok(Vec::new())
+        }
+    }
+}
+
+async fn open<M: Machine>(
+    package: Package<M>,
+    ends: Rc<Ends>,
+    to: CoreId,
+    tag: u32,
+    cells: u32,
+) -> Result<ChannelPlace, Status> {
+    let core = package.core().clone();
+    if to == core.id() || !cells.is_power_of_two() || cells > MOST_CELLS {
+        return Err(Status::Invalid);
+    }
+    ends.has_room()?;
+    let hold = package.hold()?;
+    // A task of its own: when the package is stopped meanwhile, all is still in order.
+    let task = core.clone().spawn(async move {
+        let line = core.open(to, TAG, LINE_CELLS).await?;
+        let bytes = ring_bytes(cells);
+        let (at, grant) = package.share(bytes).await?;
+        line.try_send(&Offer { tag, cells, grant }.message())?;
+        let outlet = Rc::new(Outlet { line, leaving: Leaving::default() });
+        if ends.over.get() {
+            // From the offer on, the ring is not to be given back before the line is closed.
+            shut(&core, outlet, hold).await;
+            return Err(Status::Dead);
+        }
+        let channel = ends.add(outlet.clone());
+        core.spawn(async move {
+            if outlet.leaving.or(outlet.line.closed()).await.is_some() {
+                ends.happened(channel, true);
+            }
+        });
+        Ok(ChannelPlace { channel, peer: to, at, bytes })
+    });
+    task.await
+}
+
+async fn accept<M: Machine>(
+    package: Package<M>,
+    ends: Rc<Ends>,
+    tag: u32,
+    until: Instant,
+) -> Result<ChannelPlace, Status> {
+    let core = package.core().clone();
+    ends.has_room()?;
+    let mut deadline = pin!(core.sleep_until(until));
+    loop {
+        let offers = &core.services.rings;
+        let inlet = poll_fn(|context| {
+            if let Some(inlet) = offers.take(tag) {
+                return Poll::Ready(Ok(inlet));
+            }
+            offers.acceptor.set(Some(context.waker().clone()));
+            deadline.as_mut().poll(context).map(|()| Err(Status::Timeout))
+        });
+        let inlet = inlet.await?;
+        let (package, ends) = (package.clone(), ends.clone());
+        let task = core.spawn(async move {
+            let result = take_ring(&package, &ends, &inlet).await;
+            if result.is_err() {
+                inlet.leaving.leave();
+            }
+            result
+        });
+        match task.await {
+            // Its opener was gone before it could be accepted.
+            Err(Status::NotFound) => {}
+            result => return result,
+        }
+    }
+}
+
+async fn take_ring<M: Machine>(
+    package: &Package<M>,
+    ends: &Rc<Ends>,
+    inlet: &Rc<Inlet>,
+) -> Result<ChannelPlace, Status> {
+    let Offer { cells, grant, .. } = inlet.offer;
+    let at = package.join(inlet.line, grant).await?;
+    if ends.over.get() {
+        return Err(Status::Dead);
+    }
+    let channel = ends.add(Rc::new(inlet.clone()));
+    *inlet.owner.borrow_mut() = Some((Rc::downgrade(ends), channel));
+    if inlet.dead.get() {
+        inlet.tell();
+    }
+    Ok(ChannelPlace { channel, peer: inlet.from, at, bytes: ring_bytes(cells) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRANT: Grant = Grant { start: PhysAddr(1 << 20), bytes: 8192 };
+
+    #[test]
+    fn an_offer_survives_its_message_and_nonsense_is_none() {
+        let offer = Offer { tag: u32::MAX, cells: 64, grant: GRANT };
+        assert_eq!(Offer::of(&offer.message()), Some(offer));
+        assert_eq!(Offer::of(&Offer { cells: 128, ..offer }.message()), None, "more than it has");
+        for message in [Message::new(OFFER, &[0; 31]), Message::new(WAKE, &[0; 32])] {
+            assert_eq!(Offer::of(&message.unwrap()), None);
+        }
+        let wide = Message::new(OFFER, &[0xff; 32]).unwrap();
+        assert_eq!(Offer::of(&wide), None);
+    }
+
+    struct Nothing;
+
+    impl End for Nothing {
+        fn wake(&self) -> Result<(), Status> {
+            Ok(())
+        }
+
+        fn close(&self) -> LocalFuture<()> {
+            Box::pin(async {})
+        }
+    }
+
+    #[test]
+    fn what_happens_to_an_end_is_told_once_however_late() {
+        let ends = Ends::default();
+        let (first, second) = (ends.add(Rc::new(Nothing)), ends.add(Rc::new(Nothing)));
+        let next = || ends.next_event(Waker::noop());
+        assert_eq!(next(), None);
+        ends.happened(second, false);
+        ends.happened(second, true);
+        ends.happened(second, false);
+        ends.happened(first, false);
+        ends.happened(ChannelId(7), true);
+        assert_eq!(next(), Some(Event::encode_channel(first, false)));
+        assert_eq!(next(), Some(Event::encode_channel(second, true)));
+        assert_eq!(next(), None, "of what is no end nothing is told");
+    }
+}

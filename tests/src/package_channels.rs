@@ -1,0 +1,289 @@
+//! Packages of two cores send each other messages by channels of their own: without a system call
+//! while both are awake, and with no more than sleeping and waking cost else. `package-channels`:
+//! one of them ends, then one's core restarts; the other learns that, and in the end all memory is
+//! back. `package-channels-restart`: the management core restarts, and neither notices.
+
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::time::Duration;
+
+use nile_abi::{CoreId, Generation, Role, RoleSet, Status};
+use nile_channels::{BEYOND_POLLING, POLLED, SHOWN, SLEPT};
+use nile_kernel::{Core, Ended, PackageLimits, ServiceCalls};
+use nile_platform::Machine;
+
+use crate::arguments::Arguments;
+use crate::churn::{REST, come_to_rest};
+use crate::conduct::{Findings, conduct, conducts};
+use crate::restart::wait_for;
+use crate::talk::Talk;
+
+/// Asks a worker to run the package: the act's number, then the other core's from bit 8 on.
+const RUN: u32 = 20;
+
+/// What the package does.
+const ACTS: [&str; 5] = ["exchange", "leave", "stay", "hold", "long"];
+const EXCHANGE: u64 = 0;
+const LEAVE: u64 = 1;
+const STAY: u64 = 2;
+const HOLD: u64 = 3;
+const LONG: u64 = 4;
+
+/// What makes the worker's kernel panic.
+const PANIC: u64 = u64::MAX;
+/// What makes it note how many bytes are free, and say so.
+const NOTE: u64 = u64::MAX - 1;
+/// What makes it say what it has noted.
+const NOTED: u64 = u64::MAX - 2;
+/// What makes it say how the last package ended, once it has.
+const LAST: u64 = u64::MAX - 3;
+
+/// What a worker says of an end that was no exit.
+const OTHER_END: u64 = 1 << 32;
+
+/// How long the talks get to be closed; the packages go on meanwhile.
+const SETTLE: Duration = Duration::from_millis(20);
+
+/// How long a package may take to come so far.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a worker knows when the management core has forgotten it.
+#[derive(Default)]
+struct Noted {
+    free_bytes: Cell<u64>,
+    last: Cell<Option<u64>>,
+}
+
+/// Starts this core's part of either scenario.
+pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
+    let (worker, noted) = (core.clone(), Rc::new(Noted::default()));
+    core.spawn(async move {
+        while let Ok(talk) = Talk::answer(&worker, RUN).await {
+            let (core, noted) = (worker.clone(), noted.clone());
+            worker.spawn(async move { obey(&core, Rc::new(talk), noted).await });
+        }
+    });
+    if !conducts(core) {
+        return;
+    }
+    let restarts = arguments.name() == "package-channels-restart";
+    let core = core.clone();
+    if restarts && core.machine().generation() == Generation::FIRST {
+        core.clone().spawn(async move {
+            if core.all_running().await.is_ok() {
+                let _ = until_beyond_polling(&core).await;
+            }
+            panic!("the management core panics on purpose");
+        });
+        return;
+    }
+    let name = if restarts { "package-channels-restart" } else { "package-channels" };
+    conduct(&core.clone(), name, move |findings| async move {
+        let result = match workers(&core, &findings) {
+            Some(pair) if restarts => look_afterwards(&core, &findings, pair).await,
+            Some(pair) => check(&core, &findings, pair).await,
+            None => Ok(()),
+        };
+        if let Err(status) = result {
+            findings.check(false, format_args!("no talk with a worker: {status}"));
+        }
+    });
+}
+
+/// Does what the conductor says, as long as it does.
+async fn obey<M: Machine>(core: &Core<M>, talk: Rc<Talk<M>>, noted: Rc<Noted>) {
+    while let Ok(number) = talk.listen().await {
+        assert!(number != PANIC, "the conductor asked for it");
+        let (core, talk, noted) = (core.clone(), talk.clone(), noted.clone());
+        core.clone().spawn(async move {
+            let answer = match number {
+                NOTE => {
+                    let free = core.memory_statistics().await.map_or(0, |now| now.free_bytes);
+                    noted.free_bytes.set(free);
+                    free
+                }
+                NOTED => noted.free_bytes.get(),
+                LAST => loop {
+                    match noted.last.get() {
+                        Some(code) => break code,
+                        None => core.sleep(Duration::from_micros(100)).await,
+                    }
+                },
+                number => {
+                    noted.last.set(None);
+                    let code = run(&core, number).await.unwrap_or(OTHER_END);
+                    noted.last.set(Some(code));
+                    code
+                }
+            };
+            // Whoever asked may be gone.
+            let _ = talk.tell(answer).await;
+        });
+    }
+}
+
+/// Runs the package here to its end.
+async fn run<M: Machine>(core: &Core<M>, number: u64) -> Result<u64, Status> {
+    let act = usize::try_from(number & 0xff).ok().and_then(|act| ACTS.get(act));
+    let act = act.ok_or(Status::Invalid)?;
+    let image = core.find_package("channels").ok_or(Status::NotFound)?;
+    let argument = format!("{} {} {act}", core.id().0, number >> 8);
+    let calls = ServiceCalls::new(&core.stl());
+    let limits = PackageLimits::default();
+    let package = core.run_package(image, argument.as_bytes(), limits, calls)?;
+    match package.ended().await.ended {
+        Ended::Exited(code) => Ok(code),
+        other => {
+            core.machine().log(format_args!("{act}: the package ended: {other:?}"));
+            Ok(OTHER_END)
+        }
+    }
+}
+
+/// A worker, and the conductor's talk with it.
+struct Party<M: Machine> {
+    core: CoreId,
+    talk: Talk<M>,
+}
+
+impl<M: Machine> Party<M> {
+    async fn of(core: &Core<M>, worker: CoreId) -> Result<Party<M>, Status> {
+        Ok(Party { core: worker, talk: Talk::start(core, worker, RUN).await? })
+    }
+
+    async fn begin(&self, act: u64, other: CoreId) -> Result<(), Status> {
+        self.talk.tell(act | u64::from(other.0) << 8).await
+    }
+
+    async fn end(&self, act: u64, findings: &Findings) -> Result<(), Status> {
+        let code = self.talk.listen().await?;
+        let name = ACTS[act as usize];
+        findings.check(code == 0, format_args!("{name} on {} exits with {code}", self.core));
+        Ok(())
+    }
+}
+
+/// Two cores that are workers and nothing else.
+fn workers<M: Machine>(core: &Core<M>, findings: &Findings) -> Option<[CoreId; 2]> {
+    let board = core.machine().board();
+    let only_worker = RoleSet::EMPTY.with(Role::Worker);
+    let workers: Vec<CoreId> =
+        core.peers().filter(|id| board.record(*id).roles() == only_worker).collect();
+    let two = workers.first_chunk().copied();
+    let none = two.is_none();
+    findings.check(!none, format_args!("the node has no two cores that are only workers"));
+    two
+}
+
+async fn check<M: Machine>(
+    core: &Core<M>,
+    findings: &Findings,
+    [first, second]: [CoreId; 2],
+) -> Result<(), Status> {
+    let mut first = Party::of(core, first).await?;
+    let second = Party::of(core, second).await?;
+    // The first run of all may leave something that is made only once.
+    both(&first, &second, [EXCHANGE, EXCHANGE], findings).await?;
+    core.sleep(Duration::from_millis(50)).await;
+    let before = core.memory_statistics().await?;
+    both(&first, &second, [EXCHANGE, EXCHANGE], findings).await?;
+    both(&first, &second, [LEAVE, STAY], findings).await?;
+    both(&first, &second, [STAY, LEAVE], findings).await?;
+    restart(core, &mut first, &second, findings).await?;
+    // The new incarnation takes part as the old one did.
+    both(&first, &second, [EXCHANGE, EXCHANGE], findings).await?;
+    let after = come_to_rest(core, before, core.now() + REST).await?;
+    findings.check(
+        before == after,
+        format_args!("memory was lost: {before:?} before, {after:?} after"),
+    );
+    findings.figure("polled", POLLED);
+    findings.figure("slept", SLEPT);
+    Ok(())
+}
+
+/// Runs one act on each at one time.
+async fn both<M: Machine>(
+    first: &Party<M>,
+    second: &Party<M>,
+    acts: [u64; 2],
+    findings: &Findings,
+) -> Result<(), Status> {
+    first.begin(acts[0], second.core).await?;
+    second.begin(acts[1], first.core).await?;
+    first.end(acts[0], findings).await?;
+    second.end(acts[1], findings).await
+}
+
+/// The first one's kernel panics while its package waits for the second one's.
+async fn restart<M: Machine>(
+    core: &Core<M>,
+    first: &mut Party<M>,
+    second: &Party<M>,
+    findings: &Findings,
+) -> Result<(), Status> {
+    let record = core.machine().board().record(first.core);
+    let shown = record.system_calls() + SHOWN;
+    first.begin(HOLD, second.core).await?;
+    second.begin(STAY, first.core).await?;
+    let limit = core.now() + PATIENCE;
+    while record.system_calls() < shown && core.now() < limit {
+        core.sleep(Duration::from_micros(100)).await;
+    }
+    let calls = record.system_calls();
+    findings.check(calls >= shown, format_args!("{calls} system calls, not {shown}"));
+    let lost = first.talk.ask(PANIC).await;
+    findings.check(lost == Err(Status::Dead), format_args!("the panic answers {lost:?}"));
+    second.end(STAY, findings).await?;
+    wait_for(core, first.core, Generation::FIRST.next()).await;
+    *first = Party::of(core, first.core).await?;
+    Ok(())
+}
+
+/// Comes back while two packages send each other messages and sleep in between.
+async fn until_beyond_polling<M: Machine>(core: &Core<M>) -> Result<(), Status> {
+    let two = workers(core, &Findings::default()).ok_or(Status::NotFound)?;
+    let (first, second) = (Party::of(core, two[0]).await?, Party::of(core, two[1]).await?);
+    both(&first, &second, [EXCHANGE, EXCHANGE], &Findings::default()).await?;
+    core.sleep(Duration::from_millis(50)).await;
+    first.talk.ask(NOTE).await?;
+    let calls = || two.map(|id| core.machine().board().record(id).system_calls());
+    let before = calls();
+    first.begin(LONG, second.core).await?;
+    second.begin(LONG, first.core).await?;
+    let limit = core.now() + PATIENCE;
+    while core.now() < limit && (0..2).any(|at| calls()[at] < before[at] + BEYOND_POLLING) {
+        core.sleep(Duration::from_micros(20)).await;
+    }
+    // What this core itself has when it panics is nobody's until the next boot.
+    drop((first, second));
+    core.sleep(SETTLE).await;
+    Ok(())
+}
+
+/// Neither package has noticed, and in the end the memory is back that was there before.
+async fn look_afterwards<M: Machine>(
+    core: &Core<M>,
+    findings: &Findings,
+    [first, second]: [CoreId; 2],
+) -> Result<(), Status> {
+    let calls = |id: CoreId| core.machine().board().record(id).system_calls();
+    let before = calls(first);
+    let (first, second) = (Party::of(core, first).await?, Party::of(core, second).await?);
+    for party in [&first, &second] {
+        let code = party.talk.ask(LAST).await?;
+        findings.check(code == 0, format_args!("long on {} exits with {code}", party.core));
+    }
+    findings.figure("calls_afterwards", calls(first.core) - before);
+    let noted = first.talk.ask(NOTED).await?;
+    let limit = core.now() + REST;
+    let mut free = core.memory_statistics().await?.free_bytes;
+    while free != noted && core.now() < limit {
+        core.sleep(Duration::from_millis(1)).await;
+        free = core.memory_statistics().await?.free_bytes;
+    }
+    findings.check(free == noted, format_args!("{noted} bytes were free, {free} are"));
+    Ok(())
+}
