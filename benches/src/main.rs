@@ -14,7 +14,7 @@
 //! * [`bosml`]: messages, beside an XML parser.
 //! * [`registry`]: finding services.
 //! * [`node`]: a booted node; [`boot_time`], [`image_size`], [`tickless`] and [`idle`] measure it.
-//! * [`call`]: calls to services, on booted nodes; [`system_call`]: calls of packages to the kernel.
+//! * [`call`]: calls to services, on booted nodes; [`system_call`]: and to the kernel.
 #![forbid(unsafe_code)]
 
 mod boot_time;
