@@ -124,6 +124,11 @@ pub fn check(command: &str) -> Result<(), UnknownProgram> {
     if PROGRAMS.contains(&name) { Ok(()) } else { Err(UnknownProgram) }
 }
 
+/// Whether a program runs packages, which the node must have been given.
+pub fn needs_packages(program: &str) -> bool {
+    program.starts_with("package") || matches!(program, "unruly" | "system-call")
+}
+
 /// Whether the services that a configuration names are those of this image.
 pub fn check_services(config: &Config) -> Result<(), ConfigError> {
     config.check_services(nile_services::ALL.iter().map(|service| service.name))

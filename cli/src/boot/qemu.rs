@@ -75,7 +75,8 @@ fn machine(command: &mut Command, options: &Boot) {
     command.args(["-m", &format!("{}B", options.memory.0)]);
 }
 
-/// Which kernel the node boots, and which is the same with symbols: scenarios have one of their own.
+/// Which kernel the node boots, and which is the same with symbols: scenarios have one of their
+/// own.
 fn kernel_of(options: &Boot) -> (&'static str, &'static str) {
     match options.only_boots() || options.iso.is_some() {
         true => (KERNEL, KERNEL_SYMBOLS),

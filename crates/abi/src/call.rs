@@ -5,17 +5,17 @@
 //! an output buffer that it writes. It is answered by a status and a value. The kernel validates
 //! every address and length; a bad one fails the call with [`Status::Invalid`].
 //!
-//! | call        | word               | input                | output        | value               |
-//! | ----------- | ------------------ | -------------------- | ------------- | ------------------- |
-//! | `nothing`   | anything           | -                    | -             | the word            |
-//! | `exit`      | the exit code      | -                    | -             | does not return     |
-//! | `log`       | -                  | a line of UTF-8      | -             | -                   |
-//! | `now`       | -                  | -                    | -             | ns since the start  |
-//! | `invoke`    | deadline, ns       | a call               | the reply     | bytes of the reply  |
-//! | `wait`      | until when, ns     | -                    | an [`Event`]  | bytes of the event  |
-//! | `reply`     | call id            | status and reply     | -             | -                   |
-//! | `publish`   | -                  | a publication        | -             | service number      |
-//! | `channel`   | -                  | a [`ChannelCall`]    | a [`ChannelPlace`] | bytes of it    |
+//! | call      | word             | input            | output              | value              |
+//! | --------- | ---------------- | ---------------- | ------------------- | ------------------ |
+//! | `nothing` | anything         | -                | -                   | the word           |
+//! | `exit`    | the exit code    | -                | -                   | does not return    |
+//! | `log`     | -                | lines of UTF-8   | -                   | -                  |
+//! | `now`     | -                | -                | -                   | ns since the start |
+//! | `invoke`  | patience, ns     | a call           | the call's end      | its bytes          |
+//! | `wait`    | until when, ns   | -                | an [`Event`]        | its bytes          |
+//! | `reply`   | ticket           | the call's end   | -                   | -                  |
+//! | `publish` | -                | an announcement  | the call's end      | its bytes          |
+//! | `channel` | -                | a [`ChannelCall`]| a [`ChannelPlace`]  | its bytes          |
 
 mod channel;
 

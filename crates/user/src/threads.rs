@@ -172,8 +172,9 @@ impl<'s> Runtime<'s> {
     }
 
     /// Says what is done with what the kernel has for the package when every thread waits: calls
-    /// to its services. (What happens to channels wakes their threads.) It is called by the main thread and must
-    /// not wait; it may start and unpark threads. Without it such events are dropped.
+    /// to its services. (What happens to channels wakes their threads.) It is called by the main
+    /// thread and must not wait; it may start and unpark threads. Without it such events are
+    /// dropped.
     pub fn on_event(&self, handle: impl FnMut(&Runtime<'s>, &[u8]) + 's) {
         *self.0.on_event.borrow_mut() = Some(Box::new(handle));
     }

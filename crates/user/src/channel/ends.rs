@@ -165,8 +165,8 @@ impl ChannelSender<'_> {
         ring.send(message, wake).map_err(|_| Status::Busy)
     }
 
-    /// Sends a message. While the ring is full the thread polls, and then sleeps now and then. Fails
-    /// with `Dead`.
+    /// Sends a message. While the ring is full the thread polls, and then sleeps now and then.
+    /// Fails with `Dead`.
     pub fn send(&mut self, message: &Message) -> Result<(), Status> {
         loop {
             for _ in 0..POLLS {
