@@ -56,11 +56,16 @@ impl Ends {
 
 /// Starts this core's part: the conductor has every core's probe call until the time is up.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
-    let until = Instant::START + Duration::from_millis(arguments.number("ms", 60));
+    let span = Duration::from_millis(arguments.number("ms", 60));
     serve(core);
     if conducts(core) {
         let core = core.clone();
         conduct(&core.clone(), "calls-churn", move |findings| async move {
+            for peer in core.peers() {
+                // One that cannot be found now is looked for again.
+                let _ = probe_on(&core.stl(), peer).await;
+            }
+            let until = core.now() + span;
             let asked = core.peers().map(|peer| {
                 let own = core.clone();
                 core.spawn(async move {
