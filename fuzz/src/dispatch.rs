@@ -4,7 +4,7 @@ use nile_abi::{CoreId, Instant, Status};
 use nile_bosml::schema::Method;
 use nile_bosml::{binary_to_text, check_binary, text_to_binary};
 use nile_services::ALL;
-use nile_stl::{Caller, Dispatched, MethodNumber};
+use nile_stl::{Caller, Dispatched, MethodNumber, Origin};
 
 use crate::input::Input;
 use crate::node::{CORES, TestHost};
@@ -15,7 +15,7 @@ const MOST_CALLS: usize = 16;
 /// Bits of a call's third byte.
 const AS_TEXT: u8 = 1;
 const BY_NAME: u8 = 2;
-const FROM_PACKAGE: u8 = 4;
+const ORIGIN: u8 = 3 << 2;
 
 /// Calls, one after the other, of services on one core: which service, which method of it (or one
 /// that it has not), in which form and from whom, how many bytes of arguments, and these. Accepted:
@@ -47,7 +47,7 @@ pub fn dispatch(bytes: &[u8]) -> bool {
             _ => {
                 let caller = Caller {
                     core: CoreId(u16::from(from) % CORES as u16),
-                    is_package: how & FROM_PACKAGE != 0,
+                    origin: Origin::from_number((how & ORIGIN) >> 2).unwrap_or(Origin::Kernel),
                     deadline: Instant::START,
                 };
                 let number = match known {

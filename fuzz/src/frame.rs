@@ -40,7 +40,8 @@ pub fn frame(bytes: &[u8]) -> bool {
             }
             0xfe => {
                 let generation = Generation::FIRST;
-                let place = Place { core: from, generation, number: FIRST_SERVICE };
+                let node = Place::HERE;
+                let place = Place { node, core: from, generation, number: FIRST_SERVICE };
                 let stl = stl.clone();
                 let call: LocalFuture<'static, CallResult<u64>> = match input.byte() {
                     Some(0) => Box::pin(async move { TimeClient::at(&stl, place).now().await }),

@@ -102,7 +102,7 @@ impl CoreManager {
     /// Ends the package of this number on a core before its next turn; not for packages.
     #[stl_k]
     async fn stop_package(&self, caller: &Caller, core: u16, package: u32) -> CallResult<()> {
-        if caller.is_package {
+        if caller.is_package() {
             return Err(CallError::new(Status::Denied, "a package stops no package"));
         }
         let stopped = self.stl.node()?.stop_package(CoreId(core), package).await;

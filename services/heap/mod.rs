@@ -77,7 +77,7 @@ impl Heap {
     /// Gives the calling core's package at least so many bytes of zeroed memory.
     #[stl_k(reply = "grown")]
     async fn grow(&self, caller: &Caller, bytes: u64) -> CallResult<Grown> {
-        if !caller.is_package || caller.core != self.stl.host().core() {
+        if !caller.is_package() || caller.core != self.stl.host().core() {
             let what = "the heap grows for a package, by the heap service of its own core";
             return Err(CallError::new(Status::Denied, what));
         }

@@ -87,13 +87,13 @@ impl Log {
 
     fn note(&self, caller: &Caller, text: String) -> u64 {
         let host = self.stl.host();
-        let who = if caller.is_package { "package on " } else { "" };
+        let who = if caller.is_package() { "package on " } else { "" };
         host.log(format_args!("{who}{}: {text}", caller.core));
         self.lines.borrow_mut().push(Line {
             number: 0,
             nanos: host.now().as_nanos(),
             core: caller.core.0,
-            from_package: caller.is_package,
+            from_package: caller.is_package(),
             text,
         })
     }

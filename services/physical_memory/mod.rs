@@ -114,7 +114,7 @@ impl PhysicalMemory {
     /// Holds a frame of 4096, 2097152 or 1073741824 bytes for the calling core: its address.
     #[stl_k(reply = "address")]
     async fn allocate(&self, caller: &Caller, size: u64) -> CallResult<u64> {
-        let (core, size) = (caller.core, page_size(size)?);
+        let (core, size) = (caller.own_core()?, page_size(size)?);
         let holder = Holder { core, generation: self.stl.host().generation_of(core) };
         let frame = self.stl.node()?.allocate(size).await?;
         if self.stl.host().generation_of(core) != holder.generation {
@@ -126,7 +126,7 @@ impl PhysicalMemory {
     /// Gives back a frame that is held for the calling core.
     #[stl_k]
     async fn free(&self, caller: &Caller, address: u64) -> CallResult<()> {
-        let frame = self.held.take(caller.core, PhysAddr(address))?;
+        let frame = self.held.take(caller.own_core()?, PhysAddr(address))?;
         Ok(frame.release().await?)
     }
 }

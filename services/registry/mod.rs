@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::task::Poll;
 
-use nile_abi::CoreId;
-use nile_stl::{CallResult, Caller, Start, Stl, service};
+use nile_abi::{CoreId, NodeId, Status};
+use nile_stl::{At, CallError, CallResult, Caller, Place, Start, Stl, service};
 
 pub use records::{Asker, Binding, Change, Found, Listed, NamedValue, Publication, Weighted};
 use state::State;
@@ -41,13 +41,13 @@ impl Registry {
     /// Publishes an instance of the calling core, and its type if that is new.
     #[stl_k]
     fn publish(&self, caller: &Caller, publication: Publication) -> CallResult<()> {
-        self.state.publish(caller.core, &publication)
+        self.state.publish(caller.own_core()?, &publication)
     }
 
     /// Ends an instance of the calling core.
     #[stl_k]
     fn unpublish(&self, caller: &Caller, generation: u32, number: u16) -> CallResult<()> {
-        self.state.unpublish(caller.core, generation, number)
+        self.state.unpublish(caller.own_core()?, generation, number)
     }
 
     /// The instance of this name that is nearest to the caller.
@@ -56,10 +56,49 @@ impl Registry {
         self.state.find(asker.of(caller)?, name, caller.core)
     }
 
-    /// The instance of this name on one core.
+    /// The instance of this name on one core of a node; node 0 is this one.
     #[stl_k(reply = "found")]
-    fn locate_at(&self, caller: &Caller, asker: Asker, core: u16, name: &str) -> CallResult<Found> {
-        self.state.find_at(asker.of(caller)?, name, CoreId(core))
+    fn locate_at(
+        &self,
+        caller: &Caller,
+        asker: Asker,
+        node: u32,
+        core: u16,
+        name: &str,
+    ) -> CallResult<Found> {
+        let at = At { node: NodeId(node), core: CoreId(core) };
+        self.state.find_at(asker.of(caller)?, name, at)
+    }
+
+    /// Publishes an instance of another node, by that node's generation and the number that the
+    /// node exports it by. For the gossip service, which lives where the registry does.
+    #[stl_k]
+    fn learn(
+        &self,
+        caller: &Caller,
+        node: u32,
+        core: u16,
+        publication: Publication,
+    ) -> CallResult<()> {
+        for_gossip(caller, node)?;
+        let at = At { node: NodeId(node), core: CoreId(core) };
+        self.state.publish(at, &publication)
+    }
+
+    /// Ends an instance of another node. For the gossip service.
+    #[stl_k]
+    fn unlearn(&self, caller: &Caller, node: u32, number: u16) -> CallResult<()> {
+        for_gossip(caller, node)?;
+        self.state.unlearn(NodeId(node), number);
+        Ok(())
+    }
+
+    /// Ends every instance of another node. For the gossip service.
+    #[stl_k]
+    fn forget_node(&self, caller: &Caller, node: u32) -> CallResult<()> {
+        for_gossip(caller, node)?;
+        self.state.forget_node(NodeId(node));
+        Ok(())
     }
 
     /// The instance of a type whose keywords match best and whose attributes are as wanted.
@@ -107,7 +146,7 @@ impl Registry {
     /// watcher's number. It ends with the calling core's incarnation.
     #[stl_k(reply = "watcher")]
     fn watch(&self, caller: &Caller, type_name: &str) -> CallResult<u64> {
-        self.state.watch(caller.core, type_name)
+        self.state.watch(caller.own_core()?, type_name)
     }
 
     /// What has happened since the last time; waits until something has.
@@ -129,4 +168,15 @@ impl Registry {
     fn unwatch(&self, watcher: u64) -> CallResult<()> {
         self.state.unwatch(watcher)
     }
+}
+
+/// Whether the caller may say what other nodes have: a kernel of the managing core.
+fn for_gossip(caller: &Caller, node: u32) -> CallResult<()> {
+    if caller.is_package() || caller.own_core()? != CoreId::BOOT {
+        return Err(CallError::new(Status::Denied, "what other nodes have, gossip tells"));
+    }
+    if NodeId(node) == Place::HERE {
+        return Err(CallError::new(Status::Invalid, "node is 0, which is this one"));
+    }
+    Ok(())
 }

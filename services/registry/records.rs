@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use nile_abi::{CoreId, Generation, Status};
+use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_registry::{Caller as Binder, Layer};
 use nile_stl::{CallError, CallResult, Caller, Place, Record, ServiceNumber};
 
@@ -42,9 +42,11 @@ pub struct Weighted {
 /// Where an instance is.
 #[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
+    /// The node that has it; 0 for the one that was asked.
+    pub node: u32,
     /// The core that runs it.
     pub core: u16,
-    /// That core's incarnation.
+    /// That core's incarnation; on another node, the node's.
     pub generation: u32,
     /// The instance's number there.
     pub number: u16,
@@ -52,13 +54,19 @@ pub struct Found {
 
 impl From<Place> for Found {
     fn from(place: Place) -> Found {
-        Found { core: place.core.0, generation: place.generation.0, number: place.number.0 }
+        Found {
+            node: place.node.0,
+            core: place.core.0,
+            generation: place.generation.0,
+            number: place.number.0,
+        }
     }
 }
 
 impl From<Found> for Place {
     fn from(found: Found) -> Place {
         Place {
+            node: NodeId(found.node),
             core: CoreId(found.core),
             generation: Generation(found.generation),
             number: ServiceNumber(found.number),
@@ -76,7 +84,7 @@ pub struct Asker {
 impl Asker {
     /// The standing that `caller` really has. `Invalid` if there is no such.
     pub(super) fn of(self, caller: &Caller) -> CallResult<Binder> {
-        if caller.is_package {
+        if caller.is_package() {
             return Ok(Binder::User);
         }
         match self.standing {
@@ -150,6 +158,8 @@ pub struct Change {
     pub what: String,
     /// The instance's name; with `missed`, how many.
     pub name: String,
+    /// The node that it is or was on; 0 for the one that was asked.
+    pub node: u32,
     /// The core that it is or was on.
     pub core: u16,
 }

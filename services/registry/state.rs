@@ -17,15 +17,12 @@ use nile_registry::{
     InstanceId, Keyword, Layer, NewInstance, Query, Registry, Relation, ServiceType, Subject,
     Target, TypeId, TypeQuery, WatchFilter, WatcherId,
 };
-use nile_stl::{CallError, CallResult, Registration, ServiceNumber, Stl};
+use nile_stl::{At, CallError, CallResult, Place, Registration, ServiceNumber, Stl};
 
 use super::records::{Binding, Change, Found, Listed, NamedValue, Publication, Weighted};
 
 /// Changes that wait for one watcher.
 const QUEUE: usize = 256;
-
-/// This node: the only one that its registry has instances of.
-const NODE: NodeId = NodeId(0);
 
 /// What a registry knows.
 pub(super) struct State(Rc<RefCell<Inner>>);
@@ -33,8 +30,8 @@ pub(super) struct State(Rc<RefCell<Inner>>);
 #[derive(Default)]
 struct Inner {
     registry: Registry,
-    /// Where each instance is, as its core numbers it.
-    places: BTreeMap<InstanceId, (CoreId, Generation, ServiceNumber)>,
+    /// Where each instance is, as its core numbers it, or its node.
+    places: BTreeMap<InstanceId, Place>,
     /// By the numbers that callers have, each with the core that watches.
     watchers: BTreeMap<u64, (CoreId, WatcherId)>,
     next_watcher: u64,
@@ -67,10 +64,6 @@ fn refused<E: Display + Into<Status> + Clone>(error: E) -> CallError {
     CallError::new(error.clone().into(), error.to_string())
 }
 
-fn place_of(core: CoreId) -> nile_registry::Place {
-    nile_registry::Place { node: NODE, core }
-}
-
 impl State {
     /// A registry without services, that forgets those of cores which end.
     pub fn new(stl: &Stl) -> State {
@@ -84,12 +77,31 @@ impl State {
         State(inner)
     }
 
-    pub fn publish(&self, core: CoreId, publication: &Publication) -> CallResult<()> {
-        self.0.borrow_mut().publish(core, publication)
+    /// Publishes what a core has, of this node or of another one.
+    pub fn publish(&self, at: impl Into<At>, publication: &Publication) -> CallResult<()> {
+        self.0.borrow_mut().publish(at.into(), publication)
+    }
+
+    /// Ends an instance on another node; one that is not known is what is wanted.
+    pub fn unlearn(&self, node: NodeId, number: u16) {
+        let mut inner = self.0.borrow_mut();
+        let is_it = |at: &Place| (at.node, at.number) == (node, ServiceNumber(number));
+        let id = inner.places.iter().find(|(_, known)| is_it(known)).map(|(id, _)| *id);
+        if let Some(id) = id {
+            inner.remove(id);
+        }
+    }
+
+    /// Ends every instance on another node: it is gone, or not the one that it was.
+    pub fn forget_node(&self, node: NodeId) {
+        if node != Place::HERE {
+            self.0.borrow_mut().remove_all(|at| at.node == node);
+        }
     }
 
     pub fn unpublish(&self, core: CoreId, generation: u32, number: u16) -> CallResult<()> {
-        let place = (core, Generation(generation), ServiceNumber(number));
+        let (node, generation) = (Place::HERE, Generation(generation));
+        let place = Place { node, core, generation, number: ServiceNumber(number) };
         let mut inner = self.0.borrow_mut();
         let id = inner.places.iter().find(|(_, known)| **known == place).map(|(id, _)| *id);
         let missing = || CallError::new(Status::NotFound, "there is no such instance");
@@ -99,16 +111,15 @@ impl State {
 
     pub fn find(&self, asker: Binder, name: &str, near: CoreId) -> CallResult<Found> {
         let inner = self.0.borrow();
-        let found = inner.registry.find_named(name, Some(place_of(near))).map_err(refused)?;
+        let found = inner.registry.find_named(name, Some(near.into())).map_err(refused)?;
         inner.permitted(asker, name, &found)
     }
 
-    pub fn find_at(&self, asker: Binder, name: &str, core: CoreId) -> CallResult<Found> {
+    pub fn find_at(&self, asker: Binder, name: &str, at: At) -> CallResult<Found> {
         let inner = self.0.borrow();
-        let place = place_of(core);
-        let found = inner.registry.find_named(name, Some(place)).map_err(refused)?;
-        if found.handle.location.place() != place {
-            return Err(CallError::new(Status::NotFound, format!("no {name} on core {core}")));
+        let found = inner.registry.find_named(name, Some(at)).map_err(refused)?;
+        if found.handle.location.place() != at {
+            return Err(CallError::new(Status::NotFound, format!("no {name} on {at}")));
         }
         inner.permitted(asker, name, &found)
     }
@@ -131,7 +142,7 @@ impl State {
         let query = Query::of(TypeQuery::Name(type_name))
             .keywords(&words)
             .constraints(&constraints)
-            .prefer(place_of(near));
+            .prefer(near.into());
         let found = inner.registry.find(&query).map_err(refused)?;
         inner.permitted(asker, type_name, &found)
     }
@@ -150,7 +161,7 @@ impl State {
         let rules = inner.registry.service_type(ty).map_or(&[][..], |ty| &ty.parameters);
         let parameters: Vec<Attribute> = parameters.iter().map(|it| typed(it, rules)).collect();
         let words: Vec<&str> = keywords.iter().map(String::as_str).collect();
-        let query = Query::of(TypeQuery::Id(ty)).keywords(&words).prefer(place_of(near));
+        let query = Query::of(TypeQuery::Id(ty)).keywords(&words).prefer(near.into());
         let target = Target::Query(query);
         let bound = inner.registry.bind(asker, Subject(subject), &target, &parameters);
         let bound = bound.map_err(refused)?;
@@ -209,20 +220,21 @@ impl State {
         let id = inner.watcher(watcher)?;
         let mut changes = Vec::new();
         while let Some(event) = inner.registry.next_event(id).map_err(refused)? {
-            let change = |what: &str, name: &str, core: CoreId| Change {
+            let change = |what: &str, name: &str, at: At| Change {
                 what: what.into(),
                 name: name.into(),
-                core: core.0,
+                node: at.node.0,
+                core: at.core.0,
             };
             changes.push(match event {
                 Event::Publish { name, handle, .. } => {
-                    change("publish", &name, handle.location.core)
+                    change("publish", &name, handle.location.place())
                 }
                 Event::Unpublish { name, handle, .. } => {
-                    change("unpublish", &name, handle.location.core)
+                    change("unpublish", &name, handle.location.place())
                 }
-                Event::Move { name, to, .. } => change("move", &name, to.location.core),
-                Event::Missed(count) => change("missed", &format!("{count}"), CoreId::BOOT),
+                Event::Move { name, to, .. } => change("move", &name, to.location.place()),
+                Event::Missed(count) => change("missed", &format!("{count}"), CoreId::BOOT.into()),
             });
         }
         Ok(changes)
@@ -247,9 +259,10 @@ impl State {
 }
 
 impl Inner {
-    fn publish(&mut self, core: CoreId, publication: &Publication) -> CallResult<()> {
+    fn publish(&mut self, at: At, publication: &Publication) -> CallResult<()> {
         let Publication { name, document, generation, number, .. } = publication;
-        let place = (core, Generation(*generation), ServiceNumber(*number));
+        let (generation, number) = (Generation(*generation), ServiceNumber(*number));
+        let place = Place { node: at.node, core: at.core, generation, number };
         let (ty, new) = match document.as_str() {
             "" => {
                 let known = crate::ALL.into_iter().find(|known| known.name == name);
@@ -263,8 +276,9 @@ impl Inner {
         };
         let ty = self.register(ty)?;
         // A core has one instance of a name: what it published before is gone, told or not.
-        let old = self.places.iter().find(|(id, (on, ..))| {
-            *on == core && self.registry.instance(**id).is_some_and(|it| it.name() == name)
+        let old = self.places.iter().find(|(id, known)| {
+            (known.node, known.core) == (at.node, at.core)
+                && self.registry.instance(**id).is_some_and(|it| it.name() == name)
         });
         match old.map(|(id, known)| (*id, *known)) {
             // It asks again because it did not hear the answer.
@@ -272,7 +286,7 @@ impl Inner {
             Some((id, _)) => self.remove(id),
             None => {}
         }
-        let handle = self.registry.publish(ty, new, place_of(core)).map_err(refused)?;
+        let handle = self.registry.publish(ty, new, at).map_err(refused)?;
         self.places.insert(handle.instance, place);
         self.changed();
         Ok(())
@@ -298,14 +312,15 @@ impl Inner {
         self.changed();
     }
 
-    fn forget(&mut self, core: CoreId, generation: Generation) {
-        let of_it = |(id, (on, since, _)): (&InstanceId, &(CoreId, Generation, ServiceNumber))| {
-            (*on == core && *since == generation).then_some(*id)
-        };
-        let ids: Vec<_> = self.places.iter().filter_map(of_it).collect();
-        for id in ids {
+    fn remove_all(&mut self, gone: impl Fn(&Place) -> bool) {
+        let ids = self.places.iter().filter_map(|(id, at)| gone(at).then_some(*id));
+        for id in ids.collect::<Vec<_>>() {
             self.remove(id);
         }
+    }
+
+    fn forget(&mut self, core: CoreId, generation: Generation) {
+        self.remove_all(|at| at.is_here() && (at.core, at.generation) == (core, generation));
         // Its next incarnation is heard of after this.
         for (_, (_, id)) in self.watchers.extract_if(.., |_, (watches, _)| *watches == core) {
             let _ = self.registry.unwatch(id);
@@ -332,8 +347,7 @@ impl Inner {
 
     fn place(&self, id: InstanceId) -> CallResult<Found> {
         let missing = || CallError::new(Status::NotFound, "there is no such instance");
-        let (core, generation, number) = self.places.get(&id).ok_or_else(missing)?;
-        Ok(Found { core: core.0, generation: generation.0, number: number.0 })
+        Ok(Found::from(*self.places.get(&id).ok_or_else(missing)?))
     }
 
     fn type_named(&self, name: &str) -> CallResult<TypeId> {

@@ -11,7 +11,7 @@ use core::time::Duration;
 use nile_abi::{CoreId, RoleSet, Status};
 use nile_bosml::discovery;
 use nile_registry::Caller as Binder;
-use nile_stl::{CallResult, Directory, FIRST_SERVICE, LocalFuture, On, Place, Published, Stl};
+use nile_stl::{At, CallResult, Directory, FIRST_SERVICE, LocalFuture, On, Place, Published, Stl};
 
 use crate::ALL;
 use crate::registry::{self, Asker, Publication, RegistryClient, Weighted};
@@ -119,7 +119,8 @@ impl NodeRegistry {
     /// The registry in the managing core's present incarnation.
     fn client(&self) -> RegistryClient {
         let generation = self.stl.host().generation_of(CoreId::BOOT);
-        let place = Place { core: CoreId::BOOT, generation, number: FIRST_SERVICE };
+        let (node, core) = (Place::HERE, CoreId::BOOT);
+        let place = Place { node, core, generation, number: FIRST_SERVICE };
         RegistryClient::at(&self.stl, place)
     }
 }
@@ -133,12 +134,12 @@ impl Directory for NodeRegistry {
     fn find_at(
         &self,
         caller: Binder,
-        core: CoreId,
+        at: At,
         name: &str,
     ) -> LocalFuture<'static, CallResult<Place>> {
-        let (registry, name) = (self.client(), String::from(name));
+        let (registry, name, asker) = (self.client(), String::from(name), Asker::from(caller));
         Box::pin(
-            async move { Ok(registry.locate_at(Asker::from(caller), core.0, &name).await?.into()) },
+            async move { Ok(registry.locate_at(asker, at.node.0, at.core.0, &name).await?.into()) },
         )
     }
 

@@ -6,18 +6,21 @@
 //! * [`role`]: what a core is for.
 //! * [`time`]: nanoseconds since the node started.
 //! * [`call`]: the entry table of packages, and the system calls.
+//! * [`ethernet`]: addresses of interfaces, the types of our frames.
 //! * [`address`]: physical and virtual addresses, page sizes.
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod address;
 pub mod call;
+pub mod ethernet;
 pub mod id;
 pub mod role;
 pub mod status;
 pub mod time;
 
 pub use address::{PageSize, PhysAddr, VirtAddr};
+pub use ethernet::MacAddress;
 pub use id::{ChannelId, CoreId, EndpointId, Generation, NodeId};
 pub use role::{Role, RoleSet};
 pub use status::Status;

@@ -10,6 +10,7 @@
 //! * [`record`]: [`Record`], what one core tells the others about itself.
 //! * [`cause`]: why a core was interrupted.
 //! * [`user`]: [`User`], how a core runs a package.
+//! * [`network`]: [`Interface`], a network interface on the core that drives it.
 //! * [`turn`]: [`Loop`], the kernel as a machine that steps it sees it.
 //! * [`handoff`]: [`Handoff`], the machine as the boot path found it, handed to the kernel as an
 //!   explicit description, never assumed to be the whole machine.
@@ -22,6 +23,7 @@ pub mod board;
 pub mod cause;
 pub mod handoff;
 pub mod machine;
+pub mod network;
 pub mod record;
 pub mod turn;
 pub mod user;
@@ -33,6 +35,7 @@ pub use machine::{
     AttachError, CONTROL_BYTES, Grant, Machine, Manager, Outcome, Sleeper, WakeMode,
     recurse_for_ever,
 };
+pub use network::Interface;
 pub use record::{CorePhase, Fault, Record};
 pub use turn::{Loop, Turn};
 pub use user::User;

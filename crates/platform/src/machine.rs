@@ -1,6 +1,8 @@
 //! The traits. [`Machine`] is one core's view: every method is called on that core, and none
 //! waits for another core. [`Manager`] is what a management core alone may do to the whole node.
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
@@ -8,7 +10,7 @@ use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Status, VirtAddr
 use nile_memory::paging::TableMemory;
 use nile_ring::{Region, Signal, Sleep};
 
-use crate::{Board, Handoff, User};
+use crate::{Board, Handoff, Interface, User};
 
 /// How a sleeping core of this machine is woken (NewtOS 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,6 +130,24 @@ pub trait Machine: Signal + 'static {
     /// The user half of this core, empty. `Denied` where packages may not run; `Exists` while
     /// there is one already.
     fn user(&self) -> Result<Self::User, Status>;
+
+    /// The network interfaces that this core drives, each at most once in an incarnation: the
+    /// first of the node's interfaces belongs to its first network core, and so on in turns. What
+    /// an earlier incarnation had begun to send or receive is gone.
+    fn interfaces(&self) -> Vec<Box<dyn Interface>> {
+        Vec::new()
+    }
+
+    /// Fills `bytes` with what nobody can predict; `false` if this machine has no source of it.
+    fn entropy(&self, bytes: &mut [u8]) -> bool {
+        let _ = bytes;
+        false
+    }
+
+    /// The time since 1970, if the machine has a calendar.
+    fn calendar(&self) -> Option<Duration> {
+        None
+    }
 
     /// The node's management, on the core that manages it; `None` elsewhere.
     fn manager(&self) -> Option<&Self::Manager>;

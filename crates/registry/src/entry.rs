@@ -6,6 +6,8 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use nile_abi::CoreId;
+
 use crate::attribute::Attribute;
 use crate::keywords::Keywords;
 use crate::priority::Priority;
@@ -94,6 +96,13 @@ impl Entry {
     pub(crate) fn on(&self, place: Place) -> impl Iterator<Item = &Instance> {
         let (first, last) = (InstanceId(0), InstanceId(u32::MAX));
         let range = self.places.range((place, first)..=(place, last));
+        range.filter_map(|(_, id)| self.get(*id))
+    }
+
+    /// Those on any core of a place's node, by core.
+    pub(crate) fn on_node_of(&self, place: Place) -> impl Iterator<Item = &Instance> {
+        let at = |core, id| (Place { core: CoreId(core), ..place }, InstanceId(id));
+        let range = self.places.range(at(0, 0)..=at(u16::MAX, u32::MAX));
         range.filter_map(|(_, id)| self.get(*id))
     }
 

@@ -95,6 +95,15 @@ impl<'a> Query<'a> {
         Query { prefer: Some(place), ..self }
     }
 
+    /// How far a place is from the preferred one: 0 it is that, 1 it is on the same node.
+    fn distance(&self, place: Place) -> u8 {
+        match self.prefer {
+            Some(wanted) if wanted == place => 0,
+            Some(wanted) if wanted.node != place.node => 2,
+            _ => 1,
+        }
+    }
+
     fn is_satisfied_by(&self, instance: &Instance) -> bool {
         self.constraints.iter().all(|it| it.is_satisfied_by(&instance.attributes))
     }
@@ -144,7 +153,7 @@ impl Registry {
 
     /// The instance that a query means: of those that satisfy the constraints the one with the
     /// greatest sum of matching keywords' weights. Of equal ones it is the one on the preferred
-    /// core, else the oldest.
+    /// core, else one of its node, else the oldest.
     ///
     /// Without keywords all instances are equal, and the default goes before the oldest. If no
     /// instance has any of the keywords, it is the default, if that satisfies the constraints.
@@ -165,7 +174,7 @@ impl Registry {
     }
 
     /// The type's default instance, if it satisfies the constraints. There may be one on each core:
-    /// then the one on the preferred core, else the oldest.
+    /// then the one on the preferred core, else the oldest of its node, else the oldest.
     fn default_of<'e>(
         &self,
         ty: TypeId,
@@ -177,7 +186,7 @@ impl Registry {
         let satisfying = ours.filter(|(.., id)| {
             entry.get(*id).is_some_and(|instance| query.is_satisfied_by(instance))
         });
-        let best = satisfying.min_by_key(|(_, place, id)| (query.prefer != Some(*place), *id));
+        let best = satisfying.min_by_key(|(_, place, id)| (query.distance(*place), *id));
         entry.get(best?.2)
     }
 
@@ -186,7 +195,10 @@ impl Registry {
     pub fn find_named(&self, name: &str, prefer: Option<Place>) -> Result<Found, FindError> {
         let unknown = || FindError::UnknownName(cut(name));
         let named = self.names.get(name).ok_or_else(unknown)?;
-        let preferred = prefer.and_then(|place| named.iter().find(|(_, on, _)| *on == place));
+        let preferred = prefer.and_then(|place| {
+            let there = named.iter().find(|(_, on, _)| *on == place);
+            there.or_else(|| named.iter().find(|(_, on, _)| on.node == place.node))
+        });
         let (ty, _, id) = preferred.or_else(|| named.first()).ok_or_else(unknown)?;
         let instance = self.instance(*id).ok_or_else(unknown)?;
         Ok(Found { ty: *ty, handle: instance.handle, by: Match::Name })
@@ -216,8 +228,12 @@ fn ranked<'e>(entry: &'e Entry, query: &Query<'_>) -> Option<(&'e Instance, Matc
     let (row, score) = entry.keywords.best(&wanted, satisfied)?;
     let oldest = entry.at(row)?;
     let as_good = |it: &&Instance| wanted.score(&it.keywords) == score && query.is_satisfied_by(it);
-    let preferred = query.prefer.filter(|place| *place != oldest.handle.location.place());
-    let best = preferred.and_then(|place| entry.on(place).find(as_good)).unwrap_or(oldest);
+    let nearer = |place| match query.distance(oldest.handle.location.place()) {
+        0 => None,
+        1 => entry.on(place).find(as_good),
+        _ => entry.on(place).find(as_good).or_else(|| entry.on_node_of(place).find(as_good)),
+    };
+    let best = query.prefer.and_then(nearer).unwrap_or(oldest);
     Some((best, Match::Keywords(score)))
 }
 
@@ -231,9 +247,15 @@ fn unranked<'e>(
     let Some(place) = query.prefer else {
         return default.or_else(|| entry.instances().find(satisfied));
     };
+    let within =
+        |most: u8| move |it: &&Instance| query.distance(it.handle.location.place()) <= most;
+    let oldest = || entry.instances().find(satisfied);
     default
-        .filter(|it| it.handle.location.place() == place)
+        .filter(within(0))
         .or_else(|| entry.on(place).find(satisfied))
+        .or_else(|| default.filter(within(1)))
+        .or_else(|| oldest().filter(within(1)))
+        .or_else(|| entry.on_node_of(place).find(satisfied))
         .or(default)
-        .or_else(|| entry.instances().find(satisfied))
+        .or_else(oldest)
 }

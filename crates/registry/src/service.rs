@@ -106,6 +106,13 @@ pub struct Place {
     pub core: CoreId,
 }
 
+impl From<CoreId> for Place {
+    /// A core of the node that names itself 0.
+    fn from(core: CoreId) -> Place {
+        Place { node: NodeId(0), core }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "n{}.{}", self.node.0, self.core)

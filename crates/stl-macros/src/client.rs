@@ -37,10 +37,11 @@ pub fn generate(service: &Service) -> TokenStream {
             /// layers.
             pub async fn find_at(
                 stl: &::nile_stl::Stl,
-                core: ::nile_stl::generated::CoreId,
+                at: impl ::core::convert::Into<::nile_stl::At>,
             ) -> ::nile_stl::CallResult<#client> {
+                let at = at.into();
                 ::core::result::Result::Ok(#client {
-                    #(#fields: ::nile_stl::Target::find_at(stl, core, #name).await?),*
+                    #(#fields: ::nile_stl::Target::find_at(stl, at, #name).await?),*
                 })
             }
 

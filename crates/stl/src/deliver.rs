@@ -28,10 +28,11 @@ impl Stl {
             // successor's calls may have the same numbers.
             Header::Request { caller, .. } | Header::Cancel { caller, .. }
                 if caller != host.generation_of(from) => {}
-            Header::Request { id, service, generation, caller, method, deadline, from_package } => {
-                let place = Place { core: host.core(), generation, number: service };
+            Header::Request { id, service, generation, caller, method, deadline, origin } => {
+                let (node, core) = (Place::HERE, host.core());
+                let place = Place { node, core, generation, number: service };
                 let made = Made { by: from, generation: caller, id };
-                let caller = Caller { core: from, is_package: from_package, deadline };
+                let caller = Caller { core: from, origin, deadline };
                 self.serve(place, made, |local| self.dispatch(local, &caller, method, data));
             }
             // An earlier incarnation of this core has asked.

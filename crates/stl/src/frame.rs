@@ -4,7 +4,7 @@
 //! | offset | size | first cell                                                               |
 //! | ------ | ---- | ------------------------------------------------------------------------ |
 //! | 0      | 1    | what it is: 1 request, 2 reply, 3 cancel                                 |
-//! | 1      | 1    | flags: bit 0 set if a package asks                                       |
+//! | 1      | 1    | who asks: 0 a kernel, 1 a package, 2 another node                        |
 //! | 2      | 2    | service number                                                           |
 //! | 4      | 2    | method number; in a reply, the status                                    |
 //! | 6      | 2    | zero                                                                     |
@@ -22,6 +22,8 @@ use core::fmt;
 
 use nile_abi::{Generation, Instant, Status};
 use nile_ring::{Message, PAYLOAD_BYTES};
+
+use crate::Origin;
 
 /// Data of one frame, at most: one message of the language.
 pub const MAX_DATA: usize = nile_bosml::MAX_MESSAGE;
@@ -67,8 +69,8 @@ pub enum Header {
         method: MethodNumber,
         /// When the caller stops waiting.
         deadline: Instant,
-        /// Whether a package asks.
-        from_package: bool,
+        /// Who asks.
+        origin: Origin,
     },
     /// It ended so. Data is the reply, or a text about the failure.
     Reply {
@@ -118,8 +120,8 @@ impl Header {
     fn encode(&self, length: u32) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         let (kind, id) = match *self {
-            Header::Request { id, service, generation, caller, method, deadline, from_package } => {
-                bytes[1] = u8::from(from_package);
+            Header::Request { id, service, generation, caller, method, deadline, origin } => {
+                bytes[1] = origin as u8;
                 bytes[2..4].copy_from_slice(&service.0.to_le_bytes());
                 bytes[4..6].copy_from_slice(&method.0.to_le_bytes());
                 bytes[16..24].copy_from_slice(&deadline.as_nanos().to_le_bytes());
@@ -149,14 +151,14 @@ impl Header {
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         let (id, generation) = (CallId(long(8)), Generation(word(24)));
         let header = match bytes[0] {
-            1 if bytes[1] <= 1 => Header::Request {
+            1 => Header::Request {
                 id,
                 service: ServiceNumber(half(2)),
                 generation,
                 caller: Generation(word(28)),
                 method: MethodNumber(half(4)),
                 deadline: Instant::from_nanos(long(16)),
-                from_package: bytes[1] == 1,
+                origin: Origin::from_number(bytes[1])?,
             },
             2 => Header::Reply { id, caller: generation, status: Status::from_code(half(4))? },
             3 => Header::Cancel { id, caller: Generation(word(28)) },
@@ -240,7 +242,7 @@ mod tests {
         caller: Generation(u32::MAX),
         method: MethodNumber(3),
         deadline: Instant::from_nanos(1 << 60),
-        from_package: true,
+        origin: Origin::Node,
     };
 
     fn through(header: Header, data: &[u8]) -> usize {

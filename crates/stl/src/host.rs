@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Generation, Instant, Status};
-use nile_registry::Caller;
+use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
+use nile_registry::{Caller, Place as At};
 
 use crate::frame::{CallId, Header, ServiceNumber};
 use crate::node::Node;
-use crate::{CallResult, LocalFuture, Published};
+use crate::{CallResult, LocalFuture, MethodNumber, Published};
 
 /// The core beneath.
 pub trait Host {
@@ -58,12 +58,38 @@ pub trait Host {
 /// Where an instance is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place {
+    /// The node that has it; [`Place::HERE`] is this one.
+    pub node: NodeId,
     /// The core that runs it.
     pub core: CoreId,
-    /// That core's incarnation: a restarted core has none of its old instances.
+    /// That core's incarnation: a restarted core has none of its old instances. On another node,
+    /// the node's.
     pub generation: Generation,
-    /// The instance's number there.
+    /// The instance's number on its core; on another node, the number that the node exports it by.
     pub number: ServiceNumber,
+}
+
+impl Place {
+    /// How a node names itself in places.
+    pub const HERE: NodeId = NodeId(0);
+
+    /// Whether it is on this node.
+    pub fn is_here(&self) -> bool {
+        self.node == Place::HERE
+    }
+}
+
+/// The way to other nodes.
+pub trait Gateway {
+    /// Calls a method of an instance on another node; over by `deadline`. Fails as a call does:
+    /// `Dead` if that node's incarnation has ended, `Timeout` if nothing was heard in time.
+    fn call(
+        &self,
+        place: Place,
+        method: MethodNumber,
+        arguments: &[u8],
+        deadline: Instant,
+    ) -> LocalFuture<'static, CallResult<Vec<u8>>>;
 }
 
 /// Whoever knows where services are: the registry's client on a core.
@@ -72,11 +98,11 @@ pub trait Directory {
     /// `Denied` if its layer is not for the caller.
     fn find(&self, caller: Caller, name: &str) -> LocalFuture<'static, CallResult<Place>>;
 
-    /// The same for the instance on one core.
+    /// The same for the instance on one core of any node.
     fn find_at(
         &self,
         caller: Caller,
-        core: CoreId,
+        at: At,
         name: &str,
     ) -> LocalFuture<'static, CallResult<Place>>;
 

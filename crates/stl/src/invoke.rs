@@ -7,9 +7,10 @@ use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
 use core::task::Poll;
 
-use nile_abi::{CoreId, Instant, Status};
+use nile_abi::{Instant, Status};
 use nile_bosml::schema::Mode;
 use nile_bosml::{Decode, Encode, Reader, Writer, discovery};
+use nile_registry::Place as At;
 
 use crate::frame::{Header, MAX_DATA};
 use crate::host::Place;
@@ -127,11 +128,11 @@ impl Stl {
         }
     }
 
-    /// The same for the instance on one core. `NotFound` if that core has none; `Denied` for a
-    /// package, which has its own core.
+    /// The same for the instance on one core, of any node. `NotFound` if that core has none;
+    /// `Denied` for a package, which has its own core.
     pub async fn invoke_at(
         &self,
-        core: CoreId,
+        at: impl Into<At>,
         service: &str,
         method: &str,
         arguments: &[u8],
@@ -139,7 +140,7 @@ impl Stl {
         if self.core.upstream.is_some() {
             return Err(CallError::new(Status::Denied, "a package cannot pin a core"));
         }
-        let place = self.find_at(core, service).await?;
+        let place = self.find_at(at, service).await?;
         self.invoke_in(place, service, method, arguments).await
     }
 
@@ -190,8 +191,8 @@ impl Stl {
 
     /// Who calls when a task of this core calls on this core.
     pub fn caller(&self) -> Caller {
-        let is_package = self.for_package;
-        Caller { core: self.core.host.core(), is_package, deadline: self.deadline() }
+        let (core, origin) = (self.core.host.core(), self.origin);
+        Caller { core, origin, deadline: self.deadline() }
     }
 
     /// Begins a method of an instance here, for a caller elsewhere; nothing if it is gone.
@@ -241,6 +242,11 @@ impl Stl {
         arguments: &[u8],
     ) -> CallResult<Vec<u8>> {
         let host = &self.core.host;
+        if !place.is_here() {
+            let alone = || CallError::new(Status::NotFound, "this node is not in a cluster");
+            let gateway = self.gateway().ok_or_else(alone)?;
+            return gateway.call(place, method, arguments, self.deadline()).await;
+        }
         if place.core == host.core() {
             let gone = || CallError::new(Status::Dead, "the instance is gone");
             let local = self.local(place).ok_or_else(gone)?;
@@ -259,7 +265,7 @@ impl Stl {
             caller: host.generation(),
             method,
             deadline,
-            from_package: self.for_package,
+            origin: self.origin,
         };
         if let Err(status) = host.send(place.core, &request, arguments) {
             call.forget();

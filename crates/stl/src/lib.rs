@@ -41,10 +41,13 @@ mod tests;
 pub use composite::{Composite, CompositeType};
 pub use error::{CallError, CallResult};
 pub use frame::{CallId, MethodNumber, ServiceNumber};
-pub use host::{Directory, Host, Place, Upstream};
+pub use host::{Directory, Gateway, Host, Place, Upstream};
 pub use invoke::DISCOVER;
+pub use nile_registry::Place as At;
 pub use published::{Described, Published};
-pub use service::{Caller, Dispatched, Half, LocalFuture, On, Registration, Service, Start};
+pub use service::{
+    Caller, Dispatched, Half, LocalFuture, On, Origin, Registration, Service, Start,
+};
 pub use stl::{DEFAULT_PATIENCE, FIRST_SERVICE, Stl};
 pub use target::Target;
 

@@ -41,8 +41,8 @@ pub struct Incoming {
     pub method: u16,
     /// The core that calls.
     pub core: u16,
-    /// Whether a package calls.
-    pub is_package: bool,
+    /// Who calls: 0 a kernel, 1 a package, 2 another node.
+    pub origin: u8,
     /// When the caller stops waiting, nanoseconds since the node's start.
     pub deadline: u64,
     /// The encoded arguments.

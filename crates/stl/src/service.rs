@@ -7,11 +7,11 @@ use core::any::Any;
 use core::future::Future;
 use core::pin::Pin;
 
-use nile_abi::{CoreId, Instant, RoleSet};
+use nile_abi::{CoreId, Instant, RoleSet, Status};
 use nile_bosml::schema;
 use nile_registry::Layer;
 
-use crate::{CallResult, MethodNumber, Stl};
+use crate::{CallError, CallResult, MethodNumber, Stl};
 
 /// A future of one core.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -21,8 +21,8 @@ pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 pub struct Caller {
     /// The core that the call came from.
     pub core: CoreId,
-    /// Whether a package asks, and not a kernel.
-    pub is_package: bool,
+    /// Who asks there.
+    pub origin: Origin,
     /// When the caller stops waiting.
     pub deadline: Instant,
 }
@@ -31,7 +31,40 @@ impl Caller {
     /// Handed to methods that do not ask who calls.
     #[doc(hidden)]
     pub const UNKNOWN: Caller =
-        Caller { core: CoreId(u16::MAX), is_package: false, deadline: Instant::START };
+        Caller { core: CoreId(u16::MAX), origin: Origin::Kernel, deadline: Instant::START };
+
+    /// Whether a package asks, and not a kernel.
+    pub fn is_package(&self) -> bool {
+        self.origin == Origin::Package
+    }
+
+    /// The core of this node that asks, for methods that act on the calling core. `Denied` if
+    /// another node asks: the core that the call came from only passes it on.
+    pub fn own_core(&self) -> CallResult<CoreId> {
+        match self.origin {
+            Origin::Node => Err(CallError::new(Status::Denied, "this is for cores of this node")),
+            Origin::Kernel | Origin::Package => Ok(self.core),
+        }
+    }
+}
+
+/// Who makes a call. The numbers are fixed: they travel in cells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Origin {
+    /// The kernel of a core, or a service on it.
+    Kernel = 0,
+    /// The package that a core runs.
+    Package = 1,
+    /// Another node, for which a network core passes the call on.
+    Node = 2,
+}
+
+impl Origin {
+    /// The origin of this number.
+    pub fn from_number(number: u8) -> Option<Origin> {
+        [Origin::Kernel, Origin::Package, Origin::Node].get(usize::from(number)).copied()
+    }
 }
 
 /// What a dispatched method came to.

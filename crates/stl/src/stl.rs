@@ -9,12 +9,14 @@ use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, Status};
-use nile_registry::Caller as Binder;
+use nile_registry::{Caller as Binder, Place as At};
 
 use crate::calls::{Calls, NEVER};
-use crate::host::{Directory, Host, Place, Upstream};
+use crate::host::{Directory, Gateway, Host, Place, Upstream};
 use crate::serving::Serving;
-use crate::{CallError, CallResult, Described, Half, Published, Registration, ServiceNumber};
+use crate::{
+    CallError, CallResult, Described, Half, Origin, Published, Registration, ServiceNumber,
+};
 
 /// How long a call waits that says nothing about it.
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(10);
@@ -36,8 +38,8 @@ pub(crate) struct Local {
 pub struct Stl {
     pub(crate) core: Rc<Inner>,
     binder: Binder,
-    /// Whether calls are made for a package.
-    pub(crate) for_package: bool,
+    /// Who makes calls.
+    pub(crate) origin: Origin,
     patience: Duration,
 }
 
@@ -53,6 +55,7 @@ pub(crate) struct Inner {
     /// Told of every core whose incarnation ended.
     pub mourners: RefCell<Vec<Mourner>>,
     directory: RefCell<Option<Rc<dyn Directory>>>,
+    gateway: RefCell<Option<Rc<dyn Gateway>>>,
     pub upstream: Option<Rc<dyn Upstream>>,
     /// Where services were found, until one is not there any more.
     found: RefCell<BTreeMap<String, Place>>,
@@ -93,11 +96,12 @@ impl Stl {
             serving: Rc::default(),
             mourners: RefCell::default(),
             directory: RefCell::default(),
+            gateway: RefCell::default(),
             upstream,
             found: RefCell::default(),
         };
-        let for_package = binder == Binder::User;
-        Stl { core: Rc::new(inner), binder, for_package, patience: DEFAULT_PATIENCE }
+        let origin = if binder == Binder::User { Origin::Package } else { Origin::Kernel };
+        Stl { core: Rc::new(inner), binder, origin, patience: DEFAULT_PATIENCE }
     }
 
     /// The same, for a caller of another standing: its calls are held to the rule of the layers.
@@ -109,7 +113,13 @@ impl Stl {
     /// The same, for the package on this core.
     #[must_use]
     pub fn for_package(&self) -> Stl {
-        Stl { binder: Binder::User, for_package: true, ..self.clone() }
+        Stl { binder: Binder::User, origin: Origin::Package, ..self.clone() }
+    }
+
+    /// The same, for another node whose calls this core passes on.
+    #[must_use]
+    pub fn for_node(&self) -> Stl {
+        Stl { origin: Origin::Node, ..self.clone() }
     }
 
     /// The same, with calls that wait so long.
@@ -121,6 +131,16 @@ impl Stl {
     /// Where services of other cores are looked for.
     pub fn set_directory(&self, directory: Rc<dyn Directory>) {
         *self.core.directory.borrow_mut() = Some(directory);
+    }
+
+    /// How services of other nodes are called.
+    pub fn set_gateway(&self, gateway: Rc<dyn Gateway>) {
+        *self.core.gateway.borrow_mut() = Some(gateway);
+    }
+
+    /// The way to other nodes, if this node is one of a cluster.
+    pub(crate) fn gateway(&self) -> Option<Rc<dyn Gateway>> {
+        self.core.gateway.borrow().clone()
     }
 
     /// Has `told` called whenever the incarnation of a core that this one had a link with ends.
@@ -173,7 +193,8 @@ impl Stl {
             "all service numbers of this core are used up until it restarts",
         ))?);
         let (host, number) = (&self.core.host, ServiceNumber(number));
-        let place = Place { core: host.core(), generation: host.generation(), number };
+        let (core, generation) = (host.core(), host.generation());
+        let place = Place { node: Place::HERE, core, generation, number };
         let half = make(&self.acting_as(Binder::Service(published.layer())), place);
         let name = String::from(name);
         let local = Rc::new(Local { published, place, live: Cell::new(true), half });
@@ -250,8 +271,9 @@ impl Stl {
         let names = core::mem::take(&mut *self.core.names.borrow_mut());
         let numbers = core::mem::take(&mut *self.core.numbers.borrow_mut());
         let directory = self.core.directory.borrow_mut().take();
+        let gateway = self.core.gateway.borrow_mut().take();
         let mourners = core::mem::take(&mut *self.core.mourners.borrow_mut());
-        drop((names, numbers, directory, mourners));
+        drop((names, numbers, directory, gateway, mourners));
     }
 
     /// What is installed here.
@@ -306,9 +328,9 @@ impl Stl {
         Some(names[0].1.clone())
     }
 
-    /// The instance of a service on one core. `NotFound` if there is none.
-    pub async fn find_at(&self, core: CoreId, service: &str) -> CallResult<Place> {
-        self.directory(service)?.find_at(self.binder, core, service).await
+    /// The instance of a service on one core, of any node. `NotFound` if there is none.
+    pub async fn find_at(&self, at: impl Into<At>, service: &str) -> CallResult<Place> {
+        self.directory(service)?.find_at(self.binder, at.into(), service).await
     }
 
     fn directory(&self, service: &str) -> CallResult<Rc<dyn Directory>> {
@@ -319,7 +341,7 @@ impl Stl {
     /// The instance here with this number, if it is the one that is meant.
     pub(crate) fn local(&self, place: Place) -> Option<Rc<Local>> {
         let host = &self.core.host;
-        if place.core != host.core() || place.generation != host.generation() {
+        if !place.is_here() || place.core != host.core() || place.generation != host.generation() {
             return None;
         }
         self.core.numbers.borrow().get(&place.number).cloned()

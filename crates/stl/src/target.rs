@@ -5,6 +5,7 @@ use core::any::Any;
 
 use nile_abi::{CoreId, Status};
 use nile_bosml::{Decode, Reader, Writer};
+use nile_registry::Place as At;
 
 use crate::host::Place;
 use crate::stl::{Local, Resolved};
@@ -39,9 +40,13 @@ impl<S: Service> Target<S> {
         Ok(Target::new(stl, name, resolved))
     }
 
-    /// The instance on one core.
-    pub async fn find_at(stl: &Stl, core: CoreId, name: &'static str) -> CallResult<Target<S>> {
-        let place = stl.find_at(core, name).await?;
+    /// The instance on one core, of any node.
+    pub async fn find_at(
+        stl: &Stl,
+        at: impl Into<At>,
+        name: &'static str,
+    ) -> CallResult<Target<S>> {
+        let place = stl.find_at(at, name).await?;
         let resolved = stl.local(place).map_or(Resolved::At(place), Resolved::Here);
         Ok(Target::new(stl, name, resolved))
     }
@@ -84,9 +89,14 @@ impl<S: Service> Target<S> {
 
     /// The core that the service is on, if it is not in the kernel beneath.
     pub fn core(&self) -> Option<CoreId> {
+        self.place().map(|place| place.core)
+    }
+
+    /// Where the service is, if it is not in the kernel beneath.
+    pub fn place(&self) -> Option<Place> {
         match &self.to {
-            To::Here(local, _) => Some(local.place.core),
-            To::At(place) => Some(place.core),
+            To::Here(local, _) => Some(local.place),
+            To::At(place) => Some(*place),
             To::Up => None,
         }
     }

@@ -117,7 +117,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 }
 
 fn place(generation: Generation) -> Place {
-    Place { core: PEER, generation, number: ServiceNumber(7) }
+    Place { node: Place::HERE, core: PEER, generation, number: ServiceNumber(7) }
 }
 
 type Reply = CallResult<Vec<u8>>;
@@ -179,7 +179,7 @@ fn request(at: Place, id: u64, caller: Generation) -> Header {
         caller,
         method: MethodNumber(0),
         deadline: Instant::from_nanos(u64::MAX),
-        from_package: false,
+        origin: crate::Origin::Kernel,
     }
 }
 
@@ -264,14 +264,14 @@ struct Moving(Cell<u16>);
 impl Directory for Moving {
     fn find(&self, _: Binder, _: &str) -> LocalFuture<'static, CallResult<Place>> {
         self.0.set(self.0.get() + 1);
-        let place = Place { core: PEER, generation: OLD, number: ServiceNumber(self.0.get()) };
+        let place = Place { number: ServiceNumber(self.0.get()), ..place(OLD) };
         Box::pin(async move { Ok(place) })
     }
 
     fn find_at(
         &self,
         caller: Binder,
-        _: CoreId,
+        _: crate::At,
         name: &str,
     ) -> LocalFuture<'static, CallResult<Place>> {
         self.find(caller, name)

@@ -23,8 +23,8 @@ use nile_bosml::{Blob, discovery};
 use nile_stl::frame::{CallId, Header, MAX_DATA};
 use nile_stl::relay::{self, Announcement, Incoming, Keyword, Relayed};
 use nile_stl::{
-    CallError, CallResult, Caller, Dispatched, Half, Host, LocalFuture, MethodNumber, Place,
-    Registration, Stl, Upstream,
+    CallError, CallResult, Caller, Dispatched, Half, Host, LocalFuture, MethodNumber, Origin,
+    Place, Registration, Stl, Upstream,
 };
 
 use crate::Runtime;
@@ -232,7 +232,8 @@ fn answer(
 ) {
     let caller = Caller {
         core: CoreId(incoming.core),
-        is_package: incoming.is_package,
+        // What is no number of an origin is nobody who may do more than a package.
+        origin: Origin::from_number(incoming.origin).unwrap_or(Origin::Package),
         deadline: Instant::from_nanos(incoming.deadline),
     };
     let method = MethodNumber(incoming.method);

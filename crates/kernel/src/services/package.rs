@@ -303,7 +303,7 @@ impl Desk {
             service: service.0,
             method: method.0,
             core: caller.core.0,
-            is_package: caller.is_package,
+            origin: caller.origin as u8,
             deadline: caller.deadline.as_nanos(),
             arguments: Blob::from(Bytes::from(arguments)),
         });

@@ -71,6 +71,14 @@ fn ties_go_to_the_preferred_core_and_else_to_the_oldest() {
     assert_eq!(registry.find(&b).unwrap().handle, on[78], "the default is on every core");
     assert_eq!(registry.find_named("fair", Some(core(9))).unwrap().handle, on[9]);
     assert_eq!(registry.find_named("fair", None).unwrap().handle, on[0]);
+    let elsewhere = |at: u16| Place { node: NodeId(7), core: CoreId(at) };
+    let there = registry.publish(ty, policy("fair", 1, &[("a", 2)]), elsewhere(3)).unwrap();
+    for query in [Query::of(TypeQuery::Name("sched")), a, b] {
+        let found = registry.find(&query.prefer(elsewhere(1))).unwrap();
+        assert_eq!(found.handle, there, "the same node goes before the oldest");
+        assert_eq!(registry.find(&query.prefer(core(500))).unwrap().handle, on[0]);
+    }
+    assert_eq!(registry.find_named("fair", Some(elsewhere(1))).unwrap().handle, there);
     let unknown = registry.find_named("fare", None);
     assert_eq!(unknown, Err(FindError::UnknownName("fare".into())));
 }
