@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, RoleSet, Status, VirtAddr};
 use nile_stl::frame::{CallId, Header, MAX_DATA};
-use nile_stl::node::{CoreState, Frame, Memory, Node, NodeFuture, Region};
+use nile_stl::node::{CoreState, Frame, Interface, Member, Memory, Node, NodeFuture, Region};
 use nile_stl::{Host, LocalFuture, Place, Stl};
 
 /// Cores of the node; the first is this one.
@@ -208,6 +208,18 @@ impl Node for TestNode {
     /// For a scenario's service only: a call of any other that comes here is a defect.
     fn overrun_stack(&self) {
         panic!("a default service uses up the stack");
+    }
+
+    fn member(&self) -> Option<Member> {
+        None
+    }
+
+    fn interfaces(&self) -> Vec<Rc<dyn Interface>> {
+        Vec::new()
+    }
+
+    fn entropy(&self, _: &mut [u8]) -> bool {
+        false
     }
 
     fn stop_package(&self, core: CoreId, _: u32) -> NodeFuture<()> {

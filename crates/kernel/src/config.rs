@@ -20,6 +20,8 @@
 //! ackermann = [2, 3]
 //! ```
 //!
+//! `[node]` and `[network]` are in [`membership`](crate::membership).
+//!
 //! The same parser serves the command line, which checks a file before it starts anything, and
 //! the kernel, which gets the file as a boot module. Any text gives a configuration or an error
 //! with its line.
@@ -37,6 +39,8 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml_parser::Source;
 use toml_parser::lexer::TokenKind;
+
+use crate::membership::{Membership, NetworkTable, NodeTable};
 
 /// The most brackets that may be open at once, and the most dots in a key. The parser recurses
 /// that deep, and on the boot path its stack is small.
@@ -57,6 +61,8 @@ pub struct Config {
     pub polls: u32,
     pub(crate) dedicated: These,
     pub(crate) services: BTreeMap<String, These>,
+    /// What the node is in a cluster; `None` if it is alone.
+    pub membership: Option<Membership>,
     /// The node's packages. No file says them: they come beside it, in the boot module.
     pub packages: Store,
 }
@@ -110,6 +116,8 @@ struct File {
     timer: Timer,
     idle: Idle,
     services: BTreeMap<Spanned<String>, Vec<u16>>,
+    node: NodeTable,
+    network: NetworkTable,
 }
 
 #[derive(Deserialize)]
@@ -142,6 +150,7 @@ impl Default for Config {
             polls: 0,
             dedicated: These::default(),
             services: BTreeMap::new(),
+            membership: None,
             packages: Store::Empty,
         }
     }
@@ -200,8 +209,13 @@ impl Config {
                 message: format!("tick_hz is {hz}; it can be 0 to {MAX_TICK_HZ}"),
             });
         }
+        let membership =
+            Membership::from_tables(file.node, file.network).map_err(|(at, message)| {
+                ConfigError { line: at.map(|at| line_of(text, at)), message: message.into() }
+            })?;
         Ok(Config {
             roles,
+            membership,
             tick: period(hz),
             tick_workers: file.timer.tick_workers,
             polls: file.idle.polls,

@@ -20,9 +20,11 @@ use nile_ring::Doorbell;
 
 use crate::client::Client;
 use crate::config::Config;
+use crate::device::Device;
 use crate::executor::{Executor, Join};
 use crate::input::Input;
 use crate::manager::Manager;
+use crate::membership::Membership;
 use crate::services::Services;
 use crate::timers::{TimerId, Timers};
 
@@ -53,11 +55,15 @@ pub struct Inner<M: Machine> {
     pub(crate) executor: Executor,
     pub(crate) timers: RefCell<Timers>,
     pub(crate) inputs: RefCell<Vec<Rc<Input>>>,
+    /// The network interfaces that this core drives, once a service has asked for them.
+    pub(crate) devices: RefCell<Option<Vec<Rc<Device>>>>,
     pub(crate) client: Client,
     pub(crate) manager: Option<RefCell<Manager<M>>>,
     /// The packages that the node was started with.
     pub(crate) packages: nile_package::Store,
     pub(crate) services: Services<M>,
+    /// What the node is in a cluster, if it is in one.
+    pub(crate) membership: Option<Membership>,
     /// Empty passes before it sleeps; `None` if it never does.
     polls: Option<u32>,
     ended: Cell<Option<Outcome>>,
@@ -87,6 +93,15 @@ impl<M: Machine> Inner<M> {
     /// The time.
     pub fn now(&self) -> Instant {
         self.machine.now()
+    }
+
+    /// The network interfaces that this core drives.
+    pub(crate) fn devices(&self) -> Vec<Rc<Device>> {
+        let mut devices = self.devices.borrow_mut();
+        let devices = devices.get_or_insert_with(|| {
+            self.machine.interfaces().into_iter().map(|it| Rc::new(Device::new(it))).collect()
+        });
+        devices.clone()
     }
 
     /// Starts a task on this core.
@@ -123,10 +138,12 @@ impl<M: Machine> Core<M> {
             executor: Executor::default(),
             timers: RefCell::default(),
             inputs: RefCell::default(),
+            devices: RefCell::default(),
             client,
             manager: manager.map(RefCell::new),
             packages: config.packages,
             services: Services::new(config, id),
+            membership: config.membership.clone(),
             polls: (!config.is_dedicated(id)).then_some(config.polls),
             ended: Cell::new(None),
         }));
@@ -225,6 +242,9 @@ impl<M: Machine> CoreLoop<M> {
         for input in core.inputs.borrow().iter() {
             found |= input.wake_if_ready();
         }
+        for device in core.devices.borrow().iter().flatten() {
+            found |= device.wake_if_ready();
+        }
         for _ in 0..POLLS_PER_TURN {
             if !core.executor.poll_one() {
                 break;
@@ -287,6 +307,7 @@ impl<M: Machine> Loop for CoreLoop<M> {
             || core.executor.is_ready()
             || core.manager.as_ref().is_some_and(|m| m.borrow().is_ready(&core.machine))
             || core.inputs.borrow().iter().any(|input| input.is_ready())
+            || core.devices.borrow().iter().flatten().any(|device| device.is_ready())
             || core.timers.borrow().next_due().is_some_and(|due| due <= core.now())
     }
 }

@@ -3,13 +3,15 @@
 //!
 //! In reading order:
 //!
-//! * [`config`] and [`roles`]: `nile.toml`, and which core does what.
+//! * [`config`], [`roles`] and [`membership`]: `nile.toml`: which core does what, which node of a
+//!   cluster this is.
 //! * [`core`]: a core and its loop: drain channels, poll tasks, fire timers, sleep.
 //! * [`executor`] and [`timers`]: the tasks of a core and their deadlines.
 //! * [`channel`]: one-way channels between cores, as tasks use them.
 //! * [`memory`]: frames of a core's own, and how much memory the node has.
 //! * [`packages`]: user mode: how a core loads a package, runs it, serves it and ends it.
 //! * `control`, `client`, `manager`: what a core asks of the management core, and how that answers.
+//! * `device`: the network interfaces of a core.
 //! * `services`: the service transport layer of a core, and its links to the other cores.
 //! * [`boot`] and [`report`]: the first program, and what it says.
 #![no_std]
@@ -23,9 +25,11 @@ mod client;
 pub mod config;
 mod control;
 pub mod core;
+mod device;
 pub mod executor;
 mod input;
 mod manager;
+pub mod membership;
 pub mod memory;
 pub mod packages;
 pub mod report;

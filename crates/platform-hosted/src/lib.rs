@@ -19,6 +19,7 @@
 //! * [`machine`]: one core, [`Hosted`]; `tick`: its periodic timer.
 //! * [`user`]: how a core runs a package, [`HostedUser`]; `package`: the package's own stack;
 //!   `dispatch`, `handlers`, `context`: what of Linux that takes.
+//! * [`network`]: the link to a virtual switch.
 //! * [`manager`], [`tables`]: what the management core may do to the whole node.
 //! * `system`, [`worker`]: cores as threads and as processes.
 //! * `supervisor`, `signals`, `restart`, `fault`: what goes wrong, and how a node ends.
@@ -35,6 +36,7 @@ mod image;
 mod layout;
 pub mod machine;
 pub mod manager;
+pub mod network;
 mod node;
 mod package;
 mod placement;
@@ -52,6 +54,7 @@ pub mod worker;
 pub use boot::Boot;
 pub use machine::Hosted;
 pub use manager::HostedManager;
+pub use network::Link;
 pub use start::{CoreMain, End, Setup, StartError, least_memory, run_node};
 pub use user::HostedUser;
 pub use worker::be_worker;

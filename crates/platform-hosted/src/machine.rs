@@ -12,17 +12,19 @@ use std::fmt;
 use std::hint::{black_box, spin_loop};
 use std::num::NonZero;
 use std::ptr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nile_abi::{CoreId, Generation, Instant, Role, RoleSet, Status, VirtAddr};
 use nile_platform::user::Access;
-use nile_platform::{AttachError, Board, Cause, Grant, Machine, Sleeper, WakeMode};
+use nile_platform::{AttachError, Board, Cause, Grant, Interface, Machine, Sleeper, WakeMode};
 use nile_ring::{Region, SLEEPING, Signal, Sleep};
 use rustix::io::Errno;
+use rustix::rand::GetRandomFlags;
 use rustix::thread::futex;
 
 use crate::layout::end;
 use crate::manager::HostedManager;
+use crate::network::{Link, Port};
 use crate::node::{Node, log};
 use crate::package;
 use crate::tick::Tick;
@@ -175,6 +177,27 @@ impl Machine for Hosted {
     /// `Denied` on a core that is a thread: others share its process.
     fn user(&self) -> Result<HostedUser, Status> {
         if self.isolated { HostedUser::new(self.node, self.core) } else { Err(Status::Denied) }
+    }
+
+    /// Link i belongs to the i-th network core, in turns. Cores that are processes have none.
+    fn interfaces(&self) -> Vec<Box<dyn Interface>> {
+        let drives = |core: &CoreId| self.board().record(*core).roles().contains(Role::Network);
+        let drivers: Vec<CoreId> = self.board().core_ids().filter(drives).collect();
+        let Some(place) = drivers.iter().position(|core| *core == self.core) else {
+            return Vec::new();
+        };
+        let ours = self.node.links.iter().skip(place).step_by(drivers.len());
+        let port = |link: &Link| Port::new(self.node, self.core, link.clone());
+        ours.map(|link| Box::new(port(link)) as Box<dyn Interface>).collect()
+    }
+
+    fn entropy(&self, bytes: &mut [u8]) -> bool {
+        matches!(rustix::rand::getrandom(&mut *bytes, GetRandomFlags::empty()),
+            Ok(filled) if filled == bytes.len())
+    }
+
+    fn calendar(&self) -> Option<Duration> {
+        SystemTime::now().duration_since(UNIX_EPOCH).ok()
     }
 
     fn manager(&self) -> Option<&HostedManager> {

@@ -18,6 +18,7 @@ use rustix::thread::futex;
 use crate::arena::Arena;
 use crate::boot::BootRecord;
 use crate::layout::PACKAGE_BYTES;
+use crate::network::Link;
 use crate::signals;
 
 static NODE: OnceLock<Node> = OnceLock::new();
@@ -27,6 +28,8 @@ pub(crate) struct Node {
     pub record: BootRecord,
     pub arena: Arena,
     pub board: Board,
+    /// The node's network interfaces, which its own process has.
+    pub links: Vec<Link>,
     bells: Region,
     /// Which process runs a package, a page for each core.
     packages: Region,
@@ -36,12 +39,12 @@ pub(crate) struct Node {
 
 impl Node {
     /// A new node, its memory zero and all of it mapped here.
-    pub fn create(record: BootRecord) -> io::Result<Node> {
+    pub fn create(record: BootRecord, links: Vec<Link>) -> io::Result<Node> {
         let arena = Arena::create(record.layout.all())?;
         record.write(arena.file())?;
         arena.map(record.layout.all(), Access::Write).map_err(io_error)?;
         arena.ask_for_huge_pages();
-        Node::assemble(record, arena)
+        Node::assemble(record, arena, links)
     }
 
     /// The node that started this process as the worker `core`. Mapped are its control rings and
@@ -65,10 +68,10 @@ impl Node {
         ] {
             arena.map(range, access).map_err(io_error)?;
         }
-        Node::assemble(record, arena)
+        Node::assemble(record, arena, Vec::new())
     }
 
-    fn assemble(record: BootRecord, arena: Arena) -> io::Result<Node> {
+    fn assemble(record: BootRecord, arena: Arena, links: Vec<Link>) -> io::Result<Node> {
         let layout = record.layout;
         let region = |range| arena.region(range).map_err(io_error);
         let bells = region(layout.bells())?;
@@ -81,7 +84,7 @@ impl Node {
         )
         .ok_or(io::ErrorKind::InvalidData)?;
         let packages = region(layout.packages())?;
-        Ok(Node { record, arena, board, bells, packages, outcome: OnceLock::new() })
+        Ok(Node { record, arena, board, links, bells, packages, outcome: OnceLock::new() })
     }
 
     /// Makes this the node of the process. `None` if the process belongs to one already.

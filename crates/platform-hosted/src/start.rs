@@ -12,6 +12,7 @@ use crate::boot::{Boot, BootRecord, MAX_TEXT};
 use crate::layout::Layout;
 use crate::machine::Hosted;
 use crate::manager::{self, HostedManager};
+use crate::network::Link;
 use crate::node::Node;
 use crate::steps::Steps;
 use crate::{arena, dispatch, fault, image, placement, signals, supervisor};
@@ -26,6 +27,8 @@ pub struct Setup {
     pub roles: Vec<RoleSet>,
     /// Bytes of memory; rounded down to whole frames.
     pub memory: u64,
+    /// Its network interfaces.
+    pub links: Vec<Link>,
     /// What every core is told.
     pub boot: Boot,
 }
@@ -113,7 +116,8 @@ pub fn run_node(setup: Setup, core_main: CoreMain) -> Result<End, StartError> {
     fault::log_panics();
     let record =
         BootRecord { layout, clock: steps.clock(), node: std::process::id(), boot: setup.boot };
-    let node = Node::create(record).map_err(|error| StartError::Linux("the arena", error))?;
+    let node =
+        Node::create(record, setup.links).map_err(|error| StartError::Linux("the arena", error))?;
     let node = node.install().ok_or(StartError::NodeExists)?;
     for (core, roles) in node.board.core_ids().zip(&setup.roles) {
         let record = node.board.record(core);
@@ -179,7 +183,9 @@ mod tests {
     fn refused(cores: usize, memory: u64, text: usize) -> String {
         let roles = vec![RoleSet::ALL; cores];
         let boot = Boot { config: " ".repeat(text), ..Boot::default() };
-        check(&Setup { roles, memory, boot }).expect_err("no node can be so").to_string()
+        check(&Setup { roles, memory, links: vec![], boot })
+            .expect_err("no node can be so")
+            .to_string()
     }
 
     #[test]
@@ -195,7 +201,8 @@ mod tests {
     fn core_0_must_manage_and_memory_is_whole_frames() {
         let worker = RoleSet::EMPTY.with(Role::Worker);
         let roles = vec![worker, RoleSet::ALL];
-        let setup = Setup { roles, memory: 1 << 30, boot: Boot::default() };
+        let (links, boot) = (vec![], Boot::default());
+        let setup = Setup { roles, memory: 1 << 30, links, boot };
         assert!(matches!(check(&setup), Err(StartError::NoManagement)));
         let setup = Setup { roles: vec![RoleSet::ALL, worker], memory: (1 << 30) + 1, ..setup };
         let layout = check(&setup).expect("a node");

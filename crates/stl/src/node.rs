@@ -5,8 +5,11 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::task::{Context, Poll};
 
-use nile_abi::{CoreId, Generation, PageSize, PhysAddr, RoleSet, Status, VirtAddr};
+use nile_abi::{
+    CoreId, Generation, MacAddress, NodeId, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
+};
 
 use crate::{CallError, CallResult, LocalFuture, Stl};
 
@@ -38,9 +41,49 @@ pub trait Node {
     /// Uses up the stack of this core, which restarts: a test of that calls it.
     fn overrun_stack(&self);
 
+    /// What this node is in a cluster, as its network core; `None` if it is alone.
+    fn member(&self) -> Option<Member>;
+
+    /// The network interfaces that this core drives: the same ones whenever it is asked.
+    fn interfaces(&self) -> Vec<Rc<dyn Interface>>;
+
+    /// Fills `bytes` with what nobody can predict; `false` if the machine has no source of it.
+    fn entropy(&self, bytes: &mut [u8]) -> bool;
+
     /// Ends a package of a core before its next turn; a number of the past ends nothing. Waits
     /// for the management core. `NotFound` (no such core) or `Dead` (it has stopped).
     fn stop_package(&self, core: CoreId, package: u32) -> NodeFuture<()>;
+}
+
+/// What a node is in a cluster.
+#[derive(Clone)]
+pub struct Member {
+    /// Its name.
+    pub node: NodeId,
+    /// Its incarnation, as long as the core that was asked is in its present one.
+    pub generation: Generation,
+    /// The cluster's key; `None` if frames are not sealed.
+    pub key: Option<[u8; 32]>,
+}
+
+/// A network interface that this core drives. Frames are Ethernet II frames without their check
+/// sequence. Nothing here waits.
+pub trait Interface {
+    /// The address that frames to it carry.
+    fn address(&self) -> MacAddress;
+
+    /// Bytes of the largest frame that the link carries, header included.
+    fn max_frame(&self) -> usize;
+
+    /// Ready when a frame has come; else the task is woken when one does. One task waits.
+    fn poll_frame(&self, context: &mut Context<'_>) -> Poll<()>;
+
+    /// Gives at most `limit` frames that have come to `take`, in their order; how many.
+    fn receive(&self, limit: usize, take: &mut dyn FnMut(&[u8])) -> usize;
+
+    /// Has `fill` write frames where the device reads them until it gives `None`; `false` if there
+    /// is no more room, which comes without notice within microseconds.
+    fn transmit(&self, fill: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> bool;
 }
 
 /// A frame that is mapped on this core. Dropping it gives it back without waiting.

@@ -12,10 +12,11 @@ use std::fs;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
+use nile_abi::MacAddress;
 use nile_kernel::Config;
 use nile_package::{BootModule, Store};
 use nile_platform::Outcome;
-use nile_platform_hosted::{Boot, End, Hosted, Setup, StartError, be_worker, run_node};
+use nile_platform_hosted::{Boot, End, Hosted, Link, Setup, StartError, be_worker, run_node};
 
 use crate::options::Options;
 
@@ -47,12 +48,10 @@ fn setup() -> Result<Setup, Refused> {
     let wrong = |message| (WRONG_REQUEST, message);
     let options = Options::from_command_line().map_err(wrong)?;
     let text = options.config_text().map_err(wrong)?;
-    let roles = Config::parse(&text)
-        .and_then(|config| {
-            nile_scenarios::check_services(&config)?;
-            config.roles(options.cores)
-        })
-        .map_err(|error| wrong(options.misconfigured(&error)))?;
+    let misconfigured = |error| wrong(options.misconfigured(&error));
+    let config = Config::parse(&text).map_err(misconfigured)?;
+    nile_scenarios::check_services(&config).map_err(misconfigured)?;
+    let roles = config.roles(options.cores).map_err(misconfigured)?;
     let packages = options.packages_path().map_err(wrong)?;
     read_packages(&packages).map_err(wrong)?;
     nile_scenarios::check(&options.program)
@@ -60,8 +59,19 @@ fn setup() -> Result<Setup, Refused> {
     Ok(Setup {
         roles,
         memory: options.memory,
+        links: link(&options, &config).map_err(wrong)?.into_iter().collect(),
         boot: Boot { config: text, packages, program: options.program },
     })
+}
+
+/// The link to the virtual switch, if the node has one: it is called what the node is.
+fn link(options: &Options, config: &Config) -> Result<Option<Link>, String> {
+    let Some(socket) = options.switch.clone() else { return Ok(None) };
+    let Some(membership) = &config.membership else {
+        return Err("--switch: the configuration gives the node no id".into());
+    };
+    let (name, address) = (membership.node.to_string(), MacAddress::local(membership.node, 0));
+    Ok(Some(Link { socket, name, address, max_frame: options.max_frame }))
 }
 
 fn run(setup: Setup) -> Result<End, Refused> {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use lexopt::prelude::*;
 use nile_abi::MAX_CORES;
+use nile_abi::ethernet::STANDARD_FRAME;
 use nile_kernel::ConfigError;
 
 /// What is asked for.
@@ -19,6 +20,10 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// The archive of its packages.
     pub packages: Option<PathBuf>,
+    /// The socket of the virtual switch that it is plugged into.
+    pub switch: Option<String>,
+    /// Bytes of the largest frame on that link, header included.
+    pub max_frame: usize,
     /// What it does once it is up.
     pub program: String,
 }
@@ -26,7 +31,15 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         let program = "boot".into();
-        Options { cores: 4, memory: 512 << 20, config: None, packages: None, program }
+        Options {
+            cores: 4,
+            memory: 512 << 20,
+            config: None,
+            packages: None,
+            switch: None,
+            max_frame: STANDARD_FRAME,
+            program,
+        }
     }
 }
 
@@ -44,6 +57,8 @@ impl Options {
                 Long("memory") => options.memory = parser.value()?.parse_with(bytes)?,
                 Long("config") => options.config = Some(parser.value()?.into()),
                 Long("packages") => options.packages = Some(parser.value()?.into()),
+                Long("switch") => options.switch = Some(parser.value()?.string()?),
+                Long("max-frame") => options.max_frame = parser.value()?.parse_with(frame)?,
                 Long("program") => options.program = parser.value()?.string()?,
                 _ => return Err(argument.unexpected()),
             }
@@ -81,6 +96,14 @@ fn cores(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(cores @ 1..=MAX_CORES) => Ok(cores),
         _ => Err(format!("a node has 1 to {MAX_CORES} cores")),
+    }
+}
+
+/// Bytes of a frame: no less than every Ethernet has, no more than a length on the wire can say.
+fn frame(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(bytes @ STANDARD_FRAME..=65_535) => Ok(bytes),
+        _ => Err(format!("the largest frame has {STANDARD_FRAME} to 65535 bytes")),
     }
 }
 
@@ -122,6 +145,10 @@ mod tests {
             "nile.toml",
             "--packages",
             "packages.tar",
+            "--switch",
+            "/run/switch",
+            "--max-frame",
+            "9014",
             "--program",
             "tick seconds=1",
         ]);
@@ -130,6 +157,8 @@ mod tests {
             memory: 1 << 30,
             config: Some("nile.toml".into()),
             packages: Some("packages.tar".into()),
+            switch: Some("/run/switch".into()),
+            max_frame: 9014,
             program: "tick seconds=1".into(),
         };
         assert_eq!(options, Ok(expected));
@@ -146,6 +175,8 @@ mod tests {
             ["--memory", "M"],
             ["--memory", "99999999999T"],
             ["--memory", "5é"],
+            ["--max-frame", "1500"],
+            ["--max-frame", "65536"],
             ["--speed", "9"],
         ] {
             assert!(parse(&arguments).is_err(), "{arguments:?}");

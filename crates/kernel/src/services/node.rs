@@ -4,14 +4,18 @@
 //! cancelled leaves nothing half done: memory that comes for nobody goes back by being dropped.
 
 use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::future::Future;
+use core::task::{Context, Poll};
 
-use nile_abi::{CoreId, PageSize, PhysAddr, Status, VirtAddr};
+use nile_abi::{CoreId, Instant, MacAddress, PageSize, PhysAddr, Status, VirtAddr};
 use nile_platform::{Cause, Machine, Manager};
-use nile_stl::node::{self, CoreState, Memory, Node, NodeFuture, Region};
+use nile_stl::node::{self, CoreState, Member, Memory, Node, NodeFuture, Region};
 
 use super::host::CoreHost;
 use crate::core::Core;
+use crate::device::Device;
 use crate::memory::Frame;
 use crate::packages::PackageId;
 
@@ -78,9 +82,55 @@ impl<M: Machine> Node for CoreHost<M> {
         self.0.machine.overrun_stack();
     }
 
+    fn member(&self) -> Option<Member> {
+        let membership = self.0.membership.as_ref()?;
+        let machine = &self.0.machine;
+        let running = machine.now().since(Instant::START);
+        let started = machine.calendar().map(|now| now.saturating_sub(running));
+        Some(Member {
+            node: membership.node,
+            generation: membership.generation(started, machine.generation()),
+            key: membership.key,
+        })
+    }
+
+    fn interfaces(&self) -> Vec<Rc<dyn node::Interface>> {
+        let shared = |device| Rc::new(Driven(device)) as Rc<dyn node::Interface>;
+        self.0.devices().into_iter().map(shared).collect()
+    }
+
+    fn entropy(&self, bytes: &mut [u8]) -> bool {
+        self.0.machine.entropy(bytes)
+    }
+
     fn stop_package(&self, core: CoreId, package: u32) -> NodeFuture<()> {
         let own = self.0.clone();
         whole(&self.0, async move { own.stop_package(core, PackageId(package)).await })
+    }
+}
+
+/// A network interface as a service has it.
+struct Driven(Rc<Device>);
+
+impl node::Interface for Driven {
+    fn address(&self) -> MacAddress {
+        self.0.address()
+    }
+
+    fn max_frame(&self) -> usize {
+        self.0.max_frame()
+    }
+
+    fn poll_frame(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.0.poll_frame(context.waker())
+    }
+
+    fn receive(&self, limit: usize, take: &mut dyn FnMut(&[u8])) -> usize {
+        self.0.receive(limit, take)
+    }
+
+    fn transmit(&self, fill: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> bool {
+        self.0.transmit(fill)
     }
 }
 

@@ -22,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// its roles: `m ndw w`.
 pub fn node(scenario: &str, roles: &str) -> ExitCode {
     let setup = Setup {
+        links: Vec::new(),
         roles: roles.split(' ').map(roles_of).collect(),
         memory: 64 << 20,
         boot: Boot {
