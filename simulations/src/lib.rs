@@ -1,0 +1,64 @@
+//! Simulations of the cluster's protocols: the code that runs on nodes, over a simulated network
+//! and in virtual time, with faults that are drawn from a seed. Invariants are checked at every
+//! step. The same seed gives the same run, in debug and release builds; a run that breaks an
+//! invariant is repeated by its seed.
+//!
+//! * [`options`]: what a simulation is asked for.
+//! * [`report`]: what it found.
+//! * [`runs`]: many seeds of one scenario, on as many threads as the machine has cores.
+//! * [`world`]: hosts on a switch, with timers, in virtual time.
+//! * [`trace`]: what happened, as a hash.
+//!
+//! The scenarios, one module each, in the list [`SCENARIOS`]:
+//!
+//! * [`bulk`]: goodput and exactness of bulk transfers.
+//! * [`calls`]: calls at most once, sealed, under attack.
+//! * [`gossip`]: membership and directories.
+//!
+//! (A scenario is a module with `pub fn run(options: &Options) -> Report`, a line here and an
+//! entry in the list.)
+#![forbid(unsafe_code)]
+
+pub mod bulk;
+pub mod calls;
+pub mod gossip;
+pub mod options;
+pub mod report;
+pub mod runs;
+pub mod trace;
+pub mod world;
+
+pub use options::Options;
+pub use report::{Failure, Figure, Report, Target};
+pub use runs::{Outcome, run_seeds};
+pub use trace::Trace;
+pub use world::{Happening, Host, World};
+
+/// A scenario: what `nile sim NAME` runs.
+pub struct Scenario {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it simulates, in a few words.
+    pub about: &'static str,
+    /// Runs it; blocks until all its runs are done.
+    pub run: fn(&Options) -> Report,
+}
+
+/// Every scenario.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "bulk",
+        about: "bulk transfers: goodput of one and of many senders, and failing networks",
+        run: bulk::run,
+    },
+    Scenario {
+        name: "calls",
+        about: "calls between nodes that restart, on a failing network with an attacker",
+        run: calls::run,
+    },
+    Scenario {
+        name: "gossip",
+        about: "membership and directories of up to 10,000 nodes",
+        run: gossip::run,
+    },
+];
