@@ -2,12 +2,15 @@
 //! (III.C) for every core.
 //!
 //! * `state`: the registry and where the instances are.
-//! * `records`: what goes in and comes out.
+//! * `records`, `values`: what goes in and comes out; `wanted`: whom somebody looks for.
+//! * `described`: what was published, as the registry has it.
 
+mod described;
 mod records;
 mod state;
+mod values;
+mod wanted;
 
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::task::Poll;
@@ -15,8 +18,13 @@ use core::task::Poll;
 use nile_abi::{CoreId, NodeId, Status};
 use nile_stl::{At, CallError, CallResult, Caller, Place, Start, Stl, service};
 
-pub use records::{Asker, Binding, Change, Found, Listed, NamedValue, Publication, Weighted};
+pub use described::publication;
+pub use records::{
+    Asker, Binding, Change, Declaration, Found, Listed, Local, Publication, Weighted,
+};
 use state::State;
+pub use values::{Condition, NamedValue, Rule};
+pub use wanted::Wanted;
 
 /// The node's registry.
 pub struct Registry {
@@ -101,18 +109,28 @@ impl Registry {
         Ok(())
     }
 
-    /// The instance of a type whose keywords match best and whose attributes are as wanted.
+    /// The instance of a type whose attributes are as wanted and whose keywords match best.
     #[stl_k(reply = "found")]
-    fn search(
+    fn search(&self, caller: &Caller, asker: Asker, wanted: Wanted) -> CallResult<Found> {
+        self.state.search(asker.of(caller)?, &wanted, caller.core)
+    }
+
+    /// The instances of a type that have a global priority, the highest first.
+    #[stl_k(reply = "instances")]
+    fn order(&self, type_name: &str) -> CallResult<Vec<Listed>> {
+        self.state.order(type_name)
+    }
+
+    /// What the instances of a type share, some of it set before: what it has had from the first.
+    #[stl_k(reply = "values")]
+    fn share(
         &self,
         caller: &Caller,
         asker: Asker,
         type_name: &str,
-        keywords: Vec<String>,
-        attributes: Vec<NamedValue>,
-    ) -> CallResult<Found> {
-        let asker = asker.of(caller)?;
-        self.state.search(asker, type_name, &keywords, &attributes, caller.core)
+        values: Vec<NamedValue>,
+    ) -> CallResult<Vec<NamedValue>> {
+        self.state.share(asker.of(caller)?, type_name, &values)
     }
 
     /// Binds a subject to the best instance of a type, and unbinds it from the last one before.
@@ -122,12 +140,11 @@ impl Registry {
         caller: &Caller,
         asker: Asker,
         subject: u64,
-        type_name: &str,
-        keywords: Vec<String>,
+        wanted: Wanted,
         parameters: Vec<NamedValue>,
     ) -> CallResult<Binding> {
         let asker = asker.of(caller)?;
-        self.state.bind(asker, subject, type_name, &keywords, &parameters, caller.core)
+        self.state.bind(asker, subject, &wanted, &parameters, caller.core)
     }
 
     /// Unbinds a subject from the instance of a type; whether it was bound.
@@ -140,6 +157,20 @@ impl Registry {
     #[stl_k(reply = "instances")]
     fn list(&self) -> Vec<Listed> {
         self.state.list()
+    }
+
+    /// The instances of this node from the one with this number in the registry on, some at a
+    /// time. None: there are no more.
+    #[stl_k(reply = "instances")]
+    fn local(&self, from: u32) -> Vec<Local> {
+        self.state.local(from)
+    }
+
+    /// What an instance on a core of this node said of itself: for nodes that do not have it in
+    /// their image.
+    #[stl_k(reply = "publication")]
+    fn publication(&self, core: u16, name: &str) -> CallResult<Publication> {
+        self.state.publication(CoreId(core), name)
     }
 
     /// Begins to note what is published, unpublished and moved, of one type or of all (""): the

@@ -8,8 +8,10 @@ use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_registry::{Caller as Binder, Layer};
 use nile_stl::{CallError, CallResult, Caller, Place, Record, ServiceNumber};
 
+use super::values::{NamedValue, Rule};
+
 /// An instance that a core publishes.
-#[derive(Record, Clone, Debug)]
+#[derive(Record, Clone, Default, Debug)]
 pub struct Publication {
     /// The service's name.
     pub name: String,
@@ -22,12 +24,56 @@ pub struct Publication {
     pub capability: String,
     /// Its type's layer: 0 high, 1 low, 2 micro.
     pub layer: u8,
+    /// How it works, for people; empty if its schema says so.
+    pub working: String,
     /// What characterizes it.
     pub keywords: Vec<Weighted>,
+    /// What its type and whoever chooses want to know of it.
+    pub attributes: Vec<NamedValue>,
+    /// The rest of its type.
+    pub declaration: Declaration,
     /// The incarnation of the core.
     pub generation: u32,
     /// The instance's number there.
     pub number: u16,
+}
+
+/// A type, as far as it is not its instance's. All instances agree about it.
+#[derive(Record, Clone, Default, Debug)]
+pub struct Declaration {
+    /// Its name; empty if it is the instance's, whose methods are all of the type then.
+    pub name: String,
+    /// So many first methods of the instance are those of the type.
+    pub methods: u16,
+    /// What attributes of instances must be, and what a subject gives when it binds.
+    pub rules: Vec<Rule>,
+    /// What the instances share, as it is at first.
+    pub state: Vec<NamedValue>,
+    /// The instance that serves what matches none; empty if there is none.
+    pub default_instance: String,
+}
+
+/// An instance of this node, as other nodes are told of it.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Local {
+    /// Its number in the registry: lists go on after it.
+    pub id: u32,
+    /// Where it is.
+    pub found: Found,
+    /// Its name.
+    pub name: String,
+    /// Its type's name.
+    pub type_name: String,
+    /// Its type's subsystem.
+    pub subsystem: String,
+    /// Its type's capability.
+    pub capability: String,
+    /// Its type's layer: 0 high, 1 low, 2 micro.
+    pub layer: u8,
+    /// What characterizes it.
+    pub keywords: Vec<Weighted>,
+    /// Its attributes.
+    pub attributes: Vec<NamedValue>,
 }
 
 /// A keyword.
@@ -112,15 +158,6 @@ impl From<Binder> for Asker {
         };
         Asker { standing }
     }
-}
-
-/// A value by its name, as text.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct NamedValue {
-    /// The name.
-    pub name: String,
-    /// The value: digits, `true` or `false`, or any text, as the name's rule wants it.
-    pub value: String,
 }
 
 /// What a subject is bound to.

@@ -1,6 +1,5 @@
 //! The registry's data, and in which incarnation of its core each instance was published.
 
-use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
@@ -11,20 +10,26 @@ use core::fmt::Display;
 use core::task::Waker;
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
-use nile_bosml::{discovery, schema};
+use nile_bosml::discovery;
 use nile_registry::{
-    Attribute, AttributeKind, AttributeRule, AttributeValue, Caller as Binder, Constraint, Event,
-    InstanceId, Keyword, Layer, NewInstance, Query, Registry, Relation, ServiceType, Subject,
-    Target, TypeId, TypeQuery, WatchFilter, WatcherId,
+    Attribute, Caller as Binder, Constraint, Event, Instance, InstanceId, Layer, Query, Registry,
+    ServiceType, Subject, Target, TypeId, TypeQuery, WatchFilter, WatcherId,
 };
-use nile_stl::{At, CallError, CallResult, Place, Registration, ServiceNumber, Stl};
+use nile_stl::{At, CallError, CallResult, Place, ServiceNumber, Stl};
 
-use super::records::{Binding, Change, Found, Listed, NamedValue, Publication, Weighted};
+use super::described;
+use super::records::{Binding, Change, Found, Listed, Local, Publication, Weighted};
+use super::values::{self, NamedValue};
+use super::wanted::Wanted;
+
+/// Instances in one answer about this node's.
+const PAGE: usize = 32;
 
 /// Changes that wait for one watcher.
 const QUEUE: usize = 256;
 
 /// What a registry knows.
+#[derive(Default)]
 pub(super) struct State(Rc<RefCell<Inner>>);
 
 #[derive(Default)]
@@ -32,6 +37,8 @@ struct Inner {
     registry: Registry,
     /// Where each instance is, as its core numbers it, or its node.
     places: BTreeMap<InstanceId, Place>,
+    /// What this node's instances said that are of no service of its image: other nodes ask.
+    unknown_elsewhere: BTreeMap<InstanceId, Publication>,
     /// By the numbers that callers have, each with the core that watches.
     watchers: BTreeMap<u64, (CoreId, WatcherId)>,
     next_watcher: u64,
@@ -60,8 +67,9 @@ impl Drop for Waiting<'_> {
 }
 
 /// An error of the registry as the end of a call.
-fn refused<E: Display + Into<Status> + Clone>(error: E) -> CallError {
-    CallError::new(error.clone().into(), error.to_string())
+fn refused<E: Display + Into<Status>>(error: E) -> CallError {
+    let message = error.to_string();
+    CallError::new(error.into(), message)
 }
 
 impl State {
@@ -124,45 +132,25 @@ impl State {
         inner.permitted(asker, name, &found)
     }
 
-    pub fn search(
-        &self,
-        asker: Binder,
-        type_name: &str,
-        keywords: &[String],
-        attributes: &[NamedValue],
-        near: CoreId,
-    ) -> CallResult<Found> {
+    pub fn search(&self, asker: Binder, wanted: &Wanted, near: CoreId) -> CallResult<Found> {
         let inner = self.0.borrow();
-        let words: Vec<&str> = keywords.iter().map(String::as_str).collect();
-        let values: Vec<AttributeValue> = attributes.iter().map(|it| guess(&it.value)).collect();
-        let pairs = attributes.iter().zip(&values);
-        let constraints: Vec<_> = pairs
-            .map(|(it, value)| Constraint { name: &it.name, relation: Relation::Equal, value })
-            .collect();
-        let query = Query::of(TypeQuery::Name(type_name))
-            .keywords(&words)
-            .constraints(&constraints)
-            .prefer(near.into());
-        let found = inner.registry.find(&query).map_err(refused)?;
-        inner.permitted(asker, type_name, &found)
+        let found = inner.find(wanted, near)?;
+        inner.permitted(asker, &wanted.type_name, &found)
     }
 
     pub fn bind(
         &self,
         asker: Binder,
         subject: u64,
-        type_name: &str,
-        keywords: &[String],
+        wanted: &Wanted,
         parameters: &[NamedValue],
         near: CoreId,
     ) -> CallResult<Binding> {
         let mut inner = self.0.borrow_mut();
-        let ty = inner.type_named(type_name)?;
-        let rules = inner.registry.service_type(ty).map_or(&[][..], |ty| &ty.parameters);
-        let parameters: Vec<Attribute> = parameters.iter().map(|it| typed(it, rules)).collect();
-        let words: Vec<&str> = keywords.iter().map(String::as_str).collect();
-        let query = Query::of(TypeQuery::Id(ty)).keywords(&words).prefer(near.into());
-        let target = Target::Query(query);
+        let found = inner.find(wanted, near)?;
+        let rules = inner.registry.service_type(found.ty).map_or(&[][..], |ty| &ty.parameters);
+        let parameters = values::attributes(parameters, rules)?;
+        let target = Target::Instance(found.handle.instance);
         let bound = inner.registry.bind(asker, Subject(subject), &target, &parameters);
         let bound = bound.map_err(refused)?;
         let name_of = |id| {
@@ -175,6 +163,28 @@ impl State {
         })
     }
 
+    pub fn order(&self, type_name: &str) -> CallResult<Vec<Listed>> {
+        let inner = self.0.borrow();
+        let ty = inner.type_named(type_name)?;
+        Ok(inner.listed(&mut inner.registry.by_priority(ty).map(|it| (ty, it))))
+    }
+
+    pub fn share(
+        &self,
+        asker: Binder,
+        type_name: &str,
+        values: &[NamedValue],
+    ) -> CallResult<Vec<NamedValue>> {
+        let mut inner = self.0.borrow_mut();
+        let ty = inner.type_named(type_name)?;
+        for value in values {
+            permit(asker, type_name, ty)?;
+            let Attribute { name, value } = value.attribute(&[])?;
+            inner.registry.set_state(ty, &name, value).map_err(refused)?;
+        }
+        Ok(inner.registry.state(ty).unwrap_or_default().iter().map(NamedValue::from).collect())
+    }
+
     pub fn unbind(&self, subject: u64, type_name: &str) -> CallResult<bool> {
         let mut inner = self.0.borrow_mut();
         let ty = inner.type_named(type_name)?;
@@ -183,22 +193,46 @@ impl State {
 
     pub fn list(&self) -> Vec<Listed> {
         let inner = self.0.borrow();
-        let registry = &inner.registry;
-        let types = Layer::ALL.into_iter().flat_map(|layer| registry.types(layer));
-        let listed = types.flat_map(|(id, ty)| {
-            registry.instances(id).filter_map(|instance| {
-                let keywords = registry.keywords(instance.handle().instance);
-                Some(Listed {
-                    name: instance.name().into(),
-                    type_name: ty.name.to_string(),
-                    layer: ty.layer.name().into(),
-                    working: instance.working().into(),
-                    found: inner.place(instance.handle().instance).ok()?,
-                    keywords: keywords.map(|(word, _)| word.into()).collect(),
-                })
+        let types = Layer::ALL.into_iter().flat_map(|layer| inner.registry.types(layer));
+        let each = |(id, _)| inner.registry.instances(id).map(move |it| (id, it));
+        inner.listed(&mut types.flat_map(each))
+    }
+
+    /// What an instance of this node said of itself when it was published.
+    pub fn publication(&self, core: CoreId, name: &str) -> CallResult<Publication> {
+        let inner = self.0.borrow();
+        let mut said = inner.unknown_elsewhere.iter();
+        let is_it = |id: &InstanceId, it: &Publication| {
+            it.name == name && inner.places.get(id).is_some_and(|at| at.core == core)
+        };
+        let found = said.find(|(id, it)| is_it(id, it)).map(|(_, it)| it.clone());
+        let missing = || format!("{name} on core {core} said nothing of itself");
+        found.ok_or_else(|| CallError::new(Status::NotFound, missing()))
+    }
+
+    /// Instances of this node from one on, in the order of their numbers; as many as fit a reply.
+    pub fn local(&self, from: u32) -> Vec<Local> {
+        let inner = self.0.borrow();
+        let here = inner.places.range(InstanceId(from)..).filter(|(_, place)| place.is_here());
+        let local = here.filter_map(|(id, place)| {
+            let instance = inner.registry.instance(*id)?;
+            let ty = inner.registry.service_type(inner.registry.type_of(*id)?)?;
+            let keywords = inner.registry.keywords(*id);
+            let weighted = |(word, weight): (&str, u16)| Weighted { word: word.into(), weight };
+            let attributes = instance.attributes().iter();
+            Some(Local {
+                id: id.0,
+                found: Found::from(*place),
+                name: instance.name().into(),
+                type_name: ty.name.to_string(),
+                subsystem: ty.subsystem.to_string(),
+                capability: ty.capability.to_string(),
+                layer: ty.layer as u8,
+                keywords: keywords.map(weighted).collect(),
+                attributes: attributes.map(NamedValue::from).collect(),
             })
         });
-        listed.collect()
+        local.take(PAGE).collect()
     }
 
     pub fn watch(&self, core: CoreId, type_name: &str) -> CallResult<u64> {
@@ -270,9 +304,9 @@ impl Inner {
                     let message = format!("{name} is no service of this image, and says no schema");
                     CallError::new(Status::NotFound, message)
                 };
-                described(known.ok_or_else(unknown)?)
+                described::known(known.ok_or_else(unknown)?)
             }
-            document => described_by(discovery::parse(document)?.into_owned(), publication)?,
+            document => described::unknown(discovery::parse(document)?.into_owned(), publication)?,
         };
         let ty = self.register(ty)?;
         // A core has one instance of a name: what it published before is gone, told or not.
@@ -288,6 +322,9 @@ impl Inner {
         }
         let handle = self.registry.publish(ty, new, at).map_err(refused)?;
         self.places.insert(handle.instance, place);
+        if place.is_here() && !document.is_empty() {
+            self.unknown_elsewhere.insert(handle.instance, publication.clone());
+        }
         self.changed();
         Ok(())
     }
@@ -297,16 +334,19 @@ impl Inner {
         let Some(known) = self.registry.find_type(TypeQuery::Name(&ty.name)) else {
             return self.registry.register(ty).map_err(refused);
         };
-        let same = self.registry.service_type(known).is_some_and(|it| it.profile == ty.profile);
-        if same {
-            return Ok(known);
+        let other = self.registry.service_type(known).and_then(|it| described::differ(it, &ty));
+        match other {
+            None => Ok(known),
+            Some(what) => {
+                let message = format!("the type {} is registered with other {what}", ty.name);
+                Err(CallError::new(Status::Exists, message))
+            }
         }
-        let message = format!("the type {} is registered with other methods", ty.name);
-        Err(CallError::new(Status::Exists, message))
     }
 
     fn remove(&mut self, id: InstanceId) {
         self.places.remove(&id);
+        self.unknown_elsewhere.remove(&id);
         // One that is not there any more is what is wanted.
         let _ = self.registry.unpublish(id);
         self.changed();
@@ -339,10 +379,51 @@ impl Inner {
         name: &str,
         found: &nile_registry::Found,
     ) -> CallResult<Found> {
-        asker.may_bind(found.ty.layer()).map_err(|error| {
-            CallError::new(Status::Denied, format!("{name}: {error}"))
-        })?;
+        permit(asker, name, found.ty)?;
         self.place(found.handle.instance)
+    }
+
+    /// The instance that is wanted near a core.
+    fn find(&self, wanted: &Wanted, near: CoreId) -> CallResult<nile_registry::Found> {
+        let Wanted { type_name, keywords, conditions } = wanted;
+        let ty = self.type_named(type_name)?;
+        let rules = self.registry.service_type(ty).map_or(&[][..], |ty| &ty.attributes);
+        let words: Vec<&str> = keywords.iter().map(String::as_str).collect();
+        let mut values = Vec::new();
+        for condition in conditions {
+            values.push((condition.relation()?, condition.value.attribute(rules)?));
+        }
+        let constraints = values.iter().map(|(relation, Attribute { name, value })| Constraint {
+            name,
+            relation: *relation,
+            value,
+        });
+        let constraints: Vec<_> = constraints.collect();
+        let query = Query::of(TypeQuery::Id(ty)).keywords(&words).constraints(&constraints);
+        self.registry.find(&query.prefer(near.into())).map_err(refused)
+    }
+
+    /// Instances with their types, as they are told.
+    fn listed(&self, all: &mut dyn Iterator<Item = (TypeId, &Instance)>) -> Vec<Listed> {
+        let mut listed = Vec::new();
+        for (id, instance) in all {
+            let handle = instance.handle();
+            let (Some(ty), Ok(found)) =
+                (self.registry.service_type(id), self.place(handle.instance))
+            else {
+                continue;
+            };
+            let keywords = self.registry.keywords(handle.instance);
+            listed.push(Listed {
+                name: instance.name().into(),
+                type_name: ty.name.to_string(),
+                layer: ty.layer.name().into(),
+                working: instance.working().into(),
+                found,
+                keywords: keywords.map(|(word, _)| word.into()).collect(),
+            });
+        }
+        listed
     }
 
     fn place(&self, id: InstanceId) -> CallResult<Found> {
@@ -361,80 +442,10 @@ impl Inner {
     }
 }
 
-/// A service of this image, as a type and its instance.
-fn described(known: &'static Registration) -> (ServiceType, NewInstance) {
-    let keywords = known.keywords.iter().map(|(word, weight)| Keyword {
-        word: Cow::Borrowed(word),
-        weight: u16::try_from(*weight).unwrap_or(u16::MAX),
-    });
-    let ty = ServiceType {
-        name: Cow::Borrowed(known.name),
-        subsystem: Cow::Borrowed(known.subsystem),
-        capability: Cow::Borrowed(known.capability),
-        layer: known.layer,
-        description: known.schema.doc.clone(),
-        profile: known.schema.clone(),
-        state: Cow::Borrowed(&[]),
-        attributes: Cow::Borrowed(&[]),
-        parameters: Cow::Borrowed(&[]),
-        default_instance: Some(Cow::Borrowed(known.name)),
-    };
-    let new = NewInstance {
-        name: Cow::Borrowed(known.name),
-        working: Cow::Borrowed(known.working),
-        attributes: Cow::Borrowed(&[]),
-        keywords: keywords.collect(),
-    };
-    (ty, new)
-}
-
-/// A service that this image does not know.
-fn described_by(
-    profile: schema::Service<'static>,
-    publication: &Publication,
-) -> CallResult<(ServiceType, NewInstance)> {
-    let Publication { name, subsystem, capability, layer, keywords, .. } = publication;
-    let unknown = || CallError::new(Status::Invalid, format!("no layer {layer}; there are 0 to 2"));
-    let layer = Layer::ALL.get(usize::from(*layer)).copied().ok_or_else(unknown)?;
-    let keyword = |it: &Weighted| Keyword { word: Cow::Owned(it.word.clone()), weight: it.weight };
-    let ty = ServiceType {
-        name: profile.name.clone(),
-        subsystem: Cow::Owned(subsystem.clone()),
-        capability: Cow::Owned(capability.clone()),
-        layer,
-        description: profile.doc.clone(),
-        state: Cow::Borrowed(&[]),
-        attributes: Cow::Borrowed(&[]),
-        parameters: Cow::Borrowed(&[]),
-        default_instance: None,
-        profile,
-    };
-    let new = NewInstance {
-        name: Cow::Owned(name.clone()),
-        working: ty.description.clone(),
-        attributes: Cow::Borrowed(&[]),
-        keywords: keywords.iter().map(keyword).collect(),
-    };
-    Ok((ty, new))
-}
-
-/// A value as the rule of its name wants it; what does not fit is text, which the rule refuses.
-fn typed(it: &NamedValue, rules: &[AttributeRule]) -> Attribute {
-    let kind = rules.iter().find(|rule| rule.name == it.name).map(|rule| rule.kind);
-    let text = || AttributeValue::Text(Cow::Owned(it.value.clone()));
-    let value = match kind {
-        Some(AttributeKind::Int) => it.value.parse().map_or_else(|_| text(), AttributeValue::Int),
-        Some(AttributeKind::Bool) => it.value.parse().map_or_else(|_| text(), AttributeValue::Bool),
-        Some(AttributeKind::Text) | None => text(),
-    };
-    Attribute::new(it.name.clone(), value)
-}
-
-/// A value of which only the text is known.
-fn guess(text: &str) -> AttributeValue {
-    let number = text.parse().map(AttributeValue::Int);
-    let value = number.or_else(|_| text.parse().map(AttributeValue::Bool));
-    value.unwrap_or_else(|_| AttributeValue::Text(Cow::Owned(text.into())))
+/// Whether somebody may bind instances of a type.
+fn permit(asker: Binder, name: &str, ty: TypeId) -> CallResult<()> {
+    let may = asker.may_bind(ty.layer());
+    may.map_err(|error| CallError::new(Status::Denied, format!("{name}: {error}")))
 }
 
 #[cfg(test)]

@@ -9,12 +9,12 @@ use alloc::string::String;
 use core::time::Duration;
 
 use nile_abi::{CoreId, RoleSet, Status};
-use nile_bosml::discovery;
 use nile_registry::Caller as Binder;
 use nile_stl::{At, CallResult, Directory, FIRST_SERVICE, LocalFuture, On, Place, Published, Stl};
 
-use crate::ALL;
-use crate::registry::{self, Asker, Publication, RegistryClient, Weighted};
+use crate::network::gateway::ByNetwork;
+use crate::{ALL, gossip, network};
+use crate::registry::{self, Asker, RegistryClient};
 
 /// How often a core tells a registry that is not there yet, and how long it waits in between.
 const MOST_ATTEMPTS: u32 = 1000;
@@ -47,6 +47,10 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
         debug_assert!(place.is_ok_and(|place| place.number == FIRST_SERVICE));
     }
     stl.set_directory(Rc::new(NodeRegistry { stl: stl.acting_as(Binder::Operator) }));
+    let in_cluster = stl.node().is_ok_and(|node| node.member().is_some());
+    if in_cluster {
+        stl.set_gateway(Rc::new(ByNetwork::new(stl)));
+    }
     if manages {
         publish_again(stl).await;
     } else {
@@ -65,7 +69,10 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
     };
     for registration in ALL.into_iter().filter(|it| offers(it.name).unwrap_or(here(it.on))) {
         let Some(make) = registration.kernel else { continue };
-        if registration.name == registry::REGISTRATION.name {
+        let of_cluster = [network::REGISTRATION.name, gossip::REGISTRATION.name];
+        if registration.name == registry::REGISTRATION.name
+            || (!in_cluster && of_cluster.contains(&registration.name))
+        {
             continue;
         }
         let published = match stl.install(registration, make) {
@@ -145,7 +152,7 @@ impl Directory for NodeRegistry {
 
     fn publish(&self, published: Published, place: Place) -> LocalFuture<'static, CallResult<()>> {
         let registry = self.client();
-        let publication = describe(&published, place);
+        let publication = registry::publication(&published, place);
         Box::pin(async move { registry.publish(publication).await })
     }
 
@@ -156,24 +163,5 @@ impl Directory for NodeRegistry {
     fn unpublish(&self, place: Place) -> LocalFuture<'static, CallResult<()>> {
         let registry = self.client();
         Box::pin(async move { registry.unpublish(place.generation.0, place.number.0).await })
-    }
-}
-
-/// What the registry is told: of a service of this image, only which it is.
-fn describe(published: &Published, place: Place) -> Publication {
-    let is_known = matches!(published, Published::Linked(registration)
-        if ALL.into_iter().any(|known| core::ptr::eq(known, *registration)));
-    let document = if is_known { String::new() } else { discovery::to_text(published.schema()) };
-    let weighted = |(word, weight)| Weighted { word: String::from(word), weight };
-    let keywords = published.keywords().into_iter().filter(|_| !is_known).map(weighted);
-    Publication {
-        name: published.name().into(),
-        document,
-        subsystem: published.subsystem().into(),
-        capability: published.capability().into(),
-        layer: published.layer() as u8,
-        keywords: keywords.collect(),
-        generation: place.generation.0,
-        number: place.number.0,
     }
 }

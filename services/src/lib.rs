@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+mod alarm;
 pub mod deploy;
 
 pub use deploy::{deploy, deploy_offered, install_user_halves};

@@ -27,3 +27,15 @@ fn every_service_is_published_where_it_belongs() {
         Ok(())
     });
 }
+
+/// The compiler sees to the rest of a type, but does not know who else there is.
+#[test]
+fn every_default_is_a_service_of_its_type() {
+    for registration in ALL {
+        let Some(ty) = registration.ty else { continue };
+        let Some(default) = ty.default_instance.as_deref() else { continue };
+        let known = ALL.into_iter().find(|it| it.name == default);
+        let is_of_it = known.is_some_and(|it| it.ty.is_some_and(|of| of.name == ty.name));
+        assert!(is_of_it, "{default}, the default of {}, is no service of this type", ty.name);
+    }
+}

@@ -24,9 +24,12 @@
 //! | `defaults`        | every default service is called from everywhere, rightly and wrongly   |
 //! | `flood`           | 10,000 calls at once from every core to every core                     |
 //! | `composed`        | services made of services, on different cores, one in another          |
+//! | `policies`        | instances of one type are found by keywords and attributes, and bound  |
 //! | `ends`            | calls to what is unpublished or panics end once, and say why           |
 //! | `package-calls`   | packages call services and offer them, in user mode and the kernel     |
 //! | `package-channels`| packages send each other messages without system calls               |
+//! | `cluster`         | nodes find each other; services are called wherever they are           |
+//! | `serve`           | nothing: a node of a cluster that serves until it is ended              |
 //! | `registry-restart`| the registry is gone with its core; all is published and found again   |
 //! | `counts`          | what the kernel's operations cost                                      |
 //! | `call-cost`       | what calls to services cost                                            |
@@ -41,6 +44,7 @@ mod call_cost;
 mod calls;
 mod calls_churn;
 mod churn;
+mod cluster;
 mod composed;
 mod conduct;
 mod counts;
@@ -58,6 +62,7 @@ mod packages;
 mod packages_churn;
 mod packages_restart;
 mod ping;
+mod policies;
 mod probe;
 mod registry_restart;
 mod restart;
@@ -74,7 +79,7 @@ use nile_platform::Machine;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 29] = [
+pub const PROGRAMS: [&str; 32] = [
     "boot",
     "ping",
     "restart",
@@ -96,11 +101,14 @@ pub const PROGRAMS: [&str; 29] = [
     "defaults",
     "flood",
     "composed",
+    "policies",
     "ends",
     "package-calls",
     "package-channels",
     "package-channels-restart",
     "registry-restart",
+    "cluster",
+    "serve",
     "counts",
     "call-cost",
     "system-call",
@@ -162,10 +170,16 @@ pub fn start<M: Machine>(core: &Core<M>, command: &str) {
         "defaults" => defaults::start(core),
         "flood" => flood::start(core, &arguments),
         "composed" => composed::start(core),
+        "policies" => policies::start(core),
         "ends" => ends::start(core),
         "package-calls" => package_calls::start(core),
         "package-channels" | "package-channels-restart" => {
             package_channels::start(core, &arguments);
+        }
+        "cluster" => cluster::start(core, &arguments),
+        "serve" => {
+            calls::serve_defaults(core);
+            core.boot_and_serve();
         }
         "registry-restart" => registry_restart::start(core),
         "counts" => counts::start(core, &arguments),

@@ -150,6 +150,14 @@ fn services_are_made_of_services() {
 }
 
 #[test]
+fn policies_are_services() {
+    pass_seeds(20, 4, "policies");
+    pass_seeds(2, 1, "policies");
+    pass_seeds(2, 2, "policies");
+    pass_seeds(2, 9, "policies");
+}
+
+#[test]
 fn calls_end_once_and_say_why() {
     pass_seeds(30, 4, "ends");
 }

@@ -66,18 +66,34 @@ impl<M: Machine> Core<M> {
     /// only.
     pub fn conclude(&self, report: &Report) {
         let passed = report.program.as_ref().is_none_or(|program| program.passed);
-        let printed = match (serde_json::to_string(report), self.machine.manager()) {
+        let printed = self.print(report);
+        self.finish(if passed && printed { Outcome::Success } else { Outcome::Failure });
+    }
+
+    /// Prints a report; whether that was possible.
+    fn print(&self, report: &Report) -> bool {
+        match (serde_json::to_string(report), self.machine.manager()) {
             (Ok(document), Some(manager)) => {
                 manager.report(&document);
                 true
             }
             _ => false,
-        };
-        self.finish(if passed && printed { Outcome::Success } else { Outcome::Failure });
+        }
     }
 
     /// Boots, reports, powers off: what `nile boot` asks for.
     pub fn boot_and_report(&self) {
+        self.boot(|core, report| core.conclude(report));
+    }
+
+    /// Boots, reports, and stays: a node of a cluster.
+    pub fn boot_and_serve(&self) {
+        self.boot(|core, report| {
+            core.print(report);
+        });
+    }
+
+    fn boot(&self, then: impl FnOnce(&Core<M>, &Report) + 'static) {
         if self.manager.is_none() {
             return;
         }
@@ -88,7 +104,7 @@ impl<M: Machine> Core<M> {
                 Err(status) => Err(status),
             };
             match report {
-                Ok(report) => core.conclude(&report),
+                Ok(report) => then(&core, &report),
                 Err(status) => {
                     core.log_missing(status);
                     core.finish(Outcome::Failure);

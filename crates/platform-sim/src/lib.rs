@@ -11,15 +11,19 @@
 //!
 //! * [`options`]: what a run is made of, faults included.
 //! * [`simulation`]: the scheduler.
+//! * [`cluster`]: several nodes with a switch between them.
 //! * [`machine`]: one core's view, what the kernel sees.
 //! * [`user`], `packages`: how a core runs a package, and what goes wrong with packages.
+//! * `network`: a node's interface.
 //! * `memory`: the node's memory, with an emulated MMU for each core that checks every grant.
 //! * `state`: what all cores share: clock, events, generator.
 //! * [`trace`]: what happened, as a hash.
 #![forbid(unsafe_code)]
 
+pub mod cluster;
 pub mod machine;
 mod memory;
+mod network;
 pub mod options;
 mod packages;
 pub mod simulation;
@@ -27,6 +31,7 @@ mod state;
 pub mod trace;
 pub mod user;
 
+pub use cluster::{ClusterOptions, Deed, simulate_cluster};
 pub use machine::{SimMachine, SimManager};
 pub use options::{Faults, Options, Program};
 pub use simulation::{Finished, Stuck, simulate};

@@ -6,10 +6,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, Status, VirtAddr};
-use nile_platform::{AttachError, Board, Grant, Handoff, Machine, Manager, Outcome, WakeMode};
+use nile_platform::{
+    AttachError, Board, Grant, Handoff, Interface, Machine, Manager, Outcome, WakeMode,
+};
 use nile_ring::{Region, Signal};
 
 use crate::memory::{HUGE_BASE, SHARED_BASE, SharedTables};
+use crate::network::SimInterface;
 use crate::state::State;
 use crate::trace::Happening;
 use crate::user::SimUser;
@@ -121,6 +124,27 @@ impl Machine for SimMachine {
 
     fn user(&self) -> Result<SimUser, Status> {
         SimUser::new(&self.state, self.core)
+    }
+
+    fn interfaces(&self) -> Vec<Box<dyn Interface>> {
+        if self.state.borrow().network_core() != Some(self.core) {
+            return Vec::new();
+        }
+        let interface = SimInterface::new(&self.state, self.core);
+        interface.into_iter().map(|it| Box::new(it) as Box<dyn Interface>).collect()
+    }
+
+    /// As the seed has it, which is what makes a run repeat.
+    fn entropy(&self, bytes: &mut [u8]) -> bool {
+        let mut state = self.state.borrow_mut();
+        bytes.fill_with(|| state.draw(256) as u8);
+        true
+    }
+
+    /// All nodes of a run begin at one moment of 2025.
+    fn calendar(&self) -> Option<Duration> {
+        const BEGINNING: Duration = Duration::from_secs(1_740_000_000);
+        Some(BEGINNING + self.now().since(Instant::START))
     }
 
     fn manager(&self) -> Option<&SimManager> {

@@ -47,7 +47,7 @@ pub struct Finished {
 
 /// A run in which something was that must never be, in which nothing can happen any more, or that
 /// took longer than its limit: a lost wake-up, a deadlock, a loop without end.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Stuck {
     /// The seed that leads here again.
     pub seed: u64,
@@ -96,56 +96,41 @@ struct Core {
     status: Status,
 }
 
-struct Scheduler<'a> {
-    state: Rc<RefCell<State>>,
+/// Makes a core's loop, once for each incarnation.
+type Begin<'a> = Box<dyn FnMut(SimMachine) -> Box<dyn Loop> + 'a>;
+
+/// A node in the midst of its run.
+pub(crate) struct Scheduler<'a> {
+    pub state: Rc<RefCell<State>>,
     cores: Vec<Core>,
-    begin: &'a mut dyn FnMut(SimMachine) -> Box<dyn Loop>,
+    begin: Begin<'a>,
 }
 
 /// Runs a node until its loops have ended. `begin` makes a core's loop, once for each incarnation.
 pub fn simulate(
     options: &Options,
-    mut begin: impl FnMut(SimMachine) -> Box<dyn Loop>,
+    begin: impl FnMut(SimMachine) -> Box<dyn Loop>,
 ) -> Result<Finished, Stuck> {
-    let state = Rc::new(RefCell::new(State::new(options)));
-    let mut scheduler = Scheduler::new(state.clone(), &mut begin);
-    scheduler.schedule_stops(options);
+    let mut scheduler = Scheduler::new(options, Instant::START, Box::new(begin));
     let limit = Instant::START + options.limit;
     while scheduler.step() {
-        let state = state.borrow();
+        let state = scheduler.state.borrow();
         if state.clock > limit || state.violation.is_some() {
             break;
         }
     }
-    let stopped = scheduler.cores.iter().all(|core| matches!(core.status, Status::Stopped));
-    let cores = scheduler.cores.iter().map(Core::describe).collect();
-    drop(scheduler);
-    let mut state = state.borrow_mut();
-    let violation = state.violation.take();
-    match state.outcome.filter(|_| stopped && violation.is_none()) {
-        Some(outcome) => {
-            state.note(CoreId::BOOT, Happening::End, outcome as u64);
-            Ok(Finished {
-                outcome,
-                reports: std::mem::take(&mut state.reports),
-                log: std::mem::take(&mut state.log),
-                trace_hash: state.trace.hash(),
-                events: state.trace.events(),
-                at: state.clock,
-            })
-        }
-        None => {
-            let log = std::mem::take(&mut state.log);
-            Err(Stuck { seed: options.seed, at: state.clock, violation, cores, log })
-        }
+    if scheduler.has_stopped() && !scheduler.is_broken() {
+        Ok(scheduler.finish())
+    } else {
+        Err(scheduler.give_up(options.seed))
     }
 }
 
 impl<'a> Scheduler<'a> {
-    fn new(
-        state: Rc<RefCell<State>>,
-        begin: &'a mut dyn FnMut(SimMachine) -> Box<dyn Loop>,
-    ) -> Scheduler<'a> {
+    /// A node that begins at a moment.
+    pub fn new(options: &Options, at: Instant, begin: Begin<'a>) -> Scheduler<'a> {
+        let state = Rc::new(RefCell::new(State::new(options)));
+        state.borrow_mut().clock = at;
         let board = state.borrow().board.clone();
         let core = |id: CoreId| {
             board.record(id).set_generation(Generation::FIRST);
@@ -156,9 +141,80 @@ impl<'a> Scheduler<'a> {
         };
         let cores = board.core_ids().map(core).collect();
         for core in board.core_ids() {
-            state.borrow_mut().schedule(Instant::START, Event::Start { core });
+            state.borrow_mut().schedule(at, Event::Start { core });
         }
-        Scheduler { state, cores, begin }
+        let mut scheduler = Scheduler { state, cores, begin };
+        scheduler.schedule_stops(options);
+        scheduler
+    }
+
+    /// Whether every loop has ended, and the node with an outcome.
+    pub fn has_stopped(&self) -> bool {
+        let all = self.cores.iter().all(|core| matches!(core.status, Status::Stopped));
+        all && self.state.borrow().outcome.is_some()
+    }
+
+    /// Whether something was that must never be.
+    pub fn is_broken(&self) -> bool {
+        self.state.borrow().violation.is_some()
+    }
+
+    /// What a node that has stopped came to.
+    pub fn finish(self) -> Finished {
+        let state = self.state.clone();
+        drop(self);
+        let mut state = state.borrow_mut();
+        let outcome = state.outcome.unwrap_or(Outcome::Failure);
+        state.note(CoreId::BOOT, Happening::End, outcome as u64);
+        Finished {
+            outcome,
+            reports: std::mem::take(&mut state.reports),
+            log: std::mem::take(&mut state.log),
+            trace_hash: state.trace.hash(),
+            events: state.trace.events(),
+            at: state.clock,
+        }
+    }
+
+    /// What a node that does not come to its end was doing.
+    pub fn give_up(self, seed: u64) -> Stuck {
+        let state = self.state.clone();
+        let cores = self.cores.iter().map(Core::describe).collect();
+        drop(self);
+        let mut state = state.borrow_mut();
+        let (violation, log) = (state.violation.take(), std::mem::take(&mut state.log));
+        Stuck { seed, at: state.clock, violation, cores, log }
+    }
+
+    /// A frame comes to the node's interface.
+    pub fn arrive(&self, at: Instant, frame: &[u8]) {
+        let mut state = self.state.borrow_mut();
+        let (Some(to), Some(wire)) = (state.network_core(), state.wire.as_mut()) else { return };
+        wire.arrive(frame);
+        let at = at.max(state.clock);
+        state.schedule(at, Event::Frame { to });
+    }
+
+    /// When the next thing can happen, as far as this node alone knows; `None` if never.
+    pub fn next_moment(&self) -> Option<Instant> {
+        let state = self.state.borrow();
+        if self.cores.iter().all(|core| matches!(core.status, Status::Stopped)) {
+            return None;
+        }
+        let cores = self.cores.iter().filter_map(|core| match &core.status {
+            Status::Ready(at) | Status::Held(at) => Some(*at),
+            Status::Dozing { .. } => Some(state.clock),
+            Status::Asleep { line, .. }
+                if state.wake_mode == WakeMode::Monitored && *line != line_of(&state, core.id) =>
+            {
+                Some(state.clock)
+            }
+            Status::Asleep { until, .. } => *until,
+            Status::Down | Status::Stopped => None,
+        });
+        let next = cores.chain(state.next_event()).min()?;
+        let tick = state.next_event_or_tick().unwrap_or(next);
+        Some(next.min(tick).max(state.clock))
     }
 
     fn schedule_stops(&mut self, options: &Options) {
@@ -171,12 +227,13 @@ impl<'a> Scheduler<'a> {
             }
             let core = CoreId((first + state.draw(cores)) as u16);
             let at = state.draw_span(Duration::ZERO, options.faults.stops_within);
-            state.schedule(Instant::START + at, Event::Stop { core });
+            let when = state.clock + at;
+            state.schedule(when, Event::Stop { core });
         }
     }
 
     /// One thing that happens; `false` if nothing can.
-    fn step(&mut self) -> bool {
+    pub fn step(&mut self) -> bool {
         let due = self.state.borrow_mut().take_due();
         if let Some(event) = due {
             self.happen(event);
@@ -248,6 +305,17 @@ impl<'a> Scheduler<'a> {
                         self.cores[to.index()].status = Status::Ready(now);
                     }
                     _ => self.state.borrow_mut().packages.signal(to),
+                }
+            }
+            Event::Frame { to } => {
+                let status = &self.cores[to.index()].status;
+                if matches!(status, Status::Down | Status::Stopped) {
+                    return;
+                }
+                let sleeps = matches!(status, Status::Asleep { .. });
+                self.state.borrow_mut().interrupt(to, Cause::Device);
+                if sleeps {
+                    self.wake(to.index());
                 }
             }
             Event::Tick { core, setting } => self.state.borrow_mut().tick(core, setting),

@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nile_abi::{CoreId, Instant};
+use nile_abi::{CoreId, Instant, Role};
 use nile_platform::{Board, CONTROL_BYTES, Cause, NodeDescription, Outcome, WakeMode};
 use nile_ring::{Doorbells, Region};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::memory::SimMemory;
+use crate::network::Wire;
 use crate::options::Options;
 use crate::packages::{Fate, Packages, TURN};
 use crate::trace::{Happening, Trace};
@@ -22,6 +23,8 @@ pub enum Event {
     Signal { to: CoreId },
     /// A periodic timer fires, unless it was set anew since.
     Tick { core: CoreId, setting: u64 },
+    /// A frame has come for the core that drives the network interface.
+    Frame { to: CoreId },
     /// A core is stopped from outside.
     Stop { core: CoreId },
     /// A stopped core begins its next incarnation.
@@ -54,6 +57,8 @@ pub struct State {
     /// The doorbells' memory, which the scheduler watches as MONITOR would.
     pub bells: Region,
     pub control: Vec<Region>,
+    /// The network interface, in a cluster.
+    pub wire: Option<Wire>,
     pub description: NodeDescription,
     pub reports: Vec<String>,
     pub log: Vec<String>,
@@ -101,12 +106,19 @@ impl State {
             board,
             bells,
             control: (0..cores).map(|_| Region::owned(CONTROL_BYTES)).collect(),
+            wire: None,
             description,
             reports: Vec::new(),
             log: Vec::new(),
             outcome: None,
             violation: None,
         }
+    }
+
+    /// The core that drives the network interface: the first that has the role.
+    pub fn network_core(&self) -> Option<CoreId> {
+        let drives = |core: &CoreId| self.board.record(*core).roles().contains(Role::Network);
+        self.board.core_ids().find(drives)
     }
 
     /// A number below `bound`; zero if that is zero.

@@ -6,6 +6,9 @@ use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Error, Generics, Ident, ImplItemFn, ItemImpl, Lifetime, Result, Type, TypeReference};
 
+use crate::declare::{Kind, OwnType};
+use crate::input::Service;
+
 /// What every typed client has, and what every service answers.
 const TAKEN: [&str; 5] = ["find", "find_at", "at", "core", "discover"];
 
@@ -46,6 +49,21 @@ pub fn reply(ty: &Type) -> Result<()> {
     }
 }
 
+/// The methods of the type that a service declares: so many of its first ones.
+pub fn profile(service: &Service) -> Result<usize> {
+    let Kind::Own(OwnType { profile: Some(profile), .. }) = &service.declared.ty else {
+        return Ok(service.methods.len());
+    };
+    for (at, wanted) in profile.iter().enumerate() {
+        if service.methods.get(at).is_none_or(|method| method.name != *wanted) {
+            let why = "a profile is the service's first methods in their order, so that they have \
+                       the same numbers in every instance: move the method, or name another";
+            return Err(Error::new(wanted.span(), why));
+        }
+    }
+    Ok(profile.len())
+}
+
 /// A name as it travels: without the mark of one that is a keyword of the language, too.
 pub fn plain_name(name: &Ident) -> String {
     name.unraw().to_string()
@@ -79,7 +97,7 @@ impl VisitMut for Borrows {
 mod tests {
     use quote::quote;
 
-    use crate::input::Service;
+    use super::*;
 
     /// Why a service with this block is refused; nothing if it is not.
     fn refusal(block: &str) -> Option<String> {

@@ -55,7 +55,20 @@ pub fn generate(service: &Service) -> TokenStream {
                 self.#first.core()
             }
 
+            /// Where the instance is, if it is not in the kernel beneath a package.
+            pub fn place(&self) -> ::core::option::Option<::nile_stl::Place> {
+                self.#first.place()
+            }
+
             #(#methods)*
+        }
+
+        impl ::nile_stl::Client for #client {
+            const REGISTRATION: &'static ::nile_stl::Registration = &REGISTRATION;
+
+            fn at(stl: &::nile_stl::Stl, place: ::nile_stl::Place) -> #client {
+                #client::at(stl, place)
+            }
         }
     }
 }
@@ -100,7 +113,7 @@ fn method(method: &Method, interface: &Ident) -> TokenStream {
             let __name = (::nile_stl::MethodNumber(#number), #text);
             let __encode = |__out: &mut ::nile_stl::generated::bosml::Writer| {
                 let _ = &__out;
-                #(::nile_stl::generated::bosml::Encode::encode(&#given, __out);)*
+                #(::nile_stl::service::wire::put(&#given, __out);)*
             };
             #remote
         }

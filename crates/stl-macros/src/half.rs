@@ -156,25 +156,25 @@ fn arm(interface: &Ident, mode: Mode, method: &Method) -> TokenStream {
     let decoded = method.parameters.iter().map(|parameter| {
         let (own, text) = (&parameter.name, plain_name(&parameter.name));
         quote! {
-            let #own = ::nile_stl::generated::bosml::Decode::decode(&mut __input)
-                .map_err(|error| error.within(#text))?;
+            let #own = ::nile_stl::service::wire::argument(&mut __input, #text)?;
         }
     });
     let given = method.parameters.iter().map(|parameter| &parameter.name);
     let waits = method.is_async.then(|| quote!(.await));
-    let encode = if method.gives_nothing() {
-        quote!(let () = __reply;)
+    let reply = if method.gives_nothing() {
+        quote! {
+            let () = __reply;
+            ::core::result::Result::Ok(::nile_stl::generated::Vec::new())
+        }
     } else {
-        quote!(::nile_stl::generated::bosml::Encode::encode(&__reply, &mut __out);)
+        quote!(::nile_stl::service::wire::reply(&__reply))
     };
     let body = quote! {
         let mut __input = ::nile_stl::generated::bosml::Reader::new(__arguments);
         #(#decoded)*
-        __input.finish()?;
+        ::nile_stl::service::wire::no_more(&__input)?;
         let __reply = #interface::#name(__state, __caller, #(#given),*) #waits?;
-        let mut __out = ::nile_stl::generated::bosml::Writer::new();
-        #encode
-        ::core::result::Result::Ok(__out.into_bytes()?)
+        #reply
     };
     if method.is_async {
         quote! {

@@ -1,18 +1,15 @@
 //! The `impl` block of a service, understood.
 
 use proc_macro2::TokenStream;
-use quote::format_ident;
-use syn::parse::Parser;
-use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
     Attribute, Error, Expr, ExprLit, ExprRange, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl,
-    Lifetime, Lit, LitInt, LitStr, Meta, Pat, RangeLimits, Result, ReturnType, Token, Type,
-    TypePath, parse_quote,
+    Lifetime, Lit, LitStr, Meta, Pat, RangeLimits, Result, ReturnType, Type, TypePath, parse_quote,
 };
 
 use crate::check;
+use crate::declare::Declared;
 
 /// A service.
 pub struct Service {
@@ -24,12 +21,9 @@ pub struct Service {
     /// As it is called: the struct's name in snake case.
     pub name: String,
     pub doc: String,
-    pub subsystem: String,
-    pub capability: String,
-    pub working: String,
-    pub layer: Ident,
-    pub on: Ident,
-    pub keywords: Vec<(String, u32)>,
+    pub declared: Declared,
+    /// So many of its first methods are those of the type that it declares.
+    pub profile: usize,
     pub methods: Vec<Method>,
 }
 
@@ -84,21 +78,20 @@ impl Service {
             Type::Path(TypePath { path, .. }) => path.require_ident()?.clone(),
             other => return Err(Error::new(other.span(), "a service is a plain struct")),
         };
+        let declared = Declared::understand(attributes, state.span())?;
         let mut service = Service {
             name: snake_case(&state.to_string()),
             doc: doc_line(&block.attrs),
-            user_state: state.clone(),
+            user_state: declared.user.clone().unwrap_or_else(|| state.clone()),
             state,
-            subsystem: String::new(),
-            capability: String::new(),
-            working: String::new(),
-            layer: format_ident!("High"),
-            on: format_ident!("every"),
-            keywords: Vec::new(),
+            declared,
+            profile: 0,
             methods: Vec::new(),
             block: block.clone(),
         };
-        service.read_attributes(attributes)?;
+        if service.declared.working.is_empty() {
+            service.declared.working = service.doc.clone();
+        }
         let mut rest = Vec::new();
         for item in block.items {
             match item {
@@ -115,42 +108,8 @@ impl Service {
             let why = "no method is tagged #[stl_k] or #[stl_u]";
             return Err(Error::new(service.state.span(), why));
         }
+        service.profile = check::profile(&service)?;
         Ok(service)
-    }
-
-    fn read_attributes(&mut self, attributes: TokenStream) -> Result<()> {
-        let metas = Punctuated::<Meta, Token![,]>::parse_terminated.parse2(attributes)?;
-        for meta in &metas {
-            match meta.path().require_ident()?.to_string().as_str() {
-                "subsystem" => self.subsystem = text(meta)?,
-                "capability" => self.capability = text(meta)?,
-                "working" => self.working = text(meta)?,
-                "layer" => {
-                    let layer = word(meta)?;
-                    self.layer = match layer.to_string().as_str() {
-                        "high" => format_ident!("High"),
-                        "low" => format_ident!("Low"),
-                        "micro" => format_ident!("Micro"),
-                        _ => return Err(Error::new(layer.span(), "layers: high, low, micro")),
-                    };
-                }
-                "on" => self.on = word(meta)?,
-                "user" => self.user_state = word(meta)?,
-                "keywords" => self.keywords = keywords(meta)?,
-                _ => {
-                    let known = "subsystem, capability, working, layer, on, user, keywords";
-                    return Err(Error::new(meta.span(), format!("known here: {known}")));
-                }
-            }
-        }
-        if self.subsystem.is_empty() || self.capability.is_empty() {
-            let why = "a service says its subsystem and its capability";
-            return Err(Error::new(self.state.span(), why));
-        }
-        if self.working.is_empty() {
-            self.working = self.doc.clone();
-        }
-        Ok(())
     }
 
     pub fn of_mode(&self, mode: Mode) -> impl Iterator<Item = &Method> {
@@ -296,7 +255,8 @@ impl VisitMut for NameLifetimes {
     }
 }
 
-fn bounds(range: &ExprRange) -> Result<(i128, i128)> {
+/// The bounds of a range as in `0..=9`.
+pub fn bounds(range: &ExprRange) -> Result<(i128, i128)> {
     let bound = |expr: &Option<Box<Expr>>| match expr.as_deref() {
         Some(Expr::Lit(ExprLit { lit: Lit::Int(number), .. })) => number.base10_parse::<i128>(),
         Some(Expr::Unary(unary)) => match (&unary.op, &*unary.expr) {
@@ -322,26 +282,6 @@ fn text(meta: &Meta) -> Result<String> {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(LitStr::value(text)),
         other => Err(Error::new(other.span(), "a text in quotes")),
     }
-}
-
-fn word(meta: &Meta) -> Result<Ident> {
-    match &meta.require_name_value()?.value {
-        Expr::Path(path) => Ok(path.path.require_ident()?.clone()),
-        other => Err(Error::new(other.span(), "a word")),
-    }
-}
-
-fn keywords(meta: &Meta) -> Result<Vec<(String, u32)>> {
-    let list = meta.require_list()?;
-    let each = |input: syn::parse::ParseStream<'_>| {
-        let word: Ident = input.parse()?;
-        input.parse::<Token![=]>()?;
-        Ok((word.to_string(), input.parse::<LitInt>()?.base10_parse()?))
-    };
-    let pairs = |input: syn::parse::ParseStream<'_>| {
-        Punctuated::<(String, u32), Token![,]>::parse_terminated_with(input, each)
-    };
-    Ok(pairs.parse2(list.tokens.clone())?.into_iter().collect())
 }
 
 /// The first line of the doc comment.

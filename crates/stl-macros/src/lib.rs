@@ -4,13 +4,14 @@
 //! what the transport layer needs: the schema with the doc comments, the dispatch by number of
 //! each half, the typed interface of each half, the typed client, and the registration.
 //!
-//! * `input`: the block and its attributes, understood; `check`: what it may not have.
+//! * `input`: the block, understood; `declare`: its attributes; `check`: what it may not have.
 //! * `schema`, `half`, `client`: what is generated from it.
 //! * `record`: `#[derive(Record)]`.
 #![forbid(unsafe_code)]
 
 mod check;
 mod client;
+mod declare;
 mod half;
 mod input;
 mod record;
@@ -29,6 +30,15 @@ use syn::{DeriveInput, ItemImpl, parse_macro_input};
 ///     layer = high,                                       // high, low, micro
 ///     on = every,                                         // every, manager, or a role
 ///     keywords(recursion = 3, arithmetic = 1),            // each with its weight
+///     attributes(depth = 9, exact = true, unit = "calls"), // what callers choose it by
+///     type(                                               // more about its type, if any
+///         name = "arithmetic",                            // else as the service's
+///         profile(compute),                               // the methods all instances begin with
+///         attributes(depth: int in 0..=99, optional unit: text in 1..=9),
+///         parameters(most: int),                          // what a subject says when it binds
+///         state(calls = 0),                               // what instances share at first
+///         default = "other",                              // or none; else this service
+///     ),
 ///     user = OtherStruct,                                 // state of the user half, if another
 /// )]
 /// impl Ackermann {
@@ -37,6 +47,10 @@ use syn::{DeriveInput, ItemImpl, parse_macro_input};
 ///     fn compute(&self, #[range(0..=3)] m: u64, #[encrypted] n: u64) -> CallResult<u64> { … }
 /// }
 /// ```
+///
+/// With `type = crate::ackermann::TYPE` in place of subsystem, capability and layer the service is
+/// one more instance of the type that another service has declared. That it fits is checked when
+/// it is compiled.
 ///
 /// A method takes `&self`, perhaps `&Caller`, and typed parameters, and gives a value or a
 /// `CallResult`, or a `Result` whose error becomes a `CallError`; it may be `async`. The struct

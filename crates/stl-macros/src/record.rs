@@ -43,7 +43,7 @@ pub fn generate(item: &DeriveInput) -> Result<TokenStream> {
 
         impl ::nile_stl::generated::bosml::Encode for #name {
             fn encode(&self, out: &mut ::nile_stl::generated::bosml::Writer) {
-                #(::nile_stl::generated::bosml::Encode::encode(&self.#names, out);)*
+                #(::nile_stl::service::wire::put(&self.#names, out);)*
             }
         }
 
@@ -52,8 +52,7 @@ pub fn generate(item: &DeriveInput) -> Result<TokenStream> {
                 input: &mut ::nile_stl::generated::bosml::Reader<'a>,
             ) -> ::core::result::Result<#name, ::nile_stl::generated::bosml::Error> {
                 ::core::result::Result::Ok(#name {
-                    #(#names: ::nile_stl::generated::bosml::Decode::decode(input)
-                        .map_err(|error| error.within(#texts))?),*
+                    #(#names: ::nile_stl::service::wire::field(input, #texts)?),*
                 })
             }
         }

@@ -1,21 +1,45 @@
 //! The constant schema and the registration.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
 
 use crate::check::plain_name;
+use crate::declare::{Declared, DefaultInstance, Kind, Literal, OwnType, Rule, Value, ValueKind};
 use crate::half::names;
 use crate::input::{Method, Mode, Parameter, Service};
 
 pub fn generate(service: &Service) -> TokenStream {
-    let Service { name, doc, subsystem, capability, working, layer, .. } = service;
+    let Service { name, doc, declared, .. } = service;
+    let Declared { working, on, .. } = declared;
     let methods = service.methods.iter().map(method);
-    let keywords = service.keywords.iter().map(|(word, weight)| quote!((#word, #weight)));
-    let on = match service.on.to_string().as_str() {
+    let weight = |(word, weight): &(String, u16)| {
+        let weight = u32::from(*weight);
+        quote!((#word, #weight))
+    };
+    let keywords = declared.keywords.iter().map(weight);
+    let attributes = values(&declared.attributes);
+    let (own, ty, at) = match &declared.ty {
+        Kind::Own(own) => (own_type(service, own), quote!(TYPE), service.state.span()),
+        Kind::Other(path) => (quote!(), quote!(#path), path.span()),
+    };
+    // Most services have a type of their own about which nothing more is said.
+    let said = match &declared.ty {
+        Kind::Own(own) if own.says_nothing() => quote!(::core::option::Option::None),
+        _ => quote!(::core::option::Option::Some(&#ty)),
+    };
+    let fits = quote_spanned! {at=>
+        const _: () = if let ::core::option::Option::Some(why) =
+            ::nile_stl::service::declared::Misfit::of(&REGISTRATION, &#ty)
+        {
+            ::core::panic!("{}", why.as_str());
+        };
+    };
+    let on = match on.to_string().as_str() {
         "every" => quote!(::nile_stl::On::Every),
         "manager" => quote!(::nile_stl::On::Manager),
         role => {
-            let role = format_ident!("{}", capital(role), span = service.on.span());
+            let role = format_ident!("{}", capital(role), span = on.span());
             quote!(::nile_stl::On::Roles(
                 ::nile_stl::generated::RoleSet::EMPTY.with(::nile_stl::generated::Role::#role)
             ))
@@ -38,19 +62,118 @@ pub fn generate(service: &Service) -> TokenStream {
                 methods: ::nile_stl::generated::Cow::Borrowed(const { &[#(#methods),*] }),
             };
 
+        #own
+
         /// The service as the node deploys it.
         pub static REGISTRATION: ::nile_stl::Registration = ::nile_stl::Registration {
             name: #name,
             schema: &SCHEMA,
-            subsystem: #subsystem,
-            capability: #capability,
-            layer: ::nile_stl::generated::Layer::#layer,
+            fingerprint: ::nile_stl::Fingerprint::of(&SCHEMA),
+            ty: #said,
+            subsystem: ::nile_stl::service::declared::text(&#ty.subsystem),
+            capability: ::nile_stl::service::declared::text(&#ty.capability),
+            layer: #ty.layer,
             working: #working,
             keywords: &[#(#keywords),*],
+            attributes: #attributes,
             on: #on,
             kernel: #kernel,
             user: #user,
         };
+
+        #fits
+    }
+}
+
+/// The type that a service declares.
+fn own_type(service: &Service, own: &OwnType) -> TokenStream {
+    let Service { name, doc, declared, profile, .. } = service;
+    let Declared { subsystem, capability, layer, .. } = declared;
+    let type_name = own.name.as_ref().unwrap_or(name);
+    let (attributes, parameters) = (rules(&own.attributes), rules(&own.parameters));
+    let state = values(&own.state);
+    let default = match &own.default {
+        DefaultInstance::This => Some(name),
+        DefaultInstance::Other(name) => Some(name),
+        DefaultInstance::Nobody => None,
+    };
+    let default = match default {
+        Some(name) => quote! {
+            ::core::option::Option::Some(::nile_stl::generated::Cow::Borrowed(#name))
+        },
+        None => quote!(::core::option::Option::None),
+    };
+    quote! {
+        /// What the service has in common with others of its type.
+        pub static TYPE: ::nile_stl::service::declared::ServiceType =
+            ::nile_stl::service::declared::ServiceType {
+                name: ::nile_stl::generated::Cow::Borrowed(#type_name),
+                subsystem: ::nile_stl::generated::Cow::Borrowed(#subsystem),
+                capability: ::nile_stl::generated::Cow::Borrowed(#capability),
+                layer: ::nile_stl::generated::Layer::#layer,
+                description: ::nile_stl::generated::Cow::Borrowed(#doc),
+                profile: ::nile_stl::generated::bosml::schema::Service {
+                    name: ::nile_stl::generated::Cow::Borrowed(#type_name),
+                    doc: ::nile_stl::generated::Cow::Borrowed(#doc),
+                    methods: ::nile_stl::generated::Cow::Borrowed(
+                        ::nile_stl::service::declared::first(&SCHEMA, #profile),
+                    ),
+                },
+                state: ::nile_stl::generated::Cow::Borrowed(#state),
+                attributes: ::nile_stl::generated::Cow::Borrowed(#attributes),
+                parameters: ::nile_stl::generated::Cow::Borrowed(#parameters),
+                default_instance: #default,
+            };
+    }
+}
+
+fn values(values: &[Value]) -> TokenStream {
+    let values = values.iter().map(|Value { name, value }| {
+        let value = match value {
+            Literal::Int(value) => quote!(Int(#value)),
+            Literal::Bool(value) => quote!(Bool(#value)),
+            Literal::Text(value) => quote!(Text(::nile_stl::generated::Cow::Borrowed(#value))),
+        };
+        quote! {
+            ::nile_stl::service::declared::attribute(
+                #name,
+                ::nile_stl::service::declared::AttributeValue::#value,
+            )
+        }
+    });
+    quote!(const { &[#(#values),*] })
+}
+
+fn rules(rules: &[Rule]) -> TokenStream {
+    let rules = rules.iter().map(|Rule { name, kind, range, required }| {
+        let kind = match kind {
+            ValueKind::Int => quote!(Int),
+            ValueKind::Bool => quote!(Bool),
+            ValueKind::Text => quote!(Text),
+        };
+        let range = range_of(*range);
+        quote! {
+            ::nile_stl::service::declared::rule(
+                #name,
+                ::nile_stl::service::declared::AttributeKind::#kind,
+                #range,
+                #required,
+            )
+        }
+    });
+    quote!(const { &[#(#rules),*] })
+}
+
+/// Bounds, if there are any.
+fn range_of(range: Option<(i128, i128)>) -> TokenStream {
+    match range {
+        None => quote!(::core::option::Option::None),
+        Some((least, most)) => quote! {
+            ::core::option::Option::Some(::nile_stl::generated::bosml::schema::Range {
+                least: #least,
+                most: #most,
+            })
+        },
     }
 }
 
@@ -92,15 +215,7 @@ fn parameter(parameter: &Parameter) -> TokenStream {
     let name = plain_name(name);
     let mut ty = ty.clone();
     syn::visit_mut::VisitMut::visit_type_mut(&mut Static, &mut ty);
-    let range = match range {
-        None => quote!(::core::option::Option::None),
-        Some((least, most)) => quote! {
-            ::core::option::Option::Some(::nile_stl::generated::bosml::schema::Range {
-                least: #least,
-                most: #most,
-            })
-        },
-    };
+    let range = range_of(*range);
     quote! {
         ::nile_stl::generated::bosml::schema::Parameter {
             name: ::nile_stl::generated::Cow::Borrowed(#name),

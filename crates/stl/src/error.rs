@@ -24,7 +24,7 @@ impl CallError {
     }
 
     /// Another's failure as it came over the wire: the message is cut to whole letters.
-    pub(crate) fn from_wire(status: Status, message: &[u8]) -> CallError {
+    pub fn from_wire(status: Status, message: &[u8]) -> CallError {
         let text = match str::from_utf8(message) {
             Ok(text) => text,
             Err(error) => str::from_utf8(&message[..error.valid_up_to()]).unwrap_or_default(),

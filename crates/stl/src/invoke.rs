@@ -15,7 +15,7 @@ use nile_registry::Place as At;
 use crate::frame::{Header, MAX_DATA};
 use crate::host::Place;
 use crate::stl::{Local, Resolved};
-use crate::{CallError, CallResult, Caller, Dispatched, LocalFuture, MethodNumber, Stl};
+use crate::{CallError, CallResult, Caller, Dispatched, LocalFuture, MethodNumber, Published, Stl};
 
 /// The name of the method that every service has: its schema as a discovery document.
 pub const DISCOVER: &str = "discover";
@@ -189,6 +189,11 @@ impl Stl {
         self.dispatch(local, &caller, method, arguments)
     }
 
+    /// Whether the rule of the layers lets the caller call a service. `Denied` if not.
+    pub fn may_call(&self, service: &Published) -> CallResult<()> {
+        self.check_layer(service)
+    }
+
     /// Who calls when a task of this core calls on this core.
     pub fn caller(&self) -> Caller {
         let (core, origin) = (self.core.host.core(), self.origin);
@@ -234,8 +239,9 @@ impl Stl {
         }
     }
 
-    /// Calls a method by numbers.
-    pub(crate) async fn call_at(
+    /// Calls a method of the instance at a place by its number: as [`Stl::invoke`], and `Dead` if
+    /// it is not there.
+    pub async fn call_at(
         &self,
         place: Place,
         method: MethodNumber,

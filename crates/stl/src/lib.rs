@@ -44,9 +44,9 @@ pub use frame::{CallId, MethodNumber, ServiceNumber};
 pub use host::{Directory, Gateway, Host, Place, Upstream};
 pub use invoke::DISCOVER;
 pub use nile_registry::Place as At;
-pub use published::{Described, Published};
+pub use published::{Described, Fingerprint, Published};
 pub use service::{
-    Caller, Dispatched, Half, LocalFuture, On, Origin, Registration, Service, Start,
+    Caller, Client, Dispatched, Half, LocalFuture, On, Origin, Registration, Service, Start,
 };
 pub use stl::{DEFAULT_PATIENCE, FIRST_SERVICE, Stl};
 pub use target::Target;

@@ -1,6 +1,8 @@
 //! What is known of a service that is callable: all that its source declares, or what a package
 //! said when it published it.
 
+mod fingerprint;
+
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,6 +11,8 @@ use nile_bosml::schema::Service;
 use nile_registry::Layer;
 
 use crate::Registration;
+
+pub use fingerprint::{Fingerprint, begins_with, list, text};
 
 /// A service that was described at run time.
 #[derive(Clone, Debug)]
@@ -48,6 +52,14 @@ impl Published {
         match self {
             Published::Linked(registration) => registration.schema,
             Published::Described(described) => &described.schema,
+        }
+    }
+
+    /// What tells whether another schema of this name numbers the same methods in the same way.
+    pub fn fingerprint(&self) -> Fingerprint {
+        match self {
+            Published::Linked(registration) => registration.fingerprint,
+            Published::Described(described) => Fingerprint::of(&described.schema),
         }
     }
 

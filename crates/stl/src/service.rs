@@ -1,5 +1,8 @@
 //! A service as the transport layer sees it: what `#[service]` generates for an `impl` block.
 
+pub mod declared;
+pub mod wire;
+
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -9,9 +12,10 @@ use core::pin::Pin;
 
 use nile_abi::{CoreId, Instant, RoleSet, Status};
 use nile_bosml::schema;
-use nile_registry::Layer;
+use nile_registry::{Attribute, Layer, ServiceType};
 
-use crate::{CallError, CallResult, MethodNumber, Stl};
+use crate::published::Fingerprint;
+use crate::{CallError, CallResult, MethodNumber, Place, Stl};
 
 /// A future of one core.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -116,6 +120,11 @@ pub struct Registration {
     pub name: &'static str,
     /// Its name, its methods.
     pub schema: &'static schema::Service<'static>,
+    /// That of the schema.
+    pub fingerprint: Fingerprint,
+    /// Its type, if more is said of it than that it is this service's: by this one, or by
+    /// another of which this is one more instance.
+    pub ty: Option<&'static ServiceType>,
     /// The subsystem that its type belongs to.
     pub subsystem: &'static str,
     /// The task that its type performs.
@@ -126,10 +135,23 @@ pub struct Registration {
     pub working: &'static str,
     /// What characterizes it, each with its weight.
     pub keywords: &'static [(&'static str, u32)],
+    /// What its type and whoever chooses among instances want to know of it.
+    pub attributes: &'static [Attribute],
     /// Where its kernel half runs, unless the node's configuration says otherwise.
     pub on: On,
     /// Makes the half of the methods tagged `stl_k`, if there are any.
     pub kernel: Option<fn(&Stl) -> Half>,
     /// Makes the half of the methods tagged `stl_u`, if there are any.
     pub user: Option<fn(&Stl) -> Half>,
+}
+
+/// A typed client, as `#[service]` makes it. That of the service which declares a type speaks to
+/// every instance of that type: they all begin with its methods.
+pub trait Client: Sized {
+    /// The service that it was made for.
+    const REGISTRATION: &'static Registration;
+
+    /// Speaks to the instance at a place, which was found before. If it is not there, calls are
+    /// `Dead`.
+    fn at(stl: &Stl, place: Place) -> Self;
 }

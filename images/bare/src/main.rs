@@ -23,17 +23,20 @@ struct Node;
 impl Programs for Node {
     fn check(program: &str) -> Result<(), String> {
         match program {
-            "boot" => Ok(()),
-            other => Err(format!("no program {other}: this image boots a node, and nothing else")),
+            "boot" | "serve" => Ok(()),
+            other => Err(format!("no program {other}: this image boots a node or lets it serve")),
         }
     }
 
-    fn start(core: &nile_kernel::Core<Core>, _: &str) {
+    fn start(core: &nile_kernel::Core<Core>, program: &str) {
         let node = core.clone();
         core.spawn(async move {
             let (stl, roles) = (node.stl(), node.roles());
             nile_services::deploy_offered(&stl, roles, |name| node.offers(name)).await;
         });
-        core.boot_and_report();
+        match program {
+            "serve" => core.boot_and_serve(),
+            _ => core.boot_and_report(),
+        }
     }
 }

@@ -12,21 +12,8 @@ use super::*;
 
 const CORE: CoreId = CoreId(3);
 
-fn state() -> State {
-    State(Rc::new(RefCell::new(Inner::default())))
-}
-
 fn time(generation: u32, number: u16) -> Publication {
-    Publication {
-        name: "time".into(),
-        document: String::new(),
-        subsystem: String::new(),
-        capability: String::new(),
-        layer: 1,
-        keywords: Vec::new(),
-        generation,
-        number,
-    }
+    Publication { name: "time".into(), generation, number, ..Publication::default() }
 }
 
 fn found(state: &State) -> Vec<(u32, u16)> {
@@ -36,7 +23,7 @@ fn found(state: &State) -> Vec<(u32, u16)> {
 
 #[test]
 fn a_core_has_one_instance_of_a_name_the_one_it_published_last() {
-    let state = state();
+    let state = State::default();
     // What it asks again is no error: it may not have heard the answer.
     for (generation, number) in [(1, 5), (1, 5), (1, 6), (2, 5)] {
         assert_eq!(state.publish(CORE, &time(generation, number)), Ok(()));
@@ -52,7 +39,7 @@ fn a_core_has_one_instance_of_a_name_the_one_it_published_last() {
 
 #[test]
 fn who_has_ended_watches_nothing() {
-    let state = state();
+    let state = State::default();
     let kept = state.watch(CoreId(1), "").unwrap();
     let mut watched = 1;
     while state.watch(CORE, "").is_ok() {
@@ -75,7 +62,7 @@ impl Wake for Woken {
 
 #[test]
 fn a_change_wakes_all_who_wait_and_nobody_else_is_kept() {
-    let state = state();
+    let state = State::default();
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(woken.clone());
     let wait = || {

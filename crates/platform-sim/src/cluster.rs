@@ -1,0 +1,210 @@
+//! Several simulated nodes and the switch between them, in one virtual time: the whole cluster in
+//! one seeded run.
+
+use std::time::Duration;
+
+use nile_abi::{Instant, MacAddress, NodeId};
+use nile_platform::Loop;
+use nile_switch::{Link, PortId, Switch};
+
+use crate::machine::SimMachine;
+use crate::network::Wire;
+use crate::options::Options;
+use crate::simulation::{Finished, Scheduler, Stuck};
+
+/// A run of several nodes.
+#[derive(Clone, Debug)]
+pub struct ClusterOptions {
+    /// Each node: n1, n2, and so on. The first one's seed and limit are the run's.
+    pub nodes: Vec<Options>,
+    /// The cable of every node.
+    pub link: Link,
+    /// What is done to the cluster, and when.
+    pub deeds: Vec<(Duration, Deed)>,
+}
+
+/// What is done to a cluster that runs. Nodes are counted from zero.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Deed {
+    /// Ends a node as a power failure does.
+    Kill(usize),
+    /// Begins a node that was killed anew.
+    Start(usize),
+    /// Lets nodes reach only others of their side; those that are on no side, nobody.
+    Partition(Vec<Vec<usize>>),
+    /// Lets all reach all.
+    Heal,
+    /// Changes every cable.
+    SetLinks(Link),
+}
+
+/// A node of the run.
+struct Node<'a> {
+    port: PortId,
+    scheduler: Option<Scheduler<'a>>,
+    finished: Option<Finished>,
+}
+
+struct Cluster<'a, F> {
+    options: &'a ClusterOptions,
+    switch: Switch,
+    nodes: Vec<Node<'a>>,
+    begin: &'a F,
+    clock: Instant,
+}
+
+/// Runs a cluster until every node that lives has ended: how each did, `None` for those that were
+/// killed and not begun again. `begin` makes the loop of a core of a node, which is counted from
+/// zero.
+pub fn simulate_cluster<F>(
+    options: &ClusterOptions,
+    begin: F,
+) -> Result<Vec<Option<Finished>>, Stuck>
+where
+    F: Fn(usize, SimMachine) -> Box<dyn Loop>,
+{
+    let first = options.nodes.first().map_or((0, Duration::ZERO), |it| (it.seed, it.limit));
+    let mut switch = Switch::new(first.0);
+    let ports: Vec<PortId> = options.nodes.iter().map(|_| switch.attach()).collect();
+    switch.set_all_links(options.link);
+    let nodes = ports.into_iter().map(|port| Node { port, scheduler: None, finished: None });
+    let nodes = nodes.collect();
+    let mut cluster = Cluster { options, switch, nodes, begin: &begin, clock: Instant::START };
+    for node in 0..options.nodes.len() {
+        cluster.start(node);
+    }
+    let mut deeds = options.deeds.clone();
+    deeds.sort_by_key(|(at, _)| *at);
+    let mut deeds = deeds.into_iter().peekable();
+    let limit = Instant::START + first.1;
+    loop {
+        while let Some((_, deed)) = deeds.next_if(|(at, _)| Instant::START + *at <= cluster.clock) {
+            cluster.perform(deed);
+        }
+        let until = deeds.peek().map(|(at, _)| Instant::START + *at);
+        match cluster.step(until) {
+            Step::Went => {}
+            Step::Ended if deeds.peek().is_none() => break,
+            // Nothing happens before the next deed.
+            Step::Ended | Step::Waits => cluster.clock = until.unwrap_or(cluster.clock),
+            Step::Stuck(at) => return Err(cluster.stuck(at)),
+        }
+        if cluster.clock > limit {
+            return Err(cluster.stuck(0));
+        }
+    }
+    Ok(cluster.nodes.into_iter().map(|node| node.finished).collect())
+}
+
+enum Step {
+    Went,
+    /// Nothing can happen before the moment that was given.
+    Waits,
+    /// No node runs any more.
+    Ended,
+    /// A node broke a rule, or nothing can happen in it any more.
+    Stuck(usize),
+}
+
+impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
+    fn start(&mut self, node: usize) {
+        let begin = self.begin;
+        let address = MacAddress::local(NodeId(node as u32 + 1), 0);
+        let scheduler = Scheduler::new(
+            &self.options.nodes[node],
+            self.clock,
+            Box::new(move |machine| begin(node, machine)),
+        );
+        scheduler.state.borrow_mut().wire = Some(Wire::new(address));
+        self.nodes[node].scheduler = Some(scheduler);
+        self.nodes[node].finished = None;
+    }
+
+    fn perform(&mut self, deed: Deed) {
+        match deed {
+            Deed::Kill(node) => self.nodes[node].scheduler = None,
+            Deed::Start(node) => self.start(node),
+            Deed::Partition(sides) => {
+                let port = |node: &usize| self.nodes[*node].port;
+                let sides: Vec<Vec<PortId>> =
+                    sides.iter().map(|side| side.iter().map(port).collect()).collect();
+                let sides: Vec<&[PortId]> = sides.iter().map(Vec::as_slice).collect();
+                self.switch.partition(&sides);
+            }
+            Deed::Heal => self.switch.heal(),
+            Deed::SetLinks(link) => self.switch.set_all_links(link),
+        }
+    }
+
+    /// The next thing that happens before `until`, anywhere.
+    fn step(&mut self, until: Option<Instant>) -> Step {
+        let running = self.nodes.iter().enumerate().filter_map(|(at, node)| {
+            let scheduler = node.scheduler.as_ref()?;
+            Some((scheduler.next_moment(), at))
+        });
+        let running: Vec<(Option<Instant>, usize)> = running.collect();
+        if running.is_empty() {
+            return Step::Ended;
+        }
+        let next = running.iter().filter_map(|(moment, at)| Some(((*moment)?, *at))).min();
+        let frame = self.switch.next_due();
+        let moment = next.map(|(moment, _)| moment).into_iter().chain(frame).min();
+        match (moment, until) {
+            (Some(moment), Some(until)) if moment > until => return Step::Waits,
+            (None, Some(_)) => return Step::Waits,
+            (None, None) => return Step::Stuck(running[0].1),
+            (Some(moment), _) => self.clock = self.clock.max(moment),
+        }
+        if frame.is_some_and(|frame| next.is_none_or(|(moment, _)| frame <= moment)) {
+            self.deliver();
+            return Step::Went;
+        }
+        let Some((_, at)) = next else { return Step::Went };
+        let went = self.nodes[at].scheduler.as_mut().is_some_and(Scheduler::step);
+        self.carry(at);
+        let Some(scheduler) = &self.nodes[at].scheduler else { return Step::Went };
+        if scheduler.has_stopped() {
+            let ended = self.nodes[at].scheduler.take().map(Scheduler::finish);
+            self.nodes[at].finished = ended;
+        } else if !went || scheduler.is_broken() {
+            return Step::Stuck(at);
+        }
+        Step::Went
+    }
+
+    /// Takes what a node has sent to the switch.
+    fn carry(&mut self, at: usize) {
+        let Node { port, scheduler: Some(scheduler), .. } = &self.nodes[at] else { return };
+        let mut state = scheduler.state.borrow_mut();
+        let Some(wire) = state.wire.as_mut() else { return };
+        for (moment, frame) in wire.sent.drain(..) {
+            self.switch.receive(moment.max(self.clock), *port, &frame);
+        }
+    }
+
+    /// Gives frames that are due to their nodes.
+    fn deliver(&mut self) {
+        while let Some((port, frame)) = self.switch.poll(self.clock) {
+            let node = self.nodes.iter().find(|node| node.port == port);
+            if let Some(scheduler) = node.and_then(|node| node.scheduler.as_ref()) {
+                scheduler.arrive(self.clock, &frame);
+            }
+        }
+    }
+
+    fn stuck(&mut self, at: usize) -> Stuck {
+        let seed = self.options.nodes[0].seed;
+        let mut stuck = Stuck { seed, at: self.clock, ..Stuck::default() };
+        for (number, node) in self.nodes.iter_mut().enumerate() {
+            let Some(scheduler) = node.scheduler.take() else { continue };
+            let one = scheduler.give_up(seed);
+            let name = NodeId(number as u32 + 1);
+            stuck.cores.extend(one.cores.iter().map(|core| format!("{name}.{core}")));
+            stuck.log.extend(one.log.iter().map(|line| format!("{name} {line}")));
+            if number == at {
+                stuck.violation = one.violation.map(|it| format!("{name}: {it}"));
+            }
+        }
+        stuck
+    }
+}

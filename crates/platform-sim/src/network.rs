@@ -1,0 +1,106 @@
+//! The network interface of a simulated node: frames that came and frames that go, which the
+//! [cluster](crate::cluster) carries.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use nile_abi::ethernet::STANDARD_FRAME;
+use nile_abi::{CoreId, Instant, MacAddress};
+use nile_platform::Interface;
+use nile_platform::network::Traffic;
+
+use crate::state::State;
+
+/// Frames that an interface keeps for a core which does not take them.
+const QUEUE: usize = 1024;
+
+/// What an interface has, beneath the core that drives it.
+pub struct Wire {
+    pub address: MacAddress,
+    /// Frames that came and have not been taken.
+    pub arrived: VecDeque<Vec<u8>>,
+    /// Frames that went, each with its moment, and have not been carried.
+    pub sent: Vec<(Instant, Vec<u8>)>,
+    traffic: Traffic,
+}
+
+impl Wire {
+    /// An interface with an address.
+    pub fn new(address: MacAddress) -> Wire {
+        Wire { address, arrived: VecDeque::new(), sent: Vec::new(), traffic: Traffic::default() }
+    }
+
+    /// A frame comes, if there is room for it.
+    pub fn arrive(&mut self, frame: &[u8]) {
+        if self.arrived.len() < QUEUE {
+            self.traffic.received += 1;
+            self.traffic.received_bytes += frame.len() as u64;
+            self.arrived.push_back(frame.into());
+        } else {
+            self.traffic.dropped += 1;
+        }
+    }
+}
+
+/// The interface as the kernel on a core sees it.
+pub struct SimInterface {
+    core: CoreId,
+    state: Rc<RefCell<State>>,
+    address: MacAddress,
+}
+
+impl SimInterface {
+    /// The node's interface, if it has one, for the core that drives it. What came for an earlier
+    /// incarnation is gone.
+    pub fn new(state: &Rc<RefCell<State>>, core: CoreId) -> Option<SimInterface> {
+        let mut held = state.borrow_mut();
+        let wire = held.wire.as_mut()?;
+        wire.arrived.clear();
+        let address = wire.address;
+        drop(held);
+        Some(SimInterface { core, state: state.clone(), address })
+    }
+}
+
+impl Interface for SimInterface {
+    fn address(&self) -> MacAddress {
+        self.address
+    }
+
+    fn max_frame(&self) -> usize {
+        STANDARD_FRAME
+    }
+
+    fn is_ready(&self) -> bool {
+        self.state.borrow().wire.as_ref().is_some_and(|wire| !wire.arrived.is_empty())
+    }
+
+    fn receive(&self, limit: usize, take: &mut dyn FnMut(&[u8])) -> usize {
+        let mut taken = 0;
+        while taken < limit {
+            let next = self.state.borrow_mut().wire.as_mut().and_then(|it| it.arrived.pop_front());
+            let Some(frame) = next else { break };
+            taken += 1;
+            take(&frame);
+        }
+        taken
+    }
+
+    fn transmit(&self, fill: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> bool {
+        let mut buffer = [0; STANDARD_FRAME];
+        while let Some(length) = fill(&mut buffer) {
+            let mut state = self.state.borrow_mut();
+            let now = state.time_of(self.core);
+            let Some(wire) = state.wire.as_mut() else { break };
+            wire.traffic.sent += 1;
+            wire.traffic.sent_bytes += length as u64;
+            wire.sent.push((now, buffer[..length].into()));
+        }
+        true
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.state.borrow().wire.as_ref().map_or_else(Traffic::default, |wire| wire.traffic)
+    }
+}

@@ -1,0 +1,122 @@
+//! The gossip service: who is in the cluster, and what every node offers (NileOS paper, III.B). It
+//! runs on the managing core, beside the registry: what this node has goes from there to all
+//! others, and what they have comes into it, so that a service is found by its name wherever it
+//! is.
+//!
+//! An *era* is the time for which this node is in one generation and has the same network core;
+//! each begins with nothing known.
+//!
+//! * `era`: what goes on in one.
+//! * `local`: what this node has, told to the cluster.
+//! * `remote`: what the cluster has, told to the registry.
+
+mod era;
+mod local;
+mod remote;
+
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use nile_abi::{Generation, NodeId, Status};
+use nile_gossip::State;
+use nile_registry::Caller as Binder;
+use nile_stl::{CallError, CallResult, Caller, Record, Start, Stl, service};
+
+use crate::network::Identity;
+use era::Shared;
+
+/// How long until a cluster that cannot be reached is tried again.
+const RETRY: Duration = Duration::from_millis(20);
+
+/// The node's gossip.
+pub struct Gossip {
+    shared: Rc<Shared>,
+}
+
+/// A node of the cluster.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct MemberEntry {
+    /// Which.
+    pub identity: Identity,
+    /// `alive`, `suspect` or `down`.
+    pub state: String,
+    /// How often its directory has changed.
+    pub version: u32,
+    /// Whether that version is known here.
+    pub is_known: bool,
+}
+
+impl Start for Gossip {
+    fn start(stl: &Stl) -> Gossip {
+        let shared: Rc<Shared> = Rc::default();
+        let (living, stl) = (shared.clone(), stl.acting_as(Binder::Operator));
+        stl.host().clone().spawn(Box::pin(async move {
+            let mut told = None;
+            loop {
+                let Err(error) = era::live(&stl, &living).await;
+                living.end_era();
+                // Each reason once: a network core that restarts is tried for a while.
+                if told.as_ref() != Some(&error) && error.status != Status::Dead {
+                    stl.host().log(format_args!("gossip begins anew: {error}"));
+                }
+                told = Some(error);
+                stl.host().sleep_until(stl.host().now() + RETRY).await;
+            }
+        }));
+        Gossip { shared }
+    }
+}
+
+/// The nodes of the cluster.
+#[service(
+    subsystem = "network",
+    capability = "membership",
+    layer = low,
+    on = manager,
+    keywords(gossip = 5, cluster = 3, member = 3, node = 2)
+)]
+impl Gossip {
+    /// Every node that is known, the dead of the last minutes among them.
+    #[stl_k(reply = "members")]
+    fn members(&self) -> CallResult<Vec<MemberEntry>> {
+        self.shared.with(|gossip| {
+            let entry = |it: nile_gossip::Member| MemberEntry {
+                identity: Identity { node: it.node.0, generation: it.generation.0 },
+                state: String::from(match it.state {
+                    State::Alive => "alive",
+                    State::Suspect => "suspect",
+                    State::Down => "down",
+                }),
+                version: it.version,
+                is_known: it.version == gossip.directory(it.node).map_or(0, |it| it.version()),
+            };
+            gossip.members().map(entry).collect()
+        })
+    }
+
+    /// Whether a node lives in a generation, as far as this one knows.
+    #[stl_k(reply = "lives")]
+    fn lives(&self, node: u32, generation: u32) -> CallResult<bool> {
+        self.shared.with(|gossip| {
+            gossip.member(NodeId(node)).is_some_and(|it| {
+                it.state != State::Down && it.generation == Generation(generation)
+            })
+        })
+    }
+
+    /// Leaves the cluster in order: the others learn at once that this node is gone.
+    #[stl_k]
+    fn leave(&self, caller: &Caller) -> CallResult<()> {
+        caller.own_core()?;
+        self.shared.with(nile_gossip::Gossip::leave)?;
+        self.shared.pump();
+        Ok(())
+    }
+}
+
+fn not_joined() -> CallError {
+    CallError::new(Status::Busy, "this node has not joined its cluster yet: try again")
+}

@@ -1,0 +1,132 @@
+//! What other nodes have: put into this node's registry, and taken out of it again.
+
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use core::task::Poll;
+use core::time::Duration;
+
+use nile_abi::{CoreId, Generation, NodeId, Status};
+use nile_gossip::{Event, Gossip, Instance, Keyword, State};
+use nile_stl::{At, CallResult, Stl};
+
+use super::era::{Ends, Shared, begin_anew};
+use crate::ALL;
+use crate::network::{Identity, NetworkClient};
+use crate::registry::{NamedValue, Publication, RegistryClient, Weighted};
+
+/// How long until a node that could not be asked is asked again.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// Tells the registry what gossip has heard, in order.
+pub async fn tell(stl: &Stl, shared: &Rc<Shared>, network: &NetworkClient) -> Ends {
+    let registry = RegistryClient::find(stl).await?;
+    loop {
+        let next = shared.news.borrow_mut().pop_front();
+        let Some(event) = next else {
+            shared.teller.wait(stl, None, |_| Poll::Pending).await;
+            continue;
+        };
+        match event {
+            Event::NodeDown { node, generation } => {
+                stl.host().log(format_args!("{node} {generation} is gone"));
+                registry.forget_node(node.0).await?;
+                network.mourn(Identity { node: node.0, generation: generation.0 }).await?;
+            }
+            Event::NodeRestarted { node, old, generation } => {
+                stl.host().log(format_args!("{node} {old} is gone; it is {generation} now"));
+                registry.forget_node(node.0).await?;
+                network.mourn(Identity { node: node.0, generation: old.0 }).await?;
+            }
+            Event::NodeUp { node, generation } => {
+                stl.host().log(format_args!("{node} {generation} is in the cluster"));
+            }
+            Event::Published { node, instance } | Event::Moved { node, instance } => {
+                let member = shared.with(|gossip| gossip.member(node))?;
+                let Some(generation) = member.map(|it| it.generation) else { continue };
+                let at = Instanced { node, generation, instance };
+                if ALL.into_iter().any(|known| known.name == at.instance.name) {
+                    registry.learn(node.0, at.instance.core, at.publication()).await?;
+                } else {
+                    // What it is takes time to ask; what else there is to tell does not wait.
+                    let (stl, shared) = (stl.clone(), shared.clone());
+                    stl.host().clone().spawn(Box::pin(async move {
+                        if let Err(error) = ask(&stl, &shared, &at).await {
+                            let Instanced { node, instance, .. } = &at;
+                            let name = &instance.name;
+                            let line = format_args!("{name} of {node} cannot be used: {error}");
+                            stl.host().log(line);
+                        }
+                    }));
+                }
+            }
+            Event::Unpublished { node, instance } => {
+                registry.unlearn(node.0, instance.number).await?;
+            }
+            Event::GenerationTaken { generation } => return begin_anew(network, generation).await,
+            Event::NodeSuspect { .. } | Event::NodeTrusted { .. } | Event::CoreChanged { .. } => {}
+        }
+    }
+}
+
+/// An instance on another node.
+struct Instanced {
+    node: NodeId,
+    generation: Generation,
+    instance: Instance,
+}
+
+impl Instanced {
+    /// What gossip tells of it, which is enough if this image has the service.
+    fn publication(&self) -> Publication {
+        let Instanced { generation, instance, .. } = self;
+        let keywords = instance.keywords.iter();
+        let attributes = instance.attributes.iter();
+        let weighted = |it: &Keyword| Weighted { word: it.word.clone(), weight: it.weight };
+        Publication {
+            name: instance.name.clone(),
+            subsystem: instance.subsystem.clone(),
+            capability: instance.capability.clone(),
+            layer: instance.layer,
+            keywords: keywords.map(weighted).collect(),
+            attributes: attributes.map(|it| NamedValue::unsaid(&it.name, &it.value)).collect(),
+            generation: generation.0,
+            number: instance.number,
+            ..Publication::default()
+        }
+    }
+
+    /// Whether it is still there, as far as gossip knows.
+    fn is_there(&self, gossip: &Gossip) -> bool {
+        let lives = gossip.member(self.node).is_some_and(|it| {
+            it.generation == self.generation && it.state != State::Down
+        });
+        let number = self.instance.number;
+        let known = gossip.directory(self.node).and_then(|it| it.instances().find(|it| it.number == number));
+        lives && known.is_some_and(|it| it.name == self.instance.name)
+    }
+}
+
+/// Asks the registry of an instance's node what it is, and tells this one's.
+async fn ask(stl: &Stl, shared: &Shared, it: &Instanced) -> CallResult<()> {
+    let (node, Instance { core, number, name, .. }) = (it.node, &it.instance);
+    let there = At { node, core: CoreId::BOOT };
+    let publication = loop {
+        if !shared.with(|gossip| it.is_there(gossip))? {
+            return Ok(());
+        }
+        // It may not be known yet, or not reached.
+        match RegistryClient::find_at(stl, there).await {
+            Ok(theirs) => match theirs.publication(*core, name).await {
+                Ok(publication) => break publication,
+                Err(error) if error.status == Status::NotFound => return Err(error),
+                Err(_) => {}
+            },
+            Err(error) if error.status != Status::NotFound => return Err(error),
+            Err(_) => {}
+        }
+        stl.host().sleep_until(stl.host().now() + AGAIN).await;
+    };
+    let (generation, number) = (it.generation.0, *number);
+    let publication = Publication { generation, number, ..publication };
+    RegistryClient::find(stl).await?.learn(node.0, *core, publication).await
+}

@@ -1,0 +1,122 @@
+//! Calls of other nodes to instances of this one.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::future::{Future, poll_fn};
+use core::task::{Poll, Waker};
+
+use nile_abi::{Instant, Status};
+use nile_bosml::{Decode, REPLY, Reader, binary_to_text, discovery, text_to_binary};
+use nile_ipioe::ServingId;
+use nile_stl::{CallError, CallResult, MethodNumber, Place, Stl};
+
+use super::link::Link;
+
+/// A call of another node, as it came.
+pub struct Asked {
+    pub serving: ServingId,
+    /// The instance that is meant; `None` if its number means none any more.
+    pub place: Option<Place>,
+    pub method: MethodNumber,
+    /// Whether the arguments are in the binary form, as the reply then is.
+    pub encoded: bool,
+    pub deadline: Instant,
+    pub data: Vec<u8>,
+}
+
+/// Whose end nobody waits for any more.
+#[derive(Default)]
+struct Cancel {
+    asked: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// The calls that are being served.
+#[derive(Default)]
+pub struct Serving(RefCell<BTreeMap<ServingId, Rc<Cancel>>>);
+
+impl Serving {
+    /// Begins to serve a call, and answers it over the link that it came by.
+    pub fn begin(self: &Rc<Self>, stl: &Stl, link: &Rc<Link>, asked: Asked) {
+        let cancel = Rc::new(Cancel::default());
+        self.0.borrow_mut().insert(asked.serving, cancel.clone());
+        let (stl, link, all) = (stl.clone(), link.clone(), self.clone());
+        stl.host().clone().spawn(Box::pin(async move {
+            let (serving, encoded) = (asked.serving, asked.encoded);
+            let mut call = Box::pin(answer(&stl, asked));
+            let result = poll_fn(|context| {
+                if cancel.asked.get() {
+                    return Poll::Ready(None);
+                }
+                *cancel.waker.borrow_mut() = Some(context.waker().clone());
+                call.as_mut().poll(context).map(Some)
+            });
+            let result = result.await;
+            // What it still works on ends with it.
+            drop(call);
+            all.0.borrow_mut().remove(&serving);
+            if let Some(result) = result {
+                reply(&link, serving, encoded, result);
+            }
+        }));
+    }
+
+    /// Nobody waits any more.
+    pub fn cancel(&self, serving: ServingId) {
+        if let Some(cancel) = self.0.borrow_mut().remove(&serving) {
+            cancel.asked.set(true);
+            if let Some(waker) = cancel.waker.borrow_mut().take() {
+                waker.wake();
+            }
+        }
+    }
+}
+
+/// Sends the end of a call. A caller that is gone has nobody to tell.
+fn reply(link: &Link, serving: ServingId, encoded: bool, result: CallResult<Vec<u8>>) {
+    let (status, data) = match result {
+        Ok(data) => (Status::Ok, data),
+        Err(error) => (error.status, error.message.as_bytes().into()),
+    };
+    let _ = link.with(|endpoint, now| endpoint.reply(now, serving, status, encoded, data));
+}
+
+async fn answer(stl: &Stl, asked: Asked) -> CallResult<Vec<u8>> {
+    let gone = || CallError::new(Status::Dead, "the instance is gone");
+    let place = asked.place.ok_or_else(gone)?;
+    let stl = stl.for_node().with_patience(asked.deadline - stl.host().now());
+    if asked.encoded {
+        return stl.call_at(place, asked.method, &asked.data).await;
+    }
+    let document = String::from_utf8(asked.data);
+    let document = document.map_err(|_| CallError::new(Status::Invalid, "it is no text"))?;
+    in_text(&stl, place, asked.method, &document).await
+}
+
+/// A call whose arguments and reply are documents, checked by the schema that the instance gives.
+async fn in_text(
+    stl: &Stl,
+    place: Place,
+    method: MethodNumber,
+    document: &str,
+) -> CallResult<Vec<u8>> {
+    let schema = stl.call_at(place, MethodNumber::DISCOVER, &[]).await?;
+    let mut input = Reader::new(&schema);
+    let schema = <&str>::decode(&mut input)?;
+    if method == MethodNumber::DISCOVER {
+        return Ok(schema.into());
+    }
+    let schema = discovery::parse(schema)?;
+    let missing = || {
+        CallError::new(Status::NotFound, format!("{} has no method {}", schema.name, method.0))
+    };
+    let described = schema.methods.get(usize::from(method.0)).ok_or_else(missing)?;
+    let arguments = text_to_binary(&described.parameters, &described.name, document)?;
+    let reply = stl.call_at(place, method, &arguments).await?;
+    Ok(binary_to_text(&described.reply, REPLY, &reply)?.into_bytes())
+}

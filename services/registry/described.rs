@@ -1,0 +1,161 @@
+//! What was published, as the registry has it: a type and its instance.
+
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use nile_abi::Status;
+use nile_bosml::{discovery, schema};
+use nile_registry::{Attribute, Keyword, Layer, NewInstance, ServiceType};
+use nile_stl::published::begins_with;
+use nile_stl::{CallError, CallResult, Place, Published, Registration};
+
+use super::records::{Declaration, Publication, Weighted};
+use super::values::{self, NamedValue, Rule};
+use crate::ALL;
+
+/// What the registry is told of an instance: of a service of this image, only which it is.
+pub fn publication(published: &Published, place: Place) -> Publication {
+    let mut told = Publication {
+        name: published.name().into(),
+        generation: place.generation.0,
+        number: place.number.0,
+        ..Publication::default()
+    };
+    if let Published::Linked(registration) = published {
+        if ALL.into_iter().any(|known| core::ptr::eq(known, *registration)) {
+            return told;
+        }
+        told.working = registration.working.into();
+        told.attributes = named(registration.attributes);
+        if let Some(ty) = registration.ty {
+            told.declaration = declaration(ty);
+        }
+    }
+    let weighted = |(word, weight)| Weighted { word: String::from(word), weight };
+    told.document = discovery::to_text(published.schema());
+    told.subsystem = published.subsystem().into();
+    told.capability = published.capability().into();
+    told.layer = published.layer() as u8;
+    told.keywords = published.keywords().into_iter().map(weighted).collect();
+    told
+}
+
+fn named(attributes: &[Attribute]) -> Vec<NamedValue> {
+    attributes.iter().map(NamedValue::from).collect()
+}
+
+fn declaration(ty: &ServiceType) -> Declaration {
+    let mut rules = Vec::new();
+    for (binds, list) in [(false, &ty.attributes), (true, &ty.parameters)] {
+        rules.extend(list.iter().map(|rule| Rule::of(rule, binds)));
+    }
+    Declaration {
+        name: String::from(&*ty.name),
+        methods: ty.profile.methods.len() as u16,
+        rules,
+        state: named(&ty.state),
+        default_instance: ty.default_instance.as_deref().unwrap_or_default().into(),
+    }
+}
+
+/// A service of this image.
+pub(super) fn known(known: &'static Registration) -> (ServiceType, NewInstance) {
+    let keywords = known.keywords.iter().map(|(word, weight)| Keyword {
+        word: Cow::Borrowed(word),
+        weight: u16::try_from(*weight).unwrap_or(u16::MAX),
+    });
+    let new = NewInstance {
+        name: Cow::Borrowed(known.name),
+        working: Cow::Borrowed(known.working),
+        attributes: Cow::Borrowed(known.attributes),
+        keywords: keywords.collect(),
+    };
+    let ty = match known.ty {
+        Some(ty) => ty.clone(),
+        None => ServiceType {
+            name: Cow::Borrowed(known.name),
+            subsystem: Cow::Borrowed(known.subsystem),
+            capability: Cow::Borrowed(known.capability),
+            layer: known.layer,
+            description: known.schema.doc.clone(),
+            profile: known.schema.clone(),
+            state: Cow::Borrowed(&[]),
+            attributes: Cow::Borrowed(&[]),
+            parameters: Cow::Borrowed(&[]),
+            default_instance: Some(Cow::Borrowed(known.name)),
+        },
+    };
+    (ty, new)
+}
+
+/// A service that this image does not know. `Invalid` if what is said of it cannot be.
+pub(super) fn unknown(
+    mut profile: schema::Service<'static>,
+    publication: &Publication,
+) -> CallResult<(ServiceType, NewInstance)> {
+    let Publication { name, subsystem, capability, layer, keywords, declaration, .. } = publication;
+    let invalid = |message| CallError::new(Status::Invalid, message);
+    let unknown = || invalid(format!("no layer {layer}; there are 0 to 2"));
+    let layer = Layer::ALL.get(usize::from(*layer)).copied().ok_or_else(unknown)?;
+    let working = match publication.working.as_str() {
+        "" => profile.doc.clone(),
+        working => Cow::Owned(working.into()),
+    };
+    let keyword = |it: &Weighted| Keyword { word: Cow::Owned(it.word.clone()), weight: it.weight };
+    let new = NewInstance {
+        name: Cow::Owned(name.clone()),
+        working,
+        attributes: Cow::Owned(values::attributes(&publication.attributes, &[])?),
+        keywords: keywords.iter().map(keyword).collect(),
+    };
+    if !declaration.name.is_empty() {
+        let (methods, has) = (usize::from(declaration.methods), profile.methods.len());
+        if methods > has {
+            return Err(invalid(format!("the type has {methods} methods, its instance {has}")));
+        }
+        profile.name = Cow::Owned(declaration.name.clone());
+        profile.methods.to_mut().truncate(methods);
+    }
+    let (mut attributes, mut parameters) = (Vec::new(), Vec::new());
+    for rule in &declaration.rules {
+        let rules = if rule.binds { &mut parameters } else { &mut attributes };
+        rules.push(rule.rule()?);
+    }
+    let default = Some(&declaration.default_instance).filter(|name| !name.is_empty());
+    let ty = ServiceType {
+        name: profile.name.clone(),
+        subsystem: Cow::Owned(subsystem.clone()),
+        capability: Cow::Owned(capability.clone()),
+        layer,
+        description: profile.doc.clone(),
+        state: Cow::Owned(values::attributes(&declaration.state, &[])?),
+        attributes: Cow::Owned(attributes),
+        parameters: Cow::Owned(parameters),
+        default_instance: default.map(|name| Cow::Owned(name.clone())),
+        profile,
+    };
+    Ok((ty, new))
+}
+
+/// What of a type another instance says otherwise; its documentation does not count.
+pub(super) fn differ(known: &ServiceType, new: &ServiceType) -> Option<&'static str> {
+    let (methods, others) = (&known.profile, &new.profile);
+    if !(begins_with(methods, others) && begins_with(others, methods)) {
+        Some("methods")
+    } else if (known.layer, &known.subsystem, &known.capability)
+        != (new.layer, &new.subsystem, &new.capability)
+    {
+        Some("layer, subsystem or capability")
+    } else if (&known.attributes, &known.parameters) != (&new.attributes, &new.parameters) {
+        Some("attributes or parameters")
+    } else if (&known.state, &known.default_instance) != (&new.state, &new.default_instance) {
+        Some("state or default")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! What somebody wants of whatever instance of a type: the query of Dhara's find (III.C).
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use nile_abi::Status;
+use nile_registry::{Attribute, Caller as Binder, ServiceType};
+use nile_stl::published::begins_with;
+use nile_stl::{CallError, CallResult, Client, Published, Record, Stl};
+
+use super::values::{Condition, NamedValue};
+use super::{Asker, RegistryClient};
+
+/// An instance of a type whose attributes are as wanted, and of those the one whose keywords match
+/// best; without a match the type's default.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// The type's name.
+    pub type_name: String,
+    /// Words that describe the instance.
+    pub keywords: Vec<String>,
+    /// What its attributes must be.
+    pub conditions: Vec<Condition>,
+}
+
+impl Wanted {
+    /// Any instance of a type.
+    pub fn of(ty: &ServiceType) -> Wanted {
+        let type_name = String::from(&*ty.name);
+        Wanted { type_name, keywords: Vec::new(), conditions: Vec::new() }
+    }
+
+    /// One that this word describes, if there is any.
+    #[must_use]
+    pub fn keyword(mut self, word: &str) -> Wanted {
+        self.keywords.push(word.into());
+        self
+    }
+
+    /// One that has this attribute.
+    #[must_use]
+    pub fn with(self, attribute: &Attribute) -> Wanted {
+        self.condition(0, attribute)
+    }
+
+    /// One that has at most so much of an attribute.
+    #[must_use]
+    pub fn at_most(self, name: &'static str, most: i64) -> Wanted {
+        self.condition(1, &Attribute::int(name, most))
+    }
+
+    /// One that has at least so much of an attribute.
+    #[must_use]
+    pub fn at_least(self, name: &'static str, least: i64) -> Wanted {
+        self.condition(2, &Attribute::int(name, least))
+    }
+
+    fn condition(mut self, relation: u8, attribute: &Attribute) -> Wanted {
+        self.conditions.push(Condition { relation, value: NamedValue::from(attribute) });
+        self
+    }
+
+    /// Finds it by the registry, for the typed client of a service of that type, which must have
+    /// the methods of the type's profile and no others: the compiler sees to that. Fails with
+    /// `NotFound`, `Invalid` (the client is of another type, a condition cannot be one), `Denied`
+    /// by the rule of the layers, or as a call of the registry. A package is `Denied`: the registry
+    /// is two layers beneath it.
+    pub async fn find<C: Client>(&self, stl: &Stl) -> CallResult<C> {
+        const {
+            let it = C::REGISTRATION;
+            let profile = match it.ty {
+                Some(ty) => &ty.profile,
+                None => it.schema,
+            };
+            assert!(
+                begins_with(profile, it.schema),
+                "this client has methods that other instances of its type need not have: take \
+                 that of a service whose methods are the type's profile"
+            );
+        }
+        let registration = C::REGISTRATION;
+        let of = registration.ty.map_or(registration.name, |ty| &ty.name);
+        if of != self.type_name {
+            let message = format!("a client of type {of}, not of {}", self.type_name);
+            return Err(CallError::new(Status::Invalid, message));
+        }
+        stl.may_call(&Published::Linked(registration))?;
+        // The transport finds services for whoever calls it, as it does by their names.
+        let operator = stl.acting_as(Binder::Operator);
+        let registry = RegistryClient::find(&operator).await?;
+        let found = registry.search(Asker::from(Binder::Operator), self.clone()).await?;
+        Ok(C::at(stl, found.into()))
+    }
+}

@@ -1,0 +1,35 @@
+//! A policy for tasks with deadlines.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use nile_stl::{Start, Stl, service};
+
+/// The tasks, each after its priority.
+pub struct RealTime(RefCell<BTreeSet<(u64, u64)>>);
+
+impl Start for RealTime {
+    fn start(_: &Stl) -> RealTime {
+        RealTime(RefCell::default())
+    }
+}
+
+/// The task of the highest priority runs.
+#[service(
+    type = super::fair::TYPE,
+    keywords(realtime = 9, latency = 5),
+    attributes(global_priority = 30, preemptive = true, order = "priority"),
+)]
+impl RealTime {
+    /// A task can run.
+    #[stl_k]
+    fn enqueue(&self, task: u64, priority: u64) {
+        self.0.borrow_mut().insert((priority, task));
+    }
+
+    /// The task of the highest priority.
+    #[stl_k(reply = "task")]
+    fn next(&self) -> u64 {
+        self.0.borrow_mut().pop_last().map_or(0, |(_, task)| task)
+    }
+}

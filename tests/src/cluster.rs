@@ -1,0 +1,195 @@
+//! Several nodes: they find each other, and services are called wherever they are. Every node
+//! runs this; n1 conducts, the others serve until it has left.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use nile_abi::{CoreId, NodeId, Status};
+use nile_bosml::{Bytes, discovery};
+use nile_kernel::Core;
+use nile_platform::{Machine, Outcome};
+use nile_services::ackermann::AckermannClient;
+use nile_services::gossip::{GossipClient, MemberEntry};
+use nile_services::network::NetworkClient;
+use nile_services::registry::RegistryClient;
+use nile_services::time::TimeClient;
+use nile_stl::{At, CallError, CallResult, Stl};
+
+use crate::arguments::Arguments;
+use crate::calls;
+use crate::conduct::{Findings, conduct, conducts};
+use crate::probe::{self, ProbeClient};
+
+/// The node that conducts.
+const CONDUCTOR: u32 = 1;
+
+/// How often a node looks whether something has come true.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How long nodes may take to find each other, and to notice an end.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Starts this core's part.
+pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
+    calls::serve(core);
+    if !conducts(core) {
+        return;
+    }
+    let (nodes, own) = (arguments.number("nodes", 3), core.clone());
+    core.spawn(async move {
+        let stl = own.stl();
+        match identity(&stl).await {
+            Ok(CONDUCTOR) => lead(&own, nodes),
+            Ok(_) => serve(&own).await,
+            Err(error) => {
+                own.machine().log(format_args!("not in a cluster: {error}"));
+                own.finish(Outcome::Failure);
+            }
+        }
+    });
+}
+
+/// Which node this is, once its network core serves.
+async fn identity(stl: &Stl) -> CallResult<u32> {
+    let ours = until(stl, async || {
+        let network = NetworkClient::find(stl).await?;
+        Ok(network.identity().await?.node)
+    });
+    ours.await
+}
+
+/// What `attempt` gives once it succeeds; its last failure if it never does.
+async fn until<T>(stl: &Stl, attempt: impl AsyncFn() -> CallResult<T>) -> CallResult<T> {
+    let host = stl.host();
+    let limit = host.now() + PATIENCE;
+    loop {
+        match attempt().await {
+            Err(error) if host.now() > limit => return Err(error),
+            Err(_) => host.sleep_until(host.now() + LOOK).await,
+            result => return result,
+        }
+    }
+}
+
+/// Serves until the conductor is gone.
+async fn serve<M: Machine>(core: &Core<M>) {
+    let stl = core.stl();
+    let mut met = false;
+    loop {
+        let members = members(&stl).await.unwrap_or_default();
+        let conductor = members.iter().find(|it| it.identity.node == CONDUCTOR);
+        match conductor.map(|it| it.state.as_str()) {
+            Some("down") if met => return core.finish(Outcome::Success),
+            Some("alive") => met = true,
+            _ => {}
+        }
+        core.sleep(LOOK).await;
+    }
+}
+
+async fn members(stl: &Stl) -> CallResult<Vec<MemberEntry>> {
+    GossipClient::find(stl).await?.members().await
+}
+
+fn lead<M: Machine>(core: &Core<M>, nodes: u64) {
+    let leader = core.clone();
+    conduct(core, "cluster", move |findings| async move {
+        let stl = leader.stl();
+        if let Err(error) = all_known(&stl, nodes).await {
+            findings.check(false, format_args!("not all nodes: {error}"));
+        }
+        findings.figure("known_after_us", leader.now().as_nanos() / 1000);
+        for node in 2..=nodes as u32 {
+            if let Err(error) = check_node(&stl, NodeId(node), &findings).await {
+                findings.check(false, format_args!("n{node}: {error}"));
+            }
+        }
+        if let Err(error) = check_names(&stl, &findings).await {
+            findings.check(false, format_args!("by name: {error}"));
+        }
+        if let Err(error) = leave(&stl).await {
+            findings.check(false, format_args!("leaving: {error}"));
+        }
+        // What says so is on its way.
+        leader.sleep(LOOK).await;
+    });
+}
+
+/// Waits until this node knows every node and all that it has.
+async fn all_known(stl: &Stl, nodes: u64) -> CallResult<()> {
+    until(stl, async || {
+        let members = members(stl).await?;
+        let known = members.iter().filter(|it| it.state == "alive" && it.is_known);
+        match known.count() as u64 {
+            count if count == nodes => Ok(()),
+            count => Err(CallError::new(Status::Busy, format!("{count} of {nodes} known"))),
+        }
+    })
+    .await
+}
+
+/// Calls services on every core of another node.
+async fn check_node(stl: &Stl, node: NodeId, findings: &Findings) -> CallResult<()> {
+    let at = |core: u16| At { node, core: CoreId(core) };
+    // The last service that a node publishes says that it has them all.
+    until(stl, async || stl.find_at(at(0), probe::REGISTRATION.name).await).await?;
+    let registry = RegistryClient::find_at(stl, at(0)).await?;
+    let theirs = registry.list().await?;
+    let probes = theirs.iter().filter(|it| it.name == "probe" && it.found.node == 0);
+    let cores: Vec<u16> = probes.map(|it| it.found.core).collect();
+    findings.check(!cores.is_empty(), format_args!("{node} has no probes"));
+    for core in cores {
+        let probe = until(stl, async || ProbeClient::find_at(stl, at(core)).await).await?;
+        findings.check(probe.next(41).await == Ok(42), format_args!("{node}: next"));
+        for length in [0, 1, 1400, 1500, 9000, 60_000] {
+            let data: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+            let echo = probe.echo(Bytes::from(&data[..])).await?;
+            findings.check(echo.0 == data, format_args!("{node}: {length} bytes differ"));
+        }
+        let refused = probe.r#move(1, 2, 0, "").await.map_err(|error| error.status);
+        findings.check(refused == Err(Status::Exists), format_args!("{node}: {refused:?}"));
+        // A service there that calls one of its own.
+        findings.check(probe.relay(2, 3).await == Ok(9), format_args!("{node}: relay"));
+        let late = stl.with_patience(Duration::from_millis(50));
+        let late = ProbeClient::find_at(&late, at(core)).await?.wait(10_000_000).await;
+        let late = late.map_err(|error| error.status);
+        findings.check(late == Err(Status::Timeout), format_args!("{node}: {late:?}"));
+        until(stl, async || match probe.waiting().await? {
+            0 => Ok(()),
+            _ => Err(CallError::new(Status::Busy, "what was cancelled goes on")),
+        })
+        .await?;
+    }
+    let time = TimeClient::find_at(stl, at(0)).await?;
+    findings.check(time.now().await? > 0, format_args!("{node}: its clock stands"));
+    // What a core of a node may do, another node may not.
+    let watch = registry.watch("").await.map_err(|error| error.status);
+    findings.check(watch == Err(Status::Denied), format_args!("{node}: watch: {watch:?}"));
+    Ok(())
+}
+
+/// Calls by name, here and there.
+async fn check_names(stl: &Stl, findings: &Findings) -> CallResult<()> {
+    let there = At { node: NodeId(2), core: CoreId(0) };
+    let compute = AckermannClient::find_at(stl, there).await?;
+    findings.check(compute.compute(2, 3).await == Ok(9), format_args!("ackermann"));
+    let near = AckermannClient::find(stl).await?.place();
+    let is_here = near.is_some_and(|place| place.is_here());
+    findings.check(is_here, format_args!("the nearest instance is {near:?}"));
+    let document: String = {
+        let reply = stl.invoke_at(there, "ackermann", "discover", &[]).await?;
+        let mut input = nile_bosml::Reader::new(&reply);
+        nile_bosml::Decode::decode(&mut input)?
+    };
+    findings.check(discovery::parse(&document).is_ok(), format_args!("no schema: {document}"));
+    let nobody = At { node: NodeId(99), core: CoreId(0) };
+    let missing = stl.find_at(nobody, "ackermann").await.map_err(|error| error.status);
+    findings.check(missing == Err(Status::NotFound), format_args!("n99: {missing:?}"));
+    Ok(())
+}
+
+async fn leave(stl: &Stl) -> CallResult<()> {
+    GossipClient::find(stl).await?.leave().await
+}

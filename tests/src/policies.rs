@@ -1,0 +1,201 @@
+//! Policies as services (Dhara, IV): instances of one type on different cores, found by keywords
+//! and attributes, called by one typed client, ordered by their priorities, bound with parameters
+//! that are checked. When one goes, what it was found by leads to the default.
+
+mod eviction;
+
+use alloc::format;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use nile_abi::Status;
+use nile_kernel::Core;
+use nile_platform::Machine;
+use nile_registry::Attribute;
+use nile_services::registry::{Asker, NamedValue, RegistryClient, Wanted};
+use nile_stl::{CallError, CallResult, Registration, Stl};
+
+use crate::calls::serve;
+use crate::conduct::{Findings, conduct, conducts};
+use eviction::least_recent::{self, LeastRecentClient};
+use eviction::{first_in, most_recent};
+
+/// The policies; each is on the core of its place in this list, as far as there are cores.
+static POLICIES: [&Registration; 3] =
+    [&first_in::REGISTRATION, &least_recent::REGISTRATION, &most_recent::REGISTRATION];
+
+/// How long a policy may take to be published, and to be gone.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long until what is not there yet is looked for again.
+const RETRY: Duration = Duration::from_micros(200);
+
+const OPERATOR: Asker = Asker { standing: 0 };
+
+/// Starts this core's part.
+pub fn start<M: Machine>(core: &Core<M>) {
+    serve(core);
+    let owner = core.clone();
+    core.spawn(async move {
+        let cores = owner.peers().count();
+        let here = |(place, _): &(usize, _)| place % cores == owner.id().index();
+        for (_, policy) in POLICIES.iter().enumerate().filter(here) {
+            if let Err(error) = publish(&owner, policy).await {
+                owner.machine().log(format_args!("no {}: {error}", policy.name));
+            }
+        }
+    });
+    if conducts(core) {
+        let core = core.clone();
+        conduct(&core.clone(), "policies", move |findings| async move {
+            if let Err(error) = check(&core.stl(), &findings).await {
+                findings.check(false, format_args!("{error}"));
+            }
+        });
+    }
+}
+
+/// Publishes a policy here; the registry may still be on its way.
+async fn publish<M: Machine>(core: &Core<M>, policy: &'static Registration) -> CallResult<()> {
+    let Some(make) = policy.kernel else { return Ok(()) };
+    loop {
+        match core.stl().publish(policy, make).await {
+            Err(error) if error.status == Status::Dead => core.sleep(RETRY).await,
+            result => return result.map(|_| ()),
+        }
+    }
+}
+
+async fn check(stl: &Stl, findings: &Findings) -> CallResult<()> {
+    wait_for_all(stl).await?;
+    check_found(stl, findings).await?;
+    check_order(stl, findings).await?;
+    check_bound(stl, findings).await?;
+    // The one on this core goes.
+    stl.unpublish(first_in::REGISTRATION.name).await?;
+    let found = which(stl, &wanted().keyword("sequential")).await?;
+    findings.check(found == "most_recent", format_args!("{found} serves what is sequential"));
+    let ordered = wanted().with(&Attribute::text("order", "arrival"));
+    let gone = ordered.find::<LeastRecentClient>(stl).await.map(|_| ());
+    expect(findings, gone, Status::NotFound, "no instance");
+    Ok(())
+}
+
+fn wanted() -> Wanted {
+    Wanted::of(&least_recent::TYPE)
+}
+
+/// Waits until every policy is published.
+async fn wait_for_all(stl: &Stl) -> CallResult<()> {
+    let host = stl.host();
+    let deadline = host.now() + PATIENCE;
+    let registry = RegistryClient::find(stl).await?;
+    loop {
+        let listed = registry.list().await?;
+        let there = |policy: &&&Registration| listed.iter().any(|it| it.name == policy.name);
+        if POLICIES.iter().filter(there).count() == POLICIES.len() {
+            return Ok(());
+        }
+        if host.now() > deadline {
+            return Err(CallError::new(Status::Timeout, "not all policies are published"));
+        }
+        host.sleep_until(host.now() + RETRY).await;
+    }
+}
+
+/// Which policy is found, by what it does: every one takes another page of these first.
+async fn which(stl: &Stl, wanted: &Wanted) -> CallResult<&'static str> {
+    let policy: LeastRecentClient = wanted.find(stl).await?;
+    for page in [1, 2, 3, 1, 2] {
+        policy.touch(page).await?;
+    }
+    let mut left = Vec::new();
+    for _ in 0..4 {
+        left.push(policy.victim().await?);
+    }
+    match left.as_slice() {
+        [3, 1, 2, 0] => Ok("least_recent"),
+        [1, 2, 3, 0] => Ok("first_in"),
+        [2, 1, 3, 0] => Ok("most_recent"),
+        _ => Err(CallError::new(Status::Invalid, format!("no policy takes pages as {left:?}"))),
+    }
+}
+
+async fn check_found(stl: &Stl, findings: &Findings) -> CallResult<()> {
+    let order = |value| Attribute::text("order", value);
+    for (wanted, name) in [
+        (wanted().keyword("sequential"), "first_in"),
+        (wanted().keyword("scan"), "most_recent"),
+        (wanted().keyword("sequential").keyword("scan"), "first_in"),
+        (wanted().keyword("sequential").keyword("scan").keyword("cyclic"), "most_recent"),
+        (wanted().keyword("sequential").at_least("queue", 101), "most_recent"),
+        (wanted().keyword("scan").at_most("queue", 100), "first_in"),
+        (wanted().with(&order("use")), "most_recent"),
+        (wanted().at_least("queue", 2001), "least_recent"),
+        (wanted().keyword("random"), "least_recent"),
+    ] {
+        let found = which(stl, &wanted).await?;
+        findings.check(found == name, format_args!("{found} is found by {wanted:?}"));
+    }
+    let many = wanted().keyword("scan").at_least("queue", 4097);
+    let found = many.find::<LeastRecentClient>(stl).await.map(|_| ());
+    expect(findings, found, Status::NotFound, "default");
+    Ok(())
+}
+
+/// Highest first; who was told of later comes directly after who has the same priority.
+async fn check_order(stl: &Stl, findings: &Findings) -> CallResult<()> {
+    let registry = RegistryClient::find(stl).await?;
+    let order = registry.order("eviction").await?;
+    let names: Vec<_> = order.iter().map(|it| it.name.as_str()).collect();
+    let listed = registry.list().await?;
+    let mut low = listed.iter().filter(|it| it.type_name == "eviction");
+    let low = low.by_ref().map(|it| it.name.as_str()).filter(|name| *name != "least_recent");
+    let expected: Vec<_> = ["least_recent"].into_iter().chain(low).collect();
+    findings.check(names == expected && names.len() == 3, format_args!("the order is {names:?}"));
+    let pages = |count| NamedValue::from(&Attribute::int("resident", count));
+    let before = registry.share(OPERATOR, "eviction", Vec::new()).await?;
+    registry.share(OPERATOR, "eviction", Vec::from([pages(64)])).await?;
+    let after = registry.share(OPERATOR, "eviction", Vec::new()).await?;
+    let kept = before == [pages(0)] && after == [pages(64)];
+    findings.check(kept, format_args!("shared: {before:?}, then {after:?}"));
+    Ok(())
+}
+
+async fn check_bound(stl: &Stl, findings: &Findings) -> CallResult<()> {
+    let registry = RegistryClient::find(stl).await?;
+    let queue = |size| Vec::from([NamedValue::from(&Attribute::int("queue", size))]);
+    let process = 7;
+    let scans = wanted().keyword("scan");
+    let bound = registry.bind(OPERATOR, process, scans, queue(4096)).await?;
+    let right = bound.name == "most_recent" && bound.unbound.is_empty();
+    findings.check(right, format_args!("bound: {bound:?}"));
+    let label = |text| NamedValue::unsaid("label", text);
+    for (parameters, why) in [
+        (Vec::new(), "must be given"),
+        (queue(0), "from 1 to 4096"),
+        (Vec::from([NamedValue::unsaid("queue", "long")]), "a whole number"),
+        ([queue(5), Vec::from([label("much too long")])].concat(), "from 1 to 8"),
+        ([queue(5), queue(6)].concat(), "twice"),
+        ([queue(5), Vec::from([NamedValue::unsaid("nice", "3")])].concat(), "nice"),
+    ] {
+        let refused = registry.bind(OPERATOR, process, wanted(), parameters).await;
+        expect(findings, refused.map(|_| ()), Status::Invalid, why);
+    }
+    let labelled = [queue(5), Vec::from([label("8 bytes.")])].concat();
+    let default = wanted().keyword("random");
+    let bound = registry.bind(OPERATOR, process, default, labelled).await?;
+    let right = (bound.name.as_str(), bound.unbound.as_str()) == ("least_recent", "most_recent");
+    findings.check(right, format_args!("bound again: {bound:?}"));
+    let unbound = registry.unbind(process, "eviction").await?;
+    let again = registry.unbind(process, "eviction").await?;
+    findings.check(unbound && !again, format_args!("unbound: {unbound}, then {again}"));
+    Ok(())
+}
+
+/// Notes what does not fail with this status, and a message that says this.
+fn expect(findings: &Findings, result: CallResult<()>, status: Status, says: &str) {
+    let right = |error: &CallError| error.status == status && error.message.contains(says);
+    let told = result.as_ref().is_err_and(right);
+    findings.check(told, format_args!("not {status} with `{says}`, but {result:?}"));
+}

@@ -1,0 +1,75 @@
+//! Several nodes in the simulator, with a switch between them: many seeds, with faults.
+
+use std::time::Duration;
+
+use nile_kernel::{Config, Core, Report};
+use nile_platform::Outcome;
+use nile_platform_sim::{
+    ClusterOptions, Faults, Finished, Options, Stuck, simulate_cluster,
+};
+use nile_switch::Link;
+
+fn node(seed: u64, cores: usize) -> Options {
+    Options {
+        seed,
+        roles: Config::default().roles(cores).expect("the default fits any number of cores"),
+        memory_bytes: 64 << 20,
+        wake_mode: None,
+        packages: Vec::new(),
+        faults: Faults::default(),
+        limit: Duration::from_secs(120),
+    }
+}
+
+fn cluster(seed: u64, cores: &[usize]) -> ClusterOptions {
+    let seeds = (0..).map(|at| seed.wrapping_mul(1000) + at);
+    ClusterOptions {
+        nodes: cores.iter().zip(seeds).map(|(cores, seed)| node(seed, *cores)).collect(),
+        link: Link { delay: Duration::from_micros(20), ..Link::default() },
+        deeds: Vec::new(),
+    }
+}
+
+/// The configuration of a node, counted from zero.
+fn config(node: usize) -> String {
+    let key = "00112233445566778899aabbccddeeff".repeat(2);
+    format!("[node]\nid = {}\n[network]\nkey = \"{key}\"\n", node + 1)
+}
+
+fn run(options: &ClusterOptions) -> Result<Vec<Option<Finished>>, Stuck> {
+    let program = format!("cluster nodes={}", options.nodes.len());
+    simulate_cluster(options, |node, machine| {
+        let config = Config::parse(&config(node)).expect("the test's configuration is valid");
+        Box::new(Core::start(machine, &config, |core| nile_scenarios::start(core, &program)))
+    })
+}
+
+/// Runs the scenario to its end, which must say that all held.
+fn pass(options: &ClusterOptions) -> Vec<Finished> {
+    let seed = options.nodes[0].seed;
+    let ended = run(options).unwrap_or_else(|stuck| panic!("{stuck}\n{}", stuck.log.join("\n")));
+    let ended: Vec<Finished> = ended.into_iter().flatten().collect();
+    assert_eq!(ended.len(), options.nodes.len());
+    let [document] = ended[0].reports.as_slice() else { panic!("seed {seed}: no report") };
+    let report: Report = serde_json::from_str(document).expect("the report is the contract's");
+    let program = report.program.expect("the scenario's part");
+    assert!(program.passed, "seed {seed}: {program:?}\n{}", ended[0].log.join("\n"));
+    assert!(ended.iter().all(|it| it.outcome == Outcome::Success), "seed {seed}");
+    ended
+}
+
+#[test]
+fn nodes_find_each_other_and_call_each_other() {
+    for seed in 0..4 {
+        pass(&cluster(seed, &[3, 3, 3]));
+    }
+    pass(&cluster(9, &[1, 2]));
+}
+
+#[test]
+fn a_cluster_is_the_same_with_the_same_seed() {
+    let hashes = || -> Vec<u64> {
+        pass(&cluster(5, &[2, 2])).into_iter().map(|it| it.trace_hash).collect()
+    };
+    assert_eq!(hashes(), hashes());
+}
