@@ -19,7 +19,8 @@
 //! * [`machine`]: one core, [`Hosted`]; `tick`: its periodic timer.
 //! * [`user`]: how a core runs a package, [`HostedUser`]; `package`: the package's own stack;
 //!   `dispatch`, `handlers`, `context`: what of Linux that takes.
-//! * [`network`]: the link to a virtual switch.
+//! * [`network`]: the network interface: a link to a virtual switch, and `direct` links with other
+//!   nodes of the machine, which `mesh` makes.
 //! * [`manager`], [`tables`]: what the management core may do to the whole node.
 //! * `system`, [`worker`]: cores as threads and as processes.
 //! * `supervisor`, `signals`, `restart`, `fault`: what goes wrong, and how a node ends.
@@ -29,6 +30,7 @@ mod arena;
 mod boot;
 mod clock;
 mod context;
+mod direct;
 mod dispatch;
 mod fault;
 mod handlers;
@@ -36,6 +38,7 @@ mod image;
 mod layout;
 pub mod machine;
 pub mod manager;
+mod mesh;
 pub mod network;
 mod node;
 mod package;

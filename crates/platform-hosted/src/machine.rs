@@ -12,6 +12,7 @@ use std::fmt;
 use std::hint::{black_box, spin_loop};
 use std::num::NonZero;
 use std::ptr;
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nile_abi::{CoreId, Generation, Instant, Role, RoleSet, Status, VirtAddr};
@@ -21,10 +22,11 @@ use nile_ring::{Region, SLEEPING, Signal, Sleep};
 use rustix::io::Errno;
 use rustix::rand::GetRandomFlags;
 use rustix::thread::futex;
+use rustix::time::ClockId;
 
 use crate::layout::end;
 use crate::manager::HostedManager;
-use crate::network::{Link, Port};
+use crate::network::{Link, Port, wait_with_directs};
 use crate::node::{Node, log};
 use crate::package;
 use crate::tick::Tick;
@@ -214,17 +216,24 @@ impl Sleeper for Hosted {
             return;
         }
         let deadline = until.map(|moment| self.node.record.clock.deadline(moment));
-        let every_bit = NonZero::<u32>::MAX;
-        let wait = futex::wait_bitset(
-            sleep.state(),
-            futex::Flags::empty(),
-            SLEEPING,
-            deadline.as_ref(),
-            every_bit,
-        );
+        let mut wait = Err(Errno::AGAIN);
+        wait_with_directs(|directs| {
+            wait = if directs.is_empty() {
+                let every_bit = NonZero::<u32>::MAX;
+                let flags = futex::Flags::empty();
+                let state = sleep.state();
+                futex::wait_bitset(state, flags, SLEEPING, deadline.as_ref(), every_bit).map(|()| 0)
+            } else {
+                let mut futexes = vec![waiting_for(sleep.state(), SLEEPING)];
+                futexes.extend(directs.iter().map(|word| waiting_for(word, 1)));
+                let flags = futex::WaitvFlags::empty();
+                futex::waitv(&futexes, flags, deadline.as_ref(), ClockId::Monotonic)
+            };
+        });
         let record = self.node.board.record(self.core);
         match wait {
-            Ok(()) => record.count_interrupt(Cause::Signal),
+            Ok(0) => record.count_interrupt(Cause::Signal),
+            Ok(_) => record.count_interrupt(Cause::Device),
             Err(Errno::TIMEDOUT) => record.count_interrupt(Cause::Timer),
             // Rung before it slept (AGAIN), or interrupted by a tick or by the signal for a
             // core with a package, which have counted themselves.
@@ -234,6 +243,15 @@ impl Sleeper for Hosted {
             package::forget_signal();
         }
     }
+}
+
+/// A futex of 32 bits that other processes share, to be waited for while it has a value.
+fn waiting_for(word: &AtomicU32, value: u32) -> futex::Wait {
+    let mut wait = futex::Wait::new();
+    wait.val = value.into();
+    wait.uaddr = futex::WaitPtr::new(word.as_ptr().cast());
+    wait.flags = futex::WaitFlags::SIZE_U32;
+    wait
 }
 
 impl Signal for Hosted {

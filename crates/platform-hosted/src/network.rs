@@ -1,15 +1,16 @@
-//! A network interface of a hosted node: a Unix socket to a virtual switch, one packet a frame.
-//! The first packet says which link this is; then frames go both ways.
+//! The network interface of a hosted node: a Unix socket to a virtual switch, one packet a frame,
+//! and direct links in memory to other nodes of the machine. A frame for a node that there is a
+//! direct link with goes by that; the others, and those for all, go to the switch.
 //!
-//! Linux tells the core's thread by a signal that frames have come: that is the device's
+//! The first packet to a switch says which link this is; then frames go both ways. Linux tells the core's thread by a signal that frames have come: that is the device's
 //! interrupt, and its handler counts it and rings the core's doorbell. The socket is never waited
 //! for, and a switch that has gone is dialled again.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use nile_abi::{CoreId, Instant, MacAddress};
@@ -21,6 +22,8 @@ use rustix::net::{
 };
 use rustix::thread::gettid;
 
+use crate::direct::Direct;
+use crate::mesh::Mesh;
 use crate::node::{Node, log};
 use crate::signals;
 
@@ -30,12 +33,14 @@ const REDIAL: Duration = Duration::from_millis(50);
 /// Bytes of frames that Linux keeps for a core which does not take them.
 const QUEUE_BYTES: usize = 4 << 20;
 
-/// A link to a virtual switch.
+/// A network interface that a node is to have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Link {
-    /// The switch's socket.
-    pub socket: String,
-    /// What the switch calls the link.
+    /// The socket of the virtual switch, if there is one.
+    pub switch: Option<String>,
+    /// The folder in which nodes find each other for direct links, if they are to.
+    pub direct: Option<String>,
+    /// What the switch and the others call this end.
     pub name: String,
     /// The address that frames to this end carry.
     pub address: MacAddress,
@@ -49,16 +54,30 @@ pub(crate) struct Port {
     node: &'static Node,
     core: CoreId,
     socket: RefCell<Option<OwnedFd>>,
+    mesh: Option<Arc<Mesh>>,
+    /// The direct links, as they were when these changes had been seen.
+    directs: RefCell<(u64, Vec<Arc<Direct>>)>,
     /// When a lost switch is dialled next.
     redial: Cell<Instant>,
     buffer: RefCell<Vec<u8>>,
+    /// A frame that there was no room for.
+    held: RefCell<Option<Vec<u8>>>,
     traffic: Cell<Traffic>,
+}
+
+/// What became of a frame.
+enum Sent {
+    Went,
+    NoRoom,
+    Lost,
 }
 
 thread_local! {
     /// The core that this thread is, and whether frames may have come: what the handler needs.
     static CORE: AtomicUsize = const { AtomicUsize::new(usize::MAX) };
     static ARRIVED: AtomicBool = const { AtomicBool::new(false) };
+    /// The direct links of the core that this thread is.
+    static DIRECTS: RefCell<Vec<Arc<Direct>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Port {
@@ -70,35 +89,122 @@ impl Port {
         CORE.with(|it| it.store(core.index(), Ordering::Relaxed));
         signals::unblock(libc::SIGIO);
         let buffer = RefCell::new(vec![0; link.max_frame]);
-        let (socket, traffic) = (RefCell::default(), Cell::default());
-        let redial = Cell::new(Instant::START);
-        let port = Port { link, node, core, socket, redial, buffer, traffic };
+        let mesh = mesh_of(node, core, &link);
+        let port = Port {
+            link,
+            node,
+            core,
+            socket: RefCell::default(),
+            mesh,
+            directs: RefCell::default(),
+            redial: Cell::new(Instant::START),
+            buffer,
+            held: RefCell::default(),
+            traffic: Cell::default(),
+        };
         port.dial();
         port
+    }
+
+    /// The direct links there are now.
+    fn directs(&self) -> Ref<'_, Vec<Arc<Direct>>> {
+        if let Some(mesh) = &self.mesh {
+            let mut directs = self.directs.borrow_mut();
+            if let Some(news) = mesh.news(&mut directs.0) {
+                directs.1.clone_from(&news);
+                DIRECTS.set(news);
+            }
+        }
+        Ref::map(self.directs.borrow(), |(_, directs)| directs)
+    }
+
+    /// Puts a frame where it goes.
+    fn send(&self, frame: &[u8], shown: &mut Vec<(Arc<Direct>, u32)>) -> Sent {
+        let to = frame.first_chunk().map_or(MacAddress::BROADCAST, |to| MacAddress(*to));
+        let directs = self.directs();
+        let alone = self.link.switch.is_none();
+        let mut sent = Sent::Lost;
+        for direct in directs.iter().filter(|it| it.peer == to || (alone && to.is_group())) {
+            let known = shown.iter_mut().find(|(it, _)| Arc::ptr_eq(it, direct));
+            let put = match known {
+                Some((_, put)) => put,
+                None => {
+                    shown.push((direct.clone(), direct.put_before()));
+                    &mut shown.last_mut().expect("it was just added").1
+                }
+            };
+            sent = match direct.put(frame, put) {
+                true => Sent::Went,
+                // What goes to all is told again anyway; one that is slow holds up nobody else.
+                false if to.is_group() => Sent::Lost,
+                false => Sent::NoRoom,
+            };
+            if !to.is_group() {
+                return sent;
+            }
+        }
+        drop(directs);
+        if alone { sent } else { self.send_to_switch(frame) }
+    }
+
+    fn send_to_switch(&self, frame: &[u8]) -> Sent {
+        self.dial();
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let socket = self.socket.borrow();
+        let sent = match socket.as_ref() {
+            Some(socket) => net::send(socket, frame, flags),
+            None => Err(Errno::NOTCONN),
+        };
+        drop(socket);
+        match sent {
+            Ok(_) => Sent::Went,
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => Sent::NoRoom,
+            Err(_) => {
+                self.hang_up();
+                Sent::Lost
+            }
+        }
     }
 
     /// Connects to the switch, unless that was tried just now.
     fn dial(&self) {
         let now = self.node.record.clock.now();
+        let Some(switch) = &self.link.switch else { return };
         if self.socket.borrow().is_some() || now < self.redial.get() {
             return;
         }
         self.redial.set(now + REDIAL);
-        match connect(&self.link) {
+        match connect(switch, &self.link.name) {
             Ok(socket) => {
                 *self.socket.borrow_mut() = Some(socket);
                 // What came before the signal was asked for is told by nobody.
                 ARRIVED.with(|it| it.store(true, Ordering::Relaxed));
             }
             Err(error) if self.traffic.get().dropped == 0 => {
-                let Link { socket, name, .. } = &self.link;
-                let who = self.core.to_string();
-                log(&who, format_args!("link {name}: no switch at {socket}: {error}"));
+                let (who, name) = (self.core.to_string(), &self.link.name);
+                log(&who, format_args!("link {name}: no switch at {switch}: {error}"));
                 self.count(|it| it.dropped += 1);
             }
             // It was told once.
             Err(_) => {}
         }
+    }
+
+    fn receive_directs(&self, limit: usize, take: &mut dyn FnMut(&[u8])) -> usize {
+        let mut dropped = 0;
+        let mut taken = 0;
+        for direct in self.directs().iter() {
+            let mut counted = |frame: &[u8]| {
+                self.count(|it| {
+                    it.received += 1;
+                    it.received_bytes += frame.len() as u64;
+                });
+                take(frame);
+            };
+            taken += direct.receive(limit - taken, &mut counted, &mut dropped);
+        }
+        self.count(|it| it.dropped += dropped);
+        taken
     }
 
     fn hang_up(&self) {
@@ -112,12 +218,46 @@ impl Port {
     }
 }
 
-fn connect(link: &Link) -> io::Result<OwnedFd> {
+/// The direct links of a node: made once, whichever incarnation of the core drives them.
+fn mesh_of(node: &'static Node, core: CoreId, link: &Link) -> Option<Arc<Mesh>> {
+    static MESHES: Mutex<Vec<(String, Arc<Mesh>)>> = Mutex::new(Vec::new());
+    let folder = link.direct.as_ref()?;
+    let mut meshes = MESHES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, mesh)) = meshes.iter().find(|(name, _)| *name == link.name) {
+        return Some(mesh.clone());
+    }
+    let Link { name, address, max_frame, .. } = link.clone();
+    match Mesh::start(node, core, folder.into(), name, address, max_frame) {
+        Ok(mesh) => {
+            meshes.push((link.name.clone(), mesh.clone()));
+            Some(mesh)
+        }
+        Err(error) => {
+            log(&core.to_string(), format_args!("no direct links in {folder}: {error}"));
+            None
+        }
+    }
+}
+
+/// Calls `wait` with what a sleeping core is woken by besides its doorbell: the futexes of its
+/// direct links, each to be waited for while it is 1. It is not called if a frame has come.
+pub(crate) fn wait_with_directs(wait: impl FnOnce(&[&AtomicU32])) {
+    DIRECTS.with_borrow(|directs| {
+        let live = directs.iter().filter(|direct| !direct.dead.load(Ordering::Acquire));
+        let words: Option<Vec<&AtomicU32>> = live.map(|direct| direct.prepare()).collect();
+        if let Some(words) = words {
+            wait(&words);
+        }
+        directs.iter().for_each(|direct| direct.awake());
+    });
+}
+
+fn connect(switch: &str, name: &str) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     net::sockopt::set_socket_send_buffer_size(&socket, QUEUE_BYTES)?;
-    net::connect(&socket, &SocketAddrUnix::new(link.socket.as_str())?)?;
-    net::send(&socket, link.name.as_bytes(), SendFlags::NOSIGNAL)?;
+    net::connect(&socket, &SocketAddrUnix::new(switch)?)?;
+    net::send(&socket, name.as_bytes(), SendFlags::NOSIGNAL)?;
     ask_for_signals(&socket)?;
     Ok(socket)
 }
@@ -167,13 +307,17 @@ impl Interface for Port {
 
     fn is_ready(&self) -> bool {
         ARRIVED.with(|it| it.load(Ordering::Acquire))
+            || self.directs().iter().any(|direct| direct.is_ready())
     }
 
     fn receive(&self, limit: usize, take: &mut dyn FnMut(&[u8])) -> usize {
+        let mut taken = self.receive_directs(limit, take);
+        if !ARRIVED.with(|it| it.load(Ordering::Acquire)) {
+            return taken;
+        }
         // Cleared before the socket is looked at: what comes later sets it again.
         ARRIVED.with(|it| it.store(false, Ordering::SeqCst));
         let mut buffer = self.buffer.borrow_mut();
-        let mut taken = 0;
         while taken < limit {
             let socket = self.socket.borrow();
             let Some(socket) = socket.as_ref() else { return taken };
@@ -202,33 +346,34 @@ impl Interface for Port {
     }
 
     fn transmit(&self, fill: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> bool {
-        self.dial();
         let mut buffer = self.buffer.borrow_mut();
-        while let Some(length) = fill(&mut buffer) {
-            let sent = match self.socket.borrow().as_ref() {
-                Some(socket) => {
-                    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-                    net::send(socket, &buffer[..length], flags)
+        let mut shown = Vec::new();
+        let mut held = self.held.borrow_mut();
+        loop {
+            let length = match held.take() {
+                Some(frame) => {
+                    buffer[..frame.len()].copy_from_slice(&frame);
+                    Some(frame.len())
                 }
-                None => Err(Errno::NOTCONN),
+                None => fill(&mut buffer),
             };
-            match sent {
-                Ok(_) => self.count(|it| {
+            let Some(length) = length else { break };
+            match self.send(&buffer[..length], &mut shown) {
+                Sent::Went => self.count(|it| {
                     it.sent += 1;
                     it.sent_bytes += length as u64;
                 }),
-                // As a full queue of a device: whoever needs the frame sends it again.
-                Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => {
-                    self.count(|it| it.dropped += 1);
-                    return false;
-                }
-                Err(_) => {
-                    self.count(|it| it.dropped += 1);
-                    self.hang_up();
+                Sent::Lost => self.count(|it| it.dropped += 1),
+                Sent::NoRoom => {
+                    *held = Some(buffer[..length].to_vec());
+                    break;
                 }
             }
         }
-        true
+        for (direct, put) in shown {
+            direct.show(put);
+        }
+        held.is_none()
     }
 
     fn traffic(&self) -> Traffic {

@@ -64,14 +64,17 @@ fn setup() -> Result<Setup, Refused> {
     })
 }
 
-/// The link to the virtual switch, if the node has one: it is called what the node is.
+/// The network interface, if the node has one: it is called what the node is.
 fn link(options: &Options, config: &Config) -> Result<Option<Link>, String> {
-    let Some(socket) = options.switch.clone() else { return Ok(None) };
+    let (switch, direct) = (options.switch.clone(), options.direct.clone());
+    if switch.is_none() && direct.is_none() {
+        return Ok(None);
+    }
     let Some(membership) = &config.membership else {
-        return Err("--switch: the configuration gives the node no id".into());
+        return Err("--switch, --direct: the configuration gives the node no id".into());
     };
     let (name, address) = (membership.node.to_string(), MacAddress::local(membership.node, 0));
-    Ok(Some(Link { socket, name, address, max_frame: options.max_frame }))
+    Ok(Some(Link { switch, direct, name, address, max_frame: options.max_frame }))
 }
 
 fn run(setup: Setup) -> Result<End, Refused> {

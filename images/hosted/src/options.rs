@@ -22,7 +22,9 @@ pub struct Options {
     pub packages: Option<PathBuf>,
     /// The socket of the virtual switch that it is plugged into.
     pub switch: Option<String>,
-    /// Bytes of the largest frame on that link, header included.
+    /// The folder in which it finds other nodes of the machine for direct links.
+    pub direct: Option<String>,
+    /// Bytes of the largest frame on these links, header included.
     pub max_frame: usize,
     /// What it does once it is up.
     pub program: String,
@@ -37,6 +39,7 @@ impl Default for Options {
             config: None,
             packages: None,
             switch: None,
+            direct: None,
             max_frame: STANDARD_FRAME,
             program,
         }
@@ -58,6 +61,7 @@ impl Options {
                 Long("config") => options.config = Some(parser.value()?.into()),
                 Long("packages") => options.packages = Some(parser.value()?.into()),
                 Long("switch") => options.switch = Some(parser.value()?.string()?),
+                Long("direct") => options.direct = Some(parser.value()?.string()?),
                 Long("max-frame") => options.max_frame = parser.value()?.parse_with(frame)?,
                 Long("program") => options.program = parser.value()?.string()?,
                 _ => return Err(argument.unexpected()),
@@ -147,6 +151,8 @@ mod tests {
             "packages.tar",
             "--switch",
             "/run/switch",
+            "--direct",
+            "/run",
             "--max-frame",
             "9014",
             "--program",
@@ -158,6 +164,7 @@ mod tests {
             config: Some("nile.toml".into()),
             packages: Some("packages.tar".into()),
             switch: Some("/run/switch".into()),
+            direct: Some("/run".into()),
             max_frame: 9014,
             program: "tick seconds=1".into(),
         };
