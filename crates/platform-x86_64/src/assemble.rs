@@ -4,7 +4,9 @@
 //! Everything taken lies where the boot path can reach it; the node is given the rest.
 
 use alloc::vec::Vec;
+use core::fmt;
 use core::sync::atomic::AtomicU64;
+use core::time::Duration;
 
 use nile_abi::{CoreId, MAX_CORES, PageSize, PhysAddr, RoleSet, VirtAddr};
 use nile_memory::paging::{MapError, Plan};
@@ -14,6 +16,7 @@ use crate::acpi::Platform;
 use crate::apic::ApicId;
 use crate::clock::Clock;
 use crate::cpu::Features;
+use crate::network::{self, Device, InterfaceEntry, MAX_INTERFACES};
 use crate::node::{CoreEntry, Fact, Frames, MAX_FACTS, MAX_REGIONS, Node, SharedPlaces, region};
 use crate::power::Power;
 use crate::space::{self, Ingredients, PrivateFrames};
@@ -49,6 +52,10 @@ pub struct Found<'a> {
     pub clock: Clock,
     /// How the machine is switched off.
     pub power: Power,
+    /// The time since 1970 at the node's first instruction, if the machine has a calendar.
+    pub started: Option<Duration>,
+    /// Network interfaces.
+    pub network: &'a [Device],
 }
 
 /// Why the node was not built.
@@ -74,6 +81,7 @@ struct Taken {
     plans: Vec<Plan>,
     tables: Frames,
     pool: Frames,
+    interfaces: heapless::Vec<InterfaceEntry, MAX_INTERFACES>,
 }
 
 /// Builds the node. Its steps are still empty.
@@ -108,6 +116,9 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
         features: found.features,
         clock: found.clock,
         power: found.power,
+        started: found.started,
+        facts: facts(&found, &taken.interfaces),
+        interfaces: taken.interfaces,
         cores,
         memory: found.memory.regions().iter().copied().take(MAX_REGIONS).collect(),
         words,
@@ -117,7 +128,6 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
         pool: taken.pool,
         command_line,
         module,
-        facts: facts(&found.features, &found.clock),
         steps: heapless::Vec::new(),
         cores_started: AtomicU64::new(0),
     };
@@ -136,6 +146,7 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
 fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     let Found { memory, reach, .. } = found;
     let cores = found.cores.len();
+    let roles = found.cores.iter().map(|(_, roles)| *roles);
     let ids = || (0..cores as u16).map(CoreId);
     let total = memory.total_usable();
     let memory_end = memory.usable().map(|region| region.end()).max().unwrap_or_default();
@@ -156,7 +167,9 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     let shared_bytes = SharedPlaces::bytes(cores, texts).next_multiple_of(frame);
     let plans: Vec<_> = ids().map(|core| space::plan(core, memory_end)).collect();
     let upper = plans.iter().map(|plan| plan.tables()).sum::<usize>() as u64 * frame;
-    let last = TablePool::tables_for(total) + cores * space::last_levels(shared_bytes);
+    let last = TablePool::tables_for(total)
+        + cores * space::last_levels(shared_bytes)
+        + found.network.len() * network::memory::TABLES;
     let last = last as u64 * frame;
     let tables = take(memory, upper + last)?;
 
@@ -169,7 +182,14 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     let shared = SharedPlaces::at(shared.start, cores, texts);
     let words = words_bytes(memory) + WORDS_SLACK;
     let words = take(memory, words)?;
-    Ok(Taken { private, shared, words, plans, tables, pool: tables.part(upper, last) })
+    let mut interfaces = heapless::Vec::new();
+    for (index, device) in found.network.iter().enumerate() {
+        let memory = take(memory, network::memory::BYTES)?;
+        // Every node has a network core, and there are no more devices than interfaces.
+        let Some(core) = network::driver(index, roles.clone()) else { break };
+        let _ = interfaces.push(InterfaceEntry { core, device: *device, memory });
+    }
+    Ok(Taken { private, shared, words, plans, tables, pool: tables.part(upper, last), interfaces })
 }
 
 /// Builds and fills every core's space.
@@ -183,6 +203,7 @@ fn build_spaces(
         words: taken.words,
         platform: found.platform,
         cores: found.cores.len(),
+        interfaces: &taken.interfaces,
     };
     // SAFETY: the frames were taken for tables and are mapped where they are; this value is the
     // only one that stores to them.
@@ -207,14 +228,23 @@ fn build_spaces(
 }
 
 /// Lines on the machine, for the report.
-fn facts(features: &Features, clock: &Clock) -> heapless::Vec<Fact, MAX_FACTS> {
+fn facts(found: &Found<'_>, interfaces: &[InterfaceEntry]) -> heapless::Vec<Fact, MAX_FACTS> {
     let mut facts = heapless::Vec::new();
-    for line in [format_args!("{features}"), format_args!("{clock}")] {
+    let mut say = |line: fmt::Arguments<'_>| {
         let mut fact = Fact::new();
         // A line that is too long is left out as a whole.
         if core::fmt::write(&mut fact, line).is_ok() {
             let _ = facts.push(fact);
         }
+    };
+    say(format_args!("{}", found.features));
+    say(format_args!("{}", found.clock));
+    for (index, InterfaceEntry { core, device, memory }) in interfaces.iter().enumerate() {
+        say(format_args!(
+            "interface {index}: virtio-net at {}, driven by {core}, {} KiB of buffers",
+            device.at,
+            memory.bytes >> 10
+        ));
     }
     facts
 }

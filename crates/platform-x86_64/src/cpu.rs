@@ -26,6 +26,8 @@ pub struct Features {
     pub smap: bool,
     /// User code cannot read the descriptor tables' addresses.
     pub umip: bool,
+    /// The processor makes random numbers.
+    pub rdrand: bool,
     /// There is a hypervisor, or an emulator, underneath.
     pub hypervisor: bool,
     /// Bytes that MONITOR watches; zero without a usable MONITOR and MWAIT.
@@ -50,6 +52,7 @@ impl Features {
             huge_pages: extended.as_ref().is_some_and(|extended| extended.has_1gib_pages()),
             smep: structured.as_ref().is_some_and(|structured| structured.has_smep()),
             smap: structured.as_ref().is_some_and(|structured| structured.has_smap()),
+            rdrand: basic.as_ref().is_some_and(|basic| basic.has_rdrand()),
             umip: structured.as_ref().is_some_and(|structured| structured.has_umip()),
             hypervisor: basic.as_ref().is_some_and(|basic| basic.has_hypervisor()),
             monitor_bytes: monitor
@@ -77,6 +80,7 @@ impl fmt::Display for Features {
             (self.smep, "smep"),
             (self.smap, "smap"),
             (self.umip, "umip"),
+            (self.rdrand, "rdrand"),
             (self.waits_by_monitor(), "mwait"),
         ];
         f.write_str("cpu:")?;

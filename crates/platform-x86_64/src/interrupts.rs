@@ -2,13 +2,16 @@
 //! one handler, which counts the interrupt by its cause and does nothing else. What an interrupt
 //! was about is found by the core's loop, which it wakes.
 //!
-//! A package that was interrupted in user mode goes on, unless it was by a signal or by what the
-//! package itself did: these end its turn ([`crate::user`]).
+//! A package that was interrupted in user mode goes on, unless it was by a signal, by a device or
+//! by what the package itself did: these end its turn ([`crate::user`]). A device rings the core's
+//! doorbell.
 //!
 //! Handlers run with interrupts masked, on their own stack, and touch only what is private to the
 //! core and its record. They never log.
 
+use nile_abi::CoreId;
 use nile_platform::Cause;
+use nile_ring::Signal;
 
 use crate::fault;
 use crate::local::{self, Local};
@@ -174,16 +177,18 @@ extern "C" fn handle(state: &mut State) {
         }
         Vector::SIGNAL => {
             count_and_end(&local, Cause::Signal);
-            match users {
-                true => turn::end(state, Left::Interrupted),
-                false => turn::note_signal(),
-            }
+            look_around(state, users);
         }
         Vector::ERROR => {
             local.apic.take_errors();
             count_and_end(&local, Cause::Error);
         }
-        device if Vector::DEVICES.contains(&device) => count_and_end(&local, Cause::Device),
+        device if Vector::DEVICES.contains(&device) => {
+            // The core may have said that it sleeps, and looked at the device before this.
+            local.bells.wake(local.core, &Here);
+            count_and_end(&local, Cause::Device);
+            look_around(state, users);
+        }
         stray => {
             // A glitch of a PIC, or a vector that nobody was given. Only what the local APIC
             // delivered is ended there.
@@ -198,6 +203,21 @@ extern "C" fn handle(state: &mut State) {
 fn count_and_end(local: &Local, cause: Cause) {
     local.record.count_interrupt(cause);
     local.apic.end_of_interrupt();
+}
+
+/// Lets the core's loop look what an interrupt was about before any package goes on.
+fn look_around(state: &mut State, users: bool) {
+    match users {
+        true => turn::end(state, Left::Interrupted),
+        false => turn::note_signal(),
+    }
+}
+
+/// The signal of a core to itself: it has been interrupted already.
+struct Here;
+
+impl Signal for Here {
+    fn signal(&self, _: CoreId) {}
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! 0x0000_1000_0000_0000  the user half: empty as long as no package runs
 //! ---------------------  not canonical ----------------------------------------------------
 //! 0xffff_8000_0000_0000  private zones, 1 GiB of addresses a core; only its own is mapped
-//! 0xffff_9000_0000_0000  shared zone: what cores share explicitly, at base + physical address
+//! 0xffff_9000_0000_0000  shared zone: what cores share explicitly, with each other or with a
+//!                        device, at base + physical address
 //! 0xffff_a000_0000_0000  page-table window: frames of tables, at base + physical address;
 //!                        on the managing core alone
 //! 0xffff_b000_0000_0000  device registers, uncached
@@ -57,6 +58,13 @@ pub const PHYSICAL_REACH: u64 = 1 << 44;
 pub const LOCAL_APIC: VirtAddr = VirtAddr(0xffff_b000_0000_0000);
 
 const IO_APIC_BASE: VirtAddr = VirtAddr(0xffff_b000_0001_0000);
+const INTERFACE_BASE: VirtAddr = VirtAddr(0xffff_b000_0010_0000);
+
+/// Kinds of registers that a network interface has, each seen through a window of its own.
+pub const INTERFACE_WINDOWS: usize = 4;
+
+/// Bytes of such a window.
+pub const INTERFACE_WINDOW_BYTES: u64 = 0x4000;
 
 /// Where frames are zeroed; 2 MiB.
 pub const ZEROING_WINDOW: VirtAddr = VirtAddr(0xffff_b000_2000_0000);
@@ -154,6 +162,13 @@ pub fn user(memory_end: PhysAddr) -> Span {
 /// The registers of the I/O APIC `index`.
 pub const fn io_apic(index: usize) -> VirtAddr {
     VirtAddr(IO_APIC_BASE.0 + index as u64 * PageSize::Small.bytes())
+}
+
+/// Where the network core that drives the interface `interface` sees its registers of the kind
+/// `kind`, below [`INTERFACE_WINDOWS`].
+pub const fn interface_window(interface: usize, kind: usize) -> VirtAddr {
+    let window = (interface * INTERFACE_WINDOWS + kind) as u64;
+    VirtAddr(INTERFACE_BASE.0 + window * INTERFACE_WINDOW_BYTES)
 }
 
 /// Where shared memory is seen by every core that has it.
@@ -279,7 +294,10 @@ mod tests {
         assert!(last.end <= SHARED_BASE);
         assert!(shared(PhysAddr(PHYSICAL_REACH)) <= TABLES_BASE);
         assert!(table(PhysAddr(PHYSICAL_REACH)) <= LOCAL_APIC);
-        assert!(io_apic(255) < ZEROING_WINDOW);
+        assert!(io_apic(crate::acpi::MAX_IO_APICS) <= INTERFACE_BASE);
+        let devices = interface_window(crate::network::MAX_INTERFACES, 0);
+        assert!(devices.0 <= LOCAL_APIC.0 + PageSize::Large.bytes(), "one table maps them");
+        assert!(devices < ZEROING_WINDOW);
         assert!(ZEROING_WINDOW < HUGE_BASE);
         const { assert!(HUGE_BASE.0 + PHYSICAL_REACH <= KERNEL_BASE.0) };
     }

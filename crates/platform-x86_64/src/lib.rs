@@ -35,8 +35,9 @@
 //! * A core's own: [`layout`], [`space`], [`node`], [`heap`], [`private`], [`local`].
 //! * The end of an incarnation: [`fault`], [`restart`], [`ledger`].
 //! * What the kernel sees: [`machine`].
-//! * Devices of the board: [`acpi`], [`apic`], [`clock`], [`timer`], [`serial`], [`power`], and
-//!   [`cpu`] for what the processor can do.
+//! * Devices of the board: [`acpi`], [`apic`], [`clock`], [`timer`], [`calendar`], [`serial`],
+//!   [`power`]; [`cpu`] for what the processor can do, and [`entropy`].
+//! * Devices on its buses: [`pci`], [`network`].
 //! * Interrupts: [`gdt`], [`idt`], [`interrupts`], [`vector`].
 //! * Packages: [`user`].
 //! * Where the machine itself is touched: [`privileged`], [`tables`], [`mmio`]. Privileged
@@ -54,8 +55,10 @@ pub mod acpi;
 pub mod apic;
 pub mod assemble;
 pub mod bootinfo;
+pub mod calendar;
 pub mod clock;
 pub mod cpu;
+pub mod entropy;
 pub mod entry;
 pub mod fault;
 pub mod gdt;
@@ -67,7 +70,9 @@ pub mod ledger;
 pub mod local;
 pub mod machine;
 pub mod mmio;
+pub mod network;
 pub mod node;
+pub mod pci;
 pub mod power;
 pub mod private;
 pub mod privileged;

@@ -2,6 +2,7 @@
 
 use nile_abi::{CoreId, Generation};
 use nile_platform::Record;
+use nile_ring::Doorbells;
 
 use crate::apic::LocalApic;
 use crate::clock::Clock;
@@ -16,6 +17,8 @@ pub struct Local {
     pub generation: Generation,
     /// Where its interrupts are counted and its faults are told.
     pub record: Record<'static>,
+    /// The doorbell that it sleeps behind, among the others'.
+    pub bells: &'static Doorbells,
     /// Its interrupt controller.
     pub apic: LocalApic,
     /// The node's time.

@@ -1,7 +1,9 @@
 //! [`Machine`] and [`Manager`]: what the kernel sees of all this.
 
+use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::fmt;
 use core::hint;
 use core::sync::atomic::Ordering;
@@ -10,17 +12,21 @@ use core::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Status, VirtAddr};
 use nile_memory::{AddressSpace, MemoryMap, PhysicalMemory, TablePool};
 use nile_platform::{
-    AttachError, Board, Grant, Handoff, Machine, Manager, NodeDescription, Outcome, Sleeper, Step,
-    Tables, WakeMode,
+    AttachError, Board, Grant, Handoff, Interface, Machine, Manager, NodeDescription, Outcome,
+    Sleeper, Step, Tables, WakeMode,
 };
 use nile_ring::{Region, Signal, Sleep};
 
-use crate::apic::LocalApic;
+use crate::apic::{ApicId, LocalApic};
+use crate::network::interface::OpenError;
+use crate::network::registers::{DeviceRegisters, RECEIVED};
+use crate::network::{self, InterfaceEntry, VirtioNet};
 use crate::node::{Frames, Node, region};
+use crate::pci::msix;
 use crate::tables::{TableFrames, ZeroingWindow};
 use crate::user::UserHalf;
 use crate::vector::Vector;
-use crate::{layout, power, privileged, serial, timer, user};
+use crate::{entropy, layout, power, privileged, serial, timer, user};
 
 /// Grants of more pages than this are forgotten by forgetting everything.
 const MAX_INVALIDATIONS: u64 = 32;
@@ -33,6 +39,8 @@ pub struct Core {
     board: &'static Board,
     apic: LocalApic,
     manager: Option<NodeManager>,
+    /// Whether its interfaces were asked for.
+    opened: Cell<bool>,
 }
 
 impl Core {
@@ -48,7 +56,25 @@ impl Core {
         apic: LocalApic,
     ) -> Core {
         let manager = (id == CoreId::BOOT).then_some(NodeManager { node });
-        Core { id, generation, node, board, apic, manager }
+        Core { id, generation, node, board, apic, manager, opened: Cell::new(false) }
+    }
+
+    /// Opens this core's interface with this number, once in an incarnation; [`Self::interfaces`]
+    /// sees to that.
+    fn open(&self, index: usize, entry: &InterfaceEntry) -> Result<VirtioNet, NotOpened> {
+        let apic = self.node.core(self.id).apic;
+        if !msix::reaches(apic) {
+            return Err(NotOpened::OutOfReach(apic));
+        }
+        // SAFETY: the interface is this core's, which has it in its space for ever, and has not
+        // opened it yet.
+        let registers = unsafe { DeviceRegisters::mapped(index, &entry.device) };
+        msix::route(registers.messages, RECEIVED, apic, network::vector(index));
+        let log = |address| {
+            serial::log(format_args!("interface {address}: the device misbehaves, it is stopped"));
+        };
+        // SAFETY: as above.
+        unsafe { VirtioNet::open(registers, entry.memory, log) }.map_err(NotOpened::Device)
     }
 }
 
@@ -156,8 +182,48 @@ impl Machine for Core {
         UserHalf::new(self.node)
     }
 
+    fn interfaces(&self) -> Vec<Box<dyn Interface>> {
+        if self.opened.replace(true) {
+            return Vec::new();
+        }
+        let mut interfaces = Vec::<Box<dyn Interface>>::new();
+        let all = self.node.interfaces.iter().enumerate();
+        for (index, entry) in all.filter(|(_, entry)| entry.core == self.id) {
+            match self.open(index, entry) {
+                Ok(interface) => interfaces.push(Box::new(interface)),
+                Err(why) => self.log(format_args!("interface {index} is not used: {why}")),
+            }
+        }
+        interfaces
+    }
+
+    fn entropy(&self, bytes: &mut [u8]) -> bool {
+        self.node.features.rdrand && entropy::fill(bytes)
+    }
+
+    /// As the machine's clock said when the node started, and the time since then; so it drifts
+    /// like [`now`](Machine::now) does.
+    fn calendar(&self) -> Option<Duration> {
+        Some(self.node.started? + self.now().since(Instant::START))
+    }
+
     fn manager(&self) -> Option<&NodeManager> {
         self.manager.as_ref()
+    }
+}
+
+/// Why this core cannot use an interface.
+enum NotOpened {
+    OutOfReach(ApicId),
+    Device(OpenError),
+}
+
+impl fmt::Display for NotOpened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotOpened::OutOfReach(core) => write!(f, "no device can interrupt {core}"),
+            NotOpened::Device(error) => error.fmt(f),
+        }
     }
 }
 

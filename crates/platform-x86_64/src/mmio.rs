@@ -25,15 +25,44 @@ impl Mmio {
         (self.base.0 as usize + offset) as *mut T
     }
 
+    fn read<T>(self, offset: usize) -> T {
+        // SAFETY: `new`'s caller vouches for the mapping, `register` for offset and alignment; any
+        // bytes are a value of the integers that this is called for.
+        unsafe { self.register::<T>(offset).read_volatile() }
+    }
+
+    fn write<T>(self, offset: usize, value: T) {
+        // SAFETY: as in `read`.
+        unsafe { self.register::<T>(offset).write_volatile(value) }
+    }
+
+    /// Reads the 8-bit register at `offset`, which must be one of the device's.
+    pub fn read8(self, offset: usize) -> u8 {
+        self.read(offset)
+    }
+
+    /// Writes the 8-bit register at `offset`, which must be one of the device's.
+    pub fn write8(self, offset: usize, value: u8) {
+        self.write(offset, value);
+    }
+
+    /// Reads the 16-bit register at `offset`, which must be one of the device's.
+    pub fn read16(self, offset: usize) -> u16 {
+        self.read(offset)
+    }
+
+    /// Writes the 16-bit register at `offset`, which must be one of the device's.
+    pub fn write16(self, offset: usize, value: u16) {
+        self.write(offset, value);
+    }
+
     /// Reads the 32-bit register at `offset`, which must be one of the device's.
     pub fn read32(self, offset: usize) -> u32 {
-        // SAFETY: `new`'s caller vouches for the mapping, `register` for offset and alignment.
-        unsafe { self.register::<u32>(offset).read_volatile() }
+        self.read(offset)
     }
 
     /// Writes the 32-bit register at `offset`, which must be one of the device's.
     pub fn write32(self, offset: usize, value: u32) {
-        // SAFETY: as in `read32`.
-        unsafe { self.register::<u32>(offset).write_volatile(value) }
+        self.write(offset, value);
     }
 }

@@ -6,6 +6,7 @@
 
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
+use core::time::Duration;
 
 use heapless::{String, Vec};
 use nile_abi::{CoreId, MAX_CORES, PageSize, PhysAddr, RoleSet, VirtAddr};
@@ -21,6 +22,7 @@ use crate::apic::ApicId;
 use crate::clock::Clock;
 use crate::cpu::Features;
 use crate::layout;
+use crate::network::{InterfaceEntry, MAX_INTERFACES};
 use crate::power::Power;
 
 /// The most memory regions that are told apart; what is past them is left unused.
@@ -176,6 +178,10 @@ pub struct Node {
     pub clock: Clock,
     /// How the machine is switched off.
     pub power: Power,
+    /// The time since 1970 at the node's first instruction, if the machine has a calendar.
+    pub started: Option<Duration>,
+    /// The network interfaces.
+    pub interfaces: Vec<InterfaceEntry, MAX_INTERFACES>,
     /// The cores, by id.
     pub cores: Vec<CoreEntry, MAX_CORES>,
     /// All memory, as the boot path left it.

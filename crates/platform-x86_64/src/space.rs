@@ -16,6 +16,7 @@
 //! | the node                             | r--             | r--               | r--    |
 //! | tables, records of frames            |                 | rw-               |        |
 //! | local APIC; I/O APICs                | rw-; no         | rw-; rw-          |        |
+//! | network interfaces that it drives    | rw-             |                   |        |
 //!
 //! Grants come and go in the shared zone, and a package's memory in the user half, which is the
 //! only part with the user bit.
@@ -28,6 +29,7 @@ use nile_memory::{AddressSpace, Mapping, Permissions, TablePool};
 
 use crate::acpi::Platform;
 use crate::layout::{self, IST_STACKS, Span, image};
+use crate::network::InterfaceEntry;
 use crate::node::{Frames, SharedPlaces};
 use crate::tables::TableFrames;
 
@@ -74,6 +76,8 @@ pub struct Ingredients<'a> {
     pub platform: &'a Platform,
     /// How many cores there are.
     pub cores: usize,
+    /// The network interfaces.
+    pub interfaces: &'a [InterfaceEntry],
 }
 
 /// The frames of one core's private memory.
@@ -159,6 +163,17 @@ impl Ingredients<'_> {
             bytes: PageSize::Small.bytes(),
         };
         map(layout::LOCAL_APIC, page(self.platform.local_apic), Permissions::DEVICE)?;
+        for (index, interface) in self.interfaces.iter().enumerate() {
+            if interface.core != core {
+                continue;
+            }
+            let memory = interface.memory;
+            map(layout::shared(memory.start), memory, Permissions::READ_WRITE)?;
+            for (kind, registers) in interface.device.windows().iter().enumerate() {
+                let window = layout::interface_window(index, kind);
+                map(window, registers.pages(), Permissions::DEVICE)?;
+            }
+        }
         if manages {
             map(layout::shared(self.words.start), self.words, Permissions::READ_WRITE)?;
             map(layout::table(self.tables.start), self.tables, Permissions::READ_WRITE)?;

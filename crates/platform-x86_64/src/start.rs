@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-use nile_abi::{CoreId, Generation, MAX_CORES, PhysAddr, RoleSet, VirtAddr};
+use nile_abi::{CoreId, Generation, Instant, MAX_CORES, PhysAddr, RoleSet, VirtAddr};
 use nile_memory::{MemoryKind, MemoryMap, MemoryRegion};
 use nile_platform::{Board, CorePhase, Outcome};
 
@@ -21,9 +21,11 @@ use crate::ledger::Ledger;
 use crate::local::{self, Local};
 use crate::machine::Core;
 use crate::mmio::Mmio;
+use crate::network;
 use crate::node::{MAX_STEPS, Node};
+use crate::pci::ConfigurationSpace;
 use crate::power::{self, Ending, Power};
-use crate::{entry, gdt, heap, idt, privileged, restart, serial, smp, space, user};
+use crate::{calendar, entry, gdt, heap, idt, privileged, restart, serial, smp, space, user};
 
 /// Each core's roles, by id, or what is wrong with what was asked for.
 pub type Roles = Result<Vec<RoleSet>, String>;
@@ -133,6 +135,13 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     let cores: Vec<_> = ids.into_iter().zip(roles).collect();
     step_done("configuration");
 
+    // What hangs on the buses, and what day it is.
+    // SAFETY: this is the boot path, which sees configuration space where it is.
+    let network = network::device::find(unsafe { ConfigurationSpace::find(platform.ecam, reach) });
+    let today = calendar::read();
+    let started = today.map(|today| today.saturating_sub(clock.now().since(Instant::START)));
+    step_done("devices");
+
     // Every table of every core is built before any of them starts.
     let usable = memory.total_usable();
     let found = Found {
@@ -146,6 +155,8 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
         features,
         clock,
         power,
+        started,
+        network: &network,
     };
     // SAFETY: this is the boot path, and `memory_map` leaves out all that is in use.
     let node = unsafe { assemble::assemble(found) }.map_err(|error| match error {
@@ -272,7 +283,8 @@ pub unsafe extern "C" fn core_start(core: u64, node: &'static Node) -> ! {
         power::install(node.power);
     }
     restart::install(node);
-    local::install(Local { core, generation, record, apic, clock: node.clock });
+    let bells = board.notifier().doorbells();
+    local::install(Local { core, generation, record, bells, apic, clock: node.clock });
 
     record.set_generation(generation);
     record.set_roles(entry.roles);

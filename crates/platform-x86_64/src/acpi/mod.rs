@@ -69,6 +69,17 @@ pub struct Platform {
     pub pm_timer: Option<PmTimer>,
     /// How the machine is switched off.
     pub soft_off: Option<SoftOff>,
+    /// PCI's configuration space in memory.
+    pub ecam: Option<Ecam>,
+}
+
+/// PCI's configuration space in memory, from bus 0 on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ecam {
+    /// The registers of bus 0.
+    pub base: PhysAddr,
+    /// The last bus that it shows.
+    pub last_bus: u8,
 }
 
 impl Platform {
@@ -86,6 +97,7 @@ impl Platform {
                     madt_seen = true;
                     madt::read(&table, &mut platform);
                 }
+                b"MCFG" if platform.ecam.is_none() => platform.ecam = ecam(&table),
                 b"HPET" if platform.hpet.is_none() => platform.hpet = hpet_base(&table),
                 b"FACP" if platform.soft_off.is_none() => {
                     platform.pm_timer = fadt::pm_timer(&table);
@@ -117,6 +129,7 @@ impl Platform {
             hpet: None,
             pm_timer: None,
             soft_off: None,
+            ecam: None,
         }
     }
 
@@ -134,4 +147,14 @@ fn hpet_base(table: &Table<'_>) -> Option<PhysAddr> {
     let in_memory = table.u8(40)? == 0;
     let base = table.u64(44)?;
     (in_memory && base != 0).then_some(PhysAddr(base))
+}
+
+/// The first entry of the MCFG (PCI Firmware specification 3.0, 4.1.2): an address at 44, the
+/// number of the segment at 52, its first and last bus. Only segment 0 from bus 0 on is used,
+/// which is all that most machines have.
+fn ecam(table: &Table<'_>) -> Option<Ecam> {
+    let base = table.u64(44)?;
+    let [segment_low, segment_high, first_bus, last_bus] = table.u32(52)?.to_le_bytes();
+    let is_first = segment_low == 0 && segment_high == 0 && first_bus == 0;
+    (is_first && base != 0).then_some(Ecam { base: PhysAddr(base), last_bus })
 }

@@ -13,6 +13,7 @@ const MADT_AT: usize = 0x2000;
 const FADT_AT: usize = 0x3000;
 const HPET_AT: usize = 0x4000;
 const DSDT_AT: usize = 0x5000;
+const MCFG_AT: usize = 0x6000;
 
 /// A machine's memory with tables in it.
 #[derive(Clone)]
@@ -91,13 +92,18 @@ fn fadt() -> Vec<u8> {
     )
 }
 
+/// Configuration space of the buses of one segment, from `first_bus` on.
+fn mcfg(segment: u8, first_bus: u8) -> Vec<u8> {
+    content(36, 60, &[(47, &[0xb0]), (52, &[segment, 0, first_bus, 0xff])])
+}
+
 /// Byte code around `Name (_S5, Package () { 5, 1, 0, 0 })`, after a mention that is none.
 const DSDT: &[u8] = b"\x10\x09_S5_\x12\x14\x08_S4_\x0a\x08_S5_\x12\x07\x04\x0a\x05\x01\x00\x00";
 
 /// A machine with every table.
 fn machine() -> Memory {
     let mut memory = Memory(std::vec![0; 0x10_0000]);
-    let tables = [MADT_AT, FADT_AT, HPET_AT];
+    let tables = [MADT_AT, FADT_AT, HPET_AT, MCFG_AT];
     let wide: Vec<u8> = tables.iter().flat_map(|at| (*at as u64).to_le_bytes()).collect();
     let narrow: Vec<u8> = tables.iter().flat_map(|at| (*at as u32).to_le_bytes()).collect();
     memory.put_table(XSDT_AT, b"XSDT", &wide);
@@ -105,6 +111,7 @@ fn machine() -> Memory {
     memory.put_table(MADT_AT, b"APIC", &madt());
     memory.put_table(FADT_AT, b"FACP", &fadt());
     memory.put_table(HPET_AT, b"HPET", &content(36, 56, &[(46, &[0xd0, 0xfe])]));
+    memory.put_table(MCFG_AT, b"MCFG", &mcfg(0, 0));
     memory.put_table(DSDT_AT, b"DSDT", DSDT);
     put_rsdp(&mut memory, 2);
     memory
@@ -142,6 +149,7 @@ fn a_whole_machine_is_found() {
     };
     assert_eq!(*platform.overrides, [level, timer]);
     assert_eq!(platform.hpet, Some(PhysAddr(0xfed0_0000)));
+    assert_eq!(platform.ecam, Some(Ecam { base: PhysAddr(0xb000_0000), last_bus: 0xff }));
     assert_eq!(platform.pm_timer, Some(PmTimer { port: 0x608, wide: true }));
     let soft_off = SoftOff {
         control_a: 0x604,
@@ -185,6 +193,18 @@ fn a_damaged_table_is_as_good_as_absent() {
     assert_eq!(memory.find(Some(RSDP_AT)).map(|platform| platform.soft_off), Ok(None));
     memory.0[MADT_AT + 50] ^= 1;
     assert_eq!(memory.find(Some(RSDP_AT)).err(), Some(AcpiError::NoMadt));
+}
+
+#[test]
+fn only_the_first_segment_from_bus_zero_on_is_used() {
+    for (segment, first_bus) in [(1, 0), (0, 1)] {
+        let mut memory = machine();
+        memory.put_table(MCFG_AT, b"MCFG", &mcfg(segment, first_bus));
+        assert_eq!(memory.find(Some(RSDP_AT)).map(|platform| platform.ecam), Ok(None));
+    }
+    let mut memory = machine();
+    memory.put_table(MCFG_AT, b"MCFG", &mcfg(0, 0)[..16]);
+    assert_eq!(memory.find(Some(RSDP_AT)).map(|platform| platform.ecam), Ok(None));
 }
 
 #[test]
@@ -286,6 +306,8 @@ fn damaged_and_random_tables_never_panic() {
         // Random content with a right checksum, so that the readers behind it are reached.
         for (at, signature, bytes) in
             [(MADT_AT, b"APIC", 120), (FADT_AT, b"FACP", 240), (DSDT_AT, b"DSDT", 60)]
+                .into_iter()
+                .chain([(MCFG_AT, b"MCFG", 40)])
         {
             let content: Vec<u8> = (0..random() % bytes).map(|_| random() as u8 % 20).collect();
             memory.put_table(at, signature, &content);
