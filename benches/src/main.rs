@@ -14,6 +14,7 @@
 //! * [`bosml`]: messages, beside an XML parser.
 //! * [`registry`]: finding services.
 //! * [`node`]: a booted node; [`boot_time`], [`image_size`], [`tickless`] and [`idle`] measure it.
+//! * [`rpc`]: calls between nodes.
 //! * [`call`]: calls to services, on booted nodes; [`system_call`]: and to the kernel.
 #![forbid(unsafe_code)]
 
@@ -33,6 +34,7 @@ mod poll;
 mod private;
 mod registry;
 mod rounds;
+mod rpc;
 mod scan;
 mod sleep;
 mod system_call;
@@ -62,7 +64,7 @@ struct Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 13] = [
+const BENCHMARKS: [Benchmark; 14] = [
     Benchmark { name: "ring-poll", run: poll::run },
     Benchmark { name: "ring-sleep", run: sleep::run },
     Benchmark { name: "ring-throughput", run: throughput::run },
@@ -76,6 +78,7 @@ const BENCHMARKS: [Benchmark; 13] = [
     Benchmark { name: "idle", run: idle::run },
     Benchmark { name: "tickless", run: tickless::run },
     Benchmark { name: "call", run: call::run },
+    Benchmark { name: "rpc", run: rpc::run },
 ];
 
 fn main() -> ExitCode {

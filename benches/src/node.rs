@@ -97,7 +97,7 @@ fn cpu_ticks(stat: &str) -> Option<u32> {
 }
 
 /// The command that everyone uses.
-fn launcher() -> Result<PathBuf, Failure> {
+pub fn launcher() -> Result<PathBuf, Failure> {
     match env::var_os("NILE_ROOT") {
         Some(root) => Ok(PathBuf::from(root).join("nile")),
         None => Err(Failure::Node(

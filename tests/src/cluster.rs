@@ -4,6 +4,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::future::Future;
 use core::time::Duration;
 
 use nile_abi::{CoreId, NodeId, Status};
@@ -33,15 +34,38 @@ const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
+    let (nodes, own) = (arguments.number("nodes", 3), core.clone());
+    start_with(core, nodes, "cluster", move |findings| {
+        let stl = own.stl();
+        async move {
+            for node in 2..=nodes as u32 {
+                if let Err(error) = check_node(&stl, NodeId(node), &findings).await {
+                    findings.check(false, format_args!("n{node}: {error}"));
+                }
+            }
+            if let Err(error) = check_names(&stl, &findings).await {
+                findings.check(false, format_args!("by name: {error}"));
+            }
+        }
+    });
+}
+
+/// Starts this core's part of a scenario of several nodes: what n1 does once it knows all.
+pub fn start_with<M: Machine, F: Future<Output = ()> + 'static>(
+    core: &Core<M>,
+    nodes: u64,
+    name: &'static str,
+    scenario: impl FnOnce(Findings) -> F + 'static,
+) {
     calls::serve(core);
     if !conducts(core) {
         return;
     }
-    let (nodes, own) = (arguments.number("nodes", 3), core.clone());
+    let own = core.clone();
     core.spawn(async move {
         let stl = own.stl();
         match identity(&stl).await {
-            Ok(CONDUCTOR) => lead(&own, nodes),
+            Ok(CONDUCTOR) => lead(&own, nodes, name, scenario),
             Ok(_) => serve(&own).await,
             Err(error) => {
                 own.machine().log(format_args!("not in a cluster: {error}"));
@@ -61,7 +85,7 @@ async fn identity(stl: &Stl) -> CallResult<u32> {
 }
 
 /// What `attempt` gives once it succeeds; its last failure if it never does.
-async fn until<T>(stl: &Stl, attempt: impl AsyncFn() -> CallResult<T>) -> CallResult<T> {
+pub async fn until<T>(stl: &Stl, attempt: impl AsyncFn() -> CallResult<T>) -> CallResult<T> {
     let host = stl.host();
     let limit = host.now() + PATIENCE;
     loop {
@@ -93,22 +117,20 @@ async fn members(stl: &Stl) -> CallResult<Vec<MemberEntry>> {
     GossipClient::find(stl).await?.members().await
 }
 
-fn lead<M: Machine>(core: &Core<M>, nodes: u64) {
+fn lead<M: Machine, F: Future<Output = ()> + 'static>(
+    core: &Core<M>,
+    nodes: u64,
+    name: &'static str,
+    scenario: impl FnOnce(Findings) -> F + 'static,
+) {
     let leader = core.clone();
-    conduct(core, "cluster", move |findings| async move {
+    conduct(core, name, move |findings| async move {
         let stl = leader.stl();
         if let Err(error) = all_known(&stl, nodes).await {
             findings.check(false, format_args!("not all nodes: {error}"));
         }
         findings.figure("known_after_us", leader.now().as_nanos() / 1000);
-        for node in 2..=nodes as u32 {
-            if let Err(error) = check_node(&stl, NodeId(node), &findings).await {
-                findings.check(false, format_args!("n{node}: {error}"));
-            }
-        }
-        if let Err(error) = check_names(&stl, &findings).await {
-            findings.check(false, format_args!("by name: {error}"));
-        }
+        scenario(findings.clone()).await;
         if let Err(error) = leave(&stl).await {
             findings.check(false, format_args!("leaving: {error}"));
         }

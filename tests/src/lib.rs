@@ -30,6 +30,7 @@
 //! | `package-channels`| packages send each other messages without system calls               |
 //! | `cluster`         | nodes find each other; services are called wherever they are           |
 //! | `serve`           | nothing: a node of a cluster that serves until it is ended              |
+//! | `rpc-cost`        | what calls to another node cost                                        |
 //! | `registry-restart`| the registry is gone with its core; all is published and found again   |
 //! | `counts`          | what the kernel's operations cost                                      |
 //! | `call-cost`       | what calls to services cost                                            |
@@ -66,6 +67,7 @@ mod policies;
 mod probe;
 mod registry_restart;
 mod restart;
+mod rpc_cost;
 mod system_call;
 mod talk;
 mod tickless;
@@ -79,7 +81,7 @@ use nile_platform::Machine;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 32] = [
+pub const PROGRAMS: [&str; 33] = [
     "boot",
     "ping",
     "restart",
@@ -109,6 +111,7 @@ pub const PROGRAMS: [&str; 32] = [
     "registry-restart",
     "cluster",
     "serve",
+    "rpc-cost",
     "counts",
     "call-cost",
     "system-call",
@@ -177,6 +180,7 @@ pub fn start<M: Machine>(core: &Core<M>, command: &str) {
             package_channels::start(core, &arguments);
         }
         "cluster" => cluster::start(core, &arguments),
+        "rpc-cost" => rpc_cost::start(core, &arguments),
         "serve" => {
             calls::serve_defaults(core);
             core.boot_and_serve();
