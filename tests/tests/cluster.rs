@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use nile_kernel::{Config, Core, Report};
 use nile_platform::Outcome;
-use nile_platform_sim::{
-    ClusterOptions, Faults, Finished, Options, Stuck, simulate_cluster,
-};
-use nile_switch::Link;
+use nile_platform_sim::{ClusterOptions, Deed, Faults, Finished, Options, Stuck, simulate_cluster};
+use nile_switch::{Link, Probability};
 
 fn node(seed: u64, cores: usize) -> Options {
     Options {
@@ -66,10 +64,55 @@ fn nodes_find_each_other_and_call_each_other() {
     pass(&cluster(9, &[1, 2]));
 }
 
+/// What a bad network does to a frame.
+fn bad() -> Link {
+    let percent = Probability::percent;
+    Link {
+        delay: Duration::from_micros(50),
+        loss: percent(3),
+        duplicate: percent(2),
+        reorder: percent(5),
+        corrupt: percent(2),
+        ..Link::default()
+    }
+}
+
+#[test]
+fn a_bad_network_loses_no_call() {
+    for seed in 100..104 {
+        pass(&ClusterOptions { link: bad(), ..cluster(seed, &[2, 1, 3]) });
+    }
+}
+
+#[test]
+fn a_partition_heals_and_a_node_that_was_killed_comes_back() {
+    let ms = Duration::from_millis;
+    // One that comes back within the clock's step has its old generation, and takes a later one.
+    for (seed, again) in [(200, 700), (201, 40), (202, 900), (203, 20)] {
+        let sides = vec![vec![0, 1], vec![2]];
+        let deeds = vec![
+            (Duration::ZERO, Deed::Partition(sides)),
+            (ms(3), Deed::Kill(1)),
+            (ms(again), Deed::Start(1)),
+            (ms(1500), Deed::Heal),
+        ];
+        pass(&ClusterOptions { deeds, ..cluster(seed, &[2, 2, 2]) });
+    }
+}
+
+#[test]
+fn a_network_core_that_panics_is_the_node_in_another_generation() {
+    for seed in 300..304 {
+        let mut options = cluster(seed, &[3, 3]);
+        options.nodes[1].faults =
+            Faults { core_stops: 3, stops_within: Duration::from_millis(2), ..Faults::default() };
+        pass(&options);
+    }
+}
+
 #[test]
 fn a_cluster_is_the_same_with_the_same_seed() {
-    let hashes = || -> Vec<u64> {
-        pass(&cluster(5, &[2, 2])).into_iter().map(|it| it.trace_hash).collect()
-    };
+    let hashes =
+        || -> Vec<u64> { pass(&cluster(5, &[2, 2])).into_iter().map(|it| it.trace_hash).collect() };
     assert_eq!(hashes(), hashes());
 }

@@ -141,10 +141,11 @@ impl Machine for SimMachine {
         true
     }
 
-    /// All nodes of a run begin at one moment of 2025.
+    /// A run begins at one moment of 2025; a node that begins later has that in its calendar.
     fn calendar(&self) -> Option<Duration> {
         const BEGINNING: Duration = Duration::from_secs(1_740_000_000);
-        Some(BEGINNING + self.now().since(Instant::START))
+        let begun = self.state.borrow().begun;
+        Some(BEGINNING + begun.since(Instant::START) + self.now().since(Instant::START))
     }
 
     fn manager(&self) -> Option<&SimManager> {

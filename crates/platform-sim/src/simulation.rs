@@ -131,6 +131,7 @@ impl<'a> Scheduler<'a> {
     pub fn new(options: &Options, at: Instant, begin: Begin<'a>) -> Scheduler<'a> {
         let state = Rc::new(RefCell::new(State::new(options)));
         state.borrow_mut().clock = at;
+        state.borrow_mut().begun = at;
         let board = state.borrow().board.clone();
         let core = |id: CoreId| {
             board.record(id).set_generation(Generation::FIRST);

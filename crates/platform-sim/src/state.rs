@@ -42,6 +42,8 @@ struct Tick {
 /// The shared part of a node.
 pub struct State {
     pub clock: Instant,
+    /// When the node began.
+    pub begun: Instant,
     /// How far each core's own time is ahead of the clock, within its present pass.
     lag: Vec<Duration>,
     generator: ChaCha8Rng,
@@ -93,6 +95,7 @@ impl State {
         };
         State {
             clock: Instant::START,
+            begun: Instant::START,
             lag: vec![Duration::ZERO; cores],
             generator,
             trace: Trace::default(),
