@@ -14,12 +14,13 @@
 //! * [`bosml`]: messages, beside an XML parser.
 //! * [`registry`]: finding services.
 //! * [`node`]: a booted node; [`boot_time`], [`image_size`], [`tickless`] and [`idle`] measure it.
-//! * [`rpc`]: calls between nodes.
+//! * [`rpc`], [`bulk`]: calls and transfers between nodes; [`sims`]: what simulations measure.
 //! * [`call`]: calls to services, on booted nodes; [`system_call`]: and to the kernel.
 #![forbid(unsafe_code)]
 
 mod boot_time;
 mod bosml;
+mod bulk;
 mod call;
 mod duel;
 mod ends;
@@ -36,6 +37,7 @@ mod registry;
 mod rounds;
 mod rpc;
 mod scan;
+mod sims;
 mod sleep;
 mod system_call;
 mod tables;
@@ -64,7 +66,7 @@ struct Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 14] = [
+const BENCHMARKS: [Benchmark; 16] = [
     Benchmark { name: "ring-poll", run: poll::run },
     Benchmark { name: "ring-sleep", run: sleep::run },
     Benchmark { name: "ring-throughput", run: throughput::run },
@@ -79,6 +81,8 @@ const BENCHMARKS: [Benchmark; 14] = [
     Benchmark { name: "tickless", run: tickless::run },
     Benchmark { name: "call", run: call::run },
     Benchmark { name: "rpc", run: rpc::run },
+    Benchmark { name: "bulk", run: bulk::run },
+    Benchmark { name: "gossip", run: sims::run_gossip },
 ];
 
 fn main() -> ExitCode {

@@ -32,7 +32,7 @@ const SLOTS: usize = 3 * LINE;
 const RING_BYTES: usize = 1 << 20;
 
 /// The memory of a link, and which end this is.
-pub(crate) struct Direct {
+pub struct Direct {
     base: NonNull<u8>,
     bytes: usize,
     max_frame: usize,
@@ -171,6 +171,25 @@ impl Direct {
         length.store(frame.len() as u32, Ordering::Relaxed);
         *put = put.wrapping_add(1);
         true
+    }
+
+    /// The place of the next frame, to be filled and then [put in](Direct::put_filled); `None` if
+    /// there is no room. One thread at a time drives an end.
+    pub fn place(&mut self, put: u32) -> Option<&mut [u8]> {
+        if !self.room(put) {
+            return None;
+        }
+        let (place, _) = self.slot(self.outward(), put);
+        // SAFETY: the slot has room for so much, and is this end's until it is counted as put;
+        // whoever has the slice has this end for itself.
+        Some(unsafe { slice::from_raw_parts_mut(place, self.max_frame) })
+    }
+
+    /// Puts in the frame that was written at its [place](Direct::place).
+    pub fn put_filled(&self, length: usize, put: &mut u32) {
+        let (_, word) = self.slot(self.outward(), *put);
+        word.store(length as u32, Ordering::Relaxed);
+        *put = put.wrapping_add(1);
     }
 
     /// Frames that were put in so far, and seen by the other end.

@@ -30,7 +30,7 @@ mod arena;
 mod boot;
 mod clock;
 mod context;
-mod direct;
+pub mod direct;
 mod dispatch;
 mod fault;
 mod handlers;
@@ -55,6 +55,7 @@ pub mod user;
 pub mod worker;
 
 pub use boot::Boot;
+pub use direct::Direct;
 pub use machine::Hosted;
 pub use manager::HostedManager;
 pub use network::Link;
