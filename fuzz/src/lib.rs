@@ -17,6 +17,10 @@
 //! | [`bosml_schema()`] | what services say of themselves                                        |
 //! | [`dispatch()`]     | arguments, of every method of every service                            |
 //! | [`frame()`]        | what other cores send: cells, calls, ends of calls                     |
+//! | [`ipioe()`]        | what other nodes send of calls                                         |
+//! | [`bulk()`]         | what other nodes send of bulk transfers                                |
+//! | [`switch()`]       | what is plugged into the virtual switch                                |
+//! | [`gossip()`]       | what other nodes send of themselves and of others                      |
 //! | [`relay()`]        | what packages and their kernel tell each other                         |
 //! | [`system_calls()`] | system calls of a package, in a simulated node                         |
 //!
@@ -27,30 +31,38 @@
 
 mod acpi;
 mod bosml;
+mod bulk;
 mod channel;
 mod config;
 mod dispatch;
 mod frame;
+mod gossip;
 mod handle;
 mod input;
+mod ipioe;
 mod loader;
 mod node;
 mod package;
 mod relay;
 mod said;
+mod switch;
 mod system_calls;
 
 pub use acpi::acpi;
 pub use bosml::{bosml_binary, bosml_schema, bosml_text};
+pub use bulk::bulk;
 pub use channel::channel;
 pub use config::config;
 pub use dispatch::dispatch;
 pub use frame::frame;
+pub use gossip::gossip;
 pub use handle::handle;
+pub use ipioe::ipioe;
 pub use loader::{bootinfo, memory_map};
 pub use package::package;
 pub use relay::relay;
 pub use said::said;
+pub use switch::switch;
 pub use system_calls::system_calls;
 
 /// Takes any bytes; says whether they were accepted.
@@ -58,7 +70,7 @@ pub type Entry = fn(&[u8]) -> bool;
 
 /// Every function of this crate with its name, which is also that of its fuzz target and of its
 /// folder in `corpus`.
-pub const ENTRIES: [(&str, Entry); 15] = [
+pub const ENTRIES: [(&str, Entry); 19] = [
     ("config", config),
     ("bootinfo", bootinfo),
     ("acpi", acpi),
@@ -72,6 +84,10 @@ pub const ENTRIES: [(&str, Entry); 15] = [
     ("bosml_schema", bosml_schema),
     ("dispatch", dispatch),
     ("frame", frame),
+    ("ipioe", ipioe),
+    ("bulk", bulk),
+    ("switch", switch),
+    ("gossip", gossip),
     ("relay", relay),
     ("system_calls", system_calls),
 ];

@@ -222,6 +222,10 @@ impl Node for TestNode {
         false
     }
 
+    fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {
+        None
+    }
+
     fn stop_package(&self, core: CoreId, _: u32) -> NodeFuture<()> {
         ready(if core.index() < CORES { Ok(()) } else { Err(Status::NotFound) })
     }

@@ -59,7 +59,8 @@ impl Start for Gossip {
                 let Err(error) = era::live(&stl, &living).await;
                 living.end_era();
                 // Each reason once: a network core that restarts is tried for a while.
-                if told.as_ref() != Some(&error) && error.status != Status::Dead {
+                let expected = matches!(error.status, Status::Dead | Status::NotFound);
+                if told.as_ref() != Some(&error) && !expected {
                     stl.host().log(format_args!("gossip begins anew: {error}"));
                 }
                 told = Some(error);

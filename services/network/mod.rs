@@ -117,6 +117,7 @@ impl Inner {
             Settings::new(member.node, member.generation, interface.address(), BootNonce(nonce));
         settings.max_frame = interface.max_frame();
         settings.key = member.key.map(ClusterKey);
+        settings.checksum = node.checksum().unwrap_or(settings.checksum);
         settings.seed = u64::from_le_bytes(seed);
         let shared: Rc<Shared> = Rc::default();
         let (own, inbox) = (stl.clone(), shared.clone());

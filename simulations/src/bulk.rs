@@ -38,8 +38,7 @@ pub fn run(options: &Options) -> Report {
             broken = broken.or(measured.broken);
             figures.extend(measured.figures);
         }
-        let nobody = faults::Sabotage::Nothing;
-        let broken = broken.or_else(|| faults::run(seed, nodes, nobody, &mut trace).err());
+        let broken = broken.or_else(|| faults::run(seed, nodes, None, &mut trace).err());
         Outcome { trace_hash: trace.hash(), broken, figures }
     })
 }

@@ -15,6 +15,8 @@ mod node;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use cluster::Cluster;
 
 use crate::options::Options;
@@ -27,28 +29,27 @@ const NODES: u32 = 12;
 /// Runs the scenario; blocks until all its runs are done.
 pub fn run(options: &Options) -> Report {
     let nodes = options.nodes.unwrap_or(NODES).clamp(2, 10_000);
-    run_seeds("calls", options, nodes, |seed| simulate(seed, nodes, None))
+    run_seeds("calls", options, nodes, |seed| simulate(seed, nodes, Conduct::default()))
 }
 
-/// What a run does wrong on purpose, so that the checks are seen to find it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(not(test), expect(dead_code, reason = "only tests do wrong on purpose"))]
-enum Sabotage {
+/// How the nodes of a run behave. Tests have them do wrong, so that the checks are seen to find it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Conduct {
     /// Nodes that restart keep their generation and their nonce, and so forget what they have done.
-    Amnesia,
-    /// The attacker has the cluster's key.
-    LeakedKey,
-    /// A node answers with what belongs to another call.
-    MixedReplies,
-    /// A node's timers are late.
-    LateTimers,
+    has_amnesia: bool,
+    /// What the first node sends counts as forged, as if an attacker had the cluster's key.
+    leaks_key: bool,
+    /// Nodes answer with what belongs to another call.
+    mixes_replies: bool,
+    /// How late the first node's timers are.
+    lateness: Duration,
     /// Endpoints may remember more than the checks allow.
-    Greed,
+    is_greedy: bool,
 }
 
 /// One run.
-fn simulate(seed: u64, nodes: u32, sabotage: Option<Sabotage>) -> Outcome {
-    let mut cluster = Cluster::new(seed, nodes, sabotage);
+fn simulate(seed: u64, nodes: u32, conduct: Conduct) -> Outcome {
+    let mut cluster = Cluster::new(seed, nodes, conduct);
     let broken = cluster.run().err();
     Outcome { trace_hash: cluster.trace_hash(), broken, figures: cluster.figures() }
 }

@@ -15,8 +15,7 @@
 //! * [`calls`]: calls at most once, sealed, under attack.
 //! * [`gossip`]: membership and directories.
 //!
-//! (A scenario is a module with `pub fn run(options: &Options) -> Report`, a line here and an
-//! entry in the list.)
+//! A new one is a module with `pub fn run(options: &Options) -> Report` and an entry in the list.
 #![forbid(unsafe_code)]
 
 pub mod bulk;

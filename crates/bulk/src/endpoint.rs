@@ -11,7 +11,8 @@ mod receive;
 mod timers;
 mod transmit;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use nile_abi::ethernet::HEADER_BYTES;
@@ -26,6 +27,7 @@ use crate::outgoing::Outgoing;
 use crate::pace::Pace;
 use crate::peers::{Ended, Peers};
 use crate::settings::Settings;
+use crate::table::Table;
 use crate::wire::{Body, DATA_BYTES, Header, SEAL_BYTES, TAG_BYTES};
 
 /// The fewest bytes of data for which a frame must have room.
@@ -56,8 +58,8 @@ pub struct Endpoint {
     random: Xoshiro256PlusPlus,
     peers: Peers,
     pace: Pace,
-    outgoing: BTreeMap<u32, Outgoing>,
-    incoming: BTreeMap<IncomingId, Incoming>,
+    outgoing: Table<u32, Box<Outgoing>>,
+    incoming: Table<IncomingId, Box<Incoming>>,
     /// The number of the next transfer.
     pub(crate) number: u32,
     /// Transfers that are to be granted more, in turns.
@@ -92,8 +94,8 @@ impl Endpoint {
             random: Xoshiro256PlusPlus::seed_from_u64(settings.seed),
             peers: Peers::new(settings.limits.peers),
             pace: Pace::new(&settings.link),
-            outgoing: BTreeMap::new(),
-            incoming: BTreeMap::new(),
+            outgoing: Table::new(),
+            incoming: Table::new(),
             number: 1,
             wanting: VecDeque::new(),
             sending: VecDeque::new(),
@@ -119,14 +121,14 @@ impl Endpoint {
         if self.outgoing.len() >= self.settings.limits.outgoing {
             return Err(Refused::Busy);
         }
-        while self.outgoing.contains_key(&self.number) {
+        while self.outgoing.contains(&self.number) {
             self.number = self.number.wrapping_add(1);
         }
         let number = self.number;
         self.number = number.wrapping_add(1);
         let outgoing = Outgoing::new(now, &send, block);
         self.wake_at(outgoing.due);
-        self.outgoing.insert(number, outgoing);
+        self.outgoing.insert(number, Box::new(outgoing));
         self.announce(number);
         Ok(OutgoingId(number))
     }
@@ -290,7 +292,7 @@ impl Endpoint {
     }
 
     /// Forgets a transfer that was received.
-    fn remove(&mut self, id: IncomingId) -> Option<Incoming> {
+    fn remove(&mut self, id: IncomingId) -> Option<Box<Incoming>> {
         let incoming = self.incoming.remove(&id)?;
         self.pace.account(incoming.on_the_way(), 0);
         Some(incoming)
@@ -325,7 +327,8 @@ impl Endpoint {
         let to = self.outgoing.iter().filter(|(_, it)| it.to == node);
         let to = to.filter(|(_, it)| it.generation.is_some_and(&is_gone));
         let to = to.map(|(number, _)| Transfer::Out(OutgoingId(*number)));
-        let from = self.incoming.keys().filter(|id| id.from == node && is_gone(id.generation));
+        let from = self.incoming.iter().map(|(id, _)| id);
+        let from = from.filter(|id| id.from == node && is_gone(id.generation));
         let gone: Vec<Transfer> = to.chain(from.map(|id| Transfer::In(*id))).collect();
         gone.into_iter().for_each(|transfer| self.fail(transfer, Why::Dead, None));
     }

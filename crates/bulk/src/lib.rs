@@ -20,6 +20,7 @@
 //! * `incoming`: one transfer at its receiver; `window`: which of its blocks are there.
 //! * `pace`: how much may be on its way to this endpoint.
 //! * `peers`: the other endpoints, and which of their transfers are over.
+//! * `table`: a small map.
 //! * [`endpoint`]: [`Endpoint`], all of it together.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -36,6 +37,7 @@ mod peers;
 pub mod seal;
 pub mod sessions;
 pub mod settings;
+mod table;
 mod window;
 pub mod wire;
 

@@ -1,24 +1,23 @@
 //! The seals of IPI over Ethernet, used for bulk frames: one pair for each node that was met.
 
-use alloc::collections::BTreeMap;
+use alloc::boxed::Box;
 
 use nile_abi::{Generation, NodeId};
 use nile_ipioe::Seal;
 use nile_ipioe::window::Window;
 
 use crate::seal::{OpenError, Sealer};
+use crate::table::Table;
 use crate::wire::{SEAL_BYTES, TAG_BYTES};
 
 /// A sequence number that no frame has, because no window accepts it.
 const NO_FRAME: u64 = u64::MAX;
 
 /// The seals that were agreed on with other nodes (`nile_ipioe::Endpoint::seals`, purpose bulk).
-#[derive(Debug, Default)]
 pub struct Sessions {
-    nodes: BTreeMap<NodeId, Session>,
+    nodes: Table<NodeId, Box<Session>>,
 }
 
-#[derive(Debug)]
 struct Session {
     generation: Generation,
     to: Seal,
@@ -31,10 +30,16 @@ struct Session {
     window: Window,
 }
 
+impl Default for Sessions {
+    fn default() -> Sessions {
+        Sessions::new()
+    }
+}
+
 impl Sessions {
     /// Nobody was met.
     pub fn new() -> Sessions {
-        Sessions::default()
+        Sessions { nodes: Table::new() }
     }
 
     /// An incarnation of a node was met: `to` seals for it, `from` opens what it has sealed. To
@@ -46,12 +51,15 @@ impl Sessions {
         }
         let window = Window::starting_at(0);
         let session = Session { generation, to, from, print, sequence: 0, window };
-        self.nodes.insert(node, session);
+        self.nodes.insert(node, Box::new(session));
     }
 
     fn session(&mut self, node: NodeId, generation: Generation) -> Option<&mut Session> {
         let any = generation.0 == 0;
-        self.nodes.get_mut(&node).filter(|known| any || known.generation == generation)
+        self.nodes
+            .get_mut(&node)
+            .map(Box::as_mut)
+            .filter(|known| any || known.generation == generation)
     }
 }
 

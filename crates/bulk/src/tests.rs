@@ -6,6 +6,5 @@ mod frames;
 mod hostile;
 mod network;
 mod sealed;
-mod speed;
 mod transfers;
 mod units;

@@ -101,7 +101,8 @@ mod tests {
             let mut model = BTreeSet::new();
             for step in steps {
                 // Mostly near the base, so that it moves; sometimes near the end.
-                let block = window.base() + if step > 60 { WINDOW_BLOCKS - 64 + step } else { step / 4 };
+                let after = if step > 60 { WINDOW_BLOCKS - 64 + step } else { step / 4 };
+                let block = window.base() + after;
                 if block < window.end() {
                     window.insert(block);
                     model.insert(block);

@@ -8,11 +8,10 @@
 //! How the parts work together, and the messages, are in `docs/gossip.md`.
 //!
 //! * [`settings`]: what a node's gossip is made with, and how much peers can make it keep.
-//! * [`records`]: what a directory has: cores and instances; [`Update`], a change of one's own.
+//! * [`records`]: what a directory has, cores and instances, and how a node changes its own.
 //! * [`directory`]: one node's directory, and its changes since any version.
-//! * [`wire`]: messages.
-//! * [`table`]: all nodes' rows, and digests of them.
-//! * `rumours`: what is still to be told; `packer`: messages that fit a frame.
+//! * [`wire`]: messages; `packer`, messages that fit a frame.
+//! * [`table`]: all nodes' rows, and digests of them; `rumours`, what is still to be told.
 //! * `watch`, `identity`, `swim`: whom this node probes, and the `foca` crate, which does.
 //! * [`gossip`]: [`Gossip`]; `rounds`, what it does by itself; `inbox`, `merge`, what it does with
 //!   messages.

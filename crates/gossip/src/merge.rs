@@ -112,8 +112,7 @@ impl Gossip {
             row.version = 0;
         }
         let (node, generation) = (NodeId(row.node), Generation(row.generation));
-        let old = self.table.get(node).cloned();
-        self.table.set(row.clone());
+        let old = self.table.set(row.clone());
         self.doubts.remove(&node);
         let was_live = old.as_ref().is_some_and(|old| old.live);
         let is_reborn = old.as_ref().is_some_and(|old| old.generation != row.generation);

@@ -131,24 +131,26 @@ impl Table {
         bucket.find(place).ok().map(|at| &bucket.rows[at])
     }
 
-    /// Puts a row in place of the node's former one.
-    pub fn set(&mut self, row: Row) {
+    /// Puts a row in place of the node's former one, and gives that.
+    pub fn set(&mut self, row: Row) -> Option<Row> {
         let place = place(row.node);
         let bucket = &mut self.buckets[bucket(place)];
         let (was_live, before) = (bucket.live, bucket.digest);
         bucket.count(&row);
-        match bucket.find(place) {
-            Ok(at) => {
-                let old = core::mem::replace(&mut bucket.rows[at], row);
-                bucket.uncount(&old);
-            }
+        let old = match bucket.find(place) {
+            Ok(at) => Some(core::mem::replace(&mut bucket.rows[at], row)),
             Err(at) => {
                 self.nodes.push(NodeId(row.node));
                 bucket.rows.insert(at, row);
+                None
             }
+        };
+        if let Some(old) = &old {
+            bucket.uncount(old);
         }
         self.live = self.live - was_live + bucket.live;
         self.digest = self.digest.wrapping_sub(before).wrapping_add(bucket.digest);
+        old
     }
 
     /// Forgets a node that does not live.
@@ -233,7 +235,7 @@ const TRIES: usize = 16;
 
 /// A number below `count`, which is not 0.
 pub(crate) fn below(random: &mut Xoshiro128PlusPlus, count: usize) -> usize {
-    (u64::from(random.next_u32()) * count as u64 >> 32) as usize
+    ((u64::from(random.next_u32()) * count as u64) >> 32) as usize
 }
 
 /// Where a node stands among all: its number well mixed, because numbers come in order.

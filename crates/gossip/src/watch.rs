@@ -78,11 +78,16 @@ impl Watch {
 }
 
 fn has(side: &Side, distance: u32, node: NodeId) -> bool {
-    side.binary_search(&(distance, node)).is_ok()
+    // Of many nodes most are far.
+    side.last().is_some_and(|(farthest, _)| distance <= *farthest)
+        && side.binary_search(&(distance, node)).is_ok()
 }
 
 /// Gives who is put out, or `node` itself if it is too far.
 fn add(side: &mut Side, distance: u32, node: NodeId) -> Option<NodeId> {
+    if side.len() == SIDE && side.last().is_some_and(|(farthest, _)| distance > *farthest) {
+        return Some(node);
+    }
     if let Err(place) = side.binary_search(&(distance, node))
         && place < SIDE
     {

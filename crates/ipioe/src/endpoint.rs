@@ -12,7 +12,7 @@ use crate::checksum::Checksum;
 use crate::counters::Counters;
 use crate::event::{CallId, End, Event, Refused, Request};
 use crate::message::Outgoing;
-use crate::peer::{Call, Gossip, Peer};
+use crate::peer::{Call, Gossip, Peer, Session};
 use crate::rtt::Jitter;
 use crate::seal::{Incarnation, Keys, Purpose, Seal};
 use crate::settings::{CHALLENGE_LIFE, Limits, MAX_PATIENCE, Settings, TELL};
@@ -276,21 +276,12 @@ impl Endpoint {
 
     /// The nodes that were met, by id.
     pub fn peers(&self) -> impl Iterator<Item = PeerInfo> {
-        self.peers.iter().filter_map(|(_, peer)| {
-            let session = peer.session.as_ref()?;
-            Some(PeerInfo {
-                node: session.incarnation.node,
-                generation: session.incarnation.generation,
-                mac: session.mac,
-                heard: session.heard,
-                round_trip: session.rtt.mean(),
-            })
-        })
+        self.peers.iter().filter_map(|(_, peer)| peer.session.as_ref().map(info))
     }
 
     /// One node, if it was met.
     pub fn peer(&self, node: NodeId) -> Option<PeerInfo> {
-        self.peers().find(|peer| peer.node == node)
+        self.peers.get(&node)?.session.as_ref().map(info)
     }
 
     /// The seals of another protocol between this node and one that was met: what goes there and
@@ -371,5 +362,15 @@ impl Endpoint {
     /// Plans to tell a peer which calls have ended.
     pub(crate) fn plan_telling(&mut self, now: Instant, node: NodeId) {
         self.timers.set(now + TELL, Timer::Tell(node));
+    }
+}
+
+fn info(session: &Session) -> PeerInfo {
+    PeerInfo {
+        node: session.incarnation.node,
+        generation: session.incarnation.generation,
+        mac: session.mac,
+        heard: session.heard,
+        round_trip: session.rtt.mean(),
     }
 }

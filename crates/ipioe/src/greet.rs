@@ -120,11 +120,8 @@ impl Endpoint {
         if known.is_some_and(|known| them.generation <= known.generation) {
             self.counters.stale += 1;
             let Some(peer) = self.peers.get_mut(&them.node) else { return };
-            let is_due = |(nonce, at): (BootNonce, Instant)| {
-                nonce != them.nonce || now.since(at) >= LEAST_REFUSAL
-            };
-            if peer.refused.is_none_or(is_due) {
-                peer.refused = Some((them.nonce, now));
+            if peer.refused.is_none_or(|at| now.since(at) >= LEAST_REFUSAL) {
+                peer.refused = Some(now);
                 self.answer(them, mac, header.id, state::REFUSES);
             }
             return;

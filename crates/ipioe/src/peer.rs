@@ -13,7 +13,6 @@ use crate::seal::{Incarnation, Seal};
 use crate::settings::{FIRST_PROBE, PROBE};
 use crate::sorted::Sorted;
 use crate::window::Window;
-use crate::wire::BootNonce;
 
 /// Another node, met or not.
 #[derive(Debug, Default)]
@@ -26,8 +25,8 @@ pub(crate) struct Peer {
     pub greetings: Option<u32>,
     /// Our announcements before this one prove nothing: a former incarnation may have had them.
     pub proof_floor: u64,
-    /// Which boot was refused, and when.
-    pub refused: Option<(BootNonce, Instant)>,
+    /// When a boot of it was last refused.
+    pub refused: Option<Instant>,
     /// Our calls that have not ended, by their numbers.
     pub calls: BTreeMap<u64, Call>,
     /// The next call's number; its low half is the message's id.

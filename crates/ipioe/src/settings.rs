@@ -46,8 +46,8 @@ pub const TELL: Duration = Duration::from_millis(20);
 /// for a peer that has not been met.
 pub const HOLD: Duration = Duration::from_secs(2);
 
-/// The same boot is answered at most this often when it is refused.
-pub const LEAST_REFUSAL: Duration = Duration::from_millis(100);
+/// Boots of a node that are refused are answered at most this often.
+pub const LEAST_REFUSAL: Duration = Duration::from_millis(20);
 
 /// Bounds on what an endpoint remembers, all peers together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -193,6 +193,10 @@ impl Machine for Hosted {
         ours.map(|link| Box::new(port(link)) as Box<dyn Interface>).collect()
     }
 
+    fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {
+        Some(crc32c::crc32c_append)
+    }
+
     fn entropy(&self, bytes: &mut [u8]) -> bool {
         matches!(rustix::rand::getrandom(&mut *bytes, GetRandomFlags::empty()),
             Ok(filled) if filled == bytes.len())

@@ -26,6 +26,8 @@ pub struct Features {
     pub smap: bool,
     /// User code cannot read the descriptor tables' addresses.
     pub umip: bool,
+    /// An instruction for CRC-32C.
+    pub crc32: bool,
     /// The processor makes random numbers.
     pub rdrand: bool,
     /// There is a hypervisor, or an emulator, underneath.
@@ -52,6 +54,7 @@ impl Features {
             huge_pages: extended.as_ref().is_some_and(|extended| extended.has_1gib_pages()),
             smep: structured.as_ref().is_some_and(|structured| structured.has_smep()),
             smap: structured.as_ref().is_some_and(|structured| structured.has_smap()),
+            crc32: basic.as_ref().is_some_and(|basic| basic.has_sse42()),
             rdrand: basic.as_ref().is_some_and(|basic| basic.has_rdrand()),
             umip: structured.as_ref().is_some_and(|structured| structured.has_umip()),
             hypervisor: basic.as_ref().is_some_and(|basic| basic.has_hypervisor()),

@@ -36,7 +36,8 @@
 //! * The end of an incarnation: [`fault`], [`restart`], [`ledger`].
 //! * What the kernel sees: [`machine`].
 //! * Devices of the board: [`acpi`], [`apic`], [`clock`], [`timer`], [`calendar`], [`serial`],
-//!   [`power`]; [`cpu`] for what the processor can do, and [`entropy`].
+//!   [`power`]; [`cpu`] for what the processor can do, [`entropy`] and
+//!   [`checksum`].
 //! * Devices on its buses: [`pci`], [`network`].
 //! * Interrupts: [`gdt`], [`idt`], [`interrupts`], [`vector`].
 //! * Packages: [`user`].
@@ -56,6 +57,7 @@ pub mod apic;
 pub mod assemble;
 pub mod bootinfo;
 pub mod calendar;
+pub mod checksum;
 pub mod clock;
 pub mod cpu;
 pub mod entropy;

@@ -26,7 +26,7 @@ use crate::pci::msix;
 use crate::tables::{TableFrames, ZeroingWindow};
 use crate::user::UserHalf;
 use crate::vector::Vector;
-use crate::{entropy, layout, power, privileged, serial, timer, user};
+use crate::{checksum, entropy, layout, power, privileged, serial, timer, user};
 
 /// Grants of more pages than this are forgotten by forgetting everything.
 const MAX_INVALIDATIONS: u64 = 32;
@@ -195,6 +195,10 @@ impl Machine for Core {
             }
         }
         interfaces
+    }
+
+    fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {
+        self.node.features.crc32.then_some(checksum::crc32c as fn(u32, &[u8]) -> u32)
     }
 
     fn entropy(&self, bytes: &mut [u8]) -> bool {

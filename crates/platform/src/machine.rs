@@ -144,6 +144,12 @@ pub trait Machine: Signal + 'static {
         false
     }
 
+    /// The machine's CRC-32C, if it has an instruction for it: continues a checksum, zero at
+    /// first, over more bytes.
+    fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {
+        None
+    }
+
     /// The time since 1970, if the machine has a calendar.
     fn calendar(&self) -> Option<Duration> {
         None

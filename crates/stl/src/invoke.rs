@@ -21,19 +21,28 @@ use crate::{CallError, CallResult, Caller, Dispatched, LocalFuture, MethodNumber
 pub const DISCOVER: &str = "discover";
 
 impl Local {
+    /// The number of a method, and where it runs.
     #[inline]
+    fn known(&self, name: &str) -> Option<(MethodNumber, Mode)> {
+        let methods = self.published.schema().methods.iter().enumerate();
+        let mut named = methods.filter(|(_, method)| is_same(&method.name, name));
+        named.next().map(|(number, method)| (MethodNumber(number as u16), method.mode))
+    }
+
+    /// The same; every service has one to discover it.
     fn method(&self, name: &str) -> CallResult<(MethodNumber, Mode)> {
-        let schema = self.published.schema();
-        for (number, method) in schema.methods.iter().enumerate() {
-            if method.name == name {
-                return Ok((MethodNumber(number as u16), method.mode));
-            }
-        }
-        match name {
-            DISCOVER => Ok((MethodNumber::DISCOVER, Mode::Kernel)),
-            _ => Err(no_method(&schema.name, name)),
+        match self.known(name) {
+            Some(known) => Ok(known),
+            None if name == DISCOVER => Ok((MethodNumber::DISCOVER, Mode::Kernel)),
+            None => Err(no_method(&self.published.schema().name, name)),
         }
     }
+}
+
+/// Whether two names are the same; of texts in this image that is often one text.
+#[inline]
+fn is_same(known: &str, name: &str) -> bool {
+    known.len() == name.len() && (core::ptr::eq(known, name) || known == name)
 }
 
 #[cold]
@@ -94,8 +103,30 @@ impl Stl {
         method: &str,
         arguments: &[u8],
     ) -> Dispatched {
-        let found = self.check_layer(&local.published).and_then(|()| local.method(method));
-        match found {
+        if let Err(error) = self.check_layer(&local.published) {
+            return Dispatched::Done(Err(error));
+        }
+        // Of most calls nothing more has to be known than which method it is.
+        if self.core.upstream.is_none()
+            && !local.half.asks_caller
+            && let Some((number, _)) = local.known(method)
+        {
+            return local.half.service.dispatch(&Caller::UNKNOWN, number, arguments);
+        }
+        self.invoke_otherwise(local, service, method, arguments)
+    }
+
+    /// The same for a call that a package makes, a method that asks who calls, and names that are
+    /// no method's.
+    #[inline(never)]
+    fn invoke_otherwise(
+        &self,
+        local: &Local,
+        service: &str,
+        method: &str,
+        arguments: &[u8],
+    ) -> Dispatched {
+        match local.method(method) {
             Ok((_, mode)) if self.core.upstream.is_some() && mode == Mode::Kernel => {
                 Dispatched::Done(self.call_up(service, method, arguments))
             }

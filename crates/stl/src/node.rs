@@ -50,6 +50,10 @@ pub trait Node {
     /// Fills `bytes` with what nobody can predict; `false` if the machine has no source of it.
     fn entropy(&self, bytes: &mut [u8]) -> bool;
 
+    /// The machine's CRC-32C, if it has an instruction for it: continues a checksum, zero at
+    /// first, over more bytes.
+    fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32>;
+
     /// Ends a package of a core before its next turn; a number of the past ends nothing. Waits
     /// for the management core. `NotFound` (no such core) or `Dead` (it has stopped).
     fn stop_package(&self, core: CoreId, package: u32) -> NodeFuture<()>;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
-use nile_bulk::wire::{Body, Frame};
+use nile_bulk::wire::{Frame, Header};
 use nile_bulk::{Event, IncomingId, Link, OutgoingId, Send, Transfer, Why};
 use nile_switch::{Link as Cable, Probability, Rate};
 use rand_chacha::ChaCha8Rng;
@@ -64,24 +64,16 @@ struct Cluster<'a> {
     /// When the network is to be whole again.
     heals: Option<Instant>,
     seed: u64,
-    sabotage: Sabotage,
+    saboteur: Option<&'a Saboteur>,
 }
 
-/// Who tampers with the frames on their way, so that each check can be seen to fail.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sabotage {
-    /// Nobody.
-    Nothing,
-    /// Changes data, and corrects the checksum.
-    Data,
-    /// Changes which block a frame carries.
-    Place,
-    /// Tells senders that all has arrived.
-    Complete,
-    /// Speaks for an incarnation that does not exist.
-    Incarnation,
-    /// Lets no more data pass.
-    Silence,
+/// Somebody who tampers with frames on their way and corrects their checksums, so that each check
+/// can be seen to fail.
+pub struct Saboteur {
+    /// One frame in so many is tampered with.
+    pub seldom: u64,
+    /// What is done to the header and the data of a frame; `false` if nothing.
+    pub tamper: fn(&mut Header, &mut Vec<u8>) -> bool,
 }
 
 /// How a run went, besides that nothing was broken.
@@ -93,7 +85,12 @@ pub struct Story {
 }
 
 /// One run. The error says what must not have happened.
-pub fn run(seed: u64, nodes: u32, sabotage: Sabotage, trace: &mut Trace) -> Result<Story, String> {
+pub fn run(
+    seed: u64,
+    nodes: u32,
+    saboteur: Option<&Saboteur>,
+    trace: &mut Trace,
+) -> Result<Story, String> {
     let mut world = World::new(seed);
     let hosts: Vec<Host> = (0..nodes).map(|_| world.add_host()).collect();
     // Its timer is when the next thing is done; nothing is ever sent to it.
@@ -107,7 +104,7 @@ pub fn run(seed: u64, nodes: u32, sabotage: Sabotage, trace: &mut Trace) -> Resu
         short: Vec::new(),
         heals: None,
         seed,
-        sabotage,
+        saboteur,
     };
     for host in hosts {
         let link = cluster.link();
@@ -331,26 +328,13 @@ impl Cluster<'_> {
 
     /// What the saboteur makes of a frame, if anything.
     fn tamper(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let seldom = match self.sabotage {
-            Sabotage::Nothing => return None,
-            Sabotage::Silence => 1,
-            _ => 50,
-        };
-        if self.below(seldom) > 0 {
+        let Saboteur { seldom, tamper } = self.saboteur?;
+        if self.below(*seldom) > 0 {
             return None;
         }
         let frame = Frame::parse(bytes).ok()?;
-        let mut header = frame.header;
-        let mut data = frame.data().to_vec();
-        match (self.sabotage, &mut header.body) {
-            (Sabotage::Data, Body::Data(_)) => data[0] ^= 1,
-            (Sabotage::Place, Body::Data(block)) if block.index > 0 => block.index -= 1,
-            (Sabotage::Complete, Body::Credit(credit)) => credit.complete = true,
-            (Sabotage::Incarnation, _) => header.source_generation = Generation(1000),
-            (Sabotage::Silence, Body::Data(_)) => data.clear(),
-            _ => return None,
-        }
-        rewrite(&header, &data, bytes)
+        let (mut header, mut data) = (frame.header, frame.data().to_vec());
+        tamper(&mut header, &mut data).then(|| rewrite(&header, &data, bytes))?
     }
 
     /// Takes what a node has to tell, checks it, and has it send.

@@ -59,13 +59,11 @@ pub enum Flows {
 
 /// What was measured.
 pub struct Measured {
+    /// The part of the receivers' links that was used; frames that found a queue of the network
+    /// full; frames that were sent again.
     pub figures: Vec<Figure>,
     /// The invariant that was broken, if one was.
     pub broken: Option<String>,
-    /// The part of the receivers' links that was used.
-    pub goodput: f64,
-    /// Frames that found a queue of the network full.
-    pub overflowed: u64,
 }
 
 /// One flow, and `senders` flows to one receiver, with standard and with jumbo frames; a shuffle
@@ -207,7 +205,7 @@ pub fn measure(seed: u64, case: &Case, trace: &mut Trace) -> Measured {
         Figure::new(&format!("frames of {name} that were sent again"), repeated as f64, ""),
     ];
     let broken = wrong.map(|wrong| format!("{name}: {wrong}"));
-    Measured { figures, broken, goodput, overflowed }
+    Measured { figures, broken }
 }
 
 /// The credit of a frame as a sender reads it who takes what it likes. `None` if it is no credit.

@@ -8,7 +8,7 @@ use nile_switch::Link;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::Sabotage;
+use super::Conduct;
 use super::chaos::{Attacker, Blow, Schedule, below, blow, link};
 use super::ledger::{Ledger, Promise, Token, name};
 use super::node::{Kind, Node, core, key, span};
@@ -36,27 +36,24 @@ pub struct Cluster {
     limits: Limits,
     ledger: Ledger,
     trace: Trace,
-    sabotage: Option<Sabotage>,
+    conduct: Conduct,
     buffer: Vec<u8>,
     attacks: u64,
     restarts: u64,
 }
 
 impl Cluster {
-    pub fn new(seed: u64, nodes: u32, sabotage: Option<Sabotage>) -> Cluster {
+    pub fn new(seed: u64, nodes: u32, conduct: Conduct) -> Cluster {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut world = World::new(seed);
         world.set_all_links(link(&mut random));
         // A run in four has no key; one in four has little room to remember calls.
-        let is_sealed = sabotage.is_some() || below(&mut random, 4) != 0;
+        let is_sealed = conduct != Conduct::default() || below(&mut random, 4) != 0;
         let is_narrow = below(&mut random, 4) == 0;
         let remembered = if is_narrow { 4 } else { 1 << 12 };
         let bytes = if is_narrow { 100 << 10 } else { 16 << 20 };
         let limits = Limits { remembered, bytes, ..Limits::default() };
-        let allowed = match sabotage {
-            Some(Sabotage::Greed) => Limits { bytes: 0, ..limits },
-            _ => limits,
-        };
+        let allowed = if conduct.is_greedy { Limits { bytes: 0, ..limits } } else { limits };
         let kind = Kind { key: is_sealed.then(|| key(seed)), limits, seed };
         let start = world.now();
         let nodes = (1..=nodes)
@@ -81,7 +78,7 @@ impl Cluster {
             limits: allowed,
             ledger: Ledger::default(),
             trace: Trace::default(),
-            sabotage,
+            conduct,
             buffer: vec![0; nile_abi::ethernet::STANDARD_FRAME],
             attacks: 0,
             restarts: 0,
@@ -169,10 +166,8 @@ impl Cluster {
         let node = &mut self.nodes[index];
         node.endpoint.on_time(now);
         while let Some((serving, token)) = node.due(now) {
-            let other = match self.sabotage {
-                Some(Sabotage::MixedReplies) => token.saturating_sub(1).max(1),
-                _ => token,
-            };
+            let others = token.saturating_sub(1).max(1);
+            let other = if self.conduct.mixes_replies { others } else { token };
             let data = self.ledger.reply(other, node.id, node.generation);
             node.reply(now, serving, data);
         }
@@ -283,7 +278,7 @@ impl Cluster {
             let Some(bytes) = node.endpoint.transmit(now, &mut self.buffer) else { break };
             let frame = &self.buffer[..bytes];
             let name = name(frame);
-            if self.sabotage != Some(Sabotage::LeakedKey) || index != 0 {
+            if !self.conduct.leaks_key || index != 0 {
                 self.ledger.sent(name);
             }
             self.trace.note(now, index as u64, 1, name);
@@ -296,10 +291,7 @@ impl Cluster {
         if node.is_greedy(&self.limits) {
             return Err(format!("{} remembers too much: {:?}", node.id, node.endpoint.usage()));
         }
-        let late = match self.sabotage {
-            Some(Sabotage::LateTimers) if index == 0 => Duration::from_millis(30),
-            _ => Duration::ZERO,
-        };
+        let late = if index == 0 { self.conduct.lateness } else { Duration::ZERO };
         let due = node.next_due() + late;
         self.world.set_timer(Host(index as u32), Some(due));
         Ok(())
@@ -409,8 +401,7 @@ impl Cluster {
 
     fn restart(&mut self, index: usize) -> Result<(), String> {
         self.restarts += 1;
-        let forgets = self.sabotage == Some(Sabotage::Amnesia);
-        let lost = self.nodes[index].restart(&self.kind, forgets);
+        let lost = self.nodes[index].restart(&self.kind, self.conduct.has_amnesia);
         self.ledger.forget(lost.into_values());
         self.broadcast(index);
         self.pump(index)

@@ -15,21 +15,23 @@ fn no_promise_is_broken() {
 }
 
 /// What is broken in the first of a few runs that breaks anything.
-fn broken(sabotage: Sabotage) -> Option<String> {
-    (1..20).find_map(|seed| simulate(seed, 6, Some(sabotage)).broken)
+fn broken(conduct: Conduct) -> Option<String> {
+    (1..20).find_map(|seed| simulate(seed, 6, conduct).broken)
 }
 
 #[test]
 fn every_check_finds_what_it_is_for() {
+    let honest = Conduct::default();
+    let late = Duration::from_millis(30);
     let cases = [
-        (Sabotage::Amnesia, ["twice", "ended as", "that it is"]),
-        (Sabotage::LeakedKey, ["accepted a forged frame", "-", "-"]),
-        (Sabotage::MixedReplies, ["got another call's reply", "-", "-"]),
-        (Sabotage::LateTimers, ["ended after its deadline", "-", "-"]),
-        (Sabotage::Greed, ["remembers too much", "-", "-"]),
+        (Conduct { has_amnesia: true, ..honest }, "twice"),
+        (Conduct { leaks_key: true, ..honest }, "accepted a forged frame"),
+        (Conduct { mixes_replies: true, ..honest }, "got another call's reply"),
+        (Conduct { lateness: late, ..honest }, "ended after its deadline"),
+        (Conduct { is_greedy: true, ..honest }, "remembers too much"),
     ];
-    for (sabotage, expected) in cases {
-        let broken = broken(sabotage).unwrap_or_else(|| panic!("{sabotage:?} was not found"));
-        assert!(expected.iter().any(|it| broken.contains(it)), "{sabotage:?}: {broken}");
+    for (conduct, expected) in cases {
+        let broken = broken(conduct).unwrap_or_else(|| panic!("{conduct:?} was not found"));
+        assert!(broken.contains(expected), "{conduct:?}: {broken}");
     }
 }

@@ -9,7 +9,7 @@ use crate::{Figure, Target};
 const WINDOW: u32 = 64;
 
 /// Changes that are followed, each from another node.
-const CHANGES: u16 = 5;
+const CHANGES: u16 = 3;
 
 /// How much more than in a small cluster gossip may cost.
 const MOST_GROWTH: f64 = 1.2;

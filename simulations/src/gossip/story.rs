@@ -14,7 +14,7 @@ use crate::Host;
 const HALVED: u32 = 500;
 
 /// How many nodes are parted from the others in larger ones.
-const FEW: u32 = 24;
+const FEW: u32 = 12;
 
 /// Rounds after the last fault by which all must agree.
 const SETTLED: u32 = 400;

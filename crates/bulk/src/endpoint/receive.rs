@@ -1,6 +1,7 @@
 //! From a frame to what it changes. A frame is believed in steps: form, destination, seal, check,
 //! incarnations; only then does it reach a transfer.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use nile_abi::{Instant, MacAddress, Status};
@@ -178,7 +179,7 @@ impl Endpoint {
         let wire = wire_bytes(overhead.min(256) + usize::from(block));
         let incoming = Incoming::new(now, announce, block, wire, self.pace.patience());
         self.wake_at(incoming.expires());
-        self.incoming.insert(id, incoming);
+        self.incoming.insert(id, Box::new(incoming));
         self.say(id);
         self.news.push_back(News::Event(Event::Announced {
             transfer: id,
@@ -192,10 +193,8 @@ impl Endpoint {
     /// The sender's transfers before `oldest` are over there: those that are not over here were
     /// cancelled.
     fn end_older(&mut self, id: IncomingId, oldest: u32) {
-        let first = IncomingId { number: 0, ..id };
-        let last = IncomingId { number: u32::MAX, ..id };
-        let older = self.incoming.range(first..=last).map(|(id, _)| *id);
-        let older: Vec<IncomingId> = older.filter(|it| is_before(it.number, oldest)).collect();
+        let from_there = self.incoming.iter().map(|(id, _)| *id).filter(|it| it.from == id.from);
+        let older: Vec<IncomingId> = from_there.filter(|it| is_before(it.number, oldest)).collect();
         for id in older {
             self.fail(Transfer::In(id), Why::Cancelled(Status::NotFound), None);
         }

@@ -23,7 +23,7 @@ impl Endpoint {
         self.due = None;
         let mut over: Vec<Transfer> = Vec::new();
         let mut say: Vec<Transfer> = Vec::new();
-        for (number, outgoing) in &mut self.outgoing {
+        for (number, outgoing) in self.outgoing.iter_mut() {
             let transfer = Transfer::Out(OutgoingId(*number));
             let ends = outgoing.heard + self.settings.idle;
             if ends <= now {
@@ -37,7 +37,7 @@ impl Endpoint {
             let next = outgoing.due.min(ends);
             self.due = Some(self.due.map_or(next, |due| due.min(next)));
         }
-        for (id, incoming) in &mut self.incoming {
+        for (id, incoming) in self.incoming.iter_mut() {
             let ends = incoming.heard + self.settings.idle;
             if ends <= now {
                 over.push(Transfer::In(*id));

@@ -6,6 +6,7 @@ use nile_abi::{Generation, Instant, MacAddress, Status};
 use super::{Endpoint, Memory};
 use crate::event::{IncomingId, OutgoingId, Transfer, Why};
 use crate::pace::Permit;
+use crate::peers::is_before;
 use crate::seal::Sealer;
 use crate::wire::{Body, Header, TAG_BYTES, write_checksum};
 
@@ -81,7 +82,8 @@ impl Endpoint {
         out: &mut [u8],
         sealer: &mut dyn Sealer,
     ) -> Option<usize> {
-        let oldest = self.outgoing.keys().next().copied().unwrap_or(id.0);
+        let numbers = self.outgoing.iter().map(|(number, _)| *number);
+        let oldest = numbers.reduce(|a, b| if is_before(b, a) { b } else { a }).unwrap_or(id.0);
         let outgoing = self.outgoing.get_mut(&id.0)?;
         outgoing.announce_due = false;
         let body = Body::Announce(outgoing.announce(oldest));

@@ -33,7 +33,9 @@ proptest! {
         let mut network = Network::of(nodes).with_faults(seed, faults);
         let sent: Vec<_> = sizes
             .iter()
-            .map(|(from, bytes)| (*from, network.send(*from, 1 - from, *bytes, Some(*bytes)), *bytes))
+            .map(|&(from, bytes)| {
+                (from, network.send(from, 1 - from, bytes, Some(bytes)), bytes)
+            })
             .collect();
         network.run(9 * SECOND);
         for (from, id, bytes) in sent {

@@ -225,3 +225,14 @@ fn numbers_begin_again_after_the_last() {
         network.nodes[1].heap.arrived.keys().copied().collect();
     assert_eq!(numbers.len(), 6);
 }
+
+#[test]
+fn the_oldest_transfer_is_the_one_before_the_others() {
+    let mut network = Network::new(2);
+    network.nodes[0].endpoint.number = u32::MAX - 1;
+    let ids: [_; 4] = core::array::from_fn(|at| network.send(0, 1, at as u64, Some(30_000)));
+    assert_eq!(ids.map(|id| id.number()), [u32::MAX - 1, u32::MAX, 0, 1]);
+    network.run(SECOND);
+    ids.into_iter().for_each(|id| network.assert_arrived(0, 1, id, 30_000));
+    assert_eq!(network.nodes[1].endpoint.counters().nonsense, 0);
+}

@@ -103,9 +103,9 @@ prop_compose! {
         let of = |kind: u8| changed.iter().filter(move |it| it.2 == kind);
         let instances =
             of(0).map(|it| Instance { changed: it.1, layer: it.2, ..instance(it.0) }).collect();
-        let gone = of(1).map(|it| Gone { first: it.0, last: it.0 / 2 + 9, changed: it.1 }).collect();
-        let core = |it: &(u16, u32, u8)| Core { core: it.0, generation: 1, roles: 1, changed: it.1 };
-        let cores = of(2).map(core).collect();
+        let gone = of(1).map(|it| Gone { first: it.0, last: it.0 / 2 + 9, changed: it.1 });
+        let cores = of(2).map(|it| Core { core: it.0, generation: 1, roles: 1, changed: it.1 });
+        let (gone, cores) = (gone.collect(), cores.collect());
         Changes { node, generation, base, version, latest, cores, instances, gone }
     }
 }
@@ -124,7 +124,8 @@ prop_compose! {
             let prefix = prefix.checked_shl(32 - u32::from(bits).min(32)).unwrap_or(0);
             Range { prefix, bits, listed, hash }
         });
-        let polls = polls.into_iter().map(|(node, generation, have)| Poll { node, generation, have });
+        let poll = |(node, generation, have)| Poll { node, generation, have };
+        let polls = polls.into_iter().map(poll);
         let flags = flags & if swim.len() > 30 { START } else { 0xff };
         let (ranges, polls, swim) = (ranges.collect(), polls.collect(), Blob(swim));
         Message { sender, flags, swim, news, rows, ranges, polls, changes }
@@ -132,6 +133,8 @@ prop_compose! {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn any_messages_leave_it_sound(
         messages in prop::collection::vec((any_message(), any::<bool>(), 0..900_u64), 1..30),

@@ -57,14 +57,14 @@ fn run(faults: Faults, key: Option<u8>, seed: u64, calls: u64) -> Result<(), Tes
     let mut open = BTreeMap::new();
     let mut done = BTreeSet::new();
     let (mut made, mut answered) = (0, 0);
-    let end = network.from_now(60_000);
+    let end = network.later(60_000);
     loop {
         if made < calls && open.len() < 20 {
             let (from, to) = ((random.next() % 3) as usize, (random.next() % 3) as u32 + 1);
             if from as u32 + 1 != to {
                 let sizes = [(0, 0), (100, 20), (0, 9000), (20_000, 3), (1404, 1404)];
                 let (asks, gets) = sizes[(random.next() % 5) as usize];
-                let deadline = network.from_now(50 + random.next() % 4000);
+                let deadline = network.later(50 + random.next() % 4000);
                 let mut data = made.to_be_bytes().to_vec();
                 data.extend((gets as u32).to_be_bytes());
                 data.resize(12 + asks, 7);

@@ -4,6 +4,7 @@ use std::vec;
 use std::vec::Vec;
 
 use nile_abi::{CoreId, NodeId, Status};
+use proptest::collection::vec as vec_of;
 use proptest::prelude::*;
 
 use super::network::*;
@@ -29,7 +30,7 @@ fn talked(key: Option<u8>) -> Network {
     network.nodes[1].gossip(now, NodeId(1), CoreId(1), true, vec![3; 40]).expect("room");
     network.run(100);
     for size in [10, 5000] {
-        let deadline = network.from_now(60_000);
+        let deadline = network.later(60_000);
         network.nodes[0].call(network.now, request(2, deadline), vec![4; size]).expect("room");
     }
     network.run(1);
@@ -79,7 +80,7 @@ fn every_bit_is_sealed() {
     let mut frames = Vec::new();
     for from in [0, 1] {
         let to = NodeId(2 - from as u32);
-        let deadline = network.from_now(60_000);
+        let deadline = network.later(60_000);
         let node = &mut network.nodes[from];
         node.broadcast(false, vec![6; 20]).expect("fits");
         node.probe(to);
@@ -159,7 +160,7 @@ fn a_dead_boots_frames_do_not_displace_the_living_one() {
             peers(network).iter().map(|it| it.expect("met").generation.0).collect::<Vec<_>>()
         };
         assert_eq!(generations(&network), [4, 4]);
-        let deadline = network.from_now(60_000);
+        let deadline = network.later(60_000);
         network.nodes[0].call(network.now, request(2, deadline), vec![5]).expect("room");
         let (serving, _) = network.wait_request(1);
         network.run(3000);
@@ -183,8 +184,8 @@ proptest! {
     #[test]
     fn any_frames(
         key in proptest::option::of(Just(1)),
-        changes in proptest::collection::vec((any::<u16>(), any::<u16>(), any::<u8>(), any::<bool>()), 1..300),
-        noise in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..80), 0..20),
+        changes in vec_of(any::<(u16, u16, u8, bool)>(), 1..300),
+        noise in vec_of(vec_of(any::<u8>(), 0..80), 0..20),
     ) {
         let mut network = talked(key);
         let frames = network.captured.clone();

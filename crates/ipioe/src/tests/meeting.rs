@@ -78,7 +78,7 @@ fn calls_to_an_incarnation_that_is_gone_end_as_dead() {
         for says_so in [true, false] {
             let mut network = Network::new(nodes(2, key));
             network.call(b"", b"");
-            let deadline = network.from_now(5000);
+            let deadline = network.later(5000);
             let now = network.now;
             network.nodes[0].call(now, request(2, deadline), b"lost".to_vec()).expect("room");
             network.wait_request(1);
@@ -95,11 +95,28 @@ fn calls_to_an_incarnation_that_is_gone_end_as_dead() {
             assert_eq!(network.call(b"a", b"b"), b"b");
             let old = crate::Request {
                 generation: Some(Generation(1)),
-                ..request(2, network.from_now(1000))
+                ..request(2, network.later(1000))
             };
             network.nodes[0].call(network.now, old, vec![]).expect("room");
             assert_eq!(network.wait_end(0), End::Dead);
         }
+    }
+}
+
+#[test]
+fn a_proof_of_life_does_not_keep() {
+    for (millis, is_met) in [(1000, true), (10_000, false)] {
+        let mut network = Network::new(nodes(2, Some(1)));
+        network.fate = Box::new(|from, _| if from == 1 { vec![] } else { vec![DELAY] });
+        let deadline = network.later(10);
+        network.nodes[0].call(network.now, request(2, deadline), vec![]).expect("room");
+        network.run(10);
+        // Somebody holds the answer back that proves that the second node lives.
+        let proof = network.captured.last().cloned().expect("its hello");
+        network.run(millis);
+        network.nodes[0].receive(network.now, &proof);
+        network.flush();
+        assert_eq!(network.events[0].iter().any(|event| met(event).is_some()), is_met);
     }
 }
 
@@ -123,7 +140,7 @@ fn what_is_sent_to_a_restarted_peer_is_new_to_it() {
 fn a_restarted_caller_is_met_anew_and_its_old_calls_are_cancelled() {
     for key in KEYS {
         let mut network = Network::new(nodes(2, key));
-        let deadline = network.from_now(5000);
+        let deadline = network.later(5000);
         network.nodes[0].call(network.now, request(2, deadline), vec![]).expect("room");
         let (serving, _) = network.wait_request(1);
         network.nodes[0] = Endpoint::new(settings(1, 2, key));
@@ -145,7 +162,7 @@ fn a_node_that_cannot_be_reached_is_a_timeout_and_comes_back() {
         let mut network = Network::new(nodes(2, key));
         network.call(b"", b"");
         network.fate = Box::new(|_, _| vec![]);
-        let deadline = network.from_now(700);
+        let deadline = network.later(700);
         network.nodes[0].call(network.now, request(2, deadline), vec![]).expect("room");
         assert_eq!(network.wait_end(0), End::TimedOut);
         assert_eq!(network.now, deadline);
@@ -159,7 +176,7 @@ fn a_node_that_cannot_be_reached_is_a_timeout_and_comes_back() {
 fn what_others_found_dead_ends_calls_but_not_the_peer() {
     let mut network = Network::new(nodes(2, Some(1)));
     network.call(b"", b"");
-    let deadline = network.from_now(700);
+    let deadline = network.later(700);
     network.nodes[0].call(network.now, request(2, deadline), vec![]).expect("room");
     network.nodes[0].peer_dead(network.now, NodeId(2), Generation(2));
     network.wait_request(1);
@@ -177,6 +194,7 @@ fn a_generation_that_is_not_above_the_last_is_told_so() {
         network.call(b"", b"");
         // Two boots claim the same generation, and one claims a lower one.
         for generation in [5, 3] {
+            network.run(50);
             let nonce = crate::BootNonce([100 + generation as u8; 16]);
             let boot = crate::Settings { nonce, ..settings(2, generation, key) };
             network.nodes[1] = Endpoint::new(boot);
@@ -214,7 +232,7 @@ fn peers_have_a_bound_and_idle_ones_make_room() {
     nodes[0].limits.peers = 3;
     let mut network = Network::new(nodes);
     let now = network.now;
-    let deadline = network.from_now(500);
+    let deadline = network.later(500);
     for to in 2..5 {
         network.nodes[0].call(now, request(to, deadline), vec![]).expect("room");
     }
@@ -225,7 +243,7 @@ fn peers_have_a_bound_and_idle_ones_make_room() {
     let events: Vec<_> = network.events[0].drain(..).collect();
     assert!(events.len() >= 6, "{events:?}");
     for to in [5, 6, 2, 3, 4, 5, 6, 2] {
-        let deadline = network.from_now(5000);
+        let deadline = network.later(5000);
         network.nodes[0].call(network.now, request(to, deadline), vec![to as u8]).expect("room");
         let (serving, _) = network.wait(to as usize - 1, 1000, |event| match event {
             Event::Request { serving, data, .. } if *data == [to as u8] => {

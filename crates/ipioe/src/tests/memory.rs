@@ -27,7 +27,7 @@ fn a_request_that_comes_again_is_answered_again_and_not_done_again() {
         network.call(b"", b"");
         // All replies are lost for a while.
         network.fate = Box::new(|from, _| if from == 1 { vec![] } else { vec![DELAY] });
-        let deadline = network.from_now(5000);
+        let deadline = network.later(5000);
         network.nodes[0].call(network.now, request(2, deadline), vec![1]).expect("room");
         let (serving, _) = network.wait_request(1);
         network.nodes[1].reply(network.now, serving, Status::Ok, false, vec![2]).expect("waited");
@@ -42,7 +42,7 @@ fn a_request_that_comes_again_is_answered_again_and_not_done_again() {
 #[test]
 fn a_callee_at_work_is_asked_seldom() {
     let mut network = Network::new(nodes(2, Some(1)));
-    let deadline = network.from_now(5000);
+    let deadline = network.later(5000);
     network.nodes[0].call(network.now, request(2, deadline), vec![9; 60_000]).expect("room");
     let (serving, _) = network.wait_request(1);
     network.run(3000);
@@ -58,7 +58,7 @@ fn full_memory_answers_busy_and_the_call_is_never_done() {
         let mut nodes = nodes(2, key);
         nodes[1].limits.remembered = 4;
         let mut network = Network::new(nodes);
-        let deadline = network.from_now(2000);
+        let deadline = network.later(2000);
         for call in 0..6 {
             network.nodes[0].call(network.now, request(2, deadline), vec![call]).expect("room");
         }
@@ -90,7 +90,7 @@ fn a_call_is_not_done_again_after_it_was_forgotten() {
     // Without a key nothing but this memory keeps a late frame from being a new call.
     let mut network = Network::new(nodes(2, None));
     network.call(b"once", b"");
-    let deadline = network.from_now(100);
+    let deadline = network.later(100);
     network.nodes[0].call(network.now, request(2, deadline), b"dies".to_vec()).expect("room");
     network.wait_request(1);
     network.run(10_000);
@@ -106,7 +106,7 @@ fn a_call_is_not_done_again_after_it_was_forgotten() {
 #[test]
 fn one_long_call_does_not_make_many_short_ones_remembered() {
     let mut network = Network::new(nodes(2, Some(1)));
-    let deadline = network.from_now(60_000);
+    let deadline = network.later(60_000);
     network.nodes[0].call(network.now, request(2, deadline), b"long".to_vec()).expect("room");
     let (long, _) = network.wait_request(1);
     for _ in 0..2000 {
@@ -134,7 +134,7 @@ fn ids_wrap() {
         for call in 0..100u8 {
             assert_eq!(network.call(&[call], &[!call]), [!call]);
             if call % 10 == 0 {
-                let deadline = network.from_now(100);
+                let deadline = network.later(100);
                 network.nodes[0].call(network.now, request(2, deadline), vec![]).expect("room");
                 network.wait_request(1);
             }
@@ -153,7 +153,7 @@ fn ids_wrap() {
 #[test]
 fn a_cancelled_call_is_told_to_its_callee_and_ends_silently() {
     let mut network = Network::new(nodes(2, Some(1)));
-    let deadline = network.from_now(60_000);
+    let deadline = network.later(60_000);
     let call = network.nodes[0].call(network.now, request(2, deadline), vec![]).expect("room");
     let (serving, _) = network.wait_request(1);
     network.nodes[0].cancel(network.now, call);
@@ -171,7 +171,7 @@ fn a_cancelled_call_is_told_to_its_callee_and_ends_silently() {
 fn limits_of_the_caller_refuse() {
     let mut network = Network::new(nodes(2, None));
     network.nodes[0].limits.calls = 2;
-    let deadline = network.from_now(100);
+    let deadline = network.later(100);
     let now = network.now;
     let node = &mut network.nodes[0];
     let call = |node: &mut crate::Endpoint, to, deadline, data: usize| {
@@ -194,7 +194,7 @@ fn bytes_have_a_bound_on_both_sides() {
     nodes[0].limits.bytes = 10_000;
     nodes[1].limits.bytes = 10_000;
     let mut network = Network::new(nodes);
-    let deadline = network.from_now(1000);
+    let deadline = network.later(1000);
     // A request that does not fit is refused; an answer that does not, is told as such.
     network.nodes[0].call(network.now, request(2, deadline), vec![0; 20_000]).expect("room");
     assert!(matches!(network.wait_end(0), End::Answered { status: Status::Busy, .. }));
@@ -213,7 +213,7 @@ fn an_owner_that_does_not_listen_is_not_told_without_bound() {
     let mut network = Network::new(nodes);
     network.call(b"", b"");
     for _ in 0..100 {
-        let deadline = network.from_now(60_000);
+        let deadline = network.later(60_000);
         let call = network.nodes[0].call(network.now, request(2, deadline), vec![]).expect("room");
         for from in [0, 1, 0, 1] {
             let mut buffer = [0; 1514];
@@ -222,9 +222,46 @@ fn an_owner_that_does_not_listen_is_not_told_without_bound() {
             }
         }
         network.nodes[0].cancel(network.now, call);
-        network.now = network.from_now(30);
+        network.now = network.later(30);
         network.nodes[0].on_time(network.now);
     }
     assert!(network.nodes[1].events.len() <= 32, "{}", network.nodes[1].events.len());
     assert!(network.nodes[1].counters().busy > 50);
+}
+
+#[test]
+fn a_late_copy_of_a_refused_request_is_not_done() {
+    let mut nodes = nodes(2, None);
+    nodes[1].limits.remembered = 1;
+    let mut network = Network::new(nodes);
+    let deadline = network.later(2000);
+    for call in 0..2 {
+        network.nodes[0].call(network.now, request(2, deadline), vec![call]).expect("room");
+    }
+    assert!(matches!(network.wait_end(0), End::Answered { status: Status::Busy, .. }));
+    assert_eq!(requests(&mut network, 1).len(), 1);
+    // There is room before the callee hears that the call has ended.
+    network.nodes[1].limits.remembered = 10;
+    for frame in network.captured.clone() {
+        network.nodes[1].receive(network.now, &frame);
+    }
+    network.flush();
+    assert_eq!(requests(&mut network, 1), []);
+}
+
+#[test]
+fn a_late_copy_of_a_request_whose_time_is_over_is_not_done() {
+    let mut network = Network::new(nodes(2, None));
+    network.call(b"", b"");
+    let deadline = network.later(100);
+    network.nodes[0].call(network.now, request(2, deadline), b"dies".to_vec()).expect("room");
+    network.wait_request(1);
+    // The callee never hears that the call has ended.
+    let copy = network.captured.last().cloned().expect("the request");
+    network.fate = Box::new(|_, _| vec![]);
+    network.run(10_000);
+    requests(&mut network, 1);
+    network.nodes[1].receive(network.now, &copy);
+    network.flush();
+    assert_eq!(requests(&mut network, 1), []);
 }

@@ -69,7 +69,7 @@ impl Network {
         }
     }
 
-    pub fn from_now(&self, millis: u64) -> Instant {
+    pub fn later(&self, millis: u64) -> Instant {
         self.now + Duration::from_millis(millis)
     }
 
@@ -116,14 +116,14 @@ impl Network {
 
     /// Lets `millis` pass.
     pub fn run(&mut self, millis: u64) {
-        let end = self.from_now(millis);
+        let end = self.later(millis);
         while self.step(end) {}
         self.now = end;
     }
 
     /// Runs until a node has an event that `is` it, which is taken.
     pub fn wait<T>(&mut self, node: usize, millis: u64, is: impl Fn(&Event) -> Option<T>) -> T {
-        let end = self.from_now(millis);
+        let end = self.later(millis);
         self.flush();
         loop {
             if let Some(at) = self.events[node].iter().position(|event| is(event).is_some()) {
@@ -150,7 +150,7 @@ impl Network {
 
     /// Calls from the first node to the second, which answers; the reply.
     pub fn call(&mut self, data: &[u8], answer: &[u8]) -> Vec<u8> {
-        let deadline = self.from_now(5000);
+        let deadline = self.later(5000);
         self.events.iter_mut().for_each(VecDeque::clear);
         self.nodes[0].call(self.now, request(2, deadline), data.to_vec()).expect("room");
         let (serving, asked) = self.wait_request(1);

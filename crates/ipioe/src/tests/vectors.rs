@@ -18,7 +18,7 @@ fn frames(key: Option<ClusterKey>) -> Vec<String> {
     let mut network = Network::new(nodes.into());
     network.nodes[0].first_call = 0x64;
     network.now = Instant::from_nanos(1_000_000_000);
-    let deadline = network.from_now(1000);
+    let deadline = network.later(1000);
     network.nodes[0].call(network.now, request(2, deadline), b"ping".to_vec()).expect("room");
     network.wait_request(1);
     let hex = |frame: &Vec<u8>| frame.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -103,6 +103,10 @@ impl<M: Machine> Node for CoreHost<M> {
         self.0.machine.entropy(bytes)
     }
 
+    fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {
+        self.0.machine.checksum()
+    }
+
     fn stop_package(&self, core: CoreId, package: u32) -> NodeFuture<()> {
         let own = self.0.clone();
         whole(&self.0, async move { own.stop_package(core, PackageId(package)).await })

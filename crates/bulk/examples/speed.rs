@@ -1,17 +1,13 @@
-//! How quick both ends are beside a copy of the same bytes: figures, not a test that runs always.
-//! `cargo test --release -p nile-bulk speed -- --ignored --nocapture`
-
-extern crate std;
+//! How quick both ends are beside a copy of the same bytes, in one thread, over a ring of frames
+//! in memory: `cargo run --release -p nile-bulk --example speed`.
+#![forbid(unsafe_code)]
 
 use std::hint::black_box;
-use std::println;
 use std::time::{Duration, Instant as Clock};
-use std::vec;
-use std::vec::Vec;
 
 use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId};
 
-use crate::{
+use nile_bulk::{
     Checksum, Endpoint, Event, Gone, IncomingId, Link, Memory, OutgoingId, Send, Settings,
     Unsealed, checksum,
 };
@@ -50,7 +46,7 @@ fn transfer(from: &mut Bytes, to: &mut Bytes, link: Link, checksum: Checksum) ->
         total: Some(from.0.len() as u64),
     };
     let now = Instant::START;
-    sender.send(now, send).unwrap();
+    sender.send(now, send).expect("nothing is being sent yet");
     let start = Clock::now();
     let mut spent = [Duration::ZERO; 2];
     loop {
@@ -79,9 +75,7 @@ fn transfer(from: &mut Bytes, to: &mut Bytes, link: Link, checksum: Checksum) ->
     }
 }
 
-#[test]
-#[ignore = "prints figures"]
-fn speed() {
+fn main() {
     let mut from = Bytes((0..BYTES).map(|at| (at * 7 + at / 251) as u8).collect());
     let mut to = Bytes(vec![1; BYTES]);
     let memory = |frame| Link::shared_memory(frame, 1 << 20);
