@@ -2,6 +2,7 @@
 //! core, and put into the directory that all other nodes get.
 
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
 
 use nile_abi::CoreId;
@@ -94,9 +95,8 @@ async fn changes(
     }
     for local in present {
         let Found { core, generation, number, .. } = local.found;
-        if !exported.numbers.contains_key(&key(&local.found)) {
-            let exports = network.export(core, generation, number).await?;
-            exported.numbers.insert(key(&local.found), exports);
+        if let Entry::Vacant(place) = exported.numbers.entry(key(&local.found)) {
+            let exports = *place.insert(network.export(core, generation, number).await?);
             updates.push(Update::Publish(instance(local, exports)));
         }
     }
