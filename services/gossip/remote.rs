@@ -101,8 +101,8 @@ impl Instanced {
             it.generation == self.generation && it.state != State::Down
         });
         let number = self.instance.number;
-        let known = gossip.directory(self.node).and_then(|it| it.instances().find(|it| it.number == number));
-        lives && known.is_some_and(|it| it.name == self.instance.name)
+        let mut known = gossip.directory(self.node).into_iter().flat_map(|it| it.instances());
+        lives && known.any(|it| it.number == number && it.name == self.instance.name)
     }
 }
 

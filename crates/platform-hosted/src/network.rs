@@ -2,9 +2,10 @@
 //! and direct links in memory to other nodes of the machine. A frame for a node that there is a
 //! direct link with goes by that; the others, and those for all, go to the switch.
 //!
-//! The first packet to a switch says which link this is; then frames go both ways. Linux tells the core's thread by a signal that frames have come: that is the device's
-//! interrupt, and its handler counts it and rings the core's doorbell. The socket is never waited
-//! for, and a switch that has gone is dialled again.
+//! The first packet to a switch says which link this is; then frames go both ways. Linux tells
+//! the core's thread by a signal that frames have come: that is the device's interrupt, and its
+//! handler counts it and rings the core's doorbell. The socket is never waited for, and a switch
+//! that has gone is dialled again.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::io;
