@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cluster::args::{Call, Completions, Discover, Down, Fault, Logs, Query, Top, Up};
 use crate::size::Bytes;
 
 /// NileOS: an operating system for big-data work, built from cores that share nothing by accident.
@@ -20,12 +21,37 @@ pub struct Nile {
 pub enum Command {
     /// Boot one node, print its boot report and power it off.
     Boot(Boot),
+    /// Start a cluster of nodes and leave it running.
+    Up(Up),
+    /// Show the nodes of the running cluster, their cores, and what those have done.
+    Status(Query),
+    /// Show every service of the cluster, and where it is.
+    Services(Query),
+    /// Show what a service says about itself.
+    Discover(Discover),
+    /// Call a method of a service.
+    Call(Call),
+    /// Break the running cluster on purpose, or mend it.
+    Fault(Fault),
+    /// Show the last lines of a node's log.
+    Logs(Logs),
+    /// Watch the cluster in the terminal; q ends it.
+    Top(Top),
+    /// End the cluster.
+    Down(Down),
     /// Run the project's tests.
     Test(Test),
     /// Run the benchmarks, each beside its peer in the same run.
     Bench(Bench),
     /// Write the kernel as an ISO image that boots under BIOS and UEFI.
     Image(Image),
+    /// Simulate a protocol of the cluster, with faults, in virtual time.
+    Sim(Sim),
+    /// Print what a shell needs to complete this command's words.
+    Completions(Completions),
+    /// Run the virtual switch of a cluster; `up` does.
+    #[command(hide = true)]
+    Switch(Switch),
     /// Print what the launcher has to provide for a command.
     #[command(hide = true)]
     Needs {
@@ -134,6 +160,42 @@ pub struct Image {
     pub config: Option<PathBuf>,
 }
 
+#[derive(Args)]
+pub struct Sim {
+    /// The scenario.
+    pub scenario: String,
+    /// The seed of the first run; the others have the seeds after it.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// How many nodes take part; each scenario has its own default.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    pub nodes: Option<u32>,
+    /// How many runs.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+    /// How many nodes send at once, in scenarios that tell senders from receivers.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub senders: Option<u32>,
+    /// Print the result as one JSON document and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Switch {
+    /// The folder of its sockets.
+    pub folder: PathBuf,
+    /// A machine that listens on NAME.qemu there, now or later; may be given many times.
+    #[arg(long, value_name = "NAME")]
+    pub dial: Vec<String>,
+    /// Write every frame that enters the switch to this file.
+    #[arg(long, value_name = "FILE")]
+    pub capture: Option<PathBuf>,
+    /// What faults are drawn from.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
 /// What a node is asked to do, as it stands on its command line: a name and settings.
 #[derive(Clone, Debug)]
 pub struct Program(String);
@@ -160,7 +222,8 @@ impl std::str::FromStr for Program {
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// Reads a number of seconds of wall time.
+pub fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(seconds @ 1..=3600) => Ok(Duration::from_secs(seconds)),
         _ => Err(format!("`{text}` is not a number of seconds from 1 to 3600")),

@@ -1,8 +1,8 @@
 //! `nile boot`: one node from its first instruction to its power-off, and the report that it
 //! sends in between.
 
-mod hosted;
-mod qemu;
+pub mod hosted;
+pub mod qemu;
 mod report;
 mod sim;
 
@@ -69,7 +69,8 @@ pub fn check(options: &Boot) -> Result<(), Failure> {
     Ok(())
 }
 
-fn check_memory(memory: Bytes) -> Result<(), Failure> {
+/// Refuses amounts of memory that no node could have.
+pub fn check_memory(memory: Bytes) -> Result<(), Failure> {
     if memory < LEAST_MEMORY {
         return Err(Failure::request(format!(
             "--memory {memory} is too little: a node needs at least {LEAST_MEMORY}"

@@ -4,6 +4,10 @@
 //! * [`args`]: the command line; wrong arguments end here.
 //! * [`needs`]: what the launcher has to provide for a command.
 //! * [`boot`]: a node on QEMU, on Linux or in the simulator, and its report.
+//! * [`cluster`]: clusters of nodes on this machine, and what can be asked of them; [`peer`]: this
+//!   program on their network.
+//! * [`sim`]: the cluster's protocols, simulated.
+//! * [`switch`]: the network of a cluster on one machine.
 //! * [`image`]: the kernel as a bootable ISO image.
 //! * [`test`], [`bench`]: the project's proof.
 //! * [`child`], [`serial`], [`interrupt`], [`symbols`]: running a machine and reading what it
@@ -15,14 +19,20 @@ mod args;
 mod bench;
 mod boot;
 mod child;
+mod cluster;
+mod completions;
 mod config;
 mod failure;
 mod image;
 mod interrupt;
+mod nearest;
 mod needs;
 mod packages;
+mod peer;
 mod serial;
+mod sim;
 mod size;
+mod switch;
 mod symbols;
 mod table;
 mod test;
@@ -50,6 +60,18 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Test(options) => test::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Image(options) => image::run(&options),
+        Command::Up(options) => cluster::up::run(&options),
+        Command::Status(options) => cluster::status::run(&options),
+        Command::Services(options) => cluster::services::run(&options),
+        Command::Discover(options) => cluster::services::discover(&options),
+        Command::Call(options) => cluster::call::run(&options),
+        Command::Fault(options) => cluster::fault::run(&options),
+        Command::Logs(options) => cluster::logs::run(&options),
+        Command::Top(options) => cluster::top::run(&options),
+        Command::Down(options) => cluster::down::run(&options),
+        Command::Completions(options) => completions::run(&options),
+        Command::Sim(options) => sim::run(&options),
+        Command::Switch(options) => switch::run(&options),
         Command::Needs { arguments } => needs::run(&arguments),
     }
 }

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use crate::args::{Command, Firmware, Machine, Nile};
+use crate::cluster::args::Kind;
 use crate::failure::Failure;
-use crate::{boot, image, packages, print, test};
+use crate::{boot, cluster, image, packages, print, sim, test};
 
 /// The bare kernel without symbols, as machines load it.
 pub const KERNEL: &str = "NILE_KERNEL";
@@ -37,6 +38,8 @@ pub enum Need {
     IsoTools,
     /// UEFI firmware for QEMU.
     Ovmf,
+    /// Wireshark without its windows.
+    Tshark,
     /// rustfmt and clippy.
     Lints,
     /// The bare kernel, with and without its symbols.
@@ -57,6 +60,7 @@ impl Need {
             Need::Qemu => "qemu",
             Need::IsoTools => "iso-tools",
             Need::Ovmf => "ovmf",
+            Need::Tshark => "tshark",
             Need::Lints => "lints",
             Need::Kernel => "kernel",
             Need::Scenarios => "scenarios",
@@ -110,8 +114,39 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
             image::check(options)?;
             vec![Need::IsoTools, Need::Kernel]
         }
-        Command::Needs { .. } => vec![],
+        Command::Up(options) => {
+            let kinds = cluster::up::check(options)?;
+            [Kind::Qemu, Kind::Hosted]
+                .into_iter()
+                .filter(|kind| kinds.contains(kind))
+                .flat_map(of_nodes)
+                .collect()
+        }
+        Command::Fault(options) => {
+            cluster::fault::machine(options).into_iter().flat_map(of_nodes).collect()
+        }
+        Command::Status(_)
+        | Command::Services(_)
+        | Command::Discover(_)
+        | Command::Call(_)
+        | Command::Logs(_)
+        | Command::Top(_)
+        | Command::Down(_)
+        | Command::Completions(_) => vec![],
+        Command::Sim(options) => {
+            sim::check(options)?;
+            vec![]
+        }
+        Command::Switch(_) | Command::Needs { .. } => vec![],
     })
+}
+
+/// What nodes of a cluster need.
+fn of_nodes(kind: Kind) -> Vec<Need> {
+    match kind {
+        Kind::Qemu => vec![Need::Qemu, Need::Kernel],
+        Kind::Hosted => vec![Need::Hosted],
+    }
 }
 
 /// Where the launcher says that `variable`, one of the names above, lies.

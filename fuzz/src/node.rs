@@ -187,6 +187,7 @@ impl Node for TestNode {
     fn state_of(&self, core: CoreId) -> Option<CoreState> {
         (core.index() < CORES).then(|| CoreState {
             roles: RoleSet::ALL,
+            hardware_id: 7,
             generation: Generation::FIRST,
             phase: "running",
             interrupts: vec![("tick", 1)],

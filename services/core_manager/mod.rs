@@ -38,6 +38,8 @@ pub struct CoreEntry {
 pub struct CoreStatistics {
     /// Which core.
     pub entry: CoreEntry,
+    /// Its name in the machine: APIC id, thread or process id.
+    pub hardware_id: u64,
     /// Interrupts by cause.
     pub interrupts: Vec<Interrupts>,
     /// Passes of its loop.
@@ -90,6 +92,7 @@ impl CoreManager {
             .map(|(cause, count)| Interrupts { cause: String::from(*cause), count: *count });
         Ok(CoreStatistics {
             entry: entry(CoreId(core), &state),
+            hardware_id: state.hardware_id,
             interrupts: each.collect(),
             turns: state.turns,
             sleeps: state.sleeps,

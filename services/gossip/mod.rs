@@ -43,10 +43,8 @@ pub struct MemberEntry {
     pub identity: Identity,
     /// `alive`, `suspect` or `down`.
     pub state: String,
-    /// How often its directory has changed.
+    /// How often its directory has changed, as far as this node has it.
     pub version: u32,
-    /// Whether that version is known here.
-    pub is_known: bool,
 }
 
 impl Start for Gossip {
@@ -92,7 +90,6 @@ impl Gossip {
                     State::Down => "down",
                 }),
                 version: it.version,
-                is_known: it.version == gossip.directory(it.node).map_or(0, |it| it.version()),
             };
             gossip.members().map(entry).collect()
         })

@@ -139,11 +139,11 @@ fn lead<M: Machine, F: Future<Output = ()> + 'static>(
     });
 }
 
-/// Waits until this node knows every node and all that it has.
+/// Waits until this node knows every node.
 async fn all_known(stl: &Stl, nodes: u64) -> CallResult<()> {
     until(stl, async || {
         let members = members(stl).await?;
-        let known = members.iter().filter(|it| it.state == "alive" && it.is_known);
+        let known = members.iter().filter(|it| it.state == "alive");
         match known.count() as u64 {
             count if count == nodes => Ok(()),
             count => Err(CallError::new(Status::Busy, format!("{count} of {nodes} known"))),

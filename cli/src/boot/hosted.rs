@@ -1,6 +1,9 @@
 //! A node as a Linux process. It keeps its standard output for the report and logs to standard
 //! error; its exit status is the contract's.
 
+use std::path::PathBuf;
+use std::process::Command;
+
 use super::{Node, NodeEnd, Ran};
 use crate::args::Boot;
 use crate::child;
@@ -11,10 +14,8 @@ use crate::symbols::Symbols;
 
 /// Runs a hosted node to its end.
 pub fn boot(options: &Boot) -> Result<Ran, Failure> {
-    let mut command = child::command(needs::provided(HOSTED)?);
-    command.args(["--cores", &options.cores.to_string()]);
-    command.args(["--memory", &options.memory.0.to_string()]);
-    command.args(["--program", options.program.as_str()]);
+    let mut command = child::command(program()?);
+    arguments(&mut command, options.cores, options.memory.0, options.program.as_str());
     if let Some(config) = &options.config {
         command.arg("--config").arg(config);
     }
@@ -30,4 +31,16 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
         Some(2) => Some(NodeEnd::WrongRequest),
         _ => None,
     })
+}
+
+/// The program that is a node.
+pub fn program() -> Result<PathBuf, Failure> {
+    needs::provided(HOSTED)
+}
+
+/// Tells a node what it is, with so many bytes of memory, and what it does.
+pub fn arguments(command: &mut Command, cores: u16, memory: u64, program: &str) {
+    command.args(["--cores", &cores.to_string()]);
+    command.args(["--memory", &memory.to_string()]);
+    command.args(["--program", program]);
 }

@@ -24,21 +24,16 @@ const MOST_CORES: u16 = 255;
 
 /// Runs a node in QEMU to its end.
 pub fn boot(options: &Boot) -> Result<Ran, Failure> {
-    if options.cores > MOST_CORES {
-        return Err(Failure::request(format!(
-            "--cores {} is more than the {MOST_CORES} that QEMU emulates",
-            options.cores
-        )));
-    }
-    let mut command = child::command(needs::tool("qemu-system-x86_64", "qemu-system-x86")?);
-    machine(&mut command, options);
+    check_cores(options.cores)?;
+    let mut command = child::command(program()?);
+    machine(&mut command, options.cores, options.memory.0, options.count_instructions);
     // These live until the node has ended.
     let mut firmware_state = None;
     let archive = packages::archive(options, options.config.as_deref())?;
     match &options.iso {
         None => {
             let module = archive.as_ref().map(NamedTempFile::path).or(options.config.as_deref());
-            kernel(&mut command, options, module)?;
+            kernel(&mut command, kernel_of(options).0, options.program.as_str(), module)?;
         }
         Some(iso) => firmware_state = image(&mut command, iso, options.firmware)?,
     }
@@ -59,9 +54,25 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
     ran
 }
 
-/// The machine itself: nothing in it but what a node uses.
-fn machine(command: &mut Command, options: &Boot) {
-    match (options.count_instructions, kvm()) {
+/// Refuses more cores than QEMU has.
+pub fn check_cores(cores: u16) -> Result<(), Failure> {
+    match cores > MOST_CORES {
+        true => Err(Failure::request(format!(
+            "--cores {cores} is more than the {MOST_CORES} that QEMU emulates"
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// QEMU itself.
+pub fn program() -> Result<PathBuf, Failure> {
+    needs::tool("qemu-system-x86_64", "qemu-system-x86")
+}
+
+/// The machine itself, with so many bytes of memory: nothing in it but what a node uses. Its
+/// serial line is QEMU's standard output.
+pub fn machine(command: &mut Command, cores: u16, memory: u64, count_instructions: bool) {
+    match (count_instructions, kvm()) {
         // The cores take turns, and when all sleep, time jumps to the next timer.
         (true, _) => command
             .args(["-accel", "tcg,thread=single", "-cpu", "max"])
@@ -71,8 +82,8 @@ fn machine(command: &mut Command, options: &Boot) {
     };
     command.args(["-machine", "q35", "-nodefaults", "-no-user-config", "-no-reboot"]);
     command.args(["-display", "none", "-serial", "stdio", "-monitor", "none"]);
-    command.args(["-smp", &options.cores.to_string()]);
-    command.args(["-m", &format!("{}B", options.memory.0)]);
+    command.args(["-smp", &cores.to_string()]);
+    command.args(["-m", &format!("{memory}B")]);
 }
 
 /// Which kernel the node boots, and which is the same with symbols: scenarios have one of their
@@ -92,9 +103,15 @@ fn kvm() -> bool {
     capable && OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok()
 }
 
-fn kernel(command: &mut Command, options: &Boot, module: Option<&Path>) -> Result<(), Failure> {
-    command.arg("-kernel").arg(needs::provided(kernel_of(options).0)?);
-    command.arg("-append").arg(format!("exit=debug program={}", options.program.as_str()));
+/// Has the machine boot the kernel that the environment provides as `image`, and run `program`.
+pub fn kernel(
+    command: &mut Command,
+    image: &str,
+    program: &str,
+    module: Option<&Path>,
+) -> Result<(), Failure> {
+    command.arg("-kernel").arg(needs::provided(image)?);
+    command.arg("-append").arg(format!("exit=debug program={program}"));
     command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
     if let Some(module) = module {
         command.arg("-initrd").arg(module);

@@ -128,8 +128,8 @@ pub const STEPS: &[Step] = &[
             "--test",
             "bytes",
         ],
-        // Fifteen readers.
-        environment: &[("NILE_FUZZ_SECONDS", "4")],
+        // Nearly twenty readers.
+        environment: &[("NILE_FUZZ_SECONDS", "3")],
         ..STEP
     },
     Step {
@@ -159,6 +159,55 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "switch",
+        what: "the virtual switch as a process",
+        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "switch::"],
+        ..STEP
+    },
+    Step {
+        name: "dissector",
+        what: "tshark shows every field of every frame",
+        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "dissector::"],
+        needs: &[Need::Tshark],
+        ..STEP
+    },
+    Step {
+        name: "sim-calls",
+        what: "calls at most once, on a failing network",
+        command: &["./nile", "sim", "calls", "--runs", "50"],
+        ..STEP
+    },
+    Step {
+        name: "sim-bulk",
+        what: "goodput of one and of twenty senders",
+        command: &["./nile", "sim", "bulk", "--senders", "20"],
+        ..STEP
+    },
+    Step {
+        name: "sim-gossip",
+        what: "membership and directories of 1,000 nodes",
+        command: &["./nile", "sim", "gossip", "--nodes", "1000"],
+        ..STEP
+    },
+    Step {
+        name: "cluster",
+        what: "clusters hosted, in QEMU and mixed, used and under attack",
+        command: &[
+            "cargo",
+            "test",
+            "--package",
+            "nile-cli",
+            "--test",
+            "command",
+            "--",
+            "cluster::",
+            "machines::",
+            "attack::",
+        ],
+        needs: &[Need::Qemu],
+        ..STEP
+    },
+    Step {
         name: "boot",
         what: "one node boots on every machine, with 1 to 64 cores",
         command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "boot::"],
@@ -183,6 +232,30 @@ pub const STEPS: &[Step] = &[
         what: "the ISO image boots under BIOS and under UEFI",
         command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "image::"],
         needs: &[Need::Qemu, Need::IsoTools, Need::Ovmf],
+        ..STEP
+    },
+    Step {
+        name: "attack-long",
+        what: "a node under attack for a minute",
+        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "attack::"],
+        environment: &[("NILE_ATTACK_SECONDS", "60")],
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "sim-calls-long",
+        what: "calls between 100 nodes, a thousand seeds",
+        command: &["./nile", "sim", "calls", "--nodes", "100", "--runs", "1000"],
+        limit_seconds: 1800,
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "sim-gossip-long",
+        what: "membership and directories of 10,000 nodes",
+        command: &["./nile", "sim", "gossip", "--nodes", "10000"],
+        limit_seconds: 1800,
+        long: true,
         ..STEP
     },
     Step {

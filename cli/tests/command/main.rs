@@ -2,10 +2,15 @@
 //! launcher, and looks at output, exit status and what is left running.
 #![forbid(unsafe_code)]
 
+mod attack;
 mod bad_input;
 mod boot;
+mod cluster;
 mod determinism;
+mod dissector;
 mod image;
 mod interrupt;
+mod machines;
 mod scenario;
 mod support;
+mod switch;

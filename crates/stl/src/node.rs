@@ -134,6 +134,8 @@ pub struct Region {
 pub struct CoreState {
     /// What it is for.
     pub roles: RoleSet,
+    /// Its name in the machine: APIC id, thread or process id.
+    pub hardware_id: u64,
     /// Its incarnation.
     pub generation: Generation,
     /// How far it has come, by the name that reports use.

@@ -63,6 +63,7 @@ impl<M: Machine> Node for CoreHost<M> {
         let interrupts = Cause::ALL.map(|cause| (cause.name(), record.interrupts(cause)));
         Some(CoreState {
             roles: record.roles(),
+            hardware_id: record.hardware_id(),
             generation: record.generation(),
             phase: record.phase().name(),
             interrupts: interrupts.into(),

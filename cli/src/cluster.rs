@@ -1,0 +1,27 @@
+//! Clusters of nodes on this machine: started, looked at, called, broken on purpose, ended.
+//!
+//! * [`args`]: what can be said on the command line.
+//! * [`folder`]: where a running cluster keeps what it needs; [`process`]: its processes.
+//! * [`up`], [`down`]: its start and its end; [`node`]: one node of it; [`ready`]: waiting for it.
+//! * [`session`]: a command that is a peer of a running cluster.
+//! * [`services`], [`call`], [`status`], [`logs`], [`top`], [`fault`]: the commands.
+//! * [`members`]: what nodes say of each other; [`document`], [`reply`]: what is said to
+//!   services, and what they say.
+
+pub mod args;
+pub mod call;
+mod document;
+pub mod down;
+pub mod fault;
+mod folder;
+pub mod logs;
+mod members;
+mod node;
+mod process;
+mod ready;
+mod reply;
+pub mod services;
+mod session;
+pub mod status;
+pub mod top;
+pub mod up;

@@ -1,0 +1,330 @@
+//! What can be said about clusters on the command line.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use nile_abi::{CoreId, NodeId};
+
+use crate::args::seconds;
+use crate::size::Bytes;
+
+/// Which of the clusters of this user is meant.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Which {
+    /// The cluster's name, if there is more than one; else NILE_CLUSTER says it.
+    #[arg(long, value_name = "NAME")]
+    pub cluster: Option<String>,
+}
+
+#[derive(Args)]
+pub struct Up {
+    #[command(flatten)]
+    pub which: Which,
+    /// What the nodes run on: qemu, hosted, or how many on each, as qemu:2,hosted:1.
+    #[arg(long, default_value = "qemu", value_name = "MACHINES")]
+    pub machine: Machines,
+    /// How many nodes; 3 if --machine does not say.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=MOST_NODES))]
+    pub nodes: Option<u16>,
+    /// Cores of each node, 1 to 256.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub cores: u16,
+    /// Memory of each node, as 512M or 4G.
+    #[arg(long, default_value = "512M")]
+    pub memory: Bytes,
+    /// The nodes' configuration file; without it every setting has its default.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Write every frame of the cluster's network to this file.
+    #[arg(long, value_name = "FILE")]
+    pub capture: Option<PathBuf>,
+    /// Give the cluster no key: whoever reaches its network can read it and take part.
+    #[arg(long)]
+    pub unsealed: bool,
+    /// Print what was started as one JSON document and nothing else.
+    #[arg(long)]
+    pub json: bool,
+    /// Seconds of wall time after which nodes that are not up have failed.
+    #[arg(long, default_value = "30", value_parser = seconds, hide = true)]
+    pub limit: Duration,
+}
+
+/// The most nodes of a cluster on one machine.
+const MOST_NODES: i64 = 250;
+
+#[derive(Args)]
+pub struct Down {
+    #[command(flatten)]
+    pub which: Which,
+    /// Print what was ended as one JSON document and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Query {
+    #[command(flatten)]
+    pub which: Which,
+    /// Print one JSON document and nothing else.
+    #[arg(long)]
+    pub json: bool,
+    /// Seconds to wait for nodes that do not answer.
+    #[arg(long, default_value = "5", value_parser = seconds, value_name = "SECONDS")]
+    pub timeout: Duration,
+}
+
+#[derive(Args)]
+pub struct Discover {
+    /// The service's name.
+    pub service: String,
+    #[command(flatten)]
+    pub query: Query,
+}
+
+#[derive(Args)]
+pub struct Call {
+    /// The service and its method, as ackermann.compute.
+    #[arg(value_name = "SERVICE.METHOD")]
+    pub called: String,
+    /// The parameters, as m=2; a list or record in elements, as "cores=<item>1</item>".
+    #[arg(value_name = "NAME=VALUE")]
+    pub parameters: Vec<String>,
+    /// The core that shall do it, as n1.c2; without it, any that can.
+    #[arg(long, value_name = "CORE")]
+    pub core: Option<Place>,
+    #[command(flatten)]
+    pub query: Query,
+}
+
+#[derive(Args)]
+pub struct Logs {
+    /// The node, as n1.
+    pub node: Place,
+    /// The last so many lines.
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub lines: u16,
+    /// Go on with what is written from now on, until Ctrl-C.
+    #[arg(long)]
+    pub follow: bool,
+    #[command(flatten)]
+    pub query: Query,
+}
+
+#[derive(Args)]
+pub struct Top {
+    #[command(flatten)]
+    pub which: Which,
+}
+
+#[derive(Args)]
+pub struct Fault {
+    #[command(flatten)]
+    pub which: Which,
+    #[command(subcommand)]
+    pub action: FaultAction,
+    /// Print what was done as one JSON document and nothing else.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Subcommand)]
+pub enum FaultAction {
+    /// Kill a node, or a worker core of a hosted node, which its node then starts anew.
+    Kill {
+        /// The node or core, as n3 or n1.c2.
+        target: Place,
+    },
+    /// Kill a node or core if it runs, and wait until its next generation is up.
+    Restart {
+        /// The node or core, as n3 or n1.c2.
+        target: Place,
+    },
+    /// Part the network: only nodes of the same side reach each other.
+    Partition {
+        /// The sides, as "n1,n2|n3".
+        #[arg(required = true)]
+        sides: Vec<String>,
+    },
+    /// End the partition.
+    Heal,
+    /// Let frames take longer, as 10ms; 0 ends it.
+    Delay(Setting),
+    /// Let only so many bits through in a second, as 1G; 0 ends it.
+    Rate(Setting),
+    /// Lose frames, as 0.1%; 0 ends it.
+    Loss(Setting),
+    /// Let frames come twice, as 0.1%; 0 ends it.
+    Duplicate(Setting),
+    /// Let frames overtake others, as 0.1%; 0 ends it.
+    Reorder(Setting),
+    /// Damage frames, as 0.1%; 0 ends it.
+    Corrupt(Setting),
+}
+
+#[derive(Args)]
+pub struct Setting {
+    /// How much.
+    pub value: String,
+    /// The link, as n1; without it, all of them.
+    pub link: Option<String>,
+}
+
+#[derive(Args)]
+pub struct Completions {
+    /// The shell that they are for.
+    pub shell: clap_complete::Shell,
+}
+
+/// A machine that a node of a cluster can run on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// QEMU.
+    Qemu,
+    /// A Linux process.
+    Hosted,
+}
+
+impl Kind {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Qemu => "qemu",
+            Kind::Hosted => "hosted",
+        }
+    }
+}
+
+/// What the nodes run on: one kind for all, or so many of each.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Machines(Vec<(Kind, Option<u16>)>);
+
+impl Machines {
+    /// How many nodes there are if nobody says.
+    const USUAL: u16 = 3;
+
+    /// The machine of each node, if they are to be `nodes`.
+    pub fn of_nodes(&self, nodes: Option<u16>) -> Result<Vec<Kind>, String> {
+        let each = |(kind, count): &(Kind, Option<u16>)| {
+            let count = count.or(nodes).unwrap_or(Machines::USUAL);
+            std::iter::repeat_n(*kind, count.into())
+        };
+        let kinds: Vec<Kind> = self.0.iter().flat_map(each).collect();
+        match nodes {
+            Some(nodes) if kinds.len() != usize::from(nodes) => {
+                Err(format!("--machine has {} nodes, --nodes {nodes}; leave one out", kinds.len()))
+            }
+            _ => Ok(kinds),
+        }
+    }
+}
+
+impl FromStr for Machines {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Machines, String> {
+        let part = |part: &str| {
+            let (name, count) = match part.split_once(':') {
+                Some((name, count)) => (name, Some(count)),
+                None => (part, None),
+            };
+            let kind = match name {
+                "qemu" => Kind::Qemu,
+                "hosted" => Kind::Hosted,
+                "sim" => return Err("a simulated cluster is run by `nile sim`".to_string()),
+                _ => return Err(format!("no machine `{name}`; there are qemu and hosted")),
+            };
+            let number = |count: &str| match count.parse() {
+                Ok(count @ 1..) if i64::from(count) <= MOST_NODES => Ok(count),
+                _ => Err(format!("`{count}` is no number of nodes from 1 to {MOST_NODES}")),
+            };
+            Ok((kind, count.map(number).transpose()?))
+        };
+        let parts: Vec<_> = text.split(',').map(part).collect::<Result<_, _>>()?;
+        if parts.len() > 1 && parts.iter().any(|(_, count)| count.is_none()) {
+            return Err("say how many of each, as qemu:2,hosted:1".into());
+        }
+        let sum: i64 = parts.iter().filter_map(|(_, count)| *count).map(i64::from).sum();
+        match sum > MOST_NODES {
+            true => Err(format!("{sum} nodes are more than {MOST_NODES}")),
+            false => Ok(Machines(parts)),
+        }
+    }
+}
+
+/// A node, or one of its cores.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The node.
+    pub node: NodeId,
+    /// The core, unless the node is meant.
+    pub core: Option<CoreId>,
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Place, String> {
+        let wrong = || format!("`{text}` names neither a node nor a core; write n1, or n1.c2");
+        fn number<T: FromStr>(text: &str, letter: char) -> Option<T> {
+            let digits = text.strip_prefix(letter)?;
+            digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+        }
+        let (node, core) = match text.split_once('.') {
+            Some((node, core)) => (node, Some(number(core, 'c').ok_or_else(wrong)?)),
+            None => (text, None),
+        };
+        let node = number(node, 'n').ok_or_else(wrong)?;
+        Ok(Place { node: NodeId(node), core: core.map(CoreId) })
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.core {
+            Some(core) => write!(f, "{}.{core}", self.node),
+            None => write!(f, "{}", self.node),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(machines: &str, nodes: Option<u16>) -> Result<Vec<Kind>, String> {
+        machines.parse::<Machines>()?.of_nodes(nodes)
+    }
+
+    #[test]
+    fn machines_are_one_kind_or_so_many_of_each() {
+        use Kind::{Hosted, Qemu};
+        assert_eq!(kinds("qemu", None), Ok(vec![Qemu; 3]));
+        assert_eq!(kinds("hosted", Some(2)), Ok(vec![Hosted; 2]));
+        assert_eq!(kinds("qemu:2,hosted:1", None), Ok(vec![Qemu, Qemu, Hosted]));
+        assert_eq!(kinds("qemu:2,hosted:1", Some(3)), Ok(vec![Qemu, Qemu, Hosted]));
+        for (machines, nodes, said) in [
+            ("vax", None, "no machine `vax`"),
+            ("sim", None, "nile sim"),
+            ("qemu,hosted", None, "how many of each"),
+            ("qemu:0", None, "`0` is no number"),
+            ("qemu:200,hosted:200", None, "400 nodes are more"),
+            ("qemu:2", Some(3), "--machine has 2 nodes, --nodes 3"),
+        ] {
+            let error = kinds(machines, nodes).unwrap_err();
+            assert!(error.contains(said), "{machines}: {error}");
+        }
+    }
+
+    #[test]
+    fn places_are_nodes_and_cores() {
+        for text in ["n1", "n4294967295", "n2.c0", "n1.c255"] {
+            assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
+        }
+        for text in ["", "n", "1", "n1.", "n1.2", "n1.c", "c2", "n-1", "n+1", "n1.c70000", "N1"] {
+            assert!(text.parse::<Place>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! `nile fault`: breaks a running cluster on purpose, and mends it.
+
+use std::time::{Duration, Instant};
+
+use nile_abi::CoreId;
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::args::{Fault as Options, FaultAction, Kind, Place};
+use super::folder::{Folder, Node, Record};
+use super::ready::Waiting;
+use super::{node, process};
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::switch::control::{Client, ControlError, Request};
+use crate::switch::fault::Fault;
+
+/// How long what was started anew may take to be up.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// How often it is looked for a core's next process.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Does what is asked for.
+pub fn run(options: &Options) -> Result<(), Failure> {
+    let watched = interrupt::watch();
+    watched.map_err(|error| Failure::failed(format!("no Ctrl-C: {error}")))?;
+    let (folder, record) = Folder::open(&options.which)?;
+    let done = match &options.action {
+        FaultAction::Kill { target } => kill(&folder, &record, *target)?,
+        FaultAction::Restart { target } => match target.core {
+            None => restart(&folder, *target)?,
+            Some(core) => restart_core(&folder, &record, *target, core)?,
+        },
+        FaultAction::Partition { sides } => {
+            let sides = parted(sides)?;
+            let said = sides.iter().map(|side| side.join(",")).collect::<Vec<_>>().join(" | ");
+            ask(&folder, &Request::Partition { sides })?;
+            format!("parted: {said}")
+        }
+        FaultAction::Heal => {
+            ask(&folder, &Request::Heal)?;
+            "healed".into()
+        }
+        FaultAction::Delay(setting) => set(&folder, "delay", setting)?,
+        FaultAction::Rate(setting) => set(&folder, "rate", setting)?,
+        FaultAction::Loss(setting) => set(&folder, "loss", setting)?,
+        FaultAction::Duplicate(setting) => set(&folder, "duplicate", setting)?,
+        FaultAction::Reorder(setting) => set(&folder, "reorder", setting)?,
+        FaultAction::Corrupt(setting) => set(&folder, "corrupt", setting)?,
+    };
+    match options.json {
+        true => crate::print(&format!("{}\n", json!({ "done": done }))),
+        false => crate::print(&format!("{done}\n")),
+    }
+}
+
+/// What the launcher has to provide for starting the target anew, if it is a node that is known.
+pub fn machine(options: &Options) -> Option<Kind> {
+    let FaultAction::Restart { target: Place { node, core: None } } = &options.action else {
+        return None;
+    };
+    let (_, record) = Folder::open(&options.which).ok()?;
+    record.node(*node).ok().map(|node| node.machine)
+}
+
+fn set(folder: &Folder, name: &str, setting: &super::args::Setting) -> Result<String, Failure> {
+    let fault = Fault::parse(name, &setting.value).map_err(Failure::request)?;
+    let link = setting.link.clone();
+    ask(folder, &Request::Fault { fault, link })?;
+    let whose = setting.link.as_deref().unwrap_or("all links");
+    Ok(format!("{whose}: {fault}"))
+}
+
+/// The sides of a partition: names with commas between, sides with bars.
+fn parted(sides: &[String]) -> Result<Vec<Vec<String>>, Failure> {
+    let text = sides.join("|");
+    let names = |side: &str| -> Vec<String> {
+        side.split(',').map(|name| name.trim().to_string()).filter(|it| !it.is_empty()).collect()
+    };
+    let sides: Vec<Vec<String>> = text.split('|').map(names).collect();
+    match sides.len() < 2 || sides.iter().any(Vec::is_empty) {
+        true => Err(Failure::request(format!(
+            "`{text}` has not two sides; write partition \"n1,n2|n3\""
+        ))),
+        false => Ok(sides),
+    }
+}
+
+fn ask(folder: &Folder, request: &Request) -> Result<(), Failure> {
+    let asked =
+        Client::connect(folder.path(), Duration::ZERO).and_then(|mut client| client.ask(request));
+    asked.map_err(|error| match error {
+        ControlError::Refused(reason) => Failure::request(reason),
+        error => Failure::failed(error.to_string()),
+    })
+}
+
+fn kill(folder: &Folder, record: &Record, target: Place) -> Result<String, Failure> {
+    let node = record.node(target.node)?;
+    let name = node.name();
+    if let Some(core) = target.core {
+        kill_core(folder, node, target, core)?;
+        return Ok(format!("killed: {target}; {name} starts its next generation"));
+    }
+    if process::of(folder.path(), &name).is_empty() {
+        return Err(Failure::request(format!("{name} does not run")));
+    }
+    process::kill(|| process::of(folder.path(), &name));
+    Ok(format!("killed: {name}"))
+}
+
+/// Kills the process that a worker core of a hosted node is; gives its number.
+fn kill_core(folder: &Folder, node: &Node, target: Place, core: CoreId) -> Result<i32, Failure> {
+    let processes = process::of(folder.path(), &node.name());
+    let worker = process::workers(&processes).get(&core.0).copied();
+    let process = processes.iter().find(|process| Some(process.pid) == worker);
+    let process = process.ok_or_else(|| {
+        Failure::request(match (processes.is_empty(), node.machine) {
+            (true, _) => format!("{} does not run", node.name()),
+            (_, Kind::Qemu) => format!(
+                "{target} is no process: only worker cores of hosted nodes can be killed; kill {}",
+                node.name()
+            ),
+            (_, Kind::Hosted) => format!(
+                "{target} is no worker core with a process of its own, and no other core can be \
+                 killed; look at `nile status`"
+            ),
+        })
+    })?;
+    process.signal(Signal::KILL);
+    process.wait(LIMIT);
+    Ok(process.pid)
+}
+
+fn restart_core(
+    folder: &Folder,
+    record: &Record,
+    target: Place,
+    core: CoreId,
+) -> Result<String, Failure> {
+    let node = record.node(target.node)?;
+    let killed = kill_core(folder, node, target, core)?;
+    let deadline = Instant::now() + LIMIT;
+    while Instant::now() < deadline {
+        let workers = process::workers(&process::of(folder.path(), &node.name()));
+        if workers.get(&core.0).is_some_and(|pid| *pid != killed) {
+            return Ok(format!("started anew: {target}"));
+        }
+        if interrupt::requested() {
+            return Err(Failure::Interrupted);
+        }
+        std::thread::sleep(LOOK);
+    }
+    let name = node.name();
+    Err(Failure::failed(format!("{name} does not start {target} anew; look at `nile logs {name}`")))
+}
+
+/// Kills a node, if it runs, and starts it with its next generation.
+fn restart(folder: &Folder, target: Place) -> Result<String, Failure> {
+    let gone = || Failure::request("the cluster has just gone");
+    let _claim = folder.claim()?.ok_or_else(gone)?;
+    // Another command may have changed it before.
+    let mut record = folder.record()?;
+    record.node(target.node)?;
+    let mut nodes = record.nodes.iter_mut();
+    let started = nodes.find(|node| node.node() == target.node).ok_or_else(gone)?;
+    let name = started.name();
+    process::kill(|| process::of(folder.path(), &name));
+    started.generation = node::next_generation(started.generation);
+    let started = started.clone();
+    folder.set_record(&record)?;
+    let mut child = node::start(folder, &record, &started)?;
+    // The others are as they are; only of this one must all be known.
+    let alone = Record { nodes: vec![started.clone()], ..record };
+    let mut waiting = Waiting::new(folder, &alone)?;
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        if let Ok(Some(status)) = child.try_wait() {
+            let message = format!("{name} ended ({status}); look at `nile logs {name}`");
+            return Err(Failure::failed(message));
+        }
+        if waiting.look()? {
+            return Ok(format!("started anew: {name} g{}", started.generation));
+        }
+        if Instant::now() >= deadline {
+            let reason = waiting.reason();
+            return Err(Failure::failed(format!("{name} is not up yet: {reason}")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sides_are_lists_with_bars_between() {
+        let sides =
+            |given: &[&str]| parted(&given.iter().map(|it| it.to_string()).collect::<Vec<_>>());
+        let expected = vec![vec!["n1".to_string(), "n2".into()], vec!["n3".into()]];
+        assert_eq!(sides(&["n1,n2|n3"]).unwrap(), expected);
+        assert_eq!(sides(&["n1, n2", "n3"]).unwrap(), expected);
+        for wrong in ["n1", "n1|", "|", "n1,n2"] {
+            assert!(sides(&[wrong]).is_err(), "{wrong}");
+        }
+    }
+}

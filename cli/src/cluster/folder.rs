@@ -1,0 +1,313 @@
+//! Where a running cluster keeps its sockets, its key, its logs and what it consists of: a folder
+//! of its own that only this user can enter. A cluster is there as long as its folder is.
+
+use std::env;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nile_abi::NodeId;
+use nile_ipioe::ClusterKey;
+use rustix::process::getuid;
+use serde::{Deserialize, Serialize};
+
+use super::args::{Kind, Which};
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::nearest::suggestion;
+
+/// The name of a cluster that has none, and the variable that may say another.
+const USUAL: &str = "default";
+const VARIABLE: &str = "NILE_CLUSTER";
+
+/// The most bytes of the path of a socket, and of the longest name of one in a folder.
+const SOCKET_PATH: usize = 107;
+const SOCKET_NAME: usize = "/n4294967295.qemu".len();
+
+/// How long a command waits for another that is at work on the same cluster.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a cluster consists of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// Cores of each node.
+    pub cores: u16,
+    /// Bytes of memory of each node.
+    pub memory: u64,
+    /// Whether the cluster has a key.
+    pub sealed: bool,
+    /// Its nodes, in the order of their numbers.
+    pub nodes: Vec<Node>,
+}
+
+/// One node of a cluster.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Node {
+    /// Which: 3 is n3.
+    pub id: u32,
+    /// What it runs on.
+    pub machine: Kind,
+    /// The generation that it was started with last.
+    pub generation: u32,
+}
+
+impl Node {
+    /// Its number.
+    pub fn node(&self) -> NodeId {
+        NodeId(self.id)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        self.node().to_string()
+    }
+}
+
+/// A cluster's folder.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+/// The right to change a cluster, which one command has at a time.
+pub struct Claim {
+    _folder: File,
+}
+
+impl Folder {
+    /// The folder of the cluster that is meant, whether it is there or not.
+    pub fn of(which: &Which) -> Result<Folder, Failure> {
+        let name = which.cluster.clone().or_else(|| env::var(VARIABLE).ok());
+        let name = name.unwrap_or_else(|| USUAL.into());
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        if name.is_empty() || name.len() > 32 || !name.chars().all(plain) {
+            return Err(Failure::request(format!(
+                "`{name}` is no name for a cluster; use up to 32 letters, digits, - and _"
+            )));
+        }
+        let root = root();
+        // Its processes are found by this name: it is the same however one comes here.
+        let root = root.canonicalize().unwrap_or(root);
+        let path = root.join(name);
+        if path.as_os_str().len() + SOCKET_NAME > SOCKET_PATH {
+            return Err(Failure::request(format!(
+                "{} is too long for sockets; set XDG_RUNTIME_DIR to a shorter folder",
+                path.display()
+            )));
+        }
+        Ok(Folder { path })
+    }
+
+    /// Makes the folder. Fails if there is one: a cluster has it.
+    pub fn create(which: &Which) -> Result<(Folder, Claim), Failure> {
+        let root = root();
+        let private = |path: &Path| DirBuilder::new().mode(0o700).create(path);
+        for _ in 0..TRIES {
+            match private(&root) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(cannot(&root, &error));
+                }
+                _ => check_private(&root)?,
+            }
+            let folder = Folder::of(which)?;
+            match private(&folder.path) {
+                Ok(()) => {
+                    let claim = folder.claim()?.ok_or_else(|| gone(&folder.path))?;
+                    return Ok((folder, claim));
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    return Err(Failure::request(format!(
+                        "a cluster is up already in {}; end it with `nile down`, or give this \
+                         one another name with --cluster",
+                        folder.path.display()
+                    )));
+                }
+                // Another cluster has just gone, and took the root with it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(cannot(&folder.path, &error)),
+            }
+        }
+        Err(gone(&root))
+    }
+
+    /// The folder of a cluster that is up, and what that consists of.
+    pub fn open(which: &Which) -> Result<(Folder, Record), Failure> {
+        let folder = Folder::of(which)?;
+        if !folder.path.exists() {
+            return Err(Failure::request(format!(
+                "no cluster is up ({} is not there); start one with `nile up`",
+                folder.path.display()
+            )));
+        }
+        let record = folder.record()?;
+        Ok((folder, record))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The log of a part of the cluster, which goes on where it ended.
+    pub fn log(&self, part: &str) -> Result<File, Failure> {
+        let path = self.log_path(part);
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+        file.map_err(|error| cannot(&path, &error))
+    }
+
+    /// Where that log is.
+    pub fn log_path(&self, part: &str) -> PathBuf {
+        self.file(&format!("{part}.log"))
+    }
+
+    /// Waits for whoever is at work on the cluster, and takes its place. `None` if the cluster is
+    /// gone then.
+    pub fn claim(&self) -> Result<Option<Claim>, Failure> {
+        let file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(cannot(&self.path, &error)),
+        };
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    if interrupt::requested() {
+                        return Err(Failure::Interrupted);
+                    }
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(Failure::failed(format!(
+                        "another command is at work on the cluster in {}; end it, or wait",
+                        self.path.display()
+                    )));
+                }
+                Err(TryLockError::Error(error)) => return Err(cannot(&self.path, &error)),
+            }
+        }
+        // What was locked may have been removed before, and another be in its place.
+        let is_same = fs::metadata(&self.path).ok().zip(file.metadata().ok());
+        let is_same = is_same.is_some_and(|(now, then)| now.ino() == then.ino());
+        Ok(is_same.then_some(Claim { _folder: file }))
+    }
+
+    /// Writes what the cluster consists of, at once or not at all.
+    pub fn set_record(&self, record: &Record) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(record)
+            .map_err(|error| cannot(&self.file(RECORD), &error.into()))?;
+        self.write(RECORD, &text)
+    }
+
+    /// What the cluster consists of.
+    pub fn record(&self) -> Result<Record, Failure> {
+        let path = self.file(RECORD);
+        let read = fs::read_to_string(&path).and_then(|text| Ok(serde_json::from_str(&text)?));
+        read.map_err(|error| {
+            Failure::failed(format!(
+                "the cluster was not started wholly, or is damaged ({}: {error}); end it with \
+                 `nile down`",
+                path.display()
+            ))
+        })
+    }
+
+    /// Writes a file that only this user can read, in place of the one before.
+    pub fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
+        let path = self.file(name);
+        let mut file =
+            tempfile::NamedTempFile::new_in(&self.path).map_err(|error| cannot(&path, &error))?;
+        let written = file.write_all(text.as_bytes());
+        written.map_err(|error| cannot(&path, &error))?;
+        file.persist(&path).map_err(|error| cannot(&path, &error.error))?;
+        Ok(())
+    }
+
+    /// The cluster's key; `None` if it has none.
+    pub fn key(&self, record: &Record) -> Result<Option<ClusterKey>, Failure> {
+        if !record.sealed {
+            return Ok(None);
+        }
+        let path = self.file(KEY);
+        let text = fs::read_to_string(&path).map_err(|error| cannot(&path, &error))?;
+        let mut key = [0; 32];
+        let digits = text.trim().as_bytes();
+        let mut pairs = digits
+            .chunks_exact(2)
+            .filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+        for byte in &mut key {
+            let damaged = || Failure::failed(format!("{} is no key", path.display()));
+            *byte = pairs.next().ok_or_else(damaged)?;
+        }
+        Ok(Some(ClusterKey(key)))
+    }
+
+    /// Removes the folder with all that is in it, and the one that all clusters of this user are
+    /// in, if this was the last.
+    pub fn remove(self, claim: Claim) -> Result<(), Failure> {
+        if let Err(error) = fs::remove_dir_all(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(cannot(&self.path, &error));
+        }
+        drop(claim);
+        if let Some(root) = self.path.parent() {
+            // It fails while another cluster is in it.
+            let _ = fs::remove_dir(root);
+        }
+        Ok(())
+    }
+}
+
+impl Record {
+    /// The node of this number. Says which there are if there is no such.
+    pub fn node(&self, node: NodeId) -> Result<&Node, Failure> {
+        self.nodes.iter().find(|it| it.node() == node).ok_or_else(|| {
+            let names: Vec<String> = self.nodes.iter().map(Node::name).collect();
+            let names = names.iter().map(String::as_str);
+            Failure::request(format!("no node `{node}`; {}", suggestion(&node.to_string(), names)))
+        })
+    }
+}
+
+/// What a cluster consists of, and its key in hexadecimal digits.
+const RECORD: &str = "cluster.json";
+pub const KEY: &str = "key";
+
+const TRIES: usize = 10;
+
+/// Where the folders of all clusters of this user are.
+fn root() -> PathBuf {
+    let given = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let base = given.filter(|path| path.is_absolute() && path.is_dir());
+    base.unwrap_or_else(env::temp_dir).join(format!("nile-{}", getuid().as_raw()))
+}
+
+/// Others must not be able to put anything where the key will be.
+fn check_private(path: &Path) -> Result<(), Failure> {
+    let found = fs::symlink_metadata(path).map_err(|error| cannot(path, &error))?;
+    let is_ours = found.is_dir() && found.uid() == getuid().as_raw();
+    match is_ours && found.mode() & 0o077 == 0 {
+        true => Ok(()),
+        false => Err(Failure::request(format!(
+            "{} is not a folder of this user alone; remove it, or set XDG_RUNTIME_DIR",
+            path.display()
+        ))),
+    }
+}
+
+fn gone(path: &Path) -> Failure {
+    Failure::failed(format!("{} was removed by another command; try again", path.display()))
+}
+
+fn cannot(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,204 @@
+//! `nile logs`: the last lines of a node's log service; of a node that is down, or whose service
+//! has no lines, of what the node itself wrote.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::args::Logs;
+use super::folder::Folder;
+use super::session::Session;
+use super::{process, reply, services};
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::peer::known;
+use crate::serial::{Said, Splitter};
+
+/// The service that keeps lines, its method, and the most lines that it keeps.
+const SERVICE: &str = "log";
+const METHOD: &str = "tail";
+const KEPT: u16 = 256;
+
+/// How often a log that is followed is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Prints the last lines of a node.
+pub fn run(options: &Logs) -> Result<(), Failure> {
+    if options.node.core.is_some() {
+        let place = options.node;
+        return Err(Failure::request(format!("{place} is a core; a node has one log: name it")));
+    }
+    let (folder, record) = Folder::open(&options.query.which)?;
+    let name = record.node(options.node.node)?.name();
+    let is_running = !process::of(folder.path(), &name).is_empty();
+    if is_running && let Some(source) = Service::open(options)? {
+        return show(options, &name, source);
+    }
+    if is_running {
+        eprintln!("nile: {name}'s log service has no lines; these are what the node itself wrote");
+    }
+    let source = File { folder, name: name.clone(), shown: 0 };
+    show(options, &name, source)
+}
+
+/// One line.
+struct Line {
+    number: u64,
+    /// Since the node's start, in nanoseconds; not of what a file has.
+    nanos: Option<u64>,
+    core: Option<u64>,
+    text: String,
+}
+
+/// Where lines come from.
+trait Source {
+    /// The lines that are there now, the newest last. `None` once there will be no more.
+    fn lines(&mut self, most: u16) -> Result<Option<Vec<Line>>, Failure>;
+
+    /// Waits for a while.
+    fn wait(&mut self) -> Result<(), Failure>;
+}
+
+fn show(options: &Logs, name: &str, mut source: impl Source) -> Result<(), Failure> {
+    let mut lines = source.lines(options.lines)?.unwrap_or_default();
+    if options.query.json && !options.follow {
+        let line = |it: &Line| json!({ "nanos": it.nanos, "core": it.core, "text": it.text });
+        let lines: Vec<Value> = lines.iter().map(line).collect();
+        return crate::print(&format!("{}\n", json!({ "node": name, "lines": lines })));
+    }
+    let mut last = 0;
+    loop {
+        for line in lines.iter().filter(|line| line.number > last) {
+            crate::print(&match options.query.json {
+                true => {
+                    let Line { nanos, core, text, .. } = line;
+                    format!("{}\n", json!({ "nanos": nanos, "core": core, "text": text }))
+                }
+                false => format!("{}\n", written(line)),
+            })?;
+        }
+        last = lines.last().map_or(last, |line| line.number);
+        if !options.follow {
+            return Ok(());
+        }
+        match source.wait() {
+            // That is how it is ended.
+            Err(Failure::Interrupted) => return Ok(()),
+            waited => waited?,
+        }
+        match source.lines(KEPT)? {
+            Some(more) => lines = more,
+            None => return Ok(()),
+        }
+    }
+}
+
+fn written(line: &Line) -> String {
+    let nanos =
+        |nanos: u64| format!("{:>5}.{:06} ", nanos / 1_000_000_000, nanos / 1000 % 1_000_000);
+    let time = line.nanos.map(nanos).unwrap_or_default();
+    let core = line.core.map(|core| format!("c{core} ")).unwrap_or_default();
+    format!("{time}{core}{}", line.text)
+}
+
+/// The node's log service.
+struct Service {
+    session: Session,
+    schema: String,
+    target: known::Target,
+}
+
+impl Service {
+    /// `None` if the node cannot be asked, or has no lines.
+    fn open(options: &Logs) -> Result<Option<Service>, Failure> {
+        let mut session = Session::open(&options.query.which, options.query.timeout)?;
+        let Some(target) = known::on_node(session.peer.known(), options.node.node, SERVICE) else {
+            return Ok(None);
+        };
+        let Ok(schema) = services::schema(&mut session, target)? else { return Ok(None) };
+        let mut service = Service { session, schema, target };
+        let lines = service.lines(1)?.unwrap_or_default();
+        Ok((options.follow || !lines.is_empty()).then_some(service))
+    }
+}
+
+impl Source for Service {
+    fn lines(&mut self, most: u16) -> Result<Option<Vec<Line>>, Failure> {
+        let lines = [("lines", most.to_string())];
+        let Some(call) = reply::plain_call(&self.schema, self.target, METHOD, &lines) else {
+            return Ok(None);
+        };
+        let end = self.session.peer.call(&call, self.session.patience)?;
+        let said = match end {
+            Ok(text) => reply::to_json(&self.schema, METHOD, &text).unwrap_or_default(),
+            Err(failed) => {
+                return Err(Failure::failed(format!("{}.{METHOD}: {failed}", SERVICE)));
+            }
+        };
+        let line = |it: &Value| Line {
+            number: it["number"].as_u64().unwrap_or_default(),
+            nanos: it["nanos"].as_u64(),
+            core: it["core"].as_u64(),
+            text: it["text"].as_str().unwrap_or_default().into(),
+        };
+        Ok(Some(said["lines"].as_array().into_iter().flatten().map(line).collect()))
+    }
+
+    fn wait(&mut self) -> Result<(), Failure> {
+        self.session.peer.until(LOOK, |_| false).map(|_| ())
+    }
+}
+
+/// What the node itself wrote.
+struct File {
+    folder: Folder,
+    name: String,
+    shown: u64,
+}
+
+impl Source for File {
+    fn lines(&mut self, most: u16) -> Result<Option<Vec<Line>>, Failure> {
+        let path = self.folder.log_path(&self.name);
+        let all = of_file(&path)
+            .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+        let skipped = all.len().saturating_sub(most.into());
+        let numbered = (1..).zip(all).skip(skipped);
+        let lines: Vec<Line> =
+            numbered.map(|(number, text)| Line { number, nanos: None, core: None, text }).collect();
+        let last = lines.last().map_or(0, |line| line.number);
+        // A node that is down writes nothing more.
+        let is_over = last == self.shown && process::of(self.folder.path(), &self.name).is_empty();
+        self.shown = last;
+        Ok((!is_over).then_some(lines))
+    }
+
+    fn wait(&mut self) -> Result<(), Failure> {
+        std::thread::sleep(LOOK);
+        match interrupt::requested() {
+            true => Err(Failure::Interrupted),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The lines that a node wrote to its log, without reports, fit for a terminal.
+pub fn of_file(path: &Path) -> io::Result<Vec<String>> {
+    let said = said(path)?.into_iter();
+    Ok(said.filter_map(|it| if let Said::Line(line) = it { Some(line) } else { None }).collect())
+}
+
+/// The last report in a node's log.
+pub fn last_report(path: &Path) -> Option<String> {
+    let said = said(path).ok()?.into_iter().rev();
+    said.into_iter().find_map(|it| if let Said::Report(it) = it { Some(it) } else { None })
+}
+
+fn said(path: &Path) -> io::Result<Vec<Said>> {
+    let mut splitter = Splitter::default();
+    let mut said = splitter.feed(&fs::read(path)?);
+    said.extend(splitter.finish());
+    Ok(said)
+}

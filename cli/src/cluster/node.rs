@@ -1,0 +1,153 @@
+//! One node of a cluster: its configuration and its process.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nile_abi::MacAddress;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use toml::Spanned;
+
+use super::args::Kind;
+use super::folder::{Folder, KEY, Node, Record};
+use super::process;
+use crate::boot;
+use crate::failure::Failure;
+
+/// What a node of a cluster does once it is up.
+pub const PROGRAM: &str = "serve";
+
+/// What users' configurations are kept as, for nodes that are started later.
+const COMMON: &str = "nile.toml";
+
+/// The text of the configuration at `path`. Refuses what the cluster itself has to say.
+pub fn common_config(path: Option<&Path>) -> Result<String, Failure> {
+    /// What each node gets from the cluster.
+    #[derive(Deserialize)]
+    struct Ours {
+        node: Option<Spanned<IgnoredAny>>,
+        network: Option<Spanned<IgnoredAny>>,
+    }
+    let Some(path) = path else { return Ok(String::new()) };
+    crate::config::read(Some(path))?;
+    let place =
+        |what: &dyn std::fmt::Display| Failure::request(format!("{}{what}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| place(&format!(": {error}")))?;
+    let ours: Ours = toml::from_str(&text).map_err(|error| place(&format!(": {error}")))?;
+    for (name, table) in [("node", ours.node), ("network", ours.network)] {
+        if let Some(table) = table {
+            let line = 1 + text[..table.span().start].matches('\n').count();
+            return Err(place(&format!(
+                ":{line}: [{name}] is written by `nile up` for each node; leave it out"
+            )));
+        }
+    }
+    Ok(text)
+}
+
+/// Keeps what all nodes' configurations have in common.
+pub fn keep_common_config(folder: &Folder, text: &str) -> Result<(), Failure> {
+    folder.write(COMMON, text)
+}
+
+/// A generation after `last`: by the clock, so that it is also after those of a cluster that was
+/// up before; see `nile_kernel`'s membership.
+pub fn next_generation(last: u32) -> u32 {
+    const YEAR_2025: u64 = 1_735_689_600;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = since.saturating_sub(Duration::from_secs(YEAR_2025));
+    // It wraps in 2059, as the kernel's does.
+    let quarters = (since.as_millis() / 250) as u32;
+    quarters.max(last.wrapping_add(1)).max(1)
+}
+
+/// Starts the node's process.
+pub fn start(folder: &Folder, record: &Record, node: &Node) -> Result<Child, Failure> {
+    let name = node.name();
+    let config = write_config(folder, node)?;
+    let command = match node.machine {
+        Kind::Qemu => qemu(folder, record, node, &config)?,
+        Kind::Hosted => {
+            let mut command = Command::new(boot::hosted::program()?);
+            boot::hosted::arguments(&mut command, record.cores, record.memory, PROGRAM);
+            command.arg("--config").arg(&config);
+            command.arg("--switch").arg(folder.file(crate::switch::sockets::SWITCH));
+            command
+        }
+    };
+    let log = folder.log(&name)?;
+    process::start(folder.path(), &name, &command, &log).map_err(|error| {
+        let program = command.get_program().display();
+        Failure::failed(format!("{name} cannot be started ({program}): {error}"))
+    })
+}
+
+fn write_config(folder: &Folder, node: &Node) -> Result<PathBuf, Failure> {
+    let read = |name: &str| {
+        let path = folder.file(name);
+        fs::read_to_string(&path)
+            .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+    };
+    let protection = match folder.file(KEY).exists() {
+        true => format!("key = \"{}\"", read(KEY)?.trim()),
+        false => "unsealed = true".into(),
+    };
+    let Node { id, generation, .. } = node;
+    let own = format!("[node]\nid = {id}\ngeneration = {generation}\n\n[network]\n{protection}\n");
+    let name = format!("{}.toml", node.name());
+    folder.write(&name, &format!("{}\n{own}", read(COMMON)?))?;
+    Ok(folder.file(&name))
+}
+
+fn qemu(folder: &Folder, record: &Record, node: &Node, config: &Path) -> Result<Command, Failure> {
+    let mut command = Command::new(boot::qemu::program()?);
+    boot::qemu::machine(&mut command, record.cores, record.memory, false);
+    boot::qemu::kernel(&mut command, crate::needs::KERNEL, PROGRAM, Some(config))?;
+    let socket = folder.file(&format!("{}.qemu", node.name()));
+    // A socket that a killed machine left behind.
+    let _ = fs::remove_file(&socket);
+    let address = mac(MacAddress::local(node.node(), 0));
+    // QEMU takes a comma for the next option, and two for one.
+    let socket = socket.display().to_string().replace(',', ",,");
+    let port = format!("stream,id=net,server=on,addr.type=unix,addr.path={socket}");
+    command.args(["-netdev", &port]);
+    command.args(["-device", &format!("virtio-net-pci,netdev=net,romfile=,mac={address}")]);
+    Ok(command)
+}
+
+fn mac(address: MacAddress) -> String {
+    address.0.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generations_grow_with_the_clock_and_by_count() {
+        let now = next_generation(0);
+        assert!(now > 4 * 86_400 * 365, "{now}");
+        assert!((1..=1000).contains(&(next_generation(now) - now)));
+        assert_eq!(next_generation(now + 5000), now + 5001);
+    }
+
+    #[test]
+    fn tables_of_the_cluster_are_refused_with_their_line() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let said = |text: &str| {
+            fs::write(&file, text).unwrap();
+            common_config(Some(file.path()))
+        };
+        let text = "[timer]\ntick_hz = 5\n";
+        assert_eq!(said(text).unwrap(), text);
+        for (wrong, line) in [
+            ("[timer]\ntick_hz = 5\n[network]\nunsealed = true\n", 3),
+            ("\n\n[node]\ngeneration = 4\n", 3),
+        ] {
+            let Err(Failure::Request(message)) = said(wrong) else { panic!("{wrong}") };
+            assert!(message.contains(&format!(":{line}: [n")), "{message}");
+        }
+    }
+}

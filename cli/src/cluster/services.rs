@@ -1,0 +1,119 @@
+//! `nile services` and `nile discover`: which services there are, where, and what they say about
+//! themselves.
+
+use nile_abi::Status;
+use nile_bosml::discovery;
+use serde_json::{Value, json};
+
+use super::args::{Discover, Query};
+use super::reply;
+use super::session::Session;
+use crate::failure::Failure;
+use crate::nearest::suggestion;
+use crate::peer::call::{Call, CallFailed};
+use crate::peer::known::{self, Target};
+use crate::table;
+
+/// The layers of services by number.
+const LAYERS: [&str; 3] = ["high", "low", "micro"];
+
+/// Prints every instance.
+pub fn run(options: &Query) -> Result<(), Failure> {
+    let session = Session::open(&options.which, options.timeout)?;
+    let all = known::instances(session.peer.known());
+    let layer = |layer: u8| LAYERS.get(usize::from(layer)).copied().unwrap_or("unknown");
+    if options.json {
+        let service = |(target, it): &(Target, &nile_gossip::Instance)| {
+            let keywords: Vec<_> = it.keywords.iter().map(|it| it.word.as_str()).collect();
+            json!({
+                "name": it.name,
+                "type": it.type_name,
+                "layer": layer(it.layer),
+                "location": target.place(),
+                "keywords": keywords,
+                "subsystem": it.subsystem,
+                "capability": it.capability,
+            })
+        };
+        let services: Vec<Value> = all.iter().map(service).collect();
+        return crate::print(&format!("{}\n", json!({ "services": services })));
+    }
+    let mut rows =
+        vec![["name", "type", "layer", "location", "keywords"].map(String::from).to_vec()];
+    for (target, it) in &all {
+        let keywords: Vec<_> = it.keywords.iter().map(|it| it.word.as_str()).collect();
+        let (name, type_name) = (it.name.clone(), it.type_name.clone());
+        rows.push(vec![
+            name,
+            type_name,
+            layer(it.layer).into(),
+            target.place(),
+            keywords.join(" "),
+        ]);
+    }
+    crate::print(&table::columns("", &rows))
+}
+
+/// Prints the schema of a service.
+pub fn discover(options: &Discover) -> Result<(), Failure> {
+    let mut session = Session::open(&options.query.which, options.query.timeout)?;
+    let target = first(&instances(&session, &options.service)?);
+    let text = match schema(&mut session, target)? {
+        Ok(text) => text,
+        Err(failed) => {
+            let service = &options.service;
+            let place = target.place();
+            return Err(Failure::failed(format!("{service} on {place} gives no schema: {failed}")));
+        }
+    };
+    let schema = discovery::parse(&text)
+        .map_err(|error| Failure::failed(format!("the schema is damaged: {error}")))?;
+    match options.query.json {
+        true => crate::print(&format!("{}\n", reply::schema(&schema))),
+        false => crate::print(&discovery::to_text(&schema)),
+    }
+}
+
+/// The schema of an instance, as a discovery document.
+pub fn schema(
+    session: &mut Session,
+    target: Target,
+) -> Result<Result<String, CallFailed>, Failure> {
+    let text = session.peer.call(&Call::discover(target), session.patience)?;
+    Ok(text.and_then(|text| match discovery::parse(&text) {
+        Ok(_) => Ok(text),
+        Err(error) => {
+            let message = format!("{} gave a damaged schema: {error}", target.place());
+            Err(CallFailed::new(Status::Invalid, message))
+        }
+    }))
+}
+
+/// The instances of the service of this name, or else of this type; at least one. Suggests what
+/// may have been meant if there is none.
+pub fn instances(session: &Session, name: &str) -> Result<Vec<Target>, Failure> {
+    let all = known::instances(session.peer.known());
+    let with = |is_it: &dyn Fn(&nile_gossip::Instance) -> bool| -> Vec<Target> {
+        all.iter().filter(|(_, it)| is_it(it)).map(|(target, _)| *target).collect()
+    };
+    let mut found = with(&|it| it.name == name);
+    if found.is_empty() {
+        found = with(&|it| it.type_name == name);
+    }
+    match found.is_empty() {
+        false => Ok(found),
+        true => {
+            let mut names: Vec<&str> = all.iter().map(|(_, it)| it.name.as_str()).collect();
+            names.sort_unstable();
+            names.dedup();
+            let near = suggestion(name, names.iter().copied());
+            Err(Failure::request(format!("no service `{name}`; {near}")))
+        }
+    }
+}
+
+/// The instance that is taken when nobody says which: that on the lowest core of the lowest node.
+pub fn first(targets: &[Target]) -> Target {
+    let lowest = targets.iter().min_by_key(|target| (target.node, target.core));
+    *lowest.expect("a service that was found has an instance")
+}

@@ -1,0 +1,75 @@
+//! A command that looks at a running cluster: its folder, and a peer on its network that has
+//! learned what all nodes have that can be heard.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use nile_abi::NodeId;
+use nile_gossip::State;
+
+use super::args::Which;
+use super::folder::{Folder, Record};
+use super::{members, process};
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::peer::Peer;
+
+/// How long a node may take to say whom it knows.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// A command's place in a cluster.
+pub struct Session {
+    pub folder: Folder,
+    pub record: Record,
+    pub peer: Peer,
+    /// How long calls wait.
+    pub patience: Duration,
+}
+
+impl Session {
+    /// Takes a place in the cluster that is meant. Waits for what its nodes have, for at most
+    /// `patience`.
+    pub fn open(which: &Which, patience: Duration) -> Result<Session, Failure> {
+        let (folder, record) = Folder::open(which)?;
+        let watched = interrupt::watch();
+        watched.map_err(|error| Failure::failed(format!("no Ctrl-C: {error}")))?;
+        let peer = Peer::join(folder.path(), folder.key(&record)?)?;
+        let mut session = Session { folder, record, peer, patience };
+        session.learn(patience)?;
+        Ok(session)
+    }
+
+    /// Waits, for at most `patience`, until all is known that the nodes whose processes run have
+    /// told each other. One that they hold for dead is not waited for.
+    fn learn(&mut self, patience: Duration) -> Result<(), Failure> {
+        let deadline = Instant::now() + patience;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let running = self.running();
+        let is_down = |peer: &Peer, node: NodeId| {
+            peer.known().member(node).is_some_and(|member| member.state == State::Down)
+        };
+        let can_be_asked = |peer: &Peer, node| members::target(peer, node).is_some();
+        self.peer.until(left(), |peer| {
+            running.iter().all(|node| can_be_asked(peer, *node) || is_down(peer, *node))
+        })?;
+        let nodes: Vec<NodeId> = running.into_iter().collect();
+        let views = members::views(&mut self.peer, &nodes, left().min(ANSWER))?;
+        let told: Vec<_> = views.values().flatten().map(|(node, seen)| (*node, *seen)).collect();
+        self.peer.until(left(), |peer| {
+            told.iter().all(|(node, seen)| {
+                let held = peer.known().member(*node);
+                let held = held.map(|it| (u64::from(it.generation.0), u64::from(it.version)));
+                held >= Some(*seen) || is_down(peer, *node)
+            })
+        })?;
+        Ok(())
+    }
+
+    /// The nodes whose processes run.
+    pub fn running(&self) -> BTreeSet<NodeId> {
+        let parts: BTreeSet<String> =
+            process::all(self.folder.path()).into_iter().map(|process| process.part).collect();
+        let nodes = self.record.nodes.iter();
+        nodes.filter(|node| parts.contains(&node.name())).map(|node| node.node()).collect()
+    }
+}

@@ -1,0 +1,202 @@
+//! `nile up`: starts a cluster and leaves it running. It is up when every cable is plugged in and
+//! every node knows every other one with all that it has; if that does not come about, nothing is
+//! left of it.
+
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::args::{Kind, Up};
+use super::folder::{Folder, KEY, Node, Record};
+use super::ready::{self, Waiting};
+use super::{down, node, process};
+use crate::failure::Failure;
+use crate::peer::new_key;
+use crate::switch::control::Client;
+use crate::{boot, config, interrupt, table};
+
+/// How long the switch may take to listen.
+const SWITCH_LIMIT: Duration = Duration::from_secs(10);
+
+/// Lines of a node's log that are shown when it did not come up.
+const SHOWN: usize = 20;
+
+/// Refuses what no cluster could be, before anything is started.
+pub fn check(options: &Up) -> Result<Vec<Kind>, Failure> {
+    let kinds = options.machine.of_nodes(options.nodes).map_err(Failure::request)?;
+    if kinds.contains(&Kind::Qemu) {
+        boot::qemu::check_cores(options.cores)?;
+    }
+    boot::check_memory(options.memory)?;
+    let file = options.config.as_deref();
+    node::common_config(file)?;
+    config::roles(file, &config::read(file)?, options.cores)?;
+    Ok(kinds)
+}
+
+/// Starts the cluster. Blocks until it is up, or has failed.
+pub fn run(options: &Up) -> Result<(), Failure> {
+    let kinds = check(options)?;
+    if kinds.contains(&Kind::Qemu) {
+        boot::qemu::program()?;
+    }
+    if kinds.contains(&Kind::Hosted) {
+        boot::hosted::program()?;
+    }
+    let watched = interrupt::watch();
+    watched.map_err(|error| Failure::failed(format!("no Ctrl-C: {error}")))?;
+    let started = Instant::now();
+    let (folder, claim) = Folder::create(&options.which)?;
+    let nodes = (1..).zip(kinds).map(|(id, machine)| Node {
+        id,
+        machine,
+        generation: node::next_generation(0),
+    });
+    let record = Record {
+        cores: options.cores,
+        memory: options.memory.0,
+        sealed: !options.unsealed,
+        nodes: nodes.collect(),
+    };
+    let mut children = Vec::new();
+    match start(options, &folder, &record, &mut children) {
+        Ok(()) => say(options, &folder, &record, started.elapsed()),
+        Err(failure) => {
+            down::end_all(&folder);
+            // They were this process's own: nobody else collects them.
+            children.iter_mut().for_each(|(_, child)| drop(child.wait()));
+            folder.remove(claim)?;
+            Err(failure)
+        }
+    }
+}
+
+/// The processes that were started, each with its part's name.
+type Children = Vec<(String, Child)>;
+
+fn start(
+    options: &Up,
+    folder: &Folder,
+    record: &Record,
+    children: &mut Children,
+) -> Result<(), Failure> {
+    if record.sealed {
+        let key: String = new_key()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        folder.write(KEY, &key)?;
+    }
+    node::keep_common_config(folder, &node::common_config(options.config.as_deref())?)?;
+    folder.set_record(record)?;
+    start_switch(options, folder, record, children)?;
+    for node in &record.nodes {
+        children.push((node.name(), node::start(folder, record, node)?));
+    }
+    let deadline = Instant::now() + options.limit;
+    let mut waiting = Waiting::new(folder, record)?;
+    loop {
+        check_children(folder, children)?;
+        if waiting.look()? {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            let reason = waiting.reason();
+            for node in waiting.missing() {
+                show_log(folder, node);
+            }
+            let limit = options.limit.as_secs();
+            return Err(Failure::failed(format!(
+                "the cluster was not up within {limit} s ({reason}) and was taken down again"
+            )));
+        }
+    }
+}
+
+fn start_switch(
+    options: &Up,
+    folder: &Folder,
+    record: &Record,
+    children: &mut Children,
+) -> Result<(), Failure> {
+    let cannot = |error: &dyn std::fmt::Display| {
+        Failure::failed(format!("no switch can be started: {error}"))
+    };
+    let program = std::env::current_exe().map_err(|error| cannot(&error))?;
+    let mut command = std::process::Command::new(program);
+    command.arg("switch").arg(folder.path());
+    for node in record.nodes.iter().filter(|node| node.machine == Kind::Qemu) {
+        command.args(["--dial", &node.name()]);
+    }
+    if let Some(capture) = &options.capture {
+        command.arg("--capture").arg(capture);
+    }
+    let log = folder.log(process::SWITCH)?;
+    let switch = process::start(folder.path(), process::SWITCH, &command, &log);
+    children.push((process::SWITCH.into(), switch.map_err(|error| cannot(&error))?));
+    let deadline = Instant::now() + SWITCH_LIMIT;
+    loop {
+        match Client::connect(folder.path(), ready::LOOK) {
+            Ok(_) => return Ok(()),
+            Err(error) if Instant::now() >= deadline => return Err(cannot(&error)),
+            Err(_) => check_children(folder, children)?,
+        }
+    }
+}
+
+/// Fails if one of the processes has ended, or someone presses Ctrl-C.
+fn check_children(folder: &Folder, children: &mut Children) -> Result<(), Failure> {
+    if interrupt::requested() {
+        return Err(Failure::Interrupted);
+    }
+    for (part, child) in children {
+        if let Ok(Some(status)) = child.try_wait() {
+            let last = show_log(folder, part);
+            // A wrong request is told by its last line, as of any command.
+            return Err(match (part.as_str(), status.code()) {
+                (process::SWITCH, Some(2)) => {
+                    Failure::request(last.trim_start_matches("nile: ").to_string())
+                }
+                (_, Some(2)) => Failure::request(last),
+                _ => Failure::failed(format!(
+                    "{part} ended before the cluster was up ({status}); its log is above"
+                )),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Shows the end of a part's log on standard error; gives its last line.
+fn show_log(folder: &Folder, part: &str) -> String {
+    let lines = super::logs::of_file(&folder.log_path(part)).unwrap_or_default();
+    for line in &lines[lines.len().saturating_sub(SHOWN)..] {
+        eprintln!("{part}: {line}");
+    }
+    lines.into_iter().rfind(|line| !line.is_empty()).unwrap_or_default()
+}
+
+fn say(options: &Up, folder: &Folder, record: &Record, took: Duration) -> Result<(), Failure> {
+    let log = |node: &Node| folder.log_path(&node.name()).display().to_string();
+    if options.json {
+        let node = |node: &Node| {
+            json!({
+                "name": node.name(),
+                "machine": node.machine.name(),
+                "generation": node.generation,
+                "log": log(node),
+            })
+        };
+        let document = json!({
+            "folder": folder.path().display().to_string(),
+            "sealed": record.sealed,
+            "seconds": took.as_secs_f64(),
+            "nodes": record.nodes.iter().map(node).collect::<Vec<_>>(),
+        });
+        return crate::print(&format!("{document}\n"));
+    }
+    let row = |node: &Node| {
+        let machine = node.machine.name().to_string();
+        vec![node.name(), "up".into(), machine, format!("g{}", node.generation), log(node)]
+    };
+    let rows: Vec<_> = record.nodes.iter().map(row).collect();
+    crate::print(&table::columns("", &rows))
+}

@@ -1,0 +1,245 @@
+//! This program as a peer on a cluster's network: it speaks the nodes' own protocols over a cable
+//! of the virtual switch, learns by gossip what every node has without being a member, and calls
+//! services as nodes do. Calls travel as documents, which the callee's network service turns into
+//! the binary form by the schema, so that any service can be called without being known here.
+//!
+//! * [`cable`]: frames to and from the switch.
+//! * [`known`]: what the cluster has, as gossip told it.
+//! * [`call`]: calls and how they end.
+
+mod cable;
+pub mod call;
+pub mod known;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
+
+use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Status};
+use nile_gossip::{Destination, Gossip};
+use nile_ipioe::{BootNonce, CallId, ClusterKey, End, Endpoint, Event, Request};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::failure::Failure;
+use crate::interrupt;
+use cable::Cable;
+use call::{Call, CallFailed, Outcome};
+
+/// The lowest node number of a tool; which one above it is drawn.
+const FIRST_TOOL: u32 = 0xffff_0000;
+
+/// How often waiting looks for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A peer on the network of a cluster.
+pub struct Peer {
+    cable: Cable,
+    endpoint: Endpoint,
+    gossip: Gossip,
+    /// What the protocols' moments count from.
+    start: Clock,
+    ended: BTreeMap<CallId, Outcome>,
+}
+
+impl Peer {
+    /// Plugs in to the switch in `folder` and asks who is there.
+    pub fn join(folder: &Path, key: Option<ClusterKey>) -> Result<Peer, Failure> {
+        let cable = Cable::plug_in(folder).map_err(|error| {
+            Failure::failed(format!(
+                "the switch in {} does not answer: {error}; end the cluster with `nile down`",
+                folder.display()
+            ))
+        })?;
+        let nonce = random::<16>()?;
+        let seed = u64::from_le_bytes(random()?);
+        // All ones is nobody's number.
+        let drawn = u32::from(u16::from_le_bytes(random()?)).min(0xfffe);
+        let node = NodeId(FIRST_TOOL + drawn);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // Another tool that drew the same number before has a lower one.
+        let generation = Generation((since.as_millis() / 250) as u32 | 1);
+        let mac = MacAddress::local(node, 0);
+        let mut settings = nile_ipioe::Settings::new(node, generation, mac, BootNonce(nonce));
+        (settings.key, settings.seed) = (key, seed);
+        let mut rules = nile_gossip::Settings::new(node, generation, seed);
+        rules.observer = true;
+        let (endpoint, gossip) = (Endpoint::new(settings), Gossip::new(rules));
+        let (start, ended) = (Clock::now(), BTreeMap::new());
+        let mut peer = Peer { cable, endpoint, gossip, start, ended };
+        peer.gossip.start(peer.now());
+        peer.turn()?;
+        Ok(peer)
+    }
+
+    /// What the cluster has, as far as it was told.
+    pub fn known(&self) -> &Gossip {
+        &self.gossip
+    }
+
+    /// Takes part until `done` says so or `patience` is over; whether it did.
+    pub fn until(
+        &mut self,
+        patience: Duration,
+        mut done: impl FnMut(&mut Peer) -> bool,
+    ) -> Result<bool, Failure> {
+        let deadline = Clock::now() + patience;
+        loop {
+            self.turn()?;
+            if done(self) {
+                return Ok(true);
+            }
+            let now = Clock::now();
+            if now >= deadline {
+                return Ok(false);
+            }
+            if interrupt::requested() {
+                return Err(Failure::Interrupted);
+            }
+            self.cable.wait(self.rest().min(deadline - now).min(LOOK));
+        }
+    }
+
+    /// Makes all of `calls` at once and waits for their ends, in their order. None takes longer
+    /// than `patience`.
+    pub fn calls(&mut self, calls: &[Call], patience: Duration) -> Result<Vec<Outcome>, Failure> {
+        let deadline = self.now() + patience;
+        let mut waiting = Vec::new();
+        for call in calls {
+            let request = Request {
+                to: call.target.node,
+                generation: Some(call.target.generation),
+                source_core: CoreId::BOOT,
+                core: call.target.core,
+                service: call.target.number,
+                method: call.method,
+                encoded: false,
+                deadline,
+            };
+            let data = call.document.clone().into_bytes();
+            let begun = self.endpoint.call(self.now(), request, data);
+            waiting.push(begun.map_err(CallFailed::refused));
+        }
+        let all: Vec<CallId> = waiting.iter().flatten().copied().collect();
+        // Each ends by its deadline; the rest is for looking.
+        self.until(patience + LOOK * 10, |peer| {
+            all.iter().all(|call| peer.ended.contains_key(call))
+        })?;
+        let timed_out = |call: CallId| Err(CallFailed::timed_out(call.node));
+        let end = |begun: Result<CallId, CallFailed>| {
+            begun.and_then(|call| self.ended.remove(&call).unwrap_or_else(|| timed_out(call)))
+        };
+        Ok(waiting.into_iter().map(end).collect())
+    }
+
+    /// Makes one call.
+    pub fn call(&mut self, call: &Call, patience: Duration) -> Result<Outcome, Failure> {
+        let mut ends = self.calls(std::slice::from_ref(call), patience)?;
+        Ok(ends.pop().expect("one call has one end"))
+    }
+
+    fn now(&self) -> Instant {
+        Instant::START + self.start.elapsed()
+    }
+
+    /// How long nothing is due.
+    fn rest(&self) -> Duration {
+        let due = [self.endpoint.next_due(), self.gossip.next_due()].into_iter().flatten().min();
+        due.map_or(LOOK, |due| due.since(self.now()))
+    }
+
+    /// Takes what has come, does what is due, and sends what came of it.
+    fn turn(&mut self) -> Result<(), Failure> {
+        let lost = |error: std::io::Error| {
+            Failure::failed(format!("the switch is gone: {error}; end the cluster: `nile down`"))
+        };
+        loop {
+            let now = self.now();
+            let endpoint = &mut self.endpoint;
+            let taken = self.cable.receive(|frame| endpoint.receive(now, frame)).map_err(lost)?;
+            self.endpoint.on_time(now);
+            self.gossip.on_time(now);
+            self.exchange(now)?;
+            while let Some(length) = self.endpoint.transmit(now, self.cable.frame()) {
+                self.cable.send(length).map_err(lost)?;
+            }
+            if !taken {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Lets the two protocols tell each other what happened.
+    fn exchange(&mut self, now: Instant) -> Result<(), Failure> {
+        while let Some(event) = self.endpoint.poll() {
+            match event {
+                Event::Ended { call, end } => {
+                    self.ended.insert(call, outcome(call.node, end));
+                }
+                Event::Gossip { from, data, .. } => self.gossip.receive(now, from, &data, false),
+                Event::Broadcast { from, data, .. } => self.gossip.receive(now, from, &data, true),
+                Event::Request { serving, .. } => {
+                    let why = b"a tool offers no services".to_vec();
+                    // It fails only if nobody waits.
+                    let _ = self.endpoint.reply(now, serving, Status::NotFound, false, why);
+                }
+                Event::Outdated { .. } => {
+                    return Err(Failure::failed(
+                        "another tool has this one's number, or the clock went back; try again",
+                    ));
+                }
+                Event::Cancelled { .. } | Event::Met { .. } | Event::Restarted { .. } => {}
+            }
+        }
+        while let Some(event) = self.gossip.poll_event() {
+            match event {
+                nile_gossip::Event::NodeDown { node, generation }
+                | nile_gossip::Event::NodeRestarted { node, old: generation, .. } => {
+                    self.endpoint.peer_dead(now, node, generation);
+                }
+                _ => {}
+            }
+        }
+        while let Some((to, message)) = self.gossip.poll_transmit() {
+            // What has no room is lost, as on the network.
+            let _ = match to {
+                Destination::Broadcast => self.endpoint.broadcast(true, message),
+                Destination::Node(node) => {
+                    self.endpoint.gossip(now, node, CoreId::BOOT, true, message)
+                }
+            };
+        }
+        Ok(())
+    }
+}
+
+fn outcome(node: NodeId, end: End) -> Outcome {
+    match end {
+        End::Answered { status: Status::Ok, data, .. } => {
+            let text = String::from_utf8(data);
+            text.map_err(|_| CallFailed::new(Status::Invalid, format!("{node} answered no text")))
+        }
+        End::Answered { status, data, .. } => {
+            Err(CallFailed::new(status, String::from_utf8_lossy(&data)))
+        }
+        End::Dead => {
+            let message = format!("{node} is gone, or not the one that it was");
+            Err(CallFailed::new(Status::Dead, message))
+        }
+        End::TimedOut => Err(CallFailed::timed_out(node)),
+    }
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
+    // So few bytes come whole.
+    match getrandom(&mut bytes, GetRandomFlags::empty()) {
+        Ok(count) if count == N => Ok(bytes),
+        Ok(_) => Err(Failure::failed("Linux gave less entropy than was asked for")),
+        Err(error) => Err(Failure::failed(format!("Linux gives no entropy: {error}"))),
+    }
+}
+
+/// A new key for a cluster.
+pub fn new_key() -> Result<[u8; 32], Failure> {
+    random()
+}
