@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::convert::Infallible;
 use core::future::{Future, poll_fn};
 use core::task::Poll;
@@ -33,6 +33,8 @@ pub struct Shared {
     out: RefCell<VecDeque<(NodeId, Vec<u8>)>>,
     /// What of other nodes has changed and the registry has not been told.
     pub news: RefCell<VecDeque<Event>>,
+    /// This core's watcher of the registry, which lasts for all eras.
+    pub watcher: Cell<Option<u64>>,
     /// The task that keeps gossip's deadlines.
     clock: Alarm,
     /// The task that gives messages to the network core.
@@ -100,7 +102,11 @@ pub async fn live(stl: &Stl, shared: &Rc<Shared>) -> Ends {
     let mut gossip = Gossip::new(settings);
     // The first broadcast tells of cores and services already.
     let mut exported = local::Exported::default();
-    local::update(stl, &network, &mut gossip, &mut exported).await?;
+    let told = local::update(stl, &network, &mut gossip, &mut exported).await;
+    if told.as_ref().is_err_and(|error| error.status == Status::NoMemory) {
+        return begin_anew(&network, Generation(own.generation)).await;
+    }
+    told?;
     gossip.start(stl.host().now());
     *shared.gossip.borrow_mut() = Some(gossip);
     shared.pump();
@@ -111,7 +117,13 @@ pub async fn live(stl: &Stl, shared: &Rc<Shared>) -> Ends {
         Box::pin(local::publish(stl, shared, &network, exported)),
         Box::pin(remote::tell(stl, shared, &network)),
     ];
-    first(tasks).await
+    match first(tasks).await {
+        // The numbers for exports are used up: another generation has them all again.
+        Err(error) if error.status == Status::NoMemory => {
+            begin_anew(&network, Generation(own.generation)).await
+        }
+        end => end,
+    }
 }
 
 /// The end of the first task that ends; with it all end.

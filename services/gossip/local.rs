@@ -34,7 +34,11 @@ pub async fn publish(
     mut exported: Exported,
 ) -> Ends {
     let registry = RegistryClient::find(stl).await?;
-    let watcher = registry.watch("").await?;
+    let watcher = match shared.watcher.get() {
+        Some(watcher) => watcher,
+        None => registry.watch("").await?,
+    };
+    shared.watcher.set(Some(watcher));
     loop {
         let updates = changes(stl, &registry, network, &mut exported).await?;
         shared.with(|gossip| apply(stl, gossip, updates))?;

@@ -45,17 +45,14 @@ pub async fn tell(stl: &Stl, shared: &Rc<Shared>, network: &NetworkClient) -> En
                 let Some(generation) = member.map(|it| it.generation) else { continue };
                 let at = Instanced { node, generation, instance };
                 if ALL.into_iter().any(|known| known.name == at.instance.name) {
-                    registry.learn(node.0, at.instance.core, at.publication()).await?;
+                    let learned = registry.learn(node.0, at.instance.core, at.publication()).await;
+                    at.tell_failure(stl, learned);
                 } else {
                     // What it is takes time to ask; what else there is to tell does not wait.
                     let (stl, shared) = (stl.clone(), shared.clone());
                     stl.host().clone().spawn(Box::pin(async move {
-                        if let Err(error) = ask(&stl, &shared, &at).await {
-                            let Instanced { node, instance, .. } = &at;
-                            let name = &instance.name;
-                            let line = format_args!("{name} of {node} cannot be used: {error}");
-                            stl.host().log(line);
-                        }
+                        let learned = ask(&stl, &shared, &at).await;
+                        at.tell_failure(&stl, learned);
                     }));
                 }
             }
@@ -92,6 +89,14 @@ impl Instanced {
             generation: generation.0,
             number: instance.number,
             ..Publication::default()
+        }
+    }
+
+    /// What one node says wrongly of itself is no reason to forget all the others.
+    fn tell_failure(&self, stl: &Stl, learned: CallResult<()>) {
+        if let Err(error) = learned {
+            let (node, name) = (self.node, &self.instance.name);
+            stl.host().log(format_args!("{name} of {node} cannot be used: {error}"));
         }
     }
 

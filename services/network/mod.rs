@@ -37,6 +37,11 @@ use serve::{Asked, Serving};
 /// Messages of gossip that are kept for whoever asks; later ones take the place of the oldest.
 const MOST_HEARD: usize = 512;
 
+/// Bytes of such a message: so many of them fit one reply.
+const LONGEST_HEARD: usize = 1500;
+const MOST_TOLD: usize = 32;
+const _: () = assert!((LONGEST_HEARD + 32) * MOST_TOLD < nile_bosml::MAX_MESSAGE);
+
 /// The network of this node.
 pub struct Network {
     stl: Stl,
@@ -165,6 +170,10 @@ impl Shared {
     }
 
     fn hear(&self, from: Identity, kind: u8, message: Vec<u8>) {
+        // Gossip says nothing that is longer than a frame: whoever does says no gossip.
+        if message.len() > LONGEST_HEARD {
+            return;
+        }
         let mut heard = self.heard.borrow_mut();
         if heard.len() == MOST_HEARD {
             // Gossip tells everything more than once.
@@ -267,8 +276,7 @@ impl Network {
                 *shared.listener.borrow_mut() = Some(context.waker().clone());
                 return Poll::Pending;
             }
-            // What fits a reply: a message of gossip is no longer than a frame.
-            let some = heard.len().min(32);
+            let some = heard.len().min(MOST_TOLD);
             shared.talked.borrow_mut().clear();
             Poll::Ready(heard.drain(..some).collect())
         })
