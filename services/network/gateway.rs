@@ -64,7 +64,10 @@ impl Gateway for ByNetwork {
                 // It may be the network core that is gone.
                 this.found.set(None);
             }
-            Ok(result?.0)
+            match result? {
+                forwarded if !forwarded.is_gone => Ok(forwarded.reply.0),
+                _ => Err(CallError::new(Status::Gone, "the instance is gone")),
+            }
         })
     }
 }

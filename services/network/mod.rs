@@ -87,6 +87,23 @@ pub struct Heard {
     pub message: Blob,
 }
 
+/// How a call to another node ended that was not refused.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Forwarded {
+    /// Whether the instance was not there, and nothing was done. (As the end of this service's own
+    /// call it would say that this service is gone.)
+    pub is_gone: bool,
+    /// The reply.
+    pub reply: Blob,
+}
+
+impl Default for Forwarded {
+    /// Nothing was done.
+    fn default() -> Forwarded {
+        Forwarded { is_gone: true, reply: Blob(Vec::new()) }
+    }
+}
+
 /// How often something happened.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct Counter {
@@ -203,7 +220,7 @@ impl Network {
 
     /// Calls a method of an instance that another node exports; the arguments and the reply are
     /// encoded.
-    #[stl_k(reply = "reply")]
+    #[stl_k(reply = "forwarded")]
     async fn call(
         &self,
         caller: &Caller,
@@ -212,7 +229,7 @@ impl Network {
         number: u16,
         method: u16,
         arguments: Bytes<'_>,
-    ) -> CallResult<Blob> {
+    ) -> CallResult<Forwarded> {
         let request = Request {
             to: NodeId(to.node),
             generation: Some(Generation(to.generation)),
@@ -226,7 +243,11 @@ impl Network {
         let inner = self.inner()?;
         inner.shared.talk(request.to);
         let call = inner.link.call(request, arguments.0.into_owned())?;
-        Ok(Blob::from(Bytes::from(&call.await?[..])))
+        match call.await {
+            Ok(reply) => Ok(Forwarded { is_gone: false, reply: Blob(reply) }),
+            Err(error) if error.status == Status::Gone => Ok(Forwarded::default()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The number by which other nodes call an instance here.

@@ -87,11 +87,11 @@ fn reply(link: &Link, serving: ServingId, encoded: bool, result: CallResult<Vec<
 }
 
 async fn answer(stl: &Stl, asked: Asked) -> CallResult<Vec<u8>> {
-    let gone = || CallError::new(Status::Dead, "the instance is gone");
+    let gone = || CallError::new(Status::Gone, "the instance is gone");
     let place = asked.place.ok_or_else(gone)?;
     let stl = stl.for_node().with_patience(asked.deadline - stl.host().now());
     if asked.encoded {
-        return stl.call_at(place, asked.method, &asked.data).await;
+        return stl.try_at(place, asked.method, &asked.data).await;
     }
     let document = String::from_utf8(asked.data);
     let document = document.map_err(|_| CallError::new(Status::Invalid, "it is no text"))?;
@@ -105,7 +105,7 @@ async fn in_text(
     method: MethodNumber,
     document: &str,
 ) -> CallResult<Vec<u8>> {
-    let schema = stl.call_at(place, MethodNumber::DISCOVER, &[]).await?;
+    let schema = stl.try_at(place, MethodNumber::DISCOVER, &[]).await?;
     let mut input = Reader::new(&schema);
     let schema = <&str>::decode(&mut input)?;
     if method == MethodNumber::DISCOVER {
@@ -117,6 +117,6 @@ async fn in_text(
     };
     let described = schema.methods.get(usize::from(method.0)).ok_or_else(missing)?;
     let arguments = text_to_binary(&described.parameters, &described.name, document)?;
-    let reply = stl.call_at(place, method, &arguments).await?;
+    let reply = stl.try_at(place, method, &arguments).await?;
     Ok(binary_to_text(&described.reply, REPLY, &reply)?.into_bytes())
 }

@@ -22,6 +22,7 @@ use crate::arguments::Arguments;
 use crate::calls;
 use crate::conduct::{Findings, conduct, conducts};
 use crate::probe::{self, ProbeClient};
+use crate::wanderer::WandererClient;
 
 /// The node that conducts.
 const CONDUCTOR: u32 = 1;
@@ -42,6 +43,9 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
                 if let Err(error) = check_node(&stl, NodeId(node), &findings).await {
                     findings.check(false, format_args!("n{node}: {error}"));
                 }
+            }
+            if let Err(error) = check_move(&stl, &findings).await {
+                findings.check(false, format_args!("moved: {error}"));
             }
             if let Err(error) = check_names(&stl, &findings).await {
                 findings.check(false, format_args!("by name: {error}"));
@@ -189,6 +193,30 @@ async fn check_node(stl: &Stl, node: NodeId, findings: &Findings) -> CallResult<
     // What a core of a node may do, another node may not.
     let watch = registry.watch("").await.map_err(|error| error.status);
     findings.check(watch == Err(Status::Denied), format_args!("{node}: watch: {watch:?}"));
+    Ok(())
+}
+
+/// A service that is on another node and then on this one: who is bound to it follows.
+async fn check_move(stl: &Stl, findings: &Findings) -> CallResult<()> {
+    let there = At { node: NodeId(2), core: CoreId::BOOT };
+    let (there, here) =
+        (ProbeClient::find_at(stl, there).await?, ProbeClient::find_at(stl, CoreId::BOOT).await?);
+    there.host_wanderer().await?;
+    let bound = until(stl, async || WandererClient::find(stl).await).await?;
+    let node = bound.place().map(|place| place.node);
+    findings.check(node == Some(NodeId(2)), format_args!("the wanderer is on {node:?}"));
+    bound.seat().await?;
+    here.host_wanderer().await?;
+    bound.seat().await?;
+    let stays = bound.place().is_some_and(|place| !place.is_here());
+    findings.check(stays, format_args!("who is bound to one that is there looked for another"));
+    there.dismiss_wanderer().await?;
+    bound.seat().await?;
+    let follows = bound.place().is_some_and(|place| place.is_here());
+    findings.check(follows, format_args!("the wanderer is here, and was not followed"));
+    here.dismiss_wanderer().await?;
+    let gone = bound.seat().await.map_err(|error| error.status);
+    findings.check(gone == Err(Status::Dead), format_args!("nobody says {gone:?}"));
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! How calls end badly: the instance is unpublished, its core restarts, a method panics. Each call
 //! ends once and says why, and the service is found again.
 
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Status};
@@ -11,6 +12,7 @@ use nile_stl::{CallError, CallResult, Stl};
 use crate::calls::{probe_on, serve};
 use crate::conduct::{Findings, conduct, conducts};
 use crate::probe;
+use crate::wanderer::WandererClient;
 
 /// Longer than anything here takes.
 const LONG: u64 = 5_000_000;
@@ -37,6 +39,9 @@ pub fn start<M: Machine>(core: &Core<M>) {
                 if let Err(error) = unpublished(&stl, peer, &findings).await {
                     findings.check(false, format_args!("core {peer}, unpublished: {error}"));
                 }
+            }
+            if let Err(error) = moved(&stl, &findings).await {
+                findings.check(false, format_args!("moved: {error}"));
             }
             for peer in core.peers().filter(|peer| *peer != core.id()) {
                 for failure in [Failure::Panic, Failure::PanicLater, Failure::StackOverrun] {
@@ -79,6 +84,33 @@ async fn unpublished(stl: &Stl, core: CoreId, findings: &Findings) -> CallResult
     drop(again);
     let found = probe::ProbeClient::at(stl, after);
     findings.check(found.next(2).await? == 3, format_args!("{core}: the new instance is wrong"));
+    Ok(())
+}
+
+/// A client that means any instance follows one that is published elsewhere; one that means a place
+/// does not. The wanderer is a service that goes from core to core.
+async fn moved(stl: &Stl, findings: &Findings) -> CallResult<()> {
+    let cores: Vec<CoreId> = (0..stl.host().cores()).map(|core| CoreId(core as u16)).collect();
+    probe_on(stl, cores[0]).await?.host_wanderer().await?;
+    let any = WandererClient::find(stl).await?;
+    let pinned = WandererClient::find_at(stl, cores[0]).await?;
+    findings.check(any.seat().await? == cores[0].0, format_args!("it is not where it began"));
+    // A node of one core has nowhere to move to.
+    for core in cores.iter().skip(1).chain(cores.iter().take(usize::from(cores.len() > 1))) {
+        let from = any.core();
+        probe_on(stl, *core).await?.host_wanderer().await?;
+        if let Some(from) = from.filter(|from| from != core) {
+            probe_on(stl, from).await?.dismiss_wanderer().await?;
+        }
+        let seat = any.seat().await?;
+        findings.check(seat == core.0, format_args!("it is on {core}, and called on c{seat}"));
+    }
+    let old = pinned.seat().await.map_err(|error| error.status);
+    let dead = cores.len() == 1 || old == Err(Status::Dead);
+    findings.check(dead, format_args!("the place that was meant says {old:?}"));
+    probe_on(stl, cores[0]).await?.dismiss_wanderer().await?;
+    let gone = any.seat().await.map_err(|error| error.status);
+    findings.check(gone == Err(Status::Dead), format_args!("nobody says {gone:?}"));
     Ok(())
 }
 

@@ -72,6 +72,7 @@ mod system_call;
 mod talk;
 mod tickless;
 mod timers;
+mod wanderer;
 
 use core::fmt;
 

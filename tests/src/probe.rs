@@ -7,8 +7,11 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, Status};
 use nile_bosml::{Blob, Bytes};
+use nile_registry::Caller as Binder;
 use nile_services::ackermann::AckermannClient;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
+
+use crate::wanderer;
 
 /// The service.
 pub struct Probe {
@@ -100,6 +103,20 @@ impl Probe {
     #[stl_k(reply = "text")]
     async fn skip_a_layer(&self) -> CallResult<alloc::string::String> {
         self.stl.discover("registry").await
+    }
+
+    /// Publishes the wanderer on this core.
+    #[stl_k]
+    async fn host_wanderer(&self) -> CallResult<()> {
+        let Some(make) = wanderer::REGISTRATION.kernel else { return Ok(()) };
+        self.stl.acting_as(Binder::Operator).publish(&wanderer::REGISTRATION, make).await?;
+        Ok(())
+    }
+
+    /// Unpublishes it.
+    #[stl_k]
+    async fn dismiss_wanderer(&self) -> CallResult<()> {
+        self.stl.acting_as(Binder::Operator).unpublish(wanderer::REGISTRATION.name).await
     }
 
     /// Answers after so long.

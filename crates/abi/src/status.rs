@@ -29,10 +29,13 @@ pub enum Status {
     Exists = 9,
     /// The caller may not do this.
     Denied = 10,
+    /// What was called is not where it was, and nothing was done: it may be found elsewhere. The
+    /// transport layer looks by itself; callers that meant this one place are told `Dead`.
+    Gone = 11,
 }
 
 impl Status {
-    const ALL: [Status; 11] = [
+    const ALL: [Status; 12] = [
         Status::Ok,
         Status::Dead,
         Status::Timeout,
@@ -44,6 +47,7 @@ impl Status {
         Status::Invalid,
         Status::Exists,
         Status::Denied,
+        Status::Gone,
     ];
 
     /// The number on the wire.
@@ -70,6 +74,7 @@ impl Status {
             Status::Invalid => "invalid",
             Status::Exists => "exists",
             Status::Denied => "denied",
+            Status::Gone => "gone",
         }
     }
 
@@ -95,6 +100,6 @@ mod tests {
             assert_eq!(usize::from(status.code()), number);
             assert_eq!(Status::from_code(status.code()), Some(status));
         }
-        assert_eq!(Status::from_code(11), None);
+        assert_eq!(Status::from_code(12), None);
     }
 }

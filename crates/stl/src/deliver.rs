@@ -50,7 +50,7 @@ impl Stl {
     fn serve(&self, place: Place, made: Made, dispatch: impl FnOnce(&Local) -> Dispatched) {
         let host = &self.core.host;
         let Some(local) = self.local(place) else {
-            let gone = CallError::new(Status::Dead, "the instance is gone");
+            let gone = CallError::new(Status::Gone, "the instance is gone");
             return reply(&**host, made, Err(gone));
         };
         if self.core.serving.is_full() {

@@ -33,6 +33,16 @@ impl CallError {
     }
 }
 
+impl CallError {
+    /// For who meant one place: what is not there any more is dead.
+    pub(crate) fn gone_is_dead(self) -> CallError {
+        match self.status {
+            Status::Gone => CallError { status: Status::Dead, ..self },
+            _ => self,
+        }
+    }
+}
+
 impl From<Status> for CallError {
     fn from(status: Status) -> CallError {
         CallError { status, message: Cow::Borrowed("") }

@@ -150,13 +150,38 @@ impl Stl {
             }
             Resolved::Up => self.call_up(service, method, arguments),
             Resolved::At(place) => {
-                let result = self.invoke_in(place, service, method, arguments).await;
-                if result.as_ref().is_err_and(|error| error.status == Status::Dead) {
-                    self.forget_place(service, place);
+                let mut result = self.invoke_in(place, service, method, arguments).await;
+                if let Some(now) = self.moved(service, place, &result).await {
+                    result = self.invoke_in(now, service, method, arguments).await;
                 }
-                result
+                result.map_err(CallError::gone_is_dead)
             }
         }
+    }
+
+    /// Where a service is now that a call did not find at `place`; `None` if it is nowhere else, or
+    /// the call ended otherwise: one that may have been done is not made twice. A place that ended
+    /// a call so is not looked at again.
+    pub(crate) async fn moved<T>(
+        &self,
+        service: &str,
+        place: Place,
+        result: &CallResult<T>,
+    ) -> Option<Place> {
+        let status = result.as_ref().err()?.status;
+        if !matches!(status, Status::Dead | Status::Gone) {
+            return None;
+        }
+        self.forget_place(service, place);
+        if status == Status::Dead {
+            return None;
+        }
+        let now = match self.resolve(service).await.ok()? {
+            Resolved::Here(local) => local.place,
+            Resolved::At(now) => now,
+            Resolved::Up => return None,
+        };
+        (now != place).then_some(now)
     }
 
     /// The same for the instance on one core, of any node. `NotFound` if that core has none;
@@ -172,7 +197,8 @@ impl Stl {
             return Err(CallError::new(Status::Denied, "a package cannot pin a core"));
         }
         let place = self.find_at(at, service).await?;
-        self.invoke_in(place, service, method, arguments).await
+        let result = self.invoke_in(place, service, method, arguments).await;
+        result.map_err(CallError::gone_is_dead)
     }
 
     /// What a service says about itself: a discovery document.
@@ -193,12 +219,12 @@ impl Stl {
             local.method(method)?.0
         } else {
             // The owner of the instance numbers its methods, and says so in its schema.
-            let reply = self.call_at(place, MethodNumber::DISCOVER, &[]).await?;
+            let reply = self.try_at(place, MethodNumber::DISCOVER, &[]).await?;
             let schema = discovery::parse(decode_one(&reply)?)?;
             let number = schema.methods.iter().position(|known| known.name == method);
             MethodNumber(number.ok_or_else(|| no_method(service, method))? as u16)
         };
-        self.call_at(place, number, arguments).await
+        self.try_at(place, number, arguments).await
     }
 
     /// Direct dispatch, on this core.
@@ -278,6 +304,16 @@ impl Stl {
         method: MethodNumber,
         arguments: &[u8],
     ) -> CallResult<Vec<u8>> {
+        self.try_at(place, method, arguments).await.map_err(CallError::gone_is_dead)
+    }
+
+    /// The same, with `Gone` if it is not there: then nothing was done, and it can be looked for.
+    pub async fn try_at(
+        &self,
+        place: Place,
+        method: MethodNumber,
+        arguments: &[u8],
+    ) -> CallResult<Vec<u8>> {
         let host = &self.core.host;
         if !place.is_here() {
             let alone = || CallError::new(Status::NotFound, "this node is not in a cluster");
@@ -285,7 +321,7 @@ impl Stl {
             return gateway.call(place, method, arguments, self.deadline()).await;
         }
         if place.core == host.core() {
-            let gone = || CallError::new(Status::Dead, "the instance is gone");
+            let gone = || CallError::new(Status::Gone, "the instance is gone");
             let local = self.local(place).ok_or_else(gone)?;
             return self.call_here(&local, method, arguments).await;
         }

@@ -2,6 +2,7 @@
 
 use alloc::rc::Rc;
 use core::any::Any;
+use core::cell::Cell;
 
 use nile_abi::{CoreId, Status};
 use nile_bosml::{Decode, Reader, Writer};
@@ -22,6 +23,10 @@ pub struct Target<S> {
     stl: Stl,
     name: &'static str,
     to: To<S>,
+    /// Whether any instance of the name is meant: then one that has moved is followed.
+    follows: bool,
+    /// Where it has moved to.
+    moved: Cell<Option<Place>>,
 }
 
 enum To<S> {
@@ -37,7 +42,7 @@ impl<S: Service> Target<S> {
     /// The nearest instance of a service. As [`Stl::invoke`], and `Dead` is not among the errors.
     pub async fn find(stl: &Stl, name: &'static str) -> CallResult<Target<S>> {
         let resolved = stl.resolve(name).await?;
-        Ok(Target::new(stl, name, resolved))
+        Ok(Target { follows: true, ..Target::new(stl, name, resolved) })
     }
 
     /// The instance on one core, of any node.
@@ -68,16 +73,16 @@ impl<S: Service> Target<S> {
             Resolved::At(place) => To::At(place),
             Resolved::Up => To::Up,
         };
-        Target { stl: stl.clone(), name, to }
+        Target { stl: stl.clone(), name, to, follows: false, moved: Cell::new(None) }
     }
 
     /// The service itself, if it is on this core: `Ok(None)` if it is elsewhere, `Dead` if it was
-    /// here.
+    /// here and no other instance is meant.
     #[inline]
     pub fn here(&self) -> CallResult<Option<&S>> {
         match &self.to {
             To::Here(local, service) if local.live.get() => Ok(Some(service)),
-            To::Here(..) => Err(CallError::from(Status::Dead)),
+            To::Here(..) if !self.follows => Err(CallError::from(Status::Dead)),
             _ => Ok(None),
         }
     }
@@ -94,6 +99,9 @@ impl<S: Service> Target<S> {
 
     /// Where the service is, if it is not in the kernel beneath.
     pub fn place(&self) -> Option<Place> {
+        if self.moved.get().is_some() {
+            return self.moved.get();
+        }
         match &self.to {
             To::Here(local, _) => Some(local.place),
             To::At(place) => Some(*place),
@@ -111,17 +119,17 @@ impl<S: Service> Target<S> {
         let mut out = Writer::new();
         encode(&mut out);
         let arguments = out.into_bytes()?;
-        let reply = match &self.to {
-            To::Here(local, _) => self.stl.call_at(local.place, method, &arguments).await?,
-            To::At(place) => {
-                let result = self.stl.call_at(*place, method, &arguments).await;
-                if result.as_ref().is_err_and(|error| error.status == Status::Dead) {
-                    // Who looks for the service again is not to find it there.
-                    self.stl.forget_place(self.name, *place);
+        let reply = match self.place() {
+            Some(place) => {
+                let mut result = self.stl.try_at(place, method, &arguments).await;
+                let now = self.stl.moved(self.name, place, &result).await;
+                if let Some(now) = now.filter(|_| self.follows) {
+                    self.moved.set(Some(now));
+                    result = self.stl.try_at(now, method, &arguments).await;
                 }
-                result?
+                result.map_err(CallError::gone_is_dead)?
             }
-            To::Up => self.stl.call_up(self.name, name, &arguments)?,
+            None => self.stl.call_up(self.name, name, &arguments)?,
         };
         let mut input = Reader::new(&reply);
         let value = T::decode(&mut input)?;
