@@ -141,6 +141,12 @@ pub fn needs_packages(program: &str) -> bool {
     program.starts_with("package") || matches!(program, "unruly" | "system-call")
 }
 
+/// Whether a program is for nodes of a cluster: one node alone has nothing to do in it, or does not
+/// end.
+pub fn needs_cluster(program: &str) -> bool {
+    matches!(program, "cluster" | "rpc-cost" | "serve")
+}
+
 /// Whether the services that a configuration names are those of this image.
 pub fn check_services(config: &Config) -> Result<(), ConfigError> {
     config.check_services(nile_services::ALL.iter().map(|service| service.name))

@@ -147,7 +147,8 @@ fn what_no_node_can_be_is_refused_with_its_number() {
 fn every_scenario_passes() {
     let ticks = config("ticks.toml", "[timer]\ntick_hz = 100\ntick_workers = true\n");
     // Those with packages are run where packages are built: by the command line's tests.
-    for program in nile_scenarios::PROGRAMS {
+    let alone = |program: &&str| !nile_scenarios::needs_cluster(program);
+    for program in nile_scenarios::PROGRAMS.into_iter().filter(alone) {
         if nile_scenarios::needs_packages(program) {
             continue;
         }
