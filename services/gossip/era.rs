@@ -19,6 +19,7 @@ use nile_stl::{CallError, CallResult, LocalFuture, Stl};
 use super::{local, not_joined, remote};
 use crate::alarm::Alarm;
 use crate::network::{Heard, Identity, NetworkClient};
+use crate::registry::RegistryClient;
 
 /// How long a call waits that ends when something happens.
 const LONG: Duration = Duration::from_secs(3600);
@@ -93,6 +94,8 @@ pub async fn live(stl: &Stl, shared: &Rc<Shared>) -> Ends {
         return Err(CallError::new(Status::Dead, "this node's network core is not there"));
     }
     let own = network.identity().await?;
+    // A node that died between two eras is told of by nobody.
+    RegistryClient::find(stl).await?.forget_others().await?;
     let mut seed = [0; 8];
     if !stl.node()?.entropy(&mut seed) {
         seed = stl.host().now().as_nanos().to_le_bytes();

@@ -173,6 +173,16 @@ impl Registry {
         self.state.publication(CoreId(core), name)
     }
 
+    /// Ends every instance of all other nodes. For the gossip service, which begins anew.
+    #[stl_k]
+    fn forget_others(&self, caller: &Caller) -> CallResult<()> {
+        if caller.is_package() || caller.own_core()? != CoreId::BOOT {
+            return Err(CallError::new(Status::Denied, "what other nodes have, gossip tells"));
+        }
+        self.state.forget_others();
+        Ok(())
+    }
+
     /// Begins to note what is published, unpublished and moved, of one type or of all (""): the
     /// watcher's number. It ends with the calling core's incarnation.
     #[stl_k(reply = "watcher")]

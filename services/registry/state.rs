@@ -100,6 +100,11 @@ impl State {
         }
     }
 
+    /// Ends every instance on any other node: nothing is known of them any more.
+    pub fn forget_others(&self) {
+        self.0.borrow_mut().remove_all(|at| !at.is_here());
+    }
+
     /// Ends every instance on another node: it is gone, or not the one that it was.
     pub fn forget_node(&self, node: NodeId) {
         if node != Place::HERE {
