@@ -2,27 +2,17 @@
 
 use std::time::Duration;
 
-use nile_kernel::{Config, Core, Report};
+use nile_kernel::{Config, Core};
 use nile_platform::Outcome;
-use nile_platform_sim::{ClusterOptions, Deed, Faults, Finished, Options, Stuck, simulate_cluster};
+use nile_platform_sim::{ClusterOptions, Deed, Faults, Finished, Stuck, simulate_cluster};
 use nile_switch::{Link, Probability};
 
-fn node(seed: u64, cores: usize) -> Options {
-    Options {
-        seed,
-        roles: Config::default().roles(cores).expect("the default fits any number of cores"),
-        memory_bytes: 64 << 20,
-        wake_mode: None,
-        packages: Vec::new(),
-        faults: Faults::default(),
-        limit: Duration::from_secs(120),
-    }
-}
+use crate::{options, passed};
 
 fn cluster(seed: u64, cores: &[usize]) -> ClusterOptions {
     let seeds = (0..).map(|at| seed.wrapping_mul(1000) + at);
     ClusterOptions {
-        nodes: cores.iter().zip(seeds).map(|(cores, seed)| node(seed, *cores)).collect(),
+        nodes: cores.iter().zip(seeds).map(|(cores, seed)| options(seed, *cores)).collect(),
         link: Link { delay: Duration::from_micros(20), ..Link::default() },
         deeds: Vec::new(),
     }
@@ -48,10 +38,7 @@ fn pass(options: &ClusterOptions) -> Vec<Finished> {
     let ended = run(options).unwrap_or_else(|stuck| panic!("{stuck}\n{}", stuck.log.join("\n")));
     let ended: Vec<Finished> = ended.into_iter().flatten().collect();
     assert_eq!(ended.len(), options.nodes.len());
-    let [document] = ended[0].reports.as_slice() else { panic!("seed {seed}: no report") };
-    let report: Report = serde_json::from_str(document).expect("the report is the contract's");
-    let program = report.program.expect("the scenario's part");
-    assert!(program.passed, "seed {seed}: {program:?}\n{}", ended[0].log.join("\n"));
+    assert!(passed(&ended[0], "cluster", seed).program.is_some(), "seed {seed}: no scenario");
     assert!(ended.iter().all(|it| it.outcome == Outcome::Success), "seed {seed}");
     ended
 }

@@ -6,17 +6,7 @@ use nile_kernel::{Config, Core, Report};
 use nile_platform::Outcome;
 use nile_platform_sim::{Faults, Finished, Options, Stuck, simulate};
 
-fn options(seed: u64, cores: usize) -> Options {
-    Options {
-        seed,
-        roles: Config::default().roles(cores).expect("the default fits any number of cores"),
-        memory_bytes: 64 << 20,
-        wake_mode: None,
-        packages: Vec::new(),
-        faults: Faults::default(),
-        limit: Duration::from_secs(120),
-    }
-}
+use crate::{options, passed};
 
 fn run(options: &Options, text: &str, command: &str) -> Result<Finished, Stuck> {
     let config = Config::parse(text).expect("the test's configuration is valid");
@@ -30,15 +20,7 @@ fn pass(options: &Options, text: &str, command: &str) -> (Finished, Report) {
     let finished = run(options, text, command).unwrap_or_else(|stuck| {
         panic!("{command}: {stuck}\n{}", stuck.log.join("\n"));
     });
-    let [document] = finished.reports.as_slice() else {
-        panic!("{command}, seed {}: {} reports", options.seed, finished.reports.len());
-    };
-    let report: Report = serde_json::from_str(document).expect("the report is the contract's");
-    if let Some(program) = &report.program {
-        let log = finished.log.join("\n");
-        assert!(program.passed, "{command}, seed {}: {program:?}\n{log}", options.seed);
-    }
-    assert_eq!(finished.outcome, Outcome::Success, "{command}, seed {}", options.seed);
+    let report = passed(&finished, command, options.seed);
     (finished, report)
 }
 

@@ -8,21 +8,15 @@ use std::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, PageSize, Status};
 use nile_kernel::{Config, Core};
 use nile_platform::{Machine, Outcome, WakeMode};
-use nile_platform_sim::{Faults, Finished, Options, SimMachine, Stuck, simulate};
+use nile_platform_sim::{Finished, Options, SimMachine, Stuck, simulate};
 use nile_ring::Message;
+
+use crate::options;
 
 type C = Core<SimMachine>;
 
 fn opt(seed: u64, cores: usize, mode: Option<WakeMode>) -> Options {
-    Options {
-        seed,
-        roles: Config::default().roles(cores).unwrap(),
-        memory_bytes: 64 << 20,
-        wake_mode: mode,
-        packages: Vec::new(),
-        faults: Faults::default(),
-        limit: Duration::from_secs(100),
-    }
+    Options { wake_mode: mode, limit: Duration::from_secs(100), ..options(seed, cores) }
 }
 
 fn ms(n: u64) -> Instant {

@@ -4,19 +4,12 @@
 use std::time::Duration;
 
 use nile_kernel::{Config, Core, Report};
-use nile_platform::Outcome;
 use nile_platform_sim::{Faults, Finished, Options, simulate};
 
-fn options(seed: u64) -> Options {
-    Options {
-        seed,
-        roles: Config::default().roles(4).expect("the default fits any number of cores"),
-        memory_bytes: 64 << 20,
-        wake_mode: None,
-        packages: nile_sim::PACKAGES.into(),
-        faults: Faults::default(),
-        limit: Duration::from_secs(120),
-    }
+use crate::{options, passed};
+
+fn node(seed: u64) -> Options {
+    Options { packages: nile_sim::PACKAGES.into(), ..options(seed, 4) }
 }
 
 /// Runs a scenario to its end, in which the simulator saw nothing that must never be.
@@ -32,21 +25,15 @@ fn run(options: &Options, command: &str) -> Finished {
 /// Runs a scenario and gives the report, which must say that all held, and its log.
 fn pass(options: &Options, command: &str) -> (Report, Vec<String>) {
     let finished = run(options, command);
-    let [document] = finished.reports.as_slice() else {
-        panic!("{command}, seed {}: {} reports", options.seed, finished.reports.len());
-    };
-    let report: Report = serde_json::from_str(document).expect("the report is the contract's");
-    let program = report.program.as_ref().expect("a scenario has a report");
-    let log = finished.log.join("\n");
-    assert!(program.passed, "{command}, seed {}: {program:?}\n{log}", options.seed);
-    assert_eq!(finished.outcome, Outcome::Success, "{command}, seed {}", options.seed);
+    let report = passed(&finished, command, options.seed);
+    assert!(report.program.is_some(), "{command}: no scenario");
     (report, finished.log)
 }
 
 #[test]
 fn packages_run_and_leave_nothing_behind() {
     for seed in 0..10 {
-        let (report, log) = pass(&options(seed), "package");
+        let (report, log) = pass(&node(seed), "package");
         assert!(log.iter().any(|line| line.ends_with("p1: hello, hello")), "{log:?}");
         let calls: Vec<u64> = report.cores.iter().map(|core| core.system_calls).collect();
         assert!(calls[0] == 0 && calls[1] == 0 && calls[2] > 0 && calls[3] > 0, "{calls:?}");
@@ -56,14 +43,14 @@ fn packages_run_and_leave_nothing_behind() {
 #[test]
 fn packages_call_services_and_offer_them() {
     for seed in 0..20 {
-        pass(&options(seed), "package-calls");
+        pass(&node(seed), "package-calls");
     }
 }
 
 #[test]
 fn the_heap_grows_for_packages() {
     for seed in 0..10 {
-        let (report, _) = pass(&options(seed), "defaults");
+        let (report, _) = pass(&node(seed), "defaults");
         let calls: u64 = report.cores.iter().map(|core| core.system_calls).sum();
         assert!(calls > 0, "no package ran");
     }
@@ -72,7 +59,7 @@ fn the_heap_grows_for_packages() {
 #[test]
 fn package_channels_carry_messages_without_system_calls() {
     for seed in 0..20 {
-        pass(&options(seed), "package-channels");
+        pass(&node(seed), "package-channels");
     }
 }
 
@@ -87,7 +74,7 @@ fn nothing_is_lost_when_ends_of_package_channels_stop() {
             ..Faults::default()
         };
         let command = "package-churn channels=1 us=4000 begin_ms=50";
-        let (_, log) = pass(&Options { faults, ..options(seed) }, command);
+        let (_, log) = pass(&Options { faults, ..node(seed) }, command);
         let talks = log.iter().filter(|line| line.ends_with("talked")).count();
         assert!(talks >= 10, "seed {seed}: {talks} talks came to their end");
     }
@@ -96,7 +83,7 @@ fn nothing_is_lost_when_ends_of_package_channels_stop() {
 #[test]
 fn package_channels_outlive_the_management_core() {
     for seed in 0..10 {
-        let (report, _) = pass(&options(seed), "package-channels-restart");
+        let (report, _) = pass(&node(seed), "package-channels-restart");
         let figures = report.program.unwrap().figures;
         // Here the talks of the management core are always closed before it panics.
         assert_eq!(figures["missing_bytes"], 0, "seed {seed}");
@@ -116,14 +103,14 @@ fn no_ring_has_two_owners_whichever_core_stops() {
             ..Faults::default()
         };
         let command = "package-churn channels=1 us=4000 begin_ms=1";
-        run(&Options { faults, ..options(seed) }, command);
+        run(&Options { faults, ..node(seed) }, command);
     }
 }
 
 #[test]
 fn unruly_packages_are_stopped_and_reported() {
     for seed in 0..10 {
-        pass(&options(seed), "unruly rounds=1");
+        pass(&node(seed), "unruly rounds=1");
     }
 }
 
@@ -131,21 +118,21 @@ fn unruly_packages_are_stopped_and_reported() {
 fn a_looping_package_is_stopped_by_a_late_signal() {
     for seed in 0..10 {
         let faults = Faults { signal_delay: Duration::from_millis(2), ..Faults::default() };
-        pass(&Options { faults, ..options(seed) }, "unruly rounds=1");
+        pass(&Options { faults, ..node(seed) }, "unruly rounds=1");
     }
 }
 
 #[test]
 fn packages_outlive_the_management_core() {
     for seed in 0..20 {
-        pass(&options(seed), "package-manager-restart");
+        pass(&node(seed), "package-manager-restart");
     }
 }
 
 #[test]
 fn nothing_is_lost_when_packages_come_and_go() {
     for seed in 0..10 {
-        pass(&options(seed), "package-churn us=2000 begin_ms=50");
+        pass(&node(seed), "package-churn us=2000 begin_ms=50");
     }
 }
 
@@ -158,7 +145,7 @@ fn nothing_is_lost_when_workers_and_packages_stop_meanwhile() {
             package_faults: 4,
             ..Faults::default()
         };
-        pass(&Options { faults, ..options(seed) }, "package-churn us=2000 begin_ms=50");
+        pass(&Options { faults, ..node(seed) }, "package-churn us=2000 begin_ms=50");
     }
 }
 
@@ -173,6 +160,6 @@ fn no_memory_has_two_owners_whichever_core_stops() {
             package_faults: 3,
             ..Faults::default()
         };
-        run(&Options { faults, ..options(seed) }, "package-churn us=4000 begin_ms=1");
+        run(&Options { faults, ..node(seed) }, "package-churn us=4000 begin_ms=1");
     }
 }
