@@ -65,7 +65,9 @@ pub fn check(options: &Boot) -> Result<(), Failure> {
         .map_err(|error| Failure::request(format!("--program: {error}")))?;
     check_memory(options.memory)?;
     let file = options.config.as_deref();
-    config::roles(file, &config::read(file)?, options.cores)?;
+    let config = config::read(file)?;
+    config::roles(file, &config, options.cores)?;
+    config::pool(file, &config, options.memory.0)?;
     Ok(())
 }
 

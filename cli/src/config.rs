@@ -28,6 +28,13 @@ pub fn roles(path: Option<&Path>, config: &Config, cores: u16) -> Result<Vec<Rol
     config.roles(cores.into()).map_err(|error| place(&file.display(), &error))
 }
 
+/// The bytes of the pool of a node with so much memory, as `config`, which came from `path`, has
+/// it.
+pub fn pool(path: Option<&Path>, config: &Config, memory: u64) -> Result<u64, Failure> {
+    let file = path.unwrap_or(Path::new("the default configuration"));
+    config.pool_bytes(memory).map_err(|error| place(&file.display(), &error))
+}
+
 /// Says what is wrong the way compilers do, so that editors find the line.
 fn place(file: &dyn Display, error: &ConfigError) -> Failure {
     match error.line {

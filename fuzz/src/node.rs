@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, RoleSet, Status, VirtAddr};
 use nile_stl::frame::{CallId, Header, MAX_DATA};
-use nile_stl::node::{CoreState, Frame, Interface, Member, Memory, Node, NodeFuture, Region};
+use nile_stl::node::{
+    Buffer, CoreState, Frame, Interface, Member, Memory, Node, NodeFuture, Pool, Region,
+};
 use nile_stl::{Host, LocalFuture, Place, Stl};
 
 /// Cores of the node; the first is this one.
@@ -182,6 +184,14 @@ impl Node for TestNode {
         self.0.set(number);
         let frame = TestFrame { number, size, free: self.0.clone() };
         ready(Ok(Box::new(frame)))
+    }
+
+    fn pool(&self) -> Option<Pool> {
+        None
+    }
+
+    fn address_of(&self, _: &Buffer) -> Option<PhysAddr> {
+        None
     }
 
     fn state_of(&self, core: CoreId) -> Option<CoreState> {

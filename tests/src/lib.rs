@@ -12,6 +12,7 @@
 //! | `tickless`        | a worker that computes is not interrupted                              |
 //! | `ticked`          | its control: with ticks on, the same worker is, and it is counted      |
 //! | `memory`          | frames of each size: zeroed, own, given back                           |
+//! | `pool`            | buffers go around the cores; those of a core that ends come back      |
 //! | `moving`          | a receiver changes cores while messages come; none is lost             |
 //! | `churn`           | memory and channels come and go; in the end nothing is missing         |
 //! | `package`         | packages run on every worker, and leave nothing behind                 |
@@ -64,6 +65,7 @@ mod packages_churn;
 mod packages_restart;
 mod ping;
 mod policies;
+mod pool;
 mod probe;
 mod registry_restart;
 mod restart;
@@ -82,7 +84,7 @@ use nile_platform::Machine;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 33] = [
+pub const PROGRAMS: [&str; 34] = [
     "boot",
     "ping",
     "restart",
@@ -91,6 +93,7 @@ pub const PROGRAMS: [&str; 33] = [
     "tickless",
     "ticked",
     "memory",
+    "pool",
     "moving",
     "churn",
     "package",
@@ -168,6 +171,7 @@ pub fn start<M: Machine>(core: &Core<M>, command: &str) {
         "tickless" => tickless::start(core, &arguments, tickless::Expect::Silence),
         "ticked" => tickless::start(core, &arguments, tickless::Expect::Ticks),
         "memory" => memory::start(core, &arguments),
+        "pool" => pool::start(core),
         "moving" => moving::start(core, &arguments),
         "churn" => churn::start(core, &arguments),
         "package" | "unruly" => packages::start(core, &arguments),

@@ -21,6 +21,7 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
         seed: options.seed.unwrap_or(DEFAULT_SEED),
         roles: config::roles(file, &config, options.cores)?,
         memory_bytes: options.memory.0,
+        pool_bytes: config::pool(file, &config, options.memory.0)?,
         wake_mode: None,
         packages: nile_sim::PACKAGES.to_vec(),
         faults: Faults::default(),

@@ -31,7 +31,9 @@ pub fn check(options: &Up) -> Result<Vec<Kind>, Failure> {
     boot::check_memory(options.memory)?;
     let file = options.config.as_deref();
     node::common_config(file)?;
-    config::roles(file, &config::read(file)?, options.cores)?;
+    let config = config::read(file)?;
+    config::roles(file, &config, options.cores)?;
+    config::pool(file, &config, options.memory.0)?;
     Ok(kinds)
 }
 

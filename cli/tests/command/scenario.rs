@@ -11,18 +11,25 @@ use crate::support::{launcher, run};
 /// Asks for the tick on workers too, which one scenario needs: it is the control of another.
 const TICKS: &str = "[timer]\ntick_hz = 100\ntick_workers = true\n";
 
+/// Gives the node a pool.
+const POOL: &str = "[pool]\nbytes = \"4M\"\n";
+
 #[track_caller]
 fn all_hold_on(machine: &str) {
     let folder = tempfile::tempdir().unwrap();
     let ticks = folder.path().join("ticks.toml");
     fs::write(&ticks, TICKS).unwrap();
+    let pool = folder.path().join("pool.toml");
+    fs::write(&pool, POOL).unwrap();
     // What boots is checked in more detail elsewhere, and so are clusters.
     let alone = |program: &&str| *program != "boot" && !needs_cluster(program);
     for program in PROGRAMS.into_iter().filter(alone) {
         let mut command = launcher();
         command.args(["boot", "--json", "--machine", machine, "--program", program]);
-        if program == "ticked" {
-            command.arg("--config").arg(&ticks);
+        match program {
+            "ticked" => drop(command.arg("--config").arg(&ticks)),
+            "pool" => drop(command.arg("--config").arg(&pool)),
+            _ => {}
         }
         let said = run(&mut command, &[]).expect(0);
         let report: Value = serde_json::from_str(&said.out).expect("one JSON document");

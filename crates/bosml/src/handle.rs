@@ -19,13 +19,15 @@ pub struct Core {
     pub core: CoreId,
 }
 
-/// A handle to a buffer in a pool that both sides share: `pool.index.length`.
+/// A handle to a buffer in a pool that both sides share: `pool.index.generation.length`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Buffer {
     /// The pool's number.
     pub pool: u32,
     /// The buffer's place in the pool.
     pub index: u32,
+    /// How often that buffer had been sent: tells this handle from earlier ones.
+    pub generation: u32,
     /// How many of its bytes are meant.
     pub length: u32,
 }
@@ -36,7 +38,7 @@ pub struct NotOne;
 
 impl fmt::Display for NotOne {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("expected a core such as `n2.c3`, or a buffer such as `0.7.512`")
+        f.write_str("expected a core such as `n2.c3`, or a buffer such as `0.7.1.512`")
     }
 }
 
@@ -68,7 +70,8 @@ impl FromStr for Core {
 
 impl fmt::Display for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.pool, self.index, self.length)
+        let Buffer { pool, index, generation, length } = self;
+        write!(f, "{pool}.{index}.{generation}.{length}")
     }
 }
 
@@ -76,9 +79,10 @@ impl FromStr for Buffer {
     type Err = NotOne;
 
     fn from_str(text: &str) -> Result<Buffer, NotOne> {
-        let (pool, rest) = text.split_once('.').ok_or(NotOne)?;
-        let (index, length) = rest.split_once('.').ok_or(NotOne)?;
-        Ok(Buffer { pool: number(pool)?, index: number(index)?, length: number(length)? })
+        let mut parts = text.splitn(4, '.');
+        let mut next = || number(parts.next().ok_or(NotOne)?);
+        let (pool, index) = (next()?, next()?);
+        Ok(Buffer { pool, index, generation: next()?, length: next()? })
     }
 }
 
@@ -93,9 +97,9 @@ mod tests {
         for text in ["n0.c0", "n4294967295.c65535"] {
             assert_eq!(text.parse::<Core>().unwrap().to_string(), text);
         }
-        let buffer = "1.2.4294967295".parse::<Buffer>().unwrap();
-        assert_eq!(buffer, Buffer { pool: 1, index: 2, length: u32::MAX });
-        assert_eq!(buffer.to_string(), "1.2.4294967295");
+        let buffer = "1.2.3.4294967295".parse::<Buffer>().unwrap();
+        assert_eq!(buffer, Buffer { pool: 1, index: 2, generation: 3, length: u32::MAX });
+        assert_eq!(buffer.to_string(), "1.2.3.4294967295");
     }
 
     #[test]
@@ -103,7 +107,7 @@ mod tests {
         for text in ["", "n", "n1", "n1.c", "1.c2", "n1.c65536", "n-1.c0", "n1.c+1", "n1.c2 "] {
             assert_eq!(text.parse::<Core>(), Err(NotOne), "{text}");
         }
-        for text in ["", "1", "1.2", "1.2.", "1.2.3.4", "+1.2.3", "1.2.4294967296"] {
+        for text in ["", "1.2.3", "1.2.3.", "1.2.3.4.5", "+1.2.3.4", "1.2.3.4294967296"] {
             assert_eq!(text.parse::<Buffer>(), Err(NotOne), "{text}");
         }
     }

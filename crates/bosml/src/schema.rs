@@ -108,7 +108,7 @@ impl Type<'_> {
             Type::Uint32 | Type::Int32 => Some(4),
             Type::Uint64 | Type::Int64 | Type::Float64 => Some(8),
             Type::Core => Some(6),
-            Type::Buffer => Some(12),
+            Type::Buffer => Some(16),
             Type::String | Type::Bytes => most(),
             Type::List(element) => most()?.checked_mul(element.get().size(None)?),
             Type::Record(fields) => {

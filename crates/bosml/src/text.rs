@@ -12,7 +12,7 @@
 //! | `float_64`             | decimal, with or without exponent; `inf`, `-inf`, `NaN`            |
 //! | `string`               | itself, with `&lt;` `&gt;` `&amp;` `&quot;` `&apos;`               |
 //! | `bytes`                | base64 with padding                                                |
-//! | `core`, `buffer`       | `n2.c3`; `pool.index.length`                                       |
+//! | `core`, `buffer`       | `n2.c3`; `pool.index.generation.length`                            |
 //! | `list`                 | an element `item` for each of its elements, in order               |
 //! | `record`               | an element for each of its fields, in any order                    |
 //!

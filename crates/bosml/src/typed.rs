@@ -199,7 +199,7 @@ impl<'a> Decode<'a> for Core {
 
 impl Typed for Buffer {
     const TYPE: Type<'static> = Type::Buffer;
-    const LEAST: usize = 12;
+    const LEAST: usize = 16;
 }
 
 impl Encode for Buffer {
@@ -207,6 +207,7 @@ impl Encode for Buffer {
     fn encode(&self, out: &mut Writer) {
         self.pool.encode(out);
         self.index.encode(out);
+        self.generation.encode(out);
         self.length.encode(out);
     }
 }
@@ -215,7 +216,8 @@ impl<'a> Decode<'a> for Buffer {
     #[inline]
     fn decode(input: &mut Reader<'a>) -> Result<Self, Error> {
         let (pool, index) = (u32::decode(input)?, u32::decode(input)?);
-        Ok(Buffer { pool, index, length: u32::decode(input)? })
+        let (generation, length) = (u32::decode(input)?, u32::decode(input)?);
+        Ok(Buffer { pool, index, generation, length })
     }
 }
 
@@ -273,8 +275,8 @@ mod tests {
         assert_eq!(bytes(&Cow::Borrowed("ab")), bytes(&String::from("ab")));
         assert_eq!(bytes(&Bytes(vec![7].into())), [1, 0, 7]);
         assert_eq!(bytes(&"n2.c3".parse::<Core>().unwrap()), [2, 0, 0, 0, 3, 0]);
-        let buffer = Buffer { pool: 1, index: 2, length: 3 };
-        assert_eq!(bytes(&buffer), [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]);
+        let buffer = Buffer { pool: 1, index: 2, generation: 4, length: 3 };
+        assert_eq!(bytes(&buffer), [1, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0]);
         assert_eq!(bytes(&vec![vec![1_u8], vec![]]), [2, 0, 1, 0, 1, 0, 0]);
     }
 

@@ -9,7 +9,8 @@ use nile_abi::{Instant, Status};
 use nile_platform::{CorePhase, Machine, Manager as _, Outcome};
 
 use crate::core::Core;
-use crate::report::{self, ProgramReport, Report, StepReport};
+use crate::pool::Pool;
+use crate::report::{self, MemoryReport, ProgramReport, Report, StepReport};
 
 /// How often the management core looks whether all cores run.
 const LOOK: Duration = Duration::from_micros(50);
@@ -55,7 +56,7 @@ impl<M: Machine> Core<M> {
             image_bytes: node.image_bytes,
             boot_us,
             steps,
-            memory: manager.memory_report(),
+            memory: MemoryReport { pool: self.pool().map(Pool::report), ..manager.memory_report() },
             cores: report::cores(self.machine.board()),
             facts: node.facts.clone(),
             program,

@@ -20,7 +20,8 @@
 //! ackermann = [2, 3]
 //! ```
 //!
-//! `[node]` and `[network]` are in [`membership`](crate::membership).
+//! `[node]` and `[network]` are in [`membership`](crate::membership), `[pool]` in
+//! [`pool`](crate::pool).
 //!
 //! The same parser serves the command line, which checks a file before it starts anything, and
 //! the kernel, which gets the file as a boot module. Any text gives a configuration or an error
@@ -41,6 +42,7 @@ use toml_parser::Source;
 use toml_parser::lexer::TokenKind;
 
 use crate::membership::{Membership, NetworkTable, NodeTable};
+use crate::pool::{PoolConfig, PoolTable};
 
 /// The most brackets that may be open at once, and the most dots in a key. The parser recurses
 /// that deep, and on the boot path its stack is small.
@@ -63,6 +65,8 @@ pub struct Config {
     pub(crate) services: BTreeMap<String, These>,
     /// What the node is in a cluster; `None` if it is alone.
     pub membership: Option<Membership>,
+    /// The memory that its cores share for buffers; `None` for none.
+    pub pool: Option<PoolConfig>,
     /// The node's packages. No file says them: they come beside it, in the boot module.
     pub packages: Store,
 }
@@ -118,6 +122,7 @@ struct File {
     services: BTreeMap<Spanned<String>, Vec<u16>>,
     node: NodeTable,
     network: NetworkTable,
+    pool: PoolTable,
 }
 
 #[derive(Deserialize)]
@@ -151,6 +156,7 @@ impl Default for Config {
             dedicated: These::default(),
             services: BTreeMap::new(),
             membership: None,
+            pool: None,
             packages: Store::Empty,
         }
     }
@@ -216,6 +222,7 @@ impl Config {
         Ok(Config {
             roles,
             membership,
+            pool: PoolConfig::from_table(file.pool, |at| line_of(text, at))?,
             tick: period(hz),
             tick_workers: file.timer.tick_workers,
             polls: file.idle.polls,

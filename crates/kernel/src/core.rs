@@ -7,7 +7,7 @@
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, OnceCell, RefCell};
 use core::future::Future;
 use core::ops::Deref;
 use core::pin::Pin;
@@ -25,6 +25,7 @@ use crate::executor::{Executor, Join};
 use crate::input::Input;
 use crate::manager::Manager;
 use crate::membership::Membership;
+use crate::pool::{Pool, PoolConfig};
 use crate::services::Services;
 use crate::timers::{TimerId, Timers};
 
@@ -64,6 +65,9 @@ pub struct Inner<M: Machine> {
     pub(crate) services: Services<M>,
     /// What the node is in a cluster, if it is in one.
     pub(crate) membership: Option<Membership>,
+    /// The node's pool, from the first pass on, and how it is formatted.
+    pool: OnceCell<Option<Pool>>,
+    pool_config: Option<PoolConfig>,
     /// Empty passes before it sleeps; `None` if it never does.
     polls: Option<u32>,
     ended: Cell<Option<Outcome>>,
@@ -93,6 +97,16 @@ impl<M: Machine> Inner<M> {
     /// The time.
     pub fn now(&self) -> Instant {
         self.machine.now()
+    }
+
+    /// The buffers that all cores of the node share; `None` if it has none, or is not up yet.
+    pub fn pool(&self) -> Option<&Pool> {
+        if self.manager.is_none() && self.machine.board().phase() == NodePhase::Starting {
+            // It may not be formatted.
+            return None;
+        }
+        let open = || Pool::open(&self.machine, self.pool_config.as_ref());
+        self.pool.get_or_init(open).as_ref()
     }
 
     /// The network interfaces that this core drives.
@@ -144,10 +158,14 @@ impl<M: Machine> Core<M> {
             packages: config.packages,
             services: Services::new(config, id),
             membership: config.membership.clone(),
+            pool: OnceCell::new(),
+            pool_config: config.pool.clone(),
             polls: (!config.is_dedicated(id)).then_some(config.polls),
             ended: Cell::new(None),
         }));
         if let Some(manager) = &core.manager {
+            // Formatted before any other core's first pass.
+            core.pool();
             manager.borrow_mut().open_for_business(&core.machine);
         }
         core.start_services();
@@ -214,6 +232,8 @@ impl<M: Machine> CoreLoop<M> {
             NodePhase::Up => {
                 if !self.running {
                     self.running = true;
+                    // Its last incarnation's buffers are free from here on.
+                    core.pool();
                     core.client.introduce(core);
                     core.machine.board().record(core.id()).set_phase(CorePhase::Running);
                     core.client.wake_manager(core);

@@ -9,6 +9,7 @@
 //! * [`executor`] and [`timers`]: the tasks of a core and their deadlines.
 //! * [`channel`]: one-way channels between cores, as tasks use them.
 //! * [`memory`]: frames of a core's own, and how much memory the node has.
+//! * [`pool`]: buffers in memory that all cores of the node share.
 //! * [`packages`]: user mode: how a core loads a package, runs it, serves it and ends it.
 //! * `control`, `client`, `manager`: what a core asks of the management core, and how that answers.
 //! * `device`: the network interfaces of a core.
@@ -32,6 +33,7 @@ mod manager;
 pub mod membership;
 pub mod memory;
 pub mod packages;
+pub mod pool;
 pub mod report;
 pub mod roles;
 mod services;
@@ -45,5 +47,6 @@ pub use self::memory::{Frame, MemoryRegion, MemoryStatistics};
 pub use self::packages::{
     Calls, Ended, LoadError, Package, PackageId, PackageLimits, PackageReport,
 };
+pub use self::pool::{Pool, PoolConfig};
 pub use self::report::{ProgramReport, Report};
 pub use self::services::ServiceCalls;

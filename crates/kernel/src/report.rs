@@ -59,8 +59,24 @@ pub struct MemoryReport {
     pub private_table_bytes: u64,
     /// Last-level tables in the shared pool that no core uses.
     pub free_tables: u64,
+    /// The buffers that all cores share, if the node has a pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolReport>,
     /// The regions that firmware names.
     pub regions: Vec<RegionReport>,
+}
+
+/// The node's pool.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PoolReport {
+    /// Its memory. It does not count as usable.
+    pub bytes: u64,
+    /// Bytes of each buffer.
+    pub buffer_bytes: u64,
+    /// How many buffers it has.
+    pub buffers: u64,
+    /// How many of them nobody has.
+    pub free_buffers: u64,
 }
 
 /// One region of memory.

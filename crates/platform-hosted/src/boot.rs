@@ -5,6 +5,7 @@
 //! | ----- | ----------------------------------------------------------- |
 //! | 8     | cores                                                       |
 //! | 8     | bytes of the node's memory                                  |
+//! | 8     | bytes of them for the pool of buffers                       |
 //! | 8     | the node's start, in nanoseconds of Linux's monotonic clock |
 //! | 8     | process id of the node                                      |
 //! | 8 × 3 | bytes of the texts that follow, in the order of [`Boot`]    |
@@ -21,7 +22,7 @@ use crate::arena::MAX_MEMORY;
 use crate::clock::Clock;
 use crate::layout::{Layout, MEMORY_START};
 
-const WORDS: usize = 7;
+const WORDS: usize = 8;
 const HEADER: usize = WORDS * 8;
 
 /// The most bytes that the texts can have together.
@@ -67,6 +68,7 @@ impl BootRecord {
         let words: [u64; WORDS] = [
             self.layout.cores as u64,
             self.layout.memory,
+            self.layout.pool,
             self.clock.start_nanos(),
             self.node.into(),
             config,
@@ -83,12 +85,13 @@ impl BootRecord {
         let mut header = [0; HEADER];
         file.read_exact_at(&mut header, 0)?;
         let (words, _) = header.as_chunks::<8>();
-        let [cores, memory, start, node, config, packages, program] =
+        let [cores, memory, pool, start, node, config, packages, program] =
             std::array::from_fn(|word| u64::from_le_bytes(words[word]));
         let lengths = [config, packages, program];
         let all = lengths.iter().try_fold(0u64, |sum, length| sum.checked_add(*length));
         let all = all.filter(|all| *all <= MAX_TEXT as u64);
-        let Some(all) = all.filter(|_| cores <= MAX_CORES as u64 && memory <= MAX_MEMORY) else {
+        let sound = cores <= MAX_CORES as u64 && memory <= MAX_MEMORY && pool <= memory;
+        let Some(all) = all.filter(|_| sound) else {
             return Err(io::ErrorKind::InvalidData.into());
         };
         let mut text = vec![0; all as usize];
@@ -96,7 +99,7 @@ impl BootRecord {
         let program = text.split_off((config + packages) as usize);
         let packages = text.split_off(config as usize);
         Ok(BootRecord {
-            layout: Layout { cores: cores as usize, memory },
+            layout: Layout { cores: cores as usize, memory, pool },
             clock: Clock::started_at(start),
             node: u32::try_from(node).map_err(|_| io::ErrorKind::InvalidData)?,
             boot: Boot { config: utf8(text)?, packages: utf8(packages)?, program: utf8(program)? },
@@ -119,7 +122,7 @@ mod tests {
 
     fn record() -> BootRecord {
         BootRecord {
-            layout: Layout { cores: 3, memory: 1 << 26 },
+            layout: Layout { cores: 3, memory: 1 << 26, pool: 1 << 21 },
             clock: Clock::started_at(77),
             node: 4711,
             boot: Boot {

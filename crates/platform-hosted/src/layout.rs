@@ -7,6 +7,7 @@
 //!            control rings, 16 KiB a core
 //!            the record of frames
 //!            page tables: upper levels of each core, then the pool of last levels
+//!            the pool of buffers, from a multiple of 2 MiB on, if the node has one
 //!            frames that the kernel hands out
 //! 1 MiB + the node's memory
 //! ```
@@ -37,6 +38,8 @@ pub(crate) struct Layout {
     pub cores: usize,
     /// Bytes of the node's memory, a multiple of 4 KiB.
     pub memory: u64,
+    /// Bytes of them for the pool of buffers, whole 2 MiB; zero for no pool.
+    pub pool: u64,
 }
 
 impl Layout {
@@ -118,9 +121,16 @@ impl Layout {
         tables(end(self.upper_tables()), TablePool::tables_for(self.memory))
     }
 
+    /// The pool of buffers, empty if the node has none.
+    pub fn buffers(self) -> Grant {
+        let tables = end(self.table_pool());
+        let start = if self.pool == 0 { tables } else { large(tables) };
+        Grant { start, bytes: self.pool }
+    }
+
     /// Everything that is set aside at the node's start.
     pub fn reserved(self) -> Grant {
-        Grant { start: MEMORY_START, bytes: end(self.table_pool()).0 - MEMORY_START.0 }
+        Grant { start: MEMORY_START, bytes: end(self.buffers()).0 - MEMORY_START.0 }
     }
 
     /// What the kernel hands out.
@@ -133,6 +143,11 @@ impl Layout {
 /// The first address behind `grant`.
 pub(crate) fn end(grant: Grant) -> PhysAddr {
     PhysAddr(grant.start.0 + grant.bytes)
+}
+
+/// The first address from `at` on where a 2 MiB page can begin.
+fn large(at: PhysAddr) -> PhysAddr {
+    PhysAddr(at.0.next_multiple_of(PageSize::Large.bytes()))
 }
 
 /// Whole frames from `start` that hold `bytes` bytes.
@@ -157,14 +172,18 @@ mod tests {
     #[test]
     fn regions_follow_each_other_without_overlap() {
         for cores in [1, 2, 64, nile_abi::MAX_CORES] {
-            let layout = Layout { cores, memory: 1 << 30 };
+            let layout = Layout { cores, memory: 1 << 30, pool: 64 << 20 };
             let last = CoreId(cores as u16 - 1);
             assert_eq!(layout.bells().start, MEMORY_START);
             assert_eq!(end(layout.record(last)), layout.node().start);
             assert_eq!(end(layout.node()), layout.package(CoreId::BOOT).start);
             assert_eq!(end(layout.package(last)), layout.control(CoreId::BOOT).start);
             assert_eq!(end(layout.control(last)), layout.frame_record().start);
-            assert_eq!(end(layout.table_pool()), layout.free().start);
+            assert_eq!(end(layout.buffers()), layout.free().start);
+            assert!(layout.buffers().start >= end(layout.table_pool()));
+            assert!(layout.buffers().start.is_aligned(PageSize::Large));
+            let none = Layout { pool: 0, ..layout };
+            assert_eq!(end(none.table_pool()), none.free().start);
             assert_eq!(end(layout.free()), end(layout.all()));
             for region in [layout.receivers(), layout.record(last), layout.control(last)] {
                 assert!(region.start.is_aligned(PageSize::Small));
@@ -176,8 +195,11 @@ mod tests {
     #[test]
     fn the_least_memory_leaves_most_of_it_free() {
         for cores in [1, 64, nile_abi::MAX_CORES] {
-            let layout = Layout { cores, memory: crate::start::least_memory(cores) };
-            assert!(layout.free().bytes > layout.memory / 2);
+            for pool in [0, 64 << 20] {
+                let least = crate::start::least_memory(cores);
+                let layout = Layout { cores, memory: least + pool, pool };
+                assert!(layout.free().bytes > least / 2);
+            }
         }
     }
 }

@@ -7,7 +7,7 @@
 //! Linux still interrupts both for reasons of its own (its scheduler's tick, other processes). A
 //! node counts what NileOS causes: ticks, its own deadlines, signals from other cores.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::hint::{black_box, spin_loop};
 use std::num::NonZero;
@@ -15,10 +15,10 @@ use std::ptr;
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nile_abi::{CoreId, Generation, Instant, Role, RoleSet, Status, VirtAddr};
+use nile_abi::{CoreId, Generation, Instant, PhysAddr, Role, RoleSet, Status, VirtAddr};
 use nile_platform::user::Access;
 use nile_platform::{AttachError, Board, Cause, Grant, Interface, Machine, Sleeper, WakeMode};
-use nile_ring::{Region, SLEEPING, Signal, Sleep};
+use nile_ring::{PoolMemory, Region, SLEEPING, Signal, Sleep};
 use rustix::io::Errno;
 use rustix::rand::GetRandomFlags;
 use rustix::thread::futex;
@@ -41,6 +41,8 @@ pub struct Hosted {
     /// Whether this core is a process of its own.
     isolated: bool,
     manager: Option<HostedManager>,
+    /// Whether its right to the pool was asked for.
+    pooled: Cell<bool>,
 }
 
 /// Whether a core with these roles is a process of its own: a worker and nothing else.
@@ -57,7 +59,8 @@ impl Hosted {
         manager: Option<HostedManager>,
     ) -> Hosted {
         let isolated = is_isolated(node.board.record(core).roles());
-        Hosted { node, core, generation, tick: RefCell::new(None), isolated, manager }
+        let (tick, pooled) = (RefCell::new(None), Cell::new(false));
+        Hosted { node, core, generation, tick, isolated, manager, pooled }
     }
 
     /// Whether `grant` is memory that is ever granted: not the board, not the control rings.
@@ -195,6 +198,18 @@ impl Machine for Hosted {
 
     fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {
         Some(crc32c::crc32c_append)
+    }
+
+    fn pool(&self) -> Option<(PhysAddr, PoolMemory)> {
+        let buffers = self.node.record.layout.buffers();
+        if buffers.bytes == 0 || self.pooled.replace(true) {
+            return None;
+        }
+        let region = self.node.arena.region(buffers).ok()?;
+        // SAFETY: the pool is mapped in every process of the node for ever, and only here is it
+        // reached. An incarnation of a core begins when its last one's thread has unwound or its
+        // process has ended, has one value of this type, and asks once.
+        Some((buffers.start, unsafe { PoolMemory::new(region, self.core) }))
     }
 
     fn entropy(&self, bytes: &mut [u8]) -> bool {

@@ -47,8 +47,8 @@ impl Node {
         Node::assemble(record, arena, links)
     }
 
-    /// The node that started this process as the worker `core`. Mapped are its control rings and
-    /// the board, with just the rights that the board's table gives a worker.
+    /// The node that started this process as the worker `core`. Mapped are its control rings,
+    /// the node's pool and the board, with just the rights that the board's table gives a worker.
     pub fn join(file: File, core: CoreId) -> io::Result<Node> {
         let record = BootRecord::read(&file)?;
         let layout = record.layout;
@@ -67,6 +67,9 @@ impl Node {
             (layout.control(core), Access::Write),
         ] {
             arena.map(range, access).map_err(io_error)?;
+        }
+        if layout.pool > 0 {
+            arena.map(layout.buffers(), Access::Write).map_err(io_error)?;
         }
         Node::assemble(record, arena, Vec::new())
     }

@@ -27,6 +27,8 @@ pub struct Setup {
     pub roles: Vec<RoleSet>,
     /// Bytes of memory; rounded down to whole frames.
     pub memory: u64,
+    /// Bytes of it that all cores share for buffers, whole 2 MiB; zero for none.
+    pub pool: u64,
     /// Its network interfaces.
     pub links: Vec<Link>,
     /// What every core is told.
@@ -53,7 +55,7 @@ pub enum StartError {
     TooLittleMemory {
         /// The node's cores.
         cores: usize,
-        /// What [`least_memory`] says of them.
+        /// What [`least_memory`] says of them, and the pool.
         least: u64,
     },
     /// A hosted node has at most this many bytes of memory.
@@ -162,7 +164,7 @@ fn check(setup: &Setup) -> Result<Layout, StartError> {
     if !setup.roles[0].contains(Role::Management) {
         return Err(StartError::NoManagement);
     }
-    let least = least_memory(cores);
+    let least = least_memory(cores).saturating_add(setup.pool);
     if setup.memory < least {
         return Err(StartError::TooLittleMemory { cores, least });
     }
@@ -173,7 +175,8 @@ fn check(setup: &Setup) -> Result<Layout, StartError> {
         return Err(StartError::TextTooLong(MAX_TEXT));
     }
     let frame = PageSize::Small.bytes();
-    Ok(Layout { cores, memory: setup.memory / frame * frame })
+    let pool = setup.pool.next_multiple_of(PageSize::Large.bytes());
+    Ok(Layout { cores, memory: setup.memory / frame * frame, pool })
 }
 
 #[cfg(test)]
@@ -183,7 +186,7 @@ mod tests {
     fn refused(cores: usize, memory: u64, text: usize) -> String {
         let roles = vec![RoleSet::ALL; cores];
         let boot = Boot { config: " ".repeat(text), ..Boot::default() };
-        check(&Setup { roles, memory, links: vec![], boot })
+        check(&Setup { roles, memory, pool: 0, links: vec![], boot })
             .expect_err("no node can be so")
             .to_string()
     }
@@ -202,10 +205,14 @@ mod tests {
         let worker = RoleSet::EMPTY.with(Role::Worker);
         let roles = vec![worker, RoleSet::ALL];
         let (links, boot) = (vec![], Boot::default());
-        let setup = Setup { roles, memory: 1 << 30, links, boot };
+        let setup = Setup { roles, memory: 1 << 30, pool: 0, links, boot };
         assert!(matches!(check(&setup), Err(StartError::NoManagement)));
         let setup = Setup { roles: vec![RoleSet::ALL, worker], memory: (1 << 30) + 1, ..setup };
         let layout = check(&setup).expect("a node");
         assert_eq!((layout.cores, layout.memory), (2, 1 << 30));
+        let roles = vec![RoleSet::ALL];
+        let small = check(&Setup { roles, pool: 64 << 20, memory: 80 << 20, ..setup });
+        let said = "too little memory for 1 cores: give the node at least 81 MiB";
+        assert_eq!(small.expect_err("the pool leaves too little").to_string(), said);
     }
 }

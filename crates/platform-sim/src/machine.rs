@@ -5,11 +5,11 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use nile_abi::{CoreId, Generation, Instant, Status, VirtAddr};
+use nile_abi::{CoreId, Generation, Instant, PhysAddr, Status, VirtAddr};
 use nile_platform::{
     AttachError, Board, Grant, Handoff, Interface, Machine, Manager, Outcome, WakeMode,
 };
-use nile_ring::{Region, Signal};
+use nile_ring::{PoolMemory, Region, Signal};
 
 use crate::memory::{HUGE_BASE, SHARED_BASE, SharedTables};
 use crate::network::SimInterface;
@@ -132,6 +132,12 @@ impl Machine for SimMachine {
         }
         let interface = SimInterface::new(&self.state, self.core);
         interface.into_iter().map(|it| Box::new(it) as Box<dyn Interface>).collect()
+    }
+
+    /// Behind the memory that tables map. What the last incarnation had was dropped with it.
+    fn pool(&self) -> Option<(PhysAddr, PoolMemory)> {
+        let state = self.state.borrow();
+        Some((state.memory.end(), state.pool.as_ref()?.right_of(self.core)))
     }
 
     /// As the seed has it, which is what makes a run repeat.

@@ -106,6 +106,11 @@ impl SimMemory {
         }
     }
 
+    /// The first address behind it.
+    pub fn end(&self) -> PhysAddr {
+        PhysAddr(BASE.0 + self.bytes)
+    }
+
     /// The map that a boot path would hand over.
     pub fn map(&self) -> MemoryMap {
         MemoryMap::from_claims(&[MemoryRegion::new(BASE, self.bytes, MemoryKind::Usable)])

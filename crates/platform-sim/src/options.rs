@@ -18,6 +18,8 @@ pub struct Options {
     pub roles: Vec<RoleSet>,
     /// Bytes of the node's memory.
     pub memory_bytes: u64,
+    /// Bytes of them that all cores share for buffers.
+    pub pool_bytes: u64,
     /// How sleeping cores are woken; `None` lets the seed choose.
     pub wake_mode: Option<WakeMode>,
     /// The packages that are linked in, by name.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nile_abi::{CoreId, Instant, Role};
 use nile_platform::{Board, CONTROL_BYTES, Cause, NodeDescription, Outcome, WakeMode};
-use nile_ring::{Doorbells, Region};
+use nile_ring::{Doorbells, HeapPool, Region};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -54,6 +54,8 @@ pub struct State {
     signal_delay: Duration,
     pub wake_mode: WakeMode,
     pub memory: SimMemory,
+    /// The memory of the node's pool, behind the rest.
+    pub pool: Option<HeapPool>,
     pub packages: Packages,
     pub board: Board,
     /// The doorbells' memory, which the scheduler watches as MONITOR would.
@@ -82,7 +84,8 @@ impl State {
         for (core, roles) in board.core_ids().zip(&options.roles) {
             board.record(core).set_roles(*roles);
         }
-        let memory = SimMemory::new(cores, options.memory_bytes);
+        let memory = SimMemory::new(cores, options.memory_bytes - options.pool_bytes);
+        let pool_bytes = options.pool_bytes as usize;
         let description = NodeDescription {
             machine: "sim".into(),
             image_bytes: 0,
@@ -105,6 +108,7 @@ impl State {
             signal_delay: options.faults.signal_delay,
             wake_mode,
             memory,
+            pool: (pool_bytes > 0).then(|| HeapPool::new(pool_bytes)),
             packages: Packages::new(options),
             board,
             bells,

@@ -44,6 +44,7 @@ fn options(seed: u64, packages: &[(&'static str, Program)]) -> Options {
         seed,
         roles: vec![RoleSet::ALL, RoleSet::EMPTY.with(Role::Worker)],
         memory_bytes: 16 << 20,
+        pool_bytes: 0,
         wake_mode: None,
         packages: packages.to_vec(),
         faults: Faults::default(),

@@ -40,6 +40,8 @@ pub struct Found<'a> {
     pub platform: &'a Platform,
     /// Name and roles of each core, by id.
     pub cores: &'a [(ApicId, RoleSet)],
+    /// Bytes that all cores share for buffers, whole 2 MiB.
+    pub pool: u64,
     /// The command line.
     pub command_line: &'a str,
     /// The boot module.
@@ -75,6 +77,7 @@ impl From<MapError> for AssembleError {
 
 /// What is taken from the memory map.
 struct Taken {
+    buffers: Option<Frames>,
     private: Vec<PrivateFrames>,
     shared: SharedPlaces,
     words: Frames,
@@ -98,6 +101,10 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
         let heap = taken.private[0].heap;
         heap::claim(heap.start.0 as *mut u8, heap.bytes as usize);
         clear(shared.all);
+        if let Some(buffers) = taken.buffers {
+            // Fresh memory is dear: only what says that the pool is not formatted.
+            clear(buffers.part(0, PageSize::Small.bytes()));
+        }
         for private in &taken.private {
             clear(private.small.part(space::LEDGER_OFFSET, PageSize::Small.bytes()));
         }
@@ -124,6 +131,7 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
         words,
         all_words: taken.words,
         shared,
+        buffers: taken.buffers,
         tables: taken.tables,
         pool: taken.pool,
         command_line,
@@ -158,6 +166,10 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
         start.map(|start| Frames { start, bytes }).ok_or(AssembleError::TooLittleMemory)
     };
 
+    let buffers = match found.pool {
+        0 => None,
+        bytes => Some(take(memory, bytes)?),
+    };
     let heaps = ids()
         .map(|core| take(memory, layout::heap_bytes(core, cores, total)))
         .collect::<Result<Vec<_>, _>>()?;
@@ -189,7 +201,8 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
         let Some(core) = network::driver(index, roles.clone()) else { break };
         let _ = interfaces.push(InterfaceEntry { core, device: *device, memory });
     }
-    Ok(Taken { private, shared, words, plans, tables, pool: tables.part(upper, last), interfaces })
+    let pool = tables.part(upper, last);
+    Ok(Taken { buffers, private, shared, words, plans, tables, pool, interfaces })
 }
 
 /// Builds and fills every core's space.
@@ -204,6 +217,7 @@ fn build_spaces(
         platform: found.platform,
         cores: found.cores.len(),
         interfaces: &taken.interfaces,
+        buffers: taken.buffers,
     };
     // SAFETY: the frames were taken for tables and are mapped where they are; this value is the
     // only one that stores to them.

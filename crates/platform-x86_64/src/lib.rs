@@ -89,4 +89,4 @@ pub mod user;
 pub mod vector;
 
 pub use machine::Core;
-pub use start::Image;
+pub use start::{Image, Plan};

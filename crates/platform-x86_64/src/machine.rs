@@ -15,7 +15,7 @@ use nile_platform::{
     AttachError, Board, Grant, Handoff, Interface, Machine, Manager, NodeDescription, Outcome,
     Sleeper, Step, Tables, WakeMode,
 };
-use nile_ring::{Region, Signal, Sleep};
+use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
 use crate::apic::{ApicId, LocalApic};
 use crate::network::interface::OpenError;
@@ -41,6 +41,8 @@ pub struct Core {
     manager: Option<NodeManager>,
     /// Whether its interfaces were asked for.
     opened: Cell<bool>,
+    /// Whether its right to the pool was.
+    pooled: Cell<bool>,
 }
 
 impl Core {
@@ -56,7 +58,8 @@ impl Core {
         apic: LocalApic,
     ) -> Core {
         let manager = (id == CoreId::BOOT).then_some(NodeManager { node });
-        Core { id, generation, node, board, apic, manager, opened: Cell::new(false) }
+        let (opened, pooled) = (Cell::new(false), Cell::new(false));
+        Core { id, generation, node, board, apic, manager, opened, pooled }
     }
 
     /// Opens this core's interface with this number, once in an incarnation; [`Self::interfaces`]
@@ -195,6 +198,15 @@ impl Machine for Core {
             }
         }
         interfaces
+    }
+
+    fn pool(&self) -> Option<(PhysAddr, PoolMemory)> {
+        let buffers = self.node.buffers.filter(|_| !self.pooled.replace(true))?;
+        // SAFETY: every core has the pool in its shared zone for ever, and reaches it only so. What
+        // the last incarnation had was in statics, stack and heap that this one began with anew;
+        // it has one value of this type, which is asked once.
+        let memory = unsafe { PoolMemory::new(region(buffers, layout::SHARED_BASE), self.id) };
+        Some((buffers.start, memory))
     }
 
     fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {

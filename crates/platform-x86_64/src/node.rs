@@ -192,6 +192,8 @@ pub struct Node {
     pub all_words: Frames,
     /// The regions that cores share.
     pub shared: SharedPlaces,
+    /// The pool of buffers.
+    pub buffers: Option<Frames>,
     /// Every table: the upper ones, then the pool's.
     pub tables: Frames,
     /// The pool of last-level tables.

@@ -11,6 +11,7 @@
 //! | shared page, doorbells               | rw-             | rw-               | rw-    |
 //! | private data, stack, heap, ledger    | rw-             |                   |        |
 //! | its record                           | rw-             | r--               | r--    |
+//! | the pool of buffers                  | rw-             | rw-               | rw-    |
 //! | its control region                   | rw-             | rw-               |        |
 //! | receiver map, the node's page        | r--             | rw-               | r--    |
 //! | the node                             | r--             | r--               | r--    |
@@ -78,6 +79,8 @@ pub struct Ingredients<'a> {
     pub cores: usize,
     /// The network interfaces.
     pub interfaces: &'a [InterfaceEntry],
+    /// The pool of buffers.
+    pub buffers: Option<Frames>,
 }
 
 /// The frames of one core's private memory.
@@ -151,6 +154,9 @@ impl Ingredients<'_> {
         share(self.shared.receivers, or_read(manages))?;
         share(self.shared.page, or_read(manages))?;
         share(self.shared.node, Permissions::READ)?;
+        if let Some(buffers) = self.buffers {
+            share(buffers, Permissions::READ_WRITE)?;
+        }
         for other in (0..self.cores as u16).map(CoreId) {
             share(self.shared.record(other), or_read(other == core))?;
             if manages || other == core {

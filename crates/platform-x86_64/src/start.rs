@@ -27,14 +27,20 @@ use crate::pci::ConfigurationSpace;
 use crate::power::{self, Ending, Power};
 use crate::{calendar, entry, gdt, heap, idt, privileged, restart, serial, smp, space, user};
 
-/// Each core's roles, by id, or what is wrong with what was asked for.
-pub type Roles = Result<Vec<RoleSet>, String>;
+/// What a node's parts are for.
+pub struct Plan {
+    /// Each core's roles, by id.
+    pub roles: Vec<RoleSet>,
+    /// Bytes of memory that all cores share for buffers, whole 2 MiB.
+    pub pool: u64,
+}
 
 /// What an image binds to this platform, as the static `NILE_IMAGE`.
 pub struct Image {
-    /// The roles that the configuration in a boot module gives each of so many cores, or what is
-    /// wrong with the module or with the program that is asked for. Called on the boot path.
-    pub roles: fn(module: &'static [u8], program: &str, cores: usize) -> Roles,
+    /// What the configuration in a boot module makes of so many cores and so many bytes of usable
+    /// memory, or what is wrong with the module or with the program that is asked for. Called on
+    /// the boot path.
+    pub plan: fn(&'static [u8], program: &str, cores: usize, memory: u64) -> Result<Plan, String>,
     /// One core's whole life: its machine, the boot module, the program.
     pub run: fn(core: Core, module: &'static [u8], program: &str) -> Outcome,
 }
@@ -130,9 +136,9 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     // Which core does what: the image knows what the configuration means.
     let module = info.module.unwrap_or_default();
     let ids = core_order(&platform, &apic);
-    let roles = (IMAGE.roles)(module, bootinfo::program(info.command_line), ids.len())
-        .map_err(StartError::Config)?;
-    let cores: Vec<_> = ids.into_iter().zip(roles).collect();
+    let (program, usable) = (bootinfo::program(info.command_line), memory.total_usable());
+    let plan = (IMAGE.plan)(module, program, ids.len(), usable).map_err(StartError::Config)?;
+    let cores: Vec<_> = ids.into_iter().zip(plan.roles).collect();
     step_done("configuration");
 
     // What hangs on the buses, and what day it is.
@@ -143,12 +149,12 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     step_done("devices");
 
     // Every table of every core is built before any of them starts.
-    let usable = memory.total_usable();
     let found = Found {
         memory,
         reach,
         platform: &platform,
         cores: &cores,
+        pool: plan.pool,
         command_line: info.command_line,
         module,
         machine: cpu::machine(),
@@ -346,8 +352,8 @@ impl fmt::Display for StartError {
             StartError::Config(message) => f.write_str(message),
             StartError::TooLittleMemory { usable, cores } => write!(
                 f,
-                "{} MiB of usable memory are too little for {cores} cores; \
-                 give the node more memory or fewer cores",
+                "{} MiB of usable memory, less the pool, are too little for {cores} cores; \
+                 give the node more memory, a smaller pool or fewer cores",
                 usable >> 20
             ),
             StartError::Assemble(error) => write!(f, "cannot build the cores' spaces ({error:?})"),

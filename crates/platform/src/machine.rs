@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Status, VirtAddr};
 use nile_memory::paging::TableMemory;
-use nile_ring::{Region, Signal, Sleep};
+use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
 use crate::{Board, Handoff, Interface, User};
 
@@ -136,6 +136,14 @@ pub trait Machine: Signal + 'static {
     /// an earlier incarnation had begun to send or receive is gone.
     fn interfaces(&self) -> Vec<Box<dyn Interface>> {
         Vec::new()
+    }
+
+    /// The memory that all cores of the node have for buffers, where devices find it, and this
+    /// incarnation's right to it; once in an incarnation, and `None` if the node has none. Its
+    /// first line was zero at the node's start. No device that an earlier incarnation drove
+    /// writes to it any more.
+    fn pool(&self) -> Option<(PhysAddr, PoolMemory)> {
+        None
     }
 
     /// Fills `bytes` with what nobody can predict; `false` if this machine has no source of it.

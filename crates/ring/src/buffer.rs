@@ -79,6 +79,11 @@ impl Buffer {
         self.index
     }
 
+    /// Where its bytes are, counted from the pool's beginning.
+    pub fn offset(&self) -> usize {
+        self.pool.offset(self.index)
+    }
+
     /// Gives the buffer up for a handle to its first `len` bytes (cut to the buffer's size), to
     /// be sent to the next owner. A handle that could not be sent can be claimed back.
     pub fn into_handle(mut self, len: usize) -> Handle {

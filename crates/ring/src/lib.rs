@@ -51,7 +51,7 @@ pub use cell::{Message, PAYLOAD_BYTES, TooLong};
 pub use channel::{BadSize, Endpoint};
 pub use doorbell::{Doorbell, Doorbells, SLEEPING, Sleep};
 pub use notify::{Notifier, Signal};
-pub use pool::{ClaimError, Pool, PoolError};
+pub use pool::{ClaimError, HeapPool, Pool, PoolError, PoolMemory};
 pub use receiver::{ReceiveError, Receiver};
 pub use receivers::{MapError, Move, Mover, ReceiverMap, Wake};
 pub use region::{LINE_BYTES, Line, Region};

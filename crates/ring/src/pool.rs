@@ -5,15 +5,17 @@
 //!
 //! ```text
 //! line 0    count 32 | size 32: written once, when the pool is formatted
-//! line 1    free list: first free buffer's number 32 | tag 32
+//! line 1    free list: first free buffer's number 32 | tag 32; how many are free, about
 //! then      a word per buffer: state 2 | owner or next free 30 | generation 32
-//! then      the buffers, each a multiple of a line
+//! then      the buffers, each a multiple of a line; if whole pages, from a whole page on
 //! ```
 //!
 //! The tag changes with every change of the list's head, so that a core which was slow to take
 //! the first buffer fails if the list has moved on meanwhile, even if the same buffer is first
 //! again. A buffer's generation changes whenever it is put in flight, so an old handle, or a made
 //! up one, names no buffer.
+
+mod memory;
 
 use core::fmt;
 #[cfg(not(loom))]
@@ -25,6 +27,8 @@ use crate::buffer::{Buffer, Handle, PoolId};
 use crate::region::{LINE_BYTES, Region};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
+
+pub use memory::{HeapPool, PoolMemory};
 
 /// Lines before the state words.
 const HEADER_LINES: usize = 2;
@@ -38,6 +42,9 @@ const MAX_BUFFERS: usize = (1 << 30) - 1;
 /// The largest buffer: 32 bits count its bytes.
 const MAX_SIZE: usize = 1 << 31;
 
+/// Buffers of whole pages begin on one, counted from the pool's beginning: devices ask for that.
+const PAGE: usize = 4096;
+
 /// The region is no pool of this shape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PoolError {
@@ -45,6 +52,8 @@ pub enum PoolError {
     BadSize,
     /// The region holds not one buffer of that size, or was never formatted.
     TooSmall,
+    /// Somebody else is formatting the region, or ended in the midst of it.
+    Unfinished,
 }
 
 impl fmt::Display for PoolError {
@@ -52,6 +61,7 @@ impl fmt::Display for PoolError {
         f.write_str(match self {
             PoolError::BadSize => "a pool's buffers have whole lines, at most 2 GiB",
             PoolError::TooSmall => "the region is too small for the pool's buffers",
+            PoolError::Unfinished => "the region's format was begun and never finished",
         })
     }
 }
@@ -126,12 +136,20 @@ pub struct Pool {
     owner: CoreId,
     count: usize,
     size: usize,
+    /// How many free buffers `alloc` leaves.
+    reserve: usize,
 }
 
 impl Pool {
     /// Bytes of the region that a pool of `count` buffers of `size` bytes takes.
     pub const fn region_len(count: usize, size: usize) -> usize {
-        (HEADER_LINES + count.div_ceil(LINE_WORDS)) * LINE_BYTES + count * size
+        Pool::first_buffer(count, size) + count * size
+    }
+
+    /// Where the buffers begin.
+    const fn first_buffer(count: usize, size: usize) -> usize {
+        let control = (HEADER_LINES + count.div_ceil(LINE_WORDS)) * LINE_BYTES;
+        if size.is_multiple_of(PAGE) { control.next_multiple_of(PAGE) } else { control }
     }
 
     /// Makes a pool of buffers of `size` bytes in heap memory, for one process.
@@ -163,8 +181,8 @@ impl Pool {
         let bytes = region.len().saturating_sub(HEADER_LINES * LINE_BYTES);
         // Each buffer takes its bytes and one word, but the words fill whole lines.
         let mut count = (bytes / (size + LINE_WORDS)).min(MAX_BUFFERS);
-        if Pool::region_len(count, size) > region.len() {
-            count = count.saturating_sub(1);
+        while count > 0 && Pool::region_len(count, size) > region.len() {
+            count -= 1;
         }
         let words = region.words();
         if count == 0 {
@@ -176,6 +194,7 @@ impl Pool {
             words[HEADER_LINES * LINE_WORDS + index].store(word.pack(), Relaxed);
         }
         words[LINE_WORDS].store(1, Relaxed);
+        words[LINE_WORDS + 1].store(count as u64, Relaxed);
         words[0].store(count as u64 | (size as u64) << 32, Release);
         // SAFETY: the caller's promise is the same.
         unsafe { Pool::attach(region, id, owner) }
@@ -197,10 +216,10 @@ impl Pool {
         if !is_size(size) {
             return Err(PoolError::BadSize);
         }
-        let control_len = Pool::region_len(count, 0);
         let bytes = count.checked_mul(size).ok_or(PoolError::TooSmall)?;
-        let control = region.slice(0, control_len).ok_or(PoolError::TooSmall)?;
-        let buffers = region.slice(control_len, bytes).ok_or(PoolError::TooSmall)?;
+        let first = Pool::first_buffer(count, size);
+        let control = region.slice(0, first).ok_or(PoolError::TooSmall)?;
+        let buffers = region.slice(first, bytes).ok_or(PoolError::TooSmall)?;
         #[cfg(loom)]
         drop(buffers);
         Ok(Pool {
@@ -211,7 +230,16 @@ impl Pool {
             owner,
             count,
             size,
+            reserve: 0,
         })
+    }
+
+    /// The same pool, of which [`alloc`](Pool::alloc) leaves about so many buffers to those who
+    /// cannot wait for others: who fills buffers and sends them away must not take those that
+    /// somebody needs to receive, or nobody receives and nobody's buffers come back.
+    #[must_use]
+    pub fn leaving(self, reserve: usize) -> Pool {
+        Pool { reserve, ..self }
     }
 
     /// The pool's name in handles.
@@ -229,9 +257,30 @@ impl Pool {
         self.size
     }
 
-    /// Takes a free buffer, if there is one. Its bytes are what its last owner left. Never
-    /// blocks. (A core that stops in the middle of this call takes the buffer with it.)
+    /// Where the buffer with this index begins, in bytes from the pool's beginning.
+    pub fn offset(&self, index: u32) -> usize {
+        Pool::first_buffer(self.count, self.size) + index as usize * self.size
+    }
+
+    /// How many buffers are free now. It looks at each: for reports.
+    pub fn free_buffers(&self) -> usize {
+        let is_free = |index: &u32| {
+            let word = self.word(*index).map(|word| Word::unpack(word.load(Relaxed)).state);
+            matches!(word, Some(State::Free { .. }))
+        };
+        (0..self.count as u32).filter(is_free).count()
+    }
+
+    /// Takes a free buffer, if there is one [to take](Pool::leaving). Its bytes are what its last
+    /// owner left. Never blocks.
     pub fn alloc(&self) -> Option<Buffer> {
+        let left = self.free_count().load(Relaxed);
+        if self.reserve > 0 && left <= self.reserve as u64 { None } else { self.alloc_any() }
+    }
+
+    /// Takes a free buffer, if there is one at all. (A core that stops in the middle of this call
+    /// takes the buffer with it.)
+    pub fn alloc_any(&self) -> Option<Buffer> {
         let list = self.free_list();
         let mut head = list.load(Acquire);
         let index = loop {
@@ -247,6 +296,7 @@ impl Pool {
         let word = self.word(index)?;
         let generation = Word::unpack(word.load(Relaxed)).generation;
         word.store(Word { state: State::Owned(self.owner), generation }.pack(), Relaxed);
+        self.free_count().fetch_sub(1, Relaxed);
         Some(Buffer::new(self.clone(), index, self.size))
     }
 
@@ -281,12 +331,23 @@ impl Pool {
     /// No code that holds a [`Buffer`] as `dead` ever runs again, and `dead` is not attached
     /// anew before this returns.
     pub unsafe fn reclaim(&self, dead: CoreId) -> usize {
+        self.free_those(|state| state == State::Owned(dead) || state == State::InFlight(dead))
+    }
+
+    /// Frees every buffer that this core had put in flight and nobody has claimed; returns how
+    /// many. Handles of them become stale.
+    pub fn recall(&self) -> usize {
+        self.free_those(|state| state == State::InFlight(self.owner))
+    }
+
+    /// Frees the buffers in these states, which nobody holds.
+    fn free_those(&self, meant: impl Fn(State) -> bool) -> usize {
         let mut freed = 0;
         for index in 0..self.count as u32 {
             let Some(word) = self.word(index) else { break };
             let seen = word.load(Relaxed);
             let Word { state, generation } = Word::unpack(seen);
-            if state != State::Owned(dead) && state != State::InFlight(dead) {
+            if !meant(state) {
                 continue;
             }
             // A receiver may be claiming it just now; then it is the receiver's.
@@ -320,7 +381,10 @@ impl Pool {
             // Release: the next owner writes only after this one is done.
             let new = replaced(head, index + 1);
             match list.compare_exchange(head, new, Release, Relaxed) {
-                Ok(_) => return,
+                Ok(_) => {
+                    self.free_count().fetch_add(1, Relaxed);
+                    return;
+                }
                 Err(changed) => head = changed,
             }
         }
@@ -337,6 +401,11 @@ impl Pool {
 
     fn free_list(&self) -> &AtomicU64 {
         &self.control.lines()[1][0]
+    }
+
+    /// Changed after the list was, so that it may be wrong by one for each core.
+    fn free_count(&self) -> &AtomicU64 {
+        &self.control.lines()[1][1]
     }
 
     fn word(&self, index: u32) -> Option<&AtomicU64> {
@@ -357,127 +426,4 @@ fn is_size(size: usize) -> bool {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use alloc::vec::Vec;
-
-    const HERE: CoreId = CoreId(0);
-    const THERE: CoreId = CoreId(1);
-
-    fn pool(count: usize) -> (Pool, Pool) {
-        let region = Region::owned(Pool::region_len(count, 128));
-        // SAFETY: the region is reached through these two pools only.
-        let here = unsafe { Pool::format(region.clone(), PoolId(5), HERE, 128).unwrap() };
-        // SAFETY: as above.
-        let there = unsafe { Pool::attach(region, PoolId(5), THERE).unwrap() };
-        (here, there)
-    }
-
-    #[test]
-    fn every_buffer_is_given_once_and_comes_back_when_dropped() {
-        let (pool, _) = pool(9);
-        assert_eq!((pool.capacity(), pool.buffer_size()), (9, 128));
-        for _ in 0..3 {
-            let mut all: Vec<Buffer> = core::iter::from_fn(|| pool.alloc()).collect();
-            assert_eq!(all.len(), 9);
-            for (mark, buffer) in all.iter_mut().enumerate() {
-                buffer.fill(mark as u8);
-            }
-            for (mark, buffer) in all.iter().enumerate() {
-                assert!(buffer.len() == 128 && buffer.iter().all(|byte| *byte == mark as u8));
-            }
-            assert!(pool.alloc().is_none());
-        }
-    }
-
-    #[test]
-    fn ownership_moves_with_the_handle_once() {
-        let (here, there) = pool(1);
-        let mut buffer = here.alloc().unwrap();
-        buffer[..5].copy_from_slice(b"hello");
-        let handle = buffer.into_handle(5);
-        assert!(here.alloc().is_none(), "in flight is not free");
-
-        let travelled = Handle::from_bytes(&handle.to_bytes()).unwrap();
-        let claimed = there.claim(travelled).unwrap();
-        assert_eq!(&*claimed, b"hello");
-        assert_eq!(there.claim(handle).unwrap_err(), ClaimError::Stale, "a duplicate");
-        drop(claimed);
-        assert_eq!(there.claim(handle).unwrap_err(), ClaimError::Stale, "free again");
-
-        let again = here.alloc().unwrap().into_handle(5);
-        assert_eq!(there.claim(handle).unwrap_err(), ClaimError::Stale, "an older handle");
-        assert!(there.claim(again).is_ok());
-    }
-
-    #[test]
-    fn a_made_up_handle_is_refused() {
-        let (here, there) = pool(2);
-        let handle = here.alloc().unwrap().into_handle(usize::MAX);
-        assert_eq!(handle.len, 128);
-        let refused = |change: fn(&mut Handle)| {
-            let mut forged = handle;
-            change(&mut forged);
-            there.claim(forged).unwrap_err()
-        };
-        assert_eq!(refused(|handle| handle.pool.0 += 1), ClaimError::WrongPool);
-        assert_eq!(refused(|handle| handle.index = 2), ClaimError::OutOfRange);
-        assert_eq!(refused(|handle| handle.index = u32::MAX), ClaimError::OutOfRange);
-        assert_eq!(refused(|handle| handle.len = 129), ClaimError::OutOfRange);
-        assert_eq!(refused(|handle| handle.index ^= 1), ClaimError::Stale);
-        assert_eq!(refused(|handle| handle.generation += 1), ClaimError::Stale);
-        assert!(there.claim(handle).is_ok());
-        assert_eq!(Handle::from_bytes(&[0; Handle::BYTES - 1]), None);
-    }
-
-    #[test]
-    fn a_dead_core_s_buffers_are_freed_and_its_handles_die() {
-        let (here, there) = pool(4);
-        let kept = here.alloc().unwrap();
-        core::mem::forget(there.alloc().unwrap());
-        let claimed = here.claim(there.alloc().unwrap().into_handle(1)).unwrap();
-        let lost = there.alloc().unwrap().into_handle(1);
-        assert!(here.alloc().is_none());
-        // SAFETY: the only buffer that THERE still owned was forgotten.
-        assert_eq!(unsafe { here.reclaim(THERE) }, 2);
-        assert_eq!(here.claim(lost).unwrap_err(), ClaimError::Stale);
-        let freed: Vec<Buffer> = core::iter::from_fn(|| here.alloc()).collect();
-        assert_eq!(freed.len(), 2);
-        assert!(freed.iter().all(|it| it.index() != kept.index() && it.index() != claimed.index()));
-    }
-
-    #[test]
-    fn memory_that_is_no_pool_is_refused() {
-        let owned = |count, size| Pool::owned(PoolId(0), HERE, count, size).map(|_| ());
-        assert_eq!(owned(1, 0), Err(PoolError::BadSize));
-        assert_eq!(owned(1, 100), Err(PoolError::BadSize));
-        assert_eq!(owned(0, 64), Err(PoolError::TooSmall));
-        for (format, error) in [
-            (0, PoolError::TooSmall),
-            (u64::MAX, PoolError::TooSmall),
-            (1 | 100 << 32, PoolError::BadSize),
-            (1 << 20 | 64 << 32, PoolError::TooSmall),
-        ] {
-            let region = Region::owned(1024);
-            region.words()[0].store(format, Relaxed);
-            // SAFETY: nobody else knows the region.
-            let attached = unsafe { Pool::attach(region, PoolId(0), HERE) };
-            assert_eq!(attached.map(|_| ()), Err(error));
-        }
-    }
-
-    #[test]
-    fn a_format_uses_what_fits() {
-        for bytes in (0..4096).step_by(64) {
-            // SAFETY: nobody else knows the region.
-            let made = unsafe { Pool::format(Region::owned(bytes), PoolId(0), HERE, 64) };
-            match made {
-                Ok(pool) => {
-                    assert!(Pool::region_len(pool.capacity(), 64) <= bytes);
-                    assert!(Pool::region_len(pool.capacity() + 1, 64) > bytes);
-                }
-                Err(error) => assert!(error == PoolError::TooSmall && bytes < 256),
-            }
-        }
-    }
-}
+mod tests;

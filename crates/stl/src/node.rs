@@ -11,6 +11,8 @@ use nile_abi::{
     CoreId, Generation, MacAddress, NodeId, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
 };
 
+pub use nile_ring::{Buffer, Handle, Pool, PoolId};
+
 use crate::{CallError, CallResult, LocalFuture, Stl};
 
 /// What a request to the kernel gives.
@@ -29,6 +31,13 @@ pub trait Node {
     /// A zeroed frame, mapped on this core. Waits for the management core. Fails with `NoMemory`
     /// (no free collection of the size) or `NoTables`.
     fn allocate(&self, size: PageSize) -> NodeFuture<Box<dyn Frame>>;
+
+    /// The buffers that all cores of the node share; `None` if it has none.
+    fn pool(&self) -> Option<Pool>;
+
+    /// Where the bytes of a buffer are for a device of this machine; `None` if the node has no
+    /// pool.
+    fn address_of(&self, buffer: &Buffer) -> Option<PhysAddr>;
 
     /// What a core is doing, without disturbing it; `None` if there is no such core.
     fn state_of(&self, core: CoreId) -> Option<CoreState>;
@@ -158,6 +167,20 @@ impl Stl {
         let denied = || CallError::new(Status::Denied, "a package does not reach the kernel so");
         self.host().node().ok_or_else(denied)
     }
+}
+
+/// A handle as calls carry it.
+pub fn in_call(handle: Handle) -> nile_bosml::Buffer {
+    let Handle { pool, index, generation, len } = handle;
+    nile_bosml::Buffer { pool: u32::from(pool.0), index, generation, length: len }
+}
+
+/// The handle that a call has brought.
+pub fn from_call(buffer: nile_bosml::Buffer) -> Handle {
+    let nile_bosml::Buffer { pool, index, generation, length } = buffer;
+    // There is no pool of the last number.
+    let pool = PoolId(u16::try_from(pool).unwrap_or(u16::MAX));
+    Handle { pool, index, generation, len: length }
 }
 
 /// The page size of `bytes` bytes. `Invalid` if there is none.

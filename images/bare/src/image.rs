@@ -2,13 +2,11 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
-use nile_abi::RoleSet;
 use nile_kernel::{Config, ConfigError};
 use nile_package::BootModule;
 use nile_platform::Outcome;
-use nile_platform_x86_64::{Core, Image};
+use nile_platform_x86_64::{Core, Image, Plan};
 
 /// The programs that a node can be started for.
 pub trait Programs {
@@ -21,21 +19,25 @@ pub trait Programs {
 
 /// The image that runs these programs.
 pub const fn image<P: Programs>() -> Image {
-    Image { roles: roles::<P>, run: run::<P> }
+    Image { plan: plan::<P>, run: run::<P> }
 }
 
-/// On the boot path: whether the node can do what it is asked for, and which core does what.
-fn roles<P: Programs>(
+/// On the boot path: whether the node can do what it is asked for, and what its cores and memory
+/// are for.
+fn plan<P: Programs>(
     module: &'static [u8],
     program: &str,
     cores: usize,
-) -> Result<Vec<RoleSet>, String> {
+    memory: u64,
+) -> Result<Plan, String> {
     P::check(program)?;
     let module = BootModule::parse(module).map_err(|error| error.to_string())?;
     let config = Config::parse(module.config).map_err(|error| name_line(&error))?;
     let services = nile_services::ALL.iter().map(|service| service.name);
     config.check_services(services).map_err(|error| name_line(&error))?;
-    config.roles(cores).map_err(|error| name_line(&error))
+    let roles = config.roles(cores).map_err(|error| name_line(&error))?;
+    let pool = config.pool_bytes(memory).map_err(|error| name_line(&error))?;
+    Ok(Plan { roles, pool })
 }
 
 fn name_line(ConfigError { line, message }: &ConfigError) -> String {

@@ -52,6 +52,7 @@ fn setup() -> Result<Setup, Refused> {
     let config = Config::parse(&text).map_err(misconfigured)?;
     nile_scenarios::check_services(&config).map_err(misconfigured)?;
     let roles = config.roles(options.cores).map_err(misconfigured)?;
+    let pool = config.pool_bytes(options.memory).map_err(misconfigured)?;
     let packages = options.packages_path().map_err(wrong)?;
     read_packages(&packages).map_err(wrong)?;
     nile_scenarios::check(&options.program)
@@ -59,6 +60,7 @@ fn setup() -> Result<Setup, Refused> {
     Ok(Setup {
         roles,
         memory: options.memory,
+        pool,
         links: link(&options, &config).map_err(wrong)?.into_iter().collect(),
         boot: Boot { config: text, packages, program: options.program },
     })

@@ -28,6 +28,7 @@ where
         seed: 1,
         roles: config.roles(cores).expect("the default fits any number of cores"),
         memory_bytes: 64 << 20,
+        pool_bytes: 0,
         wake_mode: None,
         packages: Vec::new(),
         faults: Faults::default(),

@@ -36,6 +36,7 @@ where
             RoleSet::EMPTY.with(Role::Worker),
         ],
         memory_bytes: 32 << 20,
+        pool_bytes: 0,
         wake_mode: None,
         packages: vec![(PACKAGE, program)],
         faults: Faults::default(),

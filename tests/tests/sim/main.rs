@@ -24,6 +24,7 @@ fn options(seed: u64, cores: usize) -> Options {
         seed,
         roles: Config::default().roles(cores).expect("the default fits any number of cores"),
         memory_bytes: 64 << 20,
+        pool_bytes: 0,
         wake_mode: None,
         packages: Vec::new(),
         faults: Faults::default(),

@@ -68,6 +68,21 @@ fn frames_are_zeroed_and_come_back() {
 }
 
 #[test]
+fn buffers_go_around_and_come_back() {
+    let text = "[pool]\nbytes = \"2M\"\nbuffer = \"64K\"\n";
+    for seed in 0..20 {
+        let options = Options { pool_bytes: 2 << 20, ..options(seed, 4) };
+        let (_, report) = pass(&options, text, "pool");
+        let pool = report.memory.pool.expect("the node has one");
+        assert_eq!((pool.bytes, pool.buffer_bytes, pool.buffers), (2 << 20, 64 << 10, 31));
+        assert_eq!(pool.free_buffers, 31);
+        assert_eq!(report.memory.total_bytes, 62 << 20);
+    }
+    let without = run(&options(1, 4), "", "pool").expect("it ends");
+    assert_eq!(without.outcome, Outcome::Failure);
+}
+
+#[test]
 fn a_moving_receiver_loses_nothing() {
     pass_seeds(40, 4, "moving messages=600 stay=20");
 }

@@ -41,7 +41,7 @@ fn a_size_is_fixed_or_the_largest_in_range() {
     };
     assert_eq!(with(u64::TYPE, Some((0, 3))).size(), Some(8));
     assert_eq!(with(Core::TYPE, None).size(), Some(6));
-    assert_eq!(with(Buffer::TYPE, None).size(), Some(12));
+    assert_eq!(with(Buffer::TYPE, None).size(), Some(16));
     assert_eq!(with(Bytes::TYPE, None).size(), None);
     assert_eq!(with(String::TYPE, Some((1, 32))).size(), Some(32));
     assert_eq!(with(<Vec<u32>>::TYPE, Some((0, 10))).size(), Some(40));

@@ -203,7 +203,7 @@ fn every_type_has_its_text() {
     let text = "<all><u8>255</u8><i16>-32768</i16><u32>4294967295</u32>\
         <i64>-9223372036854775808</i64><yes>true</yes><x>-1.5e300</x>\
         <s>a &lt;&amp;&gt; \"b\"\n\u{1f40a}</s><b>AP8=</b><core>n2.c3</core>\
-        <buffer>1.2.64</buffer><list><item>-1</item><item>127</item></list>\
+        <buffer>1.2.9.64</buffer><list><item>-1</item><item>127</item></list>\
         <points><item><x>9</x><tags/></item><item><tags><item/><item>t</item></tags><x>8</x>\
         </item></points></all>";
     let values = values_from_text(EVERYTHING, "all", text).unwrap();
@@ -220,7 +220,7 @@ fn every_type_has_its_text() {
             Value::from("a <&> \"b\"\n\u{1f40a}"),
             Value::Bytes(vec![0, 255].into()),
             Value::Core(core),
-            Value::Buffer(Buffer { pool: 1, index: 2, length: 64 }),
+            Value::Buffer(Buffer { pool: 1, index: 2, generation: 9, length: 64 }),
             Value::List(vec![Value::Int(-1), Value::Int(127)]),
             Value::List(vec![
                 Value::Record(vec![Value::Uint(9), Value::List(vec![])]),
@@ -344,8 +344,8 @@ fn typed() -> impl Strategy<Value = (Type<'static>, Value<'static>)> {
         ),
         (
             Just(Type::Buffer),
-            any::<[u32; 3]>().prop_map(|[pool, index, length]| {
-                Value::Buffer(Buffer { pool, index, length })
+            any::<[u32; 4]>().prop_map(|[pool, index, generation, length]| {
+                Value::Buffer(Buffer { pool, index, generation, length })
             })
         ),
     ];

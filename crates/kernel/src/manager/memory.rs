@@ -407,6 +407,7 @@ impl<T: TableMemory> Memory<T> {
             private_table_bytes: upper
                 + cores * TablePool::tables_for(statistics.usable_bytes) as u64 * table,
             free_tables: self.tables.pool.free() as u64,
+            pool: None,
             regions: Vec::new(),
         }
     }

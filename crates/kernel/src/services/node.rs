@@ -11,7 +11,7 @@ use core::task::{Context, Poll};
 
 use nile_abi::{CoreId, Instant, MacAddress, PageSize, PhysAddr, Status, VirtAddr};
 use nile_platform::{Cause, Machine, Manager};
-use nile_stl::node::{self, CoreState, Member, Memory, Node, NodeFuture, Region};
+use nile_stl::node::{self, Buffer, CoreState, Member, Memory, Node, NodeFuture, Pool, Region};
 
 use super::host::CoreHost;
 use crate::core::Core;
@@ -55,6 +55,14 @@ impl<M: Machine> Node for CoreHost<M> {
             let frame = core.allocate(size).await?;
             Ok(Box::new(Mapped { core: core.clone(), size, frame }) as Box<dyn node::Frame>)
         })
+    }
+
+    fn pool(&self) -> Option<Pool> {
+        self.0.pool().map(|pool| Pool::clone(pool))
+    }
+
+    fn address_of(&self, buffer: &Buffer) -> Option<PhysAddr> {
+        Some(self.0.pool()?.address_of(buffer))
     }
 
     fn state_of(&self, core: CoreId) -> Option<CoreState> {
