@@ -1,0 +1,80 @@
+//! Finds an entry's part, and in it its *bucket*: a range of keys that is small enough to be
+//! sorted in a processor's cache.
+
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use crate::entry::Entry;
+use crate::sample::Cuts;
+
+/// Bits of the key that say which parts come into question.
+const TABLE_BITS: u32 = 12;
+
+/// Parts, and the buckets that each is divided into.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    cuts: Vec<Entry>,
+    parts: Vec<Range>,
+    /// For each value of the key's first bits, the part of the least entry that begins so.
+    table: Vec<u32>,
+    buckets: u32,
+}
+
+/// A part's keys, by their first eight bytes, and what maps them to buckets.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    least: u64,
+    /// Buckets for each key above the least, as a fraction of 2^64.
+    scale: u64,
+}
+
+impl Plan {
+    /// Divides each part of `cuts` into `buckets` buckets of equal ranges of keys.
+    pub fn new(cuts: &Cuts, buckets: NonZeroU32) -> Plan {
+        let buckets = buckets.get();
+        let (least, greatest) = cuts.range();
+        let starts = [least].into_iter().chain(cuts.cuts().iter().copied());
+        let ends = cuts.cuts().iter().copied().chain([greatest]);
+        let range = |(start, end): (Entry, Entry)| {
+            let keys = u128::from(end.prefix().saturating_sub(start.prefix())) + 1;
+            let scale = ((u128::from(buckets) << 64) / keys).min(u64::MAX.into()) as u64;
+            Range { least: start.prefix(), scale }
+        };
+        let parts = starts.zip(ends).map(range).collect();
+        let part = |first: u64| {
+            let first = u128::from(first) << (128 - TABLE_BITS);
+            cuts.part(Entry::from_bytes(first.to_le_bytes())) as u32
+        };
+        let table = (0..1 << TABLE_BITS).map(part).collect();
+        Plan { cuts: cuts.cuts().to_vec(), parts, table, buckets }
+    }
+
+    /// How many parts there are.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// How many buckets each part has.
+    pub fn buckets(&self) -> usize {
+        self.buckets as usize
+    }
+
+    /// The part of `entry` and, counted through all parts, its bucket. Buckets ascend as their
+    /// entries do.
+    #[inline(always)]
+    pub fn place(&self, entry: Entry) -> (usize, usize) {
+        let first = (entry.prefix() >> (64 - TABLE_BITS)) as usize;
+        let mut part = self.table[first & ((1 << TABLE_BITS) - 1)] as usize;
+        // Few cuts lie among the keys with the same first bits, unless most keys do.
+        if let Some(cut) = self.cuts.get(part)
+            && *cut <= entry
+        {
+            part += self.cuts[part..].partition_point(|cut| *cut <= entry);
+        }
+        let range = self.parts[part];
+        let above = entry.prefix().saturating_sub(range.least);
+        let bucket = ((u128::from(above) * u128::from(range.scale)) >> 64) as usize;
+        let buckets = self.buckets as usize;
+        (part, part * buckets + bucket.min(buckets - 1))
+    }
+}
