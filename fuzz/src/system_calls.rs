@@ -59,6 +59,7 @@ pub fn system_calls(bytes: &[u8]) -> bool {
         seed: bytes.len() as u64,
         roles: vec![manager, worker],
         memory_bytes: 32 << 20,
+        pool_bytes: 0,
         wake_mode: None,
         packages: vec![(NAME, package)],
         faults: Faults::default(),

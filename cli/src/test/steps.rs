@@ -53,6 +53,9 @@ for target in $(cargo +nightly fuzz list --fuzz-dir fuzz); do
 done"#;
 
 /// Every step. The quick ones come first, so that a plain mistake is told early.
+///
+/// Where they name no package, all are chosen, and Cargo builds what they depend on once: for one
+/// package alone it would build it anew, with the features that this package asks for.
 pub const STEPS: &[Step] = &[
     Step {
         name: "format",
@@ -93,22 +96,28 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "unit",
         what: "each crate's unit tests and property tests",
-        command: &["cargo", "test", "--lib", "--bins"],
+        // The other programs have no tests and are many.
+        command: &[
+            "cargo",
+            "test",
+            "--lib",
+            "--bin",
+            "nile",
+            "--bin",
+            "nile-benches",
+            "--bin",
+            "nile-hosted",
+        ],
         ..STEP
     },
     Step {
         name: "integration",
         what: "each crate from outside, and the scenarios",
         command: &[
-            "cargo",
-            "test",
-            "--workspace",
-            "--exclude",
-            "nile-bare",
-            "--exclude",
-            "nile-cli",
-            "--test",
-            "*",
+            "cargo", "test", "--test", "boot", "--test", "bytes", "--test", "control", "--test",
+            "counts", "--test", "deployed", "--test", "guide", "--test", "heap", "--test",
+            "hostile", "--test", "node", "--test", "policies", "--test", "sim", "--test", "stress",
+            "--test", "tidy", "--test", "user",
         ],
         needs: &[Need::Qemu],
         ..STEP
@@ -116,18 +125,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "mutation",
         what: "every reader of outside bytes, fed for a minute in all",
-        // As the step before builds it, so that this one builds nothing.
-        command: &[
-            "cargo",
-            "test",
-            "--workspace",
-            "--exclude",
-            "nile-bare",
-            "--exclude",
-            "nile-cli",
-            "--test",
-            "bytes",
-        ],
+        command: &["cargo", "test", "--test", "bytes"],
         // Nearly twenty readers.
         environment: &[("NILE_FUZZ_SECONDS", "3")],
         ..STEP
@@ -148,26 +146,26 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "bad-input",
         what: "wrong requests end with status 2 and start nothing",
-        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "bad_input::"],
+        command: &["cargo", "test", "--test", "command", "bad_input::"],
         ..STEP
     },
     Step {
         name: "interrupt",
         what: "however a command ends, its node ends with it",
-        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "interrupt::"],
+        command: &["cargo", "test", "--test", "command", "interrupt::"],
         needs: &[Need::Qemu],
         ..STEP
     },
     Step {
         name: "switch",
         what: "the virtual switch as a process",
-        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "switch::"],
+        command: &["cargo", "test", "--test", "command", "switch::"],
         ..STEP
     },
     Step {
         name: "dissector",
         what: "tshark shows every field of every frame",
-        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "dissector::"],
+        command: &["cargo", "test", "--test", "command", "dissector::"],
         needs: &[Need::Tshark],
         ..STEP
     },
@@ -195,8 +193,6 @@ pub const STEPS: &[Step] = &[
         command: &[
             "cargo",
             "test",
-            "--package",
-            "nile-cli",
             "--test",
             "command",
             "--",
@@ -210,34 +206,34 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "boot",
         what: "one node boots on every machine, with 1 to 64 cores",
-        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "boot::"],
+        command: &["cargo", "test", "--test", "command", "boot::"],
         needs: &[Need::Qemu],
         ..STEP
     },
     Step {
         name: "scenarios",
         what: "the same steps in the simulator, on Linux and in QEMU",
-        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "scenario::"],
+        command: &["cargo", "test", "--test", "command", "scenario::"],
         needs: &[Need::Qemu],
         ..STEP
     },
     Step {
         name: "determinism",
         what: "a seed is one run, in debug and release builds",
-        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "determinism::"],
+        command: &["cargo", "test", "--test", "command", "determinism::"],
         ..STEP
     },
     Step {
         name: "image",
         what: "the ISO image boots under BIOS and under UEFI",
-        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "image::"],
+        command: &["cargo", "test", "--test", "command", "image::"],
         needs: &[Need::Qemu, Need::IsoTools, Need::Ovmf],
         ..STEP
     },
     Step {
         name: "attack-long",
         what: "a node under attack for a minute",
-        command: &["cargo", "test", "--package", "nile-cli", "--test", "command", "attack::"],
+        command: &["cargo", "test", "--test", "command", "attack::"],
         environment: &[("NILE_ATTACK_SECONDS", "60")],
         long: true,
         ..STEP
@@ -315,6 +311,8 @@ pub const STEPS: &[Step] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::path::{Path, PathBuf};
 
     #[test]
     fn every_step_can_be_named_and_run() {
@@ -322,5 +320,45 @@ mod tests {
             assert!(!step.name.is_empty() && !step.what.is_empty() && !step.command.is_empty());
             assert!(STEPS[..place].iter().all(|other| other.name != step.name), "{}", step.name);
         }
+    }
+
+    #[test]
+    fn every_test_program_is_run_by_a_step() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut found = 0;
+        for folder in ["*/tests", "crates/*/tests", "images/*/tests"] {
+            for folder in folders(&root, folder) {
+                for entry in fs::read_dir(&folder).into_iter().flatten() {
+                    let path = entry.expect("a folder of the source tree can be read").path();
+                    let is_program = match path.is_dir() {
+                        true => path.join("main.rs").exists(),
+                        false => path.extension().is_some_and(|it| it == "rs"),
+                    };
+                    if is_program {
+                        let name = path.file_stem().expect("it has a name").to_string_lossy();
+                        let runs = |step: &Step| {
+                            step.command.windows(2).any(|it| it[0] == "--test" && it[1] == name)
+                        };
+                        assert!(STEPS.iter().any(runs), "no step runs {}", path.display());
+                        found += 1;
+                    }
+                }
+            }
+        }
+        assert!(found > 10, "only {found} test programs were found");
+    }
+
+    /// The folders that a path with `*` for any name stands for.
+    fn folders(root: &Path, pattern: &str) -> Vec<PathBuf> {
+        pattern.split('/').fold(vec![root.to_path_buf()], |bases, part| {
+            let below = |base: PathBuf| match part {
+                "*" => {
+                    let entries = fs::read_dir(&base).into_iter().flatten().flatten();
+                    entries.map(|entry| entry.path()).collect()
+                }
+                name => vec![base.join(name)],
+            };
+            bases.into_iter().flat_map(below).collect()
+        })
     }
 }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A quarter of the buffers is left to those who ask for it (`alloc_any`): the network core, which
-//! receives into them. A size is a number and K, M or G. The pool's control words are in its first pages, so 64 MiB
-//! hold 255 buffers of 256 KiB.
+//! receives into them. A size is a number and K, M or G. The pool's control words are in its first
+//! pages, so 64 MiB hold 255 buffers of 256 KiB.
 
 use alloc::format;
 use alloc::string::String;
