@@ -2,6 +2,7 @@
 //! goes away, with its faults, its side of a partition and its counts: a node that restarts finds
 //! it as it was. The cables of peers, who are many and have one name, go with them.
 
+use nile_abi::{MacAddress, NodeId};
 use nile_switch::{Link, PortId, Switch};
 
 use super::control::LinkStatus;
@@ -29,7 +30,6 @@ struct Cable {
     port: PortId,
     up: bool,
     side: Option<usize>,
-    overrun: u64,
 }
 
 impl Cables {
@@ -56,10 +56,13 @@ impl Cables {
         }
         let port = self.switch.attach();
         self.switch.set_link(port, self.link);
+        if let Some(address) = address(name) {
+            self.switch.own(port, address);
+        }
         if self.cables.len() <= port.index() {
             self.cables.resize_with(port.index() + 1, || None);
         }
-        let cable = Cable { name: name.into(), port, up: true, side: None, overrun: 0 };
+        let cable = Cable { name: name.into(), port, up: true, side: None };
         self.cables[port.index()] = Some(cable);
         Ok(port)
     }
@@ -78,13 +81,6 @@ impl Cables {
     /// The port of the cable `name`.
     pub fn port(&self, name: &str) -> Option<PortId> {
         self.iter().find(|cable| cable.name == name).map(|cable| cable.port)
-    }
-
-    /// Counts a frame that the owner of `port` did not take.
-    pub fn overrun(&mut self, port: PortId) {
-        if let Some(Some(cable)) = self.cables.get_mut(port.index()) {
-            cable.overrun += 1;
-        }
     }
 
     /// Sets a fault of the cables that `link` names, or of all and those to come.
@@ -131,7 +127,6 @@ impl Cables {
             side: cable.side,
             faults: Fault::of(&self.switch.link(cable.port)),
             counts: self.switch.counts(cable.port),
-            overrun: cable.overrun,
         };
         let mut statuses: Vec<LinkStatus> = self.iter().map(status).collect();
         statuses.sort_by(|one, other| one.name.cmp(&other.name));
@@ -162,4 +157,12 @@ impl Cables {
     fn iter(&self) -> impl Iterator<Item = &Cable> + Clone {
         self.cables.iter().flatten()
     }
+}
+
+/// The address that belongs to the cable `name`: `n3` is node 3's first interface, `n3.1` the one
+/// after it.
+fn address(name: &str) -> Option<MacAddress> {
+    let (node, interface) = name.split_once('.').unwrap_or((name, "0"));
+    let node = node.strip_prefix('n')?.parse().ok()?;
+    Some(MacAddress::local(NodeId(node), interface.parse().ok()?))
 }

@@ -100,8 +100,6 @@ pub struct LinkStatus {
     pub faults: Vec<Fault>,
     /// What the switch counted.
     pub counts: Counts,
-    /// Frames that were dropped because the owner did not take them in time.
-    pub overrun: u64,
 }
 
 /// What became of a capture.

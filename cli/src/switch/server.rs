@@ -1,5 +1,7 @@
-//! The switch process: one thread that waits for all sockets at once. A frame costs one wake-up:
-//! it is read, forwarded and written before the switch looks at anything else.
+//! The switch process: one thread that waits for all sockets at once. What has come from one of
+//! them is read, forwarded and written before the switch looks at another, a bounded number of
+//! frames at a time. What a receiver has no room for waits in the switch itself, where every
+//! sender has its share of it; the kernel's own queues, which know no senders, are kept short.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,14 +26,14 @@ use super::dials::Dials;
 use super::framing::Framing;
 use super::outbox::Outbox;
 use super::sockets::{self, Sockets};
-use super::sources::{Machine, Source, Sources, Token};
+use super::sources::{Hosted, Machine, Source, Sources, Token};
 use crate::failure::Failure;
 
-/// Frames that are taken from one socket before the others have their turn.
+/// Frames that are taken from one socket before they are forwarded and the others have their turn.
 const TURN: usize = 64;
 
-/// Bytes that may wait here for a machine behind a stream, besides those that wait in the kernel.
-const WAITING: usize = 4 << 20;
+/// Bytes that may wait for a stream that has taken a part of a frame: the rest of it.
+const WAITING: usize = MAX_FRAME + 4;
 
 const LINKS: Token = 0;
 const CONTROL: Token = 1;
@@ -238,7 +240,10 @@ impl Server {
                 Next::Stay
             }
             _ => match self.sources.get(token) {
-                Some(Source::Hosted(_, port)) => self.on_packets(token, *port),
+                Some(Source::Hosted(hosted)) => {
+                    let port = hosted.port;
+                    self.on_packets(token, port)
+                }
                 Some(Source::Machine(_)) => self.on_stream(token),
                 Some(Source::Newcomer(_)) => self.on_hello(token),
                 Some(Source::Client(_)) => self.on_request(token),
@@ -251,20 +256,30 @@ impl Server {
         }
     }
 
-    /// Takes the frames of a hosted node or a peer.
+    /// Takes the frames of a hosted node or a peer, and gives it what waits.
     fn on_packets(&mut self, token: Token, port: PortId) -> Next {
+        if let Some(Source::Hosted(hosted)) = self.sources.get_mut(token)
+            && hosted.waits
+        {
+            hosted.waits = false;
+            self.sources.refresh(token);
+            self.cables.switch.resume(port);
+        }
+        let next = self.take_packets(token, port);
+        self.forward();
+        next
+    }
+
+    fn take_packets(&mut self, token: Token, port: PortId) -> Next {
+        let now = self.now();
+        let Some(Source::Hosted(hosted)) = self.sources.get(token) else { return Next::Stay };
         for _ in 0..TURN {
-            let Some(Source::Hosted(socket, _)) = self.sources.get(token) else {
-                return Next::Stay;
-            };
-            match recv(socket, &mut *self.buffer, RecvFlags::DONTWAIT) {
+            match recv(&hosted.socket, &mut *self.buffer, RecvFlags::DONTWAIT) {
                 Ok((0, _)) => return Next::Close,
                 Ok((bytes, _)) => {
                     let frame = &self.buffer[..bytes];
                     self.capture.iter_mut().for_each(|capture| capture.note(frame));
-                    let now = Instant::START + self.start.elapsed();
                     self.cables.switch.receive(now, port, frame);
-                    self.forward();
                 }
                 Err(Errno::AGAIN) => return Next::Stay,
                 Err(Errno::INTR) => {}
@@ -305,38 +320,46 @@ impl Server {
             }
         }
         if waited && !waits {
+            let port = machine.port;
             self.sources.refresh(token);
+            self.cables.switch.resume(port);
         }
         self.forward();
         Next::Stay
     }
 
-    /// Sends everything that is due.
+    /// Sends everything that is due, as far as there is room for it.
     fn forward(&mut self) {
         let now = self.now();
         while let Some((port, frame)) = self.cables.switch.poll(now) {
             let Some(token) = self.sources.behind(port) else { continue };
-            let mut begins_to_wait = false;
-            let taken = match self.sources.get_mut(token) {
-                Some(Source::Hosted(socket, _)) => {
-                    send(socket, &frame, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
+            let waits = match self.sources.get_mut(token) {
+                Some(Source::Hosted(Hosted { socket, waits, .. })) => {
+                    match send(socket, &frame, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                        Err(Errno::AGAIN) => {
+                            *waits = true;
+                            self.cables.switch.refuse(port, frame);
+                            true
+                        }
+                        // One that is broken is closed when its reading side says so.
+                        _ => false,
+                    }
                 }
                 Some(Source::Machine(machine)) => {
                     let head = (frame.len() as u32).to_be_bytes();
                     let Machine { socket, outbox, .. } = &mut **machine;
-                    let waited = !outbox.is_empty();
-                    // One that is broken is closed when its reading side says so.
-                    let sent = outbox.send(&*socket, &head, &frame, WAITING);
-                    begins_to_wait = !waited && !outbox.is_empty();
-                    sent.is_ok()
+                    // The same holds here. What is begun here waits with the machine.
+                    let _ = outbox.send(&*socket, &head, &frame, WAITING);
+                    let waits = !outbox.is_empty();
+                    if waits {
+                        self.cables.switch.stop(port);
+                    }
+                    waits
                 }
-                _ => true,
+                _ => false,
             };
-            if begins_to_wait {
+            if waits {
                 self.sources.refresh(token);
-            }
-            if !taken {
-                self.cables.overrun(port);
             }
         }
     }
@@ -345,7 +368,7 @@ impl Server {
     fn welcome(&mut self) -> Next {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         while let Ok(socket) = accept_with(&self.sockets.links, flags) {
-            sockets::deepen(&socket);
+            sockets::limit(&socket);
             // One that cannot be watched, or is one too many, is closed.
             let _ = self.sources.add(Source::Newcomer(socket));
         }
@@ -367,7 +390,7 @@ impl Server {
         }
         match (self.cables.plug(&name), self.sources.take(token)) {
             (Ok(port), Some(Source::Newcomer(socket))) => {
-                self.sources.put(token, Source::Hosted(socket, port));
+                self.sources.put(token, Source::Hosted(Hosted { socket, port, waits: false }));
                 self.sources.set_behind(port, Some(token));
                 Next::Stay
             }
@@ -414,9 +437,9 @@ impl Server {
     fn close(&mut self, token: Token) {
         // Closing a socket takes it out of epoll, too: nobody else has it.
         match self.sources.take(token) {
-            Some(Source::Hosted(_, port)) => {
-                self.sources.set_behind(port, None);
-                self.cables.unplug(port);
+            Some(Source::Hosted(hosted)) => {
+                self.sources.set_behind(hosted.port, None);
+                self.cables.unplug(hosted.port);
             }
             Some(Source::Machine(machine)) => {
                 self.sources.set_behind(machine.port, None);

@@ -32,8 +32,9 @@ pub const SWITCH: &str = "switch";
 /// What the names of sockets end with on which machines listen.
 const MACHINE: &str = "qemu";
 
-/// Bytes that may wait in the kernel for a receiver.
-const QUEUE: usize = 4 << 20;
+/// Bytes that may wait in the kernel for a receiver; Linux counts its own with them, a small frame
+/// as 768. What waits longer waits in the switch, where senders do not stand in each other's way.
+const QUEUE: usize = 256 << 10;
 
 /// The two sockets that the switch listens on. Their files go with the value.
 pub struct Sockets {
@@ -102,11 +103,8 @@ pub fn dial(folder: &Path, name: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Lets as much wait for the reader of `socket` as a switch has room for, or as much as the kernel
-/// allows.
-pub fn deepen(socket: impl AsFd) {
-    if sockopt::set_socket_send_buffer_size_force(socket.as_fd(), QUEUE).is_err() {
-        // The kernel takes less than asked for if that is too much, but does not fail.
-        let _ = sockopt::set_socket_send_buffer_size(socket.as_fd(), QUEUE);
-    }
+/// Lets a few frames wait for the reader of `socket`.
+pub fn limit(socket: impl AsFd) {
+    // It takes less if that is too much, but does not fail.
+    let _ = sockopt::set_socket_send_buffer_size(socket.as_fd(), QUEUE);
 }

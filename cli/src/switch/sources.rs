@@ -24,11 +24,19 @@ pub enum Source {
     /// Somebody who has not yet said its name.
     Newcomer(OwnedFd),
     /// A hosted node, or a peer.
-    Hosted(OwnedFd, PortId),
+    Hosted(Hosted),
     /// A machine behind a stream.
     Machine(Box<Machine>),
     /// Somebody with requests.
     Client(Box<ControlClient>),
+}
+
+/// A hosted node or a peer.
+pub struct Hosted {
+    pub socket: OwnedFd,
+    pub port: PortId,
+    /// Whether it had no room for what it was sent last.
+    pub waits: bool,
 }
 
 /// A machine behind a stream.
@@ -112,7 +120,8 @@ impl Sources {
         let waits = match source {
             Source::Machine(machine) => !machine.outbox.is_empty(),
             Source::Client(client) => client.waits(),
-            Source::Newcomer(_) | Source::Hosted(..) => false,
+            Source::Hosted(hosted) => hosted.waits,
+            Source::Newcomer(_) => false,
         };
         let also = if waits { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
         let data = epoll::EventData::new_u64(token);
@@ -137,7 +146,8 @@ impl Sources {
 impl Source {
     fn socket(&self) -> BorrowedFd<'_> {
         match self {
-            Source::Newcomer(socket) | Source::Hosted(socket, _) => socket.as_fd(),
+            Source::Newcomer(socket) => socket.as_fd(),
+            Source::Hosted(hosted) => hosted.socket.as_fd(),
             Source::Machine(machine) => machine.socket.as_fd(),
             Source::Client(client) => client.socket(),
         }

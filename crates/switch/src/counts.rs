@@ -23,6 +23,10 @@ pub struct Counts {
     pub corrupted: u64,
     /// Frames that found the cable's queue full.
     pub overflowed: u64,
+    /// Frames that the port's owner did not take in time.
+    pub overrun: u64,
+    /// Frames that the port's owner sent in the name of another port.
+    pub misnamed: u64,
     /// Frames for the port that came from the other side of a partition.
     pub partitioned: u64,
     /// Frames that had to be dropped because the port is not plugged in.

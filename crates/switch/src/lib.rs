@@ -10,7 +10,8 @@
 //! * [`link`]: the settings of a cable: delay, rate, queue and faults.
 //! * [`frame`]: a frame that is cheap to send to many ports.
 //! * `lane`: one direction of a cable: what comes out of it, when, and how often.
-//! * `addresses`: behind which port an address was seen.
+//! * `addresses`: behind which port an address is.
+//! * `backlog`: what waits for a port's owner, fairly shared between senders.
 //! * [`counts`]: what a port has seen.
 //! * [`switch`]: the switch itself.
 #![no_std]
@@ -19,6 +20,7 @@
 extern crate alloc;
 
 mod addresses;
+mod backlog;
 pub mod counts;
 pub mod frame;
 mod lane;

@@ -2,17 +2,20 @@
 //! has not seen and to groups. A frame costs no timer unless its links have a delay or a rate.
 //!
 //! After every call that hands it a frame or a moment the owner takes what is due with
-//! [`Switch::poll`], until there is nothing more: what is due waits without a bound.
+//! [`Switch::poll`], until there is nothing more. An owner of a port that has no room says so with
+//! [`Switch::refuse`] or [`Switch::stop`]; what then comes for it waits at the port, with a bound and shared fairly
+//! between senders, until [`Switch::resume`].
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use nile_abi::Instant;
+use nile_abi::{Instant, MacAddress};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 use crate::addresses::{Addresses, Learned};
+use crate::backlog::Backlog;
 use crate::counts::Counts;
 use crate::frame::Frame;
 use crate::lane::Lane;
@@ -46,8 +49,8 @@ pub struct Switch {
     waiting: BinaryHeap<Waiting>,
     /// Numbers what enters `waiting`, so that equal moments keep their order.
     order: u64,
-    /// What is out of its cables, in the order in which it came out.
-    due: VecDeque<(PortId, Frame)>,
+    /// The ports whose owners have something to take.
+    due: VecDeque<PortId>,
 }
 
 struct Port {
@@ -61,6 +64,14 @@ struct Port {
     away: Lane,
     learned: Learned,
     counts: Counts,
+    /// What is out of its cable.
+    backlog: Backlog,
+    /// What the owner had no room for, and is to be given first.
+    refused: Option<Frame>,
+    /// Whether the owner takes nothing until it says so.
+    stopped: bool,
+    /// Whether the port stands in the list of those that have something.
+    listed: bool,
 }
 
 /// A frame in a cable.
@@ -76,7 +87,8 @@ struct Waiting {
 #[derive(Clone, Copy)]
 enum End {
     Switch,
-    Owner,
+    /// With the place of the port that it came from.
+    Owner(usize),
 }
 
 impl Switch {
@@ -109,9 +121,19 @@ impl Switch {
 
     /// Takes the port away, with everything that was on its way from and to it.
     pub fn detach(&mut self, port: PortId) {
-        if self.port(port).is_some() {
+        if let Some(known) = self.port_mut(port) {
+            known.attached = false;
+            known.backlog = Backlog::default();
             self.forget_addresses(port);
-            self.ports[port.index()].attached = false;
+            self.addresses.disown(port.index());
+        }
+    }
+
+    /// Gives `address` to the port, plugged in or not: nobody else is ever taken for its owner.
+    /// Other addresses belong to the port that uses them first, for as long as it is plugged in.
+    pub fn own(&mut self, port: PortId, address: MacAddress) {
+        if self.port(port).is_some() {
+            self.addresses.own(address, port.index());
         }
     }
 
@@ -121,6 +143,8 @@ impl Switch {
     pub fn plug(&mut self, port: PortId, plugged: bool) {
         if let Some(known) = self.port_mut(port) {
             known.plugged = plugged;
+            // Who is plugged in next has room.
+            self.resume(port);
             if !plugged {
                 self.forget_addresses(port);
             }
@@ -192,14 +216,23 @@ impl Switch {
         }
     }
 
-    /// The next frame that is due at `now` or before, and the port to whose owner it goes.
+    /// The next frame that is due at `now` or before, and the port to whose owner it goes. Frames
+    /// for one port come one after the other.
     pub fn poll(&mut self, now: Instant) -> Option<(PortId, Frame)> {
         loop {
             if self.due.is_empty() {
                 self.advance(now);
             }
-            let (to, frame) = self.due.pop_front()?;
-            let Some(port) = self.port_mut(to) else { continue };
+            let to = *self.due.front()?;
+            let Some(port) = self.port_mut(to) else {
+                self.due.pop_front();
+                continue;
+            };
+            let Some(frame) = port.next() else {
+                port.listed = false;
+                self.due.pop_front();
+                continue;
+            };
             if !port.plugged {
                 port.counts.unplugged += 1;
                 continue;
@@ -208,6 +241,32 @@ impl Switch {
             port.counts.sent_bytes += frame.len() as u64;
             return Some((to, frame));
         }
+    }
+
+    /// The owner of `port` had no room for `frame`, which [`Switch::poll`] has just given: it is
+    /// given again, before all others, when there is room ([`Switch::resume`]).
+    pub fn refuse(&mut self, port: PortId, frame: Frame) {
+        if let Some(port) = self.port_mut(port) {
+            port.counts.sent -= 1;
+            port.counts.sent_bytes -= frame.len() as u64;
+            port.refused = Some(frame);
+            port.stopped = true;
+        }
+    }
+
+    /// The owner of `port` has room for nothing after what it was given.
+    pub fn stop(&mut self, port: PortId) {
+        if let Some(port) = self.port_mut(port) {
+            port.stopped = true;
+        }
+    }
+
+    /// The owner of `port` has room again.
+    pub fn resume(&mut self, port: PortId) {
+        if let Some(known) = self.port_mut(port) {
+            known.stopped = false;
+        }
+        self.list(port);
     }
 
     /// When to poll next: in the past or now if something is due.
@@ -234,9 +293,9 @@ impl Switch {
                     known.towards.arrived(frame.len());
                     self.forward(at, port, frame);
                 }
-                End::Owner => {
+                End::Owner(from) => {
                     known.away.arrived(frame.len());
-                    self.due.push_back((port, frame));
+                    self.arrive(port, from, frame);
                 }
             }
         }
@@ -245,7 +304,10 @@ impl Switch {
     /// Sends a frame that came out of the cable of `from` at `at` to where its receiver is.
     fn forward(&mut self, at: Instant, from: PortId, frame: Frame) {
         let place = from.index();
-        self.addresses.learn(frame.source(), place, &mut self.ports[place].learned);
+        let Port { learned, counts, .. } = &mut self.ports[place];
+        if !self.addresses.learn(frame.source(), place, learned) {
+            counts.misnamed += 1;
+        }
         let destination = frame.destination();
         let known = match destination.is_group() {
             true => None,
@@ -277,9 +339,31 @@ impl Switch {
         let arrivals = port.away.carry(at, frame, &port.link, &mut self.random, &mut port.counts);
         for (arrival, frame) in arrivals.into_iter().flatten() {
             match arrival > at {
-                true => self.wait(arrival, id, End::Owner, frame),
-                false => self.due.push_back((id, frame)),
+                true => self.wait(arrival, id, End::Owner(from), frame),
+                false => self.arrive(id, from, frame),
             }
+        }
+    }
+
+    /// A frame from the port at `from` is out of the cable of `to`.
+    fn arrive(&mut self, to: PortId, from: usize, frame: Frame) {
+        let Some(port) = self.port_mut(to) else { return };
+        if port.stopped {
+            port.counts.overrun += port.backlog.push_bounded(from, frame);
+            return;
+        }
+        port.backlog.push(from, frame);
+        self.list(to);
+    }
+
+    /// Notes that the port may have something for its owner.
+    fn list(&mut self, id: PortId) {
+        if let Some(port) = self.port_mut(id)
+            && !port.listed
+            && port.has_more()
+        {
+            port.listed = true;
+            self.due.push_back(id);
         }
     }
 
@@ -319,11 +403,27 @@ impl Port {
             away: Lane::default(),
             learned: Learned::default(),
             counts: Counts::default(),
+            backlog: Backlog::default(),
+            refused: None,
+            stopped: false,
+            listed: false,
         }
     }
 
     fn is(&self, port: PortId) -> bool {
         self.attached && self.generation == port.generation
+    }
+
+    /// What the owner is given next, if it takes anything.
+    fn next(&mut self) -> Option<Frame> {
+        if self.stopped {
+            return None;
+        }
+        self.refused.take().or_else(|| self.backlog.pop())
+    }
+
+    fn has_more(&self) -> bool {
+        !self.stopped && (self.refused.is_some() || !self.backlog.is_empty())
     }
 
     fn set_link(&mut self, link: Link) {

@@ -11,6 +11,7 @@ use nile_abi::{Instant, MacAddress, NodeId};
 use proptest::prelude::*;
 
 use crate::addresses::PER_PORT;
+use crate::backlog::BACKLOG;
 use crate::frame::MAX_FRAME;
 use crate::lane::IN_FLIGHT;
 use crate::{Counts, Link, PortId, Probability, Rate, Switch};
@@ -56,7 +57,7 @@ fn known<const N: usize>() -> (Switch, [PortId; N]) {
 }
 
 #[test]
-fn addresses_are_learned_and_follow_who_uses_them() {
+fn addresses_are_learned_and_stay_whose_they_are() {
     let mut switch = Switch::new(1);
     let ports: [PortId; 3] = core::array::from_fn(|_| switch.attach());
     let hello = frame(mac(1), mac(0), b"hello");
@@ -68,11 +69,78 @@ fn addresses_are_learned_and_follow_who_uses_them() {
     assert_eq!(ports_of(&drain(&mut switch)), [0]);
     switch.receive(at(0), ports[0], &hello);
     assert_eq!(ports_of(&drain(&mut switch)), [1]);
-    // The address moves to port 2, which then sends to itself: that goes nowhere.
-    switch.receive(at(0), ports[2], &frame(mac(1), mac(1), b"moved"));
-    assert_eq!(ports_of(&drain(&mut switch)), [] as [usize; 0]);
+    // Port 2 repeats a frame of port 1: it is carried, but the address stays where it was.
+    switch.receive(at(0), ports[2], &frame(mac(0), mac(1), b"here"));
+    assert_eq!(ports_of(&drain(&mut switch)), [0]);
+    assert_eq!((switch.counts(ports[2]).misnamed, switch.counts(ports[1]).misnamed), (1, 0));
+    switch.receive(at(0), ports[0], &hello);
+    assert_eq!(ports_of(&drain(&mut switch)), [1]);
+    // With port 1 unplugged, who uses its address next has it.
+    switch.plug(ports[1], false);
+    switch.receive(at(0), ports[2], &frame(mac(0), mac(1), b"moved"));
+    drain(&mut switch);
     switch.receive(at(0), ports[0], &hello);
     assert_eq!(ports_of(&drain(&mut switch)), [2]);
+}
+
+#[test]
+fn an_address_can_be_owned_before_it_is_used() {
+    let (mut switch, ports) = known::<3>();
+    let late = mac(7);
+    switch.receive(at(0), ports[0], &frame(mac(1), late, b"mine"));
+    switch.own(ports[2], late);
+    let to_it = |switch: &mut Switch| {
+        switch.receive(at(0), ports[1], &frame(late, mac(1), b"whose?"));
+        ports_of(&drain(switch))
+    };
+    drain(&mut switch);
+    assert_eq!(to_it(&mut switch), [2]);
+    switch.plug(ports[2], false);
+    switch.receive(at(0), ports[0], &frame(mac(1), late, b"mine"));
+    drain(&mut switch);
+    assert_eq!(to_it(&mut switch), [] as [usize; 0]);
+    switch.detach(ports[2]);
+    switch.receive(at(0), ports[0], &frame(mac(1), late, b"mine"));
+    drain(&mut switch);
+    assert_eq!(to_it(&mut switch), [0]);
+}
+
+#[test]
+fn who_has_no_room_is_given_more_when_it_has() {
+    let (mut switch, ports) = known::<3>();
+    let numbered = |number: u8| frame(mac(2), mac(0), &[number]);
+    (0..3).for_each(|number| switch.receive(at(0), ports[0], &numbered(number)));
+    switch.receive(at(0), ports[0], &frame(mac(1), mac(0), b"held up by nobody"));
+    let (port, first) = switch.poll(at(0)).unwrap();
+    assert_eq!((port, first.to_vec()), (ports[2], numbered(0)));
+    let (_, second) = switch.poll(at(0)).unwrap();
+    switch.refuse(ports[2], second);
+    assert_eq!(ports_of(&drain(&mut switch)), [1]);
+    assert_eq!((switch.next_due(), switch.counts(ports[2]).sent), (None, 3));
+    switch.receive(at(5), ports[0], &numbered(3));
+    assert_eq!(drain(&mut switch), []);
+    switch.resume(ports[2]);
+    let left: Vec<u8> = drain(&mut switch).iter().map(|left| left.2[14]).collect();
+    assert_eq!(left, [1, 2, 3]);
+    assert_eq!(switch.counts(ports[2]).overrun, 0);
+}
+
+#[test]
+fn who_floods_takes_nothing_from_others() {
+    let (mut switch, ports) = known::<3>();
+    switch.receive(at(0), ports[1], &frame(mac(2), mac(1), b"first"));
+    let (_, first) = switch.poll(at(0)).unwrap();
+    switch.refuse(ports[2], first);
+    let flood = frame(mac(2), mac(0), &[0; 1000]);
+    (0..100_000).for_each(|_| switch.receive(at(0), ports[0], &flood));
+    (0..10).for_each(|_| switch.receive(at(0), ports[1], &frame(mac(2), mac(1), b"honest")));
+    switch.resume(ports[2]);
+    let left = drain(&mut switch);
+    assert!(left.len() * flood.len() < BACKLOG + 20 * flood.len(), "memory is not bounded");
+    let overrun = switch.counts(ports[2]).overrun as usize;
+    assert_eq!(overrun, 100_011 - left.len());
+    let honest = left.iter().take(20).filter(|left| left.2.ends_with(b"honest")).count();
+    assert_eq!(honest, 10, "all of them are among the first");
 }
 
 #[test]
@@ -406,7 +474,7 @@ fn take(steps: &[Step], perfect: bool) -> Vec<(Instant, PortId, Vec<u8>)> {
 struct Model {
     /// For each port: its name, whether it is there, plugged in, and its side.
     ports: Vec<(PortId, bool, bool, Option<bool>)>,
-    /// Which port used which address, in order.
+    /// Which port was the first to use which address.
     seen: Vec<(PortId, u32)>,
 }
 
@@ -416,15 +484,17 @@ impl Model {
     }
 
     fn place(&self, address: u32) -> Option<PortId> {
-        let (port, _) = self.seen.iter().rev().find(|seen| seen.1 == address)?;
-        self.position(*port).map(|_| *port)
+        let there = |seen: &&(PortId, u32)| seen.1 == address && self.position(seen.0).is_some();
+        self.seen.iter().find(there).map(|(port, _)| *port)
     }
 
     fn send(&mut self, from: PortId, source: u32, to: u32) -> Vec<PortId> {
         let Some(sender) = self.position(from).filter(|&at| self.ports[at].2) else {
             return Vec::new();
         };
-        self.seen.push((from, source));
+        if self.place(source).is_none() {
+            self.seen.push((from, source));
+        }
         let one = self.place(to);
         let hears = |port: &&(PortId, bool, bool, Option<bool>)| {
             let side = self.ports[sender].3;
