@@ -6,7 +6,7 @@ use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use core::future::Future;
+use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
@@ -67,7 +67,10 @@ impl Link {
         let pumped = link.clone();
         stl.host().spawn(Box::pin(async move {
             while !pumped.closed.get() {
-                pumped.turn(&*inbox);
+                if pumped.turn(&*inbox) {
+                    yield_now().await;
+                    continue;
+                }
                 let frames = |context: &mut Context<'_>| pumped.interface.poll_frame(context);
                 pumped.pump.wait(&pumped.stl, pumped.due(), frames).await;
             }
@@ -104,27 +107,23 @@ impl Link {
         result
     }
 
-    /// Takes what has come, and sends what is to be sent.
-    fn turn(self: &Rc<Self>, inbox: &Inbox) {
+    /// Takes a batch of what has come, and sends what is to be sent. Whether more may have come.
+    fn turn(self: &Rc<Self>, inbox: &Inbox) -> bool {
+        let now = self.now();
+        let taken = self.interface.receive(BATCH, &mut |frame| {
+            self.endpoint.borrow_mut().receive(now, frame);
+        });
+        self.endpoint.borrow_mut().on_time(now);
         loop {
-            let now = self.now();
-            let taken = self.interface.receive(BATCH, &mut |frame| {
-                self.endpoint.borrow_mut().receive(now, frame);
-            });
-            self.endpoint.borrow_mut().on_time(now);
-            loop {
-                let event = self.endpoint.borrow_mut().poll();
-                match event {
-                    Some(Event::Ended { call, end }) => self.ended(call, end),
-                    Some(event) => inbox(self, event),
-                    None => break,
-                }
-            }
-            self.send();
-            if taken < BATCH {
-                return;
+            let event = self.endpoint.borrow_mut().poll();
+            match event {
+                Some(Event::Ended { call, end }) => self.ended(call, end),
+                Some(event) => inbox(self, event),
+                None => break,
             }
         }
+        self.send();
+        taken == BATCH
     }
 
     fn ended(&self, call: CallId, end: End) {
@@ -154,6 +153,19 @@ impl Link {
         let retry = self.crowded.get().then(|| self.now() + NO_ROOM);
         due.into_iter().chain(retry).min()
     }
+}
+
+/// Lets the core's other tasks go on: whoever floods the network must not hold them up.
+async fn yield_now() {
+    let mut is_over = false;
+    poll_fn(|context| {
+        if core::mem::replace(&mut is_over, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// A call to another node. As a future it gives the call's end; dropped before that, it cancels it.

@@ -1,6 +1,7 @@
 //! The network interface of a hosted node: a Unix socket to a virtual switch, one packet a frame,
-//! and direct links in memory to other nodes of the machine. A frame for a node that there is a
-//! direct link with goes by that; the others, and those for all, go to the switch.
+//! or a network outside; and direct links in memory to other nodes of the machine. A frame for a
+//! node that there is a direct link with goes by that; the others, and those for all, go to the
+//! switch, or outside.
 //!
 //! The first packet to a switch says which link this is; then frames go both ways. Linux tells
 //! the core's thread by a signal that frames have come: that is the device's interrupt, and its
@@ -8,6 +9,7 @@
 //! that has gone is dialled again.
 
 use std::cell::{Cell, Ref, RefCell};
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -18,14 +20,14 @@ use nile_abi::{CoreId, Instant, MacAddress};
 use nile_platform::network::Traffic;
 use nile_platform::{Cause, Interface};
 use rustix::io::Errno;
-use rustix::net::{
-    self, AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-};
+use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::thread::gettid;
 
 use crate::direct::Direct;
 use crate::mesh::Mesh;
 use crate::node::{Node, log};
+use crate::outside::Outside;
+use crate::packets::Packets;
 use crate::signals;
 
 /// How often a switch that does not answer is dialled.
@@ -37,8 +39,8 @@ const QUEUE_BYTES: usize = 4 << 20;
 /// A network interface that a node is to have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Link {
-    /// The socket of the virtual switch, if there is one.
-    pub switch: Option<String>,
+    /// Where frames go that no direct link takes, if anywhere.
+    pub cable: Option<Cable>,
     /// The folder in which nodes find each other for direct links, if they are to.
     pub direct: Option<String>,
     /// What the switch and the others call this end.
@@ -47,6 +49,26 @@ pub struct Link {
     pub address: MacAddress,
     /// Bytes of the largest frame, header included.
     pub max_frame: usize,
+}
+
+/// What carries frames to other machines, or to a virtual switch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Cable {
+    /// The socket of a virtual switch.
+    Switch(String),
+    /// A device of Linux.
+    Outside(Outside),
+}
+
+impl fmt::Display for Cable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cable::Switch(path) => write!(f, "switch at {path}"),
+            Cable::Outside(Outside::Tap(name) | Outside::Packet(name)) => {
+                write!(f, "interface {name}")
+            }
+        }
+    }
 }
 
 /// One end of a link, driven by the thread that made it.
@@ -60,6 +82,7 @@ pub(crate) struct Port {
     directs: RefCell<(u64, Vec<Arc<Direct>>)>,
     /// When a lost switch is dialled next.
     redial: Cell<Instant>,
+    packets: RefCell<Packets>,
     buffer: RefCell<Vec<u8>>,
     /// A frame that there was no room for.
     held: RefCell<Option<Vec<u8>>>,
@@ -90,6 +113,7 @@ impl Port {
         CORE.with(|it| it.store(core.index(), Ordering::Relaxed));
         signals::unblock(libc::SIGIO);
         let buffer = RefCell::new(vec![0; link.max_frame]);
+        let packets = RefCell::new(Packets::new(link.max_frame));
         let mesh = mesh_of(node, core, &link);
         let port = Port {
             link,
@@ -99,6 +123,7 @@ impl Port {
             mesh,
             directs: RefCell::default(),
             redial: Cell::new(Instant::START),
+            packets,
             buffer,
             held: RefCell::default(),
             traffic: Cell::default(),
@@ -123,7 +148,7 @@ impl Port {
     fn send(&self, frame: &[u8], shown: &mut Vec<(Arc<Direct>, u32)>) -> Sent {
         let to = frame.first_chunk().map_or(MacAddress::BROADCAST, |to| MacAddress(*to));
         let directs = self.directs();
-        let alone = self.link.switch.is_none();
+        let alone = self.link.cable.is_none();
         let mut sent = Sent::Lost;
         for direct in directs.iter().filter(|it| it.peer == to || (alone && to.is_group())) {
             let known = shown.iter_mut().find(|(it, _)| Arc::ptr_eq(it, direct));
@@ -145,14 +170,15 @@ impl Port {
             }
         }
         drop(directs);
-        if alone { sent } else { self.send_to_switch(frame) }
+        if alone { sent } else { self.send_to_cable(frame) }
     }
 
-    fn send_to_switch(&self, frame: &[u8]) -> Sent {
+    fn send_to_cable(&self, frame: &[u8]) -> Sent {
         self.dial();
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let socket = self.socket.borrow();
         let sent = match socket.as_ref() {
+            Some(socket) if self.is_file() => rustix::io::write(socket, frame),
             Some(socket) => net::send(socket, frame, flags),
             None => Err(Errno::NOTCONN),
         };
@@ -160,6 +186,8 @@ impl Port {
         match sent {
             Ok(_) => Sent::Went,
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => Sent::NoRoom,
+            // Longer than the device takes by now.
+            Err(Errno::MSGSIZE) => Sent::Lost,
             Err(_) => {
                 self.hang_up();
                 Sent::Lost
@@ -167,15 +195,25 @@ impl Port {
         }
     }
 
-    /// Connects to the switch, unless that was tried just now.
+    /// Whether frames are read and written as those of a file.
+    fn is_file(&self) -> bool {
+        matches!(self.link.cable, Some(Cable::Outside(Outside::Tap(_))))
+    }
+
+    /// Connects to the switch, or opens the device, unless that was tried just now.
     fn dial(&self) {
         let now = self.node.record.clock.now();
-        let Some(switch) = &self.link.switch else { return };
+        let Some(cable) = &self.link.cable else { return };
         if self.socket.borrow().is_some() || now < self.redial.get() {
             return;
         }
         self.redial.set(now + REDIAL);
-        match connect(switch, &self.link.name) {
+        let opened = match cable {
+            Cable::Switch(path) => connect(path, &self.link.name),
+            Cable::Outside(outside) => outside.open(),
+        };
+        let opened = opened.and_then(|socket| ask_for_signals(&socket).map(|()| socket));
+        match opened {
             Ok(socket) => {
                 *self.socket.borrow_mut() = Some(socket);
                 // What came before the signal was asked for is told by nobody.
@@ -183,7 +221,7 @@ impl Port {
             }
             Err(error) if self.traffic.get().dropped == 0 => {
                 let (who, name) = (self.core.to_string(), &self.link.name);
-                log(&who, format_args!("link {name}: no switch at {switch}: {error}"));
+                log(&who, format_args!("link {name}: no {cable}: {error}"));
                 self.count(|it| it.dropped += 1);
             }
             // It was told once.
@@ -259,7 +297,6 @@ fn connect(switch: &str, name: &str) -> io::Result<OwnedFd> {
     net::sockopt::set_socket_send_buffer_size(&socket, QUEUE_BYTES)?;
     net::connect(&socket, &SocketAddrUnix::new(switch)?)?;
     net::send(&socket, name.as_bytes(), SendFlags::NOSIGNAL)?;
-    ask_for_signals(&socket)?;
     Ok(socket)
 }
 
@@ -275,10 +312,12 @@ fn ask_for_signals(socket: &OwnedFd) -> io::Result<()> {
     const F_OWNER_TID: libc::c_int = 0;
     let owner = Owner { kind: F_OWNER_TID, thread: gettid().as_raw_nonzero().get() };
     let number = socket.as_fd().as_raw_fd();
+    // The owner comes last: a TAP device names one of its own when signals are turned on.
     // SAFETY: the socket is open, and the owner lives through the call that reads it.
     let set = unsafe {
-        libc::fcntl(number, F_SETOWN_EX, &raw const owner) == 0
-            && libc::fcntl(number, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK) == 0
+        let flags = libc::fcntl(number, libc::F_GETFL) | libc::O_ASYNC | libc::O_NONBLOCK;
+        libc::fcntl(number, libc::F_SETFL, flags) == 0
+            && libc::fcntl(number, F_SETOWN_EX, &raw const owner) == 0
     };
     if set { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -318,24 +357,40 @@ impl Interface for Port {
         }
         // Cleared before the socket is looked at: what comes later sets it again.
         ARRIVED.with(|it| it.store(false, Ordering::SeqCst));
-        let mut buffer = self.buffer.borrow_mut();
+        let mut packets = self.packets.borrow_mut();
         while taken < limit {
             let socket = self.socket.borrow();
             let Some(socket) = socket.as_ref() else { return taken };
-            match net::recv(socket, &mut buffer[..], RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
-                Ok((0, 0)) => break,
-                Ok((_, whole)) if whole > buffer.len() => self.count(|it| it.dropped += 1),
-                Ok((length, _)) => {
-                    self.count(|it| {
-                        it.received += 1;
-                        it.received_bytes += length as u64;
-                    });
-                    taken += 1;
-                    take(&buffer[..length]);
-                }
+            let came = match self.is_file() {
+                true => packets.read(socket.as_fd(), limit - taken),
+                false => packets.receive(socket.as_fd(), limit - taken),
+            };
+            let more = match came {
+                Ok(more) => more,
                 Err(Errno::AGAIN) => return taken,
-                Err(Errno::INTR) => {}
+                Err(Errno::INTR) => continue,
                 Err(_) => break,
+            };
+            let mut ended = false;
+            for packet in packets.iter() {
+                match packet {
+                    Some([]) => ended = true,
+                    Some(frame) => {
+                        self.count(|it| {
+                            it.received += 1;
+                            it.received_bytes += frame.len() as u64;
+                        });
+                        taken += 1;
+                        take(frame);
+                    }
+                    None => self.count(|it| it.dropped += 1),
+                }
+            }
+            match ended {
+                true => break,
+                // There was nothing more, and what came since has told so.
+                false if !more => return taken,
+                false => {}
             }
         }
         if taken == limit {

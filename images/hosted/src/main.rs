@@ -13,10 +13,13 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use nile_abi::MacAddress;
+use nile_abi::ethernet::STANDARD_FRAME;
 use nile_kernel::Config;
 use nile_package::{BootModule, Store};
 use nile_platform::Outcome;
-use nile_platform_hosted::{Boot, End, Hosted, Link, Setup, StartError, be_worker, run_node};
+use nile_platform_hosted::{
+    Boot, Cable, End, Hosted, Link, Setup, StartError, be_worker, run_node,
+};
 
 use crate::options::Options;
 
@@ -68,15 +71,29 @@ fn setup() -> Result<Setup, Refused> {
 
 /// The network interface, if the node has one: it is called what the node is.
 fn link(options: &Options, config: &Config) -> Result<Option<Link>, String> {
-    let (switch, direct) = (options.switch.clone(), options.direct.clone());
-    if switch.is_none() && direct.is_none() {
+    let cable = match (&options.switch, &options.interface) {
+        (Some(_), Some(_)) => return Err("--switch, --interface: a node has one of them".into()),
+        (Some(switch), None) => Some(Cable::Switch(switch.clone())),
+        (None, Some(outside)) => Some(Cable::Outside(outside.clone())),
+        (None, None) => None,
+    };
+    let direct = options.direct.clone();
+    if cable.is_none() && direct.is_none() {
         return Ok(None);
     }
     let Some(membership) = &config.membership else {
-        return Err("--switch, --direct: the configuration gives the node no id".into());
+        return Err("--switch, --interface, --direct: the configuration gives no id".into());
     };
-    let (name, address) = (membership.node.to_string(), MacAddress::local(membership.node, 0));
-    Ok(Some(Link { switch, direct, name, address, max_frame: options.max_frame }))
+    let (mut address, mut max_frame) = (MacAddress::local(membership.node, 0), options.max_frame);
+    if let Some(outside) = &options.interface {
+        let theirs = outside.address().map_err(|error| format!("--interface: {error}"))?;
+        address = theirs.unwrap_or(address);
+        max_frame = outside.max_frame().map_or(max_frame, |most| most.min(max_frame));
+        if max_frame < STANDARD_FRAME {
+            return Err(format!("--interface: it takes no frames of {STANDARD_FRAME} bytes"));
+        }
+    }
+    Ok(Some(Link { cable, direct, name: membership.node.to_string(), address, max_frame }))
 }
 
 fn run(setup: Setup) -> Result<End, Refused> {

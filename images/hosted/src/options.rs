@@ -8,6 +8,7 @@ use lexopt::prelude::*;
 use nile_abi::MAX_CORES;
 use nile_abi::ethernet::STANDARD_FRAME;
 use nile_kernel::ConfigError;
+use nile_platform_hosted::Outside;
 
 /// What is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,6 +23,8 @@ pub struct Options {
     pub packages: Option<PathBuf>,
     /// The socket of the virtual switch that it is plugged into.
     pub switch: Option<String>,
+    /// The device of Linux that it drives in place of a switch.
+    pub interface: Option<Outside>,
     /// The folder in which it finds other nodes of the machine for direct links.
     pub direct: Option<String>,
     /// Bytes of the largest frame on these links, header included.
@@ -39,6 +42,7 @@ impl Default for Options {
             config: None,
             packages: None,
             switch: None,
+            interface: None,
             direct: None,
             max_frame: STANDARD_FRAME,
             program,
@@ -61,6 +65,9 @@ impl Options {
                 Long("config") => options.config = Some(parser.value()?.into()),
                 Long("packages") => options.packages = Some(parser.value()?.into()),
                 Long("switch") => options.switch = Some(parser.value()?.string()?),
+                Long("interface") => {
+                    options.interface = Some(parser.value()?.parse_with(Outside::parse)?);
+                }
                 Long("direct") => options.direct = Some(parser.value()?.string()?),
                 Long("max-frame") => options.max_frame = parser.value()?.parse_with(frame)?,
                 Long("program") => options.program = parser.value()?.string()?,
@@ -151,6 +158,8 @@ mod tests {
             "packages.tar",
             "--switch",
             "/run/switch",
+            "--interface",
+            "tap:nile0",
             "--direct",
             "/run",
             "--max-frame",
@@ -164,6 +173,7 @@ mod tests {
             config: Some("nile.toml".into()),
             packages: Some("packages.tar".into()),
             switch: Some("/run/switch".into()),
+            interface: Some(Outside::Tap("nile0".into())),
             direct: Some("/run".into()),
             max_frame: 9014,
             program: "tick seconds=1".into(),
@@ -183,6 +193,7 @@ mod tests {
             ["--memory", "99999999999T"],
             ["--memory", "5é"],
             ["--max-frame", "1500"],
+            ["--interface", "eth0"],
             ["--max-frame", "65536"],
             ["--speed", "9"],
         ] {

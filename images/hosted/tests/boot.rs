@@ -1,4 +1,5 @@
-//! The program as `nile boot` calls it: what it prints, what it refuses, and every scenario.
+//! The program as `nile boot` calls it: what it prints, what it refuses, every scenario, and two
+//! nodes on devices of Linux.
 
 use std::fs;
 use std::io::Read;
@@ -12,6 +13,9 @@ use serde_json::Value;
 /// How long a node may take; only failures take as long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The program.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_nile-hosted");
+
 /// What a node left behind.
 struct Ended {
     status: Option<i32>,
@@ -20,8 +24,11 @@ struct Ended {
 }
 
 fn node(arguments: &[&str]) -> Ended {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_nile-hosted"))
-        .args(arguments)
+    end_of(Command::new(PROGRAM).args(arguments))
+}
+
+fn end_of(command: &mut Command) -> Ended {
+    let mut child = command
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -160,4 +167,80 @@ fn every_scenario_passes() {
         let passed = program == "boot" || report["program"]["passed"] == true;
         assert!(passed, "{program}: {}\n{log}", report["program"]);
     }
+}
+
+/// A network namespace, with what is in it.
+struct Namespace(String);
+
+impl Namespace {
+    /// An empty one; `None` where that takes privileges that are missing.
+    fn new(name: &str) -> Option<Namespace> {
+        let name = format!("nile-{name}-{}", std::process::id());
+        let made = Command::new("ip").args(["netns", "add", &name]).output();
+        made.is_ok_and(|it| it.status.success()).then_some(Namespace(name))
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.0]).args(words);
+        command
+    }
+
+    fn ip(&self, words: &[&str]) {
+        let done = self.command(&[&["ip"], words].concat()).output().expect("ip is there");
+        assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+/// Runs the scenario of clusters on two nodes, each on one of `interfaces`.
+fn nodes_call_each_other(namespace: &Namespace, interfaces: [&str; 2]) {
+    let run = |node: usize| {
+        let key = "0123456789abcdef".repeat(4);
+        let text = format!("[node]\nid = {node}\n[network]\nkey = \"{key}\"\n");
+        let file = config(&format!("{}-{node}.toml", namespace.0), &text);
+        let mut command = namespace.command(&[PROGRAM, "--cores", "2", "--memory", "64M"]);
+        command.arg("--config").arg(file).args(["--interface", interfaces[node - 1]]);
+        let ended = end_of(command.args(["--program", "cluster nodes=2"]));
+        assert_eq!(ended.status, Some(0), "n{node}: {}", ended.log);
+        ended.output
+    };
+    let report = thread::scope(|scope| {
+        let other = scope.spawn(|| run(2));
+        let report = run(1);
+        other.join().expect("n2 ends well");
+        report
+    });
+    let report: Value = serde_json::from_slice(&report[1..]).expect("JSON");
+    assert_eq!(report["program"]["passed"], true, "{}", report["program"]);
+}
+
+#[test]
+fn nodes_call_each_other_over_devices_of_linux() {
+    let Some(namespace) = Namespace::new("veth") else {
+        return eprintln!("not run: this user may not make a network namespace");
+    };
+    namespace.ip(&["link", "add", "one", "type", "veth", "peer", "name", "two"]);
+    namespace.ip(&["link", "set", "one", "up"]);
+    namespace.ip(&["link", "set", "two", "up"]);
+    nodes_call_each_other(&namespace, ["packet:one", "packet:two"]);
+}
+
+#[test]
+fn a_node_calls_through_a_tap_device() {
+    let Some(namespace) = Namespace::new("tap") else {
+        return eprintln!("not run: this user may not make a network namespace");
+    };
+    if !Path::new("/dev/net/tun").exists() {
+        return eprintln!("not run: there is no /dev/net/tun");
+    }
+    namespace.ip(&["tuntap", "add", "dev", "tap", "mode", "tap"]);
+    namespace.ip(&["link", "set", "tap", "up"]);
+    // What the host sends to the device comes to the one node, and what that sends to the other.
+    nodes_call_each_other(&namespace, ["tap:tap", "packet:tap"]);
 }
