@@ -40,7 +40,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Request(message) | Failure::Failed(message) => f.write_str(message),
-            Failure::Interrupted => f.write_str("interrupted; nothing is left running"),
+            Failure::Interrupted => {
+                f.write_str("interrupted; what this command had started has ended")
+            }
         }
     }
 }

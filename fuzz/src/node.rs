@@ -205,6 +205,7 @@ impl Node for TestNode {
             sleeps: 1,
             polls: u64::MAX,
             system_calls: 2,
+            queues: vec![("tasks", 3)],
         })
     }
 
@@ -238,6 +239,10 @@ impl Node for TestNode {
     }
 
     fn stop_package(&self, core: CoreId, _: u32) -> NodeFuture<()> {
+        ready(if core.index() < CORES { Ok(()) } else { Err(Status::NotFound) })
+    }
+
+    fn end_core(&self, core: CoreId) -> NodeFuture<()> {
         ready(if core.index() < CORES { Ok(()) } else { Err(Status::NotFound) })
     }
 }

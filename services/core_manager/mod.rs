@@ -1,5 +1,5 @@
 //! The core manager: what each core of the node is for and what it has done, read from the cores'
-//! records without disturbing them, and the end of a package on any core.
+//! records without disturbing them, and the end of a package, or of any core's incarnation.
 
 use alloc::format;
 use alloc::string::String;
@@ -52,6 +52,17 @@ pub struct CoreStatistics {
     pub system_calls: u64,
     /// Polls of tasks in a hundred passes of its loop: the fuller its passes, the higher.
     pub load: u64,
+    /// What waits.
+    pub queues: Vec<QueueDepth>,
+}
+
+/// How much waits on a core.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct QueueDepth {
+    /// Of what: tasks for their turn, calls that are served, calls that have not ended.
+    pub name: String,
+    /// How many.
+    pub depth: u64,
 }
 
 /// How often a core was interrupted for one cause.
@@ -90,6 +101,10 @@ impl CoreManager {
             .interrupts
             .iter()
             .map(|(cause, count)| Interrupts { cause: String::from(*cause), count: *count });
+        let queues = state
+            .queues
+            .iter()
+            .map(|(name, depth)| QueueDepth { name: String::from(*name), depth: *depth });
         Ok(CoreStatistics {
             entry: entry(CoreId(core), &state),
             hardware_id: state.hardware_id,
@@ -99,6 +114,7 @@ impl CoreManager {
             polls: state.polls,
             system_calls: state.system_calls,
             load: load(&state),
+            queues: queues.collect(),
         })
     }
 
@@ -110,6 +126,17 @@ impl CoreManager {
         }
         let stopped = self.stl.node()?.stop_package(CoreId(core), package).await;
         stopped.map_err(|status| CallError::new(status, format!("core {core} stops no package")))
+    }
+
+    /// Ends a core's incarnation as a panic of its kernel does, so that its next one begins; not
+    /// for packages. Tests of a cluster break it so.
+    #[stl_k]
+    async fn end_core(&self, caller: &Caller, core: u16) -> CallResult<()> {
+        if caller.is_package() {
+            return Err(CallError::new(Status::Denied, "a package ends no core"));
+        }
+        let ended = self.stl.node()?.end_core(CoreId(core)).await;
+        ended.map_err(|status| CallError::new(status, format!("core {core} cannot be ended")))
     }
 }
 

@@ -2,21 +2,30 @@
 
 use std::time::{Duration, Instant};
 
-use nile_abi::CoreId;
+use nile_abi::{CoreId, Status};
 use rustix::process::Signal;
 use serde_json::json;
 
 use super::args::{Fault as Options, FaultAction, Kind, Place};
 use super::folder::{Folder, Node, Record};
 use super::ready::Waiting;
-use super::{node, process};
+use super::session::Session;
+use super::{node, process, reply, services};
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::peer::call::CallFailed;
+use crate::peer::{Peer, known};
 use crate::switch::control::{Client, ControlError, Request};
 use crate::switch::fault::Fault;
 
 /// How long what was started anew may take to be up.
 const LIMIT: Duration = Duration::from_secs(30);
+
+/// How long a node may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The service that ends cores.
+const MANAGER: &str = "core_manager";
 
 /// How often it is looked for a core's next process.
 const LOOK: Duration = Duration::from_millis(5);
@@ -27,10 +36,10 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     watched.map_err(|error| Failure::failed(format!("no Ctrl-C: {error}")))?;
     let (folder, record) = Folder::open(&options.which)?;
     let done = match &options.action {
-        FaultAction::Kill { target } => kill(&folder, &record, *target)?,
+        FaultAction::Kill { target } => kill(options, &folder, &record, *target)?,
         FaultAction::Restart { target } => match target.core {
             None => restart(&folder, *target)?,
-            Some(core) => restart_core(&folder, &record, *target, core)?,
+            Some(core) => restart_core(options, &folder, &record, *target, core)?,
         },
         FaultAction::Partition { sides } => {
             let sides = parted(sides)?;
@@ -96,11 +105,16 @@ fn ask(folder: &Folder, request: &Request) -> Result<(), Failure> {
     })
 }
 
-fn kill(folder: &Folder, record: &Record, target: Place) -> Result<String, Failure> {
+fn kill(
+    options: &Options,
+    folder: &Folder,
+    record: &Record,
+    target: Place,
+) -> Result<String, Failure> {
     let node = record.node(target.node)?;
     let name = node.name();
     if let Some(core) = target.core {
-        kill_core(folder, node, target, core)?;
+        kill_core(options, folder, node, target, core)?;
         return Ok(format!("killed: {target}; {name} starts its next generation"));
     }
     if process::of(folder.path(), &name).is_empty() {
@@ -110,50 +124,88 @@ fn kill(folder: &Folder, record: &Record, target: Place) -> Result<String, Failu
     Ok(format!("killed: {name}"))
 }
 
-/// Kills the process that a worker core of a hosted node is; gives its number.
-fn kill_core(folder: &Folder, node: &Node, target: Place, core: CoreId) -> Result<i32, Failure> {
+/// Ends a core's incarnation. A worker core of a hosted node is a process, which is killed; any
+/// other core is ended by the node's core manager, and its next incarnation is waited for.
+fn kill_core(
+    options: &Options,
+    folder: &Folder,
+    node: &Node,
+    target: Place,
+    core: CoreId,
+) -> Result<Option<i32>, Failure> {
     let processes = process::of(folder.path(), &node.name());
+    if processes.is_empty() {
+        return Err(Failure::request(format!("{} does not run", node.name())));
+    }
     let worker = process::workers(&processes).get(&core.0).copied();
-    let process = processes.iter().find(|process| Some(process.pid) == worker);
-    let process = process.ok_or_else(|| {
-        Failure::request(match (processes.is_empty(), node.machine) {
-            (true, _) => format!("{} does not run", node.name()),
-            (_, Kind::Qemu) => format!(
-                "{target} is no process: only worker cores of hosted nodes can be killed; kill {}",
-                node.name()
-            ),
-            (_, Kind::Hosted) => format!(
-                "{target} is no worker core with a process of its own, and no other core can be \
-                 killed; look at `nile status`"
-            ),
-        })
-    })?;
+    let Some(process) = processes.iter().find(|process| Some(process.pid) == worker) else {
+        return end_core(options, target, core).map(|()| None);
+    };
     process.signal(Signal::KILL);
     process.wait(LIMIT);
-    Ok(process.pid)
+    Ok(Some(process.pid))
+}
+
+/// Has the core manager of a node end a core, and waits until the next incarnation is known.
+fn end_core(options: &Options, target: Place, core: CoreId) -> Result<(), Failure> {
+    let mut session = Session::open(&options.which, PATIENCE)?;
+    let node = target.node;
+    let incarnation = |peer: &Peer| {
+        let gossip = peer.known();
+        let entry = known::cores(gossip, node).into_iter().find(|it| it.core == core.0)?;
+        Some((gossip.member(node)?.generation, entry.generation))
+    };
+    let cannot = |why: &str| Failure::failed(format!("{target} cannot be ended: {why}"));
+    let manager = known::on_node(session.peer.known(), node, MANAGER);
+    let manager = manager.ok_or_else(|| cannot("its node cannot be reached"))?;
+    let before = incarnation(&session.peer)
+        .ok_or_else(|| Failure::request(format!("no core `{target}`; look at `nile status`")))?;
+    let schema = services::schema(&mut session, manager)?;
+    let schema = schema.map_err(|failed| cannot(&failed.to_string()))?;
+    let call = reply::plain_call(&schema, manager, "end_core", &[("core", core.0.to_string())]);
+    let call = call.ok_or_else(|| cannot("its node's image does not offer that"))?;
+    match session.peer.call(&call, session.patience)? {
+        Ok(_) => {}
+        // It was the core that should have answered, or that the answer should have come by.
+        Err(CallFailed { status: Status::Dead | Status::Panicked | Status::Timeout, .. }) => {}
+        Err(failed) => return Err(cannot(&failed.to_string())),
+    }
+    let is_over = |peer: &mut Peer| incarnation(peer).is_some_and(|now| now > before);
+    match session.peer.until(LIMIT, is_over)? {
+        true => Ok(()),
+        false => Err(Failure::failed(format!(
+            "{target} does not begin anew; look at `nile logs {node}`"
+        ))),
+    }
 }
 
 fn restart_core(
+    options: &Options,
     folder: &Folder,
     record: &Record,
     target: Place,
     core: CoreId,
 ) -> Result<String, Failure> {
     let node = record.node(target.node)?;
-    let killed = kill_core(folder, node, target, core)?;
+    let killed = kill_core(options, folder, node, target, core)?;
     let deadline = Instant::now() + LIMIT;
-    while Instant::now() < deadline {
+    while let Some(killed) = killed {
         let workers = process::workers(&process::of(folder.path(), &node.name()));
         if workers.get(&core.0).is_some_and(|pid| *pid != killed) {
-            return Ok(format!("started anew: {target}"));
+            break;
         }
         if interrupt::requested() {
             return Err(Failure::Interrupted);
         }
+        if Instant::now() >= deadline {
+            let name = node.name();
+            return Err(Failure::failed(format!(
+                "{name} does not start {target} anew; look at `nile logs {name}`"
+            )));
+        }
         std::thread::sleep(LOOK);
     }
-    let name = node.name();
-    Err(Failure::failed(format!("{name} does not start {target} anew; look at `nile logs {name}`")))
+    Ok(format!("started anew: {target}"))
 }
 
 /// Kills a node, if it runs, and starts it with its next generation.
@@ -170,7 +222,7 @@ fn restart(folder: &Folder, target: Place) -> Result<String, Failure> {
     started.generation = node::next_generation(started.generation);
     let started = started.clone();
     folder.set_record(&record)?;
-    let mut child = node::start(folder, &record, &started)?;
+    let mut child = node::start(folder, &record, &started, None)?;
     // The others are as they are; only of this one must all be known.
     let alone = Record { nodes: vec![started.clone()], ..record };
     let mut waiting = Waiting::new(folder, &alone)?;

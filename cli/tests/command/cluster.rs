@@ -233,8 +233,13 @@ fn check_faults(place: &Place) {
     place.run(&["fault", "restart", "n1.c2"]).expect(0);
     until("the worker runs anew", || worker(place)["generation"] == 2);
     assert_ne!(worker(place)["hardware_id"], before);
+    // A core that is no process of its own: its node's core manager ends it, which is this one.
+    let manager = |place: &Place| place.json(&["status"])["nodes"][1]["cores"][0].clone();
+    assert!(manager(place)["queues"]["tasks"].is_u64(), "{}", manager(place));
+    place.run(&["fault", "restart", "n2.c0"]).expect(0);
+    until("the manager runs anew", || manager(place)["generation"] == 2);
     for (arguments, part) in [
-        (&["kill", "n1.c0"][..], "no worker core"),
+        (&["kill", "n1.c7"][..], "no core `n1.c7`"),
         (&["kill", "n7"], "no node `n7`"),
         (&["delay", "10"], "write it as 10ms"),
         (&["loss", "1%", "n7"], "no link `n7`"),

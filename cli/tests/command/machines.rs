@@ -94,6 +94,9 @@ const SMALL: [&str; 4] = ["--cores", "3", "--memory", "128M"];
 fn three_nodes_in_qemu_are_a_cluster() {
     let cluster = Cluster::up(&[&["--nodes", "3", "--machine", "qemu"][..], &SMALL].concat());
     check(&cluster, ["qemu"; 3]);
+    cluster.run(&["fault", "kill", "n2.c2"]).expect(0);
+    let core = cluster.json(&["status"])["nodes"][1]["cores"][2].clone();
+    assert_eq!((&core["generation"], &core["state"]), (&2.into(), &"running".into()), "{core}");
     cluster.run(&["fault", "kill", "n3"]).expect(0);
     let start = Instant::now();
     while cluster.has("n3") {

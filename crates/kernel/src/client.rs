@@ -255,6 +255,7 @@ impl Client {
                     control.stop();
                 }
             }
+            Event::End => panic!("the core manager was asked to end this core"),
             Event::Hello { generation } => self.greet(core, generation),
         }
     }

@@ -72,6 +72,8 @@ pub enum Request {
     HoldsUser { grant: Grant, at: VirtAddr, access: Access },
     /// End the package `package` of the core `core`, whatever that core is doing.
     StopPackage { core: CoreId, package: PackageId },
+    /// End the incarnation of the core `core`, whatever that core is doing.
+    EndCore { core: CoreId },
     /// Enter a grant of the core that sends on this channel in the tables of the caller, which
     /// receives on it. `NotFound` unless both ends are open and that core has the grant.
     Join { channel: ChannelId, grant: Grant },
@@ -117,6 +119,8 @@ pub enum Event {
     Hello { generation: Generation },
     /// End this package.
     StopPackage { package: PackageId },
+    /// Panic: somebody wants this incarnation to end.
+    End,
 }
 
 type Words = [u64; 6];
@@ -150,6 +154,7 @@ impl Request {
             Request::StopPackage { core, package } => {
                 (17, [u64::from(core.0), u64::from(package.0), 0, 0, 0, 0])
             }
+            Request::EndCore { core } => (19, [u64::from(core.0), 0, 0, 0, 0, 0]),
             Request::Join { channel, grant } => {
                 (18, [u64::from(channel.0), grant.start.0, grant.bytes, 0, 0, 0])
             }
@@ -207,6 +212,7 @@ impl Request {
             16 => Request::AllocateRun { bytes: w[0] },
             17 => Request::StopPackage { core: core(w[0])?, package: PackageId(narrow(w[1])?) },
             18 => Request::Join { channel: ChannelId(narrow(w[0])?), grant: grant(w[1], w[2]) },
+            19 => Request::EndCore { core: core(w[0])? },
             _ => return None,
         };
         Some((number, request))
@@ -271,6 +277,7 @@ impl Event {
             Event::Hello { generation } => (4, [u64::from(generation.0), 0, 0, 0, 0, 0]),
             Event::Fence { channel } => (5, [u64::from(channel.0), 0, 0, 0, 0, 0]),
             Event::StopPackage { package } => (6, [u64::from(package.0), 0, 0, 0, 0, 0]),
+            Event::End => (7, [0; 6]),
         };
         encode(operation, Status::Ok, 0, words)
     }
@@ -291,6 +298,7 @@ impl Event {
             4 => Event::Hello { generation: Generation(narrow(w[0])?) },
             5 => Event::Fence { channel: ChannelId(narrow(w[0])?) },
             6 => Event::StopPackage { package: PackageId(narrow(w[0])?) },
+            7 => Event::End,
             _ => return None,
         })
     }
@@ -389,6 +397,7 @@ mod tests {
             Request::AllocateRun { bytes: 4097 },
             Request::StopPackage { core: CoreId(3), package: PackageId(u32::MAX) },
             Request::Join { channel, grant: GRANT },
+            Request::EndCore { core: CoreId(9) },
         ] {
             assert_eq!(Request::decode(&request.encode(NUMBER)), Some((NUMBER, request)));
         }
@@ -419,6 +428,7 @@ mod tests {
             Event::Revoked { grant: GRANT },
             Event::Hello { generation: Generation(2) },
             Event::StopPackage { package: PackageId(9) },
+            Event::End,
         ] {
             assert_eq!(Event::decode(&event.encode()), Some(event));
         }

@@ -15,7 +15,7 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, RoleSet};
-use nile_platform::{CorePhase, Loop, Machine, NodePhase, Outcome, Sleeper, Turn};
+use nile_platform::{CorePhase, Loop, Machine, NodePhase, Outcome, Queue, Sleeper, Turn};
 use nile_ring::Doorbell;
 
 use crate::client::Client;
@@ -251,6 +251,16 @@ impl<M: Machine> CoreLoop<M> {
         Turn::Stopped(self.core.ended.get().unwrap_or(Outcome::Success))
     }
 
+    /// Says how long the core's queues are.
+    fn note_queues(&self) {
+        let core = &self.core;
+        let record = core.machine.board().record(core.id());
+        let (serving, calls) = core.services.open_calls();
+        record.set_queue(Queue::Tasks, core.executor.ready());
+        record.set_queue(Queue::Serving, serving);
+        record.set_queue(Queue::Calls, calls);
+    }
+
     /// Everything that a pass does; whether there was anything to do.
     fn pass(&self) -> bool {
         let core = &self.core;
@@ -304,6 +314,7 @@ impl<M: Machine> Loop for CoreLoop<M> {
             return self.stop();
         }
         if found {
+            self.note_queues();
             self.empty_passes = 0;
             return Turn::Busy;
         }

@@ -90,6 +90,11 @@ impl Executor {
         !self.ready.lock().is_empty()
     }
 
+    /// Tasks that wait for their turn.
+    pub fn ready(&self) -> usize {
+        self.ready.lock().len()
+    }
+
     /// Tasks that have not finished.
     pub fn live(&self) -> usize {
         self.live.get()

@@ -20,7 +20,6 @@ use nile_ring::{Message, Wake};
 
 use crate::config::Config;
 use crate::control::{self, Event, Reply, Request};
-use crate::packages::PackageId;
 use crate::report::{MemoryReport, RegionReport};
 use channels::Channels;
 use links::Links;
@@ -208,7 +207,10 @@ impl<M: Machine> Manager<M> {
                 self.memory.map_user(grant, core, at, access)?;
                 Reply::Done
             }
-            Request::StopPackage { core, package } => self.stop_package(machine, core, package)?,
+            Request::StopPackage { core, package } => {
+                self.order(machine, core, Event::StopPackage { package })?
+            }
+            Request::EndCore { core } => self.order(machine, core, Event::End)?,
             Request::Join { channel, grant } => self.join(channel, grant, core)?,
             Request::Release { grant } => {
                 Reply::Granted { grant: self.memory.unshare(grant, core)? }
@@ -304,20 +306,15 @@ impl<M: Machine> Manager<M> {
         }
     }
 
-    /// Tells a core to end a package, and makes the core look.
-    fn stop_package(
-        &mut self,
-        machine: &M,
-        core: CoreId,
-        package: PackageId,
-    ) -> Result<Reply, Status> {
+    /// Tells a core to end something, and makes the core look.
+    fn order(&mut self, machine: &M, core: CoreId, event: Event) -> Result<Reply, Status> {
         if core.index() >= machine.board().cores() {
             return Err(Status::NotFound);
         }
         if self.links.has_stopped(core) {
             return Err(Status::Dead);
         }
-        self.event(core, Event::StopPackage { package });
+        self.event(core, event);
         self.links.urge(core);
         Ok(Reply::Done)
     }

@@ -209,6 +209,12 @@ impl<M: Machine> Core<M> {
     pub async fn stop_package(&self, core: CoreId, package: PackageId) -> Result<(), Status> {
         self.request(Request::StopPackage { core, package }).await.map(|_| ())
     }
+
+    /// Ends a core's incarnation, whatever it runs, when it next looks around. `NotFound` or
+    /// `Dead` as above.
+    pub async fn end_core(&self, core: CoreId) -> Result<(), Status> {
+        self.request(Request::EndCore { core }).await.map(|_| ())
+    }
 }
 
 impl<M: Machine> Package<M> {

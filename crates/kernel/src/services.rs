@@ -60,6 +60,11 @@ impl<M: Machine> Services<M> {
         }
     }
 
+    /// Calls that services here work on, and calls made here that have not ended.
+    pub fn open_calls(&self) -> (usize, usize) {
+        self.stl.borrow().as_ref().map_or((0, 0), Stl::open_calls)
+    }
+
     /// The core's end: forgets every link. (What the layer holds holds the core.)
     pub fn close(&self) {
         let links = core::mem::take(&mut *self.links.borrow_mut());

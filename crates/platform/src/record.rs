@@ -27,6 +27,7 @@ const FAULT_CODE: usize = 9;
 const FAULT_AT: usize = 10;
 const FAULT_ADDRESS: usize = 11;
 const INTERRUPTS: usize = 16;
+const QUEUES: usize = 32;
 /// Two rows of two words, for incarnations of odd and even number: whom the core works for, and
 /// the call.
 const WORKING_FOR: usize = 64;
@@ -65,6 +66,32 @@ impl CorePhase {
             CorePhase::Running => "running",
             CorePhase::Restarting => "restarting",
             CorePhase::Stopped => "stopped",
+        }
+    }
+}
+
+/// What can pile up on a core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Queue {
+    /// Tasks that wait for their turn.
+    Tasks = 0,
+    /// Calls that the core's services work on.
+    Serving = 1,
+    /// Calls that the core has made and that have not ended.
+    Calls = 2,
+}
+
+impl Queue {
+    /// Every queue, in the order of reports.
+    pub const ALL: [Queue; 3] = [Queue::Tasks, Queue::Serving, Queue::Calls];
+
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Queue::Tasks => "tasks",
+            Queue::Serving => "serving",
+            Queue::Calls => "calls",
         }
     }
 }
@@ -243,6 +270,16 @@ impl<'a> Record<'a> {
     /// Counts one system call.
     pub fn count_system_call(&self) {
         self.count(SYSTEM_CALLS);
+    }
+
+    /// How long a queue was after the last pass of the core's loop that had anything to do.
+    pub fn queue(&self, queue: Queue) -> u64 {
+        self.load(QUEUES + queue as usize)
+    }
+
+    /// Says how long a queue is.
+    pub fn set_queue(&self, queue: Queue, length: usize) {
+        self.words[QUEUES + queue as usize].store(length as u64, Ordering::Relaxed);
     }
 
     /// Why the last incarnation that ended did so.

@@ -103,6 +103,11 @@ impl Calls {
         }
     }
 
+    /// How many calls wait.
+    pub(crate) fn len(&self) -> usize {
+        self.table.borrow().len()
+    }
+
     /// When the next call expires, if one waits.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.table.borrow().next_deadline()

@@ -66,6 +66,11 @@ pub trait Node {
     /// Ends a package of a core before its next turn; a number of the past ends nothing. Waits
     /// for the management core. `NotFound` (no such core) or `Dead` (it has stopped).
     fn stop_package(&self, core: CoreId, package: u32) -> NodeFuture<()>;
+
+    /// Ends a core's incarnation, as a panic of its kernel does, when it next looks around: its
+    /// next one begins. Waits for the management core, not for the end. `NotFound` (no such core)
+    /// or `Dead` (it has stopped for good).
+    fn end_core(&self, core: CoreId) -> NodeFuture<()>;
 }
 
 /// What a node is in a cluster.
@@ -159,6 +164,8 @@ pub struct CoreState {
     pub polls: u64,
     /// System calls of its packages.
     pub system_calls: u64,
+    /// How long its queues are, by name.
+    pub queues: Vec<(&'static str, u64)>,
 }
 
 impl Stl {

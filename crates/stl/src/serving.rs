@@ -43,6 +43,11 @@ impl Serving {
         Served { serving: self.clone(), host: host.clone(), call, work }
     }
 
+    /// How many calls go on.
+    pub(crate) fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+
     /// Whether as many calls go on as may.
     pub(crate) fn is_full(&self) -> bool {
         self.0.borrow().len() >= MOST_SERVED

@@ -153,6 +153,11 @@ impl Stl {
         &self.core.host
     }
 
+    /// How many calls services here work on, and how many calls were made here that have not ended.
+    pub fn open_calls(&self) -> (usize, usize) {
+        (self.core.serving.len(), self.core.calls.len())
+    }
+
     /// When a call that is made now stops waiting. In a package the kernel beneath keeps the time,
     /// so that a call within the package need not ask for it.
     pub fn deadline(&self) -> Instant {

@@ -187,6 +187,7 @@ impl Checks {
             self.fails(manager.statistics(nobody).await, Status::NotFound, "counts of no core");
             let stopped = manager.stop_package(nobody, 1).await;
             self.fails(stopped, Status::NotFound, "stopping a package of no core");
+            self.fails(manager.end_core(nobody).await, Status::NotFound, "ending no core");
         }
         // A number that no package has: it stops nothing.
         manager.stop_package(own, u32::MAX).await

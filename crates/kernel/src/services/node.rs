@@ -10,7 +10,7 @@ use core::future::Future;
 use core::task::{Context, Poll};
 
 use nile_abi::{CoreId, Instant, MacAddress, PageSize, PhysAddr, Status, VirtAddr};
-use nile_platform::{Cause, Machine, Manager};
+use nile_platform::{Cause, Machine, Manager, Queue};
 use nile_stl::node::{self, Buffer, CoreState, Member, Memory, Node, NodeFuture, Pool, Region};
 
 use super::host::CoreHost;
@@ -79,6 +79,7 @@ impl<M: Machine> Node for CoreHost<M> {
             sleeps: record.sleeps(),
             polls: record.polls(),
             system_calls: record.system_calls(),
+            queues: Queue::ALL.map(|queue| (queue.name(), record.queue(queue))).into(),
         })
     }
 
@@ -119,6 +120,11 @@ impl<M: Machine> Node for CoreHost<M> {
     fn stop_package(&self, core: CoreId, package: u32) -> NodeFuture<()> {
         let own = self.0.clone();
         whole(&self.0, async move { own.stop_package(core, PackageId(package)).await })
+    }
+
+    fn end_core(&self, core: CoreId) -> NodeFuture<()> {
+        let own = self.0.clone();
+        whole(&self.0, async move { own.end_core(core).await })
     }
 }
 
