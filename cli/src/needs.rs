@@ -116,14 +116,16 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
         }
         Command::Up(options) => {
             let kinds = cluster::up::check(options)?;
+            let image = options.program.as_ref().map_or(Need::Kernel, |_| Need::Scenarios);
             [Kind::Qemu, Kind::Hosted]
                 .into_iter()
                 .filter(|kind| kinds.contains(kind))
-                .flat_map(of_nodes)
+                .flat_map(|kind| of_nodes(kind, image))
                 .collect()
         }
         Command::Fault(options) => {
-            cluster::fault::machine(options).into_iter().flat_map(of_nodes).collect()
+            let kinds = cluster::fault::machine(options).into_iter();
+            kinds.flat_map(|kind| of_nodes(kind, Need::Kernel)).collect()
         }
         Command::Status(_)
         | Command::Services(_)
@@ -141,10 +143,10 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
     })
 }
 
-/// What nodes of a cluster need.
-fn of_nodes(kind: Kind) -> Vec<Need> {
+/// What nodes of a cluster need, of which those in QEMU boot `image`.
+fn of_nodes(kind: Kind, image: Need) -> Vec<Need> {
     match kind {
-        Kind::Qemu => vec![Need::Qemu, Need::Kernel],
+        Kind::Qemu => vec![Need::Qemu, image],
         Kind::Hosted => vec![Need::Hosted],
     }
 }

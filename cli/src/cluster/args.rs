@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use nile_abi::{CoreId, NodeId};
 
-use crate::args::seconds;
+use crate::args::{Program, seconds};
 use crate::size::Bytes;
 
 /// Which of the clusters of this user is meant.
@@ -46,6 +46,10 @@ pub struct Up {
     /// Print what was started as one JSON document and nothing else.
     #[arg(long)]
     pub json: bool,
+    /// Run this scenario of the tests on the nodes in place of leaving them running: print what n1
+    /// reports of it, and take the cluster down.
+    #[arg(long, value_name = "NAME [KEY=VALUE …]", hide = true)]
+    pub program: Option<Program>,
     /// Seconds of wall time after which nodes that are not up have failed.
     #[arg(long, default_value = "30", value_parser = seconds, hide = true)]
     pub limit: Duration,

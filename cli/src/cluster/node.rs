@@ -13,8 +13,8 @@ use toml::Spanned;
 use super::args::Kind;
 use super::folder::{Folder, KEY, Node, Record};
 use super::process;
-use crate::boot;
 use crate::failure::Failure;
+use crate::{boot, needs};
 
 /// What a node of a cluster does once it is up.
 pub const PROGRAM: &str = "serve";
@@ -63,15 +63,22 @@ pub fn next_generation(last: u32) -> u32 {
     quarters.max(last.wrapping_add(1)).max(1)
 }
 
-/// Starts the node's process.
-pub fn start(folder: &Folder, record: &Record, node: &Node) -> Result<Child, Failure> {
+/// Starts the node's process. It serves, or runs the scenario `program`, which other kernels are
+/// built with.
+pub fn start(
+    folder: &Folder,
+    record: &Record,
+    node: &Node,
+    program: Option<&str>,
+) -> Result<Child, Failure> {
     let name = node.name();
     let config = write_config(folder, node)?;
     let command = match node.machine {
-        Kind::Qemu => qemu(folder, record, node, &config)?,
+        Kind::Qemu => qemu(folder, record, node, program, &config)?,
         Kind::Hosted => {
             let mut command = Command::new(boot::hosted::program()?);
-            boot::hosted::arguments(&mut command, record.cores, record.memory, PROGRAM);
+            let program = program.unwrap_or(PROGRAM);
+            boot::hosted::arguments(&mut command, record.cores, record.memory, program);
             command.arg("--config").arg(&config);
             command.arg("--switch").arg(folder.file(crate::switch::sockets::SWITCH));
             command
@@ -101,10 +108,20 @@ fn write_config(folder: &Folder, node: &Node) -> Result<PathBuf, Failure> {
     Ok(folder.file(&name))
 }
 
-fn qemu(folder: &Folder, record: &Record, node: &Node, config: &Path) -> Result<Command, Failure> {
+fn qemu(
+    folder: &Folder,
+    record: &Record,
+    node: &Node,
+    program: Option<&str>,
+    config: &Path,
+) -> Result<Command, Failure> {
     let mut command = Command::new(boot::qemu::program()?);
     boot::qemu::machine(&mut command, record.cores, record.memory, false);
-    boot::qemu::kernel(&mut command, crate::needs::KERNEL, PROGRAM, Some(config))?;
+    let (image, program) = match program {
+        None => (needs::KERNEL, PROGRAM),
+        Some(program) => (needs::SCENARIOS, program),
+    };
+    boot::qemu::kernel(&mut command, image, program, Some(config))?;
     let socket = folder.file(&format!("{}.qemu", node.name()));
     // A socket that a killed machine left behind.
     let _ = fs::remove_file(&socket);

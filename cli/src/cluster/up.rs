@@ -11,6 +11,7 @@ use super::args::{Kind, Up};
 use super::folder::{Folder, KEY, Node, Record};
 use super::ready::{self, Waiting};
 use super::{down, node, process};
+use crate::args::Program;
 use crate::failure::Failure;
 use crate::peer::new_key;
 use crate::switch::control::Client;
@@ -34,6 +35,10 @@ pub fn check(options: &Up) -> Result<Vec<Kind>, Failure> {
     let config = config::read(file)?;
     config::roles(file, &config, options.cores)?;
     config::pool(file, &config, options.memory.0)?;
+    if let Some(program) = &options.program {
+        nile_scenarios::check(program.as_str())
+            .map_err(|error| Failure::request(format!("--program: {error}")))?;
+    }
     Ok(kinds)
 }
 
@@ -62,15 +67,48 @@ pub fn run(options: &Up) -> Result<(), Failure> {
         nodes: nodes.collect(),
     };
     let mut children = Vec::new();
-    match start(options, &folder, &record, &mut children) {
-        Ok(()) => say(options, &folder, &record, started.elapsed()),
-        Err(failure) => {
-            down::end_all(&folder);
-            // They were this process's own: nobody else collects them.
-            children.iter_mut().for_each(|(_, child)| drop(child.wait()));
-            folder.remove(claim)?;
-            Err(failure)
+    let is_up = start(options, &folder, &record, &mut children);
+    let done = match (&options.program, is_up) {
+        (None, Ok(())) => return say(options, &folder, &record, started.elapsed()),
+        (Some(_), Ok(())) => outcome(&folder, &mut children[1..], options.limit),
+        (_, Err(failure)) => Err(failure),
+    };
+    down::end_all(&folder);
+    // They were this process's own: nobody else collects them.
+    children.iter_mut().for_each(|(_, child)| drop(child.wait()));
+    folder.remove(claim)?;
+    done
+}
+
+/// Waits until the nodes have run their scenario to its end, and prints what n1 reports of it.
+fn outcome(folder: &Folder, nodes: &mut [(String, Child)], limit: Duration) -> Result<(), Failure> {
+    let deadline = Instant::now() + limit;
+    for (name, node) in nodes {
+        while let Ok(None) = node.try_wait() {
+            if interrupt::requested() {
+                return Err(Failure::Interrupted);
+            }
+            if Instant::now() >= deadline {
+                show_log(folder, name);
+                let limit = limit.as_secs();
+                return Err(Failure::failed(format!("{name} did not end within {limit} s")));
+            }
+            std::thread::sleep(ready::LOOK);
         }
+    }
+    let report = super::logs::last_report(&folder.log_path("n1"));
+    let failed = |message: &str| {
+        show_log(folder, "n1");
+        Err(Failure::failed(message))
+    };
+    let Some(report) = report else { return failed("n1 reported nothing") };
+    let Ok(parsed) = serde_json::from_str::<serde_json::Value>(&report) else {
+        return failed("n1 reported nonsense");
+    };
+    crate::print(&format!("{}\n", report.trim_end()))?;
+    match parsed["program"]["passed"] == true {
+        true => Ok(()),
+        false => failed("not all held that the scenario checks"),
     }
 }
 
@@ -91,7 +129,12 @@ fn start(
     folder.set_record(record)?;
     start_switch(options, folder, record, children)?;
     for node in &record.nodes {
-        children.push((node.name(), node::start(folder, record, node)?));
+        let program = options.program.as_ref().map(Program::as_str);
+        children.push((node.name(), node::start(folder, record, node, program)?));
+    }
+    if options.program.is_some() {
+        // Nodes that run a scenario find each other, and may end before anybody sees them.
+        return Ok(());
     }
     let deadline = Instant::now() + options.limit;
     let mut waiting = Waiting::new(folder, record)?;

@@ -39,6 +39,31 @@ fn all_hold_on(machine: &str) {
     }
 }
 
+/// What n1 of a cluster of three reports of the scenario for clusters, which the simulator runs
+/// under many seeds.
+fn cluster_holds_on(machine: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = launcher();
+    command.env("XDG_RUNTIME_DIR", folder.path());
+    command.args(["up", "--nodes", "3", "--cores", "2", "--memory", "128M", "--limit", "240"]);
+    command.args(["--machine", machine, "--program", "cluster nodes=3"]);
+    let said = run(&mut command, &[]).expect(0);
+    let report: Value = serde_json::from_str(&said.out).expect("one JSON document");
+    assert_eq!(report["program"]["name"], "cluster");
+    assert_eq!(report["program"]["passed"], true, "{}", report["program"]);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "files are left");
+}
+
+#[test]
+fn the_scenario_of_clusters_holds_on_linux() {
+    cluster_holds_on("hosted");
+}
+
+#[test]
+fn the_scenario_of_clusters_holds_in_qemu() {
+    cluster_holds_on("qemu");
+}
+
 #[test]
 fn all_scenarios_hold_in_the_simulator() {
     all_hold_on("sim");
