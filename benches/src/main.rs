@@ -13,7 +13,8 @@
 //! * [`mapping`], [`frames`], [`tables`]: memory; [`private`] and [`scan`] are the naive peers.
 //! * [`bosml`]: messages, beside an XML parser.
 //! * [`registry`]: finding services.
-//! * [`node`]: a booted node; [`boot_time`], [`image_size`], [`tickless`] and [`idle`] measure it.
+//! * [`node`]: a booted node; [`boot_time`], [`image_size`], [`tickless`] and [`idle`] measure it,
+//!   [`cluster_up`] three of them.
 //! * [`rpc`], [`bulk`]: calls and transfers between nodes; [`sims`]: what simulations measure.
 //! * [`call`]: calls to services, on booted nodes; [`system_call`]: and to the kernel.
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ mod boot_time;
 mod bosml;
 mod bulk;
 mod call;
+mod cluster_up;
 mod duel;
 mod ends;
 mod figure;
@@ -66,7 +68,7 @@ struct Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 16] = [
+const BENCHMARKS: [Benchmark; 17] = [
     Benchmark { name: "ring-poll", run: poll::run },
     Benchmark { name: "ring-sleep", run: sleep::run },
     Benchmark { name: "ring-throughput", run: throughput::run },
@@ -77,6 +79,7 @@ const BENCHMARKS: [Benchmark; 16] = [
     Benchmark { name: "registry", run: registry::run },
     Benchmark { name: "image-size", run: image_size::run },
     Benchmark { name: "boot-time", run: boot_time::run },
+    Benchmark { name: "cluster-up", run: cluster_up::run },
     Benchmark { name: "idle", run: idle::run },
     Benchmark { name: "tickless", run: tickless::run },
     Benchmark { name: "call", run: call::run },

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::figure::Failure;
 
 /// How often a wait looks around.
-const LOOK: Duration = Duration::from_millis(20);
+pub const LOOK: Duration = Duration::from_millis(20);
 
 /// A node, or one on its way there.
 pub struct Node {
@@ -107,7 +107,7 @@ pub fn launcher() -> Result<PathBuf, Failure> {
 }
 
 /// The processes that `parent`'s first thread has started.
-fn children(parent: u32) -> Vec<u32> {
+pub fn children(parent: u32) -> Vec<u32> {
     let list = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
     list.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
