@@ -28,6 +28,7 @@
 //! | `policies`        | instances of one type are found by keywords and attributes, and bound  |
 //! | `ends`            | calls to what is unpublished or panics end once, and say why           |
 //! | `package-calls`   | packages call services and offer them, in user mode and the kernel     |
+//! | `package-buffers` | packages pass buffers of the node's pool, and leave none behind         |
 //! | `package-channels`| packages send each other messages without system calls               |
 //! | `cluster`         | nodes find each other; services are called wherever they are           |
 //! | `serve`           | nothing: a node of a cluster that serves until it is ended              |
@@ -58,6 +59,7 @@ mod isolation;
 mod manager_restart;
 mod memory;
 mod moving;
+mod package_buffers;
 mod package_calls;
 mod package_channels;
 mod packages;
@@ -84,7 +86,7 @@ use nile_platform::Machine;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 34] = [
+pub const PROGRAMS: [&str; 35] = [
     "boot",
     "ping",
     "restart",
@@ -110,6 +112,7 @@ pub const PROGRAMS: [&str; 34] = [
     "policies",
     "ends",
     "package-calls",
+    "package-buffers",
     "package-channels",
     "package-channels-restart",
     "registry-restart",
@@ -187,6 +190,7 @@ pub fn start<M: Machine>(core: &Core<M>, command: &str) {
         "policies" => policies::start(core),
         "ends" => ends::start(core),
         "package-calls" => package_calls::start(core),
+        "package-buffers" => package_buffers::start(core),
         "package-channels" | "package-channels-restart" => {
             package_channels::start(core, &arguments);
         }

@@ -70,7 +70,7 @@ async fn goes_around<M: Machine>(core: &Core<M>, findings: &Findings) {
         let talk = Talk::start(core, peer, PASS).await;
         peers.extend(findings.expect(talk, "no talk with a core"));
     }
-    let mut buffers: Vec<Buffer> = core::iter::from_fn(|| pool.alloc()).collect();
+    let mut buffers: Vec<Buffer> = core::iter::from_fn(|| pool.alloc_any()).collect();
     findings.check(buffers.len() == pool.capacity(), format_args!("{} at first", buffers.len()));
     for (number, buffer) in buffers.iter_mut().enumerate() {
         buffer.fill(number as u8);

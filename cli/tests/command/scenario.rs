@@ -28,7 +28,7 @@ fn all_hold_on(machine: &str) {
         command.args(["boot", "--json", "--machine", machine, "--program", program]);
         match program {
             "ticked" => drop(command.arg("--config").arg(&ticks)),
-            "pool" => drop(command.arg("--config").arg(&pool)),
+            "pool" | "package-buffers" => drop(command.arg("--config").arg(&pool)),
             _ => {}
         }
         let said = run(&mut command, &[]).expect(0);

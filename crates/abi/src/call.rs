@@ -16,20 +16,27 @@
 //! | `reply`   | ticket           | the call's end   | -                   | -                  |
 //! | `publish` | -                | an announcement  | the call's end      | its bytes          |
 //! | `channel` | -                | a [`ChannelCall`]| a [`ChannelPlace`]  | its bytes          |
+//! | `pool`    | -                | a [`PoolCall`]   | what it gives       | its bytes          |
 
 mod channel;
+mod pool;
 
 use core::hint;
 use core::ptr::NonNull;
 
 use crate::{CoreId, Generation, Status, VirtAddr};
 pub use channel::{ChannelCall, ChannelPlace, Event};
+pub use pool::{PoolCall, PoolHandle, PoolPlace};
 
 /// Where a package's addresses begin. Below it nothing is ever mapped.
 pub const USER_BASE: u64 = 0x1000_0000_0000;
 
 /// Bytes of addresses that a package has.
 pub const USER_BYTES: u64 = 1 << 40;
+
+/// Where the node's pool of buffers is, for packages that may use it; as many addresses again as
+/// a package has of its own.
+pub const POOL_BASE: u64 = USER_BASE + USER_BYTES;
 
 /// What a package may ask of its kernel. The numbers are fixed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -53,10 +60,12 @@ pub enum SystemCall {
     Publish = 7,
     /// Opens, accepts, wakes or closes channels.
     Channel = 8,
+    /// Takes, passes, claims or frees buffers of the node's pool.
+    Pool = 9,
 }
 
 impl SystemCall {
-    const ALL: [SystemCall; 9] = [
+    const ALL: [SystemCall; 10] = [
         SystemCall::Nothing,
         SystemCall::Exit,
         SystemCall::Log,
@@ -66,6 +75,7 @@ impl SystemCall {
         SystemCall::Reply,
         SystemCall::Publish,
         SystemCall::Channel,
+        SystemCall::Pool,
     ];
 
     /// The call with this number.
@@ -164,7 +174,7 @@ mod tests {
         for call in SystemCall::ALL {
             assert_eq!(SystemCall::from_number(call as u64), Some(call));
         }
-        assert_eq!(SystemCall::from_number(9), None);
+        assert_eq!(SystemCall::from_number(10), None);
         assert_eq!(SystemCall::from_number(u64::MAX), None);
     }
 

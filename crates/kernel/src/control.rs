@@ -70,6 +70,9 @@ pub enum Request {
     MapUser { grant: Grant, at: VirtAddr, access: Access },
     /// After [`Event::Hello`]: the caller has this grant in the user half of its tables.
     HoldsUser { grant: Grant, at: VirtAddr, access: Access },
+    /// Show the node's pool in the user half of the caller's tables, or no longer. The caller
+    /// forgets its translations itself.
+    ShowPool { shown: bool },
     /// End the package `package` of the core `core`, whatever that core is doing.
     StopPackage { core: CoreId, package: PackageId },
     /// End the incarnation of the core `core`, whatever that core is doing.
@@ -155,6 +158,7 @@ impl Request {
                 (17, [u64::from(core.0), u64::from(package.0), 0, 0, 0, 0])
             }
             Request::EndCore { core } => (19, [u64::from(core.0), 0, 0, 0, 0, 0]),
+            Request::ShowPool { shown } => (20, [u64::from(shown), 0, 0, 0, 0, 0]),
             Request::Join { channel, grant } => {
                 (18, [u64::from(channel.0), grant.start.0, grant.bytes, 0, 0, 0])
             }
@@ -213,6 +217,7 @@ impl Request {
             17 => Request::StopPackage { core: core(w[0])?, package: PackageId(narrow(w[1])?) },
             18 => Request::Join { channel: ChannelId(narrow(w[0])?), grant: grant(w[1], w[2]) },
             19 => Request::EndCore { core: core(w[0])? },
+            20 => Request::ShowPool { shown: w[0] != 0 },
             _ => return None,
         };
         Some((number, request))
@@ -395,6 +400,8 @@ mod tests {
             Request::HoldsUser { grant: GRANT, at: AT, access: Access::Write },
             Request::HoldsUser { grant: GRANT, at: AT, access: Access::Read },
             Request::AllocateRun { bytes: 4097 },
+            Request::ShowPool { shown: true },
+            Request::ShowPool { shown: false },
             Request::StopPackage { core: CoreId(3), package: PackageId(u32::MAX) },
             Request::Join { channel, grant: GRANT },
             Request::EndCore { core: CoreId(9) },

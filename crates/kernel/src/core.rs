@@ -165,8 +165,8 @@ impl<M: Machine> Core<M> {
         }));
         if let Some(manager) = &core.manager {
             // Formatted before any other core's first pass.
-            core.pool();
-            manager.borrow_mut().open_for_business(&core.machine);
+            let pool = core.pool().map(Pool::memory);
+            manager.borrow_mut().open_for_business(&core.machine, pool);
         }
         core.start_services();
         program(&core);

@@ -35,6 +35,8 @@ pub struct Manager<M: Machine> {
     links: Links,
     channels: Channels,
     memory: Memory<Tables<M>>,
+    /// The memory of the node's pool, if it has one.
+    pool: Option<Grant>,
     node: NodeDescription,
 }
 
@@ -54,13 +56,15 @@ impl<M: Machine> Manager<M> {
             links: Links::attach(machine),
             channels: Channels::new(machine),
             memory: Memory::new(physical, tables, places, own),
+            pool: None,
             node,
         }
     }
 
     /// Says how every control channel's receiver is woken, tells the cores that an earlier
     /// incarnation of this core is gone, and opens the node for requests.
-    pub fn open_for_business(&mut self, machine: &M) {
+    pub fn open_for_business(&mut self, machine: &M, pool: Option<Grant>) {
+        self.pool = pool;
         let board = machine.board();
         for core in board.core_ids() {
             // No core has sent yet, or the entries are as they were: no fence is needed.
@@ -128,6 +132,10 @@ impl<M: Machine> Manager<M> {
                 self.mourn(machine, core);
             }
             self.links.introduce(core, generation);
+            // What an earlier incarnation's package saw this one's first must not.
+            if let Some(pool) = self.pool {
+                self.memory.hide_pool(pool, core);
+            }
             return;
         }
         // What came before the introduction is from an incarnation that is gone.
@@ -211,6 +219,14 @@ impl<M: Machine> Manager<M> {
                 self.order(machine, core, Event::StopPackage { package })?
             }
             Request::EndCore { core } => self.order(machine, core, Event::End)?,
+            Request::ShowPool { shown } => {
+                let pool = self.pool.ok_or(Status::NotFound)?;
+                match shown {
+                    true => self.memory.show_pool(pool, core)?,
+                    false => self.memory.hide_pool(pool, core),
+                }
+                Reply::Done
+            }
             Request::Join { channel, grant } => self.join(channel, grant, core)?,
             Request::Release { grant } => {
                 Reply::Granted { grant: self.memory.unshare(grant, core)? }

@@ -78,7 +78,7 @@ impl Default for PackageLimits {
 pub type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
 
 /// What answers the system calls that this module does not answer itself: `invoke`, `wait`,
-/// `reply`, `publish`, `channel`.
+/// `reply`, `publish`, `channel`, `pool`.
 pub trait Calls<M: Machine>: 'static {
     /// Answers a call of `package`: with its value and with what goes to its output, at most
     /// `room` bytes. The package does not run meanwhile, the core does. When the package is
@@ -226,6 +226,11 @@ impl<M: Machine> Package<M> {
     /// What it says of itself, once it is loaded; a linked program says nothing.
     pub fn manifest(&self) -> Option<Manifest<'static>> {
         self.0.manifest.get()
+    }
+
+    /// Whether it has the node's pool of buffers in its memory.
+    pub(crate) fn has_pool(&self) -> bool {
+        self.0.space.has_pool()
     }
 
     /// Ends it before its next turn. From another core: [`Core::stop_package`].

@@ -16,7 +16,7 @@ use alloc::string::String;
 use core::ops::Deref;
 
 use nile_abi::{PageSize, PhysAddr};
-use nile_platform::Machine;
+use nile_platform::{Grant, Machine};
 use nile_ring::{Buffer, PoolError, PoolId, PoolMemory};
 use serde::Deserialize;
 use toml::Spanned;
@@ -166,9 +166,9 @@ impl Pool {
         }
     }
 
-    /// Bytes of its memory.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
+    /// Its memory.
+    pub fn memory(&self) -> Grant {
+        Grant { start: self.start, bytes: self.bytes }
     }
 
     /// Where the bytes of a buffer are for a device of this machine.

@@ -4,6 +4,7 @@
 //! name ackermann
 //! publishes numbers.ackermann
 //! publishes numbers.fibonacci
+//! uses pool
 //! ```
 
 use crate::error::ManifestError;
@@ -39,6 +40,7 @@ impl<'a> Manifest<'a> {
                 "name" if name.is_some() => return Err(ManifestError::SecondName(line)),
                 "name" => name = Some(value),
                 "publishes" => published += 1,
+                "uses" if value == "pool" => {}
                 _ => return Err(ManifestError::Line(line)),
             }
             if !is_name(value) {
@@ -59,6 +61,11 @@ impl<'a> Manifest<'a> {
     /// The service types that it may publish, in the manifest's order.
     pub fn publishes(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.text.lines().filter_map(|line| line.strip_prefix("publishes "))
+    }
+
+    /// Whether the package has the node's pool of buffers in its memory.
+    pub fn uses_pool(&self) -> bool {
+        self.text.lines().any(|line| line == "uses pool")
     }
 
     /// Whether the package may publish instances of the service type `name`.
@@ -88,7 +95,9 @@ mod tests {
         assert_eq!(published, ["numbers.ackermann", "numbers.b-2"]);
         assert!(manifest.may_publish("numbers.b-2"));
         assert!(!manifest.may_publish("numbers.b"));
+        assert!(!manifest.uses_pool());
         assert_eq!(Manifest::parse(b"name a").unwrap().publishes().count(), 0);
+        assert!(Manifest::parse(b"name a\nuses pool\n").unwrap().uses_pool());
     }
 
     #[test]
@@ -103,6 +112,7 @@ mod tests {
             ("name a\n\n", ManifestError::Line(2)),
             ("name a\npublish b", ManifestError::Line(2)),
             ("name a b", ManifestError::Name(1)),
+            ("name a\nuses disk", ManifestError::Line(2)),
             ("name a\npublishes ", ManifestError::Name(2)),
             (&long, ManifestError::Name(1)),
             (&format!("name a\n{many}"), ManifestError::TooMany),

@@ -14,7 +14,7 @@
 //!
 //! The first MiB is not the node's memory, so that address 0 is never valid.
 
-use nile_abi::call::USER_BASE;
+use nile_abi::call::{POOL_BASE, USER_BASE};
 use nile_abi::{CoreId, PageSize, PhysAddr, VirtAddr};
 use nile_memory::PhysicalMemory;
 use nile_memory::paging::{Plan, TablePool, VirtRange};
@@ -101,14 +101,18 @@ impl Layout {
 
     /// The upper page tables that each core needs to map any of the node's memory, for its
     /// kernel and for a package: that has 1 GiB of addresses for what has its place there, and
-    /// as many as the node has memory for what it allocates.
+    /// as many as the node has memory for what it allocates, besides the pool.
     pub fn plan(self) -> Plan {
         let user = (1 << 30) + end(self.all()).0;
-        Plan::new(&[
+        let mut ranges = vec![
             VirtRange::new(VirtAddr(USER_BASE), user),
             VirtRange::new(virtual_address(MEMORY_START), self.memory),
-        ])
-        .expect("neither range is empty, and both end below the upper half of addresses")
+        ];
+        if self.pool > 0 {
+            ranges.push(VirtRange::new(VirtAddr(POOL_BASE), self.pool));
+        }
+        Plan::new(&ranges)
+            .expect("no range is empty, and all end below the upper half of addresses")
     }
 
     /// The upper page tables of all cores, by core.

@@ -6,7 +6,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-use nile_abi::call::{Answer, USER_BASE, USER_BYTES};
+use nile_abi::call::{Answer, POOL_BASE, USER_BASE, USER_BYTES};
 use nile_abi::{CoreId, Status, VirtAddr};
 use nile_platform::user::{Access, BadAddress, Exit, Gateway, Start};
 use nile_platform::{AttachError, Fault, Grant, User};
@@ -62,6 +62,14 @@ impl HostedUser {
         // for; this core looks for what was published after it has named its process.
         fence(Ordering::SeqCst);
         Ok(HostedUser { node, core, package: None, memory: Vec::new() })
+    }
+
+    /// Maps a part of the node's memory for the package.
+    fn show(&mut self, memory: Grant, at: VirtAddr, access: Access) -> Result<(), AttachError> {
+        self.node.arena.map_user(memory, at, access)?;
+        let place = self.memory.partition_point(|piece| piece.at < at.0);
+        self.memory.insert(place, UserMemory { at: at.0, bytes: memory.bytes, access });
+        Ok(())
     }
 
     /// Whether all of the range is user memory for which `allows` holds.
@@ -126,10 +134,14 @@ impl User for HostedUser {
         if !fits || grant.start < end(self.node.record.layout.reserved()) {
             return Err(AttachError::OutOfRange);
         }
-        self.node.arena.map_user(grant, at, access)?;
-        let place = self.memory.partition_point(|piece| piece.at < at.0);
-        self.memory.insert(place, UserMemory { at: at.0, bytes: grant.bytes, access });
-        Ok(())
+        self.show(grant, at, access)
+    }
+
+    fn map_pool(&mut self) -> Result<(), AttachError> {
+        match self.node.record.layout.buffers() {
+            Grant { bytes: 0, .. } => Err(AttachError::OutOfRange),
+            buffers => self.show(buffers, VirtAddr(POOL_BASE), Access::Write),
+        }
     }
 
     fn read(&self, from: VirtAddr, into: &mut [u8]) -> Result<(), BadAddress> {

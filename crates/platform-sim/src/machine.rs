@@ -137,7 +137,7 @@ impl Machine for SimMachine {
     /// Behind the memory that tables map. What the last incarnation had was dropped with it.
     fn pool(&self) -> Option<(PhysAddr, PoolMemory)> {
         let state = self.state.borrow();
-        Some((state.memory.end(), state.pool.as_ref()?.right_of(self.core)))
+        Some((state.memory.pool_start(), state.pool.as_ref()?.right_of(self.core)))
     }
 
     /// As the seed has it, which is what makes a run repeat.

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use nile_abi::call::USER_BASE;
+use nile_abi::call::{POOL_BASE, USER_BASE};
 use nile_abi::{CoreId, PageSize, PhysAddr, VirtAddr};
 use nile_memory::paging::{
     AddressSpace, EmulatedMemory, Entry, Extent, Mmu, Page, Plan, TableIndex, TableMemory,
@@ -63,8 +63,9 @@ pub struct SimMemory {
 }
 
 impl SimMemory {
-    /// Memory of `bytes` bytes, rounded down to whole frames, with tables for `cores` cores.
-    pub fn new(cores: usize, bytes: u64) -> SimMemory {
+    /// Memory of `bytes` bytes, rounded down to whole frames, with tables for `cores` cores, which
+    /// can show a pool of so many bytes besides.
+    pub fn new(cores: usize, bytes: u64, pool_bytes: u64) -> SimMemory {
         let bytes = PhysAddr(bytes).align_down(PageSize::Small).0;
         let words = PhysicalMemory::<Region>::words_for(BASE, bytes);
         let records = Region::owned((words * 8).next_multiple_of(64));
@@ -72,12 +73,15 @@ impl SimMemory {
             .add_region(BASE, bytes, records.clone())
             .expect("the records have the size that was asked for");
 
-        let ranges = [
+        let mut ranges = vec![
             VirtRange::new(VirtAddr(SHARED_BASE.0 + BASE.0), bytes),
             VirtRange::huge(HUGE_BASE, BASE.0 + bytes),
             // 1 GiB for what has its place in user memory, and as much as there is for the rest.
             VirtRange::new(VirtAddr(USER_BASE), (1 << 30) + BASE.0 + bytes),
         ];
+        if pool_bytes > 0 {
+            ranges.push(VirtRange::new(VirtAddr(POOL_BASE), pool_bytes));
+        }
         let plan = Plan::new(&ranges).expect("the zones' addresses exist");
         let upper = cores * plan.tables();
         let pool_tables = TablePool::tables_for(bytes);
@@ -106,9 +110,9 @@ impl SimMemory {
         }
     }
 
-    /// The first address behind it.
-    pub fn end(&self) -> PhysAddr {
-        PhysAddr(BASE.0 + self.bytes)
+    /// Where the pool of buffers is: behind it, where large pages can begin.
+    pub fn pool_start(&self) -> PhysAddr {
+        PhysAddr((BASE.0 + self.bytes).next_multiple_of(PageSize::Large.bytes()))
     }
 
     /// The map that a boot path would hand over.
@@ -164,6 +168,22 @@ impl SimMemory {
         at: VirtAddr,
         access: Access,
     ) -> Result<Region, AttachError> {
+        self.reach_user(core, grant, at, access)?;
+        let bytes = usize::try_from(grant.bytes).map_err(|_| AttachError::OutOfRange)?;
+        self.users.insert((core, at), grant);
+        let region = self.contents.entry(grant.start).or_insert_with(|| Region::owned(bytes));
+        Ok(region.clone())
+    }
+
+    /// Has a core's unit translate every page of a package's memory, which its tables must have
+    /// there with this access.
+    pub fn reach_user(
+        &mut self,
+        core: CoreId,
+        grant: Grant,
+        at: VirtAddr,
+        access: Access,
+    ) -> Result<(), AttachError> {
         for (frame, page) in user_pages(grant, at) {
             let mmu = &mut self.mmus[core.index()];
             let mapping = mmu.translate(&self.tables, page.virt).ok_or(AttachError::OutOfRange)?;
@@ -177,10 +197,7 @@ impl SimMemory {
                 return Err(AttachError::OutOfRange);
             }
         }
-        let bytes = usize::try_from(grant.bytes).map_err(|_| AttachError::OutOfRange)?;
-        self.users.insert((core, at), grant);
-        let region = self.contents.entry(grant.start).or_insert_with(|| Region::owned(bytes));
-        Ok(region.clone())
+        Ok(())
     }
 
     /// Forgets the translations of a package's grant.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nile_abi::{CoreId, Instant, Role};
-use nile_platform::{Board, CONTROL_BYTES, Cause, NodeDescription, Outcome, WakeMode};
+use nile_platform::{Board, CONTROL_BYTES, Cause, Grant, NodeDescription, Outcome, WakeMode};
 use nile_ring::{Doorbells, HeapPool, Region};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -84,7 +84,8 @@ impl State {
         for (core, roles) in board.core_ids().zip(&options.roles) {
             board.record(core).set_roles(*roles);
         }
-        let memory = SimMemory::new(cores, options.memory_bytes - options.pool_bytes);
+        let memory =
+            SimMemory::new(cores, options.memory_bytes - options.pool_bytes, options.pool_bytes);
         let pool_bytes = options.pool_bytes as usize;
         let description = NodeDescription {
             machine: "sim".into(),
@@ -120,6 +121,11 @@ impl State {
             outcome: None,
             violation: None,
         }
+    }
+
+    /// The memory of the node's pool, as tables have it.
+    pub fn pool_grant(&self, pool: &HeapPool) -> Grant {
+        Grant { start: self.memory.pool_start(), bytes: pool.bytes() as u64 }
     }
 
     /// The core that drives the network interface: the first that has the role.

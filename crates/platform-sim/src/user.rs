@@ -19,11 +19,11 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use nile_abi::call::{Answer, EntryTable, System, SystemCall, USER_BASE, USER_BYTES};
+use nile_abi::call::{Answer, EntryTable, POOL_BASE, System, SystemCall, USER_BASE, USER_BYTES};
 use nile_abi::{CoreId, Status, VirtAddr};
 use nile_platform::user::{Access, Ask, BadAddress, Exit, Gateway, Start};
 use nile_platform::{AttachError, Fault, Grant, User};
-use nile_ring::Region;
+use nile_ring::{HeapPool, Region};
 
 use crate::options::Program;
 use crate::packages::Fate;
@@ -33,7 +33,7 @@ use crate::state::State;
 const TABLE: VirtAddr = VirtAddr(USER_BASE + 0x1000);
 
 /// Where the input of a call seems to be, and its output: behind all memory that is mapped.
-const INPUT: VirtAddr = VirtAddr(USER_BASE + USER_BYTES);
+const INPUT: VirtAddr = VirtAddr(POOL_BASE + USER_BYTES);
 const OUTPUT: VirtAddr = VirtAddr(INPUT.0 + (1 << 40));
 
 /// What a package does that it should not.
@@ -96,8 +96,14 @@ struct Buffers {
     output: Vec<u8>,
 }
 
-/// The pieces of a package's memory, by address.
-type Memory = BTreeMap<VirtAddr, Piece>;
+/// The memory of a package.
+#[derive(Default)]
+struct Memory {
+    /// Its pieces, by address.
+    pieces: BTreeMap<VirtAddr, Piece>,
+    /// The node's pool, if it may use that.
+    pool: Option<HeapPool>,
+}
 
 /// The kernel, as the package's function sees it.
 struct SimSystem<'a> {
@@ -126,6 +132,9 @@ impl System for SimSystem<'_> {
     /// Of memory that the package may write, whole lines alone.
     fn memory(&self, at: VirtAddr, bytes: u64) -> Option<NonNull<u8>> {
         let memory = self.memory.borrow();
+        if let Some(offset) = at.0.checked_sub(POOL_BASE) {
+            return memory.pool.as_ref()?.part(usize::try_from(offset).ok()?, bytes as usize);
+        }
         let (piece, offset) = piece(&memory, at).filter(|it| it.0.access == Access::Write)?;
         let part = piece.region.slice(offset, usize::try_from(bytes).ok()?)?;
         Some(NonNull::from(part.words()).cast())
@@ -163,7 +172,7 @@ struct Piece {
 
 /// The piece that `at` lies in, and where.
 fn piece(memory: &Memory, at: VirtAddr) -> Option<(&Piece, usize)> {
-    let (start, piece) = memory.range(..=at).next_back()?;
+    let (start, piece) = memory.pieces.range(..=at).next_back()?;
     let offset = at.0 - start.0;
     (offset < piece.grant.bytes).then_some((piece, offset as usize))
 }
@@ -215,7 +224,7 @@ impl SimUser {
         let at = offset_of!(EntryTable, argument);
         let (start, bytes) = (VirtAddr(word(at)?), word(at + 8)?);
         // As long as it says only if there is so much memory.
-        let mapped: u64 = self.memory.borrow().values().map(|piece| piece.grant.bytes).sum();
+        let mapped: u64 = self.memory.borrow().pieces.values().map(|piece| piece.grant.bytes).sum();
         let bytes = usize::try_from(bytes).ok().filter(|_| bytes <= mapped).ok_or(BadAddress)?;
         let mut argument = vec![0; bytes];
         self.read(start, &mut argument)?;
@@ -234,8 +243,13 @@ impl Drop for SimUser {
     fn drop(&mut self) {
         self.package = None;
         let mut state = self.state.borrow_mut();
-        for (at, piece) in self.memory.borrow().iter() {
+        let memory = self.memory.borrow();
+        for (at, piece) in &memory.pieces {
             state.memory.detach_user(self.core, piece.grant, *at);
+        }
+        if let Some(pool) = &memory.pool {
+            let grant = state.pool_grant(pool);
+            state.memory.detach_user(self.core, grant, VirtAddr(POOL_BASE));
         }
         state.packages.leave(self.core);
     }
@@ -250,16 +264,26 @@ impl User for SimUser {
     fn map(&mut self, grant: Grant, at: VirtAddr, access: Access) -> Result<(), AttachError> {
         let end = at.0.checked_add(grant.bytes).ok_or(AttachError::OutOfRange)?;
         let mut memory = self.memory.borrow_mut();
-        let before = memory.range(..VirtAddr(end)).next_back();
+        let before = memory.pieces.range(..VirtAddr(end)).next_back();
         if before.is_some_and(|(start, piece)| start.0 + piece.grant.bytes > at.0) {
             return Err(AttachError::OutOfRange);
         }
         let mut state = self.state.borrow_mut();
         let region = state.memory.attach_user(self.core, grant, at, access)?;
-        memory.insert(at, Piece { grant, access, region });
+        memory.pieces.insert(at, Piece { grant, access, region });
         Ok(())
     }
 
+    fn map_pool(&mut self) -> Result<(), AttachError> {
+        let mut state = self.state.borrow_mut();
+        let pool = state.pool.clone().ok_or(AttachError::OutOfRange)?;
+        let grant = state.pool_grant(&pool);
+        state.memory.reach_user(self.core, grant, VirtAddr(POOL_BASE), Access::Write)?;
+        self.memory.borrow_mut().pool = Some(pool);
+        Ok(())
+    }
+
+    /// Nothing of the pool: the buffers of calls are copies, and never lie there.
     fn read(&self, from: VirtAddr, into: &mut [u8]) -> Result<(), BadAddress> {
         if let Some(package) = &self.package {
             let buffers = package.buffers.borrow();

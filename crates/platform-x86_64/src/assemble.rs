@@ -177,7 +177,7 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     let frame = PageSize::Small.bytes();
     let texts = found.command_line.len() + found.module.len();
     let shared_bytes = SharedPlaces::bytes(cores, texts).next_multiple_of(frame);
-    let plans: Vec<_> = ids().map(|core| space::plan(core, memory_end)).collect();
+    let plans: Vec<_> = ids().map(|core| space::plan(core, memory_end, buffers)).collect();
     let upper = plans.iter().map(|plan| plan.tables()).sum::<usize>() as u64 * frame;
     let last = TablePool::tables_for(total)
         + cores * space::last_levels(shared_bytes)

@@ -24,6 +24,7 @@
 
 use alloc::vec::Vec;
 
+use nile_abi::call::POOL_BASE;
 use nile_abi::{CoreId, PageSize, PhysAddr, VirtAddr};
 use nile_memory::paging::{MapError, Plan, VirtRange};
 use nile_memory::{AddressSpace, Mapping, Permissions, TablePool};
@@ -93,8 +94,9 @@ pub struct PrivateFrames {
 }
 
 /// Which upper tables a core needs, if memory ends at `memory_end`. The shared zone and the user
-/// half reach all memory, so that any frame can be given to any core later, and to its package.
-pub fn plan(core: CoreId, memory_end: PhysAddr) -> Plan {
+/// half reach all memory, so that any frame can be given to any core later, and to its package;
+/// packages may have the pool of buffers besides.
+pub fn plan(core: CoreId, memory_end: PhysAddr, buffers: Option<Frames>) -> Plan {
     let zone = layout::private_zone(core);
     let user = layout::user(memory_end);
     let mut ranges = Vec::from([
@@ -107,6 +109,9 @@ pub fn plan(core: CoreId, memory_end: PhysAddr) -> Plan {
     ]);
     if core == CoreId::BOOT {
         ranges.push(VirtRange::new(layout::TABLES_BASE, memory_end.0));
+    }
+    if let Some(buffers) = buffers {
+        ranges.push(VirtRange::new(VirtAddr(POOL_BASE), buffers.bytes));
     }
     Plan::new(&ranges).expect("the ranges of the address map exist and are not empty")
 }

@@ -6,10 +6,10 @@
 //! its own in the worker's process; in a simulation it is a coroutine.
 //!
 //! *User memory* is what the kernel has put between [`USER_BASE`](nile_abi::call::USER_BASE) and
-//! `USER_BASE + USER_BYTES`. The kernel fills a grant through its own mapping first; then the
-//! management core enters it in the user half of the core's tables and [`User::map`] makes it
-//! usable there. The kernel reads and writes user memory by [`User::read`] and [`User::write`]
-//! alone, which check every byte.
+//! `USER_BASE + USER_BYTES`, and the pool of buffers behind it. The kernel fills a grant through its
+//! own mapping first; then the management core enters it in the user half of the core's tables and
+//! [`User::map`] makes it usable there. The kernel reads and writes user memory by [`User::read`]
+//! and [`User::write`] alone, which check every byte.
 
 use nile_abi::VirtAddr;
 use nile_abi::call::Answer;
@@ -90,6 +90,10 @@ pub trait User: 'static {
     /// core has entered it in the user half of the core's tables with this access.
     fn map(&mut self, grant: Grant, at: VirtAddr, access: Access) -> Result<(), AttachError>;
 
+    /// Makes the node's pool usable by the package, at [`POOL_BASE`](nile_abi::call::POOL_BASE).
+    /// The management core has entered it there, to be written. `OutOfRange` if the node has none.
+    fn map_pool(&mut self) -> Result<(), AttachError>;
+
     /// Copies from user memory that the package may read.
     fn read(&self, from: VirtAddr, into: &mut [u8]) -> Result<(), BadAddress>;
 
@@ -115,6 +119,10 @@ impl User for NoUser {
     }
 
     fn map(&mut self, _: Grant, _: VirtAddr, _: Access) -> Result<(), AttachError> {
+        match *self {}
+    }
+
+    fn map_pool(&mut self) -> Result<(), AttachError> {
         match *self {}
     }
 

@@ -334,6 +334,15 @@ impl Pool {
         self.free_those(|state| state == State::Owned(dead) || state == State::InFlight(dead))
     }
 
+    /// Whether the handle's buffer is on its way: nobody has claimed or reclaimed it.
+    pub fn is_in_flight(&self, handle: Handle) -> bool {
+        let word = self.word(handle.index).map(|word| Word::unpack(word.load(Relaxed)));
+        let matches = |word: Word| {
+            matches!(word.state, State::InFlight(_)) && word.generation == handle.generation
+        };
+        handle.pool == self.id && word.is_some_and(matches)
+    }
+
     /// Frees every buffer that this core had put in flight and nobody has claimed; returns how
     /// many. Handles of them become stale.
     pub fn recall(&self) -> usize {

@@ -45,8 +45,8 @@ impl Backlog {
         self.round.push_back(Flow { from, frames, bytes, credit: QUANTUM });
     }
 
-    /// Adds a frame if that leaves at most [`BACKLOG`] bytes here. Who has most here makes room: its
-    /// last frames go, or this one if it is its own. Gives how many frames were lost.
+    /// Adds a frame if that leaves at most [`BACKLOG`] bytes here. Who has most here makes room:
+    /// its last frames go, or this one if it is its own. Gives how many frames were lost.
     pub fn push_bounded(&mut self, from: usize, frame: Frame) -> u64 {
         let mut lost = 0;
         while self.bytes + frame.len() > BACKLOG {

@@ -3,8 +3,8 @@
 //!
 //! After every call that hands it a frame or a moment the owner takes what is due with
 //! [`Switch::poll`], until there is nothing more. An owner of a port that has no room says so with
-//! [`Switch::refuse`] or [`Switch::stop`]; what then comes for it waits at the port, with a bound and shared fairly
-//! between senders, until [`Switch::resume`].
+//! [`Switch::refuse`] or [`Switch::stop`]; what then comes for it waits at the port, with a bound
+//! and shared fairly between senders, until [`Switch::resume`].
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;

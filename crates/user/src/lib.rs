@@ -12,6 +12,7 @@
 //! * [`log!`]: a line in the node's log.
 //! * [`threads`]: cooperative threads, which switch without a system call.
 //! * [`channel`]: channel ends that send and receive without a system call.
+//! * [`pool`]: buffers of the node's pool.
 //! * [`services`]: the user half of the service transport layer.
 //!
 //! This crate is one of the few with unsafe code: it changes stacks, and it trusts the entry table.
@@ -29,6 +30,7 @@ pub mod heap;
 mod log;
 #[doc(hidden)]
 pub mod macros;
+pub mod pool;
 pub mod services;
 pub mod threads;
 
@@ -37,5 +39,6 @@ pub use gate::Gate;
 pub use heap::Heap;
 pub use log::write_log;
 pub use nile_abi as abi;
+pub use pool::PoolBuffer;
 pub use services::{Services, with_services};
 pub use threads::{JoinHandle, Runtime, Thread, WaitQueue};

@@ -17,18 +17,21 @@ macro_rules! log {
 /// nile_user::package! {
 ///     name: "hello",
 ///     publishes: ["greetings.hello"],
+///     uses: ["pool"],
 ///     main: nile_hello::main,
 /// }
 /// ```
 ///
-/// `publishes` names the service types that the package may publish, and may be left out. The
-/// names consist of ASCII letters, digits, `-`, `_` and `.`. Built with `packages/build.toml`, it
+/// `publishes` names the service types that the package may publish, `uses` what it has besides its
+/// own memory: `pool` is the node's pool of buffers. Both may be left out. The names consist of
+/// ASCII letters, digits, `-`, `_` and `.`. Built with `packages/build.toml`, it
 /// is a package; built like any other program, it only says so.
 #[macro_export]
 macro_rules! package {
     (
         name: $name:literal,
         $(publishes: [$($published:literal),* $(,)?],)?
+        $(uses: [$($used:literal),* $(,)?],)?
         main: $main:path $(,)?
     ) => {
         #[cfg(not(freestanding))]
@@ -45,7 +48,9 @@ macro_rules! package {
             #[global_allocator]
             static HEAP: $crate::Heap = $crate::Heap::new();
 
-            const MANIFEST: &str = concat!("name ", $name $($(, "\npublishes ", $published)*)?);
+            const MANIFEST: &str = concat!(
+                "name ", $name $($(, "\npublishes ", $published)*)? $($(, "\nuses ", $used)*)?
+            );
 
             #[used]
             #[unsafe(link_section = ".note.nile")]

@@ -11,7 +11,8 @@ use nile_platform_sim::{Misbehaviour, misbehave, raw_call};
 use nile_unruly::{Act, Acts, Span};
 
 /// Every package of the project: what `Options::packages` takes.
-pub const PACKAGES: [(&str, Program); 6] = [
+pub const PACKAGES: [(&str, Program); 7] = [
+    ("buffers", nile_buffers::main),
     ("hello", nile_hello::main),
     ("threads", nile_threads::main),
     ("unruly", unruly),
@@ -22,7 +23,7 @@ pub const PACKAGES: [(&str, Program); 6] = [
 
 /// The same packages as a kernel finds them.
 pub const STORE: Store =
-    Store::Linked(&["hello", "threads", "unruly", "caller", "channels", "syscalls"]);
+    Store::Linked(&["buffers", "hello", "threads", "unruly", "caller", "channels", "syscalls"]);
 
 fn unruly(system: &dyn System, argument: &[u8]) -> u64 {
     nile_unruly::run(argument, &Simulated(system))
@@ -40,6 +41,7 @@ impl Acts for Simulated<'_> {
             }
             Act::WriteNull
             | Act::ReadKernel
+            | Act::ReadPool
             | Act::WriteCode
             | Act::RunData
             | Act::Jump

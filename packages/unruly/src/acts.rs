@@ -9,7 +9,7 @@ use core::hint::black_box;
 use core::mem;
 use core::ptr;
 
-use nile_abi::call::{Answer, System};
+use nile_abi::call::{Answer, POOL_BASE, System};
 use nile_unruly::{Act, Acts, NOT_STOPPED, Span};
 
 /// Where the kernel is on x86_64; hosted, nothing is there.
@@ -34,6 +34,9 @@ impl Acts for Real {
                 Act::WriteNull => black_box(ptr::null_mut::<u64>()).write_volatile(1),
                 Act::ReadKernel => {
                     black_box(black_box(KERNEL as *const u64).read_volatile());
+                }
+                Act::ReadPool => {
+                    black_box(black_box(POOL_BASE as *const u64).read_volatile());
                 }
                 Act::WriteCode => black_box(main as *mut u8).write_volatile(0xc3),
                 Act::RunData => jump(&raw const RETURN as usize),

@@ -25,6 +25,8 @@ pub enum Act {
     WriteNull,
     /// `read-kernel`: reads where the kernel is.
     ReadKernel,
+    /// `read-pool`: reads the node's pool of buffers, for which it has not asked.
+    ReadPool,
     /// `write-code`: writes to its own code.
     WriteCode,
     /// `run-data`: executes its own data.
@@ -49,10 +51,11 @@ pub enum Act {
 
 impl Act {
     /// Every act with what it is called in the argument.
-    pub const ALL: [(&str, Act); 13] = [
+    pub const ALL: [(&str, Act); 14] = [
         ("loop", Act::Loop),
         ("write-null", Act::WriteNull),
         ("read-kernel", Act::ReadKernel),
+        ("read-pool", Act::ReadPool),
         ("write-code", Act::WriteCode),
         ("run-data", Act::RunData),
         ("jump", Act::Jump),
@@ -111,7 +114,7 @@ fn bad_calls(acts: &dyn Acts) -> u64 {
         (TABLE, u64::MAX),
         (TABLE, USER_BYTES),
     ];
-    let numbers = [9, 10, 255, 1 << 32, u64::MAX].map(|number| (number, NONE, NONE));
+    let numbers = [10, 11, 255, 1 << 32, u64::MAX].map(|number| (number, NONE, NONE));
     let inputs = WILD.map(|span| (SystemCall::Log as u64, span, NONE));
     let outputs = WILD.map(|span| (SystemCall::Wait as u64, NONE, span));
     let read_only = [(SystemCall::Wait as u64, NONE, (TABLE, 64))];

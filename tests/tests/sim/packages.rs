@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use nile_kernel::{Config, Core, Report};
+use nile_platform::Outcome;
 use nile_platform_sim::{Faults, Finished, Options, simulate};
 
 use crate::{options, passed};
@@ -45,6 +46,24 @@ fn packages_call_services_and_offer_them() {
     for seed in 0..20 {
         pass(&node(seed), "package-calls");
     }
+}
+
+#[test]
+fn packages_pass_buffers_of_the_pool() {
+    let config = Config::parse("[pool]\nbytes = \"2M\"\nbuffer = \"64K\"\n");
+    let mut config = config.expect("the test's configuration is valid");
+    config.packages = nile_sim::STORE;
+    for seed in 0..10 {
+        let options = Options { pool_bytes: 2 << 20, ..node(seed) };
+        let finished = simulate(&options, |machine| {
+            let command = "package-buffers";
+            Box::new(Core::start(machine, &config, |core| nile_scenarios::start(core, command)))
+        });
+        let finished = finished.unwrap_or_else(|stuck| panic!("{stuck}\n{}", stuck.log.join("\n")));
+        passed(&finished, "package-buffers", seed);
+    }
+    // Without a pool there is nothing to pass.
+    assert_eq!(run(&node(1), "package-buffers").outcome, Outcome::Failure);
 }
 
 #[test]

@@ -143,7 +143,7 @@ impl<'a> Event<'a> {
     }
 }
 
-fn pack(words: [u64; 3]) -> [u8; 24] {
+pub(super) fn pack(words: [u64; 3]) -> [u8; 24] {
     let mut bytes = [0; 24];
     for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
         place.copy_from_slice(&word.to_le_bytes());
@@ -151,7 +151,7 @@ fn pack(words: [u64; 3]) -> [u8; 24] {
     bytes
 }
 
-fn unpack(bytes: &[u8]) -> Option<[u64; 3]> {
+pub(super) fn unpack(bytes: &[u8]) -> Option<[u64; 3]> {
     let bytes: &[u8; 24] = bytes.try_into().ok()?;
     let word = |at: usize| bytes[at..at + 8].iter().rev().fold(0, |w, b| w << 8 | u64::from(*b));
     Some([0, 8, 16].map(word))

@@ -76,6 +76,14 @@ impl<M: Machine> Package<M> {
             (None, Image::Elf(_)) => return Err(LoadError::Limits),
         };
         space.enter(all).await?;
+        // Linked programs say nothing of themselves: they have what there is.
+        let pooled = match &plan {
+            Some(plan) => plan.manifest().uses_pool(),
+            None => self.0.core.pool().is_some(),
+        };
+        if pooled {
+            space.enter_pool().await?;
+        }
         space.with_user(|user| user.start(start))??;
         Ok(())
     }

@@ -13,6 +13,7 @@ use nile_platform::{Machine, User};
 
 use super::layout::{END, HEAP, PAGE};
 use super::turns::next_pass;
+use crate::control::Request;
 use crate::core::Core;
 use crate::memory::Frame;
 
@@ -29,6 +30,8 @@ pub(super) struct Space<M: Machine> {
     /// Growths and holds under way.
     growing: Cell<u32>,
     closed: Cell<bool>,
+    /// Whether the node's pool is, or is about to be, in the tables.
+    pooled: Cell<bool>,
 }
 
 /// Memory that is not the package's yet.
@@ -51,6 +54,7 @@ impl<M: Machine> Space<M> {
             heap_end: Cell::new(HEAP),
             growing: Cell::new(0),
             closed: Cell::new(false),
+            pooled: Cell::new(false),
         }
     }
 
@@ -155,6 +159,28 @@ impl<M: Machine> Space<M> {
         Ok(())
     }
 
+    /// Gives the package the node's pool. `NotFound` if there is none.
+    pub async fn enter_pool(&self) -> Result<(), Status> {
+        self.pooled.set(true);
+        self.show_pool(true).await?;
+        Ok(self.with_user(|user| user.map_pool())??)
+    }
+
+    /// Whether it has the node's pool.
+    pub fn has_pool(&self) -> bool {
+        self.pooled.get()
+    }
+
+    async fn show_pool(&self, shown: bool) -> Result<(), Status> {
+        loop {
+            match self.core.request(Request::ShowPool { shown }).await {
+                // The management core's next incarnation is asked again: it does no harm.
+                Err(Status::Dead) => {}
+                result => return result.map(|_| ()),
+            }
+        }
+    }
+
     /// Decides where `bytes` bytes more go, if they may.
     pub fn begin_to_grow(&self, bytes: u64) -> Result<(VirtAddr, u64), Status> {
         if self.closed.get() {
@@ -205,6 +231,10 @@ impl<M: Machine> Space<M> {
         self.closed.set(true);
         while self.growing.get() > 0 {
             next_pass(&self.core).await;
+        }
+        if self.pooled.replace(false) {
+            // It fails only where there is no pool.
+            let _ = self.show_pool(false).await;
         }
         // The tables first: then nothing can bring back a translation that this forgets.
         self.core.empty_user_half(|| drop(self.user.borrow_mut().take())).await;

@@ -136,7 +136,8 @@ impl<M: Machine> Package<M> {
             | SystemCall::Wait
             | SystemCall::Reply
             | SystemCall::Publish
-            | SystemCall::Channel => {
+            | SystemCall::Channel
+            | SystemCall::Pool => {
                 let buffers = self.buffers(ask).inspect_err(|_| count(bad));
                 let (input, room) = buffers?;
                 let (value, output) = calls.call(self, call, ask.word, input, room).await?;

@@ -25,6 +25,7 @@ use nile_stl::{
     ServiceNumber, Stl,
 };
 
+use super::buffers::{self, Buffers};
 use super::channels::{self, Ends};
 use crate::packages::{self, Calls, Package};
 
@@ -46,6 +47,7 @@ pub struct ServiceCalls {
     stl: Stl,
     desk: Rc<RefCell<Desk>>,
     ends: Rc<Ends>,
+    buffers: Rc<Buffers>,
 }
 
 /// The calls to a package's services.
@@ -79,7 +81,8 @@ struct Open {
 impl ServiceCalls {
     /// The services of `stl`'s core, for one package.
     pub fn new(stl: &Stl) -> ServiceCalls {
-        ServiceCalls { stl: stl.for_package(), desk: Rc::default(), ends: Rc::default() }
+        let (desk, ends, buffers) = (Rc::default(), Rc::default(), Rc::default());
+        ServiceCalls { stl: stl.for_package(), desk, ends, buffers }
     }
 }
 
@@ -93,7 +96,7 @@ impl<M: Machine> Calls<M> for ServiceCalls {
         room: usize,
     ) -> packages::LocalFuture<Result<(u64, Vec<u8>), Status>> {
         let (stl, desk) = (self.stl.clone(), self.desk.clone());
-        let (package, ends) = (package.clone(), self.ends.clone());
+        let (package, ends, owned) = (package.clone(), self.ends.clone(), self.buffers.clone());
         let manifest = package.manifest();
         Box::pin(async move {
             match call {
@@ -118,12 +121,25 @@ impl<M: Machine> Calls<M> for ServiceCalls {
                     }
                     Ok((place.len() as u64, place))
                 }
+                SystemCall::Pool => {
+                    // What is not in its memory it has no use for.
+                    let core = package.core();
+                    let pool = core.pool().filter(|_| package.has_pool());
+                    let pool = pool.ok_or(Status::Denied)?;
+                    // Looked at first: a buffer whose name does not arrive is lost to it.
+                    if room < buffers::ROOM && !buffers::gives_nothing(&input) {
+                        return Err(Status::Invalid);
+                    }
+                    let given = owned.answer(pool, &input)?;
+                    Ok((given.len() as u64, given))
+                }
                 _ => Err(Status::NotFound),
             }
         })
     }
 
     fn ended(&self, package: &Package<M>) {
+        self.buffers.end(package.core().pool().map(|pool| &**pool));
         self.ends.end(package);
         let mut desk = self.desk.borrow_mut();
         desk.closed = true;

@@ -25,6 +25,7 @@ pub fn node(scenario: &str, roles: &str) -> ExitCode {
         links: Vec::new(),
         roles: roles.split(' ').map(roles_of).collect(),
         memory: 64 << 20,
+        pool: 0,
         boot: Boot {
             config: "a configuration".into(),
             program: scenario.into(),

@@ -26,7 +26,7 @@
 pub mod memory;
 pub mod turn;
 
-use nile_abi::call::{Answer, USER_BASE, USER_BYTES};
+use nile_abi::call::{Answer, POOL_BASE, USER_BASE, USER_BYTES};
 use nile_abi::{PageSize, Status, VirtAddr};
 use nile_platform::user::{Access, BadAddress, Exit, Gateway, Start, User};
 use nile_platform::{AttachError, Fault, Grant};
@@ -41,8 +41,8 @@ use crate::privileged;
 use memory::UserMemory;
 use turn::Left;
 
-/// All addresses that a package may have.
-pub const SPAN: Span = VirtAddr(USER_BASE)..VirtAddr(USER_BASE + USER_BYTES);
+/// All addresses that a package may have: its own, and behind them those of the pool.
+pub const SPAN: Span = VirtAddr(USER_BASE)..VirtAddr(POOL_BASE + USER_BYTES);
 
 /// The gate's code: `mov r10, rcx; syscall; ret`. A C call's registers are the system call's, but
 /// for RCX, which the instruction itself needs. It runs wherever it is copied to.
@@ -113,6 +113,11 @@ impl User for UserHalf {
             return Err(AttachError::OutOfRange);
         }
         self.memory.add(at, grant.bytes, access)
+    }
+
+    fn map_pool(&mut self) -> Result<(), AttachError> {
+        let buffers = self.node.buffers.ok_or(AttachError::OutOfRange)?;
+        self.memory.add(VirtAddr(POOL_BASE), buffers.bytes, Access::Write)
     }
 
     fn read(&self, from: VirtAddr, into: &mut [u8]) -> Result<(), BadAddress> {

@@ -4,6 +4,8 @@
 //! The right to open it comes once in an incarnation, from whoever knows that the last one has
 //! ended: the machine. Opening takes back what that one left behind.
 
+use core::ptr::NonNull;
+
 use nile_abi::CoreId;
 
 use super::{Pool, PoolError};
@@ -98,6 +100,19 @@ impl HeapPool {
     /// Memory of at least `bytes` bytes.
     pub fn new(bytes: usize) -> HeapPool {
         HeapPool(Region::owned(bytes))
+    }
+
+    /// Bytes of it.
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Where `bytes` bytes of it are, `offset` bytes from its beginning: for a package, which
+    /// reaches its own buffers alone; `None` if it has not so many.
+    pub fn part(&self, offset: usize, bytes: usize) -> Option<NonNull<u8>> {
+        let end = offset.checked_add(bytes)?;
+        let whole = NonNull::from(self.0.words()).cast::<u8>();
+        (end <= self.0.len()).then(|| whole.map_addr(|at| at.saturating_add(offset)))
     }
 
     /// The right of a core to open it. A buffer that an earlier incarnation owned is free when it

@@ -1,0 +1,183 @@
+//! The buffers of the node's pool that a package has, and the system call by which it takes them,
+//! passes them on and gives them back.
+//!
+//! A package that may use the pool has all of it mapped. That a buffer is its own is a promise
+//! among packages of one node that were given that right, as between kernels: see CAVEATS.md.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::mem;
+
+use nile_abi::call::{POOL_BASE, PoolCall, PoolHandle, PoolPlace};
+use nile_abi::{Status, VirtAddr};
+use nile_ring::{Buffer, Handle, Pool, PoolId};
+
+/// Handles that are remembered before it is looked which of them are on their way still.
+const MOST_PASSED: usize = 64;
+
+/// Bytes of the longest answer.
+pub(super) const ROOM: usize =
+    if PoolPlace::BYTES > PoolHandle::BYTES { PoolPlace::BYTES } else { PoolHandle::BYTES };
+
+/// Whether the call that `input` asks for has an empty answer.
+pub(super) fn gives_nothing(input: &[u8]) -> bool {
+    matches!(PoolCall::decode(input), Some(PoolCall::Free { .. }))
+}
+
+/// The buffers of one package.
+#[derive(Default)]
+pub(super) struct Buffers(RefCell<Owned>);
+
+#[derive(Default)]
+struct Owned {
+    /// Those it has, by their numbers in the pool.
+    held: BTreeMap<u32, Buffer>,
+    /// Those that it has passed and that nobody may have claimed yet.
+    passed: Vec<Handle>,
+    /// How many may be passed before it is looked again who has claimed some.
+    room: usize,
+    /// The package has ended.
+    closed: bool,
+}
+
+impl Buffers {
+    /// Answers one call: what it gives, encoded.
+    pub fn answer(&self, pool: &Pool, input: &[u8]) -> Result<Vec<u8>, Status> {
+        let call = PoolCall::decode(input).ok_or(Status::Invalid)?;
+        let owned = &mut *self.0.borrow_mut();
+        if owned.closed {
+            return Err(Status::Dead);
+        }
+        match call {
+            PoolCall::Take => Ok(owned.hold(pool.alloc().ok_or(Status::Busy)?)),
+            PoolCall::Claim(handle) => {
+                let PoolHandle { pool: number, index, generation, bytes } = handle;
+                let handle = Handle { pool: PoolId(number), index, generation, len: bytes };
+                Ok(owned.hold(pool.claim(handle).map_err(|_| Status::NotFound)?))
+            }
+            PoolCall::Free { buffer } => {
+                owned.held.remove(&buffer).ok_or(Status::NotFound)?;
+                Ok(Vec::new())
+            }
+            PoolCall::Pass { buffer, bytes } => {
+                let buffer = owned.held.remove(&buffer).ok_or(Status::NotFound)?;
+                let handle = buffer.into_handle(bytes as usize);
+                owned.remember(pool, handle);
+                let Handle { pool, index, generation, len } = handle;
+                let handle = PoolHandle { pool: pool.0, index, generation, bytes: len };
+                Ok(handle.encode().into())
+            }
+        }
+    }
+
+    /// The package has ended: what it had, and what it had passed and nobody has claimed, is free.
+    pub fn end(&self, pool: Option<&Pool>) {
+        let owned = mem::take(&mut *self.0.borrow_mut());
+        self.0.borrow_mut().closed = true;
+        if let Some(pool) = pool {
+            owned.passed.into_iter().for_each(|handle| drop(pool.claim(handle)));
+        }
+    }
+}
+
+impl Owned {
+    fn hold(&mut self, buffer: Buffer) -> Vec<u8> {
+        let place = PoolPlace {
+            buffer: buffer.index(),
+            at: VirtAddr(POOL_BASE + buffer.offset() as u64),
+            bytes: buffer.len() as u64,
+        };
+        self.held.insert(buffer.index(), buffer);
+        place.encode().into()
+    }
+
+    fn remember(&mut self, pool: &Pool, handle: Handle) {
+        if self.passed.len() >= self.room.max(MOST_PASSED) {
+            self.passed.retain(|handle| pool.is_in_flight(*handle));
+            // A package that passes many that nobody claims is not made to look at each time.
+            self.room = 2 * self.passed.len();
+        }
+        self.passed.push(handle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nile_abi::CoreId;
+    use nile_ring::HeapPool;
+
+    const BYTES: u64 = 4096;
+
+    fn pool() -> Pool {
+        let memory = HeapPool::new(64 << 10).right_of(CoreId(1));
+        Pool::open(memory, PoolId(0), BYTES as usize).expect("it is not formatted yet")
+    }
+
+    fn ask(buffers: &Buffers, pool: &Pool, call: PoolCall) -> Result<Vec<u8>, Status> {
+        buffers.answer(pool, &call.encode())
+    }
+
+    fn place(answer: Result<Vec<u8>, Status>) -> PoolPlace {
+        PoolPlace::decode(&answer.expect("the call succeeds")).expect("the answer is a place")
+    }
+
+    fn handle(answer: Result<Vec<u8>, Status>) -> PoolHandle {
+        PoolHandle::decode(&answer.expect("the call succeeds")).expect("the answer is a handle")
+    }
+
+    #[test]
+    fn a_buffer_goes_from_package_to_package() {
+        let (pool, one, other) = (pool(), Buffers::default(), Buffers::default());
+        let free = pool.free_buffers();
+        let taken = place(ask(&one, &pool, PoolCall::Take));
+        assert!(taken.at.0 >= POOL_BASE && taken.bytes == BYTES);
+        let PoolPlace { buffer, .. } = taken;
+        let passed = handle(ask(&one, &pool, PoolCall::Pass { buffer, bytes: 100 }));
+        assert_eq!(ask(&one, &pool, PoolCall::Free { buffer }), Err(Status::NotFound));
+        let claimed = place(ask(&other, &pool, PoolCall::Claim(passed)));
+        assert_eq!((claimed.at, claimed.bytes), (taken.at, 100));
+        assert_eq!(ask(&one, &pool, PoolCall::Claim(passed)), Err(Status::NotFound));
+        assert_eq!(ask(&one, &pool, PoolCall::Pass { buffer, bytes: 1 }), Err(Status::NotFound));
+        assert_eq!(ask(&other, &pool, PoolCall::Free { buffer }), Ok(Vec::new()));
+        assert_eq!(pool.free_buffers(), free);
+        assert_eq!(one.answer(&pool, &[9; 24]), Err(Status::Invalid));
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_package_that_has_ended() {
+        let (pool, one, other) = (pool(), Buffers::default(), Buffers::default());
+        let free = pool.free_buffers();
+        let take = |buffers| place(ask(buffers, &pool, PoolCall::Take)).buffer;
+        let pass = |buffer| handle(ask(&one, &pool, PoolCall::Pass { buffer, bytes: 1 }));
+        take(&one);
+        pass(take(&one));
+        let claimed = pass(take(&one));
+        place(ask(&other, &pool, PoolCall::Claim(claimed)));
+        one.end(Some(&pool));
+        assert_eq!(pool.free_buffers(), free - 1, "the other has one");
+        assert_eq!(ask(&one, &pool, PoolCall::Take), Err(Status::Dead));
+        other.end(Some(&pool));
+        assert_eq!(pool.free_buffers(), free);
+    }
+
+    #[test]
+    fn what_was_claimed_is_not_remembered_for_ever() {
+        let (pool, one) = (pool(), Buffers::default());
+        for _ in 0..10 * MOST_PASSED {
+            let PoolPlace { buffer, .. } = place(ask(&one, &pool, PoolCall::Take));
+            let passed = handle(ask(&one, &pool, PoolCall::Pass { buffer, bytes: 1 }));
+            let PoolPlace { buffer, .. } = place(ask(&one, &pool, PoolCall::Claim(passed)));
+            ask(&one, &pool, PoolCall::Free { buffer }).expect("it has the buffer");
+            assert!(one.0.borrow().passed.len() <= MOST_PASSED);
+        }
+        let mut all = Vec::new();
+        while let Ok(place) = ask(&one, &pool, PoolCall::Take) {
+            all.push(place);
+        }
+        assert_eq!(ask(&one, &pool, PoolCall::Take), Err(Status::Busy));
+        one.end(Some(&pool));
+        assert_eq!(pool.free_buffers(), all.len());
+    }
+}
