@@ -6,8 +6,8 @@
 //! its own in the worker's process; in a simulation it is a coroutine.
 //!
 //! *User memory* is what the kernel has put between [`USER_BASE`](nile_abi::call::USER_BASE) and
-//! `USER_BASE + USER_BYTES`, and the pool of buffers behind it. The kernel fills a grant through its
-//! own mapping first; then the management core enters it in the user half of the core's tables and
+//! `USER_BASE + USER_BYTES`, and the pool of buffers behind it. The kernel fills a grant by its own
+//! mapping first; then the management core enters it in the user half of the core's tables and
 //! [`User::map`] makes it usable there. The kernel reads and writes user memory by [`User::read`]
 //! and [`User::write`] alone, which check every byte.
 
