@@ -10,7 +10,7 @@
 //! 2. [`scatter`]: a map task goes through its input once and leaves an entry of each record in a
 //!    *bucket* of the part that the record belongs to.
 //! 3. [`sorted`]: a reduce task takes its part from every map task, bucket by bucket, and sorts
-//!    each while it is in the cache.
+//!    each while it is in the cache (`order`).
 //! 4. [`gather`]: the records, in that order, are copied into output buffers.
 //! 5. [`merge`]: where memory was too small for that, sorted runs are merged.
 //!
@@ -30,6 +30,7 @@ pub mod gather;
 pub mod generator;
 pub mod layout;
 pub mod merge;
+mod order;
 pub mod plan;
 pub mod random;
 pub mod sample;

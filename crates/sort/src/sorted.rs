@@ -7,6 +7,7 @@ use core::ops::Deref;
 use crate::entry::Entry;
 use crate::gather::{Missing, Records, gather};
 use crate::layout::Layout;
+use crate::order;
 use crate::scatter::{Damaged, Part};
 
 /// Of a bucket that is too large to be sorted at once, entries that are looked at for each piece
@@ -26,6 +27,8 @@ pub struct Sorted<P> {
     /// What is sorted, and how much of it [`Sorted::fill`] has copied.
     run: Vec<Entry>,
     copied: usize,
+    /// Memory for sorting.
+    spare: Vec<Entry>,
     most: usize,
 }
 
@@ -49,7 +52,7 @@ impl fmt::Display for Failure {
 
 impl<P: Deref<Target = [u8]>> Sorted<P> {
     /// The part that `parts` are, one from each map task, all by one plan. It takes memory for
-    /// about `most` entries at a time, at least 64: buckets with more are sorted in several runs,
+    /// about twice `most` entries, at least 64: buckets with more are sorted in several runs,
     /// each of which goes through the whole bucket.
     pub fn new(parts: Vec<Part<P>>, most: usize) -> Sorted<P> {
         let buckets = parts.iter().map(Part::buckets).max().unwrap_or(0);
@@ -61,6 +64,7 @@ impl<P: Deref<Target = [u8]>> Sorted<P> {
             start: Entry::LEAST,
             run: Vec::new(),
             copied: 0,
+            spare: Vec::new(),
             most: most.max(64),
         }
     }
@@ -111,7 +115,7 @@ impl<P: Deref<Target = [u8]>> Sorted<P> {
                 None => self.take_bucket()?,
             }
         }
-        self.run.sort_unstable();
+        order::sort(&mut self.run, &mut self.spare);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Tests of the steps together, and the models that they are compared with.
 
 mod formats;
+mod independent;
 mod merging;
 mod sorting;
 mod validation;
