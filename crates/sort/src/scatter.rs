@@ -34,6 +34,11 @@ pub struct Scatter<P> {
     shift: u32,
 }
 
+/// The base-two logarithm of the slots that are used of a piece of so many bytes.
+fn shift(bytes: usize) -> u32 {
+    (bytes / Entry::BYTES).clamp(BLOCK, 1 << 27).ilog2()
+}
+
 /// A part's pieces.
 struct Growing<P> {
     pieces: Vec<P>,
@@ -57,15 +62,12 @@ impl fmt::Display for Full {
 }
 
 impl<P: DerefMut<Target = [u8]>> Scatter<P> {
-    /// Begins a map task. Pieces will have `piece_bytes` bytes, a power of two between 1 KiB and
-    /// 2 GiB; panics if it is not.
+    /// Begins a map task. Pieces will have `piece_bytes` bytes, at least 1 KiB, of which the
+    /// greatest power of two is used, up to 2 GiB.
     pub fn new(plan: Plan, piece_bytes: usize) -> Scatter<P> {
-        let slots = piece_bytes / Entry::BYTES;
-        let fits = piece_bytes.is_power_of_two() && (BLOCK..=1 << 27).contains(&slots);
-        assert!(fits, "pieces have a power of two of bytes, between 1 KiB and 2 GiB");
         let parts = (0..plan.parts()).map(|_| Growing { pieces: Vec::new(), free: 0 }).collect();
         let cursors = alloc::vec![0; plan.parts() * plan.buckets()];
-        Scatter { plan, parts, cursors, shift: slots.ilog2() }
+        Scatter { plan, parts, cursors, shift: shift(piece_bytes) }
     }
 
     /// Takes the entries of `records`, whole records of which the first is the input's `first`.
@@ -80,7 +82,7 @@ impl<P: DerefMut<Target = [u8]>> Scatter<P> {
     ) -> Result<(), Full> {
         let mask = (1usize << self.shift) - 1;
         for (taken, record) in records.chunks_exact(L::LENGTH).enumerate() {
-            let entry = Entry::new::<L>(record, Position(first.0 + taken as u64));
+            let entry = Entry::new::<L>(record, Position(first.0.wrapping_add(taken as u64)));
             let (part, bucket) = self.plan.place(entry);
             let growing = &mut self.parts[part];
             let cursor = &mut self.cursors[bucket];
@@ -149,10 +151,10 @@ impl fmt::Display for Damaged {
 
 impl<P: Deref<Target = [u8]>> Part<P> {
     /// A part that came from elsewhere: its pieces in order, with what [`Part::cursors`] gave.
-    /// All pieces are as long as the first one, a power of two.
+    /// All pieces are as long as the first one.
     pub fn new(pieces: Vec<P>, cursors: Vec<u32>) -> Part<P> {
-        let slots = pieces.first().map_or(BLOCK, |piece| piece.len() / Entry::BYTES);
-        Part { pieces, cursors, shift: slots.max(BLOCK).ilog2() }
+        let shift = shift(pieces.first().map_or(0, |piece| piece.len()));
+        Part { pieces, cursors, shift }
     }
 
     /// Its memory, in order.

@@ -36,12 +36,14 @@ impl Summary {
             return if self.keys.is_some() { self } else { next };
         };
         let at_border = (after < before).then_some(self.records);
-        let inside = next.first_unordered.map(|record| self.records + record);
+        let inside = next.first_unordered.map(|record| self.records.saturating_add(record));
+        let add =
+            |here: u64, there, border| here.saturating_add(there).saturating_add(border as u64);
         Summary {
-            records: self.records + next.records,
+            records: self.records.saturating_add(next.records),
             checksum: self.checksum + next.checksum,
-            duplicates: self.duplicates + next.duplicates + u64::from(after == before),
-            unordered: self.unordered + next.unordered + u64::from(at_border.is_some()),
+            duplicates: add(self.duplicates, next.duplicates, after == before),
+            unordered: add(self.unordered, next.unordered, at_border.is_some()),
             first_unordered: self.first_unordered.or(at_border).or(inside),
             keys: Some((first, last)),
         }

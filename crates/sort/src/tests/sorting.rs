@@ -15,7 +15,8 @@ use crate::sample::{Cuts, Sample, imbalance, positions};
 use crate::scatter::{Damaged, Full, Part, Scatter};
 use crate::sorted::{Failure, Sorted};
 
-const PIECE: usize = 2048;
+/// Not a power of two: two blocks are used.
+const PIECE: usize = 3000;
 
 fn some(number: u32) -> NonZeroU32 {
     NonZeroU32::new(number).unwrap()
@@ -176,7 +177,7 @@ fn without_memory_the_records_before_are_taken() {
     let mut scatter = Scatter::new(plan, PIECE);
     let mut pieces = alloc::vec![alloc::vec![0; PIECE], alloc::vec![0; PIECE]];
     // A piece that is too short is none.
-    pieces.insert(0, alloc::vec![0; PIECE - 1]);
+    pieces.insert(0, alloc::vec![0; 2047]);
     let full = scatter.scan::<Tera>(&records, Position(0), |_| pieces.pop()).unwrap_err();
     // Two pieces of two blocks of 63 entries each.
     assert_eq!(full, Full { part: 0, taken: 252 });
