@@ -14,6 +14,7 @@
 //! * [`bulk`]: goodput and exactness of bulk transfers.
 //! * [`calls`]: calls at most once, sealed, under attack.
 //! * [`gossip`]: membership and directories.
+//! * [`jobs`]: masters and workers of a job.
 //!
 //! A new one is a module with `pub fn run(options: &Options) -> Report` and an entry in the list.
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@
 pub mod bulk;
 pub mod calls;
 pub mod gossip;
+pub mod jobs;
 pub mod options;
 pub mod report;
 pub mod runs;
@@ -59,5 +61,10 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "gossip",
         about: "membership and directories of up to 10,000 nodes",
         run: gossip::run,
+    },
+    Scenario {
+        name: "jobs",
+        about: "a job on nodes, cores and masters that are killed in every phase",
+        run: jobs::run,
     },
 ];

@@ -188,6 +188,12 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "sim-jobs",
+        what: "a job whose nodes, cores and masters are killed, 5,000 seeds",
+        command: &["./nile", "sim", "jobs", "--runs", "5000"],
+        ..STEP
+    },
+    Step {
         name: "cluster",
         what: "clusters hosted, in QEMU and mixed, used and under attack",
         command: &[
@@ -250,6 +256,14 @@ pub const STEPS: &[Step] = &[
         name: "sim-gossip-long",
         what: "membership and directories of 10,000 nodes",
         command: &["./nile", "sim", "gossip", "--nodes", "10000"],
+        limit_seconds: 1800,
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "sim-jobs-long",
+        what: "jobs on 12 nodes, 200,000 seeds",
+        command: &["./nile", "sim", "jobs", "--nodes", "12", "--runs", "200000"],
         limit_seconds: 1800,
         long: true,
         ..STEP

@@ -1,0 +1,133 @@
+//! What attempts and jobs come to.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::id::{AttemptId, Epoch, TaskId, WorkerId};
+
+/// What an attempt has done. The sums of records and of checksums over tasks wrap.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Bytes that it read.
+    pub read: u64,
+    /// Bytes that it wrote.
+    pub written: u64,
+    /// Records of a map task's input, or of a reduce task's output.
+    pub records: u64,
+    /// The sum of the checksums of these records.
+    pub checksum: u64,
+    /// Bytes that it had to put on disk because they did not fit its memory.
+    pub spilled: u64,
+    /// What a sample task has found; only the job's own code reads it.
+    pub sample: Vec<u8>,
+}
+
+/// Why an attempt came to nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// What was at fault.
+    pub fault: Fault,
+    /// What happened, for people.
+    pub text: String,
+}
+
+/// What was at fault when an attempt failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Fault {
+    /// The job's code: it panicked or gave an error. This is tried a few times.
+    Code = 0,
+    /// No copy of the input could be read now; it is tried again until the block counts as lost.
+    Input = 1,
+    /// The node's disk is full; it is tried a few times, elsewhere if there is an elsewhere.
+    Space = 2,
+}
+
+/// How a job ends, once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum End {
+    /// The output has these parts, one for each partition, in their order.
+    Published(Vec<Part>),
+    /// There is no output.
+    Failed(JobError),
+}
+
+/// A part of a job's output: what one reduce attempt has written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// Who has run it.
+    pub at: WorkerId,
+    /// Bytes of the part.
+    pub bytes: u64,
+    /// Records of the part.
+    pub records: u64,
+}
+
+/// Why a job has no output.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum JobError {
+    /// No living node has a copy of these splits.
+    LostBlocks(Vec<u32>),
+    /// A task failed by itself again and again; this is the last time.
+    Task {
+        /// The task.
+        task: TaskId,
+        /// Why it failed.
+        failure: Failure,
+    },
+    /// Records were lost or made: those read and those written have other numbers or checksums.
+    Invalid {
+        /// Records read, and the sum of their checksums.
+        read: (u64, u64),
+        /// Records written, and the sum of their checksums.
+        written: (u64, u64),
+    },
+    /// There was no worker for too long.
+    NoWorkers,
+    /// It was cancelled.
+    Cancelled,
+}
+
+/// What the job's record says to a master that wants to end it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// The job has ended, in this way.
+    Ended(End),
+    /// The job has a later master.
+    Superseded(Epoch),
+}
+
+impl Fault {
+    /// The fault with this number on the wire.
+    pub fn from_number(number: u8) -> Option<Fault> {
+        [Fault::Code, Fault::Input, Fault::Space].get(usize::from(number)).copied()
+    }
+}
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JobError::LostBlocks(splits) => {
+                write!(f, "no living node has a copy of the input's block ")?;
+                for (place, split) in splits.iter().enumerate() {
+                    let comma = if place == 0 { "" } else { ", " };
+                    write!(f, "{comma}{split}")?;
+                }
+                write!(f, ": restart the nodes that had them, or put the input again")
+            }
+            JobError::Task { task, failure } => write!(f, "{task} failed: {}", failure.text),
+            JobError::Invalid { read, written } => write!(
+                f,
+                "{} records with checksum {:x} were read, but {} with {:x} were written",
+                read.0, read.1, written.0, written.1
+            ),
+            JobError::NoWorkers => write!(f, "there is no worker core: start a node that has one"),
+            JobError::Cancelled => write!(f, "cancelled"),
+        }
+    }
+}
+
+impl core::error::Error for JobError {}

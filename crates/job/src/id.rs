@@ -1,0 +1,140 @@
+//! Names of jobs, masters, workers, tasks, attempts and pieces.
+
+use core::fmt;
+
+use nile_abi::{CoreId, Generation, NodeId};
+
+/// A job. Never given twice in a cluster.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct JobId(pub u64);
+
+/// Which of a job's masters is meant: each has a higher epoch than those before. The job's
+/// [`Record`](crate::Record) gives them out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Epoch(pub u64);
+
+/// Which conversation of a master with a worker is meant: each begins with what the worker has,
+/// and is begun anew when the worker was silent for too long.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Session(pub u32);
+
+/// One incarnation of a worker core.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WorkerId {
+    /// Its node.
+    pub node: NodeId,
+    /// The node's incarnation.
+    pub life: Generation,
+    /// The core.
+    pub core: CoreId,
+    /// The core's incarnation.
+    pub generation: Generation,
+}
+
+/// What sort of task it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// Reads a few records of a split, from which the bounds of partitions are cut.
+    Sample = 0,
+    /// Reads a split and leaves a piece of output for every partition.
+    Map = 1,
+    /// Takes its partition's piece of every map task and writes a part of the job's output.
+    Reduce = 2,
+}
+
+/// A task of a job.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TaskId {
+    /// What sort of task.
+    pub kind: Kind,
+    /// The split, or, of a reduce task, the partition.
+    pub index: u32,
+}
+
+/// One try to do a task. Never given twice: a master counts the attempts of a task, and no two
+/// masters of a job have one epoch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct AttemptId {
+    /// The master that had it run.
+    pub epoch: Epoch,
+    /// The task.
+    pub task: TaskId,
+    /// Which of this master's attempts of the task, from 1.
+    pub number: u32,
+}
+
+/// What one map attempt has for one partition.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PieceId {
+    /// The map attempt.
+    pub output: AttemptId,
+    /// The partition.
+    pub partition: u32,
+}
+
+impl Epoch {
+    /// Before any master.
+    pub const NONE: Epoch = Epoch(0);
+
+    /// The epoch after this one.
+    #[must_use]
+    pub fn next(self) -> Epoch {
+        Epoch(self.0.saturating_add(1))
+    }
+}
+
+impl Kind {
+    /// The sort with this number on the wire.
+    pub fn from_number(number: u8) -> Option<Kind> {
+        [Kind::Sample, Kind::Map, Kind::Reduce].get(usize::from(number)).copied()
+    }
+}
+
+impl TaskId {
+    /// The task's place in a table of the tasks of its sort.
+    pub fn place(self) -> usize {
+        self.index as usize
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "j{}", self.0)
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "e{}", self.0)
+    }
+}
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}.{}{}", self.node, self.life, self.core, self.generation)
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::Sample => "sample",
+            Kind::Map => "map",
+            Kind::Reduce => "reduce",
+        };
+        write!(f, "{kind} {}", self.index)
+    }
+}
+
+impl fmt::Display for AttemptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} attempt {}.{}", self.task, self.epoch, self.number)
+    }
+}
+
+impl fmt::Display for PieceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "piece {} of {}", self.partition, self.output)
+    }
+}

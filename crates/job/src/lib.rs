@@ -1,0 +1,41 @@
+//! Jobs: map and reduce tasks over the worker cores of a cluster (NileOS paper, V: application
+//! master, mappers, reducers). Sans-IO: messages and moments go in; messages, orders to the engine
+//! and deadlines come out. How the parts work together is in `docs/jobs.md`.
+//!
+//! A job's *record* outlives everything else: it says who is the job's *master*, in which *epoch*,
+//! and how the job ended. The master gives *tasks* to *workers*; each try is an *attempt*. A
+//! *split* is a block of input; a map attempt's *output* has a *piece* for each partition; a
+//! reduce attempt writes a *part* of the job's output. A *plan* is the bounds of partitions.
+//!
+//! * [`id`]: names of all these.
+//! * [`job`]: what is asked for; [`end`]: what comes of it; [`record`]: what outlives masters.
+//! * [`settings`]: how long is waited, how often is tried.
+//! * [`message`]: what masters and workers say; [`lane`]: how it arrives once and in order.
+//! * [`master`]: [`Master`]; [`progress`]: what it tells while the job runs.
+//! * [`worker`]: [`Worker`], one worker core's part.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod end;
+pub mod id;
+pub mod job;
+pub mod lane;
+pub mod master;
+pub mod message;
+pub mod progress;
+pub mod record;
+pub mod settings;
+pub mod worker;
+
+pub use end::{End, Failure, Fault, JobError, Part, Summary, Verdict};
+pub use id::{AttemptId, Epoch, JobId, Kind, PieceId, Session, TaskId, WorkerId};
+pub use job::{Job, Refused, Split};
+pub use lane::Batch;
+pub use master::Master;
+pub use message::{Location, Note, Order, Peer, Plan, ToMaster, ToWorker, Work};
+pub use progress::{Counters, Phase, Progress};
+pub use record::{Record, Standing};
+pub use settings::Settings;
+pub use worker::Worker;

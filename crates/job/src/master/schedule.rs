@@ -1,0 +1,169 @@
+//! Who does what next.
+
+use alloc::boxed::Box;
+use core::time::Duration;
+
+use nile_abi::{Instant, NodeId};
+
+use super::crew::State;
+use super::queue::Match;
+use super::tasks::Try;
+use super::{Master, Stage};
+use crate::id::{AttemptId, Kind, TaskId};
+use crate::message::{Order, Work};
+
+/// Old attempts that are looked at when a worker has nothing to do.
+const LOOKED_AT: usize = 8;
+
+impl Master {
+    /// Gives tasks to workers, as long as there are both.
+    pub(super) fn schedule(&mut self, now: Instant) {
+        if !self.is_at_work() {
+            return;
+        }
+        while let Some(found) = self.queue.next(now, self.settings.locality, &self.tasks) {
+            self.queue.withdraw(&mut self.tasks, found.task);
+            self.assign(now, found);
+        }
+        self.make_room();
+        self.second_tries(now);
+    }
+
+    fn assign(&mut self, now: Instant, found: Match) {
+        let Match { task: id, slot, is_local } = found;
+        let (number, again) = self.tasks.change(id, |task| {
+            task.numbers += 1;
+            (task.numbers, task.numbers > 1 && task.running.is_empty())
+        });
+        let attempt = AttemptId { epoch: self.epoch, task: id, number };
+        self.tasks.change(id, |task| {
+            task.running.push(Try { attempt, slot, started: now, gathered: false });
+        });
+        self.running.insert((now, attempt));
+        self.mapping += usize::from(id.kind == Kind::Map);
+        self.counters.attempts += 1;
+        self.counters.retries += u32::from(again);
+        self.counters.local += u32::from(is_local && id.kind == Kind::Map);
+        let [knows_job, knows_plan] = self.crew.mates[slot].briefed;
+        if !knows_job {
+            self.crew.order(slot, Order::Job(Box::new(self.job.clone())));
+        }
+        let needs_plan = id.kind != Kind::Sample && !knows_plan;
+        if let Some(plan) = self.plan.as_ref().filter(|_| needs_plan) {
+            self.crew.order(slot, Order::Plan(plan.clone()));
+        }
+        let work = match id.kind {
+            Kind::Reduce => Work::Pieces(self.splits.len() as u32),
+            _ => {
+                let mut split = self.splits[id.place()].clone();
+                split.nodes.retain(|node| !self.dead.contains(node));
+                Work::Split(split)
+            }
+        };
+        self.crew.order(slot, Order::Assign(attempt, work));
+        let mate = &mut self.crew.mates[slot];
+        mate.briefed = [true, knows_plan || needs_plan];
+        (mate.state, mate.told, mate.read) = (State::Busy(attempt), 0, 0);
+        if id.kind == Kind::Reduce {
+            self.reducing.insert(attempt, slot);
+        }
+    }
+
+    /// The nodes that have a task's input and live.
+    pub(super) fn holders(&self, id: TaskId) -> alloc::vec::Vec<NodeId> {
+        let nodes = self.splits[id.place()].nodes.iter();
+        nodes.filter(|node| !self.dead.contains(node)).copied().collect()
+    }
+
+    /// A worker has nothing to do.
+    pub(super) fn rest(&mut self, slot: usize) {
+        let mate = &mut self.crew.mates[slot];
+        mate.state = State::Idle;
+        self.stopping.remove(&slot);
+        self.queue.add_worker(mate.id.node, slot);
+    }
+
+    /// If map tasks have to run again while reduce tasks hold all workers and wait for them, some
+    /// of these give way.
+    fn make_room(&mut self) {
+        if self.stage != Stage::Reducing || self.queue.pending() == 0 || self.queue.idle() > 0 {
+            return;
+        }
+        let soon = self.mapping > 0 || !self.stopping.is_empty();
+        // One is enough to go on; the youngest has the least to lose.
+        let youngest = self.reducing.iter().rev().find(|(attempt, _)| {
+            let task = self.tasks.get(attempt.task);
+            task.running.iter().any(|it| it.attempt == **attempt && !it.gathered)
+        });
+        if let (false, Some((attempt, _))) = (soon, youngest) {
+            let attempt = *attempt;
+            self.call_off(attempt);
+            self.requeue(attempt.task);
+        }
+    }
+
+    /// Ends an attempt that runs: it counts for nothing any more.
+    pub(super) fn call_off(&mut self, attempt: AttemptId) {
+        let Some(it) = self.tasks.change(attempt.task, |task| task.remove(attempt)) else { return };
+        self.forget(it);
+        if self.crew.mates[it.slot].state == State::Busy(attempt) {
+            self.crew.mates[it.slot].state = State::Stopping(attempt);
+            self.stopping.insert(it.slot);
+            self.crew.order(it.slot, Order::Cancel(attempt));
+        }
+    }
+
+    /// An attempt is not among those that run any more.
+    pub(super) fn forget(&mut self, it: Try) {
+        self.running.remove(&(it.started, it.attempt));
+        self.mapping -= usize::from(it.attempt.task.kind == Kind::Map);
+        self.reducing.remove(&it.attempt);
+    }
+
+    /// Workers that have nothing to do try what has been running for long a second time.
+    fn second_tries(&mut self, now: Instant) {
+        if self.queue.idle() == 0 || self.queue.pending() > 0 || self.queue.reduces() > 0 {
+            return;
+        }
+        let slow: alloc::vec::Vec<TaskId> = self
+            .running
+            .iter()
+            .take(LOOKED_AT)
+            .filter(|(started, it)| self.is_slow(now, *started, it.task))
+            .map(|(_, it)| it.task)
+            .collect();
+        for task in slow {
+            let node = self.tasks.get(task).running.first();
+            let node = node.map(|it| self.crew.mates[it.slot].id.node);
+            let Some(slot) = self.queue.take_worker(node) else { return };
+            self.counters.second_tries += 1;
+            self.assign(now, Match { task, slot, is_local: false });
+        }
+    }
+
+    fn is_slow(&self, now: Instant, started: Instant, task: TaskId) -> bool {
+        self.tasks.get(task).running.len() == 1
+            && self.slow_after(task.kind).is_some_and(|after| started + after <= now)
+    }
+
+    /// After how long an attempt is slow.
+    fn slow_after(&self, kind: Kind) -> Option<Duration> {
+        let mean = self.tasks.mean(kind).filter(|_| self.settings.straggler > 0)?;
+        let long = mean.saturating_mul(u64::from(self.settings.straggler));
+        Some(Duration::from_nanos(long) + self.settings.patience)
+    }
+
+    /// When an attempt begins to be slow while a worker has nothing to do.
+    pub(super) fn straggler_due(&self) -> Option<Instant> {
+        let is_busy = self.queue.pending() > 0 || self.queue.reduces() > 0;
+        if !self.is_at_work() || self.queue.idle() == 0 || is_busy {
+            return None;
+        }
+        let oldest = self.running.iter().take(LOOKED_AT);
+        let alone = oldest.filter(|(_, it)| self.tasks.get(it.task).running.len() == 1);
+        let due = |(started, it): &(Instant, AttemptId)| {
+            self.slow_after(it.task.kind).map(|after| *started + after)
+        };
+        alone.filter_map(due).min()
+    }
+}

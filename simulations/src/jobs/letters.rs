@@ -1,0 +1,82 @@
+//! What is said between nodes, and how it fares on the way.
+
+use std::time::Duration;
+
+use nile_abi::{Generation, NodeId};
+use nile_job::{
+    AttemptId, End, Epoch, Peer, PieceId, Standing, ToMaster, ToWorker, Verdict, WorkerId,
+};
+
+use super::cluster::{Cluster, Event};
+use super::plot::span;
+use super::work::{Record, below};
+
+/// The host of the job's record, which is no node.
+pub const KEEPER: NodeId = NodeId(0);
+
+/// A message, or the data of a piece.
+#[derive(Clone, Debug)]
+pub enum Letter {
+    ToWorker(WorkerId, ToWorker),
+    ToMaster(ToMaster),
+    Peer(WorkerId, Peer),
+    Piece {
+        to: WorkerId,
+        piece: PieceId,
+        by: AttemptId,
+        records: Vec<Record>,
+    },
+    /// The keeper makes a node, in this life, the master.
+    Appoint(Generation, Epoch),
+    Appointed(Epoch),
+    Cancel(Epoch),
+    Decide(NodeId, Epoch, End),
+    Decided(Epoch, Verdict),
+    Ask(WorkerId),
+    Standing(WorkerId, Standing),
+}
+
+impl Letter {
+    /// What sort of letter it is, for the trace.
+    pub fn kind(&self) -> u8 {
+        match self {
+            Letter::ToWorker(..) => 1,
+            Letter::ToMaster(_) => 2,
+            Letter::Peer(..) => 3,
+            Letter::Piece { .. } => 4,
+            Letter::Appoint(..) => 5,
+            Letter::Appointed(_) => 6,
+            Letter::Cancel(_) => 7,
+            Letter::Decide(..) => 8,
+            Letter::Decided(..) => 9,
+            Letter::Ask(_) => 10,
+            Letter::Standing(..) => 11,
+        }
+    }
+}
+
+impl Cluster {
+    /// Whether what one host sends can reach another.
+    pub fn reaches(&self, from: NodeId, to: NodeId) -> bool {
+        let side = |node: NodeId| self.sides.as_ref().map(|sides| sides[node.0 as usize]);
+        side(from) == side(to)
+    }
+
+    /// Sends a letter. Within a node nothing is lost.
+    pub fn post(&mut self, from: NodeId, to: NodeId, letter: Letter) {
+        if from == to {
+            let at = self.now + Duration::from_micros(20);
+            return self.plan(at, Event::Letter(to, letter));
+        }
+        if !self.reaches(from, to) || below(&mut self.random, 1000) < self.weather.lost {
+            return;
+        }
+        let is_doubled = below(&mut self.random, 1000) < self.weather.doubled;
+        for _ in 0..1 + u32::from(is_doubled) {
+            let is_late = below(&mut self.random, 1000) < self.weather.late;
+            let most = Duration::from_millis(if is_late { 3000 } else { 2 });
+            let delay = Duration::from_micros(100) + span(&mut self.random, most);
+            self.plan(self.now + delay, Event::Letter(to, letter.clone()));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What befalls a cluster, drawn from the seed.
+
+use std::time::Duration;
+
+use nile_abi::{Instant, NodeId};
+use nile_job::Phase;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::Rng;
+
+use super::work::below;
+
+/// How messages fare, in thousandths.
+#[derive(Clone, Copy, Debug)]
+pub struct Weather {
+    pub lost: u64,
+    pub doubled: u64,
+    pub late: u64,
+}
+
+/// How attempts fare.
+#[derive(Clone, Copy, Debug)]
+pub struct Code {
+    /// Attempts in a thousand that fail by themselves.
+    pub flaky: u64,
+    /// A map task that always fails.
+    pub bad_task: Option<u32>,
+}
+
+/// One thing that befalls the cluster.
+#[derive(Clone, Copy, Debug)]
+pub enum Blow {
+    /// A node dies, and comes back after this, if at all; perhaps without its disk.
+    KillNode(NodeId, Option<Duration>, bool),
+    /// The master's node dies and comes back.
+    KillMaster(Duration),
+    /// A worker core of a node restarts.
+    KillCore(NodeId, u64),
+    /// The nodes are parted into two sides for this long, one of them with the record.
+    Partition(u64, Duration),
+    /// The record's keeper holds the master for dead, and it is not.
+    Suspect,
+    /// The user cancels the job.
+    Cancel,
+}
+
+/// When it happens.
+#[derive(Clone, Copy, Debug)]
+pub enum When {
+    At(Instant),
+    /// When a master reports this phase for the first time, and this much later.
+    In(Phase, Duration),
+}
+
+/// Draws how long something takes, up to `most`.
+pub fn span(random: &mut ChaCha8Rng, most: Duration) -> Duration {
+    Duration::from_nanos(random.next_u64() % (most.as_nanos() as u64).max(1))
+}
+
+impl Weather {
+    pub const GOOD: Weather = Weather { lost: 0, doubled: 0, late: 0 };
+
+    pub fn draw(random: &mut ChaCha8Rng) -> Weather {
+        match below(random, 4) {
+            0 => Weather::GOOD,
+            1 => Weather { lost: 10, doubled: 10, late: 10 },
+            2 => Weather { lost: 100, doubled: 50, late: 50 },
+            _ => Weather { lost: 0, doubled: 200, late: 200 },
+        }
+    }
+}
+
+impl Code {
+    pub fn draw(random: &mut ChaCha8Rng, splits: u64) -> Code {
+        match below(random, 12) {
+            0 if splits > 0 => Code { flaky: 0, bad_task: Some(below(random, splits) as u32) },
+            1 | 2 => Code { flaky: 100, bad_task: None },
+            _ => Code { flaky: 0, bad_task: None },
+        }
+    }
+}
+
+/// Draws everything that befalls `nodes` nodes.
+pub fn draw(random: &mut ChaCha8Rng, nodes: u32) -> Vec<(When, Blow)> {
+    let count = below(random, 6);
+    (0..count).map(|_| (when(random), blow(random, nodes))).collect()
+}
+
+fn when(random: &mut ChaCha8Rng) -> When {
+    let phases = [
+        Phase::Inheriting,
+        Phase::Sampling,
+        Phase::Mapping,
+        Phase::Mapping,
+        Phase::Reducing,
+        Phase::Reducing,
+        Phase::Ending,
+    ];
+    match below(random, 3) {
+        0 => When::At(Instant::START + span(random, Duration::from_secs(3))),
+        _ => {
+            let phase = phases[below(random, phases.len() as u64) as usize];
+            When::In(phase, span(random, Duration::from_millis(40)))
+        }
+    }
+}
+
+fn blow(random: &mut ChaCha8Rng, nodes: u32) -> Blow {
+    let node = NodeId(1 + below(random, u64::from(nodes)) as u32);
+    match below(random, 16) {
+        0..4 => {
+            let comes_back = below(random, 4) != 0;
+            let pause = Duration::from_millis(100) + span(random, Duration::from_secs(5));
+            let wiped = !comes_back && below(random, 2) == 0;
+            Blow::KillNode(node, comes_back.then_some(pause), wiped)
+        }
+        4..7 => Blow::KillMaster(span(random, Duration::from_secs(5))),
+        7..10 => Blow::KillCore(node, random.next_u64()),
+        10..13 => Blow::Partition(random.next_u64(), span(random, Duration::from_secs(4))),
+        13 | 14 => Blow::Suspect,
+        _ => Blow::Cancel,
+    }
+}
