@@ -17,6 +17,8 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod end;
 pub mod id;
@@ -28,6 +30,9 @@ pub mod progress;
 pub mod record;
 pub mod settings;
 pub mod worker;
+
+#[cfg(test)]
+mod tests;
 
 pub use end::{End, Failure, Fault, JobError, Part, Summary, Verdict};
 pub use id::{AttemptId, Epoch, JobId, Kind, PieceId, Session, TaskId, WorkerId};

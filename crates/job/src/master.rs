@@ -267,7 +267,7 @@ impl Master {
             maps: (done(Kind::Map) as u32, self.tasks.count(Kind::Map) as u32),
             reduces: (done(Kind::Reduce) as u32, self.tasks.count(Kind::Reduce) as u32),
             running: running.collect(),
-            counters: Counters { steps: self.queue.steps, ..self.counters },
+            counters: Counters { steps: self.counters.steps + self.queue.steps, ..self.counters },
         }
     }
 
@@ -289,6 +289,7 @@ impl Master {
         self.stage = Stage::Over;
         self.actions.clear();
         self.actions.push_back(last);
+        self.counters.steps += self.queue.steps;
         self.crew = Crew::default();
         self.queue = Queue::default();
         self.running.clear();

@@ -57,6 +57,8 @@ pub struct Crew {
     timers: BTreeSet<(Instant, usize)>,
     /// Slots with something to say, or whose timer may have changed.
     touched: BTreeSet<usize>,
+    /// How many join, know that the job is over, and are gone.
+    counts: [usize; 3],
 }
 
 /// What is the same in all messages of a master.
@@ -91,6 +93,34 @@ impl Crew {
         slots
     }
 
+    /// Notes what a worker does now.
+    pub fn set_state(&mut self, slot: usize, state: State) {
+        let before = core::mem::replace(&mut self.mates[slot].state, state);
+        let place = |state| match state {
+            State::Joining => Some(0),
+            State::Over => Some(1),
+            State::Gone => Some(2),
+            _ => None,
+        };
+        place(before).into_iter().for_each(|place| self.counts[place] -= 1);
+        place(state).into_iter().for_each(|place| self.counts[place] += 1);
+    }
+
+    /// Whether some have still to say what they have.
+    pub fn are_joining(&self) -> bool {
+        self.counts[0] > 0
+    }
+
+    /// Whether nobody is left who has to be told that the job is over.
+    pub fn all_know(&self) -> bool {
+        self.counts[1] + self.counts[2] == self.mates.len()
+    }
+
+    /// Whether nobody is left at all.
+    pub fn all_gone(&self) -> bool {
+        self.counts[2] == self.mates.len()
+    }
+
     /// Adds a worker that is new; gives its slot.
     pub fn add(&mut self, now: Instant, id: WorkerId) -> usize {
         let slot = self.mates.len();
@@ -109,15 +139,16 @@ impl Crew {
             read: 0,
             timer: None,
         });
+        self.counts[0] += 1;
         self.touched.insert(slot);
         slot
     }
 
     /// Begins a new session with a worker that was silent.
     pub fn begin(&mut self, now: Instant, slot: usize) {
+        self.set_state(slot, State::Joining);
         let mate = &mut self.mates[slot];
         mate.session = Session(mate.session.0 + 1);
-        mate.state = State::Joining;
         mate.machine = 0;
         mate.lane = Lane::default();
         (mate.ask, mate.told, mate.briefed) = (now, 0, [false; 2]);

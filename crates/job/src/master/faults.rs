@@ -23,10 +23,9 @@ impl Master {
         }
         self.counters.gone_workers += 1;
         self.release(slot);
-        self.crew.mates[slot].state = State::Gone;
+        self.crew.set_state(slot, State::Gone);
         self.crew.touch(slot);
-        let is_alone = self.crew.mates.iter().all(|mate| mate.state == State::Gone);
-        self.idle_since = is_alone.then_some(now);
+        self.idle_since = self.crew.all_gone().then_some(now);
     }
 
     /// What a worker did and had is lost to the job.

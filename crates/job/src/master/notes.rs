@@ -73,7 +73,7 @@ impl Master {
             }
             Note::Gathered(attempt) => self.hear_gathered(attempt),
             Note::Missing(location) => self.hear_missing(location),
-            Note::Over => self.crew.mates[slot].state = State::Over,
+            Note::Over => self.crew.set_state(slot, State::Over),
         }
     }
 

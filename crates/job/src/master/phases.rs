@@ -22,9 +22,8 @@ impl Master {
     pub(super) fn advance(&mut self, now: Instant) {
         match &self.stage {
             Stage::Inheriting(until) => {
-                let mates = &self.crew.mates;
-                let waits = mates.iter().any(|mate| mate.state == State::Joining);
-                if *until <= now || (!waits && !mates.is_empty()) {
+                let all_said = !self.crew.are_joining() && !self.crew.all_gone();
+                if *until <= now || all_said {
                     self.inherit(now);
                 }
             }
@@ -38,9 +37,7 @@ impl Master {
                 self.ask_record(now, end);
             }
             Stage::Closing(end, until) => {
-                let is_told = |state| matches!(state, State::Over | State::Gone);
-                let is_late = *until <= now;
-                if is_late || self.crew.mates.iter().all(|mate| is_told(mate.state)) {
+                if *until <= now || self.crew.all_know() {
                     let end = end.clone();
                     self.retire(Action::Over(end));
                 }

@@ -23,7 +23,13 @@ impl Master {
         }
         while let Some(found) = self.queue.next(now, self.settings.locality, &self.tasks) {
             self.queue.withdraw(&mut self.tasks, found.task);
-            self.assign(now, found);
+            if found.task.kind != Kind::Reduce && self.holders(found.task).is_empty() {
+                // Its nodes died while it waited.
+                self.park(now, found.task);
+                self.rest(found.slot);
+            } else {
+                self.assign(now, found);
+            }
         }
         self.make_room();
         self.second_tries(now);
@@ -63,7 +69,8 @@ impl Master {
         self.crew.order(slot, Order::Assign(attempt, work));
         let mate = &mut self.crew.mates[slot];
         mate.briefed = [true, knows_plan || needs_plan];
-        (mate.state, mate.told, mate.read) = (State::Busy(attempt), 0, 0);
+        (mate.told, mate.read) = (0, 0);
+        self.crew.set_state(slot, State::Busy(attempt));
         if id.kind == Kind::Reduce {
             self.reducing.insert(attempt, slot);
         }
@@ -77,10 +84,9 @@ impl Master {
 
     /// A worker has nothing to do.
     pub(super) fn rest(&mut self, slot: usize) {
-        let mate = &mut self.crew.mates[slot];
-        mate.state = State::Idle;
+        self.crew.set_state(slot, State::Idle);
         self.stopping.remove(&slot);
-        self.queue.add_worker(mate.id.node, slot);
+        self.queue.add_worker(self.crew.mates[slot].id.node, slot);
     }
 
     /// If map tasks have to run again while reduce tasks hold all workers and wait for them, some
@@ -107,7 +113,7 @@ impl Master {
         let Some(it) = self.tasks.change(attempt.task, |task| task.remove(attempt)) else { return };
         self.forget(it);
         if self.crew.mates[it.slot].state == State::Busy(attempt) {
-            self.crew.mates[it.slot].state = State::Stopping(attempt);
+            self.crew.set_state(it.slot, State::Stopping(attempt));
             self.stopping.insert(it.slot);
             self.crew.order(it.slot, Order::Cancel(attempt));
         }

@@ -1,0 +1,232 @@
+//! A master and its workers: what runs where, what runs again, what it costs.
+
+mod bench;
+
+use alloc::string::String;
+use alloc::vec;
+use core::time::Duration;
+
+use nile_abi::NodeId;
+
+use crate::{
+    AttemptId, End, Failure, Fault, JobError, Kind, Phase, Record, Refused, Summary, TaskId,
+    Verdict, WorkerId,
+};
+use bench::{Bench, job, one_record, splits, worker_id};
+
+/// Map tasks have one record each; the one reduce task has them all.
+fn all_records<const MAPS: u64>(_: WorkerId, attempt: AttemptId) -> Result<Summary, Failure> {
+    let records = match (attempt.task.kind, attempt.task.index) {
+        (Kind::Map, _) => 1,
+        (Kind::Reduce, 0) => MAPS,
+        _ => 0,
+    };
+    Ok(Summary { read: 100, written: 100, records, ..Summary::default() })
+}
+
+fn count(bench: &Bench, kind: Kind) -> usize {
+    bench.started.iter().filter(|(_, attempt)| attempt.task.kind == kind).count()
+}
+
+#[test]
+fn a_job_runs_every_task_once_where_its_input_is() {
+    let mut bench = Bench::new(job(3), splits(40, 4, 1), 4, 2);
+    bench.outcome = all_records::<40>;
+    let End::Published(parts) = bench.run() else { panic!("{:?}", bench.ended) };
+    let partitions: vec::Vec<u32> = parts.iter().map(|part| part.attempt.task.index).collect();
+    assert_eq!(partitions, [0, 1, 2]);
+    assert_eq!((count(&bench, Kind::Map), count(&bench, Kind::Reduce)), (40, 3));
+    let progress = bench.master.progress();
+    assert_eq!((progress.counters.local, progress.counters.retries), (40, 0));
+    assert_eq!((progress.phase, progress.counters.imbalance), (Phase::Over, 1000));
+    assert!(bench.workers.values().all(|worker| worker.held().count() == 0));
+}
+
+#[test]
+fn samples_are_taken_evenly_and_cut_before_any_map_task() {
+    let sampled = crate::Job { samples: 4, ..job(2) };
+    let mut bench = Bench::new(sampled, splits(40, 4, 1), 4, 2);
+    bench.outcome = |id, attempt| {
+        let sample = vec![attempt.task.index as u8];
+        all_records::<40>(id, attempt).map(|summary| Summary { sample, ..summary })
+    };
+    while count(&bench, Kind::Map) == 0 {
+        assert!(bench.step());
+    }
+    let sampled = bench.started.iter().filter(|(_, it)| it.task.kind == Kind::Sample);
+    let mut sampled: vec::Vec<u32> = sampled.map(|(_, it)| it.task.index).collect();
+    sampled.sort_unstable();
+    assert_eq!(sampled, [0, 10, 20, 30]);
+    let worker = bench.workers.values().find_map(|worker| worker.plan()).unwrap();
+    let mut bounds = worker.bounds.clone();
+    bounds.sort_unstable();
+    assert_eq!(bounds, [0, 10, 20, 30]);
+    assert!(matches!(bench.run(), End::Published(_)));
+}
+
+#[test]
+fn outputs_of_a_lost_worker_are_made_again_while_they_are_needed() {
+    let mut bench = Bench::new(job(2), splits(20, 3, 2), 3, 2);
+    bench.outcome = all_records::<20>;
+    while bench.master.progress().maps.0 < 10 {
+        assert!(bench.step());
+    }
+    let lost = worker_id(2, 0);
+    let had =
+        bench.workers[&lost].held().count() + usize::from(bench.workers[&lost].running().is_some());
+    assert!(had > 1);
+    bench.kill(lost);
+    assert!(matches!(bench.run(), End::Published(_)));
+    assert_eq!(count(&bench, Kind::Map), 20 + had);
+}
+
+#[test]
+fn nothing_is_made_again_that_nobody_needs() {
+    let mut bench = Bench::new(job(1), splits(6, 3, 1), 3, 1);
+    bench.outcome = all_records::<6>;
+    // The reduce task has its pieces, and is not done yet.
+    while !bench.running.iter().any(|(_, attempt)| attempt.task.kind == Kind::Reduce) {
+        assert!(bench.step());
+    }
+    let (reducer, _) = bench.running[0];
+    let others = [1, 2, 3].map(|node| worker_id(node, 0)).into_iter().filter(|id| *id != reducer);
+    others.for_each(|id| bench.kill(id));
+    assert!(matches!(bench.run(), End::Published(_)));
+    assert_eq!(count(&bench, Kind::Map), 6);
+}
+
+#[test]
+fn a_reduce_task_gives_way_to_a_map_task_that_it_waits_for() {
+    let mut bench = Bench::new(job(2), splits(4, 2, 2), 2, 1);
+    bench.outcome = all_records::<4>;
+    while bench.master.progress().phase != Phase::Reducing {
+        assert!(bench.step());
+    }
+    // Both workers are busy with reduce tasks; one of them is replaced by a core that has nothing.
+    bench.kill(worker_id(1, 0));
+    assert!(matches!(bench.run(), End::Published(_)));
+    assert!(count(&bench, Kind::Map) > 4, "{:?}", bench.started);
+}
+
+#[test]
+fn a_split_without_a_living_copy_ends_the_job_with_its_name() {
+    let mut bench = Bench::new(job(1), splits(6, 3, 1), 3, 1);
+    bench.kill(worker_id(2, 0));
+    bench.master.node(bench.now, NodeId(2), false);
+    let end = bench.run();
+    assert_eq!(end, End::Failed(JobError::LostBlocks(vec![1, 4])));
+    let End::Failed(error) = end else { unreachable!() };
+    let text = alloc::format!("{error}");
+    assert!(text.starts_with("no living node has a copy of the input's block 1, 4"), "{text}");
+}
+
+#[test]
+fn a_node_that_comes_back_in_time_brings_its_splits() {
+    let mut bench = Bench::new(job(1), splits(6, 3, 1), 3, 1);
+    bench.outcome = all_records::<6>;
+    bench.kill(worker_id(2, 0));
+    bench.master.node(bench.now, NodeId(2), false);
+    bench.wait(Duration::from_secs(5));
+    bench.master.node(bench.now, NodeId(2), true);
+    assert!(matches!(bench.run(), End::Published(_)));
+}
+
+#[test]
+fn code_that_always_fails_ends_the_job_with_its_last_words() {
+    let mut bench = Bench::new(job(1), splits(6, 3, 1), 3, 1);
+    bench.outcome = |id, attempt| match attempt.task {
+        TaskId { kind: Kind::Map, index: 3 } => {
+            let text = alloc::format!("no such word, try {}", attempt.number);
+            Err(Failure { fault: Fault::Code, text })
+        }
+        _ => one_record(id, attempt),
+    };
+    let End::Failed(JobError::Task { task, failure }) = bench.run() else {
+        panic!("{:?}", bench.ended)
+    };
+    assert_eq!((task.index, failure.text.as_str()), (3, "no such word, try 4"));
+    // Where it failed it was not tried again at once.
+    let tries = bench.started.iter().filter(|(_, it)| it.task == task);
+    let nodes: vec::Vec<NodeId> = tries.map(|(id, _)| id.node).collect();
+    assert!(nodes.windows(2).all(|pair| pair[0] != pair[1]), "{nodes:?}");
+}
+
+#[test]
+fn records_that_are_lost_on_the_way_are_noticed() {
+    let mut bench = Bench::new(job(1), splits(6, 3, 1), 3, 1);
+    bench.outcome = all_records::<5>;
+    let error = JobError::Invalid { read: (6, 0), written: (5, 0) };
+    assert_eq!(bench.run(), End::Failed(error));
+}
+
+#[test]
+fn a_cancelled_job_leaves_nothing() {
+    let mut bench = Bench::new(job(2), splits(40, 4, 1), 4, 2);
+    for _ in 0..20 {
+        assert!(bench.step());
+    }
+    bench.master.cancel(bench.now);
+    assert_eq!(bench.run(), End::Failed(JobError::Cancelled));
+    let left = |worker: &crate::Worker| worker.held().count() + worker.running().iter().count();
+    assert_eq!(bench.workers.values().map(left).sum::<usize>(), 0);
+}
+
+#[test]
+fn a_new_master_takes_over_what_was_done() {
+    let mut bench = Bench::new(job(2), splits(20, 2, 1), 2, 2);
+    bench.outcome = all_records::<20>;
+    while bench.master.progress().maps.0 < 12 {
+        assert!(bench.step());
+    }
+    let before = bench.master.epoch();
+    let epoch = bench.replace_master(splits(20, 2, 1));
+    assert!(epoch > before);
+    let End::Published(parts) = bench.run() else { panic!("{:?}", bench.ended) };
+    assert!(parts.iter().all(|part| part.attempt.epoch == epoch));
+    // What ran when the master went is done again, and nothing else.
+    assert_eq!(bench.master.progress().counters.inherited, 12);
+    assert!(count(&bench, Kind::Map) <= 20 + 4, "{}", count(&bench, Kind::Map));
+}
+
+#[test]
+fn only_the_last_master_ends_a_job_and_only_once() {
+    let mut record = Record::new(job(1));
+    let [first, second] = [1, 2].map(|node| record.appoint(NodeId(node)).unwrap());
+    let cancelled = End::Failed(JobError::Cancelled);
+    assert_eq!(record.decide(first, cancelled.clone()), Verdict::Superseded(second));
+    let published = End::Published(vec![]);
+    assert_eq!(record.decide(second, published.clone()), Verdict::Ended(published.clone()));
+    assert_eq!(record.decide(first, cancelled.clone()), Verdict::Ended(published.clone()));
+    assert_eq!(record.decide(second, cancelled), Verdict::Ended(published));
+    assert_eq!(record.appoint(NodeId(3)), None);
+}
+
+#[test]
+fn a_job_that_cannot_run_is_refused() {
+    assert_eq!(job(0).check(1, 8), Err(Refused::NoReducers));
+    let refused = job(9).check(1, 8).unwrap_err();
+    let text = alloc::format!("{refused}");
+    assert_eq!(text, String::from("9 reducers, but there are worker cores for 8"));
+    assert_eq!(job(8).check(1, 8), Ok(()));
+}
+
+/// Steps and messages of a job of this many map tasks and workers.
+fn cost(maps: u32, nodes: u32) -> (u64, usize) {
+    let mut bench = Bench::new(job(4), splits(maps, nodes, 2), nodes, 4);
+    bench.outcome = |_, _| Ok(Summary::default());
+    assert!(matches!(bench.run(), End::Published(_)));
+    let counters = bench.master.progress().counters;
+    assert!(counters.local >= maps * 9 / 10, "{counters:?}");
+    (counters.steps, bench.messages)
+}
+
+#[test]
+fn work_grows_with_tasks_and_workers_and_not_with_their_product() {
+    let (maps, workers) = (10_000, 1000);
+    let (steps, messages) = cost(maps, workers / 4);
+    let (fewer_steps, fewer_messages) = cost(maps / 4, workers / 16);
+    std::println!("{steps} steps, {messages} messages; {fewer_steps}, {fewer_messages}");
+    assert!(steps < 8 * u64::from(maps + workers), "{steps} steps");
+    assert!(messages < 8 * (maps + workers) as usize, "{messages} messages");
+    assert!(steps < 5 * fewer_steps && messages < 5 * fewer_messages);
+}

@@ -1,0 +1,254 @@
+//! A master and its workers without a network: what is said is heard at once, and attempts are
+//! done as soon as nothing is left to be heard.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use nile_abi::{CoreId, Generation, Instant, NodeId};
+
+use crate::{
+    AttemptId, End, Epoch, Failure, Job, JobId, Kind, Master, Peer, PieceId, Record, Settings,
+    Split, Summary, ToMaster, ToWorker, Worker, WorkerId, master, worker,
+};
+
+/// What is on its way.
+enum Said {
+    ToWorker(WorkerId, ToWorker),
+    ToMaster(ToMaster),
+    Peer(WorkerId, Peer),
+    Piece(WorkerId, PieceId, AttemptId),
+}
+
+pub struct Bench {
+    pub now: Instant,
+    pub record: Record,
+    pub master: Master,
+    pub workers: BTreeMap<WorkerId, Worker>,
+    said: VecDeque<Said>,
+    /// Attempts that run, in the order in which they will be done.
+    pub running: VecDeque<(WorkerId, AttemptId)>,
+    /// What each attempt comes to.
+    pub outcome: fn(WorkerId, AttemptId) -> Result<Summary, Failure>,
+    /// Attempts that were started, and messages that were sent.
+    pub started: Vec<(WorkerId, AttemptId)>,
+    pub messages: usize,
+    pub ended: Option<End>,
+}
+
+/// The worker on a core of a node.
+pub fn worker_id(node: u32, core: u16) -> WorkerId {
+    let (life, generation) = (Generation::FIRST, Generation::FIRST);
+    WorkerId { node: NodeId(node), life, core: CoreId(core), generation }
+}
+
+/// A job with this many reduce tasks, without bounds.
+pub fn job(reducers: u32) -> Job {
+    Job {
+        id: JobId(7),
+        name: "count".into(),
+        package: "count".into(),
+        arguments: vec![],
+        input: vec![String::from("text")],
+        output: "counts".into(),
+        reducers,
+        samples: 0,
+        memory: 1 << 20,
+        conserves: true,
+    }
+}
+
+/// Splits with `copies` copies each, spread over `nodes` nodes.
+pub fn splits(count: u32, nodes: u32, copies: u32) -> Vec<Split> {
+    let holders = |block: u32| (0..copies).map(move |copy| NodeId((block + copy) % nodes + 1));
+    let split = |block| Split { dataset: 0, block, bytes: 100, nodes: holders(block).collect() };
+    (0..count).map(split).collect()
+}
+
+/// A map task of one record; reduce tasks have them all in partition 0.
+pub fn one_record(_: WorkerId, attempt: AttemptId) -> Result<Summary, Failure> {
+    let records = u64::from(attempt.task.kind == Kind::Map);
+    Ok(Summary { read: 100, written: 100, records, ..Summary::default() })
+}
+
+impl Bench {
+    /// A job over these splits on `nodes` nodes with `cores` worker cores each.
+    pub fn new(job: Job, splits: Vec<Split>, nodes: u32, cores: u16) -> Bench {
+        let now = Instant::from_nanos(1_000_000);
+        let mut record = Record::new(job.clone());
+        let epoch = record.appoint(NodeId(1)).unwrap();
+        let master = Master::new(now, NodeId(1), epoch, job, splits, Settings::default());
+        let mut bench = Bench {
+            now,
+            record,
+            master,
+            workers: BTreeMap::new(),
+            said: VecDeque::new(),
+            running: VecDeque::new(),
+            outcome: one_record,
+            started: Vec::new(),
+            messages: 0,
+            ended: None,
+        };
+        for node in 1..=nodes {
+            (0..cores).for_each(|core| bench.join(worker_id(node, core)));
+        }
+        bench
+    }
+
+    /// A worker joins.
+    pub fn join(&mut self, id: WorkerId) {
+        let worker = Worker::new(self.now, id, 1, self.record.job().id, Settings::default());
+        self.workers.insert(id, worker);
+        self.master.join(self.now, id);
+    }
+
+    /// A worker's incarnation ends, and everybody knows.
+    pub fn kill(&mut self, id: WorkerId) {
+        self.workers.remove(&id);
+        self.running.retain(|(worker, _)| *worker != id);
+        self.master.leave(self.now, id);
+    }
+
+    /// The master is gone; another takes its place, and has all workers.
+    pub fn replace_master(&mut self, splits: Vec<Split>) -> Epoch {
+        let epoch = self.record.appoint(NodeId(2)).unwrap();
+        let job = self.record.job().clone();
+        self.master = Master::new(self.now, NodeId(2), epoch, job, splits, Settings::default());
+        let workers: Vec<WorkerId> = self.workers.keys().copied().collect();
+        workers.into_iter().for_each(|id| self.master.join(self.now, id));
+        epoch
+    }
+
+    /// Lets everything be heard, but no attempt be done.
+    pub fn settle(&mut self) {
+        self.pump_master();
+        while let Some(said) = self.said.pop_front() {
+            match said {
+                Said::ToWorker(id, message) => {
+                    if let Some(worker) = self.workers.get_mut(&id) {
+                        worker.receive(self.now, message);
+                    }
+                    self.pump(id);
+                }
+                Said::ToMaster(message) => self.master.receive(self.now, message),
+                Said::Peer(id, message) => {
+                    if let Some(worker) = self.workers.get_mut(&id) {
+                        worker.receive_peer(self.now, message);
+                    }
+                    self.pump(id);
+                }
+                Said::Piece(id, piece, by) => {
+                    if let Some(worker) = self.workers.get_mut(&id) {
+                        worker.arrived(self.now, piece, by);
+                    }
+                    self.pump(id);
+                }
+            }
+            self.pump_master();
+        }
+    }
+
+    /// Has the oldest attempt end. Gives whether there was one that could.
+    pub fn step(&mut self) -> bool {
+        self.settle();
+        let Some((id, attempt)) = self.running.pop_front() else { return false };
+        self.now = self.now + Duration::from_micros(10);
+        let outcome = (self.outcome)(id, attempt);
+        if let Some(worker) = self.workers.get_mut(&id) {
+            match outcome {
+                Ok(summary) => worker.done(self.now, attempt, summary),
+                Err(failure) => worker.failed(self.now, attempt, failure),
+            }
+        }
+        self.pump(id);
+        self.settle();
+        true
+    }
+
+    /// Lets some time pass, and whatever is due in it happen.
+    pub fn wait(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            self.settle();
+            let dues = self.workers.values().filter_map(Worker::next_due);
+            let Some(due) = dues.chain(self.master.next_due()).min().filter(|due| *due <= end)
+            else {
+                break;
+            };
+            self.now = self.now.max(due);
+            self.master.act(self.now);
+            self.workers.values_mut().for_each(|worker| worker.act(self.now));
+            self.pump_all();
+        }
+        self.now = end;
+    }
+
+    /// Runs the job to its end.
+    pub fn run(&mut self) -> End {
+        for _ in 0..1_000_000 {
+            if self.ended.is_some() {
+                break;
+            }
+            if !self.step() {
+                self.wait(Duration::from_millis(50));
+            }
+        }
+        self.ended.clone().expect("the job does not end")
+    }
+
+    fn pump_all(&mut self) {
+        let workers: Vec<WorkerId> = self.workers.keys().copied().collect();
+        workers.into_iter().for_each(|id| self.pump(id));
+        self.pump_master();
+    }
+
+    fn pump_master(&mut self) {
+        while let Some(action) = self.master.poll() {
+            match action {
+                master::Action::Send(id, message) => {
+                    self.messages += 1;
+                    self.said.push_back(Said::ToWorker(id, message));
+                }
+                master::Action::Cut(samples) => self.master.cut(self.now, samples.concat()),
+                master::Action::Decide(end) => {
+                    let verdict = self.record.decide(self.master.epoch(), end);
+                    self.master.decided(self.now, verdict);
+                }
+                master::Action::Over(end) => self.ended = Some(end),
+                master::Action::Superseded(epoch) => panic!("superseded by {epoch}"),
+            }
+        }
+    }
+
+    fn pump(&mut self, id: WorkerId) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        while let Some(action) = worker.poll() {
+            match action {
+                worker::Action::Send(_, message) => {
+                    self.messages += 1;
+                    self.said.push_back(Said::ToMaster(message));
+                }
+                worker::Action::Peer(to, message) => self.said.push_back(Said::Peer(to, message)),
+                worker::Action::Start(attempt, _) => {
+                    self.started.push((id, attempt));
+                    if attempt.task.kind != Kind::Reduce {
+                        self.running.push_back((id, attempt));
+                    }
+                }
+                worker::Action::Gathered(attempt) => self.running.push_back((id, attempt)),
+                worker::Action::Stop(attempt) => {
+                    self.running.retain(|(_, running)| *running != attempt);
+                    worker.stopped(self.now, attempt);
+                }
+                worker::Action::Deliver { piece, to, by } => {
+                    self.said.push_back(Said::Piece(to, piece, by));
+                }
+                worker::Action::Ask => worker.resolve(self.now, self.record.standing()),
+                worker::Action::Drop(_) | worker::Action::Commit(_) | worker::Action::Over => {}
+            }
+        }
+    }
+}
