@@ -118,6 +118,7 @@ add_bulk("source.core", "uint16", "Source core")
 add_bulk("destination.core", "uint16", "Destination core")
 add_bulk("announce.block", "uint16", "Most bytes of a block")
 add_bulk("announce.tag", "uint64", "What the cores know it by", base.HEX)
+add_bulk("announce.label", "uint64", "What they know of it besides", base.HEX)
 add_bulk("announce.total", "uint64", "Bytes in all")
 add_bulk("announce.ready", "uint64", "Bytes ready")
 add_bulk("announce.oldest", "uint32", "Oldest transfer that is not over")
@@ -191,8 +192,8 @@ local BULK_DESTINATION = { { "destination.node", 4 }, { "destination.generation"
 local BULK_HEADERS = {
     [1] = {
         { "source.core", 2 }, { "destination.core", 2 }, { "announce.block", 2 }, { "-", 2 },
-        { "announce.tag", 8 }, { "announce.total", 8 }, { "announce.ready", 8 },
-        { "announce.oldest", 4 }, { "announce.next", 4 },
+        { "announce.tag", 8 }, { "announce.label", 8 }, { "announce.total", 8 },
+        { "announce.ready", 8 }, { "announce.oldest", 4 }, { "announce.next", 4 },
     },
     [2] = {
         { "credit.block", 2 }, { "-", 2 }, { "credit.base", 4 }, { "credit.next", 4 },

@@ -115,6 +115,7 @@ fn transfer(
             source_core: CoreId::BOOT,
             core: CoreId::BOOT,
             tag: 1,
+            label: 0,
             total: Some(source.len() as u64),
         };
         let now = Instant::from_nanos(begin.elapsed().as_nanos() as u64);

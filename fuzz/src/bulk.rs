@@ -106,6 +106,7 @@ impl Victim {
             source_core: CoreId(0),
             core: CoreId(0),
             tag: 0,
+            label: 0,
             total: (detail & 8 == 0).then_some(total),
         };
         if let Ok(id) = self.endpoint.send(self.now, send) {

@@ -43,6 +43,7 @@ fn transfer(from: &mut Bytes, to: &mut Bytes, link: Link, checksum: Checksum) ->
         source_core: CoreId(0),
         core: CoreId(0),
         tag: 0,
+        label: 0,
         total: Some(from.0.len() as u64),
     };
     let now = Instant::START;

@@ -60,6 +60,8 @@ pub struct Send {
     pub core: CoreId,
     /// What the two cores know the transfer by.
     pub tag: u64,
+    /// What they know of it besides.
+    pub label: u64,
     /// Bytes in all, all of them ready to be read; `None` for a stream, of which
     /// [`Endpoint::offer`](crate::Endpoint::offer) and
     /// [`Endpoint::finish`](crate::Endpoint::finish) say more.
@@ -79,6 +81,8 @@ pub enum Event {
         core: CoreId,
         /// What the two cores know the transfer by.
         tag: u64,
+        /// What they know of it besides.
+        label: u64,
         /// Bytes in all, unless it is a stream whose end is not known yet.
         total: Option<u64>,
     },

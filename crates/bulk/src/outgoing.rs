@@ -30,6 +30,7 @@ pub struct Outgoing {
     source_core: CoreId,
     core: CoreId,
     tag: u64,
+    label: u64,
     total: Option<u64>,
     /// Bytes that may be read.
     offered: u64,
@@ -108,6 +109,7 @@ impl Outgoing {
             source_core: send.source_core,
             core: send.core,
             tag: send.tag,
+            label: send.label,
             total: send.total,
             offered: send.total.unwrap_or(0),
             block,
@@ -318,6 +320,7 @@ impl Outgoing {
             core: self.core,
             block: self.block,
             tag: self.tag,
+            label: self.label,
             total: self.total,
             ready: self.offered,
             oldest,

@@ -15,7 +15,7 @@ pub const VERSION: u8 = 1;
 const COMMON_BYTES: usize = 32;
 
 /// Bytes of the headers of each sort, without the extension of sealed frames.
-const ANNOUNCE_BYTES: usize = COMMON_BYTES + 40;
+const ANNOUNCE_BYTES: usize = COMMON_BYTES + 48;
 const CREDIT_BYTES: usize = COMMON_BYTES + 20;
 const CANCEL_BYTES: usize = COMMON_BYTES + 4;
 /// Bytes of a data frame's header, without the extension.
@@ -91,6 +91,8 @@ pub struct Announce {
     pub block: u16,
     /// What the two cores know the transfer by.
     pub tag: u64,
+    /// What they know of it besides.
+    pub label: u64,
     /// Bytes in all, if that is known.
     pub total: Option<u64>,
     /// Bytes that are ready to be sent; not more than the total.
@@ -308,13 +310,14 @@ fn announce(fields: &mut Fields<'_>) -> Result<Announce, Malformed> {
     let core = CoreId(fields.u16()?);
     let block = fields.u16()?;
     fields.zero::<2>()?;
-    let [tag, total, ready] = [fields.u64()?, fields.u64()?, fields.u64()?];
+    let [tag, label] = [fields.u64()?, fields.u64()?];
+    let [total, ready] = [fields.u64()?, fields.u64()?];
     let [oldest, next] = [fields.u32()?, fields.u32()?];
     let total = (total != UNKNOWN).then_some(total);
     if block == 0 || ready > total.unwrap_or(UNKNOWN - 1) {
         return Err(Malformed::Value);
     }
-    Ok(Announce { source_core, core, block, tag, total, ready, oldest, next })
+    Ok(Announce { source_core, core, block, tag, label, total, ready, oldest, next })
 }
 
 /// Whether a frame of this sort can have so many bytes of data.
@@ -396,6 +399,7 @@ impl Body {
                 writer.put(it.block.to_be_bytes());
                 writer.put([0; 2]);
                 writer.put(it.tag.to_be_bytes());
+                writer.put(it.label.to_be_bytes());
                 writer.put(it.total.unwrap_or(UNKNOWN).to_be_bytes());
                 writer.put(it.ready.to_be_bytes());
                 writer.put(it.oldest.to_be_bytes());

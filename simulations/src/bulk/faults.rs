@@ -204,6 +204,7 @@ impl Cluster<'_> {
             source_core: CoreId(0),
             core: CoreId(0),
             tag: seed,
+            label: 0,
             total,
         };
         let now = self.world.now();

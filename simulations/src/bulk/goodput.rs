@@ -116,6 +116,7 @@ impl Case {
                 source_core: CoreId(1),
                 core: CoreId(1),
                 tag: seed ^ u64::from(node.host.0) << 32 ^ u64::from(to),
+                label: 0,
                 total: Some(self.share()),
             };
             let id = node.endpoint.send(Instant::START, send).expect("a new endpoint has room");

@@ -111,6 +111,7 @@ pub fn transfers() -> Vec<Vec<u8>> {
         core: CoreId(2),
         block: 1456,
         tag: 0x0123_4567_89ab_cdef,
+        label: 0xfedc_ba98_7654_3210,
         total,
         ready: 4000,
         oldest: 5,

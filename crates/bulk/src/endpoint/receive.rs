@@ -186,6 +186,7 @@ impl Endpoint {
             source_core: announce.source_core,
             core: announce.core,
             tag: announce.tag,
+            label: announce.label,
             total: announce.total,
         }));
     }

@@ -131,6 +131,7 @@ fn send_to(to: u32, generation: Option<Generation>) -> Send {
         source_core: CoreId(0),
         core: CoreId(0),
         tag: 0,
+        label: 0,
         total: Some(10),
     }
 }

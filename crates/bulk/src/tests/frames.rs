@@ -46,6 +46,7 @@ pub fn announce(total: u64) -> Announce {
         core: CoreId(3),
         block: 1456,
         tag: 0x0123_4567_89ab_cdef,
+        label: 0xfedc_ba98_7654_3210,
         total: Some(total),
         ready: total,
         oldest: 5,
@@ -55,8 +56,8 @@ pub fn announce(total: u64) -> Announce {
 
 fn any_body() -> impl Strategy<Value = (Body, usize)> {
     let announce =
-        (any::<[u16; 2]>(), 1_u16.., any::<[u64; 2]>(), any::<bool>(), any::<[u32; 2]>()).prop_map(
-            |(cores, block, [tag, bytes], known, [oldest, next])| {
+        (any::<[u16; 2]>(), 1_u16.., any::<[u64; 3]>(), any::<bool>(), any::<[u32; 2]>()).prop_map(
+            |(cores, block, [tag, label, bytes], known, [oldest, next])| {
                 let ready = bytes / 2;
                 let total = known.then_some(bytes.min(u64::MAX - 1));
                 let [source_core, core] = cores.map(CoreId);
@@ -66,6 +67,7 @@ fn any_body() -> impl Strategy<Value = (Body, usize)> {
                         core,
                         block,
                         tag,
+                        label,
                         total,
                         ready,
                         oldest,

@@ -145,6 +145,7 @@ impl Network {
             source_core: CoreId(1),
             core: CoreId(2),
             tag,
+            label: !tag,
             total,
         };
         let id = self.nodes[from].endpoint.send(self.now, send).unwrap();

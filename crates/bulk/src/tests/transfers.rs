@@ -31,11 +31,13 @@ fn an_announcement_says_what_its_sender_said() {
     let mut network = Network::new(3);
     network.send(0, 2, 99, Some(5));
     network.run(SECOND);
-    let Event::Announced { transfer, source_core, core, tag, total } = network.nodes[2].events[0]
+    let Event::Announced { transfer, source_core, core, tag, label, total } =
+        network.nodes[2].events[0]
     else {
         panic!("{:?}", network.nodes[2].events);
     };
-    assert_eq!((source_core, core, tag, total), (CoreId(1), CoreId(2), 99, Some(5)));
+    assert_eq!((source_core, core, total), (CoreId(1), CoreId(2), Some(5)));
+    assert_eq!((tag, label), (99, !99));
     assert_eq!(transfer.from.0, 0);
     // The first frame went to all, because nobody had heard of node 2.
     assert_eq!(network.nodes[1].endpoint.counters().elsewhere, 1);

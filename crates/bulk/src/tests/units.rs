@@ -20,6 +20,7 @@ fn frame_numbers_begin_again_after_the_last() {
         source_core: CoreId(0),
         core: CoreId(0),
         tag: 0,
+        label: 0,
         total: Some(100 * 3000),
     };
     let mut sender = Outgoing::new(now, &send, 100);
