@@ -1,5 +1,6 @@
 //! Bulk transfer over a direct link of two hosted nodes, beside one thread's copy of the same
-//! bytes: a thread on each of two CPUs has the protocol's endpoint and its end of the link.
+//! bytes: a thread on each of two CPUs has the protocol's endpoint and its end of the link; and two
+//! nodes move as much from pool to pool through their services.
 //!
 //! The goodput on networks is measured in virtual time by the simulation, here as in `nile sim`.
 
@@ -17,6 +18,8 @@ use nile_simulations::{Options, bulk as simulation};
 
 use crate::Mode;
 use crate::figure::{Failure, Figure, Peer, Target};
+use crate::node::number;
+use crate::pair::{Pair, RESTLESS};
 use crate::place::{Cpu, Stay, two_cpus};
 use crate::sims;
 
@@ -37,6 +40,7 @@ pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
     let mut target = vec![1; BYTES];
     let turns = if mode == Mode::Control { 1 } else { TURNS };
     let (mut copies, mut transfers) = (Vec::new(), Vec::new());
+    let (mut beside, mut served) = (Vec::new(), Vec::new());
     // One of each warms up.
     for _ in 0..=turns {
         copies.push(copy(cpus[0], &source, &mut target)?);
@@ -44,6 +48,8 @@ pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
         if source != target {
             return Err(Failure::Node("what arrived is not what was sent".into()));
         }
+        beside.push(copy(cpus[0], &source, &mut target)?);
+        served.push(through_services(cpus, mode)?);
     }
     let middle = |mut times: Vec<f64>| {
         times.remove(0);
@@ -54,9 +60,30 @@ pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
     let peer = Peer { name: "memcpy".into(), value: rate(middle(copies)) };
     let ours = rate(middle(transfers));
     let mut figures = vec![Figure::new("bulk-hosted", "GB/s", ours, peer, Target::AtLeast(0.5))];
+    let moved = middle(served);
+    let peer = Peer { name: "memcpy".into(), value: rate(middle(beside)) };
+    figures.push(Figure::new("bulk-nodes", "GB/s", rate(moved), peer, Target::AtLeast(0.5)));
     let options = Options::default();
     figures.extend(sims::figures(mode, "bulk", &simulation::run(&options))?);
     Ok(figures)
+}
+
+/// Seconds that as many bytes take from the pool of a node to that of another, through their
+/// network services. The control does so in frames as short as networks have them.
+fn through_services(cpus: [Cpu; 2], mode: Mode) -> Result<f64, Failure> {
+    let frame = if mode == Mode::Control { "1514" } else { "65535" };
+    let config = format!("{RESTLESS}[pool]\nbytes = \"32M\"\nbuffer = \"1M\"\n");
+    let pair = Pair {
+        name: "bulk",
+        direct: true,
+        sealed: mode == Mode::Control,
+        config: &config,
+        options: &["--memory", "128M", "--max-frame", frame],
+    };
+    let program = format!("bulk-cost nodes=2 rounds=3 megabytes={}", BYTES >> 20);
+    let report = pair.run(cpus, &program)?;
+    let figure = |name: &str| number(&report, &format!("program.figures.{name}"));
+    Ok(figure("round-ns")? / 1e9 * BYTES as f64 / figure("round-bytes")?)
 }
 
 /// Seconds that a copy takes on one CPU.

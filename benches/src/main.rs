@@ -32,6 +32,7 @@ mod idle;
 mod image_size;
 mod mapping;
 mod node;
+mod pair;
 mod place;
 mod poll;
 mod private;

@@ -3,20 +3,15 @@
 //! back, both blocking. The virtual switch runs on the first CPU. The scenario `rpc-cost` measures
 //! the calls; nodes and UDP take turns.
 
-use std::env;
-use std::fs;
 use std::io;
 use std::net::UdpSocket;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use crate::Mode;
 use crate::figure::{Failure, Figure, Peer, Target};
-use crate::node::{launcher, number};
+use crate::node::number;
+use crate::pair::{Pair, RESTLESS};
 use crate::place::{Cpu, Stay, two_cpus};
 
 /// How often nodes and UDP take turns.
@@ -25,24 +20,18 @@ const TURNS: usize = 5;
 /// Echoes of one turn of UDP.
 const ECHOES: u32 = 5_000;
 
-/// How long a pair of nodes may take.
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// The cores look for work for ever before they sleep.
-const RESTLESS: &str = "[idle]\npolls = 4294967295\n";
-
 /// How the two nodes are joined, and how they wait.
-struct Pair {
+struct Link {
     name: &'static str,
     direct: bool,
     sealed: bool,
     polls: bool,
 }
 
-const SWITCHED: Pair = Pair { name: "switch", direct: false, sealed: false, polls: false };
-const SEALED: Pair = Pair { name: "switch, sealed", sealed: true, ..SWITCHED };
-const DIRECT: Pair = Pair { name: "direct", direct: true, ..SWITCHED };
-const POLLING: Pair = Pair { name: "direct, polling", polls: true, ..DIRECT };
+const SWITCHED: Link = Link { name: "switch", direct: false, sealed: false, polls: false };
+const SEALED: Link = Link { name: "switch, sealed", sealed: true, ..SWITCHED };
+const DIRECT: Link = Link { name: "direct", direct: true, ..SWITCHED };
+const POLLING: Link = Link { name: "direct, polling", polls: true, ..DIRECT };
 
 /// What a pair of nodes took for a call, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -58,9 +47,9 @@ pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
     let mut echoes = Vec::new();
     let mut took: [Vec<Took>; 4] = Default::default();
     for _ in 0..turns {
-        for (pair, times) in [SWITCHED, SEALED, DIRECT, POLLING].iter().zip(&mut took) {
+        for (link, times) in [SWITCHED, SEALED, DIRECT, POLLING].iter().zip(&mut took) {
             echoes.push(udp_echo(cpus)?);
-            times.push(pair.measure(cpus, mode)?);
+            times.push(link.measure(cpus, mode)?);
         }
     }
     let udp = middle(echoes);
@@ -122,54 +111,18 @@ fn udp_echo([here, there]: [Cpu; 2]) -> Result<f64, Failure> {
     Ok(took)
 }
 
-/// A process that ends with this value.
-struct Ending(Child);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        // It has ended already, or does now.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Pair {
-    fn measure(&self, [here, there]: [Cpu; 2], mode: Mode) -> Result<Took, Failure> {
-        let folder = tempfile::tempdir()?;
-        let path = folder.path();
-        let mut switch = None;
-        if !self.direct {
-            let _stay = Stay::on(here)?;
-            let started = Command::new(launcher()?)
-                .arg("switch")
-                .arg(path)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()?;
-            switch = Some(Ending(started));
-            wait_for(&path.join("switch"))?;
-        }
-        let second = Ending(self.node(path, 2, there, mode)?);
-        let mut first = Ending(self.node(path, 1, here, mode)?);
-        let deadline = Instant::now() + LIMIT;
-        while first.0.try_wait()?.is_none() {
-            if Instant::now() > deadline {
-                return Err(Failure::Node(format!("{}: no end after {LIMIT:?}", self.name)));
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        drop((second, switch));
-        let said = fs::read_to_string(path.join("n1.out"))?;
-        let report = said.rsplit('\u{1e}').next().unwrap_or_default();
-        let report: Value = serde_json::from_str(report).map_err(|error| {
-            let log = fs::read_to_string(path.join("n1.err")).unwrap_or_default();
-            Failure::Node(format!("{}: no report: {error}: {log}", self.name))
-        })?;
-        if report["program"]["passed"] != true {
-            let failures = &report["program"]["failures"];
-            return Err(Failure::Node(format!("{}: {failures}", self.name)));
-        }
+impl Link {
+    fn measure(&self, cpus: [Cpu; 2], mode: Mode) -> Result<Took, Failure> {
+        let pair = Pair {
+            name: self.name,
+            direct: self.direct,
+            sealed: self.sealed,
+            config: if self.polls { RESTLESS } else { "" },
+            options: &["--memory", "64M"],
+        };
+        let rounds = if mode == Mode::Control { 3 } else { 15 };
+        let program = format!("rpc-cost nodes=2 rounds={rounds} calls=200 window=64");
+        let report = pair.run(cpus, &program)?;
         let figure = |name: &str| -> Result<f64, Failure> {
             Ok(number(&report, &format!("program.figures.{name}"))? / 100.0)
         };
@@ -182,44 +135,4 @@ impl Pair {
         );
         Ok(took)
     }
-
-    /// Starts a node of one core on one CPU.
-    fn node(&self, path: &Path, id: u32, cpu: Cpu, mode: Mode) -> Result<Child, Failure> {
-        let idle = if self.polls { RESTLESS } else { "" };
-        let network = match self.sealed {
-            true => format!("key = \"{}\"", "5a".repeat(32)),
-            false => "unsealed = true".into(),
-        };
-        let config = path.join(format!("n{id}.toml"));
-        fs::write(&config, format!("{idle}[node]\nid = {id}\n[network]\n{network}\n"))?;
-        let rounds = if mode == Mode::Control { 3 } else { 15 };
-        let program = format!("rpc-cost nodes=2 rounds={rounds} calls=200 window=64");
-        let hosted = env::var_os("NILE_HOSTED").ok_or_else(|| {
-            Failure::Node("NILE_HOSTED does not say which program is a node".into())
-        })?;
-        let mut node = Command::new(hosted);
-        node.args(["--cores", "1", "--memory", "64M", "--program", &program, "--config"]);
-        node.arg(&config);
-        match self.direct {
-            true => node.arg("--direct").arg(path),
-            false => node.arg("--switch").arg(path.join("switch")),
-        };
-        node.stdin(Stdio::null());
-        node.stdout(fs::File::create(path.join(format!("n{id}.out")))?);
-        node.stderr(fs::File::create(path.join(format!("n{id}.err")))?);
-        // It inherits where this thread may run.
-        let _stay = Stay::on(cpu)?;
-        Ok(node.spawn()?)
-    }
-}
-
-fn wait_for(socket: &Path) -> Result<(), Failure> {
-    let deadline = Instant::now() + LIMIT;
-    while !socket.exists() {
-        if Instant::now() > deadline {
-            return Err(Failure::Node("the virtual switch does not start".into()));
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
 }

@@ -1,5 +1,5 @@
-//! The protocol of calls over an interface: frames in, frames out, deadlines kept, and every end
-//! of a call brought to the task that waits for it.
+//! The protocols of an interface, calls and bulk transfer: frames in, frames out, deadlines kept, and every end
+//! of a call brought to the task that waits for it. A frame's EtherType says whose it is.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -11,11 +11,13 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
+use nile_abi::ethernet::{BULK, HEADER_BYTES};
 use nile_abi::{Instant, Status};
 use nile_ipioe::{CallId, End, Endpoint, Event, Refused, Request};
 use nile_stl::node::Interface;
 use nile_stl::{CallError, CallResult, Stl};
 
+use super::bulk::transfers::Transfers;
 use crate::alarm::Alarm;
 
 /// Frames that are taken before what came of them is looked at.
@@ -27,10 +29,12 @@ const NO_ROOM: Duration = Duration::from_micros(50);
 /// What the owner of a link does with what comes over it, but for the ends of its own calls.
 pub type Inbox = dyn Fn(&Rc<Link>, Event);
 
-/// An interface and the protocol over it.
+/// An interface and the protocols over it.
 pub struct Link {
     stl: Stl,
     pub endpoint: RefCell<Endpoint>,
+    /// The transfers of buffers, if the node has any.
+    bulk: Option<RefCell<Transfers>>,
     interface: Rc<dyn Interface>,
     /// Whom to wake when a call ends, and then how it did.
     waiting: RefCell<BTreeMap<CallId, Waiting>>,
@@ -52,12 +56,14 @@ impl Link {
     pub fn start(
         stl: &Stl,
         endpoint: Endpoint,
+        bulk: Option<Transfers>,
         interface: Rc<dyn Interface>,
         inbox: Box<Inbox>,
     ) -> Rc<Link> {
         let link = Rc::new(Link {
             stl: stl.clone(),
             endpoint: RefCell::new(endpoint),
+            bulk: bulk.map(RefCell::new),
             interface,
             waiting: RefCell::default(),
             pump: Alarm::default(),
@@ -85,6 +91,14 @@ impl Link {
         for waker in waiting.into_values().filter_map(|it| it.waker) {
             waker.wake();
         }
+        if let Some(bulk) = &self.bulk {
+            bulk.borrow_mut().give_up();
+        }
+        self.pump.ring();
+    }
+
+    /// Has the pump look around: there may be something to do that it cannot know of.
+    pub fn look(&self) {
         self.pump.ring();
     }
 
@@ -107,13 +121,29 @@ impl Link {
         result
     }
 
+    /// Does something with the transfers, and sends what came of it. `None` if there are none.
+    pub fn with_bulk<T>(&self, act: impl FnOnce(&mut Transfers, Instant) -> T) -> Option<T> {
+        let result = act(&mut self.bulk.as_ref()?.borrow_mut(), self.now());
+        self.flush();
+        Some(result)
+    }
+
+    /// Looks at the transfers. `None` if there are none.
+    pub fn look_at_bulk<T>(&self, act: impl FnOnce(&mut Transfers) -> Option<T>) -> Option<T> {
+        act(&mut self.bulk.as_ref()?.borrow_mut())
+    }
+
     /// Takes a batch of what has come, and sends what is to be sent. Whether more may have come.
     fn turn(self: &Rc<Self>, inbox: &Inbox) -> bool {
         let now = self.now();
-        let taken = self.interface.receive(BATCH, &mut |frame| {
-            self.endpoint.borrow_mut().receive(now, frame);
+        let taken = self.interface.receive(BATCH, &mut |frame| match &self.bulk {
+            Some(bulk) if is_bulk(frame) => bulk.borrow_mut().receive(now, frame),
+            _ => self.endpoint.borrow_mut().receive(now, frame),
         });
         self.endpoint.borrow_mut().on_time(now);
+        if let Some(bulk) = &self.bulk {
+            bulk.borrow_mut().turn(now);
+        }
         loop {
             let event = self.endpoint.borrow_mut().poll();
             match event {
@@ -138,7 +168,10 @@ impl Link {
     fn send(&self) {
         let now = self.now();
         let mut endpoint = self.endpoint.borrow_mut();
-        let sent = self.interface.transmit(&mut |frame| endpoint.transmit(now, frame));
+        let mut bulk = self.bulk.as_ref().map(RefCell::borrow_mut);
+        let sent = self.interface.transmit(&mut |frame| {
+            endpoint.transmit(now, frame).or_else(|| bulk.as_mut()?.transmit(now, frame))
+        });
         self.crowded.set(!sent);
     }
 
@@ -150,8 +183,9 @@ impl Link {
 
     fn due(&self) -> Option<Instant> {
         let due = self.endpoint.borrow().next_due();
+        let bulk = self.bulk.as_ref().and_then(|it| it.borrow().next_due(self.now()));
         let retry = self.crowded.get().then(|| self.now() + NO_ROOM);
-        due.into_iter().chain(retry).min()
+        [due, bulk, retry].into_iter().flatten().min()
     }
 }
 
@@ -166,6 +200,12 @@ async fn yield_now() {
         Poll::Pending
     })
     .await;
+}
+
+/// Whether a frame is one of bulk transfer.
+fn is_bulk(frame: &[u8]) -> bool {
+    let kind = frame.get(HEADER_BYTES - 2..HEADER_BYTES);
+    kind == Some(&BULK.to_be_bytes())
 }
 
 /// A call to another node. As a future it gives the call's end; dropped before that, it cancels it.

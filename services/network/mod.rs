@@ -4,10 +4,13 @@
 //! remembers of calls is gone with it.
 //!
 //! * `link`: the protocol over the interface.
+//! * [`bulk`]: buffers of the pool between nodes, which go over the same interface.
 //! * `serve`: calls of other nodes.
 //! * `exports`: the numbers by which they call.
 //! * [`gateway`]: calls to other nodes, as the transport layer of any core makes them.
 
+pub mod bulk;
+mod counters;
 mod exports;
 pub mod gateway;
 mod link;
@@ -23,13 +26,15 @@ use core::future::poll_fn;
 use core::task::{Poll, Waker};
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
-use nile_bosml::{Blob, Bytes};
+use nile_bosml::{Blob, Buffer, Bytes};
 use nile_ipioe::wire::BootNonce;
-use nile_ipioe::{ClusterKey, Counters, Endpoint, Event, Request, Settings};
+use nile_ipioe::{ClusterKey, Endpoint, Event, Purpose, Request, Settings};
+use nile_stl::node::{from_call, in_call};
 use nile_stl::{
     CallError, CallResult, Caller, MethodNumber, Place, Record, ServiceNumber, Start, Stl, service,
 };
 
+use bulk::Post;
 use exports::Exports;
 use link::{Link, refused};
 use serve::{Asked, Serving};
@@ -46,6 +51,7 @@ const _: () = assert!((LONGEST_HEARD + 32) * MOST_TOLD < nile_bosml::MAX_MESSAGE
 pub struct Network {
     stl: Stl,
     inner: RefCell<CallResult<Rc<Inner>>>,
+    post: Rc<Post>,
 }
 
 struct Inner {
@@ -87,6 +93,17 @@ pub struct Heard {
     pub message: Blob,
 }
 
+/// A buffer that came to a mailbox.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Came {
+    /// From whom; node 0 if this node is in no cluster.
+    pub from: Identity,
+    /// What its sender calls it.
+    pub label: u64,
+    /// The buffer, for the caller to claim.
+    pub buffer: Buffer,
+}
+
 /// How a call to another node ended that was not refused.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct Forwarded {
@@ -115,14 +132,16 @@ pub struct Counter {
 
 impl Start for Network {
     fn start(stl: &Stl) -> Network {
-        let inner = RefCell::new(Inner::start(stl, None));
-        Network { stl: stl.clone(), inner }
+        let post = Post::start(stl);
+        let inner = RefCell::new(Inner::start(stl, &post, None));
+        Network { stl: stl.clone(), inner, post }
     }
 }
 
 impl Inner {
     /// The network of the node in its present incarnation, or in the one after `above`.
-    fn start(stl: &Stl, above: Option<Generation>) -> CallResult<Rc<Inner>> {
+    fn start(stl: &Stl, post: &Post, above: Option<Generation>) -> CallResult<Rc<Inner>> {
+        post.connect(None);
         let node = stl.node()?;
         let alone = || CallError::new(Status::NotFound, "this node is not in a cluster");
         let mut member = node.member().ok_or_else(alone)?;
@@ -142,9 +161,23 @@ impl Inner {
         settings.checksum = node.checksum().unwrap_or(settings.checksum);
         settings.seed = u64::from_le_bytes(seed);
         let shared: Rc<Shared> = Rc::default();
+        let bulk_link = nile_bulk::Link {
+            max_frame: settings.max_frame,
+            rate: None,
+            window: 0,
+            trusted: false,
+        };
+        let bulk = nile_bulk::Settings {
+            sealed: settings.key.is_some(),
+            checksum: settings.checksum,
+            seed: settings.seed,
+            ..nile_bulk::Settings::new(member.node, member.generation, settings.mac, bulk_link)
+        };
+        let bulk = post.transfers(bulk);
         let (own, inbox) = (stl.clone(), shared.clone());
         let inbox = Box::new(move |link: &Rc<Link>, event| inbox.take(&own, link, event));
-        let link = Link::start(stl, Endpoint::new(settings), interface, inbox);
+        let link = Link::start(stl, Endpoint::new(settings), bulk, interface, inbox);
+        post.connect(Some(link.clone()));
         let own = Identity { node: member.node.0, generation: member.generation.0 };
         Ok(Rc::new(Inner { own, link, shared }))
     }
@@ -171,8 +204,15 @@ impl Shared {
             Event::Broadcast { from, generation, data, .. } => {
                 self.hear(identity(from, generation), 1, data);
             }
-            Event::Met { node, generation } => self.hear(identity(node, generation), 2, Vec::new()),
-            Event::Restarted { node, new, .. } => self.hear(identity(node, new), 2, Vec::new()),
+            Event::Met { node, generation } => {
+                agree(link, node, generation);
+                self.hear(identity(node, generation), 2, Vec::new());
+            }
+            Event::Restarted { node, old, new } => {
+                link.with_bulk(|bulk, _| bulk.peer_dead(node, old));
+                agree(link, node, new);
+                self.hear(identity(node, new), 2, Vec::new());
+            }
             Event::Outdated { known } => self.hear(identity(NodeId(0), known), 3, Vec::new()),
             // The link has told whoever waits.
             Event::Ended { .. } => {}
@@ -203,7 +243,15 @@ impl Shared {
     }
 }
 
-/// Calls between nodes, and gossip's messages.
+/// The same keys seal bulk transfer.
+fn agree(link: &Link, node: NodeId, generation: Generation) {
+    let seals = link.endpoint.borrow().seals(node, Purpose::Bulk);
+    if let Some(seals) = seals {
+        link.with_bulk(|bulk, _| bulk.agree(node, generation, seals));
+    }
+}
+
+/// Calls between nodes, buffers that go there, and gossip's messages.
 #[service(
     subsystem = "network",
     capability = "calls",
@@ -309,14 +357,19 @@ impl Network {
     fn mourn(&self, caller: &Caller, gone: Identity) -> CallResult<()> {
         caller.own_core()?;
         let (node, generation) = (NodeId(gone.node), Generation(gone.generation));
-        self.inner()?.link.with(|endpoint, now| endpoint.peer_dead(now, node, generation));
+        let link = &self.inner()?.link;
+        link.with(|endpoint, now| endpoint.peer_dead(now, node, generation));
+        link.with_bulk(|bulk, _| bulk.peer_dead(node, generation));
         Ok(())
     }
 
     /// What the protocol has counted.
     #[stl_k(reply = "counters")]
     fn counters(&self) -> CallResult<Vec<Counter>> {
-        let counted = each(self.inner()?.link.endpoint.borrow().counters());
+        let link = &self.inner()?.link;
+        let mut counted = counters::of_calls(link.endpoint.borrow().counters()).to_vec();
+        let bulk = link.look_at_bulk(|bulk| Some(counters::of_bulk(bulk.counters())));
+        counted.extend(bulk.into_iter().flatten());
         let counter = |(name, count)| Counter { name: String::from(name), count };
         Ok(counted.into_iter().map(counter).collect())
     }
@@ -329,38 +382,65 @@ impl Network {
         let before = self.inner()?;
         if before.own.generation <= above {
             before.link.close();
-            *self.inner.borrow_mut() = Inner::start(&self.stl, Some(Generation(above)));
+            *self.inner.borrow_mut() = Inner::start(&self.stl, &self.post, Some(Generation(above)));
         }
         Ok(self.inner()?.own)
+    }
+
+    /// Sends a buffer of the pool to a mailbox of a node, 0 for this one; over when it is there.
+    /// The buffer is gone, however it ends.
+    #[stl_k]
+    async fn send(
+        &self,
+        caller: &Caller,
+        to: Identity,
+        mailbox: u64,
+        label: u64,
+        buffer: Buffer,
+    ) -> CallResult<()> {
+        let source_core = self.post.sender(caller)?;
+        let stale = |error| CallError::new(Status::Invalid, alloc::format!("{error}"));
+        let buffer = self.post.pool()?.claim(from_call(buffer)).map_err(stale)?;
+        let own = self.inner().map_or(Identity { node: 0, generation: 0 }, |inner| inner.own);
+        if to.node == 0 || to.node == own.node {
+            let from = (NodeId(own.node), Generation(own.generation));
+            return self.post.pass(from, mailbox, label, buffer).await;
+        }
+        let inner = self.inner()?;
+        inner.shared.talk(NodeId(to.node));
+        let send = nile_bulk::Send {
+            to: NodeId(to.node),
+            generation: (to.generation != 0).then_some(Generation(to.generation)),
+            source_core,
+            core: CoreId::BOOT,
+            tag: mailbox,
+            label,
+            total: Some(buffer.len() as u64),
+        };
+        bulk::deliver(&self.stl, &inner.link, send, buffer).await
+    }
+
+    /// Opens a mailbox for the calling core, until it closes it or its incarnation ends.
+    #[stl_k]
+    fn open(&self, caller: &Caller, mailbox: u64) -> CallResult<()> {
+        self.post.open(caller, mailbox)
+    }
+
+    /// Closes a mailbox of the calling core.
+    #[stl_k]
+    fn close(&self, caller: &Caller, mailbox: u64) -> CallResult<()> {
+        self.post.close(caller, mailbox)
+    }
+
+    /// What came first to a mailbox of the calling core; waits until something has.
+    #[stl_k(reply = "came")]
+    async fn next(&self, caller: &Caller, mailbox: u64) -> CallResult<Came> {
+        let given = self.post.next(caller, mailbox).await?;
+        let from = Identity { node: given.from.0, generation: given.generation.0 };
+        Ok(Came { from, label: given.label, buffer: in_call(given.handle) })
     }
 
     fn inner(&self) -> CallResult<Rc<Inner>> {
         self.inner.borrow().clone()
     }
-}
-
-/// Every count with its name.
-fn each(it: &Counters) -> [(&'static str, u64); 20] {
-    [
-        ("received", it.received),
-        ("sent", it.sent),
-        ("elsewhere", it.elsewhere),
-        ("malformed", it.malformed),
-        ("oversized", it.oversized),
-        ("corrupt", it.corrupt),
-        ("unsealed", it.unsealed),
-        ("sealed", it.sealed),
-        ("forged", it.forged),
-        ("replayed", it.replayed),
-        ("stale", it.stale),
-        ("unmet", it.unmet),
-        ("own", it.own),
-        ("routed", it.routed),
-        ("duplicates", it.duplicates),
-        ("retransmitted", it.retransmitted),
-        ("busy", it.busy),
-        ("late", it.late),
-        ("unexpected", it.unexpected),
-        ("dropped", it.dropped),
-    ]
 }

@@ -48,6 +48,7 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
     }
     stl.set_directory(Rc::new(NodeRegistry { stl: stl.acting_as(Binder::Operator) }));
     let in_cluster = stl.node().is_ok_and(|node| node.member().is_some());
+    let has_pool = stl.node().is_ok_and(|node| node.pool().is_some());
     if in_cluster {
         stl.set_gateway(Rc::new(ByNetwork::new(stl)));
     }
@@ -69,10 +70,14 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
     };
     for registration in ALL.into_iter().filter(|it| offers(it.name).unwrap_or(here(it.on))) {
         let Some(make) = registration.kernel else { continue };
-        let of_cluster = [network::REGISTRATION.name, gossip::REGISTRATION.name];
-        if registration.name == registry::REGISTRATION.name
-            || (!in_cluster && of_cluster.contains(&registration.name))
-        {
+        // The mailboxes of the pool's buffers are the network service's, on a node alone, too.
+        let needed = match registration.name {
+            name if name == registry::REGISTRATION.name => false,
+            name if name == network::REGISTRATION.name => in_cluster || has_pool,
+            name if name == gossip::REGISTRATION.name => in_cluster,
+            _ => true,
+        };
+        if !needed {
             continue;
         }
         let published = match stl.install(registration, make) {

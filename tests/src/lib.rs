@@ -32,6 +32,8 @@
 //! | `package-channels`| packages send each other messages without system calls               |
 //! | `cluster`         | nodes find each other; services are called wherever they are           |
 //! | `serve`           | nothing: a node of a cluster that serves until it is ended              |
+//! | `bulk`            | buffers between nodes: whole, in any number, and `Dead` when it is so  |
+//! | `bulk-cost`       | what it costs to move buffers to another node                          |
 //! | `rpc-cost`        | what calls to another node cost                                        |
 //! | `registry-restart`| the registry is gone with its core; all is published and found again   |
 //! | `counts`          | what the kernel's operations cost                                      |
@@ -43,6 +45,8 @@
 extern crate alloc;
 
 mod arguments;
+mod bulk;
+mod bulk_cost;
 mod call_cost;
 mod calls;
 mod calls_churn;
@@ -86,7 +90,7 @@ use nile_platform::Machine;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 35] = [
+pub const PROGRAMS: [&str; 37] = [
     "boot",
     "ping",
     "restart",
@@ -118,6 +122,8 @@ pub const PROGRAMS: [&str; 35] = [
     "registry-restart",
     "cluster",
     "serve",
+    "bulk",
+    "bulk-cost",
     "rpc-cost",
     "counts",
     "call-cost",
@@ -150,7 +156,7 @@ pub fn needs_packages(program: &str) -> bool {
 /// Whether a program is for nodes of a cluster: one node alone has nothing to do in it, or does not
 /// end.
 pub fn needs_cluster(program: &str) -> bool {
-    matches!(program, "cluster" | "rpc-cost" | "serve")
+    matches!(program, "cluster" | "bulk" | "bulk-cost" | "rpc-cost" | "serve")
 }
 
 /// Whether the services that a configuration names are those of this image.
@@ -195,6 +201,8 @@ pub fn start<M: Machine>(core: &Core<M>, command: &str) {
             package_channels::start(core, &arguments);
         }
         "cluster" => cluster::start(core, &arguments),
+        "bulk" => bulk::start(core, &arguments),
+        "bulk-cost" => bulk_cost::start(core, &arguments),
         "rpc-cost" => rpc_cost::start(core, &arguments),
         "serve" => {
             calls::serve_defaults(core);

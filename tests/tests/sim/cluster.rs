@@ -21,11 +21,12 @@ fn cluster(seed: u64, cores: &[usize]) -> ClusterOptions {
 /// The configuration of a node, counted from zero.
 fn config(node: usize) -> String {
     let key = "00112233445566778899aabbccddeeff".repeat(2);
-    format!("[node]\nid = {}\n[network]\nkey = \"{key}\"\n", node + 1)
+    let pool = "[pool]\nbytes = \"2M\"\nbuffer = \"32K\"\n";
+    format!("{pool}[node]\nid = {}\n[network]\nkey = \"{key}\"\n", node + 1)
 }
 
-fn run(options: &ClusterOptions) -> Result<Vec<Option<Finished>>, Stuck> {
-    let program = format!("cluster nodes={}", options.nodes.len());
+fn run(options: &ClusterOptions, program: &str) -> Result<Vec<Option<Finished>>, Stuck> {
+    let program = format!("{program} nodes={}", options.nodes.len());
     simulate_cluster(options, |node, machine| {
         let config = Config::parse(&config(node)).expect("the test's configuration is valid");
         Box::new(Core::start(machine, &config, |core| nile_scenarios::start(core, &program)))
@@ -34,11 +35,16 @@ fn run(options: &ClusterOptions) -> Result<Vec<Option<Finished>>, Stuck> {
 
 /// Runs the scenario to its end, which must say that all held.
 fn pass(options: &ClusterOptions) -> Vec<Finished> {
+    pass_program(options, "cluster")
+}
+
+fn pass_program(options: &ClusterOptions, program: &str) -> Vec<Finished> {
     let seed = options.nodes[0].seed;
-    let ended = run(options).unwrap_or_else(|stuck| panic!("{stuck}\n{}", stuck.log.join("\n")));
+    let ended =
+        run(options, program).unwrap_or_else(|stuck| panic!("{stuck}\n{}", stuck.log.join("\n")));
     let ended: Vec<Finished> = ended.into_iter().flatten().collect();
     assert_eq!(ended.len(), options.nodes.len());
-    assert!(passed(&ended[0], "cluster", seed).program.is_some(), "seed {seed}: no scenario");
+    assert!(passed(&ended[0], program, seed).program.is_some(), "seed {seed}: no scenario");
     assert!(ended.iter().all(|it| it.outcome == Outcome::Success), "seed {seed}");
     ended
 }
@@ -102,4 +108,23 @@ fn a_cluster_is_the_same_with_the_same_seed() {
     let hashes =
         || -> Vec<u64> { pass(&cluster(5, &[2, 2])).into_iter().map(|it| it.trace_hash).collect() };
     assert_eq!(hashes(), hashes());
+}
+
+/// The same nodes, each with a pool.
+fn with_pools(mut options: ClusterOptions) -> ClusterOptions {
+    for node in &mut options.nodes {
+        node.pool_bytes = 2 << 20;
+    }
+    options
+}
+
+#[test]
+fn buffers_go_between_all_nodes() {
+    for seed in 400..402 {
+        pass_program(&with_pools(cluster(seed, &[2, 3, 2])), "bulk buffers=120");
+    }
+    for seed in 410..413 {
+        let options = ClusterOptions { link: bad(), ..cluster(seed, &[3, 2, 2]) };
+        pass_program(&with_pools(options), "bulk buffers=40");
+    }
 }
