@@ -221,6 +221,21 @@ fn records_in_blocks_are_found() {
     }
 }
 
+#[test]
+fn a_bucket_that_leads_back_to_itself_is_damaged() {
+    let records = generated(Format::Binary, 100);
+    let plan = Plan::new(&cuts(&records, 100, 1), some(1));
+    let part = mapped(&records, &plan, 1).pop().unwrap().pop().unwrap();
+    let ends = part.cursors().to_vec();
+    // Of its two blocks, the first says that one comes before it: itself, or the second.
+    for before in [64u128, 128, 1 << 64, 1] {
+        let mut pieces = part.clone().into_pieces();
+        pieces[0][..16].copy_from_slice(&before.to_le_bytes());
+        assert_eq!(Part::new(pieces, ends.clone()).count(0), Err(Damaged), "{before}");
+    }
+    assert_eq!(part.count(0), Ok(100));
+}
+
 proptest! {
     /// Memory that another core has written over is found out, or gives some entries; it never
     /// panics or goes on for ever.
