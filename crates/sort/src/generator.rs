@@ -1,5 +1,5 @@
 //! Makes the Sort Benchmark's records: any stretch of them, byte by byte what its own generator
-//! and Hadoop's make.
+//! and Hadoop's make. Skewed keys (`gensort -s`) are not among them.
 
 use crate::random::Random;
 
