@@ -36,11 +36,9 @@ impl Master {
                 let end = end.clone();
                 self.ask_record(now, end);
             }
-            Stage::Closing(end, until) => {
-                if *until <= now || self.crew.all_know() {
-                    let end = end.clone();
-                    self.retire(Action::Over(end));
-                }
+            Stage::Closing(end, until) if *until <= now || self.crew.all_know() => {
+                let end = end.clone();
+                self.retire(Action::Over(end));
             }
             _ => {}
         }
