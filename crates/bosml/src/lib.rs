@@ -8,7 +8,7 @@
 //! * [`schema`]: services, methods, parameters, types.
 //! * [`error`]: what is wrong, and where.
 //! * [`binary`]: the binary form's bytes; [`typed`]: Rust types in it; [`handle`], [`blob`]: bytes,
-//!   cores and buffers.
+//!   cores and buffers; [`records`], structs of them.
 //! * [`value`]: values of a schema that is known only at run time; [`check_binary`].
 //! * [`text`]: the text form; [`text_to_binary`], [`binary_to_text`], [`masked_text`].
 //! * [`discovery`]: schemas as documents.
@@ -54,6 +54,7 @@ pub mod blob;
 pub mod discovery;
 pub mod error;
 pub mod handle;
+pub mod records;
 pub mod schema;
 pub mod text;
 pub mod typed;

@@ -4,55 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use nile_bosml::{Encode, Writer};
-
-/// Declares structs that are records of the message language, field by field. The derive of
-/// `nile-stl` would do the same, but that crate stands above this one.
-macro_rules! records {
-    ($(
-        $(#[$about:meta])*
-        pub struct $name:ident { $($(#[$doc:meta])* pub $field:ident: $ty:ty,)* }
-    )*) => { $(
-        $(#[$about])*
-        #[derive(Clone, PartialEq, Eq, Debug)]
-        pub struct $name { $($(#[$doc])* pub $field: $ty,)* }
-
-        impl $name {
-            /// Its fields, for the text form.
-            pub const FIELDS: &'static [nile_bosml::schema::Parameter<'static>] =
-                &[$(nile_bosml::schema::Parameter {
-                name: alloc::borrow::Cow::Borrowed(stringify!($field)),
-                doc: alloc::borrow::Cow::Borrowed(""),
-                ty: <$ty as nile_bosml::Typed>::TYPE,
-                range: None,
-                encoded: true,
-                encrypted: false,
-            }),*];
-        }
-
-        impl nile_bosml::Typed for $name {
-            const TYPE: nile_bosml::schema::Type<'static> =
-                nile_bosml::schema::Type::Record(alloc::borrow::Cow::Borrowed($name::FIELDS));
-            const LEAST: usize = 0 $(+ <$ty as nile_bosml::Typed>::LEAST)*;
-        }
-
-        impl nile_bosml::Encode for $name {
-            fn encode(&self, out: &mut nile_bosml::Writer) {
-                $(nile_bosml::Encode::encode(&self.$field, out);)*
-            }
-        }
-
-        impl<'a> nile_bosml::Decode<'a> for $name {
-            fn decode(
-                input: &mut nile_bosml::Reader<'a>,
-            ) -> Result<$name, nile_bosml::Error> {
-                Ok($name { $($field: nile_bosml::Decode::decode(input)
-                    .map_err(|error| error.within(stringify!($field)))?,)* })
-            }
-        }
-    )* };
-}
-pub(crate) use records;
+use nile_bosml::{Encode, Writer, records};
 
 records! {
     /// A core of the node.

@@ -4,9 +4,9 @@
 use alloc::vec::Vec;
 
 use nile_bosml::schema::Parameter;
-use nile_bosml::{Blob, Decode, Error, Reader};
+use nile_bosml::{Blob, Decode, Error, Reader, records};
 
-use crate::records::{Core, Gone, Instance, records};
+use crate::records::{Core, Gone, Instance};
 
 records! {
     /// A message.
