@@ -9,7 +9,13 @@ use nile_abi::NodeId;
 use crate::id::JobId;
 
 /// The most reduce tasks of a job: their bounds have to fit a message.
-pub const MOST_REDUCERS: u32 = 4096;
+pub const MOST_REDUCERS: u32 = 2048;
+
+/// The most bytes of a job's bounds, and of all its names and arguments.
+pub const MOST_BOUNDS: usize = 32 << 10;
+
+/// The most bytes of what one sample task finds.
+pub const MOST_SAMPLE: usize = 16 << 10;
 
 /// The most splits of a job.
 pub const MOST_SPLITS: usize = 1 << 20;
@@ -66,6 +72,11 @@ pub enum Refused {
         /// How many there can be.
         most: u32,
     },
+    /// Its names and arguments do not fit a message.
+    TooLong {
+        /// Bytes of them.
+        bytes: usize,
+    },
     /// Its input has too many blocks.
     TooManySplits {
         /// How many.
@@ -86,7 +97,17 @@ impl Job {
         if splits > MOST_SPLITS {
             return Err(Refused::TooManySplits { asked: splits });
         }
-        Ok(())
+        match self.text_bytes() {
+            bytes if bytes > MOST_BOUNDS => Err(Refused::TooLong { bytes }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes of its names and arguments in a message.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let names = [&self.name, &self.package, &self.output];
+        let texts = names.into_iter().chain(&self.arguments).chain(&self.input);
+        texts.map(|text| text.len() + 2).sum()
     }
 
     /// Whether partitions are cut from samples.
@@ -101,6 +122,9 @@ impl fmt::Display for Refused {
             Refused::NoReducers => write!(f, "a job without reducers writes nothing: ask for 1"),
             Refused::TooManyReducers { asked, most } => {
                 write!(f, "{asked} reducers, but there are worker cores for {most}")
+            }
+            Refused::TooLong { bytes } => {
+                write!(f, "{bytes} bytes of names and arguments, but {MOST_BOUNDS} fit a message")
             }
             Refused::TooManySplits { asked } => {
                 write!(f, "{asked} blocks of input, but a job has at most {MOST_SPLITS}")

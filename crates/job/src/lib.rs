@@ -11,6 +11,7 @@
 //! * [`job`]: what is asked for; [`end`]: what comes of it; [`record`]: what outlives masters.
 //! * [`settings`]: how long is waited, how often is tried.
 //! * [`message`]: what masters and workers say; [`lane`]: how it arrives once and in order.
+//! * [`wire`]: messages in the binary form, as they travel.
 //! * [`master`]: [`Master`]; [`progress`]: what it tells while the job runs.
 //! * [`worker`]: [`Worker`], one worker core's part.
 #![no_std]
@@ -29,6 +30,7 @@ pub mod message;
 pub mod progress;
 pub mod record;
 pub mod settings;
+pub mod wire;
 pub mod worker;
 
 #[cfg(test)]

@@ -15,13 +15,14 @@ mod schedule;
 mod tasks;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::format;
 use alloc::vec::Vec;
 
 use nile_abi::{Instant, NodeId};
 
-use crate::end::{End, JobError, Summary};
+use crate::end::{End, Failure, Fault, JobError, Summary};
 use crate::id::{AttemptId, Epoch, Kind, TaskId, WorkerId};
-use crate::job::{Job, Split};
+use crate::job::{Job, MOST_BOUNDS, Split};
 use crate::message::{Location, Order, Plan, ToWorker};
 use crate::progress::{Counters, Phase, Progress};
 use crate::settings::Settings;
@@ -235,7 +236,13 @@ impl Master {
 
     /// The bounds that the job's code has cut, as [`Action::Cut`] asked.
     pub fn cut(&mut self, now: Instant, bounds: Vec<u8>) {
-        if self.stage == Stage::Cutting {
+        if self.stage == Stage::Cutting && bounds.len() > MOST_BOUNDS {
+            let bytes = bounds.len();
+            let text = format!("bounds of {bytes} bytes, but {MOST_BOUNDS} fit a message");
+            let task = TaskId { kind: Kind::Sample, index: 0 };
+            let failure = Failure { fault: Fault::Code, text };
+            self.decide(now, End::Failed(JobError::Task { task, failure }));
+        } else if self.stage == Stage::Cutting {
             self.plan = Some(Plan { epoch: self.epoch, bounds });
             self.start_mapping(now);
         }

@@ -152,10 +152,7 @@ const ATTEMPT: usize = 20;
 impl Item for Order {
     fn weight(&self) -> usize {
         match self {
-            Order::Job(job) => {
-                let texts = job.arguments.iter().chain(&job.input);
-                256 + texts.map(|text| text.len() + 2).sum::<usize>()
-            }
+            Order::Job(job) => 64 + job.text_bytes(),
             Order::Plan(plan) => 16 + plan.bounds.len(),
             Order::Assign(_, Work::Split(split)) => ATTEMPT + 24 + 4 * split.nodes.len(),
             Order::Assign(..) | Order::Cancel(_) | Order::Drop(_) => ATTEMPT + 8,

@@ -8,18 +8,22 @@ mod fetch;
 mod orders;
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
 use alloc::vec::Vec;
 
 use nile_abi::{Instant, NodeId};
 
-use crate::end::{Failure, Summary};
+use crate::end::{Failure, Fault, Summary};
 use crate::id::{AttemptId, Epoch, JobId, Kind, PieceId, Session, WorkerId};
-use crate::job::Job;
+use crate::job::{Job, MOST_SAMPLE};
 use crate::lane::Lane;
 use crate::message::{Location, Note, Peer, Plan, ToMaster, Work};
 use crate::record::Standing;
 use crate::settings::Settings;
 use fetch::Gathering;
+
+/// Bytes of what is told of a failure.
+const MOST_TEXT: usize = 1 << 10;
 
 /// What the worker's engine has to do. Names of attempts are never given twice.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -218,7 +222,14 @@ impl Worker {
 
     /// An attempt is done; a part is durable on this node. The engine keeps what it made until
     /// it is told otherwise.
+    ///
+    /// A sample that does not fit a message is the code's failure.
     pub fn done(&mut self, now: Instant, attempt: AttemptId, summary: Summary) {
+        let bytes = summary.sample.len();
+        if bytes > MOST_SAMPLE {
+            let text = format!("a sample of {bytes} bytes, but {MOST_SAMPLE} fit a message");
+            return self.failed(now, attempt, Failure { fault: Fault::Code, text });
+        }
         match &self.core {
             Core::Running(run) if run.attempt == attempt => {
                 if attempt.task.kind != Kind::Sample {
@@ -242,7 +253,8 @@ impl Worker {
     }
 
     /// An attempt came to nothing; it has left nothing behind.
-    pub fn failed(&mut self, now: Instant, attempt: AttemptId, failure: Failure) {
+    pub fn failed(&mut self, now: Instant, attempt: AttemptId, mut failure: Failure) {
+        failure.text.truncate(failure.text.floor_char_boundary(MOST_TEXT));
         match &self.core {
             Core::Running(run) if run.attempt == attempt => {
                 self.lane.push(Note::Failed(attempt, failure));

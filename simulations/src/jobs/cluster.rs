@@ -1,10 +1,13 @@
 //! The nodes of a run, and the keeper of the job's record, in the order of time.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::time::Duration;
 
 use nile_abi::{Generation, Instant, NodeId};
-use nile_job::{AttemptId, Epoch, Master, Phase, Record, Settings, Worker, WorkerId};
+use nile_job::{
+    AttemptId, Epoch, Master, Peer, Phase, Record, Settings, ToMaster, ToWorker, Worker, WorkerId,
+};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -227,6 +230,7 @@ impl Cluster {
         }
         match letter {
             Letter::ToWorker(id, message) => {
+                let message = again(&message.encode(), ToWorker::decode, &message)?;
                 let settings = self.settings;
                 let repeats = self.conduct.repeats_machines;
                 if let Some(core) = self.node(to).core_of(&id) {
@@ -238,7 +242,8 @@ impl Cluster {
                     core.worker.get_or_insert_with(new).receive(now, message);
                 }
             }
-            Letter::ToMaster(mut message) => {
+            Letter::ToMaster(message) => {
+                let mut message = again(&message.encode(), ToMaster::decode, &message)?;
                 if self.conduct.mixes_plans {
                     super::checks::mix_plans(&mut message);
                 }
@@ -247,6 +252,7 @@ impl Cluster {
                 }
             }
             Letter::Peer(id, message) => {
+                let message = again(&message.encode(), Peer::decode, &message)?;
                 if let Some(worker) = self.worker(&id) {
                     worker.receive_peer(now, message);
                 }
@@ -526,5 +532,18 @@ impl Cluster {
                 self.plan(due, Event::Wake(id));
             }
         }
+    }
+}
+
+/// A message after its way in the binary form, which must not change it.
+fn again<T: PartialEq + Debug, E: Debug>(
+    bytes: &Result<Vec<u8>, E>,
+    decode: fn(&[u8]) -> Result<T, E>,
+    message: &T,
+) -> Result<T, String> {
+    let bytes = bytes.as_ref().map_err(|error| format!("{message:?} has no form: {error:?}"))?;
+    match decode(bytes) {
+        Ok(other) if other == *message => Ok(other),
+        other => Err(format!("{message:?} was read as {other:?}")),
     }
 }
