@@ -1,5 +1,6 @@
-//! The protocols of an interface, calls and bulk transfer: frames in, frames out, deadlines kept, and every end
-//! of a call brought to the task that waits for it. A frame's EtherType says whose it is.
+//! The protocols of an interface, calls and bulk transfer: frames in, frames out, deadlines kept,
+//! and every end of a call brought to the task that waits for it. The EtherType says whose a frame
+//! is.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

@@ -190,7 +190,7 @@ impl<M: Machine> Conductor<M> {
 
     /// A word to the first station of a node, and what comes back.
     async fn ask(&self, port: &Port, to: NodeId, what: u8, aside: &Mailbox) -> CallResult<u64> {
-        let mut buffer = self.buffer(port.pool()).await;
+        let mut buffer = self.buffer(port.pool()).await?;
         buffer[..8].fill(0);
         let label = Label { what, route: [0; 3], number: 7 };
         port.send(to, FIRST, label.pack(), buffer, 8).await?;
@@ -200,10 +200,14 @@ impl<M: Machine> Conductor<M> {
     }
 
     /// A free buffer, as soon as there is one.
-    async fn buffer(&self, pool: &Pool) -> Buffer {
+    async fn buffer(&self, pool: &Pool) -> CallResult<Buffer> {
+        let limit = self.core.now() + PATIENCE;
         loop {
             match pool.alloc() {
-                Some(buffer) => return buffer,
+                Some(buffer) => return Ok(buffer),
+                None if self.core.now() > limit => {
+                    return Err(CallError::new(Status::NoMemory, "no buffer becomes free"));
+                }
                 None => self.core.sleep(LOOK).await,
             }
         }
@@ -268,13 +272,13 @@ impl<M: Machine> Conductor<M> {
 
     async fn refusals(&self, port: &Port) -> CallResult<()> {
         for node in (1..=self.nodes).map(NodeId) {
-            let buffer = self.buffer(port.pool()).await;
+            let buffer = self.buffer(port.pool()).await?;
             let sent = port.send(node, NOBODY_S, 0, buffer, 5).await.map_err(|it| it.status);
             let refused = sent == Err(Status::NotFound);
             self.findings.check(refused, format_args!("{node}: an unknown mailbox gives {sent:?}"));
         }
         let (brief, buffer) =
-            (port.with_patience(Duration::from_millis(50)), self.buffer(port.pool()).await);
+            (port.with_patience(Duration::from_millis(50)), self.buffer(port.pool()).await?);
         let sent = brief.send(NodeId(99), FIRST, 0, buffer, 5).await.map_err(|it| it.status);
         self.findings.check(sent == Err(Status::Timeout), format_args!("n99 gives {sent:?}"));
         let stolen = port.open(FIRST).await.map(drop).map_err(|it| it.status);
@@ -285,13 +289,14 @@ impl<M: Machine> Conductor<M> {
 
     /// The last core of n2 ends while transfers to a mailbox of its wait for room.
     async fn restart(&self, port: &Port, aside: &Mailbox) -> CallResult<()> {
-        const MANY: u32 = 40;
         let there = NodeId(2);
-        let sends: Vec<Join<Result<(), Status>>> = (0..MANY)
+        // More than a mailbox may hold, and not all that there are.
+        let many = port.pool().capacity() / 2;
+        let sends: Vec<Join<Result<(), Status>>> = (0..many)
             .map(|_| {
                 let (own, port) = (self.clone(), port.clone());
                 self.core.spawn(async move {
-                    let buffer = own.buffer(port.pool()).await;
+                    let buffer = own.buffer(port.pool()).await.map_err(|it| it.status)?;
                     port.send(there, UNREAD, 0, buffer, 3000).await.map_err(|it| it.status)
                 })
             })
@@ -301,7 +306,7 @@ impl<M: Machine> Conductor<M> {
         self.ask(port, there, RELAY_ASIDE, aside).await?;
         let label = Label { what: PANIC, route: [0; 3], number: 0 };
         // It has come before it is read.
-        port.send(there, LAST, label.pack(), self.buffer(port.pool()).await, 0).await?;
+        port.send(there, LAST, label.pack(), self.buffer(port.pool()).await?, 0).await?;
         let (mut there_before, mut dead) = (0, 0);
         for send in sends {
             match send.await {
@@ -313,7 +318,7 @@ impl<M: Machine> Conductor<M> {
         }
         self.findings.check(dead > 0, format_args!("{there_before} came, none is dead"));
         until(&self.stl, async || {
-            let buffer = self.buffer(port.pool()).await;
+            let buffer = self.buffer(port.pool()).await?;
             port.send(there, LAST, Label { what: RELAY_ASIDE, ..label }.pack(), buffer, 8).await?;
             aside.next().await.map(drop)
         })
@@ -352,7 +357,7 @@ async fn send_around<M: Machine>(
             continue;
         }
         let number = going.sent.replace(going.sent.get() + 1);
-        let mut buffer = conductor.buffer(port.pool()).await;
+        let mut buffer = conductor.buffer(port.pool()).await?;
         let length = Conductor::<M>::length(number, buffer.len());
         for (at, place) in buffer[..length].iter_mut().enumerate() {
             *place = byte(number, at);

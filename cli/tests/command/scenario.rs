@@ -39,29 +39,43 @@ fn all_hold_on(machine: &str) {
     }
 }
 
-/// What n1 of a cluster of three reports of the scenario for clusters, which the simulator runs
+/// What n1 of a cluster of three reports of a scenario for clusters, which the simulator runs
 /// under many seeds.
-fn cluster_holds_on(machine: &str) {
+#[track_caller]
+fn cluster_holds_on(machine: &str, program: &str) {
     let folder = tempfile::tempdir().unwrap();
+    let config = tempfile::NamedTempFile::new().unwrap();
+    fs::write(config.path(), POOL).unwrap();
     let mut command = launcher();
     command.env("XDG_RUNTIME_DIR", folder.path());
     command.args(["up", "--nodes", "3", "--cores", "2", "--memory", "128M", "--limit", "240"]);
-    command.args(["--machine", machine, "--program", "cluster nodes=3"]);
+    command.args(["--machine", machine, "--program", &format!("{program} nodes=3")]);
+    command.arg("--config").arg(config.path());
     let said = run(&mut command, &[]).expect(0);
     let report: Value = serde_json::from_str(&said.out).expect("one JSON document");
-    assert_eq!(report["program"]["name"], "cluster");
+    assert_eq!(report["program"]["name"], program);
     assert_eq!(report["program"]["passed"], true, "{}", report["program"]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "files are left");
 }
 
 #[test]
 fn the_scenario_of_clusters_holds_on_linux() {
-    cluster_holds_on("hosted");
+    cluster_holds_on("hosted", "cluster");
 }
 
 #[test]
 fn the_scenario_of_clusters_holds_in_qemu() {
-    cluster_holds_on("qemu");
+    cluster_holds_on("qemu", "cluster");
+}
+
+#[test]
+fn buffers_go_between_nodes_on_linux() {
+    cluster_holds_on("hosted", "bulk");
+}
+
+#[test]
+fn buffers_go_between_nodes_in_qemu() {
+    cluster_holds_on("qemu", "bulk");
 }
 
 #[test]

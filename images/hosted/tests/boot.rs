@@ -153,6 +153,7 @@ fn what_no_node_can_be_is_refused_with_its_number() {
 #[test]
 fn every_scenario_passes() {
     let ticks = config("ticks.toml", "[timer]\ntick_hz = 100\ntick_workers = true\n");
+    let pool = config("pool.toml", "[pool]\nbytes = \"4M\"\n");
     // Those with packages are run where packages are built: by the command line's tests.
     let alone = |program: &&str| !nile_scenarios::needs_cluster(program);
     for program in nile_scenarios::PROGRAMS.into_iter().filter(alone) {
@@ -160,8 +161,13 @@ fn every_scenario_passes() {
             continue;
         }
         let mut arguments = vec!["--memory", "128M", "--program", program];
-        if program == "ticked" {
-            arguments.extend(["--config", ticks.to_str().expect("a plain path")]);
+        let file = match program {
+            "ticked" => Some(&ticks),
+            "pool" => Some(&pool),
+            _ => None,
+        };
+        if let Some(file) = file {
+            arguments.extend(["--config", file.to_str().expect("a plain path")]);
         }
         let (report, log) = report_and_log(&arguments);
         let passed = program == "boot" || report["program"]["passed"] == true;

@@ -160,7 +160,7 @@ fn each_field_is_checked() {
     assert_eq!(with(34, &[0; 4]), Err(Malformed::Value), "source generation zero");
     assert_eq!(with(50, &[0, 0]), Err(Malformed::Value), "blocks of nothing");
     assert_eq!(with(52, &[0, 1]), Err(Malformed::Reserved));
-    assert_eq!(with(77, &[200]), Err(Malformed::Value), "more ready than there is");
+    assert_eq!(with(85, &[200]), Err(Malformed::Value), "more ready than there is");
     assert_eq!(with(42, &[0; 4]), Ok(()), "any destination generation");
     let block = Data { index: 3, sequence: 3, ready: 3, last: false };
     let bad = frame(&header(6, Body::Data(block)), false, &[1]);
