@@ -25,6 +25,7 @@ local STATUSES = {
     [0] = "ok", [1] = "dead", [2] = "timeout", [3] = "busy", [4] = "panicked", [5] = "no_memory",
     [6] = "no_tables", [7] = "not_found", [8] = "invalid", [9] = "exists", [10] = "denied",
     [11] = "gone",
+    [12] = "failed",
 }
 local SUBJECTS = {
     [0] = "calls that have ended", [1] = "segments of a request", [2] = "segments of a reply",

@@ -62,6 +62,7 @@ pub fn system_calls(bytes: &[u8]) -> bool {
         pool_bytes: 0,
         wake_mode: None,
         packages: vec![(NAME, package)],
+        disks: Vec::new(),
         faults: Faults::default(),
         limit: Duration::from_secs(30),
     };

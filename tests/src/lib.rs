@@ -13,6 +13,7 @@
 //! | `ticked`          | its control: with ticks on, the same worker is, and it is counted      |
 //! | `memory`          | frames of each size: zeroed, own, given back                           |
 //! | `pool`            | buffers go around the cores; those of a core that ends come back      |
+//! | `disks`           | disks keep what is written, whatever its size and place                |
 //! | `moving`          | a receiver changes cores while messages come; none is lost             |
 //! | `churn`           | memory and channels come and go; in the end nothing is missing         |
 //! | `package`         | packages run on every worker, and leave nothing behind                 |
@@ -38,6 +39,7 @@
 //! | `registry-restart`| the registry is gone with its core; all is published and found again   |
 //! | `counts`          | what the kernel's operations cost                                      |
 //! | `call-cost`       | what calls to services cost                                            |
+//! | `disk-cost`       | what reading and writing a disk costs                                  |
 //! | `system-call`     | what system calls cost                                                 |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -56,6 +58,9 @@ mod composed;
 mod conduct;
 mod counts;
 mod defaults;
+mod disk_calls;
+mod disk_cost;
+mod disks;
 mod ends;
 mod flood;
 mod idle;
@@ -90,7 +95,7 @@ use nile_platform::Machine;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 37] = [
+pub const PROGRAMS: [&str; 39] = [
     "boot",
     "ping",
     "restart",
@@ -100,6 +105,7 @@ pub const PROGRAMS: [&str; 37] = [
     "ticked",
     "memory",
     "pool",
+    "disks",
     "moving",
     "churn",
     "package",
@@ -127,6 +133,7 @@ pub const PROGRAMS: [&str; 37] = [
     "rpc-cost",
     "counts",
     "call-cost",
+    "disk-cost",
     "system-call",
 ];
 
@@ -159,6 +166,11 @@ pub fn needs_cluster(program: &str) -> bool {
     matches!(program, "cluster" | "bulk" | "bulk-cost" | "rpc-cost" | "serve")
 }
 
+/// Whether a program uses the node's disks, of which it must have one of 8 MiB at least.
+pub fn needs_disk(program: &str) -> bool {
+    program.starts_with("disk")
+}
+
 /// Whether the services that a configuration names are those of this image.
 pub fn check_services(config: &Config) -> Result<(), ConfigError> {
     config.check_services(nile_services::ALL.iter().map(|service| service.name))
@@ -181,6 +193,7 @@ pub fn start<M: Machine>(core: &Core<M>, command: &str) {
         "ticked" => tickless::start(core, &arguments, tickless::Expect::Ticks),
         "memory" => memory::start(core, &arguments),
         "pool" => pool::start(core),
+        "disks" => disks::start(core, &arguments),
         "moving" => moving::start(core, &arguments),
         "churn" => churn::start(core, &arguments),
         "package" | "unruly" => packages::start(core, &arguments),
@@ -210,6 +223,7 @@ pub fn start<M: Machine>(core: &Core<M>, command: &str) {
         }
         "registry-restart" => registry_restart::start(core),
         "counts" => counts::start(core, &arguments),
+        "disk-cost" => disk_cost::start(core, &arguments),
         "call-cost" => call_cost::start(core, &arguments),
         "system-call" => system_call::start(core, &arguments),
         _ => {}

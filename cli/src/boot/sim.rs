@@ -24,6 +24,7 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
         pool_bytes: config::pool(file, &config, options.memory.0)?,
         wake_mode: None,
         packages: nile_sim::PACKAGES.to_vec(),
+        disks: Vec::new(),
         faults: Faults::default(),
         limit: options.limit,
     };

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use nile_scenarios::{PROGRAMS, needs_cluster};
+use nile_scenarios::{PROGRAMS, needs_cluster, needs_disk};
 use serde_json::Value;
 
 use crate::support::{launcher, run};
@@ -22,7 +22,8 @@ fn all_hold_on(machine: &str) {
     let pool = folder.path().join("pool.toml");
     fs::write(&pool, POOL).unwrap();
     // What boots is checked in more detail elsewhere, and so are clusters.
-    let alone = |program: &&str| *program != "boot" && !needs_cluster(program);
+    let of_others = |program: &str| needs_cluster(program) || needs_disk(program);
+    let alone = |program: &&str| *program != "boot" && !of_others(program);
     for program in PROGRAMS.into_iter().filter(alone) {
         let mut command = launcher();
         command.args(["boot", "--json", "--machine", machine, "--program", program]);

@@ -32,10 +32,12 @@ pub enum Status {
     /// What was called is not where it was, and nothing was done: it may be found elsewhere. The
     /// transport layer looks by itself; callers that meant this one place are told `Dead`.
     Gone = 11,
+    /// A device failed: what was asked for has not happened, or not all of it.
+    Failed = 12,
 }
 
 impl Status {
-    const ALL: [Status; 12] = [
+    const ALL: [Status; 13] = [
         Status::Ok,
         Status::Dead,
         Status::Timeout,
@@ -48,6 +50,7 @@ impl Status {
         Status::Exists,
         Status::Denied,
         Status::Gone,
+        Status::Failed,
     ];
 
     /// The number on the wire.
@@ -75,6 +78,7 @@ impl Status {
             Status::Exists => "exists",
             Status::Denied => "denied",
             Status::Gone => "gone",
+            Status::Failed => "failed",
         }
     }
 
@@ -100,6 +104,6 @@ mod tests {
             assert_eq!(usize::from(status.code()), number);
             assert_eq!(Status::from_code(status.code()), Some(status));
         }
-        assert_eq!(Status::from_code(12), None);
+        assert_eq!(Status::from_code(13), None);
     }
 }

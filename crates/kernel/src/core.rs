@@ -20,7 +20,8 @@ use nile_ring::Doorbell;
 
 use crate::client::Client;
 use crate::config::Config;
-use crate::device::Device;
+use crate::device::{Device, Devices};
+use crate::disk::Disk;
 use crate::executor::{Executor, Join};
 use crate::input::Input;
 use crate::manager::Manager;
@@ -56,8 +57,7 @@ pub struct Inner<M: Machine> {
     pub(crate) executor: Executor,
     pub(crate) timers: RefCell<Timers>,
     pub(crate) inputs: RefCell<Vec<Rc<Input>>>,
-    /// The network interfaces that this core drives, once a service has asked for them.
-    pub(crate) devices: RefCell<Option<Vec<Rc<Device>>>>,
+    devices: Devices,
     pub(crate) client: Client,
     pub(crate) manager: Option<RefCell<Manager<M>>>,
     /// The packages that the node was started with.
@@ -110,12 +110,13 @@ impl<M: Machine> Inner<M> {
     }
 
     /// The network interfaces that this core drives.
-    pub(crate) fn devices(&self) -> Vec<Rc<Device>> {
-        let mut devices = self.devices.borrow_mut();
-        let devices = devices.get_or_insert_with(|| {
-            self.machine.interfaces().into_iter().map(|it| Rc::new(Device::new(it))).collect()
-        });
-        devices.clone()
+    pub(crate) fn interfaces(&self) -> &[Rc<Device>] {
+        self.devices.interfaces(&self.machine)
+    }
+
+    /// The disks that this core drives.
+    pub fn disks(&self) -> &[Rc<Disk>] {
+        self.devices.disks(&self.machine)
     }
 
     /// Starts a task on this core.
@@ -152,7 +153,7 @@ impl<M: Machine> Core<M> {
             executor: Executor::default(),
             timers: RefCell::default(),
             inputs: RefCell::default(),
-            devices: RefCell::default(),
+            devices: Devices::default(),
             client,
             manager: manager.map(RefCell::new),
             packages: config.packages,
@@ -163,6 +164,9 @@ impl<M: Machine> Core<M> {
             polls: (!config.is_dedicated(id)).then_some(config.polls),
             ended: Cell::new(None),
         }));
+        // Memory of the last incarnation may be somebody else's once this one has said that it is
+        // there: until then its disks must have forgotten what they were to do with it.
+        core.disks();
         if let Some(manager) = &core.manager {
             // Formatted before any other core's first pass.
             let pool = core.pool().map(Pool::memory);
@@ -272,9 +276,7 @@ impl<M: Machine> CoreLoop<M> {
         for input in core.inputs.borrow().iter() {
             found |= input.wake_if_ready();
         }
-        for device in core.devices.borrow().iter().flatten() {
-            found |= device.wake_if_ready();
-        }
+        found |= core.devices.turn();
         for _ in 0..POLLS_PER_TURN {
             if !core.executor.poll_one() {
                 break;
@@ -338,7 +340,7 @@ impl<M: Machine> Loop for CoreLoop<M> {
             || core.executor.is_ready()
             || core.manager.as_ref().is_some_and(|m| m.borrow().is_ready(&core.machine))
             || core.inputs.borrow().iter().any(|input| input.is_ready())
-            || core.devices.borrow().iter().flatten().any(|device| device.is_ready())
+            || core.devices.is_ready()
             || core.timers.borrow().next_due().is_some_and(|due| due <= core.now())
     }
 }

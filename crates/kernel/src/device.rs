@@ -1,11 +1,54 @@
-//! A network interface as the loop sees it: looked at once a pass while a task waits for frames.
+//! The devices of a core as its loop sees them: looked at once a pass while a task waits for them.
 
 use alloc::boxed::Box;
-use core::cell::{Cell, RefCell};
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::{Cell, OnceCell, RefCell};
 use core::ops::Deref;
 use core::task::{Poll, Waker};
 
-use nile_platform::Interface;
+use nile_platform::{Interface, Machine};
+
+use crate::disk::Disk;
+
+/// What a core drives.
+#[derive(Default)]
+pub struct Devices {
+    interfaces: OnceCell<Vec<Rc<Device>>>,
+    disks: OnceCell<Vec<Rc<Disk>>>,
+}
+
+impl Devices {
+    /// The network interfaces of the calling core, which are opened when they are first asked for.
+    pub fn interfaces(&self, machine: &impl Machine) -> &[Rc<Device>] {
+        let open = || machine.interfaces().into_iter().map(|it| Rc::new(Device::new(it))).collect();
+        self.interfaces.get_or_init(open)
+    }
+
+    /// The disks of the calling core, which are opened when they are first asked for.
+    pub fn disks(&self, machine: &impl Machine) -> &[Rc<Disk>] {
+        let open = || machine.disks().into_iter().map(|it| Rc::new(Disk::new(it))).collect();
+        self.disks.get_or_init(open)
+    }
+
+    /// Whether a device has something for a task.
+    pub fn is_ready(&self) -> bool {
+        self.interfaces.get().into_iter().flatten().any(|device| device.is_ready())
+            || self.disks.get().into_iter().flatten().any(|disk| disk.is_ready())
+    }
+
+    /// Wakes the tasks that devices have something for; whether there was one.
+    pub fn turn(&self) -> bool {
+        let mut found = false;
+        for device in self.interfaces.get().into_iter().flatten() {
+            found |= device.wake_if_ready();
+        }
+        for disk in self.disks.get().into_iter().flatten() {
+            found |= disk.turn();
+        }
+        found
+    }
+}
 
 /// An interface and the task that waits for its frames.
 pub struct Device {

@@ -12,7 +12,7 @@
 //! * [`pool`]: buffers in memory that all cores of the node share.
 //! * [`packages`]: user mode: how a core loads a package, runs it, serves it and ends it.
 //! * `control`, `client`, `manager`: what a core asks of the management core, and how that answers.
-//! * `device`: the network interfaces of a core.
+//! * `device`: the network interfaces of a core; [`disk`]: its disks.
 //! * `services`: the service transport layer of a core, and its links to the other cores.
 //! * [`boot`] and [`report`]: the first program, and what it says.
 #![no_std]
@@ -27,6 +27,7 @@ pub mod config;
 mod control;
 pub mod core;
 mod device;
+pub mod disk;
 pub mod executor;
 mod input;
 mod manager;
@@ -42,6 +43,7 @@ pub mod timers;
 pub use self::channel::{Inbound, Outbound};
 pub use self::config::{Config, ConfigError};
 pub use self::core::{Core, CoreLoop, run};
+pub use self::disk::{Disk, Transfer};
 pub use self::executor::{Join, yield_now};
 pub use self::memory::{Frame, MemoryRegion, MemoryStatistics};
 pub use self::packages::{

@@ -5,6 +5,7 @@
 use core::sync::atomic::AtomicU64;
 
 use nile_abi::{PageSize, PhysAddr, Status, VirtAddr};
+use nile_platform::disk::Piece;
 use nile_platform::user::Access;
 use nile_platform::{Grant, Machine};
 use nile_ring::Region;
@@ -107,6 +108,14 @@ impl<M: Machine> Frame<M> {
     pub fn words(&self) -> &[AtomicU64] {
         let region = self.region.as_ref();
         region.expect("only `release` takes it, and that consumes the frame").words()
+    }
+
+    /// The `bytes` bytes at `offset`, for a disk to read or write; `None` unless both are
+    /// multiples of a cache line and inside. The frame is to stay as long as the disk has it.
+    pub fn piece(&self, offset: u64, bytes: u64) -> Option<Piece> {
+        let (start, len) = (usize::try_from(offset).ok()?, usize::try_from(bytes).ok()?);
+        let region = self.region.as_ref()?.slice(start, len)?;
+        Some(Piece { at: PhysAddr(self.grant.start.0 + offset), region })
     }
 
     /// Moves the memory out of the kernel's half of this core's tables into the package's, at

@@ -6,6 +6,7 @@
 
 mod buffers;
 mod channels;
+mod disk;
 mod host;
 mod link;
 mod node;

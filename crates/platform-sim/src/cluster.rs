@@ -7,6 +7,7 @@ use nile_abi::{Instant, MacAddress, NodeId};
 use nile_platform::Loop;
 use nile_switch::{Link, PortId, Switch};
 
+use crate::disk::Contents;
 use crate::machine::SimMachine;
 use crate::network::Wire;
 use crate::options::Options;
@@ -43,6 +44,8 @@ struct Node<'a> {
     port: PortId,
     scheduler: Option<Scheduler<'a>>,
     finished: Option<Finished>,
+    /// What its disks hold while it is off.
+    disks: Option<Vec<Contents>>,
 }
 
 struct Cluster<'a, F> {
@@ -67,7 +70,8 @@ where
     let mut switch = Switch::new(first.0);
     let ports: Vec<PortId> = options.nodes.iter().map(|_| switch.attach()).collect();
     switch.set_all_links(options.link);
-    let nodes = ports.into_iter().map(|port| Node { port, scheduler: None, finished: None });
+    let nodes =
+        ports.into_iter().map(|port| Node { port, scheduler: None, finished: None, disks: None });
     let nodes = nodes.collect();
     let mut cluster = Cluster { options, switch, nodes, begin: &begin, clock: Instant::START };
     for node in 0..options.nodes.len() {
@@ -110,19 +114,31 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
     fn start(&mut self, node: usize) {
         let begin = self.begin;
         let address = MacAddress::local(NodeId(node as u32 + 1), 0);
-        let scheduler = Scheduler::new(
-            &self.options.nodes[node],
-            self.clock,
-            Box::new(move |machine| begin(node, machine)),
-        );
+        let mut options = self.options.nodes[node].clone();
+        let left = self.nodes[node].disks.take().into_iter().flatten();
+        for (disk, left) in options.disks.iter_mut().zip(left) {
+            disk.contents = left;
+            // It happens once.
+            disk.faults.cut_at_write = None;
+        }
+        let scheduler =
+            Scheduler::new(&options, self.clock, Box::new(move |machine| begin(node, machine)));
         scheduler.state.borrow_mut().wire = Some(Wire::new(address));
         self.nodes[node].scheduler = Some(scheduler);
         self.nodes[node].finished = None;
     }
 
+    /// Ends a node as a power failure does.
+    fn kill(&mut self, node: usize) {
+        let node = &mut self.nodes[node];
+        if let Some(scheduler) = node.scheduler.take() {
+            node.disks = Some(scheduler.state.borrow_mut().lose_power());
+        }
+    }
+
     fn perform(&mut self, deed: Deed) {
         match deed {
-            Deed::Kill(node) => self.nodes[node].scheduler = None,
+            Deed::Kill(node) => self.kill(node),
             Deed::Start(node) => self.start(node),
             Deed::Partition(sides) => {
                 let port = |node: &usize| self.nodes[*node].port;
@@ -163,8 +179,11 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
         let went = self.nodes[at].scheduler.as_mut().is_some_and(Scheduler::step);
         self.carry(at);
         let Some(scheduler) = &self.nodes[at].scheduler else { return Step::Went };
-        if scheduler.has_stopped() {
+        if scheduler.state.borrow().power_failed {
+            self.kill(at);
+        } else if scheduler.has_stopped() {
             let ended = self.nodes[at].scheduler.take().map(Scheduler::finish);
+            self.nodes[at].disks = ended.as_ref().map(|it| it.disks.clone());
             self.nodes[at].finished = ended;
         } else if !went || scheduler.is_broken() {
             return Step::Stuck(at);

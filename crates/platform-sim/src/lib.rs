@@ -15,12 +15,14 @@
 //! * [`machine`]: one core's view, what the kernel sees.
 //! * [`user`], `packages`: how a core runs a package, and what goes wrong with packages.
 //! * `network`: a node's interface.
+//! * `disk`: a node's disks, and what is left of them when the power fails.
 //! * `memory`: the node's memory, with an emulated MMU for each core that checks every grant.
 //! * `state`: what all cores share: clock, events, generator.
 //! * [`trace`]: what happened, as a hash.
 #![forbid(unsafe_code)]
 
 pub mod cluster;
+mod disk;
 pub mod machine;
 mod memory;
 mod network;
@@ -32,7 +34,8 @@ pub mod trace;
 pub mod user;
 
 pub use cluster::{ClusterOptions, Deed, simulate_cluster};
+pub use disk::Contents;
 pub use machine::{SimMachine, SimManager};
-pub use options::{Faults, Options, Program};
+pub use options::{DiskFaults, DiskOptions, Faults, Options, Program};
 pub use simulation::{Finished, Stuck, simulate};
 pub use user::{Misbehaviour, SimUser, misbehave, raw_call};

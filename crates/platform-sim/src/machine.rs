@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, PhysAddr, Status, VirtAddr};
 use nile_platform::{
-    AttachError, Board, Grant, Handoff, Interface, Machine, Manager, Outcome, WakeMode,
+    AttachError, Board, Disk, Grant, Handoff, Interface, Machine, Manager, Outcome, WakeMode,
 };
 use nile_ring::{PoolMemory, Region, Signal};
 
+use crate::disk::SimDisk;
 use crate::memory::{HUGE_BASE, SHARED_BASE, SharedTables};
 use crate::network::SimInterface;
 use crate::state::State;
@@ -138,6 +139,11 @@ impl Machine for SimMachine {
     fn pool(&self) -> Option<(PhysAddr, PoolMemory)> {
         let state = self.state.borrow();
         Some((state.memory.pool_start(), state.pool.as_ref()?.right_of(self.core)))
+    }
+
+    fn disks(&self) -> Vec<Box<dyn Disk>> {
+        let disks = SimDisk::all_of(&self.state, self.core).into_iter();
+        disks.map(|disk| Box::new(disk) as Box<dyn Disk>).collect()
     }
 
     /// As the seed has it, which is what makes a run repeat.

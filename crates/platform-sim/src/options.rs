@@ -6,6 +6,8 @@ use nile_abi::RoleSet;
 use nile_abi::call::System;
 use nile_platform::WakeMode;
 
+use crate::disk::Contents;
+
 /// A package that is linked in: it gets the kernel and its argument, and gives its exit code.
 pub type Program = fn(&dyn System, &[u8]) -> u64;
 
@@ -24,6 +26,8 @@ pub struct Options {
     pub wake_mode: Option<WakeMode>,
     /// The packages that are linked in, by name.
     pub packages: Vec<(&'static str, Program)>,
+    /// The node's disks.
+    pub disks: Vec<DiskOptions>,
     /// What goes wrong.
     pub faults: Faults,
     /// When a run that has not ended is called off, in virtual time.
@@ -46,4 +50,33 @@ pub struct Faults {
     /// How many packages begin to loop, in turns that the seed chooses: from then on they never
     /// call their kernel, and their core makes a pass only when it is signalled.
     pub package_loops: u32,
+}
+
+/// A disk of a run.
+#[derive(Clone, Debug, Default)]
+pub struct DiskOptions {
+    /// Its bytes; rounded down to whole sectors of 512 bytes.
+    pub bytes: u64,
+    /// What is on it at the start: nothing, or what an earlier run has left.
+    pub contents: Contents,
+    /// What goes wrong with it.
+    pub faults: DiskFaults,
+}
+
+/// What goes wrong with a disk. Nothing, by default, but what a power failure does to every disk.
+#[derive(Clone, Debug, Default)]
+pub struct DiskFaults {
+    /// Whether flushes end without effect.
+    pub ignores_flushes: bool,
+    /// Ends the node by a power failure in the midst of the write with this number, the first
+    /// being 1.
+    pub cut_at_write: Option<u64>,
+    /// Bytes whose sectors can be neither read nor written.
+    pub bad_bytes: Vec<u64>,
+    /// The disk fails for good after so many requests.
+    pub fails_after: Option<u64>,
+    /// Of a million reads, how many have one bit wrong.
+    pub flips_per_million: u32,
+    /// Of a million reads, how many give what is elsewhere.
+    pub misdirected_per_million: u32,
 }

@@ -11,6 +11,7 @@ use nile_abi::{CoreId, Generation, Instant};
 use nile_platform::{Cause, CorePhase, Fault, Loop, Outcome, Turn, WakeMode};
 use nile_ring::{Doorbell, Signal};
 
+use crate::disk::Contents;
 use crate::machine::SimMachine;
 use crate::options::Options;
 use crate::state::{Event, State};
@@ -43,6 +44,10 @@ pub struct Finished {
     pub events: u64,
     /// When it ended.
     pub at: Instant,
+    /// Whether a power failure ended it, in the midst of whatever it did.
+    pub power_failed: bool,
+    /// What is on the disks now that the power is off.
+    pub disks: Vec<Contents>,
 }
 
 /// A run in which something was that must never be, in which nothing can happen any more, or that
@@ -106,7 +111,7 @@ pub(crate) struct Scheduler<'a> {
     begin: Begin<'a>,
 }
 
-/// Runs a node until its loops have ended. `begin` makes a core's loop, once for each incarnation.
+/// Runs a node until its loops have ended, or its power has failed. `begin` makes a core's loop, once for each incarnation.
 pub fn simulate(
     options: &Options,
     begin: impl FnMut(SimMachine) -> Box<dyn Loop>,
@@ -115,11 +120,11 @@ pub fn simulate(
     let limit = Instant::START + options.limit;
     while scheduler.step() {
         let state = scheduler.state.borrow();
-        if state.clock > limit || state.violation.is_some() {
+        if state.clock > limit || state.violation.is_some() || state.power_failed {
             break;
         }
     }
-    if scheduler.has_stopped() && !scheduler.is_broken() {
+    if scheduler.has_ended() && !scheduler.is_broken() {
         Ok(scheduler.finish())
     } else {
         Err(scheduler.give_up(options.seed))
@@ -155,6 +160,11 @@ impl<'a> Scheduler<'a> {
         all && self.state.borrow().outcome.is_some()
     }
 
+    /// Whether it has stopped, or its power has failed.
+    pub fn has_ended(&self) -> bool {
+        self.state.borrow().power_failed || self.has_stopped()
+    }
+
     /// Whether something was that must never be.
     pub fn is_broken(&self) -> bool {
         self.state.borrow().violation.is_some()
@@ -174,6 +184,8 @@ impl<'a> Scheduler<'a> {
             trace_hash: state.trace.hash(),
             events: state.trace.events(),
             at: state.clock,
+            power_failed: state.power_failed,
+            disks: state.lose_power(),
         }
     }
 
@@ -308,16 +320,10 @@ impl<'a> Scheduler<'a> {
                     _ => self.state.borrow_mut().packages.signal(to),
                 }
             }
-            Event::Frame { to } => {
-                let status = &self.cores[to.index()].status;
-                if matches!(status, Status::Down | Status::Stopped) {
-                    return;
-                }
-                let sleeps = matches!(status, Status::Asleep { .. });
-                self.state.borrow_mut().interrupt(to, Cause::Device);
-                if sleeps {
-                    self.wake(to.index());
-                }
+            Event::Frame { to } => self.interrupt_by_device(to),
+            Event::Disk { disk, request } => {
+                let interrupted = self.state.borrow_mut().end_disk_request(disk, request);
+                interrupted.into_iter().for_each(|core| self.interrupt_by_device(core));
             }
             Event::Tick { core, setting } => self.state.borrow_mut().tick(core, setting),
             Event::Stop { core } => {
@@ -326,6 +332,18 @@ impl<'a> Scheduler<'a> {
                 }
             }
             Event::Start { core } => self.start(core.index()),
+        }
+    }
+
+    fn interrupt_by_device(&mut self, to: CoreId) {
+        let status = &self.cores[to.index()].status;
+        if matches!(status, Status::Down | Status::Stopped) {
+            return;
+        }
+        let sleeps = matches!(status, Status::Asleep { .. });
+        self.state.borrow_mut().interrupt(to, Cause::Device);
+        if sleeps {
+            self.wake(to.index());
         }
     }
 

@@ -10,6 +10,7 @@ use nile_ring::{Doorbells, HeapPool, Region};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+use crate::disk::Drive;
 use crate::memory::SimMemory;
 use crate::network::Wire;
 use crate::options::Options;
@@ -25,6 +26,8 @@ pub enum Event {
     Tick { core: CoreId, setting: u64 },
     /// A frame has come for the core that drives the network interface.
     Frame { to: CoreId },
+    /// A disk has done what it was asked for.
+    Disk { disk: usize, request: u64 },
     /// A core is stopped from outside.
     Stop { core: CoreId },
     /// A stopped core begins its next incarnation.
@@ -63,6 +66,10 @@ pub struct State {
     pub control: Vec<Region>,
     /// The network interface, in a cluster.
     pub wire: Option<Wire>,
+    /// The disks.
+    pub drives: Vec<Drive>,
+    /// Whether a power failure has ended the node.
+    pub power_failed: bool,
     pub description: NodeDescription,
     pub reports: Vec<String>,
     pub log: Vec<String>,
@@ -115,6 +122,8 @@ impl State {
             bells,
             control: (0..cores).map(|_| Region::owned(CONTROL_BYTES)).collect(),
             wire: None,
+            drives: options.disks.iter().enumerate().map(|(at, it)| Drive::new(at, it)).collect(),
+            power_failed: false,
             description,
             reports: Vec::new(),
             log: Vec::new(),

@@ -47,6 +47,7 @@ fn options(seed: u64, packages: &[(&'static str, Program)]) -> Options {
         pool_bytes: 0,
         wake_mode: None,
         packages: packages.to_vec(),
+        disks: Vec::new(),
         faults: Faults::default(),
         limit: Duration::from_secs(100),
     }

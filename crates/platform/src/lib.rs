@@ -11,6 +11,7 @@
 //! * [`cause`]: why a core was interrupted.
 //! * [`user`]: [`User`], how a core runs a package.
 //! * [`network`]: [`Interface`], a network interface on the core that drives it.
+//! * [`disk`]: [`Disk`], a disk on the core that drives it.
 //! * [`turn`]: [`Loop`], the kernel as a machine that steps it sees it.
 //! * [`handoff`]: [`Handoff`], the machine as the boot path found it, handed to the kernel as an
 //!   explicit description, never assumed to be the whole machine.
@@ -21,6 +22,7 @@ extern crate alloc;
 
 pub mod board;
 pub mod cause;
+pub mod disk;
 pub mod handoff;
 pub mod machine;
 pub mod network;
@@ -30,6 +32,7 @@ pub mod user;
 
 pub use board::{Board, NodePhase};
 pub use cause::Cause;
+pub use disk::Disk;
 pub use handoff::{Handoff, NodeDescription, Step, Tables};
 pub use machine::{
     AttachError, CONTROL_BYTES, Grant, Machine, Manager, Outcome, Sleeper, WakeMode,

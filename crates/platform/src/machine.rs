@@ -10,7 +10,7 @@ use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Status, VirtAddr
 use nile_memory::paging::TableMemory;
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
-use crate::{Board, Handoff, Interface, User};
+use crate::{Board, Disk, Handoff, Interface, User};
 
 /// How a sleeping core of this machine is woken (NewtOS 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,6 +144,14 @@ pub trait Machine: Signal + 'static {
     /// writes to it any more.
     fn pool(&self) -> Option<(PhysAddr, PoolMemory)> {
         None
+    }
+
+    /// The disks that this core drives, each at most once in an incarnation: the first of the
+    /// node's disks belongs to its first disk core, and so on in turns. Once this has returned,
+    /// no request of an earlier incarnation touches memory any more; the core asks before its
+    /// memory becomes anybody else's.
+    fn disks(&self) -> Vec<Box<dyn Disk>> {
+        Vec::new()
     }
 
     /// Fills `bytes` with what nobody can predict; `false` if this machine has no source of it.

@@ -4,6 +4,8 @@ use core::fmt;
 #[cfg(not(loom))]
 use core::ops::{Deref, DerefMut};
 #[cfg(not(loom))]
+use core::ptr::NonNull;
+#[cfg(not(loom))]
 use core::slice;
 
 use crate::cell::PAYLOAD_BYTES;
@@ -82,6 +84,12 @@ impl Buffer {
     /// Where its bytes are, counted from the pool's beginning.
     pub fn offset(&self) -> usize {
         self.pool.offset(self.index)
+    }
+
+    /// Where its bytes are in this address space.
+    #[cfg(not(loom))]
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.pool.bytes(self.index)
     }
 
     /// Gives the buffer up for a handle to its first `len` bytes (cut to the buffer's size), to

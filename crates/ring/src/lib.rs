@@ -24,7 +24,8 @@
 //! * [`doorbell`]: how a core sleeps without missing anything.
 //! * [`receivers`]: where each receiver runs, how it is woken, how it is moved.
 //! * [`notify`]: waking a receiver whichever way it waits.
-//! * [`pool`], [`buffer`]: buffers whose ownership travels in a message.
+//! * [`pool`], [`buffer`]: buffers whose ownership travels in a message; [`lent`]: buffers that a
+//!   device has.
 //! * [`requests`]: what was asked and is not answered yet.
 //!
 //! Anything read from shared memory is distrusted. The protocols are checked by loom
@@ -37,6 +38,8 @@ pub mod buffer;
 pub mod cell;
 pub mod channel;
 pub mod doorbell;
+#[cfg(not(loom))]
+pub mod lent;
 pub mod notify;
 pub mod pool;
 pub mod receiver;
@@ -50,6 +53,8 @@ pub use buffer::{Buffer, Handle, PoolId};
 pub use cell::{Message, PAYLOAD_BYTES, TooLong};
 pub use channel::{BadSize, Endpoint};
 pub use doorbell::{Doorbell, Doorbells, SLEEPING, Sleep};
+#[cfg(not(loom))]
+pub use lent::Lent;
 pub use notify::{Notifier, Signal};
 pub use pool::{ClaimError, HeapPool, Pool, PoolError, PoolMemory};
 pub use receiver::{ReceiveError, Receiver};

@@ -29,6 +29,19 @@ const _: () = assert!(size_of::<OwnedLine>() == size_of::<Line>());
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Line>() == LINE_BYTES && align_of::<OwnedLine>() == LINE_BYTES);
 
+/// Held by everyone who has a [`Region`] that was made with it.
+#[cfg(not(loom))]
+#[derive(Clone, Default)]
+pub(crate) struct Shared(Arc<Vec<OwnedLine>>);
+
+#[cfg(not(loom))]
+impl Shared {
+    /// Whether nobody has a region that was made with this. What they did there is over then.
+    pub(crate) fn is_alone(&mut self) -> bool {
+        Arc::get_mut(&mut self.0).is_some()
+    }
+}
+
 /// A handle to a range of shared memory that was zero when it was made. Clones name the same
 /// memory.
 #[derive(Clone)]
@@ -57,6 +70,19 @@ impl Region {
     #[cfg(not(loom))]
     pub unsafe fn from_raw(base: NonNull<u8>, len: usize) -> Region {
         Region { base: base.cast(), lines: len / LINE_BYTES, owner: None }
+    }
+
+    /// The region of `len` bytes at `base`, whose clones and parts all hold `shared`; `None` unless
+    /// both are multiples of [`LINE_BYTES`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`Region::from_raw`], as long as anybody holds `shared` besides the caller.
+    #[cfg(not(loom))]
+    pub(crate) unsafe fn shared(base: NonNull<u8>, len: usize, shared: Shared) -> Option<Region> {
+        let whole = base.addr().get().is_multiple_of(LINE_BYTES) && len.is_multiple_of(LINE_BYTES);
+        let (base, lines) = (base.cast(), len / LINE_BYTES);
+        whole.then_some(Region { base, lines, owner: Some(shared.0) })
     }
 
     /// Zeroed heap memory of at least `len` bytes (rounded up to whole lines), freed with its

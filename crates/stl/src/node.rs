@@ -4,6 +4,7 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::task::{Context, Poll};
 
@@ -56,6 +57,9 @@ pub trait Node {
     /// The network interfaces that this core drives: the same ones whenever it is asked.
     fn interfaces(&self) -> Vec<Rc<dyn Interface>>;
 
+    /// The disks that this core drives: the same ones whenever it is asked.
+    fn disks(&self) -> Vec<Rc<dyn Disk>>;
+
     /// Fills `bytes` with what nobody can predict; `false` if the machine has no source of it.
     fn entropy(&self, bytes: &mut [u8]) -> bool;
 
@@ -102,6 +106,37 @@ pub trait Interface {
     /// Has `fill` write frames where the device reads them until it gives `None`; `false` if there
     /// is no more room, which comes without notice within microseconds.
     fn transmit(&self, fill: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> bool;
+}
+
+/// A disk that this core drives. Places on it are in bytes, whole sectors.
+pub trait Disk {
+    /// What it is.
+    fn description(&self) -> DiskDescription;
+
+    /// Fills buffers of the node's pool, one after the other, with what is on the disk from `at`
+    /// on. `Invalid` (out of range, not whole sectors, too much at once) or `Failed`.
+    fn read(&self, at: u64, buffers: Vec<Buffer>) -> LocalFuture<'static, CallResult<Vec<Buffer>>>;
+
+    /// Writes buffers of the node's pool, one after the other, from `at` on. It is durable after a
+    /// flush that began when this had ended. As above, or `Denied` (the disk may only be read).
+    fn write(&self, at: u64, buffers: Vec<Buffer>)
+    -> LocalFuture<'static, CallResult<Vec<Buffer>>>;
+
+    /// Makes durable all writes that have ended. `Failed`.
+    fn flush(&self) -> LocalFuture<'static, CallResult<()>>;
+}
+
+/// What a disk is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DiskDescription {
+    /// What the machine calls it.
+    pub name: String,
+    /// Its serial number, which stays with it; empty if it has none.
+    pub serial: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Bytes of a sector.
+    pub sector_bytes: u32,
 }
 
 /// A frame that is mapped on this core. Dropping it gives it back without waiting.

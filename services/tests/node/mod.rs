@@ -31,6 +31,7 @@ where
         pool_bytes: 0,
         wake_mode: None,
         packages: Vec::new(),
+        disks: Vec::new(),
         faults: Faults::default(),
         limit: Duration::from_secs(60),
     };

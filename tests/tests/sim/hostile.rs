@@ -39,6 +39,7 @@ where
         pool_bytes: 0,
         wake_mode: None,
         packages: vec![(PACKAGE, program)],
+        disks: Vec::new(),
         faults: Faults::default(),
         limit: Duration::from_secs(60),
     };

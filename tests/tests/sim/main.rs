@@ -27,6 +27,7 @@ fn options(seed: u64, cores: usize) -> Options {
         pool_bytes: 0,
         wake_mode: None,
         packages: Vec::new(),
+        disks: Vec::new(),
         faults: Faults::default(),
         limit: Duration::from_secs(120),
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nile_kernel::{Config, Core, Report};
 use nile_platform::Outcome;
-use nile_platform_sim::{Faults, Finished, Options, Stuck, simulate};
+use nile_platform_sim::{DiskFaults, DiskOptions, Faults, Finished, Options, Stuck, simulate};
 
 use crate::{options, passed};
 
@@ -65,6 +65,68 @@ fn a_stray_write_ends_its_writer_alone() {
 #[test]
 fn frames_are_zeroed_and_come_back() {
     pass_seeds(20, 4, "memory frames=30");
+}
+
+fn with_disks(seed: u64, cores: usize, disks: usize, faults: DiskFaults) -> Options {
+    let disk = DiskOptions { bytes: 16 << 20, faults, ..DiskOptions::default() };
+    Options { disks: vec![disk; disks], ..options(seed, cores) }
+}
+
+#[test]
+fn disks_keep_what_is_written() {
+    for seed in 0..4 {
+        let first = with_disks(seed, 4, 2, DiskFaults::default());
+        let first = Options { pool_bytes: 2 << 20, ..first };
+        let pool = "[pool]\nbytes = \"2M\"\nbuffer = \"64K\"\n";
+        let (finished, report) = pass(&first, pool, "disks");
+        assert_eq!(report.program.expect("a scenario has a report").figures["disks"], 2);
+        // What was flushed is there when the power comes back.
+        let mut second = first.clone();
+        for (disk, left) in second.disks.iter_mut().zip(finished.disks) {
+            disk.contents = left;
+        }
+        pass(&second, "", "disks look=1");
+    }
+    pass(&with_disks(9, 1, 1, DiskFaults::default()), "", "disks");
+}
+
+#[test]
+fn a_disk_that_lies_is_found_out() {
+    let lying = DiskFaults { ignores_flushes: true, ..DiskFaults::default() };
+    let first = with_disks(3, 4, 1, lying);
+    let (finished, _) = pass(&first, "", "disks");
+    let mut second = first.clone();
+    second.disks[0].contents = finished.disks[0].clone();
+    let ended = run(&second, "", "disks look=1").expect("it ends");
+    assert_eq!(ended.outcome, Outcome::Failure);
+    let flips = DiskFaults { flips_per_million: 100_000, ..DiskFaults::default() };
+    let ended = run(&with_disks(3, 4, 1, flips), "", "disks").expect("it ends");
+    assert_eq!(ended.outcome, Outcome::Failure);
+}
+
+#[test]
+fn a_bad_sector_is_told_and_others_are_not_hurt() {
+    let bad = DiskFaults { bad_bytes: vec![70_000], ..DiskFaults::default() };
+    pass(&with_disks(5, 4, 1, bad), "", "disks bad=70000");
+}
+
+#[test]
+fn a_power_failure_ends_the_node_in_the_midst_of_a_write() {
+    let cut = DiskFaults { cut_at_write: Some(30), ..DiskFaults::default() };
+    let options = with_disks(5, 4, 1, cut);
+    let ended = run(&options, "", "disks").expect("it ends");
+    assert!(ended.power_failed && ended.reports.is_empty());
+    assert_eq!(run(&options, "", "disks").expect("it ends"), ended, "the same seed, the same run");
+}
+
+#[test]
+fn disks_work_on_after_their_core_stopped() {
+    for seed in 0..20 {
+        let faults =
+            Faults { core_stops: 3, stops_within: Duration::from_millis(2), ..Faults::default() };
+        let options = Options { faults, ..with_disks(seed, 4, 2, DiskFaults::default()) };
+        pass(&options, "", "boot");
+    }
 }
 
 #[test]

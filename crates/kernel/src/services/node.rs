@@ -13,6 +13,7 @@ use nile_abi::{CoreId, Instant, MacAddress, PageSize, PhysAddr, Status, VirtAddr
 use nile_platform::{Cause, Machine, Manager, Queue};
 use nile_stl::node::{self, Buffer, CoreState, Member, Memory, Node, NodeFuture, Pool, Region};
 
+use super::disk;
 use super::host::CoreHost;
 use crate::core::Core;
 use crate::device::Device;
@@ -106,7 +107,12 @@ impl<M: Machine> Node for CoreHost<M> {
 
     fn interfaces(&self) -> Vec<Rc<dyn node::Interface>> {
         let shared = |device| Rc::new(Driven(device)) as Rc<dyn node::Interface>;
-        self.0.devices().into_iter().map(shared).collect()
+        self.0.interfaces().iter().cloned().map(shared).collect()
+    }
+
+    fn disks(&self) -> Vec<Rc<dyn node::Disk>> {
+        let disks = self.0.disks().iter().cloned();
+        disks.map(|disk| Rc::new(disk::Driven { core: self.0.clone(), disk }) as _).collect()
     }
 
     fn entropy(&self, bytes: &mut [u8]) -> bool {

@@ -1,0 +1,326 @@
+//! The disks of a simulated node: slow, out of order, and as unreliable as the options say. What
+//! was written is durable once a flush that began afterwards has ended; what was not may be there,
+//! in part or not at all, when the power is back.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use nile_abi::{CoreId, Role};
+use nile_platform::Disk;
+use nile_platform::disk::{Completion, Description, DiskError, Piece, Request};
+
+use crate::options::{DiskFaults, DiskOptions};
+use crate::state::{Event, State};
+
+/// Bytes of a sector.
+const SECTOR: usize = 512;
+
+/// What a sector holds.
+type Sector = Rc<[u8; SECTOR]>;
+
+/// What writes have left in a sector, each with its number.
+type Versions = Vec<(u64, Sector)>;
+
+/// Requests that a disk has room for.
+const DEPTH: usize = 32;
+
+/// What a request takes: at least this, and at most this more.
+const LATENCY: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(200));
+
+/// What is on a disk, by sector. A sector that was never written is zero.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Contents(BTreeMap<u64, Sector>);
+
+impl fmt::Debug for Contents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Contents({} sectors)", self.0.len())
+    }
+}
+
+impl Contents {
+    /// The bytes from `at` on; both ends are whole sectors.
+    pub fn read(&self, at: u64, bytes: usize) -> Vec<u8> {
+        let first = at / SECTOR as u64;
+        let sectors = (first..).take(bytes / SECTOR);
+        sectors.flat_map(|sector| *self.sector(sector)).collect()
+    }
+
+    fn sector(&self, sector: u64) -> &[u8; SECTOR] {
+        self.0.get(&sector).map_or(&[0; SECTOR], |bytes| bytes)
+    }
+}
+
+/// A request that the disk has.
+struct InFlight {
+    tag: u32,
+    request: Request,
+    /// Writes that had ended when it was submitted.
+    after: u64,
+}
+
+/// A disk beneath the core that drives it.
+pub struct Drive {
+    description: Description,
+    faults: DiskFaults,
+    durable: Contents,
+    /// What each sector may hold besides when the power fails: what was written there since it
+    /// was made durable, each with the number of its write.
+    volatile: BTreeMap<u64, Versions>,
+    in_flight: BTreeMap<u64, InFlight>,
+    ended: VecDeque<Completion>,
+    next_request: u64,
+    /// Writes that have ended.
+    writes: u64,
+}
+
+/// Draws a number below a bound.
+type Draw<'a> = dyn FnMut(u64) -> u64 + 'a;
+
+impl Drive {
+    /// The disk with this number, as the options have it.
+    pub fn new(number: usize, options: &DiskOptions) -> Drive {
+        let description = Description {
+            name: format!("disk {number}"),
+            serial: format!("SIM{number:04}"),
+            bytes: options.bytes - options.bytes % SECTOR as u64,
+            sector_bytes: SECTOR as u32,
+        };
+        Drive {
+            description,
+            faults: options.faults.clone(),
+            durable: options.contents.clone(),
+            volatile: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            ended: VecDeque::new(),
+            next_request: 0,
+            writes: 0,
+        }
+    }
+
+    /// What is left when the power fails: of what is not durable, what chance leaves.
+    pub fn lose_power(&mut self, draw: &mut Draw<'_>) -> Contents {
+        self.reset(draw);
+        for (sector, versions) in std::mem::take(&mut self.volatile) {
+            let left = draw(versions.len() as u64 + 1) as usize;
+            if let Some((_, bytes)) = left.checked_sub(1).and_then(|it| versions.get(it)) {
+                self.durable.0.insert(sector, bytes.clone());
+            }
+        }
+        self.durable.clone()
+    }
+
+    /// Forgets all requests. Of a write some sectors may have come to the disk.
+    fn reset(&mut self, draw: &mut Draw<'_>) {
+        self.ended.clear();
+        for (_, InFlight { request, .. }) in std::mem::take(&mut self.in_flight) {
+            if let Request::Write { at, from } = &request {
+                let number = self.writes;
+                for (sector, bytes) in sectors(*at, from) {
+                    if draw(2) == 0 {
+                        self.volatile.entry(sector).or_default().push((number, bytes));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends a request, if the disk still has it. `true` if the power fails with it.
+    fn end(&mut self, request: u64, draw: &mut Draw<'_>) -> bool {
+        let Some(InFlight { tag, request, after }) = self.in_flight.remove(&request) else {
+            return false;
+        };
+        if matches!(request, Request::Write { .. }) {
+            self.writes += 1;
+            if self.faults.cut_at_write == Some(self.writes) {
+                self.in_flight.insert(u64::MAX, InFlight { tag, request, after });
+                return true;
+            }
+        }
+        let result = self.perform(&request, after, draw);
+        self.ended.push_back(Completion { tag, result });
+        false
+    }
+
+    fn perform(
+        &mut self,
+        request: &Request,
+        after: u64,
+        draw: &mut Draw<'_>,
+    ) -> Result<(), DiskError> {
+        if self.faults.fails_after.is_some_and(|after| self.next_request > after) {
+            return Err(DiskError::Failed);
+        }
+        if let Some((at, _)) = request.transfer() {
+            let end = at + request.bytes();
+            let bad = |byte: &u64| (at..end).contains(byte);
+            if self.faults.bad_bytes.iter().any(bad) {
+                return Err(DiskError::Media { at, end });
+            }
+        }
+        match request {
+            Request::Read { at, into } => {
+                let mut from = *at;
+                if happens(self.faults.misdirected_per_million, draw) {
+                    let sectors = self.description.bytes / SECTOR as u64;
+                    from = draw(sectors) * SECTOR as u64;
+                }
+                let mut bytes = self.read(from, request.bytes() as usize);
+                if happens(self.faults.flips_per_million, draw) {
+                    let bit = draw(bytes.len() as u64 * 8);
+                    bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+                }
+                scatter(&bytes, into);
+            }
+            Request::Write { at, from } => {
+                let number = self.writes;
+                for (sector, bytes) in sectors(*at, from) {
+                    self.volatile.entry(sector).or_default().push((number, bytes));
+                }
+            }
+            Request::Flush if self.faults.ignores_flushes => {}
+            Request::Flush => self.flush(after),
+        }
+        Ok(())
+    }
+
+    /// Makes durable what the first `after` writes have written.
+    fn flush(&mut self, after: u64) {
+        let Drive { volatile, durable, .. } = self;
+        volatile.retain(|sector, versions| {
+            let old = versions.iter().take_while(|(number, _)| *number <= after).count();
+            if let Some((_, bytes)) = versions.drain(..old).next_back() {
+                durable.0.insert(*sector, bytes);
+            }
+            !versions.is_empty()
+        });
+    }
+
+    fn read(&self, at: u64, bytes: usize) -> Vec<u8> {
+        let first = at / SECTOR as u64;
+        let sector = |sector: u64| match self.volatile.get(&sector).and_then(|it| it.last()) {
+            Some((_, bytes)) => **bytes,
+            None => *self.durable.sector(sector),
+        };
+        (first..).take(bytes / SECTOR).flat_map(sector).collect()
+    }
+}
+
+fn happens(per_million: u32, draw: &mut Draw<'_>) -> bool {
+    per_million > 0 && draw(1_000_000) < u64::from(per_million)
+}
+
+/// The sectors that memory is for, from `at` on.
+fn sectors(at: u64, pieces: &[Piece]) -> Vec<(u64, Sector)> {
+    let words = pieces.iter().flat_map(|piece| piece.region.words());
+    let bytes: Vec<u8> = words.flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
+    let (sectors, _) = bytes.as_chunks::<SECTOR>();
+    (at / SECTOR as u64..).zip(sectors.iter().map(|bytes| Rc::new(*bytes))).collect()
+}
+
+fn scatter(bytes: &[u8], pieces: &[Piece]) {
+    let words = pieces.iter().flat_map(|piece| piece.region.words());
+    let (chunks, _) = bytes.as_chunks::<8>();
+    for (word, bytes) in words.zip(chunks) {
+        word.store(u64::from_le_bytes(*bytes), Relaxed);
+    }
+}
+
+impl State {
+    /// The core that drives the disk with this number.
+    pub fn disk_core(&self, number: usize) -> Option<CoreId> {
+        let drives = |core: &CoreId| self.board.record(*core).roles().contains(Role::Disk);
+        let drivers: Vec<CoreId> = self.board.core_ids().filter(drives).collect();
+        drivers.get(number.checked_rem(drivers.len())?).copied()
+    }
+
+    /// Works with a disk, and with the generator of all choices.
+    fn with_drive<T>(
+        &mut self,
+        disk: usize,
+        work: impl FnOnce(&mut Drive, &mut Draw<'_>) -> T,
+    ) -> T {
+        let mut drives = std::mem::take(&mut self.drives);
+        let result = work(&mut drives[disk], &mut |bound| self.draw(bound));
+        self.drives = drives;
+        result
+    }
+
+    /// Ends a request of a disk: which core is interrupted, if it was there and the power stays.
+    pub fn end_disk_request(&mut self, disk: usize, request: u64) -> Option<CoreId> {
+        let has_it = self.drives[disk].in_flight.contains_key(&request);
+        if self.with_drive(disk, |drive, draw| drive.end(request, draw)) {
+            self.power_failed = true;
+            return None;
+        }
+        self.disk_core(disk).filter(|_| has_it)
+    }
+
+    /// Ends all requests as a power failure does: what is on each disk then.
+    pub fn lose_power(&mut self) -> Vec<Contents> {
+        (0..self.drives.len())
+            .map(|disk| self.with_drive(disk, |drive, draw| drive.lose_power(draw)))
+            .collect()
+    }
+}
+
+/// A disk as the kernel on a core sees it.
+pub struct SimDisk {
+    core: CoreId,
+    state: Rc<RefCell<State>>,
+    disk: usize,
+    description: Description,
+}
+
+impl SimDisk {
+    /// The disks that `core` drives, without the requests of an earlier incarnation.
+    pub fn all_of(state: &Rc<RefCell<State>>, core: CoreId) -> Vec<SimDisk> {
+        let mut held = state.borrow_mut();
+        let own = |disk: &usize| held.disk_core(*disk) == Some(core);
+        let own: Vec<usize> = (0..held.drives.len()).filter(own).collect();
+        let opened = own.into_iter().map(|disk| {
+            held.with_drive(disk, |drive, draw| drive.reset(draw));
+            let description = held.drives[disk].description.clone();
+            SimDisk { core, state: state.clone(), disk, description }
+        });
+        opened.collect()
+    }
+}
+
+impl Disk for SimDisk {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn submit(&self, tag: u32, request: &Request) -> bool {
+        let mut state = self.state.borrow_mut();
+        let drive = &mut state.drives[self.disk];
+        if drive.in_flight.len() + drive.ended.len() >= DEPTH {
+            return false;
+        }
+        let number = drive.next_request;
+        drive.next_request += 1;
+        let in_flight = InFlight { tag, request: request.clone(), after: drive.writes };
+        drive.in_flight.insert(number, in_flight);
+        let latency = state.draw_span(LATENCY.0, LATENCY.1);
+        let at = state.time_of(self.core) + latency;
+        state.schedule(at, Event::Disk { disk: self.disk, request: number });
+        true
+    }
+
+    fn tell(&self) {}
+
+    fn is_ready(&self) -> bool {
+        !self.state.borrow().drives[self.disk].ended.is_empty()
+    }
+
+    fn complete(&self) -> Option<Completion> {
+        self.state.borrow_mut().drives[self.disk].ended.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests;

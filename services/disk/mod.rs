@@ -1,0 +1,173 @@
+//! The disk service (NileOS paper, III.B): the disks of this core, for all cores of the node. Data
+//! go between a disk and buffers of the node's pool; the device copies by itself. What it is given
+//! are handles of buffers, and it gives new ones back: whoever has called owns the buffers again.
+//! When a call fails, its buffers are free.
+
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use nile_abi::Status;
+use nile_stl::node::{Buffer, Disk as Driven, Handle, PoolId};
+use nile_stl::{CallError, CallResult, Caller, Record, Start, Stl, service};
+
+/// The disks of a core.
+pub struct Disk {
+    stl: Stl,
+}
+
+impl Start for Disk {
+    fn start(stl: &Stl) -> Disk {
+        Disk { stl: stl.clone() }
+    }
+}
+
+/// A disk.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct DiskEntry {
+    /// Its number, which calls name it by.
+    pub number: u32,
+    /// What the machine calls it.
+    pub name: String,
+    /// Its serial number, which stays with it; empty if it has none.
+    pub serial: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Bytes of a sector: places and lengths are whole sectors.
+    pub sector: u32,
+}
+
+/// A buffer of the node's pool on its way to its next owner, with the bytes of it that are meant.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BufferHandle {
+    /// The pool.
+    pub pool: u16,
+    /// Which of its buffers.
+    pub index: u32,
+    /// How often that was handed over.
+    pub generation: u32,
+    /// The bytes that are meant, from its beginning.
+    pub bytes: u32,
+}
+
+impl From<Handle> for BufferHandle {
+    fn from(handle: Handle) -> BufferHandle {
+        let Handle { pool, index, generation, len } = handle;
+        BufferHandle { pool: pool.0, index, generation, bytes: len }
+    }
+}
+
+impl From<BufferHandle> for Handle {
+    fn from(handle: BufferHandle) -> Handle {
+        let BufferHandle { pool, index, generation, bytes } = handle;
+        Handle { pool: PoolId(pool), index, generation, len: bytes }
+    }
+}
+
+/// What was read.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Content {
+    /// The buffers, filled.
+    pub buffers: Vec<BufferHandle>,
+    /// The CRC-32C of all that was read, if that was asked for; else zero.
+    pub checksum: u32,
+}
+
+/// The disks of a core: what there are, and to read, write and flush them.
+#[service(
+    subsystem = "storage",
+    capability = "disks",
+    layer = low,
+    on = disk,
+    keywords(disk = 5, storage = 3, read = 2, write = 2, flush = 1)
+)]
+impl Disk {
+    /// The disks that this core drives.
+    #[stl_k(reply = "disks")]
+    fn list(&self) -> CallResult<Vec<DiskEntry>> {
+        let disks = self.stl.node()?.disks();
+        let entry = |(number, disk): (u32, Rc<dyn Driven>)| {
+            let it = disk.description();
+            let (name, serial, bytes, sector) = (it.name, it.serial, it.bytes, it.sector_bytes);
+            DiskEntry { number, name, serial, bytes, sector }
+        };
+        Ok((0..).zip(disks).map(entry).collect())
+    }
+
+    /// Fills buffers, one after the other, with what is on a disk from byte `at` on.
+    #[stl_k(reply = "content")]
+    async fn read(
+        &self,
+        caller: &Caller,
+        disk: u32,
+        at: u64,
+        buffers: Vec<BufferHandle>,
+        checksum: bool,
+    ) -> CallResult<Content> {
+        let buffers = self.claim(caller, buffers)?;
+        let buffers = self.disk(disk)?.read(at, buffers).await?;
+        let checksum = match checksum {
+            true => self.checksum(&buffers)?,
+            false => 0,
+        };
+        Ok(Content { buffers: hand_over(buffers), checksum })
+    }
+
+    /// Writes buffers, one after the other, to a disk from byte `at` on. It is durable after a
+    /// flush that is called when this has ended.
+    #[stl_k(reply = "buffers")]
+    async fn write(
+        &self,
+        caller: &Caller,
+        disk: u32,
+        at: u64,
+        buffers: Vec<BufferHandle>,
+    ) -> CallResult<Vec<BufferHandle>> {
+        let buffers = self.claim(caller, buffers)?;
+        Ok(hand_over(self.disk(disk)?.write(at, buffers).await?))
+    }
+
+    /// Makes durable what was written by calls that have ended.
+    #[stl_k]
+    async fn flush(&self, caller: &Caller, disk: u32) -> CallResult<()> {
+        caller.own_core()?;
+        self.disk(disk)?.flush().await
+    }
+
+    fn disk(&self, number: u32) -> CallResult<Rc<dyn Driven>> {
+        let mut disks = self.stl.node()?.disks();
+        match disks.len() {
+            some if (number as usize) < some => Ok(disks.swap_remove(number as usize)),
+            some => {
+                let message = format!("no disk {number}: this core has {some}");
+                Err(CallError::new(Status::NotFound, message))
+            }
+        }
+    }
+
+    fn claim(&self, caller: &Caller, handles: Vec<BufferHandle>) -> CallResult<Vec<Buffer>> {
+        // Handles mean something on their node alone.
+        caller.own_core()?;
+        let no_pool = || CallError::new(Status::Invalid, "this node has no pool of buffers");
+        let pool = self.stl.node()?.pool().ok_or_else(no_pool)?;
+        let claim = |handle: BufferHandle| {
+            let refused = |error| CallError::new(Status::Invalid, format!("{error}"));
+            pool.claim(handle.into()).map_err(refused)
+        };
+        handles.into_iter().map(claim).collect()
+    }
+
+    fn checksum(&self, buffers: &[Buffer]) -> CallResult<u32> {
+        let continued = self.stl.node()?.checksum().unwrap_or(nile_ipioe::checksum::portable);
+        Ok(buffers.iter().fold(0, |sum, buffer| continued(sum, buffer)))
+    }
+}
+
+fn hand_over(buffers: Vec<Buffer>) -> Vec<BufferHandle> {
+    let handle = |buffer: Buffer| {
+        let bytes = buffer.len();
+        buffer.into_handle(bytes).into()
+    };
+    buffers.into_iter().map(handle).collect()
+}
