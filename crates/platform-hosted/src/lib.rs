@@ -21,6 +21,7 @@
 //!   `dispatch`, `handlers`, `context`: what of Linux that takes.
 //! * [`network`]: the network interface: a link to a virtual switch, and `direct` links with other
 //!   nodes of the machine, which `mesh` makes.
+//! * [`disk`]: disks, which are files.
 //! * [`manager`], [`tables`]: what the management core may do to the whole node.
 //! * `system`, [`worker`]: cores as threads and as processes.
 //! * `supervisor`, `signals`, `restart`, `fault`: what goes wrong, and how a node ends.
@@ -31,6 +32,7 @@ mod boot;
 mod clock;
 mod context;
 pub mod direct;
+pub mod disk;
 mod dispatch;
 mod fault;
 mod handlers;
@@ -58,6 +60,7 @@ pub mod worker;
 
 pub use boot::Boot;
 pub use direct::Direct;
+pub use disk::DiskFile;
 pub use machine::Hosted;
 pub use manager::HostedManager;
 pub use network::{Cable, Link};

@@ -17,13 +17,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nile_abi::{CoreId, Generation, Instant, PhysAddr, Role, RoleSet, Status, VirtAddr};
 use nile_platform::user::Access;
-use nile_platform::{AttachError, Board, Cause, Grant, Interface, Machine, Sleeper, WakeMode};
+use nile_platform::{
+    AttachError, Board, Cause, Disk, Grant, Interface, Machine, Sleeper, WakeMode,
+};
 use nile_ring::{PoolMemory, Region, SLEEPING, Signal, Sleep};
 use rustix::io::Errno;
 use rustix::rand::GetRandomFlags;
 use rustix::thread::futex;
 use rustix::time::ClockId;
 
+use crate::disk::{HostedDisk, Opened};
 use crate::layout::end;
 use crate::manager::HostedManager;
 use crate::network::{Link, Port, wait_with_directs};
@@ -61,6 +64,16 @@ impl Hosted {
         let isolated = is_isolated(node.board.record(core).roles());
         let (tick, pooled) = (RefCell::new(None), Cell::new(false));
         Hosted { node, core, generation, tick, isolated, manager, pooled }
+    }
+
+    /// Those of the node's devices that this core drives, if it has the role: device i belongs to
+    /// the i-th core that has it, in turns.
+    fn own<'a, T>(&self, role: Role, all: &'a [T]) -> impl Iterator<Item = &'a T> + use<'a, T> {
+        let board = &self.node.board;
+        let drives = |core: &CoreId| board.record(*core).roles().contains(role);
+        let place = board.core_ids().filter(drives).position(|core| core == self.core);
+        let drivers = board.core_ids().filter(drives).count().max(1);
+        all.iter().skip(place.unwrap_or(all.len())).step_by(drivers)
     }
 
     /// Whether `grant` is memory that is ever granted: not the board, not the control rings.
@@ -184,16 +197,22 @@ impl Machine for Hosted {
         if self.isolated { HostedUser::new(self.node, self.core) } else { Err(Status::Denied) }
     }
 
-    /// Link i belongs to the i-th network core, in turns. Cores that are processes have none.
+    /// Cores that are processes have none.
     fn interfaces(&self) -> Vec<Box<dyn Interface>> {
-        let drives = |core: &CoreId| self.board().record(*core).roles().contains(Role::Network);
-        let drivers: Vec<CoreId> = self.board().core_ids().filter(drives).collect();
-        let Some(place) = drivers.iter().position(|core| *core == self.core) else {
-            return Vec::new();
-        };
-        let ours = self.node.links.iter().skip(place).step_by(drivers.len());
         let port = |link: &Link| Port::new(self.node, self.core, link.clone());
+        let ours = self.own(Role::Network, &self.node.links);
         ours.map(|link| Box::new(port(link)) as Box<dyn Interface>).collect()
+    }
+
+    fn disks(&self) -> Vec<Box<dyn Disk>> {
+        let open = |opened: &Opened| match HostedDisk::new(self.node, self.core, opened) {
+            Ok(disk) => Some(Box::new(disk) as Box<dyn Disk>),
+            Err(error) => {
+                self.log(format_args!("disk {opened}: it is not used: {error}"));
+                None
+            }
+        };
+        self.own(Role::Disk, &self.node.disks).filter_map(open).collect()
     }
 
     fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {

@@ -17,6 +17,7 @@ use rustix::thread::futex;
 
 use crate::arena::Arena;
 use crate::boot::BootRecord;
+use crate::disk::Opened;
 use crate::layout::PACKAGE_BYTES;
 use crate::network::Link;
 use crate::signals;
@@ -30,6 +31,8 @@ pub(crate) struct Node {
     pub board: Board,
     /// The node's network interfaces, which its own process has.
     pub links: Vec<Link>,
+    /// Its disks, which its own process has, too.
+    pub disks: Vec<Opened>,
     bells: Region,
     /// Which process runs a package, a page for each core.
     packages: Region,
@@ -39,12 +42,12 @@ pub(crate) struct Node {
 
 impl Node {
     /// A new node, its memory zero and all of it mapped here.
-    pub fn create(record: BootRecord, links: Vec<Link>) -> io::Result<Node> {
+    pub fn create(record: BootRecord, links: Vec<Link>, disks: Vec<Opened>) -> io::Result<Node> {
         let arena = Arena::create(record.layout.all())?;
         record.write(arena.file())?;
         arena.map(record.layout.all(), Access::Write).map_err(io_error)?;
         arena.ask_for_huge_pages();
-        Node::assemble(record, arena, links)
+        Node::assemble(record, arena, links, disks)
     }
 
     /// The node that started this process as the worker `core`. Mapped are its control rings,
@@ -71,10 +74,15 @@ impl Node {
         if layout.pool > 0 {
             arena.map(layout.buffers(), Access::Write).map_err(io_error)?;
         }
-        Node::assemble(record, arena, Vec::new())
+        Node::assemble(record, arena, Vec::new(), Vec::new())
     }
 
-    fn assemble(record: BootRecord, arena: Arena, links: Vec<Link>) -> io::Result<Node> {
+    fn assemble(
+        record: BootRecord,
+        arena: Arena,
+        links: Vec<Link>,
+        disks: Vec<Opened>,
+    ) -> io::Result<Node> {
         let layout = record.layout;
         let region = |range| arena.region(range).map_err(io_error);
         let bells = region(layout.bells())?;
@@ -87,7 +95,7 @@ impl Node {
         )
         .ok_or(io::ErrorKind::InvalidData)?;
         let packages = region(layout.packages())?;
-        Ok(Node { record, arena, board, links, bells, packages, outcome: OnceLock::new() })
+        Ok(Node { record, arena, board, links, disks, bells, packages, outcome: OnceLock::new() })
     }
 
     /// Makes this the node of the process. `None` if the process belongs to one already.

@@ -9,6 +9,7 @@ use nile_platform::{NodeDescription, Outcome};
 
 use crate::arena::MAX_MEMORY;
 use crate::boot::{Boot, BootRecord, MAX_TEXT};
+use crate::disk::DiskFile;
 use crate::layout::Layout;
 use crate::machine::Hosted;
 use crate::manager::{self, HostedManager};
@@ -31,6 +32,8 @@ pub struct Setup {
     pub pool: u64,
     /// Its network interfaces.
     pub links: Vec<Link>,
+    /// Its disks.
+    pub disks: Vec<DiskFile>,
     /// What every core is told.
     pub boot: Boot,
 }
@@ -62,6 +65,8 @@ pub enum StartError {
     TooMuchMemory(u64),
     /// What every core is told may have at most this many bytes.
     TextTooLong(usize),
+    /// A disk cannot be used, and why.
+    Disk(String),
     /// The process runs a node already, or has run one.
     NodeExists,
     /// Linux refuses what the start needs.
@@ -93,6 +98,7 @@ impl fmt::Display for StartError {
             StartError::TextTooLong(most) => {
                 write!(f, "configuration, program and file names are longer than {most} bytes")
             }
+            StartError::Disk(why) => write!(f, "disk {why}"),
             StartError::NodeExists => f.write_str("this process has a node already"),
             StartError::Linux(what, error) => write!(f, "Linux refuses {what}: {error}"),
         }
@@ -113,13 +119,15 @@ pub fn least_memory(cores: usize) -> u64 {
 pub fn run_node(setup: Setup, core_main: CoreMain) -> Result<End, StartError> {
     let mut steps = Steps::begin();
     let layout = check(&setup)?;
+    let disks = setup.disks.iter().map(DiskFile::open).collect::<Result<_, _>>();
+    let disks = disks.map_err(StartError::Disk)?;
     // Signals first: every thread and process of the node inherits the mask.
     signals::block();
     fault::log_panics();
     let record =
         BootRecord { layout, clock: steps.clock(), node: std::process::id(), boot: setup.boot };
-    let node =
-        Node::create(record, setup.links).map_err(|error| StartError::Linux("the arena", error))?;
+    let node = Node::create(record, setup.links, disks);
+    let node = node.map_err(|error| StartError::Linux("the arena", error))?;
     let node = node.install().ok_or(StartError::NodeExists)?;
     for (core, roles) in node.board.core_ids().zip(&setup.roles) {
         let record = node.board.record(core);
@@ -146,11 +154,10 @@ fn describe(node: &Node, cpus: &[usize], steps: Steps) -> NodeDescription {
         machine: "hosted".into(),
         image_bytes: image::loaded_bytes(),
         memory: manager::memory_map(node),
-        facts: vec![
-            placement::describe(&node.board, cpus),
-            arena::huge_pages(),
-            dispatch::describe(),
-        ],
+        facts: [placement::describe(&node.board, cpus), arena::huge_pages(), dispatch::describe()]
+            .into_iter()
+            .chain(node.disks.iter().enumerate().map(|(at, disk)| format!("disk {at}: {disk}")))
+            .collect(),
         steps: steps.finish(),
     }
 }
@@ -186,7 +193,8 @@ mod tests {
     fn refused(cores: usize, memory: u64, text: usize) -> String {
         let roles = vec![RoleSet::ALL; cores];
         let boot = Boot { config: " ".repeat(text), ..Boot::default() };
-        check(&Setup { roles, memory, pool: 0, links: vec![], boot })
+        let (links, disks) = (vec![], vec![]);
+        check(&Setup { roles, memory, pool: 0, links, disks, boot })
             .expect_err("no node can be so")
             .to_string()
     }
@@ -204,8 +212,8 @@ mod tests {
     fn core_0_must_manage_and_memory_is_whole_frames() {
         let worker = RoleSet::EMPTY.with(Role::Worker);
         let roles = vec![worker, RoleSet::ALL];
-        let (links, boot) = (vec![], Boot::default());
-        let setup = Setup { roles, memory: 1 << 30, pool: 0, links, boot };
+        let (links, disks, boot) = (vec![], vec![], Boot::default());
+        let setup = Setup { roles, memory: 1 << 30, pool: 0, links, disks, boot };
         assert!(matches!(check(&setup), Err(StartError::NoManagement)));
         let setup = Setup { roles: vec![RoleSet::ALL, worker], memory: (1 << 30) + 1, ..setup };
         let layout = check(&setup).expect("a node");

@@ -64,6 +64,7 @@ fn setup() -> Result<Setup, Refused> {
         roles,
         memory: options.memory,
         pool,
+        disks: options.disks.clone(),
         links: link(&options, &config).map_err(wrong)?.into_iter().collect(),
         boot: Boot { config: text, packages, program: options.program },
     })

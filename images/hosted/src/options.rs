@@ -8,7 +8,7 @@ use lexopt::prelude::*;
 use nile_abi::MAX_CORES;
 use nile_abi::ethernet::STANDARD_FRAME;
 use nile_kernel::ConfigError;
-use nile_platform_hosted::Outside;
+use nile_platform_hosted::{DiskFile, Outside};
 
 /// What is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,6 +29,8 @@ pub struct Options {
     pub direct: Option<String>,
     /// Bytes of the largest frame on these links, header included.
     pub max_frame: usize,
+    /// Its disks.
+    pub disks: Vec<DiskFile>,
     /// What it does once it is up.
     pub program: String,
 }
@@ -45,6 +47,7 @@ impl Default for Options {
             interface: None,
             direct: None,
             max_frame: STANDARD_FRAME,
+            disks: Vec::new(),
             program,
         }
     }
@@ -58,6 +61,7 @@ impl Options {
 
     fn parse(mut parser: lexopt::Parser) -> Result<Options, lexopt::Error> {
         let mut options = Options::default();
+        let mut plain = false;
         while let Some(argument) = parser.next()? {
             match argument {
                 Long("cores") => options.cores = parser.value()?.parse_with(cores)?,
@@ -70,10 +74,13 @@ impl Options {
                 }
                 Long("direct") => options.direct = Some(parser.value()?.string()?),
                 Long("max-frame") => options.max_frame = parser.value()?.parse_with(frame)?,
+                Long("disk") => options.disks.push(parser.value()?.parse_with(disk)?),
+                Long("plain-disks") => plain = true,
                 Long("program") => options.program = parser.value()?.string()?,
                 _ => return Err(argument.unexpected()),
             }
         }
+        options.disks.iter_mut().for_each(|disk| disk.plain = plain);
         Ok(options)
     }
 
@@ -115,6 +122,16 @@ fn frame(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(bytes @ STANDARD_FRAME..=65_535) => Ok(bytes),
         _ => Err(format!("the largest frame has {STANDARD_FRAME} to 65535 bytes")),
+    }
+}
+
+/// A disk: its file, and behind a colon the bytes that it gets if it is made.
+fn disk(text: &str) -> Result<DiskFile, String> {
+    let made = text.rsplit_once(':').and_then(|(path, size)| Some((path, bytes(size).ok()?)));
+    let (path, bytes) = made.map_or((text, None), |(path, bytes)| (path, Some(bytes)));
+    match path {
+        "" => Err("a disk is a file, as disk.img or disk.img:64M".into()),
+        _ => Ok(DiskFile { path: path.into(), bytes, plain: false }),
     }
 }
 
@@ -164,6 +181,10 @@ mod tests {
             "/run",
             "--max-frame",
             "9014",
+            "--disk",
+            "a.img",
+            "--disk=b:c.img:64M",
+            "--plain-disks",
             "--program",
             "tick seconds=1",
         ]);
@@ -176,6 +197,10 @@ mod tests {
             interface: Some(Outside::Tap("nile0".into())),
             direct: Some("/run".into()),
             max_frame: 9014,
+            disks: vec![
+                DiskFile { path: "a.img".into(), bytes: None, plain: true },
+                DiskFile { path: "b:c.img".into(), bytes: Some(64 << 20), plain: true },
+            ],
             program: "tick seconds=1".into(),
         };
         assert_eq!(options, Ok(expected));
@@ -195,6 +220,8 @@ mod tests {
             ["--max-frame", "1500"],
             ["--interface", "eth0"],
             ["--max-frame", "65536"],
+            ["--disk", ""],
+            ["--disk", ":64M"],
             ["--speed", "9"],
         ] {
             assert!(parse(&arguments).is_err(), "{arguments:?}");

@@ -1,0 +1,236 @@
+//! The disks of a hosted node: files, or block devices, that one node at a time has. Linux copies
+//! between them and the node's memory, through a ring of io_uring, or, where it forbids that, by
+//! plain calls of threads beside the core's ([`ring`], [`plain`]).
+
+mod file;
+mod plain;
+mod ring;
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use libc::iovec;
+use nile_abi::CoreId;
+use nile_platform::disk::{Completion, Description, DiskError, Request};
+use nile_platform::{Cause, Disk};
+
+use crate::node::{Node, log};
+use plain::Plain;
+use ring::Ring;
+
+pub use file::{DiskFile, Opened};
+
+/// Requests that a disk has room for.
+const DEPTH: usize = 64;
+
+/// A step of a request as Linux does it. What it points at is there until it has ended.
+#[derive(Clone, Copy)]
+enum Step {
+    Read { at: u64, memory: *const iovec, pieces: u32 },
+    Write { at: u64, memory: *const iovec, pieces: u32 },
+    Flush,
+}
+
+/// What calls Linux.
+trait Engine {
+    /// Begins a step for the request in this slot; there is room for one a slot.
+    fn begin(&mut self, slot: u32, step: Step);
+
+    /// Tells Linux of the steps that were begun.
+    fn tell(&mut self);
+
+    /// The next step that has ended: its slot, and what Linux gave: bytes, or a negated error.
+    fn take(&mut self) -> Option<(u32, i32)>;
+
+    /// Has the next end wake the core; `false`, and it does not, if there is one already.
+    fn arm(&mut self) -> bool;
+
+    /// Waits until a step has ended.
+    fn wait(&mut self);
+}
+
+/// A request that is under way.
+struct Slot {
+    tag: u32,
+    request: Request,
+    /// What is left of its memory.
+    memory: Vec<iovec>,
+    /// Bytes that were moved.
+    moved: u64,
+}
+
+struct Work {
+    engine: Box<dyn Engine>,
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+    ended: VecDeque<Completion>,
+}
+
+/// A disk as the core that drives it has it.
+pub(crate) struct HostedDisk {
+    description: Description,
+    work: RefCell<Work>,
+}
+
+/// Has a core look around when a disk of its has done something.
+type Wake = Arc<dyn Fn() + Send + Sync>;
+
+impl HostedDisk {
+    /// The disk for the calling thread, which is `core`.
+    pub fn new(node: &'static Node, core: CoreId, opened: &Opened) -> io::Result<HostedDisk> {
+        let wake = Arc::new(move || {
+            node.board.record(core).count_interrupt(Cause::Device);
+            node.wake(core);
+        });
+        let disk = HostedDisk::with(opened, opened.by_ring, wake.clone());
+        disk.or_else(|error| {
+            let name = &opened.description.name;
+            log(&core.to_string(), format_args!("{name}: no io_uring: {error}"));
+            HostedDisk::with(opened, false, wake)
+        })
+    }
+
+    fn with(opened: &Opened, by_ring: bool, wake: Wake) -> io::Result<HostedDisk> {
+        let file: File = opened.file.try_clone()?;
+        let engine: Box<dyn Engine> = match by_ring {
+            true => Box::new(Ring::new(file, wake)?),
+            false => Box::new(Plain::new(file, wake)?),
+        };
+        let work = Work {
+            engine,
+            slots: (0..DEPTH).map(|_| None).collect(),
+            free: (0..DEPTH as u32).collect(),
+            ended: VecDeque::new(),
+        };
+        Ok(HostedDisk { description: opened.description.clone(), work: RefCell::new(work) })
+    }
+}
+
+impl Work {
+    /// Begins the next step of the request in this slot.
+    fn step(&mut self, slot: u32) {
+        let Some(Slot { request, memory, moved, .. }) = &self.slots[slot as usize] else { return };
+        let (memory, pieces) = (memory.as_ptr(), memory.len() as u32);
+        let step = match request {
+            Request::Read { at, .. } => Step::Read { at: at + moved, memory, pieces },
+            Request::Write { at, .. } => Step::Write { at: at + moved, memory, pieces },
+            Request::Flush => Step::Flush,
+        };
+        self.engine.begin(slot, step);
+    }
+
+    /// Takes what Linux has done.
+    fn collect(&mut self) {
+        let mut again = false;
+        while let Some((at, said)) = self.engine.take() {
+            let Some(slot) = self.slots.get_mut(at as usize).and_then(Option::as_mut) else {
+                continue;
+            };
+            match slot.advance(said) {
+                None => {
+                    self.step(at);
+                    again = true;
+                }
+                Some(result) => {
+                    self.ended.push_back(Completion { tag: slot.tag, result });
+                    self.slots[at as usize] = None;
+                    self.free.push(at);
+                }
+            }
+        }
+        if again {
+            self.engine.tell();
+        }
+    }
+}
+
+impl Slot {
+    /// What a step has come to: `None` if there is more to do.
+    fn advance(&mut self, said: i32) -> Option<Result<(), DiskError>> {
+        let at = self.request.transfer().map_or(0, |(at, _)| at);
+        let end = at + self.request.bytes();
+        match said {
+            _ if said == -libc::EINTR || said == -libc::EAGAIN => return None,
+            _ if said == -libc::EIO => return Some(Err(DiskError::Media { at, end })),
+            _ if [-libc::ENOSPC, -libc::EDQUOT].contains(&said) => {
+                return Some(Err(DiskError::NoSpace));
+            }
+            _ if [-libc::EBADF, -libc::EROFS, -libc::EPERM].contains(&said) => {
+                return Some(Err(DiskError::ReadOnly));
+            }
+            ..0 => return Some(Err(DiskError::Failed)),
+            _ => {}
+        }
+        if matches!(self.request, Request::Flush) {
+            return Some(Ok(()));
+        }
+        // A file that somebody has cut is no disk any more.
+        if said == 0 {
+            return Some(Err(DiskError::Failed));
+        }
+        self.moved += said as u64;
+        let mut passed = said as usize;
+        self.memory.retain_mut(|piece| {
+            let part = passed.min(piece.iov_len);
+            passed -= part;
+            piece.iov_base = piece.iov_base.wrapping_byte_add(part);
+            piece.iov_len -= part;
+            piece.iov_len > 0
+        });
+        self.memory.is_empty().then_some(Ok(()))
+    }
+}
+
+impl Disk for HostedDisk {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn submit(&self, tag: u32, request: &Request) -> bool {
+        let work = &mut *self.work.borrow_mut();
+        let Some(slot) = work.free.pop() else { return false };
+        let pieces = request.transfer().map_or(&[][..], |(_, pieces)| pieces);
+        let memory = pieces.iter().map(|piece| iovec {
+            iov_base: piece.region.words().as_ptr().cast_mut().cast(),
+            iov_len: piece.region.len(),
+        });
+        let memory = memory.collect();
+        let request = request.clone();
+        work.slots[slot as usize] = Some(Slot { tag, request, memory, moved: 0 });
+        work.step(slot);
+        true
+    }
+
+    fn tell(&self) {
+        let work = &mut *self.work.borrow_mut();
+        work.engine.tell();
+        work.collect();
+    }
+
+    fn is_ready(&self) -> bool {
+        let work = &mut *self.work.borrow_mut();
+        !work.ended.is_empty() || !work.engine.arm()
+    }
+
+    fn complete(&self) -> Option<Completion> {
+        self.work.borrow_mut().ended.pop_front()
+    }
+}
+
+impl Drop for HostedDisk {
+    /// Linux uses the memory of requests that are under way: it is to be done with it.
+    fn drop(&mut self) {
+        let work = self.work.get_mut();
+        work.engine.tell();
+        work.collect();
+        while work.free.len() < DEPTH {
+            work.engine.wait();
+            work.collect();
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Both ways to Linux: contents, many at once, errors, wake-ups.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::{Duration, Instant};
+
+use nile_abi::PhysAddr;
+use nile_platform::disk::Piece;
+use nile_ring::Region;
+
+use super::*;
+
+const BYTES: u64 = 4 << 20;
+
+struct Bench {
+    disk: HostedDisk,
+    wakes: Arc<AtomicU32>,
+    opened: Opened,
+    _folder: Folder,
+}
+
+/// A folder of this test's own.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("nile-disk-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).expect("a folder");
+        Folder(path)
+    }
+
+    fn file(&self, bytes: Option<u64>, plain: bool) -> DiskFile {
+        DiskFile { path: self.0.join("disk"), bytes, plain }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn bench(plain: bool) -> Bench {
+    let folder = Folder::new();
+    let opened = folder.file(Some(BYTES), plain).open().expect("a disk");
+    assert!(plain || opened.by_ring || !ring::is_allowed());
+    let wakes = Arc::new(AtomicU32::new(0));
+    let counted = wakes.clone();
+    let wake = Arc::new(move || {
+        counted.fetch_add(1, SeqCst);
+    });
+    let disk = HostedDisk::with(&opened, opened.by_ring, wake).expect("an engine");
+    Bench { disk, wakes, opened, _folder: folder }
+}
+
+fn both(test: impl Fn(&mut Bench)) {
+    for plain in [false, true] {
+        test(&mut bench(plain));
+    }
+}
+
+fn memory(bytes: usize, mark: u64) -> Region {
+    let region = Region::owned(bytes);
+    for (place, word) in region.words().iter().enumerate() {
+        word.store(mark << 32 | place as u64, Relaxed);
+    }
+    region
+}
+
+fn pieces(region: &Region, cuts: &[usize]) -> Vec<Piece> {
+    let ends = cuts.iter().copied().chain([region.len()]);
+    let starts = [0].into_iter().chain(cuts.iter().copied());
+    let piece = |(start, end): (usize, usize)| Piece {
+        at: PhysAddr(0),
+        region: region.slice(start, end - start).expect("whole lines"),
+    };
+    starts.zip(ends).map(piece).collect()
+}
+
+fn words(region: &Region) -> Vec<u64> {
+    region.words().iter().map(|word| word.load(Relaxed)).collect()
+}
+
+impl Bench {
+    fn wait(&self) -> Completion {
+        let begun = Instant::now();
+        loop {
+            self.disk.tell();
+            if let Some(completion) = self.disk.complete() {
+                return completion;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "it does not end");
+        }
+    }
+
+    fn perform(&self, request: Request) -> Result<(), DiskError> {
+        assert!(self.disk.submit(9, &request));
+        let Completion { tag, result } = self.wait();
+        assert_eq!(tag, 9);
+        result
+    }
+}
+
+#[test]
+fn what_is_written_is_read() {
+    both(|bench| {
+        let sent = memory(1 << 20, 3);
+        let from = pieces(&sent, &[64, 512, 4096, 5056]);
+        assert_eq!(bench.perform(Request::Write { at: 1536, from }), Ok(()));
+        assert_eq!(bench.perform(Request::Flush), Ok(()));
+        let got = memory(1 << 20, 0);
+        let into = pieces(&got, &[128, 65536]);
+        assert_eq!(bench.perform(Request::Read { at: 1536, into }), Ok(()));
+        assert!(words(&got) == words(&sent));
+        let before = memory(2048, 7);
+        let into = pieces(&before, &[]);
+        assert_eq!(bench.perform(Request::Read { at: 0, into }), Ok(()));
+        assert_eq!(words(&before)[..192], [0; 192]);
+        assert_eq!(words(&before)[192..], words(&sent)[..64]);
+    });
+}
+
+#[test]
+fn as_many_as_there_is_room_for_end_each_once() {
+    both(|bench| {
+        let all: Vec<Region> = (0..DEPTH as u64 + 1).map(|mark| memory(4096, mark)).collect();
+        let write =
+            |mark: usize| Request::Write { at: mark as u64 * 4096, from: pieces(&all[mark], &[]) };
+        assert!((0..DEPTH).all(|mark| bench.disk.submit(mark as u32, &write(mark))));
+        assert!(!bench.disk.submit(DEPTH as u32, &write(DEPTH)));
+        let mut ended: Vec<u32> = (0..DEPTH).map(|_| bench.wait().tag).collect();
+        ended.sort_unstable();
+        assert!(ended.into_iter().eq(0..DEPTH as u32));
+        let got = memory(4096 * DEPTH, 0);
+        let into = pieces(&got, &[]);
+        assert_eq!(bench.perform(Request::Read { at: 0, into }), Ok(()));
+        let sent: Vec<u64> = all[..DEPTH].iter().flat_map(words).collect();
+        assert!(words(&got) == sent);
+    });
+}
+
+#[test]
+fn an_end_wakes_who_is_about_to_sleep() {
+    both(|bench| {
+        let region = memory(4096, 1);
+        assert!(!bench.disk.is_ready(), "there is nothing");
+        assert_eq!(bench.wakes.load(SeqCst), 0);
+        assert!(bench.disk.submit(1, &Request::Write { at: 0, from: pieces(&region, &[]) }));
+        // Either it says that it is ready, or it wakes.
+        let begun = Instant::now();
+        bench.disk.tell();
+        while !bench.disk.is_ready() && bench.wakes.load(SeqCst) == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "nobody is woken");
+        }
+        assert_eq!(bench.wait().tag, 1);
+    });
+}
+
+#[test]
+fn a_disk_that_goes_waits_for_linux() {
+    both(|bench| {
+        let region = memory(1 << 20, 8);
+        for tag in 0..16 {
+            let from = pieces(&region, &[]);
+            assert!(bench.disk.submit(tag, &Request::Write { at: 1 << 20, from }));
+        }
+        let fresh = HostedDisk::with(&bench.opened, false, Arc::new(|| {})).expect("an engine");
+        drop(std::mem::replace(&mut bench.disk, fresh));
+        let got = memory(1 << 20, 0);
+        let into = pieces(&got, &[]);
+        assert_eq!(bench.perform(Request::Read { at: 1 << 20, into }), Ok(()));
+        assert!(words(&got) == words(&region));
+    });
+}
+
+#[test]
+fn a_file_that_was_cut_is_a_disk_that_failed() {
+    both(|bench| {
+        bench.opened.file.set_len(4096).expect("it can be cut");
+        let region = memory(4096, 1);
+        let into = pieces(&region, &[]);
+        let read = bench.perform(Request::Read { at: 8192, into });
+        assert_eq!(read, Err(DiskError::Failed));
+    });
+}
+
+#[test]
+fn errors_of_linux_have_their_meaning() {
+    let region = memory(512, 0);
+    let request = Request::Write { at: 512, from: pieces(&region, &[]) };
+    let said = |error: i32| {
+        let memory = vec![iovec { iov_base: std::ptr::null_mut(), iov_len: 512 }];
+        Slot { tag: 0, request: request.clone(), memory, moved: 0 }.advance(error)
+    };
+    assert_eq!(said(-libc::EIO), Some(Err(DiskError::Media { at: 512, end: 1024 })));
+    assert_eq!(said(-libc::ENOSPC), Some(Err(DiskError::NoSpace)));
+    assert_eq!(said(-libc::EROFS), Some(Err(DiskError::ReadOnly)));
+    assert_eq!(said(-libc::ENXIO), Some(Err(DiskError::Failed)));
+    assert_eq!(said(-libc::EINTR), None);
+    assert_eq!(said(100), None, "the rest is still to do");
+    assert_eq!(said(512), Some(Ok(())));
+}
+
+#[test]
+fn a_file_is_one_node_s_and_keeps_its_length() {
+    let folder = Folder::new();
+    let refused = |bytes| folder.file(bytes, true).open().map(|_| ()).expect_err("it is refused");
+    assert!(refused(None).contains("No such file"));
+    assert!(refused(Some(100)).contains("shorter than a sector"));
+    std::fs::remove_file(folder.0.join("disk")).expect("it is there");
+    let opened = folder.file(Some(10_000), true).open().expect("a disk");
+    assert_eq!(opened.description.bytes, 9728);
+    assert!(opened.to_string().ends_with("0 MiB, by plain calls"), "{opened}");
+    assert!(refused(None).contains("another node has this disk"));
+    let serial = opened.description.serial.clone();
+    drop(opened);
+    let again = folder.file(Some(1 << 20), true).open().expect("a disk");
+    assert_eq!((again.description.bytes, again.description.serial), (9728, serial));
+}
