@@ -8,7 +8,7 @@ use core::fmt;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
-use nile_abi::{CoreId, MAX_CORES, PageSize, PhysAddr, RoleSet, VirtAddr};
+use nile_abi::{CoreId, MAX_CORES, PageSize, PhysAddr, Role, RoleSet, VirtAddr};
 use nile_memory::paging::{MapError, Plan};
 use nile_memory::{AddressSpace, MemoryKind, MemoryMap, PhysicalMemory, TablePool};
 
@@ -16,7 +16,9 @@ use crate::acpi::Platform;
 use crate::apic::ApicId;
 use crate::clock::Clock;
 use crate::cpu::Features;
-use crate::network::{self, Device, InterfaceEntry, MAX_INTERFACES};
+use crate::devices::{Devices, driver};
+use crate::disk::{DiskEntry, MAX_DISKS};
+use crate::network::{self, InterfaceEntry, MAX_INTERFACES};
 use crate::node::{CoreEntry, Fact, Frames, MAX_FACTS, MAX_REGIONS, Node, SharedPlaces, region};
 use crate::power::Power;
 use crate::space::{self, Ingredients, PrivateFrames};
@@ -56,8 +58,8 @@ pub struct Found<'a> {
     pub power: Power,
     /// The time since 1970 at the node's first instruction, if the machine has a calendar.
     pub started: Option<Duration>,
-    /// Network interfaces.
-    pub network: &'a [Device],
+    /// What cores are to drive.
+    pub devices: &'a Devices,
 }
 
 /// Why the node was not built.
@@ -85,6 +87,7 @@ struct Taken {
     tables: Frames,
     pool: Frames,
     interfaces: heapless::Vec<InterfaceEntry, MAX_INTERFACES>,
+    disks: heapless::Vec<DiskEntry, MAX_DISKS>,
 }
 
 /// Builds the node. Its steps are still empty.
@@ -124,8 +127,9 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
         clock: found.clock,
         power: found.power,
         started: found.started,
-        facts: facts(&found, &taken.interfaces),
+        facts: facts(&found, &taken),
         interfaces: taken.interfaces,
+        disks: taken.disks,
         cores,
         memory: found.memory.regions().iter().copied().take(MAX_REGIONS).collect(),
         words,
@@ -181,7 +185,7 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     let upper = plans.iter().map(|plan| plan.tables()).sum::<usize>() as u64 * frame;
     let last = TablePool::tables_for(total)
         + cores * space::last_levels(shared_bytes)
-        + found.network.len() * network::memory::TABLES;
+        + (found.devices.network.len() + found.devices.disks.len()) * network::memory::TABLES;
     let last = last as u64 * frame;
     let tables = take(memory, upper + last)?;
 
@@ -195,14 +199,21 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     let words = words_bytes(memory) + WORDS_SLACK;
     let words = take(memory, words)?;
     let mut interfaces = heapless::Vec::new();
-    for (index, device) in found.network.iter().enumerate() {
+    for (index, device) in found.devices.network.iter().enumerate() {
         let memory = take(memory, network::memory::BYTES)?;
         // Every node has a network core, and there are no more devices than interfaces.
-        let Some(core) = network::driver(index, roles.clone()) else { break };
+        let Some(core) = driver(index, Role::Network, roles.clone()) else { break };
         let _ = interfaces.push(InterfaceEntry { core, device: *device, memory });
     }
+    let mut disks = heapless::Vec::new();
+    for (index, controller) in found.devices.disks.iter().enumerate() {
+        let memory = take(memory, controller.shared_bytes())?;
+        // As above, for disk cores.
+        let Some(core) = driver(index, Role::Disk, roles.clone()) else { break };
+        let _ = disks.push(DiskEntry { core, controller: *controller, memory });
+    }
     let pool = tables.part(upper, last);
-    Ok(Taken { buffers, private, shared, words, plans, tables, pool, interfaces })
+    Ok(Taken { buffers, private, shared, words, plans, tables, pool, interfaces, disks })
 }
 
 /// Builds and fills every core's space.
@@ -218,6 +229,7 @@ fn build_spaces(
         cores: found.cores.len(),
         interfaces: &taken.interfaces,
         buffers: taken.buffers,
+        disks: &taken.disks,
     };
     // SAFETY: the frames were taken for tables and are mapped where they are; this value is the
     // only one that stores to them.
@@ -242,7 +254,7 @@ fn build_spaces(
 }
 
 /// Lines on the machine, for the report.
-fn facts(found: &Found<'_>, interfaces: &[InterfaceEntry]) -> heapless::Vec<Fact, MAX_FACTS> {
+fn facts(found: &Found<'_>, taken: &Taken) -> heapless::Vec<Fact, MAX_FACTS> {
     let mut facts = heapless::Vec::new();
     let mut say = |line: fmt::Arguments<'_>| {
         let mut fact = Fact::new();
@@ -253,12 +265,16 @@ fn facts(found: &Found<'_>, interfaces: &[InterfaceEntry]) -> heapless::Vec<Fact
     };
     say(format_args!("{}", found.features));
     say(format_args!("{}", found.clock));
-    for (index, InterfaceEntry { core, device, memory }) in interfaces.iter().enumerate() {
+    for (index, InterfaceEntry { core, device, memory }) in taken.interfaces.iter().enumerate() {
         say(format_args!(
             "interface {index}: virtio-net at {}, driven by {core}, {} KiB of buffers",
             device.at,
             memory.bytes >> 10
         ));
+    }
+    for (index, DiskEntry { core, controller, .. }) in taken.disks.iter().enumerate() {
+        let (kind, at) = (controller.kind(), controller.at());
+        say(format_args!("disk {index}: {kind} at {at}, driven by {core}"));
     }
     facts
 }

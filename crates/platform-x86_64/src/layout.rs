@@ -58,13 +58,13 @@ pub const PHYSICAL_REACH: u64 = 1 << 44;
 pub const LOCAL_APIC: VirtAddr = VirtAddr(0xffff_b000_0000_0000);
 
 const IO_APIC_BASE: VirtAddr = VirtAddr(0xffff_b000_0001_0000);
-const INTERFACE_BASE: VirtAddr = VirtAddr(0xffff_b000_0010_0000);
+const DEVICE_BASE: VirtAddr = VirtAddr(0xffff_b000_0010_0000);
 
-/// Kinds of registers that a network interface has, each seen through a window of its own.
-pub const INTERFACE_WINDOWS: usize = 4;
+/// Kinds of registers that a device has, each seen through a window of its own.
+pub const DEVICE_WINDOWS: usize = 4;
 
 /// Bytes of such a window.
-pub const INTERFACE_WINDOW_BYTES: u64 = 0x4000;
+pub const DEVICE_WINDOW_BYTES: u64 = 0x4000;
 
 /// Where frames are zeroed; 2 MiB.
 pub const ZEROING_WINDOW: VirtAddr = VirtAddr(0xffff_b000_2000_0000);
@@ -164,11 +164,11 @@ pub const fn io_apic(index: usize) -> VirtAddr {
     VirtAddr(IO_APIC_BASE.0 + index as u64 * PageSize::Small.bytes())
 }
 
-/// Where the network core that drives the interface `interface` sees its registers of the kind
-/// `kind`, below [`INTERFACE_WINDOWS`].
-pub const fn interface_window(interface: usize, kind: usize) -> VirtAddr {
-    let window = (interface * INTERFACE_WINDOWS + kind) as u64;
-    VirtAddr(INTERFACE_BASE.0 + window * INTERFACE_WINDOW_BYTES)
+/// Where the core that drives the device with this number sees its registers of the kind
+/// `kind`, below [`DEVICE_WINDOWS`].
+pub const fn device_window(number: usize, kind: usize) -> VirtAddr {
+    let window = (number * DEVICE_WINDOWS + kind) as u64;
+    VirtAddr(DEVICE_BASE.0 + window * DEVICE_WINDOW_BYTES)
 }
 
 /// Where shared memory is seen by every core that has it.
@@ -294,8 +294,8 @@ mod tests {
         assert!(last.end <= SHARED_BASE);
         assert!(shared(PhysAddr(PHYSICAL_REACH)) <= TABLES_BASE);
         assert!(table(PhysAddr(PHYSICAL_REACH)) <= LOCAL_APIC);
-        assert!(io_apic(crate::acpi::MAX_IO_APICS) <= INTERFACE_BASE);
-        let devices = interface_window(crate::network::MAX_INTERFACES, 0);
+        assert!(io_apic(crate::acpi::MAX_IO_APICS) <= DEVICE_BASE);
+        let devices = device_window(crate::devices::number_of_disk(crate::disk::MAX_DISKS), 0);
         assert!(devices.0 <= LOCAL_APIC.0 + PageSize::Large.bytes(), "one table maps them");
         assert!(devices < ZEROING_WINDOW);
         assert!(ZEROING_WINDOW < HUGE_BASE);

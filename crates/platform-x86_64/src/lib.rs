@@ -60,6 +60,8 @@ pub mod calendar;
 pub mod checksum;
 pub mod clock;
 pub mod cpu;
+pub mod devices;
+pub mod disk;
 pub mod entropy;
 pub mod entry;
 pub mod fault;
@@ -87,6 +89,7 @@ pub mod tables;
 pub mod timer;
 pub mod user;
 pub mod vector;
+pub mod virtio;
 
 pub use machine::Core;
 pub use start::{Image, Plan};

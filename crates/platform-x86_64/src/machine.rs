@@ -1,6 +1,7 @@
 //! [`Machine`] and [`Manager`]: what the kernel sees of all this.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -12,21 +13,27 @@ use core::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Status, VirtAddr};
 use nile_memory::{AddressSpace, MemoryMap, PhysicalMemory, TablePool};
 use nile_platform::{
-    AttachError, Board, Grant, Handoff, Interface, Machine, Manager, NodeDescription, Outcome,
-    Sleeper, Step, Tables, WakeMode,
+    AttachError, Board, Disk, Grant, Handoff, Interface, Machine, Manager, NodeDescription,
+    Outcome, Sleeper, Step, Tables, WakeMode,
 };
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
 use crate::apic::{ApicId, LocalApic};
+use crate::disk::ahci::controller::MAX_PORTS;
+use crate::disk::ahci::port::{self, Port};
+use crate::disk::ahci::{self, AhciDisk};
+use crate::disk::block::{self, VirtioBlock};
+use crate::disk::{Controller, DiskEntry};
 use crate::network::interface::OpenError;
-use crate::network::registers::{DeviceRegisters, RECEIVED};
-use crate::network::{self, InterfaceEntry, VirtioNet};
+use crate::network::{InterfaceEntry, VirtioNet};
 use crate::node::{Frames, Node, region};
 use crate::pci::msix;
 use crate::tables::{TableFrames, ZeroingWindow};
 use crate::user::UserHalf;
 use crate::vector::Vector;
-use crate::{checksum, entropy, layout, power, privileged, serial, timer, user};
+use crate::virtio::registers::MESSAGE;
+use crate::virtio::{Device, DeviceRegisters};
+use crate::{checksum, devices, entropy, layout, power, privileged, serial, timer, user};
 
 /// Grants of more pages than this are forgotten by forgetting everything.
 const MAX_INVALIDATIONS: u64 = 32;
@@ -43,6 +50,8 @@ pub struct Core {
     opened: Cell<bool>,
     /// Whether its right to the pool was.
     pooled: Cell<bool>,
+    /// Whether its disks were.
+    disks_opened: Cell<bool>,
 }
 
 impl Core {
@@ -58,26 +67,75 @@ impl Core {
         apic: LocalApic,
     ) -> Core {
         let manager = (id == CoreId::BOOT).then_some(NodeManager { node });
-        let (opened, pooled) = (Cell::new(false), Cell::new(false));
-        Core { id, generation, node, board, apic, manager, opened, pooled }
+        let [opened, disks_opened, pooled] = [const { Cell::new(false) }; 3];
+        Core { id, generation, node, board, apic, manager, opened, disks_opened, pooled }
     }
 
     /// Opens this core's interface with this number, once in an incarnation; [`Self::interfaces`]
     /// sees to that.
     fn open(&self, index: usize, entry: &InterfaceEntry) -> Result<VirtioNet, NotOpened> {
-        let apic = self.node.core(self.id).apic;
-        if !msix::reaches(apic) {
-            return Err(NotOpened::OutOfReach(apic));
-        }
-        // SAFETY: the interface is this core's, which has it in its space for ever, and has not
-        // opened it yet.
-        let registers = unsafe { DeviceRegisters::mapped(index, &entry.device) };
-        msix::route(registers.messages, RECEIVED, apic, network::vector(index));
+        // SAFETY: the interface is this core's, which has not opened it yet.
+        let registers = unsafe { self.virtio(index, &entry.device)? };
         let log = |address| {
             serial::log(format_args!("interface {address}: the device misbehaves, it is stopped"));
         };
         // SAFETY: as above.
-        unsafe { VirtioNet::open(registers, entry.memory, log) }.map_err(NotOpened::Device)
+        unsafe { VirtioNet::open(registers, entry.memory, log) }.map_err(NotOpened::Interface)
+    }
+
+    /// Opens what this core has at the disk device with this number, once in an incarnation; [`Self::disks`]
+    /// sees to that.
+    fn open_disks(
+        &self,
+        index: usize,
+        entry: &DiskEntry,
+        disks: &mut Vec<Box<dyn Disk>>,
+    ) -> Result<(), NotOpened> {
+        let log = || serial::log(format_args!("a disk misbehaves, it is stopped"));
+        let number = devices::number_of_disk(index);
+        let device = match &entry.controller {
+            Controller::Virtio(device) => device,
+            Controller::Ahci(ahci) => {
+                // SAFETY: the controller is this core's, which has it in its space for ever, and
+                // has not opened it yet.
+                let registers = unsafe { ahci.mapped(number) };
+                let ports = ahci::controller::reset(registers).map_err(NotOpened::Ahci)?;
+                for port in (0..MAX_PORTS).filter(|port| ports & 1 << port != 0) {
+                    let memory = entry.memory.part(port as u64 * port::BYTES, port::BYTES);
+                    // SAFETY: as above; each port has a part of the memory for itself.
+                    let opened = AhciDisk::open(
+                        unsafe { Port::new(registers, port, memory) },
+                        format!("ahci {} port {port}", ahci.at),
+                        log,
+                    );
+                    disks.extend(opened.map(|it| Box::new(it) as Box<dyn Disk>));
+                }
+                return Ok(());
+            }
+        };
+        // SAFETY: the disk is this core's, which has not opened it yet.
+        let registers = unsafe { self.virtio(number, device)? };
+        let name = format!("virtio-blk {}", device.at);
+        // SAFETY: as above.
+        let disk = unsafe { VirtioBlock::open(registers, entry.memory, name, log) };
+        disks.push(Box::new(disk.map_err(NotOpened::Disk)?));
+        Ok(())
+    }
+
+    /// The registers of the device with this number, which from now on interrupts this core.
+    ///
+    /// # Safety
+    /// The device is this core's, so that it has it in its space for ever, and nobody else of this
+    /// incarnation has its registers.
+    unsafe fn virtio(&self, number: usize, device: &Device) -> Result<DeviceRegisters, NotOpened> {
+        let apic = self.node.core(self.id).apic;
+        if !msix::reaches(apic) {
+            return Err(NotOpened::OutOfReach(apic));
+        }
+        // SAFETY: the caller's promise.
+        let registers = unsafe { DeviceRegisters::mapped(number, device) };
+        msix::route(registers.messages, MESSAGE, apic, devices::vector(number));
+        Ok(registers)
     }
 }
 
@@ -209,6 +267,20 @@ impl Machine for Core {
         Some((buffers.start, memory))
     }
 
+    fn disks(&self) -> Vec<Box<dyn Disk>> {
+        if self.disks_opened.replace(true) {
+            return Vec::new();
+        }
+        let mut disks = Vec::<Box<dyn Disk>>::new();
+        let all = self.node.disks.iter().enumerate();
+        for (index, entry) in all.filter(|(_, entry)| entry.core == self.id) {
+            if let Err(why) = self.open_disks(index, entry, &mut disks) {
+                self.log(format_args!("disk {index} is not used: {why}"));
+            }
+        }
+        disks
+    }
+
     fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {
         self.node.features.crc32.then_some(checksum::crc32c as fn(u32, &[u8]) -> u32)
     }
@@ -228,17 +300,21 @@ impl Machine for Core {
     }
 }
 
-/// Why this core cannot use an interface.
+/// Why this core cannot use a device.
 enum NotOpened {
     OutOfReach(ApicId),
-    Device(OpenError),
+    Interface(OpenError),
+    Disk(block::OpenError),
+    Ahci(&'static str),
 }
 
 impl fmt::Display for NotOpened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NotOpened::OutOfReach(core) => write!(f, "no device can interrupt {core}"),
-            NotOpened::Device(error) => error.fmt(f),
+            NotOpened::Interface(error) => error.fmt(f),
+            NotOpened::Disk(error) => error.fmt(f),
+            NotOpened::Ahci(error) => f.write_str(error),
         }
     }
 }

@@ -21,6 +21,7 @@ use nile_ring::{Doorbells, Region};
 use crate::apic::ApicId;
 use crate::clock::Clock;
 use crate::cpu::Features;
+use crate::disk::{DiskEntry, MAX_DISKS};
 use crate::layout;
 use crate::network::{InterfaceEntry, MAX_INTERFACES};
 use crate::power::Power;
@@ -32,7 +33,7 @@ pub const MAX_REGIONS: usize = 128;
 pub const MAX_STEPS: usize = 12;
 
 /// Lines that the boot report has on the machine, and their length in bytes.
-pub const MAX_FACTS: usize = 12;
+pub const MAX_FACTS: usize = 20;
 const FACT_BYTES: usize = 120;
 
 /// One line on the machine.
@@ -182,6 +183,8 @@ pub struct Node {
     pub started: Option<Duration>,
     /// The network interfaces.
     pub interfaces: Vec<InterfaceEntry, MAX_INTERFACES>,
+    /// The disks.
+    pub disks: Vec<DiskEntry, MAX_DISKS>,
     /// The cores, by id.
     pub cores: Vec<CoreEntry, MAX_CORES>,
     /// All memory, as the boot path left it.

@@ -17,7 +17,7 @@
 //! | the node                             | r--             | r--               | r--    |
 //! | tables, records of frames            |                 | rw-               |        |
 //! | local APIC; I/O APICs                | rw-; no         | rw-; rw-          |        |
-//! | network interfaces that it drives    | rw-             |                   |        |
+//! | devices that it drives               | rw-             |                   |        |
 //!
 //! Grants come and go in the shared zone, and a package's memory in the user half, which is the
 //! only part with the user bit.
@@ -30,6 +30,8 @@ use nile_memory::paging::{MapError, Plan, VirtRange};
 use nile_memory::{AddressSpace, Mapping, Permissions, TablePool};
 
 use crate::acpi::Platform;
+use crate::devices;
+use crate::disk::DiskEntry;
 use crate::layout::{self, IST_STACKS, Span, image};
 use crate::network::InterfaceEntry;
 use crate::node::{Frames, SharedPlaces};
@@ -82,6 +84,8 @@ pub struct Ingredients<'a> {
     pub interfaces: &'a [InterfaceEntry],
     /// The pool of buffers.
     pub buffers: Option<Frames>,
+    /// The disks.
+    pub disks: &'a [DiskEntry],
 }
 
 /// The frames of one core's private memory.
@@ -174,14 +178,21 @@ impl Ingredients<'_> {
             bytes: PageSize::Small.bytes(),
         };
         map(layout::LOCAL_APIC, page(self.platform.local_apic), Permissions::DEVICE)?;
-        for (index, interface) in self.interfaces.iter().enumerate() {
-            if interface.core != core {
-                continue;
-            }
-            let memory = interface.memory;
+        let interfaces = self.interfaces.iter().enumerate();
+        let interfaces = interfaces.map(|(at, it)| {
+            let windows: heapless::Vec<_, { layout::DEVICE_WINDOWS }> =
+                it.device.windows().into_iter().collect();
+            (at, it.core, it.memory, windows)
+        });
+        let disks = self.disks.iter().enumerate().map(|(at, it)| {
+            (devices::number_of_disk(at), it.core, it.memory, it.controller.windows())
+        });
+        for (number, _, memory, windows) in
+            interfaces.chain(disks).filter(|(_, driver, ..)| *driver == core)
+        {
             map(layout::shared(memory.start), memory, Permissions::READ_WRITE)?;
-            for (kind, registers) in interface.device.windows().iter().enumerate() {
-                let window = layout::interface_window(index, kind);
+            for (kind, registers) in windows.iter().enumerate() {
+                let window = layout::device_window(number, kind);
                 map(window, registers.pages(), Permissions::DEVICE)?;
             }
         }

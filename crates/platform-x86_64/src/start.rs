@@ -16,14 +16,14 @@ use crate::assemble::{self, AssembleError, Found};
 use crate::bootinfo::{self, BootInfoError};
 use crate::clock::{CalibrateError, Clock, Hpet, calibrate};
 use crate::cpu::{self, Features};
+use crate::devices;
 use crate::layout::{self, image};
 use crate::ledger::Ledger;
 use crate::local::{self, Local};
 use crate::machine::Core;
 use crate::mmio::Mmio;
-use crate::network;
 use crate::node::{MAX_STEPS, Node};
-use crate::pci::ConfigurationSpace;
+use crate::pci::{ConfigurationSpace, Registers};
 use crate::power::{self, Ending, Power};
 use crate::{calendar, entry, gdt, heap, idt, privileged, restart, serial, smp, space, user};
 
@@ -142,8 +142,14 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     step_done("configuration");
 
     // What hangs on the buses, and what day it is.
-    // SAFETY: this is the boot path, which sees configuration space where it is.
-    let network = network::device::find(unsafe { ConfigurationSpace::find(platform.ecam, reach) });
+    let look = |found: Registers| {
+        let end = found.start.checked_add(found.bytes)?;
+        // SAFETY: this is the boot path, which sees registers where they are.
+        (end <= reach).then(|| unsafe { registers(found.start, found.bytes as usize) })
+    };
+    // SAFETY: as above, and configuration space.
+    let devices =
+        devices::find(unsafe { ConfigurationSpace::find(platform.ecam, reach) }, &cores, &look);
     let today = calendar::read();
     let started = today.map(|today| today.saturating_sub(clock.now().since(Instant::START)));
     step_done("devices");
@@ -162,7 +168,7 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
         clock,
         power,
         started,
-        network: &network,
+        devices: &devices,
     };
     // SAFETY: this is the boot path, and `memory_map` leaves out all that is in use.
     let node = unsafe { assemble::assemble(found) }.map_err(|error| match error {

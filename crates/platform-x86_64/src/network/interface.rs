@@ -18,9 +18,15 @@ use virtio_drivers::BufferDirection;
 use virtio_drivers::transport::{DeviceStatus, Transport};
 
 use super::memory::{self, BUFFER_BYTES, RECEIVE_BUFFERS, TRANSMIT_BUFFERS};
-use super::queue::{Broken, Queue};
-use super::registers::{DeviceRegisters, NEVER, RECEIVED};
+use super::queue::Queue;
 use crate::node::Frames;
+use crate::virtio::DeviceRegisters;
+use crate::virtio::registers::{MESSAGE, NEVER};
+use crate::virtio::ring::Broken;
+
+/// Where its own registers have its address and the largest packet.
+const ADDRESS_REGISTER: usize = 0;
+const LARGEST_PACKET_REGISTER: usize = 10;
 
 const RECEIVE_QUEUE: u16 = 0;
 const TRANSMIT_QUEUE: u16 = 1;
@@ -81,7 +87,7 @@ struct Transmit {
 }
 
 impl VirtioNet {
-    /// Resets the device and begins anew with it: interrupts go by [`RECEIVED`], frames through
+    /// Resets the device and begins anew with it: interrupts go by [`MESSAGE`], frames through
     /// `memory`. Should the device break the protocol, it is stopped, and `on_stop` is called.
     ///
     /// # Safety
@@ -114,7 +120,7 @@ impl VirtioNet {
     ) -> VirtioNet {
         VirtioNet {
             registers,
-            address: MacAddress(registers.address()),
+            address: MacAddress(address(&registers)),
             max_frame,
             receive: RefCell::new(receive),
             transmit: RefCell::new(Transmit { queue: transmit, free: all() }),
@@ -164,11 +170,11 @@ unsafe fn begin(
     if !agreed || offered & VERSION_1 == 0 || offered & ADDRESS == 0 {
         return Err(OpenError::Features);
     }
-    let said = registers.largest_packet().filter(|_| offered & LARGEST_PACKET != 0);
+    let said = largest_packet(registers).filter(|_| offered & LARGEST_PACKET != 0);
     let packet = said.map_or(*PACKET_BYTES.end(), usize::from);
     let max_frame = HEADER_BYTES + packet.clamp(*PACKET_BYTES.start(), *PACKET_BYTES.end());
 
-    let interrupts = registers.interrupt_by(RECEIVE_QUEUE, RECEIVED)
+    let interrupts = registers.interrupt_by(RECEIVE_QUEUE, MESSAGE)
         && registers.interrupt_by(TRANSMIT_QUEUE, NEVER);
     if !interrupts {
         return Err(OpenError::NoMessage);
@@ -186,6 +192,17 @@ unsafe fn begin(
     registers.set_status(status | DeviceStatus::DRIVER_OK);
     receive.tell();
     Ok((max_frame, receive, transmit))
+}
+
+/// The interface's address, as the device says.
+fn address(registers: &DeviceRegisters) -> [u8; 6] {
+    core::array::from_fn(|byte| registers.configuration.read8(ADDRESS_REGISTER + byte))
+}
+
+/// Bytes of the largest packet, without the Ethernet header, of a device that offers to say it.
+fn largest_packet(registers: &DeviceRegisters) -> Option<u16> {
+    let is_there = LARGEST_PACKET_REGISTER + size_of::<u16>() <= registers.configuration_bytes;
+    is_there.then(|| registers.configuration.read16(LARGEST_PACKET_REGISTER))
 }
 
 /// Every buffer for frames to go.

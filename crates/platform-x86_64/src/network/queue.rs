@@ -1,21 +1,15 @@
-//! Buffers on their way to the device and back: a split virtqueue of `virtio-drivers`, with a
-//! record of which buffer is where.
+//! Buffers on their way to the device and back: a queue with a record of which buffer is where.
 //!
 //! What the device says is believed only as far as it cannot do harm: a buffer comes back once,
 //! and only if it was given. The record of that is the core's own.
 
 use core::slice;
-use core::sync::atomic::{Ordering, fence};
 
 use virtio_drivers::BufferDirection;
-use virtio_drivers::queue::VirtQueue;
 
-use super::memory::{BUFFER_BYTES, Buffers, NodeMemory, QUEUE_BUFFERS};
-use super::registers::{DeviceRegisters, Notification};
-
-/// The device says that it has used what it was not given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Broken;
+use super::memory::{BUFFER_BYTES, Buffers, QUEUE_BUFFERS};
+use crate::virtio::DeviceRegisters;
+use crate::virtio::ring::{Broken, Ring};
 
 /// A buffer that is back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,14 +22,11 @@ pub struct Used {
 
 /// A queue and its buffers.
 pub struct Queue {
-    ring: VirtQueue<NodeMemory, QUEUE_BUFFERS>,
+    ring: Ring,
     /// By the descriptor that it was given with, the buffer that the device has.
     given: [Option<u16>; QUEUE_BUFFERS],
     buffers: Buffers,
     direction: BufferDirection,
-    notification: Notification,
-    /// Whether it was given buffers that it was not told of.
-    untold: bool,
 }
 
 impl Queue {
@@ -47,12 +38,8 @@ impl Queue {
         buffers: Buffers,
         direction: BufferDirection,
     ) -> Option<Queue> {
-        let notification = registers.notification(number)?;
-        // Neither chains of buffers nor counted interrupts: see `interface`.
-        let mut ring = VirtQueue::new(registers, number, false, false).ok()?;
-        ring.set_dev_notify(false);
-        let given = [None; QUEUE_BUFFERS];
-        Some(Queue { ring, given, buffers, direction, notification, untold: false })
+        let ring = Ring::open(registers, number)?;
+        Some(Queue { ring, given: [None; QUEUE_BUFFERS], buffers, direction })
     }
 
     /// The bytes of a buffer that the device does not have.
@@ -70,41 +57,33 @@ impl Queue {
         let token = unsafe {
             let bytes = slice::from_raw_parts_mut(self.buffers.start(buffer), bytes);
             match self.direction {
-                BufferDirection::DriverToDevice => self.ring.add(&[bytes], &mut []),
-                _ => self.ring.add(&[], &mut [bytes]),
+                BufferDirection::DriverToDevice => self.ring.queue.add(&[bytes], &mut []),
+                _ => self.ring.queue.add(&[], &mut [bytes]),
             }
         };
         let token = token.unwrap_or_else(|_| unreachable!("there is room for every buffer"));
         self.given[usize::from(token)] = Some(buffer);
-        self.untold = true;
+        self.ring.untold = true;
     }
 
     /// Tells the device of what it was given since it was told, if it wants to be told.
     pub fn tell(&mut self) {
-        // What the device is to find is stored before its wish is read; else it might go to
-        // sleep between the two.
-        fence(Ordering::SeqCst);
-        if core::mem::take(&mut self.untold) && self.ring.should_notify() {
-            self.notification.send();
-        }
-    }
-
-    /// Whether the device has given something back.
-    pub fn is_ready(&self) -> bool {
-        self.ring.can_pop()
+        self.ring.tell();
     }
 
     /// The next buffer that the device has given back.
     pub fn take(&mut self) -> Result<Option<Used>, Broken> {
-        let Some(token) = self.ring.peek_used() else { return Ok(None) };
+        let Some(token) = self.ring.queue.peek_used() else { return Ok(None) };
         let slot = self.given.get_mut(usize::from(token));
         let buffer = slot.and_then(Option::take).ok_or(Broken)?;
         // SAFETY: this buffer was given with this token; the device is done with it.
         let bytes = unsafe {
             let bytes = slice::from_raw_parts_mut(self.buffers.start(buffer), BUFFER_BYTES);
             match self.direction {
-                BufferDirection::DriverToDevice => self.ring.pop_used(token, &[bytes], &mut []),
-                _ => self.ring.pop_used(token, &[], &mut [bytes]),
+                BufferDirection::DriverToDevice => {
+                    self.ring.queue.pop_used(token, &[bytes], &mut [])
+                }
+                _ => self.ring.queue.pop_used(token, &[], &mut [bytes]),
             }
         };
         // It fails if the device has changed its mind since the token was read.
@@ -118,22 +97,12 @@ impl Queue {
 
     /// Does not let the device interrupt. It may have begun to.
     pub fn silence(&mut self) {
-        self.ring.set_dev_notify(false);
+        self.ring.silence();
     }
 
     /// Lets the device interrupt when it gives back the next buffer; `false`, and it does not, if
     /// there is one already.
     pub fn arm(&mut self) -> bool {
-        if self.is_ready() {
-            return false;
-        }
-        self.ring.set_dev_notify(true);
-        // Either the device sees this, or what it gave back before is seen now.
-        fence(Ordering::SeqCst);
-        let armed = !self.is_ready();
-        if !armed {
-            self.silence();
-        }
-        armed
+        self.ring.arm()
     }
 }

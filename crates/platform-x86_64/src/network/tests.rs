@@ -7,18 +7,18 @@ use std::sync::Mutex;
 use std::vec;
 use std::vec::Vec;
 
-use nile_abi::{CoreId, MacAddress, PhysAddr, Role, RoleSet, VirtAddr};
+use nile_abi::{MacAddress, PhysAddr, VirtAddr};
 use nile_platform::Interface;
 use virtio_drivers::BufferDirection;
 use virtio_drivers::transport::pci::bus::DeviceFunction;
 
 use super::memory::{self, BUFFER_BYTES, QUEUE_BUFFERS, RECEIVE_BUFFERS, TRANSMIT_BUFFERS};
 use super::queue::Queue;
-use super::registers::DeviceRegisters;
 use super::*;
 use crate::layout;
 use crate::mmio::Mmio;
 use crate::pci::Registers;
+use crate::virtio::DeviceRegisters;
 
 const PREFIX: usize = 12;
 const MAX_FRAME: usize = 1514;
@@ -452,18 +452,4 @@ fn no_device_brings_the_core_down() {
         stops += STOPPED.get();
     }
     assert!(stops > 200 && frames > 100, "{stops} stops, {frames} frames");
-}
-
-#[test]
-fn interfaces_go_to_network_cores_in_turns() {
-    let network = RoleSet::EMPTY.with(Role::Network);
-    let worker = RoleSet::EMPTY.with(Role::Worker);
-    let drivers = |roles: &[RoleSet]| {
-        let roles = roles.iter().copied();
-        (0..4).map(|index| driver(index, roles.clone()).map(|core| core.0)).collect::<Vec<_>>()
-    };
-    assert_eq!(drivers(&[worker, network, worker, network]), [Some(1), Some(3), Some(1), Some(3)]);
-    assert_eq!(drivers(&[RoleSet::ALL]), [Some(0); 4]);
-    assert_eq!(drivers(&[worker]), [None; 4]);
-    assert_eq!(driver(0, core::iter::once(RoleSet::ALL)), Some(CoreId::BOOT));
 }

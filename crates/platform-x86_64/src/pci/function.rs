@@ -7,6 +7,7 @@ use super::space::NOTHING;
 use crate::node::Frames;
 
 const IDENTITY: u8 = 0x00;
+const CLASS: u8 = 0x08;
 const HEADER: u8 = 0x0c;
 const BUSES: u8 = 0x18;
 const HEADER_KIND: u32 = 0x7f;
@@ -76,6 +77,11 @@ impl<C: ConfigurationAccess + Copy> Function<C> {
         (word as u16, (word >> 16) as u16)
     }
 
+    /// What kind it is: class, subclass and interface.
+    pub fn class(&self) -> u32 {
+        self.read(CLASS) >> 8
+    }
+
     /// Whether its device may have more functions.
     pub(super) fn is_one_of_several(&self) -> bool {
         self.read(HEADER) >> 16 & HEADER_SEVERAL != 0
@@ -129,6 +135,13 @@ impl<C: ConfigurationAccess + Copy> Function<C> {
             _ if start.checked_add(bytes).is_none() => Err(NoRegisters::OutOfRange),
             _ => Ok(Registers { start: PhysAddr(start), bytes }),
         }
+    }
+
+    /// Has it neither answer nor reach memory.
+    pub fn disable(&mut self) {
+        let mut root = PciRoot::new(self.space);
+        let (_, command) = root.get_status_command(self.at);
+        root.set_command(self.at, command - Command::MEMORY_SPACE - Command::BUS_MASTER);
     }
 
     /// Lets it answer in memory and reach memory, and interrupt by messages only.

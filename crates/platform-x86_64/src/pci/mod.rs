@@ -7,9 +7,10 @@
 //!
 //! * [`space`]: the two ways to configuration space.
 //! * [`function`]: what one function says of itself.
-//! * [`msix`]: interrupts as messages.
+//! * [`msix`], [`msi`]: interrupts as messages.
 
 pub mod function;
+pub mod msi;
 pub mod msix;
 pub mod space;
 

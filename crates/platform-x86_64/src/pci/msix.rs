@@ -23,7 +23,7 @@ const DATA: usize = 8;
 const CONTROL: usize = 12;
 const MASKED: u32 = 1;
 
-const MESSAGES: u32 = 0xfee0_0000;
+pub(super) const MESSAGES: u32 = 0xfee0_0000;
 const CORE_SHIFT: u32 = 12;
 
 /// The largest name of a core that a message has room for; the one above means all cores.
@@ -54,12 +54,17 @@ pub fn reaches(core: ApicId) -> bool {
     core.0 <= LAST_CORE
 }
 
+/// The part of a message's address that names a core.
+pub(super) fn core_bits(core: ApicId) -> u32 {
+    core.0 << CORE_SHIFT
+}
+
 /// Has message `index` of the table interrupt `core`, which messages can reach, through `vector`.
 pub fn route(table: Mmio, index: u16, core: ApicId, vector: Vector) {
     let entry = usize::from(index) * ENTRY_BYTES as usize;
     // Masked until all of it belongs together.
     table.write32(entry + CONTROL, MASKED);
-    table.write32(entry + ADDRESS, MESSAGES | core.0 << CORE_SHIFT);
+    table.write32(entry + ADDRESS, MESSAGES | core_bits(core));
     table.write32(entry + ADDRESS_HIGH, 0);
     table.write32(entry + DATA, vector.0.into());
     table.write32(entry + CONTROL, 0);

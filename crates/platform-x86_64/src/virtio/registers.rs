@@ -17,9 +17,6 @@ use crate::mmio::Mmio;
 /// Bytes of the registers that every virtio device has.
 pub const COMMON_BYTES: usize = 56;
 
-/// Bytes of a network device's own registers that all of them have: the address.
-pub const CONFIGURATION_BYTES: usize = 6;
-
 const DEVICE_FEATURE_SELECT: usize = 0;
 const DEVICE_FEATURE: usize = 4;
 const DRIVER_FEATURE_SELECT: usize = 8;
@@ -36,9 +33,6 @@ const QUEUE_DESCRIPTORS: usize = 32;
 const QUEUE_DRIVER: usize = 40;
 const QUEUE_DEVICE: usize = 48;
 
-const ADDRESS: usize = 0;
-const LARGEST_PACKET: usize = 10;
-
 /// "No message": the queue does not interrupt.
 const SILENT: u16 = 0xffff;
 
@@ -52,22 +46,24 @@ pub struct DeviceRegisters {
     notify: Mmio,
     notify_bytes: usize,
     notify_multiplier: usize,
-    configuration: Mmio,
-    configuration_bytes: usize,
+    /// Those of its kind.
+    pub configuration: Mmio,
+    /// How many bytes of those there are.
+    pub configuration_bytes: usize,
     /// The table of the messages that it interrupts by.
     pub messages: Mmio,
 }
 
 impl DeviceRegisters {
-    /// The registers of the node's interface number `interface`.
+    /// The registers of the node's device number `number`.
     ///
     /// # Safety
-    /// They are mapped on this core as [`layout::interface_window`] says, and nobody else uses
+    /// They are mapped on this core as [`layout::device_window`] says, and nobody else uses
     /// them.
-    pub unsafe fn mapped(interface: usize, device: &Device) -> DeviceRegisters {
+    pub unsafe fn mapped(number: usize, device: &Device) -> DeviceRegisters {
         let mut index = 0;
         let [common, notify, configuration, messages] = device.windows().map(|registers| {
-            let window = layout::interface_window(interface, index);
+            let window = layout::device_window(number, index);
             index += 1;
             let before = registers.start.0 % PageSize::Small.bytes();
             let start = nile_abi::VirtAddr(window.0 + before);
@@ -77,7 +73,7 @@ impl DeviceRegisters {
         DeviceRegisters::new(device, [common, notify, configuration, messages])
     }
 
-    pub(super) fn new(device: &Device, windows: [Mmio; 4]) -> DeviceRegisters {
+    pub(crate) fn new(device: &Device, windows: [Mmio; 4]) -> DeviceRegisters {
         let [common, notify, configuration, messages] = windows;
         DeviceRegisters {
             common,
@@ -94,18 +90,6 @@ impl DeviceRegisters {
     pub fn reset(&mut self) -> bool {
         self.set_status(DeviceStatus::empty());
         (0..MAX_RESET_LOOKS).any(|_| self.get_status().is_empty())
-    }
-
-    /// The interface's address, as the device says.
-    pub fn address(&self) -> [u8; 6] {
-        core::array::from_fn(|byte| self.configuration.read8(ADDRESS + byte))
-    }
-
-    /// Bytes of the largest packet, without the Ethernet header, of a device that offers to say
-    /// it.
-    pub fn largest_packet(&self) -> Option<u16> {
-        let is_there = LARGEST_PACKET + size_of::<u16>() <= self.configuration_bytes;
-        is_there.then(|| self.configuration.read16(LARGEST_PACKET))
     }
 
     /// Has the device interrupt by message `message` when it has used a buffer of `queue`;
@@ -149,7 +133,7 @@ impl Notification {
 
 impl Transport for DeviceRegisters {
     fn device_type(&self) -> DeviceType {
-        DeviceType::Network
+        unreachable!("only drivers of virtio-drivers ask, and they are not used")
     }
 
     fn read_device_features(&mut self) -> u64 {
@@ -227,7 +211,7 @@ impl Transport for DeviceRegisters {
         self.common.read8(GENERATION).into()
     }
 
-    // What a network device says of itself is read by the methods above.
+    // What a device says of itself its driver reads from `configuration`.
 
     fn read_config_space<T: FromBytes + IntoBytes>(&self, _: usize) -> Result<T, Error> {
         Err(Error::Unsupported)
@@ -242,8 +226,8 @@ impl Transport for DeviceRegisters {
     }
 }
 
-/// The message that received frames interrupt by; the only one that is used.
-pub const RECEIVED: u16 = 0;
+/// The message that a device interrupts by; the only one that is used.
+pub const MESSAGE: u16 = 0;
 
 /// "The queue does not interrupt", for [`DeviceRegisters::interrupt_by`].
 pub const NEVER: u16 = SILENT;

@@ -1,4 +1,4 @@
-//! What the boot path finds out about a virtio-net device: where its registers are.
+//! What the boot path finds out about a virtio device: where its registers are.
 //!
 //! The device says in capabilities of its own in which address range each kind of its registers
 //! lies (virtio 1.1, 4.1.4). What it says is checked here, once: a core that drives it maps what
@@ -6,7 +6,6 @@
 
 use core::fmt;
 
-use heapless::Vec;
 use nile_abi::PageSize;
 use virtio_drivers::transport::DeviceType;
 use virtio_drivers::transport::pci::bus::{ConfigurationAccess, DeviceFunction, PCI_CAP_ID_VNDR};
@@ -15,17 +14,35 @@ use virtio_drivers::transport::pci::{
     VIRTIO_VENDOR_ID,
 };
 
-use super::MAX_INTERFACES;
-use super::registers::{COMMON_BYTES, CONFIGURATION_BYTES};
+use super::registers::COMMON_BYTES;
 use crate::layout;
 use crate::pci::function::NoRegisters;
-use crate::pci::{self, Function, Registers, msix};
-use crate::serial;
+use crate::pci::{Function, Registers, msix};
 
-/// The name of a network device that also has registers of before virtio 1.0; all others have
-/// `NEW_IDENTITIES` plus their type.
-const TRANSITIONAL: u16 = 0x1000;
+/// Devices are named by this plus their type, but for those that also have registers of before
+/// virtio 1.0.
 const NEW_IDENTITIES: u16 = 0x1040;
+
+/// A kind of devices.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Its number.
+    pub number: DeviceType,
+    /// The name of a device that also has registers of before virtio 1.0.
+    pub transitional: u16,
+    /// What the kind's own registers are called.
+    pub name: &'static str,
+    /// Bytes of those that all of them have.
+    pub configuration_bytes: usize,
+}
+
+impl Kind {
+    /// Whether a function of this name is one.
+    pub fn includes(&self, (vendor, device): (u16, u16)) -> bool {
+        let names = [self.transitional, NEW_IDENTITIES + self.number as u16];
+        vendor == VIRTIO_VENDOR_ID && names.contains(&device)
+    }
+}
 
 /// Where in a capability it says how long it is, what it is for, and which registers it means.
 const LENGTH_AND_KIND: u8 = 0;
@@ -47,7 +64,7 @@ pub struct Device {
     pub notify: Registers,
     /// Bytes between the places of two queues there.
     pub notify_multiplier: u32,
-    /// Those of a network device.
+    /// Those of its kind.
     pub configuration: Registers,
     /// Which message it interrupts by.
     pub messages: Registers,
@@ -82,41 +99,17 @@ impl fmt::Display for NoDevice {
     }
 }
 
-/// The virtio-net devices of the machine, switched on; the log tells of each that is left alone.
-pub fn find<C: ConfigurationAccess + Copy>(space: C) -> Vec<Device, MAX_INTERFACES> {
-    let mut devices = Vec::new();
-    pci::walk(space, &mut |mut function| {
-        if !is_network(function.identity()) {
-            return;
-        }
-        match Device::of(&mut function) {
-            // What is past the last that a node uses is left alone.
-            Ok(device) => {
-                let _ = devices.push(device);
-            }
-            Err(why) => {
-                let at = function.at();
-                serial::log(format_args!("the network interface at {at} is not used: {why}"));
-            }
-        }
-    });
-    devices
-}
-
-fn is_network((vendor, device): (u16, u16)) -> bool {
-    let network = [TRANSITIONAL, NEW_IDENTITIES + DeviceType::Network as u16];
-    vendor == VIRTIO_VENDOR_ID && network.contains(&device)
-}
-
 impl Device {
     /// The device that this function is, switched on.
     pub fn of<C: ConfigurationAccess + Copy>(
         function: &mut Function<C>,
+        kind: &Kind,
     ) -> Result<Device, NoDevice> {
         let mut find = |kind, name, least| find_registers(function, kind, name, least);
         let (common, _) = find(VIRTIO_PCI_CAP_COMMON_CFG, "common", COMMON_BYTES)?;
         let (notify, at) = find(VIRTIO_PCI_CAP_NOTIFY_CFG, "notification", size_of::<u16>())?;
-        let (configuration, _) = find(VIRTIO_PCI_CAP_DEVICE_CFG, "network", CONFIGURATION_BYTES)?;
+        let (configuration, _) =
+            find(VIRTIO_PCI_CAP_DEVICE_CFG, kind.name, kind.configuration_bytes)?;
         let messages = msix::find(function).ok_or(NoDevice::NoMessages)?;
         let messages = msix::enable(function, messages);
         let messages = messages.map_err(|why| NoDevice::Registers("message", why))?;
@@ -128,7 +121,7 @@ impl Device {
     }
 
     /// All of its registers, in the order in which its core has them mapped.
-    pub fn windows(&self) -> [Registers; layout::INTERFACE_WINDOWS] {
+    pub fn windows(&self) -> [Registers; layout::DEVICE_WINDOWS] {
         [self.common, self.notify, self.configuration, self.messages]
     }
 }
@@ -159,7 +152,7 @@ fn find_registers<C: ConfigurationAccess + Copy>(
 /// As much of it as a core has room to map.
 fn within_window(found: Registers) -> Registers {
     let before = found.start.0 - found.start.align_down(PageSize::Small).0;
-    Registers { bytes: found.bytes.min(layout::INTERFACE_WINDOW_BYTES - before), ..found }
+    Registers { bytes: found.bytes.min(layout::DEVICE_WINDOW_BYTES - before), ..found }
 }
 
 #[cfg(test)]
@@ -168,6 +161,8 @@ mod tests {
     use std::string::ToString;
 
     use super::*;
+    use crate::disk::BLOCK;
+    use crate::network::NETWORK;
     use crate::pci::tests::{FakeFunction, FakeSpace};
 
     const BAR: u64 = 0x80_0000_0000;
@@ -196,7 +191,7 @@ mod tests {
         let space = FakeSpace::default();
         space.put(0, 1, 0, fake);
         let at = DeviceFunction { bus: 0, device: 1, function: 0 };
-        let found = Device::of(&mut Function::find(&space, at).unwrap());
+        let found = Device::of(&mut Function::find(&space, at).unwrap(), &NETWORK);
         let enabled = space.word(at, 4) & 0b110 != 0;
         assert_eq!(enabled, found.is_ok(), "what is not used is not switched on");
         found
@@ -218,9 +213,9 @@ mod tests {
             .with_capability(0xb0, &capability(VIRTIO_PCI_CAP_NOTIFY_CFG, 20, 0x3ff0, 0x8_0000));
         let device = look_at(long).unwrap();
         for registers in device.windows() {
-            assert!(registers.pages().bytes <= layout::INTERFACE_WINDOW_BYTES);
+            assert!(registers.pages().bytes <= layout::DEVICE_WINDOW_BYTES);
         }
-        assert_eq!(device.notify.bytes, layout::INTERFACE_WINDOW_BYTES - 0xff0);
+        assert_eq!(device.notify.bytes, layout::DEVICE_WINDOW_BYTES - 0xff0);
     }
 
     #[test]
@@ -259,8 +254,13 @@ mod tests {
     }
 
     #[test]
-    fn both_names_of_a_network_device_are_known() {
-        assert!(is_network((VIRTIO_VENDOR_ID, 0x1000)) && is_network((VIRTIO_VENDOR_ID, 0x1041)));
-        assert!(!is_network((VIRTIO_VENDOR_ID, 0x1042)) && !is_network((0x8086, 0x1000)));
+    fn both_names_of_a_device_are_known() {
+        let known = |kind: Kind| {
+            let names = [0x1000, 0x1001, 0x1041, 0x1042];
+            names.map(|name| kind.includes((VIRTIO_VENDOR_ID, name)))
+        };
+        assert_eq!(known(NETWORK), [true, false, true, false]);
+        assert_eq!(known(BLOCK), [false, true, false, true]);
+        assert!(!NETWORK.includes((0x8086, 0x1000)));
     }
 }

@@ -1,0 +1,123 @@
+//! The devices of the node: what the boot path finds on the PCI buses, and which core drives it.
+
+use core::fmt;
+
+use heapless::Vec;
+use nile_abi::{CoreId, Role, RoleSet};
+use virtio_drivers::transport::pci::bus::ConfigurationAccess;
+
+use crate::apic::ApicId;
+use crate::disk::ahci::controller::is_ahci;
+use crate::disk::{Ahci, BLOCK, Controller, MAX_DISKS};
+use crate::mmio::Mmio;
+use crate::network::{MAX_INTERFACES, NETWORK};
+use crate::pci::msi::Message;
+use crate::pci::{self, Registers, msix};
+use crate::serial;
+use crate::vector::Vector;
+use crate::virtio::Device;
+
+/// What there is. What is past the last that a node uses is left alone.
+#[derive(Default)]
+pub struct Devices {
+    /// Network interfaces.
+    pub network: Vec<Device, MAX_INTERFACES>,
+    /// Disks, or what they are connected to.
+    pub disks: Vec<Controller, MAX_DISKS>,
+}
+
+/// Finds the devices of a node with these cores and switches them on; the log tells of each that
+/// is left alone. `look` shows the boot path a device's registers.
+pub fn find<C: ConfigurationAccess + Copy>(
+    space: C,
+    cores: &[(ApicId, RoleSet)],
+    look: &dyn Fn(Registers) -> Option<Mmio>,
+) -> Devices {
+    let mut devices = Devices::default();
+    pci::walk(space, &mut |mut function| {
+        let (at, identity) = (function.at(), function.identity());
+        let told = |why: &dyn fmt::Display| {
+            serial::log(format_args!("the device at {at} is not used: {why}"));
+        };
+        // What there is no room for is left alone.
+        if NETWORK.includes(identity) {
+            match Device::of(&mut function, &NETWORK) {
+                Ok(found) => drop(devices.network.push(found)),
+                Err(why) => told(&why),
+            }
+        } else if BLOCK.includes(identity) {
+            match Device::of(&mut function, &BLOCK) {
+                Ok(found) => drop(devices.disks.push(Controller::Virtio(found))),
+                Err(why) => told(&why),
+            }
+        } else if is_ahci(&function) {
+            let number = devices.disks.len();
+            let roles = cores.iter().map(|(_, roles)| *roles);
+            let Some(core) = driver(number, Role::Disk, roles) else { return };
+            let message =
+                Message { core: cores[core.index()].0, vector: vector(number_of_disk(number)) };
+            if !msix::reaches(message.core) {
+                return told(&"its messages do not reach the disk core");
+            }
+            match Ahci::of(&mut function, message, look) {
+                Ok(found) => drop(found.map(|it| devices.disks.push(Controller::Ahci(it)))),
+                Err(why) => told(&why),
+            }
+        }
+    });
+    devices
+}
+
+/// The number that the disk device `disk` has among all devices; interfaces are before.
+pub fn number_of_disk(disk: usize) -> usize {
+    MAX_INTERFACES + disk
+}
+
+/// Through which vector the device with this number interrupts its core.
+pub fn vector(number: usize) -> Vector {
+    Vector(Vector::DEVICES.start().0 + number as u8)
+}
+
+/// Which core drives the device with this number of its kind: the first the first core that has
+/// the kind's role, and so on in turns. Every node has one.
+pub fn driver(
+    index: usize,
+    role: Role,
+    roles: impl Iterator<Item = RoleSet> + Clone,
+) -> Option<CoreId> {
+    let ids = (0u16..).map(CoreId);
+    let drivers = || ids.clone().zip(roles.clone()).filter(|(_, set)| set.contains(role));
+    let turn = index.checked_rem(drivers().count())?;
+    drivers().nth(turn).map(|(core, _)| core)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn devices_go_to_the_cores_of_their_role_in_turns() {
+        let network = RoleSet::EMPTY.with(Role::Network);
+        let disk = RoleSet::EMPTY.with(Role::Disk);
+        let drivers = |role, roles: &[RoleSet]| {
+            let roles = roles.iter().copied();
+            let driver = |index| driver(index, role, roles.clone()).map(|core| core.0);
+            (0..4).map(driver).collect::<Vec<_>>()
+        };
+        let roles = [disk, network, disk, network];
+        assert_eq!(drivers(Role::Network, &roles), [Some(1), Some(3), Some(1), Some(3)]);
+        assert_eq!(drivers(Role::Disk, &roles), [Some(0), Some(2), Some(0), Some(2)]);
+        assert_eq!(drivers(Role::Disk, &[RoleSet::ALL]), [Some(0); 4]);
+        assert_eq!(drivers(Role::Disk, &[network]), [None; 4]);
+    }
+
+    #[test]
+    fn every_device_has_a_vector_of_its_own() {
+        let last = number_of_disk(MAX_DISKS - 1);
+        assert!(vector(last) <= *Vector::DEVICES.end() && vector(0) == *Vector::DEVICES.start());
+        assert!(number_of_disk(0) >= MAX_INTERFACES);
+    }
+}
