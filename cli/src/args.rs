@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cluster::args::{Call, Completions, Discover, Down, Fault, Logs, Query, Top, Up};
+use crate::disk::{Bus, Disk};
 use crate::size::Bytes;
 
 /// NileOS: an operating system for big-data work, built from cores that share nothing by accident.
@@ -95,6 +96,16 @@ pub struct Boot {
     /// The node's configuration file; without it every setting has its default.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// A disk for the node, may be given many times: a size, as 1G, for one that is gone
+    /// afterwards; a file, as disk.img, or disk.img:1G to make it where it is not there.
+    #[arg(long = "disk", value_name = "DISK")]
+    pub disks: Vec<Disk>,
+    /// What QEMU connects the disks to.
+    #[arg(long, value_enum, default_value = "virtio", hide = true)]
+    pub disk_bus: Bus,
+    /// Do without io_uring where it could be used.
+    #[arg(long, hide = true)]
+    pub plain_disks: bool,
     /// The seed of a simulated node: the same seed, the same run. Needs `--machine sim`.
     #[arg(long)]
     pub seed: Option<u64>,

@@ -22,6 +22,7 @@ mod child;
 mod cluster;
 mod completions;
 mod config;
+mod disk;
 mod failure;
 mod image;
 mod interrupt;

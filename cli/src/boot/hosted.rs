@@ -7,6 +7,7 @@ use std::process::Command;
 use super::{Node, NodeEnd, Ran};
 use crate::args::Boot;
 use crate::child;
+use crate::disk::Files;
 use crate::failure::Failure;
 use crate::needs::{self, HOSTED};
 use crate::packages;
@@ -19,18 +20,26 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
     if let Some(config) = &options.config {
         command.arg("--config").arg(config);
     }
-    // Lives until the node has ended.
+    let disks = Files::prepare(&options.disks)?;
+    disks.to_hosted(&mut command);
+    if options.plain_disks {
+        command.arg("--plain-disks");
+    }
+    // These live until the node has ended.
     let archive = packages::archive(options, None)?;
     if let Some(archive) = &archive {
         command.arg("--packages").arg(archive.path());
     }
     let symbols = Symbols::new(None, None);
-    Node { name: "hosted", symbols: &symbols }.run(options, &mut command, |status| match status {
+    let node = Node { name: "hosted", symbols: &symbols };
+    let ran = node.run(options, &mut command, |status| match status {
         Some(0) => Some(NodeEnd::Success),
         Some(1) => Some(NodeEnd::Failure),
         Some(2) => Some(NodeEnd::WrongRequest),
         _ => None,
-    })
+    });
+    drop((disks, archive));
+    ran
 }
 
 /// The program that is a node.

@@ -10,6 +10,7 @@ use tempfile::{NamedTempFile, TempDir};
 use super::{Node, NodeEnd, Ran};
 use crate::args::{Boot, Firmware};
 use crate::child;
+use crate::disk::Files;
 use crate::failure::Failure;
 use crate::needs::{self, KERNEL, KERNEL_SYMBOLS, ROOT, SCENARIOS, SCENARIOS_SYMBOLS};
 use crate::packages;
@@ -28,6 +29,8 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
     let mut command = child::command(program()?);
     machine(&mut command, options.cores, options.memory.0, options.count_instructions);
     // These live until the node has ended.
+    let disks = Files::prepare(&options.disks)?;
+    disks.to_qemu(&mut command, options.disk_bus);
     let mut firmware_state = None;
     let archive = packages::archive(options, options.config.as_deref())?;
     match &options.iso {
@@ -50,7 +53,7 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
         Some(37) => Some(NodeEnd::WrongRequest),
         _ => None,
     });
-    drop((firmware_state, archive));
+    drop((firmware_state, archive, disks));
     ran
 }
 

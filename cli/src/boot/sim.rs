@@ -2,11 +2,12 @@
 
 use nile_kernel::Core;
 use nile_platform::Outcome;
-use nile_platform_sim::{Faults, Options, simulate};
+use nile_platform_sim::{DiskOptions, Faults, Options, simulate};
 
 use super::Ran;
 use crate::args::Boot;
 use crate::config;
+use crate::disk::Disk;
 use crate::failure::Failure;
 
 /// The seed when none is given.
@@ -24,7 +25,7 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
         pool_bytes: config::pool(file, &config, options.memory.0)?,
         wake_mode: None,
         packages: nile_sim::PACKAGES.to_vec(),
-        disks: Vec::new(),
+        disks: disks(options)?,
         faults: Faults::default(),
         limit: options.limit,
     };
@@ -49,4 +50,15 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
             Err(Failure::failed(stuck.to_string()))
         }
     }
+}
+
+/// Simulated disks begin empty and end with the run.
+fn disks(options: &Boot) -> Result<Vec<DiskOptions>, Failure> {
+    let disk = |disk: &Disk| match disk {
+        Disk::Fresh(bytes) => Ok(DiskOptions { bytes: bytes.0, ..DiskOptions::default() }),
+        Disk::File(..) => {
+            Err(Failure::request("--disk: a simulated disk is no file; give it a size, as 64M"))
+        }
+    };
+    options.disks.iter().map(disk).collect()
 }

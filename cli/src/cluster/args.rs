@@ -37,6 +37,13 @@ pub struct Up {
     /// The nodes' configuration file; without it every setting has its default.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Give each node a disk of this size, as 4G. It goes with the cluster.
+    #[arg(long, value_name = "SIZE", value_parser = crate::disk::size)]
+    pub disk: Option<Bytes>,
+    /// Keep the disks in this folder, as n1.disk and so on: a cluster that is started with it
+    /// later finds them there.
+    #[arg(long, value_name = "FOLDER", requires = "disk")]
+    pub disk_folder: Option<PathBuf>,
     /// Write every frame of the cluster's network to this file.
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,

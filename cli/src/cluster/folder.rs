@@ -36,10 +36,22 @@ pub struct Record {
     pub cores: u16,
     /// Bytes of memory of each node.
     pub memory: u64,
+    /// The disk of each node, if they have any.
+    #[serde(default)]
+    pub disk: Option<Disk>,
     /// Whether the cluster has a key.
     pub sealed: bool,
     /// Its nodes, in the order of their numbers.
     pub nodes: Vec<Node>,
+}
+
+/// A disk that each node of a cluster has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Disk {
+    /// Its bytes, if it was not there before.
+    pub bytes: u64,
+    /// The folder, absolutely, that it stays in; else it is in the cluster's.
+    pub folder: Option<PathBuf>,
 }
 
 /// One node of a cluster.

@@ -13,7 +13,9 @@ use toml::Spanned;
 use super::args::Kind;
 use super::folder::{Folder, KEY, Node, Record};
 use super::process;
+use crate::disk::{self, Bus};
 use crate::failure::Failure;
+use crate::size::Bytes;
 use crate::{boot, needs};
 
 /// What a node of a cluster does once it is up.
@@ -73,14 +75,18 @@ pub fn start(
 ) -> Result<Child, Failure> {
     let name = node.name();
     let config = write_config(folder, node)?;
+    let disk = disk_of(folder, record, node)?;
     let command = match node.machine {
-        Kind::Qemu => qemu(folder, record, node, program, &config)?,
+        Kind::Qemu => qemu(folder, record, node, program, &config, disk.as_deref())?,
         Kind::Hosted => {
             let mut command = Command::new(boot::hosted::program()?);
             let program = program.unwrap_or(PROGRAM);
             boot::hosted::arguments(&mut command, record.cores, record.memory, program);
             command.arg("--config").arg(&config);
             command.arg("--switch").arg(folder.file(crate::switch::sockets::SWITCH));
+            if let Some(disk) = disk {
+                disk::hosted(&mut command, &disk);
+            }
             command
         }
     };
@@ -108,12 +114,22 @@ fn write_config(folder: &Folder, node: &Node) -> Result<PathBuf, Failure> {
     Ok(folder.file(&name))
 }
 
+/// The node's disk, if it has one. One that was there before is as it was.
+fn disk_of(folder: &Folder, record: &Record, node: &Node) -> Result<Option<PathBuf>, Failure> {
+    let Some(disk) = &record.disk else { return Ok(None) };
+    let path =
+        disk.folder.as_deref().unwrap_or(folder.path()).join(format!("{}.disk", node.name()));
+    disk::make(&path, Some(Bytes(disk.bytes)))?;
+    Ok(Some(path))
+}
+
 fn qemu(
     folder: &Folder,
     record: &Record,
     node: &Node,
     program: Option<&str>,
     config: &Path,
+    disk: Option<&Path>,
 ) -> Result<Command, Failure> {
     let mut command = Command::new(boot::qemu::program()?);
     boot::qemu::machine(&mut command, record.cores, record.memory, false);
@@ -131,6 +147,9 @@ fn qemu(
     let port = format!("stream,id=net,server=on,addr.type=unix,addr.path={socket}");
     command.args(["-netdev", &port]);
     command.args(["-device", &format!("virtio-net-pci,netdev=net,romfile=,mac={address}")]);
+    if let Some(disk) = disk {
+        disk::qemu(&mut command, 0, disk, Bus::Virtio);
+    }
     Ok(command)
 }
 

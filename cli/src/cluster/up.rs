@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::args::{Kind, Up};
-use super::folder::{Folder, KEY, Node, Record};
+use super::folder::{Disk, Folder, KEY, Node, Record};
 use super::ready::{self, Waiting};
 use super::{down, node, process};
 use crate::args::Program;
@@ -53,6 +53,7 @@ pub fn run(options: &Up) -> Result<(), Failure> {
     }
     let watched = interrupt::watch();
     watched.map_err(|error| Failure::failed(format!("no Ctrl-C: {error}")))?;
+    let disk = disk(options)?;
     let started = Instant::now();
     let (folder, claim) = Folder::create(&options.which)?;
     let nodes = (1..).zip(kinds).map(|(id, machine)| Node {
@@ -63,6 +64,7 @@ pub fn run(options: &Up) -> Result<(), Failure> {
     let record = Record {
         cores: options.cores,
         memory: options.memory.0,
+        disk,
         sealed: !options.unsealed,
         nodes: nodes.collect(),
     };
@@ -110,6 +112,17 @@ fn outcome(folder: &Folder, nodes: &mut [(String, Child)], limit: Duration) -> R
         true => Ok(()),
         false => failed("not all held that the scenario checks"),
     }
+}
+
+/// The disk that each node is to have; makes the folder that it stays in.
+fn disk(options: &Up) -> Result<Option<Disk>, Failure> {
+    let Some(bytes) = options.disk else { return Ok(None) };
+    let kept = |path: &std::path::PathBuf| {
+        let made = std::fs::create_dir_all(path).and_then(|()| path.canonicalize());
+        made.map_err(|error| Failure::request(format!("{}: {error}", path.display())))
+    };
+    let folder = options.disk_folder.as_ref().map(kept).transpose()?;
+    Ok(Some(Disk { bytes: bytes.0, folder }))
 }
 
 /// The processes that were started, each with its part's name.

@@ -38,6 +38,10 @@ fn wrong_arguments_are_named() {
 fn impossible_amounts_are_named() {
     refused(&["boot", "--memory", "1M"], &["1 MiB is too little", "at least"]);
     refused(&["boot", "--memory", "1000T"], &["1000 TiB is more than the", "this machine has"]);
+    refused(&["boot", "--disk", "10K"], &["a disk has 1 MiB to 1 EiB, not 10 KiB"]);
+    refused(&["boot", "--disk", "/nonexistent/disk.img"], &["/nonexistent/disk.img: No such"]);
+    refused(&["boot", "--machine", "sim", "--disk", "disk.img"], &["give it a size"]);
+    refused(&["up", "--disk-folder", "disks"], &["--disk <SIZE>"]);
     refused(&["boot", "--cores", "256"], &["256 is more than the 255 that QEMU emulates"]);
 }
 

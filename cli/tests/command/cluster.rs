@@ -365,3 +365,27 @@ fn shells_are_told_the_commands() {
         }
     }
 }
+
+#[test]
+fn nodes_have_disks_that_go_or_stay() {
+    let place = Place::new();
+    let kept = tempfile::tempdir().unwrap();
+    let folder = kept.path().to_str().unwrap();
+    place.up(&["--nodes", "2", "--disk", "8M", "--disk-folder", folder]).expect(0);
+    let list = |core: &str| place.run(&["call", "disk.list", "--core", core]).expect(0).out;
+    let disks = [list("n1.c1"), list("n2.c1")];
+    assert!(disks[0].contains("n1.disk") && disks[0].contains(&(8 << 20).to_string()), "{disks:?}");
+    assert!(disks[1].contains("n2.disk"), "{disks:?}");
+    // One node at a time has a disk.
+    let two = ["--cluster", "two", "--nodes", "1", "--disk", "8M", "--disk-folder", folder];
+    refused(place.up(&two), "another node has this disk");
+    place.run(&["fault", "restart", "n1"]).expect(0);
+    assert_eq!(list("n1.c1"), disks[0], "it is the same disk");
+    place.run(&["down"]).expect(0);
+    assert_eq!(fs::metadata(kept.path().join("n1.disk")).unwrap().len(), 8 << 20);
+
+    place.up(&["--nodes", "1", "--disk", "8M"]).expect(0);
+    assert!(list("n1.c1").contains("n1.disk"));
+    place.run(&["down"]).expect(0);
+    assert_eq!(place.left(), Vec::<String>::new());
+}

@@ -22,15 +22,17 @@ fn all_hold_on(machine: &str) {
     let pool = folder.path().join("pool.toml");
     fs::write(&pool, POOL).unwrap();
     // What boots is checked in more detail elsewhere, and so are clusters.
-    let of_others = |program: &str| needs_cluster(program) || needs_disk(program);
-    let alone = |program: &&str| *program != "boot" && !of_others(program);
+    let alone = |program: &&str| *program != "boot" && !needs_cluster(program);
     for program in PROGRAMS.into_iter().filter(alone) {
         let mut command = launcher();
         command.args(["boot", "--json", "--machine", machine, "--program", program]);
         match program {
             "ticked" => drop(command.arg("--config").arg(&ticks)),
-            "pool" | "package-buffers" => drop(command.arg("--config").arg(&pool)),
+            "pool" | "package-buffers" | "disks" => drop(command.arg("--config").arg(&pool)),
             _ => {}
+        }
+        if needs_disk(program) {
+            command.args(["--disk", "16M"]);
         }
         let said = run(&mut command, &[]).expect(0);
         let report: Value = serde_json::from_str(&said.out).expect("one JSON document");

@@ -1,0 +1,187 @@
+//! The disks of a node on the command line: files of the host, made when they are not there.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use tempfile::TempDir;
+
+use crate::failure::Failure;
+use crate::size::Bytes;
+
+/// A disk that a node is to have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Disk {
+    /// One of so many bytes that is gone with the node.
+    Fresh(Bytes),
+    /// A file that stays, which gets so many bytes if it is made.
+    File(PathBuf, Option<Bytes>),
+}
+
+impl FromStr for Disk {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Disk, String> {
+        let disk = match (text.parse(), text.rsplit_once(':')) {
+            (Ok(bytes), _) => Disk::Fresh(bytes),
+            (_, Some((path, size))) if size.parse::<Bytes>().is_ok() => {
+                Disk::File(path.into(), size.parse().ok())
+            }
+            _ => Disk::File(text.into(), None),
+        };
+        match &disk {
+            Disk::Fresh(bytes) | Disk::File(_, Some(bytes)) => check_size(*bytes)?,
+            Disk::File(..) => {}
+        }
+        match &disk {
+            Disk::File(path, _) if path.as_os_str().is_empty() => {
+                Err("a disk is a size or a file, as 1G, disk.img or disk.img:1G".into())
+            }
+            _ => Ok(disk),
+        }
+    }
+}
+
+/// Bytes of a disk, as 1G.
+pub fn size(text: &str) -> Result<Bytes, String> {
+    let bytes = text.parse()?;
+    check_size(bytes).map(|()| bytes)
+}
+
+fn check_size(bytes: Bytes) -> Result<(), String> {
+    const LEAST: Bytes = Bytes::mebi(1);
+    // What the largest file systems of Linux have room for.
+    const MOST: Bytes = Bytes::mebi(1 << 40);
+    match (LEAST..=MOST).contains(&bytes) {
+        true => Ok(()),
+        false => Err(format!("a disk has {LEAST} to {MOST}, not {bytes}")),
+    }
+}
+
+/// What QEMU connects disks to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Bus {
+    /// A virtio-blk device for each.
+    Virtio,
+    /// The SATA controller of the emulated PC.
+    Ahci,
+}
+
+/// The files of a node's disks. Those that are to go with the node go with this.
+pub struct Files {
+    paths: Vec<PathBuf>,
+    _folder: Option<TempDir>,
+}
+
+impl Files {
+    /// Makes what is not there yet.
+    pub fn prepare(disks: &[Disk]) -> Result<Files, Failure> {
+        let mut files = Files { paths: Vec::new(), _folder: None };
+        if disks.iter().any(|disk| matches!(disk, Disk::Fresh(_))) {
+            let cannot = |error| Failure::failed(format!("no folder for disks: {error}"));
+            files._folder = Some(tempfile::tempdir().map_err(cannot)?);
+        }
+        for (number, disk) in disks.iter().enumerate() {
+            let path = match (disk, &files._folder) {
+                (Disk::Fresh(bytes), Some(folder)) => {
+                    let path = folder.path().join(format!("disk{number}.img"));
+                    make(&path, Some(*bytes))?;
+                    path
+                }
+                (Disk::File(path, bytes), _) => {
+                    make(path, *bytes)?;
+                    path.clone()
+                }
+                (Disk::Fresh(_), None) => unreachable!("there is a folder for fresh disks"),
+            };
+            files.paths.push(path);
+        }
+        Ok(files)
+    }
+
+    /// Gives the disks to a hosted node.
+    pub fn to_hosted(&self, command: &mut Command) {
+        for path in &self.paths {
+            hosted(command, path);
+        }
+    }
+
+    /// Gives the disks to a node in QEMU.
+    pub fn to_qemu(&self, command: &mut Command, bus: Bus) {
+        for (number, path) in self.paths.iter().enumerate() {
+            qemu(command, number, path, bus);
+        }
+    }
+}
+
+/// Makes a disk of so many bytes, which take no room until they are written. What is there stays
+/// as it is.
+pub fn make(path: &Path, bytes: Option<Bytes>) -> Result<(), Failure> {
+    let wrong =
+        |error: std::io::Error| Failure::request(format!("disk {}: {error}", path.display()));
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create(bytes.is_some()).truncate(false).open(path);
+    let file = file.map_err(wrong)?;
+    let is_empty = file.metadata().map_err(wrong)?.len() == 0;
+    match bytes.filter(|_| is_empty) {
+        Some(Bytes(bytes)) => file.set_len(bytes).map_err(wrong),
+        None => Ok(()),
+    }
+}
+
+/// Gives a hosted node the disk at `path`.
+pub fn hosted(command: &mut Command, path: &Path) {
+    command.arg("--disk").arg(path);
+}
+
+/// Gives a node in QEMU the disk at `path`.
+pub fn qemu(command: &mut Command, number: usize, path: &Path, bus: Bus) {
+    // QEMU takes a comma for the next option, and two for one.
+    let path = path.display().to_string().replace(',', ",,");
+    let drive = format!("if=none,id=disk{number},format=raw,discard=unmap,file={path}");
+    command.args(["-drive", &drive]);
+    let device = match bus {
+        Bus::Virtio => format!("virtio-blk-pci,drive=disk{number},serial=NILE{number}"),
+        Bus::Ahci => format!("ide-hd,drive=disk{number},bus=ide.{number},serial=NILE{number}"),
+    };
+    command.args(["-device", &device]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_is_a_size_or_a_file() {
+        let file = |path: &str, bytes| Ok(Disk::File(path.into(), bytes));
+        let gibi = Bytes::mebi(1024);
+        assert_eq!("1G".parse(), Ok(Disk::Fresh(gibi)));
+        assert_eq!("disk.img".parse(), file("disk.img", None));
+        assert_eq!("a:b.img:1G".parse(), file("a:b.img", Some(gibi)));
+        assert_eq!("a:b.img".parse(), file("a:b.img", None));
+        for text in ["", ":1G", "10K", "disk.img:0M"] {
+            assert!(text.parse::<Disk>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn files_are_made_once_and_fresh_ones_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk.img");
+        assert!(Files::prepare(&[Disk::File(path.clone(), None)]).is_err());
+        for _ in 0..2 {
+            let disks = [Disk::Fresh(Bytes::mebi(2)), Disk::File(path.clone(), Some(Bytes(4096)))];
+            let files = Files::prepare(&disks).unwrap();
+            let length = |path: &Path| std::fs::metadata(path).unwrap().len();
+            assert_eq!(
+                files.paths.iter().map(|it| length(it)).collect::<Vec<_>>(),
+                [2 << 20, 4096]
+            );
+            let fresh = files.paths[0].clone();
+            drop(files);
+            assert!(!fresh.exists() && path.exists());
+        }
+    }
+}
