@@ -15,6 +15,7 @@
 //! * [`registry`]: finding services.
 //! * [`node`]: a booted node; [`boot_time`], [`image_size`], [`tickless`] and [`idle`] measure it,
 //!   [`cluster_up`] three of them.
+//! * [`disk`]: a hosted disk, beside plain reads and writes.
 //! * [`rpc`], [`bulk`]: calls and transfers between nodes; [`sims`]: what simulations measure.
 //! * [`call`]: calls to services, on booted nodes; [`system_call`]: and to the kernel.
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@ mod bosml;
 mod bulk;
 mod call;
 mod cluster_up;
+mod disk;
 mod duel;
 mod ends;
 mod figure;
@@ -69,7 +71,7 @@ struct Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 17] = [
+const BENCHMARKS: [Benchmark; 18] = [
     Benchmark { name: "ring-poll", run: poll::run },
     Benchmark { name: "ring-sleep", run: sleep::run },
     Benchmark { name: "ring-throughput", run: throughput::run },
@@ -83,6 +85,7 @@ const BENCHMARKS: [Benchmark; 17] = [
     Benchmark { name: "cluster-up", run: cluster_up::run },
     Benchmark { name: "idle", run: idle::run },
     Benchmark { name: "tickless", run: tickless::run },
+    Benchmark { name: "disk", run: disk::run },
     Benchmark { name: "call", run: call::run },
     Benchmark { name: "rpc", run: rpc::run },
     Benchmark { name: "bulk", run: bulk::run },
