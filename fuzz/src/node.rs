@@ -11,7 +11,7 @@ use std::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, RoleSet, Status, VirtAddr};
 use nile_stl::frame::{CallId, Header, MAX_DATA};
 use nile_stl::node::{
-    Buffer, CoreState, Frame, Interface, Member, Memory, Node, NodeFuture, Pool, Region,
+    Buffer, CoreState, Disk, Frame, Interface, Member, Memory, Node, NodeFuture, Pool, Region,
 };
 use nile_stl::{Host, LocalFuture, Place, Stl};
 
@@ -227,6 +227,10 @@ impl Node for TestNode {
     }
 
     fn interfaces(&self) -> Vec<Rc<dyn Interface>> {
+        Vec::new()
+    }
+
+    fn disks(&self) -> Vec<Rc<dyn Disk>> {
         Vec::new()
     }
 

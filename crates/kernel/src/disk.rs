@@ -34,8 +34,10 @@ enum Slot {
     /// It goes on: its memory, and who waits.
     Open(Rc<dyn Any>, Option<Waker>),
     Ended(Result<(), DiskError>),
-    /// It goes on, and nobody waits any more.
-    Abandoned(#[expect(dead_code, reason = "held for the device")] Rc<dyn Any>),
+    /// It goes on, and nobody waits any more; its memory stays, for the device.
+    Abandoned {
+        _memory: Rc<dyn Any>,
+    },
 }
 
 impl Disk {
@@ -136,11 +138,11 @@ impl Disk {
         let Some(place) = requests.slots.get_mut(slot as usize) else { return };
         let ended = match place {
             Slot::Open(..) => core::mem::replace(place, Slot::Ended(result)),
-            Slot::Abandoned(_) => core::mem::replace(place, Slot::Free),
+            Slot::Abandoned { .. } => core::mem::replace(place, Slot::Free),
             Slot::Free | Slot::Ended(_) => return,
         };
         requests.in_flight -= 1;
-        if matches!(ended, Slot::Abandoned(_)) {
+        if matches!(ended, Slot::Abandoned { .. }) {
             requests.free.push(slot);
         }
         drop(requests);
@@ -175,7 +177,7 @@ impl<T> Future for Transfer<T> {
                 return Poll::Pending;
             }
             Slot::Ended(result) => *result,
-            Slot::Free | Slot::Abandoned(_) => unreachable!("the slot is this future's"),
+            Slot::Free | Slot::Abandoned { .. } => unreachable!("the slot is this future's"),
         };
         requests.slots[slot as usize] = Slot::Free;
         requests.free.push(slot);
@@ -191,7 +193,7 @@ impl<T> Drop for Transfer<T> {
         let mut requests = self.disk.requests.borrow_mut();
         let place = &mut requests.slots[slot as usize];
         match core::mem::replace(place, Slot::Free) {
-            Slot::Open(memory, _) => *place = Slot::Abandoned(memory),
+            Slot::Open(memory, _) => *place = Slot::Abandoned { _memory: memory },
             _ => requests.free.push(slot),
         }
     }
@@ -247,8 +249,8 @@ mod tests {
 
     impl Bench {
         fn new() -> Bench {
-            let (given, ended): (Rc<RefCell<Vec<u32>>>, Rc<RefCell<Vec<Completion>>>) =
-                Default::default();
+            let given = Rc::new(RefCell::new(Vec::new()));
+            let ended = Rc::new(RefCell::new(Vec::new()));
             let description = Description {
                 name: "slow".into(),
                 serial: "".into(),

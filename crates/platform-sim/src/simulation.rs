@@ -111,7 +111,8 @@ pub(crate) struct Scheduler<'a> {
     begin: Begin<'a>,
 }
 
-/// Runs a node until its loops have ended, or its power has failed. `begin` makes a core's loop, once for each incarnation.
+/// Runs a node until its loops have ended, or its power has failed. `begin` makes a core's loop,
+/// once for each incarnation.
 pub fn simulate(
     options: &Options,
     begin: impl FnMut(SimMachine) -> Box<dyn Loop>,

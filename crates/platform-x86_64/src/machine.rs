@@ -83,8 +83,8 @@ impl Core {
         unsafe { VirtioNet::open(registers, entry.memory, log) }.map_err(NotOpened::Interface)
     }
 
-    /// Opens what this core has at the disk device with this number, once in an incarnation; [`Self::disks`]
-    /// sees to that.
+    /// Opens what this core has at the disk device with this number, once in an incarnation;
+    /// [`Self::disks`] sees to that.
     fn open_disks(
         &self,
         index: usize,

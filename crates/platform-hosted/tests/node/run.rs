@@ -26,6 +26,7 @@ pub fn node(scenario: &str, roles: &str) -> ExitCode {
         roles: roles.split(' ').map(roles_of).collect(),
         memory: 64 << 20,
         pool: 0,
+        disks: Vec::new(),
         boot: Boot {
             config: "a configuration".into(),
             program: scenario.into(),

@@ -39,7 +39,8 @@ impl Slots {
     /// As for [`memory::set_aside`].
     pub unsafe fn divide(memory: Frames) -> Slots {
         // SAFETY: the caller's promise.
-        Slots { first: unsafe { memory::set_aside(memory, 1) } }
+        let first = unsafe { memory::set_aside(memory, 1) };
+        Slots { first }
     }
 
     fn start(&self, slot: u16) -> *mut u8 {
