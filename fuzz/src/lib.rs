@@ -21,6 +21,7 @@
 //! | [`bulk()`]         | what other nodes send of bulk transfers                                |
 //! | [`switch()`]       | what is plugged into the virtual switch                                |
 //! | [`gossip()`]       | what other nodes send of themselves and of others                      |
+//! | [`store()`]        | what a disk has where datasets are expected                            |
 //! | [`relay()`]        | what packages and their kernel tell each other                         |
 //! | [`system_calls()`] | system calls of a package, in a simulated node                         |
 //!
@@ -45,6 +46,7 @@ mod node;
 mod package;
 mod relay;
 mod said;
+mod store;
 mod switch;
 mod system_calls;
 
@@ -62,6 +64,7 @@ pub use loader::{bootinfo, memory_map};
 pub use package::package;
 pub use relay::relay;
 pub use said::said;
+pub use store::store;
 pub use switch::switch;
 pub use system_calls::system_calls;
 
@@ -70,7 +73,7 @@ pub type Entry = fn(&[u8]) -> bool;
 
 /// Every function of this crate with its name, which is also that of its fuzz target and of its
 /// folder in `corpus`.
-pub const ENTRIES: [(&str, Entry); 19] = [
+pub const ENTRIES: [(&str, Entry); 20] = [
     ("config", config),
     ("bootinfo", bootinfo),
     ("acpi", acpi),
@@ -88,6 +91,7 @@ pub const ENTRIES: [(&str, Entry); 19] = [
     ("bulk", bulk),
     ("switch", switch),
     ("gossip", gossip),
+    ("store", store),
     ("relay", relay),
     ("system_calls", system_calls),
 ];

@@ -1,0 +1,197 @@
+//! The table of a disk's extents, so that stores share a disk and leave room for others. It stands
+//! twice, in the disk's first two units; a change is written over the older of the two, so that
+//! one always holds.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use nile_ipioe::checksum::Checksum;
+
+use crate::bytes::{Reader, Writer};
+use crate::extent::{Extent, Step, UNIT};
+use crate::log::Log;
+use crate::record::Kind;
+
+/// Bytes at the start of a disk that hold the label.
+pub const LABEL_BYTES: u64 = 2 * UNIT;
+
+/// The most extents of a disk.
+pub const MOST_EXTENTS: usize = 32;
+
+/// The longest name of an extent, in bytes.
+pub const LONGEST_EXTENT_NAME: usize = 63;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"NILEDISK");
+const VERSION: u32 = 1;
+
+/// Why a label cannot be read or changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LabelError {
+    /// The disk has something else, or both copies of its label are damaged. It is not
+    /// overwritten.
+    Foreign,
+    /// The disk, or what is left of it, is too small for an extent of so many bytes.
+    TooSmall {
+        /// Bytes that are wanted.
+        wanted: u64,
+        /// Bytes of the longest free part.
+        free: u64,
+    },
+    /// An extent of this name is there.
+    Exists,
+    /// There are [`MOST_EXTENTS`], or the name is empty or too long.
+    Refused,
+}
+
+impl fmt::Display for LabelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LabelError::Foreign => write!(
+                f,
+                "the disk has something else than a label of NileOS; to use it, erase its first \
+                 8 KiB"
+            ),
+            LabelError::TooSmall { wanted, free } => {
+                write!(f, "no room for an extent of {wanted} bytes: {free} are free in one piece")
+            }
+            LabelError::Exists => write!(f, "the disk has an extent of this name"),
+            LabelError::Refused => write!(f, "a name of an extent has 1 to 63 bytes, a disk 32"),
+        }
+    }
+}
+
+impl core::error::Error for LabelError {}
+
+/// The extents of a disk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Label {
+    /// Counts changes; the parity says which copy it was.
+    sequence: u64,
+    disk_bytes: u64,
+    extents: Vec<(Box<str>, Extent)>,
+}
+
+impl Label {
+    /// The label of a disk of `disk_bytes`, from its first [`LABEL_BYTES`]. A disk that has only
+    /// zeros there has no extents.
+    pub fn read(bytes: &[u8], disk_bytes: u64, checksum: Checksum) -> Result<Label, LabelError> {
+        if bytes.len() as u64 >= LABEL_BYTES && bytes.iter().all(|byte| *byte == 0) {
+            return Ok(Label { sequence: 0, disk_bytes, extents: Vec::new() });
+        }
+        let copies = bytes.chunks_exact(UNIT as usize).take(2);
+        let labels = copies.filter_map(|copy| Label::parse(copy, disk_bytes, checksum));
+        labels.max_by_key(|label| label.sequence).ok_or(LabelError::Foreign)
+    }
+
+    fn parse(bytes: &[u8], disk_bytes: u64, checksum: Checksum) -> Option<Label> {
+        let mut reader = Reader(bytes);
+        let (magic, sum, version) = (reader.u64()?, reader.u32()?, reader.u32()?);
+        if magic != MAGIC || version != VERSION || checksum(0, &bytes[12..]) != sum {
+            return None;
+        }
+        let (sequence, count) = (reader.u64()?, reader.u32()?);
+        let mut label = Label { sequence, disk_bytes, extents: Vec::new() };
+        for _ in 0..count {
+            let (start, bytes) = (reader.u64()?, reader.u64()?);
+            let (log_bytes, identity) = (reader.u64()?, reader.u64()?);
+            let name = reader.text()?;
+            let extent = Extent { start, bytes, log_bytes, identity }.checked()?;
+            let is_free = label.gaps().any(|(at, length)| {
+                at <= start && start - at <= length && bytes <= length - (start - at)
+            });
+            (is_free && label.may_add(name).is_ok()).then_some(())?;
+            label.extents.push((name.into(), extent));
+            label.extents.sort_by_key(|(_, extent)| extent.start);
+        }
+        Some(label)
+    }
+
+    fn may_add(&self, name: &str) -> Result<(), LabelError> {
+        let is_good = (1..=LONGEST_EXTENT_NAME).contains(&name.len());
+        match is_good && self.extents.len() < MOST_EXTENTS {
+            false => Err(LabelError::Refused),
+            true if self.find(name).is_some() => Err(LabelError::Exists),
+            true => Ok(()),
+        }
+    }
+
+    /// The extent of a name.
+    pub fn find(&self, name: &str) -> Option<&Extent> {
+        self.extents().find(|(other, _)| *other == name).map(|(_, extent)| extent)
+    }
+
+    /// Every extent with its name, in their order on the disk.
+    pub fn extents(&self) -> impl Iterator<Item = (&str, &Extent)> {
+        self.extents.iter().map(|(name, extent)| (&**name, extent))
+    }
+
+    /// What is free: the first byte, and how many.
+    fn gaps(&self) -> impl Iterator<Item = (u64, u64)> {
+        let ends = self.extents.iter().map(|(_, it)| it.start + it.bytes);
+        let starts = self.extents.iter().map(|(_, it)| it.start);
+        let begins = core::iter::once(LABEL_BYTES).chain(ends);
+        let whole = self.disk_bytes / UNIT * UNIT;
+        begins.zip(starts.chain([whole])).map(|(at, end)| (at, end.saturating_sub(at)))
+    }
+
+    /// Adds an extent with an empty store: of `bytes`, or as long as possible. `identity` is a
+    /// number that no extent of this disk ever had: from a source of entropy, or a clock. Gives
+    /// what is to be done to the disk, in this order; if power fails before the last step, the
+    /// extent is not there.
+    pub fn add(
+        &mut self,
+        name: &str,
+        bytes: Option<u64>,
+        identity: u64,
+        checksum: Checksum,
+    ) -> Result<(Extent, Vec<Step>), LabelError> {
+        self.may_add(name)?;
+        let wanted = bytes.unwrap_or(0).next_multiple_of(UNIT);
+        let longest = self.gaps().max_by_key(|(_, length)| *length);
+        let fitting = self.gaps().find(|(_, length)| *length >= wanted);
+        let gap = if bytes.is_some() { fitting } else { longest };
+        let free = longest.map_or(0, |(_, length)| length);
+        let extent = gap.and_then(|(at, length)| {
+            Extent::new(at, if bytes.is_some() { wanted } else { length }, identity)
+        });
+        let extent = extent.ok_or(LabelError::TooSmall { wanted, free })?;
+        self.extents.push((name.into(), extent));
+        self.extents.sort_by_key(|(_, extent)| extent.start);
+        let empty = Log::begin(&extent, 1, checksum).append(Kind::Sealed, &[]);
+        Ok((extent, vec![empty, Step::Flush, self.write(checksum), Step::Flush]))
+    }
+
+    /// Removes an extent and all it has; gives what is to be done to the disk. `None` if there is
+    /// no such extent.
+    pub fn remove(&mut self, name: &str, checksum: Checksum) -> Option<Vec<Step>> {
+        let at = self.extents().position(|(other, _)| other == name)?;
+        self.extents.remove(at);
+        Some(vec![self.write(checksum), Step::Flush])
+    }
+
+    fn write(&mut self, checksum: Checksum) -> Step {
+        self.sequence += 1;
+        let mut writer = Writer::default();
+        writer.u32(VERSION);
+        writer.u64(self.sequence);
+        writer.u32(self.extents.len() as u32);
+        for (name, extent) in &self.extents {
+            writer.u64(extent.start);
+            writer.u64(extent.bytes);
+            writer.u64(extent.log_bytes);
+            writer.u64(extent.identity);
+            writer.text(name);
+        }
+        let mut rest = writer.0;
+        // 32 extents take less than a unit.
+        rest.resize(UNIT as usize - 12, 0);
+        let mut bytes = MAGIC.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&checksum(0, &rest).to_le_bytes());
+        bytes.extend_from_slice(&rest);
+        Step::Write { at: self.sequence % 2 * UNIT, bytes }
+    }
+}
+
+const _: () = assert!(28 + MOST_EXTENTS * (33 + LONGEST_EXTENT_NAME) <= UNIT as usize);

@@ -1,0 +1,153 @@
+//! What a dataset is: its name and version, its blocks, and which nodes hold them.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+
+use nile_abi::{Generation, NodeId};
+
+/// The longest name, in bytes.
+pub const LONGEST_NAME: usize = 128;
+
+/// The longest block, in bytes.
+pub const LONGEST_BLOCK: u32 = 64 << 20;
+
+/// The most copies of a dataset.
+pub const MOST_COPIES: u8 = 16;
+
+/// A dataset's name: UTF-8 of 1 to [`LONGEST_NAME`] bytes without control characters.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Name(Box<str>);
+
+impl Name {
+    /// The name, unless it is empty, too long, or has control characters.
+    pub fn new(name: &str) -> Option<Name> {
+        let good = (1..=LONGEST_NAME).contains(&name.len()) && !name.chars().any(char::is_control);
+        good.then(|| Name(name.into()))
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Counts the masters of a job: what a later one commits wins over what an earlier one does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Epoch(pub u64);
+
+/// Tells apart who tries to make a dataset in one epoch; the first to commit wins.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Attempt(pub u32);
+
+/// Which of the datasets of a name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Version {
+    /// The epoch of its job.
+    pub epoch: Epoch,
+    /// The attempt within that.
+    pub attempt: Attempt,
+}
+
+impl Version {
+    /// A version.
+    pub fn new(epoch: u64, attempt: u32) -> Version {
+        Version { epoch: Epoch(epoch), attempt: Attempt(attempt) }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "epoch {}, attempt {}", self.epoch.0, self.attempt.0)
+    }
+}
+
+/// Who decides whether a dataset is committed: a node in one incarnation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Owner {
+    /// The node.
+    pub node: NodeId,
+    /// Its incarnation.
+    pub generation: Generation,
+}
+
+/// A block's content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Block {
+    /// Its length, 1 to [`LONGEST_BLOCK`].
+    pub bytes: u32,
+    /// The CRC-32C of its bytes.
+    pub checksum: u32,
+}
+
+/// The list of a dataset's blocks. Every holder of a block has all of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Manifest {
+    /// The dataset's name.
+    pub name: Name,
+    /// Which of that name.
+    pub version: Version,
+    /// Who commits it.
+    pub owner: Owner,
+    copies: u8,
+    blocks: Vec<Block>,
+    /// `copies` for each block.
+    holders: Vec<NodeId>,
+}
+
+impl Manifest {
+    /// One without blocks, each of which will have `copies` holders; `None` if those are none or
+    /// more than [`MOST_COPIES`].
+    pub fn new(name: Name, version: Version, owner: Owner, copies: u8) -> Option<Manifest> {
+        let (blocks, holders) = (Vec::new(), Vec::new());
+        let good = (1..=MOST_COPIES).contains(&copies);
+        good.then_some(Manifest { name, version, owner, copies, blocks, holders })
+    }
+
+    /// Adds a block. `false`, and nothing is added, if its length is out of bounds, if its holders
+    /// are not as many as the copies, or if one stands there twice.
+    #[must_use]
+    pub fn push(&mut self, block: Block, holders: &[NodeId]) -> bool {
+        let is_twice = |at: usize| holders[..at].contains(&holders[at]);
+        let good = (1..=LONGEST_BLOCK).contains(&block.bytes)
+            && holders.len() == usize::from(self.copies)
+            && !(0..holders.len()).any(is_twice);
+        if good {
+            self.blocks.push(block);
+            self.holders.extend_from_slice(holders);
+        }
+        good
+    }
+
+    /// How many nodes hold each block.
+    pub fn copies(&self) -> u8 {
+        self.copies
+    }
+
+    /// The blocks in their order.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// Who holds a block; nobody, if there is no such block.
+    pub fn holders(&self, block: usize) -> &[NodeId] {
+        let copies = usize::from(self.copies);
+        self.holders.get(block * copies..(block + 1) * copies).unwrap_or(&[])
+    }
+
+    /// Whether a node holds any block.
+    pub fn involves(&self, node: NodeId) -> bool {
+        self.holders.contains(&node)
+    }
+
+    /// The dataset's length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.blocks.iter().map(|block| u64::from(block.bytes)).sum()
+    }
+}

@@ -1,0 +1,92 @@
+//! Free space of an extent: ranges of units, first fit, neighbours joined.
+
+use alloc::collections::BTreeMap;
+
+use crate::extent::UNIT;
+
+/// How much space there is, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// For blocks, in all.
+    pub total: u64,
+    /// Not used by any dataset or draft.
+    pub free: u64,
+    /// The longest piece of that.
+    pub longest: u64,
+}
+
+/// The free ranges: their first units, and how many.
+#[derive(Clone, Debug)]
+pub(crate) struct Free {
+    ranges: BTreeMap<u32, u32>,
+    total: u32,
+}
+
+impl Free {
+    pub fn new(units: u32) -> Free {
+        let ranges = (units > 0).then_some((0, units)).into_iter().collect();
+        Free { ranges, total: units }
+    }
+
+    /// Takes `units` from the first range that has so many; gives the first.
+    pub fn take(&mut self, units: u32) -> Option<u32> {
+        let (start, length) = self.ranges.iter().find(|it| *it.1 >= units)?;
+        let (start, length) = (*start, *length);
+        self.cut(start, length, start, units);
+        Some(start)
+    }
+
+    /// Takes exactly these units; `false` if they are not all free.
+    #[must_use]
+    pub fn claim(&mut self, start: u32, units: u32) -> bool {
+        let Some((first, length)) = self.ranges.range(..=start).next_back() else { return false };
+        let (first, length) = (*first, *length);
+        let end = u64::from(start) + u64::from(units);
+        let fits = units > 0 && end <= u64::from(first) + u64::from(length);
+        if fits {
+            self.cut(first, length, start, units);
+        }
+        fits
+    }
+
+    /// Takes `units` from `start` out of the range of `length` at `first`, which has them.
+    fn cut(&mut self, first: u32, length: u32, start: u32, units: u32) {
+        self.ranges.remove(&first);
+        let before = start - first;
+        let after = length - before - units;
+        if before > 0 {
+            self.ranges.insert(first, before);
+        }
+        if after > 0 {
+            self.ranges.insert(start + units, after);
+        }
+    }
+
+    /// Gives back what was taken.
+    pub fn give(&mut self, start: u32, units: u32) {
+        let (mut start, mut units) = (start, units);
+        let before = self.ranges.range(..start).next_back();
+        if let Some((first, length)) = before.map(|(first, length)| (*first, *length)) {
+            debug_assert!(first + length <= start, "{start} was free already");
+            if first + length == start {
+                self.ranges.remove(&first);
+                (start, units) = (first, units + length);
+            }
+        }
+        if let Some(length) = self.ranges.remove(&(start + units)) {
+            units += length;
+        }
+        self.ranges.insert(start, units);
+    }
+
+    pub fn space(&self) -> Space {
+        let bytes = |units: u64| units * UNIT;
+        let free = self.ranges.values().map(|units| u64::from(*units)).sum();
+        let longest = self.ranges.values().max().copied().unwrap_or(0);
+        Space {
+            total: bytes(u64::from(self.total)),
+            free: bytes(free),
+            longest: bytes(u64::from(longest)),
+        }
+    }
+}
