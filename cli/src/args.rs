@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cluster::args::{Call, Completions, Discover, Down, Fault, Logs, Query, Top, Up};
+use crate::data::args::{Get, Put, Remove};
 use crate::disk::{Bus, Disk};
 use crate::size::Bytes;
 
@@ -40,6 +41,14 @@ pub enum Command {
     Top(Top),
     /// End the cluster.
     Down(Down),
+    /// Keep a file in the cluster, as a dataset.
+    Put(Put),
+    /// Write a dataset to a file.
+    Get(Get),
+    /// Show the datasets of the cluster.
+    Ls(Query),
+    /// Remove a dataset.
+    Rm(Remove),
     /// Run the project's tests.
     Test(Test),
     /// Run the benchmarks, each beside its peer in the same run.

@@ -21,7 +21,7 @@ mod process;
 mod ready;
 mod reply;
 pub mod services;
-mod session;
+pub mod session;
 pub mod status;
 pub mod top;
 pub mod up;

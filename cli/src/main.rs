@@ -6,6 +6,7 @@
 //! * [`boot`]: a node on QEMU, on Linux or in the simulator, and its report.
 //! * [`cluster`]: clusters of nodes on this machine, and what can be asked of them; [`peer`]: this
 //!   program on their network.
+//! * [`data`]: datasets of a cluster.
 //! * [`sim`]: the cluster's protocols, simulated.
 //! * [`switch`]: the network of a cluster on one machine.
 //! * [`image`]: the kernel as a bootable ISO image.
@@ -22,6 +23,7 @@ mod child;
 mod cluster;
 mod completions;
 mod config;
+mod data;
 mod disk;
 mod failure;
 mod image;
@@ -70,6 +72,10 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Logs(options) => cluster::logs::run(&options),
         Command::Top(options) => cluster::top::run(&options),
         Command::Down(options) => cluster::down::run(&options),
+        Command::Put(options) => data::put::run(&options),
+        Command::Get(options) => data::get::run(&options),
+        Command::Ls(options) => data::list::run(&options),
+        Command::Rm(options) => data::remove::run(&options),
         Command::Completions(options) => completions::run(&options),
         Command::Sim(options) => sim::run(&options),
         Command::Switch(options) => switch::run(&options),

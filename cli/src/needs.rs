@@ -134,6 +134,10 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
         | Command::Logs(_)
         | Command::Top(_)
         | Command::Down(_)
+        | Command::Put(_)
+        | Command::Get(_)
+        | Command::Ls(_)
+        | Command::Rm(_)
         | Command::Completions(_) => vec![],
         Command::Sim(options) => {
             sim::check(options)?;

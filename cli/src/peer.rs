@@ -38,7 +38,9 @@ pub struct Peer {
     gossip: Gossip,
     /// What the protocols' moments count from.
     start: Clock,
-    ended: BTreeMap<CallId, Outcome>,
+    ended: BTreeMap<CallId, Result<Vec<u8>, CallFailed>>,
+    /// Whether Ctrl-C ends what waits.
+    can_be_interrupted: bool,
 }
 
 impl Peer {
@@ -65,7 +67,7 @@ impl Peer {
         rules.observer = true;
         let (endpoint, gossip) = (Endpoint::new(settings), Gossip::new(rules));
         let (start, ended) = (Clock::now(), BTreeMap::new());
-        let mut peer = Peer { cable, endpoint, gossip, start, ended };
+        let mut peer = Peer { cable, endpoint, gossip, start, ended, can_be_interrupted: true };
         peer.gossip.start(peer.now());
         peer.turn()?;
         Ok(peer)
@@ -92,19 +94,51 @@ impl Peer {
             if now >= deadline {
                 return Ok(false);
             }
-            if interrupt::requested() {
+            if self.can_be_interrupted && interrupt::requested() {
                 return Err(Failure::Interrupted);
             }
             self.cable.wait(self.rest().min(deadline - now).min(LOOK));
         }
     }
 
+    /// From now on Ctrl-C does not end what waits: there is something to be put in order.
+    pub fn insist(&mut self) {
+        self.can_be_interrupted = false;
+    }
+
     /// Makes all of `calls` at once and waits for their ends, in their order. None takes longer
     /// than `patience`.
     pub fn calls(&mut self, calls: &[Call], patience: Duration) -> Result<Vec<Outcome>, Failure> {
+        let begin = calls.iter().map(|call| {
+            let Call { target, method, document } = call.clone();
+            (call::Request { target, method, arguments: document.into_bytes() }, false)
+        });
+        let ends = self.make(begin.collect(), patience)?;
+        let text = |(call, end): (&Call, Result<Vec<u8>, CallFailed>)| {
+            let node = call.target.node;
+            let no_text = |_| CallFailed::new(Status::Invalid, format!("{node} answered no text"));
+            end.and_then(|data| String::from_utf8(data).map_err(no_text))
+        };
+        Ok(calls.iter().zip(ends).map(text).collect())
+    }
+
+    /// The same for calls in the binary form.
+    pub fn requests(
+        &mut self,
+        requests: &[call::Request],
+        patience: Duration,
+    ) -> Result<Vec<Result<Vec<u8>, CallFailed>>, Failure> {
+        self.make(requests.iter().map(|request| (request.clone(), true)).collect(), patience)
+    }
+
+    fn make(
+        &mut self,
+        calls: Vec<(call::Request, bool)>,
+        patience: Duration,
+    ) -> Result<Vec<Result<Vec<u8>, CallFailed>>, Failure> {
         let deadline = self.now() + patience;
         let mut waiting = Vec::new();
-        for call in calls {
+        for (call, encoded) in calls {
             let request = Request {
                 to: call.target.node,
                 generation: Some(call.target.generation),
@@ -112,11 +146,10 @@ impl Peer {
                 core: call.target.core,
                 service: call.target.number,
                 method: call.method,
-                encoded: false,
+                encoded,
                 deadline,
             };
-            let data = call.document.clone().into_bytes();
-            let begun = self.endpoint.call(self.now(), request, data);
+            let begun = self.endpoint.call(self.now(), request, call.arguments);
             waiting.push(begun.map_err(CallFailed::refused));
         }
         let all: Vec<CallId> = waiting.iter().flatten().copied().collect();
@@ -212,12 +245,9 @@ impl Peer {
     }
 }
 
-fn outcome(node: NodeId, end: End) -> Outcome {
+fn outcome(node: NodeId, end: End) -> Result<Vec<u8>, CallFailed> {
     match end {
-        End::Answered { status: Status::Ok, data, .. } => {
-            let text = String::from_utf8(data);
-            text.map_err(|_| CallFailed::new(Status::Invalid, format!("{node} answered no text")))
-        }
+        End::Answered { status: Status::Ok, data, .. } => Ok(data),
         End::Answered { status, data, .. } => {
             Err(CallFailed::new(status, String::from_utf8_lossy(&data)))
         }

@@ -24,6 +24,7 @@
 //! | `calls`           | services are called on every core, by name and bound; errors are told |
 //! | `calls-churn`     | calls end at once and truly while cores end and come back              |
 //! | `defaults`        | every default service is called from everywhere, rightly and wrongly   |
+//! | `datasets`        | datasets are written, read, refused, removed; `look=1`: found again    |
 //! | `flood`           | 10,000 calls at once from every core to every core                     |
 //! | `composed`        | services made of services, on different cores, one in another          |
 //! | `policies`        | instances of one type are found by keywords and attributes, and bound  |
@@ -57,6 +58,7 @@ mod cluster;
 mod composed;
 mod conduct;
 mod counts;
+mod datasets;
 mod defaults;
 mod disk_calls;
 mod disk_cost;
@@ -95,7 +97,7 @@ use nile_platform::Machine;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 39] = [
+pub const PROGRAMS: [&str; 40] = [
     "boot",
     "ping",
     "restart",
@@ -117,6 +119,7 @@ pub const PROGRAMS: [&str; 39] = [
     "calls",
     "calls-churn",
     "defaults",
+    "datasets",
     "flood",
     "composed",
     "policies",
@@ -168,7 +171,7 @@ pub fn needs_cluster(program: &str) -> bool {
 
 /// Whether a program uses the node's disks, of which it must have one of 8 MiB at least.
 pub fn needs_disk(program: &str) -> bool {
-    program.starts_with("disk")
+    program.starts_with("disk") || program == "datasets"
 }
 
 /// Whether the services that a configuration names are those of this image.
@@ -204,6 +207,7 @@ pub fn start<M: Machine>(core: &Core<M>, command: &str) {
         "calls" => calls::start(core),
         "calls-churn" => calls_churn::start(core, &arguments),
         "defaults" => defaults::start(core),
+        "datasets" => datasets::start(core, &arguments),
         "flood" => flood::start(core, &arguments),
         "composed" => composed::start(core),
         "policies" => policies::start(core),

@@ -49,6 +49,21 @@ pub fn common_config(path: Option<&Path>) -> Result<String, Failure> {
     Ok(text)
 }
 
+/// The same configuration with a pool of buffers for the nodes' disks, an eighth of the memory and
+/// at most 64 MiB, unless it says something of a pool.
+pub fn with_pool(text: String, memory: Bytes) -> String {
+    #[derive(Deserialize)]
+    struct Said {
+        pool: Option<IgnoredAny>,
+    }
+    // What is wrong with it was told before.
+    if toml::from_str::<Said>(&text).is_ok_and(|said| said.pool.is_some()) {
+        return text;
+    }
+    let pieces = (memory.0 / 8 >> 21).clamp(1, 32);
+    format!("{text}\n[pool]\nbytes = \"{}M\"\n", 2 * pieces)
+}
+
 /// Keeps what all nodes' configurations have in common.
 pub fn keep_common_config(folder: &Folder, text: &str) -> Result<(), Failure> {
     folder.write(COMMON, text)
@@ -185,5 +200,16 @@ mod tests {
             let Err(Failure::Request(message)) = said(wrong) else { panic!("{wrong}") };
             assert!(message.contains(&format!(":{line}: [n")), "{message}");
         }
+    }
+
+    #[test]
+    fn nodes_with_disks_have_a_pool() {
+        for (memory, pool) in [(4, 2), (64, 8), (512, 64), (8192, 64)] {
+            let text = with_pool("[timer]\ntick_hz = 5\n".into(), Bytes::mebi(memory));
+            let config = nile_kernel::Config::parse(&text).unwrap();
+            assert_eq!(config.pool_bytes(1 << 40).unwrap(), pool << 20, "{memory} MiB");
+        }
+        let said = "[pool]\nbytes = \"4M\"\n";
+        assert_eq!(with_pool(said.into(), Bytes::mebi(512)), said);
     }
 }

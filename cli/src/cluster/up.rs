@@ -138,7 +138,11 @@ fn start(
         let key: String = new_key()?.iter().map(|byte| format!("{byte:02x}")).collect();
         folder.write(KEY, &key)?;
     }
-    node::keep_common_config(folder, &node::common_config(options.config.as_deref())?)?;
+    let mut common = node::common_config(options.config.as_deref())?;
+    if options.disk.is_some() {
+        common = node::with_pool(common, options.memory);
+    }
+    node::keep_common_config(folder, &common)?;
     folder.set_record(record)?;
     start_switch(options, folder, record, children)?;
     for node in &record.nodes {

@@ -28,6 +28,17 @@ impl Call {
     }
 }
 
+/// A call whose arguments and reply are in the binary form, by somebody who knows the service.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The instance that shall do it.
+    pub target: Target,
+    /// Which of its methods.
+    pub method: u16,
+    /// The arguments, encoded.
+    pub arguments: Vec<u8>,
+}
+
 /// The end of a call: the reply as a document, or why there is none.
 pub type Outcome = Result<String, CallFailed>;
 

@@ -203,6 +203,7 @@ pub const STEPS: &[Step] = &[
             "command",
             "--",
             "cluster::",
+            "datasets::",
             "machines::",
             "attack::",
         ],

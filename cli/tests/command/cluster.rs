@@ -18,31 +18,31 @@ use crate::support::{Said, launcher, nile, root, run, runs};
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// A folder for clusters, which are all ended with it.
-struct Place(TempDir);
+pub struct Place(TempDir);
 
 impl Place {
-    fn new() -> Place {
+    pub fn new() -> Place {
         Place(tempfile::tempdir().unwrap())
     }
 
     /// The command, with nodes as the launcher builds them.
-    fn nile(&self) -> Command {
+    pub fn nile(&self) -> Command {
         let mut command = nile();
         command.env("XDG_RUNTIME_DIR", self.0.path()).env("NILE_HOSTED", hosted());
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Said {
+    pub fn run(&self, arguments: &[&str]) -> Said {
         run(&mut self.nile(), arguments)
     }
 
     #[track_caller]
-    fn json(&self, arguments: &[&str]) -> Value {
+    pub fn json(&self, arguments: &[&str]) -> Value {
         let said = self.run(&[arguments, &["--json"]].concat()).expect(0);
         document(&said)
     }
 
-    fn up(&self, more: &[&str]) -> Said {
+    pub fn up(&self, more: &[&str]) -> Said {
         let usual = ["up", "--machine", "hosted", "--cores", "3", "--memory", "64M"];
         self.run(&[&usual, more].concat())
     }
@@ -56,7 +56,7 @@ impl Place {
     }
 
     /// What is left of clusters: files and processes.
-    fn left(&self) -> Vec<String> {
+    pub fn left(&self) -> Vec<String> {
         let files = fs::read_dir(self.0.path()).unwrap();
         let files = files.map(|entry| entry.unwrap().path().display().to_string());
         files.chain(self.processes().into_iter().map(|(_, said)| said)).collect()
@@ -116,7 +116,7 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 #[track_caller]
-fn refused(said: Said, part: &str) {
+pub fn refused(said: Said, part: &str) {
     let said = said.expect(2);
     assert!(said.err.contains(part), "it should say {part:?}, but: {}", said.err);
     assert_eq!(said.out, "");

@@ -28,7 +28,9 @@ fn all_hold_on(machine: &str) {
         command.args(["boot", "--json", "--machine", machine, "--program", program]);
         match program {
             "ticked" => drop(command.arg("--config").arg(&ticks)),
-            "pool" | "package-buffers" | "disks" => drop(command.arg("--config").arg(&pool)),
+            "pool" | "package-buffers" | "disks" | "datasets" => {
+                drop(command.arg("--config").arg(&pool));
+            }
             _ => {}
         }
         if needs_disk(program) {

@@ -144,6 +144,50 @@ fn buffers_go_around_and_come_back() {
     assert_eq!(without.outcome, Outcome::Failure);
 }
 
+const POOL: &str = "[pool]\nbytes = \"2M\"\nbuffer = \"64K\"\n";
+
+fn with_datasets(seed: u64, cores: usize, faults: DiskFaults) -> Options {
+    let mut options = Options { pool_bytes: 2 << 20, ..with_disks(seed, cores, 1, faults) };
+    options.disks[0].bytes = 4 << 20;
+    options
+}
+
+#[test]
+fn datasets_are_written_and_found_again() {
+    for (seed, cores) in [(0, 1), (1, 2), (2, 4), (3, 6)] {
+        let first = with_datasets(seed, cores, DiskFaults::default());
+        let (finished, _) = pass(&first, POOL, "datasets");
+        let mut second = first.clone();
+        second.disks[0].contents = finished.disks[0].clone();
+        pass(&second, POOL, "datasets look=1");
+    }
+    // Without a pool, or on a disk with something else, they say so.
+    let without = run(&with_disks(1, 2, 1, DiskFaults::default()), "", "datasets");
+    assert_eq!(without.expect("it ends").outcome, Outcome::Failure);
+    let mut foreign = with_disks(1, 2, 1, DiskFaults::default());
+    let (written, _) = pass(&foreign, "", "disks");
+    foreign.disks[0].contents = written.disks[0].clone();
+    foreign.pool_bytes = 2 << 20;
+    let ended = run(&foreign, POOL, "datasets").expect("it ends");
+    assert_eq!(ended.outcome, Outcome::Failure);
+    assert_eq!(ended.disks, written.disks, "what is on it is left alone");
+}
+
+#[test]
+fn datasets_are_whole_or_absent_when_the_power_failed_at_any_write() {
+    let mut failed = 0;
+    for write in 1..60 {
+        let cut = DiskFaults { cut_at_write: Some(write), ..DiskFaults::default() };
+        let first = with_datasets(write, 3, cut);
+        let finished = run(&first, POOL, "datasets").expect("it ends");
+        failed += u32::from(finished.power_failed);
+        let mut second = with_datasets(write, 3, DiskFaults::default());
+        second.disks[0].contents = finished.disks[0].clone();
+        pass(&second, POOL, "datasets look=2");
+    }
+    assert!(failed > 50, "the power failed only {failed} times");
+}
+
 #[test]
 fn a_moving_receiver_loses_nothing() {
     pass_seeds(40, 4, "moving messages=600 stay=20");

@@ -1,0 +1,38 @@
+//! What can be said about datasets on the command line.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cluster::args::Query;
+
+#[derive(Args)]
+pub struct Put {
+    /// The file.
+    pub file: PathBuf,
+    /// What the dataset is to be called.
+    pub name: String,
+    /// On how many nodes it is to be.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub copies: u8,
+    #[command(flatten)]
+    pub query: Query,
+}
+
+#[derive(Args)]
+pub struct Get {
+    /// The dataset.
+    pub name: String,
+    /// The file that it is written to; one of this name is replaced.
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub query: Query,
+}
+
+#[derive(Args)]
+pub struct Remove {
+    /// The dataset.
+    pub name: String,
+    #[command(flatten)]
+    pub query: Query,
+}

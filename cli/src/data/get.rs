@@ -1,0 +1,69 @@
+//! `nile get`: a dataset becomes a file, which is there when all of it is.
+
+use std::io::Write;
+use std::path::Path;
+
+use nile_services::dataset::MOST_BYTES;
+use nile_services::dataset::records::Piece;
+use serde_json::json;
+use tempfile::NamedTempFile;
+
+use super::args::Get as Options;
+use super::catalogue::{self, Known};
+use super::progress::Progress;
+use super::stores::{Arguments, Stores, failed};
+use crate::failure::Failure;
+
+/// Gets a dataset.
+pub fn run(options: &Options) -> Result<(), Failure> {
+    let path = &options.file;
+    let shown = path.display();
+    if path.is_dir() {
+        return Err(Failure::request(format!("{shown} is a folder; name a file")));
+    }
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Err(Failure::request(format!("there is no folder {}", folder.display())));
+    }
+    let mut stores = Stores::open(&options.query)?;
+    let all = catalogue::everything(&mut stores)?;
+    let known = catalogue::find(&all, &options.name)?;
+    let unwritable = |error| Failure::failed(format!("cannot write {shown}: {error}"));
+    // Beside it, so that the last step is one.
+    let mut file = NamedTempFile::new_in(folder).map_err(unwritable)?;
+    let mut progress = Progress::new(&options.name, Some(known.listed.bytes));
+    let mut at = 0;
+    while at < known.listed.bytes {
+        let piece = read(&mut stores, &known, at)?;
+        file.write_all(&piece).map_err(unwritable)?;
+        at += piece.len() as u64;
+        progress.show(at);
+    }
+    file.as_file().sync_all().map_err(unwritable)?;
+    file.persist(path).map_err(|error| unwritable(error.error))?;
+    let seconds = progress.seconds();
+    drop(progress);
+    let name = &options.name;
+    match options.query.json {
+        true => {
+            let file = shown.to_string();
+            let document = json!({ "name": name, "bytes": at, "file": file, "seconds": seconds });
+            crate::print(&format!("{document}\n"))
+        }
+        false => crate::print(&format!("{shown}: {at} bytes\n")),
+    }
+}
+
+/// Some bytes from `at` on, from the first store that has them whole.
+fn read(stores: &mut Stores, known: &Known, at: u64) -> Result<Vec<u8>, Failure> {
+    let mut failures = Vec::new();
+    for (target, listed) in &known.stores {
+        let piece = || Arguments::version(listed).with(&at).with(&(MOST_BYTES as u32));
+        match stores.ask::<Piece>(*target, "read", piece)? {
+            Ok(piece) if !piece.bytes.0.is_empty() => return Ok(piece.bytes.0),
+            Ok(_) => failures.push(format!("{} has no byte {at}", target.place())),
+            Err(error) => failures.push(failed(target, &error).to_string()),
+        }
+    }
+    Err(Failure::failed(format!("{}: {}", known.listed.name, failures.join("; "))))
+}

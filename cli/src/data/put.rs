@@ -1,0 +1,242 @@
+//! `nile put`: a file becomes a dataset. The same bytes go to as many stores as it is to have
+//! copies; then all of them make it durable, and the first one decides that it is committed.
+
+use std::fs::File;
+use std::io::Read;
+
+use nile_bosml::Bytes;
+use nile_services::dataset::MOST_BYTES;
+use nile_services::dataset::records::{Draft, Listed, SpaceEntry};
+use rustix::rand::{GetRandomFlags, getrandom};
+use serde_json::json;
+
+use super::args::Put as Options;
+use super::catalogue;
+use super::progress::Progress;
+use super::stores::{Arguments, Stores, failed, nodes};
+use crate::failure::Failure;
+use crate::peer::known::Target;
+
+/// Puts a file.
+pub fn run(options: &Options) -> Result<(), Failure> {
+    let path = options.file.display();
+    let unreadable = |error| Failure::request(format!("cannot read {path}: {error}"));
+    let mut file = File::open(&options.file).map_err(unreadable)?;
+    let about = file.metadata().map_err(unreadable)?;
+    if about.is_dir() {
+        return Err(Failure::request(format!("{path} is a folder; put its files one by one")));
+    }
+    let name = &options.name;
+    if name.is_empty() || name.len() > 128 || name.chars().any(char::is_control) {
+        let message = "a dataset's name has 1 to 128 bytes and no control characters";
+        return Err(Failure::request(message));
+    }
+    let total = about.is_file().then(|| about.len());
+    let mut stores = Stores::open(&options.query)?;
+    let all = catalogue::everything(&mut stores)?;
+    if catalogue::committed(&all).contains_key(name) {
+        let message = format!("there is a dataset `{name}`; remove it with `nile rm {name}`");
+        return Err(Failure::request(message));
+    }
+    let targets = choose(&mut stores, options.copies, total.unwrap_or(0))?;
+    let mut progress = Progress::new(name, total);
+    let mut drafts = Vec::new();
+    let put = stream(&mut stores, options, &targets, &mut file, &mut drafts, &mut progress);
+    let listed = match put {
+        Ok(listed) => listed,
+        Err(failure) => {
+            stores.abort(&drafts);
+            return Err(failure);
+        }
+    };
+    let seconds = progress.seconds();
+    drop(progress);
+    let on = nodes(targets.iter().map(|target| target.node));
+    let Listed { bytes, blocks, copies, .. } = listed;
+    match options.query.json {
+        true => {
+            let document = json!({
+                "name": name, "bytes": bytes, "blocks": blocks, "copies": copies, "nodes": on,
+                "seconds": seconds,
+            });
+            crate::print(&format!("{document}\n"))
+        }
+        false => {
+            let on = on.join(", ");
+            crate::print(&format!("{name}: {bytes} bytes in {blocks} blocks on {on}\n"))
+        }
+    }
+}
+
+/// The stores with the most space, each on a node of its own.
+fn choose(stores: &mut Stores, copies: u8, bytes: u64) -> Result<Vec<Target>, Failure> {
+    let all = stores.all();
+    let spaces: Vec<Result<SpaceEntry, _>> = stores.ask_all(&all, "space", |_| Arguments::new())?;
+    let mut errors = Vec::new();
+    let mut found: Vec<(u64, Target)> = Vec::new();
+    for (target, space) in all.into_iter().zip(spaces) {
+        match space {
+            Ok(space) => found.push((space.free, target)),
+            Err(error) => errors.push(failed(&target, &error).to_string()),
+        }
+    }
+    found.sort_by_key(|(free, target)| (std::cmp::Reverse(*free), target.node, target.core));
+    let mut chosen: Vec<Target> = Vec::new();
+    let mut least = u64::MAX;
+    for (free, target) in found {
+        if chosen.len() < copies.into() && chosen.iter().all(|it| it.node != target.node) {
+            least = least.min(free);
+            chosen.push(target);
+        }
+    }
+    if chosen.len() < copies.into() {
+        let why = errors.first().map_or_else(String::new, |error| format!(" ({error})"));
+        let (copies, there) = (usize::from(copies), chosen.len());
+        let message =
+            format!("{copies} copies want as many nodes with disks; there are {there}{why}");
+        return Err(Failure::request(message));
+    }
+    if bytes > least {
+        let message = format!("disk full: {bytes} bytes wanted, {least} free; remove datasets");
+        return Err(Failure::failed(message));
+    }
+    Ok(chosen)
+}
+
+/// Writes and commits; `drafts` are those that were begun, as long as they are.
+fn stream(
+    stores: &mut Stores,
+    options: &Options,
+    targets: &[Target],
+    file: &mut File,
+    drafts: &mut Vec<(Target, Draft)>,
+    progress: &mut Progress,
+) -> Result<Listed, Failure> {
+    let name = options.name.as_str();
+    let mut random = [0; 4];
+    getrandom(&mut random, GetRandomFlags::empty())
+        .map_err(|error| Failure::failed(format!("no random numbers: {error}")))?;
+    let (epoch, attempt) = (1_u64, u32::from_le_bytes(random));
+    let owner = targets[0];
+    let begun = stores.ask_all::<Draft>(targets, "create", |_| {
+        let arguments = Arguments::new().with(&name).with(&epoch).with(&attempt);
+        arguments.with(&owner.node.0).with(&owner.generation.0)
+    })?;
+    for (target, draft) in targets.iter().zip(begun) {
+        drafts.push((*target, draft.map_err(|error| failed(target, &error))?));
+    }
+    if drafts.iter().any(|(_, draft)| draft.block_bytes != drafts[0].1.block_bytes) {
+        let message = "the nodes' pools have buffers of different sizes; give them the same";
+        return Err(Failure::failed(message));
+    }
+    let id = |target: &Target| {
+        let draft = drafts.iter().find(|(it, _)| it == target);
+        draft.map_or(0, |(_, draft)| draft.draft)
+    };
+    let mut at = 0_u64;
+    let mut piece = vec![0; MOST_BYTES];
+    loop {
+        let bytes = fill(file, &mut piece).map_err(|error| {
+            Failure::failed(format!("cannot read {}: {error}", options.file.display()))
+        })?;
+        if bytes == 0 {
+            break;
+        }
+        let piece = &piece[..bytes];
+        let ends = stores.ask_all::<u64>(targets, "write", |target| {
+            Arguments::new().with(&id(target)).with(&at).with(&Bytes::from(piece))
+        })?;
+        for (target, end) in targets.iter().zip(ends) {
+            end.map_err(|error| failed(target, &error))?;
+        }
+        at += bytes as u64;
+        progress.show(at);
+    }
+    if let [target] = targets {
+        let draft = || Arguments::new().with(&id(target));
+        let listed = stores.ask(*target, "commit", draft)?;
+        return listed.map_err(|error| failed(target, &error));
+    }
+    let on: Vec<u32> = targets.iter().map(|target| target.node.0).collect();
+    let prepared = stores.ask_all::<Listed>(targets, "prepare", |target| {
+        Arguments::new().with(&id(target)).with(&on)
+    })?;
+    commit(stores, targets, prepared)
+}
+
+/// Has the owner commit what all have prepared, and then the others; or nobody.
+fn commit(
+    stores: &mut Stores,
+    targets: &[Target],
+    prepared: Vec<Result<Listed, crate::peer::call::CallFailed>>,
+) -> Result<Listed, Failure> {
+    let mut listed = None;
+    let mut failure = None;
+    let mut done = Vec::new();
+    for (target, end) in targets.iter().zip(prepared) {
+        match end {
+            Ok(it) => {
+                done.push(*target);
+                listed = Some(it);
+            }
+            Err(error) => failure = Some(failed(target, &error)),
+        }
+    }
+    let Some(listed) = listed else {
+        return Err(failure.unwrap_or_else(|| Failure::failed("no store has prepared it")));
+    };
+    if let Some(failure) = failure {
+        stores.session.peer.insist();
+        for target in done {
+            let _ = stores.tell(target, "remove", || Arguments::version(&listed))?;
+        }
+        return Err(failure);
+    }
+    // From here on it may be committed: Ctrl-C does not end it in the midst.
+    stores.session.peer.insist();
+    for target in targets {
+        let end = stores.tell(*target, "confirm", || Arguments::version(&listed))?;
+        end.map_err(|error| failed(target, &error))?;
+    }
+    Ok(listed)
+}
+
+/// Reads until the piece is full or the file ends; how many bytes.
+fn fill(file: &mut impl Read, piece: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled < piece.len() {
+        match file.read(&mut piece[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_is_filled_from_short_reads() {
+        struct Slow(u8);
+        impl Read for Slow {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                if self.0 == 0 || buffer.is_empty() {
+                    return Ok(0);
+                }
+                self.0 -= 1;
+                buffer[0] = self.0;
+                Ok(1)
+            }
+        }
+        let mut piece = [9; 4];
+        let mut slow = Slow(6);
+        assert_eq!(fill(&mut slow, &mut piece).unwrap(), 4);
+        assert_eq!(piece, [5, 4, 3, 2]);
+        assert_eq!(fill(&mut slow, &mut piece).unwrap(), 2);
+        assert_eq!(fill(&mut slow, &mut piece).unwrap(), 0);
+    }
+}

@@ -1,0 +1,184 @@
+//! The dataset services of a cluster's nodes, and calls to them in the binary form: data do not
+//! travel as text.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nile_abi::{NodeId, Status};
+use nile_bosml::{Decode, Encode, Reader, Writer, discovery};
+use nile_services::dataset::records::{Draft, Listed};
+
+use crate::cluster::args::Query;
+use crate::cluster::services;
+use crate::cluster::session::Session;
+use crate::failure::Failure;
+use crate::peer::call::{CallFailed, Request};
+use crate::peer::known::{self, Target};
+
+/// The service.
+const SERVICE: &str = "dataset";
+
+/// How long a store that is busy is left alone.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The stores of a cluster, the one on the lowest node first.
+pub struct Stores {
+    pub session: Session,
+    all: Vec<Target>,
+    /// The names of the service's methods, by their numbers.
+    methods: Vec<String>,
+}
+
+/// Arguments of a call.
+pub struct Arguments(Writer);
+
+impl Arguments {
+    pub fn new() -> Arguments {
+        Arguments(Writer::new())
+    }
+
+    /// One more.
+    pub fn with(mut self, value: &impl Encode) -> Arguments {
+        value.encode(&mut self.0);
+        self
+    }
+
+    /// A dataset's name and version.
+    pub fn version(listed: &Listed) -> Arguments {
+        let Listed { name, epoch, attempt, .. } = listed;
+        Arguments::new().with(&name.as_str()).with(epoch).with(attempt)
+    }
+}
+
+impl Stores {
+    /// Takes a place in the cluster, and finds its stores. A wrong request if it has none.
+    pub fn open(query: &Query) -> Result<Stores, Failure> {
+        let mut session = Session::open(&query.which, query.timeout)?;
+        let instances = known::instances(session.peer.known());
+        let named = instances.iter().filter(|(_, it)| it.name == SERVICE);
+        let all: Vec<Target> = named.map(|(target, _)| *target).collect();
+        let Some(first) = all.first() else {
+            return Err(Failure::request("no node of the cluster keeps datasets"));
+        };
+        let schema = services::schema(&mut session, *first)?;
+        let schema = schema.map_err(|failed| {
+            Failure::failed(format!("{SERVICE} on {}: {failed}", first.place()))
+        })?;
+        // It was parsed before it was given.
+        let schema = discovery::parse(&schema).map_err(|it| Failure::failed(it.to_string()))?;
+        let methods = schema.methods.iter().map(|method| method.name.to_string()).collect();
+        Ok(Stores { session, all, methods })
+    }
+
+    /// Every store.
+    pub fn all(&self) -> Vec<Target> {
+        self.all.clone()
+    }
+
+    fn request(
+        &self,
+        target: Target,
+        method: &str,
+        arguments: Arguments,
+    ) -> Result<Request, Failure> {
+        let number = self.methods.iter().position(|name| name == method);
+        let wrong = |why: &str| Failure::failed(format!("{SERVICE}.{method}: {why}"));
+        let method = number.ok_or_else(|| wrong("the nodes are of another version"))? as u16;
+        let arguments = arguments.0.into_bytes().map_err(|error| wrong(&error.to_string()))?;
+        Ok(Request { target, method, arguments })
+    }
+
+    /// Calls a method of several stores at once; the encoded replies in the same order. One that is
+    /// busy is asked again, for as long as calls may take.
+    fn call(
+        &mut self,
+        targets: &[Target],
+        method: &str,
+        arguments: impl Fn(&Target) -> Arguments,
+    ) -> Result<Vec<Result<Vec<u8>, CallFailed>>, Failure> {
+        let deadline = Instant::now() + self.session.patience;
+        let mut replies: Vec<Option<Result<Vec<u8>, CallFailed>>> = vec![None; targets.len()];
+        loop {
+            let open: Vec<usize> = (0..targets.len()).filter(|at| replies[*at].is_none()).collect();
+            let request = |at: &usize| {
+                let target = &targets[*at];
+                self.request(*target, method, arguments(target))
+            };
+            let requests: Vec<Request> = open.iter().map(request).collect::<Result<_, _>>()?;
+            let ends = self.session.peer.requests(&requests, self.session.patience)?;
+            for (at, end) in open.into_iter().zip(ends) {
+                let is_busy = matches!(&end, Err(failed) if failed.status == Status::Busy);
+                if !is_busy || Instant::now() >= deadline {
+                    replies[at] = Some(end);
+                }
+            }
+            if replies.iter().all(Option::is_some) {
+                return Ok(replies.into_iter().flatten().collect());
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// What several stores reply, in the same order.
+    pub fn ask_all<T: for<'a> Decode<'a>>(
+        &mut self,
+        targets: &[Target],
+        method: &str,
+        arguments: impl Fn(&Target) -> Arguments,
+    ) -> Result<Vec<Result<T, CallFailed>>, Failure> {
+        let replies = self.call(targets, method, arguments)?;
+        Ok(replies.into_iter().map(|end| end.and_then(|bytes| decode(&bytes))).collect())
+    }
+
+    /// What a store replies.
+    pub fn ask<T: for<'a> Decode<'a>>(
+        &mut self,
+        target: Target,
+        method: &str,
+        arguments: impl Fn() -> Arguments,
+    ) -> Result<Result<T, CallFailed>, Failure> {
+        let mut replies = self.ask_all(&[target], method, |_| arguments())?;
+        Ok(replies.pop().expect("one call has one end"))
+    }
+
+    /// Has a store do something that has no reply.
+    pub fn tell(
+        &mut self,
+        target: Target,
+        method: &str,
+        arguments: impl Fn() -> Arguments,
+    ) -> Result<Result<(), CallFailed>, Failure> {
+        let mut ends = self.call(&[target], method, |_| arguments())?;
+        Ok(ends.pop().expect("one call has one end").map(drop))
+    }
+
+    /// Ends drafts, whether Ctrl-C was pressed or not. What does not hear of it ends them by
+    /// itself after a while.
+    pub fn abort(&mut self, drafts: &[(Target, Draft)]) {
+        self.session.peer.insist();
+        for (target, draft) in drafts {
+            let id = || Arguments::new().with(&draft.draft);
+            let _ = self.tell(*target, "abort", id);
+        }
+    }
+}
+
+fn decode<T: for<'a> Decode<'a>>(bytes: &[u8]) -> Result<T, CallFailed> {
+    T::decode(&mut Reader::new(bytes)).map_err(|error| {
+        CallFailed::new(Status::Invalid, format!("a reply that cannot be read: {error}"))
+    })
+}
+
+/// Why a store did not do what it was asked for.
+pub fn failed(target: &Target, failed: &CallFailed) -> Failure {
+    let place = target.place();
+    match failed.message.is_empty() {
+        true => Failure::failed(format!("{place}: {}", failed.status)),
+        false => Failure::failed(format!("{place}: {}", failed.message)),
+    }
+}
+
+/// Nodes, as people write them.
+pub fn nodes(nodes: impl IntoIterator<Item = NodeId>) -> Vec<String> {
+    nodes.into_iter().map(|node| node.to_string()).collect()
+}

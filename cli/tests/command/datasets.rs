@@ -1,0 +1,109 @@
+//! Files in a cluster, as people keep them: put, listed, got back, removed, refused, interrupted.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::cluster::{Place, refused};
+
+/// The datasets that there are.
+fn names(place: &Place) -> Vec<String> {
+    let listed = place.json(&["ls"]);
+    let listed = listed["datasets"].as_array().unwrap().iter();
+    listed.map(|it| it["name"].as_str().unwrap().to_string()).collect()
+}
+
+fn write(path: &Path, bytes: usize) -> Vec<u8> {
+    let content: Vec<u8> = (0..bytes).map(|at| (at * at >> 7) as u8).collect();
+    fs::write(path, &content).unwrap();
+    content
+}
+
+#[test]
+fn files_are_kept_in_a_cluster() {
+    let place = Place::new();
+    let folder = tempfile::tempdir().unwrap();
+    let [disks, file, out, long] =
+        ["disks", "file", "out", "long"].map(|it| folder.path().join(it));
+    let [disks, file_name, out_name, long_name] =
+        [&disks, &file, &out, &long].map(|it| it.to_str().unwrap());
+    let content = write(&file, 700_001);
+    place.up(&["--disk", "256M", "--disk-folder", disks]).expect(0);
+    assert_eq!(place.run(&["ls"]).expect(0).out, "there are no datasets\n");
+
+    let put = place.json(&["put", file_name, "a file"]);
+    assert_eq!((&put["bytes"], &put["copies"]), (&700_001.into(), &1.into()));
+    let copied = place.json(&["put", file_name, "copied", "--copies", "2"]);
+    assert_eq!(copied["nodes"].as_array().unwrap().len(), 2);
+    assert_eq!(names(&place), ["a file", "copied"]);
+    place.run(&["get", "a file", out_name]).expect(0);
+    assert!(fs::read(&out).unwrap() == content, "it is not what was put");
+    write(&long, 0);
+    place.run(&["put", long_name, "empty"]).expect(0);
+    place.run(&["get", "empty", out_name]).expect(0);
+    assert_eq!(fs::read(&out).unwrap(), b"");
+
+    refused(place.run(&["put", file_name, "copied"]), "there is a dataset `copied`");
+    refused(place.run(&["put", out_name, "x", "--copies", "4"]), "there are 3");
+    refused(place.run(&["put", "no such file", "x"]), "cannot read no such file");
+    refused(place.run(&["put", disks, "x"]), "is a folder");
+    refused(place.run(&["put", file_name, "a\nb"]), "no control characters");
+    refused(place.run(&["get", "copid", out_name]), "did you mean `copied`?");
+    refused(place.run(&["get", "copied", disks]), "is a folder");
+    refused(place.run(&["rm", "emty"]), "did you mean `empty`?");
+    File::create(&long).unwrap().set_len(1 << 40).unwrap();
+    let full = place.run(&["put", long_name, "long"]).expect(1);
+    assert!(full.err.contains("disk full: 1099511627776 bytes wanted"), "{}", full.err);
+    interrupted(&place);
+    place.run(&["rm", "empty"]).expect(0);
+    assert_eq!(names(&place), ["a file", "copied"], "nothing half-written is left");
+
+    // One of two copies is away.
+    let away = copied["nodes"][0].as_str().unwrap().to_string();
+    place.run(&["fault", "kill", &away]).expect(0);
+    place.run(&["get", "copied", out_name]).expect(0);
+    assert!(fs::read(&out).unwrap() == content, "the other copy is not what was put");
+
+    // Another cluster on the same disks.
+    place.run(&["down"]).expect(0);
+    place.up(&["--disk", "256M", "--disk-folder", disks]).expect(0);
+    let listed = place.json(&["ls"]);
+    let is_whole = |it: &Value| it["whole"] == true && it["bytes"] == 700_001;
+    assert!(listed["datasets"].as_array().unwrap().iter().all(is_whole), "{listed}");
+    assert_eq!(names(&place), ["a file", "copied"]);
+    for name in ["a file", "copied"] {
+        place.run(&["rm", name]).expect(0);
+    }
+    assert_eq!(names(&place), Vec::<String>::new());
+    place.run(&["down"]).expect(0);
+    assert_eq!(place.left(), Vec::<String>::new());
+}
+
+/// Ctrl-C in the midst of a file without an end.
+fn interrupted(place: &Place) {
+    let mut command = place.nile();
+    command.args(["put", "/dev/zero", "endless"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    thread::sleep(Duration::from_secs(1));
+    let pid = Pid::from_raw(child.id() as i32).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    // A quick machine may have filled the disk before.
+    let expected = matches!(ended.status.code(), Some(130)) || said.contains("disk full");
+    assert!(expected, "{:?}: {said}", ended.status);
+}
+
+#[test]
+fn nodes_without_disks_say_so() {
+    let place = Place::new();
+    place.up(&["--nodes", "1"]).expect(0);
+    refused(place.run(&["put", "Cargo.toml", "x"]), "no disk for datasets");
+    assert_eq!(names(&place), Vec::<String>::new());
+    place.run(&["down"]).expect(0);
+}

@@ -1,0 +1,155 @@
+//! The store on its disk: does for it what it wants done, one step after the other, and wakes
+//! whoever waits for the end of something.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::rc::Rc;
+use core::cell::{Cell, RefCell};
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
+
+use nile_abi::{NodeId, Status};
+use nile_stl::{CallError, CallResult, Stl};
+use nile_store::label::LABEL_BYTES;
+use nile_store::{Action, Checksum, DiskFailed, Error, Label, Recovery, Step, Store, Ticket};
+
+use super::medium::Medium;
+
+/// The extent of a disk that datasets are on.
+const EXTENT: &str = "datasets";
+
+/// A store and its disk.
+pub struct Keeper {
+    pub stl: Stl,
+    pub medium: Medium,
+    pub checksum: Checksum,
+    store: RefCell<Store>,
+    /// Who waits for which end, and then how it was.
+    waiting: RefCell<BTreeMap<Ticket, Waiting>>,
+    is_driven: Cell<bool>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    end: Option<Result<(), Error>>,
+    waker: Option<Waker>,
+}
+
+impl Keeper {
+    /// Mounts the store of a disk; a blank one is given an empty store first. `seed` is a number
+    /// that was never here before.
+    pub async fn mount(
+        stl: &Stl,
+        medium: Medium,
+        node: NodeId,
+        checksum: Checksum,
+        seed: u64,
+    ) -> CallResult<Rc<Keeper>> {
+        let failed = |error: &dyn core::fmt::Display| {
+            CallError::new(Status::Failed, format!("{}: {error}", medium.name()))
+        };
+        let label = medium.read_bytes(0, LABEL_BYTES as usize).await?;
+        let mut label =
+            Label::read(&label, medium.bytes(), checksum).map_err(|error| failed(&error))?;
+        let extent = match label.find(EXTENT) {
+            Some(extent) => *extent,
+            None => {
+                let added = label.add(EXTENT, None, seed, checksum);
+                let (extent, steps) = added.map_err(|error| failed(&error))?;
+                for step in steps {
+                    medium.step(step).await?;
+                }
+                extent
+            }
+        };
+        let mut recovery = Recovery::new(node, extent, checksum);
+        while let Some(range) = recovery.next() {
+            recovery.take(&medium.read_bytes(range.at, range.bytes as usize).await?);
+        }
+        let store = RefCell::new(recovery.finish().map_err(|error| failed(&error))?);
+        let keeper = Rc::new(Keeper {
+            stl: stl.clone(),
+            medium,
+            checksum,
+            store,
+            waiting: RefCell::default(),
+            is_driven: Cell::new(false),
+        });
+        keeper.drive();
+        Ok(keeper)
+    }
+
+    /// Asks the store, or changes what it has in memory.
+    pub fn with<T>(&self, act: impl FnOnce(&mut Store) -> T) -> T {
+        act(&mut self.store.borrow_mut())
+    }
+
+    /// Begins something that changes the disk, and waits until it has ended. Whoever stops waiting
+    /// does not stop it.
+    pub async fn change(
+        self: &Rc<Self>,
+        begin: impl FnOnce(&mut Store) -> Result<Ticket, Error>,
+    ) -> Result<(), Error> {
+        let ticket = self.with(begin)?;
+        self.waiting.borrow_mut().insert(ticket, Waiting::default());
+        self.drive();
+        let place = Place { keeper: self, ticket };
+        poll_fn(|context| {
+            let mut waiting = self.waiting.borrow_mut();
+            let Some(waiting) = waiting.get_mut(&place.ticket) else { return Poll::Pending };
+            if let Some(end) = waiting.end {
+                return Poll::Ready(end);
+            }
+            waiting.waker = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Does what the store wants, in a task of its own.
+    fn drive(self: &Rc<Self>) {
+        if self.is_driven.replace(true) {
+            return;
+        }
+        let keeper = self.clone();
+        self.stl.host().spawn(Box::pin(async move {
+            while let Some(action) = keeper.with(Store::poll) {
+                match action {
+                    Action::Disk(step) => keeper.step(step).await,
+                    Action::Done(ticket, end) => keeper.end(ticket, end),
+                }
+            }
+            keeper.is_driven.set(false);
+        }));
+    }
+
+    async fn step(&self, step: Step) {
+        let done = self.medium.step(step).await;
+        if let Err(error) = &done {
+            self.stl.host().log(format_args!("datasets cannot be written any more: {error}"));
+        }
+        self.with(|store| store.completed(done.map_err(|_| DiskFailed)));
+    }
+
+    fn end(&self, ticket: Ticket, end: Result<(), Error>) {
+        if let Some(waiting) = self.waiting.borrow_mut().get_mut(&ticket) {
+            waiting.end = Some(end);
+            if let Some(waker) = waiting.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+}
+
+/// Somebody's place among those who wait.
+struct Place<'a> {
+    keeper: &'a Keeper,
+    ticket: Ticket,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.keeper.waiting.borrow_mut().remove(&self.ticket);
+    }
+}

@@ -1,0 +1,142 @@
+//! The disk that datasets are on, through buffers of the node's pool.
+
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+
+use nile_abi::Status;
+use nile_stl::node::{Buffer, Disk, Handle, Pool};
+use nile_stl::{CallError, CallResult, Stl};
+use nile_store::{Step, UNIT};
+
+/// A disk and the buffers that its data go through.
+pub struct Medium {
+    disk: Rc<dyn Disk>,
+    pool: Pool,
+    name: String,
+    bytes: u64,
+    /// For the store's own records: they go on when all other buffers are in use.
+    own: RefCell<Option<Buffer>>,
+}
+
+impl Medium {
+    /// The first disk of this core. `NotFound` if it has none, or the node has no pool.
+    pub fn open(stl: &Stl) -> CallResult<Medium> {
+        let node = stl.node()?;
+        let missing = |what: &'static str| CallError::new(Status::NotFound, what);
+        let disk = node.disks().into_iter().next();
+        let disk = disk.ok_or_else(|| missing("this node has no disk for datasets"))?;
+        let pool = node.pool();
+        let pool = pool.ok_or_else(|| {
+            missing("this node has no pool of buffers; say [pool] in its nile.toml")
+        })?;
+        let description = disk.description();
+        if !UNIT.is_multiple_of(u64::from(description.sector_bytes)) {
+            let (name, bytes) = (description.name, description.sector_bytes);
+            let message =
+                format!("{name} has sectors of {bytes} bytes; datasets want 4096 at most");
+            return Err(CallError::new(Status::Invalid, message));
+        }
+        let (name, bytes) = (description.name, description.bytes);
+        let medium = Medium { disk, pool, name, bytes, own: RefCell::new(None) };
+        *medium.own.borrow_mut() = Some(medium.buffer()?);
+        Ok(medium)
+    }
+
+    /// What the machine calls the disk.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes of the disk.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes of a buffer.
+    pub fn buffer_bytes(&self) -> usize {
+        self.pool.buffer_size()
+    }
+
+    /// A free buffer. `Busy` if there is none.
+    pub fn buffer(&self) -> CallResult<Buffer> {
+        let all = self.pool.capacity();
+        let busy = || format!("all {all} buffers of the node's pool are in use; try again");
+        self.pool.alloc().ok_or_else(|| CallError::new(Status::Busy, busy()))
+    }
+
+    /// The buffer that a call has brought, in its whole length, and how many of its bytes are
+    /// meant.
+    pub fn claim(&self, handle: Handle) -> CallResult<(Buffer, usize)> {
+        let refused = |error| CallError::new(Status::Invalid, format!("{error}"));
+        let buffer = self.pool.claim(handle).map_err(refused)?;
+        let bytes = buffer.len();
+        Ok((self.sized(buffer, self.buffer_bytes())?, bytes))
+    }
+
+    /// The same buffer with `bytes` of its bytes. `Invalid` if it has not so many.
+    fn sized(&self, buffer: Buffer, bytes: usize) -> CallResult<Buffer> {
+        let most = self.buffer_bytes();
+        if bytes > most {
+            let message = format!("{bytes} bytes are more than a buffer of the pool has, {most}");
+            return Err(CallError::new(Status::Invalid, message));
+        }
+        let refused = |error| CallError::new(Status::Invalid, format!("{error}"));
+        self.pool.claim(buffer.into_handle(bytes)).map_err(refused)
+    }
+
+    /// Reads `bytes`, whole units, from byte `at` of the disk on.
+    pub async fn read(&self, at: u64, buffer: Buffer, bytes: usize) -> CallResult<Buffer> {
+        let buffer = self.sized(buffer, bytes)?;
+        one(self.disk.read(at, Vec::from([buffer])).await?)
+    }
+
+    /// Writes the first `bytes`, whole units, to byte `at` of the disk.
+    pub async fn write(&self, at: u64, buffer: Buffer, bytes: usize) -> CallResult<Buffer> {
+        let buffer = self.sized(buffer, bytes)?;
+        one(self.disk.write(at, Vec::from([buffer])).await?)
+    }
+
+    /// The store's own buffer, in its whole length.
+    fn own(&self) -> CallResult<Buffer> {
+        let own = self.own.borrow_mut().take();
+        own.map_or_else(|| self.buffer(), |own| self.sized(own, self.buffer_bytes()))
+    }
+
+    /// Reads bytes, whole units, through the store's own buffer.
+    pub async fn read_bytes(&self, at: u64, bytes: usize) -> CallResult<Vec<u8>> {
+        let mut read = Vec::with_capacity(bytes);
+        while read.len() < bytes {
+            let piece = (bytes - read.len()).min(self.buffer_bytes());
+            let buffer = self.read(at + read.len() as u64, self.own()?, piece).await?;
+            read.extend_from_slice(&buffer);
+            *self.own.borrow_mut() = Some(buffer);
+        }
+        Ok(read)
+    }
+
+    /// Does what a store wants done.
+    pub async fn step(&self, step: Step) -> CallResult<()> {
+        let (at, bytes) = match step {
+            Step::Flush => return self.disk.flush().await,
+            Step::Write { at, bytes } => (at, bytes),
+        };
+        let mut at = at;
+        for piece in bytes.chunks(self.buffer_bytes()) {
+            let mut buffer = self.own()?;
+            buffer[..piece.len()].copy_from_slice(piece);
+            let buffer = self.write(at, buffer, piece.len()).await?;
+            *self.own.borrow_mut() = Some(buffer);
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// The buffer of a request that had one.
+fn one(mut buffers: Vec<Buffer>) -> CallResult<Buffer> {
+    let lost = || CallError::new(Status::Failed, "the disk has kept a buffer");
+    buffers.pop().ok_or_else(lost)
+}

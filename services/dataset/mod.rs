@@ -1,0 +1,387 @@
+//! The dataset service: named, immutable datasets on a disk of this core (docs/store.md has the
+//! format). Every core that drives a disk has one; what the cluster has is the sum of them.
+//!
+//! A dataset is written as a stream of bytes, or block by block in buffers of the node's pool. On
+//! one node `commit` makes it durable; with copies on several, whoever writes has all of them
+//! `prepare` it and then commit, the owner first (two-phase commit, decided by the owner).
+//!
+//! * [`records`]: what calls carry.
+//! * `medium`: the disk, through buffers of the pool.
+//! * `keeper`: the store, and what it does to the disk.
+//! * `streams`: drafts; `blocks`: what is read.
+
+mod blocks;
+mod keeper;
+mod medium;
+pub mod records;
+mod streams;
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
+
+use nile_abi::{Generation, NodeId, Status};
+use nile_bosml::{Blob, Bytes};
+use nile_registry::Caller as Binder;
+use nile_stl::node::{from_call, in_call};
+use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
+use nile_store::{Manifest, Name, Owner, State, Store, Ticket, Version, checksum};
+
+use keeper::Keeper;
+use medium::Medium;
+use records::{BlockEntry, Draft, Listed, Piece, SpaceEntry, refused};
+use streams::{Stream, Streams};
+
+/// The most bytes that one call writes or reads.
+pub const MOST_BYTES: usize = 48 << 10;
+
+/// The most entries of one reply.
+const MOST_LISTED: usize = 128;
+
+/// The datasets of this core's disk.
+pub struct Dataset {
+    shared: Rc<Shared>,
+}
+
+struct Shared {
+    stl: Stl,
+    mounted: RefCell<Mounted>,
+    streams: Streams,
+    last: blocks::Last,
+}
+
+/// How far the store is.
+enum Mounted {
+    /// Nobody has asked for it.
+    Not,
+    /// It is being mounted, for these.
+    Soon(Vec<Waker>),
+    Is(Rc<Keeper>),
+    /// It cannot be; the next who asks has it tried again.
+    Failed(CallError),
+}
+
+impl Start for Dataset {
+    fn start(stl: &Stl) -> Dataset {
+        let stl = stl.acting_as(Binder::Operator);
+        let mounted = RefCell::new(Mounted::Not);
+        let (streams, last) = (Streams::default(), blocks::Last::default());
+        Dataset { shared: Rc::new(Shared { stl, mounted, streams, last }) }
+    }
+}
+
+impl Shared {
+    /// The store, which is mounted when it is first asked for.
+    async fn keeper(self: &Rc<Self>) -> CallResult<Rc<Keeper>> {
+        let mut is_asking = false;
+        poll_fn(|context| {
+            let mut mounted = self.mounted.borrow_mut();
+            match &mut *mounted {
+                Mounted::Is(keeper) => return Poll::Ready(Ok(keeper.clone())),
+                Mounted::Failed(error) if is_asking => return Poll::Ready(Err(error.clone())),
+                Mounted::Soon(waiting) => waiting.push(context.waker().clone()),
+                Mounted::Not | Mounted::Failed(_) => {
+                    *mounted = Mounted::Soon(Vec::from([context.waker().clone()]));
+                    let shared = self.clone();
+                    self.stl.host().spawn(Box::pin(async move {
+                        let mounted = match shared.mount().await {
+                            Ok(keeper) => Mounted::Is(keeper),
+                            Err(error) => Mounted::Failed(error),
+                        };
+                        if let Mounted::Soon(waiting) = shared.mounted.replace(mounted) {
+                            waiting.into_iter().for_each(Waker::wake);
+                        }
+                    }));
+                }
+            }
+            is_asking = true;
+            Poll::Pending
+        })
+        .await
+    }
+
+    async fn mount(&self) -> CallResult<Rc<Keeper>> {
+        let node = self.stl.node()?;
+        let medium = Medium::open(&self.stl)?;
+        let checksum = node.checksum().unwrap_or(checksum::portable);
+        let mut seed = [0; 8];
+        let now = self.stl.host().now();
+        if !node.entropy(&mut seed) {
+            seed = (now.as_nanos() ^ medium.bytes()).to_le_bytes();
+        }
+        let own = self.owner()?;
+        let seed = u64::from_le_bytes(seed);
+        let keeper = Keeper::mount(&self.stl, medium, own.node, checksum, seed).await?;
+        // What this node had prepared in an earlier life and not committed, it never will be.
+        let undecided: Vec<(Name, Version)> = keeper.with(|store| {
+            let prepared = store.datasets().filter(|it| it.state == State::Prepared);
+            let own = prepared.filter(|it| it.manifest.owner.node == own.node);
+            own.map(|it| (it.manifest.name.clone(), it.manifest.version)).collect()
+        });
+        for (name, version) in undecided {
+            let removed = keeper.change(|store| store.remove(&name, version)).await;
+            removed.map_err(|error| refused(error, name.as_str()))?;
+        }
+        Ok(keeper)
+    }
+
+    /// This node in its present incarnation.
+    fn owner(&self) -> CallResult<Owner> {
+        let member = self.stl.node()?.member();
+        Ok(match member {
+            Some(member) => Owner { node: member.node, generation: member.generation },
+            None => Owner { node: NodeId(1), generation: Generation::FIRST },
+        })
+    }
+
+    async fn finish(
+        &self,
+        keeper: &Rc<Keeper>,
+        draft: u64,
+        nodes: &[u32],
+    ) -> CallResult<(Rc<Stream>, Manifest)> {
+        let stream = self.streams.find(draft)?;
+        let nodes: Vec<NodeId> = match nodes {
+            [] => Vec::from([self.owner()?.node]),
+            nodes => nodes.iter().map(|node| NodeId(*node)).collect(),
+        };
+        let manifest = stream.finish(keeper, &nodes).await?;
+        Ok((stream, manifest))
+    }
+
+    /// Changes something about a dataset, and waits for the end.
+    async fn change(
+        &self,
+        keeper: &Rc<Keeper>,
+        name: &Name,
+        begin: impl FnOnce(&mut Store) -> Result<Ticket, nile_store::Error>,
+    ) -> CallResult<()> {
+        keeper.change(begin).await.map_err(|error| refused(error, name.as_str()))
+    }
+}
+
+fn named(name: &str) -> CallResult<Name> {
+    let bad = || CallError::new(Status::Invalid, "a name has no control characters");
+    Name::new(name).ok_or_else(bad)
+}
+
+/// Named, immutable datasets.
+#[service(
+    subsystem = "storage",
+    capability = "datasets",
+    layer = high,
+    on = disk,
+    keywords(dataset = 5, storage = 3, block = 1)
+)]
+impl Dataset {
+    /// Begins to write a dataset. `exists` if one of this name and epoch or a later one is
+    /// committed, or this version is being written. `owner` is the node that decides whether it is
+    /// committed, with its generation; zero for this one.
+    #[stl_k(reply = "draft")]
+    async fn create(
+        &self,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+        owner: u32,
+        generation: u32,
+    ) -> CallResult<Draft> {
+        let keeper = self.shared.keeper().await?;
+        let own = self.shared.owner()?;
+        let owner = match owner {
+            0 => own,
+            node => Owner { node: NodeId(node), generation: Generation(generation) },
+        };
+        let (name, version) = (named(name)?, Version::new(epoch, attempt));
+        let now = self.shared.stl.host().now();
+        let draft = self.shared.streams.create(&keeper, name, version, owner, now)?;
+        let block_bytes = keeper.medium.buffer_bytes() as u32;
+        Ok(Draft { draft, block_bytes, node: own.node.0 })
+    }
+
+    /// Adds bytes to a draft, which begin `at` bytes from its start; gives how many it has now.
+    /// What it has already is not added again: a call may be repeated. `no_memory` if the disk is
+    /// full; the draft is then to be aborted.
+    #[stl_k(reply = "bytes")]
+    async fn write(
+        &self,
+        draft: u64,
+        at: u64,
+        #[range(0..=49152)] bytes: Bytes<'_>,
+    ) -> CallResult<u64> {
+        let keeper = self.shared.keeper().await?;
+        let stream = self.shared.streams.find(draft)?;
+        stream.write(&keeper, at, &bytes.0, self.shared.stl.host().now()).await
+    }
+
+    /// Adds a block to a draft: a buffer of the node's pool, as many bytes as its handle says.
+    #[stl_k]
+    async fn append(
+        &self,
+        caller: &Caller,
+        draft: u64,
+        buffer: nile_bosml::Buffer,
+    ) -> CallResult<()> {
+        caller.own_core()?;
+        let keeper = self.shared.keeper().await?;
+        let buffer = keeper.medium.claim(from_call(buffer))?;
+        let stream = self.shared.streams.find(draft)?;
+        let now = self.shared.stl.host().now();
+        stream.append(&keeper, buffer.0, buffer.1, now).await
+    }
+
+    /// Commits a draft that has its only copy here.
+    #[stl_k(reply = "dataset")]
+    async fn commit(&self, draft: u64) -> CallResult<Listed> {
+        self.put(draft, &[], State::Committed).await
+    }
+
+    /// Makes a draft durable that all of `nodes` have whole, this one among them. It is a dataset
+    /// when its owner has confirmed it.
+    #[stl_k(reply = "dataset")]
+    async fn prepare(&self, draft: u64, #[range(1..=16)] nodes: Vec<u32>) -> CallResult<Listed> {
+        self.put(draft, &nodes, State::Prepared).await
+    }
+
+    /// Commits what was prepared: the owner first, then the others. It may be repeated.
+    #[stl_k]
+    async fn confirm(
+        &self,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+    ) -> CallResult<()> {
+        let keeper = self.shared.keeper().await?;
+        let (name, version) = (named(name)?, Version::new(epoch, attempt));
+        self.shared.change(&keeper, &name, |store| store.commit(&name, version)).await
+    }
+
+    /// Ends a draft and leaves nothing of it. It may be repeated.
+    #[stl_k]
+    async fn abort(&self, draft: u64) -> CallResult<()> {
+        let keeper = self.shared.keeper().await?;
+        self.shared.streams.abort(&keeper, draft)
+    }
+
+    /// Removes a dataset, prepared or committed, and frees its space.
+    #[stl_k]
+    async fn remove(
+        &self,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+    ) -> CallResult<()> {
+        let keeper = self.shared.keeper().await?;
+        let (name, version) = (named(name)?, Version::new(epoch, attempt));
+        self.shared.change(&keeper, &name, |store| store.remove(&name, version)).await
+    }
+
+    /// The datasets here in the order of names, prepared ones among them: the first hundred and
+    /// some, or those after the `skip` first.
+    #[stl_k(reply = "datasets")]
+    async fn list(&self, skip: u32) -> CallResult<Vec<Listed>> {
+        let keeper = self.shared.keeper().await?;
+        Ok(keeper.with(|store| {
+            let all = store.datasets().skip(skip as usize);
+            all.take(MOST_LISTED).map(Listed::of).collect()
+        }))
+    }
+
+    /// The committed dataset of a name.
+    #[stl_k(reply = "dataset")]
+    async fn look_up(&self, #[range(1..=128)] name: &str) -> CallResult<Listed> {
+        let keeper = self.shared.keeper().await?;
+        let key = named(name)?;
+        let found = keeper.with(|store| store.committed(&key).map(Listed::of));
+        found.ok_or_else(|| CallError::new(Status::NotFound, format!("{name}: no such dataset")))
+    }
+
+    /// The blocks of a dataset: the first hundred and some, or those after the `skip` first.
+    #[stl_k(reply = "blocks")]
+    async fn blocks(
+        &self,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+        skip: u32,
+    ) -> CallResult<Vec<BlockEntry>> {
+        let keeper = self.shared.keeper().await?;
+        let key = named(name)?;
+        keeper.with(|store| {
+            let dataset = store.get(&key, Version::new(epoch, attempt));
+            let none = || CallError::new(Status::NotFound, format!("{name}: no such dataset"));
+            let manifest = &dataset.ok_or_else(none)?.manifest;
+            let blocks = manifest.blocks().iter().enumerate();
+            let entry = |(at, block): (usize, &nile_store::Block)| BlockEntry {
+                bytes: block.bytes,
+                checksum: block.checksum,
+                nodes: manifest.holders(at).iter().map(|node| node.0).collect(),
+            };
+            Ok(blocks.skip(skip as usize).take(MOST_LISTED).map(entry).collect())
+        })
+    }
+
+    /// At most `length` bytes of a dataset from byte `at` on; none at its end. `failed` names the
+    /// block and the disk if they are not what was written.
+    #[stl_k(reply = "piece")]
+    async fn read(
+        &self,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+        at: u64,
+        #[range(1..=49152)] length: u32,
+    ) -> CallResult<Piece> {
+        let keeper = self.shared.keeper().await?;
+        let (name, version) = (named(name)?, Version::new(epoch, attempt));
+        let last = &self.shared.last;
+        let bytes = last.piece(&keeper, &name, version, at, length as usize).await?;
+        Ok(Piece { bytes: Blob(bytes) })
+    }
+
+    /// A block of a dataset in a buffer of the node's pool, which is then the caller's.
+    #[stl_k(reply = "buffer")]
+    async fn load(
+        &self,
+        caller: &Caller,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+        block: u32,
+    ) -> CallResult<nile_bosml::Buffer> {
+        caller.own_core()?;
+        let keeper = self.shared.keeper().await?;
+        let (name, version) = (named(name)?, Version::new(epoch, attempt));
+        let (buffer, bytes) = blocks::read(&keeper, &name, version, block as usize).await?;
+        Ok(in_call(buffer.into_handle(bytes)))
+    }
+
+    /// How much space there is.
+    #[stl_k(reply = "space")]
+    async fn space(&self) -> CallResult<SpaceEntry> {
+        let space = self.shared.keeper().await?.with(|store| store.space());
+        Ok(SpaceEntry { total: space.total, free: space.free, longest: space.longest })
+    }
+
+    async fn put(&self, draft: u64, nodes: &[u32], state: State) -> CallResult<Listed> {
+        let keeper = self.shared.keeper().await?;
+        let (stream, manifest) = self.shared.finish(&keeper, draft, nodes).await?;
+        let (name, version, id) = stream.what();
+        self.shared.streams.forget(draft);
+        let put = |store: &mut Store| match state {
+            State::Prepared => store.prepare(id, manifest),
+            State::Committed => store.commit_alone(id, manifest),
+        };
+        let done = keeper.change(put).await;
+        if done.is_err() {
+            keeper.with(|store| store.abort(id));
+        }
+        done.map_err(|error| refused(error, name.as_str()))?;
+        let entry = keeper.with(|store| store.get(name, version).map(Listed::of));
+        entry.ok_or_else(|| CallError::new(Status::NotFound, format!("{name}: removed at once")))
+    }
+}

@@ -1,0 +1,103 @@
+//! What calls of the dataset service carry, and how the store's errors travel.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use nile_abi::Status;
+use nile_bosml::Blob;
+use nile_stl::{CallError, Record};
+use nile_store::{Dataset, Error, State};
+
+/// A draft that was begun.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Draft {
+    /// Its number on this core.
+    pub draft: u64,
+    /// Bytes of each of its blocks but the last.
+    pub block_bytes: u32,
+    /// The node that has it.
+    pub node: u32,
+}
+
+/// A dataset of this node's store.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// The epoch of its job.
+    pub epoch: u64,
+    /// The attempt in that.
+    pub attempt: u32,
+    /// Whether it is committed; else only prepared.
+    pub committed: bool,
+    /// Bytes of all its blocks.
+    pub bytes: u64,
+    /// How many blocks it has.
+    pub blocks: u32,
+    /// How many of them are here.
+    pub here: u32,
+    /// How many nodes hold each block.
+    pub copies: u8,
+    /// Of the node that decides whether it is committed.
+    pub owner: u32,
+}
+
+/// A block of a dataset.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct BlockEntry {
+    /// Its length.
+    pub bytes: u32,
+    /// Its CRC-32C.
+    pub checksum: u32,
+    /// The nodes that hold it.
+    pub nodes: Vec<u32>,
+}
+
+/// A part of a dataset's bytes.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// The bytes; fewer than asked for where the block or the dataset ends.
+    pub bytes: Blob,
+}
+
+/// How much space a store has, in bytes.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SpaceEntry {
+    /// For blocks, in all.
+    pub total: u64,
+    /// Not used by any dataset or draft.
+    pub free: u64,
+    /// The longest piece of that.
+    pub longest: u64,
+}
+
+impl Listed {
+    /// The entry of a dataset.
+    pub(super) fn of(dataset: &Dataset) -> Listed {
+        let manifest = &dataset.manifest;
+        Listed {
+            name: manifest.name.to_string(),
+            epoch: manifest.version.epoch.0,
+            attempt: manifest.version.attempt.0,
+            committed: dataset.state == State::Committed,
+            bytes: manifest.bytes(),
+            blocks: manifest.blocks().len() as u32,
+            here: dataset.blocks_here() as u32,
+            copies: manifest.copies(),
+            owner: manifest.owner.node.0,
+        }
+    }
+}
+
+/// A store's error as a call's; `name` is the dataset's.
+pub(super) fn refused(error: Error, name: &str) -> CallError {
+    let status = match error {
+        Error::NotFound | Error::NoDraft => Status::NotFound,
+        Error::Exists | Error::Fenced { .. } => Status::Exists,
+        Error::Full { .. } | Error::CatalogueFull { .. } => Status::NoMemory,
+        Error::BadBlock | Error::BadCopies | Error::Mismatch { .. } => Status::Invalid,
+        Error::Disk(_) => Status::Failed,
+    };
+    CallError::new(status, format!("{name}: {error}"))
+}

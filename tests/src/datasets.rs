@@ -1,0 +1,279 @@
+//! Datasets: what is written comes back whole, also in another life of the node; what is refused,
+//! given up or removed leaves nothing and takes no space.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use nile_abi::{CoreId, Status};
+use nile_bosml::Bytes;
+use nile_kernel::{Core, Pool};
+use nile_platform::Machine;
+use nile_services::dataset::records::{Listed, SpaceEntry};
+use nile_services::dataset::{DatasetClient, MOST_BYTES};
+use nile_stl::node::{from_call, in_call};
+use nile_stl::{CallError, CallResult, Stl};
+
+use crate::arguments::Arguments;
+use crate::calls::serve;
+use crate::conduct::{Findings, conduct, conducts};
+
+/// The dataset that another life of the node finds, and its length.
+const KEPT: &str = "kept";
+const KEPT_BYTES: usize = 700_001;
+
+/// Starts this core's part. With `look=1` the node's disk was written by an earlier life; with
+/// `look=2` that life ended when the power failed.
+pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
+    serve(core);
+    let look = arguments.number("look", 0);
+    if conducts(core) {
+        let core = core.clone();
+        conduct(&core.clone(), "datasets", move |findings| async move {
+            let used = use_datasets(&core, &findings, look).await;
+            findings.expect(used, "the dataset service");
+        });
+    }
+}
+
+/// The byte at a place of a dataset.
+fn byte(at: usize, salt: usize) -> u8 {
+    ((at + 1).wrapping_mul(0x9e37_79b1) >> 11) as u8 ^ salt as u8
+}
+
+fn content(bytes: usize, salt: usize) -> Vec<u8> {
+    (0..bytes).map(|at| byte(at, salt)).collect()
+}
+
+async fn use_datasets<M: Machine>(
+    core: &Core<M>,
+    findings: &Findings,
+    look: u64,
+) -> CallResult<()> {
+    let user = User { findings, datasets: find(core).await? };
+    if look == 2 {
+        return user.everything_is_whole().await;
+    }
+    if look == 1 {
+        let kept = user.datasets.look_up(KEPT).await?;
+        user.expect_content(&kept, &content(KEPT_BYTES, 3)).await?;
+        let names: Vec<String> =
+            user.datasets.list(0).await?.into_iter().map(|it| it.name).collect();
+        findings.check(names == [KEPT], format_args!("{names:?} are there, and not {KEPT} alone"));
+        return Ok(());
+    }
+    let free = user.datasets.space().await?;
+    user.write_and_read().await?;
+    user.refusals().await?;
+    user.two_phases().await?;
+    match core.pool() {
+        Some(pool) => user.buffers(pool).await?,
+        None => findings.check(false, format_args!("the configuration gives no pool")),
+    }
+    user.full_disk(&free).await?;
+    let after = user.datasets.space().await?;
+    findings.check(after == free, format_args!("{free:?} was free, and now {after:?}"));
+    user.put(KEPT, 1, &content(KEPT_BYTES, 3)).await?;
+    // Never committed: a later life does not know of it.
+    let draft = user.datasets.create("draft", 1, 0, 0, 0).await?.draft;
+    user.write(draft, &content(300_000, 5)).await?;
+    // Prepared by a life of this node that did not commit it.
+    let draft = user.datasets.create("undecided", 1, 0, 0, 0).await?.draft;
+    let node = user.datasets.commit(draft).await?.owner;
+    user.datasets.remove("undecided", 1, 0).await?;
+    let draft = user.datasets.create("undecided", 2, 0, 0, 0).await?.draft;
+    user.datasets.prepare(draft, Vec::from([node])).await?;
+    Ok(())
+}
+
+/// The service, on whichever core it is: they are published one after the other.
+async fn find<M: Machine>(core: &Core<M>) -> CallResult<DatasetClient> {
+    let cores = core.machine().board().cores() as u16;
+    let stl: Stl = core.stl();
+    loop {
+        for at in (0..cores).map(CoreId) {
+            if let Ok(found) = DatasetClient::find_at(&stl, at).await {
+                return Ok(found);
+            }
+        }
+        core.sleep(core::time::Duration::from_millis(1)).await;
+    }
+}
+
+struct User<'a> {
+    findings: &'a Findings,
+    datasets: DatasetClient,
+}
+
+impl User<'_> {
+    fn refused<T: core::fmt::Debug>(&self, result: CallResult<T>, status: Status, what: &str) {
+        let is_it = matches!(&result, Err(CallError { status: other, .. }) if *other == status);
+        self.findings.check(is_it, format_args!("{what}: {result:?}, and not {status}"));
+    }
+
+    /// Writes a draft's content in pieces, each of them twice.
+    async fn write(&self, draft: u64, content: &[u8]) -> CallResult<()> {
+        let mut at = 0;
+        for piece in content.chunks(MOST_BYTES) {
+            for _ in 0..2 {
+                let there = self.datasets.write(draft, at as u64, Bytes::from(piece)).await?;
+                let expected = (at + piece.len()) as u64;
+                self.findings.check(there == expected, format_args!("{there}, not {expected}"));
+            }
+            at += piece.len();
+        }
+        Ok(())
+    }
+
+    async fn put(&self, name: &str, epoch: u64, content: &[u8]) -> CallResult<Listed> {
+        let draft = self.datasets.create(name, epoch, 0, 0, 0).await?.draft;
+        self.write(draft, content).await?;
+        self.datasets.commit(draft).await
+    }
+
+    async fn expect_content(&self, listed: &Listed, content: &[u8]) -> CallResult<()> {
+        let Listed { name, epoch, attempt, .. } = listed;
+        let mut read = Vec::new();
+        loop {
+            let length = 1 + (read.len() * 7) % MOST_BYTES;
+            let at = read.len() as u64;
+            let piece = self.datasets.read(name, *epoch, *attempt, at, length as u32).await?;
+            if piece.bytes.0.is_empty() {
+                break;
+            }
+            read.extend_from_slice(&piece.bytes.0);
+        }
+        let is_same = listed.bytes == content.len() as u64 && read == content;
+        self.findings.check(is_same, format_args!("{name} is not what was written"));
+        Ok(())
+    }
+
+    /// Reads all that there is, of which every block has its checksum, and writes something.
+    async fn everything_is_whole(&self) -> CallResult<()> {
+        for listed in self.datasets.list(0).await? {
+            let Listed { name, epoch, attempt, .. } = &listed;
+            let mut at = 0;
+            while at < listed.bytes {
+                let length = MOST_BYTES as u32;
+                let piece = self.datasets.read(name, *epoch, *attempt, at, length).await?;
+                at += piece.bytes.0.len() as u64;
+            }
+            self.datasets.remove(name, *epoch, *attempt).await?;
+        }
+        let space = self.datasets.space().await?;
+        let all = space.free == space.total;
+        self.findings.check(all, format_args!("nothing is there, and {space:?} is not free"));
+        let content = content(100_000, 1);
+        let listed = self.put("new", 1, &content).await?;
+        self.expect_content(&listed, &content).await
+    }
+
+    async fn write_and_read(&self) -> CallResult<()> {
+        for (bytes, salt) in [(0, 1), (1, 2), (4096, 3), (MOST_BYTES * 9 + 5, 4)] {
+            let content = content(bytes, salt);
+            let name = format!("of {bytes}");
+            let listed = self.put(&name, 1, &content).await?;
+            self.findings.check(listed.committed, format_args!("{listed:?} is not committed"));
+            let found = self.datasets.look_up(&name).await?;
+            self.findings.check(found == listed, format_args!("{found:?} and {listed:?}"));
+            self.expect_content(&found, &content).await?;
+            let blocks = self.datasets.blocks(&name, 1, 0, 0).await?;
+            let sum: u64 = blocks.iter().map(|block| u64::from(block.bytes)).sum();
+            self.findings.check(sum == listed.bytes, format_args!("blocks of {sum} bytes"));
+        }
+        // A later epoch takes the place of an earlier one.
+        let later = content(5000, 9);
+        let listed = self.put("of 1", 7, &later).await?;
+        self.expect_content(&listed, &later).await?;
+        let names = self.datasets.list(0).await?;
+        self.findings.check(names.len() == 4, format_args!("{names:?} are not four"));
+        for listed in names {
+            self.datasets.remove(&listed.name, listed.epoch, listed.attempt).await?;
+        }
+        let left = self.datasets.list(0).await?;
+        self.findings.check(left.is_empty(), format_args!("{left:?} are left"));
+        Ok(())
+    }
+
+    async fn refusals(&self) -> CallResult<()> {
+        let datasets = &self.datasets;
+        self.put("x", 5, b"x").await?;
+        let late = datasets.create("x", 4, 0, 0, 0).await;
+        self.refused(late, Status::Exists, "an earlier epoch");
+        self.refused(datasets.create("x", 5, 1, 0, 0).await, Status::Exists, "the same epoch");
+        self.refused(datasets.create("", 5, 1, 0, 0).await, Status::Invalid, "no name");
+        self.refused(datasets.create("a\nb", 5, 1, 0, 0).await, Status::Invalid, "two lines");
+        self.refused(datasets.look_up("y").await, Status::NotFound, "no such name");
+        self.refused(datasets.remove("y", 1, 0).await, Status::NotFound, "no such dataset");
+        self.refused(datasets.commit(99_999).await, Status::NotFound, "no such draft");
+        let draft = datasets.create("y", 1, 0, 0, 0).await?.draft;
+        let gap = datasets.write(draft, 1, Bytes::from(&b"b"[..])).await;
+        self.refused(gap, Status::Invalid, "bytes behind the end");
+        // Two attempts: the first to commit wins.
+        let other = datasets.create("y", 1, 1, 0, 0).await?.draft;
+        datasets.commit(other).await?;
+        self.refused(datasets.commit(draft).await, Status::Exists, "the second attempt");
+        datasets.abort(draft).await?;
+        datasets.abort(draft).await?;
+        datasets.remove("x", 5, 0).await?;
+        datasets.remove("y", 1, 1).await
+    }
+
+    async fn two_phases(&self) -> CallResult<()> {
+        let datasets = &self.datasets;
+        let begun = datasets.create("two", 1, 0, 0, 0).await?;
+        self.write(begun.draft, &content(100_000, 6)).await?;
+        let away = begun.node + 1;
+        let prepared = datasets.prepare(begun.draft, Vec::from([begun.node, away])).await?;
+        let is_prepared = !prepared.committed && prepared.copies == 2;
+        self.findings.check(is_prepared, format_args!("{prepared:?} is not prepared"));
+        self.refused(datasets.look_up("two").await, Status::NotFound, "not committed");
+        for _ in 0..2 {
+            datasets.confirm("two", 1, 0).await?;
+        }
+        let listed = datasets.look_up("two").await?;
+        self.expect_content(&listed, &content(100_000, 6)).await?;
+        let blocks = datasets.blocks("two", 1, 0, 0).await?;
+        let are_both = blocks.iter().all(|block| block.nodes == [begun.node, away]);
+        self.findings.check(are_both, format_args!("{blocks:?} are not on both"));
+        datasets.remove("two", 1, 0).await
+    }
+
+    /// Whole blocks in buffers that change owner.
+    async fn buffers(&self, pool: &Pool) -> CallResult<()> {
+        let draft = self.datasets.create("blocks", 1, 0, 0, 0).await?.draft;
+        let lengths = [1, 4095, 4096, pool.buffer_size()];
+        for (salt, length) in lengths.into_iter().enumerate() {
+            let Some(mut buffer) = pool.alloc() else {
+                let busy = "no buffer of the pool is free";
+                return Err(CallError::new(Status::Busy, busy));
+            };
+            buffer[..length].copy_from_slice(&content(length, salt));
+            self.datasets.append(draft, in_call(buffer.into_handle(length))).await?;
+        }
+        self.datasets.commit(draft).await?;
+        for (salt, length) in lengths.into_iter().enumerate() {
+            let loaded = self.datasets.load("blocks", 1, 0, salt as u32).await?;
+            let block = pool.claim(from_call(loaded));
+            let is_same = block.is_ok_and(|it| *it == content(length, salt));
+            self.findings.check(is_same, format_args!("block {salt} is not what was written"));
+        }
+        self.datasets.remove("blocks", 1, 0).await
+    }
+
+    /// A draft that the disk has no room for; it can then be given up.
+    async fn full_disk(&self, space: &SpaceEntry) -> CallResult<()> {
+        let draft = self.datasets.create("too long", 1, 0, 0, 0).await?.draft;
+        let piece = content(MOST_BYTES, 8);
+        let mut at = 0;
+        let full = loop {
+            match self.datasets.write(draft, at, Bytes::from(&piece[..])).await {
+                Ok(there) if there <= space.total + (1 << 20) => at = there,
+                other => break other,
+            }
+        };
+        self.refused(full, Status::NoMemory, "more than the disk has");
+        self.refused(self.datasets.commit(draft).await, Status::NoMemory, "to commit that");
+        self.datasets.abort(draft).await
+    }
+}
