@@ -102,12 +102,10 @@ impl Core {
                 let ports = ahci::controller::reset(registers).map_err(NotOpened::Ahci)?;
                 for port in (0..MAX_PORTS).filter(|port| ports & 1 << port != 0) {
                     let memory = entry.memory.part(port as u64 * port::BYTES, port::BYTES);
+                    let name = format!("ahci {} port {port}", ahci.at);
                     // SAFETY: as above; each port has a part of the memory for itself.
-                    let opened = AhciDisk::open(
-                        unsafe { Port::new(registers, port, memory) },
-                        format!("ahci {} port {port}", ahci.at),
-                        log,
-                    );
+                    let port = unsafe { Port::new(registers, port, memory) };
+                    let opened = AhciDisk::open(port, name, log);
                     disks.extend(opened.map(|it| Box::new(it) as Box<dyn Disk>));
                 }
                 return Ok(());

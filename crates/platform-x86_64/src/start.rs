@@ -147,9 +147,9 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
         // SAFETY: this is the boot path, which sees registers where they are.
         (end <= reach).then(|| unsafe { registers(found.start, found.bytes as usize) })
     };
-    // SAFETY: as above, and configuration space.
-    let devices =
-        devices::find(unsafe { ConfigurationSpace::find(platform.ecam, reach) }, &cores, &look);
+    // SAFETY: this is the boot path, which sees configuration space where it is.
+    let space = unsafe { ConfigurationSpace::find(platform.ecam, reach) };
+    let devices = devices::find(space, &cores, &look);
     let today = calendar::read();
     let started = today.map(|today| today.saturating_sub(clock.now().since(Instant::START)));
     step_done("devices");
