@@ -60,7 +60,7 @@ pub fn with_pool(text: String, memory: Bytes) -> String {
     if toml::from_str::<Said>(&text).is_ok_and(|said| said.pool.is_some()) {
         return text;
     }
-    let pieces = (memory.0 / 8 >> 21).clamp(1, 32);
+    let pieces = ((memory.0 / 8) >> 21).clamp(1, 32);
     format!("{text}\n[pool]\nbytes = \"{}M\"\n", 2 * pieces)
 }
 

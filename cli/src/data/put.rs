@@ -31,7 +31,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         let message = "a dataset's name has 1 to 128 bytes and no control characters";
         return Err(Failure::request(message));
     }
-    let total = about.is_file().then(|| about.len());
+    let total = about.is_file().then_some(about.len());
     let mut stores = Stores::open(&options.query)?;
     let all = catalogue::everything(&mut stores)?;
     if catalogue::committed(&all).contains_key(name) {

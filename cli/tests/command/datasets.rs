@@ -19,7 +19,7 @@ fn names(place: &Place) -> Vec<String> {
 }
 
 fn write(path: &Path, bytes: usize) -> Vec<u8> {
-    let content: Vec<u8> = (0..bytes).map(|at| (at * at >> 7) as u8).collect();
+    let content: Vec<u8> = (0..bytes).map(|at| ((at * at) >> 7) as u8).collect();
     fs::write(path, &content).unwrap();
     content
 }

@@ -26,12 +26,13 @@ fn all_hold_on(machine: &str) {
     for program in PROGRAMS.into_iter().filter(alone) {
         let mut command = launcher();
         command.args(["boot", "--json", "--machine", machine, "--program", program]);
-        match program {
-            "ticked" => drop(command.arg("--config").arg(&ticks)),
-            "pool" | "package-buffers" | "disks" | "datasets" => {
-                drop(command.arg("--config").arg(&pool));
-            }
-            _ => {}
+        let config = match program {
+            "ticked" => Some(&ticks),
+            "pool" | "package-buffers" | "disks" | "datasets" => Some(&pool),
+            _ => None,
+        };
+        if let Some(config) = config {
+            command.arg("--config").arg(config);
         }
         if needs_disk(program) {
             command.args(["--disk", "16M"]);
