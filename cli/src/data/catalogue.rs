@@ -16,7 +16,8 @@ pub struct Known {
     pub stores: Vec<(Target, Listed)>,
 }
 
-/// Every dataset of the stores that answer, also those that are only prepared, by store.
+/// Every dataset of the stores that answer, also those that are only prepared, by store. A node
+/// that has just gone may still be known: it is left out, and said so.
 pub fn everything(stores: &mut Stores) -> Result<Vec<(Target, Listed)>, Failure> {
     let mut all = Vec::new();
     for target in stores.all() {
@@ -27,6 +28,11 @@ pub fn everything(stores: &mut Stores) -> Result<Vec<(Target, Listed)>, Failure>
                 Ok(page) => page,
                 // A node without a disk keeps nothing.
                 Err(error) if error.status == Status::NotFound => break,
+                Err(error) if matches!(error.status, Status::Dead | Status::Timeout) => {
+                    stores.leave_out(target);
+                    eprintln!("nile: {}; what it has is not seen", failed(&target, &error));
+                    break;
+                }
                 Err(error) => return Err(failed(&target, &error)),
             };
             if page.is_empty() {

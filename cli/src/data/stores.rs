@@ -75,6 +75,11 @@ impl Stores {
         self.all.clone()
     }
 
+    /// Forgets a store that does not answer.
+    pub fn leave_out(&mut self, target: Target) {
+        self.all.retain(|it| *it != target);
+    }
+
     fn request(
         &self,
         target: Target,
