@@ -1,4 +1,5 @@
 //! The arena: the node's memory, one sparse file without a name that all its processes inherit.
+//! Where Linux has pages of 2 MiB for it, the pool of buffers is in a second such file.
 //!
 //! It appears at the same addresses in every process of the node, so that a shared structure has
 //! one address. The process of the system cores maps all of it. A worker reserves the same range
@@ -7,7 +8,10 @@
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering;
 
 use nile_abi::{PageSize, PhysAddr, VirtAddr};
 use nile_platform::user::Access;
@@ -17,6 +21,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use crate::large::{self, Refused};
 use crate::layout::end;
 
 /// Where address 0 of the node's memory appears in its processes. Linux on 64-bit machines puts
@@ -31,6 +36,8 @@ pub(crate) const MAX_MEMORY: u64 = 1 << 43;
 pub(crate) struct Arena {
     file: File,
     all: Grant,
+    /// What of it lies in a file of its own, from that file's start on.
+    large: Option<(Grant, File)>,
 }
 
 impl Arena {
@@ -65,7 +72,7 @@ impl Arena {
             // A Linux older than 4.17 takes FIXED_NOREPLACE for a hint.
             return Err(io::Error::from(Errno::EXIST));
         }
-        Ok(Arena { file, all })
+        Ok(Arena { file, all, large: None })
     }
 
     /// The file, for its boot record and to be inherited by a worker.
@@ -73,10 +80,64 @@ impl Arena {
         &self.file
     }
 
+    /// Moves `range`, which nobody has touched yet and which begins where a 2 MiB page can, to
+    /// pages of 2 MiB and maps it. Where Linux refuses, the range stays where it is.
+    pub fn use_large_pages(&mut self, range: Grant) -> Result<(), Refused> {
+        self.large = Some((range, large::file(range.bytes)?));
+        let moved = self.map(range, Access::Write).map_err(|error| match error {
+            AttachError::OutOfRange => Refused::Step("the range", Errno::INVAL),
+            AttachError::Refused(number) => {
+                Refused::Step("the mapping", Errno::from_raw_os_error(number))
+            }
+        });
+        moved.and_then(|region| self.has_large_page(&region)).inspect_err(|_| {
+            self.large = None;
+            // It was mapped so before; what fails here fails the node at its first touch.
+            let _ = self.map(range, Access::Write);
+        })
+    }
+
+    /// Touches the first page and looks how much memory Linux gave for it: what it promises of
+    /// large pages depends on settings, on limits of the process and on what is free.
+    fn has_large_page(&self, region: &Region) -> Result<(), Refused> {
+        let Some((_, file)) = &self.large else { return Err(Refused::SmallPage) };
+        if let Some(word) = region.words().first() {
+            word.load(Ordering::Relaxed);
+        }
+        let blocks = file.metadata().map_or(0, |file| file.blocks());
+        let large = blocks * 512 >= PageSize::Large.bytes();
+        if large { Ok(()) } else { Err(Refused::SmallPage) }
+    }
+
+    /// The number of the second file, in this process and in those that it starts.
+    pub fn large_file(&self) -> Option<RawFd> {
+        self.large.as_ref().map(|(_, file)| file.as_raw_fd())
+    }
+
+    /// Takes `range` from the second file, which this process has inherited under `number`.
+    pub fn inherit_large(&mut self, range: Grant, number: RawFd) -> io::Result<()> {
+        // SAFETY: nothing in this process closes what it has inherited. A number that is no open
+        // file is an error of the call.
+        let file = unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned()?;
+        self.large = Some((range, File::from(file)));
+        Ok(())
+    }
+
+    /// The file that `range` lies in, and where in it.
+    fn behind(&self, range: Grant) -> (&File, u64) {
+        match &self.large {
+            Some((large, file)) if range.start >= large.start && end(range) <= end(*large) => {
+                (file, range.start.0 - large.start.0)
+            }
+            _ => (&self.file, range.start.0),
+        }
+    }
+
     /// Makes `range` usable in this process; its content is what it is in every other process.
     pub fn map(&self, range: Grant, access: Access) -> Result<Region, AttachError> {
         let start = self.place(range)?;
         let length = range.bytes as usize;
+        let (file, offset) = self.behind(range);
         // SAFETY: `place` has checked that the range lies in this arena's reserved address range,
         // where only this type maps and unmaps. Mapping a range again with other rights leaves
         // its content and address as they were.
@@ -86,11 +147,12 @@ impl Arena {
                 length,
                 protection(access),
                 MapFlags::SHARED | MapFlags::FIXED,
-                &self.file,
-                range.start.0,
+                file,
+                offset,
             )
         }
         .map_err(refused)?;
+        ask_for_huge_pages(start, range.bytes);
         self.region(range)
     }
 
@@ -122,6 +184,7 @@ impl Arena {
     /// nothing is mapped.
     pub fn map_user(&self, range: Grant, at: VirtAddr, access: Access) -> Result<(), AttachError> {
         self.place(range)?;
+        let (file, offset) = self.behind(range);
         let place = ptr::with_exposed_provenance_mut(at.0 as usize);
         // SAFETY: FIXED_NOREPLACE maps only where nothing is mapped, so no memory in use changes.
         let mapped = unsafe {
@@ -130,8 +193,8 @@ impl Arena {
                 range.bytes as usize,
                 protection(access),
                 MapFlags::SHARED | MapFlags::FIXED_NOREPLACE,
-                &self.file,
-                range.start.0,
+                file,
+                offset,
             )
         }
         .map_err(refused)?;
@@ -139,6 +202,7 @@ impl Arena {
             self.unmap_user(VirtAddr(mapped.addr() as u64), range.bytes);
             return Err(refused(Errno::EXIST));
         }
+        ask_for_huge_pages(place, range.bytes);
         Ok(())
     }
 
@@ -154,25 +218,10 @@ impl Arena {
     /// Fills `range` with zeros by giving its pages back to Linux: fresh ones are zero.
     pub fn zero(&self, range: Grant) -> Result<(), AttachError> {
         self.place(range)?;
+        let (file, offset) = self.behind(range);
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        rustix::io::retry_on_intr(|| {
-            rustix::fs::fallocate(&self.file, punch, range.start.0, range.bytes)
-        })
-        .map_err(refused)
-    }
-
-    /// Asks for 2 MiB pages behind the whole mapping. Most Linux systems refuse or ignore it for
-    /// shared memory; what they do is read off [`huge_pages`].
-    pub fn ask_for_huge_pages(&self) {
-        // SAFETY: the range is this arena's own, and the advice changes no content. A refusal
-        // leaves 4 KiB pages, which are as right.
-        let _ = unsafe {
-            rustix::mm::madvise(
-                pointer(self.all.start),
-                self.all.bytes as usize,
-                Advice::LinuxHugepage,
-            )
-        };
+        rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, punch, offset, range.bytes))
+            .map_err(refused)
     }
 
     /// Whether a word at `address` of this process lies in the node's memory, mapped or not.
@@ -202,6 +251,17 @@ pub(crate) fn virtual_address(address: PhysAddr) -> VirtAddr {
     VirtAddr(BASE.0 + address.0)
 }
 
+/// Asks for 2 MiB pages behind a mapping. Most Linux systems refuse or ignore it for a memfd; what
+/// they do is read off [`huge_pages`].
+fn ask_for_huge_pages(start: *mut c_void, bytes: u64) {
+    if bytes < PageSize::Large.bytes() {
+        return;
+    }
+    // SAFETY: the range is a mapping of the arena's own, and the advice changes no content. A
+    // refusal leaves 4 KiB pages, which are as right.
+    let _ = unsafe { rustix::mm::madvise(start, bytes as usize, Advice::LinuxHugepage) };
+}
+
 fn protection(access: Access) -> ProtFlags {
     match access {
         Access::Read => ProtFlags::READ,
@@ -229,5 +289,49 @@ pub(crate) fn huge_pages() -> String {
         }
         Some(mode) => format!("arena: 4 KiB pages (shmem_enabled {mode})"),
         None => "arena: 4 KiB pages (no shmem_enabled here)".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nile_abi::PhysAddr;
+
+    const LARGE: u64 = 2 << 20;
+
+    /// The pool of an arena is the same memory in every mapping, whichever file it lies in; what
+    /// is beside it stays where it was.
+    #[test]
+    fn a_range_moves_to_large_pages_or_stays() {
+        let all = Grant { start: PhysAddr(1 << 20), bytes: 16 << 20 };
+        let pool = Grant { start: PhysAddr(4 << 20), bytes: 4 << 20 };
+        let beside = Grant { start: PhysAddr(8 << 20), bytes: 4096 };
+        let mut arena = Arena::create(all).expect("an arena");
+        arena.map(all, Access::Write).expect("mapped");
+        let moved = arena.use_large_pages(pool);
+        match moved {
+            Ok(()) => assert!(arena.large_file().is_some_and(|number| number > 2)),
+            Err(why) => {
+                eprintln!("no pages of 2 MiB on this machine: {why}");
+                assert_eq!(arena.large_file(), None);
+            }
+        }
+        let region = arena.region(pool).expect("mapped");
+        assert!(region.words().iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        let at = VirtAddr(BASE.0 + (1 << 40));
+        for (range, number) in [(pool, 1), (beside, 2)] {
+            let words = arena.region(range).expect("mapped");
+            words.words()[9].store(number, Ordering::Relaxed);
+            arena.map_user(range, at, Access::Read).expect("room");
+            let shown: *const u64 = ptr::with_exposed_provenance(at.0 as usize + 72);
+            // SAFETY: it was just mapped, and nobody writes it now.
+            assert_eq!(unsafe { shown.read_volatile() }, number);
+            arena.unmap_user(at, range.bytes);
+        }
+        let second = Grant { start: PhysAddr(pool.start.0 + LARGE), bytes: LARGE };
+        arena.region(second).expect("mapped").words()[0].store(3, Ordering::Relaxed);
+        arena.zero(second).expect("a hole");
+        let first = |range| arena.region(range).expect("mapped").words()[0].load(Ordering::Relaxed);
+        assert_eq!((first(second), region.words()[9].load(Ordering::Relaxed)), (0, 1));
     }
 }

@@ -8,12 +8,14 @@
 //! | 8     | bytes of them for the pool of buffers                       |
 //! | 8     | the node's start, in nanoseconds of Linux's monotonic clock |
 //! | 8     | process id of the node                                      |
+//! | 8     | number of the pool's own open file; zero if it has none     |
 //! | 8 × 3 | bytes of the texts that follow, in the order of [`Boot`]    |
 //!
 //! All numbers are little-endian.
 
 use std::fs::File;
 use std::io;
+use std::os::fd::RawFd;
 use std::os::unix::fs::FileExt;
 
 use nile_abi::MAX_CORES;
@@ -22,7 +24,7 @@ use crate::arena::MAX_MEMORY;
 use crate::clock::Clock;
 use crate::layout::{Layout, MEMORY_START};
 
-const WORDS: usize = 8;
+const WORDS: usize = 9;
 const HEADER: usize = WORDS * 8;
 
 /// The most bytes that the texts can have together.
@@ -57,6 +59,8 @@ pub(crate) struct BootRecord {
     pub clock: Clock,
     /// The node's process.
     pub node: u32,
+    /// Under which number the node's processes have the pool's own file, if it has one.
+    pub pool_file: Option<RawFd>,
     pub boot: Boot,
 }
 
@@ -71,6 +75,7 @@ impl BootRecord {
             self.layout.pool,
             self.clock.start_nanos(),
             self.node.into(),
+            self.pool_file.map_or(0, |number| number as u64),
             config,
             packages,
             program,
@@ -85,7 +90,7 @@ impl BootRecord {
         let mut header = [0; HEADER];
         file.read_exact_at(&mut header, 0)?;
         let (words, _) = header.as_chunks::<8>();
-        let [cores, memory, pool, start, node, config, packages, program] =
+        let [cores, memory, pool, start, node, pool_file, config, packages, program] =
             std::array::from_fn(|word| u64::from_le_bytes(words[word]));
         let lengths = [config, packages, program];
         let all = lengths.iter().try_fold(0u64, |sum, length| sum.checked_add(*length));
@@ -102,6 +107,10 @@ impl BootRecord {
             layout: Layout { cores: cores as usize, memory, pool },
             clock: Clock::started_at(start),
             node: u32::try_from(node).map_err(|_| io::ErrorKind::InvalidData)?,
+            pool_file: match RawFd::try_from(pool_file).map_err(|_| io::ErrorKind::InvalidData)? {
+                0 => None,
+                number => Some(number),
+            },
             boot: Boot { config: utf8(text)?, packages: utf8(packages)?, program: utf8(program)? },
         })
     }
@@ -125,6 +134,7 @@ mod tests {
             layout: Layout { cores: 3, memory: 1 << 26, pool: 1 << 21 },
             clock: Clock::started_at(77),
             node: 4711,
+            pool_file: Some(3),
             boot: Boot {
                 config: "[roles]\n".into(),
                 packages: "/packages.tar".into(),

@@ -1,4 +1,5 @@
-//! Where things lie in the node's memory. An address is an offset into the arena's file:
+//! Where things lie in the node's memory. An address is an offset into the arena's file,
+//! but for the pool where that has a file of its own:
 //!
 //! ```text
 //! 0          boot record: what a process of the node must know before it maps anything

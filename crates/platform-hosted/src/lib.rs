@@ -14,7 +14,8 @@
 //!
 //! * [`start`]: a node from its description to its end, [`run_node`].
 //! * `clock`, `steps`: the node's time.
-//! * `layout`, `arena`, `boot`: the node's memory, what lies where, what a worker reads first.
+//! * `layout`, `arena`, `large`, `boot`: the node's memory, what lies where, in what pages, what a
+//!   worker reads first.
 //! * `node`: the node as one of its processes sees it.
 //! * [`machine`]: one core, [`Hosted`]; `tick`: its periodic timer.
 //! * [`user`]: how a core runs a package, [`HostedUser`]; `package`: the package's own stack;
@@ -37,6 +38,7 @@ mod dispatch;
 mod fault;
 mod handlers;
 mod image;
+mod large;
 mod layout;
 pub mod machine;
 pub mod manager;

@@ -33,6 +33,8 @@ pub(crate) struct Node {
     pub links: Vec<Link>,
     /// Its disks, which its own process has, too.
     pub disks: Vec<Opened>,
+    /// Which pages the pool has, for the boot report; of use in the node's own process alone.
+    pub pool_pages: Option<String>,
     bells: Region,
     /// Which process runs a package, a page for each core.
     packages: Region,
@@ -42,12 +44,22 @@ pub(crate) struct Node {
 
 impl Node {
     /// A new node, its memory zero and all of it mapped here.
-    pub fn create(record: BootRecord, links: Vec<Link>, disks: Vec<Opened>) -> io::Result<Node> {
-        let arena = Arena::create(record.layout.all())?;
-        record.write(arena.file())?;
+    pub fn create(
+        mut record: BootRecord,
+        links: Vec<Link>,
+        disks: Vec<Opened>,
+    ) -> io::Result<Node> {
+        let mut arena = Arena::create(record.layout.all())?;
         arena.map(record.layout.all(), Access::Write).map_err(io_error)?;
-        arena.ask_for_huge_pages();
-        Node::assemble(record, arena, links, disks)
+        let pool = record.layout.buffers();
+        let pool_pages = (pool.bytes > 0).then(|| match arena.use_large_pages(pool) {
+            Ok(()) => "pool: 2 MiB pages".into(),
+            Err(why) => format!("pool: pages like the arena's ({why})"),
+        });
+        record.pool_file = arena.large_file();
+        record.write(arena.file())?;
+        let node = Node::assemble(record, arena, links, disks)?;
+        Ok(Node { pool_pages, ..node })
     }
 
     /// The node that started this process as the worker `core`. Mapped are its control rings,
@@ -58,7 +70,10 @@ impl Node {
         if core.index() >= layout.cores {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let arena = Arena::inherited(file, layout.all())?;
+        let mut arena = Arena::inherited(file, layout.all())?;
+        if let Some(number) = record.pool_file {
+            arena.inherit_large(layout.buffers(), number)?;
+        }
         for (range, access) in [
             (layout.bells(), Access::Write),
             (layout.receivers(), Access::Read),
@@ -95,7 +110,8 @@ impl Node {
         )
         .ok_or(io::ErrorKind::InvalidData)?;
         let packages = region(layout.packages())?;
-        Ok(Node { record, arena, board, links, disks, bells, packages, outcome: OnceLock::new() })
+        let (pool_pages, outcome) = (None, OnceLock::new());
+        Ok(Node { record, arena, board, links, disks, pool_pages, bells, packages, outcome })
     }
 
     /// Makes this the node of the process. `None` if the process belongs to one already.

@@ -124,8 +124,13 @@ pub fn run_node(setup: Setup, core_main: CoreMain) -> Result<End, StartError> {
     // Signals first: every thread and process of the node inherits the mask.
     signals::block();
     fault::log_panics();
-    let record =
-        BootRecord { layout, clock: steps.clock(), node: std::process::id(), boot: setup.boot };
+    let record = BootRecord {
+        layout,
+        clock: steps.clock(),
+        node: std::process::id(),
+        pool_file: None,
+        boot: setup.boot,
+    };
     let node = Node::create(record, setup.links, disks);
     let node = node.map_err(|error| StartError::Linux("the arena", error))?;
     let node = node.install().ok_or(StartError::NodeExists)?;
@@ -154,8 +159,10 @@ fn describe(node: &Node, cpus: &[usize], steps: Steps) -> NodeDescription {
         machine: "hosted".into(),
         image_bytes: image::loaded_bytes(),
         memory: manager::memory_map(node),
-        facts: [placement::describe(&node.board, cpus), arena::huge_pages(), dispatch::describe()]
+        facts: [placement::describe(&node.board, cpus), arena::huge_pages()]
             .into_iter()
+            .chain(node.pool_pages.clone())
+            .chain([dispatch::describe()])
             .chain(node.disks.iter().enumerate().map(|(at, disk)| format!("disk {at}: {disk}")))
             .collect(),
         steps: steps.finish(),

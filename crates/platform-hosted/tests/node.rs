@@ -4,6 +4,7 @@
 //! off with success or says what went wrong.
 
 mod node {
+    pub mod pool;
     pub mod programs;
     pub mod run;
     pub mod scenarios;

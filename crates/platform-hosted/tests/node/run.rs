@@ -12,8 +12,9 @@ use nile_abi::{Role, RoleSet};
 use nile_platform::Outcome;
 use nile_platform_hosted::{Boot, End, Setup, run_node};
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
-use super::scenarios;
+use super::{pool, scenarios};
 
 /// How long a node may take; only failures take as long.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -21,12 +22,15 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// Runs a node in this process. `roles` has a word for each core, made of the first letters of
 /// its roles: `m ndw w`.
 pub fn node(scenario: &str, roles: &str) -> ExitCode {
+    if scenario == pool::REFUSED {
+        forgo_mounting();
+    }
     let setup = Setup {
         links: Vec::new(),
+        disks: Vec::new(),
         roles: roles.split(' ').map(roles_of).collect(),
         memory: 64 << 20,
-        pool: 0,
-        disks: Vec::new(),
+        pool: if scenario.starts_with("pool") { pool::POOL } else { 0 },
         boot: Boot {
             config: "a configuration".into(),
             program: scenario.into(),
@@ -42,6 +46,13 @@ pub fn node(scenario: &str, roles: &str) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Gives up the right to mount, if this process has it, as most users have not.
+fn forgo_mounting() {
+    let mut sets = capabilities(None).expect("this process has its rights");
+    sets.effective.remove(CapabilitySet::SYS_ADMIN);
+    set_capabilities(None, sets).expect("rights can be given up");
 }
 
 fn roles_of(word: &str) -> RoleSet {

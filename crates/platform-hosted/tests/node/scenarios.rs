@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::script::{
     Played, ensure, manager, play, running, serve, wait_for, wait_until_runs, wake,
 };
-use super::user;
+use super::{pool, user};
 
 pub const C1: CoreId = CoreId(1);
 const C2: CoreId = CoreId(2);
@@ -68,6 +68,9 @@ pub fn core_main(machine: Hosted, boot: &Boot) -> Outcome {
         }
         ("user", true) => play(&machine, user::script),
         ("user", false) => user::worker(&machine),
+        ("pool", true) => play(&machine, |machine| pool::script(machine, false)),
+        (pool::REFUSED, true) => play(&machine, |machine| pool::script(machine, true)),
+        ("pool" | pool::REFUSED, false) => pool::worker(&machine),
         ("stuck", true) => play(&machine, |machine| wait_until_runs(machine, C1, 1)),
         ("stuck", false) => loop {
             running(&machine);
