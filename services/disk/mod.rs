@@ -9,7 +9,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::Status;
-use nile_stl::node::{Buffer, Disk as Driven, Handle, PoolId};
+use nile_bosml::Buffer as Handle;
+use nile_stl::node::{Buffer, Disk as Driven, from_call, in_call};
 use nile_stl::{CallError, CallResult, Caller, Record, Start, Stl, service};
 
 /// The disks of a core.
@@ -38,38 +39,11 @@ pub struct DiskEntry {
     pub sector: u32,
 }
 
-/// A buffer of the node's pool on its way to its next owner, with the bytes of it that are meant.
-#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BufferHandle {
-    /// The pool.
-    pub pool: u16,
-    /// Which of its buffers.
-    pub index: u32,
-    /// How often that was handed over.
-    pub generation: u32,
-    /// The bytes that are meant, from its beginning.
-    pub bytes: u32,
-}
-
-impl From<Handle> for BufferHandle {
-    fn from(handle: Handle) -> BufferHandle {
-        let Handle { pool, index, generation, len } = handle;
-        BufferHandle { pool: pool.0, index, generation, bytes: len }
-    }
-}
-
-impl From<BufferHandle> for Handle {
-    fn from(handle: BufferHandle) -> Handle {
-        let BufferHandle { pool, index, generation, bytes } = handle;
-        Handle { pool: PoolId(pool), index, generation, len: bytes }
-    }
-}
-
 /// What was read.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct Content {
     /// The buffers, filled.
-    pub buffers: Vec<BufferHandle>,
+    pub buffers: Vec<Handle>,
     /// The CRC-32C of all that was read, if that was asked for; else zero.
     pub checksum: u32,
 }
@@ -102,7 +76,7 @@ impl Disk {
         caller: &Caller,
         disk: u32,
         at: u64,
-        buffers: Vec<BufferHandle>,
+        buffers: Vec<Handle>,
         checksum: bool,
     ) -> CallResult<Content> {
         let buffers = self.claim(caller, buffers)?;
@@ -122,8 +96,8 @@ impl Disk {
         caller: &Caller,
         disk: u32,
         at: u64,
-        buffers: Vec<BufferHandle>,
-    ) -> CallResult<Vec<BufferHandle>> {
+        buffers: Vec<Handle>,
+    ) -> CallResult<Vec<Handle>> {
         let buffers = self.claim(caller, buffers)?;
         Ok(hand_over(self.disk(disk)?.write(at, buffers).await?))
     }
@@ -146,14 +120,14 @@ impl Disk {
         }
     }
 
-    fn claim(&self, caller: &Caller, handles: Vec<BufferHandle>) -> CallResult<Vec<Buffer>> {
+    fn claim(&self, caller: &Caller, handles: Vec<Handle>) -> CallResult<Vec<Buffer>> {
         // Handles mean something on their node alone.
         caller.own_core()?;
         let no_pool = || CallError::new(Status::Invalid, "this node has no pool of buffers");
         let pool = self.stl.node()?.pool().ok_or_else(no_pool)?;
-        let claim = |handle: BufferHandle| {
+        let claim = |handle: Handle| {
             let refused = |error| CallError::new(Status::Invalid, format!("{error}"));
-            pool.claim(handle.into()).map_err(refused)
+            pool.claim(from_call(handle)).map_err(refused)
         };
         handles.into_iter().map(claim).collect()
     }
@@ -164,10 +138,10 @@ impl Disk {
     }
 }
 
-fn hand_over(buffers: Vec<Buffer>) -> Vec<BufferHandle> {
+fn hand_over(buffers: Vec<Buffer>) -> Vec<Handle> {
     let handle = |buffer: Buffer| {
         let bytes = buffer.len();
-        buffer.into_handle(bytes).into()
+        in_call(buffer.into_handle(bytes))
     };
     buffers.into_iter().map(handle).collect()
 }

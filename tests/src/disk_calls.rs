@@ -5,10 +5,12 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Role, Status};
+use nile_bosml::Buffer as Handle;
 use nile_kernel::{Core, Pool};
 use nile_platform::Machine;
-use nile_ring::{Buffer, Handle};
-use nile_services::disk::{BufferHandle, Content, DiskClient, DiskEntry};
+use nile_ring::Buffer;
+use nile_services::disk::{Content, DiskClient, DiskEntry};
+use nile_stl::node::{from_call, in_call};
 use nile_stl::{CallError, CallResult, Stl};
 
 use crate::conduct::Findings;
@@ -68,7 +70,7 @@ async fn check_disk(
     let mut back = claim(pool, back)?;
     let own = crc(&back);
     back.iter_mut().for_each(|buffer| buffer.fill(0));
-    let to_fill: Vec<BufferHandle> = back.into_iter().rev().map(hand_over).collect();
+    let to_fill: Vec<Handle> = back.into_iter().rev().map(hand_over).collect();
     let Content { buffers, checksum } = client.read(disk.number, PLACE, to_fill, true).await?;
     findings.check(checksum == own, format_args!("checksum {checksum:#x}, not {own:#x}"));
     let got = claim(pool, buffers)?;
@@ -88,7 +90,7 @@ async fn check_disk(
         let told = refused == Err(Status::Invalid);
         findings.check(told, format_args!("{bytes} bytes to {at}: {refused:?}"));
     }
-    let stale = BufferHandle { pool: 0, index: 0, generation: u32::MAX, bytes: disk.sector };
+    let stale = Handle { pool: 0, index: 0, generation: u32::MAX, length: disk.sector };
     let refused = client.read(disk.number, 0, vec![stale], false).await.map(drop);
     let told = refused.map_err(|error| error.status) == Err(Status::Invalid);
     findings.check(told, format_args!("a made up handle is not refused"));
@@ -100,22 +102,22 @@ fn content(mark: u8, at: usize) -> u8 {
 }
 
 /// A buffer on its way, of which so many bytes are meant.
-fn filled(pool: &Pool, mark: u8, bytes: usize) -> CallResult<BufferHandle> {
+fn filled(pool: &Pool, mark: u8, bytes: usize) -> CallResult<Handle> {
     let mut buffer = pool.alloc().ok_or(CallError::from(Status::NoMemory))?;
     for (at, byte) in buffer[..bytes].iter_mut().enumerate() {
         *byte = content(mark, at);
     }
-    Ok(buffer.into_handle(bytes).into())
+    Ok(in_call(buffer.into_handle(bytes)))
 }
 
-fn hand_over(buffer: Buffer) -> BufferHandle {
+fn hand_over(buffer: Buffer) -> Handle {
     let bytes = buffer.len();
-    buffer.into_handle(bytes).into()
+    in_call(buffer.into_handle(bytes))
 }
 
-fn claim(pool: &Pool, handles: Vec<BufferHandle>) -> CallResult<Vec<Buffer>> {
+fn claim(pool: &Pool, handles: Vec<Handle>) -> CallResult<Vec<Buffer>> {
     let stale = |_| CallError::new(Status::Invalid, "a handle that came back is stale");
-    handles.into_iter().map(|it| pool.claim(Handle::from(it)).map_err(stale)).collect()
+    handles.into_iter().map(|it| pool.claim(from_call(it)).map_err(stale)).collect()
 }
 
 /// CRC-32C, bit by bit.

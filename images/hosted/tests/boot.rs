@@ -163,11 +163,18 @@ fn every_scenario_passes() {
         let mut arguments = vec!["--memory", "128M", "--program", program];
         let file = match program {
             "ticked" => Some(&ticks),
-            "pool" => Some(&pool),
+            "pool" | "disks" | "datasets" => Some(&pool),
             _ => None,
         };
         if let Some(file) = file {
             arguments.extend(["--config", file.to_str().expect("a plain path")]);
+        }
+        let disk = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenario.disk");
+        let disk_of_16_mib = format!("{}:16777216", disk.display());
+        if nile_scenarios::needs_disk(program) {
+            // Each begins with an empty one.
+            let _ = fs::remove_file(&disk);
+            arguments.extend(["--disk", &disk_of_16_mib]);
         }
         let (report, log) = report_and_log(&arguments);
         let passed = program == "boot" || report["program"]["passed"] == true;
