@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-const UNITS: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
+const UNITS: [(char, u32); 6] = [('K', 10), ('M', 20), ('G', 30), ('T', 40), ('P', 50), ('E', 60)];
 
 /// An amount of memory in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -65,6 +65,7 @@ mod tests {
             ("1536MiB", 1536 << 20, "1.5 GiB"),
             ("64KB", 64 << 10, "64 KiB"),
             ("2T", 2 << 40, "2 TiB"),
+            ("1E", 1 << 60, "1 EiB"),
         ] {
             assert_eq!(text.parse(), Ok(Bytes(bytes)));
             assert_eq!(Bytes(bytes).to_string(), shown);

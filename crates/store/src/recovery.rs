@@ -32,6 +32,9 @@ pub enum MountError {
     },
     /// Records contradict each other.
     Contradiction,
+    /// The log has been written anew more often than its generations can be counted. No disk lives
+    /// that long: the extent holds what was made up.
+    UsedUp,
 }
 
 impl fmt::Display for MountError {
@@ -43,6 +46,9 @@ impl fmt::Display for MountError {
                 "the disk has lost record {index} of the store's log, which was durable; restore \
                  the disk, or format the extent and take the datasets from other copies"
             ),
+            MountError::UsedUp => {
+                write!(f, "the store's log has used up its generations; format the extent")
+            }
             MountError::Contradiction => {
                 write!(f, "the records of the store's log contradict each other; format the extent")
             }
@@ -65,6 +71,8 @@ struct Half {
     /// The chain has ended.
     is_over: bool,
     is_contradictory: bool,
+    /// The highest generation in the chain, and how many records of that it says were durable.
+    says: (u64, u32),
     /// The highest generation among the records behind the chain, and how many records of that
     /// were durable.
     behind: (u64, u32),
@@ -81,6 +89,7 @@ impl Half {
             self.behind = self.behind.max((header.generation, header.durable));
             return;
         }
+        self.says = self.says.max((header.generation, header.durable));
         self.generation = header.generation;
         self.records += 1;
         self.previous = record.checksum;
@@ -152,15 +161,18 @@ impl Recovery {
             self.done.iter().enumerate().filter_map(later).max().ok_or(MountError::NoStore)?;
         // Generations go to the halves in turns.
         let generation = self.done[chosen].generation;
-        if generation % 2 != (chosen as u64 + 1) % 2 || generation > MOST_GENERATIONS {
+        if generation % 2 != (chosen as u64 + 1) % 2 {
             return Err(MountError::Contradiction);
+        }
+        if generation >= MOST_GENERATIONS {
+            return Err(MountError::UsedUp);
         }
         let [own, other] = [chosen, 1 - chosen].map(|at| &self.done[at]);
         if own.behind > (generation, own.records) {
             return Err(MountError::Lost { index: own.records });
         }
         // The next checkpoint may have been begun there, but nothing of it was durable.
-        if other.behind > (generation + 1, 0) {
+        if other.behind.max(other.says) > (generation + 1, 0) {
             return Err(MountError::Lost { index: 0 });
         }
         let mut half = self.done.swap_remove(chosen);
