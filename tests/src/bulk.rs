@@ -106,7 +106,7 @@ async fn station(
     name: u64,
     log: impl Fn(core::fmt::Arguments<'_>) + Clone + 'static,
 ) -> CallResult<()> {
-    let port = Port::find(stl).await?;
+    let port = until(stl, async || Port::find(stl).await).await?;
     // The mailbox of an incarnation that ended is closed a moment later.
     let inbox = until(stl, async || port.open(name).await).await?;
     let _unread = match name {
