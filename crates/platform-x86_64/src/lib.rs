@@ -51,6 +51,8 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod acpi;
 pub mod apic;

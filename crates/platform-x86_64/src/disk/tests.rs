@@ -1,9 +1,6 @@
 //! A device made by hand behind a disk: well-behaved, out of order, and hostile.
 
-extern crate std;
-
 use std::cell::{Cell, RefCell};
-use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::vec;
 use std::vec::Vec;
@@ -18,7 +15,7 @@ use super::block::{FLUSH, READ_ONLY, State, VirtioBlock};
 use super::memory::{self, SLOTS, Slots};
 use super::*;
 use crate::mmio::Mmio;
-use crate::virtio::memory::QUEUE_BUFFERS;
+use crate::virtio::memory::{OPENING, QUEUE_BUFFERS};
 use crate::virtio::ring::Ring;
 
 const BYTES: usize = 1 << 20;
@@ -28,9 +25,6 @@ const REGISTERS: usize = 64;
 const STATUS: usize = 5;
 const QUEUE_SIZE: usize = 6;
 const UNTOLD: u32 = 0xffff_ffff;
-
-/// Only one device is opened at a time: on a machine each core has the statics for itself.
-static OPENING: Mutex<()> = Mutex::new(());
 
 #[repr(C, align(4096))]
 #[derive(Clone)]

@@ -1,9 +1,6 @@
 //! A device made by hand behind an interface: well-behaved, slow, and hostile.
 
-extern crate std;
-
 use std::cell::Cell;
-use std::sync::Mutex;
 use std::vec;
 use std::vec::Vec;
 
@@ -19,6 +16,7 @@ use crate::layout;
 use crate::mmio::Mmio;
 use crate::pci::Registers;
 use crate::virtio::DeviceRegisters;
+use crate::virtio::memory::OPENING;
 
 const PREFIX: usize = 12;
 const MAX_FRAME: usize = 1514;
@@ -34,9 +32,6 @@ const REGISTERS: usize = 64;
 
 /// What the place of notifications holds as long as nobody has notified.
 const UNTOLD: u32 = 0xffff_ffff;
-
-/// Only one interface is opened at a time: on a machine each core has the statics for itself.
-static OPENING: Mutex<()> = Mutex::new(());
 
 #[repr(C, align(4096))]
 #[derive(Clone)]

@@ -24,6 +24,10 @@ pub const QUEUE_BYTES: u64 = 3 * PageSize::Small.bytes();
 static NEXT: AtomicU64 = AtomicU64::new(0);
 static LEFT: AtomicU64 = AtomicU64::new(0);
 
+/// Tests of all devices open one at a time: on a machine each core has the statics for itself.
+#[cfg(test)]
+pub static OPENING: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// Sets the first part of `memory` aside for so many queues, and says where the rest is seen.
 ///
 /// # Safety
