@@ -11,7 +11,8 @@ use std::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, RoleSet, Status, VirtAddr};
 use nile_stl::frame::{CallId, Header, MAX_DATA};
 use nile_stl::node::{
-    Buffer, CoreState, Disk, Frame, Interface, Member, Memory, Node, NodeFuture, Pool, Region,
+    Buffer, CoreState, Disk, Frame, Interface, Member, Memory, Node, NodeFuture, PackageLimits,
+    PackageSource, Pool, Region, RunningPackage,
 };
 use nile_stl::{Host, LocalFuture, Place, Stl};
 
@@ -240,6 +241,15 @@ impl Node for TestNode {
 
     fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {
         None
+    }
+
+    fn run_package(
+        &self,
+        _: PackageSource<'_>,
+        _: &[u8],
+        _: PackageLimits,
+    ) -> Result<Rc<dyn RunningPackage>, Status> {
+        Err(Status::Denied)
     }
 
     fn stop_package(&self, core: CoreId, _: u32) -> NodeFuture<()> {

@@ -51,6 +51,7 @@ async fn answer<M: Machine>(core: &Core<M>, talk: &Talk<M>, calls: u64) -> Resul
         let (_, how) = KINDS.get(kind).ok_or(Status::Invalid)?;
         let argument = format!("{how}{calls}");
         let limits = PackageLimits::default();
+        let image = image.clone();
         let package = core.run_package(image, argument.as_bytes(), limits, NoServices)?;
         let took = match package.ended().await.ended {
             Ended::Exited(took) => took,

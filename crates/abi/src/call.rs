@@ -60,7 +60,7 @@ pub enum SystemCall {
     Publish = 7,
     /// Opens, accepts, wakes or closes channels.
     Channel = 8,
-    /// Takes, passes, claims or frees buffers of the node's pool.
+    /// Takes, passes, claims, frees or views buffers of the node's pool.
     Pool = 9,
 }
 

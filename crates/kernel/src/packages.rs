@@ -21,7 +21,7 @@ mod turns;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, OnceCell, RefCell};
 use core::fmt;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;
@@ -31,6 +31,7 @@ use nile_abi::call::SystemCall;
 use nile_abi::{CoreId, Instant, Role, Status, VirtAddr};
 use nile_package::{Image, Manifest};
 use nile_platform::Machine;
+pub use nile_stl::node::PackageLimits;
 
 use crate::control::Request;
 use crate::core::Core;
@@ -54,23 +55,6 @@ pub struct PackageId(pub u32);
 impl fmt::Display for PackageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "p{}", self.0)
-    }
-}
-
-/// What a package may have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PackageLimits {
-    /// Bytes of memory, all of its own included: image, stack, arena, what it asks for later.
-    pub memory_bytes: u64,
-    /// Bytes of its stack; at most 8 MiB.
-    pub stack_bytes: u64,
-    /// Bytes of its first heap memory.
-    pub arena_bytes: u64,
-}
-
-impl Default for PackageLimits {
-    fn default() -> PackageLimits {
-        PackageLimits { memory_bytes: 64 << 20, stack_bytes: 1 << 20, arena_bytes: 2 << 20 }
     }
 }
 
@@ -160,7 +144,8 @@ impl<M: Machine> Clone for Package<M> {
 struct Running<M: Machine> {
     core: Core<M>,
     control: Rc<Control>,
-    manifest: Cell<Option<Manifest<'static>>>,
+    /// The text of its manifest, once it is loaded.
+    manifest: OnceCell<Box<str>>,
     space: Space<M>,
     counters: Counters,
     report: Cell<Option<PackageReport>>,
@@ -190,7 +175,7 @@ impl<M: Machine> Core<M> {
         let package = Package(Rc::new(Running {
             core: self.clone(),
             control: self.client.enter_package()?,
-            manifest: Cell::new(None),
+            manifest: OnceCell::new(),
             space: Space::new(self, limits.memory_bytes),
             counters: Counters::default(),
             report: Cell::new(None),
@@ -224,8 +209,9 @@ impl<M: Machine> Package<M> {
     }
 
     /// What it says of itself, once it is loaded; a linked program says nothing.
-    pub fn manifest(&self) -> Option<Manifest<'static>> {
-        self.0.manifest.get()
+    pub fn manifest(&self) -> Option<Manifest<'_>> {
+        let text = self.0.manifest.get()?;
+        Manifest::parse(text.as_bytes()).ok()
     }
 
     /// Whether it has the node's pool of buffers in its memory.

@@ -13,6 +13,7 @@
 //! * [`error`]: what can be wrong with a file.
 //! * [`store`]: the packages that a node was started with, by name.
 //! * [`archive`]: the boot module that carries them.
+//! * [`stub`]: a file with a manifest and no program, for simulations to ship.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ pub mod error;
 pub mod layout;
 pub mod manifest;
 pub mod store;
+pub mod stub;
 #[cfg(test)]
 mod tests;
 

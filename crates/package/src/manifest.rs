@@ -53,6 +53,11 @@ impl<'a> Manifest<'a> {
         Ok(Manifest { name: name.ok_or(ManifestError::Nameless)?, text })
     }
 
+    /// All that it says: what [`Manifest::parse`] reads.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
     /// The package's name.
     pub fn name(&self) -> &'a str {
         self.name

@@ -1,10 +1,15 @@
 //! Where a node finds a package's image by the package's name.
 
+use alloc::rc::Rc;
+
 /// What a package is loaded from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Image {
     /// An ELF file, not yet checked in any way.
     Elf(&'static [u8]),
+    /// The same, which has come while the node runs. A machine that runs no files (a simulation)
+    /// has the program that is linked in by the name in its manifest instead.
+    Shipped(Rc<[u8]>),
     /// The program of this name, which the machine has linked in (simulations).
     Linked(&'static str),
 }

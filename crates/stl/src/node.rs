@@ -67,6 +67,18 @@ pub trait Node {
     /// first, over more bytes.
     fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32>;
 
+    /// Starts a package on this core: loads it and runs it until it ends. Its calls of services
+    /// are served as those of any package. Nothing waits. `NotFound` if the node was started
+    /// without a package of this name, `Exists` while there is another package here, until its
+    /// memory is given back; `Denied` if the core is no worker. What is wrong with a file is its
+    /// [end](RunningPackage::ended).
+    fn run_package(
+        &self,
+        source: PackageSource<'_>,
+        argument: &[u8],
+        limits: PackageLimits,
+    ) -> Result<Rc<dyn RunningPackage>, Status>;
+
     /// Ends a package of a core before its next turn; a number of the past ends nothing. Waits
     /// for the management core. `NotFound` (no such core) or `Dead` (it has stopped).
     fn stop_package(&self, core: CoreId, package: u32) -> NodeFuture<()>;
@@ -75,6 +87,60 @@ pub trait Node {
     /// next one begins. Waits for the management core, not for the end. `NotFound` (no such core)
     /// or `Dead` (it has stopped for good).
     fn end_core(&self, core: CoreId) -> NodeFuture<()>;
+}
+
+/// Where a package comes from.
+#[derive(Clone, Debug)]
+pub enum PackageSource<'a> {
+    /// From those that the node was started with, by its name.
+    Named(&'a str),
+    /// An ELF file that has come from somewhere, unchecked. It is dropped when it is loaded. (A
+    /// simulation has the program that is linked in by the name in the file's manifest instead.)
+    File(Rc<[u8]>),
+}
+
+/// What a package may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PackageLimits {
+    /// Bytes of memory, all of its own included: image, stack, arena, what it asks for later. The
+    /// buffers of the node's pool do not count.
+    pub memory_bytes: u64,
+    /// Bytes of its stack; at most 8 MiB.
+    pub stack_bytes: u64,
+    /// Bytes of its first heap memory.
+    pub arena_bytes: u64,
+}
+
+impl Default for PackageLimits {
+    fn default() -> PackageLimits {
+        PackageLimits { memory_bytes: 64 << 20, stack_bytes: 1 << 20, arena_bytes: 2 << 20 }
+    }
+}
+
+/// A package that was started on this core. Dropping this changes nothing.
+pub trait RunningPackage {
+    /// Its number on this core, as [`Node::stop_package`] takes it.
+    fn id(&self) -> u32;
+
+    /// Ends it before its next turn, whatever it waits for.
+    fn stop(&self);
+
+    /// Waits until it has ended and everything that it had is given back. It may be asked again.
+    fn ended(&self) -> LocalFuture<'static, PackageEnd>;
+}
+
+/// How a package ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PackageEnd {
+    /// What it exited with, if it did so by itself.
+    pub code: Option<u64>,
+    /// The kind of end by the name that reports use: `exited`, `stopped`, `out of memory`, `not
+    /// loaded`, or that of a fault.
+    pub kind: &'static str,
+    /// What happened, and where.
+    pub text: String,
+    /// The most bytes of memory that it had at once.
+    pub memory_bytes: u64,
 }
 
 /// What a node is in a cluster.
@@ -215,6 +281,18 @@ impl Stl {
 pub fn in_call(handle: Handle) -> nile_bosml::Buffer {
     let Handle { pool, index, generation, len } = handle;
     nile_bosml::Buffer { pool: u32::from(pool.0), index, generation, length: len }
+}
+
+/// What names a buffer of `pool` to those who [view](nile_abi::call::PoolCall::View) it while its
+/// owner keeps it: nobody can claim it by that.
+pub fn in_view(pool: &Pool, buffer: &Buffer, bytes: usize) -> nile_bosml::Buffer {
+    let length = u32::try_from(bytes.min(pool.buffer_size())).unwrap_or(u32::MAX);
+    nile_bosml::Buffer {
+        pool: u32::from(pool.id().0),
+        index: buffer.index(),
+        generation: 0,
+        length,
+    }
 }
 
 /// The handle that a call has brought.

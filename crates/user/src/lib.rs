@@ -39,6 +39,6 @@ pub use gate::Gate;
 pub use heap::Heap;
 pub use log::write_log;
 pub use nile_abi as abi;
-pub use pool::PoolBuffer;
+pub use pool::{PoolBuffer, PoolView};
 pub use services::{Services, with_services};
 pub use threads::{JoinHandle, Runtime, Thread, WaitQueue};

@@ -1,6 +1,7 @@
 //! A package that fills buffers of the node's pool and passes them to the same package on another
-//! core, which reads them where they are, and passes them back; that a handle works once; and that
-//! what it keeps comes back when it has ended, because it keeps some.
+//! core, which reads them where they are, and passes them back; that a handle works once; that
+//! either sees what the other has in its buffers without getting them; and that what it keeps comes
+//! back when it has ended, because it keeps some.
 //!
 //! Its argument is `OTHER ACT`, the other core by its number and `pass` or `read`. It exits with 0,
 //! or with 100 and the number of the first check that failed.
@@ -25,6 +26,9 @@ const CELLS: u32 = 4;
 
 /// How long the other package may take to begin, in nanoseconds.
 const PATIENCE: u64 = 30_000_000_000;
+
+/// What is sent where no buffer is meant.
+const NOTHING: Buffer = Buffer { pool: 0, index: 0, generation: 0, length: 0 };
 
 /// `Err` is the number of the check that failed.
 type Checked<T = ()> = Result<T, u64>;
@@ -89,7 +93,7 @@ fn fill(buffer: &mut PoolBuffer<'_>, seed: u64) {
     }
 }
 
-fn is_filled(buffer: &PoolBuffer<'_>, seed: u64) -> bool {
+fn is_filled(buffer: &[u8], seed: u64) -> bool {
     buffer.chunks_exact(8).zip(0u64..).all(|(place, at)| {
         place == (at ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes().as_slice()
     })
@@ -104,13 +108,21 @@ fn pass(runtime: &Runtime<'_>, other: CoreId) -> Checked {
         let bytes = buffer.len();
         let handle = buffer.pass(bytes).map_err(|_| 11u64)?;
         send(&mut out, handle)?;
+        // The other one has written it and keeps it until it is told that this one has looked.
+        let theirs = receive(&mut back)?;
+        holds(theirs == handle, 15)?;
+        let view = runtime.view_buffer(theirs).map_err(|_| 16u64)?;
+        holds(view.len() == bytes && is_filled(&view, round + 1), 17)?;
+        send(&mut out, NOTHING)?;
         let buffer = runtime.claim_buffer(receive(&mut back)?).map_err(|_| 12u64)?;
         holds(buffer.len() == bytes && is_filled(&buffer, round + 1), 13)?;
+        // It is where the view was, and the view is still one.
+        holds(view.as_ptr() == buffer.as_ptr() && view.len() == bytes, 18)?;
         let again = runtime.claim_buffer(handle).map(|_| ());
         holds(again == Err(Status::NotFound), 14)?;
     }
     // The other one's last buffer is claimed: it may end.
-    send(&mut out, Buffer { pool: 0, index: 0, generation: 0, length: 0 })?;
+    send(&mut out, NOTHING)?;
     refused(runtime)?;
     keep(runtime)
 }
@@ -119,9 +131,12 @@ fn pass(runtime: &Runtime<'_>, other: CoreId) -> Checked {
 fn read(runtime: &Runtime<'_>, other: CoreId) -> Checked {
     let (mut out, mut back) = pair(runtime, other)?;
     for round in 0..ROUNDS {
-        let mut buffer = runtime.claim_buffer(receive(&mut back)?).map_err(|_| 20u64)?;
+        let handle = receive(&mut back)?;
+        let mut buffer = runtime.claim_buffer(handle).map_err(|_| 20u64)?;
         holds(is_filled(&buffer, round), 21)?;
         fill(&mut buffer, round + 1);
+        send(&mut out, handle)?;
+        receive(&mut back)?;
         let bytes = buffer.len();
         send(&mut out, buffer.pass(bytes).map_err(|_| 22u64)?)?;
     }
@@ -141,7 +156,14 @@ fn refused(runtime: &Runtime<'_>) -> Checked {
     holds(ask(&PoolCall::Take.encode(), &mut [0; 8]) == Err(Status::Invalid), 32)?;
     let made_up = Buffer { pool: 0, index: u32::MAX, generation: 1, length: 1 };
     let claimed = runtime.claim_buffer(made_up).map(|_| ());
-    holds(claimed == Err(Status::NotFound), 33)
+    holds(claimed == Err(Status::NotFound), 33)?;
+    let long = Buffer { index: 0, length: u32::MAX, ..made_up };
+    let elsewhere = Buffer { index: 0, pool: 1, ..made_up };
+    for (number, wrong) in (34..).zip([made_up, long, elsewhere]) {
+        let viewed = runtime.view_buffer(wrong).map(|_| ());
+        holds(viewed == Err(Status::NotFound), number)?;
+    }
+    Ok(())
 }
 
 /// Ends with a buffer of its own, and with one that nobody claims.

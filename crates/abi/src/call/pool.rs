@@ -31,6 +31,12 @@ pub enum PoolCall {
     /// Takes a buffer that somebody passed. Gives a [`PoolPlace`]; `NotFound` if the handle names
     /// no buffer that is on its way, or was claimed before.
     Claim(PoolHandle),
+    /// Where a buffer is that somebody else of this node owns, to be read while that one keeps it.
+    /// Gives a [`PoolPlace`] without the buffer becoming the package's. Only that there is such a
+    /// buffer is looked at, not whose it is, nor the generation: what is there is the owner's word,
+    /// and changes if it breaks that or ends. `NotFound` if the pool has no such buffer or it has
+    /// not so many bytes.
+    View(PoolHandle),
 }
 
 /// A buffer on its way to its next owner.
@@ -46,7 +52,7 @@ pub struct PoolHandle {
     pub bytes: u32,
 }
 
-/// Where a buffer is: the output of [`PoolCall::Take`] and [`PoolCall::Claim`].
+/// Where a buffer is: the output of [`PoolCall::Take`], [`PoolCall::Claim`] and [`PoolCall::View`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolPlace {
     /// The buffer's number.
@@ -67,10 +73,8 @@ impl PoolCall {
             PoolCall::Take => [0, 0, 0],
             PoolCall::Free { buffer } => [1, u64::from(buffer), 0],
             PoolCall::Pass { buffer, bytes } => [2, u64::from(buffer), u64::from(bytes)],
-            PoolCall::Claim(handle) => {
-                let [first, second] = handle.words();
-                [3 | u64::from(handle.pool) << 32, first, second]
-            }
+            PoolCall::Claim(handle) => handle.named_by(3),
+            PoolCall::View(handle) => handle.named_by(4),
         })
     }
 
@@ -85,6 +89,7 @@ impl PoolCall {
                 bytes: u32::try_from(second).ok()?,
             },
             (3, pool) => PoolCall::Claim(PoolHandle::of(pool, [first, second])?),
+            (4, pool) => PoolCall::View(PoolHandle::of(pool, [first, second])?),
             _ => return None,
         })
     }
@@ -96,6 +101,12 @@ impl PoolHandle {
 
     fn words(self) -> [u64; 2] {
         [u64::from(self.generation) << 32 | u64::from(self.index), u64::from(self.bytes)]
+    }
+
+    /// The words of a call by its number.
+    fn named_by(self, call: u64) -> [u64; 3] {
+        let [first, second] = self.words();
+        [call | u64::from(self.pool) << 32, first, second]
     }
 
     fn of(pool: u16, [names, bytes]: [u64; 2]) -> Option<PoolHandle> {
@@ -146,6 +157,7 @@ mod tests {
             PoolCall::Free { buffer: u32::MAX },
             PoolCall::Pass { buffer: 7, bytes: u32::MAX },
             PoolCall::Claim(HANDLE),
+            PoolCall::View(HANDLE),
         ] {
             assert_eq!(PoolCall::decode(&call.encode()), Some(call));
         }
@@ -156,7 +168,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_nothing() {
-        for input in [&[][..], &[0; 23], &[0; 25], &[4; 24], &[0xff; 24]] {
+        for input in [&[][..], &[0; 23], &[0; 25], &[5; 24], &[0xff; 24]] {
             assert_eq!(PoolCall::decode(input), None);
         }
         for words in [[0, 1, 0], [1, 0, 1], [1, 1 << 32, 0], [2, 0, 1 << 32], [1 | 1 << 32, 0, 0]] {

@@ -1,11 +1,12 @@
 //! Loading: every part of a package is made ready in memory of the kernel's, then moves to user
 //! memory. A file is followed only as far as `nile-package` has checked it.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use nile_abi::VirtAddr;
 use nile_abi::call::EntryTable;
-use nile_package::{Image, Package as Plan};
+use nile_abi::{Status, VirtAddr};
+use nile_package::{Image, Package as Plan, Store};
 use nile_platform::user::{Access, Gateway, Start};
 use nile_platform::{Machine, User};
 
@@ -28,11 +29,17 @@ impl<M: Machine> Package<M> {
         let stack_bytes = limits.stack_bytes.checked_next_multiple_of(PAGE);
         let stack_bytes = stack_bytes.filter(|bytes| (1..=MOST_STACK).contains(bytes));
         let stack_bytes = stack_bytes.ok_or(LoadError::Limits)?;
-        let plan = match image {
-            Image::Elf(file) => Some(Plan::parse(file)?),
+        let file = match &image {
+            Image::Elf(file) => Some(*file),
+            Image::Shipped(file) => Some(&**file),
             Image::Linked(_) => None,
         };
-        self.0.manifest.set(plan.as_ref().map(Plan::manifest));
+        let plan = file.map(Plan::parse).transpose()?;
+        if let Some(plan) = &plan {
+            // There is no other: a package is loaded once.
+            let _ = self.0.manifest.set(Box::from(plan.manifest().text()));
+        }
+        let linked = self.linked(&image, plan.as_ref())?;
         space.open()?;
         let gateway = space.with_user(|user| user.gateway())?;
         let (gate, code) = match gateway {
@@ -62,8 +69,9 @@ impl<M: Machine> Package<M> {
         all.extend(self.filled(TABLE, &layout::encode(&table), Access::Read).await?);
         all.extend(self.filled(ARGUMENT, argument, Access::Read).await?);
         all.extend(space.allocate(STACK, stack_bytes, Access::Write).await?);
-        let start = match (&plan, image) {
-            (Some(plan), _) => {
+        let start = match (linked, &plan) {
+            (Some(name), _) => Start::Linked(name),
+            (None, Some(plan)) => {
                 all.extend(self.image(plan).await?);
                 Start::At {
                     entry: VirtAddr(IMAGE.0 + plan.entry()),
@@ -71,9 +79,8 @@ impl<M: Machine> Package<M> {
                     argument: TABLE,
                 }
             }
-            (None, Image::Linked(name)) => Start::Linked(name),
-            // A file has a plan.
-            (None, Image::Elf(_)) => return Err(LoadError::Limits),
+            // What is not linked is a file, and has a plan.
+            (None, None) => return Err(LoadError::Refused(Status::NotFound)),
         };
         space.enter(all).await?;
         // Linked programs say nothing of themselves: they have what there is.
@@ -86,6 +93,26 @@ impl<M: Machine> Package<M> {
         }
         space.with_user(|user| user.start(start))??;
         Ok(())
+    }
+
+    /// The program that runs in place of a file, where programs are linked in. `NotFound` if what
+    /// was shipped is none of them.
+    fn linked(
+        &self,
+        image: &Image,
+        plan: Option<&Plan<'_>>,
+    ) -> Result<Option<&'static str>, Status> {
+        let store = &self.0.core.packages;
+        match (image, plan, store) {
+            (Image::Linked(name), ..) => Ok(Some(name)),
+            (Image::Shipped(_), Some(plan), Store::Linked(_)) => {
+                match store.find(plan.manifest().name()) {
+                    Some(Image::Linked(name)) => Ok(Some(name)),
+                    _ => Err(Status::NotFound),
+                }
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Memory that holds `bytes`, and zeros up to the page's end; none for no bytes.
@@ -101,7 +128,7 @@ impl<M: Machine> Package<M> {
     }
 
     /// The image, its relocations applied.
-    async fn image(&self, plan: &Plan<'static>) -> Result<Vec<Piece<M>>, LoadError> {
+    async fn image(&self, plan: &Plan<'_>) -> Result<Vec<Piece<M>>, LoadError> {
         let mut pieces = Vec::new();
         for segment in plan.segments() {
             let at = VirtAddr(IMAGE.0 + segment.pages.start);

@@ -56,6 +56,17 @@ impl Buffers {
                 let handle = Handle { pool: PoolId(number), index, generation, len: bytes };
                 Ok(owned.hold(pool.claim(handle).map_err(|_| Status::NotFound)?))
             }
+            PoolCall::View(handle) => {
+                let PoolHandle { pool: number, index, bytes, .. } = handle;
+                let is_there = (index as usize) < pool.capacity()
+                    && bytes as usize <= pool.buffer_size()
+                    && PoolId(number) == pool.id();
+                if !is_there {
+                    return Err(Status::NotFound);
+                }
+                let at = VirtAddr(POOL_BASE + pool.offset(index) as u64);
+                Ok(PoolPlace { buffer: index, at, bytes: bytes.into() }.encode().into())
+            }
             PoolCall::Free { buffer } => {
                 owned.held.remove(&buffer).ok_or(Status::NotFound)?;
                 Ok(Vec::new())
@@ -143,6 +154,28 @@ mod tests {
         assert_eq!(ask(&other, &pool, PoolCall::Free { buffer }), Ok(Vec::new()));
         assert_eq!(pool.free_buffers(), free);
         assert_eq!(one.answer(&pool, &[9; 24]), Err(Status::Invalid));
+    }
+
+    #[test]
+    fn a_view_is_of_any_buffer_that_there_is_and_owns_none() {
+        let (pool, owner, viewer) = (pool(), Buffers::default(), Buffers::default());
+        let PoolPlace { buffer, at, .. } = place(ask(&owner, &pool, PoolCall::Take));
+        let named = PoolHandle { pool: 0, index: buffer, generation: 7, bytes: 100 };
+        let seen = place(ask(&viewer, &pool, PoolCall::View(named)));
+        assert_eq!((seen.at, seen.bytes), (at, 100));
+        assert_eq!(ask(&viewer, &pool, PoolCall::Free { buffer }), Err(Status::NotFound));
+        viewer.end(Some(&pool));
+        let view = |named| ask(&owner, &pool, PoolCall::View(named)).map(|_| ());
+        assert_eq!(view(PoolHandle { bytes: BYTES as u32, ..named }), Ok(()));
+        for wrong in [
+            PoolHandle { bytes: BYTES as u32 + 1, ..named },
+            PoolHandle { pool: 1, ..named },
+            PoolHandle { index: pool.capacity() as u32, ..named },
+            PoolHandle { index: u32::MAX, ..named },
+        ] {
+            assert_eq!(view(wrong), Err(Status::NotFound), "{wrong:?}");
+        }
+        assert_eq!(ask(&owner, &pool, PoolCall::Free { buffer }), Ok(Vec::new()));
     }
 
     #[test]

@@ -5,20 +5,27 @@
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::future::Future;
 use core::task::{Context, Poll};
 
 use nile_abi::{CoreId, Instant, MacAddress, PageSize, PhysAddr, Status, VirtAddr};
+use nile_package::Image;
 use nile_platform::{Cause, Machine, Manager, Queue};
-use nile_stl::node::{self, Buffer, CoreState, Member, Memory, Node, NodeFuture, Pool, Region};
+use nile_stl::LocalFuture;
+use nile_stl::node::{
+    self, Buffer, CoreState, Member, Memory, Node, NodeFuture, PackageEnd, PackageLimits,
+    PackageSource, Pool, Region, RunningPackage,
+};
 
 use super::disk;
 use super::host::CoreHost;
+use super::package::ServiceCalls;
 use crate::core::Core;
 use crate::device::Device;
 use crate::memory::Frame;
-use crate::packages::PackageId;
+use crate::packages::{Ended, Package, PackageId};
 
 /// Runs a request to its end, whoever still waits for it.
 fn whole<M: Machine, T: 'static>(
@@ -123,6 +130,22 @@ impl<M: Machine> Node for CoreHost<M> {
         self.0.machine.checksum()
     }
 
+    fn run_package(
+        &self,
+        source: PackageSource<'_>,
+        argument: &[u8],
+        limits: PackageLimits,
+    ) -> Result<Rc<dyn RunningPackage>, Status> {
+        let core = &self.0;
+        let image = match source {
+            PackageSource::Named(name) => core.find_package(name).ok_or(Status::NotFound)?,
+            PackageSource::File(file) => Image::Shipped(file),
+        };
+        let calls = ServiceCalls::new(&core.stl());
+        let package = core.run_package(image, argument, limits, calls)?;
+        Ok(Rc::new(Hosted(package)))
+    }
+
     fn stop_package(&self, core: CoreId, package: u32) -> NodeFuture<()> {
         let own = self.0.clone();
         whole(&self.0, async move { own.stop_package(core, PackageId(package)).await })
@@ -156,6 +179,33 @@ impl node::Interface for Driven {
 
     fn transmit(&self, fill: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> bool {
         self.0.transmit(fill)
+    }
+}
+
+/// A package as a service has it.
+struct Hosted<M: Machine>(Package<M>);
+
+impl<M: Machine> RunningPackage for Hosted<M> {
+    fn id(&self) -> u32 {
+        self.0.id().0
+    }
+
+    fn stop(&self) {
+        self.0.stop();
+    }
+
+    fn ended(&self) -> LocalFuture<'static, PackageEnd> {
+        let package = self.0.clone();
+        Box::pin(async move {
+            let report = package.ended().await;
+            let code = if let Ended::Exited(code) = report.ended { Some(code) } else { None };
+            PackageEnd {
+                code,
+                kind: report.ended.kind_name(),
+                text: report.ended.to_string(),
+                memory_bytes: report.memory_bytes,
+            }
+        })
     }
 }
 

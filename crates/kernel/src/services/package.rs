@@ -97,7 +97,6 @@ impl<M: Machine> Calls<M> for ServiceCalls {
     ) -> packages::LocalFuture<Result<(u64, Vec<u8>), Status>> {
         let (stl, desk) = (self.stl.clone(), self.desk.clone());
         let (package, ends, owned) = (package.clone(), self.ends.clone(), self.buffers.clone());
-        let manifest = package.manifest();
         Box::pin(async move {
             match call {
                 SystemCall::Invoke => invoke(&stl, word, &input, room).await,
@@ -109,7 +108,7 @@ impl<M: Machine> Calls<M> for ServiceCalls {
                     let announcement: Announcement =
                         relay::decode(&input).map_err(|_| Status::Invalid)?;
                     let end = publish(&stl, &desk, announcement, |name| {
-                        manifest.is_none_or(|manifest| manifest.may_publish(name))
+                        package.manifest().is_none_or(|manifest| manifest.may_publish(name))
                     });
                     let end = end.await.map(|number| number.0.to_le_bytes().to_vec());
                     Ok(told(relay::encode_end(&end), room))
