@@ -44,6 +44,12 @@ impl Entry {
         Position(self.0 as u64 & Position::END.0)
     }
 
+    /// The entry of a record with the same key and this position.
+    #[inline(always)]
+    pub fn at(self, position: Position) -> Entry {
+        Entry(self.key() | (position.0 & Position::END.0) as u128)
+    }
+
     /// The first eight bytes of its key, as a number that compares like them.
     #[inline(always)]
     pub fn prefix(self) -> u64 {

@@ -4,11 +4,8 @@
 //! of its misses. They are therefore touched some records ahead of where they are copied: loads
 //! that do not wait for each other are under way together.
 
-use alloc::vec::Vec;
 use core::fmt;
 use core::hint::black_box;
-use core::marker::PhantomData;
-use core::ops::Deref;
 
 use crate::entry::{Entry, Position};
 use crate::layout::Layout;
@@ -19,75 +16,52 @@ const AHEAD: usize = 16;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Where records are found.
-pub trait Records {
-    /// The bytes from this record on, as far as they are in one place; `None` if it is not here.
-    fn record(&self, position: Position) -> Option<&[u8]>;
+/// The bits of a position that say which record of its block it is, if the rest of it says which
+/// block.
+const RECORD_BITS: u32 = 24;
+
+/// The most records of a block, and the most blocks, that a [`Place`] can name.
+pub const MOST: usize = 1 << RECORD_BITS;
+
+/// Which record of which block: what the position of an entry says where records lie in blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The block, counted from zero; less than [`MOST`].
+    pub block: usize,
+    /// The record in it; less than [`MOST`].
+    pub record: usize,
 }
 
-/// Records that lie one after the other in one place.
-pub struct InRow<'a, L>(&'a [u8], Position, PhantomData<L>);
-
-impl<'a, L: Layout> InRow<'a, L> {
-    /// `bytes` are the records from `first` on.
-    pub fn new(bytes: &'a [u8], first: Position) -> InRow<'a, L> {
-        InRow(bytes, first, PhantomData)
-    }
-}
-
-impl<L: Layout> Records for InRow<'_, L> {
+impl Place {
+    /// The place that a position names.
     #[inline(always)]
-    fn record(&self, position: Position) -> Option<&[u8]> {
-        let index = usize::try_from(position.0.checked_sub(self.1.0)?).ok()?;
-        self.0.get(index.checked_mul(L::LENGTH)?..)
-    }
-}
-
-/// Records in several blocks, each of the same power of two of records, but for the last.
-pub struct InBlocks<L, B> {
-    blocks: Vec<B>,
-    first: Position,
-    shift: u32,
-    layout: PhantomData<L>,
-}
-
-impl<L: Layout, B: Deref<Target = [u8]>> InBlocks<L, B> {
-    /// `blocks` are the records from `first` on, 2^`shift` of them in each.
-    pub fn new(blocks: Vec<B>, first: Position, shift: u32) -> InBlocks<L, B> {
-        InBlocks { blocks, first, shift: shift.min(Position::BITS), layout: PhantomData }
+    pub fn of(position: Position) -> Place {
+        let record = position.0 as usize & (MOST - 1);
+        Place { block: (position.0 >> RECORD_BITS) as usize, record }
     }
 
-    /// The blocks.
-    pub fn into_blocks(self) -> Vec<B> {
-        self.blocks
-    }
-}
-
-impl<L: Layout, B: Deref<Target = [u8]>> Records for InBlocks<L, B> {
+    /// The position that names this place: its lower 48 bits.
     #[inline(always)]
-    fn record(&self, position: Position) -> Option<&[u8]> {
-        let index = position.0.checked_sub(self.first.0)?;
-        let block = self.blocks.get(usize::try_from(index >> self.shift).ok()?)?;
-        let inside = (index & ((1 << self.shift) - 1)) as usize;
-        block.get(inside.checked_mul(L::LENGTH)?..)
+    pub fn position(self) -> Position {
+        Position((self.block as u64) << RECORD_BITS | self.record as u64)
     }
 }
 
 /// A record is not where it should be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Missing(pub Position);
+pub struct Missing(pub Place);
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "record {} is not in memory", self.0.0)
+        write!(f, "record {} of block {} is not in memory", self.0.record, self.0.block)
     }
 }
 
-/// Copies the records of `entries` into `out`, as many as there are and as fit, and gives how many
-/// that was.
-pub fn gather<L: Layout, R: Records>(
+/// Copies the records of `entries`, whose positions are [places](Place), into `out`, as many as
+/// there are and as fit, and gives how many that was.
+pub fn gather<L: Layout>(
     entries: &[Entry],
-    records: &R,
+    blocks: &[&[u8]],
     out: &mut [u8],
 ) -> Result<usize, Missing> {
     let mut out = out.chunks_exact_mut(L::LENGTH);
@@ -96,9 +70,10 @@ pub fn gather<L: Layout, R: Records>(
         let mut found: [&[u8]; AHEAD] = [&[]; AHEAD];
         let mut touched = 0u8;
         for (record, entry) in found.iter_mut().zip(group) {
-            let position = entry.position();
-            let bytes = records.record(position).and_then(|bytes| bytes.get(..L::LENGTH));
-            *record = bytes.ok_or(Missing(position))?;
+            let place = Place::of(entry.position());
+            let start = place.record * L::LENGTH;
+            let bytes = blocks.get(place.block).and_then(|block| block.get(start..));
+            *record = bytes.and_then(|bytes| bytes.get(..L::LENGTH)).ok_or(Missing(place))?;
             touched ^= record[0] ^ record[L::LENGTH / 2] ^ record[L::LENGTH - 1];
         }
         // Without this, the compiler sees that nobody wants what was read.

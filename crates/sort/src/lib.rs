@@ -7,14 +7,14 @@
 //!
 //! 1. [`sample`]: a few keys of the whole input give [`Cuts`], between which the *parts* lie, one
 //!    for each reducer.
-//! 2. [`scatter`]: a map task goes through its input once and leaves an entry of each record in a
-//!    *bucket* of the part that the record belongs to.
-//! 3. [`sorted`]: a reduce task takes its part from every map task, bucket by bucket, and sorts
-//!    each while it is in the cache (`order`).
-//! 4. [`gather`]: the records, in that order, are copied into output buffers.
-//! 5. [`merge`]: where memory was too small for that, sorted runs are merged.
+//! 2. [`index`]: a map task leaves an entry of each record of a block behind the records, grouped
+//!    by the *bucket* of the part that the record belongs to.
+//! 3. [`sorted`]: a reduce task takes its part of every block, bucket by bucket, sorts each while
+//!    it is in the cache (`order`), and copies the records into output buffers ([`gather`]).
+//! 4. [`merge`]: where memory was too small for that, map tasks put out sorted runs in the same
+//!    way, and a reduce task merges them.
 //!
-//! Around it: [`generator`] makes records ([`random`] are the benchmark's random numbers), and
+//! Whether all records are still there tells their [`tally`]. Around it: [`generator`] makes records ([`random`] are the benchmark's random numbers), and
 //! [`validate`] says whether records are in order, with their [`checksum`]. [`layout`] says where
 //! a record's key is; [`entry`] is what is sorted; [`plan`] finds an entry's part and bucket.
 //!
@@ -28,14 +28,15 @@ pub mod checksum;
 pub mod entry;
 pub mod gather;
 pub mod generator;
+pub mod index;
 pub mod layout;
 pub mod merge;
 mod order;
 pub mod plan;
 pub mod random;
 pub mod sample;
-pub mod scatter;
 pub mod sorted;
+pub mod tally;
 pub mod validate;
 
 #[cfg(test)]
@@ -43,12 +44,13 @@ mod tests;
 
 pub use checksum::Checksum;
 pub use entry::{Entry, Position};
-pub use gather::{Missing, Records, gather};
+pub use gather::{Missing, Place, gather};
 pub use generator::{Format, Generator};
+pub use index::{Index, NoRoom};
 pub use layout::{Layout, Tera};
 pub use merge::{Merge, Step};
 pub use plan::Plan;
 pub use sample::{Cuts, Sample, imbalance};
-pub use scatter::{Full, Part, Scatter};
-pub use sorted::Sorted;
+pub use sorted::{Block, Failure, Sorted};
+pub use tally::Tally;
 pub use validate::{Summary, Validator};

@@ -59,6 +59,20 @@ impl Plan {
         self.buckets as usize
     }
 
+    /// For each bucket of a part, the least of the keys that belong to it and to none before, by
+    /// their first eight bytes; zero for the first. Buckets that no key reaches are left out.
+    pub fn starts(&self, part: usize) -> impl Iterator<Item = u64> + use<> {
+        let range = self.parts.get(part).copied().unwrap_or(Range { least: 0, scale: 0 });
+        let starts = (0..self.buckets).map(move |bucket| match bucket {
+            0 => Some(0),
+            _ => {
+                let above = (u128::from(bucket) << 64).div_ceil(range.scale.max(1).into());
+                u64::try_from(above).ok()?.checked_add(range.least)
+            }
+        });
+        starts.map_while(|start| start)
+    }
+
     /// The part of `entry` and, counted through all parts, its bucket. Buckets ascend as their
     /// entries do.
     #[inline(always)]

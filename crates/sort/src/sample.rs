@@ -85,6 +85,21 @@ impl Cuts {
         (cuts.is_sorted() && least <= greatest).then_some(Cuts { cuts, least, greatest })
     }
 
+    /// The cuts as they travel: whole entries.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let entries = [self.least, self.greatest].into_iter().chain(self.cuts.iter().copied());
+        entries.flat_map(Entry::to_bytes).collect()
+    }
+
+    /// The cuts that [`Cuts::to_bytes`] gave; `None` if these are no such bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Cuts> {
+        let (entries, rest) = bytes.as_chunks();
+        let [least, greatest, cuts @ ..] = entries else { return None };
+        let cuts = cuts.iter().map(|bytes| Entry::from_bytes(*bytes)).collect();
+        let [least, greatest] = [least, greatest].map(|bytes| Entry::from_bytes(*bytes));
+        rest.is_empty().then(|| Cuts::new(cuts, least, greatest))?
+    }
+
     /// The first entry of each part but the first.
     pub fn cuts(&self) -> &[Entry] {
         &self.cuts

@@ -1,29 +1,55 @@
-//! A reduce task's step: its part of every map task's entries, in order, a bucket at a time.
+//! What follows the map tasks' step: one part's entries of many blocks, in order, a bucket at a
+//! time. A reduce task puts out its part so, and a map task runs of its own blocks.
+//!
+//! Each block's entries of the part are grouped by ascending buckets ([`index`](crate::index)). A
+//! cursor goes through each block: a bucket's entries are those before the first one that is of a
+//! later bucket.
 
 use alloc::vec::Vec;
 use core::fmt;
-use core::ops::Deref;
+use core::hint::black_box;
 
-use crate::entry::Entry;
-use crate::gather::{Missing, Records, gather};
+use crate::entry::{Entry, Position};
+use crate::gather::{MOST, Missing, Place, gather};
 use crate::layout::Layout;
 use crate::order;
-use crate::scatter::{Damaged, Part};
+use crate::plan::Plan;
 
 /// Of a bucket that is too large to be sorted at once, entries that are looked at for each piece
 /// that it is cut into.
 const LOOKS: usize = 32;
 
-/// The entries of one part, in order.
-pub struct Sorted<P> {
-    parts: Vec<Part<P>>,
-    buckets: usize,
-    /// The bucket that comes next, or whose ranges are not all done.
-    bucket: usize,
-    /// Where the remaining ranges of a large bucket end, the next one last.
+/// Blocks whose entries are touched before they are taken: see [`gather`](crate::gather).
+const AHEAD: usize = 16;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// One part's records of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'a> {
+    /// The block's records, of this part and others.
+    pub records: &'a [u8],
+    /// The entries of those of this part, grouped by bucket.
+    pub entries: &'a [u8],
+    /// The position that the first record has in the entries.
+    pub first: Position,
+}
+
+/// The records of one part, in order.
+pub struct Sorted<'a> {
+    /// The records of each block, and what comes next of its entries.
+    records: Vec<&'a [u8]>,
+    cursors: Vec<Cursor<'a>>,
+    /// The least first eight bytes of a key of each bucket that is left, the next one last.
+    starts: Vec<u64>,
+    /// Where the bucket that is taken begins.
+    start: u64,
+    /// Where the remaining ranges of a large bucket end, the next one last, where that one begins,
+    /// and how many entries each block has of the bucket.
     ends: Vec<Entry>,
-    /// Where that range begins.
-    start: Entry,
+    from: Entry,
+    counts: Vec<u32>,
     /// What is sorted, and how much of it [`Sorted::fill`] has copied.
     run: Vec<Entry>,
     copied: usize,
@@ -32,11 +58,21 @@ pub struct Sorted<P> {
     most: usize,
 }
 
+/// What comes next of a block's entries.
+#[derive(Clone, Copy)]
+struct Cursor<'a> {
+    entries: &'a [[u8; Entry::BYTES]],
+    first: Position,
+    block: usize,
+}
+
 /// Why a part cannot be put out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// Its entries are not what a map task leaves.
-    Damaged(Damaged),
+    /// There are more blocks, or more entries in one, than places can name.
+    TooMany,
+    /// The entries are not what a map task leaves.
+    Damaged,
     /// A record that an entry names is not there.
     Missing(Missing),
 }
@@ -44,136 +80,173 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Damaged(damaged) => damaged.fmt(f),
+            Failure::TooMany => write!(f, "more than {MOST} blocks, or records in one"),
+            Failure::Damaged => {
+                f.write_str("entries from a map task are damaged: run the task again")
+            }
             Failure::Missing(missing) => missing.fmt(f),
         }
     }
 }
 
-impl<P: Deref<Target = [u8]>> Sorted<P> {
-    /// The part that `parts` are, one from each map task, all by one plan. It takes memory for
-    /// about twice `most` entries, at least 64: buckets with more are sorted in several runs,
-    /// each of which goes through the whole bucket.
-    pub fn new(parts: Vec<Part<P>>, most: usize) -> Sorted<P> {
-        let buckets = parts.iter().map(Part::buckets).max().unwrap_or(0);
-        Sorted {
-            parts,
-            buckets,
-            bucket: 0,
+impl<'a> Sorted<'a> {
+    /// The part `part` of `plan`, by which all blocks were indexed. It takes memory for about
+    /// twice `most` entries, at least 64: buckets with more are sorted in several runs, each of
+    /// which goes through the whole bucket.
+    pub fn new(
+        mut blocks: Vec<Block<'a>>,
+        plan: &Plan,
+        part: usize,
+        most: usize,
+    ) -> Result<Sorted<'a>, Failure> {
+        if blocks.len() > MOST || blocks.iter().any(|it| it.entries.len() / Entry::BYTES > MOST) {
+            return Err(Failure::TooMany);
+        }
+        // Places then compare like the positions.
+        blocks.sort_unstable_by_key(|block| block.first);
+        let cursor = |(block, it): (usize, &Block<'a>)| Cursor {
+            entries: it.entries.as_chunks().0,
+            first: it.first,
+            block,
+        };
+        let mut starts: Vec<u64> = plan.starts(part).collect();
+        starts.reverse();
+        Ok(Sorted {
+            cursors: blocks.iter().enumerate().map(cursor).collect(),
+            records: blocks.iter().map(|block| block.records).collect(),
+            starts,
+            start: 0,
             ends: Vec::new(),
-            start: Entry::LEAST,
+            from: Entry::LEAST,
+            counts: Vec::new(),
             run: Vec::new(),
             copied: 0,
             spare: Vec::new(),
             most: most.max(64),
-        }
-    }
-
-    /// The entries that come next, in order; `None` after the last.
-    pub fn run(&mut self) -> Result<Option<&[Entry]>, Damaged> {
-        self.advance()?;
-        self.copied = self.run.len();
-        Ok((!self.run.is_empty()).then_some(&self.run))
+        })
     }
 
     /// Copies the records that come next into `out`, as many as fit, and gives how many these
     /// are: none after the last, or if not one fits.
-    pub fn fill<L: Layout>(
-        &mut self,
-        records: &impl Records,
-        out: &mut [u8],
-    ) -> Result<usize, Failure> {
+    pub fn fill<L: Layout>(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
         let mut filled = 0;
         loop {
             let rest = &mut out[filled * L::LENGTH..];
-            let copied = gather::<L, _>(&self.run[self.copied..], records, rest)
+            let copied = gather::<L>(&self.run[self.copied..], &self.records, rest)
                 .map_err(Failure::Missing)?;
             filled += copied;
             self.copied += copied;
             if self.copied < self.run.len() {
                 return Ok(filled);
             }
-            self.advance().map_err(Failure::Damaged)?;
+            self.advance()?;
             if self.run.is_empty() {
                 return Ok(filled);
             }
         }
     }
 
-    /// Gives the memory of its entries back.
-    pub fn into_parts(self) -> Vec<Part<P>> {
-        self.parts
-    }
-
     /// Puts what comes next into `run`: nothing after the last.
-    fn advance(&mut self) -> Result<(), Damaged> {
+    fn advance(&mut self) -> Result<(), Failure> {
         self.run.clear();
         self.copied = 0;
-        while self.run.is_empty() && self.bucket < self.buckets {
+        while self.run.is_empty() {
             match self.ends.pop() {
-                Some(end) => self.take_range(end)?,
-                None => self.take_bucket()?,
+                Some(end) => self.take_range(end),
+                None if self.starts.is_empty() => return Ok(()),
+                None => self.take_bucket(),
             }
         }
         order::sort(&mut self.run, &mut self.spare);
-        Ok(())
+        // The first bucket of a part has what comes before it, too.
+        let is_late = self.run.first().is_some_and(|first| first.prefix() < self.start);
+        if is_late { Err(Failure::Damaged) } else { Ok(()) }
     }
 
     /// Takes the next bucket, or, of a large one, decides on its ranges.
-    fn take_bucket(&mut self) -> Result<(), Damaged> {
-        let mut count = 0;
-        for part in &self.parts {
-            count += part.count(self.bucket)?;
+    fn take_bucket(&mut self) {
+        self.start = self.starts.pop().unwrap_or(0);
+        let next = self.starts.last().copied();
+        self.counts.clear();
+        let mut total = 0;
+        for group in self.cursors.chunks(AHEAD) {
+            let touched = group.iter().flat_map(|cursor| [cursor.touch(0), cursor.touch(2 * LINE)]);
+            black_box(touched.fold(0, |all, byte| all ^ byte));
+            for cursor in group {
+                let count = cursor.before(next);
+                self.counts.push(count as u32);
+                total += count;
+            }
         }
-        if count > self.most {
-            return self.divide(count);
+        if total > self.most {
+            return self.divide(total);
         }
-        self.run.reserve(count);
-        for part in &self.parts {
-            part.bucket(self.bucket, |entries| {
-                self.run.extend(entries.iter().map(|bytes| Entry::from_bytes(*bytes)));
-            })?;
+        self.run.reserve(total);
+        for (cursor, count) in self.cursors.iter_mut().zip(&self.counts) {
+            self.run.extend(cursor.next(*count));
+            cursor.skip(*count);
         }
-        self.bucket += 1;
-        Ok(())
     }
 
     /// Divides a bucket of `count` entries into ranges of about half of what may be sorted at
     /// once.
-    fn divide(&mut self, count: usize) -> Result<(), Damaged> {
+    fn divide(&mut self, count: usize) {
         let ranges = count.div_ceil(self.most / 2);
         let step = (count / (ranges * LOOKS)).max(1);
-        let mut looked = Vec::new();
-        let mut index = 0;
-        for part in &self.parts {
-            part.bucket(self.bucket, |entries| {
-                let ahead = (step - index % step) % step;
-                let chosen = entries.iter().skip(ahead).step_by(step);
-                looked.extend(chosen.map(|bytes| Entry::from_bytes(*bytes)));
-                index += entries.len();
-            })?;
-        }
+        let entries = self.cursors.iter().zip(&self.counts);
+        let entries = entries.flat_map(|(cursor, count)| cursor.next(*count));
+        let mut looked: Vec<Entry> = entries.step_by(step).collect();
         looked.sort_unstable();
         self.ends = (1..ranges).rev().map(|end| looked[end * looked.len() / ranges]).collect();
         self.ends.insert(0, Entry::GREATEST);
-        self.start = Entry::LEAST;
-        Ok(())
+        self.from = Entry::LEAST;
     }
 
     /// Takes the entries of a large bucket up to `end`.
-    fn take_range(&mut self, end: Entry) -> Result<(), Damaged> {
-        // No key is as great as the last end: its position would be above all that there are.
-        let range = self.start..end;
-        for part in &self.parts {
-            part.bucket(self.bucket, |entries| {
-                let entries = entries.iter().map(|bytes| Entry::from_bytes(*bytes));
-                self.run.extend(entries.filter(|entry| range.contains(entry)));
-            })?;
+    fn take_range(&mut self, end: Entry) {
+        // The last range has the greatest of all, too.
+        let is_last = self.ends.is_empty();
+        let from = self.from;
+        for (cursor, count) in self.cursors.iter_mut().zip(&self.counts) {
+            let is_in = |entry: &Entry| from <= *entry && (is_last || *entry < end);
+            self.run.extend(cursor.next(*count).filter(is_in));
+            if is_last {
+                cursor.skip(*count);
+            }
         }
-        self.start = end;
-        if self.ends.is_empty() {
-            self.bucket += 1;
-        }
-        Ok(())
+        self.from = end;
+    }
+}
+
+impl<'a> Cursor<'a> {
+    /// A byte of the entry that is so many bytes ahead.
+    #[inline(always)]
+    fn touch(&self, ahead: usize) -> u8 {
+        self.entries.get(ahead / Entry::BYTES).map_or(0, |entry| entry[0])
+    }
+
+    /// How many entries come before the first one that is of the bucket at `next`, or of one
+    /// behind that; all if there is no such bucket.
+    #[inline(always)]
+    fn before(&self, next: Option<u64>) -> usize {
+        let Some(next) = next else { return self.entries.len() };
+        let is_later = |bytes: &[u8; Entry::BYTES]| Entry::from_bytes(*bytes).prefix() >= next;
+        self.entries.iter().position(is_later).unwrap_or(self.entries.len())
+    }
+
+    /// The next entries, with places for positions.
+    #[inline(always)]
+    fn next(&self, count: u32) -> impl Iterator<Item = Entry> + use<'a> {
+        let (first, block) = (self.first, self.block);
+        let entries = &self.entries[..(count as usize).min(self.entries.len())];
+        entries.iter().map(move |bytes| {
+            let entry = Entry::from_bytes(*bytes);
+            let record = entry.position().0.wrapping_sub(first.0) as usize & (MOST - 1);
+            entry.at(Place { block, record }.position())
+        })
+    }
+
+    fn skip(&mut self, count: u32) {
+        self.entries = &self.entries[(count as usize).min(self.entries.len())..];
     }
 }
