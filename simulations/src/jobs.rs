@@ -1,17 +1,19 @@
 //! Jobs on a cluster that fails: `nile_job` masters and workers sort real records, while messages
-//! are lost, doubled, late and reordered, cores, nodes and masters are killed in every phase,
-//! disks are full, code is bad, and jobs are cancelled.
+//! are lost, doubled, late and reordered, cores, nodes, masters and keepers of the job's record are
+//! killed in every phase, disks are full, code is bad, and jobs are cancelled. Of three keepers one
+//! may be gone for ever; the others come back with what their disks have.
 //!
 //! * `work`: the job: what its code does with records.
 //! * `node`: one node: its cores, its disk, its machines.
 //! * `plot`: what befalls the cluster, drawn from the seed.
-//! * `cluster`: all of it, in the order of time; `letters`: the network between.
+//! * `cluster`: all of it, in the order of time; `blows`: what befalls it; `letters`: the network.
 //! * `engine`: attempts that run; `checks`: what must hold.
 //!
 //! Invariants: a job ends once, with the right records in the right order, or with an error that
 //! is true; no attempt runs twice, and none beside another on one core; nothing of a master that
 //! was replaced gets into the output; and in the end nothing is left behind.
 
+mod blows;
 mod checks;
 mod cluster;
 mod engine;
@@ -42,8 +44,8 @@ pub fn run(options: &Options) -> Report {
 struct Conduct {
     /// Reduce attempts take every piece that comes, wanted or not.
     takes_twice: bool,
-    /// The job's record lets every master end the job, not only the last.
-    is_unfenced: bool,
+    /// Keepers of the job's record do not make durable what they promise and accept.
+    forgets_promises: bool,
     /// Outputs of all plans count as those of the last master.
     mixes_plans: bool,
     /// Nodes keep what is not needed any more.

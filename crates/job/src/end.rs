@@ -66,11 +66,25 @@ pub struct Part {
     pub records: u64,
 }
 
+/// Blocks of the input, one after the other, of which no living node has a copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// Which of the job's input datasets, from 0.
+    pub dataset: u16,
+    /// The first block, from 0.
+    pub block: u32,
+    /// How many blocks.
+    pub blocks: u32,
+}
+
+/// The most runs of lost blocks that an error names.
+pub const MOST_LOST: usize = 64;
+
 /// Why a job has no output.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum JobError {
-    /// No living node has a copy of these splits.
-    LostBlocks(Vec<u32>),
+    /// No living node has a copy of these blocks: the first ones, if they are very many.
+    LostBlocks(Vec<Lost>),
     /// A task failed by itself again and again; this is the last time.
     Task {
         /// The task.
@@ -110,14 +124,7 @@ impl Fault {
 impl fmt::Display for JobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            JobError::LostBlocks(splits) => {
-                write!(f, "no living node has a copy of the input's block ")?;
-                for (place, split) in splits.iter().enumerate() {
-                    let comma = if place == 0 { "" } else { ", " };
-                    write!(f, "{comma}{split}")?;
-                }
-                write!(f, ": restart the nodes that had them, or put the input again")
-            }
+            JobError::LostBlocks(lost) => self.write_lost(f, lost, &[]),
             JobError::Task { task, failure } => write!(f, "{task} failed: {}", failure.text),
             JobError::Invalid { read, written } => write!(
                 f,
@@ -131,3 +138,42 @@ impl fmt::Display for JobError {
 }
 
 impl core::error::Error for JobError {}
+
+impl JobError {
+    /// What happened, for people who know the datasets of the job's input by these names.
+    pub fn text(&self, input: &[String]) -> String {
+        struct Named<'a>(&'a JobError, &'a [String]);
+        impl fmt::Display for Named<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self.0 {
+                    JobError::LostBlocks(lost) => self.0.write_lost(f, lost, self.1),
+                    error => error.fmt(f),
+                }
+            }
+        }
+        alloc::format!("{}", Named(self, input))
+    }
+
+    fn write_lost(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        lost: &[Lost],
+        input: &[String],
+    ) -> fmt::Result {
+        write!(f, "no living node has a copy of ")?;
+        for (place, Lost { dataset, block, blocks }) in lost.iter().enumerate() {
+            let comma = if place == 0 { "" } else { ", " };
+            match blocks {
+                0 | 1 => write!(f, "{comma}block {block} of ")?,
+                _ => {
+                    write!(f, "{comma}blocks {block} to {} of ", block.saturating_add(blocks - 1))?
+                }
+            }
+            match input.get(usize::from(*dataset)) {
+                Some(name) => write!(f, "{name}")?,
+                None => write!(f, "dataset {dataset} of the input")?,
+            }
+        }
+        write!(f, ": restart the nodes that had them, or put the input again")
+    }
+}

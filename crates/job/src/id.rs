@@ -4,12 +4,16 @@ use core::fmt;
 
 use nile_abi::{CoreId, Generation, NodeId};
 
+/// The most nodes that keep the record of a job.
+pub const MOST_KEEPERS: usize = 4;
+
 /// A job. Never given twice in a cluster.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct JobId(pub u64);
 
-/// Which of a job's masters is meant: each has a higher epoch than those before. The job's
-/// [`Record`](crate::Record) gives them out.
+/// Which of a job's masters is meant: each has a higher epoch than those before. It is a round, and
+/// the rank of the keeper of the job's [`Record`](crate::Record) that runs the master: no two
+/// keepers ever take the same.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Epoch(pub u64);
 
@@ -77,10 +81,32 @@ impl Epoch {
     /// Before any master.
     pub const NONE: Epoch = Epoch(0);
 
-    /// The epoch after this one.
+    /// That of a job's first master, which runs on the first keeper.
+    pub const FIRST: Epoch = Epoch(1 << Epoch::RANK_BITS);
+
+    /// Bits of the keeper's rank.
+    const RANK_BITS: u32 = 2;
+
+    /// The first epoch after this one that is of the keeper of `rank`, from 0.
     #[must_use]
-    pub fn next(self) -> Epoch {
-        Epoch(self.0.saturating_add(1))
+    pub fn after(self, rank: usize) -> Epoch {
+        let round = (self.0 >> Self::RANK_BITS).saturating_add(1);
+        Epoch(round << Self::RANK_BITS | (rank % MOST_KEEPERS) as u64)
+    }
+
+    /// The rank of the keeper that runs this master.
+    pub fn rank(self) -> usize {
+        self.0 as usize % MOST_KEEPERS
+    }
+}
+
+impl AttemptId {
+    /// The number that tells the part of this reduce attempt from those of others of its
+    /// partition, in the version of its dataset. None after thousands of masters or of attempts.
+    pub fn version(self) -> Option<u32> {
+        let epoch = u16::try_from(self.epoch.0).ok()?;
+        let number = u16::try_from(self.number).ok()?;
+        Some(u32::from(epoch) << 16 | u32::from(number))
     }
 }
 

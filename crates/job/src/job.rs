@@ -8,8 +8,8 @@ use nile_abi::NodeId;
 
 use crate::id::JobId;
 
-/// The most reduce tasks of a job: their bounds have to fit a message.
-pub const MOST_REDUCERS: u32 = 2048;
+/// The most reduce tasks of a job: their bounds, and the list of its parts, have to fit a message.
+pub const MOST_REDUCERS: u32 = 1024;
 
 /// The most bytes of a job's bounds, and of all its names and arguments.
 pub const MOST_BOUNDS: usize = 32 << 10;
@@ -37,26 +37,32 @@ pub struct Job {
     pub output: String,
     /// How many reduce tasks, and so partitions; at least 1.
     pub reducers: u32,
+    /// On how many nodes the output is to be, at least 1.
+    pub copies: u32,
+    /// The nodes that keep the job's record, by their ranks.
+    pub keepers: Vec<NodeId>,
     /// Of how many splits samples are taken to cut the partitions; 0 for jobs that have no bounds,
     /// or have them fixed.
     pub samples: u32,
-    /// Bytes of memory of each worker.
+    /// Bytes of memory that the job may use on each node; 0 for all.
     pub memory: u64,
     /// Whether what it writes are the records that it reads, in another order, so that their
     /// number and their checksum have to be the same.
     pub conserves: bool,
 }
 
-/// A part of the input that one map task reads: a block of a dataset.
+/// A part of the input that one map task reads: some blocks of a dataset, one after the other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Split {
     /// Which of the job's input datasets, from 0.
     pub dataset: u16,
-    /// Which block of it, from 0.
+    /// Its first block, from 0.
     pub block: u32,
-    /// Its length in bytes.
+    /// How many blocks.
+    pub blocks: u32,
+    /// Their length in bytes.
     pub bytes: u64,
-    /// The nodes that have copies.
+    /// The nodes that have copies of all of them.
     pub nodes: Vec<NodeId>,
 }
 
@@ -77,7 +83,7 @@ pub enum Refused {
         /// Bytes of them.
         bytes: usize,
     },
-    /// Its input has too many blocks.
+    /// Its input has too many splits.
     TooManySplits {
         /// How many.
         asked: usize,
@@ -85,7 +91,7 @@ pub enum Refused {
 }
 
 impl Job {
-    /// Whether the job can run over `splits` blocks by `workers` worker cores.
+    /// Whether the job can run over `splits` splits by `workers` worker cores.
     pub fn check(&self, splits: usize, workers: u32) -> Result<(), Refused> {
         let most = workers.min(MOST_REDUCERS);
         if self.reducers == 0 {
@@ -110,6 +116,18 @@ impl Job {
         texts.map(|text| text.len() + 2).sum()
     }
 
+    /// What the manifests of the output's parts name as the generation of their owner, as they have
+    /// no other: two of the record's keepers, a majority together; the one keeper of a job that has
+    /// one; 0 if the names of the nodes are too long.
+    pub fn keepers_in_manifest(&self) -> u32 {
+        let mut names = self.keepers.iter().map(|node| u16::try_from(node.0).unwrap_or(0));
+        match (names.next(), names.next()) {
+            (Some(one), None) => u32::from(one) << 16,
+            (Some(one @ 1..), Some(other @ 1..)) => u32::from(one) << 16 | u32::from(other),
+            _ => 0,
+        }
+    }
+
     /// Whether partitions are cut from samples.
     pub fn is_sampled(&self) -> bool {
         self.samples > 0 && self.reducers > 1
@@ -127,7 +145,7 @@ impl fmt::Display for Refused {
                 write!(f, "{bytes} bytes of names and arguments, but {MOST_BOUNDS} fit a message")
             }
             Refused::TooManySplits { asked } => {
-                write!(f, "{asked} blocks of input, but a job has at most {MOST_SPLITS}")
+                write!(f, "{asked} splits of input, but a job has at most {MOST_SPLITS}")
             }
         }
     }

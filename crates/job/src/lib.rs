@@ -4,11 +4,12 @@
 //!
 //! A job's *record* outlives everything else: it says who is the job's *master*, in which *epoch*,
 //! and how the job ended. The master gives *tasks* to *workers*; each try is an *attempt*. A
-//! *split* is a block of input; a map attempt's *output* has a *piece* for each partition; a
+//! *split* is some blocks of input; a map attempt's *output* has a *piece* for each partition; a
 //! reduce attempt writes a *part* of the job's output. A *plan* is the bounds of partitions.
 //!
 //! * [`id`]: names of all these.
 //! * [`job`]: what is asked for; [`end`]: what comes of it; [`record`]: what outlives masters.
+//! * [`keeper`]: [`Keeper`], one of those who keep the record; `ballot`: what a majority says.
 //! * [`settings`]: how long is waited, how often is tried.
 //! * [`message`]: what masters and workers say; [`lane`]: how it arrives once and in order.
 //! * [`wire`]: messages in the binary form, as they travel.
@@ -21,9 +22,11 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod ballot;
 pub mod end;
 pub mod id;
 pub mod job;
+pub mod keeper;
 pub mod lane;
 pub mod master;
 pub mod message;
@@ -36,13 +39,14 @@ pub mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use end::{End, Failure, Fault, JobError, Part, Summary, Verdict};
+pub use end::{End, Failure, Fault, JobError, Lost, Part, Summary, Verdict};
 pub use id::{AttemptId, Epoch, JobId, Kind, PieceId, Session, TaskId, WorkerId};
 pub use job::{Job, Refused, Split};
+pub use keeper::{Keeper, ToKeeper, Word};
 pub use lane::Batch;
 pub use master::Master;
 pub use message::{Location, Note, Order, Peer, Plan, ToMaster, ToWorker, Work};
 pub use progress::{Counters, Phase, Progress};
-pub use record::{Record, Standing};
+pub use record::{Answer, Ask, Record, Standing};
 pub use settings::Settings;
 pub use worker::Worker;

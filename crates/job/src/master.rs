@@ -148,7 +148,7 @@ impl Master {
             counters: Counters::default(),
         };
         // Before the first master there was nothing.
-        if epoch == Epoch::NONE.next() {
+        if epoch == Epoch::FIRST {
             master.inherit(now);
         }
         master

@@ -152,9 +152,9 @@ const ATTEMPT: usize = 20;
 impl Item for Order {
     fn weight(&self) -> usize {
         match self {
-            Order::Job(job) => 64 + job.text_bytes(),
+            Order::Job(job) => 64 + 4 * job.keepers.len() + job.text_bytes(),
             Order::Plan(plan) => 16 + plan.bounds.len(),
-            Order::Assign(_, Work::Split(split)) => ATTEMPT + 24 + 4 * split.nodes.len(),
+            Order::Assign(_, Work::Split(split)) => ATTEMPT + 28 + 4 * split.nodes.len(),
             Order::Assign(..) | Order::Cancel(_) | Order::Drop(_) => ATTEMPT + 8,
             Order::Outputs(outputs) => 2 * ATTEMPT * outputs.len(),
             Order::End(parts) => ATTEMPT * parts.len() + 8,

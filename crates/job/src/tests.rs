@@ -1,6 +1,7 @@
 //! A master and its workers: what runs where, what runs again, what it costs.
 
 mod bench;
+mod keepers;
 
 use alloc::string::String;
 use alloc::vec;
@@ -9,8 +10,7 @@ use core::time::Duration;
 use nile_abi::NodeId;
 
 use crate::{
-    AttemptId, End, Failure, Fault, JobError, Kind, Phase, Record, Refused, Summary, TaskId,
-    Verdict, WorkerId,
+    AttemptId, End, Failure, Fault, JobError, Kind, Lost, Phase, Refused, Summary, TaskId, WorkerId,
 };
 use bench::{Bench, job, one_record, splits, worker_id};
 
@@ -110,14 +110,16 @@ fn a_reduce_task_gives_way_to_a_map_task_that_it_waits_for() {
 
 #[test]
 fn a_split_without_a_living_copy_ends_the_job_with_its_name() {
+    let lost = |block| Lost { dataset: 0, block, blocks: 1 };
     let mut bench = Bench::new(job(1), splits(6, 3, 1), 3, 1);
     bench.kill(worker_id(2, 0));
     bench.master.node(bench.now, NodeId(2), false);
     let end = bench.run();
-    assert_eq!(end, End::Failed(JobError::LostBlocks(vec![1, 4])));
+    assert_eq!(end, End::Failed(JobError::LostBlocks(vec![lost(1), lost(4)])));
     let End::Failed(error) = end else { unreachable!() };
-    let text = alloc::format!("{error}");
-    assert!(text.starts_with("no living node has a copy of the input's block 1, 4"), "{text}");
+    let text = error.text(&job(1).input);
+    let expected = "no living node has a copy of block 1 of text, block 4 of text: restart";
+    assert!(text.starts_with(expected), "{text}");
 }
 
 #[test]
@@ -179,7 +181,7 @@ fn a_new_master_takes_over_what_was_done() {
         assert!(bench.step());
     }
     let before = bench.master.epoch();
-    let epoch = bench.replace_master(splits(20, 2, 1));
+    let epoch = bench.replace_master();
     assert!(epoch > before);
     let End::Published(parts) = bench.run() else { panic!("{:?}", bench.ended) };
     assert!(parts.iter().all(|part| part.attempt.epoch == epoch));
@@ -189,16 +191,32 @@ fn a_new_master_takes_over_what_was_done() {
 }
 
 #[test]
-fn only_the_last_master_ends_a_job_and_only_once() {
-    let mut record = Record::new(job(1));
-    let [first, second] = [1, 2].map(|node| record.appoint(NodeId(node)).unwrap());
-    let cancelled = End::Failed(JobError::Cancelled);
-    assert_eq!(record.decide(first, cancelled.clone()), Verdict::Superseded(second));
-    let published = End::Published(vec![]);
-    assert_eq!(record.decide(second, published.clone()), Verdict::Ended(published.clone()));
-    assert_eq!(record.decide(first, cancelled.clone()), Verdict::Ended(published.clone()));
-    assert_eq!(record.decide(second, cancelled), Verdict::Ended(published));
-    assert_eq!(record.appoint(NodeId(3)), None);
+fn neighbours_among_lost_blocks_are_named_together() {
+    let mut all = splits(6, 6, 1);
+    for (place, split) in all.iter_mut().enumerate() {
+        (split.block, split.blocks) = (10 * place as u32, 10);
+        split.dataset = u16::from(place == 5);
+    }
+    let mut bench = Bench::new(job(1), all, 6, 1);
+    for node in [2, 3, 5, 6] {
+        bench.kill(worker_id(node, 0));
+        bench.master.node(bench.now, NodeId(node), false);
+    }
+    let End::Failed(error) = bench.run() else { panic!() };
+    let text = alloc::format!("{error}");
+    let blocks = "blocks 10 to 29 of dataset 0 of the input, blocks 40 to 49 of dataset 0";
+    assert!(text.contains(blocks) && text.contains("blocks 50 to 59 of dataset 1"), "{text}");
+}
+
+#[test]
+fn a_job_without_input_has_its_reduce_tasks_begin_at_once() {
+    let generator = crate::Job { samples: 8, conserves: false, input: vec![], ..job(4) };
+    let mut bench = Bench::new(generator, vec![], 2, 2);
+    bench.outcome = |_, _| Ok(Summary { written: 100, records: 10, ..Summary::default() });
+    bench.settle();
+    assert_eq!((bench.running.len(), count(&bench, Kind::Reduce)), (4, 4));
+    let End::Published(parts) = bench.run() else { panic!("{:?}", bench.ended) };
+    assert_eq!(parts.iter().map(|part| part.records).sum::<u64>(), 40);
 }
 
 #[test]

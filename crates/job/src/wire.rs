@@ -2,9 +2,10 @@
 //!
 //! An order, or a note, is one record for all kinds, whose number says which fields count; the
 //! others are empty. So the messages have schemas, and can be shown in the text form. `convert`
-//! makes them of messages, and messages of them.
+//! makes them of messages, and messages of them; `keep` does both for keepers of records.
 
 mod convert;
+mod keep;
 #[cfg(test)]
 mod tests;
 
@@ -62,9 +63,13 @@ records! {
         pub output: String,
         /// How many reduce tasks.
         pub reducers: u32,
+        /// On how many nodes the output is to be.
+        pub copies: u32,
+        /// The nodes that keep its record.
+        pub keepers: Vec<u32>,
         /// Of how many splits samples are taken.
         pub samples: u32,
-        /// Bytes of memory of each worker.
+        /// Bytes of memory of each node.
         pub memory: u64,
         /// Whether it only reorders records.
         pub conserves: bool,
@@ -74,8 +79,10 @@ records! {
     pub struct SplitRecord {
         /// Which dataset of the input.
         pub dataset: u16,
-        /// Which block of it.
+        /// Its first block.
         pub block: u32,
+        /// How many blocks.
+        pub blocks: u32,
         /// Its length.
         pub bytes: u64,
         /// The nodes that have it.

@@ -1,11 +1,11 @@
 //! What must hold in a run, and what was seen of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nile_abi::{Generation, NodeId};
+use nile_abi::NodeId;
 use nile_job::{
-    AttemptId, Counters, End, Epoch, Fault, JobError, Kind, Note, Part, ToMaster, Verdict, WorkerId,
+    AttemptId, Counters, End, Epoch, Fault, JobError, Kind, Note, Part, ToMaster, WorkerId,
 };
 
 use super::cluster::Cluster;
@@ -15,9 +15,10 @@ use crate::report::Figure;
 #[derive(Default)]
 pub struct Ledger {
     started: BTreeSet<AttemptId>,
-    /// Masters that began, by node and life.
-    begun: BTreeSet<(Epoch, NodeId, Generation)>,
-    ends: Vec<End>,
+    /// Masters that began, and where.
+    begun: BTreeMap<Epoch, NodeId>,
+    /// How the job ended.
+    pub end: Option<End>,
     pub is_cancelled: bool,
     /// Nodes that lost their disk, and nodes that will not come back.
     pub wiped: BTreeSet<NodeId>,
@@ -28,10 +29,12 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A master begins, unless it is a repetition of what was heard before.
-    pub fn master_begins(&mut self, id: NodeId, life: Generation, epoch: Epoch) -> bool {
-        let is_latest = self.begun.iter().all(|(begun, ..)| *begun < epoch);
-        is_latest && self.begun.insert((epoch, id, life))
+    /// A master begins: no other ever had its epoch.
+    pub fn master_begins(&mut self, id: NodeId, epoch: Epoch) -> Result<(), String> {
+        match self.begun.insert(epoch, id) {
+            Some(other) => Err(format!("{epoch} began on {id}, and before on {other}")),
+            None => Ok(()),
+        }
     }
 
     pub fn master_ends(&mut self, counters: Counters) {
@@ -64,46 +67,33 @@ impl Ledger {
 }
 
 impl Cluster {
-    /// A master wants to end the job: gives what the record says.
-    pub fn decide(&mut self, from: NodeId, epoch: Epoch, end: End) -> Result<Verdict, String> {
-        let was_open = self.record.end().is_none();
-        let mut verdict = self.record.decide(epoch, end.clone());
-        if self.conduct.is_unfenced {
-            verdict = Verdict::Ended(end.clone());
-        }
-        let is_news = was_open || !self.ledger.ends.contains(&end);
-        if matches!(verdict, Verdict::Ended(_)) && is_news {
-            let ended = if self.conduct.is_unfenced { end } else { self.end_of(&verdict) };
-            if self.ledger.ends.iter().any(|known| *known != ended) {
-                return Err(format!("the job ended twice: {ended:?} after {:?}", self.ledger.ends));
+    /// A keeper knows that the job has ended.
+    pub fn learn(&mut self, keeper: NodeId, end: End) -> Result<(), String> {
+        match &self.ledger.end {
+            Some(known) if *known != end => {
+                Err(format!("the job ended twice: {end:?} after {known:?}"))
             }
-            if self.ledger.ends.is_empty() {
-                self.trace.note(self.now, epoch.0, 50, u64::from(from.0));
-                self.check_end(from, epoch, &ended)?;
-                self.ledger.ends.push(ended);
+            Some(_) => Ok(()),
+            None => {
+                self.trace.note(self.now, u64::from(keeper.0), 50, 0);
+                self.check_end(keeper, &end)?;
+                self.ledger.end = Some(end);
+                Ok(())
             }
-        }
-        Ok(verdict)
-    }
-
-    fn end_of(&self, verdict: &Verdict) -> End {
-        match verdict {
-            Verdict::Ended(end) => end.clone(),
-            Verdict::Superseded(_) => End::Failed(JobError::Cancelled),
         }
     }
 
     /// The end is right, or it is a true error.
-    fn check_end(&self, master: NodeId, epoch: Epoch, end: &End) -> Result<(), String> {
+    fn check_end(&self, keeper: NodeId, end: &End) -> Result<(), String> {
         match end {
-            End::Published(parts) => self.check_output(epoch, parts),
+            End::Published(parts) => self.check_output(parts),
             End::Failed(JobError::Cancelled) if self.ledger.is_cancelled => Ok(()),
             End::Failed(JobError::LostBlocks(blocks)) => {
                 let holders = |block: &u32| self.work.splits[*block as usize].nodes.iter();
-                let there =
-                    blocks.iter().find(|block| holders(block).any(|node| !self.was_away(*node)));
+                let mut all = blocks.iter().flat_map(|it| it.block..it.block + it.blocks);
+                let there = all.find(|block| holders(block).any(|node| !self.was_away(*node)));
                 match there {
-                    Some(block) => Err(format!("block {block} was not lost, but {master} says so")),
+                    Some(block) => Err(format!("block {block} was not lost, but {keeper} says so")),
                     None => Ok(()),
                 }
             }
@@ -124,7 +114,9 @@ impl Cluster {
             End::Failed(JobError::NoWorkers) => {
                 let there = self.nodes.iter().find(|node| !self.was_away(node.id));
                 match there {
-                    Some(node) => Err(format!("{} had workers, but {master} had none", node.id)),
+                    Some(node) => {
+                        Err(format!("{} had workers, but {keeper} knows of none", node.id))
+                    }
                     None => Ok(()),
                 }
             }
@@ -139,7 +131,7 @@ impl Cluster {
         !node.lives || self.sides.is_some() || node.away.is_some_and(|at| at + lately > self.now)
     }
 
-    fn check_output(&self, epoch: Epoch, parts: &[Part]) -> Result<(), String> {
+    fn check_output(&self, parts: &[Part]) -> Result<(), String> {
         let reducers = self.work.job.reducers as usize;
         if parts.len() != reducers {
             return Err(format!("{} parts of {reducers} were published", parts.len()));
@@ -150,9 +142,6 @@ impl Cluster {
             let Part { attempt, at, .. } = part;
             if attempt.task.kind != Kind::Reduce || attempt.task.place() != place {
                 return Err(format!("{attempt} was published as part {place}"));
-            }
-            if attempt.epoch > epoch {
-                return Err(format!("{attempt} is of a later master than {epoch}"));
             }
             let node = &self.nodes[at.node.0 as usize - 1];
             match node.disk.parts.get(attempt) {
@@ -184,6 +173,11 @@ impl Cluster {
             }
             if let Some(master) = &node.master {
                 return Err(format!("{id} still has the master of {}", master.epoch()));
+            }
+            if let Some(keeper) = &node.keeper
+                && keeper.record().end() != Some(end)
+            {
+                return Err(format!("{id} keeps {:?} as the end", keeper.record().end()));
             }
             for core in &node.cores {
                 if let Some(exec) = &core.exec {

@@ -1,19 +1,20 @@
-//! The nodes of a run, and the keeper of the job's record, in the order of time.
+//! The nodes of a run, in the order of time.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use nile_abi::{Generation, Instant, NodeId};
+use nile_abi::{Instant, NodeId};
 use nile_job::{
-    AttemptId, Epoch, Master, Peer, Phase, Record, Settings, ToMaster, ToWorker, Worker, WorkerId,
+    AttemptId, Epoch, Keeper, Master, Peer, Phase, Record, Settings, ToKeeper, ToMaster, ToWorker,
+    Worker, WorkerId,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 use super::Conduct;
 use super::checks::Ledger;
-use super::letters::{KEEPER, Letter};
+use super::letters::{Letter, USER};
 use super::node::Node;
 use super::plot::{self, Blow, Code, Weather, When, span};
 use super::work::{Work, below};
@@ -32,7 +33,7 @@ const TIDY: Duration = Duration::from_secs(60);
 /// Events of one moment after which somebody wants to be called again and again.
 const MOST_AT_ONCE: u32 = 10_000;
 
-/// How often the keeper looks after the job.
+/// How often the user asks for what is wanted.
 const KEEP: Duration = Duration::from_millis(100);
 
 /// One run.
@@ -51,9 +52,6 @@ pub struct Cluster {
     plot: Vec<(When, Blow)>,
     /// Which side of a partition each host is on.
     pub sides: Option<Vec<bool>>,
-    pub record: Record,
-    /// The master that the keeper believes in: where, which life, which epoch, whether it knows.
-    appointed: Option<(NodeId, Generation, Epoch, bool)>,
     /// What each node's master was told of others.
     views: BTreeMap<NodeId, BTreeMap<NodeId, Vec<WorkerId>>>,
     phases: Vec<Phase>,
@@ -78,7 +76,7 @@ pub enum Event {
     Rise(NodeId),
     /// The partition ends.
     Heal,
-    /// The keeper looks after the job.
+    /// The user asks for what is wanted.
     Keep,
 }
 
@@ -111,14 +109,12 @@ impl Cluster {
             serial: 0,
             at_once: 0,
             nodes: all,
-            record: Record::new(work.job.clone()),
             work,
             settings: Settings::default(),
             weather,
             code,
             plot,
             sides: None,
-            appointed: None,
             views: BTreeMap::new(),
             phases: Vec::new(),
             ledger: Ledger::default(),
@@ -126,6 +122,7 @@ impl Cluster {
             conduct,
         };
         cluster.plan(Instant::START, Event::Keep);
+        cluster.found();
         for (when, blow) in cluster.plot.clone() {
             if let When::At(at) = when {
                 cluster.plan(at, Event::Blow(blow));
@@ -157,10 +154,10 @@ impl Cluster {
         self.until(Instant::START + BUSY)?;
         self.weather = Weather::GOOD;
         self.heal();
-        while self.record.end().is_none() && self.now < Instant::START + LIMIT {
+        while self.ledger.end.is_none() && self.now < Instant::START + LIMIT {
             self.until(self.now + KEEP * 10)?;
         }
-        let Some(end) = self.record.end().cloned() else {
+        let Some(end) = self.ledger.end.clone() else {
             return Err("the job never ended".into());
         };
         let last = self.now + TIDY;
@@ -208,9 +205,12 @@ impl Cluster {
             Event::Blow(blow) if self.now < Instant::START + BUSY => self.strike(blow)?,
             Event::Blow(_) => {}
             Event::Rise(id) => {
-                let now = self.now;
+                let (now, settings) = (self.now, self.settings);
                 let node = self.node(id);
                 (node.lives, node.away) = (true, Some(now));
+                if let Some(record) = node.disk.record.clone() {
+                    node.keeper = Keeper::restore(now, id, record, settings);
+                }
                 self.tell_of(id);
                 self.pump(id)?;
             }
@@ -222,10 +222,7 @@ impl Cluster {
 
     fn receive(&mut self, to: NodeId, letter: Letter) -> Result<(), String> {
         let now = self.now;
-        if to == KEEPER {
-            return self.keeper_receives(letter);
-        }
-        if !self.node(to).lives {
+        if to == USER || !self.node(to).lives {
             return Ok(());
         }
         match letter {
@@ -260,24 +257,24 @@ impl Cluster {
             Letter::Piece { to: id, piece, by, records } => {
                 self.piece_arrives(id, piece, by, records);
             }
-            Letter::Appoint(life, epoch) => self.appoint(to, life, epoch),
-            Letter::Cancel(epoch) => {
-                let master = self.node(to).master.as_mut();
-                if let Some(master) = master.filter(|it| it.epoch() == epoch) {
-                    master.cancel(now);
-                }
+            Letter::Keep(message) => {
+                let message = again(&message.encode(), ToKeeper::decode, &message)?;
+                let keeper = self.node(to).keeper.as_mut();
+                keeper.into_iter().for_each(|it| it.receive(now, message.clone()));
             }
-            Letter::Decided(epoch, verdict) => {
-                let master = self.node(to).master.as_mut();
-                if let Some(master) = master.filter(|it| it.epoch() == epoch) {
-                    master.decided(now, verdict);
+            Letter::Cancel => {
+                self.node(to).master.iter_mut().for_each(|it| it.cancel(now));
+            }
+            Letter::Ask(id) => {
+                if let Some(keeper) = &self.node(to).keeper {
+                    let standing = keeper.record().standing();
+                    self.post(to, id.node, Letter::Standing(id, standing));
                 }
             }
             Letter::Standing(id, standing) => match self.worker(&id) {
                 Some(worker) => worker.resolve(now, standing),
                 None => self.settle_parts(to, id, standing),
             },
-            Letter::Appointed(_) | Letter::Decide(..) | Letter::Ask(_) => {}
         }
         self.pump(to)
     }
@@ -305,17 +302,18 @@ impl Cluster {
                 worker.act(now);
             }
         }
+        if let Some(keeper) = node.keeper.as_mut().filter(|it| is_due(it.next_due())) {
+            keeper.act(now);
+        }
         let orphans = node.orphans();
         if node.doubts <= now && !orphans.is_empty() {
             node.doubts = now + Duration::from_millis(500);
-            for owner in orphans {
-                self.post(id, KEEPER, Letter::Ask(owner));
-            }
+            orphans.into_iter().for_each(|owner| self.ask_keepers(owner));
         }
         self.pump(id)
     }
 
-    /// What a host learns of a node, if it has a master that wants to know.
+    /// What a node learns of another, if it has a keeper or a master that wants to know.
     fn news(&mut self, to: NodeId, about: NodeId) -> Result<(), String> {
         let now = self.now;
         let node = &self.nodes[about.0 as usize - 1];
@@ -324,16 +322,11 @@ impl Cluster {
             true => (0..node.cores.len()).map(|core| node.worker_id(core)).collect(),
             false => Vec::new(),
         };
-        if to == KEEPER {
-            let is_master = self.appointed.is_some_and(|it| it.0 == about);
-            let is_same = self.appointed.is_some_and(|it| it.1 == node.life);
-            if is_master && !(is_seen && is_same) {
-                self.appointed = None;
-            }
-            return Ok(());
+        if !is_seen && let Some(keeper) = &mut self.nodes[to.0 as usize - 1].keeper {
+            keeper.is_dead(now, about);
         }
-        if !self.node(to).lives || self.node(to).master.is_none() {
-            return Ok(());
+        if self.node(to).master.is_none() {
+            return self.pump(to);
         }
         let view = self.views.entry(to).or_default();
         let before = view.insert(about, workers.clone()).unwrap_or_default();
@@ -348,160 +341,58 @@ impl Cluster {
         self.pump(to)
     }
 
-    /// Masters and the keeper will learn how a node is.
+    /// Nodes that want to know of others.
+    pub fn watchers(&self) -> Vec<NodeId> {
+        let is_watcher = |node: &&Node| node.master.is_some() || node.keeper.is_some();
+        self.nodes.iter().filter(is_watcher).map(|node| node.id).collect()
+    }
+
+    /// They will learn how a node is.
     pub fn tell_of(&mut self, about: NodeId) {
-        let masters = self.nodes.iter().filter(|node| node.master.is_some());
-        let hosts: Vec<NodeId> = masters.map(|node| node.id).chain([KEEPER]).collect();
-        for to in hosts {
+        for to in self.watchers() {
             let delay = Duration::from_millis(50);
             let delay = delay + span(&mut self.random, Duration::from_millis(600));
             self.plan(self.now + delay, Event::News(to, about));
         }
     }
 
-    /// A node becomes the master, once in each epoch.
-    fn appoint(&mut self, id: NodeId, life: Generation, epoch: Epoch) {
+    /// The job is submitted: its keepers have it.
+    fn found(&mut self) {
         let (now, settings) = (self.now, self.settings);
-        if self.node(id).life != life {
-            return;
+        let record = Record::new(self.work.job.clone(), self.work.splits.clone());
+        for id in self.work.job.keepers.clone() {
+            let node = self.node(id);
+            node.disk.record = Some(record.clone());
+            node.keeper = Keeper::found(now, id, record.clone(), settings);
+            self.set_wake(id);
         }
-        if self.ledger.master_begins(id, life, epoch) {
-            let (job, splits) = (self.work.job.clone(), self.work.splits.clone());
-            let master = Master::new(now, id, epoch, job, splits, settings);
-            self.node(id).master = Some(master);
-            self.views.remove(&id);
-            for about in 1..=self.nodes.len() as u32 {
-                self.plan(now, Event::News(id, NodeId(about)));
-            }
-        }
-        self.post(id, KEEPER, Letter::Appointed(epoch));
     }
 
-    /// The keeper sees to it that there is a master.
+    /// A node runs the master.
+    pub fn appoint(&mut self, id: NodeId, epoch: Epoch) -> Result<(), String> {
+        let (now, settings) = (self.now, self.settings);
+        self.ledger.master_begins(id, epoch)?;
+        let (job, splits) = (self.work.job.clone(), self.work.splits.clone());
+        let master = Master::new(now, id, epoch, job, splits, settings);
+        self.node(id).master = Some(master);
+        self.views.remove(&id);
+        for about in 1..=self.nodes.len() as u32 {
+            self.plan(now, Event::News(id, NodeId(about)));
+        }
+        Ok(())
+    }
+
+    /// The user says again and again that the job is to be cancelled.
     fn keep(&mut self) {
-        if self.record.end().is_some() {
+        if self.ledger.end.is_some() {
             return;
         }
-        if self.appointed.is_none() {
-            let seen = self.nodes.iter().filter(|it| it.lives && self.reaches(KEEPER, it.id));
-            let seen: Vec<(NodeId, Generation)> = seen.map(|it| (it.id, it.life)).collect();
-            if !seen.is_empty() {
-                let (id, life) = seen[below(&mut self.random, seen.len() as u64) as usize];
-                let epoch = self.record.appoint(id);
-                self.appointed = epoch.map(|epoch| (id, life, epoch, false));
-            }
-        }
-        if let Some((id, life, epoch, knows)) = self.appointed {
-            if !knows {
-                self.post(KEEPER, id, Letter::Appoint(life, epoch));
-            } else if self.ledger.is_cancelled {
-                self.post(KEEPER, id, Letter::Cancel(epoch));
+        if self.ledger.is_cancelled {
+            for keeper in self.work.job.keepers.clone() {
+                self.post(USER, keeper, Letter::Cancel);
             }
         }
         self.plan(self.now + KEEP, Event::Keep);
-    }
-
-    fn keeper_receives(&mut self, letter: Letter) -> Result<(), String> {
-        match letter {
-            Letter::Appointed(epoch) => {
-                if let Some(it) = self.appointed.as_mut().filter(|it| it.2 == epoch) {
-                    it.3 = true;
-                }
-            }
-            Letter::Decide(from, epoch, end) => {
-                let verdict = self.decide(from, epoch, end)?;
-                self.post(KEEPER, from, Letter::Decided(epoch, verdict));
-            }
-            Letter::Ask(id) => {
-                let standing = self.record.standing();
-                self.post(KEEPER, id.node, Letter::Standing(id, standing));
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn strike(&mut self, blow: Blow) -> Result<(), String> {
-        let now = self.now;
-        match blow {
-            Blow::KillNode(id, pause, wiped) => {
-                let others = self.nodes.iter().filter(|node| node.id != id && node.lives).count();
-                // Somebody has to be left.
-                let pause = pause.or((others < 2).then_some(Duration::from_secs(1)));
-                self.kill(id, pause, wiped && others >= 2);
-            }
-            Blow::KillMaster(pause) => {
-                if let Some((id, ..)) = self.appointed {
-                    self.kill(id, Some(pause), false);
-                }
-            }
-            Blow::KillCore(id, draw) => {
-                let node = self.node(id);
-                let core = (draw % node.cores.len() as u64) as usize;
-                if node.lives {
-                    node.restart_core(core);
-                    self.ledger.killed += 1;
-                    self.tell_of(id);
-                    self.pump(id)?;
-                }
-            }
-            Blow::Partition(draw, pause) => {
-                let side = |host: usize| host > 0 && draw >> (host % 64) & 1 == 1;
-                self.sides = Some((0..=self.nodes.len()).map(side).collect());
-                self.ledger.partitions += 1;
-                // Sometimes the keeper finds out long before anybody else.
-                let is_quick = draw >> 63 == 1;
-                if self.appointed.is_some_and(|it| is_quick && !self.reaches(KEEPER, it.0)) {
-                    self.appointed = None;
-                }
-                self.plan(now + pause, Event::Heal);
-                self.all_change(Duration::from_secs(1));
-            }
-            Blow::Suspect => self.appointed = None,
-            Blow::Cancel => self.ledger.is_cancelled = true,
-        }
-        Ok(())
-    }
-
-    fn kill(&mut self, id: NodeId, pause: Option<Duration>, wiped: bool) {
-        let now = self.now;
-        let node = self.node(id);
-        if !node.lives {
-            return;
-        }
-        node.die();
-        node.away = Some(now);
-        if wiped {
-            node.disk = Default::default();
-            self.ledger.wiped.insert(id);
-        }
-        self.ledger.killed += 1;
-        self.trace.note(now, u64::from(id.0), 40, 0);
-        match pause {
-            Some(pause) => self.plan(now + pause, Event::Rise(id)),
-            None => drop(self.ledger.gone.insert(id)),
-        }
-        self.tell_of(id);
-    }
-
-    fn heal(&mut self) {
-        if self.sides.take().is_some() {
-            self.all_change(Duration::ZERO);
-        }
-    }
-
-    /// After a while everybody sees others than before.
-    fn all_change(&mut self, after: Duration) {
-        let now = self.now;
-        self.nodes.iter_mut().for_each(|node| node.away = Some(now));
-        let masters = self.nodes.iter().filter(|node| node.master.is_some());
-        let hosts: Vec<NodeId> = masters.map(|node| node.id).chain([KEEPER]).collect();
-        for to in hosts {
-            for about in 1..=self.nodes.len() as u32 {
-                let delay = after + span(&mut self.random, Duration::from_millis(600));
-                self.plan(now + delay, Event::News(to, NodeId(about)));
-            }
-        }
     }
 
     /// Notes which phase a master is in: things may befall the cluster in it.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use nile_abi::NodeId;
 use nile_job::{
-    AttemptId, End, Failure, Fault, Kind, PieceId, Standing, Summary, Work, WorkerId, master,
-    worker,
+    AttemptId, End, Failure, Fault, Kind, PieceId, Standing, Summary, Work, WorkerId, keeper,
+    master, worker,
 };
 
 use super::cluster::{Cluster, Event};
-use super::letters::{KEEPER, Letter};
+use super::letters::Letter;
 use super::node::{Exec, Part};
 use super::plot::span;
 use super::work::{self, Record, below};
@@ -31,8 +31,15 @@ impl Cluster {
             let phase = master.progress().phase;
             self.note_phase(phase);
         }
-        while let Some(action) = self.node(id).master.as_mut().and_then(|it| it.poll()) {
-            self.do_for_master(id, action);
+        loop {
+            let node = self.node(id);
+            if let Some(action) = node.master.as_mut().and_then(|it| it.poll()) {
+                self.do_for_master(id, action);
+            } else if let Some(action) = node.keeper.as_mut().and_then(|it| it.poll()) {
+                self.do_for_keeper(id, action)?;
+            } else {
+                break;
+            }
         }
         self.set_wake(id);
         Ok(())
@@ -51,13 +58,44 @@ impl Cluster {
                 self.plan(self.now + delay, Event::Cut(id, epoch, bounds));
             }
             master::Action::Decide(end) => {
-                self.post(id, KEEPER, Letter::Decide(id, epoch, end));
+                let now = self.now;
+                self.node(id).keeper.iter_mut().for_each(|it| it.decide(now, epoch, end.clone()));
             }
             master::Action::Over(_) | master::Action::Superseded(_) => {
                 let counters = master.progress().counters;
                 self.ledger.master_ends(counters);
                 self.node(id).master = None;
             }
+        }
+    }
+
+    fn do_for_keeper(&mut self, id: NodeId, action: keeper::Action) -> Result<(), String> {
+        let (now, forgets) = (self.now, self.conduct.forgets_promises);
+        match action {
+            keeper::Action::Store => {
+                let node = self.node(id);
+                let record = node.keeper.as_ref().map(|it| it.record().clone());
+                let end = record.as_ref().and_then(|it| it.end().cloned());
+                if !forgets {
+                    node.disk.record = record;
+                }
+                return end.map_or(Ok(()), |end| self.learn(id, end));
+            }
+            keeper::Action::Send(to, message) => self.post(id, to, Letter::Keep(message)),
+            keeper::Action::Appoint(epoch) => self.appoint(id, epoch)?,
+            keeper::Action::Verdict(epoch, verdict) => {
+                let master = self.node(id).master.as_mut().filter(|it| it.epoch() == epoch);
+                master.into_iter().for_each(|it| it.decided(now, verdict.clone()));
+            }
+            keeper::Action::Forget => return Err(format!("{id} is to forget the job")),
+        }
+        Ok(())
+    }
+
+    /// Somebody wants to know how the job stands.
+    pub fn ask_keepers(&mut self, who: WorkerId) {
+        for keeper in self.work.job.keepers.clone() {
+            self.post(who.node, keeper, Letter::Ask(who));
         }
     }
 
@@ -104,7 +142,7 @@ impl Cluster {
                 Some(part) => part.is_committed = true,
                 None => return Err(format!("{me} is to commit {attempt}, which it does not have")),
             },
-            worker::Action::Ask => self.post(id, KEEPER, Letter::Ask(me)),
+            worker::Action::Ask => self.ask_keepers(me),
             worker::Action::Over => self.node(id).cores[core].worker = None,
         }
         Ok(())

@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use nile_abi::{Generation, NodeId};
-use nile_job::{
-    AttemptId, End, Epoch, Peer, PieceId, Standing, ToMaster, ToWorker, Verdict, WorkerId,
-};
+use nile_abi::NodeId;
+use nile_job::{AttemptId, Peer, PieceId, Standing, ToKeeper, ToMaster, ToWorker, WorkerId};
 
 use super::cluster::{Cluster, Event};
 use super::plot::span;
 use super::work::{Record, below};
 
-/// The host of the job's record, which is no node.
-pub const KEEPER: NodeId = NodeId(0);
+/// The host of the user who has submitted the job, which is no node.
+pub const USER: NodeId = NodeId(0);
 
 /// A message, or the data of a piece.
 #[derive(Clone, Debug)]
@@ -26,12 +24,11 @@ pub enum Letter {
         by: AttemptId,
         records: Vec<Record>,
     },
-    /// The keeper makes a node, in this life, the master.
-    Appoint(Generation, Epoch),
-    Appointed(Epoch),
-    Cancel(Epoch),
-    Decide(NodeId, Epoch, End),
-    Decided(Epoch, Verdict),
+    /// To a keeper.
+    Keep(ToKeeper),
+    /// To a keeper's node: to its master, if it has one.
+    Cancel,
+    /// To a keeper: how does the job stand?
     Ask(WorkerId),
     Standing(WorkerId, Standing),
 }
@@ -44,11 +41,8 @@ impl Letter {
             Letter::ToMaster(_) => 2,
             Letter::Peer(..) => 3,
             Letter::Piece { .. } => 4,
-            Letter::Appoint(..) => 5,
-            Letter::Appointed(_) => 6,
-            Letter::Cancel(_) => 7,
-            Letter::Decide(..) => 8,
-            Letter::Decided(..) => 9,
+            Letter::Keep(_) => 5,
+            Letter::Cancel => 7,
             Letter::Ask(_) => 10,
             Letter::Standing(..) => 11,
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nile_abi::{CoreId, Generation, Instant, NodeId};
-use nile_job::{AttemptId, Epoch, Master, Work, Worker, WorkerId};
+use nile_job::{AttemptId, Epoch, Keeper, Master, Work, Worker, WorkerId};
 
 use super::work::Record;
 
@@ -14,6 +14,7 @@ pub struct Node {
     pub lives: bool,
     pub cores: Vec<Core>,
     pub disk: Disk,
+    pub keeper: Option<Keeper>,
     pub master: Option<Master>,
     /// When its machines want to be called.
     pub wake: Option<Instant>,
@@ -49,6 +50,8 @@ pub struct Exec {
 pub struct Disk {
     pub blocks: BTreeSet<u32>,
     pub parts: BTreeMap<AttemptId, Part>,
+    /// The job's record, on the disk of a keeper.
+    pub record: Option<nile_job::Record>,
     pub is_full: bool,
 }
 
@@ -77,6 +80,7 @@ impl Node {
             lives: true,
             cores: (0..cores).map(core).collect(),
             disk: Disk::default(),
+            keeper: None,
             master: None,
             wake: None,
             doubts: Instant::START,
@@ -113,7 +117,7 @@ impl Node {
     pub fn die(&mut self) {
         self.lives = false;
         self.life = self.life.next();
-        (self.master, self.wake) = (None, None);
+        (self.keeper, self.master, self.wake) = (None, None, None);
         (0..self.cores.len()).for_each(|core| self.restart_core(core));
     }
 
@@ -132,7 +136,8 @@ impl Node {
     pub fn next_due(&self) -> Option<Instant> {
         let workers = self.cores.iter().filter_map(|core| core.worker.as_ref()?.next_due());
         let master = self.master.as_ref().and_then(Master::next_due);
+        let keeper = self.keeper.as_ref().and_then(Keeper::next_due);
         let doubts = (!self.orphans().is_empty()).then_some(self.doubts);
-        workers.chain(master).chain(doubts).min()
+        workers.chain(master).chain(keeper).chain(doubts).min()
     }
 }

@@ -33,12 +33,14 @@ pub enum Blow {
     KillNode(NodeId, Option<Duration>, bool),
     /// The master's node dies and comes back.
     KillMaster(Duration),
+    /// The power fails: all nodes that have the job's record die, and come back one by one.
+    PowerCut(Duration),
     /// A worker core of a node restarts.
     KillCore(NodeId, u64),
-    /// The nodes are parted into two sides for this long, one of them with the record.
+    /// The nodes are parted into two sides for this long.
     Partition(u64, Duration),
-    /// The record's keeper holds the master for dead, and it is not.
-    Suspect,
+    /// A keeper of the record holds the master for dead, and it is not.
+    Suspect(u64),
     /// The user cancels the job.
     Cancel,
 }
@@ -106,7 +108,7 @@ fn when(random: &mut ChaCha8Rng) -> When {
 
 fn blow(random: &mut ChaCha8Rng, nodes: u32) -> Blow {
     let node = NodeId(1 + below(random, u64::from(nodes)) as u32);
-    match below(random, 16) {
+    match below(random, 18) {
         0..4 => {
             let comes_back = below(random, 4) != 0;
             let pause = Duration::from_millis(100) + span(random, Duration::from_secs(5));
@@ -116,7 +118,8 @@ fn blow(random: &mut ChaCha8Rng, nodes: u32) -> Blow {
         4..7 => Blow::KillMaster(span(random, Duration::from_secs(5))),
         7..10 => Blow::KillCore(node, random.next_u64()),
         10..13 => Blow::Partition(random.next_u64(), span(random, Duration::from_secs(4))),
-        13 | 14 => Blow::Suspect,
+        13 | 14 => Blow::Suspect(random.next_u64()),
+        15 | 16 => Blow::PowerCut(span(random, Duration::from_secs(4))),
         _ => Blow::Cancel,
     }
 }

@@ -47,7 +47,7 @@ impl Work {
             let holders = (0..copies).map(|copy| (first + copy) % u64::from(nodes));
             let mut holders: Vec<NodeId> = holders.map(|node| NodeId(node as u32 + 1)).collect();
             holders.dedup();
-            splits.push(Split { dataset: 0, block, bytes: 8 * count, nodes: holders });
+            splits.push(Split { dataset: 0, block, blocks: 1, bytes: 8 * count, nodes: holders });
             records.push(rows);
         }
         let job = Job {
@@ -58,6 +58,9 @@ impl Work {
             input: vec!["input".into()],
             output: "output".into(),
             reducers,
+            copies: 1,
+            // A majority of two would be both.
+            keepers: (1..=if nodes < 3 { 1 } else { 3 }).map(NodeId).collect(),
             samples: if is_sampled { 1 + below(random, 3) as u32 } else { 0 },
             memory: 1 << 20,
             conserves: true,

@@ -9,8 +9,9 @@ use nile_abi::Instant;
 
 use super::crew::State;
 use super::{Master, Stage};
-use crate::end::{End, JobError};
+use crate::end::{End, JobError, Lost, MOST_LOST};
 use crate::id::{Kind, TaskId};
+use crate::job::Split;
 
 /// After how long it is looked again whether a split can be read.
 const RECHECK: Duration = Duration::from_millis(250);
@@ -138,12 +139,30 @@ impl Master {
         let lost: Vec<u32> =
             parked.iter().filter(|task| is_lost(task)).map(|task| task.index).collect();
         if !lost.is_empty() {
-            return self.decide(now, End::Failed(JobError::LostBlocks(lost)));
+            let error = JobError::LostBlocks(self.blocks_of(&lost));
+            return self.decide(now, End::Failed(error));
         }
         for task in parked {
             if self.tasks.get(task).is_open() {
                 self.place_input(now, task);
             }
         }
+    }
+
+    /// The blocks of some splits, in their order; those of neighbours together.
+    fn blocks_of(&self, splits: &[u32]) -> Vec<Lost> {
+        let mut lost: Vec<Lost> = Vec::new();
+        for index in splits {
+            let Split { dataset, block, blocks, .. } = self.splits[*index as usize];
+            let follows = |last: &&mut Lost| {
+                last.dataset == dataset && last.block.checked_add(last.blocks) == Some(block)
+            };
+            if let Some(last) = lost.last_mut().filter(follows) {
+                last.blocks = last.blocks.saturating_add(blocks);
+            } else if lost.len() < MOST_LOST {
+                lost.push(Lost { dataset, block, blocks });
+            }
+        }
+        lost
     }
 }

@@ -10,8 +10,8 @@ use core::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, NodeId};
 
 use crate::{
-    AttemptId, End, Epoch, Failure, Job, JobId, Kind, Master, Peer, PieceId, Record, Settings,
-    Split, Summary, ToMaster, ToWorker, Worker, WorkerId, master, worker,
+    AttemptId, End, Epoch, Failure, Job, JobId, Keeper, Kind, Master, Peer, PieceId, Record,
+    Settings, Split, Summary, ToMaster, ToWorker, Worker, WorkerId, keeper, master, worker,
 };
 
 /// What is on its way.
@@ -24,7 +24,7 @@ enum Said {
 
 pub struct Bench {
     pub now: Instant,
-    pub record: Record,
+    pub keeper: Keeper,
     pub master: Master,
     pub workers: BTreeMap<WorkerId, Worker>,
     said: VecDeque<Said>,
@@ -54,6 +54,8 @@ pub fn job(reducers: u32) -> Job {
         input: vec![String::from("text")],
         output: "counts".into(),
         reducers,
+        copies: 1,
+        keepers: vec![NodeId(1)],
         samples: 0,
         memory: 1 << 20,
         conserves: true,
@@ -63,7 +65,10 @@ pub fn job(reducers: u32) -> Job {
 /// Splits with `copies` copies each, spread over `nodes` nodes.
 pub fn splits(count: u32, nodes: u32, copies: u32) -> Vec<Split> {
     let holders = |block: u32| (0..copies).map(move |copy| NodeId((block + copy) % nodes + 1));
-    let split = |block| Split { dataset: 0, block, bytes: 100, nodes: holders(block).collect() };
+    let split = |block| {
+        let nodes = holders(block).collect();
+        Split { dataset: 0, block, blocks: 1, bytes: 100, nodes }
+    };
     (0..count).map(split).collect()
 }
 
@@ -77,12 +82,13 @@ impl Bench {
     /// A job over these splits on `nodes` nodes with `cores` worker cores each.
     pub fn new(job: Job, splits: Vec<Split>, nodes: u32, cores: u16) -> Bench {
         let now = Instant::from_nanos(1_000_000);
-        let mut record = Record::new(job.clone());
-        let epoch = record.appoint(NodeId(1)).unwrap();
-        let master = Master::new(now, NodeId(1), epoch, job, splits, Settings::default());
+        let (record, settings) = (Record::new(job.clone(), splits.clone()), Settings::default());
+        let mut keeper = Keeper::found(now, NodeId(1), record, settings).unwrap();
+        assert_eq!(keeper.poll(), Some(keeper::Action::Appoint(Epoch::FIRST)));
+        let master = Master::new(now, NodeId(1), Epoch::FIRST, job, splits, settings);
         let mut bench = Bench {
             now,
-            record,
+            keeper,
             master,
             workers: BTreeMap::new(),
             said: VecDeque::new(),
@@ -100,7 +106,7 @@ impl Bench {
 
     /// A worker joins.
     pub fn join(&mut self, id: WorkerId) {
-        let worker = Worker::new(self.now, id, 1, self.record.job().id, Settings::default());
+        let worker = Worker::new(self.now, id, 1, self.keeper.record().job.id, Settings::default());
         self.workers.insert(id, worker);
         self.master.join(self.now, id);
     }
@@ -112,11 +118,20 @@ impl Bench {
         self.master.leave(self.now, id);
     }
 
-    /// The master is gone; another takes its place, and has all workers.
-    pub fn replace_master(&mut self, splits: Vec<Split>) -> Epoch {
-        let epoch = self.record.appoint(NodeId(2)).unwrap();
-        let job = self.record.job().clone();
-        self.master = Master::new(self.now, NodeId(2), epoch, job, splits, Settings::default());
+    /// The master is gone with its keeper, which comes back; another takes its place, and has all
+    /// workers.
+    pub fn replace_master(&mut self) -> Epoch {
+        let (record, settings) = (self.keeper.record().clone(), Settings::default());
+        let (job, splits) = (record.job.clone(), record.splits.clone());
+        self.keeper = Keeper::restore(self.now, NodeId(1), record, settings).unwrap();
+        self.keeper.act(self.now);
+        let mut actions = core::iter::from_fn(|| self.keeper.poll());
+        let epoch = actions.find_map(|action| match action {
+            keeper::Action::Appoint(epoch) => Some(epoch),
+            _ => None,
+        });
+        let epoch = epoch.unwrap();
+        self.master = Master::new(self.now, NodeId(1), epoch, job, splits, settings);
         let workers: Vec<WorkerId> = self.workers.keys().copied().collect();
         workers.into_iter().for_each(|id| self.master.join(self.now, id));
         epoch
@@ -214,8 +229,12 @@ impl Bench {
                 }
                 master::Action::Cut(samples) => self.master.cut(self.now, samples.concat()),
                 master::Action::Decide(end) => {
-                    let verdict = self.record.decide(self.master.epoch(), end);
-                    self.master.decided(self.now, verdict);
+                    self.keeper.decide(self.now, self.master.epoch(), end);
+                    while let Some(action) = self.keeper.poll() {
+                        if let keeper::Action::Verdict(_, verdict) = action {
+                            self.master.decided(self.now, verdict);
+                        }
+                    }
                 }
                 master::Action::Over(end) => self.ended = Some(end),
                 master::Action::Superseded(epoch) => panic!("superseded by {epoch}"),
@@ -246,7 +265,7 @@ impl Bench {
                 worker::Action::Deliver { piece, to, by } => {
                     self.said.push_back(Said::Piece(to, piece, by));
                 }
-                worker::Action::Ask => worker.resolve(self.now, self.record.standing()),
+                worker::Action::Ask => worker.resolve(self.now, self.keeper.record().standing()),
                 worker::Action::Drop(_) | worker::Action::Commit(_) | worker::Action::Over => {}
             }
         }

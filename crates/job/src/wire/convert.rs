@@ -115,11 +115,11 @@ impl Peer {
     }
 }
 
-fn from_worker(id: &WorkerId) -> WorkerRecord {
+pub(super) fn from_worker(id: &WorkerId) -> WorkerRecord {
     WorkerRecord { node: id.node.0, life: id.life.0, core: id.core.0, generation: id.generation.0 }
 }
 
-fn to_worker(record: &WorkerRecord) -> WorkerId {
+pub(super) fn to_worker(record: &WorkerRecord) -> WorkerId {
     WorkerId {
         node: NodeId(record.node),
         life: Generation(record.life),
@@ -128,12 +128,12 @@ fn to_worker(record: &WorkerRecord) -> WorkerId {
     }
 }
 
-fn from_attempt(id: &AttemptId) -> AttemptRecord {
+pub(super) fn from_attempt(id: &AttemptId) -> AttemptRecord {
     let TaskId { kind, index } = id.task;
     AttemptRecord { epoch: id.epoch.0, kind: kind as u8, index, number: id.number }
 }
 
-fn to_attempt(record: &AttemptRecord) -> Option<AttemptId> {
+pub(super) fn to_attempt(record: &AttemptRecord) -> Option<AttemptId> {
     let task = TaskId { kind: Kind::from_number(record.kind)?, index: record.index };
     Some(AttemptId { epoch: Epoch(record.epoch), task, number: record.number })
 }
@@ -146,7 +146,7 @@ fn to_location(record: &OutputRecord) -> Option<Location> {
     Some(Location { output: to_attempt(&record.output)?, at: to_worker(&record.at) })
 }
 
-fn from_job(job: &Job) -> JobRecord {
+pub(super) fn from_job(job: &Job) -> JobRecord {
     JobRecord {
         id: job.id.0,
         name: job.name.clone(),
@@ -155,17 +155,43 @@ fn from_job(job: &Job) -> JobRecord {
         input: job.input.clone(),
         output: job.output.clone(),
         reducers: job.reducers,
+        copies: job.copies,
+        keepers: job.keepers.iter().map(|node| node.0).collect(),
         samples: job.samples,
         memory: job.memory,
         conserves: job.conserves,
     }
 }
 
-fn to_job(record: JobRecord) -> Job {
+pub(super) fn to_job(record: JobRecord) -> Job {
     let JobRecord { id, name, package, arguments, input, output, .. } = record;
-    let JobRecord { reducers, samples, memory, conserves, .. } = record;
-    let id = JobId(id);
-    Job { id, name, package, arguments, input, output, reducers, samples, memory, conserves }
+    let JobRecord { reducers, copies, samples, memory, conserves, .. } = record;
+    let keepers = record.keepers.into_iter().map(NodeId).collect();
+    Job {
+        id: JobId(id),
+        name,
+        package,
+        arguments,
+        input,
+        output,
+        reducers,
+        copies,
+        keepers,
+        samples,
+        memory,
+        conserves,
+    }
+}
+
+pub(super) fn from_split(split: &Split) -> SplitRecord {
+    let Split { dataset, block, blocks, bytes, .. } = *split;
+    let nodes = split.nodes.iter().map(|node| node.0).collect();
+    SplitRecord { dataset, block, blocks, bytes, nodes }
+}
+
+pub(super) fn to_split(record: SplitRecord) -> Split {
+    let SplitRecord { dataset, block, blocks, bytes, nodes } = record;
+    Split { dataset, block, blocks, bytes, nodes: nodes.into_iter().map(NodeId).collect() }
 }
 
 fn from_order(order: &Order) -> OrderRecord {
@@ -187,11 +213,9 @@ fn from_order(order: &Order) -> OrderRecord {
         Order::Assign(attempt, work) => {
             record.attempts.push(from_attempt(attempt));
             match work {
-                Work::Split(Split { dataset, block, bytes, nodes }) => {
+                Work::Split(split) => {
                     record.kind = 2;
-                    let nodes = nodes.iter().map(|node| node.0).collect();
-                    let (dataset, block, bytes) = (*dataset, *block, *bytes);
-                    record.split.push(SplitRecord { dataset, block, bytes, nodes });
+                    record.split.push(from_split(split));
                 }
                 Work::Pieces(maps) => (record.kind, record.number) = (3, u64::from(*maps)),
             }
@@ -222,11 +246,7 @@ fn to_order(record: OrderRecord) -> Option<Order> {
     Some(match record.kind {
         0 => Order::Job(Box::new(to_job(record.job.into_iter().next()?))),
         1 => Order::Plan(Plan { epoch: Epoch(record.number), bounds: record.data.0 }),
-        2 => {
-            let SplitRecord { dataset, block, bytes, nodes } = record.split.into_iter().next()?;
-            let nodes = nodes.into_iter().map(NodeId).collect();
-            Order::Assign(attempt?, Work::Split(Split { dataset, block, bytes, nodes }))
-        }
+        2 => Order::Assign(attempt?, Work::Split(to_split(record.split.into_iter().next()?))),
         3 => {
             // What a worker keeps of pieces grows with their number.
             let maps = u32::try_from(record.number).ok().filter(|it| *it as usize <= MOST_SPLITS);

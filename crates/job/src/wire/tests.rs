@@ -28,12 +28,15 @@ fn messages() -> (ToWorker, ToMaster) {
         input: vec![String::from("in")],
         output: String::from("out"),
         reducers: 8,
+        copies: 2,
+        keepers: vec![NodeId(1), NodeId(2)],
         samples: 9,
         memory: 10,
         conserves: true,
     };
     let plan = Plan { epoch: Epoch(2), bounds: vec![1, 2, 3] };
-    let split = Split { dataset: 1, block: 2, bytes: 3, nodes: vec![NodeId(4), NodeId(5)] };
+    let split =
+        Split { dataset: 1, block: 2, blocks: 6, bytes: 3, nodes: vec![NodeId(4), NodeId(5)] };
     let location = Location { output: attempt(Kind::Map, 8), at: worker() };
     let orders = vec![
         Order::Job(Box::new(job)),
