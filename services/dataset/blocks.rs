@@ -10,6 +10,8 @@ use nile_stl::{CallError, CallResult};
 use nile_store::{Block, Name, Range, Version};
 
 use super::keeper::Keeper;
+use super::records::refused;
+use super::streams::Stream;
 
 /// The block that was read last, for those who read a dataset in small pieces.
 #[derive(Default)]
@@ -54,7 +56,30 @@ pub async fn read(
     version: Version,
     number: usize,
 ) -> CallResult<(Buffer, usize)> {
-    let (block, range) = place(keeper, name, version, number)?;
+    read_at(keeper, name, number, || place(keeper, name, version, number)).await
+}
+
+/// Reads a block of a draft, as above.
+pub async fn read_draft(
+    keeper: &Keeper,
+    stream: &Stream,
+    number: u32,
+) -> CallResult<(Buffer, usize)> {
+    let (name, _, id) = stream.what();
+    let place = || {
+        let there = keeper.with(|store| store.drafted(id, number));
+        there.map_err(|error| refused(error, name.as_str()))
+    };
+    read_at(keeper, name, number as usize, place).await
+}
+
+async fn read_at(
+    keeper: &Keeper,
+    name: &Name,
+    number: usize,
+    place: impl Fn() -> CallResult<(Block, Range)>,
+) -> CallResult<(Buffer, usize)> {
+    let (block, range) = place()?;
     let buffer =
         keeper.medium.read(range.at, keeper.medium.buffer()?, range.bytes as usize).await?;
     let bytes = block.bytes as usize;
@@ -62,7 +87,7 @@ pub async fn read(
         return Ok((buffer, bytes));
     }
     // Its space is somebody else's if it was removed meanwhile.
-    place(keeper, name, version, number)?;
+    place()?;
     let disk = keeper.medium.name();
     let message = format!(
         "{name}: block {number} at byte {} of {disk} is damaged: its checksum does not hold",

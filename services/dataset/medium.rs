@@ -71,7 +71,11 @@ impl Medium {
     /// meant.
     pub fn claim(&self, handle: Handle) -> CallResult<(Buffer, usize)> {
         let refused = |error| CallError::new(Status::Invalid, format!("{error}"));
-        let buffer = self.pool.claim(handle).map_err(refused)?;
+        self.whole(self.pool.claim(handle).map_err(refused)?)
+    }
+
+    /// The same buffer in its whole length, and how many bytes it had.
+    pub fn whole(&self, buffer: Buffer) -> CallResult<(Buffer, usize)> {
         let bytes = buffer.len();
         Ok((self.sized(buffer, self.buffer_bytes())?, bytes))
     }

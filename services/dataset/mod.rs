@@ -9,8 +9,10 @@
 //! * `medium`: the disk, through buffers of the pool.
 //! * `keeper`: the store, and what it does to the disk.
 //! * `streams`: drafts; `blocks`: what is read.
+//! * [`fetch`]: blocks to other nodes, and datasets from them.
 
 mod blocks;
+mod fetch;
 mod keeper;
 mod medium;
 pub mod records;
@@ -20,7 +22,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
 
@@ -33,8 +35,13 @@ use nile_store::{Manifest, Name, Owner, State, Store, Ticket, Version, checksum}
 
 use keeper::Keeper;
 use medium::Medium;
-use records::{BlockEntry, Draft, Listed, Piece, SpaceEntry, refused};
+use records::{BlockEntry, Decider, Destination, Draft, Listed, Piece, SpaceEntry, refused};
 use streams::{Stream, Streams};
+
+pub use fetch::stores_of;
+
+/// The owner of datasets that a job's record decides on: no node. A mount leaves them as they are.
+pub const JOB_OWNED: NodeId = NodeId(u32::MAX);
 
 /// The most bytes that one call writes or reads.
 pub const MOST_BYTES: usize = 48 << 10;
@@ -52,6 +59,8 @@ struct Shared {
     mounted: RefCell<Mounted>,
     streams: Streams,
     last: blocks::Last,
+    /// Numbers the fetches of this core.
+    fetches: Cell<u32>,
 }
 
 /// How far the store is.
@@ -70,7 +79,17 @@ impl Start for Dataset {
         let stl = stl.acting_as(Binder::Operator);
         let mounted = RefCell::new(Mounted::Not);
         let (streams, last) = (Streams::default(), blocks::Last::default());
-        Dataset { shared: Rc::new(Shared { stl, mounted, streams, last }) }
+        let fetches = Cell::new(0);
+        let shared = Rc::new(Shared { stl: stl.clone(), mounted, streams, last, fetches });
+        let told = Rc::downgrade(&shared);
+        stl.on_death(move |_, _| {
+            if let Some(shared) = told.upgrade()
+                && let Mounted::Is(keeper) = &*shared.mounted.borrow()
+            {
+                shared.streams.sweep(keeper);
+            }
+        });
+        Dataset { shared }
     }
 }
 
@@ -179,27 +198,41 @@ fn named(name: &str) -> CallResult<Name> {
 )]
 impl Dataset {
     /// Begins to write a dataset. `exists` if one of this name and epoch or a later one is
-    /// committed, or this version is being written. `owner` is the node that decides whether it is
-    /// committed, with its generation; zero for this one.
+    /// committed, or this version is being written. `owner` decides whether it is committed. What
+    /// `write` writes becomes blocks of `block_bytes`; zero for as long ones as there can be,
+    /// which are those of a buffer: `invalid` if that is less. A draft that a core of this node
+    /// has begun ends with the core's incarnation; one of another node, if it is left alone.
     #[stl_k(reply = "draft")]
     async fn create(
         &self,
+        caller: &Caller,
         #[range(1..=128)] name: &str,
         epoch: u64,
         attempt: u32,
-        owner: u32,
-        generation: u32,
+        owner: Decider,
+        block_bytes: u32,
     ) -> CallResult<Draft> {
         let keeper = self.shared.keeper().await?;
         let own = self.shared.owner()?;
         let owner = match owner {
-            0 => own,
-            node => Owner { node: NodeId(node), generation: Generation(generation) },
+            Decider { node: 0, .. } => own,
+            Decider { node, generation } => {
+                Owner { node: NodeId(node), generation: Generation(generation) }
+            }
         };
         let (name, version) = (named(name)?, Version::new(epoch, attempt));
-        let now = self.shared.stl.host().now();
-        let draft = self.shared.streams.create(&keeper, name, version, owner, now)?;
-        let block_bytes = keeper.medium.buffer_bytes() as u32;
+        let most = keeper.medium.buffer_bytes();
+        let length = match block_bytes as usize {
+            0 => most,
+            bytes if bytes <= most => bytes,
+            bytes => {
+                let message = format!("{name}: blocks of {bytes} bytes; a buffer has {most}");
+                return Err(CallError::new(Status::Invalid, message));
+            }
+        };
+        let (streams, writer) = (&self.shared.streams, caller.own_core().ok());
+        let draft = streams.create(&keeper, (name, version), owner, writer, length)?;
+        let block_bytes = length as u32;
         Ok(Draft { draft, block_bytes, node: own.node.0 })
     }
 
@@ -215,10 +248,12 @@ impl Dataset {
     ) -> CallResult<u64> {
         let keeper = self.shared.keeper().await?;
         let stream = self.shared.streams.find(draft)?;
-        stream.write(&keeper, at, &bytes.0, self.shared.stl.host().now()).await
+        stream.write(&keeper, at, &bytes.0).await
     }
 
-    /// Adds a block to a draft: a buffer of the node's pool, as many bytes as its handle says.
+    /// Adds a block to a draft: a buffer of the node's pool, as many bytes as its handle says. It
+    /// is over when the block is on the disk, though not durable before `commit` or `prepare`.
+    /// Several may be on their way: the blocks have the order of the calls.
     #[stl_k]
     async fn append(
         &self,
@@ -230,8 +265,23 @@ impl Dataset {
         let keeper = self.shared.keeper().await?;
         let buffer = keeper.medium.claim(from_call(buffer))?;
         let stream = self.shared.streams.find(draft)?;
-        let now = self.shared.stl.host().now();
-        stream.append(&keeper, buffer.0, buffer.1, now).await
+        stream.append(&keeper, buffer.0, buffer.1).await
+    }
+
+    /// A block of a draft that is on the disk, in a buffer of the node's pool, which is then the
+    /// caller's. `not_found` if there is no such draft, or not this block yet.
+    #[stl_k(reply = "buffer")]
+    async fn load_draft(
+        &self,
+        caller: &Caller,
+        draft: u64,
+        block: u32,
+    ) -> CallResult<nile_bosml::Buffer> {
+        caller.own_core()?;
+        let keeper = self.shared.keeper().await?;
+        let stream = self.shared.streams.find(draft)?;
+        let (buffer, bytes) = blocks::read_draft(&keeper, &stream, block).await?;
+        Ok(in_call(buffer.into_handle(bytes)))
     }
 
     /// Commits a draft that has its only copy here.
@@ -240,8 +290,8 @@ impl Dataset {
         self.put(draft, &[], State::Committed).await
     }
 
-    /// Makes a draft durable that all of `nodes` have whole, this one among them. It is a dataset
-    /// when its owner has confirmed it.
+    /// Makes a draft durable that all of `nodes` have whole, or will have, this one among them. It
+    /// is a dataset when its owner has confirmed it.
     #[stl_k(reply = "dataset")]
     async fn prepare(&self, draft: u64, #[range(1..=16)] nodes: Vec<u32>) -> CallResult<Listed> {
         self.put(draft, &nodes, State::Prepared).await
@@ -264,7 +314,8 @@ impl Dataset {
     #[stl_k]
     async fn abort(&self, draft: u64) -> CallResult<()> {
         let keeper = self.shared.keeper().await?;
-        self.shared.streams.abort(&keeper, draft)
+        self.shared.streams.abort(&keeper, draft).await;
+        Ok(())
     }
 
     /// Removes a dataset, prepared or committed, and frees its space.
@@ -297,6 +348,20 @@ impl Dataset {
         let keeper = self.shared.keeper().await?;
         let key = named(name)?;
         let found = keeper.with(|store| store.committed(&key).map(Listed::of));
+        found.ok_or_else(|| CallError::new(Status::NotFound, format!("{name}: no such dataset")))
+    }
+
+    /// What is here of one version of a dataset, prepared or committed.
+    #[stl_k(reply = "dataset")]
+    async fn inspect(
+        &self,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+    ) -> CallResult<Listed> {
+        let keeper = self.shared.keeper().await?;
+        let (name, version) = (named(name)?, Version::new(epoch, attempt));
+        let found = keeper.with(|store| store.get(&name, version).map(Listed::of));
         found.ok_or_else(|| CallError::new(Status::NotFound, format!("{name}: no such dataset")))
     }
 
@@ -360,11 +425,56 @@ impl Dataset {
         Ok(in_call(buffer.into_handle(bytes)))
     }
 
+    /// Sends a block of a dataset to a mailbox of a node, as `network.send` does; over when it is
+    /// there. Gives its length. `busy` if no buffer is free now.
+    #[stl_k(reply = "bytes")]
+    async fn send(
+        &self,
+        caller: &Caller,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+        block: u32,
+        to: Destination,
+    ) -> CallResult<u32> {
+        let keeper = self.shared.keeper().await?;
+        let (name, version) = (named(name)?, Version::new(epoch, attempt));
+        let patience = caller.deadline - keeper.stl.host().now();
+        fetch::send(&keeper, (&name, version, block), to, patience).await
+    }
+
+    /// Pulls a dataset from another node's store, prepared or committed there, and prepares it
+    /// here; its owner stays the same. If it fails, or the caller stops waiting, nothing of it is
+    /// left. Well, and at once, if it is here already.
+    #[stl_k(reply = "dataset")]
+    async fn fetch_from(
+        &self,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+        node: u32,
+    ) -> CallResult<Listed> {
+        let keeper = self.shared.keeper().await?;
+        let own = self.shared.owner()?.node;
+        let (key, version, from) = (named(name)?, Version::new(epoch, attempt), NodeId(node));
+        if from == own || node == 0 {
+            let message = format!("{name}: it is to come from another node than this one");
+            return Err(CallError::new(Status::Invalid, message));
+        }
+        let number = self.shared.fetches.get();
+        self.shared.fetches.set(number.wrapping_add(1));
+        fetch::fetch(&keeper, (key.clone(), version), (from, own), number).await?;
+        let entry = keeper.with(|store| store.get(&key, version).map(Listed::of));
+        entry.ok_or_else(|| CallError::new(Status::NotFound, format!("{name}: removed at once")))
+    }
+
     /// How much space there is.
     #[stl_k(reply = "space")]
     async fn space(&self) -> CallResult<SpaceEntry> {
-        let space = self.shared.keeper().await?.with(|store| store.space());
-        Ok(SpaceEntry { total: space.total, free: space.free, longest: space.longest })
+        let keeper = self.shared.keeper().await?;
+        let space = keeper.with(|store| store.space());
+        let block_bytes = keeper.medium.buffer_bytes() as u32;
+        Ok(SpaceEntry { total: space.total, free: space.free, longest: space.longest, block_bytes })
     }
 
     async fn put(&self, draft: u64, nodes: &[u32], state: State) -> CallResult<Listed> {

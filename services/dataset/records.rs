@@ -9,6 +9,34 @@ use nile_bosml::Blob;
 use nile_stl::{CallError, Record};
 use nile_store::{Dataset, Error, State};
 
+/// Who decides whether a dataset is committed.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Decider {
+    /// The node.
+    pub node: u32,
+    /// Its incarnation.
+    pub generation: u32,
+}
+
+impl Decider {
+    /// The node that has the draft.
+    pub const HERE: Decider = Decider { node: 0, generation: 0 };
+
+    /// The record of a job: [`JOB_OWNED`](super::JOB_OWNED).
+    pub const JOB: Decider = Decider { node: super::JOB_OWNED.0, generation: 0 };
+}
+
+/// Where a block is sent.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Destination {
+    /// The node, zero for the one that sends.
+    pub node: u32,
+    /// The mailbox on it.
+    pub mailbox: u64,
+    /// What the block is called there.
+    pub label: u64,
+}
+
 /// A draft that was begun.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct Draft {
@@ -39,8 +67,11 @@ pub struct Listed {
     pub here: u32,
     /// How many nodes hold each block.
     pub copies: u8,
-    /// Of the node that decides whether it is committed.
+    /// Of the node that decides whether it is committed; [`JOB_OWNED`](super::JOB_OWNED) if a
+    /// job's record does.
     pub owner: u32,
+    /// The incarnation of that node.
+    pub owner_generation: u32,
 }
 
 /// A block of a dataset.
@@ -70,6 +101,8 @@ pub struct SpaceEntry {
     pub free: u64,
     /// The longest piece of that.
     pub longest: u64,
+    /// Bytes of the longest block that can be written here: those of a buffer of the node's pool.
+    pub block_bytes: u32,
 }
 
 impl Listed {
@@ -86,6 +119,7 @@ impl Listed {
             here: dataset.blocks_here() as u32,
             copies: manifest.copies(),
             owner: manifest.owner.node.0,
+            owner_generation: manifest.owner.generation.0,
         }
     }
 }

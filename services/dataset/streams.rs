@@ -1,4 +1,5 @@
-//! Drafts that are written as streams of bytes: they gather in a buffer until a block is full.
+//! Drafts: blocks on their way to the disk, several at once, and bytes that gather in a buffer
+//! until a block is full.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -10,7 +11,7 @@ use core::future::poll_fn;
 use core::task::{Poll, Waker};
 use core::time::Duration;
 
-use nile_abi::{Instant, NodeId, Status};
+use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
 use nile_stl::node::Buffer;
 use nile_stl::{CallError, CallResult};
 use nile_store::{DraftId, Manifest, Name, Owner, Version};
@@ -18,11 +19,15 @@ use nile_store::{DraftId, Manifest, Name, Owner, Version};
 use super::keeper::Keeper;
 use super::records::refused;
 
-/// For how long a draft may be left alone before it ends when somebody begins another.
+/// For how long a draft of another node's may be left alone before it ends when somebody begins
+/// another.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The most drafts at a time: each may hold a buffer.
-const MOST_DRAFTS: usize = 64;
+/// The most drafts of other nodes at a time: each may hold a buffer.
+const MOST_STRANGE: usize = 64;
+
+/// The most drafts at a time.
+const MOST_DRAFTS: usize = 1024;
 
 /// The drafts of a core.
 #[derive(Default)]
@@ -33,87 +38,90 @@ pub struct Stream {
     name: Name,
     version: Version,
     id: DraftId,
+    /// The core of this node that began it, and its incarnation: the draft ends with that.
+    writer: Option<(CoreId, Generation)>,
+    /// Bytes of each block that is filled piece by piece.
+    block_bytes: usize,
     state: RefCell<Written>,
 }
 
 struct Written {
     /// Bytes that have come, from the dataset's start.
     bytes: u64,
-    /// The block that is being filled, and how far it is.
+    /// The next block, and how much of it has gathered.
     block: u32,
     filled: usize,
     buffer: Option<Buffer>,
-    /// A block is on its way to the disk; and who waits for that.
-    is_busy: bool,
-    waiter: Option<Waker>,
+    /// Blocks on their way to the disk; and who waits for all of them.
+    under_way: u32,
+    waiters: Vec<Waker>,
     /// Why nothing more can be added.
     failed: Option<CallError>,
+    /// Nobody wants it any more: its space is free when no block is under way.
+    is_over: bool,
     touched: Instant,
+}
+
+/// The end of one block's way to the disk.
+#[derive(Default)]
+struct End {
+    result: Option<CallResult<()>>,
+    waker: Option<Waker>,
 }
 
 impl Streams {
     /// Begins a draft; those that were left alone end.
     pub fn create(
         &self,
-        keeper: &Keeper,
-        name: Name,
-        version: Version,
+        keeper: &Rc<Keeper>,
+        key: (Name, Version),
         owner: Owner,
-        now: Instant,
+        writer: Option<CoreId>,
+        block_bytes: usize,
     ) -> CallResult<u64> {
-        let old: Vec<u64> = self
-            .0
-            .borrow()
-            .iter()
-            .filter_map(|(id, it)| {
-                let written = it.state.borrow();
-                (!written.is_busy && now.since(written.touched) > PATIENCE).then_some(*id)
-            })
-            .collect();
-        for id in old {
-            self.abort(keeper, id)?;
-        }
-        if self.0.borrow().len() >= MOST_DRAFTS {
-            let message = format!("{MOST_DRAFTS} datasets are being written; try again later");
+        self.sweep(keeper);
+        let strange = self.0.borrow().values().filter(|it| it.writer.is_none()).count();
+        let is_full = writer.is_none() && strange >= MOST_STRANGE;
+        if is_full || self.0.borrow().len() >= MOST_DRAFTS {
+            let message = format!("{strange} datasets are being written; try again later");
             return Err(CallError::new(Status::Busy, message));
         }
-        let created = keeper.with(|store| store.create(name.clone(), version, owner));
-        let id = created.map_err(|error| refused(error, name.as_str()))?;
-        let state = Written {
-            bytes: 0,
-            block: 0,
-            filled: 0,
-            buffer: None,
-            is_busy: false,
-            waiter: None,
-            failed: None,
-            touched: now,
-        };
-        let stream = Stream { name, version, id, state: RefCell::new(state) };
-        self.0.borrow_mut().insert(id.0, Rc::new(stream));
-        Ok(id.0)
+        let host = keeper.stl.host();
+        let writer = writer.map(|core| (core, host.generation_of(core)));
+        let stream = Stream::begin(keeper, key, owner, writer, block_bytes)?;
+        let id = stream.id.0;
+        self.0.borrow_mut().insert(id, stream);
+        Ok(id)
     }
 
-    /// A draft; `Busy` while one of its blocks is being written.
+    /// Ends what was left alone: by another node for long, or by a core that has ended.
+    pub fn sweep(&self, keeper: &Rc<Keeper>) {
+        let host = keeper.stl.host();
+        let now = host.now();
+        let is_left = |stream: &Stream| match stream.writer {
+            Some((core, generation)) => host.generation_of(core) != generation,
+            None => now.since(stream.state.borrow().touched) > PATIENCE,
+        };
+        let drafts = &mut *self.0.borrow_mut();
+        for (_, stream) in drafts.extract_if(.., |_, stream| is_left(stream)) {
+            stream.give_up(keeper);
+        }
+    }
+
+    /// A draft.
     pub fn find(&self, id: u64) -> CallResult<Rc<Stream>> {
         let stream = self.0.borrow().get(&id).cloned();
         let none = || CallError::new(Status::NotFound, format!("no draft {id}, or it has ended"));
-        let stream = stream.ok_or_else(none)?;
-        let is_busy = stream.state.borrow().is_busy;
-        let busy = || CallError::new(Status::Busy, format!("draft {id} is being written"));
-        if is_busy { Err(busy()) } else { Ok(stream) }
+        stream.ok_or_else(none)
     }
 
-    /// Ends a draft, and leaves nothing of it; well, if there is none.
-    pub fn abort(&self, keeper: &Keeper, id: u64) -> CallResult<()> {
-        match self.find(id) {
-            Ok(stream) => {
-                self.forget(id);
-                keeper.with(|store| store.abort(stream.id));
-                Ok(())
-            }
-            Err(error) if error.status == Status::NotFound => Ok(()),
-            Err(error) => Err(error),
+    /// Ends a draft, and leaves nothing of it; well, if there is none. Waits for blocks that are
+    /// under way; whoever stops waiting for that stops nothing.
+    pub async fn abort(&self, keeper: &Rc<Keeper>, id: u64) {
+        let stream = self.0.borrow_mut().remove(&id);
+        if let Some(stream) = stream {
+            stream.give_up(keeper);
+            stream.at_rest().await;
         }
     }
 
@@ -124,28 +132,54 @@ impl Streams {
 }
 
 impl Stream {
+    /// Begins a draft that nobody else knows of.
+    pub fn begin(
+        keeper: &Keeper,
+        (name, version): (Name, Version),
+        owner: Owner,
+        writer: Option<(CoreId, Generation)>,
+        block_bytes: usize,
+    ) -> CallResult<Rc<Stream>> {
+        let created = keeper.with(|store| store.create(name.clone(), version, owner));
+        let id = created.map_err(|error| refused(error, name.as_str()))?;
+        let state = RefCell::new(Written {
+            bytes: 0,
+            block: 0,
+            filled: 0,
+            buffer: None,
+            under_way: 0,
+            waiters: Vec::new(),
+            failed: None,
+            is_over: false,
+            touched: keeper.stl.host().now(),
+        });
+        Ok(Rc::new(Stream { name, version, id, writer, block_bytes, state }))
+    }
+
     /// The dataset's name and version, and the store's draft.
     pub fn what(&self) -> (&Name, Version, DraftId) {
         (&self.name, self.version, self.id)
     }
 
     /// Takes bytes that begin `at` bytes from the dataset's start; gives how many there are now.
-    /// What came before is not taken again, so that a call may be repeated.
+    /// What came before is not taken again, so that a call may be repeated. `Busy` while a block
+    /// is under way.
     pub async fn write(
         self: &Rc<Self>,
         keeper: &Rc<Keeper>,
         at: u64,
         bytes: &[u8],
-        now: Instant,
     ) -> CallResult<u64> {
+        if self.state.borrow().under_way > 0 {
+            let message = format!("{}: a block is being written; try again", self.name);
+            return Err(CallError::new(Status::Busy, message));
+        }
         let there = self.state.borrow().bytes;
         let Some(known) = there.checked_sub(at) else {
             let message = format!("{} has {there} bytes; those from {at} on must wait", self.name);
             return Err(CallError::new(Status::Invalid, message));
         };
-        if let Some(failed) = &self.state.borrow().failed {
-            return Err(failed.clone());
-        }
+        self.check()?;
         let mut rest = bytes.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or(&[]);
         while !rest.is_empty() {
             if self.state.borrow().buffer.is_none() {
@@ -154,15 +188,15 @@ impl Stream {
             }
             let is_full = {
                 let written = &mut *self.state.borrow_mut();
-                written.touched = now;
+                written.touched = keeper.stl.host().now();
                 let Some(buffer) = &mut written.buffer else { break };
-                let room = &mut buffer[written.filled..];
+                let room = &mut buffer[written.filled..self.block_bytes];
                 let (taken, left) = rest.split_at(rest.len().min(room.len()));
                 room[..taken.len()].copy_from_slice(taken);
                 rest = left;
                 written.filled += taken.len();
                 written.bytes += taken.len() as u64;
-                written.filled == buffer.len()
+                written.filled == self.block_bytes
             };
             if is_full {
                 self.flush(keeper).await?;
@@ -171,60 +205,83 @@ impl Stream {
         Ok(self.state.borrow().bytes)
     }
 
-    /// Takes a whole block in a buffer. Its bytes count as if they had been written.
+    /// Takes a whole block in a buffer, behind all that came before; over when it is on the disk.
+    /// Its bytes count as if they had been written. Many may be on their way.
     pub async fn append(
         self: &Rc<Self>,
         keeper: &Rc<Keeper>,
         buffer: Buffer,
         bytes: usize,
-        now: Instant,
     ) -> CallResult<()> {
-        self.flush(keeper).await?;
-        {
+        self.check()?;
+        self.write_gathered(keeper);
+        let block = {
             let written = &mut *self.state.borrow_mut();
-            written.touched = now;
+            written.touched = keeper.stl.host().now();
             written.bytes += bytes as u64;
-            written.filled = bytes;
-            written.buffer = Some(buffer);
-        }
-        self.flush(keeper).await
+            written.block += 1;
+            written.block - 1
+        };
+        self.put(keeper, block, buffer, bytes).await
     }
 
-    /// Writes what has gathered as a block. Whoever stops waiting for it does not stop it: until
-    /// it has ended, its space is in use.
+    /// Writes what has gathered as a block, and waits until no block is under way.
     async fn flush(self: &Rc<Self>, keeper: &Rc<Keeper>) -> CallResult<()> {
+        self.write_gathered(keeper);
+        self.at_rest().await;
+        self.check()
+    }
+
+    /// Begins to write what has gathered.
+    fn write_gathered(self: &Rc<Self>, keeper: &Rc<Keeper>) {
         let taken = {
             let written = &mut *self.state.borrow_mut();
             let buffer = if written.filled > 0 { written.buffer.take() } else { None };
-            written.is_busy = buffer.is_some();
-            buffer.map(|buffer| (buffer, core::mem::take(&mut written.filled)))
-        };
-        if let Some((buffer, filled)) = taken {
-            let (stream, keeper) = (self.clone(), keeper.clone());
-            let block = self.state.borrow().block;
-            keeper.stl.host().clone().spawn(Box::pin(async move {
-                let result = stream.put(&keeper, block, buffer, filled).await;
-                let written = &mut *stream.state.borrow_mut();
-                written.is_busy = false;
+            buffer.map(|buffer| {
                 written.block += 1;
-                written.failed = result.err();
-                if let Some(waiter) = written.waiter.take() {
-                    waiter.wake();
-                }
-            }));
+                (written.block - 1, buffer, core::mem::take(&mut written.filled))
+            })
+        };
+        if let Some((block, buffer, filled)) = taken {
+            // Whoever waits for it waits for all.
+            drop(self.put(keeper, block, buffer, filled));
         }
-        poll_fn(|context| {
-            let written = &mut *self.state.borrow_mut();
-            if written.is_busy {
-                written.waiter = Some(context.waker().clone());
-                return Poll::Pending;
-            }
-            Poll::Ready(written.failed.clone().map_or(Ok(()), Err))
-        })
-        .await
     }
 
-    async fn put(
+    /// Begins to write a block by its number; over when it is on the disk. Whoever stops waiting
+    /// for it does not stop it: until it has ended, its space is in use.
+    pub fn put(
+        self: &Rc<Self>,
+        keeper: &Rc<Keeper>,
+        block: u32,
+        buffer: Buffer,
+        bytes: usize,
+    ) -> impl Future<Output = CallResult<()>> + use<> {
+        let end = Rc::new(RefCell::new(End::default()));
+        self.state.borrow_mut().under_way += 1;
+        let (stream, keeper, told) = (self.clone(), keeper.clone(), end.clone());
+        keeper.stl.host().clone().spawn(Box::pin(async move {
+            let result = stream.write_block(&keeper, block, buffer, bytes).await;
+            stream.has_ended(&keeper, &result);
+            let end = &mut *told.borrow_mut();
+            end.result = Some(result);
+            if let Some(waker) = end.waker.take() {
+                waker.wake();
+            }
+        }));
+        poll_fn(move |context| {
+            let end = &mut *end.borrow_mut();
+            match end.result.take() {
+                Some(result) => Poll::Ready(result),
+                None => {
+                    end.waker = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+    }
+
+    async fn write_block(
         &self,
         keeper: &Keeper,
         block: u32,
@@ -239,6 +296,49 @@ impl Stream {
         buffer[filled..range.bytes as usize].fill(0);
         keeper.medium.write(range.at, buffer, range.bytes as usize).await?;
         keeper.with(|store| store.written(self.id, block, checksum)).map_err(failed)
+    }
+
+    /// A block is not under way any more.
+    fn has_ended(&self, keeper: &Keeper, result: &CallResult<()>) {
+        let written = &mut *self.state.borrow_mut();
+        written.under_way -= 1;
+        if let (Err(error), None) = (result, &written.failed) {
+            written.failed = Some(error.clone());
+        }
+        if written.under_way == 0 {
+            if written.is_over {
+                keeper.with(|store| store.abort(self.id));
+            }
+            written.waiters.drain(..).for_each(Waker::wake);
+        }
+    }
+
+    /// Nobody wants it any more: nothing is left of it once no block is under way.
+    pub fn give_up(&self, keeper: &Keeper) {
+        let written = &mut *self.state.borrow_mut();
+        written.is_over = true;
+        written.buffer = None;
+        if written.under_way == 0 {
+            keeper.with(|store| store.abort(self.id));
+        }
+    }
+
+    /// Waits until no block is under way.
+    async fn at_rest(&self) {
+        poll_fn(|context| {
+            let written = &mut *self.state.borrow_mut();
+            if written.under_way > 0 {
+                written.waiters.push(context.waker().clone());
+                return Poll::Pending;
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Why nothing more can be added, if that is so.
+    fn check(&self) -> CallResult<()> {
+        self.state.borrow().failed.clone().map_or(Ok(()), Err)
     }
 
     /// Writes what is left, and gives the manifest of a dataset that all of `nodes` have whole.

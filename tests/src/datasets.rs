@@ -1,18 +1,22 @@
 //! Datasets: what is written comes back whole, also in another life of the node; what is refused,
 //! given up or removed leaves nothing and takes no space.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::task::Poll;
 
 use nile_abi::{CoreId, Status};
 use nile_bosml::Bytes;
 use nile_kernel::{Core, Pool};
 use nile_platform::Machine;
-use nile_services::dataset::records::{Listed, SpaceEntry};
+use nile_services::dataset::records::{Decider, Draft, Listed, SpaceEntry};
 use nile_services::dataset::{DatasetClient, MOST_BYTES};
-use nile_stl::node::{from_call, in_call};
-use nile_stl::{CallError, CallResult, Stl};
+use nile_stl::node::{Handle, from_call, in_call};
+use nile_stl::{CallError, CallResult, LocalFuture, Stl};
 
 use crate::arguments::Arguments;
 use crate::calls::serve;
@@ -21,6 +25,9 @@ use crate::conduct::{Findings, conduct, conducts};
 /// The dataset that another life of the node finds, and its length.
 const KEPT: &str = "kept";
 const KEPT_BYTES: usize = 700_001;
+
+/// What that life also finds: prepared, and not this node's to decide.
+const OF_A_JOB: &str = "of a job";
 
 /// Starts this core's part. With `look=1` the node's disk was written by an earlier life; with
 /// `look=2` that life ended when the power failed.
@@ -45,6 +52,14 @@ fn content(bytes: usize, salt: usize) -> Vec<u8> {
     (0..bytes).map(|at| byte(at, salt)).collect()
 }
 
+/// A buffer with content, on its way.
+fn filled(pool: &Pool, length: usize, salt: usize) -> CallResult<Handle> {
+    let busy = || CallError::new(Status::Busy, "no buffer of the pool is free");
+    let mut buffer = pool.alloc().ok_or_else(busy)?;
+    buffer[..length].copy_from_slice(&content(length, salt));
+    Ok(buffer.into_handle(length))
+}
+
 async fn use_datasets<M: Machine>(
     core: &Core<M>,
     findings: &Findings,
@@ -59,8 +74,13 @@ async fn use_datasets<M: Machine>(
         user.expect_content(&kept, &content(KEPT_BYTES, 3)).await?;
         let names: Vec<String> =
             user.datasets.list(0).await?.into_iter().map(|it| it.name).collect();
-        findings.check(names == [KEPT], format_args!("{names:?} are there, and not {KEPT} alone"));
-        return Ok(());
+        let known = [KEPT, OF_A_JOB];
+        findings.check(names == known, format_args!("{names:?} are there, and not {known:?}"));
+        let job = user.datasets.inspect(OF_A_JOB, 1, 0).await?;
+        findings.check(!job.committed, format_args!("{job:?} is decided"));
+        user.datasets.confirm(OF_A_JOB, 1, 0).await?;
+        let job = user.datasets.look_up(OF_A_JOB).await?;
+        return user.expect_content(&job, &content(KEPT_BYTES, 4)).await;
     }
     let free = user.datasets.space().await?;
     user.write_and_read().await?;
@@ -70,18 +90,26 @@ async fn use_datasets<M: Machine>(
         Some(pool) => user.buffers(pool).await?,
         None => findings.check(false, format_args!("the configuration gives no pool")),
     }
+    match core.pool() {
+        Some(pool) => user.drafts(pool).await?,
+        None => findings.check(false, format_args!("the configuration gives no pool")),
+    }
     user.full_disk(&free).await?;
     let after = user.datasets.space().await?;
     findings.check(after == free, format_args!("{free:?} was free, and now {after:?}"));
     user.put(KEPT, 1, &content(KEPT_BYTES, 3)).await?;
     // Never committed: a later life does not know of it.
-    let draft = user.datasets.create("draft", 1, 0, 0, 0).await?.draft;
+    let draft = user.datasets.create("draft", 1, 0, Decider::HERE, 0).await?.draft;
     user.write(draft, &content(300_000, 5)).await?;
     // Prepared by a life of this node that did not commit it.
-    let draft = user.datasets.create("undecided", 1, 0, 0, 0).await?.draft;
+    let draft = user.datasets.create("undecided", 1, 0, Decider::HERE, 0).await?.draft;
     let node = user.datasets.commit(draft).await?.owner;
     user.datasets.remove("undecided", 1, 0).await?;
-    let draft = user.datasets.create("undecided", 2, 0, 0, 0).await?.draft;
+    let draft = user.datasets.create("undecided", 2, 0, Decider::HERE, 0).await?.draft;
+    user.datasets.prepare(draft, Vec::from([node])).await?;
+    // The same, but a job's record decides, and no life of any node.
+    let draft = user.datasets.create(OF_A_JOB, 1, 0, Decider::JOB, 0).await?.draft;
+    user.write(draft, &content(KEPT_BYTES, 4)).await?;
     user.datasets.prepare(draft, Vec::from([node])).await?;
     Ok(())
 }
@@ -126,7 +154,7 @@ impl User<'_> {
     }
 
     async fn put(&self, name: &str, epoch: u64, content: &[u8]) -> CallResult<Listed> {
-        let draft = self.datasets.create(name, epoch, 0, 0, 0).await?.draft;
+        let draft = self.datasets.create(name, epoch, 0, Decider::HERE, 0).await?.draft;
         self.write(draft, content).await?;
         self.datasets.commit(draft).await
     }
@@ -198,19 +226,27 @@ impl User<'_> {
     async fn refusals(&self) -> CallResult<()> {
         let datasets = &self.datasets;
         self.put("x", 5, b"x").await?;
-        let late = datasets.create("x", 4, 0, 0, 0).await;
+        let late = datasets.create("x", 4, 0, Decider::HERE, 0).await;
         self.refused(late, Status::Exists, "an earlier epoch");
-        self.refused(datasets.create("x", 5, 1, 0, 0).await, Status::Exists, "the same epoch");
-        self.refused(datasets.create("", 5, 1, 0, 0).await, Status::Invalid, "no name");
-        self.refused(datasets.create("a\nb", 5, 1, 0, 0).await, Status::Invalid, "two lines");
+        self.refused(
+            datasets.create("x", 5, 1, Decider::HERE, 0).await,
+            Status::Exists,
+            "the same epoch",
+        );
+        self.refused(datasets.create("", 5, 1, Decider::HERE, 0).await, Status::Invalid, "no name");
+        self.refused(
+            datasets.create("a\nb", 5, 1, Decider::HERE, 0).await,
+            Status::Invalid,
+            "two lines",
+        );
         self.refused(datasets.look_up("y").await, Status::NotFound, "no such name");
         self.refused(datasets.remove("y", 1, 0).await, Status::NotFound, "no such dataset");
         self.refused(datasets.commit(99_999).await, Status::NotFound, "no such draft");
-        let draft = datasets.create("y", 1, 0, 0, 0).await?.draft;
+        let draft = datasets.create("y", 1, 0, Decider::HERE, 0).await?.draft;
         let gap = datasets.write(draft, 1, Bytes::from(&b"b"[..])).await;
         self.refused(gap, Status::Invalid, "bytes behind the end");
         // Two attempts: the first to commit wins.
-        let other = datasets.create("y", 1, 1, 0, 0).await?.draft;
+        let other = datasets.create("y", 1, 1, Decider::HERE, 0).await?.draft;
         datasets.commit(other).await?;
         self.refused(datasets.commit(draft).await, Status::Exists, "the second attempt");
         datasets.abort(draft).await?;
@@ -221,7 +257,7 @@ impl User<'_> {
 
     async fn two_phases(&self) -> CallResult<()> {
         let datasets = &self.datasets;
-        let begun = datasets.create("two", 1, 0, 0, 0).await?;
+        let begun = datasets.create("two", 1, 0, Decider::HERE, 0).await?;
         self.write(begun.draft, &content(100_000, 6)).await?;
         let away = begun.node + 1;
         let prepared = datasets.prepare(begun.draft, Vec::from([begun.node, away])).await?;
@@ -241,7 +277,7 @@ impl User<'_> {
 
     /// Whole blocks in buffers that change owner.
     async fn buffers(&self, pool: &Pool) -> CallResult<()> {
-        let draft = self.datasets.create("blocks", 1, 0, 0, 0).await?.draft;
+        let draft = self.datasets.create("blocks", 1, 0, Decider::HERE, 0).await?.draft;
         let lengths = [1, 4095, 4096, pool.buffer_size()];
         for (salt, length) in lengths.into_iter().enumerate() {
             let Some(mut buffer) = pool.alloc() else {
@@ -261,9 +297,82 @@ impl User<'_> {
         self.datasets.remove("blocks", 1, 0).await
     }
 
+    /// Blocks of a length, several on their way at once, read back before they are a dataset, and
+    /// given up while they are under way.
+    async fn drafts(&self, pool: &Pool) -> CallResult<()> {
+        let datasets = &self.datasets;
+        let size = pool.buffer_size();
+        let long = datasets.create("cut", 1, 0, Decider::HERE, size as u32 + 1).await;
+        self.refused(long, Status::Invalid, "blocks that no buffer holds");
+        let begun = datasets.create("cut", 1, 0, Decider::HERE, 1000).await?;
+        self.write(begun.draft, &content(5500, 3)).await?;
+        let listed = datasets.commit(begun.draft).await?;
+        self.expect_content(&listed, &content(5500, 3)).await?;
+        let blocks = datasets.blocks("cut", 1, 0, 0).await?;
+        let lengths: Vec<u32> = blocks.iter().map(|block| block.bytes).collect();
+        let as_asked = lengths == [1000, 1000, 1000, 1000, 1000, 500] && begun.block_bytes == 1000;
+        self.findings.check(as_asked, format_args!("{lengths:?} are the blocks of {begun:?}"));
+        datasets.remove("cut", 1, 0).await?;
+
+        let Draft { draft, node, .. } = datasets.create("many", 1, 0, Decider::JOB, 0).await?;
+        datasets.write(draft, 0, Bytes::from(&content(10, 100)[..])).await?;
+        let lengths = [size, 1, 4096, size - 1, 4097, 100];
+        let mut ends: Vec<LocalFuture<'_, CallResult<()>>> = Vec::new();
+        for (salt, length) in lengths.into_iter().enumerate() {
+            let handle = filled(pool, length, salt)?;
+            ends.push(Box::pin(datasets.append(draft, in_call(handle))));
+        }
+        let mut all: Vec<CallResult<()>> = Vec::new();
+        poll_fn(|context| {
+            ends.retain_mut(|end| match end.as_mut().poll(context) {
+                Poll::Pending => true,
+                Poll::Ready(end) => {
+                    all.push(end);
+                    false
+                }
+            });
+            if ends.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        self.findings.check(all.iter().all(Result::is_ok), format_args!("{all:?}"));
+        let beyond = datasets.load_draft(draft, 7).await;
+        self.refused(beyond, Status::NotFound, "a block that was not written");
+        // What was gathered is the first.
+        let expected = [(10, 100)].into_iter().chain(lengths.into_iter().zip(0..));
+        for (block, (length, salt)) in expected.enumerate().collect::<Vec<_>>().into_iter().rev() {
+            let loaded = datasets.load_draft(draft, block as u32).await?;
+            let is_same =
+                pool.claim(from_call(loaded)).is_ok_and(|it| *it == content(length, salt));
+            self.findings.check(is_same, format_args!("block {block} of a draft is another"));
+        }
+        let prepared = datasets.prepare(draft, Vec::from([node])).await?;
+        self.refused(datasets.load_draft(draft, 0).await, Status::NotFound, "no draft any more");
+        let found = datasets.inspect("many", 1, 0).await?;
+        self.findings.check(found == prepared && !found.committed, format_args!("{found:?}"));
+        datasets.remove("many", 1, 0).await?;
+
+        let draft = datasets.create("given up", 1, 0, Decider::HERE, 0).await?.draft;
+        let mut handles = Vec::new();
+        for salt in 0..3 {
+            let handle = filled(pool, size, salt)?;
+            handles.push(handle);
+            let mut end = pin!(datasets.append(draft, in_call(handle)));
+            // Nobody waits for it from here on.
+            poll_fn(|context| Poll::Ready(end.as_mut().poll(context).is_ready())).await;
+        }
+        datasets.abort(draft).await?;
+        self.refused(datasets.load_draft(draft, 0).await, Status::NotFound, "what was given up");
+        // What never got there is taken back.
+        handles.into_iter().for_each(|handle| drop(pool.claim(handle)));
+        let free = pool.free_buffers();
+        // The service keeps one for itself, and the block that was read last.
+        self.findings.check(free + 2 >= pool.capacity(), format_args!("{free} buffers are free"));
+        Ok(())
+    }
+
     /// A draft that the disk has no room for; it can then be given up.
     async fn full_disk(&self, space: &SpaceEntry) -> CallResult<()> {
-        let draft = self.datasets.create("too long", 1, 0, 0, 0).await?.draft;
+        let draft = self.datasets.create("too long", 1, 0, Decider::HERE, 0).await?.draft;
         let piece = content(MOST_BYTES, 8);
         let mut at = 0;
         let full = loop {

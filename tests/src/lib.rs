@@ -35,6 +35,7 @@
 //! | `cluster`         | nodes find each other; services are called wherever they are           |
 //! | `serve`           | nothing: a node of a cluster that serves until it is ended              |
 //! | `bulk`            | buffers between nodes: whole, in any number, and `Dead` when it is so  |
+//! | `dataset-nodes`   | datasets come from another node whole, or leave nothing                |
 //! | `bulk-cost`       | what it costs to move buffers to another node                          |
 //! | `rpc-cost`        | what calls to another node cost                                        |
 //! | `registry-restart`| the registry is gone with its core; all is published and found again   |
@@ -58,6 +59,7 @@ mod cluster;
 mod composed;
 mod conduct;
 mod counts;
+mod dataset_nodes;
 mod datasets;
 mod defaults;
 mod disk_calls;
@@ -97,7 +99,7 @@ use nile_platform::Machine;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 40] = [
+pub const PROGRAMS: [&str; 41] = [
     "boot",
     "ping",
     "restart",
@@ -132,6 +134,7 @@ pub const PROGRAMS: [&str; 40] = [
     "cluster",
     "serve",
     "bulk",
+    "dataset-nodes",
     "bulk-cost",
     "rpc-cost",
     "counts",
@@ -166,7 +169,7 @@ pub fn needs_packages(program: &str) -> bool {
 /// Whether a program is for nodes of a cluster: one node alone has nothing to do in it, or does not
 /// end.
 pub fn needs_cluster(program: &str) -> bool {
-    matches!(program, "cluster" | "bulk" | "bulk-cost" | "rpc-cost" | "serve")
+    matches!(program, "cluster" | "bulk" | "bulk-cost" | "dataset-nodes" | "rpc-cost" | "serve")
 }
 
 /// Whether a program uses the node's disks, of which it must have one of 8 MiB at least.
@@ -219,6 +222,7 @@ pub fn start<M: Machine>(core: &Core<M>, command: &str) {
         }
         "cluster" => cluster::start(core, &arguments),
         "bulk" => bulk::start(core, &arguments),
+        "dataset-nodes" => dataset_nodes::start(core, &arguments),
         "bulk-cost" => bulk_cost::start(core, &arguments),
         "rpc-cost" => rpc_cost::start(core, &arguments),
         "serve" => {

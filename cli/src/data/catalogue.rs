@@ -111,7 +111,19 @@ mod tests {
         let target = Target { node: NodeId(node), generation, core: CoreId(1), number: 3 };
         let name = name.to_string();
         let (bytes, blocks, here, copies, owner, attempt) = (10, 1, 1, 2, 1, 0);
-        let listed = Listed { name, epoch, attempt, committed, bytes, blocks, here, copies, owner };
+        let owner_generation = 1;
+        let listed = Listed {
+            name,
+            epoch,
+            attempt,
+            committed,
+            bytes,
+            blocks,
+            here,
+            copies,
+            owner,
+            owner_generation,
+        };
         (target, listed)
     }
 

@@ -6,7 +6,7 @@ use std::io::Read;
 
 use nile_bosml::Bytes;
 use nile_services::dataset::MOST_BYTES;
-use nile_services::dataset::records::{Draft, Listed, SpaceEntry};
+use nile_services::dataset::records::{Decider, Draft, Listed, SpaceEntry};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde_json::json;
 
@@ -117,10 +117,10 @@ fn stream(
     getrandom(&mut random, GetRandomFlags::empty())
         .map_err(|error| Failure::failed(format!("no random numbers: {error}")))?;
     let (epoch, attempt) = (1_u64, u32::from_le_bytes(random));
-    let owner = targets[0];
+    let owner = Decider { node: targets[0].node.0, generation: targets[0].generation.0 };
     let begun = stores.ask_all::<Draft>(targets, "create", |_| {
         let arguments = Arguments::new().with(&name).with(&epoch).with(&attempt);
-        arguments.with(&owner.node.0).with(&owner.generation.0)
+        arguments.with(&owner).with(&0_u32)
     })?;
     for (target, draft) in targets.iter().zip(begun) {
         drafts.push((*target, draft.map_err(|error| failed(target, &error))?));

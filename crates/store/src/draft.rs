@@ -67,6 +67,12 @@ impl Draft {
         Ok(())
     }
 
+    /// A block that was written, and its first unit.
+    pub fn written_block(&self, block: u32) -> Option<(Block, u32)> {
+        let Reserved { place, bytes, checksum } = *self.blocks.get(&block)?;
+        Some((Block { bytes, checksum: checksum? }, place))
+    }
+
     /// The manifest of a dataset all of whose blocks all of these nodes have.
     pub fn manifest(&self, nodes: &[NodeId]) -> Result<Manifest, Error> {
         let copies = u8::try_from(nodes.len()).map_err(|_| Error::BadCopies)?;

@@ -9,7 +9,7 @@ use crate::draft::{Draft, DraftId};
 use crate::error::{DiskFailed, Error};
 use crate::extent::{Extent, Range};
 use crate::log::Log;
-use crate::manifest::{Manifest, Name, Owner, Version};
+use crate::manifest::{Block, Manifest, Name, Owner, Version};
 use crate::space::{Free, Space};
 use crate::table::{Dataset, State, Table};
 use crate::work::{Operation, Work};
@@ -115,13 +115,25 @@ impl Store {
         self.usable()?;
         let draft = self.drafts.get_mut(&draft).ok_or(Error::NoDraft)?;
         let place = draft.reserve(&mut self.free, block, bytes)?;
-        let bytes = u64::from(bytes).next_multiple_of(crate::UNIT);
-        Ok(Range { at: self.extent.data() + u64::from(place) * crate::UNIT, bytes })
+        Ok(self.range(place, bytes))
     }
 
     /// Notes that the write of a block has ended, and the CRC-32C of its bytes.
     pub fn written(&mut self, draft: DraftId, block: u32, checksum: u32) -> Result<(), Error> {
         self.drafts.get_mut(&draft).ok_or(Error::NoDraft)?.written(block, checksum)
+    }
+
+    /// A block of a draft that was written, and where it is. `NotFound` if it was not, or there is
+    /// no such draft: then its space may be somebody else's.
+    pub fn drafted(&self, draft: DraftId, block: u32) -> Result<(Block, Range), Error> {
+        let drafted = self.drafts.get(&draft).and_then(|draft| draft.written_block(block));
+        let (block, place) = drafted.ok_or(Error::NotFound)?;
+        Ok((block, self.range(place, block.bytes)))
+    }
+
+    fn range(&self, place: u32, bytes: u32) -> Range {
+        let at = self.extent.data() + u64::from(place) * crate::UNIT;
+        Range { at, bytes: u64::from(bytes).next_multiple_of(crate::UNIT) }
     }
 
     /// The manifest of a draft all of whose blocks are on all of `nodes`, this one among them.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use nile_kernel::{Config, Core};
 use nile_platform::Outcome;
-use nile_platform_sim::{ClusterOptions, Deed, Faults, Finished, Stuck, simulate_cluster};
+use nile_platform_sim::{
+    ClusterOptions, Deed, DiskOptions, Faults, Finished, Stuck, simulate_cluster,
+};
 use nile_switch::{Link, Probability};
 
 use crate::{options, passed};
@@ -127,4 +129,38 @@ fn buffers_go_between_all_nodes() {
         let options = ClusterOptions { link: bad(), ..cluster(seed, &[3, 2, 2]) };
         pass_program(&with_pools(options), "bulk buffers=40");
     }
+}
+
+/// The same nodes, each with a disk.
+fn with_stores(options: ClusterOptions) -> ClusterOptions {
+    let mut options = with_pools(options);
+    for node in &mut options.nodes {
+        node.disks = vec![DiskOptions { bytes: 4 << 20, ..DiskOptions::default() }];
+    }
+    options
+}
+
+#[test]
+fn datasets_come_from_other_nodes_whole() {
+    pass_program(&with_stores(cluster(500, &[3, 3])), "dataset-nodes");
+    pass_program(&with_stores(cluster(501, &[1, 2])), "dataset-nodes");
+    for seed in 502..505 {
+        let options = ClusterOptions { link: bad(), ..cluster(seed, &[2, 3]) };
+        pass_program(&with_stores(options), "dataset-nodes rounds=3");
+    }
+}
+
+#[test]
+fn a_dataset_whose_source_ends_leaves_nothing_behind() {
+    let mut failures = 0;
+    for seed in 510..540 {
+        let mut options = with_stores(cluster(seed, &[2, 2]));
+        let at = Duration::from_micros(10_500 + 700 * (seed - 510));
+        let again = at + Duration::from_millis(700);
+        options.deeds = vec![(at, Deed::Kill(1)), (again, Deed::Start(1))];
+        let ended = pass_program(&options, "dataset-nodes rounds=6 ends=1");
+        let report = passed(&ended[0], "dataset-nodes", seed);
+        failures += report.program.expect("it is a scenario").figures["failures"];
+    }
+    assert!(failures > 10, "the source ended only {failures} times in the midst");
 }

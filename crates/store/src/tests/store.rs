@@ -59,6 +59,20 @@ fn a_full_disk_says_what_is_wanted_and_free() {
 }
 
 #[test]
+fn a_draft_says_where_its_written_blocks_are() {
+    let (_, _, mut store) = new(10, 8);
+    let draft = store.create(name("d"), FIRST, OWNER).expect("a draft");
+    let range = store.reserve(draft, 1, 5000).expect("space");
+    assert_eq!(store.drafted(draft, 1), Err(Error::NotFound));
+    store.written(draft, 1, 7).expect("it is reserved");
+    let block = Block { bytes: 5000, checksum: 7 };
+    assert_eq!(store.drafted(draft, 1), Ok((block, range)));
+    assert_eq!(store.drafted(draft, 0), Err(Error::NotFound));
+    store.abort(draft);
+    assert_eq!(store.drafted(draft, 1), Err(Error::NotFound));
+}
+
+#[test]
 fn a_replica_keeps_only_its_own_blocks() {
     let (extent, mut disk, mut store) = new(10, 8);
     let draft = store.create(name("some"), FIRST, OWNER).expect("a draft");
