@@ -39,6 +39,8 @@ use exports::Exports;
 use link::{Link, refused};
 use serve::{Asked, Serving};
 
+use crate::in_time::in_time;
+
 /// Messages of gossip that are kept for whoever asks; later ones take the place of the oldest.
 const MOST_HEARD: usize = 512;
 
@@ -404,7 +406,7 @@ impl Network {
         let own = self.inner().map_or(Identity { node: 0, generation: 0 }, |inner| inner.own);
         if to.node == 0 || to.node == own.node {
             let from = (NodeId(own.node), Generation(own.generation));
-            return self.post.pass(from, mailbox, label, buffer).await;
+            return in_time(&self.stl, caller, self.post.pass(from, mailbox, label, buffer)).await;
         }
         let inner = self.inner()?;
         inner.shared.talk(NodeId(to.node));
@@ -417,7 +419,7 @@ impl Network {
             label,
             total: Some(buffer.len() as u64),
         };
-        bulk::deliver(&self.stl, &inner.link, send, buffer).await
+        in_time(&self.stl, caller, bulk::deliver(&self.stl, &inner.link, send, buffer)).await
     }
 
     /// Opens a mailbox for the calling core, until it closes it or its incarnation ends.
@@ -435,7 +437,7 @@ impl Network {
     /// What came first to a mailbox of the calling core; waits until something has.
     #[stl_k(reply = "came")]
     async fn next(&self, caller: &Caller, mailbox: u64) -> CallResult<Came> {
-        let given = self.post.next(caller, mailbox).await?;
+        let given = in_time(&self.stl, caller, self.post.next(caller, mailbox)).await?;
         let from = Identity { node: given.from.0, generation: given.generation.0 };
         Ok(Came { from, label: given.label, buffer: in_call(given.handle) })
     }

@@ -10,6 +10,7 @@ extern crate alloc;
 
 mod alarm;
 pub mod deploy;
+mod in_time;
 
 pub use deploy::{deploy, deploy_offered, install_user_halves};
 

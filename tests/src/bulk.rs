@@ -78,11 +78,14 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let stl = core.stl().with_patience(PATIENCE);
     let last = core.peers().last() == Some(core.id());
     let first = core.id() == nile_abi::CoreId::BOOT;
-    for (name, here) in [(FIRST, first), (LAST, last)] {
+    // The last core may be up long after the first.
+    let late = Duration::from_millis(arguments.number("late", 0));
+    for (name, here, after) in [(FIRST, first, Duration::ZERO), (LAST, last, late)] {
         if here {
             let (stl, own) = (stl.clone(), core.clone());
-            let log = move |line: core::fmt::Arguments<'_>| own.machine().log(line);
             core.spawn(async move {
+                own.sleep(after).await;
+                let log = move |line: core::fmt::Arguments<'_>| own.machine().log(line);
                 loop {
                     let ended = station(&stl, name, log.clone()).await;
                     log(format_args!("station {name}: {ended:?}"));
@@ -164,7 +167,10 @@ impl<M: Machine> Conductor<M> {
         let port = until(&self.stl, async || Port::find(&self.stl).await).await?;
         let (home, aside) = (port.open(HOME).await?, port.open(ASIDE).await?);
         for node in (1..=self.nodes).map(NodeId) {
-            until(&self.stl, async || self.ask(&port, node, RELAY_ASIDE, &aside).await).await?;
+            for station in [FIRST, LAST] {
+                let asked = async || self.ask(&port, (node, station), RELAY_ASIDE, &aside).await;
+                until(&self.stl, asked).await?;
+            }
         }
         self.around(&port, &home, &aside, rounds).await?;
         self.refusals(&port).await?;
@@ -174,26 +180,32 @@ impl<M: Machine> Conductor<M> {
         home.close().await?;
         for node in (1..=self.nodes).map(NodeId) {
             let missing = until(&self.stl, async || {
-                match self.ask(&port, node, COUNT, &aside).await? {
+                match self.ask(&port, (node, FIRST), COUNT, &aside).await? {
                     // What nobody reads is held by its mailbox.
                     0 => Ok(0),
                     _ => Err(CallError::new(Status::Busy, "buffers are missing")),
                 }
             });
             if missing.await.is_err() {
-                let missing = self.ask(&port, node, COUNT, &aside).await;
+                let missing = self.ask(&port, (node, FIRST), COUNT, &aside).await;
                 self.findings.check(false, format_args!("{node} misses {missing:?} buffers"));
             }
         }
         aside.close().await
     }
 
-    /// A word to the first station of a node, and what comes back.
-    async fn ask(&self, port: &Port, to: NodeId, what: u8, aside: &Mailbox) -> CallResult<u64> {
+    /// A word to a station of a node, and what comes back.
+    async fn ask(
+        &self,
+        port: &Port,
+        (node, station): (NodeId, u64),
+        what: u8,
+        aside: &Mailbox,
+    ) -> CallResult<u64> {
         let mut buffer = self.buffer(port.pool()).await?;
         buffer[..8].fill(0);
         let label = Label { what, route: [0; 3], number: 7 };
-        port.send(to, FIRST, label.pack(), buffer, 8).await?;
+        port.send(node, station, label.pack(), buffer, 8).await?;
         let came = aside.next().await?;
         let bytes = came.buffer.first_chunk().copied().unwrap_or([0xff; 8]);
         Ok(u64::from_le_bytes(bytes))
@@ -245,7 +257,7 @@ impl<M: Machine> Conductor<M> {
         // Nobody reads what comes home meanwhile, and others are served.
         self.core.sleep(Duration::from_millis(20)).await;
         for node in (1..=self.nodes).map(NodeId) {
-            self.ask(port, node, RELAY_ASIDE, aside).await?;
+            self.ask(port, (node, FIRST), RELAY_ASIDE, aside).await?;
         }
         let mut seen = alloc::vec![false; rounds as usize];
         let mut bytes = 0;
@@ -303,7 +315,7 @@ impl<M: Machine> Conductor<M> {
             .collect();
         // Some are there by then, and the others have no room.
         self.core.sleep(Duration::from_millis(20)).await;
-        self.ask(port, there, RELAY_ASIDE, aside).await?;
+        self.ask(port, (there, FIRST), RELAY_ASIDE, aside).await?;
         let label = Label { what: PANIC, route: [0; 3], number: 0 };
         // It has come before it is read.
         port.send(there, LAST, label.pack(), self.buffer(port.pool()).await?, 0).await?;
