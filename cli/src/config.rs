@@ -12,14 +12,19 @@ use crate::failure::Failure;
 
 /// What the file at `path` says; without a file, what an empty one would.
 pub fn read(path: Option<&Path>) -> Result<Config, Failure> {
-    let Some(path) = path else { return Ok(Config::default()) };
-    let file = path.display();
-    let text = fs::read_to_string(path).map_err(|error| wrong(&file, &error))?;
-    let checked = Config::parse(&text).and_then(|config| {
+    let Some(given) = path else { return Ok(Config::default()) };
+    let text = fs::read_to_string(given).map_err(|error| wrong(&given.display(), &error))?;
+    parse(path, &text)
+}
+
+/// What `text` says, which came from the file `path`, perhaps with lines of our own behind it.
+pub fn parse(path: Option<&Path>, text: &str) -> Result<Config, Failure> {
+    let file = path.unwrap_or(Path::new("the default configuration"));
+    let checked = Config::parse(text).and_then(|config| {
         nile_scenarios::check_services(&config)?;
         Ok(config)
     });
-    checked.map_err(|error| place(&file, &error))
+    checked.map_err(|error| place(&file.display(), &error))
 }
 
 /// The roles that `config`, which came from `path`, gives to each of `cores` cores.

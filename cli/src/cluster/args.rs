@@ -44,6 +44,10 @@ pub struct Up {
     /// later finds them there.
     #[arg(long, value_name = "FOLDER", requires = "disk")]
     pub disk_folder: Option<PathBuf>,
+    /// Give each node a pool of this size for the data of its datasets and jobs, as 1G; at most
+    /// half of its memory.
+    #[arg(long, value_name = "SIZE")]
+    pub pool: Option<Bytes>,
     /// Write every frame of the cluster's network to this file.
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
@@ -60,10 +64,16 @@ pub struct Up {
     /// Seconds of wall time after which nodes that are not up have failed.
     #[arg(long, default_value = "30", value_parser = seconds, hide = true)]
     pub limit: Duration,
+    /// The text of the nodes' configuration, in place of a file.
+    #[arg(skip)]
+    pub settings: Option<String>,
+    /// Whether the folder of the disks goes with the cluster.
+    #[arg(skip)]
+    pub disks_go: bool,
 }
 
 /// The most nodes of a cluster on one machine.
-const MOST_NODES: i64 = 250;
+pub const MOST_NODES: i64 = 250;
 
 #[derive(Args)]
 pub struct Down {
@@ -229,6 +239,12 @@ impl Machines {
             }
             _ => Ok(kinds),
         }
+    }
+}
+
+impl From<Kind> for Machines {
+    fn from(kind: Kind) -> Machines {
+        Machines(vec![(kind, None)])
     }
 }
 

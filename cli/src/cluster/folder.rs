@@ -50,8 +50,11 @@ pub struct Record {
 pub struct Disk {
     /// Its bytes, if it was not there before.
     pub bytes: u64,
-    /// The folder, absolutely, that it stays in; else it is in the cluster's.
+    /// The folder, absolutely, that it is in; else it is in the cluster's.
     pub folder: Option<PathBuf>,
+    /// Whether that folder goes with the cluster.
+    #[serde(default)]
+    pub goes: bool,
 }
 
 /// One node of a cluster.
@@ -262,9 +265,17 @@ impl Folder {
         Ok(Some(ClusterKey(key)))
     }
 
-    /// Removes the folder with all that is in it, and the one that all clusters of this user are
-    /// in, if this was the last.
+    /// Removes the folder with all that is in it, disks that go with the cluster, and the folder
+    /// that all clusters of this user are in, if this was the last.
     pub fn remove(self, claim: Claim) -> Result<(), Failure> {
+        // Without a record, nothing says that there is such a folder.
+        let disk = self.record().ok().and_then(|record| record.disk);
+        if let Some(Disk { folder: Some(folder), goes: true, .. }) = disk
+            && let Err(error) = fs::remove_dir_all(&folder)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(cannot(&folder, &error));
+        }
         if let Err(error) = fs::remove_dir_all(&self.path)
             && error.kind() != io::ErrorKind::NotFound
         {

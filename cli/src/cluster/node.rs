@@ -52,16 +52,33 @@ pub fn common_config(path: Option<&Path>) -> Result<String, Failure> {
 /// The same configuration with a pool of buffers for the nodes' disks, an eighth of the memory and
 /// at most 64 MiB, unless it says something of a pool.
 pub fn with_pool(text: String, memory: Bytes) -> String {
-    #[derive(Deserialize)]
-    struct Said {
-        pool: Option<IgnoredAny>,
-    }
-    // What is wrong with it was told before.
-    if toml::from_str::<Said>(&text).is_ok_and(|said| said.pool.is_some()) {
+    if has_pool(&text) {
         return text;
     }
     let pieces = ((memory.0 / 8) >> 21).clamp(1, 32);
     format!("{text}\n[pool]\nbytes = \"{}M\"\n", 2 * pieces)
+}
+
+/// The same configuration with a pool of so many bytes, in whole 2 MiB; a wrong request if it has
+/// a pool itself. Its buffers are as large as jobs like them, if there are enough of them then.
+pub fn with_own_pool(text: String, pool: Bytes) -> Result<String, Failure> {
+    const LARGEST: u64 = 2 << 20;
+    const LEAST_BUFFERS: u64 = 16;
+    if has_pool(&text) {
+        return Err(Failure::request("the configuration has a [pool]; leave --pool out"));
+    }
+    let pieces = (pool.0 >> 21).max(1);
+    let buffer = ((pieces << 21) / LEAST_BUFFERS).next_power_of_two().min(LARGEST) >> 10;
+    Ok(format!("{text}\n[pool]\nbytes = \"{}M\"\nbuffer = \"{buffer}K\"\n", 2 * pieces))
+}
+
+/// Whether a configuration, which was checked before, says something of a pool.
+fn has_pool(text: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Said {
+        pool: Option<IgnoredAny>,
+    }
+    toml::from_str::<Said>(text).is_ok_and(|said| said.pool.is_some())
 }
 
 /// Keeps what all nodes' configurations have in common.
@@ -211,5 +228,11 @@ mod tests {
         }
         let said = "[pool]\nbytes = \"4M\"\n";
         assert_eq!(with_pool(said.into(), Bytes::mebi(512)), said);
+        assert!(with_own_pool(said.into(), Bytes::mebi(512)).is_err());
+        for (asked, pool, buffer) in [(1, 2, 128 << 10), (17, 16, 1 << 20), (1025, 1024, 2 << 20)] {
+            let text = with_own_pool(String::new(), Bytes::mebi(asked)).unwrap();
+            let config = nile_kernel::Config::parse(&text).unwrap().pool.unwrap();
+            assert_eq!((config.bytes, config.buffer), (pool << 20, buffer), "{asked} MiB");
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::args::{Kind, Up};
-use super::folder::{Disk, Folder, KEY, Node, Record};
+use super::folder::{Claim, Disk, Folder, KEY, Node, Record};
 use super::ready::{self, Waiting};
 use super::{down, node, process};
 use crate::args::Program;
@@ -31,8 +31,8 @@ pub fn check(options: &Up) -> Result<Vec<Kind>, Failure> {
     }
     boot::check_memory(options.memory)?;
     let file = options.config.as_deref();
-    node::common_config(file)?;
-    let config = config::read(file)?;
+    let text = common_config(options)?;
+    let config = config::parse(file, &text)?;
     config::roles(file, &config, options.cores)?;
     config::pool(file, &config, options.memory.0)?;
     if let Some(program) = &options.program {
@@ -42,44 +42,89 @@ pub fn check(options: &Up) -> Result<Vec<Kind>, Failure> {
     Ok(kinds)
 }
 
+/// What the configurations of all nodes have in common.
+fn common_config(options: &Up) -> Result<String, Failure> {
+    let text = match &options.settings {
+        Some(settings) => settings.clone(),
+        None => node::common_config(options.config.as_deref())?,
+    };
+    match options.pool {
+        Some(pool) => node::with_own_pool(text, pool),
+        None if options.disk.is_some() => Ok(node::with_pool(text, options.memory)),
+        None => Ok(text),
+    }
+}
+
 /// Starts the cluster. Blocks until it is up, or has failed.
 pub fn run(options: &Up) -> Result<(), Failure> {
-    let kinds = check(options)?;
-    if kinds.contains(&Kind::Qemu) {
-        boot::qemu::program()?;
-    }
-    if kinds.contains(&Kind::Hosted) {
-        boot::hosted::program()?;
-    }
-    let watched = interrupt::watch();
-    watched.map_err(|error| Failure::failed(format!("no Ctrl-C: {error}")))?;
-    let disk = disk(options)?;
     let started = Instant::now();
-    let (folder, claim) = Folder::create(&options.which)?;
-    let nodes = (1..).zip(kinds).map(|(id, machine)| Node {
-        id,
-        machine,
-        generation: node::next_generation(0),
-    });
-    let record = Record {
-        cores: options.cores,
-        memory: options.memory.0,
-        disk,
-        sealed: !options.unsealed,
-        nodes: nodes.collect(),
-    };
-    let mut children = Vec::new();
-    let is_up = start(options, &folder, &record, &mut children);
-    let done = match (&options.program, is_up) {
-        (None, Ok(())) => return say(options, &folder, &record, started.elapsed()),
-        (Some(_), Ok(())) => outcome(&folder, &mut children[1..], options.limit),
-        (_, Err(failure)) => Err(failure),
-    };
-    down::end_all(&folder);
-    // They were this process's own: nobody else collects them.
-    children.iter_mut().for_each(|(_, child)| drop(child.wait()));
-    folder.remove(claim)?;
+    let mut cluster = Started::begin(options)?;
+    if options.program.is_none() {
+        return say(options, &cluster.folder, &cluster.record, started.elapsed());
+    }
+    let done = outcome(&cluster.folder, &mut cluster.children[1..], options.limit);
+    cluster.end()?;
     done
+}
+
+/// A cluster that this command has started. It outlives the command unless it is ended.
+pub struct Started {
+    folder: Folder,
+    record: Record,
+    children: Children,
+}
+
+impl Started {
+    /// Starts a cluster and waits until it is up. Nothing is left of one that does not come up.
+    pub fn begin(options: &Up) -> Result<Started, Failure> {
+        let kinds = check(options)?;
+        if kinds.contains(&Kind::Qemu) {
+            boot::qemu::program()?;
+        }
+        if kinds.contains(&Kind::Hosted) {
+            boot::hosted::program()?;
+        }
+        let watched = interrupt::watch();
+        watched.map_err(|error| Failure::failed(format!("no Ctrl-C: {error}")))?;
+        let disk = disk(options)?;
+        let (folder, claim) = Folder::create(&options.which)?;
+        let nodes = (1..).zip(kinds).map(|(id, machine)| Node {
+            id,
+            machine,
+            generation: node::next_generation(0),
+        });
+        let record = Record {
+            cores: options.cores,
+            memory: options.memory.0,
+            disk,
+            sealed: !options.unsealed,
+            nodes: nodes.collect(),
+        };
+        let mut cluster = Started { folder, record, children: Vec::new() };
+        match start(options, &cluster.folder, &cluster.record, &mut cluster.children) {
+            Ok(()) => Ok(cluster),
+            Err(failure) => {
+                cluster.end_with(claim)?;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Ends it and leaves nothing behind.
+    pub fn end(self) -> Result<(), Failure> {
+        match self.folder.claim()? {
+            Some(claim) => self.end_with(claim),
+            // Another command has ended it.
+            None => Ok(()),
+        }
+    }
+
+    fn end_with(mut self, claim: Claim) -> Result<(), Failure> {
+        down::end_all(&self.folder);
+        // They were this process's own: nobody else collects them.
+        self.children.iter_mut().for_each(|(_, child)| drop(child.wait()));
+        self.folder.remove(claim)
+    }
 }
 
 /// Waits until the nodes have run their scenario to its end, and prints what n1 reports of it.
@@ -122,7 +167,7 @@ fn disk(options: &Up) -> Result<Option<Disk>, Failure> {
         made.map_err(|error| Failure::request(format!("{}: {error}", path.display())))
     };
     let folder = options.disk_folder.as_ref().map(kept).transpose()?;
-    Ok(Some(Disk { bytes: bytes.0, folder }))
+    Ok(Some(Disk { bytes: bytes.0, folder, goes: options.disks_go }))
 }
 
 /// The processes that were started, each with its part's name.
@@ -138,11 +183,7 @@ fn start(
         let key: String = new_key()?.iter().map(|byte| format!("{byte:02x}")).collect();
         folder.write(KEY, &key)?;
     }
-    let mut common = node::common_config(options.config.as_deref())?;
-    if options.disk.is_some() {
-        common = node::with_pool(common, options.memory);
-    }
-    node::keep_common_config(folder, &common)?;
+    node::keep_common_config(folder, &common_config(options)?)?;
     folder.set_record(record)?;
     start_switch(options, folder, record, children)?;
     for node in &record.nodes {
