@@ -1,6 +1,5 @@
 //! A node in the simulator, inside this process: the same seed gives the same run.
 
-use nile_kernel::Core;
 use nile_platform::Outcome;
 use nile_platform_sim::{DiskOptions, Faults, Options, simulate};
 
@@ -29,11 +28,8 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
         faults: Faults::default(),
         limit: options.limit,
     };
-    let finished = simulate(&run, |machine| {
-        let program = options.program.as_str();
-        Box::new(Core::start(machine, &config, |core| nile_scenarios::start(core, program)))
-    });
-    match finished {
+    let program = options.program.as_str();
+    match simulate(&run, |machine| nile_sim::scenario(machine, &config, program)) {
         Ok(finished) => {
             finished.log.iter().for_each(|line| eprintln!("{line}"));
             eprintln!("trace {:016x}, {} events", finished.trace_hash, finished.events);

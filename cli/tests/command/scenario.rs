@@ -1,12 +1,12 @@
 //! Every scenario on every machine: a node that was started for one reports whether all that it
 //! checked held.
 
-use std::fs;
+use std::{fs, iter};
 
-use nile_scenarios::{PROGRAMS, needs_cluster, needs_disk};
+use nile_scenarios::{PROGRAMS, needs_cluster, needs_disk, needs_packages};
 use serde_json::Value;
 
-use crate::support::{launcher, run};
+use crate::support::{launcher, launcher_again, run};
 
 /// Asks for the tick on workers too, which one scenario needs: it is the control of another.
 const TICKS: &str = "[timer]\ntick_hz = 100\ntick_workers = true\n";
@@ -23,8 +23,12 @@ fn all_hold_on(machine: &str) {
     fs::write(&pool, POOL).unwrap();
     // What boots is checked in more detail elsewhere, and so are clusters.
     let alone = |program: &&str| *program != "boot" && !needs_cluster(program);
-    for program in PROGRAMS.into_iter().filter(alone) {
-        let mut command = launcher();
+    let mut starts = [launcher()].into_iter().chain(iter::repeat_with(launcher_again));
+    // Those with packages first, which then are built.
+    let (with, without): (Vec<&str>, Vec<&str>) =
+        PROGRAMS.into_iter().filter(alone).partition(|program| needs_packages(program));
+    for program in with.into_iter().chain(without) {
+        let mut command = starts.next().expect("there is no last");
         command.args(["boot", "--json", "--machine", machine, "--program", program]);
         let config = match program {
             "ticked" => Some(&ticks),

@@ -15,6 +15,13 @@ pub fn launcher() -> Command {
     Command::new(root().join("nile"))
 }
 
+/// The launcher again, for one that was called before and has built all that the command needs.
+pub fn launcher_again() -> Command {
+    let mut command = launcher();
+    command.env("NILE_BUILT", "1");
+    command
+}
+
 /// The command itself, without the launcher and what it provides.
 pub fn nile() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nile"));

@@ -1,13 +1,18 @@
-//! The project's packages bound to the simulator: the same code that runs on machines, linked in;
-//! what `unruly` does there, the simulator does here.
+//! The kernel and the project's packages bound to the simulator. Packages are the same code that
+//! runs on machines, linked in; what `unruly` does there, the simulator does here.
+//!
+//! The kernel with all scenarios is compiled for the simulator here, once for all programs that
+//! simulate nodes.
 #![forbid(unsafe_code)]
 
 use nile_abi::call::{Answer, System};
 use nile_abi::{Status, VirtAddr};
+use nile_kernel::{Config, Core};
 use nile_package::Store;
+use nile_platform::Loop;
 use nile_platform::user::Ask;
 use nile_platform_sim::options::Program;
-use nile_platform_sim::{Misbehaviour, misbehave, raw_call};
+use nile_platform_sim::{Misbehaviour, SimMachine, misbehave, raw_call};
 use nile_unruly::{Act, Acts, Span};
 
 /// Every package of the project: what `Options::packages` takes.
@@ -24,6 +29,11 @@ pub const PACKAGES: [(&str, Program); 7] = [
 /// The same packages as a kernel finds them.
 pub const STORE: Store =
     Store::Linked(&["buffers", "hello", "threads", "unruly", "caller", "channels", "syscalls"]);
+
+/// The loop of one core of a node that runs the scenario `command`: what `simulate` begins with.
+pub fn scenario(machine: SimMachine, config: &Config, command: &str) -> Box<dyn Loop> {
+    Box::new(Core::start(machine, config, |core| nile_scenarios::start(core, command)))
+}
 
 fn unruly(system: &dyn System, argument: &[u8]) -> u64 {
     nile_unruly::run(argument, &Simulated(system))
@@ -55,19 +65,5 @@ impl Acts for Simulated<'_> {
 
     fn call(&self, number: u64, word: u64, input: Span, output: Span) -> Option<Answer> {
         Some(raw_call(self.0, Ask { number, word, input, output }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nile_package::Image;
-
-    #[test]
-    fn a_kernel_finds_what_is_linked_in() {
-        for (name, _) in PACKAGES {
-            assert_eq!(STORE.find(name), Some(Image::Linked(name)));
-        }
-        assert_eq!(STORE.find("nobody"), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nile_kernel::{Config, Core};
+use nile_kernel::Config;
 use nile_platform::Outcome;
 use nile_platform_sim::{
     ClusterOptions, Deed, DiskOptions, Faults, Finished, Stuck, simulate_cluster,
@@ -31,7 +31,7 @@ fn run(options: &ClusterOptions, program: &str) -> Result<Vec<Option<Finished>>,
     let program = format!("{program} nodes={}", options.nodes.len());
     simulate_cluster(options, |node, machine| {
         let config = Config::parse(&config(node)).expect("the test's configuration is valid");
-        Box::new(Core::start(machine, &config, |core| nile_scenarios::start(core, &program)))
+        nile_sim::scenario(machine, &config, &program)
     })
 }
 

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use nile_kernel::{Config, Core, Report};
+use nile_kernel::{Config, Report};
+use nile_package::Image;
 use nile_platform::Outcome;
 use nile_platform_sim::{Faults, Finished, Options, simulate};
 
@@ -17,9 +18,7 @@ fn node(seed: u64) -> Options {
 fn run(options: &Options, command: &str) -> Finished {
     let mut config = Config::default();
     config.packages = nile_sim::STORE;
-    let finished = simulate(options, |machine| {
-        Box::new(Core::start(machine, &config, |core| nile_scenarios::start(core, command)))
-    });
+    let finished = simulate(options, |machine| nile_sim::scenario(machine, &config, command));
     finished.unwrap_or_else(|stuck| panic!("{command}: {stuck}\n{}", stuck.log.join("\n")))
 }
 
@@ -55,10 +54,8 @@ fn packages_pass_buffers_of_the_pool() {
     config.packages = nile_sim::STORE;
     for seed in 0..10 {
         let options = Options { pool_bytes: 2 << 20, ..node(seed) };
-        let finished = simulate(&options, |machine| {
-            let command = "package-buffers";
-            Box::new(Core::start(machine, &config, |core| nile_scenarios::start(core, command)))
-        });
+        let finished =
+            simulate(&options, |machine| nile_sim::scenario(machine, &config, "package-buffers"));
         let finished = finished.unwrap_or_else(|stuck| panic!("{stuck}\n{}", stuck.log.join("\n")));
         passed(&finished, "package-buffers", seed);
     }
@@ -181,4 +178,12 @@ fn no_memory_has_two_owners_whichever_core_stops() {
         };
         run(&Options { faults, ..node(seed) }, "package-churn us=4000 begin_ms=1");
     }
+}
+
+#[test]
+fn a_kernel_finds_the_packages_that_are_linked_in() {
+    for (name, _) in nile_sim::PACKAGES {
+        assert_eq!(nile_sim::STORE.find(name), Some(Image::Linked(name)));
+    }
+    assert_eq!(nile_sim::STORE.find("nobody"), None);
 }

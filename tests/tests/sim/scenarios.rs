@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nile_kernel::{Config, Core, Report};
+use nile_kernel::{Config, Report};
 use nile_platform::Outcome;
 use nile_platform_sim::{DiskFaults, DiskOptions, Faults, Finished, Options, Stuck, simulate};
 
@@ -10,9 +10,7 @@ use crate::{options, passed};
 
 fn run(options: &Options, text: &str, command: &str) -> Result<Finished, Stuck> {
     let config = Config::parse(text).expect("the test's configuration is valid");
-    simulate(options, |machine| {
-        Box::new(Core::start(machine, &config, |core| nile_scenarios::start(core, command)))
-    })
+    simulate(options, |machine| nile_sim::scenario(machine, &config, command))
 }
 
 /// Runs a scenario to its end and gives the report, which must say that all held.
