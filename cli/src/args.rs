@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use nile_platform_hosted::Outside;
 
 use crate::cluster::args::{Call, Completions, Discover, Down, Fault, Logs, Query, Top, Up};
 use crate::data::args::{Get, Put, Remove};
@@ -105,6 +106,10 @@ pub struct Boot {
     /// The node's configuration file; without it every setting has its default.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// The interface of this machine that a hosted node drives: tap:NAME or packet:NAME. Its
+    /// configuration says which node it is and what the cluster's key is.
+    #[arg(long, value_name = "INTERFACE", value_parser = Outside::parse)]
+    pub interface: Option<Outside>,
     /// A disk for the node, may be given many times: a size, as 1G, for one that is gone
     /// afterwards; a file, as disk.img, or disk.img:1G to make it where it is not there.
     #[arg(long = "disk", value_name = "DISK")]
@@ -211,6 +216,9 @@ pub struct Switch {
     /// Write every frame that enters the switch to this file.
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
+    /// Plug in an interface of this machine: tap:NAME or packet:NAME.
+    #[arg(long, value_name = "INTERFACE", value_parser = Outside::parse)]
+    pub interface: Option<Outside>,
     /// What faults are drawn from.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

@@ -49,6 +49,9 @@ pub fn check(options: &Boot) -> Result<(), Failure> {
             "--seed chooses a run of the simulator; add --machine sim, or leave it out",
         ));
     }
+    if options.interface.is_some() && options.machine != Machine::Hosted {
+        return Err(Failure::request("--interface needs --machine hosted"));
+    }
     if options.iso.is_some() && options.machine != Machine::Qemu {
         return Err(Failure::request("--iso needs --machine qemu"));
     }
@@ -68,7 +71,10 @@ pub fn check(options: &Boot) -> Result<(), Failure> {
     let config = config::read(file)?;
     config::roles(file, &config, options.cores)?;
     config::pool(file, &config, options.memory.0)?;
-    Ok(())
+    match options.machine {
+        Machine::Hosted => Ok(()),
+        Machine::Qemu | Machine::Sim => config::no_interface(file, &config),
+    }
 }
 
 /// Refuses amounts of memory that no node could have.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use nile_abi::RoleSet;
-use nile_kernel::{Config, ConfigError};
+use nile_kernel::{Config, ConfigError, Named};
 
 use crate::failure::Failure;
 
@@ -38,6 +38,14 @@ pub fn roles(path: Option<&Path>, config: &Config, cores: u16) -> Result<Vec<Rol
 pub fn pool(path: Option<&Path>, config: &Config, memory: u64) -> Result<u64, Failure> {
     let file = path.unwrap_or(Path::new("the default configuration"));
     config.pool_bytes(memory).map_err(|error| place(&file.display(), &error))
+}
+
+/// Refuses what only a hosted node can be told, for a node on another machine.
+pub fn no_interface(path: Option<&Path>, config: &Config) -> Result<(), Failure> {
+    let Some(Named { line, .. }) = &config.interface else { return Ok(()) };
+    let file = path.unwrap_or(Path::new("the default configuration"));
+    let message = "interface is for hosted nodes; others drive their own devices".into();
+    Err(place(&file.display(), &ConfigError { line: Some(*line), message }))
 }
 
 /// Says what is wrong the way compilers do, so that editors find the line.

@@ -32,6 +32,9 @@ use crate::failure::Failure;
 /// Runs a switch until it is told to stop, by a request or a signal.
 pub fn run(options: &args::Switch) -> Result<(), Failure> {
     let mut server = Server::open(&options.folder, options.seed)?;
+    if let Some(interface) = &options.interface {
+        server.plug_outside(interface)?;
+    }
     let capture = match &options.capture {
         Some(file) => {
             let file = std::path::absolute(file).map_err(|error| {

@@ -20,6 +20,9 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
     if let Some(config) = &options.config {
         command.arg("--config").arg(config);
     }
+    if let Some(interface) = &options.interface {
+        command.args(["--interface", &interface.to_string()]);
+    }
     let disks = Files::prepare(&options.disks)?;
     disks.to_hosted(&mut command);
     if options.plain_disks {

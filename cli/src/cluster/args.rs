@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use nile_abi::{CoreId, NodeId};
+use nile_platform_hosted::Outside;
 
 use crate::args::{Program, seconds};
 use crate::size::Bytes;
@@ -51,6 +52,10 @@ pub struct Up {
     /// Write every frame of the cluster's network to this file.
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
+    /// Plug an interface of this machine into the cluster's network, tap:NAME or packet:NAME:
+    /// nodes of other machines then can be of the cluster.
+    #[arg(long, value_name = "INTERFACE", value_parser = Outside::parse)]
+    pub interface: Option<Outside>,
     /// Give the cluster no key: whoever reaches its network can read it and take part.
     #[arg(long)]
     pub unsealed: bool,

@@ -232,6 +232,9 @@ fn start_switch(
     if let Some(capture) = &options.capture {
         command.arg("--capture").arg(capture);
     }
+    if let Some(interface) = &options.interface {
+        command.args(["--interface", &interface.to_string()]);
+    }
     let log = folder.log(process::SWITCH)?;
     let switch = process::start(folder.path(), process::SWITCH, &command, &log);
     children.push((process::SWITCH.into(), switch.map_err(|error| cannot(&error))?));

@@ -3,6 +3,7 @@
 //! frames at a time. What a receiver has no room for waits in the switch itself, where every
 //! sender has its share of it; the kernel's own queues, which know no senders, are kept short.
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -10,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant as Clock;
 
 use nile_abi::Instant;
+use nile_platform_hosted::Outside;
 use nile_switch::PortId;
 use nile_switch::frame::MAX_FRAME;
 use rustix::event::Timespec;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
+use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
@@ -34,6 +36,9 @@ const TURN: usize = 64;
 
 /// Bytes that may wait for a stream that has taken a part of a frame: the rest of it.
 const WAITING: usize = MAX_FRAME + 4;
+
+/// The name of the cable to the network outside.
+const OUTSIDE: &str = "outside";
 
 const LINKS: Token = 0;
 const CONTROL: Token = 1;
@@ -181,6 +186,19 @@ impl Server {
         Ok(())
     }
 
+    /// Plugs in a network outside, as `outside`: a device of this machine.
+    pub fn plug_outside(&mut self, interface: &Outside) -> Result<(), Failure> {
+        let cannot = |error: &dyn fmt::Display| {
+            Failure::failed(format!("interface {interface}: it cannot be plugged in: {error}"))
+        };
+        let socket = interface.open_for_all().map_err(|error| cannot(&error))?;
+        let port = self.cables.plug(OUTSIDE).map_err(|error| cannot(&error))?;
+        let outside = Source::Hosted(Hosted { socket, port, outside: true, waits: false });
+        let token = self.sources.add(outside).map_err(|error| cannot(&error))?;
+        self.sources.set_behind(port, Some(token));
+        Ok(())
+    }
+
     /// How long nothing is to be done; `None` is for ever.
     fn timeout(&self) -> Option<Timespec> {
         let frame = self.cables.switch.next_due().map(|due| due.since(self.now()));
@@ -274,16 +292,23 @@ impl Server {
         let now = self.now();
         let Some(Source::Hosted(hosted)) = self.sources.get(token) else { return Next::Stay };
         for _ in 0..TURN {
-            match recv(&hosted.socket, &mut *self.buffer, RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return Next::Close,
-                Ok((bytes, _)) => {
+            match rustix::io::read(&hosted.socket, &mut *self.buffer) {
+                Ok(0) => return Next::Close,
+                Ok(bytes) => {
                     let frame = &self.buffer[..bytes];
                     self.capture.iter_mut().for_each(|capture| capture.note(frame));
                     self.cables.switch.receive(now, port, frame);
                 }
                 Err(Errno::AGAIN) => return Next::Stay,
                 Err(Errno::INTR) => {}
-                Err(_) => return Next::Close,
+                // Its device may come up again.
+                Err(Errno::NETDOWN) if hosted.outside => return Next::Stay,
+                Err(error) => {
+                    if hosted.outside {
+                        eprintln!("nile: the interface is gone: {error}");
+                    }
+                    return Next::Close;
+                }
             }
         }
         Next::Stay
@@ -335,7 +360,8 @@ impl Server {
             let Some(token) = self.sources.behind(port) else { continue };
             let waits = match self.sources.get_mut(token) {
                 Some(Source::Hosted(Hosted { socket, waits, .. })) => {
-                    match send(socket, &frame, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                    // It is not waited for, and signals of broken pipes are ignored.
+                    match rustix::io::write(socket, &frame) {
                         Err(Errno::AGAIN) => {
                             *waits = true;
                             self.cables.switch.refuse(port, frame);
@@ -390,7 +416,10 @@ impl Server {
         }
         match (self.cables.plug(&name), self.sources.take(token)) {
             (Ok(port), Some(Source::Newcomer(socket))) => {
-                self.sources.put(token, Source::Hosted(Hosted { socket, port, waits: false }));
+                self.sources.put(
+                    token,
+                    Source::Hosted(Hosted { socket, port, outside: false, waits: false }),
+                );
                 self.sources.set_behind(port, Some(token));
                 Next::Stay
             }

@@ -23,7 +23,7 @@ pub type Token = u64;
 pub enum Source {
     /// Somebody who has not yet said its name.
     Newcomer(OwnedFd),
-    /// A hosted node, or a peer.
+    /// A hosted node, a peer, or the network outside.
     Hosted(Hosted),
     /// A machine behind a stream.
     Machine(Box<Machine>),
@@ -31,10 +31,12 @@ pub enum Source {
     Client(Box<ControlClient>),
 }
 
-/// A hosted node or a peer.
+/// A hosted node or a peer, or the network outside.
 pub struct Hosted {
     pub socket: OwnedFd,
     pub port: PortId,
+    /// Whether it is the network outside, whose device comes and goes as others like.
+    pub outside: bool,
     /// Whether it had no room for what it was sent last.
     pub waits: bool,
 }

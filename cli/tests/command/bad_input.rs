@@ -27,6 +27,8 @@ fn wrong_arguments_are_named() {
     refused(&["boot", "--memory", "512"], &["`512` is not a size", "as 512M"]);
     refused(&["boot", "--memroy", "1G"], &["--memroy", "similar argument exists: '--memory'"]);
     refused(&["boot", "--seed", "7"], &["--seed", "--machine sim"]);
+    refused(&["boot", "--interface", "tap:a"], &["--interface", "--machine hosted"]);
+    refused(&["up", "--interface", "eth0"], &["eth0", "tap:NAME or packet:NAME"]);
     refused(&["boot", "--program", "a\nb"], &["'\\n' cannot stand on a kernel's command line"]);
     refused(&["boot", "--program", "nonsense"], &["unknown program", "isolation"]);
     refused(&["boot", "--firmware", "uefi"], &["--iso"]);
@@ -63,6 +65,11 @@ fn a_wrong_configuration_is_refused_with_its_line() {
             let request = ["boot", "--machine", machine, "--cores", "4", "--config", path];
             refused(&request, &[&place, message]);
         }
+    }
+    fs::write(&file, "[network]\ninterface = \"tap:a\"\n").unwrap();
+    for machine in ["qemu", "sim"] {
+        let place = format!("{path}:2: interface is for hosted nodes");
+        refused(&["boot", "--machine", machine, "--config", path], &[&place]);
     }
     fs::write(&file, [0xff, 0xfe]).unwrap();
     refused(&["boot", "--config", path], &[path]);

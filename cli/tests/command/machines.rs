@@ -1,6 +1,6 @@
 //! Clusters of the real kernel in QEMU, and of machines of both kinds, through the launcher.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -111,5 +111,66 @@ fn three_nodes_in_qemu_are_a_cluster() {
 fn nodes_of_both_kinds_are_a_cluster() {
     let cluster = Cluster::up(&[&["--machine", "qemu:2,hosted:1"][..], &SMALL].concat());
     check(&cluster, ["qemu", "qemu", "hosted"]);
+    cluster.down();
+}
+
+/// A network namespace, which is gone with the value.
+struct Namespace(String);
+
+impl Namespace {
+    /// One with two devices, `one` and `two`, that are each other's far end; `None` where that
+    /// takes privileges that are missing.
+    fn with_two_ends() -> Option<Namespace> {
+        let namespace = Namespace(format!("nile-outside-{}", std::process::id()));
+        let done = |words: &[&str]| {
+            Command::new("ip").args(words).output().is_ok_and(|it| it.status.success())
+        };
+        let name = namespace.0.as_str();
+        let made = done(&["netns", "add", name])
+            && done(&["-n", name, "link", "add", "one", "type", "veth", "peer", "name", "two"])
+            && done(&["-n", name, "link", "set", "one", "up"])
+            && done(&["-n", name, "link", "set", "two", "up"]);
+        made.then_some(namespace)
+    }
+
+    /// The launcher, in there.
+    fn launcher(&self) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.0]).arg(launcher().get_program());
+        command
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).output();
+    }
+}
+
+#[test]
+fn a_node_elsewhere_joins_by_an_interface() {
+    let Some(namespace) = Namespace::with_two_ends() else {
+        return eprintln!("not run: this user may not make network devices");
+    };
+    let cluster = Cluster(tempfile::tempdir().unwrap());
+    let up = ["up", "--machine", "hosted", "--nodes", "1", "--interface", "packet:one"];
+    run(&mut cluster.with(namespace.launcher()), &up).expect(0);
+    let key = std::fs::read_to_string(cluster.folder().join("key")).unwrap();
+    let config = tempfile::NamedTempFile::new().unwrap();
+    let text = format!("[node]\nid = 2\n[network]\nkey = \"{}\"\n", key.trim());
+    std::fs::write(config.path(), text).unwrap();
+    let mut elsewhere = namespace.launcher();
+    elsewhere.args(["boot", "--machine", "hosted", "--interface", "packet:two"]);
+    elsewhere.arg("--config").arg(config.path()).args(["--program", "serve"]);
+    let mut elsewhere = elsewhere.stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    while !cluster.has("n2") {
+        assert!(begun.elapsed() < PATIENCE, "n2 never joined");
+        thread::sleep(Duration::from_millis(50));
+    }
+    let call = ["call", "ackermann.compute", "m=2", "n=3", "--core", "n2.c0"];
+    assert!(cluster.run(&call).expect(0).out.contains('9'));
+    elsewhere.kill().unwrap();
+    elsewhere.wait().unwrap();
     cluster.down();
 }

@@ -65,10 +65,21 @@ pub struct Config {
     pub(crate) services: BTreeMap<String, These>,
     /// What the node is in a cluster; `None` if it is alone.
     pub membership: Option<Membership>,
+    /// The interface that a hosted node drives; other machines have their own devices.
+    pub interface: Option<Named>,
     /// The memory that its cores share for buffers; `None` for none.
     pub pool: Option<PoolConfig>,
     /// The node's packages. No file says them: they come beside it, in the boot module.
     pub packages: Store,
+}
+
+/// A name in the file, and its line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Named {
+    /// What stands there.
+    pub name: String,
+    /// Where.
+    pub line: usize,
 }
 
 /// Cores by name, and the line that says so.
@@ -156,6 +167,7 @@ impl Default for Config {
             dedicated: These::default(),
             services: BTreeMap::new(),
             membership: None,
+            interface: None,
             pool: None,
             packages: Store::Empty,
         }
@@ -215,6 +227,10 @@ impl Config {
                 message: format!("tick_hz is {hz}; it can be 0 to {MAX_TICK_HZ}"),
             });
         }
+        let interface = file.network.interface.as_ref().map(|name| Named {
+            name: name.get_ref().clone(),
+            line: line_of(text, name.span().start),
+        });
         let membership =
             Membership::from_tables(file.node, file.network).map_err(|(at, message)| {
                 ConfigError { line: at.map(|at| line_of(text, at)), message: message.into() }
@@ -222,6 +238,7 @@ impl Config {
         Ok(Config {
             roles,
             membership,
+            interface,
             pool: PoolConfig::from_table(file.pool, |at| line_of(text, at))?,
             tick: period(hz),
             tick_workers: file.timer.tick_workers,
@@ -313,6 +330,13 @@ mod tests {
         assert!(config.tick_workers);
         assert_eq!(config.polls, 7);
         assert!(config.is_dedicated(CoreId(3)) && !config.is_dedicated(CoreId(0)));
+    }
+
+    #[test]
+    fn an_interface_is_kept_with_its_line() {
+        let config = Config::parse("[network]\nunsealed = true\ninterface = \"tap:a\"\n").unwrap();
+        assert_eq!(config.interface, Some(Named { name: "tap:a".into(), line: 3 }));
+        assert_eq!(Config::parse("").unwrap().interface, None);
     }
 
     #[test]

@@ -41,7 +41,7 @@ mod services;
 pub mod timers;
 
 pub use self::channel::{Inbound, Outbound};
-pub use self::config::{Config, ConfigError};
+pub use self::config::{Config, ConfigError, Named};
 pub use self::core::{Core, CoreLoop, run};
 pub use self::disk::{Disk, Transfer};
 pub use self::executor::{Join, yield_now};

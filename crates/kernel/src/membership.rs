@@ -8,6 +8,7 @@
 //! [network]
 //! key = "8f3c…"        # the cluster's key, 64 hexadecimal digits: every frame is sealed with it
 //! unsealed = true      # in place of a key: frames are open to everybody on the network
+//! interface = "packet:eth0"  # what a hosted node drives: see `nile-hosted --interface`
 //! ```
 
 use alloc::string::String;
@@ -32,6 +33,7 @@ pub(crate) struct NodeTable {
 pub(crate) struct NetworkTable {
     key: Option<Spanned<String>>,
     unsealed: bool,
+    pub interface: Option<Spanned<String>>,
 }
 
 /// What a node is in a cluster.

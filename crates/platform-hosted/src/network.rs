@@ -64,9 +64,7 @@ impl fmt::Display for Cable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Cable::Switch(path) => write!(f, "switch at {path}"),
-            Cable::Outside(Outside::Tap(name) | Outside::Packet(name)) => {
-                write!(f, "interface {name}")
-            }
+            Cable::Outside(outside) => write!(f, "interface {outside}"),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Networks outside of this program: a TAP device, whose other end the host has, or a device of
 //! the host itself. Both take privileges (`CAP_NET_ADMIN`, `CAP_NET_RAW`).
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -22,6 +23,15 @@ pub enum Outside {
 
 /// The longest name that Linux gives a device.
 const LONGEST_NAME: usize = 15;
+
+impl fmt::Display for Outside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outside::Tap(name) => write!(f, "tap:{name}"),
+            Outside::Packet(name) => write!(f, "packet:{name}"),
+        }
+    }
+}
 
 impl Outside {
     /// Reads `tap:NAME` or `packet:NAME`; says what is wrong with any other text.
@@ -59,12 +69,28 @@ impl Outside {
         Some(HEADER_BYTES + text.trim().parse::<usize>().ok()?)
     }
 
-    /// Opens it. Frames are then packets that never block.
-    pub(crate) fn open(&self) -> io::Result<OwnedFd> {
+    /// Opens it. Frames are then read and written one at a time, and nothing blocks.
+    pub fn open(&self) -> io::Result<OwnedFd> {
         match self {
             Outside::Tap(name) => tap(name),
             Outside::Packet(name) => packet(name),
         }
+    }
+
+    /// The same for a switch, behind which are other addresses than the device's own: frames to
+    /// any address come.
+    pub fn open_for_all(&self) -> io::Result<OwnedFd> {
+        let opened = self.open()?;
+        if let Outside::Packet(name) = self {
+            let request = libc::packet_mreq {
+                mr_ifindex: rustix::net::netdevice::name_to_index(&opened, name)? as i32,
+                mr_type: libc::PACKET_MR_PROMISC as u16,
+                mr_alen: 0,
+                mr_address: [0; 8],
+            };
+            set(&opened, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)?;
+        }
+        Ok(opened)
     }
 }
 

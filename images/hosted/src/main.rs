@@ -14,11 +14,11 @@ use std::sync::OnceLock;
 
 use nile_abi::MacAddress;
 use nile_abi::ethernet::STANDARD_FRAME;
-use nile_kernel::Config;
+use nile_kernel::{Config, ConfigError, Named};
 use nile_package::{BootModule, Store};
 use nile_platform::Outcome;
 use nile_platform_hosted::{
-    Boot, Cable, End, Hosted, Link, Setup, StartError, be_worker, run_node,
+    Boot, Cable, End, Hosted, Link, Outside, Setup, StartError, be_worker, run_node,
 };
 
 use crate::options::Options;
@@ -72,26 +72,33 @@ fn setup() -> Result<Setup, Refused> {
 
 /// The network interface, if the node has one: it is called what the node is.
 fn link(options: &Options, config: &Config) -> Result<Option<Link>, String> {
-    let cable = match (&options.switch, &options.interface) {
-        (Some(_), Some(_)) => return Err("--switch, --interface: a node has one of them".into()),
-        (Some(switch), None) => Some(Cable::Switch(switch.clone())),
-        (None, Some(outside)) => Some(Cable::Outside(outside.clone())),
+    let outside = match (&options.interface, &config.interface) {
+        (Some(outside), _) => Some(outside.clone()),
+        (None, Some(Named { name, line })) => {
+            let wrong = |message| ConfigError { line: Some(*line), message };
+            Some(Outside::parse(name).map_err(|said| options.misconfigured(&wrong(said)))?)
+        }
         (None, None) => None,
+    };
+    let cable = match (&options.switch, outside.clone()) {
+        (Some(_), Some(_)) => return Err("a node is on a switch or on an interface".into()),
+        (Some(switch), None) => Some(Cable::Switch(switch.clone())),
+        (None, outside) => outside.map(Cable::Outside),
     };
     let direct = options.direct.clone();
     if cable.is_none() && direct.is_none() {
         return Ok(None);
     }
     let Some(membership) = &config.membership else {
-        return Err("--switch, --interface, --direct: the configuration gives no id".into());
+        return Err("a node on a network needs an id: the configuration gives none".into());
     };
     let (mut address, mut max_frame) = (MacAddress::local(membership.node, 0), options.max_frame);
-    if let Some(outside) = &options.interface {
-        let theirs = outside.address().map_err(|error| format!("--interface: {error}"))?;
+    if let Some(outside) = &outside {
+        let theirs = outside.address().map_err(|error| format!("interface {outside}: {error}"))?;
         address = theirs.unwrap_or(address);
         max_frame = outside.max_frame().map_or(max_frame, |most| most.min(max_frame));
         if max_frame < STANDARD_FRAME {
-            return Err(format!("--interface: it takes no frames of {STANDARD_FRAME} bytes"));
+            return Err(format!("interface {outside} takes no frames of {STANDARD_FRAME} bytes"));
         }
     }
     Ok(Some(Link { cable, direct, name: membership.node.to_string(), address, max_frame }))

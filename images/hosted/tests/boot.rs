@@ -215,10 +215,17 @@ impl Drop for Namespace {
 fn nodes_call_each_other(namespace: &Namespace, interfaces: [&str; 2]) {
     let run = |node: usize| {
         let key = "0123456789abcdef".repeat(4);
-        let text = format!("[node]\nid = {node}\n[network]\nkey = \"{key}\"\n");
+        let mut text = format!("[node]\nid = {node}\n[network]\nkey = \"{key}\"\n");
+        // One is told by its configuration, the other by its command line.
+        if node == 1 {
+            text += &format!("interface = \"{}\"\n", interfaces[0]);
+        }
         let file = config(&format!("{}-{node}.toml", namespace.0), &text);
         let mut command = namespace.command(&[PROGRAM, "--cores", "2", "--memory", "64M"]);
-        command.arg("--config").arg(file).args(["--interface", interfaces[node - 1]]);
+        command.arg("--config").arg(file);
+        if node == 2 {
+            command.args(["--interface", interfaces[1]]);
+        }
         let ended = end_of(command.args(["--program", "cluster nodes=2"]));
         assert_eq!(ended.status, Some(0), "n{node}: {}", ended.log);
         ended.output
