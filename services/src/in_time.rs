@@ -1,5 +1,5 @@
-//! Work that is over when its caller's deadline is. A call from another core ends by itself; one from
-//! the same core waits as long as the method does.
+//! Work that is over when its caller's deadline is. A call from another core ends by itself; one
+//! from the same core waits as long as the method does.
 
 use alloc::boxed::Box;
 use core::future::{Future, poll_fn};
