@@ -45,6 +45,11 @@ impl Medium {
         Ok(medium)
     }
 
+    /// The node's buffers.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
     /// What the machine calls the disk.
     pub fn name(&self) -> &str {
         &self.name

@@ -8,11 +8,12 @@
 //! * [`records`]: what calls carry.
 //! * `medium`: the disk, through buffers of the pool.
 //! * `keeper`: the store, and what it does to the disk.
-//! * `streams`: drafts; `blocks`: what is read.
+//! * `streams`: drafts; `blocks`: what is read; `given`: to whom.
 //! * [`fetch`]: blocks to other nodes, and datasets from them.
 
 mod blocks;
 mod fetch;
+mod given;
 mod keeper;
 mod medium;
 pub mod records;
@@ -26,13 +27,14 @@ use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
 
-use nile_abi::{Generation, NodeId, Status};
+use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bosml::{Blob, Bytes};
 use nile_registry::Caller as Binder;
-use nile_stl::node::{from_call, in_call};
+use nile_stl::node::from_call;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 use nile_store::{Manifest, Name, Owner, State, Store, Ticket, Version, checksum};
 
+use given::Given;
 use keeper::Keeper;
 use medium::Medium;
 use records::{BlockEntry, Decider, Destination, Draft, Listed, Piece, SpaceEntry, refused};
@@ -59,6 +61,8 @@ struct Shared {
     mounted: RefCell<Mounted>,
     streams: Streams,
     last: blocks::Last,
+    /// What callers may not have claimed yet.
+    given: Given,
     /// Numbers the fetches of this core.
     fetches: Cell<u32>,
 }
@@ -79,14 +83,15 @@ impl Start for Dataset {
         let stl = stl.acting_as(Binder::Operator);
         let mounted = RefCell::new(Mounted::Not);
         let (streams, last) = (Streams::default(), blocks::Last::default());
-        let fetches = Cell::new(0);
-        let shared = Rc::new(Shared { stl: stl.clone(), mounted, streams, last, fetches });
+        let (given, fetches) = (Given::default(), Cell::new(0));
+        let shared = Rc::new(Shared { stl: stl.clone(), mounted, streams, last, given, fetches });
         let told = Rc::downgrade(&shared);
-        stl.on_death(move |_, _| {
+        stl.on_death(move |core, generation| {
             if let Some(shared) = told.upgrade()
                 && let Mounted::Is(keeper) = &*shared.mounted.borrow()
             {
                 shared.streams.sweep(keeper);
+                shared.given.sweep(keeper.medium.pool(), (core, generation));
             }
         });
         Dataset { shared }
@@ -146,6 +151,12 @@ impl Shared {
             removed.map_err(|error| refused(error, name.as_str()))?;
         }
         Ok(keeper)
+    }
+
+    /// The core that calls, in its present incarnation.
+    fn core_of(&self, caller: &Caller) -> CallResult<(CoreId, Generation)> {
+        let core = caller.own_core()?;
+        Ok((core, self.stl.host().generation_of(core)))
     }
 
     /// This node in its present incarnation.
@@ -277,11 +288,11 @@ impl Dataset {
         draft: u64,
         block: u32,
     ) -> CallResult<nile_bosml::Buffer> {
-        caller.own_core()?;
+        let to = self.shared.core_of(caller)?;
         let keeper = self.shared.keeper().await?;
         let stream = self.shared.streams.find(draft)?;
         let (buffer, bytes) = blocks::read_draft(&keeper, &stream, block).await?;
-        Ok(in_call(buffer.into_handle(bytes)))
+        Ok(self.shared.given.give(keeper.medium.pool(), to, buffer, bytes))
     }
 
     /// Commits a draft that has its only copy here.
@@ -418,11 +429,11 @@ impl Dataset {
         attempt: u32,
         block: u32,
     ) -> CallResult<nile_bosml::Buffer> {
-        caller.own_core()?;
+        let to = self.shared.core_of(caller)?;
         let keeper = self.shared.keeper().await?;
         let (name, version) = (named(name)?, Version::new(epoch, attempt));
         let (buffer, bytes) = blocks::read(&keeper, &name, version, block as usize).await?;
-        Ok(in_call(buffer.into_handle(bytes)))
+        Ok(self.shared.given.give(keeper.medium.pool(), to, buffer, bytes))
     }
 
     /// Sends a block of a dataset to a mailbox of a node, as `network.send` does; over when it is

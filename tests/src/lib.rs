@@ -25,6 +25,7 @@
 //! | `calls-churn`     | calls end at once and truly while cores end and come back              |
 //! | `defaults`        | every default service is called from everywhere, rightly and wrongly   |
 //! | `datasets`        | datasets are written, read, refused, removed; `look=1`: found again    |
+//! | `jobs`            | jobs sort numbers, in memory or not, while a core ends; nothing is left |
 //! | `flood`           | 10,000 calls at once from every core to every core                     |
 //! | `composed`        | services made of services, on different cores, one in another          |
 //! | `policies`        | instances of one type are found by keywords and attributes, and bound  |
@@ -69,6 +70,7 @@ mod ends;
 mod flood;
 mod idle;
 mod isolation;
+mod jobs;
 mod manager_restart;
 mod memory;
 mod moving;
@@ -99,7 +101,7 @@ use nile_platform::Machine;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 41] = [
+pub const PROGRAMS: [&str; 42] = [
     "boot",
     "ping",
     "restart",
@@ -122,6 +124,7 @@ pub const PROGRAMS: [&str; 41] = [
     "calls-churn",
     "defaults",
     "datasets",
+    "jobs",
     "flood",
     "composed",
     "policies",
@@ -211,6 +214,7 @@ pub fn start<M: Machine>(core: &Core<M>, command: &str) {
         "calls-churn" => calls_churn::start(core, &arguments),
         "defaults" => defaults::start(core),
         "datasets" => datasets::start(core, &arguments),
+        "jobs" => jobs::start(core, &arguments),
         "flood" => flood::start(core, &arguments),
         "composed" => composed::start(core),
         "policies" => policies::start(core),

@@ -186,4 +186,11 @@ impl Probe {
         self.stl.node()?.overrun_stack();
         Ok(())
     }
+
+    /// How many buffers of the node's pool nobody has.
+    #[stl_k]
+    fn free_buffers(&self) -> CallResult<u64> {
+        let missing = || CallError::new(Status::NotFound, "this node has no pool");
+        Ok(self.stl.node()?.pool().ok_or_else(missing)?.free_buffers() as u64)
+    }
 }

@@ -165,6 +165,16 @@ impl Worker {
         self.epoch
     }
 
+    /// Whether it has heard that the job is over, and runs nothing but what is still to stop.
+    pub fn is_over(&self) -> bool {
+        self.over.is_some()
+    }
+
+    /// Whether it has nothing of the job any more, and hears nothing.
+    pub fn is_dropped(&self) -> bool {
+        self.is_dropped
+    }
+
     /// The attempts whose outputs or parts it keeps.
     pub fn held(&self) -> impl Iterator<Item = AttemptId> {
         self.held.keys().copied()

@@ -16,8 +16,9 @@ use nile_platform_sim::{Misbehaviour, SimMachine, misbehave, raw_call};
 use nile_unruly::{Act, Acts, Span};
 
 /// Every package of the project: what `Options::packages` takes.
-pub const PACKAGES: [(&str, Program); 7] = [
+pub const PACKAGES: [(&str, Program); 8] = [
     ("buffers", nile_buffers::main),
+    ("numbers", nile_numbers::main),
     ("hello", nile_hello::main),
     ("threads", nile_threads::main),
     ("unruly", unruly),
@@ -27,8 +28,9 @@ pub const PACKAGES: [(&str, Program); 7] = [
 ];
 
 /// The same packages as a kernel finds them.
-pub const STORE: Store =
-    Store::Linked(&["buffers", "hello", "threads", "unruly", "caller", "channels", "syscalls"]);
+pub const STORE: Store = Store::Linked(&[
+    "buffers", "hello", "threads", "unruly", "caller", "channels", "syscalls", "numbers",
+]);
 
 /// The loop of one core of a node that runs the scenario `command`: what `simulate` begins with.
 pub fn scenario(machine: SimMachine, config: &Config, command: &str) -> Box<dyn Loop> {

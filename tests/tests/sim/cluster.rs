@@ -153,6 +153,38 @@ fn datasets_come_from_other_nodes_whole() {
 }
 
 #[test]
+fn jobs_run_over_several_nodes() {
+    for (seed, command) in [
+        (600, "jobs"),
+        (601, "jobs by-code=1 reducers=4"),
+        (602, "jobs memory=1"),
+        (603, "jobs copies=2"),
+        (604, "jobs blocks=30 kill=2"),
+        (605, "jobs blocks=30 kill=3 by-code=1 reducers=3"),
+    ] {
+        run_job(seed, command);
+    }
+}
+
+/// Runs a job over two nodes.
+fn run_job(seed: u64, command: &str) {
+    let mut options = with_stores(cluster(seed, &[4, 4]));
+    for node in &mut options.nodes {
+        node.packages = nile_sim::PACKAGES.into();
+    }
+    let command = format!("{command} nodes=2");
+    let ended = simulate_cluster(&options, |node, machine| {
+        let mut config = Config::parse(&config(node)).expect("the test's configuration is valid");
+        config.packages = nile_sim::STORE;
+        Box::new(Core::start(machine, &config, |core| nile_scenarios::start(core, &command)))
+    });
+    let ended =
+        ended.unwrap_or_else(|stuck| panic!("{command}: {stuck}\n{}", stuck.log.join("\n")));
+    let ended: Vec<Finished> = ended.into_iter().flatten().collect();
+    passed(&ended[0], &command, seed);
+}
+
+#[test]
 fn a_dataset_whose_source_ends_leaves_nothing_behind() {
     let mut failures = 0;
     for seed in 510..540 {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nile_kernel::{Config, Report};
 use nile_package::Image;
 use nile_platform::Outcome;
-use nile_platform_sim::{Faults, Finished, Options, simulate};
+use nile_platform_sim::{DiskOptions, Faults, Finished, Options, simulate};
 
 use crate::{options, passed};
 
@@ -61,6 +61,36 @@ fn packages_pass_buffers_of_the_pool() {
     }
     // Without a pool there is nothing to pass.
     assert_eq!(run(&node(1), "package-buffers").outcome, Outcome::Failure);
+}
+
+/// A node that runs jobs.
+fn run_job(seed: u64, command: &str) -> Report {
+    let config = Config::parse("[pool]\nbytes = \"4M\"\nbuffer = \"32K\"\n");
+    let mut config = config.expect("the test's configuration is valid");
+    config.packages = nile_sim::STORE;
+    let disk = DiskOptions { bytes: 16 << 20, ..DiskOptions::default() };
+    let options = Options { pool_bytes: 4 << 20, disks: vec![disk], ..node(seed) };
+    let finished = simulate(&options, |machine| {
+        Box::new(Core::start(machine, &config, |core| nile_scenarios::start(core, command)))
+    });
+    let finished = finished.unwrap_or_else(|stuck| panic!("{stuck}\n{}", stuck.log.join("\n")));
+    passed(&finished, command, seed)
+}
+
+#[test]
+fn jobs_sort_numbers() {
+    for (command, seeds) in [
+        ("jobs", 0..4),
+        ("jobs by-code=1 blocks=1 reducers=1", 0..2),
+        ("jobs memory=1", 0..4),
+        ("jobs fail=2", 0..2),
+        ("jobs blocks=30 kill=2", 0..8),
+        ("jobs blocks=30 kill=3 memory=1", 0..8),
+    ] {
+        for seed in seeds {
+            run_job(seed, command);
+        }
+    }
 }
 
 #[test]

@@ -122,6 +122,18 @@ impl Worker {
         is_taken
     }
 
+    /// A piece is on its way, and takes its time: it counts as asked for just now.
+    pub fn coming(&mut self, now: Instant, piece: PieceId, by: AttemptId) {
+        let Core::Running(Run { attempt, gathering: Some(gathering), .. }) = &mut self.core else {
+            return;
+        };
+        if *attempt == by
+            && let Some(fetch) = gathering.open.get_mut(&piece.output.task.index)
+        {
+            *fetch = Fetch { tries: 0, due: now + self.settings.patience };
+        }
+    }
+
     /// A worker does not have what it was asked for.
     pub(super) fn is_missing(&mut self, piece: PieceId, by: AttemptId) {
         let Core::Running(Run { attempt, gathering: Some(gathering), .. }) = &mut self.core else {

@@ -1,0 +1,194 @@
+//! What a package of a job calls on its own core (docs/jobs.md): it asks for the next command, and
+//! takes and gives buffers of the node's pool for it. It needs `uses pool` in its manifest.
+//!
+//! Buffers go by handles: the package claims what it is given and passes what it gives. *Views* are
+//! handles of buffers that others of this node keep: they are looked at and not claimed.
+//!
+//! Two errors are part of the way things go, of every call but `next`:
+//! * `not_found`: the ticket's attempt is off, or was never there. The package drops the work, and
+//!   calls `next`. What it passed with the call is free.
+//! * `busy`, of `block`, `source` and `run` alone: it would have to wait, and there is something to
+//!   do meanwhile. The package calls `next(false)`, does that, and then calls again.
+//!
+//! A call with wrong arguments is `invalid`; the attempt goes on. [`records`]: what calls carry.
+
+pub mod records;
+
+use alloc::rc::Rc;
+use core::cell::OnceCell;
+
+use nile_abi::Status;
+use nile_bosml::{Blob, Buffer, Bytes};
+use nile_registry::Caller as Binder;
+use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
+
+use crate::worker::{Engine, WorkerClient};
+use records::{Block, Command, Output, Piece, Source};
+
+/// The tasks of this core's package: the engine of the worker service has them.
+pub struct Task {
+    stl: Stl,
+    engine: OnceCell<Rc<Engine>>,
+}
+
+impl Start for Task {
+    fn start(stl: &Stl) -> Task {
+        Task { stl: stl.acting_as(Binder::Operator), engine: OnceCell::new() }
+    }
+}
+
+impl Task {
+    /// The engine, for this core's package.
+    async fn engine(&self, caller: &Caller) -> CallResult<&Rc<Engine>> {
+        let own = self.stl.host().core();
+        if !caller.is_package() || caller.core != own {
+            return Err(CallError::new(Status::Denied, "tasks are for the package of their core"));
+        }
+        if let Some(engine) = self.engine.get() {
+            return Ok(engine);
+        }
+        let engine = WorkerClient::find_at(&self.stl, own).await?.engine()?;
+        Ok(self.engine.get_or_init(|| engine))
+    }
+}
+
+/// The tasks that a job gives to the package of a worker core.
+#[service(
+    subsystem = "jobs",
+    capability = "tasks",
+    layer = high,
+    on = worker,
+    keywords(task = 5, job = 3)
+)]
+impl Task {
+    /// What to do next. A package that has nothing to do waits for it; one that asks without
+    /// waiting goes on with what it does, unless that is off.
+    #[stl_k(reply = "command")]
+    async fn next(&self, caller: &Caller, wait: bool) -> CallResult<Command> {
+        self.engine(caller).await?.next(wait).await
+    }
+
+    /// The block of this place in the split, from 0; `invalid` behind the last.
+    #[stl_k(reply = "block")]
+    async fn block(&self, caller: &Caller, ticket: u64, index: u32) -> CallResult<Block> {
+        self.engine(caller).await?.block(ticket, index).await
+    }
+
+    /// At most so many bytes that follow the split in its dataset, for records that begin in it;
+    /// fewer where a block ends, none at the dataset's end. `skip` of them are left out.
+    #[stl_k(reply = "piece")]
+    async fn beyond(
+        &self,
+        caller: &Caller,
+        ticket: u64,
+        skip: u64,
+        #[range(1..=49152)] bytes: u32,
+    ) -> CallResult<Piece> {
+        self.engine(caller).await?.beyond(ticket, skip, bytes).await
+    }
+
+    /// A sample of the split of at most 16 KiB.
+    #[stl_k]
+    async fn sampled(
+        &self,
+        caller: &Caller,
+        ticket: u64,
+        #[range(0..=16384)] sample: Bytes<'_>,
+    ) -> CallResult<()> {
+        self.engine(caller).await?.sampled(ticket, &sample.0)
+    }
+
+    /// The sample of this place, from 0, of those that bounds are cut from.
+    #[stl_k(reply = "piece")]
+    async fn sample(&self, caller: &Caller, ticket: u64, index: u32) -> CallResult<Piece> {
+        let bytes = Blob(self.engine(caller).await?.sample(ticket, index)?);
+        Ok(Piece { bytes })
+    }
+
+    /// The bounds that were cut; the cut is done.
+    #[stl_k]
+    async fn cut(
+        &self,
+        caller: &Caller,
+        ticket: u64,
+        #[range(0..=32768)] bounds: Bytes<'_>,
+    ) -> CallResult<()> {
+        self.engine(caller).await?.package_has_cut(ticket, &bounds.0)
+    }
+
+    /// Keeps an output of a map attempt in memory. An attempt may have several: they add up.
+    #[stl_k]
+    async fn keep(&self, caller: &Caller, ticket: u64, output: Output) -> CallResult<()> {
+        self.engine(caller).await?.keep(ticket, output)
+    }
+
+    /// Adds bytes to a partition's sorted run of a map attempt; partitions in their order. At most
+    /// a few buffers are on their way to the disk at a time.
+    #[stl_k]
+    async fn spill(
+        &self,
+        caller: &Caller,
+        ticket: u64,
+        partition: u32,
+        buffer: Buffer,
+    ) -> CallResult<()> {
+        self.engine(caller).await?.write(ticket, Some(partition), buffer).await
+    }
+
+    /// What a reduce attempt takes next; waits for it.
+    #[stl_k(reply = "source")]
+    async fn source(&self, caller: &Caller, ticket: u64) -> CallResult<Source> {
+        self.engine(caller).await?.source(ticket).await
+    }
+
+    /// The block of this place in a run, from 0, in their order; `invalid` behind the last.
+    #[stl_k(reply = "block")]
+    async fn run(&self, caller: &Caller, ticket: u64, run: u64, index: u32) -> CallResult<Block> {
+        self.engine(caller).await?.run(ticket, run, index).await
+    }
+
+    /// Adds a block to the part of a reduce attempt. At most a few are on their way to the disk at
+    /// a time.
+    #[stl_k]
+    async fn write(&self, caller: &Caller, ticket: u64, buffer: Buffer) -> CallResult<()> {
+        self.engine(caller).await?.write(ticket, None, buffer).await
+    }
+
+    /// Adds bytes to an export.
+    #[stl_k]
+    async fn exported(&self, caller: &Caller, ticket: u64, buffer: Buffer) -> CallResult<()> {
+        self.engine(caller).await?.exported(ticket, buffer)
+    }
+
+    /// An export is whole.
+    #[stl_k]
+    async fn finished(&self, caller: &Caller, ticket: u64) -> CallResult<()> {
+        self.engine(caller).await?.finished(ticket)
+    }
+
+    /// An attempt is done, over so many records with checksums of this sum: of its input, or of a
+    /// reduce attempt its output. It does not wait; what is still on its way goes on by itself.
+    #[stl_k]
+    async fn done(
+        &self,
+        caller: &Caller,
+        ticket: u64,
+        records: u64,
+        checksum: u64,
+    ) -> CallResult<()> {
+        self.engine(caller).await?.package_is_done(ticket, records, checksum)
+    }
+
+    /// An attempt, a cut or an export has come to nothing: 0 the code, 1 its input, 2 the disk's
+    /// space is at fault.
+    #[stl_k]
+    async fn failed(
+        &self,
+        caller: &Caller,
+        ticket: u64,
+        #[range(0..=2)] fault: u32,
+        text: &str,
+    ) -> CallResult<()> {
+        self.engine(caller).await?.package_has_failed(ticket, fault, text)
+    }
+}

@@ -1,0 +1,356 @@
+//! Pieces on their way to those who have asked for them: within the node where their buffers are,
+//! to other nodes as bytes.
+
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::mem;
+use core::time::Duration;
+
+use nile_abi::{NodeId, Status};
+use nile_job::{AttemptId, JobId, Peer, PieceId, WorkerId};
+use nile_stl::node::Buffer;
+use nile_stl::{CallError, CallResult};
+
+use super::attempt::Held;
+use super::engine::Engine;
+use super::gather::Fetch;
+use super::records::{Delivery, RunEntry, answer};
+use super::stores::BUFFER_PATIENCE;
+use crate::network::bulk::port::Port;
+
+/// Which piece for which attempt.
+pub type Wanted = (JobId, PieceId, AttemptId);
+
+/// About how many bytes of one call tell of outputs.
+const MOST_TOLD: usize = 24 << 10;
+
+/// Buffers that are on their way to one who has asked, at a time.
+const MOST_SENT: usize = 3;
+
+/// How long a free buffer is waited for between two looks.
+const PAUSE: Duration = Duration::from_micros(300);
+
+impl Engine {
+    /// Says something to another worker.
+    pub fn ask_peer(self: &Rc<Self>, job: JobId, to: WorkerId, message: Peer) {
+        let number = match message {
+            Peer::Fetch { piece, by, .. } => {
+                let new = self.number();
+                self.state.borrow_mut().fetches.begin(new, job, piece, by, to)
+            }
+            Peer::Missing { .. } => 0,
+        };
+        let engine = self.clone();
+        self.stl.host().spawn(Box::pin(async move {
+            let answered = if engine.peers.is_here(to) {
+                Ok(engine.asked(number, message))
+            } else {
+                engine.peers.ask(to, number, message).await
+            };
+            // What was not answered is asked again.
+            let (Ok(answered), Peer::Fetch { piece, by, .. }) = (answered, message) else { return };
+            match answered {
+                answer::COMING => {
+                    engine.with(job, |worker, now| worker.coming(now, piece, by));
+                }
+                answer::LOST => engine.state.borrow_mut().fetches.forget(number),
+                answer::MISSING => {
+                    let missing = Peer::Missing { job, piece, by };
+                    engine.with(job, |worker, now| worker.receive_peer(now, missing));
+                }
+                _ => {}
+            }
+            engine.pump(job);
+        }));
+    }
+
+    /// What another worker says, or this one to itself: one of [`answer`].
+    pub fn asked(self: &Rc<Self>, number: u64, message: Peer) -> u32 {
+        let Peer::Fetch { job, piece, by, .. } = message else {
+            let Peer::Missing { job, .. } = message else { return answer::NOTHING };
+            self.with(job, |worker, now| worker.receive_peer(now, message));
+            self.pump(job);
+            return answer::NOTHING;
+        };
+        let wanted = (job, piece, by);
+        {
+            let state = &mut *self.state.borrow_mut();
+            if state.spoiled.get(&wanted) == Some(&number) {
+                state.spoiled.remove(&wanted);
+                return answer::LOST;
+            }
+            if !state.jobs.contains_key(&job) {
+                return answer::MISSING;
+            }
+            if state.delivering.contains_key(&wanted) {
+                return answer::COMING;
+            }
+            state.delivering.insert(wanted, (number, false));
+        }
+        self.with(job, |worker, now| worker.receive_peer(now, message));
+        self.pump(job);
+        let delivering = &mut self.state.borrow_mut().delivering;
+        match delivering.get(&wanted) {
+            Some((_, true)) => answer::COMING,
+            // The machine has told that it is missing.
+            _ => {
+                delivering.remove(&wanted);
+                answer::NOTHING
+            }
+        }
+    }
+
+    /// Brings a piece to who has asked for it.
+    pub fn deliver(self: &Rc<Self>, job: JobId, piece: PieceId, to: WorkerId, by: AttemptId) {
+        let wanted = (job, piece, by);
+        let number = match self.state.borrow_mut().delivering.get_mut(&wanted) {
+            Some((number, is_begun @ false)) => {
+                *is_begun = true;
+                *number
+            }
+            _ => return,
+        };
+        let held = self.with_job(job, |it| it.held.get(&piece.output).cloned()).flatten();
+        let engine = self.clone();
+        self.stl.host().spawn(Box::pin(async move {
+            let done = match held {
+                None => Err(CallError::new(Status::NotFound, "the output was dropped")),
+                Some(held) if to.node == engine.peers.node() => {
+                    engine.deliver_here(&held, piece.partition, to, number).await
+                }
+                Some(held) => engine.deliver_there(job, &held, piece.partition, to, number).await,
+            };
+            let state = &mut *engine.state.borrow_mut();
+            state.delivering.remove(&wanted);
+            if let Err(error) = done
+                && state.jobs.contains_key(&job)
+            {
+                engine.stl.host().log(format_args!("{job}: {piece} does not reach {to}: {error}"));
+                state.spoiled.insert(wanted, number);
+            }
+        }));
+    }
+
+    /// Tells another core of this node where a piece is.
+    async fn deliver_here(
+        self: &Rc<Self>,
+        held: &Rc<Held>,
+        partition: u32,
+        to: WorkerId,
+        number: u64,
+    ) -> CallResult<()> {
+        let mut delivery = Delivery { more: true, ..Delivery::default() };
+        let mut told = 0;
+        let pieces = held.made.kept().iter().filter(|kept| !kept.of(partition).is_empty());
+        for kept in pieces {
+            held.is_shared.set(true);
+            let output = kept.view(&self.pool, partition);
+            let bytes = output.note.0.len() + 16 * (output.buffers.len() + output.pieces.len());
+            if told > 0 && told + bytes > MOST_TOLD {
+                self.tell(to, number, mem::take(&mut delivery)).await?;
+                delivery.more = true;
+                told = 0;
+            }
+            told += bytes + 16;
+            delivery.outputs.push(output);
+        }
+        delivery.runs = runs(held, partition);
+        delivery.more = false;
+        self.tell(to, number, delivery).await
+    }
+
+    async fn tell(
+        self: &Rc<Self>,
+        to: WorkerId,
+        number: u64,
+        delivery: Delivery,
+    ) -> CallResult<()> {
+        if self.peers.is_here(to) {
+            self.delivered(number, delivery);
+            return Ok(());
+        }
+        self.peers.deliver(to, number, delivery).await
+    }
+
+    /// Sends a piece's bytes to another node.
+    async fn deliver_there(
+        self: &Rc<Self>,
+        job: JobId,
+        held: &Rc<Held>,
+        partition: u32,
+        to: WorkerId,
+        number: u64,
+    ) -> CallResult<()> {
+        let port = Port::find(&self.stl).await?.with_patience(2 * BUFFER_PATIENCE);
+        let way = Way { port, to: to.node, mailbox: self.peers.mailbox(to.core), number };
+        let mut packer = Packer::new(self, way);
+        for (index, kept) in held.made.kept().iter().enumerate() {
+            let ranges = kept.of(partition);
+            if ranges.is_empty() {
+                continue;
+            }
+            if kept.is_by_code() {
+                for buffer in self.export(job, held, index, partition).await? {
+                    packer.add(&buffer).await?;
+                }
+            } else {
+                for range in ranges {
+                    packer.add(kept.slice(range)).await?;
+                }
+            }
+        }
+        let buffers = packer.finish().await?;
+        let runs = runs(held, partition);
+        self.peers.deliver(to, number, Delivery { runs, buffers, ..Delivery::default() }).await
+    }
+
+    /// Something was told about a piece that this core has asked for.
+    pub fn delivered(self: &Rc<Self>, number: u64, delivery: Delivery) {
+        self.state.borrow_mut().fetches.tell(number, delivery);
+        self.look_at_fetch(number);
+    }
+
+    /// A buffer has come to this core's mailbox.
+    pub fn received(self: &Rc<Self>, number: u64, buffer: Buffer) {
+        {
+            let state = &mut *self.state.borrow_mut();
+            if let Some(parcel) = state.parcels.get_mut(&number) {
+                *parcel = Some(buffer);
+            } else {
+                // What nobody waits for is free.
+                drop(state.fetches.put(number, buffer));
+            }
+        }
+        self.look_at_fetch(number);
+        self.changes.tell();
+    }
+
+    /// Takes a piece that is whole.
+    fn look_at_fetch(self: &Rc<Self>, number: u64) {
+        let whole = self.state.borrow_mut().fetches.take_whole(number);
+        let Some(fetch) = whole else {
+            let coming = |it: &Fetch| (it.job, it.piece, it.by);
+            let coming = self.state.borrow().fetches.get(number).map(coming);
+            if let Some((job, piece, by)) = coming {
+                self.with(job, |worker, now| worker.coming(now, piece, by));
+            }
+            return;
+        };
+        let (job, by) = (fetch.job, fetch.by);
+        let attempt = self.attempt(job, by);
+        let is_taken = self.with(job, |worker, now| worker.arrived(now, fetch.piece, by));
+        if let (Some(true), Some(attempt)) = (is_taken, attempt) {
+            attempt.gather.borrow_mut().add(fetch);
+        }
+        self.pump(job);
+    }
+}
+
+/// What a partition has of runs on this node's disks.
+fn runs(held: &Held, partition: u32) -> Vec<RunEntry> {
+    let entry = |run: &super::outputs::Run| RunEntry {
+        store: run.store.0,
+        draft: run.draft,
+        first: run.first,
+        blocks: run.blocks,
+        bytes: run.bytes,
+    };
+    held.made.run_of(partition).map(entry).into_iter().collect()
+}
+
+/// Where bytes go.
+struct Way {
+    port: Port,
+    to: NodeId,
+    mailbox: u64,
+    number: u64,
+}
+
+/// Puts pieces of bytes into buffers, each whole in one, and sends these.
+struct Packer {
+    engine: Rc<Engine>,
+    way: Rc<Way>,
+    current: Option<(Buffer, usize)>,
+    sent: u32,
+    /// How many are on their way.
+    open: Rc<Cell<usize>>,
+    failed: Rc<RefCell<Option<CallError>>>,
+}
+
+impl Packer {
+    fn new(engine: &Rc<Engine>, way: Way) -> Packer {
+        let (open, failed) = (Rc::default(), Rc::default());
+        Packer { engine: engine.clone(), way: Rc::new(way), current: None, sent: 0, open, failed }
+    }
+
+    async fn add(&mut self, mut bytes: &[u8]) -> CallResult<()> {
+        while !bytes.is_empty() {
+            let room = self.current.as_ref().map_or(0, |(buffer, filled)| buffer.len() - filled);
+            if bytes.len() > room {
+                self.send().await?;
+                let buffer = self.buffer().await?;
+                self.current = Some((buffer, 0));
+            }
+            if let Some((buffer, filled)) = &mut self.current {
+                let taken = bytes.len().min(buffer.len() - *filled);
+                buffer[*filled..*filled + taken].copy_from_slice(&bytes[..taken]);
+                *filled += taken;
+                bytes = &bytes[taken..];
+            }
+        }
+        Ok(())
+    }
+
+    /// A free buffer; waits until there is one.
+    async fn buffer(&self) -> CallResult<Buffer> {
+        let host = self.engine.stl.host();
+        let until = host.now() + BUFFER_PATIENCE;
+        loop {
+            if let Some(buffer) = self.engine.pool.alloc() {
+                return Ok(buffer);
+            }
+            if host.now() > until {
+                let text = "no buffer of the pool has become free";
+                return Err(CallError::new(Status::Busy, text));
+            }
+            host.sleep_until(host.now() + PAUSE).await;
+        }
+    }
+
+    /// Sends what there is, in a task of its own.
+    async fn send(&mut self) -> CallResult<()> {
+        let Some((buffer, filled)) = self.current.take() else { return Ok(()) };
+        self.wait(MOST_SENT - 1).await?;
+        self.sent += 1;
+        self.open.set(self.open.get() + 1);
+        let (engine, way) = (self.engine.clone(), self.way.clone());
+        let (open, failed) = (self.open.clone(), self.failed.clone());
+        self.engine.stl.host().spawn(Box::pin(async move {
+            let Way { port, to, mailbox, number } = &*way;
+            if let Err(error) = port.send(*to, *mailbox, *number, buffer, filled).await {
+                failed.borrow_mut().get_or_insert(error);
+            }
+            open.set(open.get() - 1);
+            engine.changes.tell();
+        }));
+        Ok(())
+    }
+
+    /// Waits until at most so many are on their way.
+    async fn wait(&self, most: usize) -> CallResult<()> {
+        let look = || match &*self.failed.borrow() {
+            Some(error) => Some(Err(error.clone())),
+            None => (self.open.get() <= most).then_some(Ok(())),
+        };
+        self.engine.changes.until(look).await
+    }
+
+    /// Sends what is left; how many buffers there were.
+    async fn finish(mut self) -> CallResult<u32> {
+        self.send().await?;
+        self.wait(0).await?;
+        Ok(self.sent)
+    }
+}

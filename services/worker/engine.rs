@@ -1,0 +1,468 @@
+//! The engine of a worker core: does what the machines of its jobs want done.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+
+use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
+use nile_job::worker::Action;
+use nile_job::{
+    AttemptId, Failure, Fault, Job, JobId, Kind, Settings, Summary, ToWorker, Work, Worker,
+    WorkerId,
+};
+use nile_stl::node::{Handle, Pool, in_call};
+use nile_stl::{CallError, CallResult, Stl};
+
+use super::attempt::{Attempt, Held, Input, Part, Phase};
+use super::changes::Changes;
+use super::cuts::Cut;
+use super::deliver::Wanted;
+use super::desk::{Desk, Ticket};
+use super::export::Export;
+use super::gather::Fetches;
+use super::loads::Loads;
+use super::package::Program;
+use super::peers::Peers;
+use super::stores::{Named, Stores};
+use crate::alarm::Alarm;
+
+/// Handles that are remembered before it is looked which of them are on their way still.
+const MOST_GIVEN: usize = 64;
+
+/// Blocks of a split that are read ahead.
+const AHEAD: u32 = 2;
+
+/// The engine.
+pub struct Engine {
+    /// This core's transport layer.
+    pub stl: Stl,
+    /// The node's buffers.
+    pub pool: Pool,
+    /// The cluster's stores.
+    pub stores: Stores,
+    /// Other workers, and masters.
+    pub peers: Peers,
+    /// Who waits for anything here.
+    pub changes: Changes,
+    /// The jobs, and the package.
+    pub state: RefCell<State>,
+    alarm: Alarm,
+    is_ticking: Cell<bool>,
+}
+
+/// What changes.
+#[derive(Default)]
+pub struct State {
+    /// The jobs that this core has a machine for.
+    pub jobs: BTreeMap<JobId, JobState>,
+    /// The package that runs here.
+    pub program: Option<Program>,
+    /// Pieces that were asked for.
+    pub fetches: Fetches,
+    /// Blocks that other nodes were asked for, and those that have come.
+    pub parcels: BTreeMap<u64, Option<nile_stl::node::Buffer>>,
+    /// Pieces that are on their way to others: the number of who has asked, and whether it has
+    /// begun.
+    pub delivering: BTreeMap<Wanted, (u64, bool)>,
+    /// Deliveries that failed, and whose askers do not know that yet.
+    pub spoiled: BTreeMap<Wanted, u64>,
+    /// Handles that the package was given and may not have claimed.
+    given: Vec<Handle>,
+    machines: u32,
+    numbers: u64,
+}
+
+/// A job on this core.
+pub struct JobState {
+    /// Its part of the protocol.
+    pub worker: Worker,
+    /// What its package does.
+    pub desk: Desk,
+    /// The attempt that runs.
+    pub attempt: Option<Rc<Attempt>>,
+    /// What map attempts have made.
+    pub held: BTreeMap<AttemptId, Rc<Held>>,
+    /// What nobody needs, but somebody may still look at.
+    pub dropped: Vec<Rc<Held>>,
+    /// Parts of the output.
+    pub parts: BTreeMap<AttemptId, Part>,
+    /// Exports that the package is to make.
+    pub exports: BTreeMap<Ticket, Rc<Export>>,
+    /// Bounds that are cut here.
+    pub cut: Option<Rc<Cut>>,
+    /// Where the blocks of input datasets end, as far as is known.
+    pub ends: Rc<RefCell<BTreeMap<u16, Vec<u64>>>>,
+    job: Option<Rc<Job>>,
+    /// Whether somebody sees to its package.
+    pub is_kept: bool,
+}
+
+impl Engine {
+    /// The engine of the core of `stl`, which has no jobs yet.
+    pub fn new(stl: &Stl, pool: Pool) -> Engine {
+        Engine {
+            stl: stl.clone(),
+            pool,
+            stores: Stores::new(stl),
+            peers: Peers::new(stl),
+            changes: Changes::default(),
+            state: RefCell::default(),
+            alarm: Alarm::default(),
+            is_ticking: Cell::new(false),
+        }
+    }
+
+    /// This core.
+    pub fn core(&self) -> CoreId {
+        self.stl.host().core()
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.stl.host().now()
+    }
+
+    /// A number that no other incarnation of this core has given before.
+    pub fn number(&self) -> u64 {
+        let state = &mut *self.state.borrow_mut();
+        state.numbers += 1;
+        u64::from(self.stl.host().generation().0) << 40 | state.numbers
+    }
+
+    /// A buffer's handle for the package.
+    pub fn give(
+        &self,
+        buffer: nile_stl::node::Buffer,
+        bytes: usize,
+    ) -> nile_bosml::Buffer {
+        let handle = buffer.into_handle(bytes);
+        let given = &mut self.state.borrow_mut().given;
+        if given.len() >= MOST_GIVEN {
+            given.retain(|handle| self.pool.is_in_flight(*handle));
+        }
+        given.push(handle);
+        in_call(handle)
+    }
+
+    /// The package is no more: what it was given and has not claimed is free.
+    pub fn take_back(&self) {
+        let given = core::mem::take(&mut self.state.borrow_mut().given);
+        given.into_iter().for_each(|handle| drop(self.pool.claim(handle)));
+    }
+
+    /// Which worker this core is now.
+    pub async fn identity(&self) -> CallResult<WorkerId> {
+        let host = self.stl.host();
+        let (node, life) = self.peers.own().await?;
+        Ok(WorkerId { node, life, core: host.core(), generation: host.generation() })
+    }
+
+    /// A message of a master. `Busy` while another job has this core.
+    pub async fn orders(self: &Rc<Self>, message: &[u8]) -> CallResult<()> {
+        let message = ToWorker::decode(message)?;
+        let (id, job) = (self.identity().await?, message.job);
+        {
+            let state = &mut *self.state.borrow_mut();
+            let is_former = |it: &JobState| it.worker.id() != id || it.worker.is_dropped();
+            if state.jobs.get(&job).is_some_and(is_former) {
+                // Of another life of the node: nobody knows its attempts any more.
+                if let Some(former) = state.jobs.remove(&job) {
+                    former.end();
+                }
+            }
+            if !state.jobs.contains_key(&job) {
+                let other = state.jobs.iter().find(|(_, it)| !it.worker.is_over());
+                if let Some((other, _)) = other {
+                    let message = format!("{} of {} runs {other}", id.core, id.node);
+                    return Err(CallError::new(Status::Busy, message));
+                }
+                state.machines += 1;
+                let now = self.stl.host().now();
+                let worker = Worker::new(now, id, state.machines, job, Settings::default());
+                state.jobs.insert(job, JobState::new(worker));
+            }
+        }
+        self.tick();
+        self.with(job, |worker, now| worker.receive(now, message));
+        self.pump(job);
+        Ok(())
+    }
+
+    /// The machine of a job, if there is one.
+    pub fn with<T>(&self, job: JobId, act: impl FnOnce(&mut Worker, Instant) -> T) -> Option<T> {
+        let now = self.now();
+        self.state.borrow_mut().jobs.get_mut(&job).map(|it| act(&mut it.worker, now))
+    }
+
+    /// What is known of a job here.
+    pub fn with_job<T>(&self, job: JobId, act: impl FnOnce(&mut JobState) -> T) -> Option<T> {
+        self.state.borrow_mut().jobs.get_mut(&job).map(act)
+    }
+
+    /// Does what a job's machine wants done.
+    pub fn pump(self: &Rc<Self>, job: JobId) {
+        while let Some(action) = self.with(job, |worker, _| worker.poll()).flatten() {
+            self.act(job, action);
+        }
+        let mut due = None;
+        for it in self.state.borrow_mut().jobs.values_mut() {
+            if it.worker.is_over() && it.attempt.is_none() {
+                it.desk.close();
+            }
+            due = [due, it.worker.next_due()].into_iter().flatten().min();
+        }
+        self.alarm.plan(due);
+        self.changes.tell();
+    }
+
+    /// Has the machines told when their time comes, while there are any.
+    fn tick(self: &Rc<Self>) {
+        if self.is_ticking.replace(true) {
+            return;
+        }
+        self.peers.listen(self);
+        let engine = self.clone();
+        self.stl.host().spawn(Box::pin(async move {
+            loop {
+                let jobs: Vec<JobId> = engine.state.borrow().jobs.keys().copied().collect();
+                if jobs.is_empty() {
+                    break;
+                }
+                let mut due = None;
+                for job in jobs {
+                    let is_due = |worker: &mut Worker, now| match worker.next_due() {
+                        Some(at) if at <= now => worker.act(now),
+                        _ => {}
+                    };
+                    engine.with(job, is_due);
+                    engine.pump(job);
+                    let next = engine.with(job, |worker, _| worker.next_due()).flatten();
+                    due = [due, next].into_iter().flatten().min();
+                }
+                engine.alarm.wait(&engine.stl, due, |_| core::task::Poll::Pending).await;
+            }
+            engine.is_ticking.set(false);
+            engine.changes.tell();
+        }));
+    }
+
+    /// Whether there are jobs.
+    pub fn has_jobs(&self) -> bool {
+        self.is_ticking.get()
+    }
+
+    fn act(self: &Rc<Self>, job: JobId, action: Action) {
+        match action {
+            Action::Send(node, message) => self.peers.tell_master(self, node, message),
+            Action::Peer(to, message) => self.ask_peer(job, to, message),
+            Action::Start(attempt, work) => self.begin(job, attempt, work),
+            Action::Stop(attempt) => self.call_off(job, attempt),
+            Action::Deliver { piece, to, by } => self.deliver(job, piece, to, by),
+            Action::Gathered(by) => {
+                if let Some(attempt) = self.attempt(job, by) {
+                    attempt.gather.borrow_mut().close();
+                }
+            }
+            Action::Drop(attempt) => self.discard(job, attempt),
+            Action::Commit(attempt) => self.confirm(job, attempt),
+            Action::Ask => self.peers.ask_record(self, job),
+            Action::Over => self.over(job),
+        }
+    }
+
+    /// The attempt of this name, if it runs.
+    pub fn attempt(&self, job: JobId, id: AttemptId) -> Option<Rc<Attempt>> {
+        let state = self.state.borrow();
+        state.jobs.get(&job)?.attempt.clone().filter(|it| it.id == id)
+    }
+
+    fn begin(self: &Rc<Self>, job_id: JobId, id: AttemptId, work: Work) {
+        let ticket = self.number();
+        let made = self.with_job(job_id, |it| it.make_attempt(job_id, id, ticket, work));
+        let attempt = match made {
+            Some(Ok(attempt)) => attempt,
+            Some(Err(failure)) => {
+                self.with(job_id, |worker, now| worker.failed(now, id, failure));
+                return;
+            }
+            None => return,
+        };
+        self.with_job(job_id, |it| {
+            it.desk.queue(ticket);
+            it.attempt = Some(attempt);
+        });
+        self.keep_package(job_id);
+    }
+
+    /// An attempt is not wanted any more.
+    fn call_off(self: &Rc<Self>, job: JobId, id: AttemptId) {
+        let Some(attempt) = self.attempt(job, id) else { return };
+        attempt.is_off.set(true);
+        let is_held = self.with_job(job, |it| it.desk.call_off(attempt.ticket));
+        if is_held == Some(true) {
+            self.see_to_end(job, attempt.ticket);
+        } else if attempt.phase.get() == Phase::Working {
+            self.settle(&attempt, |worker, now| worker.stopped(now, id));
+        }
+        // Else what makes it durable looks.
+    }
+
+    /// An attempt came to nothing, though the package may not know yet.
+    pub fn fail(self: &Rc<Self>, attempt: &Rc<Attempt>, fault: Fault, text: alloc::string::String) {
+        let (job, id) = (attempt.job_id, attempt.id);
+        let is_held = self.with_job(job, |it| it.desk.call_off(attempt.ticket));
+        if is_held == Some(true) {
+            self.see_to_end(job, attempt.ticket);
+        }
+        self.settle(attempt, |worker, now| worker.failed(now, id, Failure { fault, text }));
+    }
+
+    /// An attempt is over: frees what it has and has its end told.
+    pub fn settle(
+        self: &Rc<Self>,
+        attempt: &Rc<Attempt>,
+        end: impl FnOnce(&mut Worker, Instant),
+    ) {
+        if attempt.phase.replace(Phase::Over) == Phase::Over {
+            return;
+        }
+        attempt.clear();
+        let (job, id) = (attempt.job_id, attempt.id);
+        self.state.borrow_mut().fetches.forget_all(job, id);
+        self.with_job(job, |it| {
+            if it.attempt.as_ref().is_some_and(|it| it.id == id) {
+                it.attempt = None;
+            }
+            end(&mut it.worker, self.now());
+        });
+        self.pump(job);
+    }
+
+    /// An attempt is done; `keep` puts away what it has made, before anybody hears of it.
+    pub fn done(
+        self: &Rc<Self>,
+        attempt: &Rc<Attempt>,
+        summary: Summary,
+        keep: impl FnOnce(&mut JobState),
+    ) {
+        let id = attempt.id;
+        self.with_job(attempt.job_id, keep);
+        self.settle(attempt, |worker, now| worker.done(now, id, summary));
+    }
+
+    /// What an attempt has made is not needed any more.
+    fn discard(self: &Rc<Self>, job: JobId, id: AttemptId) {
+        let part = self.with_job(job, |it| {
+            if let Some(held) = it.held.remove(&id)
+                && held.is_shared.get()
+                && !it.worker.is_over()
+            {
+                // A package of this node may be looking at it.
+                it.dropped.push(held);
+            }
+            it.parts.remove(&id)
+        });
+        if let Some(part) = part.flatten() {
+            self.decide(part, false);
+        }
+    }
+
+    /// A part is of the job's output.
+    fn confirm(self: &Rc<Self>, job: JobId, id: AttemptId) {
+        if let Some(part) = self.with_job(job, |it| it.parts.remove(&id)).flatten() {
+            self.decide(part, true);
+        }
+    }
+
+    /// Nothing is left to do for a job.
+    fn over(self: &Rc<Self>, job: JobId) {
+        self.with_job(job, |it| it.desk.close());
+        let is_kept = self.with_job(job, |it| it.is_kept).unwrap_or(false);
+        // Else whoever sees to the package forgets it, when that has ended.
+        if !is_kept && let Some(former) = self.state.borrow_mut().jobs.remove(&job) {
+            former.end();
+        }
+    }
+}
+
+impl JobState {
+    fn new(worker: Worker) -> JobState {
+        JobState {
+            worker,
+            desk: Desk::default(),
+            attempt: None,
+            held: BTreeMap::new(),
+            dropped: Vec::new(),
+            parts: BTreeMap::new(),
+            exports: BTreeMap::new(),
+            cut: None,
+            ends: Rc::default(),
+            job: None,
+            is_kept: false,
+        }
+    }
+
+    /// It is forgotten: who waits for something of it waits for nothing.
+    pub fn end(self) {
+        if let Some(attempt) = &self.attempt {
+            attempt.is_off.set(true);
+            attempt.phase.set(Phase::Over);
+            attempt.clear();
+        }
+        self.exports.values().for_each(|export| export.fail());
+    }
+
+    /// The job, once its master has said what it is.
+    pub fn job(&mut self) -> Option<Rc<Job>> {
+        if self.job.is_none() {
+            self.job = self.worker.job().cloned().map(Rc::new);
+        }
+        self.job.clone()
+    }
+
+    fn make_attempt(
+        &mut self,
+        job_id: JobId,
+        id: AttemptId,
+        ticket: Ticket,
+        work: Work,
+    ) -> Result<Rc<Attempt>, Failure> {
+        let failed = |fault, text: &str| Failure { fault, text: text.into() };
+        let unknown = || failed(Fault::Code, "nobody has said what the job is");
+        let job = self.job().ok_or_else(unknown)?;
+        let (input, maps) = match work {
+            Work::Pieces(maps) => (None, maps),
+            Work::Split(split) => {
+                let name = job.input.get(usize::from(split.dataset));
+                let named = name.and_then(|name| Named::parse(name));
+                let wrong = || failed(Fault::Input, "the split is of no version of a dataset");
+                let named = named.ok_or_else(wrong)?;
+                let ahead = if id.task.kind == Kind::Map { AHEAD } else { 0 };
+                let loads = Rc::new(RefCell::new(Loads::new(split.blocks, ahead)));
+                (Some(Input { split, named, loads }), 0)
+            }
+        };
+        Ok(Rc::new(Attempt {
+            job_id,
+            job,
+            id,
+            ticket,
+            phase: Cell::new(Phase::Working),
+            is_off: Cell::new(false),
+            read: Cell::new(0),
+            input,
+            made: RefCell::default(),
+            sample: RefCell::default(),
+            gather: RefCell::default(),
+            runs: RefCell::default(),
+            writer: RefCell::default(),
+            maps,
+        }))
+    }
+}
+
+/// Of a node that is in no cluster.
+pub const ALONE: (NodeId, Generation) = (NodeId(1), Generation::FIRST);

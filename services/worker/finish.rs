@@ -1,0 +1,202 @@
+//! The end of an attempt: what it has made is durable before anybody hears of it.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::time::Duration;
+
+use nile_abi::{NodeId, Status};
+use nile_job::{Fault, Kind, Summary};
+use nile_stl::{CallError, CallResult, Place};
+
+use super::attempt::{Attempt, Held, Part};
+use super::drafts::{Draft, Writer};
+use super::engine::Engine;
+use super::stores::Named;
+use crate::dataset::records::Decider;
+
+/// How often a store is told what became of a part, and how long it is left alone in between.
+const TOLD: u32 = 10;
+const BETWEEN: Duration = Duration::from_millis(300);
+
+impl Engine {
+    /// Sees an attempt to its end, after the package has said that it is done.
+    pub async fn finish(self: &Rc<Self>, attempt: &Rc<Attempt>, records: u64, checksum: u64) {
+        let read = attempt.read.get();
+        let summary = Summary { read, records, checksum, ..Summary::default() };
+        let ended = match attempt.kind() {
+            Kind::Sample => {
+                let sample = attempt.sample.take();
+                self.done(attempt, Summary { sample, ..summary }, |_| {});
+                Ok(())
+            }
+            Kind::Map => self.finish_map(attempt, summary).await,
+            Kind::Reduce => self.finish_reduce(attempt, summary).await,
+        };
+        match ended {
+            Ok(()) => {}
+            Err(_) if attempt.is_off.get() => {
+                let id = attempt.id;
+                self.settle(attempt, |worker, now| worker.stopped(now, id));
+            }
+            Err((fault, text)) => self.fail(attempt, fault, text),
+        }
+    }
+
+    async fn finish_map(
+        self: &Rc<Self>,
+        attempt: &Rc<Attempt>,
+        summary: Summary,
+    ) -> Result<(), (Fault, String)> {
+        let writer = attempt.writer.borrow().clone();
+        if let Some(writer) = &writer {
+            writer.flush().await.map_err(|error| (Fault::Space, format!("{error}")))?;
+        }
+        if !attempt.is_wanted() {
+            return Err(off());
+        }
+        // From now on it is not this attempt's.
+        attempt.writer.take();
+        let made = attempt.made.take();
+        let (kept, spilled) = made.bytes();
+        let held = Rc::new(Held { made, writer, is_shared: Cell::new(false) });
+        let id = attempt.id;
+        let summary = Summary { written: kept + spilled, spilled, ..summary };
+        self.done(attempt, summary, |it| drop(it.held.insert(id, held)));
+        Ok(())
+    }
+
+    /// The draft of the part that a reduce attempt writes.
+    pub async fn part_draft(self: &Rc<Self>, attempt: &Attempt) -> CallResult<Rc<Writer>> {
+        let named = part_name(attempt)?;
+        let version = (named.epoch, named.attempt);
+        let generation = attempt.job.keepers_in_manifest();
+        let owner = Decider { generation, ..Decider::JOB };
+        Writer::create(self, Draft { name: &named.name, version, owner }).await
+    }
+
+    async fn finish_reduce(
+        self: &Rc<Self>,
+        attempt: &Rc<Attempt>,
+        summary: Summary,
+    ) -> Result<(), (Fault, String)> {
+        let host = self.stl.host();
+        let sharers: Vec<_> = attempt.gather.borrow().sharers().collect();
+        for (core, generation) in sharers {
+            if host.generation_of(core) != generation {
+                let text = format!("{core} has ended while what it kept was read");
+                return Err((Fault::Input, text));
+            }
+        }
+        let space = |error: CallError| (Fault::Space, format!("{error}"));
+        let writer = attempt.writer.borrow().clone();
+        let writer = match writer {
+            Some(writer) => writer,
+            None => {
+                let writer = self.part_draft(attempt).await.map_err(space)?;
+                *attempt.writer.borrow_mut() = Some(writer.clone());
+                writer
+            }
+        };
+        writer.flush().await.map_err(space)?;
+        if !attempt.is_wanted() {
+            return Err(off());
+        }
+        let named = part_name(attempt).map_err(space)?;
+        let nodes = self.copies(attempt.job.copies).await.map_err(space)?;
+        let numbers: Vec<u32> = nodes.iter().map(|node| node.0).collect();
+        let (_, draft) = writer.place();
+        let prepared = writer.store().client.prepare(draft, numbers).await;
+        prepared.map_err(space)?;
+        let part = Part { named, nodes };
+        if let Err(error) = self.copy(&part).await {
+            self.decide(part, false);
+            return Err((Fault::Space, format!("{error}")));
+        }
+        if !attempt.is_wanted() {
+            self.decide(part, false);
+            return Err(off());
+        }
+        let (id, read) = (attempt.id, attempt.gather.borrow().bytes());
+        let summary = Summary { read, written: writer.bytes(), ..summary };
+        // It is no draft any more.
+        attempt.writer.take();
+        self.done(attempt, summary, |it| drop(it.parts.insert(id, part)));
+        Ok(())
+    }
+
+    /// The nodes that are to have a part: this one and those after it that have disks.
+    async fn copies(&self, copies: u32) -> CallResult<Vec<NodeId>> {
+        let own = self.peers.node();
+        let mut nodes = self.stores.nodes(own).await?;
+        let place = nodes.iter().position(|node| *node == own).unwrap_or(0);
+        nodes.rotate_left(place);
+        let wanted = (copies.max(1) as usize).min(nodes.len());
+        nodes.truncate(wanted);
+        Ok(nodes)
+    }
+
+    /// Has the other nodes of a part copy it from this one; over when they have it durably.
+    async fn copy(&self, part: &Part) -> CallResult<()> {
+        let own = self.peers.node();
+        let Named { name, epoch, attempt } = &part.named;
+        for node in part.nodes.iter().copied().filter(|node| *node != own) {
+            let at = self.stores.of(node).await?.into_iter().next();
+            let missing = || CallError::new(Status::NotFound, format!("{node} has no disk"));
+            at.ok_or_else(missing)?.client.fetch_from(name, *epoch, *attempt, own.0).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells those who have a part whether it is of the output. Who does not hear it asks the
+    /// record of the job, some time.
+    pub fn decide(self: &Rc<Self>, part: Part, is_wanted: bool) {
+        let engine = self.clone();
+        self.stl.host().spawn(Box::pin(async move {
+            let own = engine.peers.node();
+            for node in part.nodes {
+                let place = if node == own { Place::HERE } else { node };
+                engine.tell_stores(place, &part.named, is_wanted).await;
+            }
+        }));
+    }
+
+    async fn tell_stores(&self, node: NodeId, named: &Named, is_wanted: bool) {
+        let Named { name, epoch, attempt } = named;
+        let host = self.stl.host();
+        for _ in 0..TOLD {
+            for at in self.stores.of(node).await.unwrap_or_default() {
+                let told = if is_wanted {
+                    at.client.confirm(name, *epoch, *attempt).await
+                } else {
+                    at.client.remove(name, *epoch, *attempt).await
+                };
+                match told {
+                    Ok(()) => return,
+                    // Another store of that node has it.
+                    Err(error) if error.status == Status::NotFound => {}
+                    Err(_) => self.stores.forget(),
+                }
+            }
+            host.sleep_until(host.now() + BETWEEN).await;
+        }
+    }
+}
+
+fn off() -> (Fault, String) {
+    (Fault::Code, String::from("the attempt is off"))
+}
+
+/// The dataset of the part that a reduce attempt writes.
+fn part_name(attempt: &Attempt) -> CallResult<Named> {
+    let (index, job) = (attempt.id.task.index, &attempt.job);
+    let too_many = || CallError::new(Status::Invalid, "the job has had too many attempts");
+    Ok(Named {
+        name: format!("{}/{index}-of-{}", job.output, job.reducers),
+        epoch: attempt.job_id.0,
+        attempt: attempt.id.version().ok_or_else(too_many)?,
+    })
+}

@@ -1,0 +1,285 @@
+//! What comes for reduce attempts: pieces that were asked for, until each is whole, and what the
+//! package has not taken yet. No IO.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use nile_abi::{CoreId, Generation};
+use nile_job::{AttemptId, JobId, PieceId, WorkerId};
+use nile_stl::node::Buffer;
+
+use super::records::{Delivery, RunEntry};
+use crate::task::records::Output;
+
+/// A piece that was asked for.
+#[derive(Debug)]
+pub struct Fetch {
+    /// Of which job.
+    pub job: JobId,
+    /// Which piece.
+    pub piece: PieceId,
+    /// For which attempt.
+    pub by: AttemptId,
+    /// Who has it.
+    pub from: WorkerId,
+    outputs: Vec<Output>,
+    runs: Vec<RunEntry>,
+    buffers: Vec<Buffer>,
+    /// How many buffers there will be, once that is known.
+    expected: Option<u32>,
+}
+
+/// Pieces that were asked for and are not whole, by the numbers that tell them apart.
+#[derive(Default, Debug)]
+pub struct Fetches(BTreeMap<u64, Fetch>);
+
+impl Fetches {
+    /// The number of a piece that is asked for, again or, with the number `new`, for the first
+    /// time. A number that was lost is not used again.
+    pub fn begin(
+        &mut self,
+        new: u64,
+        job: JobId,
+        piece: PieceId,
+        by: AttemptId,
+        from: WorkerId,
+    ) -> u64 {
+        let is_it = |it: &Fetch| {
+            it.job == job && it.piece == piece && it.by == by && it.from == from
+        };
+        if let Some((number, _)) = self.0.iter().find(|(_, it)| is_it(it)) {
+            return *number;
+        }
+        let (outputs, runs, buffers) = Default::default();
+        self.0.insert(new, Fetch { job, piece, by, from, outputs, runs, buffers, expected: None });
+        new
+    }
+
+    /// A piece that is waited for.
+    pub fn get(&self, number: u64) -> Option<&Fetch> {
+        self.0.get(&number)
+    }
+
+    /// A buffer has come. Gives it back if nobody waits for it.
+    pub fn put(&mut self, number: u64, buffer: Buffer) -> Result<(), Buffer> {
+        match self.0.get_mut(&number) {
+            Some(fetch) => fetch.buffers.push(buffer),
+            None => return Err(buffer),
+        }
+        Ok(())
+    }
+
+    /// Something was told about a piece. Gives whether anybody waits for it.
+    pub fn tell(&mut self, number: u64, delivery: Delivery) -> bool {
+        let Some(fetch) = self.0.get_mut(&number) else { return false };
+        fetch.outputs.extend(delivery.outputs);
+        fetch.runs.extend(delivery.runs);
+        if !delivery.more {
+            fetch.expected = Some(delivery.buffers);
+        }
+        true
+    }
+
+    /// The piece, if it is whole: it is not waited for any more.
+    pub fn take_whole(&mut self, number: u64) -> Option<Fetch> {
+        let fetch = self.0.get(&number)?;
+        let is_whole = fetch.expected? as usize <= fetch.buffers.len();
+        if is_whole { self.0.remove(&number) } else { None }
+    }
+
+    /// What came of a piece is worth nothing, or nobody wants it.
+    pub fn forget(&mut self, number: u64) {
+        self.0.remove(&number);
+    }
+
+    /// An attempt is over.
+    pub fn forget_all(&mut self, job: JobId, by: AttemptId) {
+        self.0.retain(|_, it| it.job != job || it.by != by);
+    }
+}
+
+/// What a package takes next.
+#[derive(Debug)]
+pub enum Given {
+    /// An output of this node, where it is.
+    Shared(u32, Output),
+    /// Bytes of another node.
+    Own(u32, Vec<Buffer>),
+    /// A sorted run, and the number by which the package asks for its blocks.
+    Run(u32, u64, RunEntry),
+}
+
+/// A run that an attempt reads, and who has it.
+#[derive(Clone, Copy, Debug)]
+pub struct RunAt {
+    /// Whose disk it is on.
+    pub from: WorkerId,
+    /// Where.
+    pub entry: RunEntry,
+}
+
+/// The sources of one reduce attempt.
+#[derive(Default, Debug)]
+pub struct Gather {
+    ready: VecDeque<Given>,
+    runs: Vec<RunAt>,
+    /// Cores of this node whose buffers the package looks at.
+    sharers: BTreeSet<(CoreId, Generation)>,
+    is_all: bool,
+    bytes: u64,
+}
+
+impl Gather {
+    /// A whole piece, which was taken.
+    pub fn add(&mut self, fetch: Fetch) {
+        let map = fetch.piece.output.task.index;
+        let is_shared = !fetch.outputs.is_empty();
+        for output in fetch.outputs {
+            self.bytes += output.pieces.iter().map(|it| u64::from(it.bytes)).sum::<u64>();
+            self.ready.push_back(Given::Shared(map, output));
+        }
+        if is_shared {
+            self.sharers.insert((fetch.from.core, fetch.from.generation));
+        }
+        if !fetch.buffers.is_empty() {
+            self.bytes += fetch.buffers.iter().map(|it| it.len() as u64).sum::<u64>();
+            self.ready.push_back(Given::Own(map, fetch.buffers));
+        }
+        for entry in fetch.runs {
+            self.bytes += entry.bytes;
+            let number = self.runs.len() as u64;
+            self.runs.push(RunAt { from: fetch.from, entry });
+            self.ready.push_back(Given::Run(map, number, entry));
+        }
+    }
+
+    /// All pieces were taken.
+    pub fn close(&mut self) {
+        self.is_all = true;
+    }
+
+    /// What the package takes next: `None` if that has not come yet, `Some(None)` if there is
+    /// nothing more.
+    pub fn next(&mut self) -> Option<Option<Given>> {
+        let next = self.ready.pop_front();
+        if next.is_none() && !self.is_all { None } else { Some(next) }
+    }
+
+    /// A run that the package was told of.
+    pub fn run(&self, number: u64) -> Option<RunAt> {
+        self.runs.get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// Whose memory the package has looked at.
+    pub fn sharers(&self) -> impl Iterator<Item = (CoreId, Generation)> {
+        self.sharers.iter().copied()
+    }
+
+    /// Bytes that have come.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The attempt is over: what nobody took is free.
+    pub fn clear(&mut self) {
+        self.ready.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nile_abi::NodeId;
+    use nile_job::{Epoch, Kind, TaskId};
+    use nile_stl::node::{Pool, PoolId};
+
+    const JOB: JobId = JobId(3);
+
+    fn attempt(kind: Kind, index: u32) -> AttemptId {
+        AttemptId { epoch: Epoch(1), task: TaskId { kind, index }, number: 1 }
+    }
+
+    fn worker(core: u16) -> WorkerId {
+        let (node, life) = (NodeId(1), Generation(1));
+        WorkerId { node, life, core: CoreId(core), generation: Generation(2) }
+    }
+
+    fn piece(map: u32) -> PieceId {
+        PieceId { output: attempt(Kind::Map, map), partition: 0 }
+    }
+
+    fn begin(fetches: &mut Fetches, new: u64, map: u32) -> u64 {
+        fetches.begin(new, JOB, piece(map), attempt(Kind::Reduce, 0), worker(1))
+    }
+
+    fn delivery(buffers: u32) -> Delivery {
+        Delivery { buffers, ..Delivery::default() }
+    }
+
+    const RUN: RunEntry = RunEntry { store: 1, draft: 2, first: 3, blocks: 4, bytes: 5 };
+
+    #[test]
+    fn a_piece_is_whole_when_all_that_was_told_has_come() {
+        let pool = Pool::owned(PoolId(0), CoreId(1), 4, 4096).unwrap();
+        let mut fetches = Fetches::default();
+        assert_eq!(begin(&mut fetches, 10, 0), 10);
+        assert_eq!(begin(&mut fetches, 11, 0), 10, "it is asked for again");
+        assert_eq!(begin(&mut fetches, 12, 1), 12);
+        assert!(fetches.put(10, pool.alloc().unwrap()).is_ok());
+        assert!(fetches.take_whole(10).is_none(), "nobody knows how many there are");
+        assert!(fetches.tell(10, delivery(2)));
+        assert!(fetches.take_whole(10).is_none(), "one is missing");
+        assert!(fetches.put(10, pool.alloc().unwrap()).is_ok());
+        let whole = fetches.take_whole(10).unwrap();
+        assert_eq!((whole.piece, whole.buffers.len()), (piece(0), 2));
+        assert!(fetches.put(10, pool.alloc().unwrap()).is_err(), "late");
+        assert!(!fetches.tell(10, delivery(0)));
+        assert!(fetches.put(12, pool.alloc().unwrap()).is_ok());
+        drop(whole);
+        fetches.forget_all(JOB, attempt(Kind::Reduce, 1));
+        assert!(fetches.get(12).is_some(), "another attempt is over");
+        fetches.forget_all(JOB, attempt(Kind::Reduce, 0));
+        assert_eq!(pool.free_buffers(), 4);
+    }
+
+    #[test]
+    fn what_got_lost_is_asked_for_by_another_number() {
+        let mut fetches = Fetches::default();
+        assert_eq!(begin(&mut fetches, 1, 0), 1);
+        fetches.forget(1);
+        assert_eq!(begin(&mut fetches, 2, 0), 2);
+        assert!(!fetches.tell(1, delivery(0)));
+        assert!(fetches.tell(2, Delivery { more: true, ..delivery(0) }));
+        assert!(fetches.take_whole(2).is_none());
+        assert!(fetches.tell(2, delivery(0)));
+        assert!(fetches.take_whole(2).is_some(), "an empty piece");
+    }
+
+    #[test]
+    fn sources_are_given_one_after_the_other_and_then_the_end() {
+        let pool = Pool::owned(PoolId(0), CoreId(1), 4, 4096).unwrap();
+        let (mut fetches, mut gather) = (Fetches::default(), Gather::default());
+        assert!(gather.next().is_none());
+        begin(&mut fetches, 1, 7);
+        let outputs = Vec::from([Output::default(), Output::default()]);
+        fetches.tell(1, Delivery { outputs, runs: Vec::from([RUN]), ..Delivery::default() });
+        gather.add(fetches.take_whole(1).unwrap());
+        begin(&mut fetches, 2, 8);
+        fetches.put(2, pool.alloc().unwrap()).unwrap();
+        fetches.tell(2, delivery(1));
+        gather.add(fetches.take_whole(2).unwrap());
+        let mut next = || gather.next();
+        assert!(matches!(next(), Some(Some(Given::Shared(7, _)))));
+        assert!(matches!(next(), Some(Some(Given::Shared(7, _)))));
+        assert!(matches!(next(), Some(Some(Given::Run(7, 0, RUN)))));
+        assert!(matches!(next(), Some(Some(Given::Own(8, _)))));
+        assert!(next().is_none(), "others may come");
+        gather.close();
+        assert!(matches!(gather.next(), Some(None)));
+        assert_eq!(gather.run(0).map(|it| it.from), Some(worker(1)));
+        assert!(gather.run(1).is_none());
+        let sharers: Vec<_> = gather.sharers().collect();
+        assert_eq!(sharers, [(CoreId(1), Generation(2))]);
+        assert_eq!(gather.bytes(), 5 + 4096);
+    }
+}

@@ -1,0 +1,164 @@
+//! The worker service: the engine of jobs on a worker core (docs/jobs.md). It keeps this core's
+//! machines ([`nile_job::Worker`]), one for each job; runs the job's package; and moves all data:
+//! blocks of splits to the package, pieces of outputs between workers, parts to disks.
+//!
+//! A core works for one job at a time: orders of another one are `busy` until it is over.
+//!
+//! * `engine`: the jobs, and what their machines want done. `attempt`: what is known of one.
+//! * `package`: the life of the package; `work`: what it calls; `desk`: what it is to do next.
+//! * `input`, `stores`, `loads`: blocks, from wherever they are. `budget`: whether outputs stay in
+//!   memory. `outputs`: what attempts have made. `drafts`, `finish`: what goes to a disk.
+//! * `deliver`, `export`: pieces on their way to others; `gather`: those that come here. `cuts`:
+//!   bounds of partitions.
+//! * `peers`: masters, other workers, this core's mailbox. [`records`]: what calls carry.
+
+mod attempt;
+mod budget;
+mod changes;
+mod cuts;
+mod deliver;
+mod desk;
+mod drafts;
+mod engine;
+mod export;
+mod finish;
+mod gather;
+mod input;
+mod loads;
+mod outputs;
+mod package;
+mod peers;
+pub mod records;
+mod stores;
+mod work;
+
+use alloc::rc::Rc;
+
+use nile_abi::{CoreId, NodeId, Status};
+use nile_bosml::{Blob, Bytes};
+use nile_job::{JobId, Peer};
+use nile_registry::Caller as Binder;
+use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
+
+pub(crate) use engine::Engine;
+
+use crate::dataset::records::Destination;
+use crate::network::bulk::port::Port;
+use records::{Bounds, Delivery, DraftBlock, Identity};
+
+/// The engine of this core, if its node has a pool.
+pub struct Worker {
+    engine: Option<Rc<Engine>>,
+}
+
+impl Start for Worker {
+    fn start(stl: &Stl) -> Worker {
+        let stl = stl.acting_as(Binder::Operator);
+        let pool = stl.node().ok().and_then(|node| node.pool());
+        Worker { engine: pool.map(|pool| Rc::new(Engine::new(&stl, pool))) }
+    }
+}
+
+impl Worker {
+    fn engine(&self) -> CallResult<&Rc<Engine>> {
+        let missing = || CallError::new(Status::NotFound, "this node has no pool: [pool] bytes");
+        self.engine.as_ref().ok_or_else(missing)
+    }
+}
+
+impl WorkerClient {
+    /// The engine, if the service is on this core.
+    pub(crate) fn engine(&self) -> CallResult<Rc<Engine>> {
+        let elsewhere = || CallError::new(Status::NotFound, "no worker service on this core");
+        self.kernel.here()?.ok_or_else(elsewhere)?.0.engine().cloned()
+    }
+}
+
+fn for_kernels(caller: &Caller) -> CallResult<()> {
+    if caller.is_package() {
+        return Err(CallError::new(Status::Denied, "this is between the kernels of a cluster"));
+    }
+    Ok(())
+}
+
+/// Runs the tasks of jobs.
+#[service(
+    subsystem = "jobs",
+    capability = "work",
+    layer = high,
+    on = worker,
+    keywords(worker = 5, job = 3, task = 1)
+)]
+impl Worker {
+    /// Which worker this is now, as jobs name it. `not_found` if its node has no pool.
+    #[stl_k(reply = "worker")]
+    async fn identity(&self) -> CallResult<Identity> {
+        let id = self.engine()?.identity().await?;
+        Ok(Identity {
+            node: id.node.0,
+            life: id.life.0,
+            core: id.core.0,
+            generation: id.generation.0,
+        })
+    }
+
+    /// What a master says. `busy` while this core works for another job.
+    #[stl_k]
+    async fn orders(&self, caller: &Caller, message: Bytes<'_>) -> CallResult<()> {
+        for_kernels(caller)?;
+        self.engine()?.orders(&message.0).await
+    }
+
+    /// What another worker says; what comes of that. The number is its name for the piece that it
+    /// asks for.
+    #[stl_k(reply = "answer")]
+    fn peer(&self, caller: &Caller, number: u64, message: Bytes<'_>) -> CallResult<u32> {
+        for_kernels(caller)?;
+        Ok(self.engine()?.asked(number, Peer::decode(&message.0)?))
+    }
+
+    /// Some of a piece that was asked for, or where it is.
+    #[stl_k]
+    fn piece(&self, caller: &Caller, number: u64, delivery: Delivery) -> CallResult<()> {
+        for_kernels(caller)?;
+        if !delivery.outputs.is_empty() {
+            // Views are of this node's pool.
+            caller.own_core()?;
+        }
+        self.engine()?.delivered(number, delivery);
+        Ok(())
+    }
+
+    /// Sends a block of a run that is on this node's disks to a mailbox of a node.
+    #[stl_k]
+    async fn run_block(
+        &self,
+        caller: &Caller,
+        what: DraftBlock,
+        to: Destination,
+    ) -> CallResult<()> {
+        for_kernels(caller)?;
+        let engine = self.engine()?;
+        let place = (CoreId(what.store), what.draft, what.block);
+        let (buffer, bytes) = engine.stores.load_draft(&engine.pool, place, || true).await?;
+        let port = Port::find(&engine.stl).await?;
+        port.send(NodeId(to.node), to.mailbox, to.label, buffer, bytes).await
+    }
+
+    /// Has the job's code cut bounds from samples, of which this is one. With the last one that is
+    /// missing it gives them; until then it has none. `not_found` if the job has not come here.
+    #[stl_k(reply = "bounds")]
+    async fn cut(
+        &self,
+        caller: &Caller,
+        job: u64,
+        index: u32,
+        of: u32,
+        #[range(0..=16384)] sample: Bytes<'_>,
+    ) -> CallResult<Bounds> {
+        for_kernels(caller)?;
+        let cut = self.engine()?.cut(JobId(job), index, of, &sample.0).await?;
+        let are_cut = cut.is_some();
+        Ok(Bounds { are_cut, bounds: Blob(cut.unwrap_or_default()) })
+    }
+}

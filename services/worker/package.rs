@@ -1,0 +1,264 @@
+//! The package of a job on this core: started when there is something for it to do, started again
+//! when it has died, ended when it does not listen or the job is over.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use nile_abi::{Instant, Status};
+use nile_job::{Fault, JobId};
+use nile_stl::node::{PackageEnd, PackageLimits, PackageSource, RunningPackage};
+use nile_stl::{CallError, CallResult};
+
+use super::desk::Ticket;
+use super::engine::Engine;
+use super::stores::Named;
+use crate::dataset::MOST_BYTES;
+
+/// How long a package has to let go what is off, or to end, before it is stopped.
+const LISTENS: Duration = Duration::from_secs(5);
+
+/// How long another package may take to give back what it had.
+const CLEARING: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(1);
+
+/// The most bytes of memory that a job's package may have, besides buffers of the pool.
+const MOST_MEMORY: u64 = 256 << 20;
+
+/// The most bytes of a package's file.
+const MOST_FILE: usize = 16 << 20;
+
+/// A package that runs.
+pub struct Program {
+    /// Of which job.
+    pub job: JobId,
+    running: Rc<dyn RunningPackage>,
+    /// Whether it has asked what to do.
+    has_asked: bool,
+}
+
+impl Engine {
+    /// Sees to it that a job has a package when it needs one, until it is over.
+    pub fn keep_package(self: &Rc<Self>, job: JobId) {
+        let is_kept = self.with_job(job, |it| core::mem::replace(&mut it.is_kept, true));
+        if is_kept != Some(false) {
+            return self.changes.tell();
+        }
+        let engine = self.clone();
+        self.stl.host().spawn(Box::pin(async move {
+            let mut file = None;
+            while engine.is_needed(job).await {
+                match engine.start(job, &mut file).await {
+                    Ok(running) => {
+                        let end = running.ended().await;
+                        engine.ended(job, &end);
+                    }
+                    Err(error) => {
+                        engine.cannot_start(job, &format!("the package does not start: {error}"));
+                    }
+                }
+            }
+            let former = engine.state.borrow_mut().jobs.remove(&job);
+            if let Some(former) = former {
+                former.end();
+            }
+            engine.changes.tell();
+        }));
+    }
+
+    /// Waits until a job needs a package; `false` when it is over.
+    async fn is_needed(&self, job: JobId) -> bool {
+        let look = || {
+            let state = self.state.borrow();
+            let Some(it) = state.jobs.get(&job) else { return Some(false) };
+            if it.worker.is_dropped() {
+                return Some(false);
+            }
+            it.desk.has_work().then_some(true)
+        };
+        self.changes.until(look).await
+    }
+
+    async fn start(
+        self: &Rc<Self>,
+        id: JobId,
+        file: &mut Option<Rc<[u8]>>,
+    ) -> CallResult<Rc<dyn RunningPackage>> {
+        let node = self.stl.node()?;
+        // What is not known yet is asked for before the first attempt: who else there is.
+        self.stores.everywhere().await?;
+        let job = self.with_job(id, |it| it.job()).flatten();
+        let job = job.ok_or_else(|| CallError::new(Status::NotFound, "the job is over"))?;
+        if file.is_none()
+            && let Some(named) = Named::parse(&job.package)
+        {
+            *file = Some(self.file(&named).await?);
+        }
+        let source = match file {
+            Some(file) => PackageSource::File(file.clone()),
+            None => PackageSource::Named(&job.package),
+        };
+        let limits = PackageLimits { memory_bytes: MOST_MEMORY, ..PackageLimits::default() };
+        let until = self.now() + CLEARING;
+        let running = loop {
+            match node.run_package(source.clone(), &[], limits) {
+                // The last one's memory is not given back yet.
+                Err(Status::Exists) if self.now() < until => {
+                    self.stl.host().sleep_until(self.now() + LOOK).await;
+                }
+                Err(Status::NotFound) => {
+                    let message = format!("this node has no package {}", job.package);
+                    return Err(CallError::new(Status::NotFound, message));
+                }
+                result => break result?,
+            }
+        };
+        let program = Program { job: id, running: running.clone(), has_asked: false };
+        self.state.borrow_mut().program = Some(program);
+        self.changes.tell();
+        Ok(running)
+    }
+
+    /// A package's file, which is a dataset.
+    async fn file(&self, named: &Named) -> CallResult<Rc<[u8]>> {
+        let Named { name, epoch, attempt } = named;
+        let mut error = CallError::new(Status::NotFound, format!("no node has {name}"));
+        for at in self.stores.everywhere().await? {
+            let mut file = Vec::new();
+            loop {
+                let (from, most) = (file.len() as u64, MOST_BYTES as u32);
+                match at.client.read(name, *epoch, *attempt, from, most).await {
+                    Ok(piece) if piece.bytes.0.is_empty() => return Ok(file.into()),
+                    Ok(_) if file.len() > MOST_FILE => {
+                        let message = format!("{name}: more than {MOST_FILE} bytes");
+                        return Err(CallError::new(Status::NoMemory, message));
+                    }
+                    Ok(piece) => file.extend_from_slice(&piece.bytes.0),
+                    Err(other) if other.status == Status::NotFound && file.is_empty() => break,
+                    Err(other) => {
+                        error = other;
+                        break;
+                    }
+                }
+            }
+        }
+        Err(error)
+    }
+
+    /// The package is no more: what it worked on has failed.
+    fn ended(self: &Rc<Self>, job: JobId, end: &PackageEnd) {
+        let program = self.state.borrow_mut().program.take();
+        self.take_back();
+        let name = self.with_job(job, |it| it.job().map(|job| job.package.clone())).flatten();
+        let text = match end.code {
+            Some(0) => String::from("ended before its job did"),
+            _ => format!("ended: {}", end.text),
+        };
+        let text = format!("the package {} {text}", name.unwrap_or_default());
+        if program.is_some_and(|program| program.has_asked) {
+            self.lose(job, &text);
+        } else {
+            // The next one would do no better.
+            self.cannot_start(job, &text);
+        }
+    }
+
+    /// The package asks what to do.
+    pub fn has_asked(&self) {
+        if let Some(program) = &mut self.state.borrow_mut().program {
+            program.has_asked = true;
+        }
+    }
+
+    fn cannot_start(self: &Rc<Self>, job: JobId, text: &str) {
+        // What waits for a package came to nothing, too.
+        let queued = self.with_job(job, |it| (it.desk.take_queued(), it.desk.take_exports()));
+        let Some((queued, exports)) = queued else { return };
+        for ticket in exports {
+            self.lose_export(job, ticket);
+        }
+        self.lose_work(job, queued, text);
+        self.lose(job, text);
+    }
+
+    /// What the package worked on is lost.
+    fn lose(self: &Rc<Self>, job: JobId, text: &str) {
+        let Some([working, exporting]) = self.with_job(job, |it| it.desk.died()) else { return };
+        if let Some(ticket) = exporting {
+            self.lose_export(job, ticket);
+        }
+        self.lose_work(job, working, text);
+        self.changes.tell();
+    }
+
+    /// An export came to nothing.
+    pub fn lose_export(&self, job: JobId, ticket: Ticket) {
+        let export = self.with_job(job, |it| {
+            it.desk.finish(ticket);
+            it.exports.remove(&ticket)
+        });
+        if let Some(export) = export.flatten() {
+            export.fail();
+        }
+        self.changes.tell();
+    }
+
+    /// What the package worked on came to nothing; or it was off, and is now over.
+    pub fn lose_work(self: &Rc<Self>, job: JobId, ticket: Option<Ticket>, text: &str) {
+        let found = self.with_job(job, |it| {
+            let is_it = |known: Ticket| Some(known) == ticket;
+            (
+                it.attempt.clone().filter(|attempt| is_it(attempt.ticket)),
+                it.cut.clone().filter(|cut| is_it(cut.ticket)),
+            )
+        });
+        let Some((attempt, cut)) = found else { return };
+        if let Some(cut) = cut {
+            cut.fail(CallError::new(Status::Failed, String::from(text)));
+        }
+        let Some(attempt) = attempt else { return };
+        if attempt.is_off.get() {
+            let id = attempt.id;
+            self.settle(&attempt, |worker, now| worker.stopped(now, id));
+        } else {
+            self.fail(&attempt, Fault::Code, text.into());
+        }
+    }
+
+    /// Stops the package if it does not let go in time what is off.
+    pub fn see_to_end(self: &Rc<Self>, job: JobId, ticket: Ticket) {
+        let engine = self.clone();
+        self.later(move |state| {
+            let has = state.jobs.get(&job).is_some_and(|it| it.desk.has(ticket));
+            if has {
+                engine.stop_program(state, job);
+            }
+        });
+    }
+
+    /// Stops the package if it does not end in time, though the job is over.
+    pub fn see_to_leave(self: &Rc<Self>, job: JobId) {
+        let engine = self.clone();
+        self.later(move |state| engine.stop_program(state, job));
+    }
+
+    fn stop_program(&self, state: &super::engine::State, job: JobId) {
+        if let Some(program) = state.program.as_ref().filter(|it| it.job == job) {
+            self.stl.host().log(format_args!("{job}: its package does not listen, and is ended"));
+            program.running.stop();
+        }
+    }
+
+    /// Looks again when a package had time enough.
+    fn later(self: &Rc<Self>, look: impl FnOnce(&super::engine::State) + 'static) {
+        let (engine, due): (_, Instant) = (self.clone(), self.now() + LISTENS);
+        self.stl.host().spawn(Box::pin(async move {
+            engine.stl.host().sleep_until(due).await;
+            look(&engine.state.borrow());
+        }));
+    }
+}
+

@@ -1,0 +1,183 @@
+//! Other workers, and masters: calls to them, and this core's mailbox for what comes from other
+//! nodes.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
+use core::cell::{Cell, RefCell};
+use core::time::Duration;
+
+use nile_abi::{CoreId, Generation, NodeId, Status};
+use nile_bosml::{Blob, Bytes, Decode, Encode, Reader, Writer};
+use nile_job::{JobId, Peer, Standing, ToMaster, WorkerId};
+use nile_stl::{At, CallResult, Place, Stl};
+
+use super::WorkerClient;
+use super::engine::{ALONE, Engine};
+use super::records::Delivery;
+use crate::network::NetworkClient;
+use crate::network::bulk::port::Port;
+
+/// The mailbox of core 0; those of the others follow.
+const MAILBOX: u64 = 0x4A0B_0000;
+
+/// The service of masters and records, on the managing core of every node.
+const MASTERS: &str = "job";
+
+/// How long until a mailbox that was lost is opened again.
+const REOPEN: Duration = Duration::from_millis(50);
+
+/// How long a message to another worker or to a master may take: they are said again anyway.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long a delivery may take, or a block that another worker reads.
+const LONG: Duration = Duration::from_secs(40);
+
+/// The way to others.
+pub struct Peers {
+    stl: Stl,
+    known: RefCell<BTreeMap<WorkerId, Rc<WorkerClient>>>,
+    is_listening: Cell<bool>,
+}
+
+impl Peers {
+    /// The way from the core of `stl`.
+    pub fn new(stl: &Stl) -> Peers {
+        Peers { stl: stl.clone(), known: RefCell::default(), is_listening: Cell::new(false) }
+    }
+
+    /// This node.
+    pub fn node(&self) -> NodeId {
+        let member = self.stl.node().ok().and_then(|node| node.member());
+        member.map_or(ALONE.0, |member| member.node)
+    }
+
+    /// This node, and its incarnation, as its network core has it now.
+    pub async fn own(&self) -> CallResult<(NodeId, Generation)> {
+        if self.stl.node()?.member().is_none() {
+            return Ok(ALONE);
+        }
+        let own = NetworkClient::find(&self.stl).await?.identity().await?;
+        Ok((NodeId(own.node), Generation(own.generation)))
+    }
+
+    /// Whether a worker is this core in its present incarnation.
+    pub fn is_here(&self, worker: WorkerId) -> bool {
+        let host = self.stl.host();
+        let is_core = worker.core == host.core() && worker.generation == host.generation();
+        is_core && worker.node == self.node()
+    }
+
+    /// The mailbox of a core.
+    pub fn mailbox(&self, core: CoreId) -> u64 {
+        MAILBOX + u64::from(core.0)
+    }
+
+    /// The way to a worker; calls are `Dead` when its incarnation is over.
+    pub async fn worker(&self, to: WorkerId) -> CallResult<Rc<WorkerClient>> {
+        if let Some(known) = self.known.borrow().get(&to) {
+            return Ok(known.clone());
+        }
+        let stl = self.stl.with_patience(LONG);
+        let client = WorkerClient::find_at(&stl, self.at(to.node, to.core)).await?;
+        let client = Rc::new(client);
+        self.known.borrow_mut().insert(to, client.clone());
+        Ok(client)
+    }
+
+    fn at(&self, node: NodeId, core: CoreId) -> At {
+        At { node: if node == self.node() { Place::HERE } else { node }, core }
+    }
+
+    /// Forgets the way to a worker if a call says that it leads nowhere.
+    fn heed<T>(&self, to: WorkerId, result: CallResult<T>) -> CallResult<T> {
+        result.inspect_err(|error| {
+            if matches!(error.status, Status::Dead | Status::NotFound) {
+                self.known.borrow_mut().remove(&to);
+            }
+        })
+    }
+
+    /// Says something to another worker; its answer.
+    pub async fn ask(&self, to: WorkerId, number: u64, message: Peer) -> CallResult<u32> {
+        let bytes = message.encode()?;
+        let worker = self.worker(to).await?;
+        self.heed(to, worker.peer(number, Bytes::from(&bytes[..])).await)
+    }
+
+    /// Tells another worker of a piece.
+    pub async fn deliver(&self, to: WorkerId, number: u64, delivery: Delivery) -> CallResult<()> {
+        let worker = self.worker(to).await?;
+        self.heed(to, worker.piece(number, delivery).await)
+    }
+
+    /// Says something to a master. If it does not get there, the machine says it again.
+    pub fn tell_master(&self, engine: &Rc<Engine>, node: NodeId, message: ToMaster) {
+        let (engine, at) = (engine.clone(), self.at(node, CoreId::BOOT));
+        self.stl.host().spawn(Box::pin(async move {
+            let Ok(bytes) = message.encode() else { return };
+            let mut arguments = Writer::new();
+            Bytes::from(&bytes[..]).encode(&mut arguments);
+            let Ok(arguments) = arguments.into_bytes() else { return };
+            let stl = engine.stl.with_patience(PATIENCE);
+            let _ = stl.invoke_at(at, MASTERS, "notes", &arguments).await;
+        }));
+    }
+
+    /// Asks how a job stands. If no answer comes, the machine asks again.
+    pub fn ask_record(&self, engine: &Rc<Engine>, job: JobId) {
+        let engine = engine.clone();
+        let keepers = engine.with_job(job, |it| it.job().map(|job| job.keepers_in_manifest()));
+        let keepers = keepers.flatten().unwrap_or(0);
+        self.stl.host().spawn(Box::pin(async move {
+            let mut arguments = Writer::new();
+            job.0.encode(&mut arguments);
+            keepers.encode(&mut arguments);
+            let Ok(arguments) = arguments.into_bytes() else { return };
+            let stl = engine.stl.with_patience(PATIENCE);
+            let reply = stl.invoke_at(CoreId::BOOT, MASTERS, "standing", &arguments).await;
+            let standing = reply.ok().and_then(|reply| {
+                let Blob(standing) = Blob::decode(&mut Reader::new(&reply)).ok()?;
+                Standing::decode(&standing).ok()
+            });
+            if let Some(standing) = standing {
+                engine.with(job, |worker, now| worker.resolve(now, standing));
+                engine.pump(job);
+            }
+        }));
+    }
+
+    /// Takes what comes to this core's mailbox, as long as there are jobs. Nothing comes to a node
+    /// that is alone.
+    pub fn listen(&self, engine: &Rc<Engine>) {
+        let is_alone = self.stl.node().map_or(true, |node| node.member().is_none());
+        if is_alone || self.is_listening.replace(true) {
+            return;
+        }
+        let engine = engine.clone();
+        self.stl.host().spawn(Box::pin(async move {
+            while engine.has_jobs() {
+                // What failed is tried again: the network core may have restarted.
+                let _ = receive(&engine).await;
+                let parcels = core::mem::take(&mut engine.state.borrow_mut().parcels);
+                drop(parcels);
+                engine.changes.tell();
+                engine.stl.host().sleep_until(engine.now() + REOPEN).await;
+            }
+            engine.peers.is_listening.set(false);
+        }));
+    }
+}
+
+async fn receive(engine: &Rc<Engine>) -> CallResult<()> {
+    let port = Port::find(&engine.stl.with_patience(PATIENCE)).await?;
+    let mailbox = port.open(engine.peers.mailbox(engine.core())).await?;
+    while engine.has_jobs() {
+        match mailbox.next().await {
+            Ok(received) => engine.received(received.label, received.buffer),
+            Err(error) if error.status == Status::Timeout => {}
+            Err(error) => return Err(error),
+        }
+    }
+    mailbox.close().await
+}

@@ -1,0 +1,81 @@
+//! What calls of the worker service carry.
+
+use alloc::vec::Vec;
+
+use nile_bosml::Blob;
+use nile_stl::Record;
+
+use crate::task::records::Output;
+
+/// A worker core in its present incarnation, as jobs name it.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// Its node.
+    pub node: u32,
+    /// The node's incarnation.
+    pub life: u32,
+    /// The core.
+    pub core: u16,
+    /// The core's incarnation.
+    pub generation: u32,
+}
+
+/// A sorted run on a disk of the node that has it.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunEntry {
+    /// The core whose store has it.
+    pub store: u16,
+    /// The draft that it is in.
+    pub draft: u64,
+    /// Its first block.
+    pub first: u32,
+    /// How many blocks.
+    pub blocks: u32,
+    /// Bytes in all.
+    pub bytes: u64,
+}
+
+/// A piece, or some of it, as it comes to who has asked for it.
+#[derive(Record, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Delivery {
+    /// Outputs of this node, whose buffers are views.
+    pub outputs: Vec<Output>,
+    /// Sorted runs.
+    pub runs: Vec<RunEntry>,
+    /// How many buffers were sent to the mailbox besides, in all.
+    pub buffers: u32,
+    /// Whether there will be more.
+    pub more: bool,
+}
+
+/// A block of a draft.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DraftBlock {
+    /// The core whose store has it.
+    pub store: u16,
+    /// The draft.
+    pub draft: u64,
+    /// Which of its blocks.
+    pub block: u32,
+}
+
+/// Bounds that were cut, if they are done.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// Whether all samples are there, and these are the bounds.
+    pub are_cut: bool,
+    /// The bounds.
+    pub bounds: Blob,
+}
+
+/// What comes of asking for a piece.
+pub mod answer {
+    /// Whoever has asked will be told, or has it.
+    pub const NOTHING: u32 = 0;
+    /// It is on its way.
+    pub const COMING: u32 = 1;
+    /// It was on its way and got lost: what came of it is worth nothing.
+    pub const LOST: u32 = 2;
+    /// It is not here.
+    pub const MISSING: u32 = 3;
+}

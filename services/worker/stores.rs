@@ -1,0 +1,240 @@
+//! The dataset services of the cluster, as a worker's engine uses them.
+
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::time::Duration;
+
+use nile_abi::{CoreId, Instant, NodeId, Status};
+use nile_stl::node::{Buffer, Pool, from_call, in_call};
+use nile_stl::{CallError, CallResult, Place, Stl};
+
+use crate::dataset::DatasetClient;
+use crate::registry::RegistryClient;
+
+/// For how long what the registry has said is believed before it is asked again for what it did
+/// not have.
+const FRESH: Duration = Duration::from_millis(200);
+
+/// How long a store that has no buffer is left alone.
+const PAUSE: Duration = Duration::from_micros(300);
+
+/// For how long a buffer is waited for while nothing else is wrong.
+pub const BUFFER_PATIENCE: Duration = Duration::from_secs(20);
+
+/// A store.
+pub struct At {
+    /// Its node; [`Place::HERE`] for this one.
+    pub node: NodeId,
+    /// Its core.
+    pub core: CoreId,
+    /// The way to it.
+    pub client: DatasetClient,
+}
+
+/// The stores that are known.
+pub struct Stores {
+    stl: Stl,
+    known: RefCell<(Option<Instant>, Vec<Rc<At>>)>,
+    are_workers_elsewhere: Cell<bool>,
+}
+
+/// A version of a dataset, as a job's input names it: `NAME@EPOCH.ATTEMPT`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Named {
+    /// Its name.
+    pub name: String,
+    /// The epoch of its job.
+    pub epoch: u64,
+    /// The attempt in that.
+    pub attempt: u32,
+}
+
+impl Named {
+    /// The dataset of this name and version. `None` if it is no such text.
+    pub fn parse(text: &str) -> Option<Named> {
+        let (name, version) = text.rsplit_once('@')?;
+        let (epoch, attempt) = version.split_once('.')?;
+        let (epoch, attempt) = (epoch.parse().ok()?, attempt.parse().ok()?);
+        (!name.is_empty()).then(|| Named { name: name.into(), epoch, attempt })
+    }
+}
+
+impl Stores {
+    /// The stores that the registry of `stl`'s node knows.
+    pub fn new(stl: &Stl) -> Stores {
+        Stores {
+            stl: stl.clone(),
+            known: RefCell::default(),
+            are_workers_elsewhere: Cell::new(false),
+        }
+    }
+
+    /// Every store, those of this node first. Waits for the registry if it was not asked lately.
+    async fn all(&self, since: Duration) -> CallResult<Vec<Rc<At>>> {
+        let now = self.stl.host().now();
+        if let (Some(asked), known) = &*self.known.borrow()
+            && now.since(*asked) < since
+        {
+            return Ok(known.clone());
+        }
+        let listed = RegistryClient::find(&self.stl).await?.list().await?;
+        let workers = listed.iter().filter(|it| it.name == "worker");
+        self.are_workers_elsewhere.set(workers.map(|it| it.found.node).any(|node| node != 0));
+        let mut all: Vec<Rc<At>> = Vec::new();
+        for it in listed.into_iter().filter(|it| it.name == "dataset") {
+            let place = Place::from(it.found);
+            let client = DatasetClient::at(&self.stl, place);
+            all.push(Rc::new(At { node: place.node, core: place.core, client }));
+        }
+        all.sort_by_key(|at| (at.node, at.core));
+        *self.known.borrow_mut() = (Some(now), all.clone());
+        Ok(all)
+    }
+
+    /// The stores of a node; [`Place::HERE`] for this one.
+    pub async fn of(&self, node: NodeId) -> CallResult<Vec<Rc<At>>> {
+        let here = |all: Vec<Rc<At>>| -> Vec<Rc<At>> {
+            all.into_iter().filter(|at| at.node == node).collect()
+        };
+        let known = here(self.all(Duration::MAX).await?);
+        if known.is_empty() { Ok(here(self.all(FRESH).await?)) } else { Ok(known) }
+    }
+
+    /// All stores, those of this node first.
+    pub async fn everywhere(&self) -> CallResult<Vec<Rc<At>>> {
+        self.all(FRESH).await
+    }
+
+    /// Whether there were workers on other nodes when the registry was asked.
+    pub fn are_workers_elsewhere(&self) -> bool {
+        self.are_workers_elsewhere.get()
+    }
+
+    /// What the registry has said is not so any more.
+    pub fn forget(&self) {
+        self.known.borrow_mut().0 = None;
+    }
+
+    /// The store of this node that the core with the number `core` writes to. `NotFound` if there
+    /// is none.
+    pub async fn own(&self, core: CoreId) -> CallResult<Rc<At>> {
+        let here = self.of(Place::HERE).await?;
+        let missing = || CallError::new(Status::NotFound, "this node has no disk for datasets");
+        let place = core.index() % here.len().max(1);
+        here.get(place).cloned().ok_or_else(missing)
+    }
+
+    /// The store on a core of this node.
+    pub async fn on(&self, core: CoreId) -> CallResult<Rc<At>> {
+        let here = self.of(Place::HERE).await?;
+        let missing = || CallError::new(Status::NotFound, format!("{core} has no store any more"));
+        here.into_iter().find(|at| at.core == core).ok_or_else(missing)
+    }
+
+    /// The nodes that have stores, in the order of their numbers; this one is `own`.
+    pub async fn nodes(&self, own: NodeId) -> CallResult<Vec<NodeId>> {
+        let all = self.all(FRESH).await?;
+        let name = |at: &Rc<At>| if at.node == Place::HERE { own } else { at.node };
+        let mut nodes: Vec<NodeId> = all.iter().map(name).collect();
+        nodes.sort();
+        nodes.dedup();
+        Ok(nodes)
+    }
+
+    /// A block of a dataset that a store of this node has. `NotFound` if none has it.
+    pub async fn load(
+        &self,
+        pool: &Pool,
+        named: &Named,
+        block: u32,
+        is_wanted: impl Fn() -> bool,
+    ) -> CallResult<(Buffer, usize)> {
+        let Named { name, epoch, attempt } = named;
+        let mut error = CallError::new(Status::NotFound, format!("{name}: not on this node"));
+        for at in self.of(Place::HERE).await? {
+            let load = async || at.client.load(name, *epoch, *attempt, block).await;
+            match self.patiently(&is_wanted, load).await {
+                Ok(buffer) => return claim(pool, buffer),
+                // The others may have it; what is damaged is told rather than what is not here.
+                Err(other) if other.status == Status::NotFound => {}
+                Err(other) => error = other,
+            }
+        }
+        if error.status == Status::Dead {
+            self.forget();
+        }
+        Err(error)
+    }
+
+    /// A block of a draft of a store of this node.
+    pub async fn load_draft(
+        &self,
+        pool: &Pool,
+        (store, draft, block): (CoreId, u64, u32),
+        is_wanted: impl Fn() -> bool,
+    ) -> CallResult<(Buffer, usize)> {
+        let at = self.on(store).await?;
+        let load = async || at.client.load_draft(draft, block).await;
+        claim(pool, self.patiently(&is_wanted, load).await?)
+    }
+
+    /// Does again what fails because no buffer is free, as long as somebody wants it.
+    async fn patiently<T>(
+        &self,
+        is_wanted: &impl Fn() -> bool,
+        mut call: impl AsyncFnMut() -> CallResult<T>,
+    ) -> CallResult<T> {
+        let host = self.stl.host();
+        let until = host.now() + BUFFER_PATIENCE;
+        loop {
+            match call().await {
+                Err(error) if error.status == Status::Busy && host.now() < until && is_wanted() => {
+                    host.sleep_until(host.now() + PAUSE).await;
+                }
+                result => return result,
+            }
+        }
+    }
+}
+
+/// A buffer that a call has brought, in its whole length, and how many of its bytes are meant.
+pub fn claim(pool: &Pool, buffer: nile_bosml::Buffer) -> CallResult<(Buffer, usize)> {
+    let refused = |error| CallError::new(Status::Invalid, format!("{error}"));
+    let bytes = (buffer.length as usize).min(pool.buffer_size());
+    let length = u32::try_from(pool.buffer_size()).unwrap_or(u32::MAX);
+    let buffer = nile_bosml::Buffer { length, ..buffer };
+    Ok((pool.claim(from_call(buffer)).map_err(refused)?, bytes))
+}
+
+/// Gives a buffer away in a call; if that does not get there, the buffer is free again.
+pub async fn pass<T>(
+    pool: &Pool,
+    buffer: Buffer,
+    bytes: usize,
+    call: impl AsyncFnOnce(nile_bosml::Buffer) -> CallResult<T>,
+) -> CallResult<T> {
+    let handle = buffer.into_handle(bytes);
+    let result = call(in_call(handle)).await;
+    if result.is_err() {
+        drop(pool.claim(handle));
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_named_behind_the_last_at() {
+        let named = |name: &str, epoch, attempt| Named { name: name.into(), epoch, attempt };
+        assert_eq!(Named::parse("a@1.2"), Some(named("a", 1, 2)));
+        assert_eq!(Named::parse("a@b/0-of-2@7.65536"), Some(named("a@b/0-of-2", 7, 65536)));
+        for wrong in ["", "a", "a@1", "a@1.", "a@.1", "@1.2", "a@1.2.3", "a@x.1"] {
+            assert_eq!(Named::parse(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! What the package calls, as the engine answers it.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+
+use nile_abi::Status;
+use nile_bosml::{Blob, Buffer};
+use nile_job::{Fault, JobId, Kind};
+use nile_abi::Role;
+use nile_stl::node::from_call;
+use nile_stl::{CallError, CallResult};
+
+use super::attempt::{Attempt, Phase};
+use super::budget::Budget;
+use super::desk::{Next, Ticket};
+use super::drafts::{Draft, Writer};
+use super::engine::Engine;
+use super::gather::Given;
+use super::loads::Loads;
+use super::outputs::Kept;
+use crate::dataset::records::Decider;
+use crate::task::records::{Block, Command, Output, Piece, Source, kind, source};
+
+/// Blocks of a run that are read ahead.
+const RUN_AHEAD: u32 = 1;
+
+impl Engine {
+    /// The job of the package that runs.
+    fn package_job(&self) -> CallResult<JobId> {
+        let none = || CallError::new(Status::NotFound, "no job runs on this core");
+        self.state.borrow().program.as_ref().map(|it| it.job).ok_or_else(none)
+    }
+
+    /// What the package is to do next.
+    pub async fn next(self: &Rc<Self>, wait: bool) -> CallResult<Command> {
+        self.has_asked();
+        loop {
+            let look = || {
+                let job = match self.package_job() {
+                    Ok(job) => job,
+                    Err(error) => return Some(Err(error)),
+                };
+                match self.with_job(job, |it| it.desk.next(wait)).flatten() {
+                    None if wait => None,
+                    next => Some(Ok((job, next))),
+                }
+            };
+            let (job, next) = self.changes.until(look).await?;
+            let Some(next) = next else { return Ok(nothing(kind::NOTHING, 0)) };
+            if let Some(command) = self.command(job, next) {
+                return Ok(command);
+            }
+        }
+    }
+
+    /// The command that tells the package; none if nothing is left of what it is about.
+    fn command(self: &Rc<Self>, job: JobId, next: Next) -> Option<Command> {
+        match next {
+            Next::Work(ticket) => self.work(job, ticket),
+            Next::Export(ticket) => self.export_command(job, ticket),
+            Next::Stop(ticket) => {
+                self.lose_work(job, Some(ticket), "");
+                Some(nothing(kind::STOP, ticket))
+            }
+            Next::Lost(ticket) => {
+                self.lose_export(job, ticket);
+                self.lose_work(job, Some(ticket), "the package has let it go without a word");
+                None
+            }
+            Next::End => {
+                self.see_to_leave(job);
+                Some(nothing(kind::END, 0))
+            }
+        }
+    }
+
+    fn work(&self, job: JobId, ticket: Ticket) -> Option<Command> {
+        let found = self.with_job(job, |it| {
+            let attempt = it.attempt.clone().filter(|attempt| attempt.ticket == ticket);
+            let cut = it.cut.clone().filter(|cut| cut.ticket == ticket);
+            let bounds = it.worker.plan().map(|plan| plan.bounds.clone());
+            (attempt, cut, bounds.unwrap_or_default(), it.job())
+        });
+        let (attempt, cut, bounds, job) = found?;
+        let job = job?;
+        let command = |kind| Command {
+            arguments: job.arguments.clone(),
+            reducers: job.reducers,
+            inputs: job.input.len() as u32,
+            memory: job.memory,
+            ..nothing(kind, ticket)
+        };
+        if let Some(cut) = cut {
+            return Some(Command { blocks: cut.samples(), ..command(kind::CUT) });
+        }
+        let attempt = attempt?;
+        let index = attempt.id.task.index;
+        let Some(input) = &attempt.input else {
+            let (maps, bounds) = (attempt.maps, Blob(bounds));
+            return Some(Command { index, maps, bounds, ..command(kind::REDUCE) });
+        };
+        let split = &input.split;
+        let is_map = attempt.kind() == Kind::Map;
+        Some(Command {
+            index,
+            dataset: split.dataset.into(),
+            first_block: split.block,
+            blocks: split.blocks,
+            bounds: Blob(if is_map { bounds } else { Vec::new() }),
+            spill: is_map && self.budget(job.memory).spills(split.blocks as usize),
+            ..command(if is_map { kind::MAP } else { kind::SAMPLE })
+        })
+    }
+
+    /// What is known of this node's pool now, for a job that may use so many bytes of it.
+    fn budget(&self, memory: u64) -> Budget {
+        let most = memory.div_ceil(self.pool.buffer_size() as u64);
+        let (mut workers, host) = (0, self.stl.host());
+        if let Ok(node) = self.stl.node() {
+            let cores = (0..host.cores() as u16).map(nile_abi::CoreId);
+            let roles = cores.filter_map(|core| node.state_of(core)).map(|it| it.roles);
+            workers = roles.filter(|roles| roles.contains(Role::Worker)).count();
+        }
+        Budget {
+            capacity: self.pool.capacity(),
+            free: self.pool.free_buffers(),
+            most: usize::try_from(most).unwrap_or(usize::MAX),
+            workers,
+            is_shared: self.stores.are_workers_elsewhere(),
+        }
+    }
+
+    /// The attempt of a ticket. `NotFound` if it is off.
+    fn attempt_of(&self, ticket: Ticket) -> CallResult<Rc<Attempt>> {
+        let gone = || CallError::new(Status::NotFound, "the attempt is off");
+        let job = self.package_job()?;
+        let attempt = self.with_job(job, |it| it.attempt.clone()).flatten();
+        attempt.filter(|it| it.ticket == ticket && it.is_working()).ok_or_else(gone)
+    }
+
+    /// Whether a package that would wait has something else to do.
+    fn is_wanted(&self, job: JobId) -> bool {
+        self.with_job(job, |it| it.desk.is_wanted()).unwrap_or(true)
+    }
+
+    /// Waits for something that an attempt needs, unless it is off or the package is wanted.
+    async fn wait_for<T>(
+        &self,
+        attempt: &Attempt,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> CallResult<T> {
+        let look = || {
+            if !attempt.is_working() {
+                return Some(Err(CallError::new(Status::NotFound, "the attempt is off")));
+            }
+            if let Some(found) = look() {
+                return Some(Ok(found));
+            }
+            let busy = || CallError::new(Status::Busy, "there is something to do first");
+            self.is_wanted(attempt.job_id).then(|| Err(busy()))
+        };
+        self.changes.until(look).await
+    }
+
+    /// A block of a split.
+    pub async fn block(self: &Rc<Self>, ticket: Ticket, index: u32) -> CallResult<Block> {
+        let attempt = self.attempt_of(ticket)?;
+        let Some(input) = &attempt.input else { return Err(no_input()) };
+        if index >= input.split.blocks {
+            return Err(CallError::new(Status::Invalid, "the split ends before that block"));
+        }
+        let at = self.offset(&attempt, input.split.block + index).await?;
+        for index in input.loads.borrow_mut().want(index) {
+            self.read_block(&attempt, index);
+        }
+        let loads = &input.loads;
+        let read = self.wait_for(&attempt, || loads.borrow_mut().take(index)).await?;
+        let more = index + 1 < input.split.blocks;
+        match read {
+            Ok((buffer, bytes)) => {
+                attempt.read.set(attempt.read.get() + bytes as u64);
+                let read = attempt.read.get();
+                self.with(attempt.job_id, |worker, _| worker.progress(attempt.id, read));
+                Ok(self.block_for_package(buffer, bytes, at, more))
+            }
+            Err(error) => Err(self.fail_for(&attempt, Fault::Input, error)),
+        }
+    }
+
+    /// A call fails, and with it the attempt.
+    fn fail_for(
+        self: &Rc<Self>,
+        attempt: &Rc<Attempt>,
+        fault: Fault,
+        error: CallError,
+    ) -> CallError {
+        self.fail(attempt, fault, format!("{error}"));
+        CallError::new(Status::NotFound, format!("the attempt has failed: {error}"))
+    }
+
+    fn block_for_package(
+        &self,
+        buffer: nile_stl::node::Buffer,
+        bytes: usize,
+        at: u64,
+        more: bool,
+    ) -> Block {
+        let buffer = self.give(buffer, self.pool.buffer_size());
+        Block { buffer, bytes: bytes as u32, at, more }
+    }
+
+    /// Bytes behind a split.
+    pub async fn beyond(
+        self: &Rc<Self>,
+        ticket: Ticket,
+        skip: u64,
+        bytes: u32,
+    ) -> CallResult<Piece> {
+        let attempt = self.attempt_of(ticket)?;
+        let Some(input) = &attempt.input else { return Err(no_input()) };
+        let end = self.offset(&attempt, input.split.block + input.split.blocks).await?;
+        match self.read_piece(input, end.saturating_add(skip), bytes).await {
+            Ok(bytes) => Ok(Piece { bytes: Blob(bytes) }),
+            Err(error) => Err(self.fail_for(&attempt, Fault::Input, error)),
+        }
+    }
+
+    /// What a sample attempt has found.
+    pub fn sampled(&self, ticket: Ticket, sample: &[u8]) -> CallResult<()> {
+        let attempt = self.attempt_of(ticket)?;
+        *attempt.sample.borrow_mut() = sample.into();
+        Ok(())
+    }
+
+    /// Keeps an output.
+    pub fn keep(&self, ticket: Ticket, mut output: Output) -> CallResult<()> {
+        // Claimed first: whatever is wrong with it, the buffers are not the package's any more.
+        let handles = core::mem::take(&mut output.buffers);
+        let claimed: Vec<_> =
+            handles.into_iter().map(|handle| self.pool.claim(from_call(handle))).collect();
+        let buffers: Result<Vec<_>, _> = claimed.into_iter().collect();
+        let invalid = |text: String| CallError::new(Status::Invalid, text);
+        let buffers = buffers.map_err(|error| invalid(format!("{error}")))?;
+        let attempt = self.attempt_of(ticket)?;
+        if attempt.kind() != Kind::Map {
+            return Err(invalid(String::from("only map attempts keep outputs")));
+        }
+        let kept = Kept::new(output, buffers, attempt.job.reducers).map_err(invalid)?;
+        attempt.made.borrow_mut().keep(kept);
+        Ok(())
+    }
+
+    /// The draft that an attempt writes to.
+    async fn writer(self: &Rc<Self>, attempt: &Rc<Attempt>) -> CallResult<Rc<Writer>> {
+        if let Some(writer) = &*attempt.writer.borrow() {
+            return Ok(writer.clone());
+        }
+        let job = attempt.job_id.0;
+        let writer = if attempt.kind() == Kind::Map {
+            let name = format!(".scratch/{job}/{}/{}", self.core(), attempt.ticket);
+            Writer::create(self, Draft { name: &name, version: (1, 0), owner: Decider::HERE }).await
+        } else {
+            self.part_draft(attempt).await
+        };
+        let writer = match writer {
+            Ok(writer) => writer,
+            Err(error) => return Err(self.fail_for(attempt, Fault::Space, error)),
+        };
+        if attempt.phase.get() == Phase::Over {
+            writer.abort();
+            return Err(CallError::new(Status::NotFound, "the attempt is off"));
+        }
+        *attempt.writer.borrow_mut() = Some(writer.clone());
+        Ok(writer)
+    }
+
+    /// Adds a block to a part, or to a run of a partition.
+    pub async fn write(
+        self: &Rc<Self>,
+        ticket: Ticket,
+        partition: Option<u32>,
+        buffer: Buffer,
+    ) -> CallResult<()> {
+        let invalid = |text: &str| CallError::new(Status::Invalid, String::from(text));
+        let buffer = self.pool.claim(from_call(buffer));
+        let buffer = buffer.map_err(|error| invalid(&format!("{error}")))?;
+        let bytes = buffer.len();
+        let attempt = self.attempt_of(ticket)?;
+        let expected = if partition.is_some() { Kind::Map } else { Kind::Reduce };
+        if attempt.kind() != expected || bytes == 0 {
+            return Err(invalid("runs are of map attempts, parts of reduce attempts; not empty"));
+        }
+        let writer = self.writer(&attempt).await?;
+        if let Some(partition) = partition {
+            let (store, draft) = writer.place();
+            let is_partition = partition < attempt.job.reducers;
+            let made = &mut *attempt.made.borrow_mut();
+            is_partition
+                .then(|| made.spill(store, draft, partition, bytes as u64))
+                .flatten()
+                .ok_or_else(|| invalid("partitions of runs are in their order"))?;
+        }
+        match writer.put(buffer, bytes).await {
+            Ok(()) => Ok(()),
+            Err(_) if !attempt.is_working() => {
+                Err(CallError::new(Status::NotFound, "the attempt is off"))
+            }
+            Err(error) => Err(self.fail_for(&attempt, Fault::Space, error)),
+        }
+    }
+
+    /// What a reduce attempt takes next.
+    pub async fn source(self: &Rc<Self>, ticket: Ticket) -> CallResult<Source> {
+        let attempt = self.attempt_of(ticket)?;
+        let gather = &attempt.gather;
+        let given = self.wait_for(&attempt, || gather.borrow_mut().next()).await?;
+        let read = gather.borrow().bytes();
+        self.with(attempt.job_id, |worker, _| worker.progress(attempt.id, read));
+        let empty = Source {
+            kind: source::ALL,
+            map: 0,
+            buffers: Vec::new(),
+            pieces: Vec::new(),
+            note: Blob::default(),
+            run: 0,
+            bytes: 0,
+        };
+        Ok(match given {
+            None => empty,
+            Some(Given::Shared(map, output)) => {
+                let Output { buffers, pieces, note, .. } = output;
+                let bytes = pieces.iter().map(|it| u64::from(it.bytes)).sum();
+                Source { kind: source::SHARED, map, buffers, pieces, note, bytes, ..empty }
+            }
+            Some(Given::Own(map, buffers)) => {
+                let bytes = buffers.iter().map(|it| it.len() as u64).sum();
+                let give = |buffer: nile_stl::node::Buffer| {
+                    let bytes = buffer.len();
+                    self.give(buffer, bytes)
+                };
+                let buffers = buffers.into_iter().map(give).collect();
+                Source { kind: source::OWN, map, buffers, bytes, ..empty }
+            }
+            Some(Given::Run(map, run, entry)) => {
+                let loads = Loads::new(entry.blocks, RUN_AHEAD);
+                attempt.runs.borrow_mut().push(Rc::new(RefCell::new(loads)));
+                Source { kind: source::RUN, map, run, bytes: entry.bytes, ..empty }
+            }
+        })
+    }
+
+    /// A block of a run.
+    pub async fn run(self: &Rc<Self>, ticket: Ticket, run: u64, index: u32) -> CallResult<Block> {
+        let attempt = self.attempt_of(ticket)?;
+        let known = attempt.gather.borrow().run(run);
+        let place = usize::try_from(run).unwrap_or(usize::MAX);
+        let loads = attempt.runs.borrow().get(place).cloned();
+        let (Some(at), Some(loads)) = (known, loads) else {
+            return Err(CallError::new(Status::Invalid, "there is no such run"));
+        };
+        if index >= at.entry.blocks {
+            return Err(CallError::new(Status::Invalid, "the run ends before that block"));
+        }
+        for index in loads.borrow_mut().want(index) {
+            self.read_run(&attempt, at, &loads, index);
+        }
+        let read = self.wait_for(&attempt, || loads.borrow_mut().take(index)).await?;
+        let more = index + 1 < at.entry.blocks;
+        match read {
+            // Where it is in the run nobody needs to know of blocks that are taken in order.
+            Ok((buffer, bytes)) => Ok(self.block_for_package(buffer, bytes, 0, more)),
+            Err(error) => Err(self.fail_for(&attempt, Fault::Input, error)),
+        }
+    }
+
+    /// An attempt is done, as far as the package is concerned.
+    pub fn package_is_done(
+        self: &Rc<Self>,
+        ticket: Ticket,
+        records: u64,
+        checksum: u64,
+    ) -> CallResult<()> {
+        let attempt = self.attempt_of(ticket)?;
+        attempt.phase.set(Phase::Finishing);
+        self.with_job(attempt.job_id, |it| it.desk.let_go(ticket));
+        let engine = self.clone();
+        self.stl.host().spawn(Box::pin(async move {
+            engine.finish(&attempt, records, checksum).await;
+        }));
+        Ok(())
+    }
+
+    /// What the package did has come to nothing.
+    pub fn package_has_failed(
+        self: &Rc<Self>,
+        ticket: Ticket,
+        fault: u32,
+        text: &str,
+    ) -> CallResult<()> {
+        let job = self.package_job()?;
+        if self.with_job(job, |it| it.desk.exporting()) == Some(Some(ticket)) {
+            self.lose_export(job, ticket);
+            return Ok(());
+        }
+        let text = if text.is_empty() { "the job's code gave an error" } else { text };
+        let cut = self.with_job(job, |it| it.cut.clone().filter(|cut| cut.ticket == ticket));
+        if let Some(cut) = cut.flatten() {
+            self.with_job(job, |it| it.desk.let_go(ticket));
+            cut.fail(CallError::new(Status::Failed, String::from(text)));
+            self.changes.tell();
+            return Ok(());
+        }
+        let attempt = self.attempt_of(ticket)?;
+        self.with_job(job, |it| it.desk.let_go(ticket));
+        let fault = u8::try_from(fault).ok().and_then(Fault::from_number);
+        self.fail(&attempt, fault.unwrap_or(Fault::Code), text.into());
+        Ok(())
+    }
+}
+
+fn no_input() -> CallError {
+    CallError::new(Status::Invalid, "a reduce attempt has no split")
+}
+
+/// A command about nothing.
+pub fn nothing(kind: u32, ticket: Ticket) -> Command {
+    Command {
+        kind,
+        ticket,
+        arguments: Vec::new(),
+        index: 0,
+        maps: 0,
+        reducers: 0,
+        inputs: 0,
+        dataset: 0,
+        first_block: 0,
+        blocks: 0,
+        bounds: Blob::default(),
+        spill: false,
+        memory: 0,
+        output: Output::default(),
+    }
+}

@@ -1,0 +1,187 @@
+//! Jobs on worker cores: numbers are sorted by the package `numbers`, over as many nodes as there
+//! are, in memory or by way of disks; a core that ends meanwhile does not matter. In the end the
+//! parts are what they should be, and nothing else is left: no buffer, no draft, no space.
+//!
+//! n1 conducts: a job's master runs beside it, without a record of the job. The input is on n1.
+
+mod data;
+mod master;
+
+use alloc::format;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use nile_abi::{CoreId, NodeId, Role};
+use nile_job::{End, Job, JobId, Settings, Split};
+use nile_kernel::Core;
+use nile_platform::Machine;
+use nile_stl::{CallResult, Stl};
+
+use crate::arguments::Arguments;
+use crate::calls::serve;
+use crate::cluster::{start_with, until};
+use crate::conduct::{Findings, conduct, conducts};
+use data::{Data, Input};
+use master::{Driver, Ended, NotesClient};
+
+/// How long until what a job had is free again.
+const CLEARING: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What a run is asked for.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    nodes: u64,
+    blocks: u64,
+    numbers: u64,
+    reducers: u64,
+    kill: u64,
+    memory: u64,
+    by_code: u64,
+    fail: u64,
+    copies: u64,
+}
+
+/// Starts this core's part.
+pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
+    let wanted = Wanted {
+        nodes: arguments.number("nodes", 1),
+        blocks: arguments.number("blocks", 12),
+        numbers: arguments.number("numbers", 2000),
+        reducers: arguments.number("reducers", 2),
+        kill: arguments.number("kill", 0),
+        memory: arguments.number("memory", 0),
+        by_code: arguments.number("by-code", 0),
+        fail: arguments.number("fail", 0),
+        copies: arguments.number("copies", 1),
+    };
+    let own = core.clone();
+    let scenario = move |findings: Findings| async move {
+        if let Err(error) = run(&own, wanted, &findings).await {
+            findings.check(false, format_args!("{error}"));
+        }
+    };
+    if wanted.nodes > 1 {
+        return start_with(core, wanted.nodes, "jobs", scenario);
+    }
+    serve(core);
+    if conducts(core) {
+        conduct(core, "jobs", scenario);
+    }
+}
+
+async fn run<M: Machine>(core: &Core<M>, wanted: Wanted, findings: &Findings) -> CallResult<()> {
+    let stl = core.stl();
+    let notes = NotesClient::publish(&stl).await?;
+    let data = until(&stl, async || Data::find(&stl, wanted.nodes as usize).await).await?;
+    let workers = workers(core, wanted.nodes);
+    data.warm().await?;
+    let spaces = data.free().await?;
+    let free = data.free_buffers().await?;
+    let input = data.write("numbers", wanted.blocks, wanted.numbers).await?;
+    let job = job(wanted);
+    let splits = splits(&input, &data);
+    let kill = (wanted.kill > 0).then(|| core.id().0 + wanted.kill as u16).map(CoreId);
+    let driver = Driver::new(&stl, notes, workers, kill);
+    let Ended { end, progress } = driver.run(job.clone(), splits, Settings::default()).await?;
+    findings.figure("attempts", progress.counters.attempts.into());
+    findings.figure("retries", progress.counters.retries.into());
+    findings.figure("spilled", progress.counters.spilled);
+    if kill.is_some() {
+        findings.check(driver.has_killed(), format_args!("the job was over before a core ended"));
+    }
+    // What does not fit the pools of a cluster may be spilled, too: half of each is for what comes.
+    let spilled = progress.counters.spilled;
+    let holds = spilled > 0 || wanted.memory == 0;
+    findings.check(holds, format_args!("nothing was spilled"));
+    let holds = spilled == 0 || wanted.memory > 0 || wanted.nodes > 1;
+    findings.check(holds, format_args!("{spilled} bytes were spilled, and there was room"));
+    match (end, wanted.fail) {
+        (End::Published(parts), 0) => {
+            let count = parts.len() as u64;
+            findings.check(count == wanted.reducers, format_args!("{count} parts"));
+            data.check(&job, &input, findings).await?;
+        }
+        (End::Failed(error), 1..) => {
+            let text = format!("{error}");
+            let is_it = text.contains("it was asked to fail");
+            findings.check(is_it, format_args!("another error: {text}"));
+            data.check_nothing(&job, findings).await?;
+        }
+        (end, _) => findings.check(false, format_args!("the job ended as {end:?}")),
+    }
+    data.remove("numbers").await?;
+    cleared(core, &data, (spaces, free), findings).await
+}
+
+/// All buffers and all space are free again, some time.
+async fn cleared<M: Machine>(
+    core: &Core<M>,
+    data: &Data,
+    before: (Vec<u64>, Vec<u64>),
+    findings: &Findings,
+) -> CallResult<()> {
+    let until = core.now() + CLEARING;
+    loop {
+        let now = (data.free().await?, data.free_buffers().await?);
+        if now == before {
+            return Ok(());
+        }
+        if core.now() > until {
+            findings.check(false, format_args!("before {before:?} was free, and now {now:?}"));
+            return Ok(());
+        }
+        core.sleep(LOOK).await;
+    }
+}
+
+fn job(wanted: Wanted) -> Job {
+    let mut arguments = Vec::new();
+    if wanted.by_code > 0 {
+        arguments.push("by-code".into());
+    }
+    if wanted.fail > 0 {
+        arguments.push(format!("fail={}", wanted.fail));
+    }
+    Job {
+        id: JobId(7),
+        name: "sort numbers".into(),
+        package: "numbers".into(),
+        arguments,
+        input: Vec::from(["numbers@1.0".into()]),
+        output: "sorted".into(),
+        reducers: wanted.reducers as u32,
+        copies: wanted.copies as u32,
+        keepers: Vec::from([NodeId(1)]),
+        samples: 3,
+        memory: wanted.memory,
+        conserves: true,
+    }
+}
+
+/// Two blocks each.
+fn splits(input: &Input, data: &Data) -> Vec<Split> {
+    let blocks = input.blocks.chunks(2);
+    let split = |(place, blocks): (usize, &[u64])| Split {
+        dataset: 0,
+        block: 2 * place as u32,
+        blocks: blocks.len() as u32,
+        bytes: blocks.iter().sum(),
+        nodes: Vec::from([data.own()]),
+    };
+    blocks.enumerate().map(split).collect()
+}
+
+/// The worker cores of all nodes: they are like this one.
+fn workers<M: Machine>(core: &Core<M>, nodes: u64) -> Vec<(NodeId, CoreId)> {
+    let board = core.machine().board();
+    let works = |id: &CoreId| board.record(*id).roles().contains(Role::Worker);
+    let cores: Vec<CoreId> = core.peers().filter(works).collect();
+    let nodes = (1..=nodes as u32).map(|node| NodeId(if node == 1 { 0 } else { node }));
+    nodes.flat_map(|node| cores.iter().map(move |core| (node, *core))).collect()
+}
+
+/// Waits a moment.
+async fn pause(stl: &Stl) {
+    stl.host().sleep_until(stl.host().now() + LOOK).await;
+}

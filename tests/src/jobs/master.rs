@@ -1,0 +1,266 @@
+//! A job's master without a record, driven by the scenario: what it says goes to the workers, what
+//! they say comes by a service of the name that masters have.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::time::Duration;
+
+use nile_abi::{CoreId, Generation, NodeId, Status};
+use nile_bosml::{Blob, Bytes};
+use nile_job::master::Action;
+use nile_job::{
+    End, Epoch, Job, JobId, Master, Phase, Progress, Settings, Split, Standing, ToMaster, ToWorker,
+    Verdict, WorkerId,
+};
+use nile_services::worker::WorkerClient;
+use nile_stl::{At, CallError, CallResult, Start, Stl, service};
+
+/// How often it is looked what came, and how often whether workers are still who they were.
+const LOOK: Duration = Duration::from_micros(200);
+const CENSUS: Duration = Duration::from_millis(20);
+
+/// How long a job may take.
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// Where workers say what they have to say.
+pub struct Notes {
+    heard: RefCell<VecDeque<Blob>>,
+    is_over: Cell<bool>,
+}
+
+/// The same, as the driver finds it.
+pub struct NotesClient(job::JobClient);
+
+/// The service of masters.
+mod job {
+    use super::*;
+
+    /// What workers have said.
+    pub struct Job(Notes);
+
+    impl Start for Job {
+        fn start(_: &Stl) -> Job {
+            Job(Notes { heard: RefCell::default(), is_over: Cell::new(false) })
+        }
+    }
+
+    /// Masters of jobs.
+    #[service(subsystem = "jobs", capability = "masters", layer = high, on = manager,
+        keywords(job = 1))]
+    impl Job {
+        /// What a worker says.
+        #[stl_k]
+        fn notes(&self, message: Bytes<'_>) {
+            self.0.heard.borrow_mut().push_back(message.into());
+        }
+
+        /// How the job stands.
+        #[stl_k(reply = "standing")]
+        fn standing(&self, _job: u64, _keepers: u32) -> CallResult<Blob> {
+            let is_over = self.0.is_over.get();
+            let standing = if is_over { Standing::Unknown } else { Standing::Open(Epoch::FIRST) };
+            Ok(Blob(standing.encode()?))
+        }
+
+        /// The job is over.
+        #[stl_k]
+        fn close(&self) {
+            self.0.is_over.set(true);
+        }
+
+        /// What was said and not taken.
+        #[stl_k(reply = "messages")]
+        fn take(&self) -> Vec<Blob> {
+            self.0.heard.borrow_mut().pop_front().into_iter().collect()
+        }
+    }
+}
+
+impl NotesClient {
+    /// Makes the service callable on this core.
+    pub async fn publish(stl: &Stl) -> CallResult<NotesClient> {
+        let missing = || CallError::new(Status::NotFound, "no kernel half");
+        let make = job::REGISTRATION.kernel.ok_or_else(missing)?;
+        loop {
+            match stl.publish(&job::REGISTRATION, make).await {
+                Ok(place) => return Ok(NotesClient(job::JobClient::at(stl, place))),
+                // The registry is not there yet.
+                Err(error) if error.status == Status::Dead => super::pause(stl).await,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// What became of a job.
+pub struct Ended {
+    /// Its end.
+    pub end: End,
+    /// What its master had counted.
+    pub progress: Progress,
+}
+
+/// Runs a master.
+pub struct Driver {
+    stl: Stl,
+    notes: NotesClient,
+    workers: Vec<(NodeId, CoreId)>,
+    /// The core of this node that is to end when some map task is done.
+    kill: Option<CoreId>,
+    has_killed: Cell<bool>,
+    /// What was said by tasks of their own.
+    cut: Rc<RefCell<Option<CallResult<Vec<u8>>>>>,
+}
+
+impl Driver {
+    /// A driver of these workers' cores; node zero is this one.
+    pub fn new(
+        stl: &Stl,
+        notes: NotesClient,
+        workers: Vec<(NodeId, CoreId)>,
+        kill: Option<CoreId>,
+    ) -> Driver {
+        let (has_killed, cut) = (Cell::new(false), Rc::default());
+        Driver { stl: stl.clone(), notes, workers, kill, has_killed, cut }
+    }
+
+    /// Whether a core was ended.
+    pub fn has_killed(&self) -> bool {
+        self.has_killed.get()
+    }
+
+    /// Runs a job to its end.
+    pub async fn run(&self, job: Job, splits: Vec<Split>, settings: Settings) -> CallResult<Ended> {
+        let host = self.stl.host();
+        let node = self.stl.node()?.member().map_or(NodeId(1), |member| member.node);
+        let id = job.id;
+        let mut master = Master::new(host.now(), node, Epoch::FIRST, job, splits, settings);
+        let (mut known, mut census) = (Vec::new(), host.now());
+        let limit = host.now() + LIMIT;
+        let mut last = master.progress();
+        loop {
+            if census <= host.now() {
+                self.count(&mut master, &mut known).await;
+                census = host.now() + CENSUS;
+            }
+            for Blob(note) in self.notes.0.take().await? {
+                master.receive(host.now(), ToMaster::decode(&note)?);
+            }
+            if let Some(cut) = self.cut.borrow_mut().take() {
+                master.cut(host.now(), cut?);
+            }
+            if master.next_due().is_some_and(|due| due <= host.now()) {
+                master.act(host.now());
+            }
+            while let Some(action) = master.poll() {
+                match action {
+                    Action::Send(to, message) => self.send(to, message),
+                    Action::Cut(samples) => self.have_cut(id, samples, &known),
+                    Action::Decide(end) => {
+                        last = master.progress();
+                        master.decided(host.now(), Verdict::Ended(end));
+                    }
+                    Action::Over(end) => {
+                        self.notes.0.close().await?;
+                        return Ok(Ended { end, progress: last });
+                    }
+                    Action::Superseded(epoch) => {
+                        let text = format!("superseded by {epoch}");
+                        return Err(CallError::new(Status::Failed, text));
+                    }
+                }
+            }
+            self.kill_if_it_is_time(&master.progress()).await;
+            if host.now() > limit {
+                let text = format!("not over: {:?}", master.progress());
+                return Err(CallError::new(Status::Timeout, text));
+            }
+            host.sleep_until(host.now() + LOOK).await;
+        }
+    }
+
+    /// Tells the master who has come and who is gone.
+    async fn count(&self, master: &mut Master, known: &mut Vec<WorkerId>) {
+        let host = self.stl.host();
+        for (node, core) in &self.workers {
+            let at = At { node: *node, core: *core };
+            let identity = async { WorkerClient::find_at(&self.stl, at).await?.identity().await };
+            let Ok(identity) = identity.await else { continue };
+            let id = WorkerId {
+                node: NodeId(identity.node),
+                life: Generation(identity.life),
+                core: CoreId(identity.core),
+                generation: Generation(identity.generation),
+            };
+            if known.contains(&id) {
+                continue;
+            }
+            let is_former = |it: &WorkerId| it.node == id.node && it.core == id.core;
+            if let Some(place) = known.iter().position(is_former) {
+                master.leave(host.now(), known.swap_remove(place));
+            }
+            known.push(id);
+            master.join(host.now(), id);
+        }
+    }
+
+    fn at(&self, id: WorkerId) -> At {
+        let own = self.stl.node().ok().and_then(|node| node.member());
+        let is_here = own.is_none_or(|own| own.node == id.node);
+        At { node: if is_here { NodeId(0) } else { id.node }, core: id.core }
+    }
+
+    /// Says something to a worker; what does not arrive is said again.
+    fn send(&self, to: WorkerId, message: ToWorker) {
+        let (stl, at) = (self.stl.clone(), self.at(to));
+        self.stl.host().spawn(Box::pin(async move {
+            let Ok(bytes) = message.encode() else { return };
+            if let Ok(worker) = WorkerClient::find_at(&stl, at).await {
+                let _ = worker.orders(Bytes::from(&bytes[..])).await;
+            }
+        }));
+    }
+
+    /// Has the first worker that can cut bounds.
+    fn have_cut(&self, job: JobId, samples: Vec<Vec<u8>>, known: &[WorkerId]) {
+        let workers: Vec<At> = known.iter().map(|id| self.at(*id)).collect();
+        let (stl, cut) = (self.stl.clone(), self.cut.clone());
+        self.stl.host().spawn(Box::pin(async move {
+            let mut end = Err(CallError::new(Status::NotFound, "nobody cuts"));
+            for at in workers {
+                end = cut_at(&stl, at, job, &samples).await;
+                if end.is_ok() {
+                    break;
+                }
+            }
+            *cut.borrow_mut() = Some(end);
+        }));
+    }
+
+    async fn kill_if_it_is_time(&self, progress: &Progress) {
+        let Some(core) = self.kill else { return };
+        let is_time = progress.maps.0 > 1 && progress.phase == Phase::Mapping;
+        if is_time
+            && !self.has_killed.replace(true)
+            && let Ok(node) = self.stl.node()
+        {
+            let _ = node.end_core(core).await;
+        }
+    }
+}
+
+async fn cut_at(stl: &Stl, at: At, job: JobId, samples: &[Vec<u8>]) -> CallResult<Vec<u8>> {
+    let worker = WorkerClient::find_at(stl, at).await?;
+    let of = samples.len() as u32;
+    for (sample, index) in samples.iter().zip(0..) {
+        let cut = worker.cut(job.0, index, of, Bytes::from(&sample[..])).await?;
+        if cut.are_cut {
+            return Ok(cut.bounds.0);
+        }
+    }
+    Err(CallError::new(Status::Failed, "not cut, though all samples are there"))
+}
