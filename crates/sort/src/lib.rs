@@ -14,9 +14,10 @@
 //! 4. [`merge`]: where memory was too small for that, map tasks put out sorted runs in the same
 //!    way, and a reduce task merges them.
 //!
-//! Whether all records are still there tells their [`tally`]. Around it: [`generator`] makes records ([`random`] are the benchmark's random numbers), and
-//! [`validate`] says whether records are in order, with their [`checksum`]. [`layout`] says where
-//! a record's key is; [`entry`] is what is sorted; [`plan`] finds an entry's part and bucket.
+//! Whether all records are still there tells their [`tally`]. Around it: [`generator`] makes
+//! records ([`random`] are the benchmark's random numbers), and [`validate`] says whether records
+//! are in order, with their [`checksum`]. [`layout`] says where a record's key is; [`entry`] is
+//! what is sorted; [`plan`] finds an entry's part and bucket.
 //!
 //! Sans-IO: nothing here reads, writes, waits or allocates by the size of its input.
 #![no_std]

@@ -92,9 +92,10 @@ impl fmt::Display for Failure {
 impl<'a> Sorted<'a> {
     /// The part `part` of `plan`, by which all blocks were indexed. It takes memory for about
     /// twice `most` entries, at least 64: buckets with more are sorted in several runs, each of
-    /// which goes through the whole bucket.
+    /// which goes through the whole bucket. Of records with equal keys, those of the earlier block
+    /// come first, and of one block those of the lower positions.
     pub fn new(
-        mut blocks: Vec<Block<'a>>,
+        blocks: Vec<Block<'a>>,
         plan: &Plan,
         part: usize,
         most: usize,
@@ -102,8 +103,6 @@ impl<'a> Sorted<'a> {
         if blocks.len() > MOST || blocks.iter().any(|it| it.entries.len() / Entry::BYTES > MOST) {
             return Err(Failure::TooMany);
         }
-        // Places then compare like the positions.
-        blocks.sort_unstable_by_key(|block| block.first);
         let cursor = |(block, it): (usize, &Block<'a>)| Cursor {
             entries: it.entries.as_chunks().0,
             first: it.first,

@@ -84,8 +84,7 @@ fn sort(records: &[u8], cuts: &Cuts, buckets: u32, per_block: usize, most: usize
     let plan = Plan::new(cuts, some(buckets));
     let (blocks, before) = indexed(records, &plan, per_block);
     let part = |part: usize| {
-        // They may come in any order.
-        let blocks = blocks.iter().rev().map(|block| block.block(part)).collect();
+        let blocks = blocks.iter().map(|block| block.block(part)).collect();
         put_out(Sorted::new(blocks, &plan, part, most).unwrap())
     };
     let outputs: Vec<_> = (0..plan.parts()).map(part).collect();
