@@ -16,7 +16,7 @@ use nile_platform_sim::{Misbehaviour, SimMachine, misbehave, raw_call};
 use nile_unruly::{Act, Acts, Span};
 
 /// Every package of the project: what `Options::packages` takes.
-pub const PACKAGES: [(&str, Program); 8] = [
+pub const PACKAGES: [(&str, Program); 10] = [
     ("buffers", nile_buffers::main),
     ("numbers", nile_numbers::main),
     ("hello", nile_hello::main),
@@ -25,11 +25,22 @@ pub const PACKAGES: [(&str, Program); 8] = [
     ("caller", nile_caller::main),
     ("channels", nile_channels::main),
     ("syscalls", nile_syscalls::main),
+    ("tera", nile_tera::main),
+    ("wordcount", nile_wordcount::main),
 ];
 
 /// The same packages as a kernel finds them.
 pub const STORE: Store = Store::Linked(&[
-    "buffers", "hello", "threads", "unruly", "caller", "channels", "syscalls", "numbers",
+    "buffers",
+    "hello",
+    "threads",
+    "unruly",
+    "caller",
+    "channels",
+    "syscalls",
+    "tera",
+    "wordcount",
+    "numbers",
 ]);
 
 /// The loop of one core of a node that runs the scenario `command`: what `simulate` begins with.

@@ -1,0 +1,310 @@
+//! The agent in memory: which command comes when, and what becomes of what tasks make.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+
+use nile_bosml::Blob;
+use nile_ring::Buffer;
+use nile_services::task::records::{Command, Output, Range, kind};
+
+use super::pool::Buffers;
+use super::{Local, Made};
+use crate::outcome::Done;
+
+/// What a package is to do, in the order in which it is done.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Work {
+    Sample(usize),
+    Cut,
+    Map(usize),
+    Reduce(u32),
+}
+
+/// The package's kernel, with an agent behind it.
+pub struct Agent<'j> {
+    pub job: &'j Local,
+    pub buffers: Buffers,
+    pub state: RefCell<State>,
+    /// Nanoseconds: every look at the clock takes one more.
+    pub now: Cell<u64>,
+}
+
+/// Consecutive blocks of a dataset.
+#[derive(Clone, Copy, Debug)]
+pub struct Split {
+    pub dataset: usize,
+    pub first: usize,
+    pub blocks: usize,
+}
+
+/// What a map task has left.
+#[derive(Default)]
+pub struct Left {
+    pub kept: Vec<Stored>,
+    /// The blocks of each partition's run.
+    pub runs: BTreeMap<u32, Vec<Vec<u8>>>,
+}
+
+/// An output that was kept.
+pub struct Stored {
+    pub buffers: Vec<Buffer>,
+    pub pieces: Vec<Range>,
+    pub note: Blob,
+    pub by_code: bool,
+}
+
+/// An attempt.
+pub struct Attempt {
+    pub ticket: u64,
+    pub work: Work,
+    breaths: u64,
+    pub left: Left,
+    pub part: Vec<Vec<u8>>,
+    /// Of a reduce attempt: what it has not taken yet.
+    pub sources: VecDeque<Piece>,
+}
+
+/// One partition's share of a map task's output or runs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Piece {
+    Output { map: usize, output: usize },
+    Run { map: usize },
+}
+
+/// One partition of an output.
+pub type Share = (usize, usize, u32);
+
+#[derive(Default)]
+pub struct State {
+    queue: VecDeque<Work>,
+    tickets: u64,
+    pub splits: Vec<Split>,
+    pub attempt: Option<Attempt>,
+    was_stopped: BTreeSet<Work>,
+    pub samples: Vec<Vec<u8>>,
+    pub bounds: Vec<u8>,
+    pub maps: Vec<Left>,
+    to_export: VecDeque<Share>,
+    pub exporting: Option<(u64, Share, Vec<Vec<u8>>)>,
+    pub exported: BTreeMap<Share, Vec<Vec<u8>>>,
+    pub parts: Vec<Vec<Vec<u8>>>,
+    mapped: Done,
+    reduced: Done,
+    pub spilled: u64,
+    exports: u64,
+    stopped: u64,
+    pub error: Option<String>,
+}
+
+fn add(sum: &mut Done, done: Done) {
+    sum.records = sum.records.wrapping_add(done.records);
+    sum.checksum = sum.checksum.wrapping_add(done.checksum);
+}
+
+impl<'j> Agent<'j> {
+    pub fn new(job: &'j Local) -> Result<Agent<'j>, String> {
+        let buffers = Buffers::new(job.buffers, job.buffer)?;
+        let mut state = State::default();
+        for (dataset, input) in job.inputs.iter().enumerate() {
+            let blocks = input.len().div_ceil(job.block.min(job.buffer));
+            for first in (0..blocks).step_by(job.blocks) {
+                let blocks = job.blocks.min(blocks - first);
+                state.splits.push(Split { dataset, first, blocks });
+            }
+        }
+        let maps = state.splits.len();
+        if job.samples {
+            state.queue.extend((0..maps).map(Work::Sample));
+            state.queue.push_back(Work::Cut);
+        }
+        state.queue.extend((0..maps).map(Work::Map));
+        state.queue.extend((0..job.partitions).map(Work::Reduce));
+        state.maps.resize_with(maps, Left::default);
+        state.parts.resize(job.partitions as usize, Vec::new());
+        Ok(Agent { job, buffers, state: RefCell::new(state), now: Cell::new(0) })
+    }
+
+    /// What the job has made, now that the package has ended.
+    pub fn end(self) -> Result<Made, String> {
+        let mut state = self.state.into_inner();
+        if let Some(error) = state.error.take() {
+            return Err(error);
+        }
+        if let Some(attempt) = &state.attempt {
+            return Err(format!("the package ended in the midst of {:?}", attempt.work));
+        }
+        if let Some(work) = state.queue.front() {
+            return Err(format!("the package ended before {work:?}"));
+        }
+        state.maps.clear();
+        let used = self.buffers.used();
+        if used > 0 || !self.buffers.holds_none() {
+            return Err(format!("the package has left {used} buffers"));
+        }
+        let State { parts, mapped, reduced, spilled, exports, stopped, .. } = state;
+        let most_buffers = self.buffers.most();
+        Ok(Made { parts, mapped, reduced, spilled, exports, stopped, most_buffers })
+    }
+
+    /// The bytes of a split's blocks, from the one of this place in it on, as they lie in its
+    /// dataset: where they begin, and one block's length.
+    pub fn block(&self, split: Split, index: usize) -> Option<(usize, usize)> {
+        let bytes = self.job.block.min(self.job.buffer);
+        let start = (split.first + index).checked_mul(bytes)?;
+        let left = self.job.inputs[split.dataset].len().checked_sub(start).filter(|it| *it > 0)?;
+        Some((start, left.min(bytes)))
+    }
+
+    /// Whether this partition of this map task's output goes to another node.
+    pub fn is_far(&self, map: usize, partition: u32) -> bool {
+        self.job.far && (map + partition as usize) % 2 == 1
+    }
+
+    /// The next command.
+    pub fn next(&self, wait: bool) -> Command {
+        let state = &mut *self.state.borrow_mut();
+        if let Some((_, share, _)) = &state.exporting {
+            state.error =
+                Some(format!("the package asks for more in the midst of export {share:?}"));
+            state.exporting = None;
+        }
+        if !wait {
+            return self.in_between(state);
+        }
+        if let Some(attempt) = state.attempt.take() {
+            state.error = Some(format!("the package has lost {:?}", attempt.work));
+        }
+        let work = state.queue.pop_front().filter(|_| state.error.is_none());
+        let Some(work) = work else {
+            state.queue.clear();
+            return self.command(state, kind::END, 0);
+        };
+        state.tickets += 1;
+        let (ticket, sources) = (state.tickets, self.sources(state, work));
+        let (left, part) = Default::default();
+        state.attempt = Some(Attempt { ticket, work, breaths: 0, left, part, sources });
+        let split = |map: usize, kind, state: &State| {
+            let Split { dataset, first, blocks } = state.splits[map];
+            Command {
+                index: map as u32,
+                dataset: dataset as u32,
+                first_block: first as u32,
+                blocks: blocks as u32,
+                spill: self.job.spills && kind == kind::MAP && map.is_multiple_of(2),
+                ..self.command(state, kind, ticket)
+            }
+        };
+        match work {
+            Work::Sample(map) => split(map, kind::SAMPLE, state),
+            Work::Map(map) => split(map, kind::MAP, state),
+            Work::Cut => Command {
+                blocks: state.samples.len() as u32,
+                ..self.command(state, kind::CUT, ticket)
+            },
+            Work::Reduce(partition) => {
+                Command { index: partition, ..self.command(state, kind::REDUCE, ticket) }
+            }
+        }
+    }
+
+    /// What comes in the midst of other work.
+    fn in_between(&self, state: &mut State) -> Command {
+        if let Some(mut attempt) = state.attempt.take() {
+            attempt.breaths += 1;
+            // Some sooner, some later.
+            let is_due = self.job.stops && attempt.breaths > attempt.ticket % 2;
+            let Attempt { ticket, work, .. } = attempt;
+            let may_stop = matches!(work, Work::Map(_) | Work::Reduce(_));
+            if state.error.is_some() {
+                return self.command(state, kind::STOP, ticket);
+            }
+            if is_due && may_stop && state.was_stopped.insert(work) {
+                state.queue.push_front(work);
+                state.stopped += 1;
+                return self.command(state, kind::STOP, ticket);
+            }
+            state.attempt = Some(attempt);
+        }
+        let Some(share) = state.to_export.pop_front() else {
+            return self.command(state, kind::NOTHING, 0);
+        };
+        state.tickets += 1;
+        state.exports += 1;
+        let (ticket, (map, output, partition)) = (state.tickets, share);
+        state.exporting = Some((ticket, share, Vec::new()));
+        let Stored { buffers, pieces, note, by_code } = &state.maps[map].kept[output];
+        let output = Output {
+            buffers: buffers.iter().map(Buffers::view).collect(),
+            pieces: of_partition(pieces, partition),
+            note: note.clone(),
+            by_code: *by_code,
+        };
+        Command { index: partition, output, ..self.command(state, kind::EXPORT, ticket) }
+    }
+
+    fn command(&self, state: &State, kind: u32, ticket: u64) -> Command {
+        Command {
+            kind,
+            ticket,
+            arguments: self.job.arguments.clone(),
+            index: 0,
+            maps: state.maps.len() as u32,
+            reducers: self.job.partitions,
+            inputs: self.job.inputs.len() as u32,
+            dataset: 0,
+            first_block: 0,
+            blocks: 0,
+            bounds: Blob(state.bounds.clone()),
+            spill: false,
+            memory: (self.job.buffers * self.job.buffer) as u64,
+            output: Output::default(),
+        }
+    }
+
+    /// All that a reduce task takes; the last first, since no order is promised.
+    fn sources(&self, state: &State, work: Work) -> VecDeque<Piece> {
+        let Work::Reduce(partition) = work else { return VecDeque::new() };
+        let mut sources = VecDeque::new();
+        for (map, left) in state.maps.iter().enumerate() {
+            for (output, stored) in left.kept.iter().enumerate() {
+                if !of_partition(&stored.pieces, partition).is_empty() {
+                    sources.push_front(Piece::Output { map, output });
+                }
+            }
+            if left.runs.contains_key(&partition) {
+                sources.push_front(Piece::Run { map });
+            }
+        }
+        sources
+    }
+
+    /// The attempt of this ticket is done.
+    pub fn done(&self, state: &mut State, done: Done) {
+        let Some(attempt) = state.attempt.take() else { return };
+        match attempt.work {
+            Work::Sample(_) | Work::Cut => {}
+            Work::Map(map) => {
+                add(&mut state.mapped, done);
+                for (output, stored) in attempt.left.kept.iter().enumerate() {
+                    let far = (0..self.job.partitions)
+                        .filter(|it| stored.by_code && self.is_far(map, *it))
+                        .filter(|it| !of_partition(&stored.pieces, *it).is_empty());
+                    state.to_export.extend(far.map(|partition| (map, output, partition)));
+                }
+                state.maps[map] = attempt.left;
+            }
+            Work::Reduce(partition) => {
+                add(&mut state.reduced, done);
+                state.parts[partition as usize] = attempt.part;
+            }
+        }
+    }
+}
+
+/// The ranges of one partition.
+pub fn of_partition(pieces: &[Range], partition: u32) -> Vec<Range> {
+    pieces.iter().filter(|it| it.partition == partition && it.bytes > 0).copied().collect()
+}

@@ -1,0 +1,300 @@
+//! What a stage knows of its task, reads and writes. Every call waits until it is done, and lets
+//! in between what others want of this core.
+
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::future::Future;
+
+use nile_abi::Status;
+use nile_bosml::{Blob, Buffer};
+use nile_services::task::TaskClient;
+use nile_services::task::records::{self, Command, Output, Range, source};
+use nile_stl::CallResult;
+use nile_user::{PoolBuffer, PoolView};
+
+use crate::desk::Desk;
+use crate::outcome::{Fault, Halt, Outcome};
+
+/// A task, or an export, as its stage has it.
+pub struct Task<'s> {
+    desk: Rc<Desk<'s>>,
+    command: Command,
+}
+
+/// A block of a split, or of a run, in a buffer that is the stage's.
+#[derive(Debug)]
+pub struct Block<'s> {
+    /// The buffer, which has room for more than the block.
+    pub buffer: PoolBuffer<'s>,
+    /// Bytes of the block, at the buffer's beginning.
+    pub bytes: usize,
+    /// Where in its dataset, or in its run, the block begins.
+    pub at: u64,
+    /// Whether another follows.
+    pub more: bool,
+}
+
+/// An output of a map task that its core keeps in memory, as others of the node see it. Should that
+/// core end meanwhile, any bytes may be here: what is read is checked before it is relied on, and
+/// whoever gave the task finds out.
+#[derive(Debug)]
+pub struct Kept<'s> {
+    /// The map task that made it; of an export zero.
+    pub map: u32,
+    /// The ranges of this partition.
+    pub pieces: Vec<Range>,
+    /// What its maker has noted.
+    pub note: Vec<u8>,
+    views: Vec<PoolView<'s>>,
+}
+
+/// A piece that came from another node.
+#[derive(Debug)]
+pub struct Own<'s> {
+    /// The map task that made it.
+    pub map: u32,
+    /// Its bytes, one buffer after the other; as long as what they hold.
+    pub buffers: Vec<PoolBuffer<'s>>,
+}
+
+/// A sorted run of a map task, on this node's disk or on another's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// The map task that made it.
+    pub map: u32,
+    /// Its number in [`Task::run`].
+    pub number: u64,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// What a reduce task takes next.
+#[derive(Debug)]
+pub enum Source<'s> {
+    /// In memory, where its maker left it.
+    Kept(Kept<'s>),
+    /// In memory of this task's own.
+    Own(Own<'s>),
+    /// On a disk.
+    Run(Run),
+}
+
+impl<'s> Kept<'s> {
+    /// The bytes of one of its buffers; empty if there is no such buffer.
+    pub fn buffer(&self, number: u32) -> &[u8] {
+        self.views.get(number as usize).map_or(&[], |view| view)
+    }
+
+    /// The bytes of a range; `None` if the buffer has not so many.
+    pub fn range(&self, range: &Range) -> Option<&[u8]> {
+        let (start, bytes) = (range.start as usize, range.bytes as usize);
+        self.buffer(range.buffer).get(start..start.checked_add(bytes)?)
+    }
+}
+
+impl<'s> Task<'s> {
+    pub(crate) fn new(desk: Rc<Desk<'s>>, command: Command) -> Task<'s> {
+        Task { desk, command }
+    }
+
+    /// What the job was given when it was submitted.
+    pub fn arguments(&self) -> &[String] {
+        &self.command.arguments
+    }
+
+    /// Of a sample or a map task the number of its split; of a reduce task or an export that of its
+    /// partition. From 0.
+    pub fn index(&self) -> u32 {
+        self.command.index
+    }
+
+    /// How many map tasks the job has, one for each split.
+    pub fn maps(&self) -> u32 {
+        self.command.maps
+    }
+
+    /// How many reduce tasks the job has, one for each partition; at least one.
+    pub fn partitions(&self) -> u32 {
+        self.command.reducers.max(1)
+    }
+
+    /// Which of the job's input datasets the split is of, from 0.
+    pub fn dataset(&self) -> u32 {
+        self.command.dataset
+    }
+
+    /// The split's first block in its dataset.
+    pub fn first_block(&self) -> u32 {
+        self.command.first_block
+    }
+
+    /// How many blocks the split has; of a cut, how many [samples](Task::sample) there are.
+    pub fn blocks(&self) -> u32 {
+        self.command.blocks
+    }
+
+    /// The bounds that were cut, if any were.
+    pub fn bounds(&self) -> &[u8] {
+        &self.command.bounds.0
+    }
+
+    /// Whether a map task is to write sorted runs, by [`spill`](Task::spill), instead of keeping
+    /// its output in memory.
+    pub fn spills(&self) -> bool {
+        self.command.spill
+    }
+
+    /// Bytes of the pool that the job may use on this node.
+    pub fn memory(&self) -> u64 {
+        self.command.memory
+    }
+
+    /// A free buffer of the pool, with anything in it; waits for one. Fails for lack of memory.
+    pub fn buffer(&self) -> Outcome<PoolBuffer<'s>> {
+        self.desk.buffer(self.command.ticket)
+    }
+
+    /// Does what others have waited for meanwhile, and finds out if this task is off.
+    pub fn breathe(&self) -> Outcome {
+        self.desk.breathe(self.command.ticket)
+    }
+
+    /// The block of this place in the split, from 0; fails behind the last.
+    pub fn block(&self, index: u32) -> Outcome<Block<'s>> {
+        let ticket = self.command.ticket;
+        let block = self.waited("a block of the input", |it| it.block(ticket, index))?;
+        self.claimed(block)
+    }
+
+    /// At most `bytes` bytes that follow the split in its dataset, behind `skip` others: of records
+    /// that begin in the split. Fewer where a block ends, none at the dataset's end.
+    pub fn beyond(&self, skip: u64, bytes: u32) -> Outcome<Vec<u8>> {
+        let ticket = self.command.ticket;
+        let bytes = bytes.clamp(1, records::MOST_BEYOND);
+        let piece = self.waited("what follows a split", |it| it.beyond(ticket, skip, bytes))?;
+        Ok(piece.bytes.0)
+    }
+
+    /// The sample of this place, from 0, of those that bounds are cut from.
+    pub fn sample(&self, index: u32) -> Outcome<Vec<u8>> {
+        let ticket = self.command.ticket;
+        Ok(self.waited("a sample", |it| it.sample(ticket, index))?.bytes.0)
+    }
+
+    /// Keeps an output in memory: buffers with the bytes of each that count, and where in them each
+    /// partition has something. A task may keep several outputs, which add up. `by_code` says that
+    /// other nodes get what [`export`](crate::Stages::export) makes; else they get the ranges'
+    /// bytes, one range after the other.
+    pub fn keep(
+        &self,
+        buffers: Vec<(PoolBuffer<'s>, usize)>,
+        pieces: Vec<Range>,
+        note: Vec<u8>,
+        by_code: bool,
+    ) -> Outcome {
+        let pass = |(buffer, bytes)| self.desk.pass(buffer, bytes);
+        let buffers = buffers.into_iter().map(pass).collect::<Outcome<Vec<Buffer>>>()?;
+        let output = Output { buffers, pieces, note: Blob(note), by_code };
+        let ticket = self.command.ticket;
+        self.written("an output", |it| it.keep(ticket, output))
+    }
+
+    /// Writes the next bytes of this partition's sorted run. A task has one run for each partition;
+    /// they come in the order of the partitions.
+    pub fn spill(&self, partition: u32, buffer: PoolBuffer<'s>, bytes: usize) -> Outcome {
+        let (ticket, buffer) = (self.command.ticket, self.desk.pass(buffer, bytes)?);
+        self.written("a run", |it| it.spill(ticket, partition, buffer))?;
+        self.breathe()
+    }
+
+    /// What is to be exported: an output of this core's.
+    pub fn output(&self) -> Outcome<Kept<'s>> {
+        let Output { buffers, pieces, note, .. } = &self.command.output;
+        self.viewed(0, buffers, pieces.clone(), note.0.clone())
+    }
+
+    /// Gives the next bytes of an export.
+    pub fn exported(&self, buffer: PoolBuffer<'s>, bytes: usize) -> Outcome {
+        let (ticket, buffer) = (self.command.ticket, self.desk.pass(buffer, bytes)?);
+        self.written("an export", |it| it.exported(ticket, buffer))
+    }
+
+    /// What a reduce task takes next: waits for it. `None` when it has all.
+    pub fn source(&self) -> Outcome<Option<Source<'s>>> {
+        let ticket = self.command.ticket;
+        let source = self.waited("a piece", |it| it.source(ticket))?;
+        let records::Source { kind, map, buffers, pieces, note, run, bytes } = source;
+        Ok(Some(match kind {
+            source::ALL => return Ok(None),
+            source::SHARED => Source::Kept(self.viewed(map, &buffers, pieces, note.0)?),
+            source::OWN => {
+                let claim = |buffer| self.desk.claim(buffer);
+                let buffers = buffers.into_iter().map(claim).collect::<Outcome<_>>()?;
+                Source::Own(Own { map, buffers })
+            }
+            source::RUN => Source::Run(Run { map, number: run, bytes }),
+            _ => return Err(Halt::code(format!("a source of kind {kind} is not known"))),
+        }))
+    }
+
+    /// The block of this place in a run, from 0; they are asked for in their order.
+    pub fn run(&self, run: Run, index: u32) -> Outcome<Block<'s>> {
+        let ticket = self.command.ticket;
+        let block = self.waited("a block of a run", |it| it.run(ticket, run.number, index))?;
+        self.claimed(block)
+    }
+
+    /// Writes the next block of the part.
+    pub fn write(&self, buffer: PoolBuffer<'s>, bytes: usize) -> Outcome {
+        let (ticket, buffer) = (self.command.ticket, self.desk.pass(buffer, bytes)?);
+        self.written("a part of the output", |it| it.write(ticket, buffer))?;
+        self.breathe()
+    }
+
+    fn claimed(&self, block: records::Block) -> Outcome<Block<'s>> {
+        let buffer = self.desk.claim(block.buffer)?;
+        let bytes = (block.bytes as usize).min(buffer.len());
+        Ok(Block { buffer, bytes, at: block.at, more: block.more })
+    }
+
+    fn viewed(
+        &self,
+        map: u32,
+        buffers: &[Buffer],
+        pieces: Vec<Range>,
+        note: Vec<u8>,
+    ) -> Outcome<Kept<'s>> {
+        let view = |buffer: &Buffer| {
+            let view = self.desk.runtime.view_buffer(*buffer);
+            view.map_err(|status| Halt::input(format!("a buffer of an output: {status}")))
+        };
+        let views = buffers.iter().map(view).collect::<Outcome<_>>()?;
+        Ok(Kept { map, pieces, note, views })
+    }
+
+    /// The end of a call that would rather be asked again than keep others waiting.
+    fn waited<'c, T, F: Future<Output = CallResult<T>> + 'c>(
+        &'c self,
+        what: &str,
+        call: impl Fn(&'c TaskClient) -> F,
+    ) -> Outcome<T> {
+        loop {
+            match self.desk.call(&call) {
+                Err(error) if matches!(error.status, Status::Busy | Status::Timeout) => {
+                    self.breathe()?;
+                }
+                result => return result.map_err(|error| Halt::of(error, Fault::Input, what)),
+            }
+        }
+    }
+
+    fn written<'c, F: Future<Output = CallResult<()>> + 'c>(
+        &'c self,
+        what: &str,
+        call: impl FnOnce(&'c TaskClient) -> F,
+    ) -> Outcome {
+        self.desk.call(call).map_err(|error| Halt::of(error, Fault::Space, what))
+    }
+}

@@ -1,0 +1,48 @@
+//! The records of a split. A dataset is records from its beginning to its end; blocks and splits
+//! may cut them. A record belongs to the split in which it begins.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use nile_sort::{Layout, Tera};
+use nile_tasks::{Block, Halt, Outcome, Task};
+
+/// Bytes of a record.
+pub const LENGTH: usize = Tera::LENGTH;
+
+/// How many bytes at a block's beginning belong to a record that begins before it.
+pub fn skipped(at: u64) -> usize {
+    (LENGTH - (at % LENGTH as u64) as usize) % LENGTH
+}
+
+/// Calls `take` with all blocks of the split, one after the other.
+pub fn blocks<'s>(task: &Task<'s>, mut take: impl FnMut(Block<'s>) -> Outcome) -> Outcome {
+    for index in 0.. {
+        let block = task.block(index)?;
+        let more = block.more;
+        take(block)?;
+        task.breathe()?;
+        if !more {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The rest of a record of which `begun` is the beginning, at the end of the task's split.
+pub fn rest(task: &Task<'_>, begun: usize) -> Outcome<Vec<u8>> {
+    let mut rest = Vec::new();
+    while begun + rest.len() < LENGTH {
+        let missing = (LENGTH - begun - rest.len()) as u32;
+        let bytes = task.beyond(rest.len() as u64, missing)?;
+        if bytes.is_empty() {
+            return Err(Halt::code(format!(
+                "the input ends with {} bytes of a record: it is no whole number of records of \
+                 {LENGTH} bytes",
+                begun + rest.len()
+            )));
+        }
+        rest.extend_from_slice(&bytes);
+    }
+    Ok(rest)
+}

@@ -1,0 +1,99 @@
+//! Samples of the input, and the plan of partitions and buckets that is cut from them.
+
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use nile_sort::sample::positions;
+use nile_sort::{Cuts, Entry, Layout, Plan, Position, Sample, Tera};
+use nile_tasks::{Halt, Outcome, Task};
+
+use crate::records::{LENGTH, skipped};
+
+/// Of how many blocks of a split records are looked at, and of how many records in all.
+const BLOCKS: u32 = 4;
+const RECORDS: u32 = 1000;
+
+/// Entries of a bucket that is sorted well: it fits a processor's cache. Fewer than that many of
+/// one block make a bucket slow to collect.
+const BUCKET: u64 = 1 << 14;
+const OF_BLOCK: u64 = 8;
+const MOST_BUCKETS: u64 = 1 << 12;
+
+/// The position of the record that begins at or behind a byte of a dataset: positions compare like
+/// the records' places in the input.
+pub fn position(dataset: u32, at: u64) -> Position {
+    const RECORD_BITS: u32 = 36;
+    Position(u64::from(dataset) << RECORD_BITS | at.div_ceil(LENGTH as u64))
+}
+
+/// What a split is like: its records, about, and those of one of its blocks; then entries.
+pub fn sample(task: &Task<'_>) -> Outcome<Vec<u8>> {
+    let looked = task.blocks().clamp(1, BLOCKS);
+    let (mut most, mut entries) = (0, Vec::new());
+    for look in 0..looked {
+        let block =
+            task.block((u64::from(look) * u64::from(task.blocks()) / u64::from(looked)) as u32)?;
+        let skipped = skipped(block.at).min(block.bytes);
+        let records = &block.buffer[skipped..block.bytes];
+        let count = records.len() / LENGTH;
+        most = most.max(count);
+        let first = position(task.dataset(), block.at);
+        let seed = u64::from(task.index()) << 32 | u64::from(look);
+        for chosen in positions(count as u64, RECORDS / looked, seed) {
+            let record = &records[chosen.0 as usize * LENGTH..];
+            entries.push(Entry::new::<Tera>(record, Position(first.0 + chosen.0)).to_bytes());
+        }
+        task.breathe()?;
+    }
+    let sizes = [u64::from(task.blocks()) * most as u64, most as u64];
+    Ok([sizes.map(u64::to_le_bytes).concat(), entries.concat()].concat())
+}
+
+/// Cuts from all samples, and how many buckets each partition has.
+pub fn cut(task: &Task<'_>) -> Outcome<Vec<u8>> {
+    let mut samples = Vec::new();
+    for index in 0..task.blocks() {
+        let sample = task.sample(index)?;
+        let no_sample = || Halt::input("a sample that was taken by other code");
+        let (sizes, entries) = sample.split_first_chunk::<16>().ok_or_else(no_sample)?;
+        let (sizes, _) = sizes.as_chunks();
+        let [records, block] = [0, 1].map(|at| u64::from_le_bytes(sizes[at]));
+        samples.push((records, block, entries.as_chunks().0.to_vec()));
+        task.breathe()?;
+    }
+    let total: u64 = samples.iter().map(|(records, ..)| records).sum();
+    let total = total / (samples.len() as u64).max(1) * u64::from(task.maps());
+    let largest = samples.iter().map(|(records, ..)| *records).max().unwrap_or(0).max(1);
+    let block = samples.iter().map(|(_, block, _)| *block).max().unwrap_or(0);
+    let mut sample = Sample::new();
+    for (records, _, entries) in samples {
+        // Of a split that is smaller, fewer count.
+        let count = (u128::from(records) * u128::from(RECORDS)).div_ceil(largest.into()) as usize;
+        let count = count.min(entries.len());
+        let chosen = (0..count).map(|at| entries[at * entries.len() / count]);
+        sample.extend(chosen.map(Entry::from_bytes));
+    }
+    let partitions = NonZeroU32::new(task.partitions()).unwrap_or(NonZeroU32::MIN);
+    let cuts = sample.cuts(partitions);
+    let parts = u64::from(partitions.get());
+    let wanted = (total / parts).div_ceil(BUCKET);
+    let buckets = wanted.min((block / parts).div_ceil(OF_BLOCK)).clamp(1, MOST_BUCKETS) as u32;
+    Ok([buckets.to_le_bytes().to_vec(), cuts.to_bytes()].concat())
+}
+
+/// The plan that the task's bounds tell.
+pub fn plan(task: &Task<'_>) -> Outcome<Plan> {
+    let bounds = task.bounds().split_first_chunk();
+    let plan = bounds.and_then(|(buckets, cuts)| {
+        let buckets = NonZeroU32::new(u32::from_le_bytes(*buckets))?;
+        // Memory for buckets is not taken on the word of others.
+        let cuts = Cuts::from_bytes(cuts).filter(|_| u64::from(buckets.get()) <= MOST_BUCKETS)?;
+        Some(Plan::new(&cuts, buckets))
+    });
+    match plan {
+        Some(plan) if plan.parts() == task.partitions() as usize => Ok(plan),
+        _ => Err(Halt::code("`sort` was begun without samples, or with others' bounds")),
+    }
+}
+
+const _: () = assert!(Tera::LENGTH == LENGTH);

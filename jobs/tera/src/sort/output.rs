@@ -1,0 +1,118 @@
+//! What a sort's map task keeps: blocks of records with their entries behind them. The output's
+//! ranges are the entries of each partition. Its note has for each buffer the position of its first
+//! record and how many records it has.
+
+use alloc::vec::Vec;
+use core::mem;
+
+use nile_sort::{Block, Index, Position, Tally, Tera};
+use nile_tasks::{Halt, Kept, Outcome, Range, Task};
+use nile_user::PoolBuffer;
+
+use crate::records::LENGTH;
+
+/// Bytes of a buffer in a note.
+const NOTED: usize = 12;
+
+/// Bytes that describe an output, at most: they travel in one message, with the note.
+const MOST_DESCRIBED: usize = 40 << 10;
+
+/// Bytes of a range, and of a buffer's handle, in a message.
+const DESCRIBED: usize = 16;
+
+/// Blocks with entries.
+pub struct Indexed<'s> {
+    index: Index,
+    buffers: Vec<(PoolBuffer<'s>, usize)>,
+    pieces: Vec<Range>,
+    /// Of each buffer the first record's position, and how many records there are.
+    blocks: Vec<(Position, u32)>,
+    /// Of all records so far.
+    pub tally: Tally,
+}
+
+impl<'s> Indexed<'s> {
+    /// No blocks yet.
+    pub fn new(index: Index) -> Indexed<'s> {
+        let (buffers, pieces, blocks) = Default::default();
+        Indexed { index, buffers, pieces, blocks, tally: Tally::default() }
+    }
+
+    /// Makes the entries of `records` records at the beginning of a buffer, behind them. Fails if
+    /// there is no room.
+    pub fn add(&mut self, mut buffer: PoolBuffer<'s>, records: usize, first: Position) -> Outcome {
+        let (block, entries) = buffer.split_at_mut(records * LENGTH);
+        let tally = self.index.make::<Tera>(block, first, entries);
+        self.tally += tally.map_err(|error| Halt::code(alloc::format!("{error}")))?;
+        let number = self.buffers.len() as u32;
+        let mut end = records * LENGTH;
+        for part in 0..self.index.parts() {
+            let entries = self.index.part(part);
+            if !entries.is_empty() {
+                let start = records * LENGTH + entries.start;
+                end = start + entries.len();
+                let (start, bytes) = (start as u32, entries.len() as u32);
+                self.pieces.push(Range { partition: part as u32, buffer: number, start, bytes });
+            }
+        }
+        self.buffers.push((buffer, end));
+        self.blocks.push((first, records as u32));
+        Ok(())
+    }
+
+    /// Whether one block more would make the output too large to be told of.
+    pub fn is_full(&self) -> bool {
+        let block = NOTED + DESCRIBED * (1 + self.index.parts());
+        (self.blocks.len() + 1) * block > MOST_DESCRIBED
+    }
+
+    /// Keeps what there is as an output, and goes on with none.
+    pub fn keep(&mut self, task: &Task<'s>) -> Outcome {
+        let noted = self.blocks.drain(..).map(|(first, records)| {
+            let mut noted = [0; NOTED];
+            noted[..8].copy_from_slice(&first.0.to_le_bytes());
+            noted[8..].copy_from_slice(&records.to_le_bytes());
+            noted
+        });
+        let note = noted.collect::<Vec<_>>().concat();
+        let (buffers, pieces) = (mem::take(&mut self.buffers), mem::take(&mut self.pieces));
+        if buffers.is_empty() { Ok(()) } else { task.keep(buffers, pieces, note, true) }
+    }
+
+    /// One partition's share of all blocks.
+    pub fn part(&self, part: u32) -> Vec<Block<'_>> {
+        let pieces = self.pieces.iter().filter(|piece| piece.partition == part);
+        let block = |piece: &Range| {
+            let number = piece.buffer as usize;
+            let ((buffer, _), (first, records)) = (&self.buffers[number], self.blocks[number]);
+            let start = piece.start as usize;
+            let entries = &buffer[start..start + piece.bytes as usize];
+            Block { records: &buffer[..records as usize * LENGTH], entries, first }
+        };
+        pieces.map(block).collect()
+    }
+}
+
+/// The position of the first record of an output that was kept: outputs of one map task compare by
+/// it.
+pub fn first(kept: &Kept<'_>) -> Position {
+    noted(kept, 0).map_or(Position::END, |(first, _)| first)
+}
+
+fn noted(kept: &Kept<'_>, buffer: u32) -> Option<(Position, usize)> {
+    let (notes, _) = kept.note.as_chunks::<NOTED>();
+    let [first @ .., a, b, c, d] = *notes.get(buffer as usize)?;
+    Some((Position(u64::from_le_bytes(first)), u32::from_le_bytes([a, b, c, d]) as usize))
+}
+
+/// The blocks of an output that was kept, with the entries of its ranges. It fails for what no map
+/// task has left.
+pub fn blocks<'k>(kept: &'k Kept<'_>) -> Outcome<Vec<Block<'k>>> {
+    let block = |piece: &Range| {
+        let (first, records) = noted(kept, piece.buffer)?;
+        let records = kept.buffer(piece.buffer).get(..records.checked_mul(LENGTH)?)?;
+        Some(Block { records, entries: kept.range(piece)?, first })
+    };
+    let blocks = kept.pieces.iter().map(block).collect::<Option<Vec<_>>>();
+    blocks.ok_or_else(|| Halt::input("an output of a map task is damaged: it has to run again"))
+}
