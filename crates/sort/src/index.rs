@@ -110,17 +110,28 @@ impl Index {
     }
 }
 
-/// Writes entries of `records` in the order of the records, as [`Index::make`] would for a block
-/// that is sorted and of one part.
-pub fn list<L: Layout>(records: &[u8], first: Position, entries: &mut [u8]) -> Result<(), NoRoom> {
+/// Writes entries of `records` in the order of the records, as [`Index::make`] would for a block of
+/// one part that is sorted. Gives how many these are: it ends before the first record that is less
+/// than the one before it, where another block begins.
+pub fn list<L: Layout>(
+    records: &[u8],
+    first: Position,
+    entries: &mut [u8],
+) -> Result<usize, NoRoom> {
     let (slots, _) = entries.as_chunks_mut::<{ Entry::BYTES }>();
     let count = records.len() / L::LENGTH;
     if count > slots.len() {
         return Err(NoRoom { records: count, entries: slots.len() });
     }
     let records = records.chunks_exact(L::LENGTH).zip(first.0..);
+    let (mut listed, mut last) = (0, Entry::LEAST);
     for (slot, (record, at)) in slots.iter_mut().zip(records) {
-        *slot = Entry::new::<L>(record, Position(at)).to_bytes();
+        let entry = Entry::new::<L>(record, Position(at));
+        if entry.key() < last.key() {
+            break;
+        }
+        *slot = entry.to_bytes();
+        (listed, last) = (listed + 1, entry);
     }
-    Ok(())
+    Ok(listed)
 }

@@ -110,7 +110,7 @@ impl<'s> Task<'s> {
         self.command.index
     }
 
-    /// How many map tasks the job has, one for each split.
+    /// Of a reduce task: how many map tasks the job has, one for each split.
     pub fn maps(&self) -> u32 {
         self.command.maps
     }

@@ -129,6 +129,16 @@ fn all_ways_of_a_record_lead_to_the_same_order() {
 }
 
 #[test]
+fn outputs_that_are_too_large_to_be_told_of_are_several() {
+    let input = records(Format::Binary, 2100);
+    let job = sort(&[&input], BLOCK, 30).partitions(200);
+    check(&job.run().unwrap(), &input, "in memory");
+    let far = job.far().run().unwrap();
+    check(&far, &input, "between nodes");
+    assert!(far.exports > 200, "{} of two map tasks", far.exports);
+}
+
+#[test]
 fn a_sort_has_no_memory_but_records_and_entries() {
     let input = records(Format::Binary, 3500);
     let made = sort(&[&input], BLOCK, 10).partitions(2).run().unwrap();

@@ -224,11 +224,16 @@ fn sorted_blocks_are_listed_and_join_others() {
     let (here, there) = records.split_at(1000 * LENGTH);
     let plan = Plan::new(&cuts(&records, 100, 1), some(16));
     let (blocks, _) = indexed(here, &plan, 300);
-    let there = model(there);
+    let (one, other) = there.split_at(1200 * LENGTH);
+    let there = [model(one), model(other)].concat();
     let mut entries = alloc::vec![0; 2000 * Entry::BYTES];
-    list::<Tera>(&there, Position(1000), &mut entries).unwrap();
+    assert_eq!(list::<Tera>(&there, Position(1000), &mut entries), Ok(1200));
+    let (one, other) = there.split_at(1200 * LENGTH);
+    let (first, second) = entries.split_at_mut(1200 * Entry::BYTES);
+    assert_eq!(list::<Tera>(other, Position(0), second), Ok(800));
     let mut blocks: Vec<_> = blocks.iter().map(|block| block.block(0)).collect();
-    blocks.push(Block { records: &there, entries: &entries, first: Position(1000) });
+    blocks.push(Block { records: one, entries: first, first: Position(1000) });
+    blocks.push(Block { records: other, entries: second, first: Position(0) });
     assert_eq!(put_out(Sorted::new(blocks, &plan, 0, 100).unwrap()), model(&records));
 }
 
@@ -274,9 +279,10 @@ fn entries_that_are_not_grouped_are_damaged() {
     let records = with_keys(&(0..100).map(|key| key << 40).collect::<Vec<_>>());
     let plan = Plan::new(&cuts(&records, 100, 1), some(10));
     let mut entries = alloc::vec![0; 100 * Entry::BYTES];
-    let backwards: Vec<u8> = records.rchunks(LENGTH).flatten().copied().collect();
-    list::<Tera>(&backwards, Position(0), &mut entries).unwrap();
-    let block = Block { records: &backwards, entries: &entries, first: Position(0) };
+    assert_eq!(list::<Tera>(&records, Position(0), &mut entries), Ok(100));
+    let (first, second) = entries.split_at_mut(50 * Entry::BYTES);
+    first.swap_with_slice(second);
+    let block = Block { records: &records, entries: &entries, first: Position(0) };
     let mut sorted = Sorted::new(alloc::vec![block], &plan, 0, 64).unwrap();
     let mut out = alloc::vec![0; records.len()];
     assert_eq!(sorted.fill::<Tera>(&mut out), Err(Failure::Damaged));

@@ -70,8 +70,17 @@ pub struct Attempt {
 /// One partition's share of a map task's output or runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Piece {
-    Output { map: usize, output: usize },
-    Run { map: usize },
+    Shared {
+        map: usize,
+        output: usize,
+    },
+    /// All outputs of a map task on another node, together.
+    Far {
+        map: usize,
+    },
+    Run {
+        map: usize,
+    },
 }
 
 /// One partition of an output.
@@ -205,7 +214,8 @@ impl<'j> Agent<'j> {
                 ..self.command(state, kind::CUT, ticket)
             },
             Work::Reduce(partition) => {
-                Command { index: partition, ..self.command(state, kind::REDUCE, ticket) }
+                let maps = state.maps.len() as u32;
+                Command { index: partition, maps, ..self.command(state, kind::REDUCE, ticket) }
             }
         }
     }
@@ -246,18 +256,21 @@ impl<'j> Agent<'j> {
     }
 
     fn command(&self, state: &State, kind: u32, ticket: u64) -> Command {
+        // What is said of other kinds only is left out, as on a node.
+        let has_bounds = [kind::MAP, kind::REDUCE, kind::EXPORT].contains(&kind);
+        let bounds = if has_bounds { state.bounds.clone() } else { Vec::new() };
         Command {
             kind,
             ticket,
             arguments: self.job.arguments.clone(),
             index: 0,
-            maps: state.maps.len() as u32,
+            maps: 0,
             reducers: self.job.partitions,
             inputs: self.job.inputs.len() as u32,
             dataset: 0,
             first_block: 0,
             blocks: 0,
-            bounds: Blob(state.bounds.clone()),
+            bounds: Blob(bounds),
             spill: false,
             memory: (self.job.buffers * self.job.buffer) as u64,
             output: Output::default(),
@@ -269,10 +282,13 @@ impl<'j> Agent<'j> {
         let Work::Reduce(partition) = work else { return VecDeque::new() };
         let mut sources = VecDeque::new();
         for (map, left) in state.maps.iter().enumerate() {
-            for (output, stored) in left.kept.iter().enumerate() {
-                if !of_partition(&stored.pieces, partition).is_empty() {
-                    sources.push_front(Piece::Output { map, output });
-                }
+            let kept = left.kept.iter().enumerate();
+            let kept = kept.filter(|(_, it)| !of_partition(&it.pieces, partition).is_empty());
+            let shared = kept.map(|(output, _)| Piece::Shared { map, output });
+            if !self.is_far(map, partition) {
+                shared.for_each(|piece| sources.push_front(piece));
+            } else if shared.count() > 0 {
+                sources.push_front(Piece::Far { map });
             }
             if left.runs.contains_key(&partition) {
                 sources.push_front(Piece::Run { map });

@@ -250,43 +250,53 @@ impl Agent<'_> {
                 let run = (map as u64) << 32 | u64::from(partition);
                 Source { kind: source::RUN, map: map as u32, run, bytes, ..none }
             }
-            Piece::Output { map, output } => {
-                let stored = &state.maps[map].kept[output];
-                let pieces = of_partition(&stored.pieces, partition);
-                let (kind, buffers) = if !self.is_far(map, partition) {
-                    (source::SHARED, stored.buffers.iter().map(Buffers::view).collect())
-                } else {
-                    let far = match state.exported.get(&(map, output, partition)) {
-                        Some(exported) => exported.clone(),
-                        // It is to be made by the package that asks here.
-                        None if stored.by_code => return Err(CallError::from(Status::Busy)),
-                        None => {
-                            let range = |piece: &Range| {
-                                let start = piece.start as usize;
-                                let end = start + piece.bytes as usize;
-                                stored.buffers[piece.buffer as usize][start..end].to_vec()
-                            };
-                            let bytes: Vec<_> = pieces.iter().flat_map(range).collect();
-                            // They begin elsewhere than in their maker's buffers.
-                            bytes.chunks(self.buffers.size() - 1).map(<[u8]>::to_vec).collect()
-                        }
-                    };
-                    let give = |bytes: &Vec<u8>| self.buffer(bytes, false);
-                    (source::OWN, far.iter().map(give).collect::<CallResult<_>>()?)
-                };
-                let is_shared = kind == source::SHARED;
+            Piece::Shared { map, output } => {
+                let Stored { buffers, pieces, note, .. } = &state.maps[map].kept[output];
                 Source {
-                    kind,
+                    kind: source::SHARED,
                     map: map as u32,
-                    buffers,
-                    pieces: if is_shared { pieces } else { Vec::new() },
-                    note: if is_shared { stored.note.clone() } else { Blob::default() },
+                    buffers: buffers.iter().map(Buffers::view).collect(),
+                    pieces: of_partition(pieces, partition),
+                    note: note.clone(),
                     ..none
                 }
+            }
+            Piece::Far { map } => {
+                let far = self.far(state, map, partition)?;
+                let give = |bytes: &Vec<u8>| self.buffer(bytes, false);
+                let buffers = far.iter().map(give).collect::<CallResult<_>>()?;
+                Source { kind: source::OWN, map: map as u32, buffers, ..none }
             }
         };
         state.attempt(ticket)?.sources.pop_front();
         Ok(given)
+    }
+
+    /// What another node gets of a map task's outputs, packed into buffers: what fits a buffer is
+    /// whole in one.
+    fn far(&self, state: &State, map: usize, partition: u32) -> CallResult<Vec<Vec<u8>>> {
+        let mut far: Vec<Vec<u8>> = Vec::new();
+        let mut pack = |bytes: &[u8]| match far.last_mut() {
+            Some(last) if self.buffers.size() - last.len() >= bytes.len() => last.extend(bytes),
+            _ => far.push(bytes.into()),
+        };
+        for (output, stored) in state.maps[map].kept.iter().enumerate() {
+            let pieces = of_partition(&stored.pieces, partition);
+            if !stored.by_code {
+                for piece in pieces {
+                    let start = piece.start as usize;
+                    pack(
+                        &stored.buffers[piece.buffer as usize][start..start + piece.bytes as usize],
+                    );
+                }
+            } else if !pieces.is_empty() {
+                let exported = state.exported.get(&(map, output, partition));
+                // What is missing is to be made by the package that asks here.
+                let exported = exported.ok_or(CallError::from(Status::Busy))?;
+                exported.iter().for_each(|bytes| pack(bytes));
+            }
+        }
+        Ok(far)
     }
 
     fn run(&self, state: &mut State, ticket: u64, run: u64, index: usize) -> CallResult<Block> {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use nile_sort::sample::positions;
-use nile_sort::{Cuts, Entry, Layout, Plan, Position, Sample, Tera};
+use nile_sort::{Cuts, Entry, Plan, Position, Sample, Tera};
 use nile_tasks::{Halt, Outcome, Task};
 
 use crate::records::{LENGTH, skipped};
@@ -13,11 +13,10 @@ use crate::records::{LENGTH, skipped};
 const BLOCKS: u32 = 4;
 const RECORDS: u32 = 1000;
 
-/// Entries of a bucket that is sorted well: it fits a processor's cache. Fewer than that many of
-/// one block make a bucket slow to collect.
-const BUCKET: u64 = 1 << 14;
+/// Entries of a block that a bucket has, on average: fewer make it slow to collect, and more make
+/// buckets too large for a processor's cache.
 const OF_BLOCK: u64 = 8;
-const MOST_BUCKETS: u64 = 1 << 12;
+const MOST_BUCKETS: u32 = 1 << 12;
 
 /// The position of the record that begins at or behind a byte of a dataset: positions compare like
 /// the records' places in the input.
@@ -26,7 +25,7 @@ pub fn position(dataset: u32, at: u64) -> Position {
     Position(u64::from(dataset) << RECORD_BITS | at.div_ceil(LENGTH as u64))
 }
 
-/// What a split is like: its records, about, and those of one of its blocks; then entries.
+/// What a split is like: its records, about, and those of its largest block; then entries.
 pub fn sample(task: &Task<'_>) -> Outcome<Vec<u8>> {
     let looked = task.blocks().clamp(1, BLOCKS);
     let (mut most, mut entries) = (0, Vec::new());
@@ -61,8 +60,6 @@ pub fn cut(task: &Task<'_>) -> Outcome<Vec<u8>> {
         samples.push((records, block, entries.as_chunks().0.to_vec()));
         task.breathe()?;
     }
-    let total: u64 = samples.iter().map(|(records, ..)| records).sum();
-    let total = total / (samples.len() as u64).max(1) * u64::from(task.maps());
     let largest = samples.iter().map(|(records, ..)| *records).max().unwrap_or(0).max(1);
     let block = samples.iter().map(|(_, block, _)| *block).max().unwrap_or(0);
     let mut sample = Sample::new();
@@ -75,9 +72,8 @@ pub fn cut(task: &Task<'_>) -> Outcome<Vec<u8>> {
     }
     let partitions = NonZeroU32::new(task.partitions()).unwrap_or(NonZeroU32::MIN);
     let cuts = sample.cuts(partitions);
-    let parts = u64::from(partitions.get());
-    let wanted = (total / parts).div_ceil(BUCKET);
-    let buckets = wanted.min((block / parts).div_ceil(OF_BLOCK)).clamp(1, MOST_BUCKETS) as u32;
+    let buckets = (block / cuts.parts() as u64).div_ceil(OF_BLOCK);
+    let buckets = buckets.clamp(1, MOST_BUCKETS.into()) as u32;
     Ok([buckets.to_le_bytes().to_vec(), cuts.to_bytes()].concat())
 }
 
@@ -87,7 +83,7 @@ pub fn plan(task: &Task<'_>) -> Outcome<Plan> {
     let plan = bounds.and_then(|(buckets, cuts)| {
         let buckets = NonZeroU32::new(u32::from_le_bytes(*buckets))?;
         // Memory for buckets is not taken on the word of others.
-        let cuts = Cuts::from_bytes(cuts).filter(|_| u64::from(buckets.get()) <= MOST_BUCKETS)?;
+        let cuts = Cuts::from_bytes(cuts).filter(|_| buckets.get() <= MOST_BUCKETS)?;
         Some(Plan::new(&cuts, buckets))
     });
     match plan {
@@ -95,5 +91,3 @@ pub fn plan(task: &Task<'_>) -> Outcome<Plan> {
         _ => Err(Halt::code("`sort` was begun without samples, or with others' bounds")),
     }
 }
-
-const _: () = assert!(Tera::LENGTH == LENGTH);

@@ -1,6 +1,7 @@
 //! Reduce tasks: all records of a partition, in order.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use nile_sort::index::{list, room};
 use nile_sort::{Block, Entry, Merge, Position, Sorted, Step, Tally, Tera};
@@ -32,13 +33,7 @@ pub fn reduce(task: &Task<'_>) -> Outcome<Done> {
     for piece in &pieces {
         match piece {
             Piece::Kept(kept) => all.extend(blocks(kept)?),
-            Piece::Own(listed) => {
-                all.extend(listed.blocks.iter().map(|(records, entries)| Block {
-                    records,
-                    entries: room.entries(*entries, records.len() / LENGTH),
-                    first: Position(0),
-                }))
-            }
+            Piece::Own(sent) => all.extend(sent.blocks.iter().map(|it| room.block(sent, it))),
         }
     }
     let mut tally = Tally::default();
@@ -62,22 +57,31 @@ fn count(records: &[u8], tally: &mut Tally) {
 /// Where one partition's records of an output are.
 enum Piece<'s> {
     Kept(Kept<'s>),
-    Own(Listed<'s>),
+    Own(Sent<'s>),
 }
 
 impl Piece<'_> {
     fn order(&self) -> (u32, Position) {
         match self {
             Piece::Kept(kept) => (kept.map, first(kept)),
-            Piece::Own(listed) => (listed.map, Position(0)),
+            Piece::Own(sent) => (sent.map, Position(0)),
         }
     }
 }
 
-/// Records that came from another node, with where their entries are.
-struct Listed<'s> {
+/// Records that came from another node, and the stretches of them that are in order.
+struct Sent<'s> {
     map: u32,
-    blocks: Vec<(PoolBuffer<'s>, (usize, usize))>,
+    buffers: Vec<PoolBuffer<'s>>,
+    blocks: Vec<Listed>,
+}
+
+/// A stretch of records, and where its entries begin.
+struct Listed {
+    buffer: usize,
+    records: Range<usize>,
+    room: usize,
+    entries: usize,
 }
 
 /// Buffers with entries of records that have no room for them.
@@ -89,33 +93,42 @@ struct EntryRoom<'s> {
 }
 
 impl<'s> EntryRoom<'s> {
-    /// Makes entries for records that are in order.
-    fn list(&mut self, task: &Task<'s>, own: Own<'s>) -> Outcome<Listed<'s>> {
+    /// Makes entries for records of which each output's are in order.
+    fn list(&mut self, task: &Task<'s>, own: Own<'s>) -> Outcome<Sent<'s>> {
         let mut blocks = Vec::new();
-        for records in own.buffers {
-            if !records.len().is_multiple_of(LENGTH) {
+        for (buffer, bytes) in own.buffers.iter().enumerate() {
+            if !bytes.len().is_multiple_of(LENGTH) {
                 return Err(Halt::input("a piece from another node cuts a record"));
             }
-            let bytes = records.len() / LENGTH * Entry::BYTES;
-            if self.buffers.last().is_none_or(|last| last.len() - self.used < bytes) {
+            let count = bytes.len() / LENGTH;
+            let needed = count * Entry::BYTES;
+            if self.buffers.last().is_none_or(|last| last.len() - self.used < needed) {
                 self.buffers.push(task.buffer()?);
                 self.used = 0;
             }
-            let start = self.used;
-            let number = self.buffers.len() - 1;
-            let space = self.buffers[number].get_mut(start..start + bytes).unwrap_or_default();
-            list::<Tera>(&records, Position(0), space)
-                .map_err(|error| Halt::input(alloc::format!("{error}")))?;
-            self.used += bytes;
-            blocks.push((records, (number, start)));
+            let (mut start, room) = (0, self.buffers.len() - 1);
+            while start < count {
+                let space = &mut self.buffers[room][self.used..];
+                let listed = list::<Tera>(&bytes[start * LENGTH..], Position(0), space)
+                    .map_err(|error| Halt::input(alloc::format!("{error}")))?;
+                let (records, entries) = (start..start + listed, self.used);
+                blocks.push(Listed { buffer, records, room, entries });
+                self.used += listed * Entry::BYTES;
+                start += listed;
+            }
         }
         task.breathe()?;
-        Ok(Listed { map: own.map, blocks })
+        Ok(Sent { map: own.map, buffers: own.buffers, blocks })
     }
 
-    /// The entries of so many records at this place.
-    fn entries(&self, (number, start): (usize, usize), records: usize) -> &[u8] {
-        &self.buffers[number][start..start + records * Entry::BYTES]
+    fn block<'r>(&'r self, sent: &'r Sent<'s>, listed: &Listed) -> Block<'r> {
+        let Listed { buffer, records, room, entries } = listed;
+        let bytes = records.len() * Entry::BYTES;
+        Block {
+            records: &sent.buffers[*buffer][records.start * LENGTH..records.end * LENGTH],
+            entries: &self.buffers[*room][*entries..entries + bytes],
+            first: Position(0),
+        }
     }
 }
 
