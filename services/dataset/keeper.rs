@@ -36,6 +36,14 @@ struct Waiting {
     waker: Option<Waker>,
 }
 
+/// Whether a disk has a store.
+pub async fn is_formatted(medium: &Medium, checksum: Checksum) -> CallResult<bool> {
+    let label = medium.read_bytes(0, LABEL_BYTES as usize).await?;
+    // What is damaged is a matter of those who want to use it.
+    let label = Label::read(&label, medium.bytes(), checksum);
+    Ok(label.is_ok_and(|label| label.find(EXTENT).is_some()))
+}
+
 impl Keeper {
     /// Mounts the store of a disk; a blank one is given an empty store first. `seed` is a number
     /// that was never here before.

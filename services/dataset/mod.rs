@@ -479,6 +479,17 @@ impl Dataset {
         entry.ok_or_else(|| CallError::new(Status::NotFound, format!("{name}: removed at once")))
     }
 
+    /// Whether there are datasets on this disk, or were. Nothing is written, as other calls do to
+    /// a disk that is blank.
+    #[stl_k(reply = "is_formatted")]
+    async fn is_formatted(&self) -> CallResult<bool> {
+        if matches!(&*self.shared.mounted.borrow(), Mounted::Is(_)) {
+            return Ok(true);
+        }
+        let checksum = self.shared.stl.node()?.checksum().unwrap_or(checksum::portable);
+        keeper::is_formatted(&Medium::open(&self.shared.stl)?, checksum).await
+    }
+
     /// How much space there is.
     #[stl_k(reply = "space")]
     async fn space(&self) -> CallResult<SpaceEntry> {

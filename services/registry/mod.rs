@@ -159,6 +159,13 @@ impl Registry {
         self.state.list()
     }
 
+    /// Where the instances of this name are, on all nodes: the first two thousand, or those after
+    /// the `skip` first.
+    #[stl_k(reply = "found")]
+    fn instances(&self, name: &str, skip: u32) -> Vec<Found> {
+        self.state.instances(name, skip as usize)
+    }
+
     /// The instances of this node from the one with this number in the registry on, some at a
     /// time. None: there are no more.
     #[stl_k(reply = "instances")]

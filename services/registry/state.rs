@@ -203,6 +203,18 @@ impl State {
         inner.listed(&mut types.flat_map(each))
     }
 
+    /// Where the instances of a name are, as many as fit a reply.
+    pub fn instances(&self, name: &str, skip: usize) -> Vec<Found> {
+        /// Places of a reply.
+        const MOST: usize = 2000;
+        let inner = self.0.borrow();
+        let types = Layer::ALL.into_iter().flat_map(|layer| inner.registry.types(layer));
+        let all = types.flat_map(|(id, _)| inner.registry.instances(id));
+        let named = all.filter(|it| it.name() == name);
+        let places = named.filter_map(|it| inner.place(it.handle().instance).ok());
+        places.skip(skip).take(MOST).collect()
+    }
+
     /// What an instance of this node said of itself when it was published.
     pub fn publication(&self, core: CoreId, name: &str) -> CallResult<Publication> {
         let inner = self.0.borrow();

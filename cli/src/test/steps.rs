@@ -121,9 +121,9 @@ pub const STEPS: &[Step] = &[
         what: "each crate from outside, and the scenarios",
         command: &[
             "cargo", "test", "--test", "boot", "--test", "control", "--test", "counts", "--test",
-            "deployed", "--test", "guide", "--test", "heap", "--test", "hostile", "--test", "node",
-            "--test", "policies", "--test", "sim", "--test", "stress", "--test", "tidy", "--test",
-            "user",
+            "deployed", "--test", "guide", "--test", "heap", "--test", "hostile", "--test", "jobs",
+            "--test", "node", "--test", "policies", "--test", "sim", "--test", "stress", "--test",
+            "tidy", "--test", "user",
         ],
         needs: &[Need::Qemu],
         ..STEP

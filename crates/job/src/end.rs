@@ -64,6 +64,8 @@ pub struct Part {
     pub bytes: u64,
     /// Records of the part.
     pub records: u64,
+    /// The sum of their checksums.
+    pub checksum: u64,
 }
 
 /// Blocks of the input, one after the other, of which no living node has a copy.

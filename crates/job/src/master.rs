@@ -36,7 +36,7 @@ pub enum Action {
     /// Send this to a worker.
     Send(WorkerId, ToWorker),
     /// Have the job's code cut bounds from these samples, which came from this many splits, and
-    /// say them by [`Master::cut`].
+    /// say them by [`Master::cut`], or [`Master::cut_failed`].
     Cut(Vec<Vec<u8>>),
     /// Ask the job's record for this end and say the verdict by [`Master::decided`]. An answer may
     /// be lost: the master asks again.
@@ -239,12 +239,19 @@ impl Master {
         if self.stage == Stage::Cutting && bounds.len() > MOST_BOUNDS {
             let bytes = bounds.len();
             let text = format!("bounds of {bytes} bytes, but {MOST_BOUNDS} fit a message");
-            let task = TaskId { kind: Kind::Sample, index: 0 };
-            let failure = Failure { fault: Fault::Code, text };
-            self.decide(now, End::Failed(JobError::Task { task, failure }));
+            return self.cut_failed(now, Failure { fault: Fault::Code, text });
         } else if self.stage == Stage::Cutting {
             self.plan = Some(Plan { epoch: self.epoch, bounds });
             self.start_mapping(now);
+        }
+        self.turn(now);
+    }
+
+    /// The job's code has cut no bounds, as [`Action::Cut`] asked.
+    pub fn cut_failed(&mut self, now: Instant, failure: Failure) {
+        if self.stage == Stage::Cutting {
+            let task = TaskId { kind: Kind::Sample, index: 0 };
+            self.decide(now, End::Failed(JobError::Task { task, failure }));
         }
         self.turn(now);
     }
@@ -263,19 +270,29 @@ impl Master {
             _ => None,
         });
         Progress {
-            phase: match self.stage {
-                Stage::Inheriting(_) => Phase::Inheriting,
-                Stage::Sampling | Stage::Cutting => Phase::Sampling,
-                Stage::Mapping => Phase::Mapping,
-                Stage::Reducing => Phase::Reducing,
-                Stage::Deciding(..) | Stage::Closing(..) => Phase::Ending,
-                Stage::Over => Phase::Over,
-            },
+            phase: self.phase(),
             maps: (done(Kind::Map) as u32, self.tasks.count(Kind::Map) as u32),
             reduces: (done(Kind::Reduce) as u32, self.tasks.count(Kind::Reduce) as u32),
             running: running.collect(),
-            counters: Counters { steps: self.counters.steps + self.queue.steps, ..self.counters },
+            counters: self.counters(),
         }
+    }
+
+    /// What is done now, as in [`Master::progress`].
+    pub fn phase(&self) -> Phase {
+        match self.stage {
+            Stage::Inheriting(_) => Phase::Inheriting,
+            Stage::Sampling | Stage::Cutting => Phase::Sampling,
+            Stage::Mapping => Phase::Mapping,
+            Stage::Reducing => Phase::Reducing,
+            Stage::Deciding(..) | Stage::Closing(..) => Phase::Ending,
+            Stage::Over => Phase::Over,
+        }
+    }
+
+    /// What was counted, as in [`Master::progress`].
+    pub fn counters(&self) -> Counters {
+        Counters { steps: self.counters.steps + self.queue.steps, ..self.counters }
     }
 
     /// After each call: the stage goes on if it can, tasks are given, messages are sent.

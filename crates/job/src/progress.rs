@@ -1,6 +1,7 @@
 //! What a master tells of its job while it runs.
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::id::{AttemptId, WorkerId};
 
@@ -34,6 +35,19 @@ pub enum Phase {
     Ending,
     /// It has ended.
     Over,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Phase::Inheriting => "inheriting",
+            Phase::Sampling => "sampling",
+            Phase::Mapping => "mapping",
+            Phase::Reducing => "reducing",
+            Phase::Ending => "ending",
+            Phase::Over => "over",
+        })
+    }
 }
 
 /// What a master has counted. What former masters of the job counted is not in it.

@@ -65,6 +65,18 @@ fn samples_are_taken_evenly_and_cut_before_any_map_task() {
 }
 
 #[test]
+fn bounds_that_cannot_be_cut_end_the_job() {
+    let sampled = crate::Job { samples: 4, ..job(2) };
+    let mut bench = Bench::new(sampled, splits(40, 4, 1), 4, 2);
+    bench.cuts = false;
+    let End::Failed(JobError::Task { failure, .. }) = bench.run() else {
+        panic!("{:?}", bench.ended)
+    };
+    assert_eq!(failure.text, "not cut");
+    assert_eq!(count(&bench, Kind::Map), 0);
+}
+
+#[test]
 fn outputs_of_a_lost_worker_are_made_again_while_they_are_needed() {
     let mut bench = Bench::new(job(2), splits(20, 3, 2), 3, 2);
     bench.outcome = all_records::<20>;

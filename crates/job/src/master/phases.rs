@@ -107,6 +107,7 @@ impl Master {
                 at: self.crew.mates[done.slot].id,
                 bytes: done.summary.written,
                 records: done.summary.records,
+                checksum: done.summary.checksum,
             })
         };
         let parts: Vec<Part> = self.tasks.of(Kind::Reduce).iter().filter_map(part).collect();

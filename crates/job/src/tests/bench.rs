@@ -10,7 +10,7 @@ use core::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, NodeId};
 
 use crate::{
-    AttemptId, End, Epoch, Failure, Job, JobId, Keeper, Kind, Master, Peer, PieceId, Record,
+    AttemptId, End, Epoch, Failure, Fault, Job, JobId, Keeper, Kind, Master, Peer, PieceId, Record,
     Settings, Split, Summary, ToMaster, ToWorker, Worker, WorkerId, keeper, master, worker,
 };
 
@@ -35,6 +35,8 @@ pub struct Bench {
     /// Attempts that were started, and messages that were sent.
     pub started: Vec<(WorkerId, AttemptId)>,
     pub messages: usize,
+    /// Whether the job's code cuts bounds.
+    pub cuts: bool,
     pub ended: Option<End>,
 }
 
@@ -96,6 +98,7 @@ impl Bench {
             outcome: one_record,
             started: Vec::new(),
             messages: 0,
+            cuts: true,
             ended: None,
         };
         for node in 1..=nodes {
@@ -227,7 +230,13 @@ impl Bench {
                     self.messages += 1;
                     self.said.push_back(Said::ToWorker(id, message));
                 }
-                master::Action::Cut(samples) => self.master.cut(self.now, samples.concat()),
+                master::Action::Cut(samples) if self.cuts => {
+                    self.master.cut(self.now, samples.concat());
+                }
+                master::Action::Cut(_) => {
+                    let (fault, text) = (Fault::Code, String::from("not cut"));
+                    self.master.cut_failed(self.now, Failure { fault, text });
+                }
                 master::Action::Decide(end) => {
                     self.keeper.decide(self.now, self.master.epoch(), end);
                     while let Some(action) = self.keeper.poll() {

@@ -30,6 +30,8 @@ records! {
         pub bytes: u64,
         /// Records.
         pub records: u64,
+        /// The sum of their checksums.
+        pub checksum: u64,
     }
 
     /// Blocks that are lost.
@@ -256,6 +258,7 @@ fn from_end(end: &End) -> EndRecord {
                 at: from_worker(&part.at),
                 bytes: part.bytes,
                 records: part.records,
+                checksum: part.checksum,
             };
             record.parts = parts.iter().map(part).collect();
         }
@@ -290,8 +293,8 @@ fn to_end(record: EndRecord) -> Option<End> {
                 let task = crate::TaskId { kind: crate::Kind::Reduce, index: index as u32 };
                 let (epoch, number) = (Epoch(part.epoch), part.number);
                 let attempt = crate::AttemptId { epoch, task, number };
-                let PartRecord { bytes, records, .. } = *part;
-                Part { attempt, at: to_worker(&part.at), bytes, records }
+                let PartRecord { bytes, records, checksum, .. } = *part;
+                Part { attempt, at: to_worker(&part.at), bytes, records, checksum }
             });
             let is_short = record.parts.len() <= MOST_REDUCERS as usize;
             return is_short.then(|| End::Published(parts.collect()));

@@ -1,0 +1,392 @@
+//! The jobs of this node, and whoever does what their machines want.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::task::Poll;
+use core::time::Duration;
+
+use nile_abi::{Instant, Status};
+use nile_job::{
+    AttemptId, Failure, Fault, JobId, Keeper, Kind, Master, Note, Settings, Standing, ToKeeper,
+    ToMaster, WorkerId, keeper, master,
+};
+use nile_stl::Stl;
+
+use super::cluster::{Cluster, spawn};
+use super::found::Arriving;
+use super::hosted::Hosted;
+use super::post::Post;
+use super::shelf::Shelf;
+use crate::alarm::Alarm;
+
+/// How often it is looked who is there, while there are jobs.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// How long until what failed on this node's disk is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// How long until a node's disk is looked for again that was not there: so long, then twice as
+/// long, until it is longer than the last.
+const LOAD_AGAIN: Duration = Duration::from_millis(50);
+const LOAD_LAST: Duration = Duration::from_secs(2);
+
+/// How often bounds are cut that could not be.
+const CUTS: u32 = 4;
+
+/// How long a cut may take.
+const CUT_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The most jobs at a time that have not ended.
+pub const MOST_OPEN: usize = 32;
+
+/// The jobs of this node.
+pub struct Board {
+    /// This core's transport layer.
+    pub stl: Stl,
+    /// Who is there.
+    pub cluster: Rc<Cluster>,
+    /// Records on this node's disks.
+    pub shelf: Shelf,
+    /// Records that come in pieces.
+    pub arriving: RefCell<Arriving>,
+    post: Rc<Post>,
+    jobs: RefCell<BTreeMap<JobId, Rc<Hosted>>>,
+    /// Whether it is known which records the disks have.
+    is_loaded: Cell<bool>,
+    is_loading: Cell<bool>,
+    is_watching: Cell<bool>,
+    /// Whether it will be looked for parts that nobody takes care of.
+    pub(super) is_sweeping: Cell<bool>,
+    clock: Alarm,
+}
+
+impl Board {
+    /// The board of the core of `stl`, whose tasks begin.
+    pub fn new(stl: &Stl) -> Rc<Board> {
+        let cluster = Rc::new(Cluster::new(stl));
+        let board = Rc::new(Board {
+            stl: stl.clone(),
+            shelf: Shelf::new(&cluster),
+            post: Rc::new(Post::new(stl, &cluster)),
+            arriving: RefCell::default(),
+            jobs: RefCell::default(),
+            is_loaded: Cell::new(false),
+            is_loading: Cell::new(false),
+            is_watching: Cell::new(false),
+            is_sweeping: Cell::new(false),
+            clock: Alarm::default(),
+            cluster,
+        });
+        let clock = board.clone();
+        spawn(stl, async move { clock.keep_time().await });
+        board.is_loaded();
+        let told = Rc::downgrade(&board);
+        stl.on_death(move |_, _| told.upgrade().iter().for_each(Board::sweep_soon));
+        board
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.stl.host().now()
+    }
+
+    /// Whether it is known which records this node has. If not, it is looked.
+    pub fn is_loaded(self: &Rc<Self>) -> bool {
+        if !self.is_loaded.get() && !self.is_loading.replace(true) {
+            let board = self.clone();
+            spawn(&self.stl, async move {
+                board.load().await;
+                board.is_loading.set(false);
+            });
+        }
+        self.is_loaded.get()
+    }
+
+    /// A job of this node.
+    pub fn job(&self, id: JobId) -> Option<Rc<Hosted>> {
+        self.jobs.borrow().get(&id).cloned()
+    }
+
+    /// All jobs of this node.
+    pub fn jobs(&self) -> Vec<Rc<Hosted>> {
+        self.jobs.borrow().values().cloned().collect()
+    }
+
+    /// How many of them have not ended.
+    pub fn open(&self) -> usize {
+        self.jobs.borrow().values().filter(|hosted| hosted.is_open()).count()
+    }
+
+    /// What this node knows of how a job stands; none if it has to look first.
+    pub fn standing(self: &Rc<Self>, id: JobId) -> Option<Standing> {
+        match self.job(id) {
+            Some(hosted) => Some(hosted.with(nile_job::Record::standing)),
+            None => self.is_loaded().then_some(Standing::Unknown),
+        }
+    }
+
+    /// Takes in the records that the disks have; over when this node turns out to have no disk.
+    async fn load(self: &Rc<Self>) {
+        let mut told = None;
+        let mut pause = LOAD_AGAIN;
+        let records = loop {
+            match self.shelf.load().await {
+                Ok(records) => break records,
+                Err(error) if error.status == Status::NotFound && pause > LOAD_LAST => return,
+                Err(error) => {
+                    if told.as_ref() != Some(&error.status) && error.status != Status::NotFound {
+                        self.stl.host().log(format_args!("records of jobs wait: {error}"));
+                    }
+                    told = Some(error.status);
+                }
+            }
+            self.stl.host().sleep_until(self.now() + pause).await;
+            pause = (pause * 2).min(LOAD_LAST * 2);
+        };
+        let node = self.cluster.node();
+        for record in records {
+            let keeper = Keeper::restore(self.now(), node, record, Settings::default());
+            if let Some(keeper) = keeper {
+                self.host(keeper);
+            }
+        }
+        self.is_loaded.set(true);
+        self.sweep_soon();
+    }
+
+    /// Takes a job in whose record is durable here.
+    pub fn host(self: &Rc<Self>, keeper: Keeper) -> Rc<Hosted> {
+        let hosted = Rc::new(Hosted::new(self.now(), keeper));
+        self.jobs.borrow_mut().insert(hosted.id, hosted.clone());
+        self.watch();
+        self.kick(&hosted);
+        hosted
+    }
+
+    /// Forgets a job, and its record.
+    pub async fn forget(&self, id: JobId) {
+        if let Some(hosted) = self.jobs.borrow_mut().remove(&id) {
+            hosted.is_dropped.set(true);
+            hosted.end_master();
+        }
+        if let Err(error) = self.shelf.remove(id).await {
+            self.stl.host().log(format_args!("the record of {id} stays: {error}"));
+        }
+    }
+
+    /// A worker's message to its master.
+    pub fn notes(self: &Rc<Self>, message: ToMaster) {
+        let Some(hosted) = self.job(message.job) else { return };
+        let is_sample = |id: &AttemptId| id.task.kind == Kind::Sample;
+        let mut notes = message.notes.items.iter();
+        if notes.any(|note| matches!(note, Note::Done(id, _) if is_sample(id))) {
+            hosted.samplers.borrow_mut().push(message.worker);
+        }
+        let now = self.now();
+        hosted.master.borrow_mut().iter_mut().for_each(|it| it.receive(now, message.clone()));
+        self.kick(&hosted);
+    }
+
+    /// A keeper's message to a keeper of this node.
+    pub fn keep(self: &Rc<Self>, message: ToKeeper) {
+        if let Some(hosted) = self.job(message.job) {
+            hosted.keeper.borrow_mut().receive(self.now(), message);
+            self.kick(&hosted);
+        } else if self.is_loaded() {
+            let answer = Keeper::stranger(self.cluster.node(), &message);
+            answer.into_iter().for_each(|answer| self.post.to_keeper(message.from, &answer));
+        }
+    }
+
+    /// Does what a job's machines want.
+    pub fn kick(self: &Rc<Self>, hosted: &Rc<Hosted>) {
+        self.pump_master(hosted);
+        if !hosted.is_driven.replace(true) {
+            let (board, hosted) = (self.clone(), hosted.clone());
+            spawn(&self.stl, async move {
+                board.drive(&hosted).await;
+                hosted.is_driven.set(false);
+                board.clock.plan(hosted.next_due());
+            });
+        }
+        self.clock.plan(hosted.next_due());
+    }
+
+    fn pump_master(self: &Rc<Self>, hosted: &Rc<Hosted>) {
+        let now = self.now();
+        let poll = || {
+            let master = &mut *hosted.master.borrow_mut();
+            let master = master.as_mut()?;
+            Some((master.epoch(), master.poll()?))
+        };
+        while let Some((epoch, action)) = poll() {
+            match action {
+                master::Action::Send(worker, message) => self.post.to_worker(worker, &message),
+                master::Action::Cut(samples) => {
+                    let (board, hosted) = (self.clone(), hosted.clone());
+                    spawn(&self.stl, async move { board.cut(&hosted, epoch, samples).await });
+                }
+                master::Action::Decide(end) => hosted.keeper.borrow_mut().decide(now, epoch, end),
+                master::Action::Over(_) | master::Action::Superseded(_) => {
+                    hosted.end_master();
+                    self.sweep_soon();
+                }
+            }
+        }
+        if let Some(master) = &*hosted.master.borrow() {
+            hosted.account.borrow_mut().note(now, master);
+        }
+    }
+
+    /// Does what a keeper wants, one thing after the other.
+    async fn drive(self: &Rc<Self>, hosted: &Rc<Hosted>) {
+        let poll = || hosted.keeper.borrow_mut().poll();
+        while let Some(action) = poll() {
+            if hosted.is_dropped.get() {
+                return;
+            }
+            match action {
+                keeper::Action::Store => self.store(hosted).await,
+                keeper::Action::Send(node, message) => self.post.to_keeper(node, &message),
+                keeper::Action::Appoint(epoch) => {
+                    let (job, splits) = hosted.with(|it| (it.job.clone(), it.splits.clone()));
+                    let (now, node) = (self.now(), self.cluster.node());
+                    let settings = Settings::default();
+                    hosted.set_master(Master::new(now, node, epoch, job, splits, settings));
+                    hosted.feed(now, &self.cluster);
+                }
+                keeper::Action::Verdict(epoch, verdict) => {
+                    let now = self.now();
+                    let master = &mut *hosted.master.borrow_mut();
+                    if let Some(master) = master.as_mut().filter(|it| it.epoch() == epoch) {
+                        master.decided(now, verdict);
+                    }
+                }
+                keeper::Action::Forget => {
+                    let host = self.stl.host();
+                    host.log(format_args!("{}: most of its keepers do not know it", hosted.id));
+                    return self.forget(hosted.id).await;
+                }
+            }
+            self.pump_master(hosted);
+        }
+    }
+
+    /// Makes a job's record durable, however long it takes: nobody hears before what it says.
+    async fn store(self: &Rc<Self>, hosted: &Rc<Hosted>) {
+        while !hosted.is_dropped.get() {
+            let record = hosted.with(Clone::clone);
+            // What changed twice was made durable once.
+            if hosted.stored.borrow().as_ref() == Some(&record) {
+                break;
+            }
+            match self.shelf.save(&record).await {
+                Ok(()) => {
+                    hosted.account.borrow_mut().trouble.clear();
+                    *hosted.stored.borrow_mut() = Some(record);
+                }
+                Err(error) => {
+                    let text = format!("the record cannot be kept: {error}");
+                    self.stl.host().log(format_args!("{}: {text}", hosted.id));
+                    hosted.account.borrow_mut().trouble = text;
+                    self.stl.host().sleep_until(self.now() + AGAIN).await;
+                }
+            }
+        }
+        if !hosted.is_open() && hosted.account.borrow().ended.is_none() {
+            hosted.account.borrow_mut().ended = Some(self.now());
+            self.sweep_soon();
+        }
+    }
+
+    /// Has a worker cut bounds, or another if it cannot.
+    async fn cut(
+        self: &Rc<Self>,
+        hosted: &Rc<Hosted>,
+        epoch: nile_job::Epoch,
+        samples: Vec<Vec<u8>>,
+    ) {
+        let mut text = alloc::string::String::from("no worker knows the job");
+        let mut cut = None;
+        for round in 0..CUTS {
+            let alive = self.cluster.workers();
+            let samplers: Vec<WorkerId> = hosted.samplers.borrow().clone();
+            let mut usable = samplers.into_iter().filter(|worker| alive.contains(worker)).rev();
+            if let Some(worker) = usable.nth(round as usize).or_else(|| usable.next()) {
+                match self.cut_by(hosted.id, worker, &samples).await {
+                    Ok(bounds) => {
+                        cut = Some(bounds);
+                        break;
+                    }
+                    Err(error) => text = format!("{error}"),
+                }
+            }
+            self.stl.host().sleep_until(self.now() + LOOK).await;
+        }
+        let now = self.now();
+        if let Some(master) = hosted.master.borrow_mut().as_mut().filter(|it| it.epoch() == epoch) {
+            match cut {
+                Some(bounds) => master.cut(now, bounds),
+                None => master.cut_failed(now, Failure { fault: Fault::Code, text }),
+            }
+        }
+        self.kick(hosted);
+    }
+
+    async fn cut_by(
+        &self,
+        id: JobId,
+        worker: WorkerId,
+        samples: &[Vec<u8>],
+    ) -> nile_stl::CallResult<Vec<u8>> {
+        let stl = self.stl.with_patience(CUT_PATIENCE);
+        let gone = || nile_stl::CallError::new(Status::Dead, format!("{worker} is gone"));
+        let line = self.cluster.line(worker).ok_or_else(gone)?;
+        let of = samples.len() as u32;
+        let mut bounds = None;
+        for (index, sample) in samples.iter().enumerate() {
+            bounds = line.cut(&stl, id, (index as u32, of), sample).await?;
+        }
+        let missing = || nile_stl::CallError::new(Status::Failed, "the samples were lost");
+        bounds.ok_or_else(missing)
+    }
+
+    /// Calls machines when their time comes.
+    async fn keep_time(self: Rc<Self>) {
+        loop {
+            let now = self.now();
+            let mut due = None;
+            for hosted in self.jobs() {
+                if hosted.next_due().is_some_and(|due| due <= now) {
+                    hosted.act(now);
+                    self.kick(&hosted);
+                }
+                due = [due, hosted.next_due()].into_iter().flatten().min();
+            }
+            self.clock.wait(&self.stl, due, |_| Poll::Pending).await;
+        }
+    }
+
+    /// Looks who is there, again and again, as long as there are jobs that have not ended.
+    fn watch(self: &Rc<Self>) {
+        if self.is_watching.replace(true) {
+            return;
+        }
+        let board = self.clone();
+        spawn(&self.stl, async move {
+            while board.jobs().iter().any(|it| it.is_open() || it.master.borrow().is_some()) {
+                // What cannot be asked now is as it was.
+                let _ = board.cluster.look().await;
+                for hosted in board.jobs() {
+                    hosted.feed(board.now(), &board.cluster);
+                    board.kick(&hosted);
+                }
+                board.stl.host().sleep_until(board.now() + LOOK).await;
+            }
+            board.is_watching.set(false);
+        });
+    }
+}

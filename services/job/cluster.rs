@@ -1,0 +1,204 @@
+//! Who is in the cluster: worker cores, stores, nodes that are dead.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::Poll;
+use core::time::Duration;
+
+use nile_abi::{CoreId, Generation, NodeId};
+use nile_job::WorkerId;
+use nile_stl::{At, CallResult, LocalFuture, Place, Stl};
+
+use super::workers::{self, Line};
+use crate::dataset::DatasetClient;
+use crate::gossip::GossipClient;
+use crate::network::NetworkClient;
+use crate::registry::RegistryClient;
+
+/// What a node without a cluster is.
+const ALONE: (NodeId, Generation) = (NodeId(1), Generation::FIRST);
+
+/// How long a node may take that is asked something small.
+pub const SOON: Duration = Duration::from_secs(2);
+
+/// The most places of one name that are looked at.
+const MOST_PLACES: usize = 16_384;
+
+/// The cluster, as it was when it was last looked at.
+pub struct Cluster {
+    stl: Stl,
+    seen: RefCell<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    own: Option<(NodeId, Generation)>,
+    workers: BTreeMap<Place, Line>,
+    /// Nodes that have disks for datasets, as places name them.
+    with_disks: BTreeSet<NodeId>,
+    /// Nodes that gossip tells of, and whether they are alive; none if it tells of nothing.
+    members: BTreeMap<NodeId, bool>,
+}
+
+/// A store of datasets.
+pub struct Store {
+    /// Its node, by its name.
+    pub node: NodeId,
+    /// Whether it is on this node.
+    pub is_here: bool,
+    /// The way to it.
+    pub client: DatasetClient,
+}
+
+impl Cluster {
+    /// The cluster around the core of `stl`, which nobody has looked at.
+    pub fn new(stl: &Stl) -> Cluster {
+        Cluster { stl: stl.clone(), seen: RefCell::default() }
+    }
+
+    /// This node.
+    pub fn node(&self) -> NodeId {
+        let member = self.stl.node().ok().and_then(|node| node.member());
+        member.map_or(ALONE.0, |member| member.node)
+    }
+
+    fn is_alone(&self) -> bool {
+        self.stl.node().map_or(true, |node| node.member().is_none())
+    }
+
+    async fn own(&self) -> CallResult<(NodeId, Generation)> {
+        if self.is_alone() {
+            return Ok(ALONE);
+        }
+        let own = NetworkClient::find(&self.stl).await?.identity().await?;
+        Ok((NodeId(own.node), Generation(own.generation)))
+    }
+
+    /// How another node, or this one, is named in calls.
+    pub fn at(&self, node: NodeId, core: CoreId) -> At {
+        At { node: if node == self.node() { Place::HERE } else { node }, core }
+    }
+
+    /// Looks who is there. Waits for the registry, gossip, and worker cores that are new.
+    pub async fn look(&self) -> CallResult<()> {
+        let own = self.own().await?;
+        let places: BTreeSet<Place> = self.places(workers::SERVICE).await?.into_iter().collect();
+        let stores = self.places("dataset").await?;
+        let members = match self.is_alone() {
+            true => BTreeMap::from([(own.0, true)]),
+            false => self.members().await,
+        };
+        let new: Vec<Place> = {
+            let seen = &mut *self.seen.borrow_mut();
+            if seen.own.replace(own) != Some(own) {
+                seen.workers.clear();
+            }
+            // That gossip begins anew says nothing about others.
+            if !members.is_empty() {
+                seen.members = members;
+            }
+            seen.with_disks = stores.into_iter().map(|place| place.node).collect();
+            seen.workers.retain(|place, _| places.contains(place));
+            places.into_iter().filter(|place| !seen.workers.contains_key(place)).collect()
+        };
+        let stl = self.stl.with_patience(SOON);
+        let found = all(new.into_iter().map(|place| {
+            let stl = stl.clone();
+            async move { Some((place, Line::open(&stl, place).await.ok()?)) }
+        }));
+        let found = found.await;
+        self.seen.borrow_mut().workers.extend(found.into_iter().flatten());
+        Ok(())
+    }
+
+    async fn members(&self) -> BTreeMap<NodeId, bool> {
+        let Ok(gossip) = GossipClient::find(&self.stl).await else { return BTreeMap::new() };
+        let members = gossip.members().await.unwrap_or_default();
+        let member = members.iter().map(|it| (NodeId(it.identity.node), it.state != "down"));
+        member.collect()
+    }
+
+    /// The worker cores that can be used: what they write they write to their node's disk.
+    pub fn workers(&self) -> Vec<WorkerId> {
+        let seen = self.seen.borrow();
+        let usable = seen.workers.iter().filter(|(at, _)| seen.with_disks.contains(&at.node));
+        usable.map(|(_, line)| line.id).collect()
+    }
+
+    /// The way to a worker core, if it is still there in this incarnation.
+    pub fn line(&self, worker: WorkerId) -> Option<Line> {
+        self.seen.borrow().workers.values().find(|line| line.id == worker).copied()
+    }
+
+    /// Whether a node is dead or gone, as far as is known.
+    pub fn is_dead(&self, node: NodeId) -> bool {
+        let members = &self.seen.borrow().members;
+        !members.is_empty() && members.get(&node) != Some(&true)
+    }
+
+    /// Where the instances of a service are.
+    async fn places(&self, name: &str) -> CallResult<Vec<Place>> {
+        let registry = RegistryClient::find(&self.stl).await?;
+        let mut places: Vec<Place> = Vec::new();
+        loop {
+            let more = registry.instances(name, places.len() as u32).await?;
+            if more.is_empty() || places.len() >= MOST_PLACES {
+                return Ok(places);
+            }
+            places.extend(more.into_iter().map(Place::from));
+        }
+    }
+
+    /// The stores of the nodes, in the order of the nodes' numbers and cores.
+    pub async fn stores(&self) -> CallResult<Vec<Store>> {
+        let (own, stl) = (self.node(), self.stl.with_patience(SOON));
+        let mut places = self.places("dataset").await?;
+        let name = |place: &Place| if place.is_here() { own } else { place.node };
+        places.sort_by_key(|place| (name(place), place.core));
+        let store = |place: Place| {
+            let client = DatasetClient::at(&stl, place);
+            Store { node: name(&place), is_here: place.is_here(), client }
+        };
+        Ok(places.into_iter().map(store).collect())
+    }
+
+    /// The nodes that have a job service.
+    pub async fn nodes(&self) -> CallResult<Vec<NodeId>> {
+        let own = self.node();
+        let places = self.places("job").await?.into_iter();
+        let mut nodes: Vec<NodeId> =
+            places.map(|place| if place.is_here() { own } else { place.node }).collect();
+        nodes.sort();
+        nodes.dedup();
+        Ok(nodes)
+    }
+}
+
+/// Waits for all of some futures, which go on side by side.
+pub async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut waiting: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
+    let mut done: Vec<Option<F::Output>> = waiting.iter().map(|_| None).collect();
+    poll_fn(|context| {
+        for (future, done) in waiting.iter_mut().zip(&mut done) {
+            if done.is_none()
+                && let Poll::Ready(output) = future.as_mut().poll(context)
+            {
+                *done = Some(output);
+            }
+        }
+        if done.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    done.into_iter().flatten().collect()
+}
+
+
+/// A task that nobody waits for.
+pub fn spawn(stl: &Stl, task: impl Future<Output = ()> + 'static) {
+    let task: LocalFuture<'static, ()> = Box::pin(task);
+    stl.host().spawn(task);
+}

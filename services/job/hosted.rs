@@ -1,0 +1,177 @@
+//! A job whose record this node keeps: its keeper, its master while that is here, and what is to
+//! be told of it.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::time::Duration;
+
+use nile_abi::{Instant, NodeId};
+use nile_job::{End, JobId, Keeper, Master, Phase, Progress, Record, WorkerId};
+
+use super::cluster::Cluster;
+
+/// A job of this node.
+pub struct Hosted {
+    /// Which.
+    pub id: JobId,
+    /// The keeper of its record.
+    pub keeper: RefCell<Keeper>,
+    /// Its master, if that is here.
+    pub master: RefCell<Option<Master>>,
+    /// What is to be told.
+    pub account: RefCell<Account>,
+    /// Workers that know the job and have taken samples.
+    pub samplers: RefCell<Vec<WorkerId>>,
+    /// What is durable of the record.
+    pub stored: RefCell<Option<Record>>,
+    /// Whether somebody does what the keeper wants.
+    pub is_driven: Cell<bool>,
+    /// Whether nobody is to do anything any more.
+    pub is_dropped: Cell<bool>,
+    /// What the master was told of the cluster.
+    told: RefCell<Told>,
+}
+
+#[derive(Default)]
+struct Told {
+    workers: BTreeSet<WorkerId>,
+    dead: BTreeSet<NodeId>,
+}
+
+/// The times of a job, and what its master said last.
+pub struct Account {
+    /// When it was submitted, or when its present master began.
+    pub since: Instant,
+    /// How long after that the first task was given to a worker.
+    pub first_task: Option<Duration>,
+    /// The phases, each with its beginning and the bytes that were read before it.
+    pub phases: Vec<(Phase, Instant, u64)>,
+    /// When it ended.
+    pub ended: Option<Instant>,
+    /// What the master said when it was dropped.
+    pub last: Option<Progress>,
+    /// What the job waits for; empty if for nothing.
+    pub trouble: String,
+}
+
+impl Hosted {
+    /// A job with its keeper; what the record has is durable if `is_stored`.
+    pub fn new(now: Instant, keeper: Keeper) -> Hosted {
+        let stored = keeper.record().clone();
+        Hosted {
+            id: stored.job.id,
+            keeper: RefCell::new(keeper),
+            master: RefCell::default(),
+            account: RefCell::new(Account::new(now)),
+            samplers: RefCell::default(),
+            stored: RefCell::new(Some(stored)),
+            is_driven: Cell::new(false),
+            is_dropped: Cell::new(false),
+            told: RefCell::default(),
+        }
+    }
+
+    /// Something about the record.
+    pub fn with<T>(&self, look: impl FnOnce(&Record) -> T) -> T {
+        look(self.keeper.borrow().record())
+    }
+
+    /// How it ended, if that is known.
+    pub fn end(&self) -> Option<End> {
+        self.with(|record| record.end().cloned())
+    }
+
+    /// Whether its end is not known.
+    pub fn is_open(&self) -> bool {
+        self.with(|record| record.end().is_none())
+    }
+
+    /// When its machines want to be called.
+    pub fn next_due(&self) -> Option<Instant> {
+        let master = self.master.borrow().as_ref().and_then(Master::next_due);
+        [master, self.keeper.borrow().next_due()].into_iter().flatten().min()
+    }
+
+    /// Calls the machines whose time has come.
+    pub fn act(&self, now: Instant) {
+        if let Some(master) = &mut *self.master.borrow_mut()
+            && master.next_due().is_some_and(|due| due <= now)
+        {
+            master.act(now);
+        }
+        self.keeper.borrow_mut().act(now);
+    }
+
+    /// Puts a master in its place.
+    pub fn set_master(&self, master: Master) {
+        *self.told.borrow_mut() = Told::default();
+        self.samplers.borrow_mut().clear();
+        *self.master.borrow_mut() = Some(master);
+    }
+
+    /// Drops the master.
+    pub fn end_master(&self) {
+        if let Some(master) = self.master.take() {
+            self.account.borrow_mut().last = Some(master.progress());
+        }
+    }
+
+    /// Tells the machines what has changed in the cluster since the last time.
+    pub fn feed(&self, now: Instant, cluster: &Cluster) {
+        let told = &mut *self.told.borrow_mut();
+        let (nodes, keepers) = self.with(|record| {
+            let holders = record.splits.iter().flat_map(|split| split.nodes.iter());
+            let nodes: BTreeSet<NodeId> = holders.copied().collect();
+            (nodes, record.job.keepers.clone())
+        });
+        for node in keepers.into_iter().filter(|node| cluster.is_dead(*node)) {
+            self.keeper.borrow_mut().is_dead(now, node);
+        }
+        let Some(master) = &mut *self.master.borrow_mut() else { return };
+        let workers: BTreeSet<WorkerId> = cluster.workers().into_iter().collect();
+        let all = nodes.into_iter().chain(workers.iter().map(|worker| worker.node));
+        let dead: BTreeSet<NodeId> = all.filter(|node| cluster.is_dead(*node)).collect();
+        for worker in told.workers.difference(&workers) {
+            master.leave(now, *worker);
+        }
+        for node in told.dead.difference(&dead) {
+            master.node(now, *node, true);
+        }
+        for node in dead.difference(&told.dead) {
+            master.node(now, *node, false);
+        }
+        // Whoever is known already has joined: to say so again costs little, and brings back who
+        // was held for dead.
+        for worker in workers.iter().filter(|worker| !dead.contains(&worker.node)) {
+            master.join(now, *worker);
+        }
+        *told = Told { workers, dead };
+    }
+}
+
+impl Account {
+    fn new(now: Instant) -> Account {
+        Account {
+            since: now,
+            first_task: None,
+            phases: Vec::new(),
+            ended: None,
+            last: None,
+            trouble: String::new(),
+        }
+    }
+
+    /// Notes how far the master is.
+    pub fn note(&mut self, now: Instant, master: &Master) {
+        let counters = master.counters();
+        if self.first_task.is_none() && counters.attempts > 0 {
+            self.first_task = Some(now.since(self.since));
+        }
+        let phase = master.phase();
+        if self.phases.last().is_none_or(|(last, ..)| *last != phase) {
+            self.phases.push((phase, now, counters.read));
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The job service: takes in jobs, keeps their records with the services of other nodes, and runs
+//! their masters (docs/jobs.md has the protocol; NileOS paper, V: application master). It is on the
+//! managing core of every node.
+//!
+//! A job is submitted to any node. The node keeps its record together with two others that have
+//! disks, and begins as its master; if it dies, one of the others goes on.
+//!
+//! * [`records`]: what calls carry.
+//! * `submit`: what is checked; `catalogue`: datasets by name; `splits`: how they are cut.
+//! * `board`: the jobs of this node; `hosted`: one of them; `report`: what is told of them.
+//! * `shelf`: records on disks; `found`: new ones, on their way to keepers; `orphans`: what is left.
+//! * `cluster`: who is there; `workers`, `post`: what is said to others.
+
+mod board;
+mod catalogue;
+mod cluster;
+mod found;
+mod hosted;
+mod orphans;
+mod post;
+pub mod records;
+mod report;
+mod shelf;
+mod splits;
+mod submit;
+mod workers;
+
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+use nile_abi::Status;
+use nile_bosml::{Blob, Bytes};
+use nile_job::{JobId, Standing, ToKeeper, ToMaster};
+use nile_registry::Caller as Binder;
+use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
+
+use board::Board;
+use records::{JobEntry, JobRequest, ProgressEntry, StandingEntry, WorkerPlace};
+
+/// The jobs of a node.
+pub struct Job {
+    board: Rc<Board>,
+}
+
+impl Start for Job {
+    fn start(stl: &Stl) -> Job {
+        Job { board: Board::new(&stl.acting_as(Binder::Operator)) }
+    }
+}
+
+fn for_kernels(caller: &Caller) -> CallResult<()> {
+    if caller.is_package() {
+        return Err(CallError::new(Status::Denied, "this is between the kernels of a cluster"));
+    }
+    Ok(())
+}
+
+fn standing_entry(standing: Option<Standing>) -> CallResult<StandingEntry> {
+    let bytes = standing.as_ref().map(Standing::encode).transpose()?;
+    Ok(StandingEntry { is_known: standing.is_some(), standing: Blob(bytes.unwrap_or_default()) })
+}
+
+/// Jobs over the worker cores of the cluster.
+#[service(
+    subsystem = "jobs",
+    capability = "jobs",
+    layer = high,
+    on = manager,
+    keywords(job = 5, master = 2, mapreduce = 1)
+)]
+impl Job {
+    /// Begins a job; its number. Nothing is left of one that is refused: `invalid`, with what is
+    /// wrong; `not_found` (an input is not there or not whole, no disk, no worker); `exists` (its
+    /// output); `busy` (try again).
+    #[stl_k(reply = "job")]
+    async fn submit(&self, request: JobRequest) -> CallResult<u64> {
+        self.board.submit(request).await
+    }
+
+    /// How far a job is, or how it ended. `not_found` if no node that answers knows it: ended jobs
+    /// are told of for a while.
+    #[stl_k(reply = "progress")]
+    async fn progress(&self, job: u64) -> CallResult<ProgressEntry> {
+        self.board.progress(JobId(job)).await
+    }
+
+    /// Has a job end without output, unless it has ended. `busy` while it has no master: try again.
+    #[stl_k]
+    async fn cancel(&self, job: u64) -> CallResult<()> {
+        self.board.cancel(JobId(job)).await
+    }
+
+    /// The jobs of the cluster: those that run, and those that ended lately.
+    #[stl_k(reply = "jobs")]
+    async fn list(&self) -> Vec<JobEntry> {
+        self.board.list().await
+    }
+
+    /// The worker cores that jobs can use, as this node sees them now.
+    #[stl_k(reply = "workers")]
+    async fn workers(&self) -> CallResult<Vec<WorkerPlace>> {
+        self.board.cluster.look().await?;
+        let place = |it: nile_job::WorkerId| WorkerPlace { node: it.node.0, core: it.core.0 };
+        Ok(self.board.cluster.workers().into_iter().map(place).collect())
+    }
+
+    /// How a job stands, as [`nile_job::Standing`] is written; open if nobody knows now. `keepers`
+    /// is what the manifests of its parts have ([`nile_job::Job::keepers_in_manifest`]).
+    #[stl_k(reply = "standing")]
+    async fn standing(&self, caller: &Caller, job: u64, keepers: u32) -> CallResult<Blob> {
+        for_kernels(caller)?;
+        let standing = self.board.standing_or_open(JobId(job), keepers).await;
+        Ok(Blob(standing.encode()?))
+    }
+
+    /// A worker's message to a master of this node.
+    #[stl_k]
+    fn notes(&self, caller: &Caller, message: Bytes<'_>) -> CallResult<()> {
+        for_kernels(caller)?;
+        self.board.notes(ToMaster::decode(&message.0)?);
+        Ok(())
+    }
+
+    /// A keeper's message to a keeper of this node.
+    #[stl_k]
+    fn keep(&self, caller: &Caller, message: Bytes<'_>) -> CallResult<()> {
+        for_kernels(caller)?;
+        self.board.keep(ToKeeper::decode(&message.0)?);
+        Ok(())
+    }
+
+    /// Begins a job on this node. For other nodes, which have no disk.
+    #[stl_k(reply = "job")]
+    async fn begin(&self, caller: &Caller, request: JobRequest) -> CallResult<u64> {
+        for_kernels(caller)?;
+        self.board.begin_here(request).await
+    }
+
+    /// A piece of a new job's record, which begins `at` bytes from its start and has `of` in all.
+    /// When the last one is taken, the record is durable here.
+    #[stl_k]
+    async fn found(
+        &self,
+        caller: &Caller,
+        job: u64,
+        at: u32,
+        of: u32,
+        #[range(0..=49152)] piece: Bytes<'_>,
+    ) -> CallResult<()> {
+        for_kernels(caller)?;
+        self.board.found(JobId(job), at as usize, of as usize, &piece.0).await
+    }
+
+    /// A new job is not begun after all.
+    #[stl_k]
+    async fn withdraw(&self, caller: &Caller, job: u64) -> CallResult<()> {
+        for_kernels(caller)?;
+        self.board.withdraw(JobId(job)).await;
+        Ok(())
+    }
+
+    /// How a job stands, as far as this node's disks say.
+    #[stl_k(reply = "standing")]
+    fn standing_here(&self, job: u64) -> CallResult<StandingEntry> {
+        standing_entry(self.board.standing(JobId(job)))
+    }
+
+    /// How far a job is, as far as this node knows.
+    #[stl_k(reply = "progress")]
+    fn progress_here(&self, job: u64) -> CallResult<ProgressEntry> {
+        let missing = || CallError::new(Status::NotFound, "this node does not keep the job");
+        let hosted = self.board.job(JobId(job)).ok_or_else(missing)?;
+        Ok(hosted.progress(self.board.now(), self.board.cluster.node()))
+    }
+
+    /// Has a job end whose master is here, or which has ended; whether that is so.
+    #[stl_k(reply = "is_here")]
+    fn cancel_here(&self, job: u64) -> bool {
+        self.board.cancel_here(JobId(job))
+    }
+
+    /// The jobs whose records this node keeps.
+    #[stl_k(reply = "jobs")]
+    fn list_here(&self) -> Vec<JobEntry> {
+        self.board.list_here()
+    }
+}

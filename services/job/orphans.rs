@@ -1,0 +1,112 @@
+//! What jobs have left behind: parts of outputs on this node's disks that no worker takes care of
+//! any more, and records that nobody will ask for.
+
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use nile_abi::NodeId;
+use nile_job::{End, JobId, Part, Standing};
+use nile_stl::CallResult;
+
+use super::board::Board;
+use super::catalogue::{Catalogue, listed, part_of};
+use super::cluster::{Store, spawn};
+use crate::dataset::records::Listed;
+
+/// The owner of datasets that a job's record decides on.
+const JOB_OWNED: u32 = u32::MAX;
+
+/// How long workers have to take care of what is theirs.
+const SOON: Duration = Duration::from_secs(8);
+
+/// How long until it is looked again for what could not be decided.
+const AGAIN: Duration = Duration::from_secs(15);
+
+/// How many ended jobs a node tells of.
+const MOST_ENDED: usize = 64;
+
+impl Board {
+    /// In a while it is looked what was left behind.
+    pub fn sweep_soon(self: &Rc<Self>) {
+        if self.is_sweeping.replace(true) {
+            return;
+        }
+        let board = self.clone();
+        spawn(&self.stl, async move {
+            let mut pause = SOON;
+            loop {
+                board.stl.host().sleep_until(board.now() + pause).await;
+                // What cannot be asked now is asked again.
+                match board.sweep().await {
+                    Ok(true) => break,
+                    Ok(false) | Err(_) => pause = AGAIN,
+                }
+            }
+            board.is_sweeping.set(false);
+        });
+    }
+
+    /// Looks at everything. Gives whether nothing is left to decide.
+    async fn sweep(self: &Rc<Self>) -> CallResult<bool> {
+        let mut is_clean = true;
+        for store in self.cluster.stores().await?.into_iter().filter(|store| store.is_here) {
+            if !store.client.is_formatted().await? {
+                continue;
+            }
+            let parts = listed(&store.client).await?.into_iter();
+            for part in parts.filter(|it| !it.committed && it.owner == JOB_OWNED) {
+                is_clean &= self.settle(&store, &part).await?;
+            }
+        }
+        self.forget_old().await;
+        Ok(is_clean)
+    }
+
+    /// Keeps a part or removes it, if it is known which; gives whether it is.
+    async fn settle(self: &Rc<Self>, store: &Store, part: &Listed) -> CallResult<bool> {
+        let Listed { name, epoch, attempt, .. } = part;
+        let standing = self.ask_standing(JobId(*epoch), part.owner_generation).await;
+        let is_kept = match standing {
+            None | Some(Standing::Open(_)) => return Ok(false),
+            Some(Standing::Ended(End::Published(parts))) => is_among(&parts, name, *attempt),
+            Some(Standing::Ended(End::Failed(_)) | Standing::Unknown) => false,
+        };
+        match is_kept {
+            true => store.client.confirm(name, *epoch, *attempt).await?,
+            false => store.client.remove(name, *epoch, *attempt).await?,
+        }
+        Ok(true)
+    }
+
+    /// Forgets jobs that ended long ago, and that nobody can have a question about.
+    async fn forget_old(&self) {
+        let mut ended: Vec<_> =
+            self.jobs().into_iter().filter(|hosted| !hosted.is_open()).collect();
+        ended.sort_by_key(|hosted| hosted.id);
+        let many = ended.len().saturating_sub(MOST_ENDED);
+        if many == 0 {
+            return;
+        }
+        let Ok(catalogue) = Catalogue::gather(&self.cluster).await else { return };
+        for hosted in ended.into_iter().take(many) {
+            let nodes: Vec<NodeId> = match hosted.end() {
+                Some(End::Published(parts)) => parts.iter().map(|part| part.at.node).collect(),
+                _ => Vec::new(),
+            };
+            let living = catalogue.nodes();
+            let all_live = nodes.iter().all(|node| living.contains(node));
+            let is_open = |it: &Listed| it.epoch == hosted.id.0 && !it.committed;
+            if all_live && !catalogue.entries.iter().any(|(_, it)| is_open(it)) {
+                self.forget(hosted.id).await;
+            }
+        }
+    }
+}
+
+/// Whether this version of a part is one of the job's output.
+fn is_among(parts: &[Part], name: &str, version: u32) -> bool {
+    let Some((_, index, _)) = part_of(name) else { return false };
+    let part = parts.get(index as usize);
+    part.is_some_and(|part| part.attempt.version() == Some(version))
+}

@@ -1,0 +1,164 @@
+//! What calls of the job service carry.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use nile_bosml::Blob;
+use nile_stl::Record;
+
+/// A job that is asked for.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct JobRequest {
+    /// What it is called.
+    pub name: String,
+    /// The package with its code: a dataset that has the file, or a package that nodes were
+    /// started with.
+    pub package: String,
+    /// What its code is given.
+    pub arguments: Vec<String>,
+    /// The datasets that it reads: each one dataset, or all parts of another job's output.
+    pub input: Vec<String>,
+    /// What it makes.
+    pub output: String,
+    /// How many reduce tasks it has, and so how many parts its output has.
+    pub reducers: u32,
+    /// Of how many splits samples are taken to cut partitions; 0 if that is not needed.
+    pub samples: u32,
+    /// Bytes of pool that it may use on each node; 0 for all.
+    pub memory: u64,
+    /// On how many nodes its output is to be; 0 for one.
+    pub copies: u32,
+    /// Whether it only reorders records, so that their number and checksum have to stay.
+    pub conserves: bool,
+}
+
+/// One phase of a job.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct PhaseEntry {
+    /// Its name.
+    pub name: String,
+    /// How long it took, or has taken, in microseconds.
+    pub us: u64,
+    /// Bytes that tasks read in it.
+    pub bytes: u64,
+}
+
+/// A worker that is busy.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct WorkerEntry {
+    /// Its node.
+    pub node: u32,
+    /// Its core.
+    pub core: u16,
+    /// The attempt that it runs.
+    pub attempt: String,
+    /// Bytes that it has read for that.
+    pub bytes: u64,
+}
+
+/// A part of a job's output.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct PartEntry {
+    /// The node that wrote it.
+    pub node: u32,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Its records.
+    pub records: u64,
+}
+
+/// How far a job is.
+#[derive(Record, Clone, Default, PartialEq, Eq, Debug)]
+pub struct ProgressEntry {
+    /// Its number.
+    pub job: u64,
+    /// What it is called.
+    pub name: String,
+    /// What it makes.
+    pub output: String,
+    /// The node of its master; 0 if it has none now.
+    pub master: u32,
+    /// `waiting` (for a master), `inheriting`, `sampling`, `mapping`, `reducing`, `ending` or
+    /// `over`.
+    pub phase: String,
+    /// Map tasks that are done.
+    pub maps_done: u32,
+    /// Map tasks.
+    pub maps: u32,
+    /// Reduce tasks that are done.
+    pub reduces_done: u32,
+    /// Reduce tasks.
+    pub reduces: u32,
+    /// Bytes that tasks have read.
+    pub read: u64,
+    /// Bytes that tasks have written.
+    pub written: u64,
+    /// Bytes that had no room in memory.
+    pub spilled: u64,
+    /// Attempts that were started.
+    pub attempts: u32,
+    /// Those of them that were because an earlier one came to nothing.
+    pub retries: u32,
+    /// Those of them that were beside a slow one.
+    pub second_tries: u32,
+    /// Map tasks that were given to a node with their input.
+    pub local: u32,
+    /// What was taken over from former masters.
+    pub inherited: u32,
+    /// The longest part over the mean one, in thousandths.
+    pub imbalance: u32,
+    /// From the submission to the first task, in microseconds; 0 before.
+    pub first_task_us: u64,
+    /// From the submission to the end, or until now, in microseconds. After a master was lost,
+    /// from the time of the next one.
+    pub total_us: u64,
+    /// The phases so far.
+    pub phases: Vec<PhaseEntry>,
+    /// The workers that are busy; the first hundreds of them.
+    pub workers: Vec<WorkerEntry>,
+    /// 0 not yet, 1 it has made its output, 2 it has failed.
+    pub ended: u32,
+    /// Why it has failed, or what it waits for.
+    pub error: String,
+    /// Records of its output.
+    pub records: u64,
+    /// The sum of their checksums.
+    pub checksum: u64,
+    /// The parts of its output.
+    pub parts: Vec<PartEntry>,
+}
+
+/// A job of the list.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct JobEntry {
+    /// Its number.
+    pub job: u64,
+    /// What it is called.
+    pub name: String,
+    /// What it makes.
+    pub output: String,
+    /// Its phase.
+    pub phase: String,
+    /// The node of its master; 0 if this is not known.
+    pub master: u32,
+    /// 0 not yet, 1 it has made its output, 2 it has failed.
+    pub ended: u32,
+}
+
+/// A worker core of the cluster.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkerPlace {
+    /// Its node.
+    pub node: u32,
+    /// The core.
+    pub core: u16,
+}
+
+/// How a job stands ([`nile_job::Standing`]), if that is known.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct StandingEntry {
+    /// Whether it is known.
+    pub is_known: bool,
+    /// How it stands.
+    pub standing: Blob,
+}

@@ -1,0 +1,296 @@
+//! What is told of jobs.
+
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use nile_abi::{CoreId, Instant, NodeId, Status};
+use nile_job::{End, Epoch, JobId, Master, Part, Progress, Record, Standing};
+use nile_stl::{CallError, CallResult};
+
+use super::JobClient;
+use super::board::Board;
+use super::cluster::{SOON, all};
+use super::hosted::{Account, Hosted};
+use super::records::{JobEntry, PartEntry, PhaseEntry, ProgressEntry, WorkerEntry};
+
+/// Busy workers of a reply.
+const MOST_WORKERS: usize = 256;
+
+fn unknown(id: JobId) -> CallError {
+    CallError::new(Status::NotFound, format!("job {}: no such job", id.0))
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+impl Hosted {
+    /// How far it is, as far as this node knows.
+    pub fn progress(&self, now: Instant, own: NodeId) -> ProgressEntry {
+        let account = self.account.borrow();
+        let master = self.master.borrow().as_ref().map(Master::progress);
+        let mut entry = self.with(outline);
+        if let Some(said) = master.as_ref().or(account.last.as_ref()) {
+            add_progress(&mut entry, said);
+        }
+        if master.is_some() {
+            entry.master = own.0;
+        }
+        let until = account.ended.unwrap_or(now);
+        entry.first_task_us = account.first_task.map_or(0, micros);
+        entry.total_us = micros(until.since(account.since));
+        entry.phases = phases(&account, until, entry.read);
+        if entry.ended == 0 {
+            entry.error.clone_from(&account.trouble);
+        }
+        entry
+    }
+
+    /// Its line of the list.
+    pub fn entry(&self, own: NodeId) -> JobEntry {
+        let outline = self.with(outline);
+        let master = self.master.borrow();
+        let phase = match (&*master, outline.ended) {
+            (_, 1..) => String::from("over"),
+            (Some(master), _) => master.phase().to_string(),
+            (None, _) => outline.phase,
+        };
+        JobEntry {
+            job: self.id.0,
+            name: outline.name,
+            output: outline.output,
+            phase,
+            master: if master.is_some() { own.0 } else { 0 },
+            ended: outline.ended,
+        }
+    }
+}
+
+/// What a record says.
+fn outline(record: &Record) -> ProgressEntry {
+    let job = &record.job;
+    let mut entry = ProgressEntry {
+        job: job.id.0,
+        name: job.name.clone(),
+        output: job.output.clone(),
+        phase: String::from("waiting"),
+        maps: record.splits.len() as u32,
+        reduces: job.reducers,
+        ..ProgressEntry::default()
+    };
+    match record.end() {
+        None => {}
+        Some(End::Published(parts)) => {
+            (entry.ended, entry.maps_done, entry.reduces_done) = (1, entry.maps, entry.reduces);
+            let sum = |of: fn(&Part) -> u64| parts.iter().map(of).fold(0, u64::wrapping_add);
+            (entry.records, entry.checksum) = (sum(|it| it.records), sum(|it| it.checksum));
+            entry.written = sum(|it| it.bytes);
+            let part = |it: &Part| PartEntry {
+                node: it.at.node.0,
+                bytes: it.bytes,
+                records: it.records,
+            };
+            entry.parts = parts.iter().map(part).collect();
+        }
+        Some(End::Failed(error)) => {
+            entry.ended = 2;
+            let plain = |name: &String| name.split('@').next().unwrap_or_default().into();
+            let input: Vec<String> = job.input.iter().map(plain).collect();
+            entry.error = error.text(&input);
+        }
+    }
+    if entry.ended != 0 {
+        entry.phase = String::from("over");
+    }
+    entry
+}
+
+fn add_progress(entry: &mut ProgressEntry, said: &Progress) {
+    let counters = said.counters;
+    if entry.ended == 0 {
+        entry.phase = said.phase.to_string();
+        (entry.maps_done, entry.maps) = said.maps;
+        (entry.reduces_done, entry.reduces) = said.reduces;
+        let worker = |(id, attempt, bytes): &(nile_job::WorkerId, nile_job::AttemptId, u64)| {
+            WorkerEntry {
+                node: id.node.0,
+                core: id.core.0,
+                attempt: attempt.to_string(),
+                bytes: *bytes,
+            }
+        };
+        entry.workers = said.running.iter().take(MOST_WORKERS).map(worker).collect();
+    }
+    (entry.read, entry.written, entry.spilled) =
+        (counters.read, counters.written, counters.spilled);
+    (entry.attempts, entry.retries) = (counters.attempts, counters.retries);
+    (entry.second_tries, entry.local) = (counters.second_tries, counters.local);
+    (entry.inherited, entry.imbalance) = (counters.inherited, counters.imbalance);
+}
+
+fn phases(account: &Account, until: Instant, read: u64) -> Vec<PhaseEntry> {
+    let all = &account.phases;
+    let entry = |(place, (phase, begun, before)): (usize, &(nile_job::Phase, Instant, u64))| {
+        let (end, after) = match all.get(place + 1) {
+            Some((_, begun, before)) => (*begun, *before),
+            None => (until.max(*begun), read),
+        };
+        PhaseEntry {
+            name: phase.to_string(),
+            us: micros(end.since(*begun)),
+            bytes: after.saturating_sub(*before),
+        }
+    };
+    all.iter().enumerate().map(entry).filter(|it| it.name != "over").collect()
+}
+
+impl Board {
+    /// How far a job is, by its master if it has one, wherever that is.
+    pub async fn progress(&self, id: JobId) -> CallResult<ProgressEntry> {
+        let own = self.cluster.node();
+        let here = self.job(id).map(|hosted| hosted.progress(self.now(), own));
+        if let Some(entry) = &here
+            && (entry.master == own.0 || entry.ended != 0 && !entry.phases.is_empty())
+        {
+            return Ok(entry.clone());
+        }
+        let nodes = self.cluster.nodes().await?;
+        let ask = |client: JobClient| async move { client.progress_here(id.0).await };
+        let there = self.ask_nodes(&nodes, ask).await.into_iter();
+        let there = there.filter_map(|(node, entry)| Some((node, entry.ok()?)));
+        // Who has the master knows most; then who knows of the end, and had it.
+        let knows = |(node, it): &(NodeId, ProgressEntry)| {
+            (it.master == node.0, it.ended != 0, it.phases.len(), it.attempts)
+        };
+        let all = there.chain(here.map(|entry| (own, entry)));
+        all.max_by_key(knows).map(|it| it.1).ok_or_else(|| unknown(id))
+    }
+
+    /// Has a job's master, wherever that is, end it. `busy` while it has none.
+    pub async fn cancel(self: &Rc<Self>, id: JobId) -> CallResult<()> {
+        if self.cancel_here(id) {
+            return Ok(());
+        }
+        let ask = |client: JobClient| async move { client.cancel_here(id.0).await };
+        let there = self.ask_others(ask).await?;
+        if there.contains(&Ok(true)) {
+            return Ok(());
+        }
+        match self.ask_standing(id, 0).await {
+            Some(Standing::Unknown) => Err(unknown(id)),
+            Some(Standing::Ended(_)) => Ok(()),
+            _ => {
+                let message = format!("job {} has no master now: try again", id.0);
+                Err(CallError::new(Status::Busy, message))
+            }
+        }
+    }
+
+    /// The same, if the master is here, or the end is known; whether it is.
+    pub fn cancel_here(self: &Rc<Self>, id: JobId) -> bool {
+        let Some(hosted) = self.job(id) else { return false };
+        let now = self.now();
+        let has_master = {
+            let master = &mut *hosted.master.borrow_mut();
+            master.iter_mut().for_each(|master| master.cancel(now));
+            master.is_some()
+        };
+        self.kick(&hosted);
+        has_master || !hosted.is_open()
+    }
+
+    /// The jobs of this node.
+    pub fn list_here(&self) -> Vec<JobEntry> {
+        let own = self.cluster.node();
+        self.jobs().iter().map(|hosted| hosted.entry(own)).collect()
+    }
+
+    /// The jobs of all nodes that answer, each once.
+    pub async fn list(&self) -> Vec<JobEntry> {
+        let ask = |client: JobClient| async move { client.list_here().await };
+        let there = self.ask_others(ask).await.unwrap_or_default();
+        let mut all = self.list_here();
+        all.extend(there.into_iter().filter_map(Result::ok).flatten());
+        // Who knows of the end, then who has the master.
+        all.sort_by_key(|it| (it.job, it.ended == 0, it.master == 0));
+        all.dedup_by_key(|it| it.job);
+        all
+    }
+
+    /// How a job stands, by all who can be asked. None if nobody knows now. `keepers` are two of
+    /// those who keep its record, or the only one ([`nile_job::Job::keepers_in_manifest`]): that
+    /// they do not know the job says that it is over. If it is 0, all nodes have to say so.
+    pub async fn ask_standing(self: &Rc<Self>, id: JobId, keepers: u32) -> Option<Standing> {
+        let own = self.standing(id);
+        if let Some(Standing::Ended(_) | Standing::Open(_)) = own {
+            return own;
+        }
+        let mut strangers: Vec<NodeId> = own.iter().map(|_| self.cluster.node()).collect();
+        let nodes = self.cluster.nodes().await.ok()?;
+        let answers = self.ask_nodes(&nodes, |client| async move {
+            let entry = client.standing_here(id.0).await?;
+            Ok(entry.is_known.then(|| Standing::decode(&entry.standing.0)).transpose()?)
+        });
+        let mut open = None;
+        for (node, answer) in answers.await {
+            match answer {
+                Ok(Some(Standing::Unknown)) => strangers.push(node),
+                Ok(Some(Standing::Open(epoch))) => {
+                    open = open.max(Some(epoch));
+                }
+                Ok(ended @ Some(_)) => return ended,
+                Ok(None) | Err(_) => {}
+            }
+        }
+        if let Some(epoch) = open {
+            return Some(Standing::Open(epoch));
+        }
+        let named = [keepers >> 16, keepers & 0xffff].map(NodeId);
+        let mut named = named.iter().filter(|node| node.0 != 0);
+        let all_say_so = match keepers {
+            0 => nodes.iter().all(|node| strangers.contains(node)),
+            _ => named.all(|node| strangers.contains(node)),
+        };
+        all_say_so.then_some(Standing::Unknown)
+    }
+
+    /// How a job stands, for a worker that has to know what to do: not known is open.
+    pub async fn standing_or_open(self: &Rc<Self>, id: JobId, keepers: u32) -> Standing {
+        self.ask_standing(id, keepers).await.unwrap_or(Standing::Open(Epoch::NONE))
+    }
+
+    async fn ask_others<T, F>(&self, ask: impl Fn(JobClient) -> F) -> CallResult<Vec<CallResult<T>>>
+    where
+        F: Future<Output = CallResult<T>>,
+    {
+        let nodes = self.cluster.nodes().await?;
+        Ok(self.ask_nodes(&nodes, ask).await.into_iter().map(|it| it.1).collect())
+    }
+
+    /// Asks the job services of other nodes, side by side.
+    async fn ask_nodes<T, F>(
+        &self,
+        nodes: &[NodeId],
+        ask: impl Fn(JobClient) -> F,
+    ) -> Vec<(NodeId, CallResult<T>)>
+    where
+        F: Future<Output = CallResult<T>>,
+    {
+        let stl = self.stl.with_patience(SOON);
+        let others = nodes.iter().filter(|node| **node != self.cluster.node());
+        let calls = others.map(|node| {
+            let (stl, at, ask) = (stl.clone(), self.cluster.at(*node, CoreId::BOOT), &ask);
+            async move {
+                let answer = match JobClient::find_at(&stl, at).await {
+                    Ok(client) => ask(client).await,
+                    Err(error) => Err(error),
+                };
+                (*node, answer)
+            }
+        });
+        all(calls).await
+    }
+}

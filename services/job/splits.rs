@@ -1,0 +1,95 @@
+//! How a job's input is cut into splits.
+
+use alloc::vec::Vec;
+
+use nile_abi::NodeId;
+use nile_job::Split;
+
+use crate::dataset::records::BlockEntry;
+
+/// Splits of a worker: enough that a slow one holds up little.
+const PER_WORKER: u64 = 8;
+
+/// The most splits of a job; those of a larger input are longer.
+const MOST: u64 = 16_384;
+
+/// About how many bytes a split has. `share` is a worker's share of its node's memory, which
+/// has to hold a split's blocks, its output, and the blocks that come next; 0 for any.
+pub fn target(total: u64, workers: usize, share: u64) -> u64 {
+    let even = total.div_ceil(PER_WORKER * (workers as u64).max(1));
+    let most = if share == 0 { u64::MAX } else { (share / 3).max(1) };
+    even.min(most).max(total.div_ceil(MOST)).max(1)
+}
+
+/// Cuts datasets, given by their blocks, into runs of about `target` bytes. A split has at least a
+/// block, and only blocks that the same nodes have.
+pub fn cut(datasets: &[Vec<BlockEntry>], target: u64) -> Vec<Split> {
+    let mut splits: Vec<Split> = Vec::new();
+    for (dataset, blocks) in datasets.iter().enumerate() {
+        let dataset = dataset as u16;
+        let mut is_open = false;
+        for (block, entry) in blocks.iter().enumerate() {
+            let mut nodes: Vec<NodeId> = entry.nodes.iter().map(|node| NodeId(*node)).collect();
+            nodes.sort();
+            let bytes = u64::from(entry.bytes);
+            match splits.last_mut() {
+                // Half a block more is nearer to the target than half a block less.
+                Some(last)
+                    if is_open && last.nodes == nodes && last.bytes + bytes / 2 < target =>
+                {
+                    last.blocks += 1;
+                    last.bytes += bytes;
+                }
+                _ => {
+                    let block = block as u32;
+                    splits.push(Split { dataset, block, blocks: 1, bytes, nodes });
+                }
+            }
+            is_open = true;
+        }
+    }
+    splits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(count: u32, bytes: u32, nodes: &[u32]) -> Vec<BlockEntry> {
+        let entry = |_| BlockEntry { bytes, checksum: 0, nodes: nodes.to_vec() };
+        (0..count).map(entry).collect()
+    }
+
+    #[test]
+    fn a_worker_has_about_eight_splits_that_fit_its_memory() {
+        assert_eq!(target(800, 10, 0), 10);
+        assert_eq!(target(1 << 40, 1, 3 << 20), (1 << 40) / MOST);
+        assert_eq!(target(1 << 30, 1, 3 << 20), 1 << 20);
+        assert_eq!((target(0, 4, 0), target(5, 0, 1)), (1, 1));
+    }
+
+    #[test]
+    fn splits_are_runs_of_blocks_of_one_dataset_on_the_same_nodes() {
+        let mut first = blocks(5, 100, &[2, 1]);
+        first[3].nodes = Vec::from([1, 2]);
+        first[4].nodes = Vec::from([3]);
+        let splits = cut(&[first, blocks(2, 100, &[3])], 300);
+        let runs: Vec<_> = splits.iter().map(|it| (it.dataset, it.block, it.blocks)).collect();
+        assert_eq!(runs, [(0, 0, 3), (0, 3, 1), (0, 4, 1), (1, 0, 2)]);
+        assert_eq!((splits[0].bytes, splits[0].nodes.len()), (300, 2));
+    }
+
+    #[test]
+    fn every_block_is_in_one_split_whatever_the_target_is() {
+        for target in [1, 99, 100, 101, 250, 1000, u64::MAX / 2] {
+            let splits = cut(&[blocks(17, 100, &[1])], target);
+            let mut next = 0;
+            for split in &splits {
+                assert_eq!((split.block, split.bytes), (next, u64::from(split.blocks) * 100));
+                next += split.blocks;
+            }
+            assert_eq!(next, 17, "{target}");
+        }
+        assert!(cut(&[Vec::new()], 10).is_empty());
+    }
+}

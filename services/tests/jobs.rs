@@ -1,0 +1,166 @@
+//! The job service on simulated nodes: what is refused, how a job runs, and that it goes on when
+//! its master's node is gone. What tasks do is made up: packages have scenarios of their own.
+
+mod job;
+
+use std::time::Duration;
+
+use job::{meet, request, run, until, wait};
+use nile_abi::{CoreId, Status};
+use nile_bosml::Bytes;
+use nile_platform_sim::Deed;
+use nile_services::dataset::DatasetClient;
+use nile_services::dataset::records::{Decider, Listed};
+use nile_services::job::JobClient;
+use nile_services::job::records::JobRequest;
+use nile_services::registry::RegistryClient;
+use nile_stl::{CallResult, Place, Stl};
+
+async fn store(stl: &Stl) -> CallResult<DatasetClient> {
+    let found = RegistryClient::find(stl).await?.instances("dataset", 0).await?;
+    let here = found.into_iter().map(Place::from).find(Place::is_here);
+    Ok(DatasetClient::at(stl, here.expect("this node has a disk")))
+}
+
+/// A dataset of some blocks of a hundred bytes.
+async fn put(stl: &Stl, name: &str, blocks: usize) -> CallResult<()> {
+    let store = store(stl).await?;
+    let draft = store.create(name, 1, 1, Decider::HERE, 100).await?.draft;
+    store.write(draft, 0, Bytes::from(&vec![1; 100 * blocks][..])).await?;
+    store.commit(draft).await.map(drop)
+}
+
+async fn refused(client: &JobClient, request: JobRequest) -> (Status, String) {
+    let error = client.submit(request).await.expect_err("it is refused");
+    (error.status, error.message.into())
+}
+
+fn outputs(listed: &[Listed]) -> Vec<(&str, bool)> {
+    let data = listed.iter().filter(|it| !it.name.starts_with(".jobs/"));
+    data.map(|it| (it.name.as_str(), it.committed)).collect()
+}
+
+#[test]
+fn a_node_without_a_cluster_runs_jobs_one_after_the_other() {
+    run((1, 1, 0), Vec::new(), |_, stl| async move {
+        let client = meet(&stl, 1).await?;
+        let job = client.submit(request(&[], "made", 1)).await?;
+        let ended = until(&stl, &client, job, |it| it.ended != 0).await;
+        assert_eq!((ended.ended, ended.error.as_str()), (1, ""));
+        assert_eq!((ended.reduces_done, ended.maps, ended.records), (1, 0, 1));
+        assert_eq!((ended.parts.len(), ended.checksum, ended.phase.as_str()), (1, 5, "over"));
+        let phases: Vec<&str> = ended.phases.iter().map(|it| it.name.as_str()).collect();
+        assert!(phases.starts_with(&["reducing", "ending"]), "{phases:?}");
+        assert!(ended.first_task_us > 0 && ended.total_us >= ended.first_task_us);
+
+        // Its output is the input of another job, with samples.
+        put(&stl, "more", 20).await?;
+        let sampled = JobRequest { samples: 2, ..request(&["made", "more"], "counted", 1) };
+        let second = client.submit(sampled).await?;
+        assert!(second > job, "later jobs have higher numbers");
+        let ended = until(&stl, &client, second, |it| it.ended != 0).await;
+        assert_eq!((ended.ended, ended.error.as_str()), (1, ""));
+        assert!(ended.maps > 4 && ended.maps_done == ended.maps, "{ended:?}");
+        assert_eq!(ended.read, 2001);
+
+        wait(&stl, Duration::from_secs(2)).await;
+        let listed = store(&stl).await?.list(0).await?;
+        let expected = [("counted/0-of-1", true), ("made/0-of-1", true), ("more", true)];
+        assert_eq!(outputs(&listed), expected);
+        let jobs = client.list().await?;
+        assert_eq!(jobs.iter().map(|it| it.ended).collect::<Vec<_>>(), [1, 1]);
+
+        // Each of these is refused, and nothing of it is left.
+        let (status, text) = refused(&client, request(&["more"], "made", 1)).await;
+        assert_eq!((status, text.as_str()), (Status::Exists, "made/0-of-1 is there already"));
+        let (status, text) = refused(&client, request(&["more"], "more", 1)).await;
+        assert_eq!((status, text.as_str()), (Status::Exists, "more is there already"));
+        let (status, text) = refused(&client, request(&["less"], "new", 1)).await;
+        assert_eq!((status, text.as_str()), (Status::NotFound, "less: no such dataset"));
+        put(&stl, "half/1-of-2", 1).await?;
+        let (status, text) = refused(&client, request(&["half"], "new", 1)).await;
+        let expected = "half: part 0 of 2 is on no node that is alive";
+        assert_eq!((status, text.as_str()), (Status::NotFound, expected));
+        let (status, text) = refused(&client, request(&["more"], "new", 0)).await;
+        assert!(status == Status::Invalid && text.contains("without reducers"), "{text}");
+        let (status, text) = refused(&client, request(&["more"], "new", 2)).await;
+        assert!(status == Status::Invalid && text.contains("worker cores for 1"), "{text}");
+        let copies = JobRequest { copies: 2, ..request(&["more"], "new", 1) };
+        let (status, text) = refused(&client, copies).await;
+        assert!(status == Status::Invalid && text.contains("1 nodes have disks"), "{text}");
+        let conserves = JobRequest { conserves: true, ..request(&[], "new", 1) };
+        assert_eq!(refused(&client, conserves).await.0, Status::Invalid);
+        for output in ["", "new/0-of-1", &"n".repeat(113)] {
+            assert_eq!(refused(&client, request(&[], output, 1)).await.0, Status::Invalid);
+        }
+        let after = store(&stl).await?.list(0).await?;
+        assert_eq!(after.len(), listed.len() + 1);
+        assert_eq!(client.list().await?.len(), 2);
+        let missing = client.progress(77).await.expect_err("there is none").status;
+        assert_eq!(missing, Status::NotFound);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_cancelled_job_leaves_nothing_and_a_second_of_the_same_output_waits() {
+    run((1, 1, 0), Vec::new(), |_, stl| async move {
+        let client = meet(&stl, 1).await?;
+        put(&stl, "input", 40).await?;
+        let job = client.submit(request(&["input"], "output", 1)).await?;
+        until(&stl, &client, job, |it| it.maps_done > 2).await;
+        let (status, text) = refused(&client, request(&["input"], "output", 1)).await;
+        assert!(status == Status::Exists && text.contains("is being made by job"), "{text}");
+        client.cancel(job).await?;
+        let ended = until(&stl, &client, job, |it| it.ended != 0).await;
+        assert_eq!((ended.ended, ended.error.as_str()), (2, "cancelled"));
+        client.cancel(job).await?;
+        wait(&stl, Duration::from_secs(1)).await;
+        assert_eq!(outputs(&store(&stl).await?.list(0).await?), [("input", true)]);
+        let again = client.submit(request(&["input"], "output", 1)).await?;
+        assert_eq!(until(&stl, &client, again, |it| it.ended != 0).await.ended, 1);
+        Ok(())
+    });
+}
+
+#[test]
+fn without_a_disk_or_a_worker_a_job_is_refused() {
+    run((1, 0, 0), Vec::new(), |_, stl| async move {
+        let client = JobClient::find_at(&stl, CoreId::BOOT).await?;
+        wait(&stl, Duration::from_millis(100)).await;
+        let (status, text) = refused(&client, request(&[], "made", 1)).await;
+        assert_eq!(status, Status::NotFound);
+        assert!(text.contains("disk"), "{text}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_job_goes_on_when_the_node_of_its_master_is_gone_for_ever() {
+    // n4 has no disk: what is submitted there begins on n1, and its core is not used.
+    let killed = Duration::from_millis(700);
+    let deeds = vec![(killed, Deed::Kill(0))];
+    run((4, 3, 3), deeds, move |at, stl| async move {
+        if at != 3 {
+            return Ok(());
+        }
+        let client = meet(&stl, 3).await?;
+        let there = nile_stl::At { node: nile_abi::NodeId(2), core: CoreId(1) };
+        let found = RegistryClient::find(&stl).await?.instances("dataset", 0).await?;
+        let second = found.into_iter().map(Place::from).find(|it| it.node == there.node);
+        let store = DatasetClient::at(&stl, second.expect("n2 has a disk"));
+        let draft = store.create("input", 1, 1, Decider::HERE, 100).await?.draft;
+        store.write(draft, 0, Bytes::from(&vec![1; 40_000][..])).await?;
+        store.commit(draft).await?;
+        let job = client.submit(request(&["input"], "output", 2)).await?;
+        let begun = until(&stl, &client, job, |it| it.maps_done > 0).await;
+        assert_eq!((begun.master, begun.ended), (1, 0));
+        let killed = nile_abi::Instant::START + killed;
+        assert!(stl.host().now() < killed, "the job began too late: {begun:?}");
+        let ended = until(&stl, &client, job, |it| it.ended != 0).await;
+        assert_eq!((ended.ended, ended.error.as_str()), (1, ""));
+        assert!(stl.host().now() > killed, "the job ended too early: {ended:?}");
+        assert!(ended.parts.iter().all(|part| part.node != 1), "{:?}", ended.parts);
+        Ok(())
+    });
+}
