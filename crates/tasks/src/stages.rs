@@ -12,8 +12,8 @@ use crate::task::Task;
 /// A job's code. All that a stage may rely on comes with its [`Task`]: stages of one job run on
 /// many cores, in any order, and more than once. The same task gives the same output each time.
 ///
-/// A stage that works for long without reading or writing a buffer says [`Task::breathe`] now and
-/// then: others may wait for what this core has.
+/// A stage says [`Task::pause`] for each block that it has read, and one that works for long
+/// without any buffer says [`Task::breathe`] now and then: others may wait for what this core has.
 pub trait Stages {
     /// Looks at a few records of a split, and gives a sample of at most 16 KiB. Only of jobs that
     /// were asked for samples.

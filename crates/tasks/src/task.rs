@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::future::Future;
 
 use nile_abi::Status;
@@ -21,7 +22,12 @@ use crate::outcome::{Fault, Halt, Outcome};
 pub struct Task<'s> {
     desk: Rc<Desk<'s>>,
     command: Command,
+    /// Buffers since the last look at what others want.
+    buffers: Cell<u32>,
 }
+
+/// After so many buffers it is looked what others want: each look is a call.
+const BUFFERS: u32 = 4;
 
 /// A block of a split, or of a run, in a buffer that is the stage's.
 #[derive(Debug)]
@@ -96,7 +102,7 @@ impl<'s> Kept<'s> {
 
 impl<'s> Task<'s> {
     pub(crate) fn new(desk: Rc<Desk<'s>>, command: Command) -> Task<'s> {
-        Task { desk, command }
+        Task { desk, command, buffers: Cell::new(0) }
     }
 
     /// What the job was given when it was submitted.
@@ -161,6 +167,13 @@ impl<'s> Task<'s> {
         self.desk.breathe(self.command.ticket)
     }
 
+    /// The same, after some buffers: what a stage says for each that it has read.
+    pub fn pause(&self) -> Outcome {
+        let buffers = (self.buffers.get() + 1) % BUFFERS;
+        self.buffers.set(buffers);
+        if buffers == 0 { self.breathe() } else { Ok(()) }
+    }
+
     /// The block of this place in the split, from 0; fails behind the last.
     pub fn block(&self, index: u32) -> Outcome<Block<'s>> {
         let ticket = self.command.ticket;
@@ -206,7 +219,7 @@ impl<'s> Task<'s> {
     pub fn spill(&self, partition: u32, buffer: PoolBuffer<'s>, bytes: usize) -> Outcome {
         let (ticket, buffer) = (self.command.ticket, self.desk.pass(buffer, bytes)?);
         self.written("a run", |it| it.spill(ticket, partition, buffer))?;
-        self.breathe()
+        self.pause()
     }
 
     /// What is to be exported: an output of this core's.
@@ -250,7 +263,7 @@ impl<'s> Task<'s> {
     pub fn write(&self, buffer: PoolBuffer<'s>, bytes: usize) -> Outcome {
         let (ticket, buffer) = (self.command.ticket, self.desk.pass(buffer, bytes)?);
         self.written("a part of the output", |it| it.write(ticket, buffer))?;
-        self.breathe()
+        self.pause()
     }
 
     fn claimed(&self, block: records::Block) -> Outcome<Block<'s>> {

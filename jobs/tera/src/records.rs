@@ -21,7 +21,7 @@ pub fn blocks<'s>(task: &Task<'s>, mut take: impl FnMut(Block<'s>) -> Outcome) -
         let block = task.block(index)?;
         let more = block.more;
         take(block)?;
-        task.breathe()?;
+        task.pause()?;
         if !more {
             break;
         }
