@@ -1,5 +1,5 @@
-//! The guide `docs/write-a-service.md` works word by word: its files and commands, in a copy of
-//! the source tree.
+//! The guides `docs/write-a-service.md` and `docs/write-a-job.md` work word by word: their files
+//! and commands, in a copy of the source tree.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -26,7 +26,7 @@ fn steps(guide: &str) -> Vec<Step> {
         let block = lines.by_ref().take_while(|line| *line != "```");
         let text = block.flat_map(|line| [line, "\n"]).collect();
         steps.push(match kind.split_once(' ') {
-            Some(("rust", file)) => Step::Write(file.into(), text),
+            Some(("rust" | "toml", file)) => Step::Write(file.into(), text),
             None if kind == "sh" => Step::Run(text),
             None if kind == "text" => Step::See(text),
             _ => panic!("a block of the guide is `{kind}`, which this test does not know"),
@@ -35,14 +35,16 @@ fn steps(guide: &str) -> Vec<Step> {
     steps
 }
 
-/// The source tree at `copy`: everything as it is, but a folder of services of its own.
+/// The source tree at `copy`: everything as it is, but folders of services and jobs of its own.
 fn copy_tree(root: &Path, copy: &Path) {
     if copy.exists() {
         fs::remove_dir_all(copy).unwrap();
     }
     fs::create_dir_all(copy.join("services/tests")).unwrap();
-    let skipped = ["services", "target", "Cargo.lock", ".git"];
+    let skipped = ["services", "jobs", "target", "Cargo.lock", ".git"];
     link(root, copy, &skipped);
+    fs::create_dir(copy.join("jobs")).unwrap();
+    link(&root.join("jobs"), &copy.join("jobs"), &["letters"]);
     fs::copy(root.join("Cargo.lock"), copy.join("Cargo.lock")).unwrap();
     link(&root.join("services"), &copy.join("services"), &["tests", "greeter", "shouter"]);
     let tests = ["greeter.rs", "shouter.rs", "guide.rs"];
@@ -60,12 +62,19 @@ fn link(from: &Path, to: &Path, skipped: &[&str]) {
 }
 
 #[test]
-fn the_guide_works_word_by_word() {
+fn the_guides_work_word_by_word() {
+    // One after the other, with one folder of what is built for both.
+    assert_eq!(follow("write-a-service"), (4, 5), "the guide has changed: is it still tested?");
+    assert_eq!(follow("write-a-job"), (3, 2), "the guide has changed: is it still tested?");
+}
+
+/// Does what a guide says, and gives how many files it has written and commands it has run.
+fn follow(guide: &str) -> (usize, usize) {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
     let scratch = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let copy = scratch.join("guide");
     copy_tree(&root, &copy);
-    let guide = fs::read_to_string(root.join("docs/write-a-service.md")).unwrap();
+    let guide = fs::read_to_string(root.join(format!("docs/{guide}.md"))).unwrap();
     let (mut seen, mut written, mut ran) = (String::new(), 0, 0);
     for step in steps(&guide) {
         match step {
@@ -94,16 +103,18 @@ fn the_guide_works_word_by_word() {
             }
         }
     }
-    assert_eq!((written, ran), (4, 5), "the guide has changed: is it still tested?");
+    (written, ran)
 }
 
 #[test]
 fn blocks_are_found() {
-    let guide = "a\n```rust b/c.rs\nfn d() {}\n```\n\n```sh\ne\nf\n```\n```text\ng\n```\n";
+    let guide = "a\n```rust b/c.rs\nfn d() {}\n```\n\n```sh\ne\nf\n```\n```text\ng\n```\n\
+                 ```toml h\n```\n";
     let expected = [
         Step::Write("b/c.rs".into(), "fn d() {}\n".into()),
         Step::Run("e\nf\n".into()),
         Step::See("g\n".into()),
+        Step::Write("h".into(), String::new()),
     ];
     assert_eq!(steps(guide), expected);
 }
