@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use nile_platform_hosted::Outside;
 
 use crate::cluster::args::{Call, Completions, Discover, Down, Fault, Logs, Query, Top, Up};
-use crate::data::args::{Get, Put, Remove};
+use crate::data::args::{Get, List, Put, Remove};
 use crate::disk::{Bus, Disk};
 use crate::size::Bytes;
 
@@ -47,7 +47,7 @@ pub enum Command {
     /// Write a dataset to a file.
     Get(Get),
     /// Show the datasets of the cluster.
-    Ls(Query),
+    Ls(List),
     /// Remove a dataset.
     Rm(Remove),
     /// Run the project's tests.

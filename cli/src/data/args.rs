@@ -15,6 +15,9 @@ pub struct Put {
     /// On how many nodes it is to be.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub copies: u8,
+    /// The file has records of so many bytes: no block ends within one.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub record: Option<u32>,
     #[command(flatten)]
     pub query: Query,
 }
@@ -25,6 +28,15 @@ pub struct Get {
     pub name: String,
     /// The file that it is written to; one of this name is replaced.
     pub file: PathBuf,
+    #[command(flatten)]
+    pub query: Query,
+}
+
+#[derive(Args)]
+pub struct List {
+    /// Also those whose names begin with a dot: what jobs keep for themselves.
+    #[arg(long)]
+    pub all: bool,
     #[command(flatten)]
     pub query: Query,
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use tempfile::NamedTempFile;
 
 use super::args::Get as Options;
-use super::catalogue::{self, Known};
+use super::catalogue::{self, Part};
 use super::progress::Progress;
 use super::stores::{Arguments, Stores, failed};
 use crate::failure::Failure;
@@ -28,16 +28,23 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let mut stores = Stores::open(&options.query)?;
     let all = catalogue::everything(&mut stores)?;
     let known = catalogue::find(&all, &options.name)?;
+    if let Some(lacks) = known.lacks() {
+        return Err(Failure::failed(format!("{}: {lacks}", options.name)));
+    }
     let unwritable = |error| Failure::failed(format!("cannot write {shown}: {error}"));
     // Beside it, so that the last step is one.
     let mut file = NamedTempFile::new_in(folder).map_err(unwritable)?;
-    let mut progress = Progress::new(&options.name, Some(known.listed.bytes));
-    let mut at = 0;
-    while at < known.listed.bytes {
-        let piece = read(&mut stores, &known, at)?;
-        file.write_all(&piece).map_err(unwritable)?;
-        at += piece.len() as u64;
-        progress.show(at);
+    let mut progress = Progress::new(&options.name, Some(known.bytes()));
+    let mut bytes = 0;
+    for part in known.parts.values() {
+        let mut at = 0;
+        while at < part.listed.bytes {
+            let piece = read(&mut stores, part, at)?;
+            file.write_all(&piece).map_err(unwritable)?;
+            at += piece.len() as u64;
+            progress.show(bytes + at);
+        }
+        bytes += at;
     }
     file.as_file().sync_all().map_err(unwritable)?;
     file.persist(path).map_err(|error| unwritable(error.error))?;
@@ -47,17 +54,18 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     match options.query.json {
         true => {
             let file = shown.to_string();
-            let document = json!({ "name": name, "bytes": at, "file": file, "seconds": seconds });
+            let document =
+                json!({ "name": name, "bytes": bytes, "file": file, "seconds": seconds });
             crate::print(&format!("{document}\n"))
         }
-        false => crate::print(&format!("{shown}: {at} bytes\n")),
+        false => crate::print(&format!("{shown}: {bytes} bytes\n")),
     }
 }
 
 /// Some bytes from `at` on, from the first store that has them whole.
-fn read(stores: &mut Stores, known: &Known, at: u64) -> Result<Vec<u8>, Failure> {
+fn read(stores: &mut Stores, part: &Part, at: u64) -> Result<Vec<u8>, Failure> {
     let mut failures = Vec::new();
-    for (target, listed) in &known.stores {
+    for (target, listed) in &part.stores {
         let piece = || Arguments::version(listed).with(&at).with(&(MOST_BYTES as u32));
         match stores.ask::<Piece>(*target, "read", piece)? {
             Ok(piece) if !piece.bytes.0.is_empty() => return Ok(piece.bytes.0),
@@ -65,5 +73,5 @@ fn read(stores: &mut Stores, known: &Known, at: u64) -> Result<Vec<u8>, Failure>
             Err(error) => failures.push(failed(target, &error).to_string()),
         }
     }
-    Err(Failure::failed(format!("{}: {}", known.listed.name, failures.join("; "))))
+    Err(Failure::failed(format!("{}: {}", part.listed.name, failures.join("; "))))
 }

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 
 use nile_bosml::Bytes;
 use nile_services::dataset::MOST_BYTES;
@@ -34,14 +35,37 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let total = about.is_file().then_some(about.len());
     let mut stores = Stores::open(&options.query)?;
     let all = catalogue::everything(&mut stores)?;
-    if catalogue::committed(&all).contains_key(name) {
+    let is_there = |(_, listed): &(_, Listed)| listed.committed && listed.name == *name;
+    if all.iter().any(is_there) || catalogue::committed(&all).contains_key(name) {
         let message = format!("there is a dataset `{name}`; remove it with `nile rm {name}`");
         return Err(Failure::request(message));
     }
-    let targets = choose(&mut stores, options.copies, total.unwrap_or(0))?;
+    if let (Some(total), Some(record)) = (total, options.record)
+        && !total.is_multiple_of(record.into())
+    {
+        return Err(ragged(&options.file, total, record));
+    }
+    let (targets, longest) = choose(&mut stores, options.copies, total.unwrap_or(0))?;
+    let block_bytes = match options.record {
+        Some(record) => block_of_records(longest, record).ok_or_else(|| {
+            let message = format!(
+                "a record of {record} bytes does not fit the nodes' buffers of {longest} bytes; \
+                 say a larger `buffer` in [pool]"
+            );
+            Failure::request(message)
+        })?,
+        None => longest,
+    };
     let mut progress = Progress::new(name, total);
     let mut drafts = Vec::new();
-    let put = stream(&mut stores, options, &targets, &mut file, &mut drafts, &mut progress);
+    let put = stream(
+        &mut stores,
+        options,
+        (&targets, block_bytes),
+        &mut file,
+        &mut drafts,
+        &mut progress,
+    );
     let listed = match put {
         Ok(listed) => listed,
         Err(failure) => {
@@ -68,24 +92,42 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// The stores with the most space, each on a node of its own.
-fn choose(stores: &mut Stores, copies: u8, bytes: u64) -> Result<Vec<Target>, Failure> {
+/// A file that is not what its records say.
+fn ragged(file: &Path, bytes: u64, record: u32) -> Failure {
+    let path = file.display();
+    let message =
+        format!("{path} has {bytes} bytes, which are not whole records of {record} bytes");
+    Failure::request(message)
+}
+
+/// Bytes of the longest block of whole records that leaves room for an index of them in its buffer:
+/// a sort of the records needs no second one then.
+fn block_of_records(buffer: u32, record: u32) -> Option<u32> {
+    const ENTRY: u64 = 16;
+    let records = u64::from(buffer) / (u64::from(record) + ENTRY);
+    u32::try_from(records * u64::from(record)).ok().filter(|bytes| *bytes > 0)
+}
+
+/// The stores with the most space, each on a node of its own; and bytes of the longest block that
+/// all of them can have.
+fn choose(stores: &mut Stores, copies: u8, bytes: u64) -> Result<(Vec<Target>, u32), Failure> {
     let all = stores.all();
     let spaces: Vec<Result<SpaceEntry, _>> = stores.ask_all(&all, "space", |_| Arguments::new())?;
     let mut errors = Vec::new();
-    let mut found: Vec<(u64, Target)> = Vec::new();
+    let mut found: Vec<(SpaceEntry, Target)> = Vec::new();
     for (target, space) in all.into_iter().zip(spaces) {
         match space {
-            Ok(space) => found.push((space.free, target)),
+            Ok(space) => found.push((space, target)),
             Err(error) => errors.push(failed(&target, &error).to_string()),
         }
     }
-    found.sort_by_key(|(free, target)| (std::cmp::Reverse(*free), target.node, target.core));
+    found.sort_by_key(|(it, target)| (std::cmp::Reverse(it.free), target.node, target.core));
     let mut chosen: Vec<Target> = Vec::new();
-    let mut least = u64::MAX;
-    for (free, target) in found {
+    let (mut least, mut longest) = (u64::MAX, u32::MAX);
+    for (space, target) in found {
         if chosen.len() < copies.into() && chosen.iter().all(|it| it.node != target.node) {
-            least = least.min(free);
+            least = least.min(space.free);
+            longest = longest.min(space.block_bytes);
             chosen.push(target);
         }
     }
@@ -100,14 +142,14 @@ fn choose(stores: &mut Stores, copies: u8, bytes: u64) -> Result<Vec<Target>, Fa
         let message = format!("disk full: {bytes} bytes wanted, {least} free; remove datasets");
         return Err(Failure::failed(message));
     }
-    Ok(chosen)
+    Ok((chosen, longest))
 }
 
 /// Writes and commits; `drafts` are those that were begun, as long as they are.
 fn stream(
     stores: &mut Stores,
     options: &Options,
-    targets: &[Target],
+    (targets, block_bytes): (&[Target], u32),
     file: &mut File,
     drafts: &mut Vec<(Target, Draft)>,
     progress: &mut Progress,
@@ -120,14 +162,10 @@ fn stream(
     let owner = Decider { node: targets[0].node.0, generation: targets[0].generation.0 };
     let begun = stores.ask_all::<Draft>(targets, "create", |_| {
         let arguments = Arguments::new().with(&name).with(&epoch).with(&attempt);
-        arguments.with(&owner).with(&0_u32)
+        arguments.with(&owner).with(&block_bytes)
     })?;
     for (target, draft) in targets.iter().zip(begun) {
         drafts.push((*target, draft.map_err(|error| failed(target, &error))?));
-    }
-    if drafts.iter().any(|(_, draft)| draft.block_bytes != drafts[0].1.block_bytes) {
-        let message = "the nodes' pools have buffers of different sizes; give them the same";
-        return Err(Failure::failed(message));
     }
     let id = |target: &Target| {
         let draft = drafts.iter().find(|(it, _)| it == target);
@@ -151,6 +189,10 @@ fn stream(
         }
         at += bytes as u64;
         progress.show(at);
+    }
+    // What comes from a pipe has its length only now.
+    if let Some(record) = options.record.filter(|record| !at.is_multiple_of((*record).into())) {
+        return Err(ragged(&options.file, at, record));
     }
     if let [target] = targets {
         let draft = || Arguments::new().with(&id(target));
@@ -218,6 +260,15 @@ fn fill(file: &mut impl Read, piece: &mut [u8]) -> std::io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_block_of_records_has_room_for_their_index() {
+        assert_eq!(block_of_records(2 << 20, 100), Some(18_078 * 100));
+        assert_eq!(block_of_records(116, 100), Some(100));
+        assert_eq!(block_of_records(115, 100), None);
+        assert_eq!(block_of_records(1 << 20, u32::MAX), None);
+        assert_eq!(block_of_records(u32::MAX, 1), Some(u32::MAX / 17));
+    }
 
     #[test]
     fn a_piece_is_filled_from_short_reads() {

@@ -59,6 +59,7 @@ fn files_are_kept_in_a_cluster() {
     File::create(&long).unwrap().set_len(1 << 40).unwrap();
     let full = place.run(&["put", long_name, "long"]).expect(1);
     assert!(full.err.contains("disk full: 1099511627776 bytes wanted"), "{}", full.err);
+    records_and_parts(&place, folder.path());
     interrupted(&place);
     place.run(&["rm", "empty"]).expect(0);
     assert_eq!(names(&place), ["a file", "copied"], "nothing half-written is left");
@@ -82,6 +83,47 @@ fn files_are_kept_in_a_cluster() {
     assert_eq!(names(&place), Vec::<String>::new());
     place.run(&["down"]).expect(0);
     assert_eq!(place.left(), Vec::<String>::new());
+}
+
+/// Files of records, and datasets in parts as jobs leave them.
+fn records_and_parts(place: &Place, folder: &Path) {
+    let [file, out] = ["records", "whole"].map(|it| folder.join(it));
+    let [file_name, out_name] = [&file, &out].map(|it| it.to_str().unwrap());
+    let content = write(&file, 300_000);
+    let put = place.json(&["put", file_name, ".sorted/0-of-2", "--record", "100"]);
+    // Buffers of 256 KiB: 2259 records and as many entries of 16 bytes.
+    assert_eq!(put["blocks"], 2, "{put}");
+    refused(place.run(&["put", file_name, "x", "--record", "7"]), "not whole records of 7 bytes");
+    refused(place.run(&["put", file_name, "x", "--record", "300000"]), "does not fit");
+    refused(place.run(&["put", file_name, "x", "--record", "0"]), "0 is not in 1..");
+    // Of two parts there is one.
+    assert_eq!(names(place), ["a file", "copied", "empty"], "a dot hides");
+    let listed = place.json(&["ls", "--all"]);
+    let sorted = |listed: &Value| {
+        let mut all = listed["datasets"].as_array().unwrap().iter();
+        all.find(|it| it["name"] == ".sorted").cloned().expect("it is listed")
+    };
+    let half = sorted(&listed);
+    assert_eq!((&half["parts"], &half["whole"]), (&2.into(), &false.into()), "{half}");
+    let lacks = "1 of its 2 parts are there; 1-of-2 is missing";
+    assert!(place.run(&["ls", "--all"]).expect(0).out.contains(lacks));
+    let lacking = place.run(&["get", ".sorted", out_name]).expect(1);
+    assert!(lacking.err.contains(lacks), "{}", lacking.err);
+    place.run(&["get", ".sorted/0-of-2", out_name]).expect(0);
+    assert!(fs::read(&out).unwrap() == content, "the part is not what was put");
+    refused(place.run(&["put", file_name, ".sorted/0-of-2"]), "there is a dataset");
+    refused(place.run(&["put", file_name, ".sorted"]), "there is a dataset");
+    // And now both.
+    place.run(&["put", file_name, ".sorted/1-of-2", "--copies", "2"]).expect(0);
+    let both = sorted(&place.json(&["ls", "--all"]));
+    assert_eq!((&both["bytes"], &both["whole"]), (&600_000.into(), &true.into()), "{both}");
+    assert_eq!(both["copies"], 1, "{both}");
+    place.run(&["get", ".sorted", out_name]).expect(0);
+    let whole = fs::read(&out).unwrap();
+    assert!(whole.len() == 600_000 && whole[..300_000] == content && whole[300_000..] == content);
+    place.run(&["rm", ".sorted"]).expect(0);
+    let all = place.json(&["ls", "--all"]);
+    assert_eq!(all["datasets"].as_array().unwrap().len(), 3, "{all}");
 }
 
 /// Ctrl-C in the midst of a file without an end.
