@@ -79,14 +79,18 @@ fn target(
     let Some(place) = core else {
         return Ok(Ok(services::first(&services::instances(session, service)?)));
     };
-    session.record.node(place.node)?;
     let node = place.node;
-    if !session.running().contains(&node) {
-        // The others may not have noticed yet.
-        return Ok(Err(CallFailed::new(Status::Dead, format!("{node} does not run"))));
-    }
     let gossip = session.peer.known();
-    if !known::living(gossip).any(|member| member.node == node) {
+    let lives = known::living(gossip).any(|member| member.node == node);
+    // Those of other machines are known by gossip alone.
+    if !lives || session.record.nodes.iter().any(|it| it.node() == node) {
+        session.record.node(node)?;
+        if !session.running().contains(&node) {
+            // The others may not have noticed yet.
+            return Ok(Err(CallFailed::new(Status::Dead, format!("{node} does not run"))));
+        }
+    }
+    if !lives {
         let message = format!("{node} cannot be reached");
         return Ok(Err(CallFailed::new(Status::Timeout, message)));
     }
