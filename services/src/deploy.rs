@@ -8,7 +8,7 @@ use alloc::rc::Rc;
 use alloc::string::String;
 use core::time::Duration;
 
-use nile_abi::{CoreId, RoleSet, Status};
+use nile_abi::{CoreId, Role, RoleSet, Status};
 use nile_registry::Caller as Binder;
 use nile_stl::{At, CallResult, Directory, FIRST_SERVICE, LocalFuture, On, Place, Published, Stl};
 
@@ -73,7 +73,9 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
         // The mailboxes of the pool's buffers are the network service's, on a node alone, too.
         let needed = match registration.name {
             name if name == registry::REGISTRATION.name => false,
-            name if name == network::REGISTRATION.name => in_cluster || has_pool,
+            name if name == network::REGISTRATION.name => {
+                (in_cluster || has_pool) && (offers(name).is_some() || leads_network(stl))
+            }
             name if name == gossip::REGISTRATION.name => in_cluster,
             _ => true,
         };
@@ -90,6 +92,13 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
             let _ = stl.unpublish(registration.name).await;
         }
     }
+}
+
+/// Whether this is the first of the network cores, which drives the node's interface.
+fn leads_network(stl: &Stl) -> bool {
+    let Ok(node) = stl.node() else { return true };
+    let mut before = (0..stl.host().core().0).filter_map(|core| node.state_of(CoreId(core)));
+    before.all(|state| !state.roles.contains(Role::Network))
 }
 
 /// Tells the registry of everything that is here: it has forgotten, or it is new.

@@ -112,6 +112,17 @@ fn a_cluster_is_the_same_with_the_same_seed() {
     assert_eq!(hashes(), hashes());
 }
 
+#[test]
+fn of_many_network_cores_the_first_serves() {
+    let config = Config::parse("[roles]\nnetwork = 2\n").expect("the test's roles are valid");
+    let mut options = cluster(430, &[4, 4]);
+    for node in &mut options.nodes {
+        node.roles = config.roles(4).expect("four cores have room for two network cores");
+    }
+    pass(&options);
+    pass_program(&with_pools(options), "bulk buffers=40");
+}
+
 /// The same nodes, each with a pool.
 fn with_pools(mut options: ClusterOptions) -> ClusterOptions {
     for node in &mut options.nodes {
