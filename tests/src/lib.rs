@@ -177,7 +177,7 @@ pub fn needs_cluster(program: &str) -> bool {
 
 /// Whether a program uses the node's disks, of which it must have one of 8 MiB at least.
 pub fn needs_disk(program: &str) -> bool {
-    program.starts_with("disk") || program == "datasets"
+    program.starts_with("disk") || matches!(program, "datasets" | "jobs")
 }
 
 /// Whether the services that a configuration names are those of this image.

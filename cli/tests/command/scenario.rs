@@ -14,6 +14,9 @@ const TICKS: &str = "[timer]\ntick_hz = 100\ntick_workers = true\n";
 /// Gives the node a pool.
 const POOL: &str = "[pool]\nbytes = \"4M\"\n";
 
+/// The same in as many buffers as two workers need to keep what they make.
+const SMALL_BUFFERS: &str = "[pool]\nbytes = \"4M\"\nbuffer = \"32K\"\n";
+
 #[track_caller]
 fn all_hold_on(machine: &str) {
     let folder = tempfile::tempdir().unwrap();
@@ -21,6 +24,8 @@ fn all_hold_on(machine: &str) {
     fs::write(&ticks, TICKS).unwrap();
     let pool = folder.path().join("pool.toml");
     fs::write(&pool, POOL).unwrap();
+    let small = folder.path().join("small.toml");
+    fs::write(&small, SMALL_BUFFERS).unwrap();
     // What boots is checked in more detail elsewhere, and so are clusters.
     let alone = |program: &&str| *program != "boot" && !needs_cluster(program);
     let mut starts = [launcher()].into_iter().chain(iter::repeat_with(launcher_again));
@@ -33,6 +38,7 @@ fn all_hold_on(machine: &str) {
         let config = match program {
             "ticked" => Some(&ticks),
             "pool" | "package-buffers" | "disks" | "datasets" => Some(&pool),
+            "jobs" => Some(&small),
             _ => None,
         };
         if let Some(config) = config {

@@ -187,7 +187,7 @@ fn run_job(seed: u64, command: &str) {
     let ended = simulate_cluster(&options, |node, machine| {
         let mut config = Config::parse(&config(node)).expect("the test's configuration is valid");
         config.packages = nile_sim::STORE;
-        Box::new(Core::start(machine, &config, |core| nile_scenarios::start(core, &command)))
+        nile_sim::scenario(machine, &config, &command)
     });
     let ended =
         ended.unwrap_or_else(|stuck| panic!("{command}: {stuck}\n{}", stuck.log.join("\n")));

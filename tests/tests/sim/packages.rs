@@ -70,9 +70,7 @@ fn run_job(seed: u64, command: &str) -> Report {
     config.packages = nile_sim::STORE;
     let disk = DiskOptions { bytes: 16 << 20, ..DiskOptions::default() };
     let options = Options { pool_bytes: 4 << 20, disks: vec![disk], ..node(seed) };
-    let finished = simulate(&options, |machine| {
-        Box::new(Core::start(machine, &config, |core| nile_scenarios::start(core, command)))
-    });
+    let finished = simulate(&options, |machine| nile_sim::scenario(machine, &config, command));
     let finished = finished.unwrap_or_else(|stuck| panic!("{stuck}\n{}", stuck.log.join("\n")));
     passed(&finished, command, seed)
 }
