@@ -10,6 +10,7 @@ use nile_platform_hosted::Outside;
 use crate::cluster::args::{Call, Completions, Discover, Down, Fault, Logs, Query, Top, Up};
 use crate::data::args::{Get, List, Put, Remove};
 use crate::disk::{Bus, Disk};
+use crate::run::args::{Demo, Run};
 use crate::size::Bytes;
 
 /// NileOS: an operating system for big-data work, built from cores that share nothing by accident.
@@ -50,6 +51,10 @@ pub enum Command {
     Ls(List),
     /// Remove a dataset.
     Rm(Remove),
+    /// Run a job on the cluster that is up, or on one that is started and ended for it.
+    Run(Run),
+    /// Sort in a cluster of the real kernel in QEMU, and then the same hosted; a few minutes.
+    Demo(Demo),
     /// Run the project's tests.
     Test(Test),
     /// Run the benchmarks, each beside its peer in the same run.

@@ -93,7 +93,7 @@ pub fn check_memory(memory: Bytes) -> Result<(), Failure> {
 }
 
 /// The memory of the machine that this command runs on, where Linux tells.
-fn host_memory() -> Option<Bytes> {
+pub fn host_memory() -> Option<Bytes> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
     let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     Some(Bytes(total.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10))

@@ -10,16 +10,16 @@
 
 pub mod args;
 pub mod call;
-mod document;
+pub mod document;
 pub mod down;
 pub mod fault;
-mod folder;
+pub mod folder;
 pub mod logs;
 mod members;
 mod node;
-mod process;
+pub mod process;
 mod ready;
-mod reply;
+pub mod reply;
 pub mod services;
 pub mod session;
 pub mod status;

@@ -8,10 +8,10 @@
 //! * [`progress`]: how far a transfer is, on a terminal.
 
 pub mod args;
-mod catalogue;
+pub mod catalogue;
 pub mod get;
 pub mod list;
 mod progress;
 pub mod put;
 pub mod remove;
-mod stores;
+pub mod stores;

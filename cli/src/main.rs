@@ -6,7 +6,7 @@
 //! * [`boot`]: a node on QEMU, on Linux or in the simulator, and its report.
 //! * [`cluster`]: clusters of nodes on this machine, and what can be asked of them; [`peer`]: this
 //!   program on their network.
-//! * [`data`]: datasets of a cluster.
+//! * [`data`]: datasets of a cluster; [`run`]: jobs on them.
 //! * [`sim`]: the cluster's protocols, simulated.
 //! * [`switch`]: the network of a cluster on one machine.
 //! * [`image`]: the kernel as a bootable ISO image.
@@ -32,6 +32,7 @@ mod nearest;
 mod needs;
 mod packages;
 mod peer;
+mod run;
 mod serial;
 mod sim;
 mod size;
@@ -48,7 +49,7 @@ use clap::Parser;
 use failure::Failure;
 
 fn main() -> ExitCode {
-    match run(Nile::parse().command) {
+    match perform(Nile::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("nile: {failure}");
@@ -57,7 +58,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<(), Failure> {
+fn perform(command: Command) -> Result<(), Failure> {
     match command {
         Command::Boot(options) => boot::run(&options),
         Command::Test(options) => test::run(&options),
@@ -76,10 +77,12 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Get(options) => data::get::run(&options),
         Command::Ls(options) => data::list::run(&options),
         Command::Rm(options) => data::remove::run(&options),
+        Command::Run(options) => run::run(&options),
+        Command::Demo(options) => run::demo::run(&options),
         Command::Completions(options) => completions::run(&options),
         Command::Sim(options) => sim::run(&options),
         Command::Switch(options) => switch::run(&options),
-        Command::Needs { arguments } => needs::run(&arguments),
+        Command::Needs { arguments } => needs::show(&arguments),
     }
 }
 

@@ -11,7 +11,7 @@ use clap::Parser;
 use crate::args::{Command, Firmware, Machine, Nile};
 use crate::cluster::args::Kind;
 use crate::failure::Failure;
-use crate::{boot, cluster, image, packages, print, sim, test};
+use crate::{boot, cluster, image, packages, print, run, sim, test};
 
 /// The bare kernel without symbols, as machines load it.
 pub const KERNEL: &str = "NILE_KERNEL";
@@ -72,7 +72,7 @@ impl Need {
 }
 
 /// Prints what the command `arguments` needs; a wrong command is refused as it would be itself.
-pub fn run(arguments: &[String]) -> Result<(), Failure> {
+pub fn show(arguments: &[String]) -> Result<(), Failure> {
     let nile = match Nile::try_parse_from([&["nile".to_string()], arguments].concat()) {
         Ok(nile) => nile,
         // Help is printed by the command itself, and needs nothing.
@@ -117,11 +117,17 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
         Command::Up(options) => {
             let kinds = cluster::up::check(options)?;
             let image = options.program.as_ref().map_or(Need::Kernel, |_| Need::Scenarios);
-            [Kind::Qemu, Kind::Hosted]
-                .into_iter()
-                .filter(|kind| kinds.contains(kind))
-                .flat_map(|kind| of_nodes(kind, image))
-                .collect()
+            of_cluster(&kinds, image)
+        }
+        Command::Run(options) => {
+            let mut needs = of_cluster(&run::check(options)?, Need::Kernel);
+            if run::needs_packages(options) {
+                needs.push(Need::Packages);
+            }
+            needs
+        }
+        Command::Demo(_) => {
+            vec![Need::Qemu, Need::Kernel, Need::Hosted, Need::Packages]
         }
         Command::Fault(options) => {
             let kinds = cluster::fault::machine(options).into_iter();
@@ -145,6 +151,12 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
         }
         Command::Switch(_) | Command::Needs { .. } => vec![],
     })
+}
+
+/// What a cluster of such nodes needs.
+fn of_cluster(kinds: &[Kind], image: Need) -> Vec<Need> {
+    let kinds_there = [Kind::Qemu, Kind::Hosted].into_iter().filter(|it| kinds.contains(it));
+    kinds_there.flat_map(|kind| of_nodes(kind, image)).collect()
 }
 
 /// What nodes of a cluster need, of which those in QEMU boot `image`.

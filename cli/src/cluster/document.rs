@@ -1,8 +1,9 @@
 //! What is said to a service: parameters from the command line as a document, checked by the
 //! service's schema before it is sent.
 
-use nile_bosml::schema::{Method, Type};
+use nile_bosml::schema::{Method, Parameter, Type};
 use nile_bosml::text::escape;
+use serde_json::Value;
 
 use crate::nearest::suggestion;
 
@@ -55,10 +56,55 @@ pub fn of_call(method: &Method<'_>, parameters: &[String]) -> Result<String, Str
     Ok(document)
 }
 
+/// The document that calls `method` with what `values`, an object, has for its parameters; records
+/// are objects, lists arrays. Says what is wrong with the first that is.
+pub fn of_values(method: &Method<'_>, values: &Value) -> Result<String, String> {
+    let mut document = format!("<{}>", method.name);
+    fields(&method.parameters, values, &mut document)?;
+    document.push_str(&format!("</{}>", method.name));
+    method.check_text(&document).map_err(|error| error.to_string())?;
+    Ok(document)
+}
+
+fn fields(
+    described: &[Parameter<'_>],
+    values: &Value,
+    document: &mut String,
+) -> Result<(), String> {
+    for it in described {
+        let value =
+            values.get(it.name.as_ref()).ok_or_else(|| format!("`{}` is missing", it.name))?;
+        document.push_str(&format!("<{}>", it.name));
+        element(&it.ty, value, document).map_err(|error| format!("`{}`: {error}", it.name))?;
+        document.push_str(&format!("</{}>", it.name));
+    }
+    Ok(())
+}
+
+fn element(ty: &Type<'_>, value: &Value, document: &mut String) -> Result<(), String> {
+    match (ty, value) {
+        (Type::Record(described), value) => fields(described, value, document),
+        (Type::List(ty), Value::Array(items)) => items.iter().try_for_each(|item| {
+            document.push_str("<item>");
+            element(ty.get(), item, document)?;
+            document.push_str("</item>");
+            Ok(())
+        }),
+        (Type::List(_), _) => Err(format!("{value} is no list")),
+        (_, Value::String(text)) => escape(text, document).map_err(|error| error.to_string()),
+        (_, Value::Number(_) | Value::Bool(_)) => {
+            document.push_str(&value.to_string());
+            Ok(())
+        }
+        _ => Err(format!("{value} is of another type")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use nile_bosml::discovery;
+    use serde_json::json;
 
     const DOCUMENT: &str = r#"<probe>
       <call mode="kernel"><parameters>
@@ -82,6 +128,24 @@ mod tests {
                         <cores><item>1</item><item>2</item></cores></call>";
         assert_eq!(document(&parameters), Ok(expected.into()));
         assert!(document(&["text=", "m=0", "cores="]).is_ok());
+    }
+
+    #[test]
+    fn values_become_elements() {
+        let schema = discovery::parse(DOCUMENT).unwrap();
+        let call = |values| of_values(&schema.methods[0], &values);
+        let document = call(json!({ "cores": [1, 2], "m": 2, "text": "<a>", "more": 1 }));
+        let expected = "<call><m>2</m><text>&lt;a&gt;</text>\
+                        <cores><item>1</item><item>2</item></cores></call>";
+        assert_eq!(document, Ok(expected.into()));
+        for (values, said) in [
+            (json!({ "m": 2, "text": "a" }), "`cores` is missing"),
+            (json!({ "m": 2, "text": "a", "cores": 7 }), "`cores`: 7 is no list"),
+            (json!({ "m": 9, "text": "a", "cores": [] }), "call/m"),
+        ] {
+            let error = call(values).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::json;
 use tempfile::NamedTempFile;
 
 use super::args::Get as Options;
-use super::catalogue::{self, Part};
+use super::catalogue::{self, Known, Part};
 use super::progress::Progress;
 use super::stores::{Arguments, Stores, failed};
 use crate::failure::Failure;
@@ -60,6 +60,20 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         }
         false => crate::print(&format!("{shown}: {bytes} bytes\n")),
     }
+}
+
+/// All of a dataset.
+pub fn all(stores: &mut Stores, known: &Known) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    for part in known.parts.values() {
+        let mut at = 0;
+        while at < part.listed.bytes {
+            let piece = read(stores, part, at)?;
+            at += piece.len() as u64;
+            bytes.extend(piece);
+        }
+    }
+    Ok(bytes)
 }
 
 /// Some bytes from `at` on, from the first store that has them whole.

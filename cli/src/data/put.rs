@@ -18,11 +18,48 @@ use super::stores::{Arguments, Stores, failed, nodes};
 use crate::failure::Failure;
 use crate::peer::known::Target;
 
-/// Puts a file.
+/// Puts a file, and says so.
 pub fn run(options: &Options) -> Result<(), Failure> {
+    let file = open(options)?;
+    let mut stores = Stores::open(&options.query)?;
+    let put = put(&mut stores, options, file)?;
+    let on = nodes(put.targets.iter().map(|target| target.node));
+    let (name, Listed { bytes, blocks, copies, .. }) = (&options.name, put.listed);
+    match options.query.json {
+        true => {
+            let document = json!({
+                "name": name, "bytes": bytes, "blocks": blocks, "copies": copies, "nodes": on,
+                "seconds": put.seconds,
+            });
+            crate::print(&format!("{document}\n"))
+        }
+        false => {
+            let on = on.join(", ");
+            crate::print(&format!("{name}: {bytes} bytes in {blocks} blocks on {on}\n"))
+        }
+    }
+}
+
+/// A file that was put.
+pub struct Put {
+    /// The dataset that it is now.
+    pub listed: Listed,
+    /// The stores that have it.
+    pub targets: Vec<Target>,
+    /// How long that took.
+    pub seconds: f64,
+}
+
+/// Puts a file into a cluster's stores, and says nothing.
+pub fn file(stores: &mut Stores, options: &Options) -> Result<Put, Failure> {
+    put(stores, options, open(options)?)
+}
+
+/// The file, and its length unless it is one without.
+fn open(options: &Options) -> Result<(File, Option<u64>), Failure> {
     let path = options.file.display();
     let unreadable = |error| Failure::request(format!("cannot read {path}: {error}"));
-    let mut file = File::open(&options.file).map_err(unreadable)?;
+    let file = File::open(&options.file).map_err(unreadable)?;
     let about = file.metadata().map_err(unreadable)?;
     if about.is_dir() {
         return Err(Failure::request(format!("{path} is a folder; put its files one by one")));
@@ -33,19 +70,27 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         return Err(Failure::request(message));
     }
     let total = about.is_file().then_some(about.len());
-    let mut stores = Stores::open(&options.query)?;
-    let all = catalogue::everything(&mut stores)?;
-    let is_there = |(_, listed): &(_, Listed)| listed.committed && listed.name == *name;
-    if all.iter().any(is_there) || catalogue::committed(&all).contains_key(name) {
-        let message = format!("there is a dataset `{name}`; remove it with `nile rm {name}`");
-        return Err(Failure::request(message));
-    }
     if let (Some(total), Some(record)) = (total, options.record)
         && !total.is_multiple_of(record.into())
     {
         return Err(ragged(&options.file, total, record));
     }
-    let (targets, longest) = choose(&mut stores, options.copies, total.unwrap_or(0))?;
+    Ok((file, total))
+}
+
+fn put(
+    stores: &mut Stores,
+    options: &Options,
+    (mut file, total): (File, Option<u64>),
+) -> Result<Put, Failure> {
+    let name = &options.name;
+    let all = catalogue::everything(stores)?;
+    let is_there = |(_, listed): &(_, Listed)| listed.committed && listed.name == *name;
+    if all.iter().any(is_there) || catalogue::committed(&all).contains_key(name) {
+        let message = format!("there is a dataset `{name}`; remove it with `nile rm {name}`");
+        return Err(Failure::request(message));
+    }
+    let (targets, longest) = choose(stores, options.copies, total.unwrap_or(0))?;
     let block_bytes = match options.record {
         Some(record) => block_of_records(longest, record).ok_or_else(|| {
             let message = format!(
@@ -58,36 +103,12 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     };
     let mut progress = Progress::new(name, total);
     let mut drafts = Vec::new();
-    let put = stream(
-        &mut stores,
-        options,
-        (&targets, block_bytes),
-        &mut file,
-        &mut drafts,
-        &mut progress,
-    );
-    let listed = match put {
-        Ok(listed) => listed,
+    let blocks = (&targets[..], block_bytes);
+    match stream(stores, options, blocks, &mut file, &mut drafts, &mut progress) {
+        Ok(listed) => Ok(Put { listed, targets, seconds: progress.seconds() }),
         Err(failure) => {
             stores.abort(&drafts);
-            return Err(failure);
-        }
-    };
-    let seconds = progress.seconds();
-    drop(progress);
-    let on = nodes(targets.iter().map(|target| target.node));
-    let Listed { bytes, blocks, copies, .. } = listed;
-    match options.query.json {
-        true => {
-            let document = json!({
-                "name": name, "bytes": bytes, "blocks": blocks, "copies": copies, "nodes": on,
-                "seconds": seconds,
-            });
-            crate::print(&format!("{document}\n"))
-        }
-        false => {
-            let on = on.join(", ");
-            crate::print(&format!("{name}: {bytes} bytes in {blocks} blocks on {on}\n"))
+            Err(failure)
         }
     }
 }

@@ -48,6 +48,44 @@ fn impossible_amounts_are_named() {
 }
 
 #[test]
+fn impossible_jobs_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text");
+    fs::write(&text, "a b a\n").unwrap();
+    let text = text.to_str().unwrap();
+    let sort = |more: &[&str], parts: &[&str]| {
+        // No cluster is up there.
+        let which = ["run", "terasort", "--cluster", "nobody-has-this"];
+        refused(&[&which, more].concat(), parts);
+    };
+    sort(&[], &["--size <SIZE>"]);
+    sort(&["--size", "1"], &["`1` is not a size"]);
+    sort(&["--size", "0M"], &["0 B holds no record of 100 bytes"]);
+    sort(&["--size", "1M", "--reducers", "0"], &["0 is not in 1.."]);
+    sort(&["--size", "1M", "--reducers", "999"], &["--reducers 999", "worker cores"]);
+    sort(&["--size", "1M", "--copies", "2"], &["as many nodes; there are 1"]);
+    sort(&["--size", "1M", "--memory", "1M"], &["1 MiB is too little", "16 MiB at least"]);
+    sort(&["--size", "1M", "--memory", "1000T"], &["more than the", "this machine has"]);
+    sort(&["--size", "1M", "--nodes", "0"], &["0 is not in 1..="]);
+    sort(&["--size", "1M", "--machine", "vax"], &["no machine `vax`"]);
+    sort(&["--size", "1M", "--name", "a/b"], &["--name", "no /"]);
+    sort(&["--size", "1M", "--disk-folder", "/nonexistent"], &["no folder /nonexistent"]);
+    sort(&["--size", "100000T"], &["on disk", "--disk-folder"]);
+    let count = |more: &[&str], parts: &[&str]| {
+        let which = ["run", "wordcount", "--cluster", "nobody-has-this"];
+        refused(&[&which, more].concat(), parts);
+    };
+    count(&["/no/such/text"], &["no file /no/such/text", "no cluster is up"]);
+    count(&[text, "--output", "x"], &["--output x", "--keep"]);
+    count(&[text, "--json"], &["--json", "add --output"]);
+    refused(&["run"], &["terasort", "wordcount", "PACKAGE.elf"]);
+    refused(&["run", text], &[text, "not an ELF file"]);
+    refused(&["run", "/no/such.elf"], &["no file /no/such.elf"]);
+    refused(&["run", "terasrot"], &["did you mean `terasort`?"]);
+    refused(&["run", text, "--reducers", "0"], &["0 is not in 1.."]);
+}
+
+#[test]
 fn a_wrong_configuration_is_refused_with_its_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nile.toml");

@@ -1,0 +1,62 @@
+//! Jobs on a cluster: `nile run`, and the demonstration that is made of it. A job runs on the
+//! cluster that is up, or on one that is started for it and ended after it.
+//!
+//! * [`args`]: what can be said on the command line.
+//! * [`profile`]: what a cluster for a job is like; [`place`]: the cluster that a job runs on.
+//! * [`jobs`]: the service that runs jobs, and calls to it; [`watch`]: a job from its submission to
+//!   its end.
+//! * [`code`]: the package with a job's code, as a dataset; [`outputs`]: what jobs read and make.
+//! * [`memory`]: what the nodes' processes take; [`show`]: bars and tables.
+//! * [`terasort`], [`wordcount`], [`package`]: the commands; [`demo`]: `nile demo`.
+
+pub mod args;
+mod code;
+pub mod demo;
+mod jobs;
+mod memory;
+mod outputs;
+mod package;
+mod place;
+mod profile;
+mod show;
+mod terasort;
+mod watch;
+mod wordcount;
+
+use args::{Run, What};
+
+use crate::cluster::args::Kind;
+use crate::failure::Failure;
+
+/// Runs what is asked for.
+pub fn run(options: &Run) -> Result<(), Failure> {
+    match &options.what {
+        What::Terasort(options) => terasort::run(options),
+        What::Wordcount(options) => wordcount::run(options),
+        What::Package(words) => match args::package(words) {
+            Ok(options) => package::run(&options),
+            // As for any command.
+            Err(error) => error.exit(),
+        },
+    }
+}
+
+/// Refuses what could not be run anywhere, before anything is started; the machines of the
+/// cluster that would be started for it, none if one is up.
+pub fn check(options: &Run) -> Result<Vec<Kind>, Failure> {
+    match &options.what {
+        What::Terasort(options) => terasort::check(options),
+        What::Wordcount(options) => wordcount::check(options),
+        What::Package(words) => match args::package(words) {
+            Ok(options) => package::check(&options),
+            // Help is printed by the command itself, and needs nothing.
+            Err(error) if !error.use_stderr() => Ok(Vec::new()),
+            Err(error) => error.exit(),
+        },
+    }
+}
+
+/// Whether the code of the job is one of the project's own packages.
+pub fn needs_packages(options: &Run) -> bool {
+    !matches!(options.what, What::Package(_))
+}

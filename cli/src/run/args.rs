@@ -1,0 +1,198 @@
+//! What can be said about jobs on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::cluster::args::{MOST_NODES, Machines, Which};
+use crate::size::Bytes;
+
+#[derive(Args)]
+#[command(after_help = "Any other job: nile run PACKAGE.elf [OPTIONS] [ARGUMENTS], where \
+                        PACKAGE.elf is the package with its code; see nile run PACKAGE.elf --help")]
+pub struct Run {
+    #[command(subcommand)]
+    pub what: What,
+}
+
+#[derive(Subcommand)]
+pub enum What {
+    /// Generate records, sort them, validate what came of it.
+    Terasort(Terasort),
+    /// Count the words of a text.
+    Wordcount(Wordcount),
+    /// The words that run the job whose code a package's file holds; see [`package`].
+    #[command(external_subcommand)]
+    Package(Vec<String>),
+}
+
+/// On what a job runs, and how.
+#[derive(Args, Clone, Debug)]
+pub struct Usual {
+    #[command(flatten)]
+    pub which: Which,
+    /// Start a cluster on qemu, hosted, or so many nodes of each, and end it afterwards. Without
+    /// this and --nodes the job runs on the cluster that is up, or else on one hosted node.
+    #[arg(long, value_name = "MACHINES")]
+    pub machine: Option<Machines>,
+    /// Start a cluster of so many nodes, and end it afterwards.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=MOST_NODES))]
+    pub nodes: Option<u16>,
+    /// How much memory of each node the job's data may take, as 256M; what has no room there is
+    /// put on disk in between. Without it, all that there is.
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<Bytes>,
+    /// How many reduce tasks, and so parts of the output; without it, one for each worker core.
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..))]
+    pub reducers: Option<u32>,
+    /// On how many nodes the input and the output are to be.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub copies: u8,
+    /// Where the disks of a cluster that is started for the job lie; they go with it.
+    #[arg(long, value_name = "FOLDER")]
+    pub disk_folder: Option<PathBuf>,
+    /// Keep the datasets, and a cluster that was started for the job.
+    #[arg(long)]
+    pub keep: bool,
+    /// Print one JSON document and nothing else.
+    #[arg(long)]
+    pub json: bool,
+    /// Run COMMAND in a shell when the job of this name comes to this phase, which waits for it;
+    /// may be given many times.
+    #[arg(long = "at", value_name = "JOB:PHASE=COMMAND", hide = true)]
+    pub hooks: Vec<Hook>,
+}
+
+#[derive(Args)]
+pub struct Demo {
+    /// How much the cluster in QEMU sorts.
+    #[arg(long, default_value = "96M")]
+    pub size: Bytes,
+    /// How much the hosted node sorts.
+    #[arg(long, default_value = "1G")]
+    pub hosted_size: Bytes,
+}
+
+#[derive(Args)]
+pub struct Terasort {
+    /// How much is sorted, as 1G: as many whole records of 100 bytes as that holds.
+    #[arg(long)]
+    pub size: Bytes,
+    /// What the records look like.
+    #[arg(long, value_enum, default_value = "binary")]
+    pub format: Format,
+    /// What the datasets are called: NAME.input, NAME.output and NAME.report.
+    #[arg(long, default_value = "terasort")]
+    pub name: String,
+    #[command(flatten)]
+    pub usual: Usual,
+}
+
+/// What records for TeraSort look like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Format {
+    /// As gensort makes them.
+    Binary,
+    /// As gensort -a makes them: printable.
+    Ascii,
+    /// As Hadoop's teragen makes them.
+    Hadoop,
+}
+
+impl Format {
+    /// As the package calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Binary => "binary",
+            Format::Ascii => "ascii",
+            Format::Hadoop => "hadoop",
+        }
+    }
+}
+
+#[derive(Args)]
+pub struct Wordcount {
+    /// A text file, or else a dataset of the cluster that is up.
+    pub text: String,
+    /// Keep the counts as a dataset of this name in place of printing them.
+    #[arg(long, value_name = "NAME")]
+    pub output: Option<String>,
+    #[command(flatten)]
+    pub usual: Usual,
+}
+
+/// The job whose code a package's file holds.
+#[derive(Parser, Debug)]
+#[command(name = "nile run", no_binary_name = true, max_term_width = 100)]
+pub struct Package {
+    /// The package's file.
+    #[arg(value_name = "PACKAGE.elf")]
+    pub file: PathBuf,
+    /// What the job's code is given.
+    #[arg(value_name = "ARGUMENTS", trailing_var_arg = true)]
+    pub arguments: Vec<String>,
+    /// A dataset that it reads, or a file, which is put before; may be given many times.
+    #[arg(long, value_name = "NAME")]
+    pub input: Vec<String>,
+    /// The dataset that it makes; without it, what it makes is printed.
+    #[arg(long, value_name = "NAME")]
+    pub output: Option<String>,
+    /// Of how many splits of the input samples are taken to cut partitions.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub samples: u32,
+    #[command(flatten)]
+    pub usual: Usual,
+}
+
+/// Reads the words behind `nile run`.
+pub fn package(words: &[String]) -> Result<Package, clap::Error> {
+    Package::try_parse_from(words)
+}
+
+/// Something that is done when a job comes to a phase.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hook {
+    /// The job's name.
+    pub job: String,
+    /// The phase's.
+    pub phase: String,
+    /// What a shell is to do.
+    pub command: String,
+}
+
+impl std::str::FromStr for Hook {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Hook, String> {
+        let parts = text.split_once('=').and_then(|(when, command)| {
+            let (job, phase) = when.split_once(':')?;
+            Some(Hook { job: job.into(), phase: phase.into(), command: command.into() })
+        });
+        parts.ok_or_else(|| format!("`{text}` is not JOB:PHASE=COMMAND"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_has_options_and_arguments() {
+        let words = "x.elf --input a --input b --reducers 2 --json -- -v 7";
+        let words: Vec<String> = words.split(' ').map(String::from).collect();
+        let package = Package::try_parse_from(&words).unwrap();
+        assert_eq!((package.input.len(), package.usual.reducers), (2, Some(2)));
+        assert_eq!((package.arguments, package.usual.json), (vec!["-v".into(), "7".into()], true));
+        assert!(Package::try_parse_from(["x.elf", "--reducers", "0"]).is_err());
+        let plain = Package::try_parse_from(["x.elf", "gen", "100"]).unwrap();
+        assert_eq!(plain.arguments, ["gen", "100"]);
+    }
+
+    #[test]
+    fn a_hook_names_job_phase_and_command() {
+        let hook: Hook = "sort:mapping=echo a=b:c".parse().unwrap();
+        assert_eq!((&hook.job[..], &hook.phase[..]), ("sort", "mapping"));
+        assert_eq!(hook.command, "echo a=b:c");
+        assert!("sort=x".parse::<Hook>().is_err());
+    }
+}

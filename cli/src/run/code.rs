@@ -1,0 +1,54 @@
+//! A job's code as a dataset: the package's file, put once for each content that it has had.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nile_ipioe::checksum;
+use nile_package::Package;
+
+use super::place::Place;
+use crate::cluster::args::Query;
+use crate::data::args::Put;
+use crate::data::{catalogue, put};
+use crate::failure::Failure;
+use crate::needs::{self, PACKAGES};
+
+/// On how many nodes it is, if there are so many: a job outlives its nodes.
+const COPIES: usize = 3;
+
+/// A package that the project has.
+pub fn own(name: &str) -> Result<PathBuf, Failure> {
+    Ok(needs::provided(PACKAGES)?.join(format!("{name}.elf")))
+}
+
+/// Refuses a file that is no package.
+pub fn check(path: &Path) -> Result<(), Failure> {
+    name(path).map(|_| ())
+}
+
+/// What the dataset with the package at `path` is called.
+fn name(path: &Path) -> Result<String, Failure> {
+    let wrong =
+        |error: &dyn std::fmt::Display| Failure::request(format!("{}: {error}", path.display()));
+    let file = fs::read(path).map_err(|error| wrong(&error))?;
+    let package = Package::parse(&file).map_err(|error| wrong(&error))?;
+    let name = package.manifest().name();
+    Ok(format!(".packages/{name}-{:08x}", checksum::portable(0, &file)))
+}
+
+/// Sees to it that the cluster has the package at `path`; the name of the dataset that it is.
+pub fn put(place: &mut Place, path: &Path) -> Result<String, Failure> {
+    let name = name(path)?;
+    let all = catalogue::everything(&mut place.stores)?;
+    if catalogue::committed(&all).contains_key(&name) {
+        return Ok(name);
+    }
+    let mut nodes: Vec<_> = place.stores.all().iter().map(|store| store.node).collect();
+    nodes.dedup();
+    let copies = nodes.len().min(COPIES) as u8;
+    let query = Query { which: place.which.clone(), json: false, timeout: Duration::ZERO };
+    let options = Put { file: path.into(), name: name.clone(), copies, record: None, query };
+    put::file(&mut place.stores, &options)?;
+    Ok(name)
+}

@@ -1,0 +1,111 @@
+//! The service that runs jobs, as the command meets it.
+
+use std::time::Duration;
+
+use crate::failure::Failure;
+
+#[cfg(test)]
+pub mod fake;
+pub mod service;
+
+/// The phases of a job in their order.
+const PHASES: [&str; 5] = ["inheriting", "sampling", "mapping", "reducing", "ending"];
+
+/// A job to submit.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// What it is called.
+    pub name: String,
+    /// The package with its code, or the dataset that the package is in.
+    pub package: String,
+    /// What its code is given.
+    pub arguments: Vec<String>,
+    /// The datasets that it reads.
+    pub input: Vec<String>,
+    /// The dataset that it makes.
+    pub output: String,
+    /// How many parts that has.
+    pub reducers: u32,
+    /// Of how many splits samples are taken.
+    pub samples: u32,
+    /// Bytes of each node's memory that it may use; 0 for all.
+    pub memory: u64,
+    /// On how many nodes the output is to be.
+    pub copies: u32,
+    /// Whether the output has the records of the input.
+    pub conserves: bool,
+}
+
+/// How far a job is.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// What is done now.
+    pub phase: String,
+    /// Map tasks that are done, of how many.
+    pub maps: (u32, u32),
+    /// Reduce tasks that are done, of how many.
+    pub reduces: (u32, u32),
+    /// Bytes that were read and written so far.
+    pub bytes: u64,
+    /// Attempts that were made again.
+    pub retries: u32,
+    /// Bytes that had no room in memory and were put on disk in between.
+    pub spilled: u64,
+    /// The longest part over the mean one.
+    pub imbalance: f64,
+    /// The phases so far.
+    pub phases: Vec<Phase>,
+    /// From the submission to the first task.
+    pub first_task: Option<Duration>,
+    /// How it ended, once it has.
+    pub end: Option<End>,
+}
+
+/// A phase of a job that is over, or under way.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Phase {
+    pub name: String,
+    pub took: Duration,
+    /// Bytes that were read in it.
+    pub bytes: u64,
+}
+
+/// How a job ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Its output is there.
+    Done { records: u64, checksum: u64 },
+    /// It came to nothing, for this reason.
+    Failed(String),
+}
+
+impl State {
+    /// Whether the job is in `phase` or has been.
+    pub fn has_come_to(&self, phase: &str) -> bool {
+        let place = |name: &str| PHASES.iter().position(|it| *it == name);
+        match (place(&self.phase), place(phase)) {
+            (Some(now), Some(then)) => now >= then,
+            // It is over.
+            (None, then) => then.is_some() && !self.phase.is_empty(),
+            (_, None) => false,
+        }
+    }
+}
+
+/// What can be asked of the service.
+pub trait Jobs {
+    /// Has it begin a job; the job's number. A wrong request if the job cannot be.
+    fn submit(&mut self, request: &Request) -> Result<u64, Failure>;
+
+    /// How far a job is.
+    fn progress(&mut self, job: u64) -> Result<State, Failure>;
+
+    /// Has it end a job.
+    fn cancel(&mut self, job: u64) -> Result<(), Failure>;
+
+    /// Lets time go by. Fails when someone presses Ctrl-C.
+    fn rest(&mut self, span: Duration) -> Result<(), Failure>;
+
+    /// From now on Ctrl-C ends nothing.
+    fn insist(&mut self);
+}

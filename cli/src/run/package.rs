@@ -1,0 +1,181 @@
+//! `nile run PACKAGE.elf`: the job whose code a package's file holds.
+
+use std::fs;
+use std::io::{Write, stdout};
+use std::path::Path;
+use std::process;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::args::{Package, Usual};
+use super::code;
+use super::jobs::service::Service;
+use super::jobs::{End, Request};
+use super::outputs;
+use super::place::{self, Place};
+use super::show::{self, Bar, Row};
+use super::watch::{self, Done};
+use crate::cluster::args::{Kind, Query};
+use crate::data::args::Put;
+use crate::data::put;
+use crate::failure::Failure;
+use crate::nearest::suggestion;
+use crate::size::Bytes;
+
+/// Refuses what cannot be run; the machines of the cluster that would be started for it.
+pub fn check(options: &Package) -> Result<Vec<Kind>, Failure> {
+    if !options.file.exists() {
+        let file = options.file.display();
+        let near = suggestion(&file.to_string(), ["terasort", "wordcount"]);
+        let message = format!("no file {file}, and no job is called so; {near}");
+        return Err(Failure::request(message));
+    }
+    code::check(&options.file)?;
+    check_text(options)
+}
+
+/// The same without the code, which is not there yet.
+pub fn check_text(options: &Package) -> Result<Vec<Kind>, Failure> {
+    let kinds = place::check(&options.usual, bytes(options))?;
+    let is_own = !kinds.is_empty();
+    let named = options.input.iter().find(|name| !Path::new(name).is_file());
+    if let Some(name) = named.filter(|_| is_own) {
+        return Err(Failure::request(format!(
+            "there is no file {name}, and no cluster is up that could have such a dataset"
+        )));
+    }
+    let Usual { keep, json, .. } = options.usual;
+    match &options.output {
+        Some(name) if is_own && !keep => Err(Failure::request(format!(
+            "--output {name} would go with the cluster that is started for the job; add --keep"
+        ))),
+        None if json => Err(Failure::request("--json has no place for the output; add --output")),
+        _ => Ok(kinds),
+    }
+}
+
+/// Bytes of the input that is in files.
+fn bytes(options: &Package) -> u64 {
+    let length =
+        |path: &String| fs::metadata(path).ok().filter(|it| it.is_file()).map(|it| it.len());
+    options.input.iter().filter_map(length).sum()
+}
+
+/// Runs a job, and says how that went.
+pub fn run(options: &Package) -> Result<(), Failure> {
+    check(options)?;
+    let stem = options.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let (done, output) = place::on(&options.usual, bytes(options), |place| {
+        // What nobody has given a name gets one that nobody sees.
+        let own = format!(".run/{}", process::id());
+        let output = options.output.clone().unwrap_or_else(|| format!("{own}/output"));
+        let mut temporary: Vec<String> = Vec::new();
+        outputs::check_free(&mut place.stores, &[&output])?;
+        let done = job(options, &stem, place, &own, &output, &mut temporary);
+        let text = match (&done, &options.output) {
+            (Ok(_), None) => Some(outputs::read(&mut place.stores, &output)),
+            _ => None,
+        };
+        if done.is_err() || options.output.is_none() {
+            temporary.push(output);
+        }
+        if !place.is_own && !temporary.is_empty() {
+            let names: Vec<&str> = temporary.iter().map(String::as_str).collect();
+            outputs::remove(&mut place.stores, &names)?;
+        }
+        Ok((done?, text.transpose()?))
+    })?;
+    say(options, &stem, &done, output)
+}
+
+/// Puts what the job needs, and runs it; `temporary` are datasets that are to go.
+fn job(
+    options: &Package,
+    name: &str,
+    place: &mut Place,
+    own: &str,
+    output: &str,
+    temporary: &mut Vec<String>,
+) -> Result<Done, Failure> {
+    let usual = &options.usual;
+    let mut input = Vec::new();
+    for (given, number) in options.input.iter().zip(0..) {
+        if !Path::new(given).is_file() {
+            input.push(given.clone());
+            continue;
+        }
+        let name = format!("{own}/{number}");
+        temporary.push(name.clone());
+        let query =
+            Query { which: place.which.clone(), json: false, timeout: Duration::from_secs(1) };
+        let options = Put {
+            file: given.into(),
+            name: name.clone(),
+            copies: usual.copies,
+            record: None,
+            query,
+        };
+        put::file(&mut place.stores, &options)?;
+        input.push(name);
+    }
+    let request = Request {
+        name: name.into(),
+        package: code::put(place, &options.file)?,
+        arguments: options.arguments.clone(),
+        input,
+        output: output.into(),
+        reducers: usual.reducers.unwrap_or_else(|| place.workers()),
+        samples: options.samples,
+        memory: place.memory,
+        copies: usual.copies.into(),
+        conserves: false,
+    };
+    let mut service = Service::open(&mut place.stores)?;
+    watch::to_end(&mut service, &request, &usual.hooks, &mut Bar::new(name, 0))
+}
+
+/// Prints the output, or how the job went.
+fn say(options: &Package, name: &str, done: &Done, output: Option<Vec<u8>>) -> Result<(), Failure> {
+    let state = &done.state;
+    let Some(kept) = &options.output else {
+        let written = stdout().lock().write_all(&output.unwrap_or_default());
+        return match written {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(Failure::failed(format!("cannot write the output: {error}")))
+            }
+            _ => Ok(()),
+        };
+    };
+    let (records, checksum) = match state.end {
+        Some(End::Done { records, checksum }) => (records, checksum),
+        _ => (0, 0),
+    };
+    let row = |phase: &super::jobs::Phase| Row {
+        name: phase.name.clone(),
+        took: phase.took,
+        bytes: phase.bytes,
+    };
+    let rows: Vec<Row> = state.phases.iter().map(row).collect();
+    if options.usual.json {
+        let document = json!({
+            "job": name,
+            "output": kept,
+            "records": records,
+            "checksum": format!("{checksum:x}"),
+            "seconds": done.took.as_secs_f64(),
+            "phases": show::documents(&rows),
+            "imbalance": state.imbalance,
+            "spilled_bytes": state.spilled,
+            "retries": state.retries,
+        });
+        return crate::print(&format!("{document}\n"));
+    }
+    let tail = format!(
+        "\n{kept}: {records} records in {:.3} s, spilled {}, retries {}\n",
+        done.took.as_secs_f64(),
+        Bytes(state.spilled),
+        state.retries
+    );
+    crate::print(&(show::phases(&rows) + &tail))
+}

@@ -1,0 +1,172 @@
+//! The cluster that a job runs on: the one that is up, or one that is started for it.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use nile_abi::{Role, RoleSet};
+use tempfile::TempDir;
+
+use super::args::Usual;
+use super::profile::{Host, Profile};
+use crate::cluster::args::{Kind, Query, Which};
+use crate::cluster::folder::Folder;
+use crate::cluster::up::{self, Started};
+use crate::data::stores::Stores;
+use crate::failure::Failure;
+use crate::peer::known;
+
+/// How long a node may take to answer a call.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Where the disks of a cluster that is started for a job lie, if nobody says: not in memory, as
+/// what is below /tmp may be.
+const DISKS: &str = "/var/tmp";
+
+/// A cluster that is up, and a peer of it.
+pub struct Place {
+    /// Its stores, and calls to its nodes.
+    pub stores: Stores,
+    /// How to name it to other commands.
+    pub which: Which,
+    /// The machine of each node.
+    pub machines: Vec<Kind>,
+    /// Bytes of each node's memory that the job may use; 0 for all.
+    pub memory: u64,
+    /// Whether it is ended after the job.
+    pub is_own: bool,
+}
+
+/// Where a job runs.
+enum Plan {
+    /// On the cluster that is up.
+    There(Which),
+    /// On one that is started for it.
+    Own(Which, Profile),
+}
+
+fn plan(usual: &Usual, data: u64) -> Result<Plan, Failure> {
+    let is_asked_for = usual.machine.is_some() || usual.nodes.is_some();
+    if !is_asked_for && Folder::of(&usual.which)?.path().exists() {
+        return Ok(Plan::There(usual.which.clone()));
+    }
+    let profile = Profile::of(usual, data, Host::here())?;
+    let name = usual.which.cluster.clone().unwrap_or_else(|| format!("run-{}", process::id()));
+    Ok(Plan::Own(Which { cluster: Some(name) }, profile))
+}
+
+/// Refuses a job with `data` bytes that could not run; the machines of the cluster that would be
+/// started for it.
+pub fn check(usual: &Usual, data: u64) -> Result<Vec<Kind>, Failure> {
+    let Plan::Own(which, profile) = plan(usual, data)? else { return Ok(Vec::new()) };
+    check_reducers(usual.reducers, profile.workers())?;
+    up::check(&profile.up(which, None))?;
+    let folder = usual.disk_folder.clone().unwrap_or_else(usual_folder);
+    match folder.is_dir() {
+        true => profile.check_room(&folder)?,
+        false => return Err(Failure::request(format!("there is no folder {}", folder.display()))),
+    }
+    Ok(profile.kinds().to_vec())
+}
+
+fn usual_folder() -> PathBuf {
+    match env::var_os("TMPDIR") {
+        Some(given) => given.into(),
+        None if Path::new(DISKS).is_dir() => DISKS.into(),
+        None => env::temp_dir(),
+    }
+}
+
+/// Refuses more reduce tasks than there are cores for them.
+pub fn check_reducers(reducers: Option<u32>, workers: u32) -> Result<(), Failure> {
+    match reducers {
+        Some(asked) if asked > workers => Err(Failure::request(format!(
+            "--reducers {asked}: there are {workers} worker cores, and each makes one part"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Does `job`, which has `data` bytes, on the cluster that is up, or on one that is started for it;
+/// that one is ended afterwards, unless it is to be kept and all went well.
+pub fn on<T>(
+    usual: &Usual,
+    data: u64,
+    job: impl FnOnce(&mut Place) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    check(usual, data)?;
+    let (which, own) = match plan(usual, data)? {
+        Plan::There(which) => (which, None),
+        Plan::Own(which, profile) => (which.clone(), Some(Own::start(usual, which, &profile)?)),
+    };
+    let memory = if own.is_none() { usual.memory.map_or(0, |it| it.0) } else { 0 };
+    let done = Place::join(which, memory, own.is_some()).and_then(|mut place| {
+        check_reducers(usual.reducers, place.workers())?;
+        job(&mut place)
+    });
+    if let Some(own) = own {
+        own.end(usual.keep && done.is_ok())?;
+    }
+    done
+}
+
+/// A cluster that was started for a job. It ends with this.
+struct Own {
+    cluster: Option<Started>,
+    which: Which,
+}
+
+impl Own {
+    fn start(usual: &Usual, which: Which, profile: &Profile) -> Result<Own, Failure> {
+        let base = usual.disk_folder.clone().unwrap_or_else(usual_folder);
+        let cannot = |error| Failure::failed(format!("{}: {error}", base.display()));
+        let disks = tempfile::Builder::new().prefix("nile-").tempdir_in(&base).map_err(cannot)?;
+        let cluster = Started::begin(&profile.up(which.clone(), Some(disks.path())))?;
+        // From here on it goes with the cluster, whoever ends that.
+        let _ = TempDir::keep(disks);
+        Ok(Own { cluster: Some(cluster), which })
+    }
+
+    fn end(mut self, keep: bool) -> Result<(), Failure> {
+        match (self.cluster.take(), keep) {
+            (Some(cluster), false) => cluster.end(),
+            (None, _) => Ok(()),
+            (Some(_), true) => {
+                let name = self.which.cluster.as_deref().unwrap_or_default();
+                eprintln!("nile: the cluster is kept; end it with: nile down --cluster {name}");
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if let Some(cluster) = self.cluster.take() {
+            let _ = cluster.end();
+        }
+    }
+}
+
+impl Place {
+    fn join(which: Which, memory: u64, is_own: bool) -> Result<Place, Failure> {
+        let query = Query { which: which.clone(), json: false, timeout: PATIENCE };
+        let stores = Stores::open(&query)?;
+        let machines = stores.session.record.nodes.iter().map(|node| node.machine).collect();
+        Ok(Place { stores, which, machines, memory, is_own })
+    }
+
+    /// Worker cores of the nodes that live.
+    pub fn workers(&self) -> u32 {
+        let gossip = self.stores.session.peer.known();
+        let nodes: Vec<_> = known::living(gossip).map(|member| member.node).collect();
+        let cores = nodes.into_iter().flat_map(|node| known::cores(gossip, node));
+        let works = |roles| RoleSet::from_bits(roles).contains(Role::Worker);
+        cores.filter(|core| works(core.roles)).count() as u32
+    }
+
+    /// Where what its processes take is found.
+    pub fn folder(&self) -> &Path {
+        self.stores.session.folder.path()
+    }
+}

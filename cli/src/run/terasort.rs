@@ -1,0 +1,389 @@
+//! `nile run terasort`: three jobs, one after the other, that generate records, sort them, and
+//! validate what came of it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::args::Terasort;
+use super::code;
+use super::jobs::service::Service;
+use super::jobs::{End, Request, State};
+use super::memory::{Peak, Watch};
+use super::outputs;
+use super::place::{self, Place};
+use super::show::{self, Bar, Row};
+use super::watch::{self, Done};
+use crate::cluster::args::Kind;
+use crate::failure::Failure;
+use crate::size::Bytes;
+
+/// Bytes of a record.
+const RECORD: u64 = 100;
+
+/// The package with the three jobs.
+const PACKAGE: &str = "tera";
+
+/// Of how many splits samples are taken to cut the parts of the sorted output.
+const SAMPLES: u32 = 32;
+
+/// Refuses what cannot be sorted; the machines of the cluster that would be started for it.
+pub fn check(options: &Terasort) -> Result<Vec<Kind>, Failure> {
+    let kinds = place::check(&options.usual, rows(options.size)? * RECORD)?;
+    check_name(&options.name)?;
+    Ok(kinds)
+}
+
+/// The whole records that `size` holds; a wrong request if that is none.
+fn rows(size: Bytes) -> Result<u64, Failure> {
+    match size.0 / RECORD {
+        0 => Err(Failure::request(format!("--size {size} holds no record of {RECORD} bytes"))),
+        rows => Ok(rows),
+    }
+}
+
+/// Parts' names are longer than their dataset's.
+fn check_name(name: &str) -> Result<(), Failure> {
+    const MOST: usize = 64;
+    match name.is_empty() || name.len() > MOST || name.chars().any(|c| c.is_control() || c == '/') {
+        true => Err(Failure::request(format!(
+            "--name has 1 to {MOST} bytes, no control characters and no /"
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Sorts, and says how that went.
+pub fn run(options: &Terasort) -> Result<(), Failure> {
+    let sorted = sort(options)?;
+    match options.usual.json {
+        true => crate::print(&format!("{}\n", sorted.document()))?,
+        false => crate::print(&sorted.text())?,
+    }
+    sorted.check()
+}
+
+/// What came of it.
+pub struct Sorted {
+    rows: u64,
+    /// On what it ran, in words.
+    place: String,
+    reducers: u32,
+    generated: Done,
+    sorted: Done,
+    validated: Done,
+    peak: Peak,
+    checksum: u64,
+    /// What is wrong with the output.
+    fault: Option<String>,
+}
+
+/// Generates, sorts and validates. Of datasets nothing is left, unless they are to be kept and all
+/// went well.
+pub fn sort(options: &Terasort) -> Result<Sorted, Failure> {
+    check(options)?;
+    let rows = rows(options.size)?;
+    let package = code::own(PACKAGE)?;
+    code::check(&package)?;
+    place::on(&options.usual, rows * RECORD, |place| {
+        let names = ["input", "output", "report"].map(|it| format!("{}.{it}", options.name));
+        let [input, output, report] = names.each_ref().map(String::as_str);
+        outputs::check_free(&mut place.stores, &[input, output, report])?;
+        let package = code::put(place, &package)?;
+        let done = three(options, rows, place, &package, [input, output, report]);
+        let goes = !options.usual.keep || done.is_err();
+        // The datasets of a cluster of our own go with it.
+        if goes && !place.is_own {
+            outputs::remove(&mut place.stores, &[input, output, report])?;
+        }
+        done
+    })
+}
+
+/// The three jobs.
+fn three(
+    options: &Terasort,
+    rows: u64,
+    place: &mut Place,
+    package: &str,
+    [input, output, report]: [&str; 3],
+) -> Result<Sorted, Failure> {
+    let workers = place.workers();
+    let reducers = options.usual.reducers.unwrap_or(workers);
+    let bytes = rows * RECORD;
+    let usual = Request {
+        package: package.into(),
+        memory: place.memory,
+        copies: options.usual.copies.into(),
+        ..Request::default()
+    };
+    let do_job = |place: &mut Place, request: Request, total| {
+        let mut service = Service::open(&mut place.stores)?;
+        let bar = &mut Bar::new(&request.name, total);
+        watch::to_end(&mut service, &request, &options.usual.hooks, bar)
+    };
+    let generated = do_job(
+        place,
+        Request {
+            name: "generate".into(),
+            arguments: vec!["gen".into(), rows.to_string(), options.format.name().into()],
+            output: input.into(),
+            reducers: workers,
+            ..usual.clone()
+        },
+        bytes,
+    )?;
+    let memory = Watch::begin(place.folder());
+    let sorted = do_job(
+        place,
+        Request {
+            name: "sort".into(),
+            arguments: vec!["sort".into()],
+            input: vec![input.into()],
+            output: output.into(),
+            reducers,
+            samples: SAMPLES,
+            conserves: true,
+            ..usual.clone()
+        },
+        2 * bytes,
+    );
+    let peak = memory.end();
+    let sorted = sorted?;
+    let validated = do_job(
+        place,
+        Request {
+            name: "validate".into(),
+            arguments: vec!["validate".into()],
+            input: vec![output.into()],
+            output: report.into(),
+            reducers: 1,
+            ..usual
+        },
+        bytes,
+    )?;
+    let said = outputs::read(&mut place.stores, report)?;
+    let said = String::from_utf8_lossy(&said);
+    let (checksum, fault) = verdict(rows, [&generated, &sorted, &validated].map(of), &said);
+    Ok(Sorted {
+        rows,
+        place: on(&place.machines),
+        reducers,
+        generated,
+        sorted,
+        validated,
+        peak,
+        checksum,
+        fault,
+    })
+}
+
+/// Records and checksum as a job counted them.
+fn of(done: &Done) -> (u64, u64) {
+    match done.state.end {
+        Some(End::Done { records, checksum }) => (records, checksum),
+        _ => (0, 0),
+    }
+}
+
+/// The checksum of the records that were generated, and what is wrong with what came of them, by
+/// what the three jobs counted and what the last one reports.
+fn verdict(rows: u64, jobs: [(u64, u64); 3], report: &str) -> (u64, Option<String>) {
+    let [(_, checksum), ..] = jobs;
+    let counts = ["generated", "sorted", "validated"].into_iter().zip(jobs);
+    let wrong = counts
+        .filter(|(_, job)| *job != (rows, checksum))
+        .map(|(what, (records, sum))| {
+            format!("{what}: {records} records with checksum {sum:x}, not {rows} with {checksum:x}")
+        })
+        .next();
+    let unordered = field(report, "unordered");
+    let fault = wrong.or_else(|| match unordered {
+        Some("0") => None,
+        Some(count) => {
+            let first = field(report, "first_unordered").unwrap_or("unknown");
+            Some(format!("{count} records out of order, the first is {first}"))
+        }
+        None => Some("the report does not say whether records are in order".into()),
+    });
+    (checksum, fault)
+}
+
+/// What a report, lines of names and values, says of `name`.
+fn field<'r>(report: &'r str, name: &str) -> Option<&'r str> {
+    let mut lines = report.lines().filter_map(|line| line.split_once([' ', '\t']));
+    lines.find(|(word, _)| *word == name).map(|(_, value)| value.trim())
+}
+
+/// The machines in words.
+fn on(machines: &[Kind]) -> String {
+    let count = |kind| match machines.iter().filter(|it| **it == kind).count() {
+        0 => None,
+        1 => Some(format!("one {} node", kind.name())),
+        many => Some(format!("{many} {} nodes", kind.name())),
+    };
+    let kinds: Vec<String> = [Kind::Qemu, Kind::Hosted].into_iter().filter_map(count).collect();
+    kinds.join(" and ")
+}
+
+impl Sorted {
+    /// Fails if the output is not valid.
+    pub fn check(&self) -> Result<(), Failure> {
+        match &self.fault {
+            None => Ok(()),
+            Some(fault) => Err(Failure::failed(format!("the output is not valid: {fault}"))),
+        }
+    }
+
+    fn state(&self) -> &State {
+        &self.sorted.state
+    }
+
+    fn bytes(&self) -> u64 {
+        self.rows * RECORD
+    }
+
+    /// All phases; those of the sort as the job service has them.
+    fn phases(&self) -> Vec<Row> {
+        let one = |name: &str, took| Row { name: name.into(), took, bytes: self.bytes() };
+        let sort = self.state().phases.iter().map(|phase| Row {
+            name: phase.name.clone(),
+            took: phase.took,
+            bytes: phase.bytes,
+        });
+        let ends = [one("generating", self.generated.took), one("validating", self.validated.took)];
+        let [first, last] = ends;
+        [first].into_iter().chain(sort).chain([last]).collect()
+    }
+
+    fn first_task(&self) -> Duration {
+        self.state().first_task.unwrap_or_default()
+    }
+
+    /// As the contract of the command line has it.
+    fn document(&self) -> Value {
+        json!({
+            "job": "terasort",
+            "records": self.rows,
+            "bytes": self.bytes(),
+            "checksum": format!("{:x}", self.checksum),
+            "valid": self.fault.is_none(),
+            "seconds": self.sorted.took.as_secs_f64(),
+            "phases": show::documents(&self.phases()),
+            "imbalance": self.state().imbalance,
+            "spilled_bytes": self.state().spilled,
+            "retries": self.state().retries,
+            "peak_memory_bytes": self.peak.bytes,
+            "node_peak_memory_bytes": self.peak.nodes,
+            "first_task_seconds": self.first_task().as_secs_f64(),
+            "reducers": self.reducers,
+        })
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let state = self.state();
+        let took = self.sorted.took;
+        let parts = if self.reducers == 1 { "part" } else { "parts" };
+        let head = format!(
+            "{} records, {}, in {} {parts} on {}\n\n",
+            self.rows,
+            Bytes(self.bytes()),
+            self.reducers,
+            self.place
+        );
+        let valid = if self.fault.is_none() { "valid" } else { "NOT VALID" };
+        let tail = format!(
+            "\nsorted in {:.3} s, {:.0} MB/s; the first task began after {:.0} ms\n\
+             imbalance {:.3}, spilled {}, retries {}, most memory {}\n\
+             checksum {:x}, {valid}\n",
+            took.as_secs_f64(),
+            show::rate(self.bytes(), took),
+            self.first_task().as_secs_f64() * 1e3,
+            state.imbalance,
+            Bytes(state.spilled),
+            state.retries,
+            Bytes(self.peak.bytes),
+            self.checksum
+        );
+        head + &show::phases(&self.phases()) + &tail
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::jobs::Phase;
+    use super::*;
+
+    #[test]
+    fn sizes_are_whole_records() {
+        assert_eq!(rows(Bytes(1 << 20)).unwrap(), 10_485);
+        assert_eq!(rows(Bytes(100)).unwrap(), 1);
+        let Err(Failure::Request(message)) = rows(Bytes(99)) else { panic!("it holds none") };
+        assert_eq!(message, "--size 99 B holds no record of 100 bytes");
+        for name in ["", "a/b", "a\n", &"x".repeat(65)] {
+            assert!(check_name(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn output_is_valid_if_all_counts_agree_and_order_holds() {
+        let report = "records 9\nchecksum 5\nunordered 0\n";
+        assert_eq!(verdict(9, [(9, 5); 3], report), (5, None));
+        let fault = |jobs, report| verdict(9, jobs, report).1.unwrap();
+        assert!(fault([(9, 5), (9, 5), (8, 5)], report).starts_with("validated: 8 records"));
+        assert!(fault([(9, 5), (9, 6), (9, 5)], report).starts_with("sorted: 9 records"));
+        assert!(fault([(8, 5); 3], report).starts_with("generated: 8"));
+        let unordered = "unordered 2\nfirst_unordered 4\n";
+        assert_eq!(fault([(9, 5); 3], unordered), "2 records out of order, the first is 4");
+        assert!(fault([(9, 5); 3], "").contains("does not say"));
+    }
+
+    fn done(millis: u64, state: State) -> Done {
+        Done { took: Duration::from_millis(millis), state }
+    }
+
+    #[test]
+    fn the_document_is_as_the_contract_says() {
+        let phase = |name: &str, millis, bytes| Phase {
+            name: name.into(),
+            took: Duration::from_millis(millis),
+            bytes,
+        };
+        let state = State {
+            phases: vec![phase("mapping", 250, 1000), phase("reducing", 150, 1000)],
+            imbalance: 1.01,
+            spilled: 7,
+            retries: 2,
+            first_task: Some(Duration::from_millis(20)),
+            ..State::default()
+        };
+        let sorted = Sorted {
+            rows: 10,
+            place: on(&[Kind::Qemu, Kind::Qemu, Kind::Hosted]),
+            reducers: 2,
+            generated: done(100, State::default()),
+            sorted: done(500, state),
+            validated: done(50, State::default()),
+            peak: Peak { bytes: 9, nodes: [("n1".to_string(), 9)].into() },
+            checksum: 0xabc,
+            fault: None,
+        };
+        let expected = json!({
+            "job": "terasort", "records": 10, "bytes": 1000, "checksum": "abc", "valid": true,
+            "seconds": 0.5,
+            "phases": [
+                { "name": "generating", "seconds": 0.1, "bytes": 1000 },
+                { "name": "mapping", "seconds": 0.25, "bytes": 1000 },
+                { "name": "reducing", "seconds": 0.15, "bytes": 1000 },
+                { "name": "validating", "seconds": 0.05, "bytes": 1000 },
+            ],
+            "imbalance": 1.01, "spilled_bytes": 7, "retries": 2, "peak_memory_bytes": 9,
+            "node_peak_memory_bytes": { "n1": 9 }, "first_task_seconds": 0.02, "reducers": 2,
+        });
+        assert_eq!(sorted.document(), expected);
+        let text = sorted.text();
+        assert!(text.starts_with("10 records, 1000 B, in 2 parts on 2 qemu nodes and one hosted"));
+        assert!(text.ends_with("checksum abc, valid\n"), "{text}");
+    }
+}
