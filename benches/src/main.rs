@@ -2,10 +2,10 @@
 //! a figure means something on any machine, and has a *control*: the same benchmark with something
 //! made worse on purpose, which must miss the target (`--control`).
 //!
-//! `nile-benches [--control] [NAME…]` runs the benchmarks of these names, or all. Each result goes
-//! to standard output as one report (the byte 0x1E, a JSON document, a line's end); what a person
-//! wants to know besides goes to standard error. Exit status 0: all ran, 1: one could not be run,
-//! 2: the request was wrong.
+//! `nile-benches [--control] [NAME…]` runs the benchmarks of these names, or all but the long ones.
+//! Each result goes to standard output as one report (the byte 0x1E, a JSON document, a line's
+//! end); what a person wants to know besides goes to standard error. Exit status 0: all ran, 1: one
+//! could not be run, 2: the request was wrong.
 //!
 //! * [`figure`]: a result and its target.
 //! * [`place`], [`duel`], [`rounds`]: measuring in turns, on two threads or on one.
@@ -16,6 +16,7 @@
 //! * [`node`]: a booted node; [`boot_time`], [`image_size`], [`tickless`] and [`idle`] measure it,
 //!   [`cluster_up`] three of them.
 //! * [`disk`]: a hosted disk, beside plain reads and writes.
+//! * [`sort`]: the sort job, beside a sort in one process.
 //! * [`rpc`], [`bulk`]: calls and transfers between nodes; [`sims`]: what simulations measure.
 //! * [`call`]: calls to services, on booted nodes; [`system_call`]: and to the kernel.
 #![forbid(unsafe_code)]
@@ -44,6 +45,7 @@ mod rpc;
 mod scan;
 mod sims;
 mod sleep;
+mod sort;
 mod system_call;
 mod tables;
 mod throughput;
@@ -68,28 +70,37 @@ struct Benchmark {
     name: &'static str,
     /// Measures and gives the results, of which there is at least one.
     run: fn(Mode) -> Result<Vec<Figure>, Failure>,
+    /// Whether it takes so long that it runs only if it is named.
+    long: bool,
+}
+
+/// One that takes a minute or two at most.
+const fn usual(name: &'static str, run: fn(Mode) -> Result<Vec<Figure>, Failure>) -> Benchmark {
+    Benchmark { name, run, long: false }
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 18] = [
-    Benchmark { name: "ring-poll", run: poll::run },
-    Benchmark { name: "ring-sleep", run: sleep::run },
-    Benchmark { name: "ring-throughput", run: throughput::run },
-    Benchmark { name: "mapping", run: mapping::run },
-    Benchmark { name: "frames", run: frames::run },
-    Benchmark { name: "tables", run: tables::run },
-    Benchmark { name: "bosml", run: bosml::run },
-    Benchmark { name: "registry", run: registry::run },
-    Benchmark { name: "image-size", run: image_size::run },
-    Benchmark { name: "boot-time", run: boot_time::run },
-    Benchmark { name: "cluster-up", run: cluster_up::run },
-    Benchmark { name: "idle", run: idle::run },
-    Benchmark { name: "tickless", run: tickless::run },
-    Benchmark { name: "disk", run: disk::run },
-    Benchmark { name: "call", run: call::run },
-    Benchmark { name: "rpc", run: rpc::run },
-    Benchmark { name: "bulk", run: bulk::run },
-    Benchmark { name: "gossip", run: sims::run_gossip },
+const BENCHMARKS: [Benchmark; 20] = [
+    usual("ring-poll", poll::run),
+    usual("ring-sleep", sleep::run),
+    usual("ring-throughput", throughput::run),
+    usual("mapping", mapping::run),
+    usual("frames", frames::run),
+    usual("tables", tables::run),
+    usual("bosml", bosml::run),
+    usual("registry", registry::run),
+    usual("image-size", image_size::run),
+    usual("boot-time", boot_time::run),
+    usual("cluster-up", cluster_up::run),
+    usual("idle", idle::run),
+    usual("tickless", tickless::run),
+    usual("disk", disk::run),
+    usual("call", call::run),
+    usual("rpc", rpc::run),
+    usual("bulk", bulk::run),
+    usual("gossip", sims::run_gossip),
+    usual("sort", sort::run),
+    Benchmark { name: "sort-scaling", run: sort::run_scaling, long: true },
 ];
 
 fn main() -> ExitCode {
@@ -101,7 +112,7 @@ fn main() -> ExitCode {
         }
     };
     let mut all_ran = true;
-    for Benchmark { name, run } in chosen {
+    for Benchmark { name, run, .. } in chosen {
         eprintln!("{name}:");
         match run(mode) {
             Ok(figures) => figures.iter().for_each(Figure::send),
@@ -130,7 +141,7 @@ fn request(
         }
     }
     if chosen.is_empty() {
-        chosen.extend(&BENCHMARKS);
+        chosen.extend(BENCHMARKS.iter().filter(|benchmark| !benchmark.long));
     }
     Ok((mode, chosen))
 }
@@ -147,7 +158,8 @@ mod tests {
     #[test]
     fn names_choose_and_none_is_all() {
         let (mode, all) = asked(&[]).unwrap();
-        assert!(mode == Mode::Real && all.len() == BENCHMARKS.len());
+        assert!(mode == Mode::Real && all.len() < BENCHMARKS.len());
+        assert!(!all.contains(&"sort-scaling") && all.contains(&"sort"));
         let (mode, some) = asked(&["tables", "--control", "frames"]).unwrap();
         assert!(mode == Mode::Control);
         assert_eq!(some, ["tables", "frames"]);

@@ -74,6 +74,11 @@ fn the_controls_of_calls_miss() {
 }
 
 #[test]
+fn the_controls_of_the_sort_miss() {
+    all_miss(&["sort", "sort-scaling"]);
+}
+
+#[test]
 fn an_unknown_name_is_refused() {
     let output = benches(&["tabels"]);
     assert_eq!(output.status.code(), Some(2));

@@ -216,6 +216,12 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "jobs",
+        what: "jobs run from the command line, right, refused, broken, interrupted",
+        command: &["cargo", "test", "--test", "command", "jobs::"],
+        ..STEP
+    },
+    Step {
         name: "boot",
         what: "one node boots on every machine, with 1 to 64 cores",
         command: &["cargo", "test", "--test", "command", "boot::"],

@@ -28,8 +28,13 @@ impl Place {
     /// The command, with nodes as the launcher builds them.
     pub fn nile(&self) -> Command {
         let mut command = nile();
-        command.env("XDG_RUNTIME_DIR", self.0.path()).env("NILE_HOSTED", hosted());
+        self.in_here(command.env("NILE_HOSTED", hosted()));
         command
+    }
+
+    /// Has a command see the clusters of this place, and no others.
+    pub fn in_here(&self, command: &mut Command) {
+        command.env("XDG_RUNTIME_DIR", self.0.path());
     }
 
     pub fn run(&self, arguments: &[&str]) -> Said {
@@ -86,7 +91,7 @@ impl Drop for Place {
 }
 
 /// The program that hosted nodes are, built as the launcher builds it.
-fn hosted() -> &'static Path {
+pub fn hosted() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         if let Some(given) = std::env::var_os("NILE_HOSTED") {
@@ -101,7 +106,7 @@ fn hosted() -> &'static Path {
 }
 
 #[track_caller]
-fn document(said: &Said) -> Value {
+pub fn document(said: &Said) -> Value {
     assert_eq!(said.out.lines().count(), 1, "one document and nothing else: {}", said.out);
     serde_json::from_str(&said.out).expect("the document is JSON")
 }
@@ -324,7 +329,7 @@ fn down_ends_what_is_left_of_a_cluster() {
     assert_eq!(place.left(), Vec::<String>::new());
 }
 
-fn send(signal: &str, pid: u32) {
+pub fn send(signal: &str, pid: u32) {
     let kill = format!("kill {signal} {pid}");
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
 }

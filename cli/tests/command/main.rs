@@ -11,6 +11,7 @@ mod determinism;
 mod dissector;
 mod image;
 mod interrupt;
+mod jobs;
 mod machines;
 mod scenario;
 mod support;
