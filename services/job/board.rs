@@ -298,6 +298,9 @@ impl Board {
         }
         if !hosted.is_open() && hosted.account.borrow().ended.is_none() {
             hosted.account.borrow_mut().ended = Some(self.now());
+            if hosted.master.borrow().is_some() {
+                self.publish(hosted);
+            }
             self.sweep_soon();
         }
     }

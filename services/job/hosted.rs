@@ -30,6 +30,8 @@ pub struct Hosted {
     pub is_driven: Cell<bool>,
     /// Whether nobody is to do anything any more.
     pub is_dropped: Cell<bool>,
+    /// Whether it has ended, and its output is not to be seen yet.
+    pub is_publishing: Cell<bool>,
     /// What the master was told of the cluster.
     told: RefCell<Told>,
 }
@@ -69,6 +71,7 @@ impl Hosted {
             stored: RefCell::new(Some(stored)),
             is_driven: Cell::new(false),
             is_dropped: Cell::new(false),
+            is_publishing: Cell::new(false),
             told: RefCell::default(),
         }
     }

@@ -1,6 +1,7 @@
 //! What jobs have left behind: parts of outputs on this node's disks that no worker takes care of
 //! any more, and records that nobody will ask for.
 
+use alloc::collections::BTreeSet;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -12,6 +13,7 @@ use nile_stl::CallResult;
 use super::board::Board;
 use super::catalogue::{Catalogue, listed, part_of};
 use super::cluster::{Store, spawn};
+use super::hosted::Hosted;
 use crate::dataset::records::Listed;
 
 /// The owner of datasets that a job's record decides on.
@@ -22,6 +24,9 @@ const SOON: Duration = Duration::from_secs(8);
 
 /// How long until it is looked again for what could not be decided.
 const AGAIN: Duration = Duration::from_secs(15);
+
+/// How long until it is looked again for parts that are not there.
+const BETWEEN: Duration = Duration::from_millis(100);
 
 /// How many ended jobs a node tells of.
 const MOST_ENDED: usize = 64;
@@ -45,6 +50,38 @@ impl Board {
             }
             board.is_sweeping.set(false);
         });
+    }
+
+    /// Has all stores show the output of a job that has just ended; its workers do that as well,
+    /// but nobody knows when. What is not shown by then, the sweep will find.
+    pub fn publish(self: &Rc<Self>, hosted: &Rc<Hosted>) {
+        let Some(End::Published(parts)) = hosted.end() else { return };
+        hosted.is_publishing.set(true);
+        let (board, hosted) = (self.clone(), hosted.clone());
+        spawn(&self.stl, async move {
+            let until = board.now() + SOON;
+            while !board.show(hosted.id, &parts).await.unwrap_or(false) && board.now() < until {
+                board.stl.host().sleep_until(board.now() + BETWEEN).await;
+            }
+            hosted.account.borrow_mut().ended = Some(board.now());
+            hosted.is_publishing.set(false);
+        });
+    }
+
+    /// Commits the parts of a job's output, wherever they are; gives whether all were there.
+    async fn show(&self, id: JobId, parts: &[Part]) -> CallResult<bool> {
+        let catalogue = Catalogue::gather(&self.cluster).await?;
+        let mut found = BTreeSet::new();
+        for (store, it) in &catalogue.entries {
+            if it.epoch == id.0 && it.owner == JOB_OWNED && is_among(parts, &it.name, it.attempt) {
+                if !it.committed {
+                    let client = &catalogue.stores[*store].client;
+                    client.confirm(&it.name, it.epoch, it.attempt).await?;
+                }
+                found.insert(&it.name);
+            }
+        }
+        Ok(found.len() == parts.len())
     }
 
     /// Looks at everything. Gives whether nothing is left to decide.

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, NodeId, Status};
-use nile_job::{End, Epoch, JobId, Master, Part, Progress, Record, Standing};
+use nile_job::{End, Epoch, JobId, Master, Part, Phase, Progress, Record, Standing};
 use nile_stl::{CallError, CallResult};
 
 use super::JobClient;
@@ -33,6 +33,10 @@ impl Hosted {
         let account = self.account.borrow();
         let master = self.master.borrow().as_ref().map(Master::progress);
         let mut entry = self.with(outline);
+        if self.is_publishing.get() {
+            // Whoever is told that it has ended wants to read what it has made.
+            (entry.ended, entry.phase) = (0, Phase::Ending.to_string());
+        }
         if let Some(said) = master.as_ref().or(account.last.as_ref()) {
             add_progress(&mut entry, said);
         }

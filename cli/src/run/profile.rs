@@ -132,6 +132,7 @@ impl Profile {
             disk: Some(Bytes(self.disk)),
             disk_folder: folder.map(Path::to_path_buf),
             pool: Some(Bytes(self.pool)),
+            interface: None,
             capture: None,
             unsealed: false,
             json: false,
