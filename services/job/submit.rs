@@ -90,6 +90,8 @@ impl Board {
             keepers: keepers(self.cluster.node(), &nodes),
             samples: if splits.is_empty() { 0 } else { request.samples },
             memory: request.memory,
+            bytes: splits.iter().map(|split| split.bytes).sum(),
+            blocks: splits.iter().map(|split| split.blocks).sum(),
             conserves: request.conserves,
         };
         let workers = self.cluster.workers().len();

@@ -8,9 +8,6 @@
 /// and one that is on its way there.
 pub const WORKING: usize = 8;
 
-/// One part in so many of a pool is left to those who receive from other nodes and from disks.
-pub const RECEIVERS: usize = 4;
-
 /// What is known of a node's pool when a map attempt begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
@@ -18,12 +15,16 @@ pub struct Budget {
     pub capacity: usize,
     /// Buffers that nobody has.
     pub free: usize,
+    /// Buffers that are left to those who receive from other nodes.
+    pub reserve: usize,
     /// Buffers that the job may use; 0: all.
     pub most: usize,
     /// Worker cores of the node: each may be about to keep as much.
     pub workers: usize,
     /// Whether pieces of outputs go to other nodes, and theirs come here.
     pub is_shared: bool,
+    /// Buffers that would hold the job's whole input as its outputs; 0 if that is not known.
+    pub all: usize,
 }
 
 impl Budget {
@@ -31,15 +32,18 @@ impl Budget {
     pub fn spills(&self, buffers: usize) -> bool {
         let workers = self.workers.max(1);
         let used = self.capacity.saturating_sub(self.free);
-        let most = if self.most == 0 { self.capacity } else { self.most.min(self.capacity) };
+        let left = self.capacity.saturating_sub(self.reserve);
+        let most = if self.most == 0 { left } else { self.most.min(left) };
         let working = WORKING * workers;
-        // What a mailbox receives is taken from the quarter that is left to receivers, and from
-        // the rest when that is not enough.
-        let receiving = self.capacity / RECEIVERS;
-        let room = most.saturating_sub(working.max(receiving.min(most / RECEIVERS)));
+        let room = most.saturating_sub(working);
         // As much comes here of others' outputs as goes there of those of this node.
         let room = if self.is_shared { room / 2 } else { room };
-        used.saturating_add(buffers.saturating_mul(workers)) > room
+        if (1..=room).contains(&self.all) {
+            return false;
+        }
+        // Who spills from now on needs a whole split for that, and so do all others.
+        let splits = buffers.saturating_mul(workers);
+        used.saturating_add(splits.saturating_mul(2)) > room
     }
 }
 
@@ -48,7 +52,15 @@ mod tests {
     use super::*;
 
     const NODE: Budget =
-        Budget { capacity: 1024, free: 1024, most: 0, workers: 2, is_shared: false };
+        Budget {
+        capacity: 1024,
+        free: 1024,
+        reserve: 16,
+        most: 0,
+        workers: 2,
+        is_shared: false,
+        all: 0,
+    };
 
     #[test]
     fn what_fits_is_kept_until_others_would_starve() {
@@ -62,8 +74,9 @@ mod tests {
         }
         assert!(kept >= 1024 / 2, "only {kept} are kept");
         assert!(free >= NODE.workers * WORKING, "{free} are left");
-        // The other one may have begun at the same time.
-        assert!(free - 64 >= NODE.capacity / RECEIVERS / 2, "{free} are left");
+        // The other one may have begun at the same time, and then both spill what comes next.
+        let left = free - 64 - NODE.reserve;
+        assert!(left >= 2 * 64 + NODE.workers * WORKING, "{left} are left");
     }
 
     #[test]
@@ -72,8 +85,18 @@ mod tests {
         assert!(!bounded.spills(20));
         assert!(bounded.spills(60));
         assert!(Budget { free: 1024 - 60, ..bounded }.spills(20));
+        assert!(Budget { all: 85, ..bounded }.spills(60));
         assert!(Budget { most: 10, ..NODE }.spills(1), "not even what two workers need");
         assert!(Budget { capacity: 8, free: 8, ..NODE }.spills(1));
+    }
+
+    #[test]
+    fn what_fits_as_a_whole_is_kept_to_the_last_buffer() {
+        let most = NODE.capacity - NODE.reserve - 2 * WORKING;
+        let full = Budget { all: most, free: NODE.capacity - most, ..NODE };
+        assert!(!full.spills(64));
+        assert!(Budget { all: most + 1, ..full }.spills(64));
+        assert!(Budget { is_shared: true, ..full }.spills(64));
     }
 
     #[test]
@@ -86,7 +109,14 @@ mod tests {
 
     #[test]
     fn nothing_overflows() {
-        let all = Budget { capacity: usize::MAX, free: 0, most: 1, workers: 0, is_shared: true };
+        let all = Budget {
+            capacity: usize::MAX,
+            free: 0,
+            most: 1,
+            workers: 0,
+            is_shared: true,
+            ..NODE
+        };
         assert!(all.spills(usize::MAX));
     }
 }

@@ -9,7 +9,7 @@ use core::cell::RefCell;
 
 use nile_abi::Status;
 use nile_bosml::{Blob, Buffer};
-use nile_job::{Fault, JobId, Kind};
+use nile_job::{Fault, Job, JobId, Kind};
 use nile_abi::Role;
 use nile_stl::node::from_call;
 use nile_stl::{CallError, CallResult};
@@ -111,14 +111,18 @@ impl Engine {
             first_block: split.block,
             blocks: split.blocks,
             bounds: Blob(if is_map { bounds } else { Vec::new() }),
-            spill: is_map && self.budget(job.memory).spills(split.blocks as usize),
+            spill: is_map && self.budget(&job).spills(split.blocks as usize),
             ..command(if is_map { kind::MAP } else { kind::SAMPLE })
         })
     }
 
-    /// What is known of this node's pool now, for a job that may use so many bytes of it.
-    fn budget(&self, memory: u64) -> Budget {
-        let most = memory.div_ceil(self.pool.buffer_size() as u64);
+    /// What is known of this node's pool now, for this job.
+    fn budget(&self, job: &Job) -> Budget {
+        let size = self.pool.buffer_size() as u64;
+        let most = job.memory.div_ceil(size);
+        // A sort's entries are 16 bytes for 100, behind the records or in a buffer of their own.
+        let block = job.bytes.checked_div(job.blocks.into()).unwrap_or(0);
+        let all = u64::from(job.blocks) * (block + block * 16 / 100).div_ceil(size).max(1);
         let (mut workers, host) = (0, self.stl.host());
         if let Ok(node) = self.stl.node() {
             let cores = (0..host.cores() as u16).map(nile_abi::CoreId);
@@ -130,7 +134,9 @@ impl Engine {
             free: self.pool.free_buffers(),
             most: usize::try_from(most).unwrap_or(usize::MAX),
             workers,
+            reserve: self.pool.reserve(),
             is_shared: self.stores.are_workers_elsewhere(),
+            all: usize::try_from(all).unwrap_or(usize::MAX),
         }
     }
 

@@ -155,6 +155,8 @@ fn job(wanted: Wanted) -> Job {
         keepers: Vec::from([NodeId(1)]),
         samples: 3,
         memory: wanted.memory,
+        bytes: 0,
+        blocks: 0,
         conserves: true,
     }
 }

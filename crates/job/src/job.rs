@@ -46,6 +46,10 @@ pub struct Job {
     pub samples: u32,
     /// Bytes of memory that the job may use on each node; 0 for all.
     pub memory: u64,
+    /// Bytes of its input.
+    pub bytes: u64,
+    /// Blocks of its input.
+    pub blocks: u32,
     /// Whether what it writes are the records that it reads, in another order, so that their
     /// number and their checksum have to be the same.
     pub conserves: bool,

@@ -71,6 +71,10 @@ records! {
         pub samples: u32,
         /// Bytes of memory of each node.
         pub memory: u64,
+        /// Bytes of its input.
+        pub bytes: u64,
+        /// Blocks of its input.
+        pub blocks: u32,
         /// Whether it only reorders records.
         pub conserves: bool,
     }

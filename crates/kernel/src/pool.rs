@@ -7,8 +7,8 @@
 //! buffer = "256K"      # bytes of each buffer, whole 4 KiB
 //! ```
 //!
-//! A quarter of the buffers is left to those who ask for it (`alloc_any`): the network core, which
-//! receives into them. A size is a number and K, M or G. The pool's control words are in its first
+//! A quarter of the buffers, at most sixteen, is left to those who ask for it (`alloc_any`): the
+//! network core, which receives into them. A size is a number and K, M or G. The pool's control words are in its first
 //! pages, so 64 MiB hold 255 buffers of 256 KiB.
 
 use alloc::format;
@@ -31,8 +31,8 @@ const NODE_POOL: PoolId = PoolId(0);
 /// Bytes of a buffer when the file does not say.
 const DEFAULT_BUFFER: u64 = 256 << 10;
 
-/// One of so many buffers is for who receives.
-const RESERVED: usize = 4;
+/// One of so many buffers is for who receives, and not more than the second.
+const RESERVED: (usize, usize) = (4, 16);
 
 /// The largest buffer: what a transfer between nodes can be counted in.
 const MAX_BUFFER: u64 = 64 << 20;
@@ -147,7 +147,7 @@ impl Pool {
         let bytes = memory.bytes() as u64;
         match open(machine, memory, config?) {
             Ok(pool) => {
-                let reserve = pool.capacity() / RESERVED;
+                let reserve = (pool.capacity() / RESERVED.0).min(RESERVED.1);
                 Some(Pool { pool: pool.leaving(reserve), start, bytes })
             }
             Err(error) => {

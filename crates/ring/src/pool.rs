@@ -242,6 +242,11 @@ impl Pool {
         Pool { reserve, ..self }
     }
 
+    /// How many buffers [`alloc`](Pool::alloc) leaves.
+    pub fn reserve(&self) -> usize {
+        self.reserve
+    }
+
     /// The pool's name in handles.
     pub fn id(&self) -> PoolId {
         self.id

@@ -63,6 +63,8 @@ impl Work {
             keepers: (1..=if nodes < 3 { 1 } else { 3 }).map(NodeId).collect(),
             samples: if is_sampled { 1 + below(random, 3) as u32 } else { 0 },
             memory: 1 << 20,
+            bytes: 0,
+            blocks: 0,
             conserves: true,
         };
         Work { job, splits, records }

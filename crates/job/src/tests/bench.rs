@@ -60,6 +60,8 @@ pub fn job(reducers: u32) -> Job {
         keepers: vec![NodeId(1)],
         samples: 0,
         memory: 1 << 20,
+        bytes: 0,
+        blocks: 0,
         conserves: true,
     }
 }

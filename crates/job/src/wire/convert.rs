@@ -159,13 +159,15 @@ pub(super) fn from_job(job: &Job) -> JobRecord {
         keepers: job.keepers.iter().map(|node| node.0).collect(),
         samples: job.samples,
         memory: job.memory,
+        bytes: job.bytes,
+        blocks: job.blocks,
         conserves: job.conserves,
     }
 }
 
 pub(super) fn to_job(record: JobRecord) -> Job {
     let JobRecord { id, name, package, arguments, input, output, .. } = record;
-    let JobRecord { reducers, copies, samples, memory, conserves, .. } = record;
+    let JobRecord { reducers, copies, samples, memory, bytes, blocks, conserves, .. } = record;
     let keepers = record.keepers.into_iter().map(NodeId).collect();
     Job {
         id: JobId(id),
@@ -179,6 +181,8 @@ pub(super) fn to_job(record: JobRecord) -> Job {
         keepers,
         samples,
         memory,
+        bytes,
+        blocks,
         conserves,
     }
 }

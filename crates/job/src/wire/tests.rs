@@ -32,6 +32,8 @@ fn messages() -> (ToWorker, ToMaster) {
         keepers: vec![NodeId(1), NodeId(2)],
         samples: 9,
         memory: 10,
+        bytes: 11,
+        blocks: 12,
         conserves: true,
     };
     let plan = Plan { epoch: Epoch(2), bounds: vec![1, 2, 3] };
