@@ -17,7 +17,10 @@ use nile_services::dataset::records::Decider;
 use nile_services::job::JobClient;
 use nile_services::network::NetworkClient;
 use nile_services::registry::RegistryClient;
-use nile_stl::{At, CallError, CallResult, Place, Record, Start, Stl, service};
+use nile_stl::{
+    At, CallError, CallResult, Caller, Dispatched, Half, MethodNumber, Place, Record, Service,
+    Start, Stl, service,
+};
 
 /// How long an attempt takes.
 const EFFORT: Duration = Duration::from_millis(60);
@@ -58,9 +61,30 @@ pub struct Bounds {
     pub bounds: Blob,
 }
 
-/// Makes it known.
+/// Makes it known, as the service of the node that it stands for: other nodes know what methods
+/// that has, and by which numbers.
 pub async fn publish(stl: &Stl) -> CallResult<()> {
-    stl.publish(&REGISTRATION, REGISTRATION.kernel.expect("it has a kernel half")).await.map(drop)
+    let make = |stl: &Stl| {
+        let make = REGISTRATION.kernel.expect("it has a kernel half");
+        let half = make(stl);
+        Half { service: Rc::new(InPlace(half.service)), ..half }
+    };
+    stl.publish(&nile_services::worker::REGISTRATION, make).await.map(drop)
+}
+
+/// Has calls of the node's service go to the methods of the same names here.
+struct InPlace(Rc<dyn Service>);
+
+impl Service for InPlace {
+    fn dispatch(&self, caller: &Caller, method: MethodNumber, arguments: &[u8]) -> Dispatched {
+        let known = nile_services::worker::REGISTRATION.schema.methods.get(usize::from(method.0));
+        let name = known.map(|it| &it.name);
+        let here = REGISTRATION.schema.methods.iter().position(|it| Some(&it.name) == name);
+        match here {
+            Some(here) => self.0.dispatch(caller, MethodNumber(here as u16), arguments),
+            None => Dispatched::Done(Err(Status::NotFound.into())),
+        }
+    }
 }
 
 impl Start for Worker {
