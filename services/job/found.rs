@@ -26,7 +26,13 @@ pub struct Arriving(BTreeMap<JobId, Vec<u8>>);
 
 impl Arriving {
     /// Takes a piece that begins at byte `at`, of `of` in all. The record, if it is whole.
-    fn take(&mut self, id: JobId, at: usize, of: usize, piece: &[u8]) -> CallResult<Option<Record>> {
+    fn take(
+        &mut self,
+        id: JobId,
+        at: usize,
+        of: usize,
+        piece: &[u8],
+    ) -> CallResult<Option<Record>> {
         let wrong = |what| CallError::new(Status::Invalid, what);
         if of > MOST_BYTES || at.saturating_add(piece.len()) > of {
             return Err(wrong("the record is longer than any"));
