@@ -73,7 +73,9 @@ fn the_controls_of_calls_miss() {
     all_miss(&["call"]);
 }
 
+/// Clusters of up to three nodes sort again and again: `./nile test --full`.
 #[test]
+#[ignore = "takes minutes"]
 fn the_controls_of_the_sort_miss() {
     all_miss(&["sort", "sort-scaling"]);
 }

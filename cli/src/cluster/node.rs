@@ -62,13 +62,14 @@ pub fn with_pool(text: String, memory: Bytes) -> String {
 /// The same configuration with a pool of so many bytes, in whole 2 MiB; a wrong request if it has
 /// a pool itself. Its buffers are as large as jobs like them, if there are enough of them then.
 pub fn with_own_pool(text: String, pool: Bytes) -> Result<String, Failure> {
-    const LARGEST: u64 = 2 << 20;
-    const LEAST_BUFFERS: u64 = 16;
+    const SIZES: (u64, u64) = (64 << 10, 2 << 20);
+    // Whoever merges what was put on disk has two for each run.
+    const ENOUGH: u64 = 256;
     if has_pool(&text) {
         return Err(Failure::request("the configuration has a [pool]; leave --pool out"));
     }
     let pieces = (pool.0 >> 21).max(1);
-    let buffer = ((pieces << 21) / LEAST_BUFFERS).next_power_of_two().min(LARGEST) >> 10;
+    let buffer = ((pieces << 21) / ENOUGH).next_power_of_two().clamp(SIZES.0, SIZES.1) >> 10;
     Ok(format!("{text}\n[pool]\nbytes = \"{}M\"\nbuffer = \"{buffer}K\"\n", 2 * pieces))
 }
 
@@ -229,7 +230,8 @@ mod tests {
         let said = "[pool]\nbytes = \"4M\"\n";
         assert_eq!(with_pool(said.into(), Bytes::mebi(512)), said);
         assert!(with_own_pool(said.into(), Bytes::mebi(512)).is_err());
-        for (asked, pool, buffer) in [(1, 2, 128 << 10), (17, 16, 1 << 20), (1025, 1024, 2 << 20)] {
+        for (asked, pool, buffer) in [(1, 2, 64 << 10), (65, 64, 256 << 10), (1025, 1024, 2 << 20)]
+        {
             let text = with_own_pool(String::new(), Bytes::mebi(asked)).unwrap();
             let config = nile_kernel::Config::parse(&text).unwrap().pool.unwrap();
             assert_eq!((config.bytes, config.buffer), (pool << 20, buffer), "{asked} MiB");

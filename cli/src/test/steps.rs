@@ -257,6 +257,13 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "sort-control",
+        what: "the benchmarks of the sort can miss their targets",
+        command: &["cargo", "test", "--test", "control", "sort", "--", "--ignored"],
+        long: true,
+        ..STEP
+    },
+    Step {
         name: "sim-calls-long",
         what: "calls between 100 nodes, a thousand seeds",
         command: &["./nile", "sim", "calls", "--nodes", "100", "--runs", "1000"],
