@@ -33,7 +33,8 @@ impl Hosted {
         let account = self.account.borrow();
         let master = self.master.borrow().as_ref().map(Master::progress);
         let mut entry = self.with(outline);
-        if self.is_publishing.get() {
+        let is_ending = self.master.borrow().is_some() && account.ended.is_none();
+        if entry.ended != 0 && (is_ending || self.is_publishing.get()) {
             // Whoever is told that it has ended wants to read what it has made.
             (entry.ended, entry.phase) = (0, Phase::Ending.to_string());
         }

@@ -44,8 +44,8 @@ fn job(place: &Place, arguments: &[&str]) -> Said {
 /// Three nodes with a worker core each.
 fn cluster() -> Place {
     let place = Place::new();
-    let nodes = ["--nodes", "3", "--memory", "256M", "--disk", "512M", "--pool", "96M"];
-    place.up(&nodes).expect(0);
+    let nodes = ["up", "--machine", "hosted", "--nodes", "3", "--cores", "3", "--memory", "256M"];
+    place.run(&[&nodes[..], &["--disk", "512M", "--pool", "96M"]].concat()).expect(0);
     place
 }
 
