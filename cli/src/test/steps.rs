@@ -217,7 +217,7 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "jobs",
-        what: "jobs run from the command line, right, refused, broken, interrupted",
+        what: "a sort from the command line, and one that is interrupted",
         command: &["cargo", "test", "--test", "command", "jobs::"],
         ..STEP
     },
@@ -253,6 +253,13 @@ pub const STEPS: &[Step] = &[
         what: "a node under attack for a minute",
         command: &["cargo", "test", "--test", "command", "attack::"],
         environment: &[("NILE_ATTACK_SECONDS", "60")],
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "jobs-long",
+        what: "jobs on three nodes, right, refused, broken, with nodes that die",
+        command: &["cargo", "test", "--test", "command", "jobs::", "--", "--ignored"],
         long: true,
         ..STEP
     },
