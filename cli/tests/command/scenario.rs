@@ -15,7 +15,7 @@ const TICKS: &str = "[timer]\ntick_hz = 100\ntick_workers = true\n";
 const POOL: &str = "[pool]\nbytes = \"4M\"\n";
 
 /// The same in as many buffers as two workers need to keep what they make.
-const SMALL_BUFFERS: &str = "[pool]\nbytes = \"4M\"\nbuffer = \"32K\"\n";
+const SMALL_BUFFERS: &str = "[pool]\nbytes = \"4M\"\nbuffer = \"32K\"\n[services]\njob = []\n";
 
 #[track_caller]
 fn all_hold_on(machine: &str) {

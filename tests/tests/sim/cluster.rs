@@ -185,7 +185,9 @@ fn run_job(seed: u64, command: &str) {
     }
     let command = format!("{command} nodes=2");
     let ended = simulate_cluster(&options, |node, machine| {
-        let mut config = Config::parse(&config(node)).expect("the test's configuration is valid");
+        // The scenario has a master of its own.
+        let text = format!("{}[services]\njob = []\n", config(node));
+        let mut config = Config::parse(&text).expect("the test's configuration is valid");
         config.packages = nile_sim::STORE;
         nile_sim::scenario(machine, &config, &command)
     });

@@ -65,7 +65,7 @@ fn packages_pass_buffers_of_the_pool() {
 
 /// A node that runs jobs.
 fn run_job(seed: u64, command: &str) -> Report {
-    let config = Config::parse("[pool]\nbytes = \"4M\"\nbuffer = \"32K\"\n");
+    let config = Config::parse("[pool]\nbytes = \"4M\"\nbuffer = \"32K\"\n[services]\njob = []\n");
     let mut config = config.expect("the test's configuration is valid");
     config.packages = nile_sim::STORE;
     let disk = DiskOptions { bytes: 16 << 20, ..DiskOptions::default() };
