@@ -75,8 +75,10 @@ fn the_controls_of_calls_miss() {
 
 /// Clusters of up to three nodes sort again and again: `./nile test --full`.
 #[test]
-#[ignore = "takes minutes"]
 fn the_controls_of_the_sort_miss() {
+    if env::var_os("NILE_LONG").is_none() {
+        return;
+    }
     all_miss(&["sort", "sort-scaling"]);
 }
 

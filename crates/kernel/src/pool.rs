@@ -7,9 +7,9 @@
 //! buffer = "256K"      # bytes of each buffer, whole 4 KiB
 //! ```
 //!
-//! A quarter of the buffers, at most sixteen, is left to those who ask for it (`alloc_any`): the
-//! network core, which receives into them. A size is a number and K, M or G. The pool's control words are in its first
-//! pages, so 64 MiB hold 255 buffers of 256 KiB.
+//! A quarter of the buffers, at most sixteen, is left to those who ask for it (`alloc_any`):
+//! the network core, which receives into them. A size is a number and K, M or G. The pool's
+//! control words are in its first pages, so 64 MiB hold 255 buffers of 256 KiB.
 
 use alloc::format;
 use alloc::string::String;
