@@ -73,12 +73,9 @@ fn the_controls_of_calls_miss() {
     all_miss(&["call"]);
 }
 
-/// Clusters of up to three nodes sort again and again: `./nile test --full`.
+/// Clusters of up to three nodes sort again and again: the step `sort-control` of `--full`.
 #[test]
 fn the_controls_of_the_sort_miss() {
-    if env::var_os("NILE_LONG").is_none() {
-        return;
-    }
     all_miss(&["sort", "sort-scaling"]);
 }
 

@@ -166,7 +166,7 @@ pub fn check(command: &str) -> Result<(), UnknownProgram> {
 
 /// Whether a program runs packages, which the node must have been given.
 pub fn needs_packages(program: &str) -> bool {
-    program.starts_with("package") || matches!(program, "unruly" | "system-call")
+    program.starts_with("package") || matches!(program, "jobs" | "unruly" | "system-call")
 }
 
 /// Whether a program is for nodes of a cluster: one node alone has nothing to do in it, or does not

@@ -72,12 +72,9 @@ fn sorted(place: &Place, more: &[&str]) -> Value {
     sorted
 }
 
-/// On three nodes: `./nile test --full`.
+/// On three nodes, by the step `jobs-long` of `./nile test --full`.
 #[test]
-fn jobs_run_and_what_they_make_is_right() {
-    if std::env::var_os("NILE_LONG").is_none() {
-        return;
-    }
+fn on_three_nodes_what_jobs_make_is_right() {
     let place = cluster();
     let folder = tempfile::tempdir().unwrap();
     let [out, text] = ["out", "text"].map(|it| folder.path().join(it));
@@ -167,12 +164,9 @@ fn at(phase: &str, faults: &str) -> String {
     format!("sort:{phase}={}", commands.join(" && "))
 }
 
-/// On three nodes: `./nile test --full`.
+/// On three nodes, by the step `jobs-long` of `./nile test --full`.
 #[test]
-fn a_sort_survives_whatever_dies_if_there_is_another_copy() {
-    if std::env::var_os("NILE_LONG").is_none() {
-        return;
-    }
+fn on_three_nodes_a_sort_survives_whatever_dies_if_there_is_another_copy() {
     let place = cluster();
     let expected = sorted(&place, &["--copies", "2"])["checksum"].clone();
     for phase in ["mapping", "reducing"] {
