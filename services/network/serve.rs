@@ -11,7 +11,7 @@ use core::future::{Future, poll_fn};
 use core::task::{Poll, Waker};
 
 use nile_abi::{Instant, Status};
-use nile_bosml::{Decode, REPLY, Reader, binary_to_text, discovery, text_to_binary};
+use nile_bosml::{REPLY, binary_to_text, discovery, text_to_binary};
 use nile_ipioe::ServingId;
 use nile_stl::{CallError, CallResult, MethodNumber, Place, Stl};
 
@@ -105,13 +105,11 @@ async fn in_text(
     method: MethodNumber,
     document: &str,
 ) -> CallResult<Vec<u8>> {
-    let schema = stl.try_at(place, MethodNumber::DISCOVER, &[]).await?;
-    let mut input = Reader::new(&schema);
-    let schema = <&str>::decode(&mut input)?;
+    let about = stl.document_at(place).await?;
     if method == MethodNumber::DISCOVER {
-        return Ok(schema.into());
+        return Ok(about.as_bytes().into());
     }
-    let schema = discovery::parse(schema)?;
+    let schema = discovery::parse(&about)?;
     let missing = || {
         CallError::new(Status::NotFound, format!("{} has no method {}", schema.name, method.0))
     };

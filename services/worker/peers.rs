@@ -8,21 +8,19 @@ use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
-use nile_bosml::{Blob, Bytes, Decode, Encode, Reader, Writer};
+use nile_bosml::{Blob, Bytes};
 use nile_job::{JobId, Peer, Standing, ToMaster, WorkerId};
 use nile_stl::{At, CallResult, Place, Stl};
 
 use super::WorkerClient;
 use super::engine::{ALONE, Engine};
 use super::records::Delivery;
+use crate::job::JobClient;
 use crate::network::NetworkClient;
 use crate::network::bulk::port::Port;
 
 /// The mailbox of core 0; those of the others follow.
 const MAILBOX: u64 = 0x4A0B_0000;
-
-/// The service of masters and records, on the managing core of every node.
-const MASTERS: &str = "job";
 
 /// How long until a mailbox that was lost is opened again.
 const REOPEN: Duration = Duration::from_millis(50);
@@ -37,13 +35,20 @@ const LONG: Duration = Duration::from_secs(40);
 pub struct Peers {
     stl: Stl,
     known: RefCell<BTreeMap<WorkerId, Rc<WorkerClient>>>,
+    /// The services of masters, by node.
+    masters: RefCell<BTreeMap<NodeId, Rc<JobClient>>>,
     is_listening: Cell<bool>,
 }
 
 impl Peers {
     /// The way from the core of `stl`.
     pub fn new(stl: &Stl) -> Peers {
-        Peers { stl: stl.clone(), known: RefCell::default(), is_listening: Cell::new(false) }
+        Peers {
+            stl: stl.clone(),
+            known: RefCell::default(),
+            masters: RefCell::default(),
+            is_listening: Cell::new(false),
+        }
     }
 
     /// This node.
@@ -111,16 +116,37 @@ impl Peers {
         self.heed(to, worker.piece(number, delivery).await)
     }
 
+    /// Calls the service of masters and records of a node, on its managing core.
+    async fn at_masters<T>(
+        &self,
+        node: NodeId,
+        call: impl AsyncFnOnce(&JobClient) -> CallResult<T>,
+    ) -> CallResult<T> {
+        let known = self.masters.borrow().get(&node).cloned();
+        let masters = match known {
+            Some(known) => known,
+            None => {
+                let stl = self.stl.with_patience(PATIENCE);
+                let found = JobClient::find_at(&stl, self.at(node, CoreId::BOOT)).await?;
+                let found = Rc::new(found);
+                self.masters.borrow_mut().insert(node, found.clone());
+                found
+            }
+        };
+        call(&masters).await.inspect_err(|error| {
+            if matches!(error.status, Status::Dead | Status::NotFound) {
+                self.masters.borrow_mut().remove(&node);
+            }
+        })
+    }
+
     /// Says something to a master. If it does not get there, the machine says it again.
     pub fn tell_master(&self, engine: &Rc<Engine>, node: NodeId, message: ToMaster) {
-        let (engine, at) = (engine.clone(), self.at(node, CoreId::BOOT));
+        let engine = engine.clone();
         self.stl.host().spawn(Box::pin(async move {
             let Ok(bytes) = message.encode() else { return };
-            let mut arguments = Writer::new();
-            Bytes::from(&bytes[..]).encode(&mut arguments);
-            let Ok(arguments) = arguments.into_bytes() else { return };
-            let stl = engine.stl.with_patience(PATIENCE);
-            let _ = stl.invoke_at(at, MASTERS, "notes", &arguments).await;
+            let tell = async |masters: &JobClient| masters.notes(Bytes::from(&bytes[..])).await;
+            let _ = engine.peers.at_masters(node, tell).await;
         }));
     }
 
@@ -130,17 +156,11 @@ impl Peers {
         let keepers = engine.with_job(job, |it| it.job().map(|job| job.keepers_in_manifest()));
         let keepers = keepers.flatten().unwrap_or(0);
         self.stl.host().spawn(Box::pin(async move {
-            let mut arguments = Writer::new();
-            job.0.encode(&mut arguments);
-            keepers.encode(&mut arguments);
-            let Ok(arguments) = arguments.into_bytes() else { return };
-            let stl = engine.stl.with_patience(PATIENCE);
-            let reply = stl.invoke_at(CoreId::BOOT, MASTERS, "standing", &arguments).await;
-            let standing = reply.ok().and_then(|reply| {
-                let Blob(standing) = Blob::decode(&mut Reader::new(&reply)).ok()?;
-                Standing::decode(&standing).ok()
-            });
-            if let Some(standing) = standing {
+            let ask = async |masters: &JobClient| masters.standing(job.0, keepers).await;
+            let Ok(Blob(standing)) = engine.peers.at_masters(engine.peers.node(), ask).await else {
+                return;
+            };
+            if let Ok(standing) = Standing::decode(&standing) {
                 engine.with(job, |worker, now| worker.resolve(now, standing));
                 engine.pump(job);
             }

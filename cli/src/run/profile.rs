@@ -17,7 +17,7 @@ use crate::size::Bytes;
 const KERNEL: u64 = 256 << 20;
 
 /// What a node's pool needs besides records and their index: buffers on their way.
-const ON_THE_WAY: u64 = 64 << 20;
+const ON_THE_WAY: u64 = 128 << 20;
 
 /// The least that a job's data can do with on a node: a few buffers for each who holds some.
 const LEAST: Bytes = Bytes::mebi(16);

@@ -23,7 +23,7 @@ use crate::executor::Join;
 use crate::input::Input;
 
 /// How long a sender waits before it looks again whether a full channel has room.
-const FULL_BACKOFF: Duration = Duration::from_micros(20);
+pub(crate) const FULL_BACKOFF: Duration = Duration::from_micros(20);
 
 /// The incarnation of a channel's receiving end. A channel is never given twice within a boot, so
 /// its number is its generation.
@@ -169,7 +169,7 @@ impl<M: Machine> Outbound<M> {
         sender.send(message, notifier, &self.core.machine).map_err(|_| Status::Busy)
     }
 
-    /// Puts as many messages as there is room for and wakes the receiver once; gives the first for
+    /// Puts as many messages as there is room for and wakes the receiver once for them; gives the first for
     /// which there was none. `Dead` when the receiver is gone. Never blocks.
     pub fn try_send_all(
         &self,
@@ -180,8 +180,15 @@ impl<M: Machine> Outbound<M> {
         }
         let mut sender = self.sender.borrow_mut();
         let sender = sender.as_mut().ok_or(Status::Dead)?;
-        let rest = messages.find(|message| sender.try_send(message).is_err());
-        sender.notify(self.core.machine.board().notifier(), &self.core.machine);
+        let mut sent = false;
+        let rest = messages.find(|message| {
+            let put = sender.try_send(message).is_ok();
+            sent |= put;
+            !put
+        });
+        if sent {
+            sender.notify(self.core.machine.board().notifier(), &self.core.machine);
+        }
         Ok(rest)
     }
 

@@ -31,10 +31,24 @@ const DEPTH: usize = 64;
 /// A step of a request as Linux does it. What it points at is there until it has ended.
 #[derive(Clone, Copy)]
 enum Step {
-    Read { at: u64, memory: *const iovec, pieces: u32 },
-    Write { at: u64, memory: *const iovec, pieces: u32 },
+    Read {
+        at: u64,
+        memory: *const iovec,
+        pieces: u32,
+    },
+    /// Of this many bytes.
+    Write {
+        at: u64,
+        memory: *const iovec,
+        pieces: u32,
+        bytes: u64,
+    },
     Flush,
 }
+
+/// What is written in pieces so large is data, which nobody writes again soon: Linux is told to
+/// begin with them at once, so that the device has done most when a flush waits for it.
+const AT_ONCE: u64 = 256 << 10;
 
 /// What calls Linux.
 trait Engine {
@@ -118,7 +132,10 @@ impl Work {
         let (memory, pieces) = (memory.as_ptr(), memory.len() as u32);
         let step = match request {
             Request::Read { at, .. } => Step::Read { at: at + moved, memory, pieces },
-            Request::Write { at, .. } => Step::Write { at: at + moved, memory, pieces },
+            Request::Write { at, .. } => {
+                let bytes = request.bytes() - moved;
+                Step::Write { at: at + moved, memory, pieces, bytes }
+            }
             Request::Flush => Step::Flush,
         };
         self.engine.begin(slot, step);

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
@@ -206,6 +207,18 @@ impl Stl {
         decode_one(&self.invoke(service, DISCOVER, &[]).await?)
     }
 
+    /// What the instance at a place says about itself: a discovery document, which it is asked for
+    /// if it was not lately. Fails as [`Stl::try_at`].
+    pub async fn document_at(&self, place: Place) -> CallResult<Rc<str>> {
+        if let Some(known) = self.core.documents.get(place) {
+            return Ok(known);
+        }
+        let reply = self.try_at(place, MethodNumber::DISCOVER, &[]).await?;
+        let document: Rc<str> = decode_one::<&str>(&reply)?.into();
+        self.core.documents.put(place, &document);
+        Ok(document)
+    }
+
     async fn invoke_in(
         &self,
         place: Place,
@@ -219,8 +232,8 @@ impl Stl {
             local.method(method)?.0
         } else {
             // The owner of the instance numbers its methods, and says so in its schema.
-            let reply = self.try_at(place, MethodNumber::DISCOVER, &[]).await?;
-            let schema = discovery::parse(decode_one(&reply)?)?;
+            let document = self.document_at(place).await?;
+            let schema = discovery::parse(&document)?;
             let number = schema.methods.iter().position(|known| known.name == method);
             MethodNumber(number.ok_or_else(|| no_method(service, method))? as u16)
         };

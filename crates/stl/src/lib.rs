@@ -13,7 +13,8 @@
 //! * [`published`]: what is known of a service that is callable.
 //! * [`composite`]: services made of services.
 //! * [`frame`]: calls as they cross between cores; [`relay`]: between a package and its kernel.
-//! * `calls`, `serving`, `deliver`: calls that go out, and calls that come in.
+//! * `calls`, `serving`, `deliver`: calls that go out, and calls that come in; `documents`: what
+//!   those who are called say about themselves.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ extern crate self as nile_stl;
 mod calls;
 pub mod composite;
 mod deliver;
+mod documents;
 pub mod error;
 pub mod frame;
 pub mod host;

@@ -12,6 +12,7 @@ use nile_abi::{CoreId, Generation, Instant, Status};
 use nile_registry::{Caller as Binder, Place as At};
 
 use crate::calls::{Calls, NEVER};
+use crate::documents::Documents;
 use crate::host::{Directory, Gateway, Host, Place, Upstream};
 use crate::serving::Serving;
 use crate::{
@@ -59,6 +60,7 @@ pub(crate) struct Inner {
     pub upstream: Option<Rc<dyn Upstream>>,
     /// Where services were found, until one is not there any more.
     found: RefCell<BTreeMap<String, Place>>,
+    pub documents: Documents,
 }
 
 /// Who is told of a core whose incarnation ended.
@@ -99,6 +101,7 @@ impl Stl {
             gateway: RefCell::default(),
             upstream,
             found: RefCell::default(),
+            documents: Documents::default(),
         };
         let origin = if binder == Binder::User { Origin::Package } else { Origin::Kernel };
         Stl { core: Rc::new(inner), binder, origin, patience: DEFAULT_PATIENCE }

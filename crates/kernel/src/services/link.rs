@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
+use core::iter;
 
 use nile_abi::{CoreId, Generation, Status};
 use nile_platform::Machine;
@@ -10,7 +11,7 @@ use nile_ring::Message;
 use nile_stl::frame::{self, Header};
 
 use super::TAG;
-use crate::channel::Outbound;
+use crate::channel::{FULL_BACKOFF, Outbound};
 use crate::core::Core;
 
 /// Cells of a link's channel: with the ring's own lines they fill two frames.
@@ -89,11 +90,20 @@ impl<M: Machine> Link<M> {
             Some(channel) => channel,
             None => self.open(core, to).await?,
         };
-        loop {
-            let Some(message) = self.waiting.borrow().front().copied() else { return Ok(()) };
-            channel.send(&message).await?;
-            self.waiting.borrow_mut().pop_front();
+        // As many at a time as there is room for: the other core wakes once for all of them.
+        while self.send_waiting(&channel)? {
+            core.sleep(FULL_BACKOFF).await;
         }
+        Ok(())
+    }
+
+    /// Sends what there is room for; whether something still waits.
+    fn send_waiting(&self, channel: &Outbound<M>) -> Result<bool, Status> {
+        let mut waiting = self.waiting.borrow_mut();
+        let rest = channel.try_send_all(&mut iter::from_fn(|| waiting.pop_front()))?;
+        let Some(first) = rest else { return Ok(false) };
+        waiting.push_front(first);
+        Ok(true)
     }
 
     async fn open(self: &Rc<Self>, core: &Core<M>, to: CoreId) -> Result<Rc<Outbound<M>>, Status> {

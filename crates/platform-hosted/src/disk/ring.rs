@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io;
+use std::iter;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -12,7 +13,10 @@ use std::thread::{Builder, JoinHandle};
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::{DEPTH, Engine, Step, Wake};
+use super::{AT_ONCE, DEPTH, Engine, Step, Wake};
+
+/// What an entry has instead of a slot if nobody waits for its end.
+const NOBODY: u64 = u64::MAX;
 
 /// Whether Linux lets this process use rings.
 pub fn is_allowed() -> bool {
@@ -65,7 +69,8 @@ impl Drop for Waker {
 impl Ring {
     /// A ring for this file, which has the core look around by `wake`.
     pub fn new(file: File, wake: Wake) -> io::Result<Ring> {
-        let mut ring = IoUring::new(DEPTH as u32)?;
+        // Each step is one entry, or two.
+        let mut ring = IoUring::new(2 * DEPTH as u32)?;
         let waker = Waker::start(wake)?;
         ring.submitter().register_eventfd(waker.event.as_raw_fd())?;
         ring.completion().disable_eventfd();
@@ -78,22 +83,41 @@ impl Ring {
             Step::Read { at, memory, pieces } => {
                 opcode::Readv::new(file, memory, pieces).offset(at).build()
             }
-            Step::Write { at, memory, pieces } => {
+            Step::Write { at, memory, pieces, .. } => {
                 opcode::Writev::new(file, memory, pieces).offset(at).build()
             }
             Step::Flush => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
         };
         entry.user_data(slot.into())
     }
+
+    /// What follows a write: the pages go to the device from then on.
+    fn write_out(&self, at: u64, bytes: u64) -> squeue::Entry {
+        let file = types::Fd(self.file.as_raw_fd());
+        let all = u32::try_from(bytes).unwrap_or(u32::MAX);
+        opcode::SyncFileRange::new(file, all)
+            .offset(at)
+            .flags(libc::SYNC_FILE_RANGE_WRITE)
+            .build()
+            .user_data(NOBODY)
+    }
 }
 
 impl Engine for Ring {
     fn begin(&mut self, slot: u32, step: Step) {
         let entry = self.entry(slot, step);
-        // SAFETY: the memory of a step stays until it has ended, which is this trait's contract;
-        // the file stays as long as the ring.
-        let pushed = unsafe { self.ring.submission().push(&entry) };
-        debug_assert!(pushed.is_ok(), "there is room for one entry a slot");
+        let (entry, then) = match step {
+            Step::Write { at, bytes, .. } if bytes >= AT_ONCE => {
+                (entry.flags(squeue::Flags::IO_LINK), Some(self.write_out(at, bytes)))
+            }
+            _ => (entry, None),
+        };
+        for entry in iter::once(entry).chain(then) {
+            // SAFETY: the memory of a step stays until it has ended, which is this trait's
+            // contract; the file stays as long as the ring.
+            let pushed = unsafe { self.ring.submission().push(&entry) };
+            debug_assert!(pushed.is_ok(), "there is room for two entries a slot");
+        }
         self.untold = true;
     }
 
@@ -107,7 +131,9 @@ impl Engine for Ring {
     fn take(&mut self) -> Option<(u32, i32)> {
         let mut completion = self.ring.completion();
         completion.disable_eventfd();
-        completion.next().map(|entry| (entry.user_data() as u32, entry.result()))
+        completion
+            .find(|entry| entry.user_data() != NOBODY)
+            .map(|entry| (entry.user_data() as u32, entry.result()))
     }
 
     fn arm(&mut self) -> bool {
