@@ -169,8 +169,8 @@ impl<M: Machine> Outbound<M> {
         sender.send(message, notifier, &self.core.machine).map_err(|_| Status::Busy)
     }
 
-    /// Puts as many messages as there is room for and wakes the receiver once for them; gives the first for
-    /// which there was none. `Dead` when the receiver is gone. Never blocks.
+    /// Puts as many messages as there is room for and wakes the receiver once for them; gives the
+    /// first for which there was none. `Dead` when the receiver is gone. Never blocks.
     pub fn try_send_all(
         &self,
         messages: &mut impl Iterator<Item = Message>,

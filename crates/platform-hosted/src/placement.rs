@@ -1,5 +1,7 @@
 //! Which CPU runs which core: each core is pinned to one, in turn over those that the node may
-//! use, so that two cores that talk are not moved about under a measurement.
+//! use, so that two cores that talk are not moved about under a measurement. A core that would
+//! share its CPU with a worker core is not: its work goes to whichever CPU has time for it, or one
+//! worker would always be behind the others.
 
 use std::num::NonZero;
 
@@ -15,16 +17,25 @@ pub(crate) fn allowed() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
 }
 
-/// The one of `cpus` that `core` runs on, if there is any.
-pub(crate) fn cpu_of(core: CoreId, cpus: &[usize]) -> Option<usize> {
+/// The one of `cpus` whose turn it is for `core`, if there is any.
+fn turn(core: CoreId, cpus: &[usize]) -> Option<usize> {
     cpus.get(core.index().checked_rem(cpus.len())?).copied()
+}
+
+/// The one of `cpus` that `core` runs on; `None` if it runs on any.
+fn cpu_of(core: CoreId, board: &Board, cpus: &[usize]) -> Option<usize> {
+    let is_worker = |core| is_isolated(board.record(core).roles());
+    let cpu = turn(core, cpus)?;
+    let mut workers = board.core_ids().filter(|other| is_worker(*other));
+    let is_shared = !is_worker(core) && workers.any(|other| turn(other, cpus) == Some(cpu));
+    (!is_shared).then_some(cpu)
 }
 
 /// Makes the calling thread that of `core`: on its CPU, and with timers that do not wait for
 /// others (Linux would let a sleep run 50 µs over). Where Linux refuses, the core runs anywhere
 /// and wakes a little later.
-pub(crate) fn settle(core: CoreId, cpus: &[usize]) {
-    if let Some(cpu) = cpu_of(core, cpus) {
+pub(crate) fn settle(core: CoreId, board: &Board, cpus: &[usize]) {
+    if let Some(cpu) = cpu_of(core, board, cpus) {
         let mut set = CpuSet::new();
         set.set(cpu);
         let _ = sched_setaffinity(Some(gettid()), &set);
@@ -36,7 +47,7 @@ pub(crate) fn settle(core: CoreId, cpus: &[usize]) {
 pub(crate) fn describe(board: &Board, cpus: &[usize]) -> String {
     let place = |core| {
         let kind = if is_isolated(board.record(core).roles()) { "process" } else { "thread" };
-        match cpu_of(core, cpus) {
+        match cpu_of(core, board, cpus) {
             Some(cpu) => format!("{core} {kind} on CPU {cpu}"),
             None => format!("{core} {kind} on any CPU"),
         }
@@ -47,13 +58,30 @@ pub(crate) fn describe(board: &Board, cpus: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nile_abi::{Role, RoleSet};
+    use nile_ring::{Doorbells, Region};
+
     use super::*;
 
     #[test]
     fn cores_take_the_allowed_cpus_in_turn() {
-        let on = |core| cpu_of(CoreId(core), &[3, 5]);
+        let on = |core| turn(CoreId(core), &[3, 5]);
         assert_eq!([on(0), on(1), on(2)], [Some(3), Some(5), Some(3)]);
-        assert_eq!(cpu_of(CoreId(7), &[]), None);
+        assert_eq!(turn(CoreId(7), &[]), None);
         assert!(!allowed().is_empty());
+    }
+
+    #[test]
+    fn who_shares_a_cpu_with_a_worker_runs_on_any() {
+        let board = Board::in_memory(5, Region::owned(Doorbells::region_len(5)));
+        for core in [3, 4] {
+            board.record(CoreId(core)).set_roles(RoleSet::EMPTY.with(Role::Worker));
+        }
+        let on = |core, cpus: &[usize]| cpu_of(CoreId(core), &board, cpus);
+        let two = [0, 1, 2, 3, 4].map(|core| on(core, &[0, 1]));
+        assert_eq!(two, [None, None, None, Some(1), Some(0)]);
+        let four = [0, 1, 2, 3, 4].map(|core| on(core, &[0, 1, 2, 3]));
+        assert_eq!(four, [None, Some(1), Some(2), Some(3), Some(0)]);
+        assert_eq!(on(3, &[]), None);
     }
 }

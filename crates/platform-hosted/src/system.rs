@@ -26,7 +26,7 @@ pub(crate) fn start(
     core_main: CoreMain,
 ) -> io::Result<JoinHandle<()>> {
     Builder::new().name(core.to_string()).spawn(move || {
-        placement::settle(core, &cpus);
+        placement::settle(core, &node.board, &cpus);
         node.board.record(core).set_hardware_id(gettid().as_raw_nonzero().get() as u64);
         live(node, core, manager, core_main);
         signals::tell_main_thread();

@@ -138,7 +138,7 @@ fn join(core: CoreId, generation: Generation) -> io::Result<(&'static Node, Host
     signals::unblock_for_worker();
     fault::log_panics();
     fault::record_faults_of(core);
-    placement::settle(core, &placement::allowed());
+    placement::settle(core, &node.board, &placement::allowed());
     let record = node.board.record(core);
     record.set_hardware_id(std::process::id().into());
     record.set_phase(CorePhase::Starting);

@@ -11,7 +11,7 @@ use crate::entry::{Entry, Position};
 use crate::layout::Layout;
 
 /// Records that are touched before they are copied.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;

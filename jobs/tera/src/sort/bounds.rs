@@ -10,7 +10,7 @@ use nile_tasks::{Halt, Outcome, Task};
 use crate::records::{LENGTH, skipped};
 
 /// Of how many blocks of a split records are looked at, and of how many records in all.
-const BLOCKS: u32 = 4;
+const BLOCKS: u32 = 2;
 const RECORDS: u32 = 1000;
 
 /// Entries of a block that a bucket has, on average: fewer make it slow to collect, and more make
