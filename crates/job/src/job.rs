@@ -132,9 +132,10 @@ impl Job {
         }
     }
 
-    /// Whether partitions are cut from samples.
+    /// Whether bounds are cut from samples. A single partition may have some, too: they tell the
+    /// job's code what the input is like.
     pub fn is_sampled(&self) -> bool {
-        self.samples > 0 && self.reducers > 1
+        self.samples > 0
     }
 }
 

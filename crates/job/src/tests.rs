@@ -65,6 +65,19 @@ fn samples_are_taken_evenly_and_cut_before_any_map_task() {
 }
 
 #[test]
+fn a_job_of_one_partition_has_its_samples_too() {
+    let mut bench = Bench::new(crate::Job { samples: 2, ..job(1) }, splits(4, 2, 1), 2, 1);
+    bench.outcome = |id, attempt| {
+        all_records::<4>(id, attempt).map(|summary| Summary { sample: vec![7], ..summary })
+    };
+    while count(&bench, Kind::Map) == 0 {
+        assert!(bench.step());
+    }
+    let worker = bench.workers.values().find_map(|worker| worker.plan()).unwrap();
+    assert_eq!(worker.bounds, [7, 7]);
+}
+
+#[test]
 fn bounds_that_cannot_be_cut_end_the_job() {
     let sampled = crate::Job { samples: 4, ..job(2) };
     let mut bench = Bench::new(sampled, splits(40, 4, 1), 4, 2);
