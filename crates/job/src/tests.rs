@@ -78,6 +78,21 @@ fn a_job_of_one_partition_has_its_samples_too() {
 }
 
 #[test]
+fn a_reduce_task_that_lost_what_it_read_begins_again() {
+    let mut bench = Bench::new(job(5), splits(2, 2, 1), 3, 1);
+    bench.outcome = |id, attempt| {
+        // Beyond the splits: it is none of them that is lost.
+        if attempt.task == (TaskId { kind: Kind::Reduce, index: 4 }) && attempt.number < 12 {
+            let text = String::from("c2 has ended while what it kept was read");
+            return Err(Failure { fault: Fault::Input, text });
+        }
+        all_records::<2>(id, attempt)
+    };
+    assert!(matches!(bench.run(), End::Published(_)));
+    assert!(count(&bench, Kind::Reduce) > 5);
+}
+
+#[test]
 fn bounds_that_cannot_be_cut_end_the_job() {
     let sampled = crate::Job { samples: 4, ..job(2) };
     let mut bench = Bench::new(sampled, splits(40, 4, 1), 4, 2);

@@ -186,7 +186,7 @@ impl Master {
         if self.drop_attempt(attempt).is_none() {
             return;
         }
-        let node = self.crew.mates[slot].id.node;
+        let (node, kind) = (self.crew.mates[slot].id.node, attempt.task.kind);
         let (failures, is_open) = self.tasks.change(attempt.task, |task| {
             if failure.fault != Fault::Input {
                 task.failures += 1;
@@ -197,7 +197,7 @@ impl Master {
         if failures >= self.settings.attempts {
             let error = JobError::Task { task: attempt.task, failure };
             self.decide(now, crate::End::Failed(error));
-        } else if is_open && failure.fault == Fault::Input {
+        } else if is_open && failure.fault == Fault::Input && kind != Kind::Reduce {
             self.park(now, attempt.task);
         } else if is_open {
             self.requeue(attempt.task);
