@@ -18,7 +18,8 @@ use super::engine::Engine;
 use super::stores::Named;
 use crate::dataset::records::Decider;
 
-/// How often a store is told what became of a part, and how long it is left alone in between.
+/// How often a store is asked for a copy of a part, or told what became of one, and how long it is
+/// left alone in between.
 const TOLD: u32 = 10;
 const BETWEEN: Duration = Duration::from_millis(300);
 
@@ -112,7 +113,7 @@ impl Engine {
         let prepared = writer.store().client.prepare(draft, numbers).await;
         prepared.map_err(space)?;
         let part = Part { named, nodes };
-        if let Err(error) = self.copy(&part).await {
+        if let Err(error) = self.copy(attempt, &part).await {
             self.decide(part, false);
             return Err((Fault::Space, format!("{error}")));
         }
@@ -140,15 +141,30 @@ impl Engine {
     }
 
     /// Has the other nodes of a part copy it from this one; over when they have it durably.
-    async fn copy(&self, part: &Part) -> CallResult<()> {
-        let own = self.peers.node();
-        let Named { name, epoch, attempt } = &part.named;
+    async fn copy(&self, attempt: &Attempt, part: &Part) -> CallResult<()> {
+        let (own, host) = (self.peers.node(), self.stl.host());
         for node in part.nodes.iter().copied().filter(|node| *node != own) {
-            let at = self.stores.of(node).await?.into_iter().next();
-            let missing = || CallError::new(Status::NotFound, format!("{node} has no disk"));
-            at.ok_or_else(missing)?.client.fetch_from(name, *epoch, *attempt, own.0).await?;
+            let mut tries = 1;
+            while let Err(error) = self.copy_to(node, &part.named).await {
+                // Nodes that have just met do not know yet what the other one has.
+                let may_be_well = tries < TOLD && error.status != Status::NoMemory;
+                if !may_be_well || !attempt.is_wanted() {
+                    return Err(error);
+                }
+                tries += 1;
+                self.stores.forget();
+                host.sleep_until(host.now() + BETWEEN).await;
+            }
         }
         Ok(())
+    }
+
+    async fn copy_to(&self, node: NodeId, part: &Named) -> CallResult<()> {
+        let at = self.stores.of(node).await?.into_iter().next();
+        let missing = || CallError::new(Status::NotFound, format!("{node} has no disk"));
+        let client = &at.ok_or_else(missing)?.client;
+        let own = self.peers.node().0;
+        client.fetch_from(&part.name, part.epoch, part.attempt, own).await.map(drop)
     }
 
     /// Tells those who have a part whether it is of the output. Who does not hear it asks the
