@@ -110,12 +110,17 @@ struct SimSystem<'a> {
     yielder: &'a Yielder<Answer, Doing>,
     buffers: Rc<RefCell<Buffers>>,
     memory: Rc<RefCell<Memory>>,
+    has_ended: Rc<Cell<bool>>,
 }
 
 impl System for SimSystem<'_> {
     fn call(&self, call: SystemCall, word: u64, input: &[u8], output: &mut [u8]) -> Answer {
         if let Some(doing) = INSTEAD.take() {
             return self.yielder.suspend(doing);
+        }
+        // What its function has is dropped, and some of that would say so to the kernel.
+        if self.has_ended.get() {
+            return Answer::failed(Status::Dead);
         }
         *self.buffers.borrow_mut() = Buffers { input: input.into(), output: output.into() };
         let answer = self.yielder.suspend(Doing::Call(Ask {
@@ -152,6 +157,14 @@ struct Linked {
     /// The answer that it waits for, once it is known.
     answer: Option<Answer>,
     loops: bool,
+    /// Whether nobody answers its calls any more.
+    has_ended: Rc<Cell<bool>>,
+}
+
+impl Drop for Linked {
+    fn drop(&mut self) {
+        self.has_ended.set(true);
+    }
 }
 
 /// The user half of a simulated core.
@@ -385,13 +398,14 @@ impl User for SimUser {
 impl Linked {
     fn new(main: Program, argument: Vec<u8>, memory: Rc<RefCell<Memory>>) -> Linked {
         let buffers = Rc::new(RefCell::new(Buffers::default()));
-        let shared = buffers.clone();
+        let has_ended = Rc::new(Cell::new(false));
+        let (shared, ends) = (buffers.clone(), has_ended.clone());
         let coroutine = Coroutine::new(move |yielder: &Yielder<Answer, Doing>, _| {
-            let system = SimSystem { yielder, buffers: shared, memory };
+            let system = SimSystem { yielder, buffers: shared, memory, has_ended: ends };
             let code = main(&system, &argument);
             system.call(SystemCall::Exit, code, &[], &mut []);
         });
-        Linked { coroutine, buffers, answer: None, loops: false }
+        Linked { coroutine, buffers, answer: None, loops: false, has_ended }
     }
 }
 
