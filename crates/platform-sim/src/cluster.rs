@@ -1,9 +1,12 @@
 //! Several simulated nodes and the switch between them, in one virtual time: the whole cluster in
 //! one seeded run.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
-use nile_abi::{Instant, MacAddress, NodeId};
+use nile_abi::{CoreId, Instant, MacAddress, NodeId};
 use nile_platform::Loop;
 use nile_switch::{Link, PortId, Switch};
 
@@ -12,6 +15,7 @@ use crate::machine::SimMachine;
 use crate::network::Wire;
 use crate::options::Options;
 use crate::simulation::{Finished, Scheduler, Stuck};
+use crate::state::Event;
 
 /// A run of several nodes.
 #[derive(Clone, Debug)]
@@ -29,14 +33,46 @@ pub struct ClusterOptions {
 pub enum Deed {
     /// Ends a node as a power failure does.
     Kill(usize),
-    /// Begins a node that was killed anew.
+    /// Begins a node that was killed anew; one that runs goes on.
     Start(usize),
+    /// Ends the present incarnation of a core of a node.
+    EndCore(usize, CoreId),
     /// Lets nodes reach only others of their side; those that are on no side, nobody.
     Partition(Vec<Vec<usize>>),
     /// Lets all reach all.
     Heal,
     /// Changes every cable.
     SetLinks(Link),
+    /// Ends the run as one that is stuck, for this reason.
+    GiveUp(String),
+}
+
+/// What is still to be done to a cluster. Who watches the run from within may add to it.
+#[derive(Clone, Default, Debug)]
+pub struct Deeds(Rc<RefCell<BTreeMap<(Instant, usize), Deed>>>);
+
+impl Deeds {
+    /// Has something done at a moment, or at once if that has passed.
+    pub fn add(&self, at: Instant, deed: Deed) {
+        let mut deeds = self.0.borrow_mut();
+        let same = deeds.range((at, 0)..=(at, usize::MAX)).count();
+        deeds.insert((at, same), deed);
+    }
+
+    /// Has nothing done of what has not been yet.
+    pub fn clear(&self) {
+        self.0.borrow_mut().clear();
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.0.borrow().keys().next().map(|(at, _)| *at)
+    }
+
+    fn take_due(&self, now: Instant) -> Option<Deed> {
+        let mut deeds = self.0.borrow_mut();
+        let first = deeds.first_entry().filter(|entry| entry.key().0 <= now)?;
+        Some(first.remove())
+    }
 }
 
 /// A node of the run.
@@ -54,6 +90,10 @@ struct Cluster<'a, F> {
     nodes: Vec<Node<'a>>,
     begin: &'a F,
     clock: Instant,
+    /// What nodes have logged in lives that were ended.
+    log: Vec<String>,
+    /// Why somebody wants the run to end.
+    given_up: Option<String>,
 }
 
 /// Runs a cluster until every node that lives has ended: how each did, `None` for those that were
@@ -66,6 +106,18 @@ pub fn simulate_cluster<F>(
 where
     F: Fn(usize, SimMachine) -> Box<dyn Loop>,
 {
+    simulate_deeds(options, &Deeds::default(), begin)
+}
+
+/// The same with deeds that are not all known before: those of `deeds`, besides the options'.
+pub fn simulate_deeds<F>(
+    options: &ClusterOptions,
+    deeds: &Deeds,
+    begin: F,
+) -> Result<Vec<Option<Finished>>, Stuck>
+where
+    F: Fn(usize, SimMachine) -> Box<dyn Loop>,
+{
     let first = options.nodes.first().map_or((0, Duration::ZERO), |it| (it.seed, it.limit));
     let mut switch = Switch::new(first.0);
     let ports: Vec<PortId> = options.nodes.iter().map(|_| switch.attach()).collect();
@@ -73,22 +125,26 @@ where
     let nodes =
         ports.into_iter().map(|port| Node { port, scheduler: None, finished: None, disks: None });
     let nodes = nodes.collect();
-    let mut cluster = Cluster { options, switch, nodes, begin: &begin, clock: Instant::START };
+    let (clock, log) = (Instant::START, Vec::new());
+    let mut cluster = Cluster { options, switch, nodes, begin: &begin, clock, log, given_up: None };
     for node in 0..options.nodes.len() {
         cluster.start(node);
     }
-    let mut deeds = options.deeds.clone();
-    deeds.sort_by_key(|(at, _)| *at);
-    let mut deeds = deeds.into_iter().peekable();
+    for (at, deed) in &options.deeds {
+        deeds.add(Instant::START + *at, deed.clone());
+    }
     let limit = Instant::START + first.1;
     loop {
-        while let Some((_, deed)) = deeds.next_if(|(at, _)| Instant::START + *at <= cluster.clock) {
+        while let Some(deed) = deeds.take_due(cluster.clock) {
             cluster.perform(deed);
         }
-        let until = deeds.peek().map(|(at, _)| Instant::START + *at);
+        if let Some(why) = cluster.given_up.take() {
+            return Err(Stuck { violation: Some(why), ..cluster.stuck(0) });
+        }
+        let until = deeds.next_due();
         match cluster.step(until) {
             Step::Went => {}
-            Step::Ended if deeds.peek().is_none() => break,
+            Step::Ended if deeds.next_due().is_none() => break,
             // Nothing happens before the next deed.
             Step::Ended | Step::Waits => cluster.clock = until.unwrap_or(cluster.clock),
             Step::Stuck(at) => return Err(cluster.stuck(at)),
@@ -130,16 +186,28 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
 
     /// Ends a node as a power failure does.
     fn kill(&mut self, node: usize) {
+        let name = NodeId(node as u32 + 1);
         let node = &mut self.nodes[node];
         if let Some(scheduler) = node.scheduler.take() {
-            node.disks = Some(scheduler.state.borrow_mut().lose_power());
+            let mut state = scheduler.state.borrow_mut();
+            node.disks = Some(state.lose_power());
+            self.log.extend(state.log.drain(..).map(|line| format!("{name} {line}")));
+            self.log.push(format!("{name} [{}] loses power", self.clock));
         }
     }
 
     fn perform(&mut self, deed: Deed) {
         match deed {
             Deed::Kill(node) => self.kill(node),
+            Deed::Start(node) if self.nodes[node].scheduler.is_some() => {}
             Deed::Start(node) => self.start(node),
+            Deed::EndCore(node, core) => {
+                if let Some(scheduler) = &self.nodes[node].scheduler {
+                    let mut state = scheduler.state.borrow_mut();
+                    let now = self.clock.max(state.clock);
+                    state.schedule(now, Event::Stop { core });
+                }
+            }
             Deed::Partition(sides) => {
                 let port = |node: &usize| self.nodes[*node].port;
                 let sides: Vec<Vec<PortId>> =
@@ -149,6 +217,7 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
             }
             Deed::Heal => self.switch.heal(),
             Deed::SetLinks(link) => self.switch.set_all_links(link),
+            Deed::GiveUp(why) => self.given_up = Some(why),
         }
     }
 
@@ -213,7 +282,8 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
 
     fn stuck(&mut self, at: usize) -> Stuck {
         let seed = self.options.nodes[0].seed;
-        let mut stuck = Stuck { seed, at: self.clock, ..Stuck::default() };
+        let log = std::mem::take(&mut self.log);
+        let mut stuck = Stuck { seed, at: self.clock, log, ..Stuck::default() };
         for (number, node) in self.nodes.iter_mut().enumerate() {
             let Some(scheduler) = node.scheduler.take() else { continue };
             let one = scheduler.give_up(seed);

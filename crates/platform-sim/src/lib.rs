@@ -33,7 +33,7 @@ mod state;
 pub mod trace;
 pub mod user;
 
-pub use cluster::{ClusterOptions, Deed, simulate_cluster};
+pub use cluster::{ClusterOptions, Deed, Deeds, simulate_cluster, simulate_deeds};
 pub use disk::Contents;
 pub use machine::{SimMachine, SimManager};
 pub use options::{DiskFaults, DiskOptions, Faults, Options, Program};
