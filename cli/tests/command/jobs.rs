@@ -129,7 +129,8 @@ fn wrong_input(place: &Place) {
     fs::write(&short, vec![7; 250]).unwrap();
     let tera = packages().join("tera.elf");
     let [short, tera] = [&short, &tera].map(|it| it.to_str().unwrap());
-    let cut = job(place, &[tera, "--input", short, "--output", "x", "sort"]).expect(1);
+    let cut =
+        job(place, &[tera, "--samples", "1", "--input", short, "--output", "x", "sort"]).expect(1);
     assert!(cut.err.contains("100"), "it should name the length of a record: {}", cut.err);
     refused(job(place, &["terasort", "--size", "1M", "--reducers", "4"]), "3 worker cores");
     refused(job(place, &["wordcount", "no such text", "--output", "x"]), "no such text");
