@@ -30,7 +30,11 @@ pub fn parse(path: Option<&Path>, text: &str) -> Result<Config, Failure> {
 /// The roles that `config`, which came from `path`, gives to each of `cores` cores.
 pub fn roles(path: Option<&Path>, config: &Config, cores: u16) -> Result<Vec<RoleSet>, Failure> {
     let file = path.unwrap_or(Path::new("the default configuration"));
-    config.roles(cores.into()).map_err(|error| place(&file.display(), &error))
+    let checked = config.roles(cores.into()).and_then(|roles| {
+        nile_scenarios::check_protocols(config, &roles)?;
+        Ok(roles)
+    });
+    checked.map_err(|error| place(&file.display(), &error))
 }
 
 /// The bytes of the pool of a node with so much memory, as `config`, which came from `path`, has

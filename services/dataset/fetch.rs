@@ -18,7 +18,7 @@ use super::keeper::Keeper;
 use super::records::{Destination, Listed, refused};
 use super::streams::Stream;
 use super::{DatasetClient, blocks};
-use crate::network::bulk::port::{Mailbox, Port, Received};
+use crate::bulk::port::{Mailbox, Port, Received};
 
 /// The mailboxes of datasets that come here: this, the core, and a number on that.
 const MAILBOXES: u64 = 0xda7a << 48;

@@ -1,45 +1,48 @@
 //! The network service: calls to instances on other nodes, calls of theirs to instances here, and
-//! the messages of gossip (NileOS paper, III.D). It runs on the network core, which alone drives
-//! the interface; its incarnation is the node's incarnation for all others, because what it
-//! remembers of calls is gone with it.
+//! the messages of gossip (NileOS paper, III.D). It runs on a network core; that core's
+//! incarnation is the node's incarnation for all others, because what it remembers of calls is
+//! gone with it.
 //!
-//! * `link`: the protocol over the interface.
-//! * [`bulk`]: buffers of the pool between nodes, which go over the same interface.
+//! * `calls`: the protocol over the core's line.
 //! * `serve`: calls of other nodes.
+//! * `standing`: what bulk transfer, which may be on another core, has to know of all nodes.
 //! * `exports`: the numbers by which they call.
 //! * [`gateway`]: calls to other nodes, as the transport layer of any core makes them.
 
-pub mod bulk;
+mod calls;
 mod counters;
 mod exports;
 pub mod gateway;
-mod link;
 mod serve;
+mod standing;
+
+pub use crate::bulk;
+pub use standing::{Peer, Standing};
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
 
+use nile_abi::ethernet::{BULK, CALLS};
 use nile_abi::{CoreId, Generation, NodeId, Status};
-use nile_bosml::{Blob, Buffer, Bytes};
+use nile_bosml::{Blob, Bytes};
 use nile_ipioe::wire::BootNonce;
-use nile_ipioe::{ClusterKey, Endpoint, Event, Purpose, Request, Settings};
-use nile_stl::node::{from_call, in_call};
+use nile_ipioe::{ClusterKey, Endpoint, Event, Request, Settings};
 use nile_stl::{
     CallError, CallResult, Caller, MethodNumber, Place, Record, ServiceNumber, Start, Stl, service,
 };
 
-use bulk::Post;
+use calls::{Calls, refused};
 use exports::Exports;
-use link::{Link, refused};
 use serve::{Asked, Serving};
+use standing::Peers;
 
-use crate::in_time::in_time;
+use crate::line::Line;
 
 /// Messages of gossip that are kept for whoever asks; later ones take the place of the oldest.
 const MOST_HEARD: usize = 512;
@@ -53,16 +56,19 @@ const _: () = assert!((LONGEST_HEARD + 32) * MOST_TOLD < nile_bosml::MAX_MESSAGE
 pub struct Network {
     stl: Stl,
     inner: RefCell<CallResult<Rc<Inner>>>,
-    post: Rc<Post>,
 }
 
+/// One incarnation of the node.
 struct Inner {
     own: Identity,
-    link: Rc<Link>,
+    nonce: BootNonce,
+    calls: Rc<Calls>,
     shared: Rc<Shared>,
+    /// The one incarnation of a core that runs bulk transfer for this one of the node.
+    bulk: Cell<Option<(CoreId, Generation)>>,
 }
 
-/// What the link's inbox and the service have in common.
+/// What the calls' inbox and the service have in common.
 #[derive(Default)]
 struct Shared {
     exports: RefCell<Exports>,
@@ -72,6 +78,9 @@ struct Shared {
     listener: RefCell<Option<Waker>>,
     /// Who was talked to since the last time that anybody heard.
     talked: RefCell<BTreeSet<NodeId>>,
+    peers: RefCell<Peers>,
+    /// Who waits for news of them.
+    follower: RefCell<Option<Waker>>,
 }
 
 /// A node in one of its incarnations.
@@ -81,6 +90,12 @@ pub struct Identity {
     pub node: u32,
     /// Its incarnation.
     pub generation: u32,
+}
+
+impl Identity {
+    fn new(node: NodeId, generation: Generation) -> Identity {
+        Identity { node: node.0, generation: generation.0 }
+    }
 }
 
 /// Something that came over the network for the management core.
@@ -93,17 +108,6 @@ pub struct Heard {
     pub kind: u8,
     /// The message.
     pub message: Blob,
-}
-
-/// A buffer that came to a mailbox.
-#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Came {
-    /// From whom; node 0 if this node is in no cluster.
-    pub from: Identity,
-    /// What its sender calls it.
-    pub label: u64,
-    /// The buffer, for the caller to claim.
-    pub buffer: Buffer,
 }
 
 /// How a call to another node ended that was not refused.
@@ -132,93 +136,103 @@ pub struct Counter {
     pub count: u64,
 }
 
+impl From<(&'static str, u64)> for Counter {
+    fn from((name, count): (&'static str, u64)) -> Counter {
+        Counter { name: String::from(name), count }
+    }
+}
+
 impl Start for Network {
     fn start(stl: &Stl) -> Network {
-        let post = Post::start(stl);
-        let inner = RefCell::new(Inner::start(stl, &post, None));
-        Network { stl: stl.clone(), inner, post }
+        Network { stl: stl.clone(), inner: RefCell::new(Inner::start(stl, None)) }
     }
 }
 
 impl Inner {
     /// The network of the node in its present incarnation, or in the one after `above`.
-    fn start(stl: &Stl, post: &Post, above: Option<Generation>) -> CallResult<Rc<Inner>> {
-        post.connect(None);
+    fn start(stl: &Stl, above: Option<Generation>) -> CallResult<Rc<Inner>> {
         let node = stl.node()?;
         let alone = || CallError::new(Status::NotFound, "this node is not in a cluster");
         let mut member = node.member().ok_or_else(alone)?;
         member.generation = above.map_or(member.generation, Generation::next);
-        let no_link = || CallError::new(Status::NotFound, "this core drives no interface");
-        let interface = node.interfaces().into_iter().next().ok_or_else(no_link)?;
+        let line = Line::of(stl)?;
         let mut nonce = [0; 16];
         let mut seed = [0; 8];
         // Keys come from the nonce: with one that can be guessed they would come twice.
         if !(node.entropy(&mut nonce) && node.entropy(&mut seed)) && member.key.is_some() {
             return Err(CallError::new(Status::Invalid, "no source of entropy to seal frames with"));
         }
-        let mut settings =
-            Settings::new(member.node, member.generation, interface.address(), BootNonce(nonce));
-        settings.max_frame = interface.max_frame();
+        let (nonce, address) = (BootNonce(nonce), line.interface().address());
+        let mut settings = Settings::new(member.node, member.generation, address, nonce);
+        settings.max_frame = line.interface().max_frame();
         settings.key = member.key.map(ClusterKey);
         settings.checksum = node.checksum().unwrap_or(settings.checksum);
         settings.seed = u64::from_le_bytes(seed);
         let shared: Rc<Shared> = Rc::default();
-        let bulk_link = nile_bulk::Link {
-            max_frame: settings.max_frame,
-            rate: None,
-            window: 0,
-            trusted: false,
-        };
-        let bulk = nile_bulk::Settings {
-            sealed: settings.key.is_some(),
-            checksum: settings.checksum,
-            seed: settings.seed,
-            ..nile_bulk::Settings::new(member.node, member.generation, settings.mac, bulk_link)
-        };
-        let bulk = post.transfers(bulk);
         let (own, inbox) = (stl.clone(), shared.clone());
-        let inbox = Box::new(move |link: &Rc<Link>, event| inbox.take(&own, link, event));
-        let link = Link::start(stl, Endpoint::new(settings), bulk, interface, inbox);
-        post.connect(Some(link.clone()));
-        let own = Identity { node: member.node.0, generation: member.generation.0 };
-        Ok(Rc::new(Inner { own, link, shared }))
+        let inbox = Box::new(move |calls: &Rc<Calls>, event| inbox.take(&own, calls, event));
+        let calls = Calls::start(line, Endpoint::new(settings), inbox);
+        let own = Identity::new(member.node, member.generation);
+        Ok(Rc::new(Inner { own, nonce, calls, shared, bulk: Cell::new(None) }))
+    }
+
+    /// Whether bulk transfer may run for this incarnation of the node on that of a core: on one
+    /// only. Another knows nothing of the sequences that its predecessor has sealed with, and of
+    /// those that it has opened; the node then begins anew, so that other keys are agreed on.
+    fn carries_bulk(&self, on: (CoreId, Generation)) -> bool {
+        match self.bulk.replace(Some(on)) {
+            None => true,
+            Some(known) if known == on => true,
+            Some(known) => {
+                self.bulk.set(Some(known));
+                self.shared.begin_anew(self.own);
+                false
+            }
+        }
     }
 }
 
 impl Shared {
-    fn take(&self, stl: &Stl, link: &Rc<Link>, event: Event) {
-        let identity = |node: NodeId, generation: Generation| Identity {
-            node: node.0,
-            generation: generation.0,
-        };
+    fn take(&self, stl: &Stl, calls: &Rc<Calls>, event: Event) {
         match event {
             Event::Request { serving, service, method, encoded, deadline, data, .. } => {
                 self.talk(serving.node);
                 let place = self.exports.borrow().find(ServiceNumber(service));
                 let method = MethodNumber(method);
                 let asked = Asked { serving, place, method, encoded, deadline, data };
-                self.serving.begin(stl, link, asked);
+                self.serving.begin(stl, calls, asked);
             }
             Event::Cancelled { serving } => self.serving.cancel(serving),
             Event::Gossip { from, generation, data, .. } => {
-                self.hear(identity(from, generation), 0, data);
+                self.hear(Identity::new(from, generation), 0, data);
             }
             Event::Broadcast { from, generation, data, .. } => {
-                self.hear(identity(from, generation), 1, data);
+                self.hear(Identity::new(from, generation), 1, data);
             }
-            Event::Met { node, generation } => {
-                agree(link, node, generation);
-                self.hear(identity(node, generation), 2, Vec::new());
+            Event::Met { node, generation } | Event::Restarted { node, new: generation, .. } => {
+                let met = calls.endpoint.borrow().peer(node);
+                if let Some(met) = met.filter(|met| met.generation == generation) {
+                    self.learn(|peers| peers.met(node, generation, met.nonce));
+                }
+                self.hear(Identity::new(node, generation), 2, Vec::new());
             }
-            Event::Restarted { node, old, new } => {
-                link.with_bulk(|bulk, _| bulk.peer_dead(node, old));
-                agree(link, node, new);
-                self.hear(identity(node, new), 2, Vec::new());
-            }
-            Event::Outdated { known } => self.hear(identity(NodeId(0), known), 3, Vec::new()),
-            // The link has told whoever waits.
+            Event::Outdated { known } => self.begin_anew(Identity::new(NodeId(0), known)),
+            // Whoever waits was told.
             Event::Ended { .. } => {}
         }
+    }
+
+    /// Something has changed that the protocol of bulk transfer has to know.
+    fn learn(&self, change: impl FnOnce(&mut Peers)) {
+        change(&mut self.peers.borrow_mut());
+        if let Some(follower) = self.follower.borrow_mut().take() {
+            follower.wake();
+        }
+    }
+
+    /// Has gossip begin anew with a generation above this one.
+    fn begin_anew(&self, above: Identity) {
+        self.hear(above, 3, Vec::new());
     }
 
     /// Gossip has the node hear what it has not: a call goes there anyway.
@@ -245,15 +259,7 @@ impl Shared {
     }
 }
 
-/// The same keys seal bulk transfer.
-fn agree(link: &Link, node: NodeId, generation: Generation) {
-    let seals = link.endpoint.borrow().seals(node, Purpose::Bulk);
-    if let Some(seals) = seals {
-        link.with_bulk(|bulk, _| bulk.agree(node, generation, seals));
-    }
-}
-
-/// Calls between nodes, buffers that go there, and gossip's messages.
+/// Calls between nodes, and gossip's messages.
 #[service(
     subsystem = "network",
     capability = "calls",
@@ -292,7 +298,7 @@ impl Network {
         };
         let inner = self.inner()?;
         inner.shared.talk(request.to);
-        let call = inner.link.call(request, arguments.0.into_owned())?;
+        let call = inner.calls.call(request, arguments.0.into_owned())?;
         match call.await {
             Ok(reply) => Ok(Forwarded { is_gone: false, reply: Blob(reply) }),
             Err(error) if error.status == Status::Gone => Ok(Forwarded::default()),
@@ -329,7 +335,7 @@ impl Network {
     fn gossip(&self, caller: &Caller, to: u32, message: Bytes<'_>) -> CallResult<()> {
         caller.own_core()?;
         let inner = self.inner()?;
-        let gossiped = inner.link.with(|endpoint, now| match NodeId(to) {
+        let gossiped = inner.calls.with(|endpoint, now| match NodeId(to) {
             NodeId(0) => endpoint.broadcast(true, message.0.into_owned()),
             node => endpoint.gossip(now, node, CoreId::BOOT, true, message.0.into_owned()),
         });
@@ -359,21 +365,66 @@ impl Network {
     fn mourn(&self, caller: &Caller, gone: Identity) -> CallResult<()> {
         caller.own_core()?;
         let (node, generation) = (NodeId(gone.node), Generation(gone.generation));
-        let link = &self.inner()?.link;
-        link.with(|endpoint, now| endpoint.peer_dead(now, node, generation));
-        link.with_bulk(|bulk, _| bulk.peer_dead(node, generation));
+        let inner = self.inner()?;
+        inner.calls.with(|endpoint, now| endpoint.peer_dead(now, node, generation));
+        inner.shared.learn(|peers| peers.died(node, generation));
         Ok(())
     }
 
-    /// What the protocol has counted.
+    /// What the protocol has counted, and how many frames of which protocol this core's interface
+    /// has carried.
     #[stl_k(reply = "counters")]
     fn counters(&self) -> CallResult<Vec<Counter>> {
-        let link = &self.inner()?.link;
-        let mut counted = counters::of_calls(link.endpoint.borrow().counters()).to_vec();
-        let bulk = link.look_at_bulk(|bulk| Some(counters::of_bulk(bulk.counters())));
-        counted.extend(bulk.into_iter().flatten());
-        let counter = |(name, count)| Counter { name: String::from(name), count };
-        Ok(counted.into_iter().map(counter).collect())
+        let calls = &self.inner()?.calls;
+        let counted = counters::of(calls.endpoint.borrow().counters());
+        let line = &calls.line;
+        let carried = [
+            ("carried-calls", line.carried(CALLS)),
+            ("carried-bulk", line.carried(BULK)),
+            ("strays", line.strays()),
+        ];
+        Ok(counted.into_iter().chain(carried).map(Counter::from).collect())
+    }
+
+    /// A core is about to send to a node by another protocol: gossip has it hear what it has not,
+    /// and it is met if it was not.
+    #[stl_k]
+    fn talk(&self, caller: &Caller, node: u32) -> CallResult<()> {
+        caller.own_core()?;
+        self.inner()?.shared.talk(NodeId(node));
+        Ok(())
+    }
+
+    /// What bulk transfer on the calling core has to know of this node and of all others: at once
+    /// if this node is not in `generation`, else as soon as more than `seen` has happened. `Busy`
+    /// if another incarnation of a core had it in this one of the node, which then begins anew.
+    #[stl_k(reply = "standing")]
+    async fn standing(&self, caller: &Caller, generation: u32, seen: u64) -> CallResult<Standing> {
+        let core = caller.own_core()?;
+        if caller.is_package() {
+            return Err(CallError::new(Status::Denied, "a package runs no protocol"));
+        }
+        let asker = (core, self.stl.host().generation_of(core));
+        poll_fn(|context| {
+            let inner = match self.inner() {
+                Ok(inner) => inner,
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            if !inner.carries_bulk(asker) {
+                let busy = CallError::new(Status::Busy, "the node begins anew for this core");
+                return Poll::Ready(Err(busy));
+            }
+            let (own, is_new) = (inner.own, inner.own.generation != generation);
+            let news = inner.shared.peers.borrow().since(if is_new { 0 } else { seen });
+            let news = news.or(is_new.then(|| (0, Vec::new())));
+            let Some((seen, peers)) = news else {
+                *inner.shared.follower.borrow_mut() = Some(context.waker().clone());
+                return Poll::Pending;
+            };
+            let nonce = Blob(inner.nonce.0.into());
+            Poll::Ready(Ok(Standing { own, nonce, seen, peers }))
+        })
+        .await
     }
 
     /// Begins anew with the generation after one that another node knows as this one's: nothing
@@ -383,63 +434,11 @@ impl Network {
         caller.own_core()?;
         let before = self.inner()?;
         if before.own.generation <= above {
-            before.link.close();
-            *self.inner.borrow_mut() = Inner::start(&self.stl, &self.post, Some(Generation(above)));
+            before.calls.close();
+            *self.inner.borrow_mut() = Inner::start(&self.stl, Some(Generation(above)));
+            before.shared.learn(|_| ());
         }
         Ok(self.inner()?.own)
-    }
-
-    /// Sends a buffer of the pool to a mailbox of a node, 0 for this one; over when it is there.
-    /// The buffer is gone, however it ends.
-    #[stl_k]
-    async fn send(
-        &self,
-        caller: &Caller,
-        to: Identity,
-        mailbox: u64,
-        label: u64,
-        buffer: Buffer,
-    ) -> CallResult<()> {
-        let source_core = self.post.sender(caller)?;
-        let stale = |error| CallError::new(Status::Invalid, alloc::format!("{error}"));
-        let buffer = self.post.pool()?.claim(from_call(buffer)).map_err(stale)?;
-        let own = self.inner().map_or(Identity { node: 0, generation: 0 }, |inner| inner.own);
-        if to.node == 0 || to.node == own.node {
-            let from = (NodeId(own.node), Generation(own.generation));
-            return in_time(&self.stl, caller, self.post.pass(from, mailbox, label, buffer)).await;
-        }
-        let inner = self.inner()?;
-        inner.shared.talk(NodeId(to.node));
-        let send = nile_bulk::Send {
-            to: NodeId(to.node),
-            generation: (to.generation != 0).then_some(Generation(to.generation)),
-            source_core,
-            core: CoreId::BOOT,
-            tag: mailbox,
-            label,
-            total: Some(buffer.len() as u64),
-        };
-        in_time(&self.stl, caller, bulk::deliver(&self.stl, &inner.link, send, buffer)).await
-    }
-
-    /// Opens a mailbox for the calling core, until it closes it or its incarnation ends.
-    #[stl_k]
-    fn open(&self, caller: &Caller, mailbox: u64) -> CallResult<()> {
-        self.post.open(caller, mailbox)
-    }
-
-    /// Closes a mailbox of the calling core.
-    #[stl_k]
-    fn close(&self, caller: &Caller, mailbox: u64) -> CallResult<()> {
-        self.post.close(caller, mailbox)
-    }
-
-    /// What came first to a mailbox of the calling core; waits until something has.
-    #[stl_k(reply = "came")]
-    async fn next(&self, caller: &Caller, mailbox: u64) -> CallResult<Came> {
-        let given = in_time(&self.stl, caller, self.post.next(caller, mailbox)).await?;
-        let from = Identity { node: given.from.0, generation: given.generation.0 };
-        Ok(Came { from, label: given.label, buffer: in_call(given.handle) })
     }
 
     fn inner(&self) -> CallResult<Rc<Inner>> {

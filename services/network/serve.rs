@@ -15,7 +15,7 @@ use nile_bosml::{REPLY, binary_to_text, discovery, text_to_binary};
 use nile_ipioe::ServingId;
 use nile_stl::{CallError, CallResult, MethodNumber, Place, Stl};
 
-use super::link::Link;
+use super::calls::Calls;
 
 /// A call of another node, as it came.
 pub struct Asked {
@@ -41,11 +41,11 @@ struct Cancel {
 pub struct Serving(RefCell<BTreeMap<ServingId, Rc<Cancel>>>);
 
 impl Serving {
-    /// Begins to serve a call, and answers it over the link that it came by.
-    pub fn begin(self: &Rc<Self>, stl: &Stl, link: &Rc<Link>, asked: Asked) {
+    /// Begins to serve a call, and answers it in the incarnation of this node that it came to.
+    pub fn begin(self: &Rc<Self>, stl: &Stl, calls: &Rc<Calls>, asked: Asked) {
         let cancel = Rc::new(Cancel::default());
         self.0.borrow_mut().insert(asked.serving, cancel.clone());
-        let (stl, link, all) = (stl.clone(), link.clone(), self.clone());
+        let (stl, calls, all) = (stl.clone(), calls.clone(), self.clone());
         stl.host().clone().spawn(Box::pin(async move {
             let (serving, encoded) = (asked.serving, asked.encoded);
             let mut call = Box::pin(answer(&stl, asked));
@@ -61,7 +61,7 @@ impl Serving {
             drop(call);
             all.0.borrow_mut().remove(&serving);
             if let Some(result) = result {
-                reply(&link, serving, encoded, result);
+                reply(&calls, serving, encoded, result);
             }
         }));
     }
@@ -78,12 +78,12 @@ impl Serving {
 }
 
 /// Sends the end of a call. A caller that is gone has nobody to tell.
-fn reply(link: &Link, serving: ServingId, encoded: bool, result: CallResult<Vec<u8>>) {
+fn reply(calls: &Calls, serving: ServingId, encoded: bool, result: CallResult<Vec<u8>>) {
     let (status, data) = match result {
         Ok(data) => (Status::Ok, data),
         Err(error) => (error.status, error.message.as_bytes().into()),
     };
-    let _ = link.with(|endpoint, now| endpoint.reply(now, serving, status, encoded, data));
+    let _ = calls.with(|endpoint, now| endpoint.reply(now, serving, status, encoded, data));
 }
 
 async fn answer(stl: &Stl, asked: Asked) -> CallResult<Vec<u8>> {

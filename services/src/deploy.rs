@@ -14,7 +14,7 @@ use nile_stl::{At, CallResult, Directory, FIRST_SERVICE, LocalFuture, On, Place,
 
 use crate::network::gateway::ByNetwork;
 use crate::registry::{self, Asker, RegistryClient};
-use crate::{ALL, gossip, network};
+use crate::{ALL, bulk, gossip, network};
 
 /// How often a core tells a registry that is not there yet, and how long it waits in between.
 const MOST_ATTEMPTS: u32 = 1000;
@@ -70,11 +70,15 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
     };
     for registration in ALL.into_iter().filter(|it| offers(it.name).unwrap_or(here(it.on))) {
         let Some(make) = registration.kernel else { continue };
-        // The mailboxes of the pool's buffers are the network service's, on a node alone, too.
         let needed = match registration.name {
             name if name == registry::REGISTRATION.name => false,
+            // One core has each protocol of the network: the first, unless another was named.
             name if name == network::REGISTRATION.name => {
-                (in_cluster || has_pool) && (offers(name).is_some() || leads_network(stl))
+                in_cluster && (offers(name).is_some() || leads_network(stl))
+            }
+            // There are mailboxes on a node alone, too.
+            name if name == bulk::REGISTRATION.name => {
+                has_pool && (offers(name).is_some() || leads_network(stl))
             }
             name if name == gossip::REGISTRATION.name => in_cluster,
             _ => true,
@@ -94,7 +98,7 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
     }
 }
 
-/// Whether this is the first of the network cores, which drives the node's interface.
+/// Whether this is the first of the network cores.
 fn leads_network(stl: &Stl) -> bool {
     let Ok(node) = stl.node() else { return true };
     let mut before = (0..stl.host().core().0).filter_map(|core| node.state_of(CoreId(core)));

@@ -2,7 +2,7 @@
 //! (docs/write-a-service.md); the build script finds it.
 //!
 //! * [`deploy`]: what runs where, and how a core's services get into the registry.
-//! * [`ALL`]: every service's registration.
+//! * [`ALL`]: every service's registration; [`PROTOCOLS`]: those of one network core.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,11 @@ extern crate alloc;
 mod alarm;
 pub mod deploy;
 mod in_time;
+mod line;
 
 pub use deploy::{deploy, deploy_offered, install_user_halves};
 
 include!(concat!(env!("OUT_DIR"), "/services.rs"));
+
+/// The services that are protocols of the network: each runs on one network core.
+pub static PROTOCOLS: [&nile_stl::Registration; 2] = [&bulk::REGISTRATION, &network::REGISTRATION];

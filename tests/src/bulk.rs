@@ -2,7 +2,10 @@
 //! the pools hold, past a mailbox that nobody empties; a send to a core that ends is `Dead`.
 //!
 //! Every node has *stations*, one on its first core and one on its last: a mailbox each, whose
-//! buffers are sent on as their labels say. n1 conducts.
+//! buffers are sent on as their labels say. n1 conducts. With `apart=1` the node's configuration
+//! has the transfers on another core than the calls.
+
+mod apart;
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;
@@ -13,7 +16,7 @@ use core::time::Duration;
 use nile_abi::{NodeId, Status};
 use nile_kernel::{Core, Join};
 use nile_platform::Machine;
-use nile_services::network::bulk::port::{Mailbox, Port, Received};
+use nile_services::bulk::port::{Mailbox, Port, Received};
 use nile_stl::node::{Buffer, Pool};
 use nile_stl::{CallError, CallResult, Stl};
 
@@ -75,6 +78,7 @@ fn byte(number: u32, at: usize) -> u8 {
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let (nodes, rounds) = (arguments.number("nodes", 3), arguments.number("buffers", 100));
+    let apart = arguments.number("apart", 0) == 1;
     let stl = core.stl().with_patience(PATIENCE);
     let last = core.peers().last() == Some(core.id());
     let first = core.id() == nile_abi::CoreId::BOOT;
@@ -97,7 +101,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let own = core.clone();
     start_with(core, nodes, "bulk", move |findings| async move {
         let conductor = Conductor { core: own, stl, findings, nodes: nodes as u32 };
-        if let Err(error) = conductor.run(rounds as u32).await {
+        if let Err(error) = conductor.run(rounds as u32, apart).await {
             conductor.findings.check(false, format_args!("{error}"));
         }
     });
@@ -163,7 +167,7 @@ struct Conductor<M: Machine> {
 }
 
 impl<M: Machine> Conductor<M> {
-    async fn run(&self, rounds: u32) -> CallResult<()> {
+    async fn run(&self, rounds: u32, apart: bool) -> CallResult<()> {
         let port = until(&self.stl, async || Port::find(&self.stl).await).await?;
         let (home, aside) = (port.open(HOME).await?, port.open(ASIDE).await?);
         for node in (1..=self.nodes).map(NodeId) {
@@ -174,6 +178,11 @@ impl<M: Machine> Conductor<M> {
         }
         self.around(&port, &home, &aside, rounds).await?;
         self.refusals(&port).await?;
+        if apart {
+            self.check_apart().await?;
+            self.ends(&port, &aside).await?;
+        }
+        // What nobody reads is gone with its reader.
         if self.nodes > 1 {
             self.restart(&port, &aside).await?;
         }

@@ -11,7 +11,7 @@ use core::time::Duration;
 use nile_abi::{CoreId, NodeId, Status};
 use nile_kernel::{Core, Join};
 use nile_platform::Machine;
-use nile_services::network::bulk::port::Port;
+use nile_services::bulk::port::Port;
 use nile_stl::{CallError, CallResult, Stl};
 
 use crate::arguments::Arguments;

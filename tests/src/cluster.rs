@@ -144,7 +144,7 @@ fn lead<M: Machine, F: Future<Output = ()> + 'static>(
 }
 
 /// Waits until this node knows every node.
-async fn all_known(stl: &Stl, nodes: u64) -> CallResult<()> {
+pub async fn all_known(stl: &Stl, nodes: u64) -> CallResult<()> {
     until(stl, async || {
         let members = members(stl).await?;
         let known = members.iter().filter(|it| it.state == "alive");

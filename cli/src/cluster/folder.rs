@@ -24,7 +24,7 @@ const VARIABLE: &str = "NILE_CLUSTER";
 
 /// The most bytes of the path of a socket, and of the longest name of one in a folder.
 const SOCKET_PATH: usize = 107;
-const SOCKET_NAME: usize = "/n4294967295.qemu".len();
+const SOCKET_NAME: usize = "/n4294967295.7.qemu".len();
 
 /// How long a command waits for another that is at work on the same cluster.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nile_abi::MacAddress;
+use nile_abi::{MacAddress, Role};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
@@ -20,6 +20,9 @@ use crate::{boot, needs};
 
 /// What a node of a cluster does once it is up.
 pub const PROGRAM: &str = "serve";
+
+/// The most interfaces that a node in QEMU drives.
+const MOST_CABLES: usize = 8;
 
 /// What users' configurations are kept as, for nodes that are started later.
 const COMMON: &str = "nile.toml";
@@ -130,6 +133,17 @@ pub fn start(
     })
 }
 
+/// The cables of a node that is a machine, by their names at the switch: one for each network
+/// core, of which the first is called what the node is.
+pub fn cables(folder: &Folder, record: &Record, node: &Node) -> Result<Vec<String>, Failure> {
+    let path = folder.file(COMMON);
+    let config = crate::config::read(Some(&path))?;
+    let roles = crate::config::roles(Some(&path), &config, record.cores)?;
+    let drivers = roles.iter().filter(|roles| roles.contains(Role::Network)).count();
+    let name = |index| if index == 0 { node.name() } else { format!("{}.{index}", node.name()) };
+    Ok((0..drivers.min(MOST_CABLES)).map(name).collect())
+}
+
 fn write_config(folder: &Folder, node: &Node) -> Result<PathBuf, Failure> {
     let read = |name: &str| {
         let path = folder.file(name);
@@ -171,15 +185,18 @@ fn qemu(
         Some(program) => (needs::SCENARIOS, program),
     };
     boot::qemu::kernel(&mut command, image, program, Some(config))?;
-    let socket = folder.file(&format!("{}.qemu", node.name()));
-    // A socket that a killed machine left behind.
-    let _ = fs::remove_file(&socket);
-    let address = mac(MacAddress::local(node.node(), 0));
-    // QEMU takes a comma for the next option, and two for one.
-    let socket = socket.display().to_string().replace(',', ",,");
-    let port = format!("stream,id=net,server=on,addr.type=unix,addr.path={socket}");
-    command.args(["-netdev", &port]);
-    command.args(["-device", &format!("virtio-net-pci,netdev=net,romfile=,mac={address}")]);
+    for (index, name) in cables(folder, record, node)?.into_iter().enumerate() {
+        let socket = folder.file(&format!("{name}.qemu"));
+        // A socket that a killed machine left behind.
+        let _ = fs::remove_file(&socket);
+        let address = mac(MacAddress::local(node.node(), index as u8));
+        // QEMU takes a comma for the next option, and two for one.
+        let socket = socket.display().to_string().replace(',', ",,");
+        let port = format!("stream,id=net{index},server=on,addr.type=unix,addr.path={socket}");
+        command.args(["-netdev", &port]);
+        let device = format!("virtio-net-pci,netdev=net{index},romfile=,mac={address}");
+        command.args(["-device", &device]);
+    }
     if let Some(disk) = disk {
         disk::qemu(&mut command, 0, disk, Bus::Virtio);
     }

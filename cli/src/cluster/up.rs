@@ -227,7 +227,9 @@ fn start_switch(
     let mut command = std::process::Command::new(program);
     command.arg("switch").arg(folder.path());
     for node in record.nodes.iter().filter(|node| node.machine == Kind::Qemu) {
-        command.args(["--dial", &node.name()]);
+        for cable in node::cables(folder, record, node)? {
+            command.args(["--dial", &cable]);
+        }
     }
     if let Some(capture) = &options.capture {
         command.arg("--capture").arg(capture);

@@ -13,7 +13,7 @@ use crate::wire::{SEAL_BYTES, TAG_BYTES};
 /// A sequence number that no frame has, because no window accepts it.
 const NO_FRAME: u64 = u64::MAX;
 
-/// The seals that were agreed on with other nodes (`nile_ipioe::Endpoint::seals`, purpose bulk).
+/// The seals that were agreed on with other nodes (`nile_ipioe::seal::Keys::pair`, purpose bulk).
 pub struct Sessions {
     nodes: Table<NodeId, Box<Session>>,
 }

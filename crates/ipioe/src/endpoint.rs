@@ -14,12 +14,12 @@ use crate::event::{CallId, End, Event, Refused, Request};
 use crate::message::Outgoing;
 use crate::peer::{Call, Gossip, Peer, Session};
 use crate::rtt::Jitter;
-use crate::seal::{Incarnation, Keys, Purpose, Seal};
+use crate::seal::{Incarnation, Keys, Seal};
 use crate::settings::{CHALLENGE_LIFE, Limits, MAX_PATIENCE, Settings, TELL};
 use crate::sorted::Sorted;
 use crate::timers::{Timer, Timers};
 use crate::transmit::Work;
-use crate::wire::{MAX_MESSAGE, MAX_SEGMENTS, MESSAGE_HEADER, TAG_BYTES};
+use crate::wire::{BootNonce, MAX_MESSAGE, MAX_SEGMENTS, MESSAGE_HEADER, TAG_BYTES};
 
 /// The keys of a node in a cluster that has one.
 #[derive(Debug)]
@@ -48,6 +48,8 @@ pub struct PeerInfo {
     pub node: NodeId,
     /// Its incarnation.
     pub generation: Generation,
+    /// What tells its boot from every other: keys between it and this node come from that.
+    pub nonce: BootNonce,
     /// The address of its interface.
     pub mac: MacAddress,
     /// When it last said something.
@@ -284,14 +286,6 @@ impl Endpoint {
         self.peers.get(&node)?.session.as_ref().map(info)
     }
 
-    /// The seals of another protocol between this node and one that was met: what goes there and
-    /// what comes from there. `None` without the cluster's key. They are the same for as long as
-    /// both incarnations live; whoever asks uses no sequence twice.
-    pub fn seals(&self, node: NodeId, purpose: Purpose) -> Option<(Seal, Seal)> {
-        let them = &self.peers.get(&node)?.session.as_ref()?.incarnation;
-        Some(self.keys.as_ref()?.cluster.pair(purpose, &self.me, them))
-    }
-
     /// What happened so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -369,6 +363,7 @@ fn info(session: &Session) -> PeerInfo {
     PeerInfo {
         node: session.incarnation.node,
         generation: session.incarnation.generation,
+        nonce: session.incarnation.nonce,
         mac: session.mac,
         heard: session.heard,
         round_trip: session.rtt.mean(),

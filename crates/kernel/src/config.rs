@@ -18,6 +18,7 @@
 //!
 //! [services]           # the cores that offer a service; without a line here, its source says
 //! ackermann = [2, 3]
+//! bulk = [2]           # a protocol of the network, on one network core
 //! ```
 //!
 //! `[node]` and `[network]` are in [`membership`](crate::membership), `[pool]` in
@@ -34,7 +35,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Role};
+use nile_abi::{CoreId, Role, RoleSet};
 use nile_package::Store;
 use serde::Deserialize;
 use toml::Spanned;
@@ -204,6 +205,28 @@ impl Config {
         }
     }
 
+    /// Whether the file has each of these protocols of the network, if it names it, on one core at
+    /// most, which has the role; `roles` are those of the node's cores.
+    pub fn check_protocols<'a>(
+        &self,
+        protocols: impl Iterator<Item = &'a str>,
+        roles: &[RoleSet],
+    ) -> Result<(), ConfigError> {
+        for protocol in protocols {
+            let Some(These { cores, line }) = self.services.get(protocol) else { continue };
+            let network = |core: &&CoreId| {
+                roles.get(core.index()).is_some_and(|roles| roles.contains(Role::Network))
+            };
+            let message = match (cores.as_slice(), cores.iter().find(|core| !network(core))) {
+                (_, Some(core)) => format!("{protocol} names {core}, which is no network core"),
+                ([_, _, ..], None) => format!("{protocol} names several cores; one runs it"),
+                _ => continue,
+            };
+            return Err(ConfigError { line: Some(*line), message });
+        }
+        Ok(())
+    }
+
     /// The configuration that `text` holds.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
         check_nesting(text)?;
@@ -351,6 +374,20 @@ mod tests {
         assert_eq!(format!("{unknown}"), said);
         let error = config.roles(2).unwrap_err();
         assert_eq!(format!("{error}"), "line 2: echo names core 2, but the node has 2");
+    }
+
+    #[test]
+    fn a_protocol_is_on_one_network_core() {
+        let said = |bulk: &str| {
+            let text = format!("[roles]\nnetwork = [1, 2]\n[services]\nbulk = {bulk}\n");
+            let config = Config::parse(&text).unwrap();
+            let roles = config.roles(4).unwrap();
+            let checked = config.check_protocols(["bulk", "network"].into_iter(), &roles);
+            checked.map_err(|error| format!("{error}"))
+        };
+        assert_eq!((said("[1]"), said("[2]"), said("[]")), (Ok(()), Ok(()), Ok(())));
+        assert_eq!(said("[3]"), Err("line 4: bulk names core 3, which is no network core".into()));
+        assert_eq!(said("[2, 1]"), Err("line 4: bulk names several cores; one runs it".into()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use nile_abi::{CoreId, Instant, MacAddress, NodeId};
+use nile_abi::{CoreId, Instant, MacAddress, NodeId, Role};
 use nile_platform::Loop;
 use nile_switch::{Link, PortId, Switch};
 
@@ -22,7 +22,7 @@ use crate::state::Event;
 pub struct ClusterOptions {
     /// Each node: n1, n2, and so on. The first one's seed and limit are the run's.
     pub nodes: Vec<Options>,
-    /// The cable of every node.
+    /// The cables of every node, one for each network core.
     pub link: Link,
     /// What is done to the cluster, and when.
     pub deeds: Vec<(Duration, Deed)>,
@@ -77,7 +77,8 @@ impl Deeds {
 
 /// A node of the run.
 struct Node<'a> {
-    port: PortId,
+    /// Where its interfaces are plugged in.
+    ports: Vec<PortId>,
     scheduler: Option<Scheduler<'a>>,
     finished: Option<Finished>,
     /// What its disks hold while it is off.
@@ -120,11 +121,13 @@ where
 {
     let first = options.nodes.first().map_or((0, Duration::ZERO), |it| (it.seed, it.limit));
     let mut switch = Switch::new(first.0);
-    let ports: Vec<PortId> = options.nodes.iter().map(|_| switch.attach()).collect();
-    switch.set_all_links(options.link);
-    let nodes =
-        ports.into_iter().map(|port| Node { port, scheduler: None, finished: None, disks: None });
+    let nodes = options.nodes.iter().map(|node| {
+        let drives = node.roles.iter().filter(|roles| roles.contains(Role::Network));
+        let ports = drives.map(|_| switch.attach()).collect();
+        Node { ports, scheduler: None, finished: None, disks: None }
+    });
     let nodes = nodes.collect();
+    switch.set_all_links(options.link);
     let (clock, log) = (Instant::START, Vec::new());
     let mut cluster = Cluster { options, switch, nodes, begin: &begin, clock, log, given_up: None };
     for node in 0..options.nodes.len() {
@@ -169,7 +172,9 @@ enum Step {
 impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
     fn start(&mut self, node: usize) {
         let begin = self.begin;
-        let address = MacAddress::local(NodeId(node as u32 + 1), 0);
+        let name = NodeId(node as u32 + 1);
+        let interfaces = 0..self.nodes[node].ports.len() as u8;
+        let wires = interfaces.map(|at| Wire::new(MacAddress::local(name, at))).collect();
         let mut options = self.options.nodes[node].clone();
         let left = self.nodes[node].disks.take().into_iter().flatten();
         for (disk, left) in options.disks.iter_mut().zip(left) {
@@ -179,7 +184,7 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
         }
         let scheduler =
             Scheduler::new(&options, self.clock, Box::new(move |machine| begin(node, machine)));
-        scheduler.state.borrow_mut().wire = Some(Wire::new(address));
+        scheduler.state.borrow_mut().wires = wires;
         self.nodes[node].scheduler = Some(scheduler);
         self.nodes[node].finished = None;
     }
@@ -209,9 +214,9 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
                 }
             }
             Deed::Partition(sides) => {
-                let port = |node: &usize| self.nodes[*node].port;
+                let ports = |node: &usize| self.nodes[*node].ports.iter().copied();
                 let sides: Vec<Vec<PortId>> =
-                    sides.iter().map(|side| side.iter().map(port).collect()).collect();
+                    sides.iter().map(|side| side.iter().flat_map(ports).collect()).collect();
                 let sides: Vec<&[PortId]> = sides.iter().map(Vec::as_slice).collect();
                 self.switch.partition(&sides);
             }
@@ -262,20 +267,23 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
 
     /// Takes what a node has sent to the switch.
     fn carry(&mut self, at: usize) {
-        let Node { port, scheduler: Some(scheduler), .. } = &self.nodes[at] else { return };
+        let Node { ports, scheduler: Some(scheduler), .. } = &self.nodes[at] else { return };
         let mut state = scheduler.state.borrow_mut();
-        let Some(wire) = state.wire.as_mut() else { return };
-        for (moment, frame) in wire.sent.drain(..) {
-            self.switch.receive(moment.max(self.clock), *port, &frame);
+        for (port, wire) in ports.iter().zip(&mut state.wires) {
+            for (moment, frame) in wire.sent.drain(..) {
+                self.switch.receive(moment.max(self.clock), *port, &frame);
+            }
         }
     }
 
     /// Gives frames that are due to their nodes.
     fn deliver(&mut self) {
         while let Some((port, frame)) = self.switch.poll(self.clock) {
-            let node = self.nodes.iter().find(|node| node.port == port);
-            if let Some(scheduler) = node.and_then(|node| node.scheduler.as_ref()) {
-                scheduler.arrive(self.clock, &frame);
+            for node in &self.nodes {
+                let interface = node.ports.iter().position(|it| *it == port);
+                if let (Some(interface), Some(scheduler)) = (interface, &node.scheduler) {
+                    scheduler.arrive(self.clock, interface, &frame);
+                }
             }
         }
     }

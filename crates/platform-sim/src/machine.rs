@@ -128,9 +128,6 @@ impl Machine for SimMachine {
     }
 
     fn interfaces(&self) -> Vec<Box<dyn Interface>> {
-        if self.state.borrow().network_core() != Some(self.core) {
-            return Vec::new();
-        }
         let interface = SimInterface::new(&self.state, self.core);
         interface.into_iter().map(|it| Box::new(it) as Box<dyn Interface>).collect()
     }

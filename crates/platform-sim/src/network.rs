@@ -1,4 +1,4 @@
-//! The network interface of a simulated node: frames that came and frames that go, which the
+//! The network interfaces of a simulated node, one for each network core: frames that came and frames that go, which the
 //! [cluster](crate::cluster) carries.
 
 use std::cell::RefCell;
@@ -22,17 +22,28 @@ pub struct Wire {
     pub arrived: VecDeque<Vec<u8>>,
     /// Frames that went, each with its moment, and have not been carried.
     pub sent: Vec<(Instant, Vec<u8>)>,
+    /// Whether a core drives it. What comes before is gone.
+    is_open: bool,
     traffic: Traffic,
 }
 
 impl Wire {
     /// An interface with an address.
     pub fn new(address: MacAddress) -> Wire {
-        Wire { address, arrived: VecDeque::new(), sent: Vec::new(), traffic: Traffic::default() }
+        Wire {
+            address,
+            arrived: VecDeque::new(),
+            sent: Vec::new(),
+            is_open: false,
+            traffic: Traffic::default(),
+        }
     }
 
-    /// A frame comes, if there is room for it.
-    pub fn arrive(&mut self, frame: &[u8]) {
+    /// A frame comes, if there is room for it; whether a core has to know.
+    pub fn arrive(&mut self, frame: &[u8]) -> bool {
+        if !self.is_open {
+            return false;
+        }
         if self.arrived.len() < QUEUE {
             self.traffic.received += 1;
             self.traffic.received_bytes += frame.len() as u64;
@@ -40,6 +51,7 @@ impl Wire {
         } else {
             self.traffic.dropped += 1;
         }
+        true
     }
 }
 
@@ -47,19 +59,22 @@ impl Wire {
 pub struct SimInterface {
     core: CoreId,
     state: Rc<RefCell<State>>,
+    /// Which of the node's interfaces.
+    index: usize,
     address: MacAddress,
 }
 
 impl SimInterface {
-    /// The node's interface, if it has one, for the core that drives it. What came for an earlier
-    /// incarnation is gone.
+    /// The interface of a core, if it drives one. What came for an earlier incarnation is gone.
     pub fn new(state: &Rc<RefCell<State>>, core: CoreId) -> Option<SimInterface> {
         let mut held = state.borrow_mut();
-        let wire = held.wire.as_mut()?;
+        let index = (0..held.wires.len()).find(|at| held.network_core(*at) == Some(core))?;
+        let wire = &mut held.wires[index];
         wire.arrived.clear();
+        wire.is_open = true;
         let address = wire.address;
         drop(held);
-        Some(SimInterface { core, state: state.clone(), address })
+        Some(SimInterface { core, state: state.clone(), index, address })
     }
 }
 
@@ -73,13 +88,13 @@ impl Interface for SimInterface {
     }
 
     fn is_ready(&self) -> bool {
-        self.state.borrow().wire.as_ref().is_some_and(|wire| !wire.arrived.is_empty())
+        !self.state.borrow().wires[self.index].arrived.is_empty()
     }
 
     fn receive(&self, limit: usize, take: &mut dyn FnMut(&[u8])) -> usize {
         let mut taken = 0;
         while taken < limit {
-            let next = self.state.borrow_mut().wire.as_mut().and_then(|it| it.arrived.pop_front());
+            let next = self.state.borrow_mut().wires[self.index].arrived.pop_front();
             let Some(frame) = next else { break };
             taken += 1;
             take(&frame);
@@ -92,7 +107,7 @@ impl Interface for SimInterface {
         while let Some(length) = fill(&mut buffer) {
             let mut state = self.state.borrow_mut();
             let now = state.time_of(self.core);
-            let Some(wire) = state.wire.as_mut() else { break };
+            let wire = &mut state.wires[self.index];
             wire.traffic.sent += 1;
             wire.traffic.sent_bytes += length as u64;
             wire.sent.push((now, buffer[..length].into()));
@@ -101,6 +116,6 @@ impl Interface for SimInterface {
     }
 
     fn traffic(&self) -> Traffic {
-        self.state.borrow().wire.as_ref().map_or_else(Traffic::default, |wire| wire.traffic)
+        self.state.borrow().wires[self.index].traffic
     }
 }

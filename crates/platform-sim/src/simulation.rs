@@ -200,13 +200,14 @@ impl<'a> Scheduler<'a> {
         Stuck { seed, at: state.clock, violation, cores, log }
     }
 
-    /// A frame comes to the node's interface.
-    pub fn arrive(&self, at: Instant, frame: &[u8]) {
+    /// A frame comes to one of the node's interfaces.
+    pub fn arrive(&self, at: Instant, interface: usize, frame: &[u8]) {
         let mut state = self.state.borrow_mut();
-        let (Some(to), Some(wire)) = (state.network_core(), state.wire.as_mut()) else { return };
-        wire.arrive(frame);
-        let at = at.max(state.clock);
-        state.schedule(at, Event::Frame { to });
+        let Some(to) = state.network_core(interface) else { return };
+        if state.wires.get_mut(interface).is_some_and(|wire| wire.arrive(frame)) {
+            let at = at.max(state.clock);
+            state.schedule(at, Event::Frame { to });
+        }
     }
 
     /// When the next thing can happen, as far as this node alone knows; `None` if never.

@@ -24,7 +24,7 @@ pub enum Event {
     Signal { to: CoreId },
     /// A periodic timer fires, unless it was set anew since.
     Tick { core: CoreId, setting: u64 },
-    /// A frame has come for the core that drives the network interface.
+    /// A frame has come for the core that drives a network interface.
     Frame { to: CoreId },
     /// A disk has done what it was asked for.
     Disk { disk: usize, request: u64 },
@@ -64,8 +64,8 @@ pub struct State {
     /// The doorbells' memory, which the scheduler watches as MONITOR would.
     pub bells: Region,
     pub control: Vec<Region>,
-    /// The network interface, in a cluster.
-    pub wire: Option<Wire>,
+    /// The network interfaces, in a cluster: one for each network core.
+    pub wires: Vec<Wire>,
     /// The disks.
     pub drives: Vec<Drive>,
     /// Whether a power failure has ended the node.
@@ -121,7 +121,7 @@ impl State {
             board,
             bells,
             control: (0..cores).map(|_| Region::owned(CONTROL_BYTES)).collect(),
-            wire: None,
+            wires: Vec::new(),
             drives: options.disks.iter().enumerate().map(|(at, it)| Drive::new(at, it)).collect(),
             power_failed: false,
             description,
@@ -137,10 +137,10 @@ impl State {
         Grant { start: self.memory.pool_start(), bytes: pool.bytes() as u64 }
     }
 
-    /// The core that drives the network interface: the first that has the role.
-    pub fn network_core(&self) -> Option<CoreId> {
+    /// The core that drives the interface with this number: network cores have one each.
+    pub fn network_core(&self, interface: usize) -> Option<CoreId> {
         let drives = |core: &CoreId| self.board.record(*core).roles().contains(Role::Network);
-        self.board.core_ids().find(drives)
+        self.board.core_ids().filter(drives).nth(interface)
     }
 
     /// A number below `bound`; zero if that is zero.

@@ -61,6 +61,12 @@ impl Serving {
         }
     }
 
+    /// The end of the core: what goes on holds the services, and those hold this.
+    pub(crate) fn close(&self) {
+        let all = core::mem::take(&mut *self.0.borrow_mut());
+        all.into_values().for_each(|work| cancel(&work));
+    }
+
     /// No call of this core waits any more.
     pub(crate) fn cancel_all(&self, caller: CoreId) {
         let range = (caller, CallId(0))..=(caller, CallId(u64::MAX));

@@ -2,9 +2,10 @@
 
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::rc::Rc;
+use alloc::rc::{Rc, Weak};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
@@ -61,6 +62,8 @@ pub(crate) struct Inner {
     /// Where services were found, until one is not there any more.
     found: RefCell<BTreeMap<String, Place>>,
     pub documents: Documents,
+    /// What services of this core have in common.
+    shared: RefCell<Vec<Weak<dyn Any>>>,
 }
 
 /// Who is told of a core whose incarnation ended.
@@ -102,6 +105,7 @@ impl Stl {
             upstream,
             found: RefCell::default(),
             documents: Documents::default(),
+            shared: RefCell::default(),
         };
         let origin = if binder == Binder::User { Origin::Package } else { Origin::Kernel };
         Stl { core: Rc::new(inner), binder, origin, patience: DEFAULT_PATIENCE }
@@ -154,6 +158,22 @@ impl Stl {
     /// The core beneath.
     pub fn host(&self) -> &Rc<dyn Host> {
         &self.core.host
+    }
+
+    /// The one `T` that the services of this core have in common, as long as one of them keeps it;
+    /// `make` gives it to the first that asks.
+    pub fn shared<T: Any>(&self, make: impl FnOnce() -> CallResult<Rc<T>>) -> CallResult<Rc<T>> {
+        let known: Vec<Rc<dyn Any>> =
+            self.core.shared.borrow().iter().filter_map(Weak::upgrade).collect();
+        if let Some(known) = known.into_iter().find_map(|it| it.downcast().ok()) {
+            return Ok(known);
+        }
+        let made = make()?;
+        let weak: Weak<T> = Rc::downgrade(&made);
+        let mut shared = self.core.shared.borrow_mut();
+        shared.retain(|it| it.strong_count() > 0);
+        shared.push(weak);
+        Ok(made)
     }
 
     /// How many calls services here work on, and how many calls were made here that have not ended.
@@ -274,8 +294,10 @@ impl Stl {
         Some(local)
     }
 
-    /// The end of the core: drops every service and the directory, which hold this layer.
+    /// The end of the core: drops every service, what they work on, and the directory, which hold
+    /// this layer.
     pub fn close(&self) {
+        self.core.serving.close();
         let names = core::mem::take(&mut *self.core.names.borrow_mut());
         let numbers = core::mem::take(&mut *self.core.numbers.borrow_mut());
         let directory = self.core.directory.borrow_mut().take();

@@ -12,8 +12,8 @@ use std::fs;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use nile_abi::MacAddress;
 use nile_abi::ethernet::STANDARD_FRAME;
+use nile_abi::{MacAddress, Role, RoleSet};
 use nile_kernel::{Config, ConfigError, Named};
 use nile_package::{BootModule, Store};
 use nile_platform::Outcome;
@@ -55,23 +55,26 @@ fn setup() -> Result<Setup, Refused> {
     let config = Config::parse(&text).map_err(misconfigured)?;
     nile_scenarios::check_services(&config).map_err(misconfigured)?;
     let roles = config.roles(options.cores).map_err(misconfigured)?;
+    nile_scenarios::check_protocols(&config, &roles).map_err(misconfigured)?;
     let pool = config.pool_bytes(options.memory).map_err(misconfigured)?;
     let packages = options.packages_path().map_err(wrong)?;
     read_packages(&packages).map_err(wrong)?;
     nile_scenarios::check(&options.program)
         .map_err(|error| wrong(format!("--program {}: {error}", options.program)))?;
+    let links = links(&options, &config, &roles).map_err(wrong)?;
     Ok(Setup {
         roles,
         memory: options.memory,
         pool,
         disks: options.disks.clone(),
-        links: link(&options, &config).map_err(wrong)?.into_iter().collect(),
+        links,
         boot: Boot { config: text, packages, program: options.program },
     })
 }
 
-/// The network interface, if the node has one: it is called what the node is.
-fn link(options: &Options, config: &Config) -> Result<Option<Link>, String> {
+/// The network interfaces, if the node has any: one for each network core, of which the first is
+/// called what the node is, or a single device of Linux.
+fn links(options: &Options, config: &Config, roles: &[RoleSet]) -> Result<Vec<Link>, String> {
     let outside = match (&options.interface, &config.interface) {
         (Some(outside), _) => Some(outside.clone()),
         (None, Some(Named { name, line })) => {
@@ -87,21 +90,31 @@ fn link(options: &Options, config: &Config) -> Result<Option<Link>, String> {
     };
     let direct = options.direct.clone();
     if cable.is_none() && direct.is_none() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let Some(membership) = &config.membership else {
         return Err("a node on a network needs an id: the configuration gives none".into());
     };
-    let (mut address, mut max_frame) = (MacAddress::local(membership.node, 0), options.max_frame);
+    let node = membership.node;
+    let (mut first, mut max_frame) = (MacAddress::local(node, 0), options.max_frame);
     if let Some(outside) = &outside {
         let theirs = outside.address().map_err(|error| format!("interface {outside}: {error}"))?;
-        address = theirs.unwrap_or(address);
+        first = theirs.unwrap_or(first);
         max_frame = outside.max_frame().map_or(max_frame, |most| most.min(max_frame));
         if max_frame < STANDARD_FRAME {
             return Err(format!("interface {outside} takes no frames of {STANDARD_FRAME} bytes"));
         }
     }
-    Ok(Some(Link { cable, direct, name: membership.node.to_string(), address, max_frame }))
+    let drivers = roles.iter().filter(|roles| roles.contains(Role::Network)).count();
+    let drivers = if outside.is_some() { 1 } else { u8::try_from(drivers).unwrap_or(u8::MAX) };
+    let link = |index: u8| Link {
+        cable: cable.clone(),
+        direct: direct.clone(),
+        name: if index == 0 { node.to_string() } else { format!("{node}.{index}") },
+        address: if index == 0 { first } else { MacAddress::local(node, index) },
+        max_frame,
+    };
+    Ok((0..drivers).map(link).collect())
 }
 
 fn run(setup: Setup) -> Result<End, Refused> {

@@ -20,17 +20,26 @@ fn cluster(seed: u64, cores: &[usize]) -> ClusterOptions {
     }
 }
 
-/// The configuration of a node, counted from zero.
-fn config(node: usize) -> String {
+/// The configuration of a node, counted from zero, besides what it has in common with the others.
+fn config(node: usize, common: &str) -> String {
     let key = "00112233445566778899aabbccddeeff".repeat(2);
     let pool = "[pool]\nbytes = \"2M\"\nbuffer = \"32K\"\n";
-    format!("{pool}[node]\nid = {}\n[network]\nkey = \"{key}\"\n", node + 1)
+    format!("{common}{pool}[node]\nid = {}\n[network]\nkey = \"{key}\"\n", node + 1)
 }
 
 fn run(options: &ClusterOptions, program: &str) -> Result<Vec<Option<Finished>>, Stuck> {
+    run_with(options, "", program)
+}
+
+fn run_with(
+    options: &ClusterOptions,
+    common: &str,
+    program: &str,
+) -> Result<Vec<Option<Finished>>, Stuck> {
     let program = format!("{program} nodes={}", options.nodes.len());
     simulate_cluster(options, |node, machine| {
-        let config = Config::parse(&config(node)).expect("the test's configuration is valid");
+        let config = config(node, common);
+        let config = Config::parse(&config).expect("the test's configuration is valid");
         nile_sim::scenario(machine, &config, &program)
     })
 }
@@ -41,9 +50,13 @@ fn pass(options: &ClusterOptions) -> Vec<Finished> {
 }
 
 fn pass_program(options: &ClusterOptions, program: &str) -> Vec<Finished> {
+    pass_with(options, "", program)
+}
+
+fn pass_with(options: &ClusterOptions, common: &str, program: &str) -> Vec<Finished> {
     let seed = options.nodes[0].seed;
-    let ended =
-        run(options, program).unwrap_or_else(|stuck| panic!("{stuck}\n{}", stuck.log.join("\n")));
+    let ended = run_with(options, common, program)
+        .unwrap_or_else(|stuck| panic!("{stuck}\n{}", stuck.log.join("\n")));
     let ended: Vec<Finished> = ended.into_iter().flatten().collect();
     assert_eq!(ended.len(), options.nodes.len());
     assert!(passed(&ended[0], program, seed).program.is_some(), "seed {seed}: no scenario");
@@ -144,6 +157,35 @@ fn buffers_go_between_all_nodes() {
     pass_program(&with_pools(cluster(420, &[2, 3, 2])), "bulk buffers=40 late=50");
 }
 
+/// Two network cores, of which the second has the transfers.
+const APART: &str = "[services]\nbulk = [2]\n[roles]\nnetwork = [1, 2]\n";
+
+/// Nodes of four cores, two of them for the network.
+fn with_two_network_cores(seed: u64, nodes: usize) -> ClusterOptions {
+    let config = Config::parse(APART).expect("the test's roles are valid");
+    let mut options = with_pools(cluster(seed, &vec![4; nodes]));
+    for node in &mut options.nodes {
+        node.roles = config.roles(4).expect("four cores have room for two network cores");
+    }
+    options
+}
+
+#[test]
+fn transfers_have_a_network_core_of_their_own() {
+    for seed in 440..443 {
+        pass_with(&with_two_network_cores(seed, 3), APART, "bulk buffers=60 apart=1");
+    }
+    for seed in 443..446 {
+        let options = ClusterOptions { link: bad(), ..with_two_network_cores(seed, 2) };
+        pass_with(&options, APART, "bulk buffers=30 apart=1");
+    }
+    // Without that configuration the core of the calls carries them, and the scenario says so.
+    let ended = run(&with_two_network_cores(446, 2), "bulk buffers=30 apart=1");
+    let ended = ended.unwrap_or_else(|stuck| panic!("{stuck}"));
+    let first = ended[0].as_ref().expect("n1 has ended");
+    assert_eq!(first.outcome, Outcome::Failure, "it is not noticed");
+}
+
 /// The same nodes, each with a disk.
 fn with_stores(options: ClusterOptions) -> ClusterOptions {
     let mut options = with_pools(options);
@@ -186,7 +228,7 @@ fn run_job(seed: u64, command: &str) {
     let command = format!("{command} nodes=2");
     let ended = simulate_cluster(&options, |node, machine| {
         // The scenario has a master of its own.
-        let text = format!("{}[services]\njob = []\n", config(node));
+        let text = config(node, "[services]\njob = []\n");
         let mut config = Config::parse(&text).expect("the test's configuration is valid");
         config.packages = nile_sim::STORE;
         nile_sim::scenario(machine, &config, &command)

@@ -1,58 +1,51 @@
-//! Buffers of the pool between nodes: bulk transfer as a service of the node (NileOS paper, III.F).
-//!
-//! A buffer is sent to a *mailbox* of a node, with a *label* that says what it is. A core opens a
-//! mailbox, and what comes is its own, buffer by buffer. On the same node the buffer itself goes
-//! over; to another one its bytes, by the protocol of docs/bulk.md, from pool to pool.
-//!
-//! * `mailboxes`: what has come, and for how much there is room.
-//! * `transfers`: the protocol's endpoint with the buffers of its transfers.
-//! * [`port`]: all of this as a core uses it.
+//! The mailboxes of this node, and the way to those of others.
 
-mod mailboxes;
-pub mod port;
-pub(super) mod transfers;
-
-use alloc::boxed::Box;
 use alloc::rc::Rc;
 use core::cell::RefCell;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::task::{Context, Poll};
+use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bulk::{OutgoingId, Refused, Why};
 use nile_stl::node::{Buffer, Pool};
 use nile_stl::{CallError, CallResult, Caller, Stl};
 
-use self::mailboxes::{Arrived, Given, Mailboxes, NotOpened, Owner};
-use self::transfers::Transfers;
 use super::link::Link;
+use super::mailboxes::{Arrived, Given, Mailboxes, NotOpened, Owner};
+use super::transfers::Transfers;
 
-/// The fewest bytes that may be on their way to this node: with small frames a dozen of them would
-/// not last until its sleeping core has looked.
-const LEAST_WINDOW: u64 = 128 << 10;
-
-/// How many of a link's largest frames may be on their way.
-const WINDOW_FRAMES: u64 = 12;
+/// How soon a transfer that could not begin is tried again.
+const RETRY: Duration = Duration::from_millis(1);
 
 /// The mailboxes of this node. They outlive links: a node that begins anew keeps what has come.
-pub(super) struct Post {
+pub struct Post {
     stl: Stl,
     pool: Option<Pool>,
     mailboxes: Rc<RefCell<Mailboxes>>,
-    /// The way to other nodes, if there is one now.
-    link: RefCell<Option<Rc<Link>>>,
+    /// This node in its cluster; `None` if it is in none.
+    own: Option<NodeId>,
+    /// The way to other nodes, or why there is none now.
+    link: RefCell<CallResult<Rc<Link>>>,
 }
 
 impl Post {
     /// The mailboxes of the node of `stl`, none of them open. A mailbox is closed when its owner's
     /// incarnation ends.
     pub fn start(stl: &Stl) -> Rc<Post> {
+        let node = stl.node().ok();
+        let own = node.as_ref().and_then(|node| node.member()).map(|member| member.node);
+        let none = match own {
+            Some(_) => CallError::new(Status::Busy, "this node is not in its cluster yet"),
+            None => CallError::new(Status::NotFound, "this node is in no cluster"),
+        };
         let post = Rc::new(Post {
             stl: stl.clone(),
-            pool: stl.node().ok().and_then(|node| node.pool()),
+            pool: node.and_then(|node| node.pool()),
             mailboxes: Rc::default(),
-            link: RefCell::new(None),
+            own,
+            link: RefCell::new(Err(none)),
         });
         let told = Rc::downgrade(&post);
         stl.on_death(move |_, _| {
@@ -63,16 +56,36 @@ impl Post {
         post
     }
 
-    /// The transfers of a link that begins, whose endpoint has these settings.
-    pub fn transfers(&self, mut settings: nile_bulk::Settings) -> Option<Transfers> {
-        let link = &mut settings.link;
-        link.window = (WINDOW_FRAMES * link.max_frame as u64).max(LEAST_WINDOW);
-        Some(Transfers::new(settings, self.mailboxes.clone(), self.pool.clone()?))
+    /// The transfers of a link that begins, whose endpoint has these settings. `NotFound` if the
+    /// node has no pool.
+    pub fn transfers(&self, settings: nile_bulk::Settings) -> CallResult<Transfers> {
+        Ok(Transfers::new(settings, self.mailboxes.clone(), self.pool()?.clone()))
     }
 
-    /// The way to other nodes is this one now.
-    pub fn connect(&self, link: Option<Rc<Link>>) {
-        *self.link.borrow_mut() = link;
+    /// The way to other nodes is this one from now on, or there is none; it ends the one before.
+    pub fn connect(&self, link: CallResult<Rc<Link>>) -> CallResult<Rc<Link>> {
+        if let Ok(before) = self.link.replace(link.clone()) {
+            before.close();
+        }
+        if let Ok(link) = &link {
+            link.open();
+        }
+        link
+    }
+
+    /// The way to other nodes.
+    pub fn link(&self) -> CallResult<Rc<Link>> {
+        self.link.borrow().clone()
+    }
+
+    /// Whether this node is in no cluster.
+    pub fn is_alone(&self) -> bool {
+        self.own.is_none()
+    }
+
+    /// Whether a node is this one.
+    pub fn is_here(&self, node: NodeId) -> bool {
+        self.own == Some(node)
     }
 
     /// The node's buffers.
@@ -112,23 +125,18 @@ impl Post {
             }
         });
         let given = given.await?;
-        if let Some(link) = &*self.link.borrow() {
+        if let Ok(link) = &*self.link.borrow() {
             // There is room for another transfer.
-            link.look();
+            link.line.look();
         }
         Ok(given)
     }
 
     /// Puts a buffer into a mailbox of this node; waits until there is room.
-    pub async fn pass(
-        &self,
-        from: (NodeId, Generation),
-        mailbox: u64,
-        label: u64,
-        buffer: Buffer,
-    ) -> CallResult<()> {
+    pub async fn pass(&self, mailbox: u64, label: u64, buffer: Buffer) -> CallResult<()> {
         let (buffers, bytes) = (self.pool()?.capacity(), buffer.len());
-        let (from, generation) = from;
+        let (from, generation) =
+            self.link().map_or((NodeId(0), Generation(0)), |link| link.own());
         let mut arrived = Some(Arrived { from, generation, label, buffer, bytes });
         poll_fn(|context| {
             let mut mailboxes = self.mailboxes.borrow_mut();
@@ -174,14 +182,49 @@ impl Post {
     }
 
     fn shut(&self, name: u64, why: Status) {
-        let link = self.link.borrow().clone();
-        let closed = link.and_then(|link| link.with_bulk(|bulk, _| bulk.close(name, why)));
-        if closed.is_none()
-            && let Some(pool) = &self.pool
-        {
-            self.mailboxes.borrow_mut().close(name, pool);
+        match (self.link(), &self.pool) {
+            (Ok(link), _) => drop(link.with(|transfers, _| transfers.close(name, why))),
+            (Err(_), Some(pool)) => drop(self.mailboxes.borrow_mut().close(name, pool)),
+            (Err(_), None) => {}
         }
     }
+
+    /// Has a buffer sent to another node; waits while that cannot begin, because as many are under
+    /// way as may be, or because the node begins anew.
+    pub async fn deliver(&self, send: nile_bulk::Send, buffer: Buffer) -> CallResult<()> {
+        let mut buffer = buffer;
+        loop {
+            let error = match self.link() {
+                Err(none) => none,
+                Ok(link) => match transfer(link, send, buffer).await {
+                    Ok(()) => return Ok(()),
+                    Err((error, Some(left))) => {
+                        buffer = left;
+                        error
+                    }
+                    Err((error, None)) => return Err(error),
+                },
+            };
+            if error.status != Status::Busy {
+                return Err(error);
+            }
+            let host = self.stl.host();
+            host.sleep_until(host.now() + RETRY).await;
+        }
+    }
+}
+
+/// Sends a buffer over a link. What is left of one that could not go comes back.
+async fn transfer(
+    link: Rc<Link>,
+    send: nile_bulk::Send,
+    buffer: Buffer,
+) -> Result<(), (CallError, Option<Buffer>)> {
+    link.talk(send.to);
+    let begun = link.with(|transfers, now| transfers.send(now, send, buffer));
+    let id = begun.map_err(|(error, left)| (refused(error), Some(left)))?;
+    let (end, left) = Sending { link, id: Some(id) }.await;
+    end.map_err(|why| (failed(why, send.to), left))
 }
 
 fn not_open() -> CallError {
@@ -201,7 +244,7 @@ impl Future for Sending {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let gone = Poll::Ready((Err(Why::Dead), None));
         let Some(id) = self.id else { return gone };
-        let ended = self.link.look_at_bulk(|bulk| bulk.ended(id, context.waker()));
+        let ended = self.link.transfers.borrow_mut().ended(id, context.waker());
         match ended {
             None => gone,
             Some(Poll::Pending) => Poll::Pending,
@@ -216,7 +259,7 @@ impl Future for Sending {
 impl Drop for Sending {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            self.link.with_bulk(|bulk, _| bulk.forget(id));
+            self.link.with(|transfers, _| transfers.forget(id));
         }
     }
 }
@@ -239,32 +282,4 @@ fn refused(refused: Refused) -> CallError {
         Refused::Here | Refused::SmallFrames => Status::Invalid,
     };
     CallError::new(status, alloc::format!("{refused}"))
-}
-
-/// Gives the transfers of `link` a buffer to send; waits while as many as may be are under way.
-pub(super) async fn deliver(
-    stl: &Stl,
-    link: &Rc<Link>,
-    send: nile_bulk::Send,
-    buffer: Buffer,
-) -> CallResult<()> {
-    const BETWEEN: core::time::Duration = core::time::Duration::from_millis(1);
-    let mut buffer = buffer;
-    loop {
-        let begun = link.with_bulk(|bulk, now| bulk.send(now, send, buffer));
-        let begun = begun.ok_or_else(|| CallError::new(Status::NotFound, "no transfers here"))?;
-        let (error, left) = match begun {
-            Err((error, left)) => (refused(error), Some(left)),
-            Ok(id) => match (Sending { link: link.clone(), id: Some(id) }).await {
-                (Ok(()), _) => return Ok(()),
-                (Err(why), left) => (failed(why, send.to), left),
-            },
-        };
-        match left.filter(|_| error.status == Status::Busy) {
-            Some(left) => buffer = left,
-            None => return Err(error),
-        }
-        let host = stl.host();
-        Box::pin(host.sleep_until(host.now() + BETWEEN)).await;
-    }
 }

@@ -1,4 +1,4 @@
-//! Buffers to and from other nodes, as any core's kernel sends and receives them: the network
+//! Buffers to and from other nodes, as any core's kernel sends and receives them: the bulk
 //! service's mailboxes with the buffers claimed and given up at the right moments.
 
 use core::time::Duration;
@@ -8,9 +8,10 @@ use nile_registry::Caller as Binder;
 use nile_stl::node::{Buffer, Handle, Pool, from_call, in_call};
 use nile_stl::{CallError, CallResult, Place, Stl};
 
-use crate::network::{Identity, NetworkClient};
+use super::BulkClient;
+use crate::network::Identity;
 
-/// How long a core waits that could not ask the network core, because too much is on its way
+/// How long a core waits that could not ask the bulk service, because too much is on its way
 /// there.
 const CROWDED: Duration = Duration::from_micros(100);
 
@@ -18,7 +19,7 @@ const CROWDED: Duration = Duration::from_micros(100);
 #[derive(Clone)]
 pub struct Port {
     stl: Stl,
-    network: Place,
+    bulk: Place,
     pool: Pool,
 }
 
@@ -41,7 +42,7 @@ pub struct Mailbox {
     name: u64,
 }
 
-/// A buffer that is on its way to the network core. If it never gets there it is taken back.
+/// A buffer that is on its way to the bulk service. If it never gets there it is taken back.
 struct OnTheWay<'p> {
     pool: &'p Pool,
     handle: Option<Handle>,
@@ -67,9 +68,9 @@ impl Port {
         let no_pool = || CallError::new(Status::NotFound, "this node has no pool: [pool] bytes");
         let pool = stl.node()?.pool().ok_or_else(no_pool)?;
         let missing = || CallError::new(Status::NotFound, "this node has no network core");
-        let place = NetworkClient::find(&stl).await?.place();
-        let network = place.filter(Place::is_here).ok_or_else(missing)?;
-        Ok(Port { stl, network, pool })
+        let place = BulkClient::find(&stl).await?.place();
+        let bulk = place.filter(Place::is_here).ok_or_else(missing)?;
+        Ok(Port { stl, bulk, pool })
     }
 
     /// The node's buffers.
@@ -100,7 +101,7 @@ impl Port {
         loop {
             let handle = buffer.into_handle(bytes);
             let mut way = OnTheWay { pool: &self.pool, handle: Some(handle) };
-            let client = NetworkClient::at(&self.stl, self.network);
+            let client = BulkClient::at(&self.stl, self.bulk);
             let result = client.send(to, mailbox, label, in_call(handle)).await;
             let Err(error) = result else { return Ok(()) };
             match way.take_back() {
@@ -117,18 +118,18 @@ impl Port {
     /// Opens a mailbox. It is closed when this core's incarnation ends, at the latest. `Exists` if
     /// another core has it.
     pub async fn open(&self, name: u64) -> CallResult<Mailbox> {
-        NetworkClient::at(&self.stl, self.network).open(name).await?;
+        BulkClient::at(&self.stl, self.bulk).open(name).await?;
         Ok(Mailbox { port: self.clone(), name })
     }
 }
 
 impl Mailbox {
     /// What came first; waits for it. `Timeout` if nothing came; `NotFound` or `Dead` if the
-    /// network core has forgotten the mailbox or ended.
+    /// service's core has forgotten the mailbox or ended.
     pub async fn next(&self) -> CallResult<Received> {
-        let Port { stl, network, pool } = &self.port;
+        let Port { stl, bulk, pool } = &self.port;
         loop {
-            let came = NetworkClient::at(stl, *network).next(self.name).await?;
+            let came = BulkClient::at(stl, *bulk).next(self.name).await?;
             // Of two tasks that ask at once, one can be given what the other lost; it asks again.
             let Ok(buffer) = pool.claim(from_call(came.buffer)) else { continue };
             return Ok(Received {
@@ -142,7 +143,7 @@ impl Mailbox {
 
     /// Closes it: what it holds is dropped, and what still comes is refused with `NotFound`.
     pub async fn close(self) -> CallResult<()> {
-        let Port { stl, network, .. } = &self.port;
-        NetworkClient::at(stl, *network).close(self.name).await
+        let Port { stl, bulk, .. } = &self.port;
+        BulkClient::at(stl, *bulk).close(self.name).await
     }
 }

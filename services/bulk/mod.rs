@@ -1,0 +1,136 @@
+//! Buffers of the pool between nodes: bulk transfer as a service of the node (NileOS paper, III.F).
+//!
+//! A buffer is sent to a *mailbox* of a node, with a *label* that says what it is. A core opens a
+//! mailbox, and what comes is its own, buffer by buffer. On the same node the buffer itself goes
+//! over; to another one its bytes, by the protocol of docs/bulk.md, from pool to pool.
+//!
+//! It runs on the network core that makes the node's calls, and shares its interface; or, if the
+//! configuration says so, on another network core, over an interface of its own. Either way it
+//! follows what the network service knows of the node and of all others.
+//!
+//! * [`port`]: all of this as a core uses it.
+//! * `mailboxes`: what has come, and for how much there is room.
+//! * `post`: the mailboxes of this node, and the way to those of others.
+//! * `link`: the protocol over this core's line, in one incarnation of the node.
+//! * `transfers`: the protocol's endpoint with the buffers of its transfers.
+
+mod counters;
+mod link;
+mod mailboxes;
+pub mod port;
+mod post;
+mod transfers;
+
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+use nile_abi::ethernet::{BULK, CALLS};
+use nile_abi::{CoreId, Generation, NodeId, Status};
+use nile_bosml::Buffer;
+use nile_stl::node::{from_call, in_call};
+use nile_stl::{CallError, CallResult, Caller, Record, Start, Stl, service};
+
+use crate::in_time::in_time;
+use crate::network::{Counter, Identity};
+use post::Post;
+
+/// The mailboxes of this node, and the way to those of others.
+pub struct Bulk {
+    stl: Stl,
+    post: Rc<Post>,
+}
+
+/// A buffer that came to a mailbox.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Came {
+    /// From whom; node 0 if this node is in no cluster.
+    pub from: Identity,
+    /// What its sender calls it.
+    pub label: u64,
+    /// The buffer, for the caller to claim.
+    pub buffer: Buffer,
+}
+
+impl Start for Bulk {
+    fn start(stl: &Stl) -> Bulk {
+        let post = Post::start(stl);
+        if !post.is_alone() && post.pool().is_ok() {
+            stl.host().spawn(Box::pin(link::follow(stl.clone(), post.clone())));
+        }
+        Bulk { stl: stl.clone(), post }
+    }
+}
+
+/// Buffers of the pool to mailboxes of any node.
+#[service(
+    subsystem = "network",
+    capability = "bulk",
+    layer = micro,
+    on = network,
+    keywords(network = 3, bulk = 5, buffer = 3, mailbox = 4)
+)]
+impl Bulk {
+    /// Sends a buffer of the pool to a mailbox of a node, 0 for this one; over when it is there.
+    /// The buffer is gone, however it ends.
+    #[stl_k]
+    async fn send(
+        &self,
+        caller: &Caller,
+        to: Identity,
+        mailbox: u64,
+        label: u64,
+        buffer: Buffer,
+    ) -> CallResult<()> {
+        let source_core = self.post.sender(caller)?;
+        let stale = |error| CallError::new(Status::Invalid, alloc::format!("{error}"));
+        let buffer = self.post.pool()?.claim(from_call(buffer)).map_err(stale)?;
+        if to.node == 0 || self.post.is_here(NodeId(to.node)) {
+            return in_time(&self.stl, caller, self.post.pass(mailbox, label, buffer)).await;
+        }
+        let send = nile_bulk::Send {
+            to: NodeId(to.node),
+            generation: (to.generation != 0).then_some(Generation(to.generation)),
+            source_core,
+            core: CoreId::BOOT,
+            tag: mailbox,
+            label,
+            total: Some(buffer.len() as u64),
+        };
+        in_time(&self.stl, caller, self.post.deliver(send, buffer)).await
+    }
+
+    /// Opens a mailbox for the calling core, until it closes it or its incarnation ends.
+    #[stl_k]
+    fn open(&self, caller: &Caller, mailbox: u64) -> CallResult<()> {
+        self.post.open(caller, mailbox)
+    }
+
+    /// Closes a mailbox of the calling core.
+    #[stl_k]
+    fn close(&self, caller: &Caller, mailbox: u64) -> CallResult<()> {
+        self.post.close(caller, mailbox)
+    }
+
+    /// What came first to a mailbox of the calling core; waits until something has.
+    #[stl_k(reply = "came")]
+    async fn next(&self, caller: &Caller, mailbox: u64) -> CallResult<Came> {
+        let given = in_time(&self.stl, caller, self.post.next(caller, mailbox)).await?;
+        let from = Identity { node: given.from.0, generation: given.generation.0 };
+        Ok(Came { from, label: given.label, buffer: in_call(given.handle) })
+    }
+
+    /// What the protocol has counted in this incarnation of the node, and how many frames of which
+    /// protocol this core's interface has carried.
+    #[stl_k(reply = "counters")]
+    fn counters(&self) -> CallResult<Vec<Counter>> {
+        let link = self.post.link()?;
+        let carried = [
+            ("carried-calls", link.line.carried(CALLS)),
+            ("carried-bulk", link.line.carried(BULK)),
+            ("strays", link.line.strays()),
+        ];
+        let counted = counters::of(link.transfers.borrow().counters());
+        Ok(counted.into_iter().chain(carried).map(Counter::from).collect())
+    }
+}

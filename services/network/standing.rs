@@ -1,0 +1,131 @@
+//! What this node knows of the others' incarnations, for whoever runs another protocol between
+//! the same nodes: told in the order in which it was learned, the latest of each node.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use nile_abi::{Generation, NodeId};
+use nile_bosml::Blob;
+use nile_ipioe::wire::BootNonce;
+use nile_stl::Record;
+
+use super::Identity;
+
+/// The most nodes that are remembered; what was learned first is forgotten first.
+const MOST: usize = 4096;
+
+/// How many are told at once.
+const MOST_TOLD: usize = 256;
+
+/// This node as other nodes have met it, and what is new of the others.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Standing {
+    /// This node.
+    pub own: Identity,
+    /// What tells its boot from every other.
+    pub nonce: Blob,
+    /// Say this to be told what comes after.
+    pub seen: u64,
+    /// The others.
+    pub peers: Vec<Peer>,
+}
+
+/// Another node in its last incarnation.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Which.
+    pub identity: Identity,
+    /// What tells its boot from every other.
+    pub nonce: Blob,
+    /// Whether it is gone; those before it always are.
+    pub dead: bool,
+}
+
+/// What was learned, by node.
+#[derive(Default)]
+pub struct Peers {
+    nodes: BTreeMap<NodeId, (u64, Peer)>,
+    learned: u64,
+}
+
+impl Peers {
+    /// An incarnation of a node was met.
+    pub fn met(&mut self, node: NodeId, generation: Generation, nonce: BootNonce) {
+        let nonce = Blob(nonce.0.into());
+        self.learn(node, Peer { identity: Identity::new(node, generation), nonce, dead: false });
+    }
+
+    /// An incarnation of a node is gone.
+    pub fn died(&mut self, node: NodeId, generation: Generation) {
+        let known = self.nodes.get(&node).map(|(_, peer)| peer.identity.generation);
+        if known.is_none_or(|known| known <= generation.0) {
+            let identity = Identity::new(node, generation);
+            self.learn(node, Peer { identity, nonce: Blob(Vec::new()), dead: true });
+        }
+    }
+
+    /// What was learned after the first `seen`, and how much that is; `None` if nothing was.
+    pub fn since(&self, seen: u64) -> Option<(u64, Vec<Peer>)> {
+        let mut news: Vec<&(u64, Peer)> = self.nodes.values().filter(|it| it.0 > seen).collect();
+        news.sort_unstable_by_key(|it| it.0);
+        news.truncate(MOST_TOLD);
+        let last = news.last()?.0;
+        Some((last, news.into_iter().map(|(_, peer)| peer.clone()).collect()))
+    }
+
+    fn learn(&mut self, node: NodeId, peer: Peer) {
+        self.learned += 1;
+        self.nodes.insert(node, (self.learned, peer));
+        if self.nodes.len() > MOST
+            && let Some(oldest) = self.nodes.iter().min_by_key(|(_, it)| it.0).map(|(node, _)| *node)
+        {
+            self.nodes.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONCE: BootNonce = BootNonce([7; 16]);
+
+    fn nodes(told: Option<(u64, Vec<Peer>)>) -> Vec<(u32, u32, bool)> {
+        let peers = told.map(|(_, peers)| peers).unwrap_or_default();
+        let brief = |it: &Peer| (it.identity.node, it.identity.generation, it.dead);
+        peers.iter().map(brief).collect()
+    }
+
+    #[test]
+    fn the_latest_of_each_node_is_told_once_and_in_order() {
+        let mut peers = Peers::default();
+        assert_eq!(peers.since(0), None);
+        peers.met(NodeId(2), Generation(5), NONCE);
+        peers.met(NodeId(3), Generation(1), NONCE);
+        let (seen, told) = peers.since(0).unwrap();
+        assert_eq!((told[0].nonce.0.len(), told[0].dead), (16, false));
+        assert_eq!(peers.since(seen), None);
+        peers.died(NodeId(2), Generation(4));
+        assert_eq!(peers.since(seen), None, "another is known already");
+        peers.died(NodeId(2), Generation(5));
+        peers.met(NodeId(3), Generation(9), NONCE);
+        assert_eq!(nodes(peers.since(seen)), [(2, 5, true), (3, 9, false)]);
+        peers.died(NodeId(4), Generation(1));
+        assert_eq!(nodes(peers.since(0)), [(2, 5, true), (3, 9, false), (4, 1, true)]);
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_is_remembered_and_to_what_is_told() {
+        let mut peers = Peers::default();
+        for node in 1..=MOST as u32 + 9 {
+            peers.met(NodeId(node), Generation(1), NONCE);
+        }
+        assert_eq!(peers.nodes.len(), MOST);
+        let (mut seen, mut told) = (0, 0);
+        while let Some((last, some)) = peers.since(seen) {
+            assert!(last > seen && some.len() <= MOST_TOLD);
+            (seen, told) = (last, told + some.len());
+        }
+        assert_eq!(told, MOST);
+    }
+}
