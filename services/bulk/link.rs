@@ -166,7 +166,7 @@ impl Protocol for Link {
 /// present incarnation.
 pub async fn follow(stl: Stl, post: Rc<Post>) {
     let stl = stl.acting_as(Binder::Operator);
-    let log = |error: &CallError| stl.host().log(format_args!("bulk: no way to other nodes: {error}"));
+    let log = |why: &CallError| stl.host().log(format_args!("bulk: no way to other nodes: {why}"));
     if let Err(error) = Line::of(&stl) {
         log(&error);
         // There will not be one later.

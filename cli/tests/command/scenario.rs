@@ -59,13 +59,18 @@ fn all_hold_on(machine: &str) {
 /// under many seeds.
 #[track_caller]
 fn cluster_holds_on(machine: &str, program: &str) {
+    cluster_holds(machine, 2, POOL, program, &format!("{program} nodes=3"));
+}
+
+#[track_caller]
+fn cluster_holds(machine: &str, cores: u16, common: &str, program: &str, words: &str) {
     let folder = tempfile::tempdir().unwrap();
     let config = tempfile::NamedTempFile::new().unwrap();
-    fs::write(config.path(), POOL).unwrap();
+    fs::write(config.path(), common).unwrap();
     let mut command = launcher();
     command.env("XDG_RUNTIME_DIR", folder.path());
-    command.args(["up", "--nodes", "3", "--cores", "2", "--memory", "128M", "--limit", "240"]);
-    command.args(["--machine", machine, "--program", &format!("{program} nodes=3")]);
+    command.args(["up", "--nodes", "3", "--memory", "128M", "--limit", "240"]);
+    command.args(["--cores", &cores.to_string(), "--machine", machine, "--program", words]);
     command.arg("--config").arg(config.path());
     let said = run(&mut command, &[]).expect(0);
     let report: Value = serde_json::from_str(&said.out).expect("one JSON document");
@@ -92,6 +97,19 @@ fn buffers_go_between_nodes_on_linux() {
 #[test]
 fn buffers_go_between_nodes_in_qemu() {
     cluster_holds_on("qemu", "bulk");
+}
+
+/// Two network cores, of which the second has the transfers.
+const APART: &str = "[pool]\nbytes = \"4M\"\n[roles]\nnetwork = [0, 1]\n[services]\nbulk = [1]\n";
+
+#[test]
+fn transfers_have_a_core_of_their_own_on_linux() {
+    cluster_holds("hosted", 3, APART, "bulk", "bulk nodes=3 apart=1");
+}
+
+#[test]
+fn transfers_have_a_core_of_their_own_in_qemu() {
+    cluster_holds("qemu", 3, APART, "bulk", "bulk nodes=3 buffers=40 apart=1");
 }
 
 #[test]

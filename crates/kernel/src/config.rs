@@ -18,7 +18,7 @@
 //!
 //! [services]           # the cores that offer a service; without a line here, its source says
 //! ackermann = [2, 3]
-//! bulk = [2]           # a protocol of the network, on one network core
+//! bulk = [1]           # a protocol of the network, on one network core
 //! ```
 //!
 //! `[node]` and `[network]` are in [`membership`](crate::membership), `[pool]` in
