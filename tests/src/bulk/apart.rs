@@ -14,7 +14,7 @@ use nile_services::network::{Counter, NetworkClient};
 use nile_services::registry::RegistryClient;
 use nile_stl::{At, CallError, CallResult, Place};
 
-use super::{CONDUCTOR, Conductor, LAST, LOOK, Label, RELAY_ASIDE, UNREAD};
+use super::{CONDUCTOR, Conductor, FIRST, LAST, LOOK, RELAY_ASIDE, UNREAD};
 use crate::cluster::{all_known, until};
 
 /// Where a core of a node is, seen from n1.
@@ -105,13 +105,11 @@ impl<M: Machine> Conductor<M> {
                 }
             }
             self.findings.check(dead > 0, format_args!("{core} ends: no transfer is dead"));
-            let label = Label { what: RELAY_ASIDE, route: [0; 3], number: 0 };
-            until(&self.stl, async || {
-                let buffer = self.buffer(port.pool()).await?;
-                port.send(there, LAST, label.pack(), buffer, 8).await?;
-                aside.next().await.map(drop)
-            })
-            .await?;
+            // Each station opens its mailbox again when it has noticed.
+            for station in [FIRST, LAST] {
+                let asked = async || self.ask(port, (there, station), RELAY_ASIDE, aside).await;
+                until(&self.stl, asked).await?;
+            }
             all_known(&self.stl, self.nodes.into()).await?;
         }
         self.check_apart().await
