@@ -4,23 +4,26 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
-use nile_bosml::{Blob, Bytes};
+use nile_bosml::{Blob, Bytes, Decode, Encode, Reader, Writer};
 use nile_job::{JobId, Peer, Standing, ToMaster, WorkerId};
 use nile_stl::{At, CallResult, Place, Stl};
 
 use super::WorkerClient;
 use super::engine::{ALONE, Engine};
 use super::records::Delivery;
-use crate::job::JobClient;
 use crate::network::NetworkClient;
 use crate::network::bulk::port::Port;
 
 /// The mailbox of core 0; those of the others follow.
 const MAILBOX: u64 = 0x4A0B_0000;
+
+/// The service of masters and records, on the managing core of every node.
+const MASTERS: &str = "job";
 
 /// How long until a mailbox that was lost is opened again.
 const REOPEN: Duration = Duration::from_millis(50);
@@ -35,8 +38,8 @@ const LONG: Duration = Duration::from_secs(40);
 pub struct Peers {
     stl: Stl,
     known: RefCell<BTreeMap<WorkerId, Rc<WorkerClient>>>,
-    /// The services of masters, by node.
-    masters: RefCell<BTreeMap<NodeId, Rc<JobClient>>>,
+    /// Where the services of masters are, by node.
+    masters: RefCell<BTreeMap<NodeId, Place>>,
     is_listening: Cell<bool>,
 }
 
@@ -117,24 +120,21 @@ impl Peers {
     }
 
     /// Calls the service of masters and records of a node, on its managing core.
-    async fn at_masters<T>(
+    async fn at_masters(
         &self,
         node: NodeId,
-        call: impl AsyncFnOnce(&JobClient) -> CallResult<T>,
-    ) -> CallResult<T> {
-        let known = self.masters.borrow().get(&node).cloned();
-        let masters = match known {
+        method: &str,
+        arguments: CallResult<Vec<u8>>,
+    ) -> CallResult<Vec<u8>> {
+        let stl = self.stl.with_patience(PATIENCE);
+        let known = self.masters.borrow().get(&node).copied();
+        let place = match known {
             Some(known) => known,
-            None => {
-                let stl = self.stl.with_patience(PATIENCE);
-                let found = JobClient::find_at(&stl, self.at(node, CoreId::BOOT)).await?;
-                let found = Rc::new(found);
-                self.masters.borrow_mut().insert(node, found.clone());
-                found
-            }
+            None => stl.find_at(self.at(node, CoreId::BOOT), MASTERS).await?,
         };
-        call(&masters).await.inspect_err(|error| {
-            if matches!(error.status, Status::Dead | Status::NotFound) {
+        self.masters.borrow_mut().insert(node, place);
+        stl.invoke_in(place, MASTERS, method, &arguments?).await.inspect_err(|error| {
+            if matches!(error.status, Status::Dead | Status::Gone | Status::NotFound) {
                 self.masters.borrow_mut().remove(&node);
             }
         })
@@ -145,8 +145,8 @@ impl Peers {
         let engine = engine.clone();
         self.stl.host().spawn(Box::pin(async move {
             let Ok(bytes) = message.encode() else { return };
-            let tell = async |masters: &JobClient| masters.notes(Bytes::from(&bytes[..])).await;
-            let _ = engine.peers.at_masters(node, tell).await;
+            let arguments = arguments(|out| Bytes::from(&bytes[..]).encode(out));
+            let _ = engine.peers.at_masters(node, "notes", arguments).await;
         }));
     }
 
@@ -156,11 +156,16 @@ impl Peers {
         let keepers = engine.with_job(job, |it| it.job().map(|job| job.keepers_in_manifest()));
         let keepers = keepers.flatten().unwrap_or(0);
         self.stl.host().spawn(Box::pin(async move {
-            let ask = async |masters: &JobClient| masters.standing(job.0, keepers).await;
-            let Ok(Blob(standing)) = engine.peers.at_masters(engine.peers.node(), ask).await else {
-                return;
-            };
-            if let Ok(standing) = Standing::decode(&standing) {
+            let arguments = arguments(|out| {
+                job.0.encode(out);
+                keepers.encode(out);
+            });
+            let reply = engine.peers.at_masters(engine.peers.node(), "standing", arguments).await;
+            let standing = reply.ok().and_then(|reply| {
+                let Blob(standing) = Blob::decode(&mut Reader::new(&reply)).ok()?;
+                Standing::decode(&standing).ok()
+            });
+            if let Some(standing) = standing {
                 engine.with(job, |worker, now| worker.resolve(now, standing));
                 engine.pump(job);
             }
@@ -187,6 +192,13 @@ impl Peers {
             engine.peers.is_listening.set(false);
         }));
     }
+}
+
+/// Encoded arguments.
+fn arguments(encode: impl FnOnce(&mut Writer)) -> CallResult<Vec<u8>> {
+    let mut arguments = Writer::new();
+    encode(&mut arguments);
+    Ok(arguments.into_bytes()?)
 }
 
 async fn receive(engine: &Rc<Engine>) -> CallResult<()> {

@@ -49,6 +49,12 @@ pub fn put(place: &mut Place, path: &Path) -> Result<String, Failure> {
     let copies = nodes.len().min(COPIES) as u8;
     let query = Query { which: place.which.clone(), json: false, timeout: Duration::ZERO };
     let options = Put { file: path.into(), name: name.clone(), copies, record: None, query };
-    put::file(&mut place.stores, &options)?;
-    Ok(name)
+    match put::file(&mut place.stores, &options) {
+        Ok(_) => Ok(name),
+        // Another command may have put it meanwhile: the name tells the content.
+        Err(failure) => {
+            let all = catalogue::everything(&mut place.stores)?;
+            if catalogue::committed(&all).contains_key(&name) { Ok(name) } else { Err(failure) }
+        }
+    }
 }

@@ -13,6 +13,7 @@ use nile_bosml::schema::Mode;
 use nile_bosml::{Decode, Encode, Reader, Writer, discovery};
 use nile_registry::Place as At;
 
+use crate::documents::Document;
 use crate::frame::{Header, MAX_DATA};
 use crate::host::Place;
 use crate::stl::{Local, Resolved};
@@ -210,16 +211,22 @@ impl Stl {
     /// What the instance at a place says about itself: a discovery document, which it is asked for
     /// if it was not lately. Fails as [`Stl::try_at`].
     pub async fn document_at(&self, place: Place) -> CallResult<Rc<str>> {
+        Ok(self.described_at(place).await?.text.clone())
+    }
+
+    async fn described_at(&self, place: Place) -> CallResult<Rc<Document>> {
         if let Some(known) = self.core.documents.get(place) {
             return Ok(known);
         }
         let reply = self.try_at(place, MethodNumber::DISCOVER, &[]).await?;
-        let document: Rc<str> = decode_one::<&str>(&reply)?.into();
+        let document = Rc::new(Document::parse(decode_one(&reply)?)?);
         self.core.documents.put(place, &document);
         Ok(document)
     }
 
-    async fn invoke_in(
+    /// Calls a method by its name on the instance of a service at a place that is known. `Gone` if
+    /// it is not there; else as [`Stl::invoke`].
+    pub async fn invoke_in(
         &self,
         place: Place,
         service: &str,
@@ -232,10 +239,8 @@ impl Stl {
             local.method(method)?.0
         } else {
             // The owner of the instance numbers its methods, and says so in its schema.
-            let document = self.document_at(place).await?;
-            let schema = discovery::parse(&document)?;
-            let number = schema.methods.iter().position(|known| known.name == method);
-            MethodNumber(number.ok_or_else(|| no_method(service, method))? as u16)
+            let described = self.described_at(place).await?;
+            described.method(method).ok_or_else(|| no_method(service, method))?
         };
         self.try_at(place, number, arguments).await
     }
