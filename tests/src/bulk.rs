@@ -113,9 +113,14 @@ async fn station(
     name: u64,
     log: impl Fn(core::fmt::Arguments<'_>) + Clone + 'static,
 ) -> CallResult<()> {
-    let port = until(stl, async || Port::find(stl).await).await?;
-    // The mailbox of an incarnation that ended is closed a moment later.
-    let inbox = until(stl, async || port.open(name).await).await?;
+    // The mailbox of an incarnation that ended is closed a moment later, and a service that ended is
+    // found for a moment.
+    let opened = async || {
+        let port = Port::find(stl).await?;
+        let inbox = port.open(name).await?;
+        Ok((port, inbox))
+    };
+    let (port, inbox) = until(stl, opened).await?;
     let _unread = match name {
         LAST => Some(until(stl, async || port.open(UNREAD).await).await?),
         _ => None,

@@ -59,7 +59,7 @@ pub(crate) struct Inner {
     directory: RefCell<Option<Rc<dyn Directory>>>,
     gateway: RefCell<Option<Rc<dyn Gateway>>>,
     pub upstream: Option<Rc<dyn Upstream>>,
-    /// Where services were found, until one is not there any more.
+    /// Where services of this node were found, until one is not there any more.
     found: RefCell<BTreeMap<String, Place>>,
     pub documents: Documents,
     /// What services of this core have in common.
@@ -318,7 +318,11 @@ impl Stl {
             return Ok(resolved);
         }
         let place = self.directory(name)?.find(self.binder, name).await?;
-        self.core.found.borrow_mut().insert(name.into(), place);
+        // An instance of another node is not the nearest for ever: this node's may have ended, and
+        // its successor not be found yet.
+        if place.is_here() {
+            self.core.found.borrow_mut().insert(name.into(), place);
+        }
         Ok(Resolved::At(place))
     }
 
