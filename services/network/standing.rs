@@ -77,7 +77,7 @@ impl Peers {
         self.learned += 1;
         self.nodes.insert(node, (self.learned, peer));
         if self.nodes.len() > MOST
-            && let Some(oldest) = self.nodes.iter().min_by_key(|(_, it)| it.0).map(|(node, _)| *node)
+            && let Some((&oldest, _)) = self.nodes.iter().min_by_key(|(_, it)| it.0)
         {
             self.nodes.remove(&oldest);
         }

@@ -113,8 +113,8 @@ async fn station(
     name: u64,
     log: impl Fn(core::fmt::Arguments<'_>) + Clone + 'static,
 ) -> CallResult<()> {
-    // The mailbox of an incarnation that ended is closed a moment later, and a service that ended is
-    // found for a moment.
+    // The mailbox of an incarnation that ended is closed a moment later, and a service that ended
+    // is found for a moment.
     let opened = async || {
         let port = Port::find(stl).await?;
         let inbox = port.open(name).await?;

@@ -1,5 +1,5 @@
-//! The network interfaces of a simulated node, one for each network core: frames that came and frames
-//! that go, which the [cluster](crate::cluster) carries.
+//! The network interfaces of a simulated node, one for each network core: frames that came and
+//! frames that go, which the [cluster](crate::cluster) carries.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
