@@ -386,7 +386,7 @@ mod tests {
             checked.map_err(|error| format!("{error}"))
         };
         assert_eq!((said("[1]"), said("[2]"), said("[]")), (Ok(()), Ok(()), Ok(())));
-        assert_eq!(said("[3]"), Err("line 4: bulk names core 3, which is no network core".into()));
+        assert_eq!(said("[3]"), Err("line 4: bulk names c3, which is no network core".into()));
         assert_eq!(said("[2, 1]"), Err("line 4: bulk names several cores; one runs it".into()));
     }
 
