@@ -4,7 +4,7 @@ mod node;
 
 use nile_abi::CoreId;
 use nile_services::registry::RegistryClient;
-use nile_services::{ALL, gossip, network};
+use nile_services::{ALL, bulk, gossip, network};
 use nile_stl::On;
 
 #[test]
@@ -18,6 +18,10 @@ fn every_service_is_published_where_it_belongs() {
             on.sort();
             if [network::REGISTRATION.name, gossip::REGISTRATION.name].contains(&name) {
                 assert!(on.is_empty(), "{name} is for clusters, and this node is alone");
+                continue;
+            }
+            if name == bulk::REGISTRATION.name {
+                assert!(on.is_empty(), "{name} is for nodes with a pool, and this one has none");
                 continue;
             }
             match registration.on {
