@@ -313,20 +313,23 @@ impl<M: Machine> Conductor<M> {
         Ok(())
     }
 
+    /// Sends to a mailbox of a node that nobody reads: more than it may hold, and not all buffers
+    /// that there are.
+    fn crowd(&self, port: &Port, there: NodeId) -> Vec<Join<Result<(), Status>>> {
+        let send = |_| {
+            let (own, port) = (self.clone(), port.clone());
+            self.core.spawn(async move {
+                let buffer = own.buffer(port.pool()).await.map_err(|it| it.status)?;
+                port.send(there, UNREAD, 0, buffer, 3000).await.map_err(|it| it.status)
+            })
+        };
+        (0..port.pool().capacity() / 2).map(send).collect()
+    }
+
     /// The last core of n2 ends while transfers to a mailbox of its wait for room.
     async fn restart(&self, port: &Port, aside: &Mailbox) -> CallResult<()> {
         let there = NodeId(2);
-        // More than a mailbox may hold, and not all that there are.
-        let many = port.pool().capacity() / 2;
-        let sends: Vec<Join<Result<(), Status>>> = (0..many)
-            .map(|_| {
-                let (own, port) = (self.clone(), port.clone());
-                self.core.spawn(async move {
-                    let buffer = own.buffer(port.pool()).await.map_err(|it| it.status)?;
-                    port.send(there, UNREAD, 0, buffer, 3000).await.map_err(|it| it.status)
-                })
-            })
-            .collect();
+        let sends = self.crowd(port, there);
         // Some are there by then, and the others have no room.
         self.core.sleep(Duration::from_millis(20)).await;
         self.ask(port, (there, FIRST), RELAY_ASIDE, aside).await?;

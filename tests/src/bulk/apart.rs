@@ -2,10 +2,7 @@
 //! frames, and when either core of a node ends, what was on its way is dead and what comes later
 //! gets there.
 
-use alloc::vec::Vec;
-
 use nile_abi::{CoreId, NodeId, Status};
-use nile_kernel::Join;
 use nile_platform::Machine;
 use nile_services::bulk::BulkClient;
 use nile_services::bulk::port::{Mailbox, Port};
@@ -14,7 +11,7 @@ use nile_services::network::{Counter, NetworkClient};
 use nile_services::registry::RegistryClient;
 use nile_stl::{At, CallError, CallResult, Place};
 
-use super::{CONDUCTOR, Conductor, FIRST, LAST, LOOK, RELAY_ASIDE, UNREAD};
+use super::{CONDUCTOR, Conductor, FIRST, LAST, LOOK, RELAY_ASIDE};
 use crate::cluster::{all_known, until};
 
 /// Where a core of a node is, seen from n1.
@@ -73,16 +70,7 @@ impl<M: Machine> Conductor<M> {
         let there = NodeId(2);
         for which in [0, 1] {
             let core = self.cores(there).await?[which];
-            let many = port.pool().capacity() / 2;
-            let sends: Vec<Join<Result<(), Status>>> = (0..many)
-                .map(|_| {
-                    let (own, port) = (self.clone(), port.clone());
-                    self.core.spawn(async move {
-                        let buffer = own.buffer(port.pool()).await.map_err(|it| it.status)?;
-                        port.send(there, UNREAD, 0, buffer, 3000).await.map_err(|it| it.status)
-                    })
-                })
-                .collect();
+            let sends = self.crowd(port, there);
             // Some are there by then, and the others have no room.
             self.core.sleep(LOOK * 100).await;
             let place = at(there, CoreId::BOOT);

@@ -92,7 +92,8 @@ impl Shared {
                 }
                 Step::Write { at, memory, pieces, bytes } => {
                     let said = libc::pwritev(file, memory, pieces as i32, at as libc::off_t);
-                    if bytes >= AT_ONCE {
+                    // Not after a failure, whose reason is still to be read.
+                    if bytes >= AT_ONCE && said >= 0 {
                         // What comes of it is told by the next flush.
                         let (at, all) = (at as libc::off_t, bytes as libc::off_t);
                         libc::sync_file_range(file, at, all, libc::SYNC_FILE_RANGE_WRITE);
