@@ -72,13 +72,16 @@ pub enum Bus {
 /// The files of a node's disks. Those that are to go with the node go with this.
 pub struct Files {
     paths: Vec<PathBuf>,
+    /// Whether all of them go.
+    are_passing: bool,
     _folder: Option<TempDir>,
 }
 
 impl Files {
     /// Makes what is not there yet.
     pub fn prepare(disks: &[Disk]) -> Result<Files, Failure> {
-        let mut files = Files { paths: Vec::new(), _folder: None };
+        let are_passing = disks.iter().all(|disk| matches!(disk, Disk::Fresh(_)));
+        let mut files = Files { paths: Vec::new(), are_passing, _folder: None };
         if disks.iter().any(|disk| matches!(disk, Disk::Fresh(_))) {
             let cannot = |error| Failure::failed(format!("no folder for disks: {error}"));
             files._folder = Some(tempfile::tempdir().map_err(cannot)?);
@@ -106,12 +109,15 @@ impl Files {
         for path in &self.paths {
             hosted(command, path);
         }
+        if self.are_passing {
+            passing(command);
+        }
     }
 
     /// Gives the disks to a node in QEMU.
     pub fn to_qemu(&self, command: &mut Command, bus: Bus) {
         for (number, path) in self.paths.iter().enumerate() {
-            qemu(command, number, path, bus);
+            qemu(command, number, path, bus, self.are_passing);
         }
     }
 }
@@ -136,11 +142,19 @@ pub fn hosted(command: &mut Command, path: &Path) {
     command.arg("--disk").arg(path);
 }
 
-/// Gives a node in QEMU the disk at `path`.
-pub fn qemu(command: &mut Command, number: usize, path: &Path, bus: Bus) {
+/// Says to a hosted node that its disks go when it does: nobody is to wait until what they hold
+/// could outlast this machine.
+pub fn passing(command: &mut Command) {
+    command.arg("--passing-disks");
+}
+
+/// Gives a node in QEMU the disk at `path`, which goes when the node does if it is `passing`.
+pub fn qemu(command: &mut Command, number: usize, path: &Path, bus: Bus, passing: bool) {
     // QEMU takes a comma for the next option, and two for one.
     let path = path.display().to_string().replace(',', ",,");
-    let drive = format!("if=none,id=disk{number},format=raw,discard=unmap,file={path}");
+    let cache = if passing { "unsafe" } else { "writeback" };
+    let drive =
+        format!("if=none,id=disk{number},format=raw,discard=unmap,cache={cache},file={path}");
     command.args(["-drive", &drive]);
     let device = match bus {
         Bus::Virtio => format!("virtio-blk-pci,drive=disk{number},serial=NILE{number}"),

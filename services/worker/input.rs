@@ -16,7 +16,7 @@ use super::engine::Engine;
 use super::gather::RunAt;
 use super::loads::Loads;
 use super::records::DraftBlock;
-use super::stores::Named;
+use super::stores::{At, Named};
 use crate::dataset::records::Destination;
 
 impl Engine {
@@ -135,23 +135,16 @@ impl Engine {
         Err(error)
     }
 
-    /// Has a store of another node send a block to this core's mailbox.
+    /// A block from any store of another node.
     async fn fetch_block(
-        self: &Rc<Self>,
+        &self,
         named: &Named,
         block: u32,
         node: NodeId,
     ) -> CallResult<(Buffer, usize)> {
-        let Named { name, epoch, attempt } = named;
-        let (own, _) = self.peers.own().await?;
         let mut error = unknown(named);
         for at in self.stores.of(node).await? {
-            let label = self.number();
-            let send = async |mailbox| {
-                let to = Destination { node: own.0, mailbox, label };
-                at.client.send(name, *epoch, *attempt, block, to).await.map(|_| ())
-            };
-            match self.parcel(label, send).await {
+            match self.block_of(named, block, &at).await {
                 Err(other) => error = other,
                 result => return result,
             }
@@ -159,9 +152,29 @@ impl Engine {
         Err(error)
     }
 
+    /// A block from a store: one of another node sends it to this core's mailbox.
+    pub async fn block_of(
+        &self,
+        named: &Named,
+        block: u32,
+        at: &At,
+    ) -> CallResult<(Buffer, usize)> {
+        if at.node == Place::HERE {
+            return self.stores.load_from(at, &self.pool, named, block, &|| true).await;
+        }
+        let Named { name, epoch, attempt } = named;
+        let (own, _) = self.peers.own().await?;
+        let label = self.number();
+        let send = async |mailbox| {
+            let to = Destination { node: own.0, mailbox, label };
+            at.client.send(name, *epoch, *attempt, block, to).await.map(|_| ())
+        };
+        self.parcel(label, send).await
+    }
+
     /// Waits for a buffer that somebody is asked to send to this core's mailbox.
     async fn parcel(
-        self: &Rc<Self>,
+        &self,
         label: u64,
         send: impl AsyncFnOnce(u64) -> CallResult<()>,
     ) -> CallResult<(Buffer, usize)> {

@@ -15,8 +15,7 @@ use nile_stl::{CallError, CallResult};
 
 use super::desk::Ticket;
 use super::engine::Engine;
-use super::stores::Named;
-use crate::dataset::MOST_BYTES;
+use super::stores::{At, Named};
 
 /// How long a package has to let go what is off, or to end, before it is stopped.
 const LISTENS: Duration = Duration::from_secs(5);
@@ -124,28 +123,36 @@ impl Engine {
 
     /// A package's file, which is a dataset.
     async fn file(&self, named: &Named) -> CallResult<Rc<[u8]>> {
-        let Named { name, epoch, attempt } = named;
-        let mut error = CallError::new(Status::NotFound, format!("no node has {name}"));
+        let mut error = CallError::new(Status::NotFound, format!("no node has {}", named.name));
         for at in self.stores.everywhere().await? {
-            let mut file = Vec::new();
-            loop {
-                let (from, most) = (file.len() as u64, MOST_BYTES as u32);
-                match at.client.read(name, *epoch, *attempt, from, most).await {
-                    Ok(piece) if piece.bytes.0.is_empty() => return Ok(file.into()),
-                    Ok(_) if file.len() > MOST_FILE => {
-                        let message = format!("{name}: more than {MOST_FILE} bytes");
-                        return Err(CallError::new(Status::NoMemory, message));
-                    }
-                    Ok(piece) => file.extend_from_slice(&piece.bytes.0),
-                    Err(other) if other.status == Status::NotFound && file.is_empty() => break,
-                    Err(other) => {
-                        error = other;
-                        break;
-                    }
-                }
+            match self.file_of(named, &at).await {
+                Ok(file) => return Ok(file.into()),
+                Err(other) if other.status == Status::NotFound => {}
+                Err(other) => error = other,
             }
         }
         Err(error)
+    }
+
+    /// A package's file, as a store has it.
+    async fn file_of(&self, named: &Named, at: &At) -> CallResult<Vec<u8>> {
+        let Named { name, epoch, attempt } = named;
+        let (mut file, mut number) = (Vec::new(), 0);
+        loop {
+            let blocks = at.client.blocks(name, *epoch, *attempt, number).await?;
+            if blocks.is_empty() {
+                return Ok(file);
+            }
+            for _ in blocks {
+                let (buffer, bytes) = self.block_of(named, number, at).await?;
+                if file.len() + bytes > MOST_FILE {
+                    let message = format!("{name}: more than {MOST_FILE} bytes");
+                    return Err(CallError::new(Status::NoMemory, message));
+                }
+                file.extend_from_slice(&buffer[..bytes]);
+                number += 1;
+            }
+        }
     }
 
     /// The package is no more: what it worked on has failed.

@@ -152,12 +152,10 @@ impl Stores {
         block: u32,
         is_wanted: impl Fn() -> bool,
     ) -> CallResult<(Buffer, usize)> {
-        let Named { name, epoch, attempt } = named;
-        let mut error = CallError::new(Status::NotFound, format!("{name}: not on this node"));
+        let mut error = CallError::new(Status::NotFound, format!("{}: not on this node", named.name));
         for at in self.of(Place::HERE).await? {
-            let load = async || at.client.load(name, *epoch, *attempt, block).await;
-            match self.patiently(&is_wanted, load).await {
-                Ok(buffer) => return claim(pool, buffer),
+            match self.load_from(&at, pool, named, block, &is_wanted).await {
+                Ok(loaded) => return Ok(loaded),
                 // The others may have it; what is damaged is told rather than what is not here.
                 Err(other) if other.status == Status::NotFound => {}
                 Err(other) => error = other,
@@ -167,6 +165,20 @@ impl Stores {
             self.forget();
         }
         Err(error)
+    }
+
+    /// A block of a dataset that a store of this node may have.
+    pub async fn load_from(
+        &self,
+        at: &At,
+        pool: &Pool,
+        named: &Named,
+        block: u32,
+        is_wanted: &impl Fn() -> bool,
+    ) -> CallResult<(Buffer, usize)> {
+        let Named { name, epoch, attempt } = named;
+        let load = async || at.client.load(name, *epoch, *attempt, block).await;
+        claim(pool, self.patiently(is_wanted, load).await?)
     }
 
     /// A block of a draft of a store of this node.

@@ -45,6 +45,13 @@ pub struct Record {
     pub nodes: Vec<Node>,
 }
 
+impl Record {
+    /// Whether the nodes' disks go with the cluster.
+    pub fn has_passing_disks(&self) -> bool {
+        self.disk.as_ref().is_some_and(|disk| disk.goes || disk.folder.is_none())
+    }
+}
+
 /// A disk that each node of a cluster has.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Disk {

@@ -123,6 +123,9 @@ pub fn start(
             if let Some(disk) = disk {
                 disk::hosted(&mut command, &disk);
             }
+            if record.has_passing_disks() {
+                disk::passing(&mut command);
+            }
             command
         }
     };
@@ -198,7 +201,7 @@ fn qemu(
         command.args(["-device", &device]);
     }
     if let Some(disk) = disk {
-        disk::qemu(&mut command, 0, disk, Bus::Virtio);
+        disk::qemu(&mut command, 0, disk, Bus::Virtio, record.has_passing_disks());
     }
     Ok(command)
 }

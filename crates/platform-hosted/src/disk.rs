@@ -36,12 +36,13 @@ enum Step {
         memory: *const iovec,
         pieces: u32,
     },
-    /// Of this many bytes.
+    /// Of this many bytes, which go to the device `at_once` or when Linux likes.
     Write {
         at: u64,
         memory: *const iovec,
         pieces: u32,
         bytes: u64,
+        at_once: bool,
     },
     Flush,
 }
@@ -79,6 +80,8 @@ struct Slot {
 }
 
 struct Work {
+    /// Whether flushes end at once: [`DiskFile::passing`].
+    passing: bool,
     engine: Box<dyn Engine>,
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
@@ -116,6 +119,7 @@ impl HostedDisk {
             false => Box::new(Plain::new(file, wake)?),
         };
         let work = Work {
+            passing: opened.passing,
             engine,
             slots: (0..DEPTH).map(|_| None).collect(),
             free: (0..DEPTH as u32).collect(),
@@ -134,8 +138,10 @@ impl Work {
             Request::Read { at, .. } => Step::Read { at: at + moved, memory, pieces },
             Request::Write { at, .. } => {
                 let bytes = request.bytes() - moved;
-                Step::Write { at: at + moved, memory, pieces, bytes }
+                let at_once = bytes >= AT_ONCE && !self.passing;
+                Step::Write { at: at + moved, memory, pieces, bytes, at_once }
             }
+            Request::Flush if self.passing => return self.finish(slot, Ok(())),
             Request::Flush => Step::Flush,
         };
         self.engine.begin(slot, step);
@@ -153,15 +159,19 @@ impl Work {
                     self.step(at);
                     again = true;
                 }
-                Some(result) => {
-                    self.ended.push_back(Completion { tag: slot.tag, result });
-                    self.slots[at as usize] = None;
-                    self.free.push(at);
-                }
+                Some(result) => self.finish(at, result),
             }
         }
         if again {
             self.engine.tell();
+        }
+    }
+
+    /// The request in this slot has ended.
+    fn finish(&mut self, at: u32, result: Result<(), DiskError>) {
+        if let Some(slot) = self.slots[at as usize].take() {
+            self.ended.push_back(Completion { tag: slot.tag, result });
+            self.free.push(at);
         }
     }
 }

@@ -61,7 +61,7 @@ impl Options {
 
     fn parse(mut parser: lexopt::Parser) -> Result<Options, lexopt::Error> {
         let mut options = Options::default();
-        let mut plain = false;
+        let (mut plain, mut passing) = (false, false);
         while let Some(argument) = parser.next()? {
             match argument {
                 Long("cores") => options.cores = parser.value()?.parse_with(cores)?,
@@ -76,11 +76,14 @@ impl Options {
                 Long("max-frame") => options.max_frame = parser.value()?.parse_with(frame)?,
                 Long("disk") => options.disks.push(parser.value()?.parse_with(disk)?),
                 Long("plain-disks") => plain = true,
+                Long("passing-disks") => passing = true,
                 Long("program") => options.program = parser.value()?.string()?,
                 _ => return Err(argument.unexpected()),
             }
         }
-        options.disks.iter_mut().for_each(|disk| disk.plain = plain);
+        for disk in &mut options.disks {
+            (disk.plain, disk.passing) = (plain, passing);
+        }
         Ok(options)
     }
 
@@ -131,7 +134,7 @@ fn disk(text: &str) -> Result<DiskFile, String> {
     let (path, bytes) = made.map_or((text, None), |(path, bytes)| (path, Some(bytes)));
     match path {
         "" => Err("a disk is a file, as disk.img or disk.img:64M".into()),
-        _ => Ok(DiskFile { path: path.into(), bytes, plain: false }),
+        _ => Ok(DiskFile { path: path.into(), bytes, plain: false, passing: false }),
     }
 }
 
@@ -185,9 +188,12 @@ mod tests {
             "a.img",
             "--disk=b:c.img:64M",
             "--plain-disks",
+            "--passing-disks",
             "--program",
             "tick seconds=1",
         ]);
+        let disk =
+            |path: &str, bytes| DiskFile { path: path.into(), bytes, plain: true, passing: true };
         let expected = Options {
             cores: 7,
             memory: 1 << 30,
@@ -197,10 +203,7 @@ mod tests {
             interface: Some(Outside::Tap("nile0".into())),
             direct: Some("/run".into()),
             max_frame: 9014,
-            disks: vec![
-                DiskFile { path: "a.img".into(), bytes: None, plain: true },
-                DiskFile { path: "b:c.img".into(), bytes: Some(64 << 20), plain: true },
-            ],
+            disks: vec![disk("a.img", None), disk("b:c.img", Some(64 << 20))],
             program: "tick seconds=1".into(),
         };
         assert_eq!(options, Ok(expected));

@@ -23,6 +23,9 @@ pub struct DiskFile {
     pub bytes: Option<u64>,
     /// Whether to do without io_uring where it could be used.
     pub plain: bool,
+    /// Whether what it holds is gone anyway once this machine has stopped. The node's end, however
+    /// sudden, loses nothing of it; but nobody waits until the device has it.
+    pub passing: bool,
 }
 
 /// A disk that the node has.
@@ -31,6 +34,7 @@ pub struct Opened {
     pub(super) description: Description,
     /// Whether io_uring is used.
     pub(super) by_ring: bool,
+    pub(super) passing: bool,
 }
 
 impl DiskFile {
@@ -58,7 +62,8 @@ impl DiskFile {
             sector_bytes: SECTOR,
         };
         let file = file.try_clone().map_err(|error| said(&error))?;
-        Ok(Opened { file, description, by_ring: !self.plain && ring::is_allowed() })
+        let by_ring = !self.plain && ring::is_allowed();
+        Ok(Opened { file, description, by_ring, passing: self.passing })
     }
 
     /// The file's bytes; one that is empty gets those that were asked for.

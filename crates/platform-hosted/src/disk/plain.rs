@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use super::{AT_ONCE, Engine, Step, Wake};
+use super::{Engine, Step, Wake};
 
 /// Threads of a disk: one can copy while another waits.
 const THREADS: usize = 2;
@@ -90,10 +90,10 @@ impl Shared {
                 Step::Read { at, memory, pieces } => {
                     libc::preadv(file, memory, pieces as i32, at as libc::off_t)
                 }
-                Step::Write { at, memory, pieces, bytes } => {
+                Step::Write { at, memory, pieces, bytes, at_once } => {
                     let said = libc::pwritev(file, memory, pieces as i32, at as libc::off_t);
                     // Not after a failure, whose reason is still to be read.
-                    if bytes >= AT_ONCE && said >= 0 {
+                    if at_once && said >= 0 {
                         // What comes of it is told by the next flush.
                         let (at, all) = (at as libc::off_t, bytes as libc::off_t);
                         libc::sync_file_range(file, at, all, libc::SYNC_FILE_RANGE_WRITE);

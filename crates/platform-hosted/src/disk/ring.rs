@@ -13,7 +13,7 @@ use std::thread::{Builder, JoinHandle};
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::{AT_ONCE, DEPTH, Engine, Step, Wake};
+use super::{DEPTH, Engine, Step, Wake};
 
 /// What an entry has instead of a slot if nobody waits for its end.
 const NOBODY: u64 = u64::MAX;
@@ -107,7 +107,7 @@ impl Engine for Ring {
     fn begin(&mut self, slot: u32, step: Step) {
         let entry = self.entry(slot, step);
         let (entry, then) = match step {
-            Step::Write { at, bytes, .. } if bytes >= AT_ONCE => {
+            Step::Write { at, bytes, at_once: true, .. } => {
                 (entry.flags(squeue::Flags::IO_LINK), Some(self.write_out(at, bytes)))
             }
             _ => (entry, None),

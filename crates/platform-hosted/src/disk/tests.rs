@@ -32,7 +32,7 @@ impl Folder {
     }
 
     fn file(&self, bytes: Option<u64>, plain: bool) -> DiskFile {
-        DiskFile { path: self.0.join("disk"), bytes, plain }
+        DiskFile { path: self.0.join("disk"), bytes, plain, passing: false }
     }
 }
 
@@ -183,6 +183,21 @@ fn a_file_that_was_cut_is_a_disk_that_failed() {
         let into = pieces(&region, &[]);
         let read = bench.perform(Request::Read { at: 8192, into });
         assert_eq!(read, Err(DiskError::Failed));
+    });
+}
+
+#[test]
+fn a_flush_waits_for_the_device_unless_the_disk_is_passing() {
+    both(|bench| {
+        // What cannot be flushed tells whether Linux was asked to.
+        let file = std::fs::File::open("/dev/null").expect("it is there");
+        let description = bench.opened.description.clone();
+        for (passing, result) in [(false, Err(DiskError::Failed)), (true, Ok(()))] {
+            let (file, by_ring) = (file.try_clone().expect("a file"), bench.opened.by_ring);
+            let opened = Opened { file, description: description.clone(), by_ring, passing };
+            bench.disk = HostedDisk::with(&opened, by_ring, Arc::new(|| {})).expect("an engine");
+            assert_eq!(bench.perform(Request::Flush), result);
+        }
     });
 }
 
