@@ -30,6 +30,7 @@
 
 mod arena;
 mod boot;
+mod checksum;
 mod clock;
 mod context;
 pub mod direct;

@@ -26,6 +26,7 @@ use rustix::rand::GetRandomFlags;
 use rustix::thread::futex;
 use rustix::time::ClockId;
 
+use crate::checksum::checksum;
 use crate::disk::{HostedDisk, Opened};
 use crate::layout::end;
 use crate::manager::HostedManager;
@@ -216,7 +217,7 @@ impl Machine for Hosted {
     }
 
     fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {
-        Some(crc32c::crc32c_append)
+        Some(checksum)
     }
 
     fn pool(&self) -> Option<(PhysAddr, PoolMemory)> {
