@@ -31,10 +31,12 @@ const DEPTH: usize = 64;
 /// A step of a request as Linux does it. What it points at is there until it has ended.
 #[derive(Clone, Copy)]
 enum Step {
+    /// By a thread of Linux's `beside` the core's, or by that if there is nothing to wait for.
     Read {
         at: u64,
         memory: *const iovec,
         pieces: u32,
+        beside: bool,
     },
     /// Of this many bytes, which go to the device `at_once` or when Linux likes.
     Write {
@@ -47,9 +49,10 @@ enum Step {
     Flush,
 }
 
-/// What is written in pieces so large is data, which nobody writes again soon: Linux is told to
-/// begin with them at once, so that the device has done most when a flush waits for it.
-const AT_ONCE: u64 = 256 << 10;
+/// What is moved in pieces so large is data. Several are read side by side. Nobody writes them again
+/// soon: Linux is told to begin with them at once, so that the device has done most when a flush
+/// waits for it.
+const LARGE: u64 = 256 << 10;
 
 /// What calls Linux.
 trait Engine {
@@ -135,10 +138,13 @@ impl Work {
         let Some(Slot { request, memory, moved, .. }) = &self.slots[slot as usize] else { return };
         let (memory, pieces) = (memory.as_ptr(), memory.len() as u32);
         let step = match request {
-            Request::Read { at, .. } => Step::Read { at: at + moved, memory, pieces },
+            Request::Read { at, .. } => {
+                let beside = request.bytes() - moved >= LARGE;
+                Step::Read { at: at + moved, memory, pieces, beside }
+            }
             Request::Write { at, .. } => {
                 let bytes = request.bytes() - moved;
-                let at_once = bytes >= AT_ONCE && !self.passing;
+                let at_once = bytes >= LARGE && !self.passing;
                 Step::Write { at: at + moved, memory, pieces, bytes, at_once }
             }
             Request::Flush if self.passing => return self.finish(slot, Ok(())),

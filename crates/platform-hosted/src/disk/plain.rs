@@ -87,7 +87,7 @@ impl Shared {
         // SAFETY: the file is open, and what a step points at is there until it has ended.
         let said = unsafe {
             match step {
-                Step::Read { at, memory, pieces } => {
+                Step::Read { at, memory, pieces, .. } => {
                     libc::preadv(file, memory, pieces as i32, at as libc::off_t)
                 }
                 Step::Write { at, memory, pieces, bytes, at_once } => {

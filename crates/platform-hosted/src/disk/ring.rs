@@ -80,8 +80,9 @@ impl Ring {
     fn entry(&self, slot: u32, step: Step) -> squeue::Entry {
         let file = types::Fd(self.file.as_raw_fd());
         let entry = match step {
-            Step::Read { at, memory, pieces } => {
-                opcode::Readv::new(file, memory, pieces).offset(at).build()
+            Step::Read { at, memory, pieces, beside } => {
+                let flags = if beside { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
+                opcode::Readv::new(file, memory, pieces).offset(at).build().flags(flags)
             }
             Step::Write { at, memory, pieces, .. } => {
                 opcode::Writev::new(file, memory, pieces).offset(at).build()
