@@ -3,10 +3,10 @@
 //! Outputs stay until the job is over, so a worker that keeps its output takes buffers from all of
 //! its node for good. What all need to go on has to be left, or everybody waits for ever.
 
-/// Buffers that a worker needs to go on: the block it works on and two that are loaded meanwhile;
+/// Buffers that a worker needs to go on: the block it works on and four that are loaded meanwhile;
 /// what it writes and what of that is on its way to the disk; one that is packed for another node,
 /// and one that is on its way there.
-pub const WORKING: usize = 8;
+pub const WORKING: usize = 10;
 
 /// What is known of a node's pool when a map attempt begins.
 #[derive(Clone, Copy, Debug)]

@@ -33,7 +33,7 @@ use crate::alarm::Alarm;
 const MOST_GIVEN: usize = 64;
 
 /// Blocks of a split that are read ahead.
-const AHEAD: u32 = 2;
+const AHEAD: u32 = 4;
 
 /// The engine.
 pub struct Engine {
