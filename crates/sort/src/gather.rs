@@ -1,17 +1,17 @@
 //! Copies records in the order of their entries.
 //!
 //! The records lie all over memory, so that each is a cache miss, and the time of a gather is that
-//! of its misses. They are therefore touched some records ahead of where they are copied: loads
-//! that do not wait for each other are under way together.
+//! of its misses. The processor is therefore asked for records some ahead of the one that is copied
+//! ([`Layout::prefetch`]), so that many misses are under way together. To read a byte of each ahead
+//! of time is no substitute: what was read first holds up what comes after it.
 
 use core::fmt;
-use core::hint::black_box;
 
 use crate::entry::{Entry, Position};
 use crate::layout::Layout;
 
-/// Records that are touched before they are copied.
-const AHEAD: usize = 32;
+/// Records that are on their way while one is copied.
+const AHEAD: usize = 24;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -64,24 +64,26 @@ pub fn gather<L: Layout>(
     blocks: &[&[u8]],
     out: &mut [u8],
 ) -> Result<usize, Missing> {
-    let mut out = out.chunks_exact_mut(L::LENGTH);
-    let entries = &entries[..entries.len().min(out.len())];
-    for group in entries.chunks(AHEAD) {
-        let mut found: [&[u8]; AHEAD] = [&[]; AHEAD];
-        let mut touched = 0u8;
-        for (record, entry) in found.iter_mut().zip(group) {
-            let place = Place::of(entry.position());
-            let start = place.record * L::LENGTH;
-            let bytes = blocks.get(place.block).and_then(|block| block.get(start..));
-            *record = bytes.and_then(|bytes| bytes.get(..L::LENGTH)).ok_or(Missing(place))?;
-            touched ^= record[0] ^ record[L::LENGTH / 2] ^ record[L::LENGTH - 1];
+    let find = |entry: &Entry| {
+        let place = Place::of(entry.position());
+        let start = place.record * L::LENGTH;
+        let bytes = blocks.get(place.block).and_then(|block| block.get(start..));
+        bytes.and_then(|bytes| bytes.get(..L::LENGTH)).ok_or(Missing(place))
+    };
+    let fetch = |entry: &Entry| {
+        // One that is missing is told when it would be copied.
+        if let Ok(record) = find(entry) {
+            record.iter().step_by(LINE).chain(record.last()).for_each(L::prefetch);
         }
-        // Without this, the compiler sees that nobody wants what was read.
-        black_box(touched);
-        for (record, out) in found.iter().zip(out.by_ref().take(group.len())) {
-            out.copy_from_slice(&record[..L::LENGTH]);
+    };
+    let out = out.chunks_exact_mut(L::LENGTH);
+    let count = entries.len().min(out.len());
+    entries.iter().take(AHEAD).for_each(fetch);
+    for (at, out) in out.take(count).enumerate() {
+        if let Some(entry) = entries.get(at + AHEAD) {
+            fetch(entry);
         }
+        out.copy_from_slice(find(&entries[at])?);
     }
-    const { assert!(L::LENGTH <= 3 * LINE, "longer records have lines that are not touched") };
-    Ok(entries.len())
+    Ok(count)
 }

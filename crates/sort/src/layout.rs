@@ -11,6 +11,12 @@ pub trait Layout {
     /// Bytes of the key, at most [`MOST_KEY_BYTES`].
     const KEY_LENGTH: usize;
 
+    /// Has the processor bring the cache line that `byte` is in, and does not wait for it: where
+    /// records lie all over memory, that makes the difference between one wait after the other and
+    /// all at once. It does nothing here; who knows the processor overrides it.
+    #[inline(always)]
+    fn prefetch(_byte: &u8) {}
+
     /// The key of `record`, in the first bytes of a number that compares like the key; the rest is
     /// zero. Panics if the record is shorter than [`Layout::LENGTH`].
     #[inline(always)]

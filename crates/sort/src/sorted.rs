@@ -7,7 +7,6 @@
 
 use alloc::vec::Vec;
 use core::fmt;
-use core::hint::black_box;
 
 use crate::entry::{Entry, Position};
 use crate::gather::{MOST, Missing, Place, gather};
@@ -19,7 +18,7 @@ use crate::plan::Plan;
 /// that it is cut into.
 const LOOKS: usize = 32;
 
-/// Blocks whose entries are touched before they are taken: see [`gather`](crate::gather).
+/// Blocks whose entries are on their way while those of one are taken.
 const AHEAD: usize = 16;
 
 /// Bytes of a cache line.
@@ -138,7 +137,7 @@ impl<'a> Sorted<'a> {
             if self.copied < self.run.len() {
                 return Ok(filled);
             }
-            self.advance()?;
+            self.advance::<L>()?;
             if self.run.is_empty() {
                 return Ok(filled);
             }
@@ -146,14 +145,14 @@ impl<'a> Sorted<'a> {
     }
 
     /// Puts what comes next into `run`: nothing after the last.
-    fn advance(&mut self) -> Result<(), Failure> {
+    fn advance<L: Layout>(&mut self) -> Result<(), Failure> {
         self.run.clear();
         self.copied = 0;
         while self.run.is_empty() {
             match self.ends.pop() {
                 Some(end) => self.take_range(end),
                 None if self.starts.is_empty() => return Ok(()),
-                None => self.take_bucket(),
+                None => self.take_bucket::<L>(),
             }
         }
         order::sort(&mut self.run, &mut self.spare);
@@ -163,19 +162,18 @@ impl<'a> Sorted<'a> {
     }
 
     /// Takes the next bucket, or, of a large one, decides on its ranges.
-    fn take_bucket(&mut self) {
+    fn take_bucket<L: Layout>(&mut self) {
         self.start = self.starts.pop().unwrap_or(0);
         let next = self.starts.last().copied();
         self.counts.clear();
         let mut total = 0;
-        for group in self.cursors.chunks(AHEAD) {
-            let touched = group.iter().flat_map(|cursor| [cursor.touch(0), cursor.touch(2 * LINE)]);
-            black_box(touched.fold(0, |all, byte| all ^ byte));
-            for cursor in group {
-                let count = cursor.before(next);
-                self.counts.push(count as u32);
-                total += count;
+        for (at, cursor) in self.cursors.iter().enumerate() {
+            if let Some(later) = self.cursors.get(at + AHEAD) {
+                later.fetch::<L>();
             }
+            let count = cursor.before(next);
+            self.counts.push(count as u32);
+            total += count;
         }
         if total > self.most {
             return self.divide(total);
@@ -218,10 +216,12 @@ impl<'a> Sorted<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// A byte of the entry that is so many bytes ahead.
+    /// Has the lines brought that the next bucket's entries are in, most of the time.
     #[inline(always)]
-    fn touch(&self, ahead: usize) -> u8 {
-        self.entries.get(ahead / Entry::BYTES).map_or(0, |entry| entry[0])
+    fn fetch<L: Layout>(&self) {
+        const LINES: usize = 3;
+        let lines = self.entries.chunks(LINE / Entry::BYTES).take(LINES);
+        lines.flat_map(|line| line.first()?.first()).for_each(L::prefetch);
     }
 
     /// How many entries come before the first one that is of the bucket at `next`, or of one

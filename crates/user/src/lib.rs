@@ -12,7 +12,7 @@
 //! * [`log!`]: a line in the node's log.
 //! * [`threads`]: cooperative threads, which switch without a system call.
 //! * [`channel`]: channel ends that send and receive without a system call.
-//! * [`pool`]: buffers of the node's pool.
+//! * [`pool`]: buffers of the node's pool. [`prefetch`](fn@prefetch): lines of the cache.
 //! * [`services`]: the user half of the service transport layer.
 //!
 //! This crate is one of the few with unsafe code: it changes stacks, and it trusts the entry table.
@@ -31,6 +31,7 @@ mod log;
 #[doc(hidden)]
 pub mod macros;
 pub mod pool;
+mod prefetch;
 pub mod services;
 pub mod threads;
 
@@ -40,5 +41,6 @@ pub use heap::Heap;
 pub use log::write_log;
 pub use nile_abi as abi;
 pub use pool::{PoolBuffer, PoolView};
+pub use prefetch::prefetch;
 pub use services::{Services, with_services};
 pub use threads::{JoinHandle, Runtime, Thread, WaitQueue};

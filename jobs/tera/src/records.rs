@@ -10,6 +10,20 @@ use nile_tasks::{Block, Halt, Outcome, Task};
 /// Bytes of a record.
 pub const LENGTH: usize = Tera::LENGTH;
 
+/// The benchmark's records on a node's cores, which can be asked to bring what is read soon.
+pub struct Records;
+
+impl Layout for Records {
+    const LENGTH: usize = Tera::LENGTH;
+    const KEY_AT: usize = Tera::KEY_AT;
+    const KEY_LENGTH: usize = Tera::KEY_LENGTH;
+
+    #[inline(always)]
+    fn prefetch(byte: &u8) {
+        nile_user::prefetch(byte);
+    }
+}
+
 /// How many bytes at a block's beginning belong to a record that begins before it.
 pub fn skipped(at: u64) -> usize {
     (LENGTH - (at % LENGTH as u64) as usize) % LENGTH

@@ -8,7 +8,7 @@ use nile_user::PoolBuffer;
 use super::bounds::{plan, position};
 use super::output::{Indexed, blocks};
 use super::{MOST_ENTRIES, failed};
-use crate::records::{self, LENGTH, rest, skipped};
+use crate::records::{self, LENGTH, Records, rest, skipped};
 
 /// Leaves the split's blocks with their entries, or as runs.
 pub fn map(task: &Task<'_>) -> Outcome<Done> {
@@ -142,7 +142,7 @@ pub fn put_out<'s>(
         let mut buffer = task.buffer()?;
         // Blocks of the output leave room for the entries of another sort.
         let most = room::<Tera>(buffer.len()) * Tera::LENGTH;
-        match sorted.fill::<Tera>(&mut buffer[..most]).map_err(failed)? {
+        match sorted.fill::<Records>(&mut buffer[..most]).map_err(failed)? {
             0 => return Ok(()),
             records => give(buffer, records * Tera::LENGTH)?,
         }

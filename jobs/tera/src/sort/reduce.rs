@@ -12,7 +12,7 @@ use super::bounds::plan;
 use super::map::put_out;
 use super::output::{blocks, first};
 use super::{MOST_ENTRIES, failed};
-use crate::records::LENGTH;
+use crate::records::{LENGTH, Records};
 
 /// Writes the part.
 pub fn reduce(task: &Task<'_>) -> Outcome<Done> {
@@ -161,7 +161,7 @@ fn merge<'s>(task: &Task<'s>, runs: &[Run], sorted: &mut Sorted<'_>, tally: &mut
             let is_there = match fronts.get_mut(run) {
                 Some(front) => front.next(task, runs[run])?,
                 None => {
-                    let records = sorted.fill::<Tera>(&mut memory.0).map_err(failed)?;
+                    let records = sorted.fill::<Records>(&mut memory.0).map_err(failed)?;
                     memory.1 = records * LENGTH;
                     records > 0
                 }
