@@ -11,7 +11,7 @@ use crate::entry::Entry;
 const MOST_BITS: u32 = 10;
 
 /// Entries that a range has on average, if there are not more ranges to be had.
-const PER_RANGE: usize = 8;
+const PER_RANGE: usize = 4;
 
 /// Sorts `entries`. `spare` is memory for as many, and is used again from call to call.
 pub fn sort(entries: &mut Vec<Entry>, spare: &mut Vec<Entry>) {

@@ -9,8 +9,8 @@ use nile_tasks::{Halt, Outcome, Task};
 
 use crate::records::{LENGTH, skipped};
 
-/// Of how many blocks of a split records are looked at, and of how many records in all.
-const BLOCKS: u32 = 2;
+/// Of how many records of a split, all of one block, the keys are looked at: to read a block takes
+/// as long as to sort a few thousand records.
 const RECORDS: u32 = 1000;
 
 /// Entries of a block that a bucket has, on average: fewer make it slow to collect, and more make
@@ -25,26 +25,20 @@ pub fn position(dataset: u32, at: u64) -> Position {
     Position(u64::from(dataset) << RECORD_BITS | at.div_ceil(LENGTH as u64))
 }
 
-/// What a split is like: its records, about, and those of its largest block; then entries.
+/// What a split is like: its records, about, and those of one of its blocks; then entries.
 pub fn sample(task: &Task<'_>) -> Outcome<Vec<u8>> {
-    let looked = task.blocks().clamp(1, BLOCKS);
-    let (mut most, mut entries) = (0, Vec::new());
-    for look in 0..looked {
-        let block =
-            task.block((u64::from(look) * u64::from(task.blocks()) / u64::from(looked)) as u32)?;
-        let skipped = skipped(block.at).min(block.bytes);
-        let records = &block.buffer[skipped..block.bytes];
-        let count = records.len() / LENGTH;
-        most = most.max(count);
-        let first = position(task.dataset(), block.at);
-        let seed = u64::from(task.index()) << 32 | u64::from(look);
-        for chosen in positions(count as u64, RECORDS / looked, seed) {
-            let record = &records[chosen.0 as usize * LENGTH..];
-            entries.push(Entry::new::<Tera>(record, Position(first.0 + chosen.0)).to_bytes());
-        }
-        task.breathe()?;
-    }
-    let sizes = [u64::from(task.blocks()) * most as u64, most as u64];
+    let block = task.block(task.blocks() / 2)?;
+    let skipped = skipped(block.at).min(block.bytes);
+    let records = &block.buffer[skipped..block.bytes];
+    let count = (records.len() / LENGTH) as u64;
+    let first = position(task.dataset(), block.at);
+    let entry = |chosen: Position| {
+        let record = &records[chosen.0 as usize * LENGTH..];
+        Entry::new::<Tera>(record, Position(first.0 + chosen.0)).to_bytes()
+    };
+    let chosen = positions(count, RECORDS, task.index().into());
+    let entries: Vec<_> = chosen.into_iter().map(entry).collect();
+    let sizes = [u64::from(task.blocks()) * count, count];
     Ok([sizes.map(u64::to_le_bytes).concat(), entries.concat()].concat())
 }
 
