@@ -152,7 +152,8 @@ impl Stores {
         block: u32,
         is_wanted: impl Fn() -> bool,
     ) -> CallResult<(Buffer, usize)> {
-        let mut error = CallError::new(Status::NotFound, format!("{}: not on this node", named.name));
+        let missing = format!("{}: not on this node", named.name);
+        let mut error = CallError::new(Status::NotFound, missing);
         for at in self.of(Place::HERE).await? {
             match self.load_from(&at, pool, named, block, &is_wanted).await {
                 Ok(loaded) => return Ok(loaded),

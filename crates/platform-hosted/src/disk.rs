@@ -49,9 +49,9 @@ enum Step {
     Flush,
 }
 
-/// What is moved in pieces so large is data. Several are read side by side. Nobody writes them again
-/// soon: Linux is told to begin with them at once, so that the device has done most when a flush
-/// waits for it.
+/// What is moved in pieces so large is data. Several are read side by side. Nobody writes them
+/// again soon: Linux is told to begin with them at once, so that the device has done most when a
+/// flush waits for it.
 const LARGE: u64 = 256 << 10;
 
 /// What calls Linux.

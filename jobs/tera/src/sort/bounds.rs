@@ -9,8 +9,8 @@ use nile_tasks::{Halt, Outcome, Task};
 
 use crate::records::{LENGTH, skipped};
 
-/// Of how many records of a split, all of one block, the keys are looked at: to read a block takes
-/// as long as to sort a few thousand records.
+/// Of how many records of a split the keys are looked at. They are of one block, if that has as
+/// many: to read one takes as long as to sort a few thousand records.
 const RECORDS: u32 = 1000;
 
 /// Entries of a block that a bucket has, on average: fewer make it slow to collect, and more make
@@ -25,20 +25,30 @@ pub fn position(dataset: u32, at: u64) -> Position {
     Position(u64::from(dataset) << RECORD_BITS | at.div_ceil(LENGTH as u64))
 }
 
-/// What a split is like: its records, about, and those of one of its blocks; then entries.
+/// What a split is like: its records, about, and those of its largest block; then entries.
 pub fn sample(task: &Task<'_>) -> Outcome<Vec<u8>> {
-    let block = task.block(task.blocks() / 2)?;
-    let skipped = skipped(block.at).min(block.bytes);
-    let records = &block.buffer[skipped..block.bytes];
-    let count = (records.len() / LENGTH) as u64;
-    let first = position(task.dataset(), block.at);
-    let entry = |chosen: Position| {
-        let record = &records[chosen.0 as usize * LENGTH..];
-        Entry::new::<Tera>(record, Position(first.0 + chosen.0)).to_bytes()
-    };
-    let chosen = positions(count, RECORDS, task.index().into());
-    let entries: Vec<_> = chosen.into_iter().map(entry).collect();
-    let sizes = [u64::from(task.blocks()) * count, count];
+    let (mut look, mut looks) = (0, 1);
+    let (mut most, mut entries) = (0, Vec::new());
+    while look < looks {
+        let block = task.block((look * u64::from(task.blocks()) / looks) as u32)?;
+        let skipped = skipped(block.at).min(block.bytes);
+        let records = &block.buffer[skipped..block.bytes];
+        let count = (records.len() / LENGTH) as u64;
+        if look == 0 {
+            let enough = u64::from(RECORDS).div_ceil(count.max(1));
+            looks = enough.min(task.blocks().into());
+        }
+        most = most.max(count);
+        let first = position(task.dataset(), block.at);
+        let seed = u64::from(task.index()) << 32 | look;
+        for chosen in positions(count, RECORDS / looks as u32, seed) {
+            let record = &records[chosen.0 as usize * LENGTH..];
+            entries.push(Entry::new::<Tera>(record, Position(first.0 + chosen.0)).to_bytes());
+        }
+        look += 1;
+        task.breathe()?;
+    }
+    let sizes = [u64::from(task.blocks()) * most, most];
     Ok([sizes.map(u64::to_le_bytes).concat(), entries.concat()].concat())
 }
 
