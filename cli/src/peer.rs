@@ -12,14 +12,14 @@ pub mod call;
 pub mod known;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
 
 use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Status};
 use nile_gossip::{Destination, Gossip};
-use nile_ipioe::{BootNonce, CallId, ClusterKey, End, Endpoint, Event, Request};
+use nile_ipioe::{BootNonce, CallId, End, Endpoint, Event, Request};
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::cluster::folder::{Folder, Record};
 use crate::failure::Failure;
 use crate::interrupt;
 use cable::Cable;
@@ -44,9 +44,10 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Plugs in to the switch in `folder` and asks who is there.
-    pub fn join(folder: &Path, key: Option<ClusterKey>) -> Result<Peer, Failure> {
-        let cable = Cable::plug_in(folder).map_err(|error| {
+    /// Plugs in to the cluster's switch and asks who is there.
+    pub fn join(folder: &Folder, record: &Record) -> Result<Peer, Failure> {
+        let (key, max_frame, folder) = (folder.key(record)?, record.max_frame(), folder.path());
+        let cable = Cable::plug_in(folder, max_frame).map_err(|error| {
             Failure::failed(format!(
                 "the switch in {} does not answer: {error}; end the cluster with `nile down`",
                 folder.display()
@@ -62,7 +63,7 @@ impl Peer {
         let generation = Generation((since.as_millis() / 250) as u32 | 1);
         let mac = MacAddress::local(node, 0);
         let mut settings = nile_ipioe::Settings::new(node, generation, mac, BootNonce(nonce));
-        (settings.key, settings.seed) = (key, seed);
+        (settings.key, settings.seed, settings.max_frame) = (key, seed, max_frame);
         let mut rules = nile_gossip::Settings::new(node, generation, seed);
         rules.observer = true;
         let (endpoint, gossip) = (Endpoint::new(settings), Gossip::new(rules));

@@ -52,6 +52,10 @@ pub struct Up {
     /// Write every frame of the cluster's network to this file.
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
+    /// Link hosted nodes to each other in memory, past the network's switch. It is faster by far, and
+    /// no fault of links, no partition and no capture applies to what goes that way.
+    #[arg(long, conflicts_with = "capture")]
+    pub direct: bool,
     /// Plug an interface of this machine into the cluster's network, tap:NAME or packet:NAME:
     /// nodes of other machines then can be of the cluster.
     #[arg(long, value_name = "INTERFACE", value_parser = Outside::parse)]

@@ -35,6 +35,14 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let watched = interrupt::watch();
     watched.map_err(|error| Failure::failed(format!("no Ctrl-C: {error}")))?;
     let (folder, record) = Folder::open(&options.which)?;
+    if record.direct
+        && !matches!(options.action, FaultAction::Kill { .. } | FaultAction::Restart { .. })
+    {
+        return Err(Failure::request(
+            "the hosted nodes of this cluster are linked past its switch, where no fault of links \
+             applies: start it without --direct",
+        ));
+    }
     let done = match &options.action {
         FaultAction::Kill { target } => kill(options, &folder, &record, *target)?,
         FaultAction::Restart { target } => match target.core {

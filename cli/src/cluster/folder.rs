@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nile_abi::NodeId;
+use nile_abi::ethernet::STANDARD_FRAME;
 use nile_ipioe::ClusterKey;
 use rustix::process::getuid;
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,9 @@ pub struct Record {
     pub disk: Option<Disk>,
     /// Whether the cluster has a key.
     pub sealed: bool,
+    /// Whether its hosted nodes are linked in memory, past the switch.
+    #[serde(default)]
+    pub direct: bool,
     /// Its nodes, in the order of their numbers.
     pub nodes: Vec<Node>,
 }
@@ -49,6 +53,14 @@ impl Record {
     /// Whether the nodes' disks go with the cluster.
     pub fn has_passing_disks(&self) -> bool {
         self.disk.as_ref().is_some_and(|disk| disk.goes || disk.folder.is_none())
+    }
+
+    /// Bytes of the largest frame: what the switch takes if all nodes have links that do, else what
+    /// every Ethernet has.
+    pub fn max_frame(&self) -> usize {
+        const MOST: usize = u16::MAX as usize;
+        let all_do = self.direct && self.nodes.iter().all(|node| node.machine == Kind::Hosted);
+        if all_do { MOST } else { STANDARD_FRAME }
     }
 }
 

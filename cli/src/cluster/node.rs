@@ -126,6 +126,10 @@ pub fn start(
             if record.has_passing_disks() {
                 disk::passing(&mut command);
             }
+            if record.direct {
+                let frame = record.max_frame().to_string();
+                command.arg("--direct").arg(folder.path()).args(["--max-frame", &frame]);
+            }
             command
         }
     };

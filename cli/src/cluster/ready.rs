@@ -36,7 +36,7 @@ pub struct Waiting<'c> {
 impl<'c> Waiting<'c> {
     /// Begins to wait for all nodes of `record`, whose switch runs.
     pub fn new(folder: &Folder, record: &'c Record) -> Result<Waiting<'c>, Failure> {
-        let peer = Peer::join(folder.path(), folder.key(record)?)?;
+        let peer = Peer::join(folder, record)?;
         let control = Client::connect(folder.path(), Duration::ZERO);
         let control = control.map_err(|error| Failure::failed(error.to_string()))?;
         let (reason, missing) = ("nothing has come about".into(), Vec::new());

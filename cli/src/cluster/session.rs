@@ -33,7 +33,7 @@ impl Session {
         let (folder, record) = Folder::open(which)?;
         let watched = interrupt::watch();
         watched.map_err(|error| Failure::failed(format!("no Ctrl-C: {error}")))?;
-        let peer = Peer::join(folder.path(), folder.key(&record)?)?;
+        let peer = Peer::join(&folder, &record)?;
         let mut session = Session { folder, record, peer, patience };
         session.learn(patience)?;
         Ok(session)

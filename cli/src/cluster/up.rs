@@ -98,6 +98,7 @@ impl Started {
             memory: options.memory.0,
             disk,
             sealed: !options.unsealed,
+            direct: options.direct,
             nodes: nodes.collect(),
         };
         let mut cluster = Started { folder, record, children: Vec::new() };

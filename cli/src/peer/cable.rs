@@ -5,7 +5,6 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-use nile_abi::ethernet::STANDARD_FRAME;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -29,14 +28,14 @@ pub struct Cable {
 }
 
 impl Cable {
-    /// Plugs in to the switch in `folder`.
-    pub fn plug_in(folder: &Path) -> io::Result<Cable> {
+    /// Plugs in to the switch in `folder`, for frames of at most so many bytes.
+    pub fn plug_in(folder: &Path, max_frame: usize) -> io::Result<Cable> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         connect(&socket, &SocketAddrUnix::new(folder.join(SWITCH))?)?;
         send(&socket, NAME.as_bytes(), SendFlags::NOSIGNAL)?;
         // One byte more: a longer frame is seen to be one.
-        let (received, sent) = (vec![0; STANDARD_FRAME + 1].into(), vec![0; STANDARD_FRAME].into());
+        let (received, sent) = (vec![0; max_frame + 1].into(), vec![0; max_frame].into());
         Ok(Cable { socket, received, sent })
     }
 

@@ -134,6 +134,7 @@ impl Profile {
             pool: Some(Bytes(self.pool)),
             interface: None,
             capture: None,
+            direct: true,
             unsealed: false,
             json: false,
             program: None,
