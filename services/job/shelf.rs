@@ -17,14 +17,17 @@ use super::catalogue::listed;
 use super::cluster::{Cluster, Store};
 use crate::dataset::records::Decider;
 
-/// What the names of records begin with.
-pub const FOLDER: &str = ".jobs/";
+/// What the names of records begin with. Stores keep space for them.
+pub const FOLDER: &str = nile_store::RECORDS;
 
 /// The most bytes of a record: those of a job with very many splits.
 pub const MOST_BYTES: usize = 8 << 20;
 
 /// Bytes of a call.
 const PIECE: usize = 48 << 10;
+
+/// Bytes of a record's blocks where longer ones have no room: space for them is free in any pieces.
+const SHORT_BLOCK: u32 = nile_store::UNIT as u32;
 
 /// How often a version is taken that somebody has taken before.
 const TRIES: u32 = 16;
@@ -142,7 +145,22 @@ fn name(id: JobId) -> String {
 }
 
 async fn write(store: &Store, name: &str, version: u64, bytes: &[u8]) -> CallResult<()> {
-    let draft = store.client.create(name, version, 1, Decider::HERE, 0).await?.draft;
+    match write_in(store, name, version, bytes, 0).await {
+        Err(error) if error.status == Status::NoMemory => {
+            write_in(store, name, version, bytes, SHORT_BLOCK).await
+        }
+        end => end,
+    }
+}
+
+async fn write_in(
+    store: &Store,
+    name: &str,
+    version: u64,
+    bytes: &[u8],
+    block_bytes: u32,
+) -> CallResult<()> {
+    let draft = store.client.create(name, version, 1, Decider::HERE, block_bytes).await?.draft;
     let written = async {
         for (place, piece) in bytes.chunks(PIECE).enumerate() {
             let at = (place * PIECE) as u64;

@@ -54,9 +54,10 @@ impl Draft {
             return if there.bytes == bytes { Ok(there.place) } else { Err(Error::BadBlock) };
         }
         let units = whole_units(bytes.into()) as u32;
-        let full =
-            |free: &Free| Error::Full { wanted: u64::from(units) * UNIT, free: free.space().free };
-        let place = free.take(units).ok_or_else(|| full(free))?;
+        let usable = free.units_for(self.name.as_str());
+        let full = Error::Full { wanted: u64::from(units) * UNIT, free: u64::from(usable) * UNIT };
+        let place = if units > usable { None } else { free.take(units) };
+        let place = place.ok_or(full)?;
         self.blocks.insert(block, Reserved { place, bytes, checksum: None });
         Ok(place)
     }

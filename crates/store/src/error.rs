@@ -18,11 +18,11 @@ pub enum Error {
         /// What is committed.
         committed: Version,
     },
-    /// No free range is long enough.
+    /// No free range is long enough, or only the space is left that job records have.
     Full {
         /// Bytes that were asked for, in whole units.
         wanted: u64,
-        /// Bytes that are free, in pieces that may be shorter.
+        /// Bytes that are free for it, in pieces that may be shorter.
         free: u64,
     },
     /// The log has no room for so many blocks more: take larger blocks, or remove datasets.

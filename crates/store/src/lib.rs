@@ -57,6 +57,6 @@ pub use label::{Label, LabelError};
 pub use manifest::{Attempt, Block, Epoch, Manifest, Name, Owner, Version};
 pub use nile_ipioe::checksum::{self, Checksum};
 pub use recovery::{MountError, Recovery};
-pub use space::Space;
+pub use space::{RECORDS, Space};
 pub use store::{Store, Ticket};
 pub use table::{Dataset, State};

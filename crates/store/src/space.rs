@@ -9,23 +9,44 @@ use crate::extent::UNIT;
 pub struct Space {
     /// For blocks, in all.
     pub total: u64,
-    /// Not used by any dataset or draft.
+    /// Not used by any dataset or draft; the last of it is for [`RECORDS`].
     pub free: u64,
     /// The longest piece of that.
     pub longest: u64,
 }
+
+/// What the names of job records begin with: they may take the last units of a store, which all
+/// else leaves to them. A job that has filled the disk could not end otherwise.
+pub const RECORDS: &str = ".jobs/";
+
+/// One unit of so many is left to records, but not more than this many: two of the longest.
+const SHARE_OF_RECORDS: u32 = 64;
+const MOST_FOR_RECORDS: u32 = (16 << 20) / UNIT as u32;
 
 /// The free ranges: their first units, and how many.
 #[derive(Clone, Debug)]
 pub(crate) struct Free {
     ranges: BTreeMap<u32, u32>,
     total: u32,
+    /// In all ranges.
+    units: u32,
 }
 
 impl Free {
     pub fn new(units: u32) -> Free {
         let ranges = (units > 0).then_some((0, units)).into_iter().collect();
-        Free { ranges, total: units }
+        Free { ranges, total: units, units }
+    }
+
+    /// How many are free for datasets of a name.
+    pub fn units_for(&self, name: &str) -> u32 {
+        match name.starts_with(RECORDS) {
+            true => self.units,
+            false => {
+                let kept = (self.total / SHARE_OF_RECORDS).min(MOST_FOR_RECORDS);
+                self.units.saturating_sub(kept)
+            }
+        }
     }
 
     /// Takes `units` from the first range that has so many; gives the first.
@@ -51,6 +72,7 @@ impl Free {
 
     /// Takes `units` from `start` out of the range of `length` at `first`, which has them.
     fn cut(&mut self, first: u32, length: u32, start: u32, units: u32) {
+        self.units -= units;
         self.ranges.remove(&first);
         let before = start - first;
         let after = length - before - units;
@@ -64,6 +86,7 @@ impl Free {
 
     /// Gives back what was taken.
     pub fn give(&mut self, start: u32, units: u32) {
+        self.units += units;
         let (mut start, mut units) = (start, units);
         let before = self.ranges.range(..start).next_back();
         if let Some((first, length)) = before.map(|(first, length)| (*first, *length)) {
@@ -81,11 +104,10 @@ impl Free {
 
     pub fn space(&self) -> Space {
         let bytes = |units: u64| units * UNIT;
-        let free = self.ranges.values().map(|units| u64::from(*units)).sum();
         let longest = self.ranges.values().max().copied().unwrap_or(0);
         Space {
             total: bytes(u64::from(self.total)),
-            free: bytes(free),
+            free: bytes(u64::from(self.units)),
             longest: bytes(u64::from(longest)),
         }
     }

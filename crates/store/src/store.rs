@@ -110,7 +110,8 @@ impl Store {
 
     /// Reserves space for a block of a draft, by its number in the dataset; the caller writes it
     /// there. Again with the same length it gives the same range. `Full` if no free range is long
-    /// enough; `BadBlock` if the length is not 1 to 64 MiB or another one than before.
+    /// enough, or what is free is left to [`RECORDS`](crate::RECORDS); `BadBlock` if the length is
+    /// not 1 to 64 MiB or another one than before.
     pub fn reserve(&mut self, draft: DraftId, block: u32, bytes: u32) -> Result<Range, Error> {
         self.usable()?;
         let draft = self.drafts.get_mut(&draft).ok_or(Error::NoDraft)?;

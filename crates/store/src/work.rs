@@ -13,12 +13,16 @@ use crate::error::{DiskFailed, Error};
 use crate::extent::{Action, Extent, Step, UNIT};
 use crate::log::Log;
 use crate::record::{Kind, log_bytes};
+use crate::space::RECORDS;
 use crate::store::{Store, Ticket};
 use crate::table::{Contradiction, Dataset, Key, State, Table};
 
 /// Log that is kept free beside a checkpoint's manifests: for its seal, and so that there is
 /// always room to commit and to remove.
 const RESERVE: u64 = 4 * UNIT;
+
+/// The most units of log that only records of jobs can take; of a small log, a sixteenth.
+const MOST_FOR_RECORDS: u64 = 64;
 
 /// What was asked for.
 #[derive(Clone, Debug)]
@@ -193,7 +197,9 @@ impl Store {
                 if self.get(&manifest.name, manifest.version).is_some() {
                     return Err(Error::Exists);
                 }
-                RESERVE
+                let is_record = manifest.name.as_str().starts_with(RECORDS);
+                let units = (self.extent.log_bytes / UNIT / 16).min(MOST_FOR_RECORDS);
+                RESERVE + if is_record { 0 } else { units * UNIT }
             }
             Operation::Commit(key) => {
                 self.table.fence(&key.0, key.1)?;
