@@ -93,6 +93,27 @@ fn a_reduce_task_that_lost_what_it_read_begins_again() {
 }
 
 #[test]
+fn a_second_try_that_came_to_nothing_is_not_made_again_at_once() {
+    let mut bench = Bench::new(job(1), splits(2, 2, 2), 2, 1);
+    bench.outcome = |id, attempt| match attempt.number {
+        1 => all_records::<2>(id, attempt),
+        _ => Err(Failure { fault: Fault::Input, text: String::from("it cannot be read") }),
+    };
+    assert!(bench.step());
+    for _ in 0..100 {
+        bench.wait(Duration::from_millis(10));
+        // The first try of the other task goes on all the while.
+        if bench.running.len() > 1 {
+            bench.running.rotate_left(1);
+            assert!(bench.step());
+        }
+    }
+    let second = count(&bench, Kind::Map) - 2;
+    assert!((5..=10).contains(&second), "{second} second tries in a second");
+    assert!(matches!(bench.run(), End::Published(_)));
+}
+
+#[test]
 fn bounds_that_cannot_be_cut_end_the_job() {
     let sampled = crate::Job { samples: 4, ..job(2) };
     let mut bench = Bench::new(sampled, splits(40, 4, 1), 4, 2);

@@ -192,6 +192,9 @@ impl Master {
                 task.failures += 1;
                 task.avoid = Some(node);
             }
+            if !task.running.is_empty() {
+                task.failed_beside = Some(now);
+            }
             (task.failures, task.is_open())
         });
         if failures >= self.settings.attempts {

@@ -149,7 +149,14 @@ impl Master {
 
     fn is_slow(&self, now: Instant, started: Instant, task: TaskId) -> bool {
         self.tasks.get(task).running.len() == 1
-            && self.slow_after(task.kind).is_some_and(|after| started + after <= now)
+            && self.slow_from(started, task).is_some_and(|from| from <= now)
+    }
+
+    /// From when on an attempt is slow. That another beside it came to nothing says that its input
+    /// is hard to have: the next one waits as long as that one did.
+    fn slow_from(&self, started: Instant, task: TaskId) -> Option<Instant> {
+        let since = started.max(self.tasks.get(task).failed_beside.unwrap_or(started));
+        Some(since + self.slow_after(task.kind)?)
     }
 
     /// After how long an attempt is slow.
@@ -167,9 +174,7 @@ impl Master {
         }
         let oldest = self.running.iter().take(LOOKED_AT);
         let alone = oldest.filter(|(_, it)| self.tasks.get(it.task).running.len() == 1);
-        let due = |(started, it): &(Instant, AttemptId)| {
-            self.slow_after(it.task.kind).map(|after| *started + after)
-        };
+        let due = |(started, it): &(Instant, AttemptId)| self.slow_from(*started, it.task);
         alone.filter_map(due).min()
     }
 }
