@@ -70,7 +70,8 @@ impl Engine {
         let mut error = unknown(&input.named);
         for node in self.places(&input.split.nodes).await? {
             for at in self.stores.of(node).await? {
-                match at.client.blocks(name, *epoch, *attempt, skip).await {
+                let blocks = at.client.blocks(name, *epoch, *attempt, skip).await;
+                match self.stores.heed(blocks) {
                     Ok(blocks) => return Ok(blocks.into_iter().map(|it| it.bytes).collect()),
                     Err(other) => error = other,
                 }
@@ -93,7 +94,8 @@ impl Engine {
         let mut error = unknown(&input.named);
         for node in self.places(&input.split.nodes).await? {
             for store in self.stores.of(node).await? {
-                match store.client.read(name, *epoch, *attempt, at, bytes).await {
+                let piece = store.client.read(name, *epoch, *attempt, at, bytes).await;
+                match self.stores.heed(piece) {
                     Ok(piece) => return Ok(piece.bytes.0),
                     Err(other) => error = other,
                 }
@@ -169,7 +171,7 @@ impl Engine {
             let to = Destination { node: own.0, mailbox, label };
             at.client.send(name, *epoch, *attempt, block, to).await.map(|_| ())
         };
-        self.parcel(label, send).await
+        self.stores.heed(self.parcel(label, send).await)
     }
 
     /// Waits for a buffer that somebody is asked to send to this core's mailbox.

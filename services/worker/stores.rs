@@ -118,6 +118,16 @@ impl Stores {
         self.known.borrow_mut().0 = None;
     }
 
+    /// Has the registry asked again if a call says that a store is not where it was: a node that
+    /// came back has it in another place.
+    pub fn heed<T>(&self, result: CallResult<T>) -> CallResult<T> {
+        result.inspect_err(|error| {
+            if matches!(error.status, Status::Dead | Status::Gone) {
+                self.forget();
+            }
+        })
+    }
+
     /// The store of this node that the core with the number `core` writes to. `NotFound` if there
     /// is none.
     pub async fn own(&self, core: CoreId) -> CallResult<Rc<At>> {
@@ -162,10 +172,7 @@ impl Stores {
                 Err(other) => error = other,
             }
         }
-        if error.status == Status::Dead {
-            self.forget();
-        }
-        Err(error)
+        self.heed(Err(error))
     }
 
     /// A block of a dataset that a store of this node may have.
@@ -191,7 +198,7 @@ impl Stores {
     ) -> CallResult<(Buffer, usize)> {
         let at = self.on(store).await?;
         let load = async || at.client.load_draft(draft, block).await;
-        claim(pool, self.patiently(&is_wanted, load).await?)
+        claim(pool, self.heed(self.patiently(&is_wanted, load).await)?)
     }
 
     /// Does again what fails because no buffer is free, as long as somebody wants it.
