@@ -17,6 +17,12 @@ use crate::options::Options;
 use crate::simulation::{Finished, Scheduler, Stuck};
 use crate::state::Event;
 
+/// Steps after which a run has got lost, however little time has passed in it.
+const MOST_STEPS: u64 = 50_000_000;
+
+/// What the seeds of a node's lives are apart: far more than those of two runs or nodes.
+const LIFE: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// A run of several nodes.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
@@ -83,6 +89,8 @@ struct Node<'a> {
     finished: Option<Finished>,
     /// What its disks hold while it is off.
     disks: Option<Vec<Contents>>,
+    /// How often it was begun.
+    lives: u64,
 }
 
 struct Cluster<'a, F> {
@@ -124,7 +132,7 @@ where
     let nodes = options.nodes.iter().map(|node| {
         let drives = node.roles.iter().filter(|roles| roles.contains(Role::Network));
         let ports = drives.map(|_| switch.attach()).collect();
-        Node { ports, scheduler: None, finished: None, disks: None }
+        Node { ports, scheduler: None, finished: None, disks: None, lives: 0 }
     });
     let nodes = nodes.collect();
     switch.set_all_links(options.link);
@@ -137,7 +145,11 @@ where
         deeds.add(Instant::START + *at, deed.clone());
     }
     let limit = Instant::START + first.1;
-    loop {
+    for step in 0u64.. {
+        if step == MOST_STEPS {
+            let why = format!("{MOST_STEPS} steps, and no end");
+            return Err(Stuck { violation: Some(why), ..cluster.stuck(0) });
+        }
         while let Some(deed) = deeds.take_due(cluster.clock) {
             cluster.perform(deed);
         }
@@ -176,6 +188,9 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
         let interfaces = 0..self.nodes[node].ports.len() as u8;
         let wires = interfaces.map(|at| Wire::new(MacAddress::local(name, at))).collect();
         let mut options = self.options.nodes[node].clone();
+        // What a node draws in one life, such as the secrets of its calls, it does not draw again.
+        options.seed = options.seed.wrapping_add(self.nodes[node].lives.wrapping_mul(LIFE));
+        self.nodes[node].lives += 1;
         let left = self.nodes[node].disks.take().into_iter().flatten();
         for (disk, left) in options.disks.iter_mut().zip(left) {
             disk.contents = left;
