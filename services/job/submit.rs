@@ -12,7 +12,7 @@ use nile_stl::{CallError, CallResult};
 use super::JobClient;
 use super::board::{Board, MOST_OPEN};
 use super::catalogue::{Catalogue, part_of};
-use super::cluster::{SOON, all};
+use super::cluster::{SOON, all, whole};
 use super::records::JobRequest;
 use super::splits;
 
@@ -101,7 +101,9 @@ impl Board {
         }
         job.check(splits.len(), workers as u32).map_err(|it| invalid(format!("{it}")))?;
         let id = job.id;
-        self.found_all(Record::new(job, splits)).await?;
+        // Half a submission would leave records that nobody takes back while a keeper is away.
+        let (board, record) = (self.clone(), Record::new(job, splits));
+        whole(&self.stl, async move { board.found_all(record).await }).await?;
         if let Some(hosted) = self.job(id) {
             hosted.account.borrow_mut().since = since;
         }
