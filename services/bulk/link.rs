@@ -135,6 +135,9 @@ impl Link {
         if gone.0 > 0 {
             transfers.peer_dead(node, gone);
         }
+        if !peer.dead {
+            transfers.peer_alive(node, generation);
+        }
         if let Some(keys) = self.keys.as_ref().filter(|_| !peer.dead)
             && let Some(nonce) = nonce(&peer.nonce.0)
         {

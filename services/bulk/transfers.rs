@@ -150,6 +150,11 @@ impl Transfers {
         self.endpoint.peer_dead(node, generation);
     }
 
+    /// That incarnation of a node lives, even if it was told to be gone.
+    pub fn peer_alive(&mut self, node: NodeId, generation: Generation) {
+        self.endpoint.peer_alive(node, generation);
+    }
+
     /// Begins to send a buffer; gives it back if that cannot be.
     pub fn send(
         &mut self,

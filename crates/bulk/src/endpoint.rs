@@ -181,6 +181,12 @@ impl Endpoint {
         }
     }
 
+    /// That incarnation of the node lives, though it may have been told to be gone: a node that
+    /// was cut off and is back goes on as it was. What had ended has.
+    pub fn peer_alive(&mut self, node: NodeId, generation: Generation) {
+        self.peers.revive(node, generation);
+    }
+
     /// The next thing that happened, in order.
     pub fn poll(&mut self) -> Option<Event> {
         loop {

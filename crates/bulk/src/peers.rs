@@ -86,8 +86,21 @@ impl Peers {
         if self.is_dead(node, generation) || (!known && self.nodes.len() >= self.limit) {
             return false;
         }
-        self.nodes.insert(node, Peer { dead: true, ..Peer::new(generation, None) });
+        match self.nodes.get_mut(&node).filter(|peer| peer.generation == generation) {
+            // It may turn out to live; what it has sent must not come again then.
+            Some(peer) => peer.dead = true,
+            None => {
+                self.nodes.insert(node, Peer { dead: true, ..Peer::new(generation, None) });
+            }
+        }
         true
+    }
+
+    /// An incarnation of a node that was held for gone lives: the way to it was cut for a while.
+    pub fn revive(&mut self, node: NodeId, generation: Generation) {
+        if let Some(peer) = self.nodes.get_mut(&node).filter(|it| it.generation == generation) {
+            peer.dead = false;
+        }
     }
 
     /// Whether this incarnation is known to be gone.

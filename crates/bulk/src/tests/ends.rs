@@ -124,6 +124,31 @@ fn what_others_know_of_a_death_is_believed() {
     assert_eq!(network.end(0, next), Some(Ok(BYTES)));
 }
 
+#[test]
+fn a_node_that_was_cut_off_is_sent_to_again() {
+    let (mut network, id) = under_way();
+    for (at, other) in [(0, 1), (1, 0)] {
+        network.nodes[at].endpoint.peer_dead(NodeId(other), Generation(1));
+        network.settle(at);
+    }
+    network.run(SECOND);
+    // One side finds out before the other.
+    network.nodes[0].endpoint.peer_alive(NodeId(1), Generation(1));
+    let next = network.send(0, 1, 2, Some(BYTES));
+    network.run(Duration::from_micros(300));
+    network.nodes[1].endpoint.peer_alive(NodeId(0), Generation(1));
+    network.run(SECOND);
+    assert_eq!(network.end(0, id), Some(Err(Why::Dead)), "what had ended has");
+    assert_eq!(network.end(1, Network::incoming(0, id)), Some(Err(Why::Dead)));
+    assert_eq!(network.end(0, next), Some(Ok(BYTES)));
+    // Of those before it nobody lives again.
+    restart(&mut network, 1, 2);
+    let last = network.send(0, 1, 2, Some(BYTES));
+    network.nodes[0].endpoint.peer_alive(NodeId(1), Generation(1));
+    network.run(SECOND);
+    assert_eq!(network.end(0, last), Some(Ok(BYTES)));
+}
+
 fn send_to(to: u32, generation: Option<Generation>) -> Send {
     Send {
         to: NodeId(to),
