@@ -1,5 +1,5 @@
-//! `nile sim SCENARIO`: the cluster's protocols, simulated with faults. A seed that fails is
-//! printed as the command that repeats it.
+//! `nile sim SCENARIO`: the cluster's protocols and whole jobs, simulated with faults. A seed that
+//! fails is printed as the command that repeats it.
 
 use nile_simulations::{Options, Report, SCENARIOS, Scenario};
 
@@ -39,8 +39,9 @@ pub fn check(options: &Sim) -> Result<(), Failure> {
 
 fn find(options: &Sim) -> Result<&'static Scenario, Failure> {
     let name = options.scenario.as_str();
-    SCENARIOS.iter().find(|scenario| scenario.name == name).ok_or_else(|| {
-        let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+    let all = || SCENARIOS.iter().chain([&nile_sim::terasort::SCENARIO]);
+    all().find(|scenario| scenario.name == name).ok_or_else(|| {
+        let names: Vec<&str> = all().map(|scenario| scenario.name).collect();
         Failure::request(format!("no simulation `{name}`; {}", suggestion(name, names)))
     })
 }

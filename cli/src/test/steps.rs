@@ -199,6 +199,12 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "sim-terasort",
+        what: "whole jobs on nodes that are killed in every phase, 48 seeds",
+        command: &["./nile", "sim", "terasort", "--runs", "48"],
+        ..STEP
+    },
+    Step {
         name: "cluster",
         what: "clusters hosted, in QEMU and mixed, used and under attack",
         command: &[
@@ -290,6 +296,14 @@ pub const STEPS: &[Step] = &[
         name: "sim-jobs-long",
         what: "jobs on 12 nodes, 200,000 seeds",
         command: &["./nile", "sim", "jobs", "--nodes", "12", "--runs", "200000"],
+        limit_seconds: 1800,
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "sim-terasort-long",
+        what: "whole jobs on nodes that are killed in every phase, 1,000 seeds",
+        command: &["./nile", "sim", "terasort", "--runs", "1000"],
         limit_seconds: 1800,
         long: true,
         ..STEP
