@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use nile_abi::{Instant, Status};
 use nile_job::{
-    AttemptId, Failure, Fault, JobId, Keeper, Kind, Master, Note, Settings, Standing, ToKeeper,
+    AttemptId, Epoch, Failure, Fault, JobId, Keeper, Kind, Note, Settings, Standing, ToKeeper,
     ToMaster, WorkerId, keeper, master,
 };
 use nile_stl::Stl;
@@ -23,7 +23,7 @@ use super::shelf::Shelf;
 use crate::alarm::Alarm;
 
 /// How often it is looked who is there, while there are jobs.
-const LOOK: Duration = Duration::from_millis(250);
+pub(super) const LOOK: Duration = Duration::from_millis(250);
 
 /// How long until what failed on this node's disk is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -60,6 +60,9 @@ pub struct Board {
     is_watching: Cell<bool>,
     /// Whether it will be looked for parts that nobody takes care of.
     pub(super) is_sweeping: Cell<bool>,
+    /// Whether it is looked whose turn it is, and the pause in between.
+    pub(super) is_taking_turns: Cell<bool>,
+    pub(super) turn: Alarm,
     clock: Alarm,
 }
 
@@ -77,6 +80,8 @@ impl Board {
             is_loading: Cell::new(false),
             is_watching: Cell::new(false),
             is_sweeping: Cell::new(false),
+            is_taking_turns: Cell::new(false),
+            turn: Alarm::default(),
             clock: Alarm::default(),
             cluster,
         });
@@ -233,6 +238,7 @@ impl Board {
                 master::Action::Over(_) | master::Action::Superseded(_) => {
                     hosted.end_master();
                     self.sweep_soon();
+                    self.turn.ring();
                 }
             }
         }
@@ -251,15 +257,15 @@ impl Board {
             match action {
                 keeper::Action::Store => self.store(hosted).await,
                 keeper::Action::Send(node, message) => self.post.to_keeper(node, &message),
+                keeper::Action::Appoint(Epoch::FIRST) => self.queue(hosted),
                 keeper::Action::Appoint(epoch) => {
-                    let (job, splits) = hosted.with(|it| (it.job.clone(), it.splits.clone()));
-                    let (now, node) = (self.now(), self.cluster.node());
-                    let settings = Settings::default();
-                    hosted.set_master(Master::new(now, node, epoch, job, splits, settings));
-                    hosted.feed(now, &self.cluster);
+                    self.begin_master(hosted, epoch);
+                    hosted.feed(self.now(), &self.cluster);
                 }
                 keeper::Action::Verdict(epoch, verdict) => {
                     let now = self.now();
+                    // Whatever it says, this node does not begin the job any more.
+                    hosted.turn.set(None);
                     let master = &mut *hosted.master.borrow_mut();
                     if let Some(master) = master.as_mut().filter(|it| it.epoch() == epoch) {
                         master.decided(now, verdict);
@@ -309,7 +315,7 @@ impl Board {
     async fn cut(
         self: &Rc<Self>,
         hosted: &Rc<Hosted>,
-        epoch: nile_job::Epoch,
+        epoch: Epoch,
         samples: Vec<Vec<u8>>,
     ) {
         let mut text = alloc::string::String::from("no worker knows the job");

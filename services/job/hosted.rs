@@ -32,6 +32,8 @@ pub struct Hosted {
     pub is_dropped: Cell<bool>,
     /// Whether it has ended, and its output is not to be seen yet.
     pub is_publishing: Cell<bool>,
+    /// The phase that it is in while it waits for its turn.
+    pub turn: Cell<Option<&'static str>>,
     /// What the master was told of the cluster.
     told: RefCell<Told>,
 }
@@ -50,6 +52,8 @@ pub struct Account {
     pub first_task: Option<Duration>,
     /// The phases, each with its beginning and the bytes that were read before it.
     pub phases: Vec<(Phase, Instant, u64)>,
+    /// When its turn came, if it had to wait for that.
+    pub begun: Option<Instant>,
     /// When it ended.
     pub ended: Option<Instant>,
     /// What the master said when it was dropped.
@@ -72,6 +76,7 @@ impl Hosted {
             is_driven: Cell::new(false),
             is_dropped: Cell::new(false),
             is_publishing: Cell::new(false),
+            turn: Cell::new(None),
             told: RefCell::default(),
         }
     }
@@ -89,6 +94,12 @@ impl Hosted {
     /// Whether its end is not known.
     pub fn is_open(&self) -> bool {
         self.with(|record| record.end().is_none())
+    }
+
+    /// Whether it has ended, but what it has made cannot be seen yet.
+    pub fn is_ending(&self) -> bool {
+        let is_late = self.master.borrow().is_some() && self.account.borrow().ended.is_none();
+        !self.is_open() && (is_late || self.is_publishing.get())
     }
 
     /// When its machines want to be called.
@@ -160,9 +171,23 @@ impl Account {
             since: now,
             first_task: None,
             phases: Vec::new(),
+            begun: None,
             ended: None,
             last: None,
             trouble: String::new(),
+        }
+    }
+
+    /// Notes that the job waits for its turn, and why.
+    pub fn wait_for(&mut self, now: Instant, why: String) {
+        self.begun = Some(now);
+        self.trouble = why;
+    }
+
+    /// Notes that it begins.
+    pub fn begin(&mut self, now: Instant) {
+        if self.begun.is_some() {
+            (self.begun, self.trouble) = (Some(now), String::new());
         }
     }
 

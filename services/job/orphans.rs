@@ -65,6 +65,7 @@ impl Board {
             }
             hosted.account.borrow_mut().ended = Some(board.now());
             hosted.is_publishing.set(false);
+            board.turn.ring();
         });
     }
 

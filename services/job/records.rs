@@ -78,8 +78,8 @@ pub struct ProgressEntry {
     pub output: String,
     /// The node of its master; 0 if it has none now.
     pub master: u32,
-    /// `waiting` (for a master), `inheriting`, `sampling`, `mapping`, `reducing`, `ending` or
-    /// `over`.
+    /// `queued` (behind other jobs), `waiting` (for a master), `inheriting`, `sampling`, `mapping`,
+    /// `reducing`, `ending` or `over`.
     pub phase: String,
     /// Map tasks that are done.
     pub maps_done: u32,

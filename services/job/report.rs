@@ -15,6 +15,7 @@ use super::board::Board;
 use super::cluster::{SOON, all};
 use super::hosted::{Account, Hosted};
 use super::records::{JobEntry, PartEntry, PhaseEntry, ProgressEntry, WorkerEntry};
+use super::turns::QUEUED;
 
 /// Busy workers of a reply.
 const MOST_WORKERS: usize = 256;
@@ -32,17 +33,15 @@ impl Hosted {
     pub fn progress(&self, now: Instant, own: NodeId) -> ProgressEntry {
         let account = self.account.borrow();
         let master = self.master.borrow().as_ref().map(Master::progress);
-        let mut entry = self.with(outline);
-        let is_ending = self.master.borrow().is_some() && account.ended.is_none();
-        if entry.ended != 0 && (is_ending || self.is_publishing.get()) {
-            // Whoever is told that it has ended wants to read what it has made.
-            (entry.ended, entry.phase) = (0, Phase::Ending.to_string());
-        }
+        let mut entry = self.outlined();
         if let Some(said) = master.as_ref().or(account.last.as_ref()) {
             add_progress(&mut entry, said);
         }
-        if master.is_some() {
+        if master.is_some() || self.is_ending() {
+            // Other keepers do not know that what it has made cannot be seen yet.
             entry.master = own.0;
+        } else if self.turn.get().is_some() && entry.ended == 0 {
+            (entry.master, entry.phase) = (own.0, QUEUED.into());
         }
         let until = account.ended.unwrap_or(now);
         entry.first_task_us = account.first_task.map_or(0, micros);
@@ -54,21 +53,32 @@ impl Hosted {
         entry
     }
 
+    /// What its record says. Whoever is told that it has ended wants to read what it has made.
+    fn outlined(&self) -> ProgressEntry {
+        let mut entry = self.with(outline);
+        if self.is_ending() {
+            (entry.ended, entry.phase) = (0, Phase::Ending.to_string());
+        }
+        entry
+    }
+
     /// Its line of the list.
     pub fn entry(&self, own: NodeId) -> JobEntry {
-        let outline = self.with(outline);
+        let outline = self.outlined();
         let master = self.master.borrow();
+        let turn = self.turn.get();
         let phase = match (&*master, outline.ended) {
-            (_, 1..) => String::from("over"),
-            (Some(master), _) => master.phase().to_string(),
-            (None, _) => outline.phase,
+            (Some(master), 0) => master.phase().to_string(),
+            (None, 0) => turn.map_or(outline.phase, String::from),
+            _ => outline.phase,
         };
+        let is_here = master.is_some() || turn.is_some() || self.is_ending();
         JobEntry {
             job: self.id.0,
             name: outline.name,
             output: outline.output,
             phase,
-            master: if master.is_some() { own.0 } else { 0 },
+            master: if is_here { own.0 } else { 0 },
             ended: outline.ended,
         }
     }
@@ -149,7 +159,13 @@ fn phases(account: &Account, until: Instant, read: u64) -> Vec<PhaseEntry> {
             bytes: after.saturating_sub(*before),
         }
     };
-    all.iter().enumerate().map(entry).filter(|it| it.name != "over").collect()
+    let queued = account.begun.map(|begun| PhaseEntry {
+        name: QUEUED.into(),
+        us: micros(begun.since(account.since)),
+        bytes: 0,
+    });
+    let entries = all.iter().enumerate().map(entry).filter(|it| it.name != "over");
+    queued.into_iter().chain(entries).collect()
 }
 
 impl Board {
@@ -197,6 +213,9 @@ impl Board {
     /// The same, if the master is here, or the end is known; whether it is.
     pub fn cancel_here(self: &Rc<Self>, id: JobId) -> bool {
         let Some(hosted) = self.job(id) else { return false };
+        if hosted.turn.get().is_some() && hosted.is_open() {
+            self.begin_master(&hosted, Epoch::FIRST);
+        }
         let now = self.now();
         let has_master = {
             let master = &mut *hosted.master.borrow_mut();

@@ -12,7 +12,7 @@ use nile_platform_sim::Deed;
 use nile_services::dataset::DatasetClient;
 use nile_services::dataset::records::{Decider, Listed};
 use nile_services::job::JobClient;
-use nile_services::job::records::JobRequest;
+use nile_services::job::records::{JobEntry, JobRequest};
 use nile_services::registry::RegistryClient;
 use nile_stl::{CallResult, Place, Stl};
 
@@ -121,6 +121,61 @@ fn a_cancelled_job_leaves_nothing_and_a_second_of_the_same_output_waits() {
         assert_eq!(outputs(&store(&stl).await?.list(0).await?), [("input", true)]);
         let again = client.submit(request(&["input"], "output", 1)).await?;
         assert_eq!(until(&stl, &client, again, |it| it.ended != 0).await.ended, 1);
+        Ok(())
+    });
+}
+
+#[test]
+fn jobs_take_turns_and_one_that_waits_can_be_cancelled() {
+    run((1, 1, 0), Vec::new(), |_, stl| async move {
+        let client = meet(&stl, 1).await?;
+        put(&stl, "input", 40).await?;
+        let first = client.submit(request(&["input"], "first", 1)).await?;
+        until(&stl, &client, first, |it| it.maps_done > 0).await;
+        let second = client.submit(request(&["input"], "second", 1)).await?;
+        let third = client.submit(request(&["input"], "third", 1)).await?;
+        let waits = until(&stl, &client, second, |it| !it.error.is_empty()).await;
+        assert_eq!((waits.phase.as_str(), waits.master), ("queued", 1));
+        assert_eq!((waits.error.as_str(), waits.attempts), ("count (first) has the workers", 0));
+        let waits = until(&stl, &client, third, |it| !it.error.is_empty()).await;
+        assert_eq!(waits.phase, "queued");
+        client.cancel(third).await?;
+        let ended = until(&stl, &client, third, |it| it.ended != 0).await;
+        assert_eq!((ended.ended, ended.error.as_str(), ended.attempts), (2, "cancelled", 0));
+        let other = client.progress(first).await?;
+        assert_eq!(other.ended, 0, "it was not waited for: {other:?}");
+        let begun = until(&stl, &client, second, |it| it.attempts > 0).await;
+        let other = client.progress(first).await?;
+        assert_eq!((other.ended, begun.error.as_str()), (1, ""), "they took turns");
+        let ended = until(&stl, &client, second, |it| it.ended != 0).await;
+        assert_eq!((ended.ended, ended.phases[0].name.as_str()), (1, "queued"));
+        assert!(ended.phases[0].us > 0 && ended.first_task_us >= ended.phases[0].us, "{ended:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn jobs_of_several_nodes_take_turns() {
+    run((3, 3, 2), Vec::new(), |at, stl| async move {
+        let client = meet(&stl, 3).await?;
+        // All of them at the same time, and two at a time from each node.
+        let mut jobs = Vec::new();
+        for output in ["a", "b"] {
+            let made = format!("{output}{at}");
+            jobs.push(client.submit(request(&[], &made, 3)).await?);
+        }
+        let is_waiting = |it: &JobEntry| it.phase == "queued" || it.phase == "next";
+        let mut most = 0;
+        loop {
+            let known = client.list().await?;
+            let runs = |it: &&JobEntry| it.ended == 0 && it.master != 0 && !is_waiting(it);
+            most = most.max(known.iter().filter(runs).count());
+            if known.len() == 6 && known.iter().all(|it| it.ended == 1) {
+                break;
+            }
+            wait(&stl, Duration::from_millis(5)).await;
+        }
+        assert_eq!(most, 1, "never two at a time");
         Ok(())
     });
 }

@@ -9,7 +9,10 @@ pub mod fake;
 pub mod service;
 
 /// The phases of a job in their order.
-const PHASES: [&str; 5] = ["inheriting", "sampling", "mapping", "reducing", "ending"];
+const PHASES: [&str; 6] = ["queued", "inheriting", "sampling", "mapping", "reducing", "ending"];
+
+/// What the phase of a job is called that has ended. While it has no master it is in another.
+const OVER: &str = "over";
 
 /// A job to submit.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +60,8 @@ pub struct State {
     pub phases: Vec<Phase>,
     /// From the submission to the first task.
     pub first_task: Option<Duration>,
+    /// What it waits for, if it does.
+    pub waits: String,
     /// How it ended, once it has.
     pub end: Option<End>,
 }
@@ -85,8 +90,7 @@ impl State {
         let place = |name: &str| PHASES.iter().position(|it| *it == name);
         match (place(&self.phase), place(phase)) {
             (Some(now), Some(then)) => now >= then,
-            // It is over.
-            (None, then) => then.is_some() && !self.phase.is_empty(),
+            (None, Some(_)) => self.phase == OVER,
             (_, None) => false,
         }
     }

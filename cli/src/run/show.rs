@@ -22,6 +22,8 @@ pub struct Bar {
     total: u64,
     start: Instant,
     shown: Option<Instant>,
+    /// What was last said that the job waits for.
+    waited: String,
     is_terminal: bool,
 }
 
@@ -29,12 +31,19 @@ impl Bar {
     /// Nothing is done yet of `job`, which reads and writes so many bytes.
     pub fn new(job: &str, total: u64) -> Bar {
         let is_terminal = stderr().is_terminal();
-        Bar { job: job.into(), total, start: Instant::now(), shown: None, is_terminal }
+        let (shown, waited) = (None, String::new());
+        Bar { job: job.into(), total, start: Instant::now(), shown, waited, is_terminal }
     }
 
     /// The job is so far.
     pub fn show(&mut self, state: &State) {
         let now = Instant::now();
+        if !self.is_terminal && self.waited != state.waits {
+            self.waited.clone_from(&state.waits);
+            if !state.waits.is_empty() {
+                let _ = writeln!(stderr(), "nile: {} waits: {}", self.job, state.waits);
+            }
+        }
         if !self.is_terminal || self.shown.is_some_and(|shown| now - shown < EVERY) {
             return;
         }
@@ -74,7 +83,11 @@ fn line(job: &str, state: &State, total: u64, elapsed: Duration) -> String {
         0 => String::new(),
         retries => format!(", {retries} done again"),
     };
-    format!("{job:<8} [{bar}] {percent:>3}%  {rate:.0} MB/s  {phase}{tasks}{retries}")
+    let waits = match state.waits.as_str() {
+        "" => String::new(),
+        what => format!(": {what}"),
+    };
+    format!("{job:<8} [{bar}] {percent:>3}%  {rate:.0} MB/s  {phase}{tasks}{retries}{waits}")
 }
 
 /// Megabytes a second.
@@ -134,6 +147,10 @@ mod tests {
             "sort     [############............]  50%  50 MB/s  mapping 3 of 6, 1 done again"
         );
         assert!(line("sort", &state, 0, second).contains("[#########...............]  37%"));
+        let waits = "sort (a.output) has the workers".into();
+        let queued = State { phase: "queued".into(), waits, ..State::default() };
+        let queued = line("sort", &queued, 0, second);
+        assert!(queued.ends_with("queued: sort (a.output) has the workers"), "{queued}");
         // More than there is, and nothing at all.
         assert!(line("sort", &state, 1, second).contains(" 100%"));
         assert!(line("gen", &State::default(), 0, Duration::ZERO).contains("   0%  0 MB/s"));

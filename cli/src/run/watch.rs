@@ -157,6 +157,8 @@ mod tests {
             std::fs::read_to_string(&log).unwrap().lines().map(String::from).collect();
         done.sort();
         assert_eq!(done, ["mapping", "sampling"]);
+        let mut fake = Fake::of(&["queued", "waiting"]);
+        run(&mut fake, &["sort:sampling=exit 3"]).expect("while it waits it has come nowhere");
         let mut fake = Fake::of(&["mapping", "mapping"]);
         assert!(matches!(run(&mut fake, &["sort:mapping=exit 3"]), Err(Failure::Failed(_))));
         assert_eq!(fake.cancelled, 1);

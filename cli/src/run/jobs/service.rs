@@ -189,6 +189,7 @@ fn state(reply: &Value) -> Result<State, Failure> {
         imbalance: long("imbalance")? as f64 / 1000.0,
         phases: phases.map(phase).collect::<Result<_, Failure>>()?,
         first_task: Some(micros(&reply["first_task_us"])?).filter(|it| !it.is_zero()),
+        waits: if end.is_none() { text(&reply["error"]) } else { String::new() },
         end,
     })
 }

@@ -1,0 +1,128 @@
+//! Jobs take turns: one at a time has the cluster's worker cores. Every job wants all of them and
+//! the memory beside them, so that two side by side would each have a part, and both be slow.
+//!
+//! Which jobs there are is asked of all nodes. A job is *queued* while another one has begun, or a
+//! queued one has a lower number. Else it is *next*, and asks again: if it is the only one that is
+//! next or has begun, it begins, else it is queued again. Of two that were next at the same time,
+//! at least one asks when the other was next already, so never do both begin. Those that are queued
+//! again see each other, and their numbers decide.
+//!
+//! A job that begins anew, after its master was lost, waits for nobody: it may have workers, and
+//! would wait for one that waits for these. A worker core, which works for one job at a time,
+//! settles it wherever two have begun after all.
+
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use core::task::Poll;
+
+use nile_job::{Epoch, JobId, Master, Settings};
+
+use super::board::{Board, LOOK};
+use super::cluster::spawn;
+use super::hosted::Hosted;
+use super::records::JobEntry;
+
+/// The phase of a job that waits for its turn, and of one that may have it.
+pub const QUEUED: &str = "queued";
+const NEXT: &str = "next";
+
+impl Board {
+    /// Has a new job wait for its turn, which may be now.
+    pub(super) fn queue(self: &Rc<Self>, hosted: &Hosted) {
+        hosted.turn.set(Some(QUEUED));
+        self.turn.ring();
+        if self.is_taking_turns.replace(true) {
+            return;
+        }
+        let board = self.clone();
+        spawn(&self.stl, async move {
+            loop {
+                board.look_whose_turn_it_is().await;
+                if board.jobs().iter().all(|it| it.turn.get().is_none()) {
+                    break;
+                }
+                let again = board.now() + LOOK;
+                board.turn.wait(&board.stl, Some(again), |_| Poll::Pending).await;
+            }
+            board.is_taking_turns.set(false);
+        });
+    }
+
+    async fn look_whose_turn_it_is(self: &Rc<Self>) {
+        for hosted in self.jobs() {
+            for turn in [QUEUED, NEXT] {
+                let jobs = self.list().await;
+                if !hosted.is_open() || hosted.is_dropped.get() {
+                    hosted.turn.set(None);
+                }
+                if hosted.turn.get() != Some(turn) {
+                    break;
+                }
+                match ahead(hosted.id, turn, &jobs) {
+                    Some(other) => {
+                        hosted.turn.set(Some(QUEUED));
+                        hosted.account.borrow_mut().wait_for(self.now(), described(other));
+                    }
+                    None if turn == QUEUED => hosted.turn.set(Some(NEXT)),
+                    None => {
+                        self.begin_master(&hosted, Epoch::FIRST);
+                        hosted.feed(self.now(), &self.cluster);
+                        self.kick(&hosted);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts a job's master in its place.
+    pub(super) fn begin_master(&self, hosted: &Hosted, epoch: Epoch) {
+        let (job, splits) = hosted.with(|it| (it.job.clone(), it.splits.clone()));
+        let (now, node) = (self.now(), self.cluster.node());
+        hosted.account.borrow_mut().begin(now);
+        hosted.turn.set(None);
+        hosted.set_master(Master::new(now, node, epoch, job, splits, Settings::default()));
+    }
+}
+
+/// The job that one has to wait for, which is queued or next itself.
+fn ahead<'j>(id: JobId, turn: &str, jobs: &'j [JobEntry]) -> Option<&'j JobEntry> {
+    // One without a master has none that would ever make place.
+    let mut others = jobs.iter().filter(|it| it.job != id.0 && it.ended == 0 && it.master != 0);
+    others.find(|it| it.phase != QUEUED || turn == QUEUED && it.job < id.0)
+}
+
+fn described(job: &JobEntry) -> String {
+    match job.phase.as_str() {
+        QUEUED | NEXT => format!("{} ({}) is first", job.name, job.output),
+        _ => format!("{} ({}) has the workers", job.name, job.output),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(job: u64, phase: &str, master: u32, ended: u32) -> JobEntry {
+        let [name, output, phase] = ["sort", "out", phase].map(String::from);
+        JobEntry { job, name, output, phase, master, ended }
+    }
+
+    #[test]
+    fn who_has_begun_and_who_has_a_lower_number_is_first() {
+        let first = |jobs: &[JobEntry]| ahead(JobId(5), QUEUED, jobs).map(|it| it.job);
+        assert_eq!(first(&[job(5, QUEUED, 1, 0)]), None);
+        assert_eq!(first(&[job(4, QUEUED, 1, 0), job(5, QUEUED, 1, 0)]), Some(4));
+        assert_eq!(first(&[job(5, QUEUED, 1, 0), job(6, QUEUED, 2, 0)]), None);
+        assert_eq!(first(&[job(5, QUEUED, 1, 0), job(6, "mapping", 2, 0)]), Some(6));
+        assert_eq!(first(&[job(4, "over", 2, 1), job(3, "over", 0, 2)]), None);
+        assert_eq!(first(&[job(5, QUEUED, 1, 0), job(6, NEXT, 2, 0)]), Some(6));
+        let next = |jobs: &[JobEntry]| ahead(JobId(5), NEXT, jobs).map(|it| it.job);
+        assert_eq!(next(&[job(4, QUEUED, 1, 0), job(5, NEXT, 1, 0)]), None);
+        assert_eq!(next(&[job(5, NEXT, 1, 0), job(6, NEXT, 1, 0)]), Some(6));
+        // Nobody runs it now.
+        assert_eq!(first(&[job(4, "waiting", 0, 0)]), None);
+        assert_eq!(described(&job(6, "mapping", 2, 0)), "sort (out) has the workers");
+        assert_eq!(described(&job(4, QUEUED, 2, 0)), "sort (out) is first");
+    }
+}
