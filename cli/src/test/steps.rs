@@ -223,8 +223,19 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "jobs",
-        what: "a sort from the command line, and one that is interrupted",
-        command: &["cargo", "test", "--test", "command", "jobs::a_sort_without_a_cluster"],
+        what: "jobs from the command line, right, refused, interrupted, waiting for each other",
+        command: &[
+            "cargo",
+            "test",
+            "--test",
+            "command",
+            "jobs::",
+            "--",
+            "--skip",
+            "jobs::faults::",
+            "--test-threads",
+            "1",
+        ],
         ..STEP
     },
     Step {
@@ -264,8 +275,18 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "jobs-long",
-        what: "jobs on three nodes, right, refused, broken, with nodes that die",
-        command: &["cargo", "test", "--test", "command", "jobs::on_three_nodes"],
+        what: "jobs on three nodes that die, in each phase",
+        command: &[
+            "cargo",
+            "test",
+            "--test",
+            "command",
+            "jobs::faults::",
+            "--",
+            "--test-threads",
+            "1",
+        ],
+        limit_seconds: 1800,
         long: true,
         ..STEP
     },

@@ -67,6 +67,25 @@ impl Place {
         files.chain(self.processes().into_iter().map(|(_, said)| said)).collect()
     }
 
+    /// The worker cores of a node, each with its process.
+    pub fn workers(&self, node: &str) -> Vec<(u16, u32)> {
+        let mark = format!("NILE_PROCESS_OF={node}@");
+        let processes = self.processes().into_iter().filter(|(_, said)| said.contains(&mark));
+        let core = |said: &str| {
+            let mut words = said.split(' ').skip_while(|word| *word != "--worker-of-a-node");
+            words.nth(1)?.parse().ok()
+        };
+        processes.filter_map(|(pid, said)| Some((core(&said)?, pid))).collect()
+    }
+
+    /// The process of a node that has all its cores but the workers.
+    pub fn leader(&self, node: &str) -> u32 {
+        let mark = format!("NILE_PROCESS_OF={node}@");
+        let is_it = |said: &str| said.contains(&mark) && !said.contains("--worker-of-a-node");
+        let found = self.processes().into_iter().find(|(_, said)| is_it(said));
+        found.expect("the node runs").0
+    }
+
     /// The processes of clusters, by number, each with its command line and environment.
     fn processes(&self) -> Vec<(u32, String)> {
         let ours = format!("@{}", self.0.path().display());
@@ -112,7 +131,7 @@ pub fn document(said: &Said) -> Value {
 }
 
 #[track_caller]
-fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
         assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");

@@ -1,16 +1,19 @@
-//! Jobs as people run them: on a cluster that is started for them, and on one that is up, whole or
-//! broken in the midst. What they make is checked by another program in another language.
+//! Jobs as people run them: on a cluster that is started for them, and on one that is up. What they
+//! make is checked by another program in another language. What breaks in the midst is in
+//! [`faults`].
+
+mod faults;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cluster::{Place, document, hosted, refused, send};
+use crate::cluster::{Place, document, hosted, refused, send, until as until_it_is};
 use crate::support::{Said, launcher, root, run};
 
 /// The folder with the packages, built as the launcher builds them: for a job that runs.
@@ -72,7 +75,6 @@ fn sorted(place: &Place, more: &[&str]) -> Value {
     sorted
 }
 
-/// On three nodes, by the step `jobs-long` of `./nile test --full`.
 #[test]
 fn on_three_nodes_what_jobs_make_is_right() {
     let place = cluster();
@@ -137,6 +139,48 @@ fn wrong_input(place: &Place) {
     refused(job(place, &[tera, "--input", "text", "--output", "counts", "sort"]), "`counts`");
     let full = job(place, &["terasort", "--size", "2G"]).expect(1);
     assert!(full.err.contains("full"), "{}", full.err);
+    // There is room again.
+    sorted(place, &[]);
+}
+
+/// Two sorts at the same time, and a third that is not waited for.
+#[test]
+fn on_three_nodes_jobs_wait_for_each_other() {
+    let place = cluster();
+    let begin = |name: &str, more: &[&str]| {
+        let mut command = nile(&place);
+        command.args(["run", "terasort", "--size", "60M", "--name", name, "--json"]).args(more);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let are = |field: &str, value: &str| {
+        let jobs = place.json(&["call", "job.list"]);
+        let jobs = jobs["reply"]["jobs"].as_array().unwrap().iter();
+        jobs.filter(|it| it["ended"] == 0 && it[field] == value).count()
+    };
+    // The sort of the first stands still until the others wait.
+    let go = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+    let workers = place.workers("n1").iter().map(|(_, pid)| pid.to_string()).collect::<String>();
+    let until = format!("while [ -e {} ]; do sleep 0.02; done", go.display());
+    let hook = format!("sort:sampling=kill -STOP {workers}; {until}; kill -CONT {workers}");
+    let first = begin("a", &["--at", &hook]);
+    until_it_is("the first one sorts", || are("name", "sort") == 1);
+    let others = [begin("b", &[]), begin("c", &[])];
+    until_it_is("both wait", || are("phase", "queued") == 2);
+    send("-INT", others[1].id());
+    let [second, third] = others;
+    let ended = third.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{}", String::from_utf8_lossy(&ended.stderr));
+    go.close().unwrap();
+    let mut checksums = Vec::new();
+    for (sort, waits) in [(first, false), (second, true)] {
+        let said = Said::from(sort.wait_with_output().unwrap()).expect(0);
+        assert!(!waits || said.err.contains("generate waits: "), "{}", said.err);
+        let sorted = document(&said);
+        assert_eq!(sorted["valid"], true, "{sorted}");
+        checksums.push(sorted["checksum"].clone());
+    }
+    assert_eq!(checksums[0], checksums[1]);
+    assert_eq!(names(&place), Vec::<String>::new(), "nothing is left");
 }
 
 /// Ctrl-C in the midst of a sort.
@@ -144,55 +188,13 @@ fn interrupted(place: &Place) {
     let mut command = nile(place);
     command.args(["run", "terasort", "--size", "200M", "--at", "sort:mapping=sleep 1"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let is_sorting = || {
+    until_it_is("it sorts", || {
         let jobs = place.json(&["call", "job.list"]);
         jobs["reply"]["jobs"].as_array().unwrap().iter().any(|it| it["name"] == "sort")
-    };
-    let begun = Instant::now();
-    while !is_sorting() && begun.elapsed() < Duration::from_secs(60) {
-        thread::sleep(Duration::from_millis(50));
-    }
+    });
     send("-INT", child.id());
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(130), "{}", String::from_utf8_lossy(&ended.stderr));
-}
-
-/// What is done to the cluster when the sort comes to a phase.
-fn at(phase: &str, faults: &str) -> String {
-    let nile = env!("CARGO_BIN_EXE_nile");
-    let commands: Vec<String> =
-        faults.split(';').map(|fault| format!("{nile} fault {fault} >/dev/null")).collect();
-    format!("sort:{phase}={}", commands.join(" && "))
-}
-
-/// On three nodes, by the step `jobs-long` of `./nile test --full`.
-#[test]
-fn on_three_nodes_a_sort_survives_whatever_dies_if_there_is_another_copy() {
-    let place = cluster();
-    let expected = sorted(&place, &["--copies", "2"])["checksum"].clone();
-    for phase in ["mapping", "reducing"] {
-        for dies in ["n2.c2", "n3", "n1"] {
-            let hook = at(phase, &format!("kill {dies}"));
-            let survived = sorted(&place, &["--copies", "2", "--at", &hook]);
-            assert_eq!(survived["checksum"], expected, "{dies} died while {phase}");
-            if !dies.contains('.') {
-                place.run(&["fault", "restart", dies]).expect(0);
-                // What the node has that was removed while it was away.
-                for name in names(&place) {
-                    place.run(&["rm", &name]).expect(0);
-                }
-            }
-        }
-    }
-    let hook = at("mapping", "kill n2");
-    let usual = ["terasort", "--size", "20M", "--at", &hook];
-    let lost = job(&place, &usual).expect(1);
-    assert!(lost.err.contains("terasort.input"), "it names what was lost: {}", lost.err);
-    place.run(&["fault", "restart", "n2"]).expect(0);
-    // Its share of the input was removed while it was away.
-    assert_eq!(names(&place), ["terasort.input"], "nothing half-written is left");
-    place.run(&["rm", "terasort.input"]).expect(0);
-    assert_eq!(names(&place), Vec::<String>::new());
 }
 
 /// On a cluster that is started for it, and is gone afterwards with all that it had.
