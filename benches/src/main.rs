@@ -2,7 +2,9 @@
 //! a figure means something on any machine, and has a *control*: the same benchmark with something
 //! made worse on purpose, which must miss the target (`--control`).
 //!
-//! `nile-benches [--control] [NAME…]` runs the benchmarks of these names, or all but the long ones.
+//! `nile-benches [--control] [--quick] [NAME…]` runs the benchmarks of these names, or all but the
+//! long ones; `sort` is also the name of all whose names begin with `sort-`. Those that take long
+//! work on less data with `--quick`, where targets are no promise.
 //! Each result goes to standard output as one report (the byte 0x1E, a JSON document, a line's
 //! end); what a person wants to know besides goes to standard error. Exit status 0: all ran, 1: one
 //! could not be run, 2: the request was wrong.
@@ -16,6 +18,7 @@
 //! * [`node`]: a booted node; [`boot_time`], [`image_size`], [`tickless`] and [`idle`] measure it,
 //!   [`cluster_up`] three of them.
 //! * [`disk`]: a hosted disk, beside plain reads and writes.
+//! * [`interrupt`]: Ctrl-C, upon which nothing is left behind.
 //! * [`sort`]: the sort job, beside a sort in one process.
 //! * [`rpc`], [`bulk`]: calls and transfers between nodes; [`sims`]: what simulations measure.
 //! * [`call`]: calls to services, on booted nodes; [`system_call`]: and to the kernel.
@@ -33,6 +36,7 @@ mod figure;
 mod frames;
 mod idle;
 mod image_size;
+mod interrupt;
 mod mapping;
 mod node;
 mod pair;
@@ -65,18 +69,22 @@ enum Mode {
     Control,
 }
 
+/// Measures and gives the results, of which there is at least one.
+type Run = fn(Mode) -> Result<Vec<Figure>, Failure>;
+
 /// One benchmark.
 struct Benchmark {
     name: &'static str,
-    /// Measures and gives the results, of which there is at least one.
-    run: fn(Mode) -> Result<Vec<Figure>, Failure>,
+    run: Run,
+    /// The same with less data, if that makes a difference.
+    quick: Option<Run>,
     /// Whether it takes so long that it runs only if it is named.
     long: bool,
 }
 
 /// One that takes a minute or two at most.
-const fn usual(name: &'static str, run: fn(Mode) -> Result<Vec<Figure>, Failure>) -> Benchmark {
-    Benchmark { name, run, long: false }
+const fn usual(name: &'static str, run: Run) -> Benchmark {
+    Benchmark { name, run, quick: None, long: false }
 }
 
 /// Every benchmark, the quick ones first.
@@ -99,12 +107,17 @@ const BENCHMARKS: [Benchmark; 20] = [
     usual("rpc", rpc::run),
     usual("bulk", bulk::run),
     usual("gossip", sims::run_gossip),
-    usual("sort", sort::run),
-    Benchmark { name: "sort-scaling", run: sort::run_scaling, long: true },
+    Benchmark { name: "sort", run: sort::run, quick: Some(sort::try_out), long: true },
+    Benchmark {
+        name: "sort-scaling",
+        run: sort::run_scaling,
+        quick: Some(sort::try_scaling),
+        long: true,
+    },
 ];
 
 fn main() -> ExitCode {
-    let (mode, chosen) = match request(env::args().skip(1)) {
+    let Request { mode, is_quick, chosen } = match request(env::args().skip(1)) {
         Ok(request) => request,
         Err(message) => {
             eprintln!("{message}");
@@ -112,9 +125,12 @@ fn main() -> ExitCode {
         }
     };
     let mut all_ran = true;
-    for Benchmark { name, run, .. } in chosen {
+    for Benchmark { name, run, quick, .. } in chosen {
+        if interrupt::requested() {
+            return ExitCode::FAILURE;
+        }
         eprintln!("{name}:");
-        match run(mode) {
+        match quick.filter(|_| is_quick).unwrap_or(*run)(mode) {
             Ok(figures) => figures.iter().for_each(Figure::send),
             Err(failure) => {
                 eprintln!("  {name} could not be run: {failure}");
@@ -126,15 +142,26 @@ fn main() -> ExitCode {
 }
 
 /// What the command line asks for.
-fn request(
-    arguments: impl Iterator<Item = String>,
-) -> Result<(Mode, Vec<&'static Benchmark>), String> {
-    let (mut mode, mut chosen) = (Mode::Real, Vec::new());
+struct Request {
+    mode: Mode,
+    is_quick: bool,
+    chosen: Vec<&'static Benchmark>,
+}
+
+fn request(arguments: impl Iterator<Item = String>) -> Result<Request, String> {
+    let (mut mode, mut is_quick, mut chosen) = (Mode::Real, false, Vec::new());
     for argument in arguments {
-        match BENCHMARKS.iter().find(|benchmark| benchmark.name == argument) {
-            Some(benchmark) => chosen.push(benchmark),
-            None if argument == "--control" => mode = Mode::Control,
-            None => {
+        let is_meant = |benchmark: &&Benchmark| {
+            let rest = benchmark.name.strip_prefix(&argument);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        match argument.as_str() {
+            "--control" => mode = Mode::Control,
+            "--quick" => is_quick = true,
+            _ if BENCHMARKS.iter().any(|it| is_meant(&it)) => {
+                chosen.extend(BENCHMARKS.iter().filter(is_meant));
+            }
+            _ => {
                 let names: Vec<_> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
                 return Err(format!("no benchmark `{argument}`; there are: {}", names.join(", ")));
             }
@@ -143,7 +170,7 @@ fn request(
     if chosen.is_empty() {
         chosen.extend(BENCHMARKS.iter().filter(|benchmark| !benchmark.long));
     }
-    Ok((mode, chosen))
+    Ok(Request { mode, is_quick, chosen })
 }
 
 #[cfg(test)]
@@ -151,7 +178,7 @@ mod tests {
     use super::*;
 
     fn asked(words: &[&str]) -> Result<(Mode, Vec<&'static str>), String> {
-        let (mode, chosen) = request(words.iter().map(|word| word.to_string()))?;
+        let Request { mode, chosen, .. } = request(words.iter().map(|word| word.to_string()))?;
         Ok((mode, chosen.into_iter().map(|benchmark| benchmark.name).collect()))
     }
 
@@ -159,7 +186,9 @@ mod tests {
     fn names_choose_and_none_is_all() {
         let (mode, all) = asked(&[]).unwrap();
         assert!(mode == Mode::Real && all.len() < BENCHMARKS.len());
-        assert!(!all.contains(&"sort-scaling") && all.contains(&"sort"));
+        assert!(!all.contains(&"sort-scaling") && all.contains(&"tables"));
+        assert_eq!(asked(&["sort", "--quick"]).unwrap().1, ["sort", "sort-scaling"]);
+        assert_eq!(asked(&["sort-scaling"]).unwrap().1, ["sort-scaling"]);
         let (mode, some) = asked(&["tables", "--control", "frames"]).unwrap();
         assert!(mode == Mode::Control);
         assert_eq!(some, ["tables", "frames"]);

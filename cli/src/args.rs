@@ -170,8 +170,12 @@ pub struct Test {
 
 #[derive(Args)]
 pub struct Bench {
-    /// Run only the benchmarks with these names.
+    /// Run only the benchmarks with these names; `sort` is also `sort-scaling`. Without names, all
+    /// but those two.
     pub names: Vec<String>,
+    /// Have those that take minutes work on less data, for trying: targets are no promise then.
+    #[arg(long)]
+    pub quick: bool,
     /// Run each benchmark's negative control, made worse on purpose: it must miss the target.
     #[arg(long)]
     pub control: bool,

@@ -15,7 +15,10 @@ use crate::serial::Said;
 use crate::table;
 
 /// How long all benchmarks together may take.
-const LIMIT: Duration = Duration::from_secs(30 * 60);
+const LIMIT: Duration = Duration::from_secs(60 * 60);
+
+/// How long they may take to end clusters and to remove what lies on disks.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// What every benchmark of a run measured.
 #[derive(Default, Serialize)]
@@ -50,11 +53,12 @@ struct Peer {
 /// control meets it.
 pub fn run(options: &Bench) -> Result<(), Failure> {
     let mut command = child::command(needs::provided(BENCHES)?);
-    command.args(options.control.then_some("--control")).args(&options.names);
+    command.args(options.control.then_some("--control"));
+    command.args(options.quick.then_some("--quick")).args(&options.names);
     let mut results = Results::default();
     let mut damaged = None;
     let mut last = String::new();
-    let status = child::listen(&mut command, LIMIT, |said| match said {
+    let status = child::listen_with(GRACE, &mut command, LIMIT, |said| match said {
         Said::Line(line) => {
             eprintln!("{line}");
             last = line;

@@ -73,9 +73,21 @@ impl ChildError {
 pub fn listen(
     command: &mut Command,
     limit: Duration,
+    hear: impl FnMut(Said),
+) -> Result<ExitStatus, ChildError> {
+    listen_with(GRACE, command, limit, hear)
+}
+
+/// The same for a command that may take `grace` to end when it is asked to, as it has much to
+/// clear away.
+pub fn listen_with(
+    grace: Duration,
+    command: &mut Command,
+    limit: Duration,
     mut hear: impl FnMut(Said),
 ) -> Result<ExitStatus, ChildError> {
     let mut child = Guard::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()), limit)?;
+    child.grace = grace;
     let (sender, said) = mpsc::channel();
     read(child.process.stdout.take(), sender.clone());
     read(child.process.stderr.take(), sender);
@@ -116,6 +128,7 @@ fn read(stream: Option<impl Read + Send + 'static>, sender: Sender<Said>) {
 struct Guard {
     process: process::Child,
     limit: Duration,
+    grace: Duration,
     deadline: Instant,
     ended: Option<ExitStatus>,
 }
@@ -124,7 +137,7 @@ impl Guard {
     fn start(command: &mut Command, limit: Duration) -> Result<Guard, ChildError> {
         interrupt::watch()?;
         let deadline = Instant::now() + limit;
-        Ok(Guard { process: command.spawn()?, limit, deadline, ended: None })
+        Ok(Guard { process: command.spawn()?, limit, grace: GRACE, deadline, ended: None })
     }
 
     /// Whether it may go on.
@@ -161,7 +174,7 @@ impl Drop for Guard {
             return;
         }
         self.signal(Signal::TERM);
-        let patience = Instant::now() + GRACE;
+        let patience = Instant::now() + self.grace;
         while Instant::now() < patience {
             if let Ok(Some(_)) = self.process.try_wait() {
                 return;
