@@ -52,7 +52,7 @@ pub struct Up {
     /// Write every frame of the cluster's network to this file.
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
-    /// Link hosted nodes to each other in memory, past the network's switch. It is faster by far, and
+    /// Link hosted nodes to each other in memory, past the switch. It is faster by far, and
     /// no fault of links, no partition and no capture applies to what goes that way.
     #[arg(long, conflicts_with = "capture")]
     pub direct: bool,
