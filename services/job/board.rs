@@ -10,8 +10,8 @@ use core::time::Duration;
 
 use nile_abi::{Instant, Status};
 use nile_job::{
-    AttemptId, Epoch, Failure, Fault, JobId, Keeper, Kind, Note, Settings, Standing, ToKeeper,
-    ToMaster, WorkerId, keeper, master,
+    Answer, AttemptId, Epoch, Failure, Fault, JobId, Keeper, Kind, Note, Settings, Standing, ToKeeper,
+    ToMaster, Word, WorkerId, keeper, master,
 };
 use nile_stl::Stl;
 
@@ -198,6 +198,9 @@ impl Board {
     /// A keeper's message to a keeper of this node.
     pub fn keep(self: &Rc<Self>, message: ToKeeper) {
         if let Some(hosted) = self.job(message.job) {
+            if message.word == Word::Answer(Answer::Unknown) {
+                self.give_late(&hosted, message.from);
+            }
             hosted.keeper.borrow_mut().receive(self.now(), message);
             self.kick(&hosted);
         } else if self.is_loaded() {

@@ -11,7 +11,8 @@ use nile_stl::{CallError, CallResult};
 
 use super::JobClient;
 use super::board::{Board, MOST_OPEN};
-use super::cluster::SOON;
+use super::cluster::{SOON, spawn};
+use super::hosted::Hosted;
 use super::shelf::{MOST_BYTES, pack, unpack};
 
 /// The most records that come at a time.
@@ -91,6 +92,22 @@ impl Board {
         let keeper = Keeper::found(self.now(), node, record, Settings::default());
         self.host(keeper.ok_or_else(other)?);
         Ok(())
+    }
+
+    /// A keeper does not know a job. If the node that it was submitted to has died over that, nobody
+    /// can tell whether it was begun, and it goes on only if those who are left keep it: they do.
+    pub fn give_late(self: &Rc<Self>, hosted: &Hosted, node: NodeId) {
+        let new = |record: &Record| Record::new(record.job.clone(), record.splits.clone());
+        let record = hosted.with(new);
+        let Some((first, others)) = record.job.keepers.split_first() else { return };
+        if !hosted.is_open() || !self.cluster.is_dead(*first) || !others.contains(&node) {
+            return;
+        }
+        let board = self.clone();
+        spawn(&self.stl, async move {
+            // It is asked again, and does not know it again, if this came to nothing.
+            let _ = board.give(node, &record).await;
+        });
     }
 
     /// Has another node keep a record.
