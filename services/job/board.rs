@@ -10,8 +10,8 @@ use core::time::Duration;
 
 use nile_abi::{Instant, Status};
 use nile_job::{
-    Answer, AttemptId, Epoch, Failure, Fault, JobId, Keeper, Kind, Note, Settings, Standing, ToKeeper,
-    ToMaster, Word, WorkerId, keeper, master,
+    Answer, AttemptId, Epoch, Failure, Fault, JobId, Keeper, Kind, Note, Settings, Standing,
+    ToKeeper, ToMaster, Word, WorkerId, keeper, master,
 };
 use nile_stl::Stl;
 

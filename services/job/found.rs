@@ -94,8 +94,9 @@ impl Board {
         Ok(())
     }
 
-    /// A keeper does not know a job. If the node that it was submitted to has died over that, nobody
-    /// can tell whether it was begun, and it goes on only if those who are left keep it: they do.
+    /// A keeper does not know a job. If the node that it was submitted to has died over that,
+    /// nobody can tell whether it was begun, and only with all of those who are left it can go on:
+    /// they are to keep it.
     pub fn give_late(self: &Rc<Self>, hosted: &Hosted, node: NodeId) {
         let new = |record: &Record| Record::new(record.job.clone(), record.splits.clone());
         let record = hosted.with(new);
