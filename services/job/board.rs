@@ -10,8 +10,8 @@ use core::time::Duration;
 
 use nile_abi::{Instant, Status};
 use nile_job::{
-    Answer, AttemptId, Epoch, Failure, Fault, JobId, Keeper, Kind, Note, Settings, Standing,
-    ToKeeper, ToMaster, Word, WorkerId, keeper, master,
+    Answer, AttemptId, Epoch, JobId, Keeper, Kind, Note, Settings, Standing, ToKeeper, ToMaster,
+    Word, keeper, master,
 };
 use nile_stl::Stl;
 
@@ -32,12 +32,6 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// long, until it is longer than the last.
 const LOAD_AGAIN: Duration = Duration::from_millis(50);
 const LOAD_LAST: Duration = Duration::from_secs(2);
-
-/// How often bounds are cut that could not be.
-const CUTS: u32 = 4;
-
-/// How long a cut may take.
-const CUT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The most jobs at a time that have not ended.
 pub const MOST_OPEN: usize = 32;
@@ -312,58 +306,6 @@ impl Board {
             }
             self.sweep_soon();
         }
-    }
-
-    /// Has a worker cut bounds, or another if it cannot.
-    async fn cut(
-        self: &Rc<Self>,
-        hosted: &Rc<Hosted>,
-        epoch: Epoch,
-        samples: Vec<Vec<u8>>,
-    ) {
-        let mut text = alloc::string::String::from("no worker knows the job");
-        let mut cut = None;
-        for round in 0..CUTS {
-            let alive = self.cluster.workers();
-            let samplers: Vec<WorkerId> = hosted.samplers.borrow().clone();
-            let mut usable = samplers.into_iter().filter(|worker| alive.contains(worker)).rev();
-            if let Some(worker) = usable.nth(round as usize).or_else(|| usable.next()) {
-                match self.cut_by(hosted.id, worker, &samples).await {
-                    Ok(bounds) => {
-                        cut = Some(bounds);
-                        break;
-                    }
-                    Err(error) => text = format!("{error}"),
-                }
-            }
-            self.stl.host().sleep_until(self.now() + LOOK).await;
-        }
-        let now = self.now();
-        if let Some(master) = hosted.master.borrow_mut().as_mut().filter(|it| it.epoch() == epoch) {
-            match cut {
-                Some(bounds) => master.cut(now, bounds),
-                None => master.cut_failed(now, Failure { fault: Fault::Code, text }),
-            }
-        }
-        self.kick(hosted);
-    }
-
-    async fn cut_by(
-        &self,
-        id: JobId,
-        worker: WorkerId,
-        samples: &[Vec<u8>],
-    ) -> nile_stl::CallResult<Vec<u8>> {
-        let stl = self.stl.with_patience(CUT_PATIENCE);
-        let gone = || nile_stl::CallError::new(Status::Dead, format!("{worker} is gone"));
-        let line = self.cluster.line(worker).ok_or_else(gone)?;
-        let of = samples.len() as u32;
-        let mut bounds = None;
-        for (index, sample) in samples.iter().enumerate() {
-            bounds = line.cut(&stl, id, (index as u32, of), sample).await?;
-        }
-        let missing = || nile_stl::CallError::new(Status::Failed, "the samples were lost");
-        bounds.ok_or_else(missing)
     }
 
     /// Calls machines when their time comes.

@@ -7,8 +7,8 @@
 //!
 //! * [`records`]: what calls carry.
 //! * `submit`: what is checked; `catalogue`: datasets by name; `splits`: how they are cut.
-//! * `board`: the jobs of this node; `hosted`: one of them; `turns`: who waits for whom; `report`:
-//!   what is told of them.
+//! * `board`: the jobs of this node; `hosted`: one of them; `turns`: who waits for whom; `cut`: who
+//!   cuts bounds; `report`: what is told of them.
 //! * `shelf`: records on disks; `found`: new ones, on their way to keepers; `orphans`: what is left
 //!   behind.
 //! * `cluster`: who is there; `workers`, `post`: what is said to others.
@@ -16,6 +16,7 @@
 mod board;
 mod catalogue;
 mod cluster;
+mod cut;
 mod found;
 mod hosted;
 mod orphans;

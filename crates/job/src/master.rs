@@ -234,6 +234,11 @@ impl Master {
         self.turn(now);
     }
 
+    /// Whether it waits for bounds, as [`Action::Cut`] asked.
+    pub fn is_cutting(&self) -> bool {
+        self.stage == Stage::Cutting
+    }
+
     /// The bounds that the job's code has cut, as [`Action::Cut`] asked.
     pub fn cut(&mut self, now: Instant, bounds: Vec<u8>) {
         if self.stage == Stage::Cutting && bounds.len() > MOST_BOUNDS {

@@ -126,6 +126,26 @@ fn bounds_that_cannot_be_cut_end_the_job() {
 }
 
 #[test]
+fn every_worker_can_cut_and_without_workers_nobody_is_waited_for() {
+    let sampled = crate::Job { samples: 1, ..job(2) };
+    let mut bench = Bench::new(sampled, splits(8, 3, 1), 3, 2);
+    bench.is_cut_late = true;
+    while !bench.master.is_cutting() {
+        assert!(bench.step());
+    }
+    bench.settle();
+    assert_eq!(bench.started.len(), 1, "one of them has taken the sample");
+    assert!(bench.workers.values().all(|worker| worker.job().is_some()));
+    let late = worker_id(3, 2);
+    bench.join(late);
+    bench.settle();
+    assert!(bench.workers[&late].job().is_some());
+    let all: vec::Vec<WorkerId> = bench.workers.keys().copied().collect();
+    all.into_iter().for_each(|id| bench.kill(id));
+    assert_eq!(bench.run(), End::Failed(JobError::NoWorkers));
+}
+
+#[test]
 fn outputs_of_a_lost_worker_are_made_again_while_they_are_needed() {
     let mut bench = Bench::new(job(2), splits(20, 3, 2), 3, 2);
     bench.outcome = all_records::<20>;

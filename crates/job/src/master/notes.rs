@@ -101,6 +101,8 @@ impl Master {
         if let Stage::Closing(end, _) = &self.stage {
             let order = Self::farewell(end, &self.crew.mates[slot].id);
             self.crew.order(slot, order);
+        } else if self.is_cutting() {
+            self.brief(slot);
         }
     }
 

@@ -31,6 +31,8 @@ impl Master {
                 self.stage = Stage::Cutting;
                 let samples = mem::take(&mut self.samples);
                 self.actions.push_back(Action::Cut(samples));
+                // Whoever has taken samples may be gone: each of the others can cut as well.
+                (0..self.crew.mates.len()).for_each(|slot| self.brief(slot));
             }
             Stage::Deciding(end, again) if *again <= now => {
                 let end = end.clone();
@@ -43,7 +45,8 @@ impl Master {
             _ => {}
         }
         let patience = self.settings.block_patience;
-        if self.is_at_work() && self.idle_since.is_some_and(|since| since + patience <= now) {
+        let needs_workers = self.is_at_work() || self.is_cutting();
+        if needs_workers && self.idle_since.is_some_and(|since| since + patience <= now) {
             self.decide(now, End::Failed(JobError::NoWorkers));
         }
         self.place(now);

@@ -50,10 +50,8 @@ impl Master {
         self.counters.attempts += 1;
         self.counters.retries += u32::from(again);
         self.counters.local += u32::from(is_local && id.kind == Kind::Map);
-        let [knows_job, knows_plan] = self.crew.mates[slot].briefed;
-        if !knows_job {
-            self.crew.order(slot, Order::Job(Box::new(self.job.clone())));
-        }
+        self.brief(slot);
+        let knows_plan = self.crew.mates[slot].briefed[1];
         let needs_plan = id.kind != Kind::Sample && !knows_plan;
         if let Some(plan) = self.plan.as_ref().filter(|_| needs_plan) {
             self.crew.order(slot, Order::Plan(plan.clone()));
@@ -73,6 +71,15 @@ impl Master {
         self.crew.set_state(slot, State::Busy(attempt));
         if id.kind == Kind::Reduce {
             self.reducing.insert(attempt, slot);
+        }
+    }
+
+    /// Tells a worker what the job is, once it hears orders.
+    pub(super) fn brief(&mut self, slot: usize) {
+        let mate = &mut self.crew.mates[slot];
+        let hears = !matches!(mate.state, State::Joining | State::Over | State::Gone);
+        if hears && !core::mem::replace(&mut mate.briefed[0], true) {
+            self.crew.order(slot, Order::Job(Box::new(self.job.clone())));
         }
     }
 

@@ -37,6 +37,8 @@ pub struct Bench {
     pub messages: usize,
     /// Whether the job's code cuts bounds.
     pub cuts: bool,
+    /// Whether bounds are still to be cut, by whoever does it; in the end by nobody.
+    pub is_cut_late: bool,
     pub ended: Option<End>,
 }
 
@@ -101,6 +103,7 @@ impl Bench {
             started: Vec::new(),
             messages: 0,
             cuts: true,
+            is_cut_late: false,
             ended: None,
         };
         for node in 1..=nodes {
@@ -232,6 +235,7 @@ impl Bench {
                     self.messages += 1;
                     self.said.push_back(Said::ToWorker(id, message));
                 }
+                master::Action::Cut(_) if self.is_cut_late => {}
                 master::Action::Cut(samples) if self.cuts => {
                     self.master.cut(self.now, samples.concat());
                 }
