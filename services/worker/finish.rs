@@ -23,6 +23,9 @@ use crate::dataset::records::Decider;
 const TOLD: u32 = 10;
 const BETWEEN: Duration = Duration::from_millis(300);
 
+/// How long it is waited for nodes that are to have copies of a part, while too few are known.
+const NODES_PATIENCE: Duration = Duration::from_secs(20);
+
 impl Engine {
     /// Sees an attempt to its end, after the package has said that it is done.
     pub async fn finish(self: &Rc<Self>, attempt: &Rc<Attempt>, records: u64, checksum: u64) {
@@ -107,7 +110,7 @@ impl Engine {
             return Err(off());
         }
         let named = part_name(attempt).map_err(space)?;
-        let nodes = self.copies(attempt.job.copies).await.map_err(space)?;
+        let nodes = self.copies(attempt).await.map_err(space)?;
         let numbers: Vec<u32> = nodes.iter().map(|node| node.0).collect();
         let (_, draft) = writer.place();
         let prepared = writer.store().client.prepare(draft, numbers).await;
@@ -129,15 +132,25 @@ impl Engine {
         Ok(())
     }
 
-    /// The nodes that are to have a part: this one and those after it that have disks.
-    async fn copies(&self, copies: u32) -> CallResult<Vec<NodeId>> {
-        let own = self.peers.node();
-        let mut nodes = self.stores.nodes(own).await?;
-        let place = nodes.iter().position(|node| *node == own).unwrap_or(0);
-        nodes.rotate_left(place);
-        let wanted = (copies.max(1) as usize).min(nodes.len());
-        nodes.truncate(wanted);
-        Ok(nodes)
+    /// The nodes that are to have a part: this one and those after it that have disks. There were
+    /// enough when the job was submitted: if there are not, some are not known here yet, or are
+    /// away. It is waited for them, as nobody would make the copies later.
+    async fn copies(&self, attempt: &Attempt) -> CallResult<Vec<NodeId>> {
+        let (own, host) = (self.peers.node(), self.stl.host());
+        let wanted = attempt.job.copies.max(1) as usize;
+        let until = host.now() + NODES_PATIENCE;
+        loop {
+            let nodes = self.stores.nodes(own).await?;
+            let known = nodes.len();
+            if let Some(chosen) = chosen(nodes, own, wanted) {
+                return Ok(chosen);
+            }
+            if host.now() >= until || !attempt.is_wanted() {
+                let text = format!("{wanted} copies, but {known} nodes have disks now");
+                return Err(CallError::new(Status::NotFound, text));
+            }
+            host.sleep_until(host.now() + BETWEEN).await;
+        }
     }
 
     /// Has the other nodes of a part copy it from this one; over when they have it durably.
@@ -202,6 +215,16 @@ impl Engine {
     }
 }
 
+/// So many of these nodes, in their order from `own` on, and none if there are fewer.
+fn chosen(mut nodes: Vec<NodeId>, own: NodeId, wanted: usize) -> Option<Vec<NodeId>> {
+    let place = nodes.iter().position(|node| *node == own).unwrap_or(0);
+    nodes.rotate_left(place);
+    (nodes.len() >= wanted).then(|| {
+        nodes.truncate(wanted);
+        nodes
+    })
+}
+
 fn off() -> (Fault, String) {
     (Fault::Code, String::from("the attempt is off"))
 }
@@ -215,4 +238,21 @@ fn part_name(attempt: &Attempt) -> CallResult<Named> {
         epoch: attempt.job_id.0,
         attempt: attempt.id.version().ok_or_else(too_many)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_never_on_fewer_nodes_than_wanted() {
+        let nodes = |numbers: &[u32]| -> Vec<NodeId> { numbers.iter().copied().map(NodeId).collect() };
+        let chosen = |known: &[u32], wanted| chosen(nodes(known), NodeId(2), wanted);
+        assert_eq!(chosen(&[1, 2, 3], 2), Some(nodes(&[2, 3])));
+        assert_eq!(chosen(&[1, 2], 2), Some(nodes(&[2, 1])));
+        assert_eq!(chosen(&[2], 1), Some(nodes(&[2])));
+        // The others are not known yet.
+        assert_eq!(chosen(&[2], 2), None);
+        assert_eq!(chosen(&[1, 2, 3], 4), None);
+    }
 }

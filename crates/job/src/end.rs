@@ -40,7 +40,8 @@ pub enum Fault {
     Code = 0,
     /// No copy of the input could be read now; it is tried again until the block counts as lost.
     Input = 1,
-    /// The node's disk is full; it is tried a few times, elsewhere if there is an elsewhere.
+    /// The node's disk is full, or too few nodes have disks for the copies that are wanted; it is
+    /// tried a few times, elsewhere if there is an elsewhere.
     Space = 2,
 }
 
