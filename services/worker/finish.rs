@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_part_is_never_on_fewer_nodes_than_wanted() {
-        let nodes = |numbers: &[u32]| -> Vec<NodeId> { numbers.iter().copied().map(NodeId).collect() };
+        let nodes = |numbers: &[u32]| numbers.iter().copied().map(NodeId).collect::<Vec<_>>();
         let chosen = |known: &[u32], wanted| chosen(nodes(known), NodeId(2), wanted);
         assert_eq!(chosen(&[1, 2, 3], 2), Some(nodes(&[2, 3])));
         assert_eq!(chosen(&[1, 2], 2), Some(nodes(&[2, 1])));
