@@ -36,6 +36,8 @@ mod figure;
 mod frames;
 mod idle;
 mod image_size;
+// Both programs end what they have started in the same way, and neither is a library.
+#[path = "../../cli/src/interrupt.rs"]
 mod interrupt;
 mod mapping;
 mod node;

@@ -1,6 +1,7 @@
-//! Steps through a ring of io_uring: what is in the page cache is copied at once, and the rest
-//! when it has come. While the core is about to sleep an eventfd is told of the next end, and a
-//! thread that waits for it wakes the core: it plays the part of the device's interrupt.
+//! Steps through a ring of io_uring: little that is in the page cache is copied at once, data by
+//! threads of Linux's beside the core's, and the rest when it has come. While the core is about to
+//! sleep an eventfd is told of the next end, and a thread that waits for it wakes the core: it
+//! plays the part of the device's interrupt.
 
 use std::fs::File;
 use std::io;
