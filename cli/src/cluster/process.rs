@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, getsid, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// The variable that marks processes: `PART@FOLDER`.
 const MARK: &str = "NILE_PROCESS_OF";
@@ -85,7 +85,7 @@ impl Process {
         if marked(pid, folder)? != part {
             return None;
         }
-        let leads = getsid(Some(number)).is_ok_and(|session| session == number);
+        let leads = session(pid) == Some(pid);
         Some(Process { pid, part, leads, handle })
     }
 
@@ -140,6 +140,21 @@ fn marked(pid: i32, folder: &Path) -> Option<String> {
         .then(|| String::from_utf8_lossy(&mark[..at]).into_owned())
 }
 
+/// The session of a process; none of one that has ended. Linux gives 0 for a process that ends
+/// while it is asked, which `rustix::process::getsid` takes for a number of a process and panics.
+fn session(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    session_in(&stat)
+}
+
+/// The session that a line of `/proc/PID/stat` names: the fourth field after the program's name,
+/// which stands in parentheses and may hold any character.
+fn session_in(stat: &str) -> Option<i32> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let session = fields.split_whitespace().nth(3)?.parse().ok()?;
+    (session > 0).then_some(session)
+}
+
 /// Ends `processes`: the leaders are asked, and whatever of their parts still runs after `grace`
 /// is killed.
 pub fn end(folder: &Path, parts: impl Fn(&str) -> bool, grace: Duration) {
@@ -181,6 +196,17 @@ mod tests {
         command.args(["-c", script]);
         let log = tempfile::tempfile().unwrap();
         start(folder, part, &command, &log).unwrap()
+    }
+
+    #[test]
+    fn a_process_that_has_ended_leads_no_session() {
+        assert_eq!(session_in("12 (a) b) S 3 11 10 0 -1"), Some(10));
+        assert_eq!(session_in("12 (sh) Z 3 0 0 0 -1"), None);
+        assert_eq!(session_in("12 (sh"), None);
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        child.wait().unwrap();
+        assert_eq!(session(pid), None);
     }
 
     #[test]
