@@ -39,6 +39,7 @@ pub async fn tell(stl: &Stl, shared: &Rc<Shared>, network: &NetworkClient) -> En
             }
             Event::NodeUp { node, generation } => {
                 stl.host().log(format_args!("{node} {generation} is in the cluster"));
+                network.welcome(Identity { node: node.0, generation: generation.0 }).await?;
             }
             Event::Published { node, instance } | Event::Moved { node, instance } => {
                 let member = shared.with(|gossip| gossip.member(node))?;

@@ -371,6 +371,16 @@ impl Network {
         Ok(())
     }
 
+    /// Gossip knows that an incarnation of a node lives, which it may have held for dead: what ran
+    /// between the two before the way was cut, may again.
+    #[stl_k]
+    fn welcome(&self, caller: &Caller, back: Identity) -> CallResult<()> {
+        caller.own_core()?;
+        let (node, generation) = (NodeId(back.node), Generation(back.generation));
+        self.inner()?.shared.learn(|peers| peers.lives(node, generation));
+        Ok(())
+    }
+
     /// What the protocol has counted, and how many frames of which protocol this core's interface
     /// has carried.
     #[stl_k(reply = "counters")]

@@ -55,13 +55,24 @@ impl Peers {
         self.learn(node, Peer { identity: Identity::new(node, generation), nonce, dead: false });
     }
 
-    /// An incarnation of a node is gone.
+    /// An incarnation of a node is gone, or so it seems.
     pub fn died(&mut self, node: NodeId, generation: Generation) {
-        let known = self.nodes.get(&node).map(|(_, peer)| peer.identity.generation);
-        if known.is_none_or(|known| known <= generation.0) {
-            let identity = Identity::new(node, generation);
-            self.learn(node, Peer { identity, nonce: Blob(Vec::new()), dead: true });
+        let identity = Identity::new(node, generation);
+        let known = self.nodes.get(&node).map(|(_, peer)| peer);
+        if known.is_none_or(|known| known.identity.generation <= generation.0) {
+            // It may be back: calls then go on as they were, and do not meet it again.
+            let met = known.filter(|known| known.identity == identity);
+            let nonce = met.map_or(Blob(Vec::new()), |met| met.nonce.clone());
+            self.learn(node, Peer { identity, nonce, dead: true });
         }
+    }
+
+    /// An incarnation of a node lives, though it may have been held for gone: the way to it was
+    /// cut for a while.
+    pub fn lives(&mut self, node: NodeId, generation: Generation) {
+        let known = self.nodes.get(&node).map(|(_, peer)| peer);
+        let back = known.filter(|it| it.dead && it.identity.generation == generation.0).cloned();
+        back.into_iter().for_each(|it| self.learn(node, Peer { dead: false, ..it }));
     }
 
     /// What was learned after the first `seen`, and how much that is; `None` if nothing was.
@@ -112,6 +123,27 @@ mod tests {
         assert_eq!(nodes(peers.since(seen)), [(2, 5, true), (3, 9, false)]);
         peers.died(NodeId(4), Generation(1));
         assert_eq!(nodes(peers.since(0)), [(2, 5, true), (3, 9, false), (4, 1, true)]);
+    }
+
+    #[test]
+    fn a_node_that_was_cut_off_and_is_back_is_told_of_as_it_was_met() {
+        let mut peers = Peers::default();
+        peers.met(NodeId(2), Generation(5), NONCE);
+        peers.died(NodeId(2), Generation(5));
+        let (seen, _) = peers.since(0).unwrap();
+        peers.lives(NodeId(2), Generation(4));
+        peers.lives(NodeId(3), Generation(1));
+        assert_eq!(peers.since(seen), None, "neither was met, as far as is known");
+        peers.lives(NodeId(2), Generation(5));
+        let (seen, told) = peers.since(seen).unwrap();
+        let met = Peer {
+            identity: Identity { node: 2, generation: 5 },
+            nonce: Blob(NONCE.0.into()),
+            dead: false,
+        };
+        assert_eq!(told, [met], "whoever asks first now has to agree on keys, too");
+        peers.lives(NodeId(2), Generation(5));
+        assert_eq!(peers.since(seen), None, "that is no news");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //!
 //! Every node has *stations*, one on its first core and one on its last: a mailbox each, whose
 //! buffers are sent on as their labels say. n1 conducts. With `apart=1` the node's configuration
-//! has the transfers on another core than the calls.
+//! has the transfers on another core than the calls. With `cut=MS` nobody sends for so long, and a
+//! test cuts the nodes off from each other meanwhile.
 
 mod apart;
 
@@ -21,7 +22,7 @@ use nile_stl::node::{Buffer, Pool};
 use nile_stl::{CallError, CallResult, Stl};
 
 use crate::arguments::Arguments;
-use crate::cluster::{start_with, until};
+use crate::cluster::{start_through, until};
 use crate::conduct::Findings;
 
 /// The mailboxes: of the stations, of n1, and one on every node that nobody reads.
@@ -84,6 +85,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let first = core.id() == nile_abi::CoreId::BOOT;
     // The last core may be up long after the first.
     let late = Duration::from_millis(arguments.number("late", 0));
+    let cut = Duration::from_millis(arguments.number("cut", 0));
     for (name, here, after) in [(FIRST, first, Duration::ZERO), (LAST, last, late)] {
         if here {
             let (stl, own) = (stl.clone(), core.clone());
@@ -99,9 +101,9 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
         }
     }
     let own = core.clone();
-    start_with(core, nodes, "bulk", move |findings| async move {
+    start_through(core, nodes, "bulk", cut, move |findings| async move {
         let conductor = Conductor { core: own, stl, findings, nodes: nodes as u32 };
-        if let Err(error) = conductor.run(rounds as u32, apart).await {
+        if let Err(error) = conductor.run(rounds as u32, apart, cut).await {
             conductor.findings.check(false, format_args!("{error}"));
         }
     });
@@ -172,14 +174,13 @@ struct Conductor<M: Machine> {
 }
 
 impl<M: Machine> Conductor<M> {
-    async fn run(&self, rounds: u32, apart: bool) -> CallResult<()> {
+    async fn run(&self, rounds: u32, apart: bool, cut: Duration) -> CallResult<()> {
         let port = until(&self.stl, async || Port::find(&self.stl).await).await?;
         let (home, aside) = (port.open(HOME).await?, port.open(ASIDE).await?);
-        for node in (1..=self.nodes).map(NodeId) {
-            for station in [FIRST, LAST] {
-                let asked = async || self.ask(&port, (node, station), RELAY_ASIDE, &aside).await;
-                until(&self.stl, asked).await?;
-            }
+        self.ask_all(&port, &aside).await?;
+        if !cut.is_zero() {
+            self.core.sleep(cut).await;
+            self.ask_all(&port, &aside).await?;
         }
         self.around(&port, &home, &aside, rounds).await?;
         self.refusals(&port).await?;
@@ -206,6 +207,17 @@ impl<M: Machine> Conductor<M> {
             }
         }
         aside.close().await
+    }
+
+    /// Asks every station until it answers.
+    async fn ask_all(&self, port: &Port, aside: &Mailbox) -> CallResult<()> {
+        for node in (1..=self.nodes).map(NodeId) {
+            for station in [FIRST, LAST] {
+                let asked = async || self.ask(port, (node, station), RELAY_ASIDE, aside).await;
+                until(&self.stl, asked).await?;
+            }
+        }
+        Ok(())
     }
 
     /// A word to a station of a node, and what comes back.

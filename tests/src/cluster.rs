@@ -61,6 +61,17 @@ pub fn start_with<M: Machine, F: Future<Output = ()> + 'static>(
     name: &'static str,
     scenario: impl FnOnce(Findings) -> F + 'static,
 ) {
+    start_through(core, nodes, name, Duration::ZERO, scenario);
+}
+
+/// The same, and the others wait for n1 for so long when it seems to be gone.
+pub fn start_through<M: Machine, F: Future<Output = ()> + 'static>(
+    core: &Core<M>,
+    nodes: u64,
+    name: &'static str,
+    cut: Duration,
+    scenario: impl FnOnce(Findings) -> F + 'static,
+) {
     calls::serve(core);
     if !conducts(core) {
         return;
@@ -70,7 +81,7 @@ pub fn start_with<M: Machine, F: Future<Output = ()> + 'static>(
         let stl = own.stl();
         match identity(&stl).await {
             Ok(CONDUCTOR) => lead(&own, nodes, name, scenario),
-            Ok(_) => serve(&own).await,
+            Ok(_) => serve(&own, cut).await,
             Err(error) => {
                 own.machine().log(format_args!("not in a cluster: {error}"));
                 own.finish(Outcome::Failure);
@@ -101,16 +112,18 @@ pub async fn until<T>(stl: &Stl, attempt: impl AsyncFn() -> CallResult<T>) -> Ca
     }
 }
 
-/// Serves until the conductor is gone.
-async fn serve<M: Machine>(core: &Core<M>) {
+/// Serves until the conductor is gone, for longer than it may be cut off.
+async fn serve<M: Machine>(core: &Core<M>, cut: Duration) {
     let stl = core.stl();
-    let mut met = false;
+    let (mut met, mut seen) = (false, core.now());
     loop {
         let members = members(&stl).await.unwrap_or_default();
         let conductor = members.iter().find(|it| it.identity.node == CONDUCTOR);
         match conductor.map(|it| it.state.as_str()) {
-            Some("down") if met => return core.finish(Outcome::Success),
-            Some("alive") => met = true,
+            Some("down") if met && core.now() - seen >= cut => {
+                return core.finish(Outcome::Success);
+            }
+            Some("alive") => (met, seen) = (true, core.now()),
             _ => {}
         }
         core.sleep(LOOK).await;

@@ -186,6 +186,23 @@ fn transfers_have_a_network_core_of_their_own() {
     assert_eq!(first.outcome, Outcome::Failure, "it is not noticed");
 }
 
+#[test]
+fn buffers_go_again_between_nodes_that_were_cut_off_from_each_other() {
+    let cut = |options: ClusterOptions, common: &str, program: &str| {
+        let ms = Duration::from_millis;
+        // Long enough for each to hold the others for dead.
+        let deeds = vec![
+            (ms(500), Deed::Partition(vec![vec![0], vec![1], vec![2]])),
+            (ms(6000), Deed::Heal),
+        ];
+        let ended = pass_with(&ClusterOptions { deeds, ..options }, common, program);
+        let gone = ended[0].log.iter().filter(|line| line.ends_with("is gone"));
+        assert_eq!(gone.count(), 2, "the cut is not noticed");
+    };
+    cut(with_pools(cluster(450, &[2, 2, 2])), "", "bulk buffers=20 cut=15000");
+    cut(with_two_network_cores(451, 3), APART, "bulk buffers=20 apart=1 cut=15000");
+}
+
 /// The same nodes, each with a disk.
 fn with_stores(options: ClusterOptions) -> ClusterOptions {
     let mut options = with_pools(options);
