@@ -200,7 +200,7 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "sim-terasort",
-        what: "whole jobs on nodes that are killed in every phase, 48 seeds",
+        what: "whole jobs on nodes that are killed or cut off in every phase, 48 seeds",
         command: &["./nile", "sim", "terasort", "--runs", "48"],
         ..STEP
     },
@@ -323,7 +323,7 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "sim-terasort-long",
-        what: "whole jobs on nodes that are killed in every phase, 1,000 seeds",
+        what: "whole jobs on nodes that are killed or cut off in every phase, 1,000 seeds",
         command: &["./nile", "sim", "terasort", "--runs", "1000"],
         limit_seconds: 1800,
         long: true,

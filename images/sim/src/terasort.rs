@@ -1,6 +1,6 @@
 //! Whole jobs on a cluster that fails: TeraSort's package and all services of a node, on simulated
 //! nodes with disks, while cores, nodes and the master's node are killed in every phase of the
-//! sort. What `nile sim terasort` runs.
+//! sort, and nodes cut off from all others. What `nile sim terasort` runs.
 //!
 //! * `plot`: what befalls the cluster, drawn from the seed.
 //! * `stage`: the nodes.
@@ -30,7 +30,7 @@ pub use plot::Conduct;
 /// The scenario.
 pub const SCENARIO: Scenario = Scenario {
     name: "terasort",
-    about: "whole jobs on nodes with disks that are killed in every phase",
+    about: "whole jobs on nodes with disks that are killed or cut off in every phase",
     run,
 };
 

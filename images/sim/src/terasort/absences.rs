@@ -1,4 +1,4 @@
-//! When nodes were away.
+//! When nodes were away, by loss of power or behind a cable that was cut.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -29,6 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const MEETING: Duration = Duration::from_secs(20);
 const JOB: Duration = Duration::from_secs(100);
 
+/// How long a node is cut off that nobody says how long it is to be away.
+const APART: Duration = Duration::from_secs(4);
+
 /// How often in a row nobody knows of a job that was not begun.
 const UNKNOWN: u32 = 10;
 
@@ -311,11 +314,20 @@ impl<'s> Judge<'s> {
                 self.note(format_args!("c{core} of n{} ends at {at}", node + 1));
                 return deeds.add(at, Deed::EndCore(node, CoreId(core)));
             }
-            What::Node(node) => node,
+            What::Node(node) | What::Apart(node) => node,
             What::Master => master,
         };
         if self.absences.is_away(node, at) {
             return;
+        }
+        if let What::Apart(_) = what {
+            self.stage.count(format!("nodes cut off while {phase}"));
+            self.note(format_args!("n{} is cut off at {at}", node + 1));
+            let back = at + away.unwrap_or(APART);
+            let others = (0..=self.plot().nodes).filter(|other| *other != node).collect();
+            deeds.add(at, Deed::Partition(vec![others, vec![node]]));
+            deeds.add(back, Deed::Heal);
+            return self.absences.add(node, at, Some(back));
         }
         let kind = if node == master { "master's nodes" } else { "nodes" };
         self.stage.count(format!("{kind} killed while {phase}"));

@@ -77,6 +77,8 @@ pub enum What {
     Node(usize),
     /// The node of the sort's master does.
     Master,
+    /// A node is cut off from all others, and lives.
+    Apart(usize),
 }
 
 struct Dice(ChaCha8Rng);
@@ -100,9 +102,10 @@ impl Plot {
     /// what happens in them; the rest is chance.
     pub fn draw(seed: u64, nodes: usize, conduct: Conduct) -> Plot {
         let dice = &mut Dice(ChaCha8Rng::seed_from_u64(seed));
-        let what = match seed / 5 % 3 {
+        let what = match seed / 5 % 4 {
             0 => What::Core(dice.below(nodes as u64) as usize, 2 + dice.below(WORKERS) as u16),
             1 => What::Node(dice.below(nodes as u64) as usize),
+            2 => What::Apart(dice.below(nodes as u64) as usize),
             _ => What::Master,
         };
         let when = match (seed % 5) as usize {

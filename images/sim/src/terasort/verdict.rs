@@ -105,6 +105,7 @@ impl Judge<'_> {
     pub async fn check_rest(&mut self, is_sorted: bool, made: Summary) -> Found<()> {
         let plot = self.plot();
         let now = self.now();
+        self.stage.deeds.add(now, Deed::Heal);
         for node in self.absences.end(now) {
             self.stage.deeds.add(now, Deed::Start(node));
         }
