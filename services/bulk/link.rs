@@ -42,6 +42,10 @@ const MOST_TALKED: usize = 256;
 /// not last until its sleeping core has looked.
 const LEAST_WINDOW: u64 = 128 << 10;
 
+/// No wire carries larger frames, since Ethernet's own checksum would not do for them. Nodes of one
+/// machine have them that are linked by memory alone, which needs none.
+const LARGEST_ON_WIRES: usize = 16 << 10;
+
 /// How many of a link's largest frames may be on their way.
 const WINDOW_FRAMES: u64 = 12;
 
@@ -66,7 +70,8 @@ impl Link {
         let keys = node.member().ok_or_else(alone)?.key.map(|key| Keys::new(&ClusterKey(key)));
         let (address, max_frame) = (line.interface().address(), line.interface().max_frame());
         let window = (WINDOW_FRAMES * max_frame as u64).max(LEAST_WINDOW);
-        let way = nile_bulk::Link { max_frame, rate: None, window, trusted: false };
+        let trusted = max_frame > LARGEST_ON_WIRES;
+        let way = nile_bulk::Link { max_frame, rate: None, window, trusted };
         let mut settings = nile_bulk::Settings::new(own.node, own.generation, address, way);
         settings.sealed = keys.is_some();
         settings.checksum = node.checksum().unwrap_or(settings.checksum);

@@ -33,6 +33,8 @@ pub struct Command {
     pub bounds: Blob,
     /// Of `MAP`: outputs are not kept in memory but written as sorted runs, by `spill`.
     pub spill: bool,
+    /// Of `MAP`: pieces go to other nodes, too. Outputs of one partition each go there at once.
+    pub shared: bool,
     /// Bytes of the pool that the job may use on this node.
     pub memory: u64,
     /// Of `EXPORT`: what is to be exported, with the ranges of the partition alone. Its buffers
@@ -104,9 +106,18 @@ pub struct Output {
     pub pieces: Vec<Range>,
     /// What the job's code wants to know of it where it is read in memory; at most 16 KiB.
     pub note: Blob,
-    /// Whether bytes for other nodes are made by the job's code, on a command `EXPORT`; else they
-    /// are the ranges themselves, one after the other, each of them whole in one buffer.
-    pub by_code: bool,
+    /// How other nodes get it: one of [`far`].
+    pub far: u32,
+}
+
+/// What other nodes get of an output.
+pub mod far {
+    /// The bytes of the ranges, one after the other, each of them whole in one buffer.
+    pub const RANGES: u32 = 0;
+    /// What the job's code makes of it, on a command `EXPORT`.
+    pub const EXPORTS: u32 = 1;
+    /// The output as it is, with its ranges and its note. It is of one partition alone.
+    pub const WHOLE: u32 = 2;
 }
 
 /// What a reduce attempt takes next. One map attempt may give several, which may come in any order
@@ -117,12 +128,12 @@ pub struct Source {
     pub kind: u32,
     /// The map task that it comes of.
     pub map: u32,
-    /// Of `SHARED` the output's buffers, which are views; of `OWN` the bytes, one buffer after the
-    /// other, which are the package's: to be claimed.
+    /// Of `SHARED` the output's buffers, which are views. The others are the package's, to be
+    /// claimed: of `WHOLE` the output's, of `OWN` the bytes, one buffer after the other.
     pub buffers: Vec<Buffer>,
-    /// Of `SHARED`: what this partition has of them.
+    /// Of `SHARED` and `WHOLE`: what this partition has of them.
     pub pieces: Vec<Range>,
-    /// Of `SHARED`: the output's note.
+    /// Of `SHARED` and `WHOLE`: the output's note.
     pub note: Blob,
     /// Of `RUN`: its number in calls of `run`.
     pub run: u64,
@@ -140,6 +151,8 @@ pub mod source {
     pub const OWN: u32 = 2;
     /// A sorted run that was spilled, in blocks.
     pub const RUN: u32 = 3;
+    /// An output of another node, as its maker left it.
+    pub const WHOLE: u32 = 4;
 }
 
 /// The most bytes of an output's note.

@@ -2,6 +2,7 @@
 //! to other nodes as bytes.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
@@ -14,11 +15,12 @@ use nile_stl::node::Buffer;
 use nile_stl::{CallError, CallResult};
 
 use super::attempt::Held;
-use super::engine::Engine;
+use super::engine::{Engine, PLACES};
 use super::gather::Fetch;
 use super::records::{Delivery, RunEntry, answer};
 use super::stores::BUFFER_PATIENCE;
 use crate::network::bulk::port::Port;
+use crate::task::records::{Output, far};
 
 /// Which piece for which attempt.
 pub type Wanted = (JobId, PieceId, AttemptId);
@@ -141,12 +143,26 @@ impl Engine {
         to: WorkerId,
         number: u64,
     ) -> CallResult<()> {
+        let pieces = held.made.kept().iter().filter(|kept| !kept.of(partition).is_empty());
+        let outputs: Vec<Output> = pieces
+            .map(|kept| Output { far: far::RANGES, ..kept.view(&self.pool, partition) })
+            .collect();
+        held.is_shared.set(held.is_shared.get() || !outputs.is_empty());
+        let delivery = Delivery { runs: runs(held, partition), ..Delivery::default() };
+        self.tell_all(to, number, outputs, delivery).await
+    }
+
+    /// Tells of outputs, in as many calls as that takes; the last one says the rest, too.
+    async fn tell_all(
+        self: &Rc<Self>,
+        to: WorkerId,
+        number: u64,
+        outputs: Vec<Output>,
+        last: Delivery,
+    ) -> CallResult<()> {
         let mut delivery = Delivery { more: true, ..Delivery::default() };
         let mut told = 0;
-        let pieces = held.made.kept().iter().filter(|kept| !kept.of(partition).is_empty());
-        for kept in pieces {
-            held.is_shared.set(true);
-            let output = kept.view(&self.pool, partition);
+        for output in outputs {
             let bytes = output.note.0.len() + 16 * (output.buffers.len() + output.pieces.len());
             if told > 0 && told + bytes > MOST_TOLD {
                 self.tell(to, number, mem::take(&mut delivery)).await?;
@@ -156,9 +172,7 @@ impl Engine {
             told += bytes + 16;
             delivery.outputs.push(output);
         }
-        delivery.runs = runs(held, partition);
-        delivery.more = false;
-        self.tell(to, number, delivery).await
+        self.tell(to, number, Delivery { outputs: delivery.outputs, more: false, ..last }).await
     }
 
     async fn tell(
@@ -186,24 +200,30 @@ impl Engine {
         let port = Port::find(&self.stl).await?.with_patience(2 * BUFFER_PATIENCE);
         let way = Way { port, to: to.node, mailbox: self.peers.mailbox(to.core), number };
         let mut packer = Packer::new(self, way);
-        for (index, kept) in held.made.kept().iter().enumerate() {
-            let ranges = kept.of(partition);
-            if ranges.is_empty() {
-                continue;
+        let kept = held.made.kept().iter().enumerate();
+        let kept = kept.filter(|(_, it)| !it.of(partition).is_empty());
+        let mut outputs = Vec::new();
+        for (_, kept) in kept.clone().filter(|(_, it)| it.far() == far::WHOLE) {
+            outputs.push(kept.view(&self.pool, partition));
+            for buffer in kept.buffers() {
+                packer.add_whole(buffer).await?;
             }
-            if kept.is_by_code() {
+        }
+        for (index, kept) in kept.filter(|(_, it)| it.far() != far::WHOLE) {
+            if kept.far() == far::EXPORTS {
                 for buffer in self.export(job, held, index, partition).await? {
                     packer.add(&buffer).await?;
                 }
             } else {
-                for range in ranges {
+                for range in kept.of(partition) {
                     packer.add(kept.slice(range)).await?;
                 }
             }
         }
         let buffers = packer.finish().await?;
         let runs = runs(held, partition);
-        self.peers.deliver(to, number, Delivery { runs, buffers, ..Delivery::default() }).await
+        let delivery = Delivery { runs, buffers, ..Delivery::default() };
+        self.tell_all(to, number, outputs, delivery).await
     }
 
     /// Something was told about a piece that this core has asked for.
@@ -213,14 +233,15 @@ impl Engine {
     }
 
     /// A buffer has come to this core's mailbox.
-    pub fn received(self: &Rc<Self>, number: u64, buffer: Buffer) {
+    pub fn received(self: &Rc<Self>, label: u64, buffer: Buffer) {
+        let (number, place) = (label / PLACES * PLACES, label % PLACES);
         {
             let state = &mut *self.state.borrow_mut();
             if let Some(parcel) = state.parcels.get_mut(&number) {
                 *parcel = Some(buffer);
             } else {
                 // What nobody waits for is free.
-                drop(state.fetches.put(number, buffer));
+                drop(state.fetches.put(number, place as u32, buffer));
             }
         }
         self.look_at_fetch(number);
@@ -303,6 +324,14 @@ impl Packer {
         Ok(())
     }
 
+    /// Sends a copy of a buffer by itself.
+    async fn add_whole(&mut self, bytes: &[u8]) -> CallResult<()> {
+        self.send().await?;
+        let mut buffer = self.buffer().await?;
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        self.put(buffer, bytes.len()).await
+    }
+
     /// A free buffer; waits until there is one.
     async fn buffer(&self) -> CallResult<Buffer> {
         let host = self.engine.stl.host();
@@ -319,17 +348,29 @@ impl Packer {
         }
     }
 
-    /// Sends what there is, in a task of its own.
+    /// Sends what there is.
     async fn send(&mut self) -> CallResult<()> {
-        let Some((buffer, filled)) = self.current.take() else { return Ok(()) };
+        match self.current.take() {
+            Some((buffer, filled)) => self.put(buffer, filled).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Sends a buffer, in a task of its own.
+    async fn put(&mut self, buffer: Buffer, filled: usize) -> CallResult<()> {
         self.wait(MOST_SENT - 1).await?;
+        let label = self.way.number + u64::from(self.sent);
+        if u64::from(self.sent) >= PLACES {
+            let text = format!("a piece has more than {PLACES} buffers: splits are too large");
+            return Err(CallError::new(Status::Invalid, text));
+        }
         self.sent += 1;
         self.open.set(self.open.get() + 1);
         let (engine, way) = (self.engine.clone(), self.way.clone());
         let (open, failed) = (self.open.clone(), self.failed.clone());
         self.engine.stl.host().spawn(Box::pin(async move {
-            let Way { port, to, mailbox, number } = &*way;
-            if let Err(error) = port.send(*to, *mailbox, *number, buffer, filled).await {
+            let Way { port, to, mailbox, .. } = &*way;
+            if let Err(error) = port.send(*to, *mailbox, label, buffer, filled).await {
                 failed.borrow_mut().get_or_insert(error);
             }
             open.set(open.get() - 1);

@@ -32,6 +32,9 @@ use crate::alarm::Alarm;
 /// Handles that are remembered before it is looked which of them are on their way still.
 const MOST_GIVEN: usize = 64;
 
+/// The most buffers of a piece: each is sent by the piece's number and its place in it.
+pub const PLACES: u64 = 1 << 12;
+
 /// Blocks of a split that are read ahead.
 const AHEAD: u32 = 4;
 
@@ -125,10 +128,11 @@ impl Engine {
         self.stl.host().now()
     }
 
-    /// A number that no other incarnation of this core has given before.
+    /// A number that no other incarnation of this core has given before. Behind it are
+    /// [`PLACES`] others that are not given, for what belongs to it.
     pub fn number(&self) -> u64 {
         let state = &mut *self.state.borrow_mut();
-        state.numbers += 1;
+        state.numbers += PLACES;
         u64::from(self.stl.host().generation().0) << 40 | state.numbers
     }
 

@@ -9,7 +9,7 @@ use nile_job::{AttemptId, JobId, PieceId, WorkerId};
 use nile_stl::node::Buffer;
 
 use super::records::{Delivery, RunEntry};
-use crate::task::records::Output;
+use crate::task::records::{Output, far};
 
 /// A piece that was asked for.
 #[derive(Debug)]
@@ -24,7 +24,8 @@ pub struct Fetch {
     pub from: WorkerId,
     outputs: Vec<Output>,
     runs: Vec<RunEntry>,
-    buffers: Vec<Buffer>,
+    /// What has come, by its place in the piece.
+    buffers: BTreeMap<u32, Buffer>,
     /// How many buffers there will be, once that is known.
     expected: Option<u32>,
 }
@@ -60,10 +61,10 @@ impl Fetches {
         self.0.get(&number)
     }
 
-    /// A buffer has come. Gives it back if nobody waits for it.
-    pub fn put(&mut self, number: u64, buffer: Buffer) -> Result<(), Buffer> {
+    /// The buffer of this place in a piece has come. Gives it back if nobody waits for it.
+    pub fn put(&mut self, number: u64, place: u32, buffer: Buffer) -> Result<(), Buffer> {
         match self.0.get_mut(&number) {
-            Some(fetch) => fetch.buffers.push(buffer),
+            Some(fetch) => drop(fetch.buffers.insert(place, buffer)),
             None => return Err(buffer),
         }
         Ok(())
@@ -103,6 +104,8 @@ impl Fetches {
 pub enum Given {
     /// An output of this node, where it is.
     Shared(u32, Output),
+    /// An output of another node, and its buffers.
+    Whole(u32, Output, Vec<Buffer>),
     /// Bytes of another node.
     Own(u32, Vec<Buffer>),
     /// A sorted run, and the number by which the package asks for its blocks.
@@ -133,17 +136,21 @@ impl Gather {
     /// A whole piece, which was taken.
     pub fn add(&mut self, fetch: Fetch) {
         let map = fetch.piece.output.task.index;
-        let is_shared = !fetch.outputs.is_empty();
+        let mut buffers = fetch.buffers.into_values();
         for output in fetch.outputs {
             self.bytes += output.pieces.iter().map(|it| u64::from(it.bytes)).sum::<u64>();
-            self.ready.push_back(Given::Shared(map, output));
+            self.ready.push_back(if output.far == far::WHOLE {
+                let own = buffers.by_ref().take(output.buffers.len()).collect();
+                Given::Whole(map, output, own)
+            } else {
+                self.sharers.insert((fetch.from.core, fetch.from.generation));
+                Given::Shared(map, output)
+            });
         }
-        if is_shared {
-            self.sharers.insert((fetch.from.core, fetch.from.generation));
-        }
-        if !fetch.buffers.is_empty() {
-            self.bytes += fetch.buffers.iter().map(|it| it.len() as u64).sum::<u64>();
-            self.ready.push_back(Given::Own(map, fetch.buffers));
+        let rest: Vec<Buffer> = buffers.collect();
+        if !rest.is_empty() {
+            self.bytes += rest.iter().map(|it| it.len() as u64).sum::<u64>();
+            self.ready.push_back(Given::Own(map, rest));
         }
         for entry in fetch.runs {
             self.bytes += entry.bytes;
@@ -225,16 +232,16 @@ mod tests {
         assert_eq!(begin(&mut fetches, 10, 0), 10);
         assert_eq!(begin(&mut fetches, 11, 0), 10, "it is asked for again");
         assert_eq!(begin(&mut fetches, 12, 1), 12);
-        assert!(fetches.put(10, pool.alloc().unwrap()).is_ok());
+        assert!(fetches.put(10, 1, pool.alloc().unwrap()).is_ok());
         assert!(fetches.take_whole(10).is_none(), "nobody knows how many there are");
         assert!(fetches.tell(10, delivery(2)));
         assert!(fetches.take_whole(10).is_none(), "one is missing");
-        assert!(fetches.put(10, pool.alloc().unwrap()).is_ok());
+        assert!(fetches.put(10, 0, pool.alloc().unwrap()).is_ok());
         let whole = fetches.take_whole(10).unwrap();
         assert_eq!((whole.piece, whole.buffers.len()), (piece(0), 2));
-        assert!(fetches.put(10, pool.alloc().unwrap()).is_err(), "late");
+        assert!(fetches.put(10, 2, pool.alloc().unwrap()).is_err(), "late");
         assert!(!fetches.tell(10, delivery(0)));
-        assert!(fetches.put(12, pool.alloc().unwrap()).is_ok());
+        assert!(fetches.put(12, 0, pool.alloc().unwrap()).is_ok());
         drop(whole);
         fetches.forget_all(JOB, attempt(Kind::Reduce, 1));
         assert!(fetches.get(12).is_some(), "another attempt is over");
@@ -265,7 +272,7 @@ mod tests {
         fetches.tell(1, Delivery { outputs, runs: Vec::from([RUN]), ..Delivery::default() });
         gather.add(fetches.take_whole(1).unwrap());
         begin(&mut fetches, 2, 8);
-        fetches.put(2, pool.alloc().unwrap()).unwrap();
+        fetches.put(2, 0, pool.alloc().unwrap()).unwrap();
         fetches.tell(2, delivery(1));
         gather.add(fetches.take_whole(2).unwrap());
         let mut next = || gather.next();

@@ -44,6 +44,7 @@ pub(crate) use engine::Engine;
 
 use crate::dataset::records::Destination;
 use crate::network::bulk::port::Port;
+use crate::task::records::far;
 use records::{Bounds, Delivery, DraftBlock, Identity};
 
 /// The engine of this core, if its node has a pool.
@@ -121,7 +122,7 @@ impl Worker {
     #[stl_k]
     fn piece(&self, caller: &Caller, number: u64, delivery: Delivery) -> CallResult<()> {
         for_kernels(caller)?;
-        if !delivery.outputs.is_empty() {
+        if delivery.outputs.iter().any(|output| output.far != far::WHOLE) {
             // Views are of this node's pool.
             caller.own_core()?;
         }

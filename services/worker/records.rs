@@ -38,7 +38,8 @@ pub struct RunEntry {
 /// A piece, or some of it, as it comes to who has asked for it.
 #[derive(Record, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Delivery {
-    /// Outputs of this node, whose buffers are views.
+    /// Outputs: those of this node have views of their buffers; the buffers of those that come
+    /// whole from another node are the first that were sent to the mailbox, in their order.
     pub outputs: Vec<Output>,
     /// Sorted runs.
     pub runs: Vec<RunEntry>,

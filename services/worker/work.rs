@@ -112,6 +112,7 @@ impl Engine {
             blocks: split.blocks,
             bounds: Blob(if is_map { bounds } else { Vec::new() }),
             spill: is_map && self.budget(&job).spills(split.blocks as usize),
+            shared: is_map && self.stores.are_workers_elsewhere(),
             ..command(if is_map { kind::MAP } else { kind::SAMPLE })
         })
     }
@@ -342,13 +343,15 @@ impl Engine {
                 let bytes = pieces.iter().map(|it| u64::from(it.bytes)).sum();
                 Source { kind: source::SHARED, map, buffers, pieces, note, bytes, ..empty }
             }
+            Some(Given::Whole(map, output, buffers)) => {
+                let Output { pieces, note, .. } = output;
+                let bytes = pieces.iter().map(|it| u64::from(it.bytes)).sum();
+                let buffers = self.give_all(buffers);
+                Source { kind: source::WHOLE, map, buffers, pieces, note, bytes, ..empty }
+            }
             Some(Given::Own(map, buffers)) => {
                 let bytes = buffers.iter().map(|it| it.len() as u64).sum();
-                let give = |buffer: nile_stl::node::Buffer| {
-                    let bytes = buffer.len();
-                    self.give(buffer, bytes)
-                };
-                let buffers = buffers.into_iter().map(give).collect();
+                let buffers = self.give_all(buffers);
                 Source { kind: source::OWN, map, buffers, bytes, ..empty }
             }
             Some(Given::Run(map, run, entry)) => {
@@ -357,6 +360,15 @@ impl Engine {
                 Source { kind: source::RUN, map, run, bytes: entry.bytes, ..empty }
             }
         })
+    }
+
+    /// Handles of buffers for the package.
+    fn give_all(&self, buffers: Vec<nile_stl::node::Buffer>) -> Vec<Buffer> {
+        let give = |buffer: nile_stl::node::Buffer| {
+            let bytes = buffer.len();
+            self.give(buffer, bytes)
+        };
+        buffers.into_iter().map(give).collect()
     }
 
     /// A block of a run.
@@ -447,6 +459,7 @@ pub fn nothing(kind: u32, ticket: Ticket) -> Command {
         blocks: 0,
         bounds: Blob::default(),
         spill: false,
+        shared: false,
         memory: 0,
         output: Output::default(),
     }

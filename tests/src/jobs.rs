@@ -38,6 +38,7 @@ pub struct Wanted {
     kill: u64,
     memory: u64,
     by_code: u64,
+    whole: u64,
     fail: u64,
     copies: u64,
 }
@@ -52,6 +53,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
         kill: arguments.number("kill", 0),
         memory: arguments.number("memory", 0),
         by_code: arguments.number("by-code", 0),
+        whole: arguments.number("whole", 0),
         fail: arguments.number("fail", 0),
         copies: arguments.number("copies", 1),
     };
@@ -139,6 +141,9 @@ fn job(wanted: Wanted) -> Job {
     let mut arguments = Vec::new();
     if wanted.by_code > 0 {
         arguments.push("by-code".into());
+    }
+    if wanted.whole > 0 {
+        arguments.push("whole".into());
     }
     if wanted.fail > 0 {
         arguments.push(format!("fail={}", wanted.fail));

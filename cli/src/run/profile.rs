@@ -135,7 +135,8 @@ impl Profile {
             interface: None,
             capture: None,
             direct: true,
-            unsealed: false,
+            // Frames stay in this machine's memory, between processes of one user.
+            unsealed: self.kinds.iter().all(|kind| *kind == Kind::Hosted),
             json: false,
             program: None,
             limit: LIMIT,

@@ -58,6 +58,12 @@ impl Index {
         self.plan.parts()
     }
 
+    /// The part that an entry belongs to.
+    #[inline(always)]
+    pub fn part_of(&self, entry: Entry) -> usize {
+        self.plan.place(entry).0
+    }
+
     /// Writes the entries of `records`, whole records of which the first is the input's `first`,
     /// to the beginning of `entries`, and gives the tally of the records. Bytes after the last
     /// whole record are not looked at.
@@ -66,6 +72,29 @@ impl Index {
         records: &[u8],
         first: Position,
         entries: &mut [u8],
+    ) -> Result<Tally, NoRoom> {
+        self.write::<L>(records, first, entries, |plan, entry| plan.place(entry).1)
+    }
+
+    /// The same for records that all belong to one part, which the plan has. Which of the records
+    /// with a cut's key these are, their positions need not tell.
+    pub fn make_of<L: Layout>(
+        &mut self,
+        part: usize,
+        records: &[u8],
+        first: Position,
+        entries: &mut [u8],
+    ) -> Result<Tally, NoRoom> {
+        self.write::<L>(records, first, entries, |plan, entry| plan.place_in(part, entry))
+    }
+
+    #[inline(always)]
+    fn write<L: Layout>(
+        &mut self,
+        records: &[u8],
+        first: Position,
+        entries: &mut [u8],
+        place: impl Fn(&Plan, Entry) -> usize,
     ) -> Result<Tally, NoRoom> {
         let (slots, _) = entries.as_chunks_mut::<{ Entry::BYTES }>();
         let count = records.len() / L::LENGTH;
@@ -81,7 +110,7 @@ impl Index {
         self.buckets.resize(count, 0);
         let records = records.chunks_exact(L::LENGTH).enumerate();
         for ((at, record), bucket) in records.clone().zip(&mut self.buckets) {
-            let (_, place) = self.plan.place(entry(at, record));
+            let place = place(&self.plan, entry(at, record));
             self.ends[place] += 1;
             *bucket = place as u32;
             tally.add(record);

@@ -85,10 +85,16 @@ impl Plan {
         {
             part += self.cuts[part..].partition_point(|cut| *cut <= entry);
         }
+        (part, self.place_in(part, entry))
+    }
+
+    /// The bucket, counted through all parts, of an entry of this part.
+    #[inline(always)]
+    pub fn place_in(&self, part: usize, entry: Entry) -> usize {
         let range = self.parts[part];
         let above = entry.prefix().saturating_sub(range.least);
         let bucket = ((u128::from(above) * u128::from(range.scale)) >> 64) as usize;
         let buckets = self.buckets as usize;
-        (part, part * buckets + bucket.min(buckets - 1))
+        part * buckets + bucket.min(buckets - 1)
     }
 }

@@ -8,7 +8,7 @@ use nile_services::task::records::Range;
 use nile_user::PoolBuffer;
 
 use crate::outcome::{Halt, Outcome};
-use crate::task::{Block, Kept, Run, Source, Task};
+use crate::task::{Block, Far, Kept, Run, Source, Task};
 
 /// A buffer that is being filled.
 #[derive(Default)]
@@ -247,7 +247,7 @@ impl<'s> Packing<'s> {
         self.buffers.extend(self.filling.end());
         match self.pieces.is_empty() {
             true => Ok(()),
-            false => task.keep(self.buffers, self.pieces, Vec::new(), false),
+            false => task.keep(self.buffers, self.pieces, Vec::new(), Far::Ranges),
         }
     }
 }

@@ -11,7 +11,7 @@ use core::future::Future;
 use nile_abi::Status;
 use nile_bosml::{Blob, Buffer};
 use nile_services::task::TaskClient;
-use nile_services::task::records::{self, Command, Output, Range, source};
+use nile_services::task::records::{self, Command, Output, Range, far, source};
 use nile_stl::CallResult;
 use nile_user::{PoolBuffer, PoolView};
 
@@ -42,9 +42,10 @@ pub struct Block<'s> {
     pub more: bool,
 }
 
-/// An output of a map task that its core keeps in memory, as others of the node see it. Should that
-/// core end meanwhile, any bytes may be here: what is read is checked before it is relied on, and
-/// whoever gave the task finds out.
+/// An output of a map task as its maker left it: its core keeps it in memory, where others of the
+/// node see it, or it has come whole from another node. Should that core end meanwhile, any bytes
+/// may be here: what is read is checked before it is relied on, and whoever gave the task finds
+/// out.
 #[derive(Debug)]
 pub struct Kept<'s> {
     /// The map task that made it; of an export zero.
@@ -53,7 +54,24 @@ pub struct Kept<'s> {
     pub pieces: Vec<Range>,
     /// What its maker has noted.
     pub note: Vec<u8>,
-    views: Vec<PoolView<'s>>,
+    buffers: Held<'s>,
+}
+
+#[derive(Debug)]
+enum Held<'s> {
+    Views(Vec<PoolView<'s>>),
+    Own(Vec<PoolBuffer<'s>>),
+}
+
+/// How other nodes get an output that is kept in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Far {
+    /// The bytes of the ranges, one range after the other.
+    Ranges,
+    /// What [`export`](crate::Stages::export) makes of it.
+    Exports,
+    /// As it is, with its ranges and its note. It has ranges of one partition alone.
+    Whole,
 }
 
 /// A piece that came from another node.
@@ -79,7 +97,7 @@ pub struct Run {
 /// What a reduce task takes next.
 #[derive(Debug)]
 pub enum Source<'s> {
-    /// In memory, where its maker left it.
+    /// In memory, as its maker left it.
     Kept(Kept<'s>),
     /// In memory of this task's own.
     Own(Own<'s>),
@@ -90,7 +108,11 @@ pub enum Source<'s> {
 impl<'s> Kept<'s> {
     /// The bytes of one of its buffers; empty if there is no such buffer.
     pub fn buffer(&self, number: u32) -> &[u8] {
-        self.views.get(number as usize).map_or(&[], |view| view)
+        let number = number as usize;
+        match &self.buffers {
+            Held::Views(views) => views.get(number).map_or(&[], |view| view),
+            Held::Own(buffers) => buffers.get(number).map_or(&[], |buffer| buffer),
+        }
     }
 
     /// The bytes of a range; `None` if the buffer has not so many.
@@ -152,6 +174,11 @@ impl<'s> Task<'s> {
         self.command.spill
     }
 
+    /// Whether pieces of a map task's output go to other nodes, too.
+    pub fn is_shared(&self) -> bool {
+        self.command.shared
+    }
+
     /// Bytes of the pool that the job may use on this node.
     pub fn memory(&self) -> u64 {
         self.command.memory
@@ -197,19 +224,23 @@ impl<'s> Task<'s> {
     }
 
     /// Keeps an output in memory: buffers with the bytes of each that count, and where in them each
-    /// partition has something. A task may keep several outputs, which add up. `by_code` says that
-    /// other nodes get what [`export`](crate::Stages::export) makes; else they get the ranges'
-    /// bytes, one range after the other.
+    /// partition has something. A task may keep several outputs, which add up. `far` says how other
+    /// nodes get it.
     pub fn keep(
         &self,
         buffers: Vec<(PoolBuffer<'s>, usize)>,
         pieces: Vec<Range>,
         note: Vec<u8>,
-        by_code: bool,
+        far: Far,
     ) -> Outcome {
         let pass = |(buffer, bytes)| self.desk.pass(buffer, bytes);
         let buffers = buffers.into_iter().map(pass).collect::<Outcome<Vec<Buffer>>>()?;
-        let output = Output { buffers, pieces, note: Blob(note), by_code };
+        let far = match far {
+            Far::Ranges => far::RANGES,
+            Far::Exports => far::EXPORTS,
+            Far::Whole => far::WHOLE,
+        };
+        let output = Output { buffers, pieces, note: Blob(note), far };
         let ticket = self.command.ticket;
         self.written("an output", |it| it.keep(ticket, output))
     }
@@ -242,11 +273,11 @@ impl<'s> Task<'s> {
         Ok(Some(match kind {
             source::ALL => return Ok(None),
             source::SHARED => Source::Kept(self.viewed(map, &buffers, pieces, note.0)?),
-            source::OWN => {
-                let claim = |buffer| self.desk.claim(buffer);
-                let buffers = buffers.into_iter().map(claim).collect::<Outcome<_>>()?;
-                Source::Own(Own { map, buffers })
+            source::WHOLE => {
+                let buffers = Held::Own(self.all_claimed(buffers)?);
+                Source::Kept(Kept { map, pieces, note: note.0, buffers })
             }
+            source::OWN => Source::Own(Own { map, buffers: self.all_claimed(buffers)? }),
             source::RUN => Source::Run(Run { map, number: run, bytes }),
             _ => return Err(Halt::code(format!("a source of kind {kind} is not known"))),
         }))
@@ -272,6 +303,10 @@ impl<'s> Task<'s> {
         Ok(Block { buffer, bytes, at: block.at, more: block.more })
     }
 
+    fn all_claimed(&self, buffers: Vec<Buffer>) -> Outcome<Vec<PoolBuffer<'s>>> {
+        buffers.into_iter().map(|buffer| self.desk.claim(buffer)).collect()
+    }
+
     fn viewed(
         &self,
         map: u32,
@@ -283,8 +318,8 @@ impl<'s> Task<'s> {
             let view = self.desk.runtime.view_buffer(*buffer);
             view.map_err(|status| Halt::input(format!("a buffer of an output: {status}")))
         };
-        let views = buffers.iter().map(view).collect::<Outcome<_>>()?;
-        Ok(Kept { map, pieces, note, views })
+        let buffers = Held::Views(buffers.iter().map(view).collect::<Outcome<_>>()?);
+        Ok(Kept { map, pieces, note, buffers })
     }
 
     /// The end of a call that would rather be asked again than keep others waiting.

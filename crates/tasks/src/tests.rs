@@ -10,7 +10,8 @@ use nile_abi::call::System;
 
 use crate::local::Local;
 use crate::{
-    Done, Emitter, Halt, Lines, MapReduce, Outcome, Range, Stages, Task, Values, map_reduce, run,
+    Done, Emitter, Far, Halt, Lines, MapReduce, Outcome, Range, Stages, Task, Values, map_reduce,
+    run,
 };
 
 /// Of each line `KEY VALUE`, the values of each key: how many, their bytes, and the least.
@@ -131,7 +132,7 @@ impl Stages for Garbage {
             task.spill(0, block.buffer, block.bytes)?;
         } else {
             let pieces = [range(0, half), range(half, bytes - half)].into();
-            task.keep([(block.buffer, block.bytes)].into(), pieces, Vec::new(), false)?;
+            task.keep([(block.buffer, block.bytes)].into(), pieces, Vec::new(), Far::Ranges)?;
         }
         Ok(Done::default())
     }

@@ -8,7 +8,7 @@ use nile_abi::call::System;
 use nile_sort::random::Random;
 use nile_sort::{Format, Generator, Index, Position, Tera};
 use nile_tasks::local::{Local, Made};
-use nile_tasks::{Done, Halt, Outcome, Range, Stages, Task, run};
+use nile_tasks::{Done, Far, Halt, Outcome, Range, Stages, Task, run};
 
 use crate::main;
 use crate::records::LENGTH;
@@ -124,6 +124,31 @@ fn all_ways_of_a_record_lead_to_the_same_order() {
             assert!(stopped.stopped > 0);
             let all = whole.clone().far().spilling().stopping().run().unwrap();
             check(&all, &input, "with everything");
+        }
+    }
+}
+
+#[test]
+fn large_pieces_go_to_other_nodes_as_they_are() {
+    let mut input = records(Format::Binary, 3000);
+    for few in [false, true] {
+        if few {
+            // The cuts fall among records with equal keys.
+            let keys = input.chunks_exact_mut(LENGTH).enumerate();
+            keys.for_each(|(at, record)| record[..10].fill((at % 3) as u8));
+        }
+        for block in [BLOCK, BUFFER, 777, 30] {
+            for partitions in [1, 3] {
+                let blocks = (300 * LENGTH / block).max(4 * partitions as usize);
+                let two = [&input[..1100 * LENGTH], &input[1100 * LENGTH..]];
+                let job = sort(&two, block, blocks).partitions(partitions).far();
+                let made = job.run().unwrap();
+                let what = format!("blocks of {block}, {partitions} partitions, few keys: {few}");
+                check(&made, &input, &what);
+                // Only a short split at the end of a dataset has the job's code copy.
+                assert!(made.exports <= 2 * u64::from(partitions), "{what}: {}", made.exports);
+                check(&job.stopping().run().unwrap(), &input, &what);
+            }
         }
     }
 }
@@ -252,7 +277,7 @@ impl Stages for Damaged {
             note[at] = draw(256) as u8;
         }
         note.truncate(note.len() - draw(9) / 8);
-        task.keep([(block.buffer, 4096)].into(), pieces, note, true)?;
+        task.keep([(block.buffer, 4096)].into(), pieces, note, Far::Exports)?;
         Ok(Done::default())
     }
 

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use nile_sort::{Checksum, Summary, Tera, Validator};
-use nile_tasks::{Done, Halt, Outcome, Range, Source, Task};
+use nile_tasks::{Done, Far, Halt, Outcome, Range, Source, Task};
 
 use crate::records::{self, LENGTH, rest, skipped};
 
@@ -35,7 +35,7 @@ pub fn map(task: &Task<'_>) -> Outcome<Done> {
         true => task.spill(0, buffer, BYTES)?,
         false => {
             let piece = Range { partition: 0, buffer: 0, start: 0, bytes: BYTES as u32 };
-            task.keep(Vec::from([(buffer, BYTES)]), Vec::from([piece]), Vec::new(), false)?;
+            task.keep(Vec::from([(buffer, BYTES)]), Vec::from([piece]), Vec::new(), Far::Ranges)?;
         }
     }
     Ok(done(&summary))

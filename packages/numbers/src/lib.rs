@@ -17,7 +17,7 @@ use nile_abi::call::System;
 use nile_abi::{CoreId, Status};
 use nile_bosml::{Blob, Buffer, Bytes};
 use nile_services::task::TaskClient;
-use nile_services::task::records::{Block, Command, Output, Range, Source, kind, source};
+use nile_services::task::records::{Block, Command, Output, Range, Source, far, kind, source};
 use nile_stl::{CallError, CallResult};
 use nile_user::{PoolBuffer, Runtime, with_services};
 
@@ -152,6 +152,7 @@ impl<'s> Package<'_, 's> {
             return Err(Failed { fault: 0, text: String::from("it was asked to fail") });
         }
         let ticket = command.ticket;
+        let is_asked = |how: &str| command.arguments.iter().any(|it| it == how);
         let bounds = numbers(&command.bounds.0);
         let (mut count, mut sum) = (0, 0u64);
         let mut all = Vec::new();
@@ -165,13 +166,17 @@ impl<'s> Package<'_, 's> {
                 continue;
             }
             numbers.sort_unstable();
+            if is_asked("whole") {
+                self.keep_whole(ticket, &numbers, &bounds).await?;
+                continue;
+            }
             let content = bytes(&numbers);
             buffer[..content.len()].copy_from_slice(&content);
             let output = Output {
                 buffers: Vec::from([buffer.pass(content.len())?]),
                 pieces: ranges(&numbers, &bounds),
                 note: Blob(Vec::from([1])),
-                by_code: command.arguments.iter().any(|it| it == "by-code"),
+                far: if is_asked("by-code") { far::EXPORTS } else { far::RANGES },
             };
             self.task.keep(ticket, output).await?;
         }
@@ -190,6 +195,23 @@ impl<'s> Package<'_, 's> {
             }
         }
         Ok(self.task.done(ticket, count, sum).await?)
+    }
+
+    /// Keeps sorted numbers as outputs of one partition each.
+    async fn keep_whole(&self, ticket: u64, numbers: &[u64], bounds: &[u64]) -> Done {
+        for range in ranges(numbers, bounds) {
+            let start = range.start as usize / NUMBER;
+            let end = start + range.bytes as usize / NUMBER;
+            let buffers = self.buffers(numbers.get(start..end).unwrap_or(&[])).await?;
+            let piece = |(buffer, at): (&Buffer, u32)| {
+                let bytes = buffer.length;
+                Range { partition: range.partition, buffer: at, start: 0, bytes }
+            };
+            let pieces = buffers.iter().zip(0..).map(piece).collect();
+            let (note, far) = (Blob(Vec::from([1])), far::WHOLE);
+            self.task.keep(ticket, Output { buffers, pieces, note, far }).await?;
+        }
+        Ok(())
     }
 
     /// Numbers in buffers that were passed.
@@ -218,7 +240,7 @@ impl<'s> Package<'_, 's> {
         loop {
             let next = self.patiently(async || self.task.source(ticket).await).await?;
             match next.kind {
-                source::SHARED => self.shared(&next, &mut all)?,
+                source::SHARED | source::WHOLE => self.kept(&next, &mut all)?,
                 source::OWN => {
                     for buffer in next.buffers {
                         all.extend(numbers(&self.runtime.claim_buffer(buffer)?));
@@ -239,15 +261,21 @@ impl<'s> Package<'_, 's> {
         Ok(self.task.done(ticket, all.len() as u64, sum).await?)
     }
 
-    fn shared(&self, next: &Source, all: &mut Vec<u64>) -> Done {
+    fn kept(&self, next: &Source, all: &mut Vec<u64>) -> Done {
         if next.note.0 != [1] {
             return Err(Failed { fault: 0, text: String::from("a note that nobody wrote") });
         }
-        for range in &next.pieces {
-            let Some(buffer) = next.buffers.get(range.buffer as usize) else { continue };
-            let view = self.runtime.view_buffer(*buffer)?;
-            let (start, end) = (range.start as usize, range.start as usize + range.bytes as usize);
-            all.extend(numbers(view.get(start..end).unwrap_or(&[])));
+        let mut take = |number: usize, bytes: &[u8]| {
+            for range in next.pieces.iter().filter(|range| range.buffer as usize == number) {
+                let start = range.start as usize;
+                all.extend(numbers(bytes.get(start..start + range.bytes as usize).unwrap_or(&[])));
+            }
+        };
+        for (number, buffer) in next.buffers.iter().enumerate() {
+            match next.kind {
+                source::WHOLE => take(number, &self.runtime.claim_buffer(*buffer)?),
+                _ => take(number, &self.runtime.view_buffer(*buffer)?),
+            }
         }
         Ok(())
     }

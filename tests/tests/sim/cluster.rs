@@ -231,6 +231,8 @@ fn jobs_run_over_several_nodes() {
         (603, "jobs copies=2"),
         (604, "jobs blocks=30 kill=2"),
         (605, "jobs blocks=30 kill=3 by-code=1 reducers=3"),
+        (606, "jobs whole=1 reducers=4"),
+        (607, "jobs blocks=30 kill=3 whole=1 reducers=3"),
     ] {
         run_job(seed, command);
     }

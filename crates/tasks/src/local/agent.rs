@@ -8,7 +8,7 @@ use core::cell::{Cell, RefCell};
 
 use nile_bosml::Blob;
 use nile_ring::Buffer;
-use nile_services::task::records::{Command, Output, Range, kind};
+use nile_services::task::records::{Command, Output, Range, far, kind};
 
 use super::pool::Buffers;
 use super::{Local, Made};
@@ -53,7 +53,7 @@ pub struct Stored {
     pub buffers: Vec<Buffer>,
     pub pieces: Vec<Range>,
     pub note: Blob,
-    pub by_code: bool,
+    pub far: u32,
 }
 
 /// An attempt.
@@ -74,7 +74,12 @@ pub enum Piece {
         map: usize,
         output: usize,
     },
-    /// All outputs of a map task on another node, together.
+    /// An output of a map task on another node, as it is.
+    Whole {
+        map: usize,
+        output: usize,
+    },
+    /// All other outputs of a map task on another node, together.
     Far {
         map: usize,
     },
@@ -203,6 +208,7 @@ impl<'j> Agent<'j> {
                 first_block: first as u32,
                 blocks: blocks as u32,
                 spill: self.job.spills && kind == kind::MAP && map.is_multiple_of(2),
+                shared: self.job.far && kind == kind::MAP,
                 ..self.command(state, kind, ticket)
             }
         };
@@ -245,12 +251,12 @@ impl<'j> Agent<'j> {
         state.exports += 1;
         let (ticket, (map, output, partition)) = (state.tickets, share);
         state.exporting = Some((ticket, share, Vec::new()));
-        let Stored { buffers, pieces, note, by_code } = &state.maps[map].kept[output];
+        let Stored { buffers, pieces, note, far } = &state.maps[map].kept[output];
         let output = Output {
             buffers: buffers.iter().map(Buffers::view).collect(),
             pieces: of_partition(pieces, partition),
             note: note.clone(),
-            by_code: *by_code,
+            far: *far,
         };
         Command { index: partition, output, ..self.command(state, kind::EXPORT, ticket) }
     }
@@ -272,6 +278,7 @@ impl<'j> Agent<'j> {
             blocks: 0,
             bounds: Blob(bounds),
             spill: false,
+            shared: false,
             memory: (self.job.buffers * self.job.buffer) as u64,
             output: Output::default(),
         }
@@ -284,11 +291,19 @@ impl<'j> Agent<'j> {
         for (map, left) in state.maps.iter().enumerate() {
             let kept = left.kept.iter().enumerate();
             let kept = kept.filter(|(_, it)| !of_partition(&it.pieces, partition).is_empty());
-            let shared = kept.map(|(output, _)| Piece::Shared { map, output });
-            if !self.is_far(map, partition) {
-                shared.for_each(|piece| sources.push_front(piece));
-            } else if shared.count() > 0 {
+            let is_far = self.is_far(map, partition);
+            let (whole, others): (Vec<_>, Vec<_>) = kept.partition(|(_, it)| it.far == far::WHOLE);
+            if is_far && !others.is_empty() {
                 sources.push_front(Piece::Far { map });
+            }
+            for (output, _) in others.into_iter().filter(|_| !is_far) {
+                sources.push_front(Piece::Shared { map, output });
+            }
+            for (output, _) in whole {
+                sources.push_front(match is_far {
+                    true => Piece::Whole { map, output },
+                    false => Piece::Shared { map, output },
+                });
             }
             if left.runs.contains_key(&partition) {
                 sources.push_front(Piece::Run { map });
@@ -306,7 +321,7 @@ impl<'j> Agent<'j> {
                 add(&mut state.mapped, done);
                 for (output, stored) in attempt.left.kept.iter().enumerate() {
                     let far = (0..self.job.partitions)
-                        .filter(|it| stored.by_code && self.is_far(map, *it))
+                        .filter(|it| stored.far == far::EXPORTS && self.is_far(map, *it))
                         .filter(|it| !of_partition(&stored.pieces, *it).is_empty());
                     state.to_export.extend(far.map(|partition| (map, output, partition)));
                 }

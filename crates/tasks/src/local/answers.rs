@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use nile_abi::call::{Answer, System, SystemCall};
 use nile_abi::{Status, VirtAddr};
 use nile_bosml::{Blob, Buffer, Bytes, Decode, Encode, Reader};
-use nile_services::task::records::{self, Block, Output, Range, Source, source};
+use nile_services::task::records::{self, Block, Output, Range, Source, far, source};
 use nile_stl::relay::{self, Relayed};
 use nile_stl::{CallError, CallResult};
 
@@ -119,7 +119,7 @@ impl Agent<'_> {
                 self.done(state, Done::default());
             }
             "keep" => {
-                let Output { buffers, pieces, note, by_code } = Output::decode(input)?;
+                let Output { buffers, pieces, note, far } = Output::decode(input)?;
                 let buffers = self.claimed(&buffers)?;
                 let kept = &mut state.attempt(ticket)?.left.kept;
                 let lies = |piece: &&Range| {
@@ -130,7 +130,11 @@ impl Agent<'_> {
                 if let Some(piece) = pieces.iter().find(lies) {
                     return Err(invalid(format!("{piece:?} is not in its buffer")));
                 }
-                kept.push(Stored { buffers, pieces, note, by_code });
+                let is_of_one = pieces.is_sorted_by(|one, other| one.partition == other.partition);
+                if far > far::WHOLE || (far == far::WHOLE && !is_of_one) {
+                    return Err(invalid("what leaves whole is of one partition"));
+                }
+                kept.push(Stored { buffers, pieces, note, far });
             }
             "spill" => {
                 let (partition, buffer) = (u32::decode(input)?, Buffer::decode(input)?);
@@ -261,6 +265,18 @@ impl Agent<'_> {
                     ..none
                 }
             }
+            Piece::Whole { map, output } => {
+                let Stored { buffers, pieces, note, .. } = &state.maps[map].kept[output];
+                let give = |buffer: &nile_ring::Buffer| self.buffer(buffer, false);
+                Source {
+                    kind: source::WHOLE,
+                    map: map as u32,
+                    buffers: buffers.iter().map(give).collect::<CallResult<_>>()?,
+                    pieces: of_partition(pieces, partition),
+                    note: note.clone(),
+                    ..none
+                }
+            }
             Piece::Far { map } => {
                 let far = self.far(state, map, partition)?;
                 let give = |bytes: &Vec<u8>| self.buffer(bytes, false);
@@ -280,9 +296,10 @@ impl Agent<'_> {
             Some(last) if self.buffers.size() - last.len() >= bytes.len() => last.extend(bytes),
             _ => far.push(bytes.into()),
         };
-        for (output, stored) in state.maps[map].kept.iter().enumerate() {
+        let kept = state.maps[map].kept.iter().enumerate();
+        for (output, stored) in kept.filter(|(_, it)| it.far != far::WHOLE) {
             let pieces = of_partition(&stored.pieces, partition);
-            if !stored.by_code {
+            if stored.far == far::RANGES {
                 for piece in pieces {
                     let start = piece.start as usize;
                     pack(

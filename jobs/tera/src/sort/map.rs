@@ -2,9 +2,10 @@
 
 use nile_sort::index::room;
 use nile_sort::{Index, Layout, Position, Sorted, Tera};
-use nile_tasks::{Block, Done, Outcome, Task};
+use nile_tasks::{Block, Done, Far, Outcome, Task};
 use nile_user::PoolBuffer;
 
+use super::apart;
 use super::bounds::{plan, position};
 use super::output::{Indexed, blocks};
 use super::{MOST_ENTRIES, failed};
@@ -12,13 +13,16 @@ use crate::records::{self, LENGTH, Records, rest, skipped};
 
 /// Leaves the split's blocks with their entries, or as runs.
 pub fn map(task: &Task<'_>) -> Outcome<Done> {
+    if apart::pays(task) {
+        return apart::map(task);
+    }
     let mut split = Split::new(task)?;
     records::blocks(task, |block| split.take(block))?;
     split.end()?;
     let mut indexed = split.indexed;
     match task.spills() {
         true => spill(task, &indexed)?,
-        false => indexed.keep(task)?,
+        false => indexed.keep(task, Far::Exports)?,
     }
     Ok(Done { records: indexed.tally.records, checksum: indexed.tally.sum })
 }
@@ -26,6 +30,7 @@ pub fn map(task: &Task<'_>) -> Outcome<Done> {
 /// A split on its way through.
 struct Split<'t, 's> {
     task: &'t Task<'s>,
+    index: Index,
     indexed: Indexed<'s>,
     /// Whether a block has come.
     begun: bool,
@@ -40,9 +45,9 @@ struct Split<'t, 's> {
 
 impl<'t, 's> Split<'t, 's> {
     fn new(task: &'t Task<'s>) -> Outcome<Split<'t, 's>> {
-        let indexed = Indexed::new(Index::new(plan(task)?));
+        let (index, indexed) = (Index::new(plan(task)?), Indexed::default());
         let next = Position(0);
-        Ok(Split { task, indexed, begun: false, skip: 0, next, packed: None, filled: 0 })
+        Ok(Split { task, index, indexed, begun: false, skip: 0, next, packed: None, filled: 0 })
     }
 
     fn take(&mut self, block: Block<'s>) -> Outcome {
@@ -104,10 +109,10 @@ impl<'t, 's> Split<'t, 's> {
     }
 
     fn add(&mut self, buffer: PoolBuffer<'s>, records: usize) -> Outcome {
-        if self.indexed.is_full() && !self.task.spills() {
-            self.indexed.keep(self.task)?;
+        if self.indexed.is_full(self.index.parts()) && !self.task.spills() {
+            self.indexed.keep(self.task, Far::Exports)?;
         }
-        self.indexed.add(buffer, records, self.next)?;
+        self.indexed.add(&mut self.index, buffer, records, self.next, None)?;
         self.next.0 += records as u64;
         Ok(())
     }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::mem;
 
 use nile_sort::{Block, Index, Position, Tally, Tera};
-use nile_tasks::{Halt, Kept, Outcome, Range, Task};
+use nile_tasks::{Far, Halt, Kept, Outcome, Range, Task};
 use nile_user::PoolBuffer;
 
 use crate::records::LENGTH;
@@ -21,8 +21,8 @@ const MOST_DESCRIBED: usize = 40 << 10;
 const DESCRIBED: usize = 16;
 
 /// Blocks with entries.
+#[derive(Default)]
 pub struct Indexed<'s> {
-    index: Index,
     buffers: Vec<(PoolBuffer<'s>, usize)>,
     pieces: Vec<Range>,
     /// Of each buffer the first record's position, and how many records there are.
@@ -32,22 +32,26 @@ pub struct Indexed<'s> {
 }
 
 impl<'s> Indexed<'s> {
-    /// No blocks yet.
-    pub fn new(index: Index) -> Indexed<'s> {
-        let (buffers, pieces, blocks) = Default::default();
-        Indexed { index, buffers, pieces, blocks, tally: Tally::default() }
-    }
-
-    /// Makes the entries of `records` records at the beginning of a buffer, behind them. Fails if
-    /// there is no room.
-    pub fn add(&mut self, mut buffer: PoolBuffer<'s>, records: usize, first: Position) -> Outcome {
+    /// Makes the entries of `records` records at the beginning of a buffer, behind them. All are of
+    /// the partition `of`, if one is given. Fails if there is no room.
+    pub fn add(
+        &mut self,
+        index: &mut Index,
+        mut buffer: PoolBuffer<'s>,
+        records: usize,
+        first: Position,
+        of: Option<usize>,
+    ) -> Outcome {
         let (block, entries) = buffer.split_at_mut(records * LENGTH);
-        let tally = self.index.make::<Tera>(block, first, entries);
+        let tally = match of {
+            Some(part) => index.make_of::<Tera>(part, block, first, entries),
+            None => index.make::<Tera>(block, first, entries),
+        };
         self.tally += tally.map_err(|error| Halt::code(alloc::format!("{error}")))?;
         let number = self.buffers.len() as u32;
         let mut end = records * LENGTH;
-        for part in 0..self.index.parts() {
-            let entries = self.index.part(part);
+        for part in of.map_or(0..index.parts(), |part| part..part + 1) {
+            let entries = index.part(part);
             if !entries.is_empty() {
                 let start = records * LENGTH + entries.start;
                 end = start + entries.len();
@@ -60,14 +64,15 @@ impl<'s> Indexed<'s> {
         Ok(())
     }
 
-    /// Whether one block more would make the output too large to be told of.
-    pub fn is_full(&self) -> bool {
-        let block = NOTED + DESCRIBED * (1 + self.index.parts());
+    /// Whether one block more, with so many partitions, would make the output too large to be told
+    /// of.
+    pub fn is_full(&self, parts: usize) -> bool {
+        let block = NOTED + DESCRIBED * (1 + parts);
         (self.blocks.len() + 1) * block > MOST_DESCRIBED
     }
 
     /// Keeps what there is as an output, and goes on with none.
-    pub fn keep(&mut self, task: &Task<'s>) -> Outcome {
+    pub fn keep(&mut self, task: &Task<'s>, far: Far) -> Outcome {
         let noted = self.blocks.drain(..).map(|(first, records)| {
             let mut noted = [0; NOTED];
             noted[..8].copy_from_slice(&first.0.to_le_bytes());
@@ -76,7 +81,7 @@ impl<'s> Indexed<'s> {
         });
         let note = noted.collect::<Vec<_>>().concat();
         let (buffers, pieces) = (mem::take(&mut self.buffers), mem::take(&mut self.pieces));
-        if buffers.is_empty() { Ok(()) } else { task.keep(buffers, pieces, note, true) }
+        if buffers.is_empty() { Ok(()) } else { task.keep(buffers, pieces, note, far) }
     }
 
     /// One partition's share of all blocks.
