@@ -33,7 +33,7 @@ const CALLS: u32 = 1000;
 const RESTLESS: &str = "[idle]\npolls = 4294967295\n";
 
 /// See the module. The control of a bound call goes by name, that of a call by name asks the
-/// service for its methods before, and that of a call to another core is three calls.
+/// service for its methods before, and that of a call to another core is ten calls.
 pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
     let folder = tempfile::tempdir()?;
     let restless = folder.path().join("nile.toml");
@@ -49,7 +49,7 @@ pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
 
     let (instructions, ns) = ("instructions", "ns");
     let (work, named) = (["bound-work", "named-work"], ["named", "discovered"]);
-    let across = ["bound-across", "thrice-across"];
+    let across = ["bound-across", "tenfold-across"];
     let mut figures = vec![
         counted.beyond("call-empty", ["bound", "named"], "virtual")?,
         counted.beside("call-work", instructions, work, "direct-work", 1.02)?,

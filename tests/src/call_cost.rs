@@ -234,10 +234,10 @@ async fn to_another_core<M: Machine>(
             },
         },
         Contestant {
-            name: "thrice-across",
+            name: "tenfold-across",
             run: &|times| {
                 Box::pin(async move {
-                    for _ in 0..3 * times {
+                    for _ in 0..10 * times {
                         same(&*bound.echo(Bytes::from(&ARGUMENT[..])).await?.0, &ARGUMENT[..])?;
                     }
                     Ok(())
