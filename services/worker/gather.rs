@@ -263,6 +263,27 @@ mod tests {
     }
 
     #[test]
+    fn whole_outputs_have_the_first_buffers_in_the_order_of_their_sender() {
+        let pool = Pool::owned(PoolId(0), CoreId(1), 4, 4096).unwrap();
+        let (mut fetches, mut gather) = (Fetches::default(), Gather::default());
+        begin(&mut fetches, 1, 7);
+        for place in [2, 0, 1] {
+            let mut buffer = pool.alloc().unwrap();
+            buffer[0] = place as u8;
+            assert!(fetches.put(1, place, buffer).is_ok());
+        }
+        let handle = nile_stl::node::in_call(pool.alloc().unwrap().into_handle(1));
+        let whole = Output { buffers: [handle; 2].into(), far: far::WHOLE, ..Output::default() };
+        fetches.tell(1, Delivery { outputs: [whole].into(), ..delivery(3) });
+        gather.add(fetches.take_whole(1).unwrap());
+        let Some(Some(Given::Whole(7, _, own))) = gather.next() else { panic!("the output") };
+        assert_eq!([own[0][0], own[1][0], own.len() as u8], [0, 1, 2]);
+        let Some(Some(Given::Own(7, rest))) = gather.next() else { panic!("the rest") };
+        assert_eq!((rest.len(), rest[0][0]), (1, 2));
+        assert_eq!(gather.sharers().count(), 0, "nothing of it is looked at elsewhere");
+    }
+
+    #[test]
     fn sources_are_given_one_after_the_other_and_then_the_end() {
         let pool = Pool::owned(PoolId(0), CoreId(1), 4, 4096).unwrap();
         let (mut fetches, mut gather) = (Fetches::default(), Gather::default());
