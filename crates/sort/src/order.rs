@@ -1,54 +1,90 @@
-//! Sorts entries that fit in a processor's cache: they are spread over some hundred ranges of
-//! keys, each of a few entries, and these are sorted one by one. Random keys are sorted in about
-//! six tenths of the time that the standard library's sort takes, which does the rest.
+//! Sorts entries that fit in a processor's cache: they are spread over as many ranges of keys as
+//! there are entries, in which most are alone. What is left is to move a few entries by a place or
+//! two, in one pass: no sort of each range begins or ends, and the processor seldom guesses wrong.
+//! Random keys are sorted in about half of the time that the standard library's sort takes, which
+//! does the rest.
 
 use alloc::vec::Vec;
 use core::mem;
 
 use crate::entry::Entry;
 
-/// The base-two logarithm of the most ranges: their bounds stay in the first level of the cache.
-const MOST_BITS: u32 = 10;
+/// The most ranges: their bounds stay in the first level of the cache.
+const MOST_RANGES: usize = 1 << 13;
 
-/// Entries that a range has on average, if there are not more ranges to be had.
-const PER_RANGE: usize = 4;
+/// The most entries of a range that are moved one by one: a pass takes at most so many steps for
+/// each entry.
+const MOST_MOVED: u32 = 24;
 
-/// Sorts `entries`. `spare` is memory for as many, and is used again from call to call.
-pub fn sort(entries: &mut Vec<Entry>, spare: &mut Vec<Entry>) {
-    let prefixes = || entries.iter().map(|entry| entry.prefix());
-    let (least, greatest) = prefixes()
-        .fold((u64::MAX, 0), |(least, greatest), prefix| (least.min(prefix), greatest.max(prefix)));
-    let bits = (entries.len() / PER_RANGE).max(1).ilog2().min(MOST_BITS);
-    if bits == 0 || least >= greatest {
-        return entries.sort_unstable();
-    }
-    let shift = (u64::BITS - (greatest - least).leading_zeros()).saturating_sub(bits);
-    let range = |entry: &Entry| ((entry.prefix() - least) >> shift) as usize & (RANGES - 1);
-
-    let mut ends = [0u32; RANGES];
-    entries.iter().for_each(|entry| ends[range(entry)] += 1);
-    let mut end = 0;
-    for count in &mut ends {
-        // Where the range begins, until it has been filled.
-        end += mem::replace(count, end);
-    }
-    spare.resize(entries.len(), Entry::LEAST);
-    for entry in &*entries {
-        let place = &mut ends[range(entry)];
-        spare[*place as usize] = *entry;
-        *place += 1;
-    }
-    let mut rest = spare.as_mut_slice();
-    let mut start = 0;
-    for end in &ends[..1 << bits] {
-        let (range, after) = mem::take(&mut rest).split_at_mut((end - start) as usize);
-        range.sort_unstable();
-        (rest, start) = (after, *end);
-    }
-    mem::swap(entries, spare);
+/// Memory for sorting, which is used again from call to call.
+#[derive(Default)]
+pub struct Sorter {
+    /// For each range, how many entries it has, then where its next one goes.
+    ends: Vec<u32>,
+    spare: Vec<Entry>,
 }
 
-const RANGES: usize = 1 << MOST_BITS;
+impl Sorter {
+    /// Sorts `entries`, fewer than 2^32; takes memory for as many.
+    pub fn sort(&mut self, entries: &mut Vec<Entry>) {
+        let prefixes = entries.iter().map(|entry| entry.prefix());
+        let (least, greatest) = prefixes.fold((u64::MAX, 0), |(least, greatest), prefix| {
+            (least.min(prefix), greatest.max(prefix))
+        });
+        let ranges = entries.len().min(MOST_RANGES);
+        if ranges < 2 || least >= greatest {
+            return entries.sort_unstable();
+        }
+        // Ranges for each key above the least, as a fraction of 2^64. Two ranges and more than one
+        // key make it less than that; the last key's range is one of them, since it is rounded
+        // down.
+        let keys = u128::from(greatest - least) + 1;
+        let scale = (((ranges as u128) << 64) / keys).min(u64::MAX.into()) as u64;
+        let range = |entry: &Entry| {
+            let above = u128::from(entry.prefix() - least);
+            ((above * u128::from(scale)) >> 64) as usize
+        };
+
+        let Sorter { ends, spare } = self;
+        ends.clear();
+        ends.resize(ranges, 0);
+        entries.iter().for_each(|entry| ends[range(entry)] += 1);
+        let (mut end, mut most) = (0, 0);
+        for count in &mut *ends {
+            most = most.max(*count);
+            // Where the range begins, until it has been filled.
+            end += mem::replace(count, end);
+        }
+        spare.resize(entries.len(), Entry::LEAST);
+        for entry in &*entries {
+            let place = &mut ends[range(entry)];
+            spare[*place as usize] = *entry;
+            *place += 1;
+        }
+        mem::swap(entries, spare);
+        if most <= MOST_MOVED {
+            return move_back(entries);
+        }
+        let mut start = 0;
+        for end in ends {
+            entries[start..*end as usize].sort_unstable();
+            start = *end as usize;
+        }
+    }
+}
+
+/// Moves each entry back behind the last one that is not greater: quick if none has far to go.
+fn move_back(entries: &mut [Entry]) {
+    for from in 1..entries.len() {
+        let entry = entries[from];
+        let mut to = from;
+        while to > 0 && entries[to - 1] > entry {
+            entries[to] = entries[to - 1];
+            to -= 1;
+        }
+        entries[to] = entry;
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -66,9 +102,14 @@ mod tests {
             let mut entries: Vec<Entry> = words.into_iter().map(entry).collect();
             let mut model = entries.clone();
             model.sort();
+            let mut sorter = Sorter::default();
+            for entries in [&mut entries, &mut alloc::vec![Entry::GREATEST; 7]] {
+                sorter.sort(entries);
+            }
             // What was there before means nothing.
-            let mut spare = alloc::vec![Entry::GREATEST; 7];
-            sort(&mut entries, &mut spare);
+            prop_assert_eq!(&entries, &model);
+            entries.reverse();
+            sorter.sort(&mut entries);
             prop_assert_eq!(entries, model);
         }
     }

@@ -7,15 +7,18 @@ use core::num::NonZeroU32;
 use crate::entry::Entry;
 use crate::sample::Cuts;
 
-/// Bits of the key that say which parts come into question.
+/// Bits of the key that say which part it belongs to, most of the time.
 const TABLE_BITS: u32 = 12;
+
+/// Stands in the table where cuts lie among the keys with the same first bits.
+const MIXED: u32 = u32::MAX;
 
 /// Parts, and the buckets that each is divided into.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cuts: Vec<Entry>,
     parts: Vec<Range>,
-    /// For each value of the key's first bits, the part of the least entry that begins so.
+    /// For each value of the key's first bits, the part of all entries that begin so, or `MIXED`.
     table: Vec<u32>,
     buckets: u32,
 }
@@ -42,8 +45,10 @@ impl Plan {
         };
         let parts = starts.zip(ends).map(range).collect();
         let part = |first: u64| {
-            let first = u128::from(first) << (128 - TABLE_BITS);
-            cuts.part(Entry::from_bytes(first.to_le_bytes())) as u32
+            let least = u128::from(first) << (128 - TABLE_BITS);
+            let ends = [least, least | (u128::MAX >> TABLE_BITS)];
+            let [first, last] = ends.map(|end| cuts.part(Entry::from_bytes(end.to_le_bytes())));
+            if first == last { first as u32 } else { MIXED }
         };
         let table = (0..1 << TABLE_BITS).map(part).collect();
         Plan { cuts: cuts.cuts().to_vec(), parts, table, buckets }
@@ -78,13 +83,12 @@ impl Plan {
     #[inline(always)]
     pub fn place(&self, entry: Entry) -> (usize, usize) {
         let first = (entry.prefix() >> (64 - TABLE_BITS)) as usize;
-        let mut part = self.table[first & ((1 << TABLE_BITS) - 1)] as usize;
-        // Few cuts lie among the keys with the same first bits, unless most keys do.
-        if let Some(cut) = self.cuts.get(part)
-            && *cut <= entry
-        {
-            part += self.cuts[part..].partition_point(|cut| *cut <= entry);
-        }
+        // No comparison with the next cut: of random keys half would be on its other side, and the
+        // processor would guess wrong as often.
+        let part = match self.table[first & ((1 << TABLE_BITS) - 1)] {
+            MIXED => self.cuts.partition_point(|cut| *cut <= entry),
+            part => part as usize,
+        };
         (part, self.place_in(part, entry))
     }
 

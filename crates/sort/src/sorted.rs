@@ -11,7 +11,7 @@ use core::fmt;
 use crate::entry::{Entry, Position};
 use crate::gather::{MOST, Missing, Place, gather};
 use crate::layout::Layout;
-use crate::order;
+use crate::order::Sorter;
 use crate::plan::Plan;
 
 /// Of a bucket that is too large to be sorted at once, entries that are looked at for each piece
@@ -52,8 +52,7 @@ pub struct Sorted<'a> {
     /// What is sorted, and how much of it [`Sorted::fill`] has copied.
     run: Vec<Entry>,
     copied: usize,
-    /// Memory for sorting.
-    spare: Vec<Entry>,
+    sorter: Sorter,
     most: usize,
 }
 
@@ -119,7 +118,7 @@ impl<'a> Sorted<'a> {
             counts: Vec::new(),
             run: Vec::new(),
             copied: 0,
-            spare: Vec::new(),
+            sorter: Sorter::default(),
             most: most.max(64),
         })
     }
@@ -155,7 +154,7 @@ impl<'a> Sorted<'a> {
                 None => self.take_bucket::<L>(),
             }
         }
-        order::sort(&mut self.run, &mut self.spare);
+        self.sorter.sort(&mut self.run);
         // The first bucket of a part has what comes before it, too.
         let is_late = self.run.first().is_some_and(|first| first.prefix() < self.start);
         if is_late { Err(Failure::Damaged) } else { Ok(()) }
