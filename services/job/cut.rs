@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::Status;
-use nile_job::{Epoch, Failure, Fault, JobId, WorkerId};
+use nile_job::{Bounds, Epoch, Failure, Fault, JobId, WorkerId};
 use nile_stl::{CallError, CallResult};
 
 use super::board::{Board, LOOK};
@@ -66,7 +66,7 @@ impl Board {
         id: JobId,
         worker: WorkerId,
         samples: &[Vec<u8>],
-    ) -> CallResult<Vec<u8>> {
+    ) -> CallResult<Bounds> {
         let stl = self.stl.with_patience(CUT_PATIENCE);
         let gone = || CallError::new(Status::Dead, format!("{worker} is gone"));
         let line = self.cluster.line(worker).ok_or_else(gone)?;

@@ -7,8 +7,9 @@ use nile_job::Split;
 
 use crate::dataset::records::BlockEntry;
 
-/// Splits of a worker: enough that a slow one holds up little.
-const PER_WORKER: u64 = 8;
+/// Splits of a worker: enough that a slow one holds up little, and few enough that what a slice of
+/// a partition has of each fills about a buffer.
+const PER_WORKER: u64 = 4;
 
 /// The most splits of a job; those of a larger input are longer.
 const MOST: u64 = 16_384;
@@ -21,34 +22,41 @@ pub fn target(total: u64, workers: usize, share: u64) -> u64 {
     even.min(most).max(total.div_ceil(MOST)).max(1)
 }
 
-/// Cuts datasets, given by their blocks, into runs of about `target` bytes. A split has at least a
-/// block, and only blocks that the same nodes have.
+/// Cuts datasets, given by their blocks, into splits of about as many blocks, of `target` bytes or
+/// an eighth more. A split has at least a block, and only blocks that the same nodes have.
 pub fn cut(datasets: &[Vec<BlockEntry>], target: u64) -> Vec<Split> {
     let mut splits: Vec<Split> = Vec::new();
     for (dataset, blocks) in datasets.iter().enumerate() {
-        let dataset = dataset as u16;
-        let mut is_open = false;
-        for (block, entry) in blocks.iter().enumerate() {
-            let mut nodes: Vec<NodeId> = entry.nodes.iter().map(|node| NodeId(*node)).collect();
-            nodes.sort();
-            let bytes = u64::from(entry.bytes);
-            match splits.last_mut() {
-                // Half a block more is nearer to the target than half a block less.
-                Some(last)
-                    if is_open && last.nodes == nodes && last.bytes + bytes / 2 < target =>
-                {
-                    last.blocks += 1;
-                    last.bytes += bytes;
-                }
-                _ => {
-                    let block = block as u32;
-                    splits.push(Split { dataset, block, blocks: 1, bytes, nodes });
-                }
+        let mut block = 0;
+        for run in blocks.chunk_by(|one, other| nodes(one) == nodes(other)) {
+            let bytes = bytes(run);
+            let count = (bytes - bytes.min(target) / 8).div_ceil(target.max(1));
+            let count = count.clamp(1, run.len() as u64) as usize;
+            for split in 0..count {
+                let start = |split| split * run.len() / count;
+                let blocks = &run[start(split)..start(split + 1)];
+                splits.push(Split {
+                    dataset: dataset as u16,
+                    block,
+                    blocks: blocks.len() as u32,
+                    bytes: self::bytes(blocks),
+                    nodes: nodes(&run[0]),
+                });
+                block += blocks.len() as u32;
             }
-            is_open = true;
         }
     }
     splits
+}
+
+fn nodes(block: &BlockEntry) -> Vec<NodeId> {
+    let mut nodes: Vec<NodeId> = block.nodes.iter().map(|node| NodeId(*node)).collect();
+    nodes.sort();
+    nodes
+}
+
+fn bytes(blocks: &[BlockEntry]) -> u64 {
+    blocks.iter().map(|block| u64::from(block.bytes)).sum()
 }
 
 #[cfg(test)]
@@ -61,8 +69,8 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_has_about_eight_splits_that_fit_its_memory() {
-        assert_eq!(target(800, 10, 0), 10);
+    fn a_worker_has_about_four_splits_that_fit_its_memory() {
+        assert_eq!(target(800, 10, 0), 20);
         assert_eq!(target(1 << 40, 1, 3 << 20), (1 << 40) / MOST);
         assert_eq!(target(1 << 30, 1, 3 << 20), 1 << 20);
         assert_eq!((target(0, 4, 0), target(5, 0, 1)), (1, 1));
@@ -77,6 +85,16 @@ mod tests {
         let runs: Vec<_> = splits.iter().map(|it| (it.dataset, it.block, it.blocks)).collect();
         assert_eq!(runs, [(0, 0, 3), (0, 3, 1), (0, 4, 1), (1, 0, 2)]);
         assert_eq!((splits[0].bytes, splits[0].nodes.len()), (300, 2));
+    }
+
+    #[test]
+    fn splits_of_a_dataset_have_about_as_many_blocks() {
+        let lengths = |count, target| -> Vec<u32> {
+            cut(&[blocks(count, 100, &[1])], target).iter().map(|split| split.blocks).collect()
+        };
+        assert_eq!(lengths(41, 1000), [10, 10, 10, 11], "no short one in the end");
+        assert_eq!(lengths(46, 1000), [9, 9, 9, 9, 10]);
+        assert_eq!(lengths(3, 1000), [3]);
     }
 
     #[test]

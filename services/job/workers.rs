@@ -2,11 +2,10 @@
 //! former one is `Dead`, so that nothing that was meant for it gets to its successor.
 
 use alloc::format;
-use alloc::vec::Vec;
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bosml::{Blob, Bytes, Decode, Encode, Reader, Writer, discovery};
-use nile_job::{JobId, WorkerId};
+use nile_job::{Bounds, JobId, WorkerId};
 use nile_stl::{CallError, CallResult, MethodNumber, Place, Stl};
 
 /// The name of the service.
@@ -57,7 +56,7 @@ impl Line {
         job: JobId,
         (index, of): (u32, u32),
         sample: &[u8],
-    ) -> CallResult<Option<Vec<u8>>> {
+    ) -> CallResult<Option<Bounds>> {
         let mut arguments = Writer::new();
         job.0.encode(&mut arguments);
         index.encode(&mut arguments);
@@ -66,7 +65,7 @@ impl Line {
         let reply = stl.call_at(self.place, self.cut, &arguments.into_bytes()?).await?;
         let reply = &mut Reader::new(&reply);
         let are_cut = bool::decode(reply)?;
-        let bounds = Blob::decode(reply)?;
-        Ok(are_cut.then_some(bounds.0))
+        let (bytes, slices) = (Blob::decode(reply)?.0, u32::decode(reply)?);
+        Ok(are_cut.then_some(Bounds { bytes, slices }))
     }
 }

@@ -105,15 +105,18 @@ impl Task {
         Ok(Piece { bytes })
     }
 
-    /// The bounds that were cut; the cut is done.
+    /// The bounds that were cut, and how many slices each partition is taken in; the cut is done.
+    /// With more than one, the `partition` of a range is that of a slice: the first partition's
+    /// slices, then those of the next one.
     #[stl_k]
     async fn cut(
         &self,
         caller: &Caller,
         ticket: u64,
         #[range(0..=32768)] bounds: Bytes<'_>,
+        slices: u32,
     ) -> CallResult<()> {
-        self.engine(caller).await?.package_has_cut(ticket, &bounds.0)
+        self.engine(caller).await?.package_has_cut(ticket, &bounds.0, slices)
     }
 
     /// Keeps an output of a map attempt in memory. An attempt may have several: they add up.
@@ -135,7 +138,8 @@ impl Task {
         self.engine(caller).await?.write(ticket, Some(partition), buffer).await
     }
 
-    /// What a reduce attempt takes next; waits for it.
+    /// What a reduce attempt takes next of the slice that it is at; waits for it. After the last of
+    /// that it goes on to the next slice.
     #[stl_k(reply = "source")]
     async fn source(&self, caller: &Caller, ticket: u64) -> CallResult<Source> {
         self.engine(caller).await?.source(ticket).await
@@ -154,18 +158,6 @@ impl Task {
         self.engine(caller).await?.write(ticket, None, buffer).await
     }
 
-    /// Adds bytes to an export.
-    #[stl_k]
-    async fn exported(&self, caller: &Caller, ticket: u64, buffer: Buffer) -> CallResult<()> {
-        self.engine(caller).await?.exported(ticket, buffer)
-    }
-
-    /// An export is whole.
-    #[stl_k]
-    async fn finished(&self, caller: &Caller, ticket: u64) -> CallResult<()> {
-        self.engine(caller).await?.finished(ticket)
-    }
-
     /// An attempt is done, over so many records with checksums of this sum: of its input, or of a
     /// reduce attempt its output. It does not wait; what is still on its way goes on by itself.
     #[stl_k]
@@ -179,7 +171,7 @@ impl Task {
         self.engine(caller).await?.package_is_done(ticket, records, checksum)
     }
 
-    /// An attempt, a cut or an export has come to nothing: 0 the code, 1 its input, 2 the disk's
+    /// An attempt or a cut has come to nothing: 0 the code, 1 its input, 2 the disk's
     /// space is at fault.
     #[stl_k]
     async fn failed(

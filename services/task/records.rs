@@ -11,16 +11,18 @@ use nile_stl::Record;
 pub struct Command {
     /// One of [`kind`].
     pub kind: u32,
-    /// Names the attempt, the cut or the export in all calls about it.
+    /// Names the attempt or the cut in all calls about it.
     pub ticket: u64,
     /// What the job's code is given. Of every kind but `NOTHING`, `STOP` and `END`.
     pub arguments: Vec<String>,
-    /// Of `SAMPLE` and `MAP` the split, of `REDUCE` and `EXPORT` the partition.
+    /// Of `SAMPLE` and `MAP` the split, of `REDUCE` the partition.
     pub index: u32,
     /// How many map tasks the job has.
     pub maps: u32,
     /// How many reduce tasks, and so partitions, it has.
     pub reducers: u32,
+    /// Of `MAP` and `REDUCE`: how many slices each partition has.
+    pub slices: u32,
     /// How many datasets it reads.
     pub inputs: u32,
     /// Of `SAMPLE` and `MAP`: which of these datasets.
@@ -29,17 +31,14 @@ pub struct Command {
     pub first_block: u32,
     /// Of `SAMPLE` and `MAP`: how many blocks the split has. Of `CUT`: how many samples there are.
     pub blocks: u32,
-    /// Of `MAP`, `REDUCE` and `EXPORT`: the bounds of partitions, if the job's code has cut any.
+    /// Of `MAP` and `REDUCE`: the bounds of partitions, if the job's code has cut any.
     pub bounds: Blob,
     /// Of `MAP`: outputs are not kept in memory but written as sorted runs, by `spill`.
     pub spill: bool,
-    /// Of `MAP`: pieces go to other nodes, too. Outputs of one partition each go there at once.
+    /// Of `MAP` and `CUT`: pieces go to other nodes, too.
     pub shared: bool,
     /// Bytes of the pool that the job may use on this node.
     pub memory: u64,
-    /// Of `EXPORT`: what is to be exported, with the ranges of the partition alone. Its buffers
-    /// are views.
-    pub output: Output,
 }
 
 /// The kinds of commands.
@@ -55,12 +54,10 @@ pub mod kind {
     pub const REDUCE: u32 = 3;
     /// Cut bounds from samples: `sample`, then `cut`.
     pub const CUT: u32 = 4;
-    /// Make bytes of a piece for another node: `exported`, then `finished`.
-    pub const EXPORT: u32 = 5;
     /// The job is over: return.
-    pub const END: u32 = 6;
+    pub const END: u32 = 5;
     /// The attempt or the cut of this ticket is off: drop what it has made.
-    pub const STOP: u32 = 7;
+    pub const STOP: u32 = 6;
 }
 
 /// A block of a split, or of a sorted run.
@@ -84,10 +81,10 @@ pub struct Piece {
     pub bytes: Blob,
 }
 
-/// Bytes of a partition in one of an output's buffers.
+/// Bytes of a partition, or of a slice of one, in one of an output's buffers.
 #[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Range {
-    /// The partition.
+    /// The partition or, counted through all partitions, the slice.
     pub partition: u32,
     /// Which of the output's buffers, from 0.
     pub buffer: u32,
@@ -104,20 +101,10 @@ pub struct Output {
     pub buffers: Vec<Buffer>,
     /// What each partition has of them.
     pub pieces: Vec<Range>,
-    /// What the job's code wants to know of it where it is read in memory; at most 16 KiB.
+    /// What the job's code wants to know of it where it is read; at most 16 KiB.
     pub note: Blob,
-    /// How other nodes get it: one of [`far`].
-    pub far: u32,
-}
-
-/// What other nodes get of an output.
-pub mod far {
-    /// The bytes of the ranges, one after the other, each of them whole in one buffer.
-    pub const RANGES: u32 = 0;
-    /// What the job's code makes of it, on a command `EXPORT`.
-    pub const EXPORTS: u32 = 1;
-    /// The output as it is, with its ranges and its note. It is of one partition alone.
-    pub const WHOLE: u32 = 2;
+    /// Whether other nodes get its buffers whole, and not the ranges alone.
+    pub whole: bool,
 }
 
 /// What a reduce attempt takes next. One map attempt may give several, which may come in any order
@@ -128,12 +115,12 @@ pub struct Source {
     pub kind: u32,
     /// The map task that it comes of.
     pub map: u32,
-    /// Of `SHARED` the output's buffers, which are views. The others are the package's, to be
-    /// claimed: of `WHOLE` the output's, of `OWN` the bytes, one buffer after the other.
+    /// Of `SHARED` the output's buffers, which are views. Of `OWN` others, into which these or its
+    /// ranges were copied: they are the package's, to be claimed.
     pub buffers: Vec<Buffer>,
-    /// Of `SHARED` and `WHOLE`: what this partition has of them.
+    /// Of `SHARED` and `OWN`: what this partition has of them.
     pub pieces: Vec<Range>,
-    /// Of `SHARED` and `WHOLE`: the output's note.
+    /// Of `SHARED` and `OWN`: the output's note.
     pub note: Blob,
     /// Of `RUN`: its number in calls of `run`.
     pub run: u64,
@@ -143,16 +130,14 @@ pub struct Source {
 
 /// The kinds of sources.
 pub mod source {
-    /// All have been given.
+    /// All of this slice have been given.
     pub const ALL: u32 = 0;
     /// An output of this node, in memory where its maker left it.
     pub const SHARED: u32 = 1;
-    /// Bytes that came from another node: what the output's ranges have, or its code exported.
+    /// An output of another node: its buffers, or its ranges, each whole in one buffer.
     pub const OWN: u32 = 2;
     /// A sorted run that was spilled, in blocks.
     pub const RUN: u32 = 3;
-    /// An output of another node, as its maker left it.
-    pub const WHOLE: u32 = 4;
 }
 
 /// The most bytes of an output's note.

@@ -21,8 +21,8 @@ pub struct Budget {
     pub most: usize,
     /// Worker cores of the node: each may be about to keep as much.
     pub workers: usize,
-    /// Whether pieces of outputs go to other nodes, and theirs come here.
-    pub is_shared: bool,
+    /// Buffers for pieces that come from other nodes; `None` if there are no others.
+    pub coming: Option<usize>,
     /// Buffers that would hold the job's whole input as its outputs; 0 if that is not known.
     pub all: usize,
 }
@@ -36,9 +36,9 @@ impl Budget {
         let most = if self.most == 0 { left } else { self.most.min(left) };
         let working = WORKING * workers;
         let room = most.saturating_sub(working);
-        // As much comes here of others' outputs as goes there of those of this node.
-        let room = if self.is_shared { room / 2 } else { room };
-        if (1..=room).contains(&self.all) {
+        // Half is for outputs, however much comes.
+        let room = room - self.coming.unwrap_or(0).min(room / 2);
+        if self.coming.is_none() && (1..=room).contains(&self.all) {
             return false;
         }
         // Who spills from now on needs a whole split for that, and so do all others.
@@ -47,9 +47,32 @@ impl Budget {
     }
 }
 
+/// Buffers that pieces from other nodes take at once on a node of so many workers: those of two
+/// slices, the one that is taken and the one that comes, each in as many buffers as there are
+/// splits at least. `blocks` are those of the input and of a split, `pieces` those of an output:
+/// slices of all partitions.
+pub fn coming(blocks: (usize, usize), pieces: usize, slices: u32, workers: usize) -> usize {
+    let (all, split) = (blocks.0, blocks.1.max(1));
+    if slices <= 1 {
+        // All of a partition comes before any of it is written.
+        return all;
+    }
+    let piece = split.div_ceil(pieces.max(1));
+    2 * workers.max(1) * all.div_ceil(split).saturating_mul(piece)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_slices_come_at_once() {
+        // 24 splits of 25 blocks, three partitions of 16 slices: pieces of about half a block.
+        assert_eq!(coming((594, 25), 48, 16, 1), 48);
+        assert_eq!(coming((594, 25), 6, 2, 2), 2 * 2 * 24 * 5);
+        assert_eq!(coming((594, 25), 3, 1, 1), 594);
+        assert_eq!(coming((0, 0), 0, 2, 0), 0);
+    }
 
     const NODE: Budget =
         Budget {
@@ -58,7 +81,7 @@ mod tests {
         reserve: 16,
         most: 0,
         workers: 2,
-        is_shared: false,
+        coming: None,
         all: 0,
     };
 
@@ -96,15 +119,17 @@ mod tests {
         let full = Budget { all: most, free: NODE.capacity - most, ..NODE };
         assert!(!full.spills(64));
         assert!(Budget { all: most + 1, ..full }.spills(64));
-        assert!(Budget { is_shared: true, ..full }.spills(64));
+        assert!(Budget { coming: Some(0), ..full }.spills(64));
     }
 
     #[test]
-    fn with_other_nodes_half_is_for_what_comes() {
-        let shared = Budget { is_shared: true, ..NODE };
+    fn with_other_nodes_there_is_room_for_what_comes() {
+        let shared = |coming| Budget { coming: Some(coming), ..NODE };
         let most = |budget: Budget| (0..).find(|buffers| budget.spills(*buffers)).unwrap_or(0);
-        assert!(most(shared) <= most(NODE) / 2 + 1);
-        assert!(!shared.spills(64));
+        assert_eq!(most(shared(0)), most(NODE));
+        // Two workers, and each of them twice.
+        assert_eq!(most(shared(40)), most(NODE) - 10);
+        assert!(most(shared(10_000)).abs_diff(most(NODE) / 2) <= 1);
     }
 
     #[test]
@@ -114,7 +139,7 @@ mod tests {
             free: 0,
             most: 1,
             workers: 0,
-            is_shared: true,
+            coming: Some(usize::MAX),
             ..NODE
         };
         assert!(all.spills(usize::MAX));

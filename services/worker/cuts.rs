@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use nile_abi::Status;
-use nile_job::JobId;
+use nile_job::{Bounds, JobId, MOST_SLICES};
 use nile_stl::{CallError, CallResult};
 
 use super::desk::Ticket;
@@ -20,7 +20,7 @@ pub struct Cut {
     /// How the package names it.
     pub ticket: Ticket,
     samples: RefCell<Vec<Option<Vec<u8>>>>,
-    end: RefCell<Option<CallResult<Vec<u8>>>>,
+    end: RefCell<Option<CallResult<Bounds>>>,
 }
 
 impl Cut {
@@ -51,7 +51,7 @@ impl Engine {
         index: u32,
         of: u32,
         sample: &[u8],
-    ) -> CallResult<Option<Vec<u8>>> {
+    ) -> CallResult<Option<Bounds>> {
         if index >= of || of > MOST_SAMPLES {
             let text = format!("sample {index} of {of}, and there are at most {MOST_SAMPLES}");
             return Err(CallError::new(Status::Invalid, text));
@@ -97,10 +97,14 @@ impl Engine {
     }
 
     /// The package has cut.
-    pub fn package_has_cut(&self, ticket: Ticket, bounds: &[u8]) -> CallResult<()> {
+    pub fn package_has_cut(&self, ticket: Ticket, bytes: &[u8], slices: u32) -> CallResult<()> {
         let (job, cut) = self.cut_of(ticket)?;
+        if !(1..=MOST_SLICES).contains(&slices) {
+            let text = format!("{slices} slices: there are 1 to {MOST_SLICES}");
+            return Err(CallError::new(Status::Invalid, text));
+        }
         self.with_job(job, |it| it.desk.let_go(ticket));
-        cut.end.borrow_mut().get_or_insert(Ok(bounds.into()));
+        cut.end.borrow_mut().get_or_insert(Ok(Bounds { bytes: bytes.into(), slices }));
         self.changes.tell();
         Ok(())
     }

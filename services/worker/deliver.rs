@@ -10,17 +10,19 @@ use core::mem;
 use core::time::Duration;
 
 use nile_abi::{NodeId, Status};
-use nile_job::{AttemptId, JobId, Peer, PieceId, WorkerId};
+use nile_bosml::Blob;
+use nile_job::{AttemptId, Fault, JobId, Peer, PieceId, WorkerId};
 use nile_stl::node::Buffer;
 use nile_stl::{CallError, CallResult};
 
 use super::attempt::Held;
 use super::engine::{Engine, PLACES};
 use super::gather::Fetch;
-use super::records::{Delivery, RunEntry, answer};
+use super::outputs::Kept;
+use super::records::{Delivered, Delivery, RunEntry, answer};
 use super::stores::BUFFER_PATIENCE;
 use crate::network::bulk::port::Port;
-use crate::task::records::{Output, far};
+use crate::task::records::Output;
 
 /// Which piece for which attempt.
 pub type Wanted = (JobId, PieceId, AttemptId);
@@ -115,14 +117,19 @@ impl Engine {
             _ => return,
         };
         let held = self.with_job(job, |it| it.held.get(&piece.output).cloned()).flatten();
+        let slices = self.with_job(job, |it| it.worker.slices()).unwrap_or(1);
         let engine = self.clone();
         self.stl.host().spawn(Box::pin(async move {
             let done = match held {
                 None => Err(CallError::new(Status::NotFound, "the output was dropped")),
-                Some(held) if to.node == engine.peers.node() => {
-                    engine.deliver_here(&held, piece.partition, to, number).await
+                Some(held) => {
+                    let runs = runs(&held, piece.partition / slices);
+                    if to.node == engine.peers.node() {
+                        engine.deliver_here(&held, piece.partition, runs, to, number).await
+                    } else {
+                        engine.deliver_there(&held, piece.partition, runs, to, number).await
+                    }
                 }
-                Some(held) => engine.deliver_there(job, &held, piece.partition, to, number).await,
             };
             let state = &mut *engine.state.borrow_mut();
             state.delivering.remove(&wanted);
@@ -140,15 +147,16 @@ impl Engine {
         self: &Rc<Self>,
         held: &Rc<Held>,
         partition: u32,
+        runs: Vec<RunEntry>,
         to: WorkerId,
         number: u64,
     ) -> CallResult<()> {
         let pieces = held.made.kept().iter().filter(|kept| !kept.of(partition).is_empty());
-        let outputs: Vec<Output> = pieces
-            .map(|kept| Output { far: far::RANGES, ..kept.view(&self.pool, partition) })
-            .collect();
+        let output = |kept: &Kept| kept.view(&self.pool, partition);
+        let outputs: Vec<Delivered> =
+            pieces.map(|kept| Delivered { output: output(kept), own: 0 }).collect();
         held.is_shared.set(held.is_shared.get() || !outputs.is_empty());
-        let delivery = Delivery { runs: runs(held, partition), ..Delivery::default() };
+        let delivery = Delivery { runs, ..Delivery::default() };
         self.tell_all(to, number, outputs, delivery).await
     }
 
@@ -157,13 +165,14 @@ impl Engine {
         self: &Rc<Self>,
         to: WorkerId,
         number: u64,
-        outputs: Vec<Output>,
+        outputs: Vec<Delivered>,
         last: Delivery,
     ) -> CallResult<()> {
         let mut delivery = Delivery { more: true, ..Delivery::default() };
         let mut told = 0;
         for output in outputs {
-            let bytes = output.note.0.len() + 16 * (output.buffers.len() + output.pieces.len());
+            let Output { buffers, pieces, note, .. } = &output.output;
+            let bytes = note.0.len() + 16 * (buffers.len() + pieces.len());
             if told > 0 && told + bytes > MOST_TOLD {
                 self.tell(to, number, mem::take(&mut delivery)).await?;
                 delivery.more = true;
@@ -188,40 +197,39 @@ impl Engine {
         self.peers.deliver(to, number, delivery).await
     }
 
-    /// Sends a piece's bytes to another node.
+    /// Sends a piece to another node: each output's buffers, or ranges packed into others.
     async fn deliver_there(
         self: &Rc<Self>,
-        job: JobId,
         held: &Rc<Held>,
         partition: u32,
+        runs: Vec<RunEntry>,
         to: WorkerId,
         number: u64,
     ) -> CallResult<()> {
         let port = Port::find(&self.stl).await?.with_patience(2 * BUFFER_PATIENCE);
         let way = Way { port, to: to.node, mailbox: self.peers.mailbox(to.core), number };
         let mut packer = Packer::new(self, way);
-        let kept = held.made.kept().iter().enumerate();
-        let kept = kept.filter(|(_, it)| !it.of(partition).is_empty());
         let mut outputs = Vec::new();
-        for (_, kept) in kept.clone().filter(|(_, it)| it.far() == far::WHOLE) {
-            outputs.push(kept.view(&self.pool, partition));
-            for buffer in kept.buffers() {
-                packer.add_whole(buffer).await?;
-            }
-        }
-        for (index, kept) in kept.filter(|(_, it)| it.far() != far::WHOLE) {
-            if kept.far() == far::EXPORTS {
-                for buffer in self.export(job, held, index, partition).await? {
-                    packer.add(&buffer).await?;
+        for kept in held.made.kept().iter().filter(|it| !it.of(partition).is_empty()) {
+            let before = packer.begun;
+            let mut pieces = kept.of(partition).to_vec();
+            if kept.is_whole() {
+                for buffer in kept.buffers() {
+                    packer.send().await?;
+                    packer.add(buffer).await?;
                 }
             } else {
-                for range in kept.of(partition) {
-                    packer.add(kept.slice(range)).await?;
+                for range in &mut pieces {
+                    let (buffer, start) = packer.add(kept.slice(range)).await?;
+                    (range.buffer, range.start) = (buffer - before, start);
                 }
             }
+            packer.send().await?;
+            let note = Blob(kept.note().into());
+            let output = Output { pieces, note, ..Output::default() };
+            outputs.push(Delivered { output, own: packer.begun - before });
         }
         let buffers = packer.finish().await?;
-        let runs = runs(held, partition);
         let delivery = Delivery { runs, buffers, ..Delivery::default() };
         self.tell_all(to, number, outputs, delivery).await
     }
@@ -263,7 +271,11 @@ impl Engine {
         let attempt = self.attempt(job, by);
         let is_taken = self.with(job, |worker, now| worker.arrived(now, fetch.piece, by));
         if let (Some(true), Some(attempt)) = (is_taken, attempt) {
-            attempt.gather.borrow_mut().add(fetch);
+            let map = fetch.piece.output.task;
+            if !attempt.gather.borrow_mut().add(fetch) {
+                let text = "was made again in the midst, partly on a disk: all of it is taken anew";
+                self.fail(&attempt, Fault::Input, format!("{map} {text}"));
+            }
         }
         self.pump(job);
     }
@@ -289,12 +301,13 @@ struct Way {
     number: u64,
 }
 
-/// Puts pieces of bytes into buffers, each whole in one, and sends these.
+/// Puts ranges into buffers, each whole in one, and sends these.
 struct Packer {
     engine: Rc<Engine>,
     way: Rc<Way>,
     current: Option<(Buffer, usize)>,
-    sent: u32,
+    /// How many buffers there were.
+    begun: u32,
     /// How many are on their way.
     open: Rc<Cell<usize>>,
     failed: Rc<RefCell<Option<CallError>>>,
@@ -303,33 +316,24 @@ struct Packer {
 impl Packer {
     fn new(engine: &Rc<Engine>, way: Way) -> Packer {
         let (open, failed) = (Rc::default(), Rc::default());
-        Packer { engine: engine.clone(), way: Rc::new(way), current: None, sent: 0, open, failed }
+        Packer { engine: engine.clone(), way: Rc::new(way), current: None, begun: 0, open, failed }
     }
 
-    async fn add(&mut self, mut bytes: &[u8]) -> CallResult<()> {
-        while !bytes.is_empty() {
-            let room = self.current.as_ref().map_or(0, |(buffer, filled)| buffer.len() - filled);
-            if bytes.len() > room {
-                self.send().await?;
-                let buffer = self.buffer().await?;
-                self.current = Some((buffer, 0));
-            }
-            if let Some((buffer, filled)) = &mut self.current {
-                let taken = bytes.len().min(buffer.len() - *filled);
-                buffer[*filled..*filled + taken].copy_from_slice(&bytes[..taken]);
-                *filled += taken;
-                bytes = &bytes[taken..];
-            }
+    /// Copies a range, of at most a buffer; gives in which buffer it is, and where.
+    async fn add(&mut self, bytes: &[u8]) -> CallResult<(u32, u32)> {
+        let room = self.current.as_ref().map_or(0, |(buffer, filled)| buffer.len() - filled);
+        if bytes.len() > room || self.current.is_none() {
+            self.send().await?;
+            self.current = Some((self.buffer().await?, 0));
+            self.begun += 1;
         }
-        Ok(())
-    }
-
-    /// Sends a copy of a buffer by itself.
-    async fn add_whole(&mut self, bytes: &[u8]) -> CallResult<()> {
-        self.send().await?;
-        let mut buffer = self.buffer().await?;
-        buffer[..bytes.len()].copy_from_slice(bytes);
-        self.put(buffer, bytes.len()).await
+        let start = self.current.as_mut().map_or(0, |(buffer, filled)| {
+            let start = *filled;
+            *filled += bytes.len();
+            buffer[start..*filled].copy_from_slice(bytes);
+            start
+        });
+        Ok((self.begun - 1, start as u32))
     }
 
     /// A free buffer; waits until there is one.
@@ -359,12 +363,12 @@ impl Packer {
     /// Sends a buffer, in a task of its own.
     async fn put(&mut self, buffer: Buffer, filled: usize) -> CallResult<()> {
         self.wait(MOST_SENT - 1).await?;
-        let label = self.way.number + u64::from(self.sent);
-        if u64::from(self.sent) >= PLACES {
+        let place = u64::from(self.begun - 1);
+        if place >= PLACES {
             let text = format!("a piece has more than {PLACES} buffers: splits are too large");
             return Err(CallError::new(Status::Invalid, text));
         }
-        self.sent += 1;
+        let label = self.way.number + place;
         self.open.set(self.open.get() + 1);
         let (engine, way) = (self.engine.clone(), self.way.clone());
         let (open, failed) = (self.open.clone(), self.failed.clone());
@@ -392,6 +396,6 @@ impl Packer {
     async fn finish(mut self) -> CallResult<u32> {
         self.send().await?;
         self.wait(0).await?;
-        Ok(self.sent)
+        Ok(self.begun)
     }
 }

@@ -21,8 +21,7 @@ use super::changes::Changes;
 use super::cuts::Cut;
 use super::deliver::Wanted;
 use super::desk::{Desk, Ticket};
-use super::export::Export;
-use super::gather::Fetches;
+use super::gather::{Fetches, Gather};
 use super::loads::Loads;
 use super::package::Program;
 use super::peers::Peers;
@@ -92,8 +91,6 @@ pub struct JobState {
     pub dropped: Vec<Rc<Held>>,
     /// Parts of the output.
     pub parts: BTreeMap<AttemptId, Part>,
-    /// Exports that the package is to make.
-    pub exports: BTreeMap<Ticket, Rc<Export>>,
     /// Bounds that are cut here.
     pub cut: Option<Rc<Cut>>,
     /// Where the blocks of input datasets end, as far as is known.
@@ -267,7 +264,7 @@ impl Engine {
             Action::Deliver { piece, to, by } => self.deliver(job, piece, to, by),
             Action::Gathered(by) => {
                 if let Some(attempt) = self.attempt(job, by) {
-                    attempt.gather.borrow_mut().close();
+                    attempt.gather.borrow_mut().close_slice();
                 }
             }
             Action::Drop(attempt) => self.discard(job, attempt),
@@ -401,7 +398,6 @@ impl JobState {
             held: BTreeMap::new(),
             dropped: Vec::new(),
             parts: BTreeMap::new(),
-            exports: BTreeMap::new(),
             cut: None,
             ends: Rc::default(),
             job: None,
@@ -416,7 +412,6 @@ impl JobState {
             attempt.phase.set(Phase::Over);
             attempt.clear();
         }
-        self.exports.values().for_each(|export| export.fail());
     }
 
     /// The job, once its master has said what it is.
@@ -460,7 +455,7 @@ impl JobState {
             input,
             made: RefCell::default(),
             sample: RefCell::default(),
-            gather: RefCell::default(),
+            gather: RefCell::new(Gather::new(self.worker.slices())),
             runs: RefCell::default(),
             writer: RefCell::default(),
             maps,

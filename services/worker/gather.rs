@@ -8,8 +8,8 @@ use nile_abi::{CoreId, Generation};
 use nile_job::{AttemptId, JobId, PieceId, WorkerId};
 use nile_stl::node::Buffer;
 
-use super::records::{Delivery, RunEntry};
-use crate::task::records::{Output, far};
+use super::records::{Delivered, Delivery, RunEntry};
+use crate::task::records::Output;
 
 /// A piece that was asked for.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Fetch {
     pub by: AttemptId,
     /// Who has it.
     pub from: WorkerId,
-    outputs: Vec<Output>,
+    outputs: Vec<Delivered>,
     runs: Vec<RunEntry>,
     /// What has come, by its place in the piece.
     buffers: BTreeMap<u32, Buffer>,
@@ -104,10 +104,8 @@ impl Fetches {
 pub enum Given {
     /// An output of this node, where it is.
     Shared(u32, Output),
-    /// An output of another node, and its buffers.
-    Whole(u32, Output, Vec<Buffer>),
-    /// Bytes of another node.
-    Own(u32, Vec<Buffer>),
+    /// An output of another node, and the buffers with its ranges.
+    Own(u32, Output, Vec<Buffer>),
     /// A sorted run, and the number by which the package asks for its blocks.
     Run(u32, u64, RunEntry),
 }
@@ -124,52 +122,82 @@ pub struct RunAt {
 /// The sources of one reduce attempt.
 #[derive(Default, Debug)]
 pub struct Gather {
-    ready: VecDeque<Given>,
+    /// What has come of each slice that is not over yet.
+    ready: BTreeMap<u32, VecDeque<Given>>,
+    /// The slice that the package takes, how many have all come, and how many there are.
+    present: u32,
+    whole: u32,
+    slices: u32,
+    /// Of each map task, which output a piece was taken of, and whether that has a run.
+    outputs: BTreeMap<u32, (AttemptId, bool)>,
     runs: Vec<RunAt>,
     /// Cores of this node whose buffers the package looks at.
     sharers: BTreeSet<(CoreId, Generation)>,
-    is_all: bool,
     bytes: u64,
 }
 
 impl Gather {
-    /// A whole piece, which was taken.
-    pub fn add(&mut self, fetch: Fetch) {
-        let map = fetch.piece.output.task.index;
+    /// The sources of an attempt whose partition has so many slices.
+    pub fn new(slices: u32) -> Gather {
+        Gather { slices, ..Gather::default() }
+    }
+
+    /// A whole piece, which was taken. It is not, and the attempt cannot go on, if other slices are
+    /// of another output of the map task, and one of the two is on a disk: a run has the records of
+    /// all slices.
+    #[must_use]
+    pub fn add(&mut self, fetch: Fetch) -> bool {
+        let (map, has_run) = (fetch.piece.output.task.index, !fetch.runs.is_empty());
+        let slice = fetch.piece.partition % self.slices.max(1);
+        let taken = self.outputs.entry(map).or_insert((fetch.piece.output, has_run));
+        if taken.0 != fetch.piece.output && (taken.1 || has_run) {
+            return false;
+        }
+        let ready = self.ready.entry(slice).or_default();
         let mut buffers = fetch.buffers.into_values();
         for output in fetch.outputs {
-            self.bytes += output.pieces.iter().map(|it| u64::from(it.bytes)).sum::<u64>();
-            self.ready.push_back(if output.far == far::WHOLE {
-                let own = buffers.by_ref().take(output.buffers.len()).collect();
-                Given::Whole(map, output, own)
+            self.bytes += output.output.pieces.iter().map(|it| u64::from(it.bytes)).sum::<u64>();
+            let own: Vec<Buffer> = buffers.by_ref().take(output.own as usize).collect();
+            ready.push_back(if output.own > 0 {
+                Given::Own(map, output.output, own)
             } else {
                 self.sharers.insert((fetch.from.core, fetch.from.generation));
-                Given::Shared(map, output)
+                Given::Shared(map, output.output)
             });
         }
-        let rest: Vec<Buffer> = buffers.collect();
-        if !rest.is_empty() {
-            self.bytes += rest.iter().map(|it| it.len() as u64).sum::<u64>();
-            self.ready.push_back(Given::Own(map, rest));
-        }
-        for entry in fetch.runs {
+        for entry in fetch.runs.into_iter().filter(|_| slice == 0) {
             self.bytes += entry.bytes;
             let number = self.runs.len() as u64;
             self.runs.push(RunAt { from: fetch.from, entry });
-            self.ready.push_back(Given::Run(map, number, entry));
+            ready.push_back(Given::Run(map, number, entry));
         }
+        true
     }
 
-    /// All pieces were taken.
-    pub fn close(&mut self) {
-        self.is_all = true;
+    /// All pieces of one slice more have come.
+    pub fn close_slice(&mut self) {
+        self.whole += 1;
+    }
+
+    /// The slice that the package takes.
+    pub fn present(&self) -> u32 {
+        self.present
     }
 
     /// What the package takes next: `None` if that has not come yet, `Some(None)` if there is
-    /// nothing more.
+    /// nothing more of the slice. The slice after that is the present one then.
     pub fn next(&mut self) -> Option<Option<Given>> {
-        let next = self.ready.pop_front();
-        if next.is_none() && !self.is_all { None } else { Some(next) }
+        let next = self.ready.get_mut(&self.present).and_then(VecDeque::pop_front);
+        if next.is_some() {
+            return Some(next);
+        }
+        if self.present >= self.whole {
+            return None;
+        }
+        self.ready.remove(&self.present);
+        // Behind the last slice there is nothing for ever.
+        self.present = (self.present + 1).min(self.slices.max(1) - 1);
+        Some(None)
     }
 
     /// A run that the package was told of.
@@ -199,6 +227,8 @@ mod tests {
     use nile_abi::NodeId;
     use nile_job::{Epoch, Kind, TaskId};
     use nile_stl::node::{Pool, PoolId};
+
+    use crate::task::records::Range;
 
     const JOB: JobId = JobId(3);
 
@@ -263,51 +293,104 @@ mod tests {
     }
 
     #[test]
-    fn whole_outputs_have_the_first_buffers_in_the_order_of_their_sender() {
+    fn outputs_of_other_nodes_have_their_buffers_in_the_order_of_their_sender() {
         let pool = Pool::owned(PoolId(0), CoreId(1), 4, 4096).unwrap();
-        let (mut fetches, mut gather) = (Fetches::default(), Gather::default());
+        let (mut fetches, mut gather) = (Fetches::default(), Gather::new(1));
         begin(&mut fetches, 1, 7);
         for place in [2, 0, 1] {
             let mut buffer = pool.alloc().unwrap();
             buffer[0] = place as u8;
             assert!(fetches.put(1, place, buffer).is_ok());
         }
-        let handle = nile_stl::node::in_call(pool.alloc().unwrap().into_handle(1));
-        let whole = Output { buffers: [handle; 2].into(), far: far::WHOLE, ..Output::default() };
-        fetches.tell(1, Delivery { outputs: [whole].into(), ..delivery(3) });
-        gather.add(fetches.take_whole(1).unwrap());
-        let Some(Some(Given::Whole(7, _, own))) = gather.next() else { panic!("the output") };
+        let outputs = [2, 1].map(|own| Delivered { own, ..Delivered::default() });
+        fetches.tell(1, Delivery { outputs: outputs.into(), ..delivery(3) });
+        assert!(gather.add(fetches.take_whole(1).unwrap()));
+        let Some(Some(Given::Own(7, _, own))) = gather.next() else { panic!("the first output") };
         assert_eq!([own[0][0], own[1][0], own.len() as u8], [0, 1, 2]);
-        let Some(Some(Given::Own(7, rest))) = gather.next() else { panic!("the rest") };
-        assert_eq!((rest.len(), rest[0][0]), (1, 2));
+        let Some(Some(Given::Own(7, _, own))) = gather.next() else { panic!("the second") };
+        assert_eq!((own.len(), own[0][0]), (1, 2));
         assert_eq!(gather.sharers().count(), 0, "nothing of it is looked at elsewhere");
+    }
+
+    #[test]
+    fn slices_are_given_one_after_the_other_however_they_come() {
+        let (mut fetches, mut gather) = (Fetches::default(), Gather::new(3));
+        let mut come = |gather: &mut Gather, map, slice| {
+            // The second partition's.
+            let piece = PieceId { partition: 3 + slice, ..piece(map) };
+            let number = u64::from(10 * map + slice + 1);
+            fetches.begin(number, JOB, piece, attempt(Kind::Reduce, 1), worker(1));
+            let outputs = Vec::from([Delivered::default()]);
+            fetches.tell(number, Delivery { outputs, ..delivery(0) });
+            assert!(gather.add(fetches.take_whole(number).unwrap()));
+        };
+        come(&mut gather, 4, 1);
+        assert!(gather.next().is_none(), "the first slice is not there");
+        come(&mut gather, 5, 0);
+        assert!(matches!(gather.next(), Some(Some(Given::Shared(5, _)))));
+        assert!(gather.next().is_none() && gather.present() == 0);
+        gather.close_slice();
+        assert!(matches!(gather.next(), Some(None)) && gather.present() == 1);
+        assert!(matches!(gather.next(), Some(Some(Given::Shared(4, _)))));
+        assert!(gather.next().is_none());
+        gather.close_slice();
+        gather.close_slice();
+        assert!(matches!(gather.next(), Some(None)) && gather.present() == 2);
+        assert!(matches!(gather.next(), Some(None)) && matches!(gather.next(), Some(None)));
+    }
+
+    #[test]
+    fn slices_are_of_one_output_if_some_of_it_is_on_a_disk() {
+        let taken = |runs: [bool; 2], numbers: [u32; 2]| {
+            let (mut fetches, mut gather) = (Fetches::default(), Gather::new(2));
+            let mut take = |slice: u32, has_run, number| {
+                let output = AttemptId { number, ..attempt(Kind::Map, 7) };
+                let piece = PieceId { output, partition: slice };
+                let fetch = u64::from(slice) + 1;
+                fetches.begin(fetch, JOB, piece, attempt(Kind::Reduce, 0), worker(1));
+                let runs = if has_run { Vec::from([RUN]) } else { Vec::new() };
+                fetches.tell(fetch, Delivery { runs, ..delivery(0) });
+                gather.add(fetches.take_whole(fetch).unwrap())
+            };
+            let are_taken = [take(1, runs[0], numbers[0]), take(0, runs[1], numbers[1])];
+            (are_taken, gather.runs.len())
+        };
+        assert_eq!(taken([true, true], [1, 1]), ([true, true], 1), "the run is read once");
+        assert_eq!(taken([false, false], [1, 2]), ([true, true], 0));
+        assert_eq!(taken([true, false], [1, 2]).0, [true, false]);
+        assert_eq!(taken([false, true], [1, 2]).0, [true, false]);
+        assert_eq!(taken([true, true], [1, 2]).0, [true, false]);
     }
 
     #[test]
     fn sources_are_given_one_after_the_other_and_then_the_end() {
         let pool = Pool::owned(PoolId(0), CoreId(1), 4, 4096).unwrap();
-        let (mut fetches, mut gather) = (Fetches::default(), Gather::default());
+        let (mut fetches, mut gather) = (Fetches::default(), Gather::new(1));
         assert!(gather.next().is_none());
         begin(&mut fetches, 1, 7);
-        let outputs = Vec::from([Output::default(), Output::default()]);
+        let outputs = Vec::from([Delivered::default(), Delivered::default()]);
         fetches.tell(1, Delivery { outputs, runs: Vec::from([RUN]), ..Delivery::default() });
-        gather.add(fetches.take_whole(1).unwrap());
+        assert!(gather.add(fetches.take_whole(1).unwrap()));
         begin(&mut fetches, 2, 8);
         fetches.put(2, 0, pool.alloc().unwrap()).unwrap();
-        fetches.tell(2, delivery(1));
-        gather.add(fetches.take_whole(2).unwrap());
+        let range = Range { partition: 0, buffer: 0, start: 8, bytes: 4000 };
+        let output = Output { pieces: Vec::from([range]), ..Output::default() };
+        let outputs = Vec::from([Delivered { own: 1, output }]);
+        fetches.tell(2, Delivery { outputs, ..delivery(1) });
+        assert!(gather.add(fetches.take_whole(2).unwrap()));
         let mut next = || gather.next();
         assert!(matches!(next(), Some(Some(Given::Shared(7, _)))));
         assert!(matches!(next(), Some(Some(Given::Shared(7, _)))));
         assert!(matches!(next(), Some(Some(Given::Run(7, 0, RUN)))));
-        assert!(matches!(next(), Some(Some(Given::Own(8, _)))));
+        assert!(matches!(next(), Some(Some(Given::Own(8, ..)))));
         assert!(next().is_none(), "others may come");
-        gather.close();
+        gather.close_slice();
         assert!(matches!(gather.next(), Some(None)));
+        assert!(matches!(gather.next(), Some(None)), "and that again");
         assert_eq!(gather.run(0).map(|it| it.from), Some(worker(1)));
         assert!(gather.run(1).is_none());
         let sharers: Vec<_> = gather.sharers().collect();
         assert_eq!(sharers, [(CoreId(1), Generation(2))]);
-        assert_eq!(gather.bytes(), 5 + 4096);
+        assert_eq!(gather.bytes(), 5 + 4000);
     }
 }

@@ -8,8 +8,8 @@
 //! * `package`: the life of the package; `work`: what it calls; `desk`: what it is to do next.
 //! * `input`, `stores`, `loads`: blocks, from wherever they are. `budget`: whether outputs stay in
 //!   memory. `outputs`: what attempts have made. `drafts`, `finish`: what goes to a disk.
-//! * `deliver`, `export`: pieces on their way to others; `gather`: those that come here. `cuts`:
-//!   bounds of partitions.
+//! * `deliver`: pieces on their way to others; `gather`: those that come here. `cuts`: bounds of
+//!   partitions.
 //! * `peers`: masters, other workers, this core's mailbox. [`records`]: what calls carry.
 
 mod attempt;
@@ -20,7 +20,6 @@ mod deliver;
 mod desk;
 mod drafts;
 mod engine;
-mod export;
 mod finish;
 mod gather;
 mod input;
@@ -44,7 +43,6 @@ pub(crate) use engine::Engine;
 
 use crate::dataset::records::Destination;
 use crate::network::bulk::port::Port;
-use crate::task::records::far;
 use records::{Bounds, Delivery, DraftBlock, Identity};
 
 /// The engine of this core, if its node has a pool.
@@ -122,7 +120,7 @@ impl Worker {
     #[stl_k]
     fn piece(&self, caller: &Caller, number: u64, delivery: Delivery) -> CallResult<()> {
         for_kernels(caller)?;
-        if delivery.outputs.iter().any(|output| output.far != far::WHOLE) {
+        if delivery.outputs.iter().any(|output| output.own == 0) {
             // Views are of this node's pool.
             caller.own_core()?;
         }
@@ -159,7 +157,9 @@ impl Worker {
     ) -> CallResult<Bounds> {
         for_kernels(caller)?;
         let cut = self.engine()?.cut(JobId(job), index, of, &sample.0).await?;
-        let are_cut = cut.is_some();
-        Ok(Bounds { are_cut, bounds: Blob(cut.unwrap_or_default()) })
+        Ok(match cut {
+            Some(cut) => Bounds { are_cut: true, bounds: Blob(cut.bytes), slices: cut.slices },
+            None => Bounds { are_cut: false, bounds: Blob::default(), slices: 0 },
+        })
     }
 }

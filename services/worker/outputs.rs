@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use nile_abi::CoreId;
 use nile_stl::node::{Buffer, Pool, in_view};
 
-use crate::task::records::{MOST_NOTE, Output, Range, far};
+use crate::task::records::{MOST_NOTE, Output, Range};
 
 /// An output that is kept in memory.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct Kept {
     /// Sorted by partitions.
     pieces: Vec<Range>,
     note: Vec<u8>,
-    far: u32,
+    is_whole: bool,
 }
 
 /// A sorted run of one partition, in blocks of a draft that are one after the other.
@@ -50,7 +50,7 @@ impl Kept {
     /// An output as a package has given it, whose buffers have come. What is wrong with it, if it
     /// names bytes that are not there.
     pub fn new(output: Output, buffers: Vec<Buffer>, reducers: u32) -> Result<Kept, String> {
-        let Output { mut pieces, note, far, .. } = output;
+        let Output { mut pieces, note, whole: is_whole, .. } = output;
         let note = note.0;
         if note.len() > MOST_NOTE {
             return Err(format!("a note of {} bytes, more than {MOST_NOTE}", note.len()));
@@ -69,15 +69,7 @@ impl Kept {
         pieces.retain(|range| range.bytes > 0);
         // In their order within a partition, as a sort that keeps it gives them.
         pieces.sort_by_key(|range| range.partition);
-        let partition = |it: Option<&Range>| it.map(|it| it.partition);
-        let is_of_one = partition(pieces.first()) == partition(pieces.last());
-        match far {
-            far::RANGES | far::EXPORTS => {}
-            far::WHOLE if is_of_one => {}
-            far::WHOLE => return Err("what leaves whole is of one partition".into()),
-            _ => return Err(format!("a way of kind {far} to other nodes is not known")),
-        }
-        Ok(Kept { buffers, pieces, note, far })
+        Ok(Kept { buffers, pieces, note, is_whole })
     }
 
     /// What a partition has of it.
@@ -92,9 +84,11 @@ impl Kept {
         self.pieces.iter().map(|range| u64::from(range.bytes)).sum()
     }
 
-    /// How other nodes get it: one of [`far`].
-    pub fn far(&self) -> u32 {
-        self.far
+    /// The bytes of a range that [`Kept::of`] gave.
+    pub fn slice(&self, range: &Range) -> &[u8] {
+        let (start, end) = (range.start as usize, range.start as usize + range.bytes as usize);
+        let buffer = self.buffers.get(range.buffer as usize);
+        buffer.and_then(|it| it.get(start..end)).unwrap_or(&[])
     }
 
     /// Its buffers.
@@ -102,11 +96,14 @@ impl Kept {
         &self.buffers
     }
 
-    /// The bytes of a range that [`Kept::of`] gave.
-    pub fn slice(&self, range: &Range) -> &[u8] {
-        let (start, end) = (range.start as usize, range.start as usize + range.bytes as usize);
-        let buffer = self.buffers.get(range.buffer as usize);
-        buffer.and_then(|it| it.get(start..end)).unwrap_or(&[])
+    /// Whether other nodes get its buffers whole.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// The note.
+    pub fn note(&self) -> &[u8] {
+        &self.note
     }
 
     /// What a package of this node needs to read a partition where it is.
@@ -115,7 +112,7 @@ impl Kept {
             buffers: self.buffers.iter().map(|it| in_view(pool, it, it.len())).collect(),
             pieces: self.of(partition).into(),
             note: nile_bosml::Blob(self.note.clone()),
-            far: self.far,
+            whole: self.is_whole,
         }
     }
 }

@@ -182,34 +182,15 @@ impl Engine {
 
     fn cannot_start(self: &Rc<Self>, job: JobId, text: &str) {
         // What waits for a package came to nothing, too.
-        let queued = self.with_job(job, |it| (it.desk.take_queued(), it.desk.take_exports()));
-        let Some((queued, exports)) = queued else { return };
-        for ticket in exports {
-            self.lose_export(job, ticket);
-        }
+        let queued = self.with_job(job, |it| it.desk.take_queued()).flatten();
         self.lose_work(job, queued, text);
         self.lose(job, text);
     }
 
     /// What the package worked on is lost.
     fn lose(self: &Rc<Self>, job: JobId, text: &str) {
-        let Some([working, exporting]) = self.with_job(job, |it| it.desk.died()) else { return };
-        if let Some(ticket) = exporting {
-            self.lose_export(job, ticket);
-        }
+        let working = self.with_job(job, |it| it.desk.died()).flatten();
         self.lose_work(job, working, text);
-        self.changes.tell();
-    }
-
-    /// An export came to nothing.
-    pub fn lose_export(&self, job: JobId, ticket: Ticket) {
-        let export = self.with_job(job, |it| {
-            it.desk.finish(ticket);
-            it.exports.remove(&ticket)
-        });
-        if let Some(export) = export.flatten() {
-            export.fail();
-        }
         self.changes.tell();
     }
 

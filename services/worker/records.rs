@@ -38,15 +38,24 @@ pub struct RunEntry {
 /// A piece, or some of it, as it comes to who has asked for it.
 #[derive(Record, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Delivery {
-    /// Outputs: those of this node have views of their buffers; the buffers of those that come
-    /// whole from another node are the first that were sent to the mailbox, in their order.
-    pub outputs: Vec<Output>,
+    /// Outputs.
+    pub outputs: Vec<Delivered>,
     /// Sorted runs.
     pub runs: Vec<RunEntry>,
-    /// How many buffers were sent to the mailbox besides, in all.
+    /// How many buffers were sent to the mailbox, in all.
     pub buffers: u32,
     /// Whether there will be more.
     pub more: bool,
+}
+
+/// One partition's share of an output.
+#[derive(Record, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Delivered {
+    /// Of an output of this node: its buffers are views. Of another node's, there are none here.
+    pub output: Output,
+    /// Of another node's: how many of the buffers that were sent to the mailbox are its, in their
+    /// order, the first output's first. Its ranges are in these.
+    pub own: u32,
 }
 
 /// A block of a draft.
@@ -67,6 +76,8 @@ pub struct Bounds {
     pub are_cut: bool,
     /// The bounds.
     pub bounds: Blob,
+    /// How many slices partitions have.
+    pub slices: u32,
 }
 
 /// What comes of asking for a piece.

@@ -9,13 +9,13 @@ use core::cell::RefCell;
 
 use nile_abi::Status;
 use nile_bosml::{Blob, Buffer};
-use nile_job::{Fault, Job, JobId, Kind};
+use nile_job::{Fault, Job, JobId, Kind, Split};
 use nile_abi::Role;
 use nile_stl::node::from_call;
 use nile_stl::{CallError, CallResult};
 
 use super::attempt::{Attempt, Phase};
-use super::budget::Budget;
+use super::budget::{self, Budget};
 use super::desk::{Next, Ticket};
 use super::drafts::{Draft, Writer};
 use super::engine::Engine;
@@ -61,13 +61,11 @@ impl Engine {
     fn command(self: &Rc<Self>, job: JobId, next: Next) -> Option<Command> {
         match next {
             Next::Work(ticket) => self.work(job, ticket),
-            Next::Export(ticket) => self.export_command(job, ticket),
             Next::Stop(ticket) => {
                 self.lose_work(job, Some(ticket), "");
                 Some(nothing(kind::STOP, ticket))
             }
             Next::Lost(ticket) => {
-                self.lose_export(job, ticket);
                 self.lose_work(job, Some(ticket), "the package has let it go without a word");
                 None
             }
@@ -82,11 +80,12 @@ impl Engine {
         let found = self.with_job(job, |it| {
             let attempt = it.attempt.clone().filter(|attempt| attempt.ticket == ticket);
             let cut = it.cut.clone().filter(|cut| cut.ticket == ticket);
-            let bounds = it.worker.plan().map(|plan| plan.bounds.clone());
-            (attempt, cut, bounds.unwrap_or_default(), it.job())
+            let bounds = it.worker.plan().map(|plan| plan.bounds.bytes.clone());
+            (attempt, cut, bounds.unwrap_or_default(), it.worker.slices(), it.job())
         });
-        let (attempt, cut, bounds, job) = found?;
+        let (attempt, cut, bounds, slices, job) = found?;
         let job = job?;
+        let is_shared = self.stores.are_workers_elsewhere();
         let command = |kind| Command {
             arguments: job.arguments.clone(),
             reducers: job.reducers,
@@ -95,13 +94,14 @@ impl Engine {
             ..nothing(kind, ticket)
         };
         if let Some(cut) = cut {
-            return Some(Command { blocks: cut.samples(), ..command(kind::CUT) });
+            let blocks = cut.samples();
+            return Some(Command { blocks, shared: is_shared, ..command(kind::CUT) });
         }
         let attempt = attempt?;
         let index = attempt.id.task.index;
         let Some(input) = &attempt.input else {
             let (maps, bounds) = (attempt.maps, Blob(bounds));
-            return Some(Command { index, maps, bounds, ..command(kind::REDUCE) });
+            return Some(Command { index, maps, bounds, slices, ..command(kind::REDUCE) });
         };
         let split = &input.split;
         let is_map = attempt.kind() == Kind::Map;
@@ -111,14 +111,15 @@ impl Engine {
             first_block: split.block,
             blocks: split.blocks,
             bounds: Blob(if is_map { bounds } else { Vec::new() }),
-            spill: is_map && self.budget(&job).spills(split.blocks as usize),
-            shared: is_map && self.stores.are_workers_elsewhere(),
+            slices,
+            spill: is_map && self.budget(&job, split, slices).spills(split.blocks as usize),
+            shared: is_map && is_shared,
             ..command(if is_map { kind::MAP } else { kind::SAMPLE })
         })
     }
 
     /// What is known of this node's pool now, for this job.
-    fn budget(&self, job: &Job) -> Budget {
+    fn budget(&self, job: &Job, split: &Split, slices: u32) -> Budget {
         let size = self.pool.buffer_size() as u64;
         let most = job.memory.div_ceil(size);
         // A sort's entries are 16 bytes for 100, behind the records or in a buffer of their own.
@@ -136,7 +137,11 @@ impl Engine {
             most: usize::try_from(most).unwrap_or(usize::MAX),
             workers,
             reserve: self.pool.reserve(),
-            is_shared: self.stores.are_workers_elsewhere(),
+            coming: self.stores.are_workers_elsewhere().then(|| {
+                let blocks = (job.blocks as usize, split.blocks as usize);
+                let pieces = job.reducers.saturating_mul(slices) as usize;
+                budget::coming(blocks, pieces, slices, workers)
+            }),
             all: usize::try_from(all).unwrap_or(usize::MAX),
         }
     }
@@ -149,26 +154,15 @@ impl Engine {
         attempt.filter(|it| it.ticket == ticket && it.is_working()).ok_or_else(gone)
     }
 
-    /// Whether a package that would wait has something else to do.
-    fn is_wanted(&self, job: JobId) -> bool {
-        self.with_job(job, |it| it.desk.is_wanted()).unwrap_or(true)
-    }
-
-    /// Waits for something that an attempt needs, unless it is off or the package is wanted.
+    /// Waits for something that an attempt needs, unless it is off.
     async fn wait_for<T>(
         &self,
         attempt: &Attempt,
         mut look: impl FnMut() -> Option<T>,
     ) -> CallResult<T> {
-        let look = || {
-            if !attempt.is_working() {
-                return Some(Err(CallError::new(Status::NotFound, "the attempt is off")));
-            }
-            if let Some(found) = look() {
-                return Some(Ok(found));
-            }
-            let busy = || CallError::new(Status::Busy, "there is something to do first");
-            self.is_wanted(attempt.job_id).then(|| Err(busy()))
+        let look = || match attempt.is_working() {
+            true => look().map(Ok),
+            false => Some(Err(CallError::new(Status::NotFound, "the attempt is off"))),
         };
         self.changes.until(look).await
     }
@@ -256,7 +250,9 @@ impl Engine {
         if attempt.kind() != Kind::Map {
             return Err(invalid(String::from("only map attempts keep outputs")));
         }
-        let kept = Kept::new(output, buffers, attempt.job.reducers).map_err(invalid)?;
+        let slices = self.with_job(attempt.job_id, |it| it.worker.slices()).unwrap_or(1);
+        let pieces = attempt.job.reducers.saturating_mul(slices);
+        let kept = Kept::new(output, buffers, pieces).map_err(invalid)?;
         attempt.made.borrow_mut().keep(kept);
         Ok(())
     }
@@ -325,6 +321,11 @@ impl Engine {
         let attempt = self.attempt_of(ticket)?;
         let gather = &attempt.gather;
         let given = self.wait_for(&attempt, || gather.borrow_mut().next()).await?;
+        if given.is_none() {
+            let slice = gather.borrow().present();
+            self.with(attempt.job_id, |worker, now| worker.takes(now, attempt.id, slice));
+            self.pump(attempt.job_id);
+        }
         let read = gather.borrow().bytes();
         self.with(attempt.job_id, |worker, _| worker.progress(attempt.id, read));
         let empty = Source {
@@ -343,16 +344,11 @@ impl Engine {
                 let bytes = pieces.iter().map(|it| u64::from(it.bytes)).sum();
                 Source { kind: source::SHARED, map, buffers, pieces, note, bytes, ..empty }
             }
-            Some(Given::Whole(map, output, buffers)) => {
+            Some(Given::Own(map, output, buffers)) => {
                 let Output { pieces, note, .. } = output;
                 let bytes = pieces.iter().map(|it| u64::from(it.bytes)).sum();
                 let buffers = self.give_all(buffers);
-                Source { kind: source::WHOLE, map, buffers, pieces, note, bytes, ..empty }
-            }
-            Some(Given::Own(map, buffers)) => {
-                let bytes = buffers.iter().map(|it| it.len() as u64).sum();
-                let buffers = self.give_all(buffers);
-                Source { kind: source::OWN, map, buffers, bytes, ..empty }
+                Source { kind: source::OWN, map, buffers, pieces, note, bytes, ..empty }
             }
             Some(Given::Run(map, run, entry)) => {
                 let loads = Loads::new(entry.blocks, RUN_AHEAD);
@@ -420,10 +416,6 @@ impl Engine {
         text: &str,
     ) -> CallResult<()> {
         let job = self.package_job()?;
-        if self.with_job(job, |it| it.desk.exporting()) == Some(Some(ticket)) {
-            self.lose_export(job, ticket);
-            return Ok(());
-        }
         let text = if text.is_empty() { "the job's code gave an error" } else { text };
         let cut = self.with_job(job, |it| it.cut.clone().filter(|cut| cut.ticket == ticket));
         if let Some(cut) = cut.flatten() {
@@ -453,6 +445,7 @@ pub fn nothing(kind: u32, ticket: Ticket) -> Command {
         index: 0,
         maps: 0,
         reducers: 0,
+        slices: 1,
         inputs: 0,
         dataset: 0,
         first_block: 0,
@@ -461,6 +454,5 @@ pub fn nothing(kind: u32, ticket: Ticket) -> Command {
         spill: false,
         shared: false,
         memory: 0,
-        output: Output::default(),
     }
 }

@@ -37,7 +37,6 @@ pub struct Wanted {
     reducers: u64,
     kill: u64,
     memory: u64,
-    by_code: u64,
     whole: u64,
     fail: u64,
     copies: u64,
@@ -52,7 +51,6 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
         reducers: arguments.number("reducers", 2),
         kill: arguments.number("kill", 0),
         memory: arguments.number("memory", 0),
-        by_code: arguments.number("by-code", 0),
         whole: arguments.number("whole", 0),
         fail: arguments.number("fail", 0),
         copies: arguments.number("copies", 1),
@@ -139,9 +137,6 @@ async fn cleared<M: Machine>(
 
 fn job(wanted: Wanted) -> Job {
     let mut arguments = Vec::new();
-    if wanted.by_code > 0 {
-        arguments.push("by-code".into());
-    }
     if wanted.whole > 0 {
         arguments.push("whole".into());
     }

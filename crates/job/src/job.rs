@@ -14,6 +14,9 @@ pub const MOST_REDUCERS: u32 = 1024;
 /// The most bytes of a job's bounds, and of all its names and arguments.
 pub const MOST_BOUNDS: usize = 32 << 10;
 
+/// The most slices of a partition.
+pub const MOST_SLICES: u32 = 64;
+
 /// The most bytes of what one sample task finds.
 pub const MOST_SAMPLE: usize = 16 << 10;
 

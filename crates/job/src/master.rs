@@ -23,7 +23,7 @@ use nile_abi::{Instant, NodeId};
 use crate::end::{End, Failure, Fault, JobError, Summary};
 use crate::id::{AttemptId, Epoch, Kind, TaskId, WorkerId};
 use crate::job::{Job, MOST_BOUNDS, Split};
-use crate::message::{Location, Order, Plan, ToWorker};
+use crate::message::{Bounds, Location, Order, Plan, ToWorker};
 use crate::progress::{Counters, Phase, Progress};
 use crate::settings::Settings;
 use crew::{Crew, Header, State};
@@ -240,9 +240,9 @@ impl Master {
     }
 
     /// The bounds that the job's code has cut, as [`Action::Cut`] asked.
-    pub fn cut(&mut self, now: Instant, bounds: Vec<u8>) {
-        if self.stage == Stage::Cutting && bounds.len() > MOST_BOUNDS {
-            let bytes = bounds.len();
+    pub fn cut(&mut self, now: Instant, bounds: Bounds) {
+        if self.stage == Stage::Cutting && bounds.bytes.len() > MOST_BOUNDS {
+            let bytes = bounds.bytes.len();
             let text = format!("bounds of {bytes} bytes, but {MOST_BOUNDS} fit a message");
             return self.cut_failed(now, Failure { fault: Fault::Code, text });
         } else if self.stage == Stage::Cutting {

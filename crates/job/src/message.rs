@@ -85,8 +85,19 @@ pub enum Work {
 pub struct Plan {
     /// The master that has cut it.
     pub epoch: Epoch,
-    /// The bounds; only the job's own code reads them.
-    pub bounds: Vec<u8>,
+    /// The bounds.
+    pub bounds: Bounds,
+}
+
+/// Bounds as the job's code has cut them, and in how many *slices* it takes each partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// What only the job's own code reads.
+    pub bytes: Vec<u8>,
+    /// How many pieces of each output a partition has: those of the first slice are fetched first,
+    /// and those of a later one when the job's code is about to take them. From 1 to
+    /// [`MOST_SLICES`](crate::MOST_SLICES).
+    pub slices: u32,
 }
 
 /// Where an output of a map task is.
@@ -153,7 +164,7 @@ impl Item for Order {
     fn weight(&self) -> usize {
         match self {
             Order::Job(job) => 64 + 4 * job.keepers.len() + job.text_bytes(),
-            Order::Plan(plan) => 16 + plan.bounds.len(),
+            Order::Plan(plan) => 16 + plan.bounds.bytes.len(),
             Order::Assign(_, Work::Split(split)) => ATTEMPT + 28 + 4 * split.nodes.len(),
             Order::Assign(..) | Order::Cancel(_) | Order::Drop(_) => ATTEMPT + 8,
             Order::Outputs(outputs) => 2 * ATTEMPT * outputs.len(),
@@ -165,7 +176,7 @@ impl Item for Order {
 impl Item for Note {
     fn weight(&self) -> usize {
         match self {
-            Note::Plan(plan) => 16 + plan.bounds.len(),
+            Note::Plan(plan) => 16 + plan.bounds.bytes.len(),
             Note::Held(.., summary) | Note::Done(_, summary) => ATTEMPT + 48 + summary.sample.len(),
             Note::Failed(_, failure) => ATTEMPT + 8 + failure.text.len(),
             _ => 2 * ATTEMPT,

@@ -3,14 +3,18 @@
 mod bench;
 mod keepers;
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec;
 use core::time::Duration;
 
-use nile_abi::NodeId;
+use nile_abi::{Instant, NodeId};
 
+use crate::worker::Action;
 use crate::{
-    AttemptId, End, Failure, Fault, JobError, Kind, Lost, Phase, Refused, Summary, TaskId, WorkerId,
+    AttemptId, Batch, Bounds, End, Epoch, Failure, Fault, JobError, JobId, Kind, Location, Lost,
+    Order, Peer, Phase, PieceId, Plan, Refused, Session, Settings, Summary, TaskId, ToWorker, Work,
+    Worker, WorkerId,
 };
 use bench::{Bench, job, one_record, splits, worker_id};
 
@@ -58,7 +62,7 @@ fn samples_are_taken_evenly_and_cut_before_any_map_task() {
     sampled.sort_unstable();
     assert_eq!(sampled, [0, 10, 20, 30]);
     let worker = bench.workers.values().find_map(|worker| worker.plan()).unwrap();
-    let mut bounds = worker.bounds.clone();
+    let mut bounds = worker.bounds.bytes.clone();
     bounds.sort_unstable();
     assert_eq!(bounds, [0, 10, 20, 30]);
     assert!(matches!(bench.run(), End::Published(_)));
@@ -74,7 +78,7 @@ fn a_job_of_one_partition_has_its_samples_too() {
         assert!(bench.step());
     }
     let worker = bench.workers.values().find_map(|worker| worker.plan()).unwrap();
-    assert_eq!(worker.bounds, [7, 7]);
+    assert_eq!(worker.bounds.bytes, [7, 7]);
 }
 
 #[test]
@@ -111,6 +115,88 @@ fn a_second_try_that_came_to_nothing_is_not_made_again_at_once() {
     let second = count(&bench, Kind::Map) - 2;
     assert!((5..=10).contains(&second), "{second} second tries in a second");
     assert!(matches!(bench.run(), End::Published(_)));
+}
+
+#[test]
+fn partitions_are_gathered_slice_by_slice() {
+    let mut bench = Bench::new(crate::Job { samples: 2, ..job(2) }, splits(5, 2, 1), 2, 1);
+    bench.outcome = all_records::<5>;
+    bench.slices = 4;
+    assert!(matches!(bench.run(), End::Published(_)));
+    // Each partition has its own four of the eight pieces of each map task, in their order.
+    assert_eq!(bench.pieces.len(), 5 * 8);
+    for slices in [0..4, 4..8] {
+        let own = bench.pieces.iter().map(|it| it.partition).filter(|it| slices.contains(it));
+        assert!(own.is_sorted(), "{:?}", bench.pieces);
+    }
+}
+
+fn attempt(kind: Kind, index: u32) -> AttemptId {
+    AttemptId { epoch: Epoch(1), task: TaskId { kind, index }, number: 1 }
+}
+
+/// Orders of a master's first session with a worker, of which so many were said before.
+fn orders(first: u64, items: &[Order]) -> ToWorker {
+    ToWorker {
+        job: JobId(7),
+        epoch: Epoch(1),
+        session: Session(1),
+        machine: u32::from(!items.is_empty()),
+        master: NodeId(1),
+        ask: false,
+        orders: Batch { first, items: items.to_vec(), taken: 0 },
+    }
+}
+
+#[test]
+fn no_more_than_the_next_slice_is_fetched_before_the_one_at_hand_is_taken() {
+    let (id, by) = (worker_id(1, 0), attempt(Kind::Reduce, 1));
+    let now = Instant::from_nanos(1);
+    let mut worker = Worker::new(now, id, 1, JobId(7), Settings::default());
+    let bounds = Bounds { bytes: vec![], slices: 4 };
+    let output = |map| Location { output: attempt(Kind::Map, map), at: worker_id(2, 0) };
+    let begun = [
+        Order::Job(Box::new(job(2))),
+        Order::Plan(Plan { epoch: Epoch(1), bounds }),
+        Order::Assign(by, Work::Pieces(2)),
+        Order::Outputs(vec![output(0), output(1)]),
+    ];
+    worker.receive(now, orders(0, &[]));
+    worker.receive(now, orders(0, &begun));
+    let asked = |worker: &mut Worker| {
+        let actions = core::iter::from_fn(|| worker.poll());
+        let piece = |action| match action {
+            Action::Peer(_, Peer::Fetch { piece, .. }) => {
+                Some((piece.output.task.index, piece.partition))
+            }
+            _ => None,
+        };
+        actions.filter_map(piece).collect::<vec::Vec<_>>()
+    };
+    // The second partition's slices begin with the fourth piece.
+    assert_eq!(asked(&mut worker), [(0, 4), (1, 4), (0, 5), (1, 5)]);
+    let piece = |map, partition| PieceId { output: attempt(Kind::Map, map), partition };
+    assert!(!worker.arrived(now, piece(0, 0), by), "another partition's");
+    for (map, partition) in [(0, 5), (1, 5), (0, 4), (1, 4)] {
+        assert!(worker.arrived(now, piece(map, partition), by));
+        assert!(!worker.arrived(now, piece(map, partition), by), "a second time");
+    }
+    let gathered = |worker: &mut Worker| {
+        let actions = core::iter::from_fn(|| worker.poll());
+        actions.filter(|action| *action == Action::Gathered(by)).count()
+    };
+    assert_eq!(gathered(&mut worker), 2, "the first two slices, and nothing more is asked for");
+    worker.takes(now, by, 1);
+    assert_eq!(asked(&mut worker), [(0, 6), (1, 6)]);
+    // An output that is lost is to be had elsewhere: all that was not taken of it is.
+    let lost = Peer::Missing { job: JobId(7), piece: piece(1, 6), by };
+    worker.receive_peer(now, lost);
+    assert!(worker.arrived(now, piece(0, 6), by));
+    worker.takes(now, by, 2);
+    assert_eq!(asked(&mut worker), [(0, 7)]);
+    let again = Location { output: AttemptId { number: 2, ..attempt(Kind::Map, 1) }, ..output(1) };
+    worker.receive(now, orders(4, &[Order::Outputs(vec![again])]));
+    assert_eq!(asked(&mut worker), [(1, 6), (1, 7)]);
 }
 
 #[test]

@@ -103,6 +103,8 @@ records! {
         pub number: u64,
         /// Of `plan` the bounds.
         pub data: Blob,
+        /// Of `plan` how many slices partitions have.
+        pub slices: u32,
         /// Of `job` the job.
         pub job: Vec<JobRecord>,
         /// Of `assign a split` the split.
@@ -135,6 +137,8 @@ records! {
         pub number: u64,
         /// Of `plan` the bounds, of `done` the sample.
         pub data: Blob,
+        /// Of `plan` how many slices partitions have.
+        pub slices: u32,
         /// Of `failed` what happened.
         pub text: String,
         /// Of `held` and `done` what was done.

@@ -47,7 +47,8 @@ pub enum Action {
         /// The attempt.
         by: AttemptId,
     },
-    /// The running reduce attempt has taken all its pieces, and can write its part.
+    /// The running reduce attempt has all pieces of the next slice: of the first one, when it is
+    /// said for the first time. After the last one it can write its part to the end.
     Gathered(AttemptId),
     /// The output or the part of this attempt is not needed any more.
     Drop(AttemptId),
@@ -158,6 +159,11 @@ impl Worker {
     /// The bounds of partitions, which are known before the first attempt that needs them starts.
     pub fn plan(&self) -> Option<&Plan> {
         self.plan.as_ref()
+    }
+
+    /// How many slices each partition has.
+    pub fn slices(&self) -> u32 {
+        self.plan.as_ref().map_or(1, |plan| plan.bounds.slices)
     }
 
     /// The epoch of the master that it obeys.
@@ -297,7 +303,7 @@ impl Worker {
     fn start(&mut self, now: Instant, next: Next) {
         let Next { attempt, work, outputs } = next;
         let gathering = match work {
-            Work::Pieces(maps) => Some(Gathering::new(maps, &outputs)),
+            Work::Pieces(maps) => Some(Gathering::new(maps, self.slices(), &outputs)),
             Work::Split(_) => None,
         };
         self.core = Core::Running(Run { attempt, gathering, bytes: 0 });

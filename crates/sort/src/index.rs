@@ -58,12 +58,6 @@ impl Index {
         self.plan.parts()
     }
 
-    /// The part that an entry belongs to.
-    #[inline(always)]
-    pub fn part_of(&self, entry: Entry) -> usize {
-        self.plan.place(entry).0
-    }
-
     /// Writes the entries of `records`, whole records of which the first is the input's `first`,
     /// to the beginning of `entries`, and gives the tally of the records. Bytes after the last
     /// whole record are not looked at.
@@ -72,29 +66,6 @@ impl Index {
         records: &[u8],
         first: Position,
         entries: &mut [u8],
-    ) -> Result<Tally, NoRoom> {
-        self.write::<L>(records, first, entries, |plan, entry| plan.place(entry).1)
-    }
-
-    /// The same for records that all belong to one part, which the plan has. Which of the records
-    /// with a cut's key these are, their positions need not tell.
-    pub fn make_of<L: Layout>(
-        &mut self,
-        part: usize,
-        records: &[u8],
-        first: Position,
-        entries: &mut [u8],
-    ) -> Result<Tally, NoRoom> {
-        self.write::<L>(records, first, entries, |plan, entry| plan.place_in(part, entry))
-    }
-
-    #[inline(always)]
-    fn write<L: Layout>(
-        &mut self,
-        records: &[u8],
-        first: Position,
-        entries: &mut [u8],
-        place: impl Fn(&Plan, Entry) -> usize,
     ) -> Result<Tally, NoRoom> {
         let (slots, _) = entries.as_chunks_mut::<{ Entry::BYTES }>();
         let count = records.len() / L::LENGTH;
@@ -110,7 +81,7 @@ impl Index {
         self.buckets.resize(count, 0);
         let records = records.chunks_exact(L::LENGTH).enumerate();
         for ((at, record), bucket) in records.clone().zip(&mut self.buckets) {
-            let place = place(&self.plan, entry(at, record));
+            let (_, place) = self.plan.place(entry(at, record));
             self.ends[place] += 1;
             *bucket = place as u32;
             tally.add(record);
@@ -137,30 +108,4 @@ impl Index {
         };
         end(part)..end(part + 1).max(end(part))
     }
-}
-
-/// Writes entries of `records` in the order of the records, as [`Index::make`] would for a block of
-/// one part that is sorted. Gives how many these are: it ends before the first record that is less
-/// than the one before it, where another block begins.
-pub fn list<L: Layout>(
-    records: &[u8],
-    first: Position,
-    entries: &mut [u8],
-) -> Result<usize, NoRoom> {
-    let (slots, _) = entries.as_chunks_mut::<{ Entry::BYTES }>();
-    let count = records.len() / L::LENGTH;
-    if count > slots.len() {
-        return Err(NoRoom { records: count, entries: slots.len() });
-    }
-    let records = records.chunks_exact(L::LENGTH).zip(first.0..);
-    let (mut listed, mut last) = (0, Entry::LEAST);
-    for (slot, (record, at)) in slots.iter_mut().zip(records) {
-        let entry = Entry::new::<L>(record, Position(at));
-        if entry.key() < last.key() {
-            break;
-        }
-        *slot = entry.to_bytes();
-        (listed, last) = (listed + 1, entry);
-    }
-    Ok(listed)
 }

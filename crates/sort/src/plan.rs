@@ -64,11 +64,31 @@ impl Plan {
         self.buckets as usize
     }
 
+    /// The slice that a bucket of a part is in, if each part is cut into so many: ranges of about
+    /// as many buckets.
+    pub fn slice_of(&self, bucket: usize, slices: NonZeroU32) -> u32 {
+        (bucket as u64 * u64::from(slices.get()) / u64::from(self.buckets)) as u32
+    }
+
     /// For each bucket of a part, the least of the keys that belong to it and to none before, by
     /// their first eight bytes; zero for the first. Buckets that no key reaches are left out.
     pub fn starts(&self, part: usize) -> impl Iterator<Item = u64> + use<> {
+        self.starts_of(part, 0, NonZeroU32::MIN)
+    }
+
+    /// The same of those buckets that are in a slice of the part, of so many.
+    pub fn starts_of(
+        &self,
+        part: usize,
+        slice: u32,
+        slices: NonZeroU32,
+    ) -> impl Iterator<Item = u64> + use<> {
         let range = self.parts.get(part).copied().unwrap_or(Range { least: 0, scale: 0 });
-        let starts = (0..self.buckets).map(move |bucket| match bucket {
+        let first = |slice: u32| {
+            let buckets = u64::from(slice) * u64::from(self.buckets);
+            buckets.div_ceil(slices.get().into()) as u32
+        };
+        let starts = (first(slice)..first(slice + 1)).map(move |bucket| match bucket {
             0 => Some(0),
             _ => {
                 let above = (u128::from(bucket) << 64).div_ceil(range.scale.max(1).into());
@@ -92,9 +112,8 @@ impl Plan {
         (part, self.place_in(part, entry))
     }
 
-    /// The bucket, counted through all parts, of an entry of this part.
     #[inline(always)]
-    pub fn place_in(&self, part: usize, entry: Entry) -> usize {
+    fn place_in(&self, part: usize, entry: Entry) -> usize {
         let range = self.parts[part];
         let above = entry.prefix().saturating_sub(range.least);
         let bucket = ((u128::from(above) * u128::from(range.scale)) >> 64) as usize;

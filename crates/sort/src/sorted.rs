@@ -12,7 +12,6 @@ use crate::entry::{Entry, Position};
 use crate::gather::{MOST, Missing, Place, gather};
 use crate::layout::Layout;
 use crate::order::Sorter;
-use crate::plan::Plan;
 
 /// Of a bucket that is too large to be sorted at once, entries that are looked at for each piece
 /// that it is cut into.
@@ -88,14 +87,16 @@ impl fmt::Display for Failure {
 }
 
 impl<'a> Sorted<'a> {
-    /// The part `part` of `plan`, by which all blocks were indexed. It takes memory for about
-    /// twice `most` entries, at least 64: buckets with more are sorted in several runs, each of
-    /// which goes through the whole bucket. Of records with equal keys, those of the earlier block
-    /// come first, and of one block those of the lower positions.
+    /// What blocks have of some buckets, which begin at `starts` ([`Plan::starts`]) by the plan of
+    /// their entries. It takes memory for about twice `most` entries, at least 64: buckets with
+    /// more are sorted in several runs, each of which goes through the whole bucket. Of records
+    /// with equal keys, those of the earlier block come first, and of one block those of the lower
+    /// positions.
+    ///
+    /// [`Plan::starts`]: crate::Plan::starts
     pub fn new(
         blocks: Vec<Block<'a>>,
-        plan: &Plan,
-        part: usize,
+        starts: impl Iterator<Item = u64>,
         most: usize,
     ) -> Result<Sorted<'a>, Failure> {
         if blocks.len() > MOST || blocks.iter().any(|it| it.entries.len() / Entry::BYTES > MOST) {
@@ -106,7 +107,7 @@ impl<'a> Sorted<'a> {
             first: it.first,
             block,
         };
-        let mut starts: Vec<u64> = plan.starts(part).collect();
+        let mut starts: Vec<u64> = starts.collect();
         starts.reverse();
         Ok(Sorted {
             cursors: blocks.iter().enumerate().map(cursor).collect(),

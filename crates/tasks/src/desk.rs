@@ -1,9 +1,9 @@
 //! The calls of the service `task`, and what they lead to: commands that come one after the other,
-//! and those that come in the midst of another.
+//! and the word that the present one is off.
 
 use alloc::format;
 use alloc::rc::Rc;
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::future::Future;
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ use nile_stl::{CallError, CallResult};
 use nile_user::{PoolBuffer, Runtime, with_services};
 
 use crate::outcome::{Fault, Halt, Outcome};
-use crate::stages::Stages;
+use crate::stages::{Bounds, Stages};
 use crate::task::Task;
 
 /// How long a call may take: it ends sooner by itself, with its core at the latest.
@@ -33,7 +33,6 @@ pub(crate) struct Desk<'s> {
     stages: &'s dyn Stages,
     /// What came while something else was done, which is off since.
     next: RefCell<Option<Command>>,
-    is_exporting: Cell<bool>,
 }
 
 /// Obeys commands until the job is over; gives the package's exit code.
@@ -44,8 +43,7 @@ pub(crate) fn serve(system: &dyn System, stages: &dyn Stages) -> u64 {
         let stl = services.stl().with_patience(PATIENCE);
         let client = runtime.block_on(TaskClient::find(&stl))?;
         let runtime = runtime.clone();
-        let (next, is_exporting) = (RefCell::default(), Cell::new(false));
-        let desk = Rc::new(Desk { runtime, client, stages, next, is_exporting });
+        let desk = Rc::new(Desk { runtime, client, stages, next: RefCell::default() });
         loop {
             let command = match desk.next.take() {
                 Some(command) => command,
@@ -82,8 +80,9 @@ impl<'s> Desk<'s> {
                 self.told("the sample", |it| it.sampled(ticket, Bytes::from(&sample[..])))?;
                 self.told("the end", |it| it.done(ticket, 0, 0))
             }),
-            kind::CUT => stages.cut(&task).and_then(|bounds| {
-                self.told("the bounds", |it| it.cut(ticket, Bytes::from(&bounds[..])))
+            kind::CUT => stages.cut(&task).and_then(|Bounds { bytes, slices }| {
+                let slices = slices.get();
+                self.told("the bounds", |it| it.cut(ticket, Bytes::from(&bytes[..]), slices))
             }),
             kind::MAP => stages.map(&task).and_then(|done| {
                 self.told("the end", |it| it.done(ticket, done.records, done.checksum))
@@ -91,12 +90,6 @@ impl<'s> Desk<'s> {
             kind::REDUCE => stages.reduce(&task).and_then(|done| {
                 self.told("the end", |it| it.done(ticket, done.records, done.checksum))
             }),
-            kind::EXPORT => {
-                let outer = self.is_exporting.replace(true);
-                let exported = stages.export(&task);
-                self.is_exporting.set(outer);
-                exported.and_then(|()| self.told("the end", |it| it.finished(ticket)))
-            }
             kind::NOTHING | kind::STOP => Ok(()),
             _ => Err(Halt::code(format!("command {kind} is not known to this package"))),
         };
@@ -120,17 +113,12 @@ impl<'s> Desk<'s> {
         self.call(call).map_err(|error| Halt::of(error, Fault::Code, what))
     }
 
-    /// Does what has come meanwhile for others. `Stopped` if the work of this ticket is off.
-    pub fn breathe(self: &Rc<Self>, ticket: u64) -> Outcome {
-        // Who waits for an export waits for one at a time.
-        while !self.is_exporting.get() {
+    /// Lets others of this core have their turn. `Stopped` if the work of this ticket is off.
+    pub fn breathe(&self, ticket: u64) -> Outcome {
+        loop {
             let command = self.told("the next command", |it| it.next(false))?;
             match command.kind {
-                kind::NOTHING => break,
-                kind::EXPORT => {
-                    let what = "an export in between";
-                    self.obey(command).map_err(|error| Halt::of(error, Fault::Code, what))?;
-                }
+                kind::NOTHING => return Ok(()),
                 kind::STOP if command.ticket != ticket => {}
                 kind::STOP => return Err(Halt::Stopped),
                 // Who is told to begin something else has nothing else to do any more.
@@ -140,7 +128,6 @@ impl<'s> Desk<'s> {
                 }
             }
         }
-        Ok(())
     }
 
     /// A free buffer of the pool; waits for one.

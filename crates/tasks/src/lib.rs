@@ -31,5 +31,5 @@ mod tests;
 pub use map_reduce::{Emitter, Lines, MapReduce, Values, map_reduce};
 pub use nile_services::task::records::Range;
 pub use outcome::{Done, Fault, Halt, Outcome};
-pub use stages::{Stages, run};
-pub use task::{Block, Far, Kept, Own, Run, Source, Task};
+pub use stages::{Bounds, Stages, run};
+pub use task::{Block, Far, Kept, Run, Source, Task};

@@ -76,8 +76,8 @@ pub struct Made {
     pub reduced: Done,
     /// Bytes that went to runs on a disk.
     pub spilled: u64,
-    /// Exports that the job's code has made.
-    pub exports: u64,
+    /// Outputs that went to another node.
+    pub far: u64,
     /// Attempts that were called off.
     pub stopped: u64,
     /// The most buffers that were in use at once.

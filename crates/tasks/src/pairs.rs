@@ -83,7 +83,6 @@ pub(crate) struct Reader<'s> {
 
 enum From<'s> {
     Kept(Kept<'s>),
-    Own(Vec<PoolBuffer<'s>>),
     Run(Run, Option<Block<'s>>),
 }
 
@@ -97,10 +96,6 @@ impl<'s> Reader<'s> {
             Source::Kept(kept) => {
                 let left = kept.pieces.iter().map(|piece| u64::from(piece.bytes)).sum();
                 (From::Kept(kept), left)
-            }
-            Source::Own(own) => {
-                let left = own.buffers.iter().map(|buffer| buffer.len() as u64).sum();
-                (From::Own(own.buffers), left)
             }
             Source::Run(run) => (From::Run(run, None), run.bytes),
         };
@@ -169,7 +164,6 @@ impl<'s> Reader<'s> {
                 Some(piece) => kept.range(piece).ok_or_else(damaged)?,
                 None => &[],
             },
-            From::Own(buffers) => buffers.get(self.part).map_or(&[][..], |buffer| buffer),
             From::Run(_, block) => {
                 block.as_ref().map_or(&[][..], |block| &block.buffer[..block.bytes])
             }
@@ -196,12 +190,6 @@ impl<'s> Reader<'s> {
             From::Kept(kept) => {
                 self.part += 1;
                 if self.part >= kept.pieces.len() {
-                    return Err(damaged());
-                }
-            }
-            From::Own(buffers) => {
-                self.part += 1;
-                if self.part >= buffers.len() {
                     return Err(damaged());
                 }
             }

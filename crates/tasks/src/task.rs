@@ -7,18 +7,19 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::future::Future;
+use core::num::NonZeroU32;
 
 use nile_abi::Status;
 use nile_bosml::{Blob, Buffer};
 use nile_services::task::TaskClient;
-use nile_services::task::records::{self, Command, Output, Range, far, source};
+use nile_services::task::records::{self, Command, Output, Range, source};
 use nile_stl::CallResult;
 use nile_user::{PoolBuffer, PoolView};
 
 use crate::desk::Desk;
 use crate::outcome::{Fault, Halt, Outcome};
 
-/// A task, or an export, as its stage has it.
+/// A task, as its stage has it.
 pub struct Task<'s> {
     desk: Rc<Desk<'s>>,
     command: Command,
@@ -42,13 +43,13 @@ pub struct Block<'s> {
     pub more: bool,
 }
 
-/// An output of a map task as its maker left it: its core keeps it in memory, where others of the
-/// node see it, or it has come whole from another node. Should that core end meanwhile, any bytes
-/// may be here: what is read is checked before it is relied on, and whoever gave the task finds
-/// out.
+/// What a partition has of an output of a map task: its core keeps it in memory, where others of
+/// the node see it, or its ranges have come from another node. Should that core end meanwhile, any
+/// bytes may be here: what is read is checked before it is relied on, and whoever gave the task
+/// finds out.
 #[derive(Debug)]
 pub struct Kept<'s> {
-    /// The map task that made it; of an export zero.
+    /// The map task that made it.
     pub map: u32,
     /// The ranges of this partition.
     pub pieces: Vec<Range>,
@@ -63,24 +64,13 @@ enum Held<'s> {
     Own(Vec<PoolBuffer<'s>>),
 }
 
-/// How other nodes get an output that is kept in memory.
+/// What other nodes get of an output that is kept in memory, if they ask for a partition of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Far {
-    /// The bytes of the ranges, one range after the other.
+    /// The partition's ranges.
     Ranges,
-    /// What [`export`](crate::Stages::export) makes of it.
-    Exports,
-    /// As it is, with its ranges and its note. It has ranges of one partition alone.
+    /// All of its buffers: for what is read in other places than the ranges, too.
     Whole,
-}
-
-/// A piece that came from another node.
-#[derive(Debug)]
-pub struct Own<'s> {
-    /// The map task that made it.
-    pub map: u32,
-    /// Its bytes, one buffer after the other; as long as what they hold.
-    pub buffers: Vec<PoolBuffer<'s>>,
 }
 
 /// A sorted run of a map task, on this node's disk or on another's.
@@ -97,10 +87,8 @@ pub struct Run {
 /// What a reduce task takes next.
 #[derive(Debug)]
 pub enum Source<'s> {
-    /// In memory, as its maker left it.
+    /// In memory.
     Kept(Kept<'s>),
-    /// In memory of this task's own.
-    Own(Own<'s>),
     /// On a disk.
     Run(Run),
 }
@@ -132,8 +120,8 @@ impl<'s> Task<'s> {
         &self.command.arguments
     }
 
-    /// Of a sample or a map task the number of its split; of a reduce task or an export that of its
-    /// partition. From 0.
+    /// Of a sample or a map task the number of its split; of a reduce task that of its partition.
+    /// From 0.
     pub fn index(&self) -> u32 {
         self.command.index
     }
@@ -146,6 +134,11 @@ impl<'s> Task<'s> {
     /// How many reduce tasks the job has, one for each partition; at least one.
     pub fn partitions(&self) -> u32 {
         self.command.reducers.max(1)
+    }
+
+    /// How many slices each partition is gathered in, as the [cut](crate::Stages::cut) has said.
+    pub fn slices(&self) -> NonZeroU32 {
+        NonZeroU32::new(self.command.slices).unwrap_or(NonZeroU32::MIN)
     }
 
     /// Which of the job's input datasets the split is of, from 0.
@@ -174,7 +167,7 @@ impl<'s> Task<'s> {
         self.command.spill
     }
 
-    /// Whether pieces of a map task's output go to other nodes, too.
+    /// Whether pieces of map tasks' outputs go to other nodes, too: what a map task and a cut know.
     pub fn is_shared(&self) -> bool {
         self.command.shared
     }
@@ -224,8 +217,8 @@ impl<'s> Task<'s> {
     }
 
     /// Keeps an output in memory: buffers with the bytes of each that count, and where in them each
-    /// partition has something. A task may keep several outputs, which add up. `far` says how other
-    /// nodes get it.
+    /// partition has something. A task may keep several outputs, which add up. Other nodes get what
+    /// `far` says, in its order and each range whole in one buffer, with the note.
     pub fn keep(
         &self,
         buffers: Vec<(PoolBuffer<'s>, usize)>,
@@ -235,12 +228,8 @@ impl<'s> Task<'s> {
     ) -> Outcome {
         let pass = |(buffer, bytes)| self.desk.pass(buffer, bytes);
         let buffers = buffers.into_iter().map(pass).collect::<Outcome<Vec<Buffer>>>()?;
-        let far = match far {
-            Far::Ranges => far::RANGES,
-            Far::Exports => far::EXPORTS,
-            Far::Whole => far::WHOLE,
-        };
-        let output = Output { buffers, pieces, note: Blob(note), far };
+        let whole = far == Far::Whole;
+        let output = Output { buffers, pieces, note: Blob(note), whole };
         let ticket = self.command.ticket;
         self.written("an output", |it| it.keep(ticket, output))
     }
@@ -253,19 +242,8 @@ impl<'s> Task<'s> {
         self.pause()
     }
 
-    /// What is to be exported: an output of this core's.
-    pub fn output(&self) -> Outcome<Kept<'s>> {
-        let Output { buffers, pieces, note, .. } = &self.command.output;
-        self.viewed(0, buffers, pieces.clone(), note.0.clone())
-    }
-
-    /// Gives the next bytes of an export.
-    pub fn exported(&self, buffer: PoolBuffer<'s>, bytes: usize) -> Outcome {
-        let (ticket, buffer) = (self.command.ticket, self.desk.pass(buffer, bytes)?);
-        self.written("an export", |it| it.exported(ticket, buffer))
-    }
-
-    /// What a reduce task takes next: waits for it. `None` when it has all.
+    /// What a reduce task takes next of its [slice](Task::slices), the first one to begin with:
+    /// waits for it. `None` when it has all of that; then the next slice begins.
     pub fn source(&self) -> Outcome<Option<Source<'s>>> {
         let ticket = self.command.ticket;
         let source = self.waited("a piece", |it| it.source(ticket))?;
@@ -273,11 +251,11 @@ impl<'s> Task<'s> {
         Ok(Some(match kind {
             source::ALL => return Ok(None),
             source::SHARED => Source::Kept(self.viewed(map, &buffers, pieces, note.0)?),
-            source::WHOLE => {
-                let buffers = Held::Own(self.all_claimed(buffers)?);
-                Source::Kept(Kept { map, pieces, note: note.0, buffers })
+            source::OWN => {
+                let claim = |buffer| self.desk.claim(buffer);
+                let buffers = buffers.into_iter().map(claim).collect::<Outcome<_>>()?;
+                Source::Kept(Kept { map, pieces, note: note.0, buffers: Held::Own(buffers) })
             }
-            source::OWN => Source::Own(Own { map, buffers: self.all_claimed(buffers)? }),
             source::RUN => Source::Run(Run { map, number: run, bytes }),
             _ => return Err(Halt::code(format!("a source of kind {kind} is not known"))),
         }))
@@ -301,10 +279,6 @@ impl<'s> Task<'s> {
         let buffer = self.desk.claim(block.buffer)?;
         let bytes = (block.bytes as usize).min(buffer.len());
         Ok(Block { buffer, bytes, at: block.at, more: block.more })
-    }
-
-    fn all_claimed(&self, buffers: Vec<Buffer>) -> Outcome<Vec<PoolBuffer<'s>>> {
-        buffers.into_iter().map(|buffer| self.desk.claim(buffer)).collect()
     }
 
     fn viewed(

@@ -215,7 +215,7 @@ fn what_is_beyond_a_split_is_there_and_what_is_not_asked_for_is_not() {
             Ok(Done { records: 1, checksum: u64::MAX })
         }
         fn reduce(&self, task: &Task<'_>) -> Outcome<Done> {
-            assert!(task.block(0).is_err() && task.output()?.pieces.is_empty());
+            assert!(task.block(0).is_err());
             assert!(matches!(task.source(), Ok(None)) && matches!(task.source(), Ok(None)));
             Ok(Done::default())
         }

@@ -25,7 +25,7 @@ mod tests;
 use alloc::vec::Vec;
 
 use nile_abi::call::System;
-use nile_tasks::{Done, Halt, Outcome, Stages, Task, run};
+use nile_tasks::{Bounds, Done, Halt, Outcome, Stages, Task, run};
 
 /// Whichever job the arguments name.
 struct Tera;
@@ -44,8 +44,8 @@ impl Stages for Tera {
         if which(task) == "sort" { sort::bounds::sample(task) } else { Ok(Vec::new()) }
     }
 
-    fn cut(&self, task: &Task<'_>) -> Outcome<Vec<u8>> {
-        if which(task) == "sort" { sort::bounds::cut(task) } else { Ok(Vec::new()) }
+    fn cut(&self, task: &Task<'_>) -> Outcome<Bounds> {
+        if which(task) == "sort" { sort::bounds::cut(task) } else { Ok(Bounds::default()) }
     }
 
     fn map(&self, task: &Task<'_>) -> Outcome<Done> {
@@ -55,10 +55,6 @@ impl Stages for Tera {
             "gen" => Err(Halt::code("`gen` reads nothing: the job has no input")),
             _ => Err(unknown()),
         }
-    }
-
-    fn export(&self, task: &Task<'_>) -> Outcome {
-        sort::map::export(task)
     }
 
     fn reduce(&self, task: &Task<'_>) -> Outcome<Done> {

@@ -2,20 +2,18 @@
 //!
 //! A map task leaves the entries of each block's records behind them, in the block's own buffer,
 //! and keeps that: the records are not moved. A reduce task on the same node reads entries and
-//! records where they are, and copies each record once, into a block of the output. If others are
-//! to have pieces, a map task moves the records of each partition to blocks of their own, which go
-//! to the other node as they are, entries included. Where partitions are too many for that, the
-//! job's code copies the records of one partition in order for another node, to which the reduce
-//! task there makes entries again. With too little memory a map task writes its records in order as
-//! runs, and a reduce task merges these with the rest.
+//! records where they are, and copies each record once, into a block of the output. If other nodes
+//! are to have pieces, a map task moves each block's records to another buffer, so that what each
+//! slice of each partition has lies together, entries included, and travels as it is. With too
+//! little memory a map task writes its records in order as runs, and a reduce task merges these
+//! with the rest.
 //!
 //! * [`bounds`]: where partitions begin, from samples.
 //! * [`output`]: blocks with their entries, and how they are described to who reads them.
-//! * [`map`]: map tasks and exports; [`apart`]: map tasks that part the records; [`reduce`]: reduce
-//!   tasks.
+//! * [`map`]: map tasks; [`grouped`]: those that move records; [`reduce`]: reduce tasks.
 
-pub mod apart;
 pub mod bounds;
+pub mod grouped;
 pub mod map;
 pub mod output;
 pub mod reduce;

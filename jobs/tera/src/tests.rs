@@ -3,16 +3,17 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use nile_abi::call::System;
 use nile_sort::random::Random;
 use nile_sort::{Format, Generator, Index, Position, Tera};
 use nile_tasks::local::{Local, Made};
-use nile_tasks::{Done, Far, Halt, Outcome, Range, Stages, Task, run};
+use nile_tasks::{Bounds, Done, Far, Halt, Outcome, Range, Stages, Task, run};
 
 use crate::main;
 use crate::records::LENGTH;
-use crate::sort::{bounds, map, reduce};
+use crate::sort::{bounds, reduce};
 
 /// Bytes of a buffer, and of the largest block of records that leaves room for entries: 35 records.
 const BUFFER: usize = 4096;
@@ -115,7 +116,7 @@ fn all_ways_of_a_record_lead_to_the_same_order() {
             check(&whole.run().unwrap(), &input, "in memory");
             let far = whole.clone().far().run().unwrap();
             check(&far, &input, "between nodes");
-            assert!(far.exports > 0);
+            assert!(far.far > 0);
             let spilled = whole.clone().spilling().run().unwrap();
             check(&spilled, &input, "with runs");
             assert!(spilled.spilled > 0);
@@ -129,7 +130,7 @@ fn all_ways_of_a_record_lead_to_the_same_order() {
 }
 
 #[test]
-fn large_pieces_go_to_other_nodes_as_they_are() {
+fn pieces_go_to_other_nodes_with_their_entries() {
     let mut input = records(Format::Binary, 3000);
     for few in [false, true] {
         if few {
@@ -145,8 +146,6 @@ fn large_pieces_go_to_other_nodes_as_they_are() {
                 let made = job.run().unwrap();
                 let what = format!("blocks of {block}, {partitions} partitions, few keys: {few}");
                 check(&made, &input, &what);
-                // Only a short split at the end of a dataset has the job's code copy.
-                assert!(made.exports <= 2 * u64::from(partitions), "{what}: {}", made.exports);
                 check(&job.stopping().run().unwrap(), &input, &what);
             }
         }
@@ -155,12 +154,12 @@ fn large_pieces_go_to_other_nodes_as_they_are() {
 
 #[test]
 fn outputs_that_are_too_large_to_be_told_of_are_several() {
-    let input = records(Format::Binary, 2100);
-    let job = sort(&[&input], BLOCK, 30).partitions(200);
+    let input = records(Format::Binary, 7000);
+    let job = sort(&[&input], BLOCK, 100).partitions(200);
     check(&job.run().unwrap(), &input, "in memory");
     let far = job.far().run().unwrap();
     check(&far, &input, "between nodes");
-    assert!(far.exports > 200, "{} of two map tasks", far.exports);
+    assert!(far.far > 200, "{} of two map tasks", far.far);
 }
 
 #[test]
@@ -245,8 +244,9 @@ impl Stages for Damaged {
         bounds::sample(task)
     }
 
-    fn cut(&self, task: &Task<'_>) -> Outcome<Vec<u8>> {
-        bounds::cut(task)
+    fn cut(&self, task: &Task<'_>) -> Outcome<Bounds> {
+        // What it keeps is of whole partitions.
+        Ok(Bounds { slices: NonZeroU32::MIN, ..bounds::cut(task)? })
     }
 
     fn map(&self, task: &Task<'_>) -> Outcome<Done> {
@@ -268,7 +268,8 @@ impl Stages for Damaged {
             Range { partition: part, buffer: 0, start, bytes: entries.len() as u32 }
         };
         let mut pieces: Vec<Range> = (0..2).map(range).collect();
-        let mut note = [&first.0.to_le_bytes()[..], &(records as u32).to_le_bytes()].concat();
+        let first = first.0.to_le_bytes();
+        let mut note = [&first[..], &first, &(records as u32).to_le_bytes()].concat();
         if draw(3) == 0 {
             pieces[0].start = draw(4096 - pieces[0].bytes as usize) as u32;
         }
@@ -277,12 +278,8 @@ impl Stages for Damaged {
             note[at] = draw(256) as u8;
         }
         note.truncate(note.len() - draw(9) / 8);
-        task.keep([(block.buffer, 4096)].into(), pieces, note, Far::Exports)?;
+        task.keep([(block.buffer, 4096)].into(), pieces, note, Far::Whole)?;
         Ok(Done::default())
-    }
-
-    fn export(&self, task: &Task<'_>) -> Outcome {
-        map::export(task)
     }
 
     fn reduce(&self, task: &Task<'_>) -> Outcome<Done> {

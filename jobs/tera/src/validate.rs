@@ -51,7 +51,6 @@ pub fn reduce(task: &Task<'_>) -> Outcome<Done> {
                     bytes.extend_from_slice(kept.range(piece).unwrap_or_default());
                 }
             }
-            Source::Own(own) => own.buffers.iter().for_each(|own| bytes.extend_from_slice(own)),
             Source::Run(run) => {
                 for index in 0.. {
                     let block = task.run(run, index)?;

@@ -107,7 +107,7 @@ mod tests {
             assert!(counted(&done.text()) == expected, "{job:?}");
         }
         let done = whole.clone().far().spilling().stopping().run().unwrap();
-        assert!(done.spilled > 0 && done.stopped > 10 && done.exports == 0, "{done:?}");
+        assert!(done.spilled > 0 && done.stopped > 10, "{} {}", done.spilled, done.stopped);
     }
 
     #[test]

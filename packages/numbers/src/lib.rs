@@ -1,8 +1,8 @@
 //! A package of jobs that sort numbers of 64 bits. It does with them everything that tasks can be
 //! asked for, as plainly as that can be done: tests run jobs with it.
 //!
-//! A job's arguments may be `by-code` (pieces for other nodes are made by this code) and `fail=N`
-//! (the map task over split N comes to nothing).
+//! A job's arguments may be `whole` (other nodes get outputs whole) and `fail=N` (the map task over
+//! split N comes to nothing).
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use nile_abi::call::System;
 use nile_abi::{CoreId, Status};
 use nile_bosml::{Blob, Buffer, Bytes};
 use nile_services::task::TaskClient;
-use nile_services::task::records::{Block, Command, Output, Range, Source, far, kind, source};
+use nile_services::task::records::{Block, Command, Output, Range, Source, kind, source};
 use nile_stl::{CallError, CallResult};
 use nile_user::{PoolBuffer, Runtime, with_services};
 
@@ -79,7 +79,6 @@ impl<'s> Package<'_, 's> {
             let command = self.task.next(true).await?;
             let done = match command.kind {
                 kind::END => return Ok(()),
-                kind::EXPORT => self.export(&command).await,
                 kind::SAMPLE => self.sample(&command).await,
                 kind::CUT => self.cut(&command).await,
                 kind::MAP => self.map(&command).await,
@@ -93,15 +92,11 @@ impl<'s> Package<'_, 's> {
         }
     }
 
-    /// Does what cannot wait until the present task is done.
+    /// Asks whether the present task is off.
     async fn breathe(&self) -> Done {
-        loop {
-            let command = self.task.next(false).await?;
-            match command.kind {
-                kind::EXPORT => self.export(&command).await?,
-                kind::STOP => return Err(Failed { fault: 0, text: String::new() }),
-                _ => return Ok(()),
-            }
+        match self.task.next(false).await?.kind {
+            kind::STOP => Err(Failed { fault: 0, text: String::new() }),
+            _ => Ok(()),
         }
     }
 
@@ -143,7 +138,7 @@ impl<'s> Package<'_, 's> {
             all.get(place).copied().unwrap_or(u64::MAX)
         };
         let bounds: Vec<u64> = (1..command.reducers).map(bound).collect();
-        Ok(self.task.cut(command.ticket, Bytes::from(&bytes(&bounds)[..])).await?)
+        Ok(self.task.cut(command.ticket, Bytes::from(&bytes(&bounds)[..]), 1).await?)
     }
 
     async fn map(&self, command: &Command) -> Done {
@@ -152,7 +147,7 @@ impl<'s> Package<'_, 's> {
             return Err(Failed { fault: 0, text: String::from("it was asked to fail") });
         }
         let ticket = command.ticket;
-        let is_asked = |how: &str| command.arguments.iter().any(|it| it == how);
+        let whole = command.arguments.iter().any(|it| it == "whole");
         let bounds = numbers(&command.bounds.0);
         let (mut count, mut sum) = (0, 0u64);
         let mut all = Vec::new();
@@ -166,17 +161,13 @@ impl<'s> Package<'_, 's> {
                 continue;
             }
             numbers.sort_unstable();
-            if is_asked("whole") {
-                self.keep_whole(ticket, &numbers, &bounds).await?;
-                continue;
-            }
             let content = bytes(&numbers);
             buffer[..content.len()].copy_from_slice(&content);
             let output = Output {
                 buffers: Vec::from([buffer.pass(content.len())?]),
                 pieces: ranges(&numbers, &bounds),
                 note: Blob(Vec::from([1])),
-                far: if is_asked("by-code") { far::EXPORTS } else { far::RANGES },
+                whole,
             };
             self.task.keep(ticket, output).await?;
         }
@@ -195,23 +186,6 @@ impl<'s> Package<'_, 's> {
             }
         }
         Ok(self.task.done(ticket, count, sum).await?)
-    }
-
-    /// Keeps sorted numbers as outputs of one partition each.
-    async fn keep_whole(&self, ticket: u64, numbers: &[u64], bounds: &[u64]) -> Done {
-        for range in ranges(numbers, bounds) {
-            let start = range.start as usize / NUMBER;
-            let end = start + range.bytes as usize / NUMBER;
-            let buffers = self.buffers(numbers.get(start..end).unwrap_or(&[])).await?;
-            let piece = |(buffer, at): (&Buffer, u32)| {
-                let bytes = buffer.length;
-                Range { partition: range.partition, buffer: at, start: 0, bytes }
-            };
-            let pieces = buffers.iter().zip(0..).map(piece).collect();
-            let (note, far) = (Blob(Vec::from([1])), far::WHOLE);
-            self.task.keep(ticket, Output { buffers, pieces, note, far }).await?;
-        }
-        Ok(())
     }
 
     /// Numbers in buffers that were passed.
@@ -240,12 +214,7 @@ impl<'s> Package<'_, 's> {
         loop {
             let next = self.patiently(async || self.task.source(ticket).await).await?;
             match next.kind {
-                source::SHARED | source::WHOLE => self.kept(&next, &mut all)?,
-                source::OWN => {
-                    for buffer in next.buffers {
-                        all.extend(numbers(&self.runtime.claim_buffer(buffer)?));
-                    }
-                }
+                source::SHARED | source::OWN => self.kept(&next, &mut all)?,
                 source::RUN => self.run(ticket, next.run, &mut all).await?,
                 _ => break,
             }
@@ -273,7 +242,7 @@ impl<'s> Package<'_, 's> {
         };
         for (number, buffer) in next.buffers.iter().enumerate() {
             match next.kind {
-                source::WHOLE => take(number, &self.runtime.claim_buffer(*buffer)?),
+                source::OWN => take(number, &self.runtime.claim_buffer(*buffer)?),
                 _ => take(number, &self.runtime.view_buffer(*buffer)?),
             }
         }
@@ -297,25 +266,6 @@ impl<'s> Package<'_, 's> {
                 return Ok(());
             }
         }
-    }
-
-    async fn export(&self, command: &Command) -> Done {
-        let mut found = Vec::new();
-        let Output { buffers, pieces, .. } = &command.output;
-        for range in pieces {
-            let Some(buffer) = buffers.get(range.buffer as usize) else { continue };
-            let view = self.runtime.view_buffer(*buffer)?;
-            let (start, end) = (range.start as usize, range.start as usize + range.bytes as usize);
-            found.extend(numbers(view.get(start..end).unwrap_or(&[])));
-        }
-        let mut buffer = self.runtime.take_buffer()?;
-        for part in found.chunks(buffer.len() / NUMBER) {
-            let content = bytes(part);
-            buffer[..content.len()].copy_from_slice(&content);
-            self.task.exported(command.ticket, buffer.pass(content.len())?).await?;
-            buffer = self.runtime.take_buffer()?;
-        }
-        Ok(self.task.finished(command.ticket).await?)
     }
 }
 

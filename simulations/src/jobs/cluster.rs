@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nile_abi::{Instant, NodeId};
 use nile_job::{
-    AttemptId, Epoch, Keeper, Master, Peer, Phase, Record, Settings, ToKeeper, ToMaster, ToWorker,
-    Worker, WorkerId,
+    AttemptId, Bounds, Epoch, Keeper, Master, Peer, Phase, Record, Settings, ToKeeper, ToMaster,
+    ToWorker, Worker, WorkerId,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -70,7 +70,9 @@ pub enum Event {
     /// A host learns how a node is.
     News(NodeId, NodeId),
     /// A master's code has cut bounds.
-    Cut(NodeId, Epoch, Vec<u8>),
+    Cut(NodeId, Epoch, Bounds),
+    /// A reduce attempt goes on to this slice.
+    Takes(WorkerId, AttemptId, u32),
     Blow(Blow),
     /// A node comes back.
     Rise(NodeId),
@@ -201,6 +203,11 @@ impl Cluster {
                     master.cut(now, bounds);
                     self.pump(id)?;
                 }
+            }
+            Event::Takes(id, attempt, slice) => {
+                let now = self.now;
+                self.worker(&id).into_iter().for_each(|it| it.takes(now, attempt, slice));
+                self.pump(id.node)?;
             }
             Event::Blow(blow) if self.now < Instant::START + BUSY => self.strike(blow)?,
             Event::Blow(_) => {}

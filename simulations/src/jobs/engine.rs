@@ -129,7 +129,15 @@ impl Cluster {
             }
             worker::Action::Gathered(attempt) => {
                 let delay = self.effort(id, core);
-                self.plan(self.now + delay, Event::Step(me, attempt, false));
+                let slices = self.worker(&me).map_or(1, |it| it.slices());
+                let exec = self.node(id).cores[core].exec.as_mut();
+                let Some(exec) = exec.filter(|exec| exec.attempt == attempt) else { return Ok(()) };
+                exec.slices += 1;
+                let event = match exec.slices {
+                    slice if slice < slices => Event::Takes(me, attempt, slice),
+                    _ => Event::Step(me, attempt, false),
+                };
+                self.plan(self.now + delay, event);
             }
             worker::Action::Drop(attempt) => {
                 if !self.conduct.hoards {
@@ -171,7 +179,7 @@ impl Cluster {
             let other = other.attempt;
             return Err(format!("{me} starts {attempt} while {other} runs there"));
         }
-        *exec = Some(Exec { attempt, work, taken: Vec::new() });
+        *exec = Some(Exec { attempt, work, slices: 0, taken: Vec::new() });
         if !waits {
             self.plan(self.now + delay, Event::Step(me, attempt, false));
         }
@@ -245,7 +253,7 @@ impl Cluster {
         }
         let plan = self.worker(&me).and_then(|it| it.plan().cloned());
         let bounds = plan.map(|plan| plan.bounds);
-        let pieces = work::divide(&records, bounds.as_deref(), self.work.job.reducers);
+        let pieces = work::divide(&records, bounds.as_ref(), self.work.job.reducers);
         self.node(me.node).cores[core].outputs.insert(attempt, pieces);
         Ok(summary(&records))
     }

@@ -41,8 +41,9 @@ pub struct Core {
 pub struct Exec {
     pub attempt: AttemptId,
     pub work: Work,
-    /// What a reduce attempt has taken.
+    /// What a reduce attempt has taken, and how many slices it has all pieces of.
     pub taken: Vec<Record>,
+    pub slices: u32,
 }
 
 /// A disk: it outlives its node's incarnations.

@@ -2,7 +2,7 @@
 //! seed: how many records, how they are spread, how many partitions.
 
 use nile_abi::NodeId;
-use nile_job::{Epoch, Job, JobId, Split};
+use nile_job::{Bounds, Epoch, Job, JobId, Split};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
@@ -88,15 +88,17 @@ pub fn sample(records: &[Record], epoch: Epoch) -> Vec<u8> {
         .collect()
 }
 
-/// Cuts the bounds of `reducers` partitions: the keys where all but the first begin.
-pub fn cut(samples: &[Vec<u8>], reducers: u32) -> Vec<u8> {
+/// Cuts the bounds of `reducers` partitions: the keys where all but the first begin. Of how many
+/// slices they are follows from the samples, too.
+pub fn cut(samples: &[Vec<u8>], reducers: u32) -> Bounds {
     let mut keys = keys(&samples.concat());
     keys.sort_unstable();
     let bound = |place: u32| {
         let at = keys.len() * place as usize / reducers as usize;
         keys.get(at).copied().unwrap_or(u32::MAX)
     };
-    (1..reducers).flat_map(|place| bound(place).to_le_bytes()).collect()
+    let bytes = (1..reducers).flat_map(|place| bound(place).to_le_bytes()).collect();
+    Bounds { bytes, slices: 1 + keys.len() as u32 % 3 }
 }
 
 fn keys(bytes: &[u8]) -> Vec<u32> {
@@ -104,16 +106,18 @@ fn keys(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks_exact(4).map(key).collect()
 }
 
-/// Divides records over partitions, by these bounds or, without any, evenly.
-pub fn divide(records: &[Record], bounds: Option<&[u8]>, reducers: u32) -> Vec<Vec<Record>> {
-    let bounds = bounds.map(keys);
-    let mut pieces = vec![Vec::new(); reducers as usize];
+/// Divides records over the slices of partitions, by these bounds or, without any, evenly.
+pub fn divide(records: &[Record], bounds: Option<&Bounds>, reducers: u32) -> Vec<Vec<Record>> {
+    let slices = bounds.map_or(1, |bounds| bounds.slices);
+    let bounds = bounds.map(|bounds| keys(&bounds.bytes));
+    let mut pieces = vec![Vec::new(); (reducers * slices) as usize];
     for record in records {
-        let place = match &bounds {
+        let partition = match &bounds {
             Some(bounds) => bounds.partition_point(|bound| *bound <= record.0),
             None => ((u64::from(record.0) * u64::from(reducers)) >> 32) as usize,
         };
-        pieces[place].push(*record);
+        let slice = record.1 % slices;
+        pieces[partition * slices as usize + slice as usize].push(*record);
     }
     pieces
 }

@@ -13,8 +13,8 @@ use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bosml::{Blob, Bytes};
 use nile_job::master::Action;
 use nile_job::{
-    End, Epoch, Job, JobId, Master, Phase, Progress, Settings, Split, Standing, ToMaster, ToWorker,
-    Verdict, WorkerId,
+    Bounds, End, Epoch, Job, JobId, Master, Phase, Progress, Settings, Split, Standing, ToMaster,
+    ToWorker, Verdict, WorkerId,
 };
 use nile_services::worker::WorkerClient;
 use nile_stl::{At, CallError, CallResult, Start, Stl, service};
@@ -113,7 +113,7 @@ pub struct Driver {
     kill: Option<CoreId>,
     has_killed: Cell<bool>,
     /// What was said by tasks of their own.
-    cut: Rc<RefCell<Option<CallResult<Vec<u8>>>>>,
+    cut: Rc<RefCell<Option<CallResult<Bounds>>>>,
 }
 
 impl Driver {
@@ -253,13 +253,13 @@ impl Driver {
     }
 }
 
-async fn cut_at(stl: &Stl, at: At, job: JobId, samples: &[Vec<u8>]) -> CallResult<Vec<u8>> {
+async fn cut_at(stl: &Stl, at: At, job: JobId, samples: &[Vec<u8>]) -> CallResult<Bounds> {
     let worker = WorkerClient::find_at(stl, at).await?;
     let of = samples.len() as u32;
     for (sample, index) in samples.iter().zip(0..) {
         let cut = worker.cut(job.0, index, of, Bytes::from(&sample[..])).await?;
         if cut.are_cut {
-            return Ok(cut.bounds.0);
+            return Ok(Bounds { bytes: cut.bounds.0, slices: cut.slices });
         }
     }
     Err(CallError::new(Status::Failed, "not cut, though all samples are there"))

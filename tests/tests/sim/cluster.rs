@@ -226,11 +226,11 @@ fn datasets_come_from_other_nodes_whole() {
 fn jobs_run_over_several_nodes() {
     for (seed, command) in [
         (600, "jobs"),
-        (601, "jobs by-code=1 reducers=4"),
+        (601, "jobs reducers=4"),
         (602, "jobs memory=1"),
         (603, "jobs copies=2"),
         (604, "jobs blocks=30 kill=2"),
-        (605, "jobs blocks=30 kill=3 by-code=1 reducers=3"),
+        (605, "jobs blocks=30 kill=3 reducers=3"),
         (606, "jobs whole=1 reducers=4"),
         (607, "jobs blocks=30 kill=3 whole=1 reducers=3"),
     ] {

@@ -10,8 +10,8 @@ use core::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, NodeId};
 
 use crate::{
-    AttemptId, End, Epoch, Failure, Fault, Job, JobId, Keeper, Kind, Master, Peer, PieceId, Record,
-    Settings, Split, Summary, ToMaster, ToWorker, Worker, WorkerId, keeper, master, worker,
+    AttemptId, Bounds, End, Epoch, Failure, Fault, Job, JobId, Keeper, Kind, Master, Peer, PieceId,
+    Record, Settings, Split, Summary, ToMaster, ToWorker, Worker, WorkerId, keeper, master, worker,
 };
 
 /// What is on its way.
@@ -35,8 +35,13 @@ pub struct Bench {
     /// Attempts that were started, and messages that were sent.
     pub started: Vec<(WorkerId, AttemptId)>,
     pub messages: usize,
-    /// Whether the job's code cuts bounds.
+    /// Whether the job's code cuts bounds, and how many slices it wants then.
     pub cuts: bool,
+    pub slices: u32,
+    /// Slices that running reduce attempts have taken.
+    taken: BTreeMap<AttemptId, u32>,
+    /// Pieces that were delivered.
+    pub pieces: Vec<PieceId>,
     /// Whether bounds are still to be cut, by whoever does it; in the end by nobody.
     pub is_cut_late: bool,
     pub ended: Option<End>,
@@ -103,6 +108,9 @@ impl Bench {
             started: Vec::new(),
             messages: 0,
             cuts: true,
+            slices: 1,
+            taken: BTreeMap::new(),
+            pieces: Vec::new(),
             is_cut_late: false,
             ended: None,
         };
@@ -164,6 +172,7 @@ impl Bench {
                     self.pump(id);
                 }
                 Said::Piece(id, piece, by) => {
+                    self.pieces.push(piece);
                     if let Some(worker) = self.workers.get_mut(&id) {
                         worker.arrived(self.now, piece, by);
                     }
@@ -237,7 +246,8 @@ impl Bench {
                 }
                 master::Action::Cut(_) if self.is_cut_late => {}
                 master::Action::Cut(samples) if self.cuts => {
-                    self.master.cut(self.now, samples.concat());
+                    let bounds = Bounds { bytes: samples.concat(), slices: self.slices };
+                    self.master.cut(self.now, bounds);
                 }
                 master::Action::Cut(_) => {
                     let (fault, text) = (Fault::Code, String::from("not cut"));
@@ -272,7 +282,15 @@ impl Bench {
                         self.running.push_back((id, attempt));
                     }
                 }
-                worker::Action::Gathered(attempt) => self.running.push_back((id, attempt)),
+                worker::Action::Gathered(attempt) => {
+                    let taken = self.taken.entry(attempt).or_default();
+                    *taken += 1;
+                    if *taken == worker.slices() {
+                        self.running.push_back((id, attempt));
+                    } else {
+                        worker.takes(self.now, attempt, *taken);
+                    }
+                }
                 worker::Action::Stop(attempt) => {
                     self.running.retain(|(_, running)| *running != attempt);
                     worker.stopped(self.now, attempt);

@@ -12,9 +12,9 @@ use nile_bosml::{Blob, Error};
 use super::*;
 use crate::end::{Failure, Fault, Summary};
 use crate::id::{AttemptId, Epoch, JobId, Kind, PieceId, Session, TaskId, WorkerId};
-use crate::job::{Job, MOST_SPLITS, Split};
+use crate::job::{Job, MOST_SLICES, MOST_SPLITS, Split};
 use crate::lane::Batch;
-use crate::message::{Location, Note, Order, Peer, Plan, ToMaster, ToWorker, Work};
+use crate::message::{Bounds, Location, Note, Order, Peer, Plan, ToMaster, ToWorker, Work};
 
 impl ToWorker {
     /// The binary form. Fails if it is longer than a message can be.
@@ -198,12 +198,22 @@ pub(super) fn to_split(record: SplitRecord) -> Split {
     Split { dataset, block, blocks, bytes, nodes: nodes.into_iter().map(NodeId).collect() }
 }
 
+fn from_bounds(bounds: &Bounds) -> (Blob, u32) {
+    (Blob(bounds.bytes.clone()), bounds.slices)
+}
+
+fn to_plan(epoch: u64, bytes: Blob, slices: u32) -> Option<Plan> {
+    let bounds = Bounds { bytes: bytes.0, slices };
+    (1..=MOST_SLICES).contains(&slices).then_some(Plan { epoch: Epoch(epoch), bounds })
+}
+
 fn from_order(order: &Order) -> OrderRecord {
     let mut record = OrderRecord {
         kind: 0,
         attempts: Vec::new(),
         number: 0,
         data: Blob::default(),
+        slices: 0,
         job: Vec::new(),
         split: Vec::new(),
         outputs: Vec::new(),
@@ -212,7 +222,7 @@ fn from_order(order: &Order) -> OrderRecord {
         Order::Job(job) => record.job.push(from_job(job)),
         Order::Plan(plan) => {
             (record.kind, record.number) = (1, plan.epoch.0);
-            record.data = Blob(plan.bounds.clone());
+            (record.data, record.slices) = from_bounds(&plan.bounds);
         }
         Order::Assign(attempt, work) => {
             record.attempts.push(from_attempt(attempt));
@@ -249,7 +259,7 @@ fn to_order(record: OrderRecord) -> Option<Order> {
     let attempt = attempts.first().copied();
     Some(match record.kind {
         0 => Order::Job(Box::new(to_job(record.job.into_iter().next()?))),
-        1 => Order::Plan(Plan { epoch: Epoch(record.number), bounds: record.data.0 }),
+        1 => Order::Plan(to_plan(record.number, record.data, record.slices)?),
         2 => Order::Assign(attempt?, Work::Split(to_split(record.split.into_iter().next()?))),
         3 => {
             // What a worker keeps of pieces grows with their number.
@@ -270,6 +280,7 @@ fn from_note(note: &Note) -> NoteRecord {
         attempts: Vec::new(),
         number: 0,
         data: Blob::default(),
+        slices: 0,
         text: String::new(),
         summary: Vec::new(),
         outputs: Vec::new(),
@@ -278,7 +289,8 @@ fn from_note(note: &Note) -> NoteRecord {
         Note::Held(attempt, ..) | Note::Done(attempt, _) | Note::Failed(attempt, _) => attempt,
         Note::Stopped(attempt) | Note::Gathered(attempt) => attempt,
         Note::Plan(plan) => {
-            (record.number, record.data) = (plan.epoch.0, Blob(plan.bounds.clone()));
+            record.number = plan.epoch.0;
+            (record.data, record.slices) = from_bounds(&plan.bounds);
             return record;
         }
         Note::Missing(location) => {
@@ -318,7 +330,7 @@ fn to_note(record: NoteRecord) -> Option<Note> {
     };
     let summary = record.summary.first().map(to_summary);
     Some(match record.kind {
-        0 => Note::Plan(Plan { epoch: Epoch(record.number), bounds: record.data.0 }),
+        0 => Note::Plan(to_plan(record.number, record.data, record.slices)?),
         1 => Note::Held(attempt?, Epoch(record.number), summary?),
         2 => Note::Ready,
         3 => Note::Done(attempt?, Summary { sample: record.data.0, ..summary? }),

@@ -36,7 +36,8 @@ fn messages() -> (ToWorker, ToMaster) {
         blocks: 12,
         conserves: true,
     };
-    let plan = Plan { epoch: Epoch(2), bounds: vec![1, 2, 3] };
+    let bounds = Bounds { bytes: vec![1, 2, 3], slices: 5 };
+    let plan = Plan { epoch: Epoch(2), bounds };
     let split =
         Split { dataset: 1, block: 2, blocks: 6, bytes: 3, nodes: vec![NodeId(4), NodeId(5)] };
     let location = Location { output: attempt(Kind::Map, 8), at: worker() };

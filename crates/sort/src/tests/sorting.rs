@@ -10,7 +10,8 @@ use super::{LENGTH, generated, model, with_keys};
 use crate::entry::{Entry, Position};
 use crate::gather::{MOST, Missing, Place, gather};
 use crate::generator::Format;
-use crate::index::{Index, NoRoom, list, room};
+use crate::group::{Groups, grouped};
+use crate::index::{Index, NoRoom, room};
 use crate::layout::Tera;
 use crate::plan::Plan;
 use crate::sample::{Cuts, Sample, imbalance, positions};
@@ -85,7 +86,7 @@ fn sort(records: &[u8], cuts: &Cuts, buckets: u32, per_block: usize, most: usize
     let (blocks, before) = indexed(records, &plan, per_block);
     let part = |part: usize| {
         let blocks = blocks.iter().map(|block| block.block(part)).collect();
-        put_out(Sorted::new(blocks, &plan, part, most).unwrap())
+        put_out(Sorted::new(blocks, plan.starts(part), most).unwrap())
     };
     let outputs: Vec<_> = (0..plan.parts()).map(part).collect();
     let mut after = Tally::default();
@@ -209,32 +210,15 @@ fn a_block_without_room_is_refused() {
     let mut entries = [0; 10 * Entry::BYTES - 1];
     let refused = NoRoom { records: 10, entries: 9 };
     assert_eq!(index.make::<Tera>(&records, Position(0), &mut entries), Err(refused));
-    assert_eq!(list::<Tera>(&records, Position(0), &mut entries), Err(refused));
+    let mut groups = Groups::new(Plan::new(&cuts(&records, 10, 1), some(1)), some(1));
+    let made = groups.make::<Tera>([&records, &[]], Position(0), &mut [0; 1159]);
+    assert_eq!(made, Err(refused));
+    assert_eq!(groups.class(9), 0..0);
     // What is no whole record needs none.
     let most = &records[..records.len() - 1];
     assert_eq!(index.make::<Tera>(most, Position(0), &mut entries).unwrap().records, 9);
     assert_eq!(index.part(0), 0..144);
     assert!(index.part(1).is_empty());
-}
-
-#[test]
-fn sorted_blocks_are_listed_and_join_others() {
-    // As a reduce task has them from other nodes: sorted, and of its part alone.
-    let records = generated(Format::Binary, 3000);
-    let (here, there) = records.split_at(1000 * LENGTH);
-    let plan = Plan::new(&cuts(&records, 100, 1), some(16));
-    let (blocks, _) = indexed(here, &plan, 300);
-    let (one, other) = there.split_at(1200 * LENGTH);
-    let there = [model(one), model(other)].concat();
-    let mut entries = alloc::vec![0; 2000 * Entry::BYTES];
-    assert_eq!(list::<Tera>(&there, Position(1000), &mut entries), Ok(1200));
-    let (one, other) = there.split_at(1200 * LENGTH);
-    let (first, second) = entries.split_at_mut(1200 * Entry::BYTES);
-    assert_eq!(list::<Tera>(other, Position(0), second), Ok(800));
-    let mut blocks: Vec<_> = blocks.iter().map(|block| block.block(0)).collect();
-    blocks.push(Block { records: one, entries: first, first: Position(1000) });
-    blocks.push(Block { records: other, entries: second, first: Position(0) });
-    assert_eq!(put_out(Sorted::new(blocks, &plan, 0, 100).unwrap()), model(&records));
 }
 
 #[test]
@@ -279,11 +263,11 @@ fn entries_that_are_not_grouped_are_damaged() {
     let records = with_keys(&(0..100).map(|key| key << 40).collect::<Vec<_>>());
     let plan = Plan::new(&cuts(&records, 100, 1), some(10));
     let mut entries = alloc::vec![0; 100 * Entry::BYTES];
-    assert_eq!(list::<Tera>(&records, Position(0), &mut entries), Ok(100));
+    Index::new(plan.clone()).make::<Tera>(&records, Position(0), &mut entries).unwrap();
     let (first, second) = entries.split_at_mut(50 * Entry::BYTES);
     first.swap_with_slice(second);
     let block = Block { records: &records, entries: &entries, first: Position(0) };
-    let mut sorted = Sorted::new(alloc::vec![block], &plan, 0, 64).unwrap();
+    let mut sorted = Sorted::new(alloc::vec![block], plan.starts(0), 64).unwrap();
     let mut out = alloc::vec![0; records.len()];
     assert_eq!(sorted.fill::<Tera>(&mut out), Err(Failure::Damaged));
 }
@@ -310,13 +294,49 @@ proptest! {
             block.entries = &block.entries[..(bytes / 7).min(block.entries.len())];
         }
         firsts.into_iter().for_each(|(block, first)| blocks[block].first = Position(first));
-        let mut sorted = Sorted::new(blocks, &plan, 0, 64).unwrap();
+        let mut sorted = Sorted::new(blocks, plan.starts(0), 64).unwrap();
         let mut out = alloc::vec![0; 2 * records.len()];
         match sorted.fill::<Tera>(&mut out) {
             Ok(filled) => prop_assert!(filled <= 600),
             Err(Failure::Damaged | Failure::Missing(_)) => {}
             Err(Failure::TooMany) => prop_assert!(false),
         }
+    }
+
+    /// As a map task leaves them for other nodes: slice by slice, from blocks of which some begin
+    /// with records from elsewhere.
+    #[test]
+    fn slices_of_grouped_blocks_are_all_records_in_order(
+        keys in prop::collection::vec(prop_oneof![0u64..10, any::<u64>(), Just(u64::MAX)], 0..400),
+        parts in 1u32..4,
+        slices in 1u32..6,
+        buckets in 1u32..40,
+        per_block in 1usize..300,
+        odd in 0usize..3,
+    ) {
+        let records = with_keys(&keys);
+        let plan = Plan::new(&cuts(&records, 1000, parts), some(buckets));
+        let slices = some(slices);
+        let mut groups = Groups::new(plan.clone(), slices);
+        let (mut before, mut after) = (Tally::default(), Tally::default());
+        let blocks = records.chunks(per_block * LENGTH).zip((0..).step_by(per_block));
+        let blocks: Vec<(Vec<u8>, Vec<Range<usize>>)> = blocks.map(|(block, first)| {
+            let mut out = alloc::vec![0xee; block.len() / LENGTH * 116 + 17];
+            let (one, rest) = block.split_at(block.len().min(odd * LENGTH));
+            before += groups.make::<Tera>([one, rest], Position(first), &mut out).unwrap();
+            (out, (0..groups.classes()).map(|class| groups.class(class)).collect())
+        }).collect();
+        let mut sorted = Vec::new();
+        for class in 0..(parts * slices.get()) as usize {
+            let (part, slice) = (class / slices.get() as usize, class as u32 % slices.get());
+            let ranges = blocks.iter().map(|(bytes, classes)| &bytes[classes[class].clone()]);
+            let blocks = ranges.map(grouped::<Tera>).collect();
+            let starts = plan.starts_of(part, slice, slices);
+            sorted.extend(put_out(Sorted::new(blocks, starts, 64).unwrap()));
+        }
+        prop_assert!(sorted == model(&records));
+        sorted.chunks_exact(LENGTH).for_each(|record| after.add(record));
+        prop_assert_eq!(before, after);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use core::cell::{Cell, RefCell};
 
 use nile_bosml::Blob;
 use nile_ring::Buffer;
-use nile_services::task::records::{Command, Output, Range, far, kind};
+use nile_services::task::records::{Command, Range, kind};
 
 use super::pool::Buffers;
 use super::{Local, Made};
@@ -53,7 +53,7 @@ pub struct Stored {
     pub buffers: Vec<Buffer>,
     pub pieces: Vec<Range>,
     pub note: Blob,
-    pub far: u32,
+    pub whole: bool,
 }
 
 /// An attempt.
@@ -63,33 +63,28 @@ pub struct Attempt {
     breaths: u64,
     pub left: Left,
     pub part: Vec<Vec<u8>>,
-    /// Of a reduce attempt: what it has not taken yet.
-    pub sources: VecDeque<Piece>,
+    /// Of a reduce attempt: what it has not taken yet, slice by slice.
+    pub sources: VecDeque<VecDeque<Piece>>,
 }
 
-/// One partition's share of a map task's output or runs.
+/// One slice's share of a map task's output, or one partition's run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Piece {
     Shared {
         map: usize,
         output: usize,
+        piece: u32,
     },
-    /// An output of a map task on another node, as it is.
-    Whole {
-        map: usize,
-        output: usize,
-    },
-    /// All other outputs of a map task on another node, together.
+    /// The output of a map task on another node.
     Far {
         map: usize,
+        output: usize,
+        piece: u32,
     },
     Run {
         map: usize,
     },
 }
-
-/// One partition of an output.
-pub type Share = (usize, usize, u32);
 
 #[derive(Default)]
 pub struct State {
@@ -100,15 +95,13 @@ pub struct State {
     was_stopped: BTreeSet<Work>,
     pub samples: Vec<Vec<u8>>,
     pub bounds: Vec<u8>,
+    pub slices: u32,
     pub maps: Vec<Left>,
-    to_export: VecDeque<Share>,
-    pub exporting: Option<(u64, Share, Vec<Vec<u8>>)>,
-    pub exported: BTreeMap<Share, Vec<Vec<u8>>>,
     pub parts: Vec<Vec<Vec<u8>>>,
     mapped: Done,
     reduced: Done,
     pub spilled: u64,
-    exports: u64,
+    pub far: u64,
     stopped: u64,
     pub error: Option<String>,
 }
@@ -158,9 +151,9 @@ impl<'j> Agent<'j> {
         if used > 0 || !self.buffers.holds_none() {
             return Err(format!("the package has left {used} buffers"));
         }
-        let State { parts, mapped, reduced, spilled, exports, stopped, .. } = state;
+        let State { parts, mapped, reduced, spilled, far, stopped, .. } = state;
         let most_buffers = self.buffers.most();
-        Ok(Made { parts, mapped, reduced, spilled, exports, stopped, most_buffers })
+        Ok(Made { parts, mapped, reduced, spilled, far, stopped, most_buffers })
     }
 
     /// The bytes of a split's blocks, from the one of this place in it on, as they lie in its
@@ -180,11 +173,6 @@ impl<'j> Agent<'j> {
     /// The next command.
     pub fn next(&self, wait: bool) -> Command {
         let state = &mut *self.state.borrow_mut();
-        if let Some((_, share, _)) = &state.exporting {
-            state.error =
-                Some(format!("the package asks for more in the midst of export {share:?}"));
-            state.exporting = None;
-        }
         if !wait {
             return self.in_between(state);
         }
@@ -208,7 +196,8 @@ impl<'j> Agent<'j> {
                 first_block: first as u32,
                 blocks: blocks as u32,
                 spill: self.job.spills && kind == kind::MAP && map.is_multiple_of(2),
-                shared: self.job.far && kind == kind::MAP,
+                // A node may know late that there are others.
+                shared: self.job.far && kind == kind::MAP && map % 3 != 2,
                 ..self.command(state, kind, ticket)
             }
         };
@@ -217,6 +206,7 @@ impl<'j> Agent<'j> {
             Work::Map(map) => split(map, kind::MAP, state),
             Work::Cut => Command {
                 blocks: state.samples.len() as u32,
+                shared: self.job.far,
                 ..self.command(state, kind::CUT, ticket)
             },
             Work::Reduce(partition) => {
@@ -244,26 +234,12 @@ impl<'j> Agent<'j> {
             }
             state.attempt = Some(attempt);
         }
-        let Some(share) = state.to_export.pop_front() else {
-            return self.command(state, kind::NOTHING, 0);
-        };
-        state.tickets += 1;
-        state.exports += 1;
-        let (ticket, (map, output, partition)) = (state.tickets, share);
-        state.exporting = Some((ticket, share, Vec::new()));
-        let Stored { buffers, pieces, note, far } = &state.maps[map].kept[output];
-        let output = Output {
-            buffers: buffers.iter().map(Buffers::view).collect(),
-            pieces: of_partition(pieces, partition),
-            note: note.clone(),
-            far: *far,
-        };
-        Command { index: partition, output, ..self.command(state, kind::EXPORT, ticket) }
+        self.command(state, kind::NOTHING, 0)
     }
 
     fn command(&self, state: &State, kind: u32, ticket: u64) -> Command {
         // What is said of other kinds only is left out, as on a node.
-        let has_bounds = [kind::MAP, kind::REDUCE, kind::EXPORT].contains(&kind);
+        let has_bounds = [kind::MAP, kind::REDUCE].contains(&kind);
         let bounds = if has_bounds { state.bounds.clone() } else { Vec::new() };
         Command {
             kind,
@@ -272,6 +248,7 @@ impl<'j> Agent<'j> {
             index: 0,
             maps: 0,
             reducers: self.job.partitions,
+            slices: state.slices.max(1),
             inputs: self.job.inputs.len() as u32,
             dataset: 0,
             first_block: 0,
@@ -280,32 +257,31 @@ impl<'j> Agent<'j> {
             spill: false,
             shared: false,
             memory: (self.job.buffers * self.job.buffer) as u64,
-            output: Output::default(),
         }
     }
 
-    /// All that a reduce task takes; the last first, since no order is promised.
-    fn sources(&self, state: &State, work: Work) -> VecDeque<Piece> {
+    /// All that a reduce task takes of each slice; the last first, since no order is promised.
+    fn sources(&self, state: &State, work: Work) -> VecDeque<VecDeque<Piece>> {
         let Work::Reduce(partition) = work else { return VecDeque::new() };
+        let slices = state.slices.max(1);
+        (0..slices).map(|slice| self.sources_of(state, partition * slices, slice)).collect()
+    }
+
+    fn sources_of(&self, state: &State, first: u32, slice: u32) -> VecDeque<Piece> {
         let mut sources = VecDeque::new();
+        let partition = first / state.slices.max(1);
         for (map, left) in state.maps.iter().enumerate() {
-            let kept = left.kept.iter().enumerate();
-            let kept = kept.filter(|(_, it)| !of_partition(&it.pieces, partition).is_empty());
-            let is_far = self.is_far(map, partition);
-            let (whole, others): (Vec<_>, Vec<_>) = kept.partition(|(_, it)| it.far == far::WHOLE);
-            if is_far && !others.is_empty() {
-                sources.push_front(Piece::Far { map });
-            }
-            for (output, _) in others.into_iter().filter(|_| !is_far) {
-                sources.push_front(Piece::Shared { map, output });
-            }
-            for (output, _) in whole {
-                sources.push_front(match is_far {
-                    true => Piece::Whole { map, output },
-                    false => Piece::Shared { map, output },
+            for (output, kept) in left.kept.iter().enumerate() {
+                if of_partition(&kept.pieces, first + slice).is_empty() {
+                    continue;
+                }
+                let piece = first + slice;
+                sources.push_front(match self.is_far(map, partition) {
+                    true => Piece::Far { map, output, piece },
+                    false => Piece::Shared { map, output, piece },
                 });
             }
-            if left.runs.contains_key(&partition) {
+            if slice == 0 && left.runs.contains_key(&partition) {
                 sources.push_front(Piece::Run { map });
             }
         }
@@ -319,12 +295,6 @@ impl<'j> Agent<'j> {
             Work::Sample(_) | Work::Cut => {}
             Work::Map(map) => {
                 add(&mut state.mapped, done);
-                for (output, stored) in attempt.left.kept.iter().enumerate() {
-                    let far = (0..self.job.partitions)
-                        .filter(|it| stored.far == far::EXPORTS && self.is_far(map, *it))
-                        .filter(|it| !of_partition(&stored.pieces, *it).is_empty());
-                    state.to_export.extend(far.map(|partition| (map, output, partition)));
-                }
                 state.maps[map] = attempt.left;
             }
             Work::Reduce(partition) => {

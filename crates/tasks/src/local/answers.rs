@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use nile_abi::call::{Answer, System, SystemCall};
 use nile_abi::{Status, VirtAddr};
 use nile_bosml::{Blob, Buffer, Bytes, Decode, Encode, Reader};
-use nile_services::task::records::{self, Block, Output, Range, Source, far, source};
+use nile_services::task::records::{self, Block, Output, Range, Source, source};
 use nile_stl::relay::{self, Relayed};
 use nile_stl::{CallError, CallResult};
 
@@ -116,10 +116,11 @@ impl Agent<'_> {
             "cut" => {
                 state.attempt(ticket)?;
                 state.bounds = Blob::from(Bytes::decode(input)?).0;
+                state.slices = u32::decode(input)?;
                 self.done(state, Done::default());
             }
             "keep" => {
-                let Output { buffers, pieces, note, far } = Output::decode(input)?;
+                let Output { buffers, pieces, note, whole } = Output::decode(input)?;
                 let buffers = self.claimed(&buffers)?;
                 let kept = &mut state.attempt(ticket)?.left.kept;
                 let lies = |piece: &&Range| {
@@ -130,11 +131,7 @@ impl Agent<'_> {
                 if let Some(piece) = pieces.iter().find(lies) {
                     return Err(invalid(format!("{piece:?} is not in its buffer")));
                 }
-                let is_of_one = pieces.is_sorted_by(|one, other| one.partition == other.partition);
-                if far > far::WHOLE || (far == far::WHOLE && !is_of_one) {
-                    return Err(invalid("what leaves whole is of one partition"));
-                }
-                kept.push(Stored { buffers, pieces, note, far });
+                kept.push(Stored { buffers, pieces, note, whole });
             }
             "spill" => {
                 let (partition, buffer) = (u32::decode(input)?, Buffer::decode(input)?);
@@ -150,18 +147,6 @@ impl Agent<'_> {
                 let bytes = self.bytes(Buffer::decode(input)?)?;
                 state.attempt(ticket)?.part.push(bytes);
             }
-            "exported" | "finished" => {
-                let mut export = state.exporting.take().filter(|(number, ..)| *number == ticket);
-                let Some((_, share, bytes)) = &mut export else {
-                    return Err(CallError::from(Status::NotFound));
-                };
-                if method == "finished" {
-                    state.exported.insert(*share, core::mem::take(bytes));
-                } else {
-                    bytes.push(self.bytes(Buffer::decode(input)?)?);
-                    state.exporting = export;
-                }
-            }
             "done" => {
                 let (records, checksum) = (u64::decode(input)?, u64::decode(input)?);
                 state.attempt(ticket)?;
@@ -169,14 +154,8 @@ impl Agent<'_> {
             }
             "failed" => {
                 let (_, text) = (u32::decode(input)?, String::decode(input)?);
-                let export = state.exporting.take_if(|(number, ..)| *number == ticket);
-                let what = match export {
-                    Some((_, (map, _, part), _)) => format!("Export({map}, {part})"),
-                    None => {
-                        let attempt = state.attempt.take_if(|attempt| attempt.ticket == ticket);
-                        attempt.map_or_else(String::new, |attempt| format!("{:?}", attempt.work))
-                    }
-                };
+                let attempt = state.attempt.take_if(|attempt| attempt.ticket == ticket);
+                let what = attempt.map_or_else(String::new, |it| format!("{:?}", it.work));
                 state.error = Some(format!("{what}: {text}"));
             }
             _ => return Err(CallError::from(Status::NotFound)),
@@ -246,7 +225,11 @@ impl Agent<'_> {
         let Work::Reduce(partition) = attempt.work else {
             return Err(invalid("a task without pieces"));
         };
-        let Some(next) = attempt.sources.front().copied() else { return Ok(none) };
+        let Some(slice) = attempt.sources.front() else { return Ok(none) };
+        let Some(next) = slice.front().copied() else {
+            attempt.sources.pop_front();
+            return Ok(none);
+        };
         let given = match next {
             Piece::Run { map } => {
                 let run = &state.maps[map].runs[&partition];
@@ -254,66 +237,57 @@ impl Agent<'_> {
                 let run = (map as u64) << 32 | u64::from(partition);
                 Source { kind: source::RUN, map: map as u32, run, bytes, ..none }
             }
-            Piece::Shared { map, output } => {
+            Piece::Shared { map, output, piece } => {
                 let Stored { buffers, pieces, note, .. } = &state.maps[map].kept[output];
                 Source {
                     kind: source::SHARED,
                     map: map as u32,
                     buffers: buffers.iter().map(Buffers::view).collect(),
-                    pieces: of_partition(pieces, partition),
+                    pieces: of_partition(pieces, piece),
                     note: note.clone(),
                     ..none
                 }
             }
-            Piece::Whole { map, output } => {
-                let Stored { buffers, pieces, note, .. } = &state.maps[map].kept[output];
-                let give = |buffer: &nile_ring::Buffer| self.buffer(buffer, false);
-                Source {
-                    kind: source::WHOLE,
-                    map: map as u32,
-                    buffers: buffers.iter().map(give).collect::<CallResult<_>>()?,
-                    pieces: of_partition(pieces, partition),
-                    note: note.clone(),
-                    ..none
-                }
-            }
-            Piece::Far { map } => {
-                let far = self.far(state, map, partition)?;
+            Piece::Far { map, output, piece } => {
+                let Stored { buffers, pieces, note, whole } = &state.maps[map].kept[output];
+                let pieces = of_partition(pieces, piece);
+                let (bytes, pieces) = match whole {
+                    true => (buffers.iter().map(|it| it.to_vec()).collect(), pieces),
+                    false => self.packed(buffers, pieces),
+                };
                 let give = |bytes: &Vec<u8>| self.buffer(bytes, false);
-                let buffers = far.iter().map(give).collect::<CallResult<_>>()?;
-                Source { kind: source::OWN, map: map as u32, buffers, ..none }
+                let buffers = bytes.iter().map(give).collect::<CallResult<_>>()?;
+                let (map, note) = (map as u32, note.clone());
+                state.far += 1;
+                Source { kind: source::OWN, map, buffers, pieces, note, ..none }
             }
         };
-        state.attempt(ticket)?.sources.pop_front();
+        if let Some(slice) = state.attempt(ticket)?.sources.front_mut() {
+            slice.pop_front();
+        }
         Ok(given)
     }
 
-    /// What another node gets of a map task's outputs, packed into buffers: what fits a buffer is
-    /// whole in one.
-    fn far(&self, state: &State, map: usize, partition: u32) -> CallResult<Vec<Vec<u8>>> {
-        let mut far: Vec<Vec<u8>> = Vec::new();
-        let mut pack = |bytes: &[u8]| match far.last_mut() {
-            Some(last) if self.buffers.size() - last.len() >= bytes.len() => last.extend(bytes),
-            _ => far.push(bytes.into()),
-        };
-        let kept = state.maps[map].kept.iter().enumerate();
-        for (output, stored) in kept.filter(|(_, it)| it.far != far::WHOLE) {
-            let pieces = of_partition(&stored.pieces, partition);
-            if stored.far == far::RANGES {
-                for piece in pieces {
-                    let start = piece.start as usize;
-                    pack(
-                        &stored.buffers[piece.buffer as usize][start..start + piece.bytes as usize],
-                    );
-                }
-            } else if !pieces.is_empty() {
-                let exported = state.exported.get(&(map, output, partition));
-                // What is missing is to be made by the package that asks here.
-                let exported = exported.ok_or(CallError::from(Status::Busy))?;
-                exported.iter().for_each(|bytes| pack(bytes));
+    /// What another node gets of an output: its ranges, each whole in one buffer.
+    fn packed(
+        &self,
+        buffers: &[nile_ring::Buffer],
+        mut pieces: Vec<Range>,
+    ) -> (Vec<Vec<u8>>, Vec<Range>) {
+        let mut packed: Vec<Vec<u8>> = Vec::new();
+        for piece in &mut pieces {
+            let start = piece.start as usize;
+            let bytes = &buffers[piece.buffer as usize][start..start + piece.bytes as usize];
+            if packed.last().is_none_or(|it| self.buffers.size() - it.len() < bytes.len()) {
+                packed.push(Vec::new());
+            }
+            piece.buffer = packed.len() as u32 - 1;
+            if let Some(last) = packed.last_mut() {
+                piece.start = last.len() as u32;
+                last.extend(bytes);
             }
         }
-        Ok(far)
+        (packed, pieces)
     }
 
     fn run(&self, state: &mut State, ticket: u64, run: u64, index: usize) -> CallResult<Block> {

@@ -5,7 +5,7 @@ use core::num::NonZeroU32;
 
 use nile_sort::sample::positions;
 use nile_sort::{Cuts, Entry, Plan, Position, Sample, Tera};
-use nile_tasks::{Halt, Outcome, Task};
+use nile_tasks::{Bounds, Halt, Outcome, Task};
 
 use crate::records::{LENGTH, skipped};
 
@@ -16,6 +16,11 @@ const RECORDS: u32 = 1000;
 /// Entries of a block that a bucket has, on average: fewer make it slow to collect, and more make
 /// buckets too large for a processor's cache.
 const OF_BLOCK: u64 = 8;
+
+/// Slices of a partition, at most, and of all partitions, about.
+const MOST_SLICES: u32 = 16;
+const SLICES_OF_ALL: u32 = 64;
+
 const MOST_BUCKETS: u32 = 1 << 12;
 
 /// The position of the record that begins at or behind a byte of a dataset: positions compare like
@@ -53,7 +58,7 @@ pub fn sample(task: &Task<'_>) -> Outcome<Vec<u8>> {
 }
 
 /// Cuts from all samples, and how many buckets each partition has.
-pub fn cut(task: &Task<'_>) -> Outcome<Vec<u8>> {
+pub fn cut(task: &Task<'_>) -> Outcome<Bounds> {
     let mut samples = Vec::new();
     for index in 0..task.blocks() {
         let sample = task.sample(index)?;
@@ -78,7 +83,15 @@ pub fn cut(task: &Task<'_>) -> Outcome<Vec<u8>> {
     let cuts = sample.cuts(partitions);
     let buckets = (block / cuts.parts() as u64).div_ceil(OF_BLOCK);
     let buckets = buckets.clamp(1, MOST_BUCKETS.into()) as u32;
-    Ok([buckets.to_le_bytes().to_vec(), cuts.to_bytes()].concat())
+    let bytes = [buckets.to_le_bytes().to_vec(), cuts.to_bytes()].concat();
+    Ok(Bounds { bytes, slices: slices(task, buckets) })
+}
+
+/// How many slices each partition is taken in: if pieces come from other nodes, so many that two of
+/// them are little beside a partition, and not so many that ranges are short.
+fn slices(task: &Task<'_>, buckets: u32) -> NonZeroU32 {
+    let most = if task.is_shared() { (SLICES_OF_ALL / task.partitions()).min(buckets) } else { 1 };
+    NonZeroU32::new(most.min(MOST_SLICES)).unwrap_or(NonZeroU32::MIN)
 }
 
 /// The plan that the task's bounds tell.

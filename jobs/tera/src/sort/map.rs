@@ -1,20 +1,21 @@
-//! Map tasks: entries for all records of a split; and what other nodes get of them.
+//! Map tasks: entries for all records of a split.
 
 use nile_sort::index::room;
 use nile_sort::{Index, Layout, Position, Sorted, Tera};
-use nile_tasks::{Block, Done, Far, Outcome, Task};
+use nile_tasks::{Block, Done, Outcome, Task};
 use nile_user::PoolBuffer;
 
-use super::apart;
 use super::bounds::{plan, position};
-use super::output::{Indexed, blocks};
+use super::grouped;
+use super::output::Indexed;
 use super::{MOST_ENTRIES, failed};
 use crate::records::{self, LENGTH, Records, rest, skipped};
 
 /// Leaves the split's blocks with their entries, or as runs.
 pub fn map(task: &Task<'_>) -> Outcome<Done> {
-    if apart::pays(task) {
-        return apart::map(task);
+    // Slices lie together only in blocks that were grouped.
+    if !task.spills() && (task.is_shared() || task.slices().get() > 1) {
+        return grouped::map(task);
     }
     let mut split = Split::new(task)?;
     records::blocks(task, |block| split.take(block))?;
@@ -22,7 +23,7 @@ pub fn map(task: &Task<'_>) -> Outcome<Done> {
     let mut indexed = split.indexed;
     match task.spills() {
         true => spill(task, &indexed)?,
-        false => indexed.keep(task, Far::Exports)?,
+        false => indexed.keep(task)?,
     }
     Ok(Done { records: indexed.tally.records, checksum: indexed.tally.sum })
 }
@@ -110,9 +111,9 @@ impl<'t, 's> Split<'t, 's> {
 
     fn add(&mut self, buffer: PoolBuffer<'s>, records: usize) -> Outcome {
         if self.indexed.is_full(self.index.parts()) && !self.task.spills() {
-            self.indexed.keep(self.task, Far::Exports)?;
+            self.indexed.keep(self.task)?;
         }
-        self.indexed.add(&mut self.index, buffer, records, self.next, None)?;
+        self.indexed.add(&mut self.index, buffer, records, self.next)?;
         self.next.0 += records as u64;
         Ok(())
     }
@@ -122,34 +123,17 @@ impl<'t, 's> Split<'t, 's> {
 fn spill(task: &Task<'_>, indexed: &Indexed<'_>) -> Outcome {
     let plan = plan(task)?;
     for part in 0..task.partitions() {
-        let blocks = indexed.part(part);
-        let sorted = Sorted::new(blocks, &plan, part as usize, MOST_ENTRIES).map_err(failed)?;
-        put_out(task, sorted, |buffer, bytes| task.spill(part, buffer, bytes))?;
-    }
-    Ok(())
-}
-
-/// Gives the records of one partition of an output, in order.
-pub fn export(task: &Task<'_>) -> Outcome {
-    let (plan, kept) = (plan(task)?, task.output()?);
-    let part = task.index() as usize;
-    let sorted = Sorted::new(blocks(&kept)?, &plan, part, MOST_ENTRIES).map_err(failed)?;
-    put_out(task, sorted, |buffer, bytes| task.exported(buffer, bytes))
-}
-
-/// Gives records in order, buffer by buffer.
-pub fn put_out<'s>(
-    task: &Task<'s>,
-    mut sorted: Sorted<'_>,
-    mut give: impl FnMut(PoolBuffer<'s>, usize) -> Outcome,
-) -> Outcome {
-    loop {
-        let mut buffer = task.buffer()?;
-        // Blocks of the output leave room for the entries of another sort.
-        let most = room::<Tera>(buffer.len()) * Tera::LENGTH;
-        match sorted.fill::<Records>(&mut buffer[..most]).map_err(failed)? {
-            0 => return Ok(()),
-            records => give(buffer, records * Tera::LENGTH)?,
+        let (blocks, starts) = (indexed.part(part), plan.starts(part as usize));
+        let mut sorted = Sorted::new(blocks, starts, MOST_ENTRIES).map_err(failed)?;
+        loop {
+            let mut buffer = task.buffer()?;
+            // Blocks leave room for the entries of another sort.
+            let most = room::<Tera>(buffer.len()) * Tera::LENGTH;
+            match sorted.fill::<Records>(&mut buffer[..most]).map_err(failed)? {
+                0 => break,
+                records => task.spill(part, buffer, records * Tera::LENGTH)?,
+            }
         }
     }
+    Ok(())
 }

@@ -1,24 +1,29 @@
-//! What a sort's map task keeps: blocks of records with their entries behind them. The output's
-//! ranges are the entries of each partition. Its note has for each buffer the position of its first
-//! record and how many records it has.
+//! What a sort's map task keeps, which its note tells: blocks of records in the order of the input
+//! with their entries behind them, where the output's ranges are the entries of each partition; or
+//! grouped records, whose ranges have records and entries of a slice of a partition.
 
 use alloc::vec::Vec;
 use core::mem;
 
-use nile_sort::{Block, Index, Position, Tally, Tera};
+use nile_sort::{Block, Index, Position, Tally, Tera, grouped};
 use nile_tasks::{Far, Halt, Kept, Outcome, Range, Task};
 use nile_user::PoolBuffer;
 
 use crate::records::LENGTH;
 
-/// Bytes of a buffer in a note.
+/// How a note begins: with the position of the output's first record, by which outputs of one map
+/// task compare.
+const FIRST: usize = 8;
+
+/// What then comes of each buffer if records were not moved: the position of its first record, and
+/// how many there are.
 const NOTED: usize = 12;
 
 /// Bytes that describe an output, at most: they travel in one message, with the note.
-const MOST_DESCRIBED: usize = 40 << 10;
+pub const MOST_DESCRIBED: usize = 40 << 10;
 
 /// Bytes of a range, and of a buffer's handle, in a message.
-const DESCRIBED: usize = 16;
+pub const DESCRIBED: usize = 16;
 
 /// Blocks with entries.
 #[derive(Default)]
@@ -32,25 +37,21 @@ pub struct Indexed<'s> {
 }
 
 impl<'s> Indexed<'s> {
-    /// Makes the entries of `records` records at the beginning of a buffer, behind them. All are of
-    /// the partition `of`, if one is given. Fails if there is no room.
+    /// Makes the entries of `records` records at the beginning of a buffer, behind them. Fails if
+    /// there is no room.
     pub fn add(
         &mut self,
         index: &mut Index,
         mut buffer: PoolBuffer<'s>,
         records: usize,
         first: Position,
-        of: Option<usize>,
     ) -> Outcome {
         let (block, entries) = buffer.split_at_mut(records * LENGTH);
-        let tally = match of {
-            Some(part) => index.make_of::<Tera>(part, block, first, entries),
-            None => index.make::<Tera>(block, first, entries),
-        };
+        let tally = index.make::<Tera>(block, first, entries);
         self.tally += tally.map_err(|error| Halt::code(alloc::format!("{error}")))?;
         let number = self.buffers.len() as u32;
         let mut end = records * LENGTH;
-        for part in of.map_or(0..index.parts(), |part| part..part + 1) {
+        for part in 0..index.parts() {
             let entries = index.part(part);
             if !entries.is_empty() {
                 let start = records * LENGTH + entries.start;
@@ -72,16 +73,15 @@ impl<'s> Indexed<'s> {
     }
 
     /// Keeps what there is as an output, and goes on with none.
-    pub fn keep(&mut self, task: &Task<'s>, far: Far) -> Outcome {
-        let noted = self.blocks.drain(..).map(|(first, records)| {
-            let mut noted = [0; NOTED];
-            noted[..8].copy_from_slice(&first.0.to_le_bytes());
-            noted[8..].copy_from_slice(&records.to_le_bytes());
-            noted
-        });
-        let note = noted.collect::<Vec<_>>().concat();
+    pub fn keep(&mut self, task: &Task<'s>) -> Outcome {
+        let first = self.blocks.first().map_or(Position(0), |(first, _)| *first);
+        let mut note = note_of_groups(first);
+        for (first, records) in self.blocks.drain(..) {
+            note.extend(first.0.to_le_bytes());
+            note.extend(records.to_le_bytes());
+        }
         let (buffers, pieces) = (mem::take(&mut self.buffers), mem::take(&mut self.pieces));
-        if buffers.is_empty() { Ok(()) } else { task.keep(buffers, pieces, note, far) }
+        if buffers.is_empty() { Ok(()) } else { task.keep(buffers, pieces, note, Far::Whole) }
     }
 
     /// One partition's share of all blocks.
@@ -98,25 +98,29 @@ impl<'s> Indexed<'s> {
     }
 }
 
-/// The position of the first record of an output that was kept: outputs of one map task compare by
-/// it.
-pub fn first(kept: &Kept<'_>) -> Position {
-    noted(kept, 0).map_or(Position::END, |(first, _)| first)
+/// The note of an output whose records were grouped.
+pub fn note_of_groups(first: Position) -> Vec<u8> {
+    first.0.to_le_bytes().to_vec()
 }
 
-fn noted(kept: &Kept<'_>, buffer: u32) -> Option<(Position, usize)> {
-    let (notes, _) = kept.note.as_chunks::<NOTED>();
-    let [first @ .., a, b, c, d] = *notes.get(buffer as usize)?;
-    Some((Position(u64::from_le_bytes(first)), u32::from_le_bytes([a, b, c, d]) as usize))
+/// The position of the first record of an output that was kept.
+pub fn first(kept: &Kept<'_>) -> Position {
+    kept.note.first_chunk().map_or(Position::END, |first| Position(u64::from_le_bytes(*first)))
 }
 
 /// The blocks of an output that was kept, with the entries of its ranges. It fails for what no map
 /// task has left.
 pub fn blocks<'k>(kept: &'k Kept<'_>) -> Outcome<Vec<Block<'k>>> {
+    let (notes, _) = kept.note.get(FIRST..).unwrap_or_default().as_chunks::<NOTED>();
     let block = |piece: &Range| {
-        let (first, records) = noted(kept, piece.buffer)?;
+        let range = kept.range(piece)?;
+        if notes.is_empty() {
+            return Some(grouped::<Tera>(range));
+        }
+        let [first @ .., a, b, c, d] = *notes.get(piece.buffer as usize)?;
+        let records = u32::from_le_bytes([a, b, c, d]) as usize;
         let records = kept.buffer(piece.buffer).get(..records.checked_mul(LENGTH)?)?;
-        Some(Block { records, entries: kept.range(piece)?, first })
+        Some(Block { records, entries: range, first: Position(u64::from_le_bytes(first)) })
     };
     let blocks = kept.pieces.iter().map(block).collect::<Option<Vec<_>>>();
     blocks.ok_or_else(|| Halt::input("an output of a map task is damaged: it has to run again"))

@@ -1,179 +1,169 @@
-//! Reduce tasks: all records of a partition, in order.
+//! Reduce tasks: all records of a partition, in order, slice by slice.
 
 use alloc::vec::Vec;
-use core::ops::Range;
 
-use nile_sort::index::{list, room};
-use nile_sort::{Block, Entry, Merge, Position, Sorted, Step, Tally, Tera};
-use nile_tasks::{self as tasks, Done, Halt, Kept, Outcome, Own, Run, Source, Task};
+use nile_sort::index::room;
+use nile_sort::{Merge, Plan, Sorted, Step, Tally, Tera};
+use nile_tasks::{self as tasks, Done, Halt, Kept, Outcome, Run, Source, Task};
 use nile_user::PoolBuffer;
 
 use super::bounds::plan;
-use super::map::put_out;
 use super::output::{blocks, first};
 use super::{MOST_ENTRIES, failed};
 use crate::records::{LENGTH, Records};
 
 /// Writes the part.
 pub fn reduce(task: &Task<'_>) -> Outcome<Done> {
-    let plan = plan(task)?;
-    let (mut pieces, mut runs) = (Vec::new(), Vec::new());
-    let mut room = EntryRoom::default();
-    while let Some(source) = task.source()? {
-        match source {
-            Source::Kept(kept) => pieces.push(Piece::Kept(kept)),
-            Source::Own(own) => pieces.push(Piece::Own(room.list(task, own)?)),
-            Source::Run(run) => runs.push(run),
+    let (plan, part) = (plan(task)?, task.index() as usize);
+    let mut out = Part { task, open: None, tally: Tally::default() };
+    let mut merging: Option<Merging<'_, '_>> = None;
+    for slice in 0..task.slices().get() {
+        let (mut pieces, mut runs) = (Vec::new(), Vec::new());
+        while let Some(source) = task.source()? {
+            match source {
+                Source::Kept(kept) => pieces.push(kept),
+                Source::Run(run) => runs.push(run),
+            }
+        }
+        // Equal keys keep the order of the input.
+        pieces.sort_by_key(|kept| (kept.map, first(kept)));
+        let mut sorted = sorted(&plan, part, slice, task, &pieces)?;
+        if slice == 0 && !runs.is_empty() {
+            merging = Some(Merging::new(task, runs)?);
+        }
+        match &mut merging {
+            Some(merging) => merging.go_on(&mut sorted, &mut out)?,
+            None => out.fill(|bytes| sorted.fill::<Records>(bytes).map_err(failed))?,
         }
     }
-    // Equal keys keep the order of the input: what came from other nodes has that in itself.
-    pieces.sort_by_key(Piece::order);
-    runs.sort_by_key(|run| (run.map, run.number));
+    if let Some(mut merging) = merging {
+        merging.end(&mut out)?;
+    }
+    out.end()
+}
+
+fn sorted<'k>(
+    plan: &Plan,
+    part: usize,
+    slice: u32,
+    task: &Task<'_>,
+    pieces: &'k [Kept<'_>],
+) -> Outcome<Sorted<'k>> {
     let mut all = Vec::new();
-    for piece in &pieces {
-        match piece {
-            Piece::Kept(kept) => all.extend(blocks(kept)?),
-            Piece::Own(sent) => all.extend(sent.blocks.iter().map(|it| room.block(sent, it))),
-        }
+    for kept in pieces {
+        all.extend(blocks(kept)?);
     }
-    let mut tally = Tally::default();
-    let mut sorted =
-        Sorted::new(all, &plan, task.index() as usize, MOST_ENTRIES).map_err(failed)?;
-    if runs.is_empty() {
-        put_out(task, sorted, |buffer, bytes| {
-            count(&buffer[..bytes], &mut tally);
-            task.write(buffer, bytes)
-        })?;
-    } else {
-        merge(task, &runs, &mut sorted, &mut tally)?;
-    }
-    Ok(Done { records: tally.records, checksum: tally.sum })
+    let starts = plan.starts_of(part, slice, task.slices());
+    Sorted::new(all, starts, MOST_ENTRIES).map_err(failed)
 }
 
-fn count(records: &[u8], tally: &mut Tally) {
-    records.chunks_exact(LENGTH).for_each(|record| tally.add(record));
+/// The part that is written: blocks that are full, but for the last one.
+struct Part<'t, 's> {
+    task: &'t Task<'s>,
+    /// The block that is being filled, and how many bytes of it are.
+    open: Option<(PoolBuffer<'s>, usize)>,
+    tally: Tally,
 }
 
-/// Where one partition's records of an output are.
-enum Piece<'s> {
-    Kept(Kept<'s>),
-    Own(Sent<'s>),
-}
-
-impl Piece<'_> {
-    fn order(&self) -> (u32, Position) {
-        match self {
-            Piece::Kept(kept) => (kept.map, first(kept)),
-            Piece::Own(sent) => (sent.map, Position(0)),
-        }
-    }
-}
-
-/// Records that came from another node, and the stretches of them that are in order.
-struct Sent<'s> {
-    map: u32,
-    buffers: Vec<PoolBuffer<'s>>,
-    blocks: Vec<Listed>,
-}
-
-/// A stretch of records, and where its entries begin.
-struct Listed {
-    buffer: usize,
-    records: Range<usize>,
-    room: usize,
-    entries: usize,
-}
-
-/// Buffers with entries of records that have no room for them.
-#[derive(Default)]
-struct EntryRoom<'s> {
-    buffers: Vec<PoolBuffer<'s>>,
-    /// Bytes of the last one that are used.
-    used: usize,
-}
-
-impl<'s> EntryRoom<'s> {
-    /// Makes entries for records of which each output's are in order.
-    fn list(&mut self, task: &Task<'s>, own: Own<'s>) -> Outcome<Sent<'s>> {
-        let mut blocks = Vec::new();
-        for (buffer, bytes) in own.buffers.iter().enumerate() {
-            if !bytes.len().is_multiple_of(LENGTH) {
-                return Err(Halt::input("a piece from another node cuts a record"));
+impl<'s> Part<'_, 's> {
+    /// Has blocks filled until there is no record more: `fill` gives how many it has put there.
+    fn fill(&mut self, mut fill: impl FnMut(&mut [u8]) -> Outcome<usize>) -> Outcome {
+        loop {
+            let (mut buffer, filled) = match self.open.take() {
+                Some(open) => open,
+                None => (self.task.buffer()?, 0),
+            };
+            // Blocks of the output leave room for the entries of another sort.
+            let most = room::<Tera>(buffer.len()) * LENGTH;
+            if most == 0 {
+                return Err(Halt::space("no record and its entry fit a buffer"));
             }
-            let count = bytes.len() / LENGTH;
-            let needed = count * Entry::BYTES;
-            if self.buffers.last().is_none_or(|last| last.len() - self.used < needed) {
-                self.buffers.push(task.buffer()?);
-                self.used = 0;
+            let filled = filled + fill(&mut buffer[filled..most])? * LENGTH;
+            if filled < most {
+                self.open = Some((buffer, filled));
+                return Ok(());
             }
-            let (mut start, room) = (0, self.buffers.len() - 1);
-            while start < count {
-                let space = &mut self.buffers[room][self.used..];
-                let listed = list::<Tera>(&bytes[start * LENGTH..], Position(0), space)
-                    .map_err(|error| Halt::input(alloc::format!("{error}")))?;
-                let (records, entries) = (start..start + listed, self.used);
-                blocks.push(Listed { buffer, records, room, entries });
-                self.used += listed * Entry::BYTES;
-                start += listed;
-            }
+            self.write(buffer, filled)?;
         }
-        task.breathe()?;
-        Ok(Sent { map: own.map, buffers: own.buffers, blocks })
     }
 
-    fn block<'r>(&'r self, sent: &'r Sent<'s>, listed: &Listed) -> Block<'r> {
-        let Listed { buffer, records, room, entries } = listed;
-        let bytes = records.len() * Entry::BYTES;
-        Block {
-            records: &sent.buffers[*buffer][records.start * LENGTH..records.end * LENGTH],
-            entries: &self.buffers[*room][*entries..entries + bytes],
-            first: Position(0),
+    fn write(&mut self, buffer: PoolBuffer<'s>, bytes: usize) -> Outcome {
+        buffer[..bytes].chunks_exact(LENGTH).for_each(|record| self.tally.add(record));
+        self.task.write(buffer, bytes)
+    }
+
+    fn end(mut self) -> Outcome<Done> {
+        if let Some((buffer, filled)) = self.open.take().filter(|(_, filled)| *filled > 0) {
+            self.write(buffer, filled)?;
         }
+        Ok(Done { records: self.tally.records, checksum: self.tally.sum })
     }
 }
 
-/// Writes what is in memory and in runs.
-fn merge<'s>(task: &Task<'s>, runs: &[Run], sorted: &mut Sorted<'_>, tally: &mut Tally) -> Outcome {
-    // What is in memory is one more run, put out into a buffer of its own.
-    let mut memory = (task.buffer()?, 0);
-    let mut fronts: Vec<Front<'s>> = runs.iter().map(|_| Front::default()).collect();
-    let mut merge = Merge::new(runs.len() + 1);
-    loop {
-        let (mut buffer, mut filled) = (task.buffer()?, 0);
-        let most = room::<Tera>(buffer.len()) * LENGTH;
-        let is_done = loop {
-            let slices = fronts.iter().map(Front::records).chain([&memory.0[..memory.1]]);
-            let slices: Vec<&[u8]> = slices.collect();
-            let run = match merge.fill::<Tera>(&slices, &mut buffer[filled..most]) {
-                Step::Full(more) => {
-                    filled += more;
-                    break false;
-                }
-                Step::Done(more) => {
-                    filled += more;
-                    break true;
-                }
+/// Runs on disks that are merged with what is in memory, which is one more run.
+struct Merging<'t, 's> {
+    task: &'t Task<'s>,
+    merge: Merge,
+    runs: Vec<(Run, Front<'s>)>,
+    /// What is put out of memory, and how much of it that is.
+    memory: (PoolBuffer<'s>, usize),
+}
+
+impl<'t, 's> Merging<'t, 's> {
+    fn new(task: &'t Task<'s>, mut runs: Vec<Run>) -> Outcome<Merging<'t, 's>> {
+        runs.sort_by_key(|run| (run.map, run.number));
+        let merge = Merge::new(runs.len() + 1);
+        let runs = runs.into_iter().map(|run| (run, Front::default())).collect();
+        Ok(Merging { task, merge, runs, memory: (task.buffer()?, 0) })
+    }
+
+    /// Writes what is there until all of a slice has been put out of memory.
+    fn go_on(&mut self, sorted: &mut Sorted<'_>, out: &mut Part<'_, '_>) -> Outcome {
+        out.fill(|bytes| {
+            self.fill(bytes, |memory| {
+                let records = sorted.fill::<Records>(memory).map_err(failed)?;
+                Ok((records > 0).then_some(records * LENGTH))
+            })
+        })
+    }
+
+    /// Writes the rest: there is nothing more in memory.
+    fn end(&mut self, out: &mut Part<'_, '_>) -> Outcome {
+        self.merge.end(self.runs.len());
+        out.fill(|bytes| self.fill(bytes, |_| Ok(None)))
+    }
+
+    /// Puts the records that come next there; gives how many. It ends where memory would have to
+    /// go on and `more` has nothing.
+    fn fill(
+        &mut self,
+        bytes: &mut [u8],
+        mut more: impl FnMut(&mut [u8]) -> Outcome<Option<usize>>,
+    ) -> Outcome<usize> {
+        let mut filled = 0;
+        loop {
+            let (memory, used) = &self.memory;
+            let fronts = self.runs.iter().map(|(_, front)| front.records());
+            let slices: Vec<&[u8]> = fronts.chain([&memory[..*used]]).collect();
+            let run = match self.merge.fill::<Tera>(&slices, &mut bytes[filled..]) {
+                Step::Full(more) | Step::Done(more) => return Ok((filled + more) / LENGTH),
                 Step::Wants { run, filled: more } => {
                     filled += more;
                     run
                 }
             };
-            let is_there = match fronts.get_mut(run) {
-                Some(front) => front.next(task, runs[run])?,
-                None => {
-                    let records = sorted.fill::<Records>(&mut memory.0).map_err(failed)?;
-                    memory.1 = records * LENGTH;
-                    records > 0
-                }
+            let is_there = match self.runs.get_mut(run) {
+                Some((run, front)) => front.next(self.task, *run)?,
+                None => match more(&mut self.memory.0)? {
+                    Some(used) => {
+                        self.memory.1 = used;
+                        true
+                    }
+                    // Another slice may go on with it.
+                    None => return Ok(filled / LENGTH),
+                },
             };
-            if is_there { merge.supply(run) } else { merge.end(run) }
-        };
-        if filled > 0 {
-            count(&buffer[..filled], tally);
-            task.write(buffer, filled)?;
-        }
-        if is_done {
-            return Ok(());
+            if is_there { self.merge.supply(run) } else { self.merge.end(run) }
         }
     }
 }

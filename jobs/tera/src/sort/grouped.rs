@@ -1,0 +1,150 @@
+//! Map tasks of which other nodes want pieces: the records of each block move to another buffer,
+//! grouped by the slices of partitions, with their entries.
+
+use alloc::format;
+use alloc::vec::Vec;
+use core::mem;
+
+use nile_sort::index::room;
+use nile_sort::{Groups, Position, Tally, Tera};
+use nile_tasks::{Done, Far, Halt, Outcome, Range, Task};
+use nile_user::PoolBuffer;
+
+use super::bounds::{plan, position};
+use super::output::{DESCRIBED, MOST_DESCRIBED, note_of_groups};
+use crate::records::{self, LENGTH, rest, skipped};
+
+/// Leaves the split's records, grouped.
+pub fn map(task: &Task<'_>) -> Outcome<Done> {
+    let mut split = Split::new(task)?;
+    records::blocks(task, |block| {
+        split.begin(block.at, room::<Tera>(block.buffer.len()));
+        split.take(&block.buffer[..block.bytes])
+    })?;
+    split.end()
+}
+
+/// A split on its way through.
+struct Split<'t, 's> {
+    task: &'t Task<'s>,
+    groups: Groups,
+    /// What is to be kept: filled buffers, and what each class has of them.
+    buffers: Vec<(PoolBuffer<'s>, usize)>,
+    pieces: Vec<Range>,
+    tally: Tally,
+    /// The positions of the first record that is to be kept, and of the next one that comes; `None`
+    /// before any block has come.
+    kept: Position,
+    next: Option<Position>,
+    /// Bytes that come next and belong to another split.
+    skip: usize,
+    /// Records of small blocks, and the beginning of one that a block has cut, which wait until
+    /// there are so many bytes.
+    waiting: Vec<u8>,
+    enough: usize,
+}
+
+impl<'t, 's> Split<'t, 's> {
+    fn new(task: &'t Task<'s>) -> Outcome<Split<'t, 's>> {
+        let groups = Groups::new(plan(task)?, task.slices());
+        Ok(Split {
+            task,
+            groups,
+            buffers: Vec::new(),
+            pieces: Vec::new(),
+            tally: Tally::default(),
+            kept: Position(0),
+            next: None,
+            skip: 0,
+            waiting: Vec::new(),
+            enough: 0,
+        })
+    }
+
+    /// A block comes that begins there in its dataset; buffers hold so many records.
+    fn begin(&mut self, at: u64, room: usize) {
+        if self.next.is_none() {
+            self.enough = room * LENGTH / 2;
+            self.kept = position(self.task.dataset(), at);
+            (self.next, self.skip) = (Some(self.kept), skipped(at));
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Outcome {
+        let skipped = self.skip.min(bytes.len());
+        self.skip -= skipped;
+        let bytes = &bytes[skipped..];
+        let missing = self.waiting.len().next_multiple_of(LENGTH) - self.waiting.len();
+        let (end, bytes) = bytes.split_at(missing.min(bytes.len()));
+        self.waiting.extend_from_slice(end);
+        let is_enough = self.waiting.len() + bytes.len() >= self.enough;
+        if !is_enough || !self.waiting.len().is_multiple_of(LENGTH) {
+            self.waiting.extend_from_slice(bytes);
+            return Ok(());
+        }
+        let mut waiting = mem::take(&mut self.waiting);
+        let (records, begun) = bytes.split_at(bytes.len() / LENGTH * LENGTH);
+        self.add(&waiting, records)?;
+        waiting.clear();
+        waiting.extend_from_slice(begun);
+        self.waiting = waiting;
+        Ok(())
+    }
+
+    /// Groups the records of two stretches into as few buffers as hold them, about equally full.
+    fn add(&mut self, mut one: &[u8], mut other: &[u8]) -> Outcome {
+        let mut count = (one.len() + other.len()) / LENGTH;
+        while count > 0 {
+            let mut buffer = self.task.buffer()?;
+            let room = room::<Tera>(buffer.len());
+            if room == 0 {
+                return Err(Halt::space("no record and its entry fit a buffer"));
+            }
+            let now = count.div_ceil(count.div_ceil(room));
+            let (first, rest) = one.split_at(one.len().min(now * LENGTH));
+            let (second, later) = other.split_at(now * LENGTH - first.len());
+            let next = self.next.get_or_insert(Position(0));
+            let made = self.groups.make::<Tera>([first, second], *next, &mut buffer);
+            self.tally += made.map_err(|error| Halt::code(format!("{error}")))?;
+            next.0 += now as u64;
+            (one, other, count) = (rest, later, count - now);
+            self.push(buffer)?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, buffer: PoolBuffer<'s>) -> Outcome {
+        let number = self.buffers.len() as u32;
+        let mut end = 0;
+        for class in 0..self.groups.classes() {
+            let range = self.groups.class(class);
+            if !range.is_empty() {
+                end = range.end;
+                let (start, bytes) = (range.start as u32, range.len() as u32);
+                self.pieces.push(Range { partition: class as u32, buffer: number, start, bytes });
+            }
+        }
+        self.buffers.push((buffer, end));
+        let more = self.buffers.len() + self.pieces.len() + 1 + self.groups.classes();
+        if more * DESCRIBED > MOST_DESCRIBED { self.keep() } else { Ok(()) }
+    }
+
+    /// Keeps what there is as an output, and goes on with none.
+    fn keep(&mut self) -> Outcome {
+        let (buffers, pieces) = (mem::take(&mut self.buffers), mem::take(&mut self.pieces));
+        let note = note_of_groups(self.kept);
+        self.kept = self.next.unwrap_or(self.kept);
+        if buffers.is_empty() { Ok(()) } else { self.task.keep(buffers, pieces, note, Far::Ranges) }
+    }
+
+    fn end(mut self) -> Outcome<Done> {
+        let cut = self.waiting.len() % LENGTH;
+        if cut > 0 {
+            self.waiting.extend(rest(self.task, cut)?);
+        }
+        let waiting = mem::take(&mut self.waiting);
+        self.add(&waiting, &[])?;
+        self.keep()?;
+        Ok(Done { records: self.tally.records, checksum: self.tally.sum })
+    }
+}
