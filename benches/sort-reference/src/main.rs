@@ -1,13 +1,15 @@
 //! The sort that the sort job is measured against: one process, a few threads, no messages.
 //!
-//! `nile-sort-reference INPUT OUTPUT [--threads N] [--map] [--map-output] [--warm]` sorts records
-//! of 100 bytes by their first ten and prints one JSON document: the seconds of each phase,
-//! processor time, page faults and the most memory. Exit status 0: sorted, 1: it failed, 2: the
-//! request was wrong.
+//! `nile-sort-reference INPUT OUTPUT [--records N] [--threads N] [--map] [--map-output] [--warm]`
+//! sorts records of 100 bytes by their first ten and prints one JSON document: the seconds of each
+//! phase, processor time, page faults and the most memory. Exit status 0: sorted, 1: it failed, 2:
+//! the request was wrong.
 //!
 //! The input is read, or mapped with `--map`; the output is written in chunks, or mapped with
 //! `--map-output`. One that is there already is written over, which takes no fresh pages; `--warm`
-//! has memory touched before the time is taken, as a node has its memory before a job comes.
+//! has memory touched before the time is taken, as a node has its memory before a job comes. With
+//! `--records` the first so many of the input are sorted, and what the output has behind as many is
+//! left as it is: files serve for sorts of any size, and keep their pages.
 //!
 //! Each thread takes a part of the input and spreads numbers of 16 bytes, key and place of a
 //! record, over [`BUCKETS`] ranges of keys, for which it has counted them first ([`spread`]). Then
@@ -46,6 +48,7 @@ const CHUNK: usize = 10_000 * RECORD;
 struct Request {
     input: PathBuf,
     output: PathBuf,
+    records: Option<usize>,
     threads: usize,
     map: bool,
     map_output: bool,
@@ -55,7 +58,8 @@ struct Request {
 fn main() -> ExitCode {
     let Some(request) = request(env::args().skip(1)) else {
         eprintln!(
-            "usage: nile-sort-reference INPUT OUTPUT [--threads N] [--map] [--map-output] [--warm]"
+            "usage: nile-sort-reference INPUT OUTPUT [--records N] [--threads N] [--map] \
+             [--map-output] [--warm]"
         );
         return ExitCode::from(2);
     };
@@ -72,11 +76,12 @@ fn main() -> ExitCode {
 }
 
 fn request(mut arguments: impl Iterator<Item = String>) -> Option<Request> {
-    let (mut files, mut threads) = (Vec::new(), 2);
+    let (mut files, mut records, mut threads) = (Vec::new(), None, 2);
     let (mut map, mut map_output, mut warm) = (false, false, false);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--threads" => threads = arguments.next()?.parse().ok().filter(|count| *count > 0)?,
+            "--records" => records = Some(arguments.next()?.parse().ok()?),
             "--map" => map = true,
             "--map-output" => map_output = true,
             "--warm" => warm = true,
@@ -84,12 +89,19 @@ fn request(mut arguments: impl Iterator<Item = String>) -> Option<Request> {
         }
     }
     let [input, output] = files.try_into().ok()?;
-    Some(Request { input, output, threads, map, map_output, warm })
+    Some(Request { input, output, records, threads, map, map_output, warm })
 }
 
 fn sort(request: &Request) -> io::Result<serde_json::Value> {
     let input = File::open(&request.input)?;
-    let bytes = usize::try_from(input.metadata()?.len()).map_err(io::Error::other)?;
+    let there = usize::try_from(input.metadata()?.len()).map_err(io::Error::other)?;
+    let bytes = match request.records {
+        Some(records) => records.saturating_mul(RECORD),
+        None => there,
+    };
+    if bytes > there {
+        return Err(io::Error::other(format!("{bytes} bytes are wanted of {there}")));
+    }
     if bytes % RECORD != 0 {
         return Err(io::Error::other(format!("{bytes} bytes are no whole number of records")));
     }
@@ -157,7 +169,9 @@ fn sort(request: &Request) -> io::Result<serde_json::Value> {
         .create(true)
         .truncate(false)
         .open(&request.output)?;
-    output.set_len(bytes as u64)?;
+    if request.records.is_none() || output.metadata()?.len() < bytes as u64 {
+        output.set_len(bytes as u64)?;
+    }
     let mut mapped = match request.map_output {
         true => Some(Memory::over_file(&output, bytes)?),
         false => None,
@@ -219,19 +233,46 @@ mod tests {
             record[..8].copy_from_slice(&key.to_be_bytes());
             record
         };
-        let mut records: Vec<_> = (0..30_000).map(record).collect();
-        fs::write(&input, records.concat()).unwrap();
-        records.sort_by_key(|record| record[..KEY].to_vec());
+        let mut sorted: Vec<_> = (0..30_000).map(record).collect();
+        fs::write(&input, sorted.concat()).unwrap();
+        sorted.sort_by_key(|record| record[..KEY].to_vec());
         for (threads, map, map_output) in
             [(1, false, false), (2, true, false), (3, false, true), (2, true, true)]
         {
             // What is there already, longer or shorter, is not seen in the output.
             fs::write(&output, vec![0; threads * 1_400_000]).unwrap();
             let (input, output) = (input.clone(), output.clone());
-            let request = Request { input, output, threads, map, map_output, warm: threads == 2 };
+            let (records, warm) = (None, threads == 2);
+            let request = Request { input, output, records, threads, map, map_output, warm };
             let report = sort(&request).unwrap();
             assert_eq!(report["records"], 30_000);
-            assert!(fs::read(&request.output).unwrap() == records.concat(), "{threads} threads");
+            assert!(fs::read(&request.output).unwrap() == sorted.concat(), "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn the_first_records_are_sorted_and_what_is_behind_them_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let [input, output] = ["in", "out"].map(|name| folder.path().join(name));
+        let records: Vec<_> = [3, 1, 2, 0].map(|key| [key; RECORD]).into();
+        fs::write(&input, records.concat()).unwrap();
+        fs::write(&output, [9; 4 * RECORD]).unwrap();
+        let mut request = Request {
+            input,
+            output,
+            records: Some(3),
+            threads: 2,
+            map: false,
+            map_output: false,
+            warm: false,
+        };
+        assert_eq!(sort(&request).unwrap()["records"], 3);
+        let there = fs::read(&request.output).unwrap();
+        assert_eq!(there, [1, 2, 3, 9].map(|key| [key; RECORD]).concat());
+        // More than there are, also more than can be counted, are not sorted.
+        for records in [5, usize::MAX] {
+            request.records = Some(records);
+            assert!(sort(&request).unwrap_err().to_string().contains("wanted of 400"));
         }
     }
 
@@ -240,8 +281,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [input, output] = ["in", "out"].map(|name| folder.path().join(name));
         fs::write(&input, [0; 150]).unwrap();
-        let (map, map_output, warm) = (false, false, false);
-        let request = Request { input, output, threads: 2, map, map_output, warm };
+        let (records, map, map_output, warm) = (None, false, false, false);
+        let request = Request { input, output, records, threads: 2, map, map_output, warm };
         assert!(sort(&request).unwrap_err().to_string().contains("150 bytes"));
         assert!(!request.output.exists());
     }

@@ -96,11 +96,13 @@ impl Field {
         }
     }
 
-    /// The records that the clusters make, as a file for the reference.
+    /// The records that the clusters make, as a file for the reference. One with as many or more
+    /// is written over, and keeps what it has behind them.
     pub fn generate(&self, records: u64) -> Result<PathBuf, Failure> {
         const BATCH: u64 = 10_000;
         let path = self.disks.path().join("input");
-        let mut file = BufWriter::new(File::create(&path)?);
+        let file = File::options().write(true).create(true).truncate(false).open(&path)?;
+        let mut file = BufWriter::new(file);
         let mut generator = Generator::new(Format::Binary, 0);
         let mut buffer = vec![0; (BATCH * RECORD) as usize];
         let mut left = records;
@@ -115,11 +117,27 @@ impl Field {
         Ok(path)
     }
 
-    /// Sorts in one process; the seconds that it took. The output is there from the second time on.
-    pub fn refer(&self, program: &Path, input: &Path) -> Result<f64, Failure> {
-        let output = self.disks.path().join("output");
-        let said = Command::new(program).arg(input).arg(output).arg("--warm").output()?;
-        number(&document(&String::from_utf8_lossy(&said.stdout))?, "seconds")
+    /// Sorts so many records in one process; the seconds that it took. The output is there from
+    /// the second time on.
+    pub fn refer(&self, program: &Path, input: &Path, records: u64) -> Result<f64, Failure> {
+        if interrupt::requested() {
+            return Err(Failure::Node("it was interrupted".into()));
+        }
+        let mut sort = Command::new(program);
+        sort.arg(input).arg(self.disks.path().join("output")).arg("--warm");
+        let said = sort.args(["--records", &records.to_string()]).output()?;
+        match said.status.success() {
+            true => number(&document(&String::from_utf8_lossy(&said.stdout))?, "seconds"),
+            false => Err(Failure::Node(String::from_utf8_lossy(&said.stderr).trim().into())),
+        }
+    }
+
+    /// Removes the reference's files, which makes room.
+    pub fn clear(&self) -> Result<(), Failure> {
+        for name in ["input", "output"] {
+            fs::remove_file(self.disks.path().join(name))?;
+        }
+        Ok(())
     }
 
     /// A cluster that is as `nile run` starts it for so much data. It has sorted once.
