@@ -32,7 +32,7 @@ use nile_bosml::{Blob, Bytes};
 use nile_registry::Caller as Binder;
 use nile_stl::node::from_call;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
-use nile_store::{Manifest, Name, Owner, State, Store, Ticket, Version, checksum};
+use nile_store::{Manifest, Name, Owner, Space, State, Store, Ticket, Version, checksum};
 
 use given::Given;
 use keeper::Keeper;
@@ -494,9 +494,9 @@ impl Dataset {
     #[stl_k(reply = "space")]
     async fn space(&self) -> CallResult<SpaceEntry> {
         let keeper = self.shared.keeper().await?;
-        let space = keeper.with(|store| store.space());
+        let Space { total, free, longest, log, log_free } = keeper.with(|store| store.space());
         let block_bytes = keeper.medium.buffer_bytes() as u32;
-        Ok(SpaceEntry { total: space.total, free: space.free, longest: space.longest, block_bytes })
+        Ok(SpaceEntry { total, free, longest, log, log_free, block_bytes })
     }
 
     async fn put(&self, draft: u64, nodes: &[u32], state: State) -> CallResult<Listed> {

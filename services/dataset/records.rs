@@ -101,6 +101,10 @@ pub struct SpaceEntry {
     pub free: u64,
     /// The longest piece of that.
     pub longest: u64,
+    /// Of the log, which lists the datasets: a unit of 4096 bytes or more for each.
+    pub log: u64,
+    /// Of that, what new datasets can take.
+    pub log_free: u64,
     /// Bytes of the longest block that can be written here: those of a buffer of the node's pool.
     pub block_bytes: u32,
 }

@@ -54,6 +54,8 @@ pub struct Board {
     is_watching: Cell<bool>,
     /// Whether it will be looked for parts that nobody takes care of.
     pub(super) is_sweeping: Cell<bool>,
+    /// Whether it is looked which jobs to forget.
+    pub(super) is_forgetting: Cell<bool>,
     /// Whether it is looked whose turn it is, and the pause in between.
     pub(super) is_taking_turns: Cell<bool>,
     pub(super) turn: Alarm,
@@ -74,6 +76,7 @@ impl Board {
             is_loading: Cell::new(false),
             is_watching: Cell::new(false),
             is_sweeping: Cell::new(false),
+            is_forgetting: Cell::new(false),
             is_taking_turns: Cell::new(false),
             turn: Alarm::default(),
             clock: Alarm::default(),
@@ -304,6 +307,7 @@ impl Board {
             if hosted.master.borrow().is_some() {
                 self.publish(hosted);
             }
+            self.forget_old_soon();
             self.sweep_soon();
         }
     }

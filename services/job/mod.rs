@@ -9,14 +9,15 @@
 //! * `submit`: what is checked; `catalogue`: datasets by name; `splits`: how they are cut.
 //! * `board`: the jobs of this node; `hosted`: one of them; `turns`: who waits for whom; `cut`: who
 //!   cuts bounds; `report`: what is told of them.
-//! * `shelf`: records on disks; `found`: new ones, on their way to keepers; `orphans`: what is left
-//!   behind.
+//! * `shelf`: records on disks; `found`: new ones, on their way to keepers; `ended`: those that are
+//!   forgotten; `orphans`: what is left behind.
 //! * `cluster`: who is there; `workers`, `post`: what is said to others.
 
 mod board;
 mod catalogue;
 mod cluster;
 mod cut;
+mod ended;
 mod found;
 mod hosted;
 mod orphans;

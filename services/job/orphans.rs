@@ -1,12 +1,10 @@
 //! What jobs have left behind: parts of outputs on this node's disks that no worker takes care of
-//! any more, and records that nobody will ask for.
+//! any more.
 
 use alloc::collections::BTreeSet;
 use alloc::rc::Rc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
-use nile_abi::NodeId;
 use nile_job::{End, JobId, Part, Standing};
 use nile_stl::CallResult;
 
@@ -28,9 +26,6 @@ const AGAIN: Duration = Duration::from_secs(15);
 /// How long until it is looked again for parts that are not there.
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// How many ended jobs a node tells of.
-const MOST_ENDED: usize = 64;
-
 impl Board {
     /// In a while it is looked what was left behind.
     pub fn sweep_soon(self: &Rc<Self>) {
@@ -42,6 +37,8 @@ impl Board {
             let mut pause = SOON;
             loop {
                 board.stl.host().sleep_until(board.now() + pause).await;
+                // Of nodes that were away then, nothing could be forgotten.
+                board.forget_old_soon();
                 // What cannot be asked now is asked again.
                 match board.sweep().await {
                     Ok(true) => break,
@@ -97,7 +94,6 @@ impl Board {
                 is_clean &= self.settle(&store, &part).await?;
             }
         }
-        self.forget_old().await;
         Ok(is_clean)
     }
 
@@ -115,30 +111,6 @@ impl Board {
             false => store.client.remove(name, *epoch, *attempt).await?,
         }
         Ok(true)
-    }
-
-    /// Forgets jobs that ended long ago, and that nobody can have a question about.
-    async fn forget_old(&self) {
-        let mut ended: Vec<_> =
-            self.jobs().into_iter().filter(|hosted| !hosted.is_open()).collect();
-        ended.sort_by_key(|hosted| hosted.id);
-        let many = ended.len().saturating_sub(MOST_ENDED);
-        if many == 0 {
-            return;
-        }
-        let Ok(catalogue) = Catalogue::gather(&self.cluster).await else { return };
-        for hosted in ended.into_iter().take(many) {
-            let nodes: Vec<NodeId> = match hosted.end() {
-                Some(End::Published(parts)) => parts.iter().map(|part| part.at.node).collect(),
-                _ => Vec::new(),
-            };
-            let living = catalogue.nodes();
-            let all_live = nodes.iter().all(|node| living.contains(node));
-            let is_open = |it: &Listed| it.epoch == hosted.id.0 && !it.committed;
-            if all_live && !catalogue.entries.iter().any(|(_, it)| is_open(it)) {
-                self.forget(hosted.id).await;
-            }
-        }
     }
 }
 

@@ -35,6 +35,11 @@ async fn refused(client: &JobClient, request: JobRequest) -> (Status, String) {
     (error.status, error.message.into())
 }
 
+/// The attempt whose part is the output `made`.
+async fn ended_version(store: &DatasetClient) -> CallResult<u32> {
+    Ok(store.look_up("made/0-of-1").await?.attempt)
+}
+
 fn outputs(listed: &[Listed]) -> Vec<(&str, bool)> {
     let data = listed.iter().filter(|it| !it.name.starts_with(".jobs/"));
     data.map(|it| (it.name.as_str(), it.committed)).collect()
@@ -100,6 +105,27 @@ fn a_node_without_a_cluster_runs_jobs_one_after_the_other() {
         assert_eq!(client.list().await?.len(), 2);
         let missing = client.progress(77).await.expect_err("there is none").status;
         assert_eq!(missing, Status::NotFound);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_small_disk_has_room_for_one_job_after_the_other() {
+    run((1, 1, 0), Vec::new(), |_, stl| async move {
+        let client = meet(&stl, 1).await?;
+        let store = store(&stl).await?;
+        let mut least = u64::MAX;
+        for _ in 0..100 {
+            let job = client.submit(request(&[], "made", 1)).await?;
+            let ended = until(&stl, &client, job, |it| it.ended != 0).await;
+            assert_eq!((ended.ended, ended.error.as_str()), (1, ""));
+            store.remove("made/0-of-1", job, ended_version(&store).await?).await?;
+            least = least.min(store.space().await?.log_free);
+        }
+        // The log has 64 units; half of them are always free for datasets.
+        assert!(least >= 32 * 4096, "{least}");
+        let kept = client.list().await?.len();
+        assert!((8..=20).contains(&kept), "{kept} jobs are told of");
         Ok(())
     });
 }

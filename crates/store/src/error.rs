@@ -64,8 +64,8 @@ impl fmt::Display for Error {
             }
             Error::CatalogueFull { wanted, free } => write!(
                 f,
-                "the store's log is full: {wanted} bytes wanted, {free} free; larger blocks take \
-                 less of it"
+                "the store's log is full: {wanted} bytes wanted, {free} free; remove datasets, or \
+                 take larger blocks"
             ),
             Error::BadBlock => write!(f, "a block of this number or length is not possible"),
             Error::BadCopies => write!(f, "a block has 1 to 16 copies, each on another node"),

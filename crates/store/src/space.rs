@@ -13,6 +13,10 @@ pub struct Space {
     pub free: u64,
     /// The longest piece of that.
     pub longest: u64,
+    /// Of half of the log, which lists the datasets.
+    pub log: u64,
+    /// Of that, what new datasets can take, but for [`RECORDS`].
+    pub log_free: u64,
 }
 
 /// What the names of job records begin with: they may take the last units of a store, which all
@@ -102,13 +106,14 @@ impl Free {
         self.ranges.insert(start, units);
     }
 
-    pub fn space(&self) -> Space {
-        let bytes = |units: u64| units * UNIT;
+    /// In bytes: free in all ranges, and in the longest.
+    pub fn bytes(&self) -> (u64, u64) {
         let longest = self.ranges.values().max().copied().unwrap_or(0);
-        Space {
-            total: bytes(u64::from(self.total)),
-            free: bytes(u64::from(self.units)),
-            longest: bytes(u64::from(longest)),
-        }
+        (u64::from(self.units) * UNIT, u64::from(longest) * UNIT)
+    }
+
+    /// In bytes, used and free.
+    pub fn total(&self) -> u64 {
+        u64::from(self.total) * UNIT
     }
 }

@@ -74,9 +74,11 @@ impl Store {
         &self.extent
     }
 
-    /// How much space there is for blocks.
+    /// How much space there is for blocks, and in the log.
     pub fn space(&self) -> Space {
-        self.free.space()
+        let (free, longest) = self.free.bytes();
+        let (log, log_free) = (self.extent.log_bytes, self.log_free(self.kept_from(false)));
+        Space { total: self.free.total(), free, longest, log, log_free }
     }
 
     /// Every dataset, prepared and committed, in the order of names and epochs.

@@ -197,9 +197,7 @@ impl Store {
                 if self.get(&manifest.name, manifest.version).is_some() {
                     return Err(Error::Exists);
                 }
-                let is_record = manifest.name.as_str().starts_with(RECORDS);
-                let units = (self.extent.log_bytes / UNIT / 16).min(MOST_FOR_RECORDS);
-                RESERVE + if is_record { 0 } else { units * UNIT }
+                self.kept_from(manifest.name.as_str().starts_with(RECORDS))
             }
             Operation::Commit(key) => {
                 self.table.fence(&key.0, key.1)?;
@@ -214,10 +212,19 @@ impl Store {
                 UNIT
             }
         };
-        // What a checkpoint would leave free.
-        let free = self.extent.log_bytes.saturating_sub(self.table.log_bytes() + kept);
-        let wanted = operation.log_bytes();
+        let (wanted, free) = (operation.log_bytes(), self.log_free(kept));
         if wanted > free { Err(Error::CatalogueFull { wanted, free }) } else { Ok(true) }
+    }
+
+    /// Bytes of the log that a new dataset, or a new record of a job, cannot have.
+    pub(crate) fn kept_from(&self, is_record: bool) -> u64 {
+        let units = (self.extent.log_bytes / UNIT / 16).min(MOST_FOR_RECORDS);
+        RESERVE + if is_record { 0 } else { units * UNIT }
+    }
+
+    /// What a checkpoint would leave free of the log, without bytes that are kept.
+    pub(crate) fn log_free(&self, kept: u64) -> u64 {
+        self.extent.log_bytes.saturating_sub(self.table.log_bytes() + kept)
     }
 
     /// The records are durable: what they say has happened.

@@ -81,6 +81,7 @@ fn the_last_units_are_left_to_records() {
 #[test]
 fn the_last_of_a_log_is_left_to_records() {
     let (_, mut disk, mut store) = new(64, 8);
+    let space = store.space();
     let mut put = |called: &str, epoch| {
         let version = Version { epoch: crate::Epoch(epoch), attempt: crate::Attempt(0) };
         let id = store.create(name(called), version, OWNER).expect("a draft");
@@ -88,7 +89,10 @@ fn the_last_of_a_log_is_left_to_records() {
         store.commit_alone(id, manifest).expect("a ticket");
         settle(&mut store, &mut disk).pop().expect("an end").1
     };
+    // Each takes a unit.
+    assert_eq!(space.log, 64 * UNIT);
     let most = (0..).take_while(|at| put(&format!("data/{at}"), 1).is_ok()).count();
+    assert_eq!(most as u64 * UNIT, space.log_free);
     assert!(matches!(put("data/last", 1), Err(Error::CatalogueFull { .. })), "after {most}");
     (1..=3).for_each(|job| assert_eq!(put(&format!(".jobs/{job}"), 1), Ok(())));
     // One takes the place of another.
