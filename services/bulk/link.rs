@@ -135,13 +135,10 @@ impl Link {
     /// A node was met, or is gone.
     fn learn(&self, peer: &Peer) {
         let (node, generation) = (NodeId(peer.identity.node), Generation(peer.identity.generation));
-        let gone = Generation(generation.0.saturating_sub(u32::from(!peer.dead)));
         let mut transfers = self.transfers.borrow_mut();
-        if gone.0 > 0 {
-            transfers.peer_dead(node, gone);
-        }
-        if !peer.dead {
-            transfers.peer_alive(node, generation);
+        match peer.dead {
+            true => transfers.peer_dead(node, generation),
+            false => transfers.peer_alive(node, generation),
         }
         if let Some(keys) = self.keys.as_ref().filter(|_| !peer.dead)
             && let Some(nonce) = nonce(&peer.nonce.0)

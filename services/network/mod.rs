@@ -21,6 +21,7 @@ pub use standing::{Peer, Standing};
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -297,6 +298,11 @@ impl Network {
             deadline: caller.deadline,
         };
         let inner = self.inner()?;
+        if inner.shared.peers.borrow().is_dead(request.to, Generation(to.generation)) {
+            // Nobody would answer until the deadline.
+            let gone = format!("{} is gone", request.to);
+            return Err(CallError::new(Status::Dead, gone));
+        }
         inner.shared.talk(request.to);
         let call = inner.calls.call(request, arguments.0.into_owned())?;
         match call.await {

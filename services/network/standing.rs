@@ -75,6 +75,14 @@ impl Peers {
         back.into_iter().for_each(|it| self.learn(node, Peer { dead: false, ..it }));
     }
 
+    /// Whether this incarnation of a node is gone, as far as is known.
+    pub fn is_dead(&self, node: NodeId, generation: Generation) -> bool {
+        self.nodes.get(&node).is_some_and(|(_, known)| {
+            let latest = known.identity.generation;
+            generation.0 < latest || (generation.0 == latest && known.dead)
+        })
+    }
+
     /// What was learned after the first `seen`, and how much that is; `None` if nothing was.
     pub fn since(&self, seen: u64) -> Option<(u64, Vec<Peer>)> {
         let mut news: Vec<&(u64, Peer)> = self.nodes.values().filter(|it| it.0 > seen).collect();
@@ -123,6 +131,9 @@ mod tests {
         assert_eq!(nodes(peers.since(seen)), [(2, 5, true), (3, 9, false)]);
         peers.died(NodeId(4), Generation(1));
         assert_eq!(nodes(peers.since(0)), [(2, 5, true), (3, 9, false), (4, 1, true)]);
+        let is_dead = |node, generation| peers.is_dead(NodeId(node), Generation(generation));
+        assert!(is_dead(2, 5) && is_dead(2, 4) && is_dead(3, 8) && is_dead(4, 1));
+        assert!(!is_dead(2, 6) && !is_dead(3, 9) && !is_dead(4, 2) && !is_dead(5, 1));
     }
 
     #[test]
@@ -135,6 +146,7 @@ mod tests {
         peers.lives(NodeId(3), Generation(1));
         assert_eq!(peers.since(seen), None, "neither was met, as far as is known");
         peers.lives(NodeId(2), Generation(5));
+        assert!(!peers.is_dead(NodeId(2), Generation(5)));
         let (seen, told) = peers.since(seen).unwrap();
         let met = Peer {
             identity: Identity { node: 2, generation: 5 },

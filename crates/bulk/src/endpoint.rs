@@ -115,7 +115,11 @@ impl Endpoint {
         if send.to == self.settings.node {
             return Err(Refused::Here);
         }
-        if send.generation.is_some_and(|it| self.peers.is_dead(send.to, it)) {
+        let is_dead = match send.generation {
+            Some(generation) => self.peers.is_dead(send.to, generation),
+            None => self.peers.is_gone(send.to),
+        };
+        if is_dead {
             return Err(Refused::Dead);
         }
         if self.outgoing.len() >= self.settings.limits.outgoing {
@@ -174,17 +178,20 @@ impl Endpoint {
         self.fail(transfer.into(), Why::CancelledHere(status), Some(status));
     }
 
-    /// That incarnation of the node, and those before it, are gone, as others have found out.
+    /// That incarnation of the node, and those before it, are gone, as others have found out. So
+    /// are transfers that nobody there has answered.
     pub fn peer_dead(&mut self, node: NodeId, generation: Generation) {
         if self.peers.bury(node, generation) {
-            self.fail_dead(node, |it| it <= generation);
+            self.fail_dead(node, |it| it.is_none_or(|it| it <= generation));
         }
     }
 
-    /// That incarnation of the node lives, though it may have been told to be gone: a node that
-    /// was cut off and is back goes on as it was. What had ended has.
+    /// That incarnation of the node lives, and those before it are gone. If it was told to be gone,
+    /// it was cut off, and goes on as it was; what had ended has.
     pub fn peer_alive(&mut self, node: NodeId, generation: Generation) {
-        self.peers.revive(node, generation);
+        if self.peers.revive(node, generation) {
+            self.fail_dead(node, |it| it.is_some_and(|it| it < generation));
+        }
     }
 
     /// The next thing that happened, in order.
@@ -329,12 +336,12 @@ impl Endpoint {
     }
 
     /// Incarnations of a node are gone, and with them all transfers from and to them.
-    fn fail_dead(&mut self, node: NodeId, is_gone: impl Fn(Generation) -> bool) {
+    fn fail_dead(&mut self, node: NodeId, is_gone: impl Fn(Option<Generation>) -> bool) {
         let to = self.outgoing.iter().filter(|(_, it)| it.to == node);
-        let to = to.filter(|(_, it)| it.generation.is_some_and(&is_gone));
+        let to = to.filter(|(_, it)| is_gone(it.generation));
         let to = to.map(|(number, _)| Transfer::Out(OutgoingId(*number)));
         let from = self.incoming.iter().map(|(id, _)| id);
-        let from = from.filter(|id| id.from == node && is_gone(id.generation));
+        let from = from.filter(|id| id.from == node && is_gone(Some(id.generation)));
         let gone: Vec<Transfer> = to.chain(from.map(|id| Transfer::In(*id))).collect();
         gone.into_iter().for_each(|transfer| self.fail(transfer, Why::Dead, None));
     }

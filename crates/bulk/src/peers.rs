@@ -96,11 +96,25 @@ impl Peers {
         true
     }
 
-    /// An incarnation of a node that was held for gone lives: the way to it was cut for a while.
-    pub fn revive(&mut self, node: NodeId, generation: Generation) {
-        if let Some(peer) = self.nodes.get_mut(&node).filter(|it| it.generation == generation) {
-            peer.dead = false;
+    /// An incarnation of a node lives: one that was held for gone, since the way to it was cut for
+    /// a while, or one that was not known. Whether others are gone by that.
+    pub fn revive(&mut self, node: NodeId, generation: Generation) -> bool {
+        let room = self.nodes.len() < self.limit;
+        match self.nodes.get_mut(&node) {
+            Some(peer) if peer.generation == generation => peer.dead = false,
+            Some(peer) if peer.generation < generation => {
+                *peer = Peer::new(generation, None);
+                return true;
+            }
+            None if room => self.nodes.insert(node, Peer::new(generation, None)),
+            _ => {}
         }
+        false
+    }
+
+    /// Whether all incarnations of the node that are known are gone.
+    pub fn is_gone(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|peer| peer.dead)
     }
 
     /// Whether this incarnation is known to be gone.

@@ -71,7 +71,9 @@ impl Endpoint {
         let (node, generation) = (header.source, header.source_generation);
         match self.peers.hear(node, generation, from) {
             Standing::Current => {}
-            Standing::Restarted => self.fail_dead(node, |it| it < generation),
+            Standing::Restarted => {
+                self.fail_dead(node, |it| it.is_some_and(|it| it < generation));
+            }
             Standing::Stale => {
                 self.counters.stale += 1;
                 return;

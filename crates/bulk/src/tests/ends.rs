@@ -117,9 +117,33 @@ fn what_others_know_of_a_death_is_believed() {
     assert_eq!(network.nodes[0].endpoint.send(network.now, send), Err(Refused::Dead));
     // Old news kill nobody.
     restart(&mut network, 1, 2);
+    network.nodes[0].endpoint.peer_alive(NodeId(1), Generation(2));
     let next = network.send(0, 1, 2, Some(BYTES));
     network.run(Duration::from_micros(300));
     network.nodes[0].endpoint.peer_dead(NodeId(1), Generation(1));
+    network.run(SECOND);
+    assert_eq!(network.end(0, next), Some(Ok(BYTES)));
+}
+
+#[test]
+fn who_waits_for_a_node_that_is_gone_hears_of_it_before_it_has_answered() {
+    let mut network = Network::new(2);
+    // Nothing gets there, nor comes from there.
+    network.cut = Some(1);
+    let waits = network.send(0, 1, 1, Some(BYTES));
+    network.run(SECOND);
+    assert_eq!(network.end(0, waits), None, "it is patient");
+    network.nodes[0].endpoint.peer_dead(NodeId(1), Generation(1));
+    network.settle(0);
+    assert_eq!(network.end(0, waits), Some(Err(Why::Dead)));
+    let any = network.nodes[0].endpoint.send(network.now, send_to(1, None));
+    assert_eq!(any, Err(Refused::Dead), "whichever incarnation is meant");
+    // That its successor lives ends nothing that was begun for that.
+    network.nodes[0].endpoint.peer_alive(NodeId(1), Generation(2));
+    let next = network.send(0, 1, 2, Some(BYTES));
+    network.nodes[0].endpoint.peer_dead(NodeId(1), Generation(1));
+    restart(&mut network, 1, 2);
+    network.cut = None;
     network.run(SECOND);
     assert_eq!(network.end(0, next), Some(Ok(BYTES)));
 }
