@@ -45,7 +45,7 @@ pub use job::{Job, MOST_SLICES, Refused, Split};
 pub use keeper::{Keeper, ToKeeper, Word};
 pub use lane::Batch;
 pub use master::Master;
-pub use message::{Bounds, Location, Note, Order, Peer, Plan, ToMaster, ToWorker, Work};
+pub use message::{Bounds, Lack, Location, Note, Order, Peer, Plan, ToMaster, ToWorker, Work};
 pub use progress::{Counters, Phase, Progress};
 pub use record::{Answer, Ask, Record, Standing};
 pub use settings::Settings;

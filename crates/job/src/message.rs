@@ -127,9 +127,19 @@ pub enum Note {
     /// A reduce attempt has all its pieces, and needs no map task any more.
     Gathered(AttemptId),
     /// An output that a reduce attempt needs cannot be had.
-    Missing(Location),
+    Missing(Location, Lack),
     /// It knows that the job is over, and has kept nothing but the parts of the output.
     Over,
+}
+
+/// Why a piece cannot be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Lack {
+    /// It did not come, however often it was asked for.
+    Late = 0,
+    /// Who is said to have it does not.
+    Gone = 1,
 }
 
 /// A worker to another worker of the job.

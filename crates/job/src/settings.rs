@@ -26,6 +26,8 @@ pub struct Settings {
     pub fetches: usize,
     /// How often a piece is asked for before it is told to be missing.
     pub fetch_tries: u32,
+    /// How often the output of one map task may be made again because a piece of it was missing.
+    pub missing: u32,
     /// How long a worker hears nothing before it asks the job's record, and between two asks.
     pub orphan: Duration,
     /// How long a master that has ended its job waits for its workers to say that they know.
@@ -46,6 +48,7 @@ impl Default for Settings {
             straggler: 3,
             fetches: 8,
             fetch_tries: 6,
+            missing: 12,
             orphan: Duration::from_secs(4),
             closing: Duration::from_secs(5),
         }

@@ -4,7 +4,7 @@ mod bench;
 mod keepers;
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec;
 use core::time::Duration;
 
@@ -318,6 +318,29 @@ fn code_that_always_fails_ends_the_job_with_its_last_words() {
     let tries = bench.started.iter().filter(|(_, it)| it.task == task);
     let nodes: vec::Vec<NodeId> = tries.map(|(id, _)| id.node).collect();
     assert!(nodes.windows(2).all(|pair| pair[0] != pair[1]), "{nodes:?}");
+}
+
+#[test]
+fn a_piece_that_is_never_delivered_ends_the_job_with_its_name() {
+    let mut bench = Bench::new(job(1), splits(4, 2, 1), 2, 1);
+    bench.outcome = all_records::<4>;
+    bench.delivers = |piece| piece.output.task.index != 2;
+    let End::Failed(error) = bench.run() else { panic!("it cannot be published") };
+    let text = error.to_string();
+    let JobError::Task { task, .. } = error else { panic!("{text}") };
+    assert_eq!(task, TaskId { kind: Kind::Reduce, index: 0 });
+    let by = bench.started.iter().find(|(_, attempt)| attempt.task == task).unwrap().0;
+    assert!(
+        text.contains("the piece of map 2 attempt") && text.contains(&by.to_string()),
+        "{text}"
+    );
+    assert!(text.contains("did not come") && text.contains("12 times"), "{text}");
+
+    // One that is delivered late is waited for.
+    let mut bench = Bench::new(job(1), splits(4, 2, 1), 2, 1);
+    bench.outcome = all_records::<4>;
+    bench.delivers = |piece| piece.output.task.index != 2 || piece.output.number > 8;
+    assert!(matches!(bench.run(), End::Published(_)));
 }
 
 #[test]

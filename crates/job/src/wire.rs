@@ -133,7 +133,8 @@ records! {
         pub kind: u8,
         /// The attempt that it is about, if any.
         pub attempts: Vec<AttemptRecord>,
-        /// Of `plan` its epoch, of `held` that of its plan, of `failed` 0 code, 1 input, 2 space.
+        /// Of `plan` its epoch, of `held` that of its plan, of `failed` 0 code, 1 input, 2 space,
+        /// of `missing` 0 if it did not come, 1 if it is not there.
         pub number: u64,
         /// Of `plan` the bounds, of `done` the sample.
         pub data: Blob,

@@ -1,15 +1,16 @@
 //! What workers say, and what the master makes of it.
 
+use alloc::format;
 use alloc::vec::Vec;
 
 use nile_abi::Instant;
 
-use super::crew::State;
+use super::crew::{Mate, State};
 use super::tasks::Done;
 use super::{Action, Master, Stage};
 use crate::end::{Failure, Fault, JobError, Summary};
 use crate::id::{AttemptId, Epoch, Kind, TaskId};
-use crate::message::{Location, Note, Order, Plan, ToMaster};
+use crate::message::{Lack, Location, Note, Order, Plan, ToMaster};
 
 impl Master {
     /// A message of a worker.
@@ -72,7 +73,7 @@ impl Master {
                 self.drop_attempt(attempt);
             }
             Note::Gathered(attempt) => self.hear_gathered(attempt),
-            Note::Missing(location) => self.hear_missing(location),
+            Note::Missing(location, lack) => self.hear_missing(now, slot, location, lack),
             Note::Over => self.crew.set_state(slot, State::Over),
         }
     }
@@ -220,17 +221,39 @@ impl Master {
         });
     }
 
-    /// An output cannot be had from who made it.
-    fn hear_missing(&mut self, location: Location) {
-        let task: TaskId = location.output.task;
+    /// An output cannot be had from who made it. It is made again; but if that happens again and
+    /// again, the job ends, as it would go on so for ever.
+    fn hear_missing(&mut self, now: Instant, slot: usize, location: Location, lack: Lack) {
+        let Location { output, at } = location;
+        let task: TaskId = output.task;
         if task.kind != Kind::Map || !self.tasks.has(task) {
             return;
         }
         let done = &self.tasks.get(task).done;
-        let Some(slot) = done.as_ref().filter(|it| it.attempt == location.output) else { return };
-        let slot = slot.slot;
-        self.crew.order(slot, Order::Drop(location.output));
-        self.crew.mates[slot].has.remove(&task);
+        let Some(owner) = done.as_ref().filter(|it| it.attempt == output) else { return };
+        let owner = owner.slot;
+        self.crew.order(owner, Order::Drop(output));
+        self.crew.mates[owner].has.remove(&task);
         self.lose_output(task);
+        let times = self.tasks.change(task, |it| {
+            it.missing += 1;
+            it.missing
+        });
+        let Mate { id: by, state, .. } = &self.crew.mates[slot];
+        if times >= self.settings.missing
+            && let State::Busy(reduce) = state
+        {
+            let cause = match lack {
+                Lack::Late => "it did not come, however often it was asked for",
+                Lack::Gone => "it is not there any more",
+            };
+            let text = format!(
+                "the piece of {output} on {at} cannot be had by {by}: {cause}; {task} was made \
+                 {times} times"
+            );
+            let failure = Failure { fault: Fault::Input, text };
+            let error = JobError::Task { task: reduce.task, failure };
+            self.decide(now, crate::End::Failed(error));
+        }
     }
 }

@@ -20,6 +20,8 @@ pub struct Task {
     pub pending: Option<Instant>,
     /// Since when its input cannot be read, and when that was found last.
     pub unread: Option<(Instant, Instant)>,
+    /// How often a piece of its output was missing.
+    pub missing: u32,
     /// When one of its attempts came to nothing while another ran.
     pub failed_beside: Option<Instant>,
     /// Its attempts that run: two at most.

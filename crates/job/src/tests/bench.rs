@@ -32,6 +32,8 @@ pub struct Bench {
     pub running: VecDeque<(WorkerId, AttemptId)>,
     /// What each attempt comes to.
     pub outcome: fn(WorkerId, AttemptId) -> Result<Summary, Failure>,
+    /// Whether a piece gets to who has asked for it.
+    pub delivers: fn(PieceId) -> bool,
     /// Attempts that were started, and messages that were sent.
     pub started: Vec<(WorkerId, AttemptId)>,
     pub messages: usize,
@@ -105,6 +107,7 @@ impl Bench {
             said: VecDeque::new(),
             running: VecDeque::new(),
             outcome: one_record,
+            delivers: |_| true,
             started: Vec::new(),
             messages: 0,
             cuts: true,
@@ -171,6 +174,7 @@ impl Bench {
                     }
                     self.pump(id);
                 }
+                Said::Piece(_, piece, _) if !(self.delivers)(piece) => {}
                 Said::Piece(id, piece, by) => {
                     self.pieces.push(piece);
                     if let Some(worker) = self.workers.get_mut(&id) {

@@ -14,7 +14,7 @@ use crate::end::{Failure, Fault, Summary};
 use crate::id::{AttemptId, Epoch, JobId, Kind, PieceId, Session, TaskId, WorkerId};
 use crate::job::{Job, MOST_SLICES, MOST_SPLITS, Split};
 use crate::lane::Batch;
-use crate::message::{Bounds, Location, Note, Order, Peer, Plan, ToMaster, ToWorker, Work};
+use crate::message::{Bounds, Lack, Location, Note, Order, Peer, Plan, ToMaster, ToWorker, Work};
 
 impl ToWorker {
     /// The binary form. Fails if it is longer than a message can be.
@@ -293,8 +293,8 @@ fn from_note(note: &Note) -> NoteRecord {
             (record.data, record.slices) = from_bounds(&plan.bounds);
             return record;
         }
-        Note::Missing(location) => {
-            record.kind = 7;
+        Note::Missing(location, lack) => {
+            (record.kind, record.number) = (7, *lack as u64);
             record.outputs.push(from_location(location));
             return record;
         }
@@ -340,7 +340,10 @@ fn to_note(record: NoteRecord) -> Option<Note> {
         }
         5 => Note::Stopped(attempt?),
         6 => Note::Gathered(attempt?),
-        7 => Note::Missing(to_location(record.outputs.first()?)?),
+        7 => {
+            let lack = if record.number == 0 { Lack::Late } else { Lack::Gone };
+            Note::Missing(to_location(record.outputs.first()?)?, lack)
+        }
         8 => Note::Over,
         _ => return None,
     })

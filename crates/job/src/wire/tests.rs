@@ -62,7 +62,8 @@ fn messages() -> (ToWorker, ToMaster) {
         Note::Failed(attempt(Kind::Reduce, 1), failure),
         Note::Stopped(attempt(Kind::Map, 2)),
         Note::Gathered(attempt(Kind::Reduce, 1)),
-        Note::Missing(location),
+        Note::Missing(location, Lack::Late),
+        Note::Missing(location, Lack::Gone),
         Note::Over,
     ];
     let (job, epoch, session, machine) = (JobId(1), Epoch(3), Session(4), 5);

@@ -10,7 +10,7 @@ use nile_abi::Instant;
 
 use super::{Action, Core, Run, Worker};
 use crate::id::{AttemptId, PieceId};
-use crate::message::{Location, Note, Peer};
+use crate::message::{Lack, Location, Note, Peer};
 
 /// Slices that are fetched behind the one that the job's code takes.
 const AHEAD: u32 = 1;
@@ -208,8 +208,8 @@ impl Worker {
         let wanted = gathering.wanted(piece, by);
         let is_open = wanted.is_some_and(|wanted| gathering.open.contains_key(&wanted));
         if *attempt == by && is_known && is_open {
-            let location = gathering.forget(map);
-            location.into_iter().for_each(|location| self.lane.push(Note::Missing(location)));
+            let told = gathering.forget(map).map(|location| Note::Missing(location, Lack::Gone));
+            told.into_iter().for_each(|note| self.lane.push(note));
         }
     }
 
@@ -232,6 +232,7 @@ impl Worker {
             let fetch = Peer::Fetch { job: self.job_id, piece, by, from: self.id };
             self.actions.push_back(Action::Peer(at, fetch));
         }
-        missing.into_iter().for_each(|location| self.lane.push(Note::Missing(location)));
+        let missing = missing.into_iter().map(|location| Note::Missing(location, Lack::Late));
+        missing.for_each(|note| self.lane.push(note));
     }
 }
