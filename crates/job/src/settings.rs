@@ -46,7 +46,7 @@ impl Default for Settings {
             block_patience: Duration::from_secs(10),
             attempts: 4,
             straggler: 3,
-            fetches: 8,
+            fetches: 4,
             fetch_tries: 6,
             missing: 12,
             orphan: Duration::from_secs(4),

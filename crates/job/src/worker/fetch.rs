@@ -12,9 +12,6 @@ use super::{Action, Core, Run, Worker};
 use crate::id::{AttemptId, PieceId};
 use crate::message::{Lack, Location, Note, Peer};
 
-/// Slices that are fetched behind the one that the job's code takes.
-const AHEAD: u32 = 1;
-
 /// A piece that is wanted: which slice, of which map task.
 type Wanted = (u32, u32);
 
@@ -24,8 +21,8 @@ pub struct Gathering {
     slices: u32,
     /// Of each slice, the map tasks whose piece was taken, and how many are left.
     taken: Vec<(Vec<bool>, u32)>,
-    /// The slice that the job's code takes.
-    present: u32,
+    /// The last slice that is fetched: the one that the job's code takes next.
+    next: u32,
     /// Where the outputs are of which pieces were not taken, as far as is known.
     known: BTreeMap<u32, Location>,
     /// Pieces of known outputs that nobody was asked for.
@@ -48,7 +45,7 @@ impl Gathering {
         let mut gathering = Gathering {
             slices,
             taken: vec![(vec![false; maps as usize], maps); slices as usize],
-            present: 0,
+            next: 0,
             known: BTreeMap::new(),
             ready: BTreeSet::new(),
             open: BTreeMap::new(),
@@ -140,7 +137,7 @@ impl Gathering {
         }
         while self.open.len() < settings.fetches
             && let Some(wanted) = self.ready.first().copied()
-            && wanted.0 <= self.present + AHEAD
+            && wanted.0 <= self.next
         {
             self.ready.remove(&wanted);
             asked.extend(self.known.get(&wanted.1).map(|location| (wanted.0, *location)));
@@ -174,12 +171,13 @@ impl Worker {
         is_taken
     }
 
-    /// The job's code goes on to this slice of the attempt's partition: the next ones are fetched.
+    /// The job's code has all of the slice before this one, and takes this one next: it is fetched
+    /// meanwhile.
     pub fn takes(&mut self, now: Instant, by: AttemptId, slice: u32) {
         if let Core::Running(Run { attempt, gathering: Some(gathering), .. }) = &mut self.core
             && *attempt == by
         {
-            gathering.present = gathering.present.max(slice);
+            gathering.next = gathering.next.max(slice);
             self.fetch(now);
             self.flush(now);
         }
