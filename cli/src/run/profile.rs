@@ -162,10 +162,9 @@ fn pool(asked: Option<Bytes>, data: u64, nodes: u64, host: Host) -> Result<u64, 
         }
         return Ok(asked.0 / PIECE * PIECE);
     }
-    // Where there are several, one may do more than its share, and more is on its way.
-    let share = indexed(data) / nodes;
-    let beside = if nodes > 1 { share / 4 + 2 * ON_THE_WAY } else { ON_THE_WAY };
-    let wanted = share.saturating_add(beside).next_multiple_of(PIECE);
+    // Nodes may have what others made for them besides what they made.
+    let share = indexed(data) / nodes * if nodes > 1 { 2 } else { 1 };
+    let wanted = share.saturating_add(ON_THE_WAY).next_multiple_of(PIECE);
     // A pool is at most half of a node's memory, and the host needs some.
     let most = (host.memory / nodes / 5 * 4).saturating_sub(KERNEL) / 2 / PIECE * PIECE;
     Ok(wanted.min(most).max(LEAST.0))
@@ -207,7 +206,7 @@ mod tests {
         let three = profile("--nodes 3 --copies 2", 300_000_000).unwrap();
         assert_eq!((three.kinds().len(), three.workers()), (3, 3));
         assert_eq!(three.written, 1_200_000_000);
-        let all = 116_000_000 / 4 * 5 + 2 * ON_THE_WAY;
+        let all = 232_000_000 + ON_THE_WAY;
         assert!((all..all + (2 << 20)).contains(&three.pool), "{}", three.pool);
         assert_eq!(three.up(Which::default(), None).cores, 3);
         let mixed = profile("--machine qemu:2,hosted:1", 1000).unwrap();

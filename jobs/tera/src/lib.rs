@@ -3,8 +3,10 @@
 //!
 //! * `gen ROWS [binary|ascii|hadoop]` ([`generate`]): no input; the parts of the output are the
 //!   records one after the other. Done says the records and the lower 64 bits of their checksum.
-//! * `sort` ([`sort`]): any records; each part of the output is in order and follows the one before
-//!   it. Done says the records and their tally, before and after. It wants samples.
+//! * `sort [SLICES]` ([`sort`]): any records; each part of the output is in order and follows the
+//!   one before it. Done says the records and their tally, before and after. It wants samples. If
+//!   pieces come from other nodes, each partition is taken in so many slices (1 to 64), or in as
+//!   many as still fill buffers.
 //! * `validate` ([`validate`]): parts in order; the output, in one part, is a report, whose lines
 //!   are names with values. Done says the records and the lower 64 bits of their checksum.
 //!

@@ -146,7 +146,8 @@ fn pieces_go_to_other_nodes_with_their_entries() {
                 let made = job.run().unwrap();
                 let what = format!("blocks of {block}, {partitions} partitions, few keys: {few}");
                 check(&made, &input, &what);
-                check(&job.stopping().run().unwrap(), &input, &what);
+                check(&job.clone().stopping().run().unwrap(), &input, &what);
+                check(&job.arguments(&["sort", "9"]).run().unwrap(), &input, &what);
             }
         }
     }
@@ -224,6 +225,7 @@ fn wrong_requests_and_inputs_say_what_is_wrong() {
         (failed(job(&["validate"]).input(cut)), "ends with 50 bytes of a record"),
         (failed(job(&["sort"]).input(&input)), "without samples"),
         (failed(job(&["sort"]).input(&input).partitions(2)), "without samples"),
+        (failed(sort(&[&input], BLOCK, 1).arguments(&["sort", "0"])), "from 1 to 64"),
         (failed(job(&["gen"])), "no number of records"),
         (failed(job(&["gen", "-3"])), "`gen` -3"),
         (failed(job(&["gen", "3", "text"])), "format `text`"),

@@ -1,5 +1,6 @@
 //! Samples of the input, and the plan of partitions and buckets that is cut from them.
 
+use alloc::format;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
@@ -17,9 +18,8 @@ const RECORDS: u32 = 1000;
 /// buckets too large for a processor's cache.
 const OF_BLOCK: u64 = 8;
 
-/// Slices of a partition, at most, and of all partitions, about.
-const MOST_SLICES: u32 = 16;
-const SLICES_OF_ALL: u32 = 64;
+/// Slices of a partition, at most: two of them are little beside a partition then.
+const MOST_SLICES: u64 = 16;
 
 const MOST_BUCKETS: u32 = 1 << 12;
 
@@ -84,14 +84,27 @@ pub fn cut(task: &Task<'_>) -> Outcome<Bounds> {
     let buckets = (block / cuts.parts() as u64).div_ceil(OF_BLOCK);
     let buckets = buckets.clamp(1, MOST_BUCKETS.into()) as u32;
     let bytes = [buckets.to_le_bytes().to_vec(), cuts.to_bytes()].concat();
-    Ok(Bounds { bytes, slices: slices(task, buckets) })
+    Ok(Bounds { bytes, slices: slices(task, largest, block, buckets)? })
 }
 
-/// How many slices each partition is taken in: if pieces come from other nodes, so many that two of
-/// them are little beside a partition, and not so many that ranges are short.
-fn slices(task: &Task<'_>, buckets: u32) -> NonZeroU32 {
-    let most = if task.is_shared() { (SLICES_OF_ALL / task.partitions()).min(buckets) } else { 1 };
-    NonZeroU32::new(most.min(MOST_SLICES)).unwrap_or(NonZeroU32::MIN)
+/// How many slices each partition is taken in, of splits with so many records in blocks of so many:
+/// if pieces come from other nodes, as many as were asked for, or as still fill a buffer with what
+/// each has of a split.
+fn slices(task: &Task<'_>, split: u64, block: u64, buckets: u32) -> Outcome<NonZeroU32> {
+    const MOST_ASKED: u64 = 64;
+    let filled = split / block.max(1) / u64::from(task.partitions());
+    let wanted = match task.arguments().get(1) {
+        None => filled.clamp(1, MOST_SLICES),
+        Some(asked) => match asked.parse() {
+            Ok(slices @ 1..=MOST_ASKED) => slices,
+            _ => {
+                let text = format!("`sort` {asked}: slices are a number from 1 to {MOST_ASKED}");
+                return Err(Halt::code(text));
+            }
+        },
+    };
+    let most = if task.is_shared() { wanted.min(buckets.into()) } else { 1 };
+    Ok(NonZeroU32::new(most as u32).unwrap_or(NonZeroU32::MIN))
 }
 
 /// The plan that the task's bounds tell.
