@@ -83,8 +83,8 @@ mod tests {
         first[4].nodes = Vec::from([3]);
         let splits = cut(&[first, blocks(2, 100, &[3])], 300);
         let runs: Vec<_> = splits.iter().map(|it| (it.dataset, it.block, it.blocks)).collect();
-        assert_eq!(runs, [(0, 0, 3), (0, 3, 1), (0, 4, 1), (1, 0, 2)]);
-        assert_eq!((splits[0].bytes, splits[0].nodes.len()), (300, 2));
+        assert_eq!(runs, [(0, 0, 2), (0, 2, 2), (0, 4, 1), (1, 0, 2)]);
+        assert_eq!((splits[0].bytes, splits[0].nodes.len()), (200, 2));
     }
 
     #[test]
