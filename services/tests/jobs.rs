@@ -67,8 +67,8 @@ fn a_node_without_a_cluster_runs_jobs_one_after_the_other() {
         assert_eq!((ended.ended, ended.error.as_str()), (1, ""));
         assert!(ended.maps > 4 && ended.maps_done == ended.maps, "{ended:?}");
         // All of it to be mapped, and before that two splits to be sampled: the byte of the one
-        // dataset, and three blocks of the other.
-        assert_eq!(ended.read, 2001 + 1 + 300);
+        // dataset, and five blocks of the other.
+        assert_eq!(ended.read, 2001 + 1 + 500);
 
         wait(&stl, Duration::from_secs(2)).await;
         let listed = store(&stl).await?.list(0).await?;

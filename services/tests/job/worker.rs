@@ -59,6 +59,8 @@ pub struct Bounds {
     pub are_cut: bool,
     /// They.
     pub bounds: Blob,
+    /// How many slices partitions have.
+    pub slices: u32,
 }
 
 /// Makes it known, as the service of the node that it stands for: other nodes know what methods
@@ -138,7 +140,7 @@ impl Worker {
             return Err(CallError::new(Status::NotFound, "the job has not come here"));
         }
         let are_cut = index + 1 == of;
-        Ok(Bounds { are_cut, bounds: Blob(sample.0.to_vec()) })
+        Ok(Bounds { are_cut, bounds: Blob(sample.0.to_vec()), slices: 1 })
     }
 }
 
