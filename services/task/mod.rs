@@ -4,11 +4,10 @@
 //! Buffers go by handles: the package claims what it is given and passes what it gives. *Views* are
 //! handles of buffers that others of this node keep: they are looked at and not claimed.
 //!
-//! Two errors are part of the way things go, of every call but `next`:
-//! * `not_found`: the ticket's attempt is off, or was never there. The package drops the work, and
-//!   calls `next`. What it passed with the call is free.
-//! * `busy`, of `block`, `source` and `run` alone: it would have to wait, and there is something to
-//!   do meanwhile. The package calls `next(false)`, does that, and then calls again.
+//! One error is part of the way things go, of every call but `next`: `not_found`. The ticket's
+//! attempt is off, or was never there. The package drops the work, and calls `next`; what it passed
+//! with the call is free. One that computes for long calls `next(false)` now and then: its core
+//! serves others only while it is called.
 //!
 //! A call with wrong arguments is `invalid`; the attempt goes on. [`records`]: what calls carry.
 

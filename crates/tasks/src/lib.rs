@@ -5,7 +5,7 @@
 //! * [`outcome`]: how a stage ends.
 //! * [`stages`]: [`Stages`], a job over blocks of bytes; [`run`], which turns one into a package.
 //! * [`task`]: [`Task`], what a stage reads and writes.
-//! * `desk`: the calls; the work that comes in between.
+//! * `desk`: the calls; the word that work is off.
 //! * [`map_reduce`]: [`MapReduce`], a job over lines and pairs of key and value, for most jobs.
 //!   `lines` finds the lines of a split, `pairs` writes and reads pairs, `merge` brings them
 //!   together by key.

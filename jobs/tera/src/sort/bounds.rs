@@ -17,11 +17,10 @@ const RECORDS: u32 = 1000;
 /// Entries of a block that a bucket has, on average: fewer make it slow to collect, and more make
 /// buckets too large for a processor's cache.
 const OF_BLOCK: u64 = 8;
+const MOST_BUCKETS: u32 = 1 << 12;
 
 /// Slices of a partition, at most: two of them are little beside a partition then.
 const MOST_SLICES: u64 = 16;
-
-const MOST_BUCKETS: u32 = 1 << 12;
 
 /// The position of the record that begins at or behind a byte of a dataset: positions compare like
 /// the records' places in the input.
