@@ -26,6 +26,10 @@ const ALONE: (NodeId, Generation) = (NodeId(1), Generation::FIRST);
 /// How long a node may take that is asked something small.
 pub const SOON: Duration = Duration::from_secs(2);
 
+/// How long workers that a job asks for are waited for, and how often it is looked in between.
+const COMING: Duration = Duration::from_secs(3);
+const BETWEEN: Duration = Duration::from_millis(50);
+
 /// The most places of one name that are looked at.
 const MOST_PLACES: usize = 16_384;
 
@@ -116,6 +120,20 @@ impl Cluster {
         Ok(())
     }
 
+    /// Looks who is there, until there are so many worker cores or it has taken [`COMING`]: one that
+    /// has just come back may be known to whoever asks for it before it is known here.
+    pub async fn look_for(&self, workers: usize) -> CallResult<()> {
+        let host = self.stl.host();
+        let end = host.now() + COMING;
+        loop {
+            self.look().await?;
+            if self.workers().len() >= workers || host.now() >= end {
+                return Ok(());
+            }
+            host.sleep_until(host.now() + BETWEEN).await;
+        }
+    }
+
     async fn members(&self) -> BTreeMap<NodeId, bool> {
         let Ok(gossip) = GossipClient::find(&self.stl).await else { return BTreeMap::new() };
         let members = gossip.members().await.unwrap_or_default();
@@ -196,7 +214,6 @@ pub async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Outp
     .await;
     done.into_iter().flatten().collect()
 }
-
 
 /// A task that nobody waits for.
 pub fn spawn(stl: &Stl, task: impl Future<Output = ()> + 'static) {

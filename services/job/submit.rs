@@ -65,7 +65,7 @@ impl Board {
             let message = if self.is_loaded() { "too many jobs run" } else { "it has just begun" };
             return Err(CallError::new(Status::Busy, format!("{message}: try again")));
         }
-        self.cluster.look().await?;
+        self.cluster.look_for(request.reducers as usize).await?;
         self.check_output(&request.output, &catalogue).await?;
         let (input, splits) = self.cut_input(&request, &catalogue).await?;
         let package = match catalogue.dataset(&request.package) {

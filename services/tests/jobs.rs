@@ -207,6 +207,31 @@ fn jobs_of_several_nodes_take_turns() {
 }
 
 #[test]
+fn a_job_waits_for_a_worker_that_is_just_coming_back() {
+    let (killed, again) = (Duration::from_secs(2), Duration::from_secs(20));
+    let deeds = vec![(killed, Deed::Kill(1)), (again, Deed::Start(1))];
+    run((2, 2, 0), deeds, move |at, stl| async move {
+        if at != 0 {
+            return Ok(());
+        }
+        let client = meet(&stl, 2).await?;
+        let asked = nile_abi::Instant::START + (again - Duration::from_millis(500));
+        stl.host().sleep_until(asked).await;
+        assert_eq!(client.workers().await?.len(), 1, "the other node is known to be dead");
+        let job = client.submit(request(&[], "made", 2)).await?;
+        let ended = until(&stl, &client, job, |it| it.ended != 0).await;
+        assert_eq!((ended.ended, ended.error.as_str(), ended.reduces_done), (1, "", 2));
+        // It does not wait for one that never comes.
+        let begun = stl.host().now();
+        let (status, text) = refused(&client, request(&[], "new", 3)).await;
+        assert!(status == Status::Invalid && text.contains("worker cores for 2"), "{text}");
+        let waited = stl.host().now() - begun;
+        assert!(waited < Duration::from_secs(5), "{waited:?}");
+        Ok(())
+    });
+}
+
+#[test]
 fn without_a_disk_or_a_worker_a_job_is_refused() {
     run((1, 0, 0), Vec::new(), |_, stl| async move {
         let client = JobClient::find_at(&stl, CoreId::BOOT).await?;
