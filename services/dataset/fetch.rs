@@ -170,8 +170,7 @@ async fn manifest(
     (name, version): (&Name, Version),
     own: NodeId,
 ) -> CallResult<Manifest> {
-    let owner =
-        Owner { node: NodeId(about.owner), generation: Generation(about.owner_generation) };
+    let owner = Owner { node: NodeId(about.owner), generation: Generation(about.owner_generation) };
     let bad = || CallError::new(Status::Invalid, format!("{name}: its source says what cannot be"));
     let mut manifest: Option<Manifest> = None;
     let mut taken = 0;
@@ -201,6 +200,34 @@ async fn manifest(
     manifest.or_else(empty).ok_or_else(bad)
 }
 
+/// Waits for what comes first: something for the mailbox, or, if `more` is to be asked for, that
+/// one of those who were asked has sent its block, which may long be here.
+async fn come(
+    asked: &mut Vec<LocalFuture<'_, CallResult<u32>>>,
+    inbox: &Inbox,
+    more: bool,
+) -> CallResult<Option<Received>> {
+    let mut received = pin!(inbox.next());
+    poll_fn(|context| {
+        let before = asked.len();
+        // A block whose sending failed never comes.
+        let mut error = None;
+        asked.retain_mut(|asked| match asked.as_mut().poll(context) {
+            Poll::Pending => true,
+            Poll::Ready(end) => {
+                error = end.err().or(error.take());
+                false
+            }
+        });
+        match error {
+            Some(error) => Poll::Ready(Err(error)),
+            None if more && asked.len() < before => Poll::Ready(Ok(None)),
+            None => received.as_mut().poll(context).map_ok(Some),
+        }
+    })
+    .await
+}
+
 impl Coming<'_> {
     /// Has every block sent here, some at once, and writes what comes.
     async fn take_all(
@@ -216,26 +243,10 @@ impl Coming<'_> {
                 asked.push(Box::pin(self.ask(source, next, (own, inbox.name))));
                 next += 1;
             }
-            let received = {
-                let mut received = pin!(inbox.next());
-                poll_fn(|context| {
-                    // A block whose sending failed never comes.
-                    let mut error = None;
-                    asked.retain_mut(|asked| match asked.as_mut().poll(context) {
-                        Poll::Pending => true,
-                        Poll::Ready(end) => {
-                            error = end.err().or(error.take());
-                            false
-                        }
-                    });
-                    match error {
-                        Some(error) => Poll::Ready(Err(error)),
-                        None => received.as_mut().poll(context),
-                    }
-                })
-                .await?
-            };
-            left -= usize::from(received.from == from && self.write(received).await?);
+            let more = (next as usize) < self.blocks.len();
+            if let Some(received) = come(&mut asked, inbox, more).await? {
+                left -= usize::from(received.from == from && self.write(received).await?);
+            }
         }
         Ok(())
     }

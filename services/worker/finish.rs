@@ -6,6 +6,9 @@ use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::Cell;
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::task::Poll;
 use core::time::Duration;
 
 use nile_abi::{NodeId, Status};
@@ -16,12 +19,17 @@ use super::attempt::{Attempt, Held, Part};
 use super::drafts::{Draft, Writer};
 use super::engine::Engine;
 use super::stores::Named;
+use crate::dataset::DatasetClient;
 use crate::dataset::records::Decider;
 
 /// How often a store is asked for a copy of a part, or told what became of one, and how long it is
 /// left alone in between.
 const TOLD: u32 = 10;
 const BETWEEN: Duration = Duration::from_millis(300);
+
+/// How long a copy may take: its blocks have a patience of their own, and the end of either node
+/// ends it.
+const COPY_PATIENCE: Duration = Duration::from_secs(3600);
 
 /// How long it is waited for nodes that are to have copies of a part, while too few are known.
 const NODES_PATIENCE: Duration = Duration::from_secs(20);
@@ -158,7 +166,7 @@ impl Engine {
         let (own, host) = (self.peers.node(), self.stl.host());
         for node in part.nodes.iter().copied().filter(|node| *node != own) {
             let mut tries = 1;
-            while let Err(error) = self.copy_to(node, &part.named).await {
+            while let Err(error) = self.copy_to(attempt, node, &part.named).await {
                 // Nodes that have just met do not know yet what the other one has.
                 let may_be_well = tries < TOLD && error.status != Status::NoMemory;
                 if !may_be_well || !attempt.is_wanted() {
@@ -172,12 +180,20 @@ impl Engine {
         Ok(())
     }
 
-    async fn copy_to(&self, node: NodeId, part: &Named) -> CallResult<()> {
+    /// Has a node copy a part from this one, as long as the attempt is wanted.
+    async fn copy_to(&self, attempt: &Attempt, node: NodeId, part: &Named) -> CallResult<()> {
         let at = self.stores.of(node).await?.into_iter().next();
         let missing = || CallError::new(Status::NotFound, format!("{node} has no disk"));
-        let client = &at.ok_or_else(missing)?.client;
+        let place = at.and_then(|at| at.client.place()).ok_or_else(missing)?;
+        let client = DatasetClient::at(&self.stl.with_patience(COPY_PATIENCE), place);
         let own = self.peers.node().0;
-        client.fetch_from(&part.name, part.epoch, part.attempt, own).await.map(drop)
+        let mut copied = pin!(client.fetch_from(&part.name, part.epoch, part.attempt, own));
+        let mut is_off = pin!(self.changes.until(|| (!attempt.is_wanted()).then_some(())));
+        poll_fn(|context| match is_off.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(CallError::new(Status::Failed, off().1))),
+            Poll::Pending => copied.as_mut().poll(context).map_ok(drop),
+        })
+        .await
     }
 
     /// Tells those who have a part whether it is of the output. Who does not hear it asks the

@@ -223,6 +223,16 @@ fn datasets_come_from_other_nodes_whole() {
 }
 
 #[test]
+fn datasets_come_over_a_network_that_is_slower_than_disks() {
+    // Blocks are there long before their senders' word that they are.
+    let link = Link { delay: Duration::from_millis(5), ..Link::default() };
+    let options = ClusterOptions { link, ..cluster(506, &[2, 2]) };
+    let ended = pass_program(&with_stores(options), "dataset-nodes rounds=3");
+    let report = passed(&ended[0], "dataset-nodes", 506);
+    assert_eq!(report.program.expect("it is a scenario").figures["failures"], 0);
+}
+
+#[test]
 fn jobs_run_over_several_nodes() {
     for (seed, command) in [
         (600, "jobs"),
