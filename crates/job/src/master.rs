@@ -176,7 +176,7 @@ impl Master {
             Stage::Inheriting(at) | Stage::Deciding(_, at) | Stage::Closing(_, at) => Some(*at),
             _ => self.idle_since.map(|since| since + self.settings.block_patience),
         };
-        let queue = self.queue.due(self.settings.locality);
+        let queue = self.queue.due(self.locality());
         [stage, queue, self.crew.due(), self.recheck, self.straggler_due()]
             .into_iter()
             .flatten()

@@ -11,8 +11,11 @@ pub struct Settings {
     pub silence: Duration,
     /// How long a worker may be silent before its tasks run elsewhere.
     pub lost: Duration,
-    /// How long a task waits for a worker on a node that has its block before any will do.
+    /// How long a task waits for a worker on a node that has its block, and another worker for a
+    /// task, before they are given to each other: as long as tasks take, but at least this.
     pub locality: Duration,
+    /// And at most this.
+    pub locality_most: Duration,
     /// How long a new master waits for workers to say what they have of former masters' time.
     pub settle: Duration,
     /// How long no living node has a copy of a block before it is lost.
@@ -22,6 +25,8 @@ pub struct Settings {
     /// An attempt that runs for more than this many times the mean of its sort runs a second time
     /// on a worker that has nothing else to do; 0: never.
     pub straggler: u32,
+    /// What it is given besides: a second attempt has all that it makes in memory once more.
+    pub second_try: Duration,
     /// How many pieces a reduce task fetches at a time.
     pub fetches: usize,
     /// How often a piece is asked for before it is told to be missing.
@@ -42,10 +47,12 @@ impl Default for Settings {
             silence: Duration::from_millis(500),
             lost: Duration::from_millis(2500),
             locality: Duration::from_millis(50),
+            locality_most: Duration::from_secs(3),
             settle: Duration::from_secs(1),
             block_patience: Duration::from_secs(10),
             attempts: 4,
             straggler: 3,
+            second_try: Duration::from_secs(1),
             fetches: 4,
             fetch_tries: 6,
             missing: 12,

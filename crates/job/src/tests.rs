@@ -2,6 +2,7 @@
 
 mod bench;
 mod keepers;
+mod nearness;
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -105,7 +106,7 @@ fn a_second_try_that_came_to_nothing_is_not_made_again_at_once() {
     };
     assert!(bench.step());
     for _ in 0..100 {
-        bench.wait(Duration::from_millis(10));
+        bench.wait(Duration::from_millis(60));
         // The first try of the other task goes on all the while.
         if bench.running.len() > 1 {
             bench.running.rotate_left(1);
@@ -113,7 +114,7 @@ fn a_second_try_that_came_to_nothing_is_not_made_again_at_once() {
         }
     }
     let second = count(&bench, Kind::Map) - 2;
-    assert!((5..=10).contains(&second), "{second} second tries in a second");
+    assert!((3..=6).contains(&second), "{second} second tries in six seconds");
     assert!(matches!(bench.run(), End::Published(_)));
 }
 

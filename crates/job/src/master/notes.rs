@@ -58,17 +58,17 @@ impl Master {
         match note {
             Note::Plan(plan) => self.hear_plan(plan),
             Note::Held(attempt, plan, summary) => self.hear_held(slot, attempt, plan, summary),
-            Note::Ready => self.hear_ready(slot),
+            Note::Ready => self.hear_ready(now, slot),
             Note::Done(attempt, summary) => {
-                self.free(slot, attempt);
+                self.free(now, slot, attempt);
                 self.complete(now, slot, attempt, summary);
             }
             Note::Failed(attempt, failure) => {
-                self.free(slot, attempt);
+                self.free(now, slot, attempt);
                 self.fail_attempt(now, slot, attempt, failure);
             }
             Note::Stopped(attempt) => {
-                self.free(slot, attempt);
+                self.free(now, slot, attempt);
                 // It stopped by itself, which it does if a session ends that this master ended.
                 self.drop_attempt(attempt);
             }
@@ -94,11 +94,11 @@ impl Master {
         }
     }
 
-    fn hear_ready(&mut self, slot: usize) {
+    fn hear_ready(&mut self, now: Instant, slot: usize) {
         if self.crew.mates[slot].state != State::Joining {
             return;
         }
-        self.rest(slot);
+        self.rest(now, slot);
         if let Stage::Closing(end, _) = &self.stage {
             let order = Self::farewell(end, &self.crew.mates[slot].id);
             self.crew.order(slot, order);
@@ -108,10 +108,10 @@ impl Master {
     }
 
     /// A worker's attempt has ended in some way.
-    fn free(&mut self, slot: usize, attempt: AttemptId) {
+    fn free(&mut self, now: Instant, slot: usize, attempt: AttemptId) {
         let state = self.crew.mates[slot].state;
         if state == State::Busy(attempt) || state == State::Stopping(attempt) {
-            self.rest(slot);
+            self.rest(now, slot);
         }
     }
 

@@ -4,6 +4,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use nile_abi::{Instant, NodeId};
 
@@ -16,6 +17,8 @@ pub struct Queue {
     nodes: BTreeMap<NodeId, Local>,
     /// Nodes with idle workers, by how many.
     crowd: BTreeSet<(usize, NodeId)>,
+    /// Idle workers, in the order in which they began to be.
+    rested: BTreeSet<(Instant, usize)>,
     /// Tasks with input, in the order in which they began to wait.
     waiting: VecDeque<(Instant, TaskId)>,
     /// Partitions that wait.
@@ -24,7 +27,6 @@ pub struct Queue {
     fresh: BTreeSet<NodeId>,
     /// Tasks with input that wait.
     pending: usize,
-    idle: usize,
     /// Entries that were looked at.
     pub steps: u64,
 }
@@ -32,7 +34,8 @@ pub struct Queue {
 /// What waits on one node.
 #[derive(Debug, Default)]
 struct Local {
-    idle: Vec<usize>,
+    /// Idle workers, and since when they are.
+    idle: Vec<(Instant, usize)>,
     tasks: VecDeque<(Instant, TaskId)>,
 }
 
@@ -53,7 +56,7 @@ impl Queue {
 
     /// How many workers wait.
     pub fn idle(&self) -> usize {
-        self.idle
+        self.rested.len()
     }
 
     /// How many partitions wait, stale entries included.
@@ -62,14 +65,26 @@ impl Queue {
     }
 
     /// A worker of a node has nothing to do.
-    pub fn add_worker(&mut self, node: NodeId, slot: usize) {
-        self.change(node, |local| local.idle.push(slot));
+    pub fn add_worker(&mut self, now: Instant, node: NodeId, slot: usize) {
+        self.change(node, |local| local.idle.push((now, slot)));
+        self.rested.insert((now, slot));
         self.fresh.insert(node);
     }
 
     /// A worker is not to be given anything.
     pub fn remove_worker(&mut self, node: NodeId, slot: usize) {
-        self.change(node, |local| local.idle.retain(|it| *it != slot));
+        let former = self.change(node, |local| {
+            let place = local.idle.iter().position(|(_, it)| *it == slot);
+            place.map(|place| local.idle.remove(place))
+        });
+        self.leave(former);
+    }
+
+    /// A worker is not idle any more.
+    fn leave(&mut self, worker: Option<(Instant, usize)>) -> Option<usize> {
+        let worker = worker?;
+        self.rested.remove(&worker);
+        Some(worker.1)
     }
 
     fn change<T>(&mut self, node: NodeId, change: impl FnOnce(&mut Local) -> T) -> T {
@@ -82,7 +97,6 @@ impl Queue {
             if after > 0 {
                 self.crowd.insert((after, node));
             }
-            self.idle = self.idle + after - before;
         }
         result
     }
@@ -120,13 +134,9 @@ impl Queue {
         self.pending = 0;
     }
 
-    /// A task and a worker for it, if any go together now.
-    pub fn next(
-        &mut self,
-        now: Instant,
-        locality: core::time::Duration,
-        tasks: &Tasks,
-    ) -> Option<Match> {
+    /// A task and a worker for it, if any go together now. A worker is given a task whose input is
+    /// elsewhere only when both have waited for so long.
+    pub fn next(&mut self, now: Instant, locality: Duration, tasks: &Tasks) -> Option<Match> {
         let found = self
             .next_local(tasks)
             .or_else(|| self.next_anywhere(now, locality, tasks))
@@ -145,35 +155,31 @@ impl Queue {
                     let it = tasks.get(task);
                     // Where it failed it is not tried first; it waits in the queue of all, too.
                     if it.pending == Some(since) && it.avoid != Some(node) {
-                        let slot = local.idle.pop()?;
-                        return Some(Match { task, slot, is_local: true });
+                        return Some((task, local.idle.pop()?));
                     }
                 }
                 None
             });
             self.steps += 1 + steps;
-            if found.is_some() {
-                return found;
+            if let Some((task, worker)) = found {
+                let slot = self.leave(Some(worker))?;
+                return Some(Match { task, slot, is_local: true });
             }
             self.fresh.remove(&node);
         }
         None
     }
 
-    /// The task that has waited longest for a worker near its input, if it has waited long enough.
-    fn next_anywhere(
-        &mut self,
-        now: Instant,
-        locality: core::time::Duration,
-        tasks: &Tasks,
-    ) -> Option<Match> {
+    /// The task that has waited longest for a worker near its input, if it has waited long enough,
+    /// and a worker has.
+    fn next_anywhere(&mut self, now: Instant, locality: Duration, tasks: &Tasks) -> Option<Match> {
         while let Some((since, task)) = self.waiting.front().copied() {
             self.steps += 1;
             if tasks.get(task).pending != Some(since) {
                 self.waiting.pop_front();
                 continue;
             }
-            if since + locality > now {
+            if self.rested_since()?.max(since) + locality > now {
                 return None;
             }
             let slot = self.take_worker(tasks.get(task).avoid)?;
@@ -206,12 +212,18 @@ impl Queue {
     pub fn take_worker(&mut self, avoid: Option<NodeId>) -> Option<usize> {
         let best = self.crowd.iter().rev().find(|(_, node)| Some(*node) != avoid);
         let (_, node) = *best.or(self.crowd.last())?;
-        self.change(node, |local| local.idle.pop())
+        let worker = self.change(node, |local| local.idle.pop());
+        self.leave(worker)
     }
 
-    /// When a task has waited long enough for a worker near its input.
-    pub fn due(&self, locality: core::time::Duration) -> Option<Instant> {
-        let (since, _) = self.waiting.front().filter(|_| self.idle > 0)?;
-        Some(*since + locality)
+    /// Since when a worker has had nothing to do.
+    fn rested_since(&self) -> Option<Instant> {
+        self.rested.first().map(|(since, _)| *since)
+    }
+
+    /// When a task and a worker have waited long enough for each other.
+    pub fn due(&self, locality: Duration) -> Option<Instant> {
+        let (since, _) = self.waiting.front()?;
+        Some(self.rested_since()?.max(*since) + locality)
     }
 }

@@ -21,12 +21,12 @@ impl Master {
         if !self.is_at_work() {
             return;
         }
-        while let Some(found) = self.queue.next(now, self.settings.locality, &self.tasks) {
+        while let Some(found) = self.queue.next(now, self.locality(), &self.tasks) {
             self.queue.withdraw(&mut self.tasks, found.task);
             if found.task.kind != Kind::Reduce && self.holders(found.task).is_empty() {
                 // Its nodes died while it waited.
                 self.park(now, found.task);
-                self.rest(found.slot);
+                self.rest(now, found.slot);
             } else {
                 self.assign(now, found);
             }
@@ -90,10 +90,19 @@ impl Master {
     }
 
     /// A worker has nothing to do.
-    pub(super) fn rest(&mut self, slot: usize) {
+    pub(super) fn rest(&mut self, now: Instant, slot: usize) {
         self.crew.set_state(slot, State::Idle);
         self.stopping.remove(&slot);
-        self.queue.add_worker(self.crew.mates[slot].id.node, slot);
+        self.queue.add_worker(now, self.crew.mates[slot].id.node, slot);
+    }
+
+    /// How long a worker without input on its node lets others have a task: about as long as one
+    /// takes. Workers near the input would have taken it by then, if they were not behind. What a
+    /// node does for another it has in its memory besides its own.
+    pub(super) fn locality(&self) -> Duration {
+        let kind = if self.stage == Stage::Sampling { Kind::Sample } else { Kind::Map };
+        let mean = Duration::from_nanos(self.tasks.mean(kind).unwrap_or(0));
+        mean.clamp(self.settings.locality, self.settings.locality_most)
     }
 
     /// If map tasks have to run again while reduce tasks hold all workers and wait for them, some
@@ -170,7 +179,7 @@ impl Master {
     fn slow_after(&self, kind: Kind) -> Option<Duration> {
         let mean = self.tasks.mean(kind).filter(|_| self.settings.straggler > 0)?;
         let long = mean.saturating_mul(u64::from(self.settings.straggler));
-        Some(Duration::from_nanos(long) + self.settings.patience)
+        Some(Duration::from_nanos(long) + self.settings.second_try)
     }
 
     /// When an attempt begins to be slow while a worker has nothing to do.
