@@ -30,8 +30,9 @@ pub type Wanted = (JobId, PieceId, AttemptId);
 /// About how many bytes of one call tell of outputs.
 const MOST_TOLD: usize = 24 << 10;
 
-/// Buffers that are on their way to one who has asked, at a time.
-const MOST_SENT: usize = 3;
+/// Buffers that are packed on a core for other nodes or on their way there, at a time: as many as
+/// keep a network busy, however many pieces were asked for.
+const MOST_SENT: usize = 6;
 
 /// How long a free buffer is waited for between two looks.
 const PAUSE: Duration = Duration::from_micros(300);
@@ -215,7 +216,7 @@ impl Engine {
             let mut pieces = kept.of(partition).to_vec();
             if kept.is_whole() {
                 for buffer in kept.buffers() {
-                    packer.send().await?;
+                    packer.send()?;
                     packer.add(buffer).await?;
                 }
             } else {
@@ -224,7 +225,7 @@ impl Engine {
                     (range.buffer, range.start) = (buffer - before, start);
                 }
             }
-            packer.send().await?;
+            packer.send()?;
             let note = Blob(kept.note().into());
             let output = Output { pieces, note, ..Output::default() };
             outputs.push(Delivered { output, own: packer.begun - before });
@@ -305,12 +306,29 @@ struct Way {
 struct Packer {
     engine: Rc<Engine>,
     way: Rc<Way>,
-    current: Option<(Buffer, usize)>,
+    /// What is being filled, and how far it is.
+    current: Option<(Sent, usize)>,
     /// How many buffers there were.
     begun: u32,
     /// How many are on their way.
     open: Rc<Cell<usize>>,
     failed: Rc<RefCell<Option<CallError>>>,
+}
+
+/// A buffer for another node, one of [`MOST_SENT`].
+struct Sent {
+    buffer: Buffer,
+    /// Its place is free when this is dropped.
+    slot: Slot,
+}
+
+struct Slot(Rc<Engine>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.sending.set(self.0.sending.get() - 1);
+        self.0.changes.tell();
+    }
 }
 
 impl Packer {
@@ -321,19 +339,32 @@ impl Packer {
 
     /// Copies a range, of at most a buffer; gives in which buffer it is, and where.
     async fn add(&mut self, bytes: &[u8]) -> CallResult<(u32, u32)> {
-        let room = self.current.as_ref().map_or(0, |(buffer, filled)| buffer.len() - filled);
+        let room = self.current.as_ref().map_or(0, |(sent, filled)| sent.buffer.len() - filled);
         if bytes.len() > room || self.current.is_none() {
-            self.send().await?;
-            self.current = Some((self.buffer().await?, 0));
+            self.send()?;
+            let slot = self.slot().await?;
+            self.current = Some((Sent { buffer: self.buffer().await?, slot }, 0));
             self.begun += 1;
         }
-        let start = self.current.as_mut().map_or(0, |(buffer, filled)| {
+        let start = self.current.as_mut().map_or(0, |(sent, filled)| {
             let start = *filled;
             *filled += bytes.len();
-            buffer[start..*filled].copy_from_slice(bytes);
+            sent.buffer[start..*filled].copy_from_slice(bytes);
             start
         });
         Ok((self.begun - 1, start as u32))
+    }
+
+    /// A place among the buffers that are sent; waits until there is one.
+    async fn slot(&self) -> CallResult<Slot> {
+        let engine = &self.engine;
+        self.until(|| {
+            (engine.sending.get() < MOST_SENT).then(|| {
+                engine.sending.set(engine.sending.get() + 1);
+                Slot(engine.clone())
+            })
+        })
+        .await
     }
 
     /// A free buffer; waits until there is one.
@@ -353,16 +384,15 @@ impl Packer {
     }
 
     /// Sends what there is.
-    async fn send(&mut self) -> CallResult<()> {
+    fn send(&mut self) -> CallResult<()> {
         match self.current.take() {
-            Some((buffer, filled)) => self.put(buffer, filled).await,
+            Some((sent, filled)) => self.put(sent, filled),
             None => Ok(()),
         }
     }
 
     /// Sends a buffer, in a task of its own.
-    async fn put(&mut self, buffer: Buffer, filled: usize) -> CallResult<()> {
-        self.wait(MOST_SENT - 1).await?;
+    fn put(&mut self, sent: Sent, filled: usize) -> CallResult<()> {
         let place = u64::from(self.begun - 1);
         if place >= PLACES {
             let text = format!("a piece has more than {PLACES} buffers: splits are too large");
@@ -370,32 +400,32 @@ impl Packer {
         }
         let label = self.way.number + place;
         self.open.set(self.open.get() + 1);
-        let (engine, way) = (self.engine.clone(), self.way.clone());
+        let way = self.way.clone();
         let (open, failed) = (self.open.clone(), self.failed.clone());
         self.engine.stl.host().spawn(Box::pin(async move {
-            let Way { port, to, mailbox, .. } = &*way;
+            let (Way { port, to, mailbox, .. }, Sent { buffer, slot }) = (&*way, sent);
             if let Err(error) = port.send(*to, *mailbox, label, buffer, filled).await {
                 failed.borrow_mut().get_or_insert(error);
             }
             open.set(open.get() - 1);
-            engine.changes.tell();
+            drop(slot);
         }));
         Ok(())
     }
 
-    /// Waits until at most so many are on their way.
-    async fn wait(&self, most: usize) -> CallResult<()> {
+    /// Waits until `look` finds something, or a buffer did not get there.
+    async fn until<T>(&self, mut look: impl FnMut() -> Option<T>) -> CallResult<T> {
         let look = || match &*self.failed.borrow() {
             Some(error) => Some(Err(error.clone())),
-            None => (self.open.get() <= most).then_some(Ok(())),
+            None => look().map(Ok),
         };
         self.engine.changes.until(look).await
     }
 
     /// Sends what is left; how many buffers there were.
     async fn finish(mut self) -> CallResult<u32> {
-        self.send().await?;
-        self.wait(0).await?;
+        self.send()?;
+        self.until(|| (self.open.get() == 0).then_some(())).await?;
         Ok(self.begun)
     }
 }

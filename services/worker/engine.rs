@@ -49,6 +49,8 @@ pub struct Engine {
     pub peers: Peers,
     /// Who waits for anything here.
     pub changes: Changes,
+    /// Buffers that are packed here for other nodes, or on their way there.
+    pub sending: Cell<usize>,
     /// The jobs, and the package.
     pub state: RefCell<State>,
     alarm: Alarm,
@@ -109,6 +111,7 @@ impl Engine {
             stores: Stores::new(stl),
             peers: Peers::new(stl),
             changes: Changes::default(),
+            sending: Cell::new(0),
             state: RefCell::default(),
             alarm: Alarm::default(),
             is_ticking: Cell::new(false),
@@ -134,11 +137,7 @@ impl Engine {
     }
 
     /// A buffer's handle for the package.
-    pub fn give(
-        &self,
-        buffer: nile_stl::node::Buffer,
-        bytes: usize,
-    ) -> nile_bosml::Buffer {
+    pub fn give(&self, buffer: nile_stl::node::Buffer, bytes: usize) -> nile_bosml::Buffer {
         let handle = buffer.into_handle(bytes);
         let given = &mut self.state.borrow_mut().given;
         if given.len() >= MOST_GIVEN {
@@ -322,11 +321,7 @@ impl Engine {
     }
 
     /// An attempt is over: frees what it has and has its end told.
-    pub fn settle(
-        self: &Rc<Self>,
-        attempt: &Rc<Attempt>,
-        end: impl FnOnce(&mut Worker, Instant),
-    ) {
+    pub fn settle(self: &Rc<Self>, attempt: &Rc<Attempt>, end: impl FnOnce(&mut Worker, Instant)) {
         if attempt.phase.replace(Phase::Over) == Phase::Over {
             return;
         }
