@@ -135,8 +135,7 @@ impl Post {
     /// Puts a buffer into a mailbox of this node; waits until there is room.
     pub async fn pass(&self, mailbox: u64, label: u64, buffer: Buffer) -> CallResult<()> {
         let (buffers, bytes) = (self.pool()?.capacity(), buffer.len());
-        let (from, generation) =
-            self.link().map_or((NodeId(0), Generation(0)), |link| link.own());
+        let (from, generation) = self.link().map_or((NodeId(0), Generation(0)), |link| link.own());
         let mut arrived = Some(Arrived { from, generation, label, buffer, bytes });
         poll_fn(|context| {
             let mut mailboxes = self.mailboxes.borrow_mut();

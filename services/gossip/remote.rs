@@ -103,9 +103,9 @@ impl Instanced {
 
     /// Whether it is still there, as far as gossip knows.
     fn is_there(&self, gossip: &Gossip) -> bool {
-        let lives = gossip.member(self.node).is_some_and(|it| {
-            it.generation == self.generation && it.state != State::Down
-        });
+        let lives = gossip
+            .member(self.node)
+            .is_some_and(|it| it.generation == self.generation && it.state != State::Down);
         let number = self.instance.number;
         let mut known = gossip.directory(self.node).into_iter().flat_map(|it| it.instances());
         lives && known.any(|it| it.number == number && it.name == self.instance.name)

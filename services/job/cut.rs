@@ -61,12 +61,7 @@ impl Board {
         self.kick(hosted);
     }
 
-    async fn cut_by(
-        &self,
-        id: JobId,
-        worker: WorkerId,
-        samples: &[Vec<u8>],
-    ) -> CallResult<Bounds> {
+    async fn cut_by(&self, id: JobId, worker: WorkerId, samples: &[Vec<u8>]) -> CallResult<Bounds> {
         let stl = self.stl.with_patience(CUT_PATIENCE);
         let gone = || CallError::new(Status::Dead, format!("{worker} is gone"));
         let line = self.cluster.line(worker).ok_or_else(gone)?;

@@ -112,11 +112,8 @@ mod tests {
 
     use super::*;
 
-    const ATTEMPT: AttemptId = AttemptId {
-        task: TaskId { kind: Kind::Reduce, index: 0 },
-        epoch: Epoch::FIRST,
-        number: 1,
-    };
+    const ATTEMPT: AttemptId =
+        AttemptId { task: TaskId { kind: Kind::Reduce, index: 0 }, epoch: Epoch::FIRST, number: 1 };
 
     /// A job whose only part is on n2, and has two copies.
     fn published(id: u64) -> Ended {

@@ -103,11 +103,8 @@ fn outline(record: &Record) -> ProgressEntry {
             let sum = |of: fn(&Part) -> u64| parts.iter().map(of).fold(0, u64::wrapping_add);
             (entry.records, entry.checksum) = (sum(|it| it.records), sum(|it| it.checksum));
             entry.written = sum(|it| it.bytes);
-            let part = |it: &Part| PartEntry {
-                node: it.at.node.0,
-                bytes: it.bytes,
-                records: it.records,
-            };
+            let part =
+                |it: &Part| PartEntry { node: it.at.node.0, bytes: it.bytes, records: it.records };
             entry.parts = parts.iter().map(part).collect();
         }
         Some(End::Failed(error)) => {
@@ -129,14 +126,13 @@ fn add_progress(entry: &mut ProgressEntry, said: &Progress) {
         entry.phase = said.phase.to_string();
         (entry.maps_done, entry.maps) = said.maps;
         (entry.reduces_done, entry.reduces) = said.reduces;
-        let worker = |(id, attempt, bytes): &(nile_job::WorkerId, nile_job::AttemptId, u64)| {
-            WorkerEntry {
+        let worker =
+            |(id, attempt, bytes): &(nile_job::WorkerId, nile_job::AttemptId, u64)| WorkerEntry {
                 node: id.node.0,
                 core: id.core.0,
                 attempt: attempt.to_string(),
                 bytes: *bytes,
-            }
-        };
+            };
         entry.workers = said.running.iter().take(MOST_WORKERS).map(worker).collect();
     }
     (entry.read, entry.written, entry.spilled) =

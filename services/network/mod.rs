@@ -161,7 +161,10 @@ impl Inner {
         let mut seed = [0; 8];
         // Keys come from the nonce: with one that can be guessed they would come twice.
         if !(node.entropy(&mut nonce) && node.entropy(&mut seed)) && member.key.is_some() {
-            return Err(CallError::new(Status::Invalid, "no source of entropy to seal frames with"));
+            return Err(CallError::new(
+                Status::Invalid,
+                "no source of entropy to seal frames with",
+            ));
         }
         let (nonce, address) = (BootNonce(nonce), line.interface().address());
         let mut settings = Settings::new(member.node, member.generation, address, nonce);
@@ -314,13 +317,7 @@ impl Network {
 
     /// The number by which other nodes call an instance here.
     #[stl_k(reply = "exported")]
-    fn export(
-        &self,
-        caller: &Caller,
-        core: u16,
-        generation: u32,
-        number: u16,
-    ) -> CallResult<u16> {
+    fn export(&self, caller: &Caller, core: u16, generation: u32, number: u16) -> CallResult<u16> {
         caller.own_core()?;
         let (node, core, generation) = (Place::HERE, CoreId(core), Generation(generation));
         let place = Place { node, core, generation, number: ServiceNumber(number) };

@@ -110,9 +110,8 @@ async fn in_text(
         return Ok(about.as_bytes().into());
     }
     let schema = discovery::parse(&about)?;
-    let missing = || {
-        CallError::new(Status::NotFound, format!("{} has no method {}", schema.name, method.0))
-    };
+    let missing =
+        || CallError::new(Status::NotFound, format!("{} has no method {}", schema.name, method.0));
     let described = schema.methods.get(usize::from(method.0)).ok_or_else(missing)?;
     let arguments = text_to_binary(&described.parameters, &described.name, document)?;
     let reply = stl.try_at(place, method, &arguments).await?;

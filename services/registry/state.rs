@@ -158,9 +158,7 @@ impl State {
         let target = Target::Instance(found.handle.instance);
         let bound = inner.registry.bind(asker, Subject(subject), &target, &parameters);
         let bound = bound.map_err(refused)?;
-        let name_of = |id| {
-            inner.registry.instance(id).map(|instance| instance.name().to_string())
-        };
+        let name_of = |id| inner.registry.instance(id).map(|instance| instance.name().to_string());
         Ok(Binding {
             found: inner.place(bound.handle.instance)?,
             name: name_of(bound.handle.instance).unwrap_or_default(),

@@ -74,8 +74,7 @@ mod tests {
         assert_eq!(coming((0, 0), 0, 2, 0), 0);
     }
 
-    const NODE: Budget =
-        Budget {
+    const NODE: Budget = Budget {
         capacity: 1024,
         free: 1024,
         reserve: 16,

@@ -75,9 +75,8 @@ impl Engine {
             return Ok(None);
         }
         let look = || {
-            let is_here = self.with_job(job, |it| {
-                it.cut.as_ref().is_some_and(|known| Rc::ptr_eq(known, &cut))
-            });
+            let is_here = self
+                .with_job(job, |it| it.cut.as_ref().is_some_and(|known| Rc::ptr_eq(known, &cut)));
             let over = || Some(Err(CallError::new(Status::NotFound, "the cut is off")));
             cut.end.borrow().clone().or_else(|| if is_here == Some(true) { None } else { over() })
         };

@@ -45,9 +45,8 @@ impl Fetches {
         by: AttemptId,
         from: WorkerId,
     ) -> u64 {
-        let is_it = |it: &Fetch| {
-            it.job == job && it.piece == piece && it.by == by && it.from == from
-        };
+        let is_it =
+            |it: &Fetch| it.job == job && it.piece == piece && it.by == by && it.from == from;
         if let Some((number, _)) = self.0.iter().find(|(_, it)| is_it(it)) {
             return *number;
         }

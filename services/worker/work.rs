@@ -7,10 +7,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
+use nile_abi::Role;
 use nile_abi::Status;
 use nile_bosml::{Blob, Buffer};
 use nile_job::{Fault, Job, JobId, Kind, Split};
-use nile_abi::Role;
 use nile_stl::node::from_call;
 use nile_stl::{CallError, CallResult};
 

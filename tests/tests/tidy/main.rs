@@ -16,6 +16,8 @@ mod source;
 mod text;
 mod unsafety;
 
+use std::process::Command;
+
 use source::Source;
 
 /// What is wrong in a tree, as `path:line: what`.
@@ -32,6 +34,21 @@ fn holds(rule: Rule) {
 fn violations(rule: Rule, files: &[(&str, &str)]) -> usize {
     let sources = files.iter().map(|(path, text)| Source::new(path, text));
     rule(&sources.collect::<Vec<_>>()).len()
+}
+
+/// What `cargo fmt` does not come to: services are found by the build script of their crate.
+#[test]
+fn services_are_formatted() {
+    let tree = source::tree();
+    let is_service = |path: &str| path.starts_with("services/") && path.ends_with(".rs");
+    let services: Vec<&str> =
+        tree.iter().map(|source| source.path.as_str()).filter(|path| is_service(path)).collect();
+    assert!(services.contains(&"services/worker/engine.rs"), "no services");
+    let mut rustfmt = Command::new("rustfmt");
+    rustfmt.args(["--check", "--edition", "2024"]).args(services);
+    rustfmt.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let output = rustfmt.output().expect("rustfmt is there: cargo fmt needs it");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 #[test]
