@@ -1,0 +1,88 @@
+"""What a contestant is to the harness."""
+
+import json
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from data import Data, Form, Job
+from install import Tools
+from processes import Command, Crew, Finished
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where contestants run: the folder for their files, and what has been built and installed."""
+
+    work: Path
+    built: Path
+    packages: Path
+    tools: Tools
+    data: Data
+    tuning: dict[str, Any]
+
+
+class Peer(ABC):
+    """A contestant. Between `begin` and `end` it sorts what it is told, any number of times."""
+
+    # What `--only` and the tuning file call it.
+    name: ClassVar[str]
+    form: ClassVar[Form]
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.tuning: dict[str, Any] = place.tuning[self.name]
+        self.crew = Crew(self.name, place.work / self.name)
+
+    def install(self) -> None:  # noqa: B027
+        """Brings what it needs, or raises `NotInstalled`; some need nothing."""
+
+    @abstractmethod
+    def version(self) -> str:
+        """Which one it is."""
+
+    def begin(self) -> None:  # noqa: B027
+        """Starts what has to be up before a job comes, with its input; some need nothing."""
+
+    def clear(self, job: Job) -> None:
+        """Removes the output of a job, if it is there."""
+        made = self.made(job)
+        shutil.rmtree(made) if made.is_dir() else made.unlink(missing_ok=True)
+
+    @abstractmethod
+    def sort(self, job: Job) -> Command:
+        """What sorts."""
+
+    def own_seconds(self, finished: Finished) -> float:
+        """What a job took once the program was there to do it, by the program's own clock."""
+        return float(json.loads(finished.out.splitlines()[-1])["seconds"])
+
+    @abstractmethod
+    def output(self, job: Job) -> Sequence[Path] | Command:
+        """The files with what it made, or a command that writes that."""
+
+    def end(self) -> None:
+        """Ends what was started."""
+        self.crew.end()
+
+    def input(self, job: Job) -> Path:
+        """The file that it reads."""
+        return self.place.data.file(self.form, job)
+
+    def made(self, job: Job) -> Path:
+        """The file or folder that it writes."""
+        return self.crew.folder / f"{job.value}.out"
+
+    def from_parquet(self, files: Sequence[Path]) -> Command:
+        """A command that writes the records of Parquet files."""
+        script = Path(__file__).with_name("jobs") / "from_parquet.py"
+        return Command([self.place.tools.python, script, *files], {})
+
+    def script(self, job: str, *arguments: str | Path) -> Command:
+        """One of the scripts for the Python packages."""
+        script = Path(__file__).with_name("jobs") / job
+        environment = {str(k): str(v) for k, v in self.tuning.get("environment", {}).items()}
+        return Command([self.place.tools.python, script, *arguments], environment)
