@@ -169,7 +169,10 @@ pub struct Test {
 }
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Bench {
+    #[command(subcommand)]
+    pub beside: Option<Beside>,
     /// Run only the benchmarks with these names; `sort` is also `sort-scaling`. Without names, all
     /// but those two.
     pub names: Vec<String>,
@@ -182,6 +185,58 @@ pub struct Bench {
     /// Print the figures as one JSON document and nothing else.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Benchmarks beside whole other systems.
+#[derive(Subcommand)]
+pub enum Beside {
+    /// Sort the same records with NileOS and with Hadoop, Spark, DuckDB, Polars, GNU sort and a
+    /// hand-tuned program, in turns. What is missing of them is installed.
+    Peers(Peers),
+}
+
+#[derive(Args)]
+pub struct Peers {
+    /// How much is sorted, as 8G; without it about a gigabyte.
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<Bytes>,
+    /// Sort beside these only, as duckdb,polars.
+    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
+    pub only: Vec<Peer>,
+    /// How often each has its turn; without it 3 times.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub runs: Option<u16>,
+    /// Write the document, plots and a page that shows all to this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub report: Option<PathBuf>,
+    /// For trying: once, 10M, beside those that need no Java. Targets are no promise then.
+    #[arg(long)]
+    pub quick: bool,
+    /// Hinder NileOS on purpose: targets must be missed.
+    #[arg(long)]
+    pub control: bool,
+    /// Print the figures as one JSON document and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Whom NileOS can be measured beside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Peer {
+    /// The sort in one process that `bench sort` knows.
+    Reference,
+    /// GNU sort.
+    GnuSort,
+    /// DuckDB.
+    Duckdb,
+    /// Polars.
+    Polars,
+    /// Spark, in one JVM.
+    Spark,
+    /// Hadoop MapReduce, in one JVM.
+    HadoopLocal,
+    /// Hadoop MapReduce on HDFS and YARN, on this machine.
+    HadoopYarn,
 }
 
 #[derive(Args)]

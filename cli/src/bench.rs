@@ -1,13 +1,15 @@
 //! `nile bench`: the benchmarks, each beside its peer in the same run. They are a program of
 //! their own, so that this command does not carry their peers; it takes the names to run and
 //! sends each result as a report (see [`serial`](crate::serial)). Here the results become one
-//! table or one document.
+//! table or one document. Whole other systems are [`peers`] of another kind.
+
+pub mod peers;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::args::Bench;
+use crate::args::{Bench, Beside};
 use crate::child;
 use crate::failure::Failure;
 use crate::needs::{self, BENCHES};
@@ -52,6 +54,9 @@ struct Peer {
 /// Runs the benchmarks and prints what they measured; fails if one misses its target, or if a
 /// control meets it.
 pub fn run(options: &Bench) -> Result<(), Failure> {
+    if let Some(Beside::Peers(options)) = &options.beside {
+        return peers::run(options);
+    }
     let mut command = child::command(needs::provided(BENCHES)?);
     command.args(options.control.then_some("--control"));
     command.args(options.quick.then_some("--quick")).args(&options.names);

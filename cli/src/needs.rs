@@ -8,10 +8,10 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use crate::args::{Command, Firmware, Machine, Nile};
+use crate::args::{Beside, Command, Firmware, Machine, Nile};
 use crate::cluster::args::Kind;
 use crate::failure::Failure;
-use crate::{boot, cluster, image, packages, print, run, sim, test};
+use crate::{bench, boot, cluster, image, packages, print, run, sim, test};
 
 /// The bare kernel without symbols, as machines load it.
 pub const KERNEL: &str = "NILE_KERNEL";
@@ -42,6 +42,10 @@ pub enum Need {
     Tshark,
     /// rustfmt and clippy.
     Lints,
+    /// Python with environments for packages.
+    Python,
+    /// Java and Maven, for the peers that need them; without them those are not run.
+    Java,
     /// The bare kernel, with and without its symbols.
     Kernel,
     /// The bare kernel that runs scenarios, with and without its symbols.
@@ -52,6 +56,8 @@ pub enum Need {
     Packages,
     /// The program that runs the benchmarks.
     Benches,
+    /// The sort in one process that NileOS's is measured against.
+    Reference,
 }
 
 impl Need {
@@ -62,11 +68,14 @@ impl Need {
             Need::Ovmf => "ovmf",
             Need::Tshark => "tshark",
             Need::Lints => "lints",
+            Need::Python => "python",
+            Need::Java => "java",
             Need::Kernel => "kernel",
             Need::Scenarios => "scenarios",
             Need::Hosted => "hosted",
             Need::Packages => "packages",
             Need::Benches => "benches",
+            Need::Reference => "reference",
         }
     }
 }
@@ -107,9 +116,10 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
             test::check(options)?;
             test::needs(options)
         }
-        Command::Bench(_) => {
-            vec![Need::Qemu, Need::Kernel, Need::Scenarios, Need::Hosted, Need::Benches]
-        }
+        Command::Bench(options) => match &options.beside {
+            Some(Beside::Peers(options)) => bench::peers::needs(options)?,
+            None => vec![Need::Qemu, Need::Kernel, Need::Scenarios, Need::Hosted, Need::Benches],
+        },
         Command::Image(options) => {
             image::check(options)?;
             vec![Need::IsoTools, Need::Kernel]

@@ -34,6 +34,10 @@ fn wrong_arguments_are_named() {
     refused(&["boot", "--firmware", "uefi"], &["--iso"]);
     refused(&["test", "nonsense"], &["no test `nonsense`; there are: format, lint"]);
     refused(&["image", "--iso", "/nonexistent/nile.iso"], &["/nonexistent/nile.iso"]);
+    refused(&["bench", "peers", "--only", "mysql"], &["mysql", "gnu-sort, duckdb"]);
+    refused(&["bench", "peers", "--runs", "0"], &["0 is not in 1..=1000"]);
+    refused(&["bench", "peers", "--size", "99K"], &["99 KiB is less than 1 MiB"]);
+    refused(&["bench", "peers", "--report", "/dev/null"], &["/dev/null is no folder"]);
 }
 
 #[test]
