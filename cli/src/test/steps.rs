@@ -175,6 +175,21 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "peers",
+        what: "what runs NileOS's peers, and the judge of its targets",
+        command: &["python3", "-m", "unittest", "discover", "--start", "benches/peers/tests"],
+        needs: &[Need::Python],
+        limit_seconds: 120,
+        ..STEP
+    },
+    Step {
+        name: "peers-quick",
+        what: "a little is sorted beside those peers that need no Java",
+        command: &["./nile", "bench", "peers", "--quick"],
+        needs: &[Need::Python],
+        ..STEP
+    },
+    Step {
         name: "sim-calls",
         what: "calls at most once, on a failing network",
         command: &["./nile", "sim", "calls", "--runs", "50"],
@@ -294,6 +309,14 @@ pub const STEPS: &[Step] = &[
         name: "sort-control",
         what: "the benchmarks of the sort can miss their targets",
         command: &["cargo", "test", "--test", "control", "the_controls_of_the_sort"],
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "peers-control",
+        what: "NileOS, hindered, misses its targets beside its peers",
+        command: &["./nile", "bench", "peers", "--quick", "--size", "128M", "--control"],
+        needs: &[Need::Python],
         long: true,
         ..STEP
     },
