@@ -120,8 +120,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Looks who is there, until there are so many worker cores or it has taken [`COMING`]: one that
-    /// has just come back may be known to whoever asks for it before it is known here.
+    /// Looks who is there, until there are so many worker cores or it has taken [`COMING`]: one
+    /// that has just come back may be known to whoever asks for it before it is known here.
     pub async fn look_for(&self, workers: usize) -> CallResult<()> {
         let host = self.stl.host();
         let end = host.now() + COMING;
