@@ -20,6 +20,10 @@ const SERVICE: &str = "job";
 /// How long one node may take to answer before the next is asked.
 const ANSWER: Duration = Duration::from_secs(3);
 
+/// How long one may take to begin a job: it looks around first, and may wait for workers that come
+/// back and for nodes that do not answer.
+const BEGUN: Duration = Duration::from_secs(30);
+
 /// How long all of them may take to find a job's new master.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -50,14 +54,20 @@ impl<'s> Service<'s> {
         })
     }
 
-    fn call(&mut self, target: Target, name: &str, values: &Value) -> Result<Answer, Failure> {
+    fn call(
+        &mut self,
+        target: Target,
+        name: &str,
+        values: &Value,
+        patience: Duration,
+    ) -> Result<Answer, Failure> {
         let wrong = |why: String| Failure::failed(format!("{SERVICE}.{name}: {why}"));
         let schema = discovery::parse(&self.schema).map_err(|it| wrong(it.to_string()))?;
         let other = || wrong("the nodes are of another version".into());
         let (number, method) = schema.method(name).ok_or_else(other)?;
         let document = document::of_values(method, values).map_err(wrong)?;
         let call = Call { target, method: number as u16, document };
-        Ok(match self.stores.session.peer.call(&call, ANSWER)? {
+        Ok(match self.stores.session.peer.call(&call, patience)? {
             Ok(text) => Ok(reply::of_method(method, &text).map_err(|it| wrong(it.to_string()))?),
             Err(failed) => Err(failed),
         })
@@ -72,7 +82,7 @@ impl<'s> Service<'s> {
             targets.sort_by_key(|target| Some(*target) != self.last);
             let mut why = format!("no node runs the service {SERVICE} any more");
             for target in targets {
-                match self.call(target, name, values)? {
+                match self.call(target, name, values, ANSWER)? {
                     Ok(reply) => {
                         self.last = Some(target);
                         return Ok(reply);
@@ -123,7 +133,7 @@ impl Jobs for Service<'_> {
             "copies": request.copies,
             "conserves": request.conserves,
         }});
-        match self.call(target, "submit", &values)? {
+        match self.call(target, "submit", &values, BEGUN)? {
             Ok(reply) => number(&reply["job"]),
             Err(failed) => Err(refused(request, &failed)),
         }
