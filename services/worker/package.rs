@@ -48,9 +48,8 @@ impl Engine {
         }
         let engine = self.clone();
         self.stl.host().spawn(Box::pin(async move {
-            let mut file = None;
             while engine.is_needed(job).await {
-                match engine.start(job, &mut file).await {
+                match engine.start(job).await {
                     Ok(running) => {
                         let end = running.ended().await;
                         engine.ended(job, &end);
@@ -81,23 +80,16 @@ impl Engine {
         self.changes.until(look).await
     }
 
-    async fn start(
-        self: &Rc<Self>,
-        id: JobId,
-        file: &mut Option<Rc<[u8]>>,
-    ) -> CallResult<Rc<dyn RunningPackage>> {
+    /// Starts a job's package. Its file is not kept here: one that has died is rare, and jobs are
+    /// remembered for a while when they are over.
+    async fn start(self: &Rc<Self>, id: JobId) -> CallResult<Rc<dyn RunningPackage>> {
         let node = self.stl.node()?;
         // What is not known yet is asked for before the first attempt: who else there is.
         self.stores.everywhere().await?;
         let job = self.with_job(id, |it| it.job()).flatten();
         let job = job.ok_or_else(|| CallError::new(Status::NotFound, "the job is over"))?;
-        if file.is_none()
-            && let Some(named) = Named::parse(&job.package)
-        {
-            *file = Some(self.file(&named).await?);
-        }
-        let source = match file {
-            Some(file) => PackageSource::File(file.clone()),
+        let source = match Named::parse(&job.package) {
+            Some(named) => PackageSource::File(self.file(&named).await?),
             None => PackageSource::Named(&job.package),
         };
         let limits = PackageLimits { memory_bytes: MOST_MEMORY, ..PackageLimits::default() };
