@@ -14,7 +14,7 @@ use crate::cluster::process;
 /// The shortest time between two looks, and how many times as long as a look it is at least: a look
 /// goes through the page tables, while the processes work.
 const EVERY: Duration = Duration::from_millis(50);
-const PART: u32 = 20;
+const PART: u32 = 60;
 
 /// How often new processes are looked for.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -62,19 +62,43 @@ fn look(folder: &Path, over: &AtomicBool) -> Peak {
             processes = nodes.map(|it| (it.part, it.pid)).collect();
             refreshed = Some(begun);
         }
-        let mut now: BTreeMap<&str, u64> = BTreeMap::new();
-        for (node, pid) in &processes {
-            *now.entry(node).or_default() += of_process(*pid).unwrap_or(0);
-        }
-        peak.bytes = peak.bytes.max(now.values().sum());
-        for (node, bytes) in now {
-            let most = peak.nodes.entry(node.into()).or_default();
-            *most = bytes.max(*most);
+        let now = of_nodes(&processes);
+        if peak.is_below(&now) {
+            peak.raise(now, of_nodes(&processes));
         }
         if over.load(Ordering::Relaxed) {
             return peak;
         }
         thread::park_timeout(EVERY.max(begun.elapsed() * PART));
+    }
+}
+
+/// Bytes of each node. Processes are looked at one after the other, so that pages which one of them
+/// gets or loses meanwhile count too much or too little.
+fn of_nodes(processes: &[(String, i32)]) -> BTreeMap<String, u64> {
+    let mut nodes = BTreeMap::new();
+    for (node, pid) in processes {
+        *nodes.entry(node.clone()).or_default() += of_process(*pid).unwrap_or(0);
+    }
+    nodes
+}
+
+impl Peak {
+    /// Whether so much was not seen before.
+    fn is_below(&self, now: &BTreeMap<String, u64>) -> bool {
+        let more =
+            |(node, bytes): (&String, &u64)| self.nodes.get(node).is_none_or(|it| it < bytes);
+        self.bytes < now.values().sum() || now.iter().any(more)
+    }
+
+    /// Counts what two looks, one right after the other, have both seen.
+    fn raise(&mut self, one: BTreeMap<String, u64>, other: BTreeMap<String, u64>) {
+        self.bytes = self.bytes.max(one.values().sum::<u64>().min(other.values().sum()));
+        for (node, bytes) in one {
+            let seen = other.get(&node).map_or(0, |it| bytes.min(*it));
+            let most = self.nodes.entry(node).or_default();
+            *most = seen.max(*most);
+        }
     }
 }
 
@@ -98,6 +122,20 @@ mod tests {
         assert!(after > before + (48 << 20), "{before} {after}");
         drop(memory);
         assert_eq!(of_process(i32::MAX), None);
+    }
+
+    #[test]
+    fn what_only_one_of_two_looks_saw_does_not_count() {
+        let seen = |nodes: [u64; 2]| -> BTreeMap<String, u64> {
+            [("n1", nodes[0]), ("n2", nodes[1])].map(|(node, it)| (node.into(), it)).into()
+        };
+        let mut peak = Peak::default();
+        assert!(peak.is_below(&seen([1, 0])));
+        peak.raise(seen([5, 7]), seen([9, 6]));
+        assert_eq!((peak.bytes, &peak.nodes), (12, &seen([5, 6])));
+        assert!(!peak.is_below(&seen([5, 6])) && peak.is_below(&seen([6, 0])));
+        peak.raise(seen([6, 0]), BTreeMap::new());
+        assert_eq!((peak.bytes, &peak.nodes), (12, &seen([5, 6])));
     }
 
     #[test]
