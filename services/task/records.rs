@@ -107,8 +107,17 @@ pub struct Output {
     pub whole: bool,
 }
 
-/// What a reduce attempt takes next. One map attempt may give several, which may come in any order
-/// with those of others; an empty piece gives none.
+impl Output {
+    /// About how many bytes of a message tell of it.
+    pub fn described(&self) -> usize {
+        const EACH: usize = 16;
+        self.note.0.len() + EACH * (self.buffers.len() + self.pieces.len())
+    }
+}
+
+/// What a reduce attempt takes next. One map attempt may give several, in the order in which it has
+/// kept them, but with those of others between them; an empty piece gives none, and what was kept
+/// with one note on another node may come as one.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct Source {
     /// One of [`source`].

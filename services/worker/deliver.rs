@@ -172,8 +172,7 @@ impl Engine {
         let mut delivery = Delivery { more: true, ..Delivery::default() };
         let mut told = 0;
         for output in outputs {
-            let Output { buffers, pieces, note, .. } = &output.output;
-            let bytes = note.0.len() + 16 * (buffers.len() + pieces.len());
+            let bytes = output.output.described();
             if told > 0 && told + bytes > MOST_TOLD {
                 self.tell(to, number, mem::take(&mut delivery)).await?;
                 delivery.more = true;
@@ -198,7 +197,9 @@ impl Engine {
         self.peers.deliver(to, number, delivery).await
     }
 
-    /// Sends a piece to another node: each output's buffers, or ranges packed into others.
+    /// Sends a piece to another node: each output's buffers, or ranges packed into others. Outputs
+    /// of which the same is noted go as one, since each has buffers of its own, and what is left of
+    /// the last one is lost.
     async fn deliver_there(
         self: &Rc<Self>,
         held: &Rc<Held>,
@@ -210,10 +211,21 @@ impl Engine {
         let port = Port::find(&self.stl).await?.with_patience(2 * BUFFER_PATIENCE);
         let way = Way { port, to: to.node, mailbox: self.peers.mailbox(to.core), number };
         let mut packer = Packer::new(self, way);
-        let mut outputs = Vec::new();
+        let mut outputs: Vec<Delivered> = Vec::new();
+        // The output before, and how many buffers there were when the last of `outputs` began.
+        let (mut last, mut before): (Option<&Kept>, u32) = (None, 0);
         for kept in held.made.kept().iter().filter(|it| !it.of(partition).is_empty()) {
-            let before = packer.begun;
             let mut pieces = kept.of(partition).to_vec();
+            let told = |it: &Delivered| it.output.described() + 16 * pieces.len();
+            let is_one = last.is_some_and(|last| last.is_like(kept))
+                && outputs.last().is_some_and(|it| told(it) <= MOST_TOLD);
+            if !is_one {
+                packer.send()?;
+                before = packer.begun;
+                let note = Blob(kept.note().into());
+                let output = Output { note, ..Output::default() };
+                outputs.push(Delivered { output, own: 0 });
+            }
             if kept.is_whole() {
                 for buffer in kept.buffers() {
                     packer.send()?;
@@ -225,10 +237,11 @@ impl Engine {
                     (range.buffer, range.start) = (buffer - before, start);
                 }
             }
-            packer.send()?;
-            let note = Blob(kept.note().into());
-            let output = Output { pieces, note, ..Output::default() };
-            outputs.push(Delivered { output, own: packer.begun - before });
+            if let Some(it) = outputs.last_mut() {
+                it.output.pieces.extend(pieces);
+                it.own = packer.begun - before;
+            }
+            last = Some(kept);
         }
         let buffers = packer.finish().await?;
         let delivery = Delivery { runs, buffers, ..Delivery::default() };

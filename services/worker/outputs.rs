@@ -101,6 +101,12 @@ impl Kept {
         self.is_whole
     }
 
+    /// Whether other nodes may get this one and the next as one output: its ranges alone, and with
+    /// the same note.
+    pub fn is_like(&self, next: &Kept) -> bool {
+        !self.is_whole && !next.is_whole && self.note == next.note
+    }
+
     /// The note.
     pub fn note(&self) -> &[u8] {
         &self.note
@@ -198,6 +204,18 @@ mod tests {
         assert_eq!(view.buffers[0].length, 4096);
         drop(kept);
         assert_eq!(pool.free_buffers(), 4);
+    }
+
+    #[test]
+    fn ranges_with_one_note_are_like_one_output() {
+        let kept = |whole, note: u8| {
+            let note = Blob(Vec::from([note]));
+            Kept::new(Output { whole, note, ..Output::default() }, Vec::new(), 1).unwrap()
+        };
+        let one = kept(false, 7);
+        assert!(one.is_like(&kept(false, 7)));
+        assert!(!one.is_like(&kept(false, 8)), "noted of another");
+        assert!(!one.is_like(&kept(true, 7)) && !kept(true, 7).is_like(&one), "whole");
     }
 
     #[test]

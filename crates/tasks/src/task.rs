@@ -67,7 +67,7 @@ enum Held<'s> {
 /// What other nodes get of an output that is kept in memory, if they ask for a partition of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Far {
-    /// The partition's ranges.
+    /// The partition's ranges. Those of outputs with the same note may come as one output.
     Ranges,
     /// All of its buffers: for what is read in other places than the ranges, too.
     Whole,
@@ -243,7 +243,8 @@ impl<'s> Task<'s> {
     }
 
     /// What a reduce task takes next of its [slice](Task::slices), the first one to begin with:
-    /// waits for it. `None` when it has all of that; then the next slice begins.
+    /// waits for it. Outputs of one map task come in the order in which it has kept them, but with
+    /// others' between them. `None` when it has all of that; then the next slice begins.
     pub fn source(&self) -> Outcome<Option<Source<'s>>> {
         let ticket = self.command.ticket;
         let source = self.waited("a piece", |it| it.source(ticket))?;

@@ -19,8 +19,12 @@ const RECORDS: u32 = 1000;
 const OF_BLOCK: u64 = 8;
 const MOST_BUCKETS: u32 = 1 << 12;
 
-/// Slices of a partition, at most: two of them are little beside a partition then.
-const MOST_SLICES: u64 = 16;
+/// Slices of a partition, at most.
+const MOST_SLICES: u64 = 40;
+
+/// How much of a buffer a split's records of a slice take on average, of 100: as much as leaves
+/// few of them more than a buffer.
+const FULL: u64 = 85;
 
 /// The position of the record that begins at or behind a byte of a dataset: positions compare like
 /// the records' places in the input.
@@ -91,7 +95,7 @@ pub fn cut(task: &Task<'_>) -> Outcome<Bounds> {
 /// each has of a split.
 fn slices(task: &Task<'_>, split: u64, block: u64, buckets: u32) -> Outcome<NonZeroU32> {
     const MOST_ASKED: u64 = 64;
-    let filled = split / block.max(1) / u64::from(task.partitions());
+    let filled = 100 * split / block.max(1) / u64::from(task.partitions()) / FULL;
     let wanted = match task.arguments().get(1) {
         None => filled.clamp(1, MOST_SLICES),
         Some(asked) => match asked.parse() {

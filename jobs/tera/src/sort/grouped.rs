@@ -11,7 +11,7 @@ use nile_tasks::{Done, Far, Halt, Outcome, Range, Task};
 use nile_user::PoolBuffer;
 
 use super::bounds::{plan, position};
-use super::output::{DESCRIBED, MOST_DESCRIBED, note_of_groups};
+use super::output::{DESCRIBED, MOST_DESCRIBED};
 use crate::records::{self, LENGTH, rest, skipped};
 
 /// Leaves the split's records, grouped.
@@ -32,9 +32,7 @@ struct Split<'t, 's> {
     buffers: Vec<(PoolBuffer<'s>, usize)>,
     pieces: Vec<Range>,
     tally: Tally,
-    /// The positions of the first record that is to be kept, and of the next one that comes; `None`
-    /// before any block has come.
-    kept: Position,
+    /// The position of the next record that comes; `None` before any block has come.
     next: Option<Position>,
     /// Bytes that come next and belong to another split.
     skip: usize,
@@ -53,7 +51,6 @@ impl<'t, 's> Split<'t, 's> {
             buffers: Vec::new(),
             pieces: Vec::new(),
             tally: Tally::default(),
-            kept: Position(0),
             next: None,
             skip: 0,
             waiting: Vec::new(),
@@ -65,8 +62,7 @@ impl<'t, 's> Split<'t, 's> {
     fn begin(&mut self, at: u64, room: usize) {
         if self.next.is_none() {
             self.enough = room * LENGTH / 2;
-            self.kept = position(self.task.dataset(), at);
-            (self.next, self.skip) = (Some(self.kept), skipped(at));
+            (self.next, self.skip) = (Some(position(self.task.dataset(), at)), skipped(at));
         }
     }
 
@@ -132,9 +128,8 @@ impl<'t, 's> Split<'t, 's> {
     /// Keeps what there is as an output, and goes on with none.
     fn keep(&mut self) -> Outcome {
         let (buffers, pieces) = (mem::take(&mut self.buffers), mem::take(&mut self.pieces));
-        let note = note_of_groups(self.kept);
-        self.kept = self.next.unwrap_or(self.kept);
-        if buffers.is_empty() { Ok(()) } else { self.task.keep(buffers, pieces, note, Far::Ranges) }
+        let none = Vec::new();
+        if buffers.is_empty() { Ok(()) } else { self.task.keep(buffers, pieces, none, Far::Ranges) }
     }
 
     fn end(mut self) -> Outcome<Done> {

@@ -1,6 +1,7 @@
 //! What a sort's map task keeps, which its note tells: blocks of records in the order of the input
-//! with their entries behind them, where the output's ranges are the entries of each partition; or
-//! grouped records, whose ranges have records and entries of a slice of a partition.
+//! with their entries behind them, where the output's ranges are the entries of each partition; or,
+//! if there is no note, grouped records, whose ranges have records and entries of a slice of a
+//! partition.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -11,12 +12,7 @@ use nile_user::PoolBuffer;
 
 use crate::records::LENGTH;
 
-/// How a note begins: with the position of the output's first record, by which outputs of one map
-/// task compare.
-const FIRST: usize = 8;
-
-/// What then comes of each buffer if records were not moved: the position of its first record, and
-/// how many there are.
+/// Bytes of a note for each buffer: the position of its first record, and how many there are.
 const NOTED: usize = 12;
 
 /// Bytes that describe an output, at most: they travel in one message, with the note.
@@ -74,8 +70,7 @@ impl<'s> Indexed<'s> {
 
     /// Keeps what there is as an output, and goes on with none.
     pub fn keep(&mut self, task: &Task<'s>) -> Outcome {
-        let first = self.blocks.first().map_or(Position(0), |(first, _)| *first);
-        let mut note = note_of_groups(first);
+        let mut note = Vec::new();
         for (first, records) in self.blocks.drain(..) {
             note.extend(first.0.to_le_bytes());
             note.extend(records.to_le_bytes());
@@ -98,20 +93,10 @@ impl<'s> Indexed<'s> {
     }
 }
 
-/// The note of an output whose records were grouped.
-pub fn note_of_groups(first: Position) -> Vec<u8> {
-    first.0.to_le_bytes().to_vec()
-}
-
-/// The position of the first record of an output that was kept.
-pub fn first(kept: &Kept<'_>) -> Position {
-    kept.note.first_chunk().map_or(Position::END, |first| Position(u64::from_le_bytes(*first)))
-}
-
 /// The blocks of an output that was kept, with the entries of its ranges. It fails for what no map
 /// task has left.
 pub fn blocks<'k>(kept: &'k Kept<'_>) -> Outcome<Vec<Block<'k>>> {
-    let (notes, _) = kept.note.get(FIRST..).unwrap_or_default().as_chunks::<NOTED>();
+    let (notes, _) = kept.note.as_chunks::<NOTED>();
     let block = |piece: &Range| {
         let range = kept.range(piece)?;
         if notes.is_empty() {

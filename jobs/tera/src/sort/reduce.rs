@@ -8,7 +8,7 @@ use nile_tasks::{self as tasks, Done, Halt, Kept, Outcome, Run, Source, Task};
 use nile_user::PoolBuffer;
 
 use super::bounds::plan;
-use super::output::{blocks, first};
+use super::output::blocks;
 use super::{MOST_ENTRIES, failed};
 use crate::records::{LENGTH, Records};
 
@@ -25,8 +25,8 @@ pub fn reduce(task: &Task<'_>) -> Outcome<Done> {
                 Source::Run(run) => runs.push(run),
             }
         }
-        // Equal keys keep the order of the input.
-        pieces.sort_by_key(|kept| (kept.map, first(kept)));
+        // Equal keys keep the order of the input; each map task's outputs come in theirs.
+        pieces.sort_by_key(|kept| kept.map);
         let mut sorted = sorted(&plan, part, slice, task, &pieces)?;
         if slice == 0 && !runs.is_empty() {
             merging = Some(Merging::new(task, runs)?);
