@@ -63,16 +63,17 @@ pub fn with_pool(text: String, memory: Bytes) -> String {
 }
 
 /// The same configuration with a pool of so many bytes, in whole 2 MiB; a wrong request if it has
-/// a pool itself. Its buffers are as large as jobs like them, if there are enough of them then.
+/// a pool itself. Its buffers are as large as jobs like them, in whole 64 KiB, if there are enough of
+/// them then: each of what is on its way takes a buffer, however little of it there is.
 pub fn with_own_pool(text: String, pool: Bytes) -> Result<String, Failure> {
     const SIZES: (u64, u64) = (64 << 10, 2 << 20);
     // Whoever merges what was put on disk has two for each run.
-    const ENOUGH: u64 = 256;
+    const ENOUGH: u64 = 320;
     if has_pool(&text) {
         return Err(Failure::request("the configuration has a [pool]; leave --pool out"));
     }
     let pieces = (pool.0 >> 21).max(1);
-    let buffer = ((pieces << 21) / ENOUGH).next_power_of_two().clamp(SIZES.0, SIZES.1) >> 10;
+    let buffer = ((pieces << 21) / ENOUGH / SIZES.0 * SIZES.0).clamp(SIZES.0, SIZES.1) >> 10;
     Ok(format!("{text}\n[pool]\nbytes = \"{}M\"\nbuffer = \"{buffer}K\"\n", 2 * pieces))
 }
 
@@ -254,8 +255,9 @@ mod tests {
         let said = "[pool]\nbytes = \"4M\"\n";
         assert_eq!(with_pool(said.into(), Bytes::mebi(512)), said);
         assert!(with_own_pool(said.into(), Bytes::mebi(512)).is_err());
-        for (asked, pool, buffer) in [(1, 2, 64 << 10), (65, 64, 256 << 10), (1025, 1024, 2 << 20)]
-        {
+        let pools =
+            [(1, 2, 64 << 10), (65, 64, 192 << 10), (497, 496, 1536 << 10), (1025, 1024, 2 << 20)];
+        for (asked, pool, buffer) in pools {
             let text = with_own_pool(String::new(), Bytes::mebi(asked)).unwrap();
             let config = nile_kernel::Config::parse(&text).unwrap().pool.unwrap();
             assert_eq!((config.bytes, config.buffer), (pool << 20, buffer), "{asked} MiB");
