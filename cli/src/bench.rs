@@ -4,6 +4,7 @@
 //! table or one document. Whole other systems are [`peers`] of another kind.
 
 pub mod peers;
+mod python;
 
 use std::time::Duration;
 
