@@ -1,11 +1,11 @@
 """`python3 benches NAME ...`: the benchmarks that are written in Python, since they run other
-systems from outside. Each is a package beside this file; what they share is
-`harness`. The `nile` command starts them, with arguments that it has checked."""
+systems from outside. Each is a package beside this file; what they share is `harness`. The `nile`
+command starts them, with arguments that it has checked."""
 
 import sys
 from importlib import import_module
 
-BENCHMARKS = ("peers",)
+BENCHMARKS = ("peers", "paper")
 
 if __name__ == "__main__":
     name = sys.argv[1] if len(sys.argv) > 1 else ""
