@@ -30,5 +30,5 @@ def save(figure: Any, file: Path) -> None:
         for side in {"top", "right"} & axes.spines.keys():
             axes.spines[side].set_visible(False)
     figure.tight_layout()
-    figure.savefig(file, metadata={"Date": None})
+    figure.savefig(file, metadata={"Date": None}, bbox_inches="tight")
     pyplot.close(figure)

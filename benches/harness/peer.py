@@ -7,10 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.error import URLError
 
-from harness.data import Data, Form, Job
+from harness.data import Data, Form, Job, WrongOutput
 from harness.install import Tools
-from harness.processes import Command, Crew, Finished
+from harness.processes import Command, CommandFailed, Crew, Finished
+
+# How a contestant fails.
+FAILURES = (CommandFailed, WrongOutput, URLError)
 
 
 @dataclass(frozen=True)

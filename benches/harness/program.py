@@ -1,6 +1,6 @@
 """A benchmark as a program. Results go to standard output, progress to standard error. Exit status
-0: all is as promised, 1: not, 2: the request was wrong, 130: interrupted; whatever the end, what was
-started has ended and its files are gone."""
+0: all is as promised, 1: not, 2: the request was wrong, 130: interrupted; whatever the end, what
+was started has ended and its files are gone."""
 
 import os
 import shutil

@@ -1,5 +1,5 @@
-"""`python -m paper.analysis OBSERVATIONS ANALYSIS`: the statistics of the experiment, by statsmodels
-and scipy, which the Python that runs this has.
+"""`python -m paper.analysis OBSERVATIONS ANALYSIS`: the statistics of the experiment, by
+statsmodels and scipy, which the Python that runs this has.
 
 Observations are a list of objects with the columns `environment`, `megabytes`, `reducers`, `block`
 and `seconds`. All is done twice, with the seconds and with their logarithms: an effect that is a
@@ -82,7 +82,9 @@ def anova(frame: Any, factors: Sequence[str], block: str | None = None) -> dict[
 
 def named(term: str) -> str:
     """An effect as people call it."""
-    return term.replace("C(", "").replace(")", "").replace(":", " × ").replace("Residual", "residual")
+    return (
+        term.replace("C(", "").replace(")", "").replace(":", " × ").replace("Residual", "residual")
+    )
 
 
 def number(value: float) -> float | None:

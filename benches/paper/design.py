@@ -1,6 +1,6 @@
 """The design of the experiment: a factorial one in randomised blocks. Each combination of levels is
-run once in each block, in an order that a seed gives, so that what the machine does in the course of
-time is no effect of a factor."""
+run once in each block, in an order that a seed gives, so that what the machine does in the course
+of time is no effect of a factor."""
 
 import random
 from collections.abc import Sequence

@@ -4,7 +4,7 @@ run how long records took from mappers to reducers."""
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +17,15 @@ from harness.nileos import NileOs
 from harness.peer import Peer, Place
 from harness.processes import CommandFailed, Finished
 from harness.programs import Reference
-
 from paper import history
 
 TUNING = Path(__file__).with_name("tuning.toml")
 
 # How long Hadoop may take to write its history, and to end what has managed a job.
-LIMIT_SECONDS = 30.0
+LIMIT_SECONDS = 60.0
+
+# Where it writes them.
+DONE = "/staging/history/done_intermediate"
 
 
 @dataclass(frozen=True)
@@ -95,21 +97,23 @@ class OnHadoop(HadoopYarn):
         found = re.search(r"Running job: (job_\w+)", finished.err)
         if not found:
             raise CommandFailed("TeraSort's log does not name its job")
-        said: list[history.Shuffle] = []
-        files = f"/staging/history/done_intermediate/*/{found[1]}*.jhist"
-
-        def is_there() -> bool:
+        job = found[1]
+        self.wait_for(lambda: any(self.histories(job)), "the history of a job")
+        with self.files.open(next(self.histories(job))) as file:
             try:
-                said.append(history.shuffle(self.shell("-cat", files).out))
-            except (CommandFailed, history.NoHistory):
-                return False
-            return True
-
-        self.wait_for(is_there, "the history of a job")
-        (shuffle,) = said
+                shuffle = history.shuffle(file.read().decode())
+            except history.NoHistory as why:
+                raise CommandFailed(f"Hadoop: {why}") from None
         return Moved(shuffle.reducing_seconds, shuffle.bytes, shuffle.seconds)
 
-    def wait_for(self, holds: Any, what: str) -> None:
+    def histories(self, job: str) -> Iterator[str]:
+        """The history of a job, once it is whole: by the user who ran it."""
+        for user in self.files.names(DONE):
+            for name in self.files.names(f"{DONE}/{user}"):
+                if name.startswith(job) and name.endswith(".jhist"):
+                    yield f"{DONE}/{user}/{name}"
+
+    def wait_for(self, holds: Callable[[], bool], what: str) -> None:
         patience = time.monotonic() + LIMIT_SECONDS
         while not holds():
             if time.monotonic() > patience:

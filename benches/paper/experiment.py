@@ -1,15 +1,14 @@
-"""The measuring: block by block, every cell is run once. All environments are up meanwhile, and each
-has sorted once before a run counts."""
+"""The measuring: block by block, every cell is run once. All environments are up meanwhile, and
+each has sorted once before a run counts."""
 
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from harness.data import Data, WrongOutput
+from harness.data import Data
 from harness.install import NotInstalled, say
-from harness.processes import CommandFailed
-
+from harness.peer import FAILURES
 from paper.design import Cell
 from paper.environments import Contestant, Moved, peers
 
@@ -64,7 +63,7 @@ class Experiment:
                     who[0].prepare(self.mappers, self.mappers, whole)
                     peer.begin()
                     self.sort(who[0], Cell(who[0].name, whole, self.mappers))
-                except (CommandFailed, WrongOutput) as why:
+                except FAILURES as why:
                     self.out(who, why)
             total = sum(map(len, blocks))
             for number, block in enumerate(blocks):
@@ -78,11 +77,11 @@ class Experiment:
             return
         try:
             observed = self.observe(one, cell, block)
-        except (CommandFailed, WrongOutput) as why:
+        except FAILURES as why:
             self.out([one], why)
             return
         self.observations.append(observed)
-        levels = f"{cell.job.name} by {self.mappers} mappers and {cell.reducers} reducers"
+        levels = f"{cell.job.name}, reducers {cell.reducers} of {self.mappers}"
         done = len(self.observations)
         say(f"run {done} of {total}: {one.title}, {levels}: {observed.seconds:.3f} s")
 

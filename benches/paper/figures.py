@@ -7,10 +7,10 @@ from statistics import geometric_mean
 from typing import Any
 
 import numpy
-from harness.drawing import OURS, RUN, new, save
 from matplotlib import pyplot
 from matplotlib.ticker import FormatStrFormatter, NullFormatter
 
+from harness.drawing import OURS, RUN, new, save
 from paper.findings import rate, readable
 
 COLOURS = {"nileos": OURS, "linux": "#b36b00", "hadoop": "#66727a"}
@@ -45,7 +45,9 @@ class Figures:
         figure, axes = new(None, ncols=len(reducers), figsize=wide, sharey=True, squeeze=False)
         for count, plot in zip(reducers, axes.flat, strict=True):
             for name, title in self.titles.items():
-                mine = [it for it in self.cells if (it["environment"], it["reducers"]) == (name, count)]
+                mine = [
+                    it for it in self.cells if (it["environment"], it["reducers"]) == (name, count)
+                ]
                 points = [(it["megabytes"], run) for it in mine for run in it["runs"]]
                 plot.plot(*zip(*points, strict=True), "o", color=RUN, markersize=4)
                 line = [(it["megabytes"], it["seconds"]) for it in mine]
@@ -60,7 +62,9 @@ class Figures:
         others = self.result["comparisons"]
         if not others:
             return
-        figure, axes = new(None, ncols=len(others), figsize=(max(8, 4 * len(others)), 3.6), squeeze=False)
+        figure, axes = new(
+            None, ncols=len(others), figsize=(max(8, 4 * len(others)), 3.6), squeeze=False
+        )
         for other, plot in zip(others, axes.flat, strict=True):
             reducers = self.levels["reducers"]
             for place, count in enumerate(reducers):
@@ -74,9 +78,11 @@ class Figures:
             plot.axhline(1, color="black", linewidth=0.8)
             if other["environment"] == "hadoop":
                 paper = self.result["paper_speed_up"]
-                plot.axhline(paper, color="#b00020", linewidth=1, linestyle="--")
-                plot.annotate(f"the paper's average: {paper} ×", (0, paper), color="#b00020", va="bottom")
+                label = f"the paper's average: {paper} ×"
+                plot.axhline(paper, color="#b00020", linewidth=1, linestyle="--", label=label)
             plot.set_ylabel(f"{self.titles[other['environment']]}: times NileOS")
+            # Room for the legend.
+            plot.set_ylim(0, 1.35 * plot.get_ylim()[1])
             plot.legend(frameon=False, fontsize=8)
         save(figure, self.folder / "speed-up.svg")
 
@@ -120,13 +126,24 @@ class Figures:
             effects = scale["effects"]
             wedges, _ = plot.pie([it["share"] for it in effects], startangle=90, counterclock=False)
             labels = [f"{readable(it['effect'])} {it['share']:.1%}" for it in effects]
-            plot.legend(wedges, labels, frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+            plot.legend(
+                wedges,
+                labels,
+                frameon=False,
+                fontsize=7,
+                loc="center left",
+                bbox_to_anchor=(1, 0.5),
+            )
             plot.set_title(f"of the {name}", fontsize=9)
         save(figure, self.folder / "mean-squares.svg")
 
     def interactions(self) -> None:
         """Each pair of factors: means at the levels of one, a line for each level of the other."""
-        pairs = (("megabytes", "environment"), ("reducers", "environment"), ("reducers", "megabytes"))
+        pairs = (
+            ("megabytes", "environment"),
+            ("reducers", "environment"),
+            ("reducers", "megabytes"),
+        )
         figure, axes = new(None, ncols=len(pairs), figsize=(11, 3.6), squeeze=False)
         for (along, by), plot in zip(pairs, axes.flat, strict=True):
             for level in self.levels[by]:

@@ -15,30 +15,31 @@ EFFECTS = (
 )
 
 LIMITS = (
-    "What this can show: on one machine, with the same records, the same number of mappers and the "
-    "same numbers of reducers, how long each environment takes from the job's submission to its "
-    "written output, and which factors that depends on. What it cannot: the paper had 21 virtual "
-    "machines on four nodes, 2 to 32 GB and a network, and a Hadoop of before 2019; here all is on "
-    "one machine, what is sorted fits its memory and lies in its page cache, and nothing crosses a "
-    "network: no cost of one is seen. The environments differ in more than the operating "
-    "system. Hadoop starts a JVM for each task, which outweighs the sorting of so little data, and "
-    "its work survives the loss of machines; NileOS runs hosted, as processes on the same Linux; its "
-    "sort and the program on Linux are compiled code that knows the form of the records. So the ratio "
-    "to Hadoop is that of two whole systems, and no measure of a kernel: only NileOS beside the "
-    "program on Linux, which takes the same steps, is near to one, and that program was tuned by "
-    "hand for this sort. The levels are fixed by the experiment, and its regression says nothing "
-    "of sizes that do not fit memory."
+    "What this can show: on one machine, with the same records, the same number of mappers and "
+    "the same numbers of reducers, how long each environment takes from the job's submission to "
+    "its written output, and which factors that depends on. What it cannot: the paper had 21 "
+    "virtual machines on four nodes, 2 to 32 GB and a network, and a Hadoop of a version that it "
+    "does not give; here all is on one machine, what is sorted fits its memory and lies in its page cache, and "
+    "nothing crosses a network: no cost of one is seen. The environments differ in more than the "
+    "operating system. Hadoop starts a JVM for each task, which outweighs the sorting of so "
+    "little data, and its work survives the loss of machines; NileOS runs hosted, as processes "
+    "on the same Linux; its sort and the program on Linux are compiled code that knows the form "
+    "of the records. So the ratio to Hadoop is that of two whole systems, and no measure of a "
+    "kernel: only NileOS beside the program on Linux, which takes the same steps, is near to "
+    "one, and that program was tuned by hand for this sort. The levels are fixed by the "
+    "experiment, and its regression says nothing of sizes that do not fit memory."
 )
 
 SHUFFLE = (
-    "Shuffle speed: the paper isolates the shuffle of its own implementation, from the end of the "
-    "mappers until the reducers have their data, partitioning and transfer together. NileOS and the "
-    "program on Linux have no such phase: reducers take records out of the mappers' memory while "
-    "they merge and write. For all three, the speed here is therefore the data over the time from "
-    "the last map task's end to the end of the output (NileOS: its phase `reducing`; Linux: `sort and "
-    "write`; Hadoop: its job history), which a shuffle alone can only be faster than. Hadoop's own "
-    "shuffle is given apart: the counter REDUCE_SHUFFLE_BYTES over the time from the start of the "
-    "first reduce task, its JVM included, until the last one has all of its input."
+    "Shuffle speed: the paper isolates the shuffle of its own implementation, from the end of "
+    "the mappers until the reducers have their data, partitioning and transfer together. NileOS "
+    "and the program on Linux have no such phase: reducers take records out of the mappers' "
+    "memory while they merge and write. For all three, the speed here is therefore the data over "
+    "the time from the last map task's end to the end of the output (NileOS: its phase "
+    "`reducing`; Linux: `sort and write`; Hadoop: its job history), which a shuffle alone can "
+    "only be faster than. Hadoop's own shuffle is given apart: the counter REDUCE_SHUFFLE_BYTES "
+    "over the time from the start of the first reduce task, its JVM included, until the last one "
+    "has all of its input."
 )
 
 

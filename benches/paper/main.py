@@ -4,7 +4,8 @@
 * environments, history: NileOS, the same on Linux, Hadoop; what each says of its shuffle.
 * experiment: the measuring.
 * analysis, figures: the statistics and the figures, run by a Python that has the packages.
-* result, findings, show, report: the result as a document, beside the paper's, as text, as a page."""
+* result, findings, show, report: the result as a document, beside the paper's, as text and as a
+  page."""
 
 import argparse
 import json
@@ -14,7 +15,6 @@ from typing import Any
 from harness import program
 from harness.install import Tools, say
 from harness.peer import Place
-
 from paper import design, environments, report, result, show
 from paper.experiment import Experiment, Observation
 

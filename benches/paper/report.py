@@ -8,7 +8,6 @@ from typing import Any
 
 from harness.install import Tools
 from harness.page import drawing, page, paragraph, preformatted, problems, table
-
 from paper import findings, show
 
 TITLE = "The experiment of the NileOS paper at this machine's scale"

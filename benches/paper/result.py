@@ -1,5 +1,5 @@
-"""The result of the experiment as one document, from which the text and the report are made: what was
-measured, what the statistics say, and what of the paper's findings is found here."""
+"""The result of the experiment as one document, from which the text and the report are made: what
+was measured, what the statistics say, and whether it is as it has to be."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -10,7 +10,6 @@ from statistics import fmean, median
 from typing import Any
 
 from harness import machine, tuning
-
 from paper.environments import Contestant
 from paper.experiment import Observation
 
@@ -119,7 +118,7 @@ def document(
     others = [it.name for it in kept if it.name != "nileos"]
     has_nileos = any(it.name == "nileos" for it in kept)
     comparisons = [comparison(table, name) for name in others] if has_nileos and table else []
-    made = {
+    made: dict[str, Any] = {
         "benchmark": "paper",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine.describe(),

@@ -6,7 +6,6 @@ from typing import Any
 
 from harness import page
 from harness.page import columns
-
 from paper import findings
 from paper.findings import small
 
@@ -109,13 +108,13 @@ def verdict(analysis: Mapping[str, Any]) -> str:
         return "The residuals of the seconds are normal: their analysis counts.\n"
     if analysis["scale"] == "seconds":
         return (
-            "The residuals are NOT normal, and less so those of the logarithms: the analysis of the "
-            "seconds is shown, and its p-values are to be taken with care.\n"
+            "The residuals are NOT normal, and less so those of the logarithms: the analysis of "
+            "the seconds counts, and its p-values are to be taken with care.\n"
         )
     if logarithm["is_normal"]:
         return (
-            "The residuals of the seconds are not normal, those of their logarithms are: the analysis "
-            "of the logarithms counts.\n"
+            "The residuals of the seconds are not normal, those of their logarithms are: the "
+            "analysis of the logarithms counts.\n"
         )
     return (
         "The residuals are NOT normal on either scale, nearer to it with the logarithms, whose "
@@ -146,10 +145,10 @@ def normality(scale: Mapping[str, Any]) -> str:
     it = scale["normality"]
     anderson, shapiro = it["anderson_darling"], it["shapiro_wilk"]
     return (
-        f"Model: R² {scale['r_squared']:.4f}, adjusted {scale['adjusted_r_squared']:.4f}. Residuals "
-        f"{'normal' if it['is_normal'] else 'NOT normal'} at 0.01: Anderson-Darling A² "
-        f"{anderson['a_squared']:.3f}, p {small(anderson['p'])}; Shapiro-Wilk W {shapiro['w']:.4f}, "
-        f"p {small(shapiro['p'])}\n"
+        f"Model: R² {scale['r_squared']:.4f}, adjusted {scale['adjusted_r_squared']:.4f}. "
+        f"Residuals {'normal' if it['is_normal'] else 'NOT normal'} at 0.01: Anderson-Darling A² "
+        f"{anderson['a_squared']:.3f}, p {small(anderson['p'])}; Shapiro-Wilk "
+        f"W {shapiro['w']:.4f}, p {small(shapiro['p'])}\n"
     )
 
 
@@ -158,9 +157,7 @@ TERMS = ["term", "coefficient", "standard error", "t", "p"]
 
 def model(scale: Mapping[str, Any]) -> str:
     it = scale["regression"]
-    return (
-        f"{it['formula']}; R² {it['r_squared']:.4f}, adjusted R² {it['adjusted_r_squared']:.4f}"
-    )
+    return f"{it['formula']}; R² {it['r_squared']:.4f}, adjusted R² {it['adjusted_r_squared']:.4f}"
 
 
 def terms(scale: Mapping[str, Any]) -> list[list[str]]:

@@ -19,7 +19,6 @@ from harness.install import say
 from harness.nileos import NileOs
 from harness.peer import Peer, Place
 from harness.programs import GnuSort, Reference
-
 from peers import report, result, rounds, show
 from peers.tables import DuckDb, Polars, Spark
 

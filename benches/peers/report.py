@@ -7,7 +7,6 @@ from typing import Any
 
 from harness.install import Tools
 from harness.page import drawing, page, paragraph, preformatted, problems, table
-
 from peers import show
 
 TITLE = "NileOS beside its peers"

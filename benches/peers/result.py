@@ -7,7 +7,6 @@ from typing import Any
 
 from harness import machine, tuning
 from harness.data import RECORD
-
 from peers import judge
 from peers.rounds import Entry
 

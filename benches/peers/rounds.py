@@ -9,10 +9,10 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from harness.data import Data, Job, WrongOutput
+from harness.data import Data, Job
 from harness.install import NotInstalled, say
-from harness.peer import Peer
-from harness.processes import CommandFailed, Memory
+from harness.peer import FAILURES, Peer
+from harness.processes import Memory
 
 # How long one job may take.
 LIMIT_SECONDS = 3600
@@ -76,7 +76,7 @@ def run(entries: Sequence[Entry], data: Data, rounds: int) -> None:
             name = f"round {number + 1} of {rounds}: {entry.peer.name}"
             try:
                 turn = take_turn(entry.peer, data)
-            except (CommandFailed, WrongOutput) as why:
+            except FAILURES as why:
                 entry.failed = str(why)
                 say(f"{name} FAILED: {why}")
             else:

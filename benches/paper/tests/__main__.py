@@ -1,5 +1,5 @@
-"""`python3 benches/paper/tests`: runs the tests with the Python that has the packages for statistics
-and plots, which are installed for it."""
+"""`python3 benches/paper/tests`: runs the tests with the Python that has the packages for
+statistics and plots, which are installed for it."""
 
 import os
 import subprocess
@@ -11,7 +11,6 @@ sys.path.insert(0, str(BENCHES))
 
 from harness import tuning  # noqa: E402
 from harness.install import Tools  # noqa: E402
-
 from paper.main import PACKAGES  # noqa: E402
 
 target = Path(os.environ.get("CARGO_TARGET_DIR") or BENCHES.parent / "target")

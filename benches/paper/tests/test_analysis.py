@@ -44,7 +44,9 @@ def observations(noise: float, times: float = 1.0, kind: str = "product") -> lis
                     error = chance.gauss(0, noise)
                     seconds = factor * 2.718281828**error if kind == "product" else factor + error
                     levels = {"environment": environment, "megabytes": megabytes}
-                    made.append({**levels, "reducers": reducers, "block": block, "seconds": seconds})
+                    made.append(
+                        {**levels, "reducers": reducers, "block": block, "seconds": seconds}
+                    )
     return made
 
 
@@ -116,7 +118,8 @@ class Normality(unittest.TestCase):
         deviation = (sum((it - mean) ** 2 for it in values) / (n - 1)) ** 0.5
         z = [(it - mean) / deviation for it in values]
         terms = (
-            (2 * i + 1) * (stats.norm.logcdf(z[i]) + stats.norm.logsf(z[n - 1 - i])) for i in range(n)
+            (2 * i + 1) * (stats.norm.logcdf(z[i]) + stats.norm.logsf(z[n - 1 - i]))
+            for i in range(n)
         )
         expected = -n - sum(terms) / n
         found = analysis.normality(self.WEIGHTS)["anderson_darling"]

@@ -1,5 +1,5 @@
-"""What the experiment promises: its design, what it reads from who is measured, its verdicts, and its
-report; with small stand-ins for environments."""
+"""What the experiment promises: its design, what it reads from who is measured, its verdicts, and
+its report; with small stand-ins for environments."""
 
 import json
 import sys
@@ -15,7 +15,6 @@ sys.path.insert(0, str(HERE.parent.parent))
 from harness import page  # noqa: E402
 from harness.data import Job, WrongOutput  # noqa: E402
 from harness.processes import CommandFailed, Finished  # noqa: E402
-
 from paper import (  # noqa: E402
     analysis,
     design,
@@ -53,8 +52,8 @@ class Design(unittest.TestCase):
 
 
 class History(unittest.TestCase):
-    """Of a job with two map and two reduce tasks over 671,088 records, as Hadoop 3.4.2 wrote it, but
-    for events that are not about attempts."""
+    """Of a job with two map and two reduce tasks over 671,088 records, as Hadoop 3.4.2 wrote it,
+    but for events that are not about attempts."""
 
     def test_the_shuffle_is_read_from_it(self) -> None:
         found = history.shuffle(HISTORY)
@@ -89,9 +88,15 @@ class Environments(unittest.TestCase):
 
     def test_levels_are_in_the_tuning_and_no_placeholder_is_left(self) -> None:
         settings = environments.settings(4, 2, Job("1M", 10485))
-        self.assertEqual((settings["nileos"]["workers"], settings["nileos"]["reducers"]), ("4", "2"))
-        self.assertEqual(settings["reference"]["options"][:4], ["--threads", "4", "--reducers", "2"])
-        self.assertEqual(settings["hadoop-yarn"]["site"]["yarn.nodemanager.resource.cpu-vcores"], "5")
+        self.assertEqual(
+            (settings["nileos"]["workers"], settings["nileos"]["reducers"]), ("4", "2")
+        )
+        self.assertEqual(
+            settings["reference"]["options"][:4], ["--threads", "4", "--reducers", "2"]
+        )
+        self.assertEqual(
+            settings["hadoop-yarn"]["site"]["yarn.nodemanager.resource.cpu-vcores"], "5"
+        )
         job = settings["hadoop-yarn"]["job"]
         self.assertEqual(job["mapreduce.job.reduces"], "2")
         self.assertEqual(job["mapreduce.input.fileinputformat.split.maxsize"], "262125")

@@ -1,13 +1,15 @@
-"""`python -m peers.jobs.plot RESULT FOLDER`: the result of a run as plots, `time.svg`, `start-up.svg`, `memory.svg`.
-A diamond is the median or the most, with its figure; the dots are all runs."""
+"""`python -m peers.jobs.plot RESULT FOLDER`: the result of a run as plots, `time.svg`,
+`start-up.svg`, `memory.svg`. A diamond is the median or the most, with its figure; the dots are all
+runs."""
 
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.drawing import OURS, RUN, THEIRS, new, save
 from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+
+from harness.drawing import OURS, RUN, THEIRS, new, save
 
 
 def plot(

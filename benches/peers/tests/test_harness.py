@@ -5,17 +5,19 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import zlib
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 BENCHES = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(BENCHES))
 
-from harness import data, hadoop, install, page, tuning  # noqa: E402
+from harness import data, hadoop, install, page, tuning, webhdfs  # noqa: E402
 from harness.data import Data, Form, Job, Records, WrongOutput  # noqa: E402
-from harness.peer import Peer, Place  # noqa: E402
+from harness.peer import FAILURES, Peer, Place  # noqa: E402
 from harness.processes import (  # noqa: E402
     Command,
     CommandFailed,
@@ -25,7 +27,6 @@ from harness.processes import (  # noqa: E402
     gist,
     pids,
 )
-
 from peers import judge, report, rounds, show  # noqa: E402
 
 
@@ -308,6 +309,61 @@ class Interrupt(unittest.TestCase):
             self.assertEqual(list((folder / "work").iterdir()), [])
             left = [it for pid in pids() for it in environment_of(pid) if mark in it]
             self.assertEqual(left, [])
+
+
+class NameNode(BaseHTTPRequestHandler):
+    """A stand-in for WebHDFS with two parts of an output."""
+
+    PARTS = {"part-r-00000": b"ab", "part-r-00001": b"cd", "_SUCCESS": b"no"}
+    removed: list[str] = []
+
+    def do_GET(self) -> None:
+        path, _, what = self.path.removeprefix("/webhdfs/v1").partition("?op=")
+        if what == "LISTSTATUS" and path == "/made":
+            names = [{"pathSuffix": name} for name in self.PARTS]
+            self.answer(200, json.dumps({"FileStatuses": {"FileStatus": names}}).encode())
+        elif what == "OPEN":
+            self.answer(200, self.PARTS[path.removeprefix("/made/")])
+        else:
+            self.answer(404, b"{}")
+
+    def do_DELETE(self) -> None:
+        self.removed.append(self.path)
+        self.answer(200, b"{}")
+
+    def answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words: object) -> None: ...
+
+
+class Files(unittest.TestCase):
+    def setUp(self) -> None:
+        server = HTTPServer(("127.0.0.1", 0), NameNode)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.files = webhdfs.WebHdfs(f"127.0.0.1:{server.server_port}")
+
+    def test_files_of_hdfs_are_named_read_and_removed(self) -> None:
+        self.assertEqual(self.files.names("/made"), sorted(NameNode.PARTS))
+        self.assertEqual(self.files.names("/nothing"), [])
+        with self.files.open("/made/part-r-00001") as file:
+            self.assertEqual(file.read(), b"cd")
+        self.files.remove("/made")
+        self.assertEqual(NameNode.removed, ["/webhdfs/v1/made?op=DELETE&recursive=true"])
+
+    def test_an_output_is_written_part_by_part(self) -> None:
+        words = [sys.executable, webhdfs.__file__, self.files.address, "/made", "part-r-"]
+        made = subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout
+        self.assertEqual(made, b"abcd")
+
+    def test_who_cannot_be_asked_has_failed(self) -> None:
+        with self.assertRaises(FAILURES):
+            webhdfs.WebHdfs("127.0.0.1:1").names("/made")
 
 
 class Hadoop(unittest.TestCase):
