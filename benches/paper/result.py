@@ -151,7 +151,8 @@ def described(one: Contestant) -> dict[str, Any]:
 
 def flat(it: Observation) -> dict[str, Any]:
     values = asdict(it)
-    return values | values.pop("moved")
+    moved = values.pop("moved")
+    return {**values, **moved}
 
 
 def judge(made: Mapping[str, Any]) -> list[str]:
