@@ -45,7 +45,7 @@ SHUFFLE = (
 
 def rows(result: Mapping[str, Any]) -> list[list[str]]:
     """The findings one by one."""
-    made = [*gains(result), *shuffles(result)]
+    made = [*gains(result), *further(result), *shuffles(result)]
     analysis = result["analysis"]
     if analysis is None:
         return made
@@ -88,6 +88,18 @@ def gains(result: Mapping[str, Any]) -> list[list[str]]:
             made.append(["gain with more reducers", "grows", f"grows at {of(grown)} sizes"])
             made.append(["gain with more data", "falls", f"falls at {of(falls)} reducers"])
     return made
+
+
+def further(result: Mapping[str, Any]) -> list[list[str]]:
+    """What the job takes by its size alone: starting JVMs for it is none of that."""
+    titles = {it["name"]: it["title"] for it in result["environments"]}
+    slopes = {it["environment"]: it["seconds_per_gigabyte"] for it in result["lines"]}
+    ours = slopes.get("nileos", 0.0)
+    said = []
+    for name, slope in slopes.items():
+        times = f" ({slope / ours:.1f} ×)" if ours > 0 and name != "nileos" else ""
+        said.append(f"{titles[name]} {slope:.2f} s{times}")
+    return [["each further GB takes", "-", ", ".join(said)]] if said else []
 
 
 def shuffles(result: Mapping[str, Any]) -> list[list[str]]:

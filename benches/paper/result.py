@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import groupby
 from math import exp, log
-from statistics import fmean, median
+from statistics import fmean, linear_regression, median
 from typing import Any
 
 from harness import machine, tuning
@@ -106,6 +106,19 @@ def grows(gains: Sequence[Mapping[str, Any]], fixed: str, along: str, sign: int 
     return [sum(found), len(found)]
 
 
+def lines(observations: Sequence[Observation]) -> list[dict[str, Any]]:
+    """What a job takes whatever its size, and what each gigabyte takes: each environment's line of
+    least squares. Nothing of a single size."""
+    made = []
+    for name in dict.fromkeys(it.environment for it in observations):
+        mine = [it for it in observations if it.environment == name]
+        gigabytes = [it.bytes / 1e9 for it in mine]
+        if len(set(gigabytes)) > 1:
+            slope, at_zero = linear_regression(gigabytes, [it.seconds for it in mine])
+            made.append({"environment": name, "seconds": at_zero, "seconds_per_gigabyte": slope})
+    return made
+
+
 def document(
     contestants: Sequence[Contestant],
     observations: Sequence[Observation],
@@ -127,6 +140,7 @@ def document(
         "observations": [flat(it) for it in observations],
         "cells": table,
         "comparisons": comparisons,
+        "lines": lines(observations),
         "analysis": analysis,
         "paper_speed_up": PAPER_SPEED_UP,
     }

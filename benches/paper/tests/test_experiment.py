@@ -224,6 +224,18 @@ class Verdicts(unittest.TestCase):
         self.assertAlmostEqual(hadoop["geometric_mean"], 20, delta=0.6)
         self.assertEqual(len(hadoop["cells"]), 6)
 
+    def test_a_line_tells_what_the_size_takes_from_what_it_does_not(self) -> None:
+        jobs = design.jobs([100, 200, 400])
+        seconds = [12.0 + 25.0 * job.bytes / 1e9 for job in jobs]
+        made = [
+            Observation("e", job.name, job.bytes, 1, 0, 0, took, took, Moved(1.0))
+            for job, took in zip(jobs, seconds, strict=True)
+        ]
+        (line,) = result.lines(made)
+        self.assertAlmostEqual(line["seconds"], 12)
+        self.assertAlmostEqual(line["seconds_per_gigabyte"], 25)
+        self.assertEqual(result.lines(made[:1]), [])
+
     def test_less_than_in_the_paper_is_a_problem(self) -> None:
         (problem,) = document({"nileos": 1.0, "hadoop": 2.0})["problems"]
         self.assertRegex(problem, r"missed: Hadoop takes \d\.\d+ × as long, and 2.34 ×")
@@ -286,6 +298,7 @@ class Report(unittest.TestCase):
         text = show.text(self.document)
         self.assertRegex(text, r"Hadoop +256M +2 +2\.7\d\d s +2\.\d+ 2\.\d+ 2\.\d+ ")
         self.assertRegex(text, r"Hadoop takes, on average +2\.34 × +\d+\.\d+ ×")
+        self.assertRegex(text, r"each further GB takes +- +Nileos .* Hadoop [\d.]+ s \(20\.\d ×\)")
         self.assertRegex(text, r"environment +2 .* significant")
         self.assertIn("What it cannot:", text)
 
