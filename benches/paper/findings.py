@@ -93,12 +93,10 @@ def gains(result: Mapping[str, Any]) -> list[list[str]]:
 def further(result: Mapping[str, Any]) -> list[list[str]]:
     """What the job takes by its size alone: starting JVMs for it is none of that."""
     titles = {it["name"]: it["title"] for it in result["environments"]}
-    slopes = {it["environment"]: it["seconds_per_gigabyte"] for it in result["lines"]}
-    ours = slopes.get("nileos", 0.0)
     said = []
-    for name, slope in slopes.items():
-        times = f" ({slope / ours:.1f} ×)" if ours > 0 and name != "nileos" else ""
-        said.append(f"{titles[name]} {slope:.2f} s{times}")
+    for it in result["lines"]:
+        slope, error = it["seconds_per_gigabyte"], it["standard_error"]
+        said.append(f"{titles[it['environment']]} {slope:.2f} ± {error:.2f} s")
     return [["each further GB takes", "-", ", ".join(said)]] if said else []
 
 

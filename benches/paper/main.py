@@ -23,9 +23,9 @@ PACKAGES = ("numpy", "scipy", "statsmodels", "matplotlib")
 # The control: for how long the workers of the hindered environment stand still in each sort.
 HINDERED_SECONDS = 0.5
 
-# Files take so many times the largest input at most: all inputs and what each environment makes of
-# them. NileOS, Linux and Hadoop take so many times as much memory, and Hadoop some besides.
-DISK = 16
+# Files take so many times all inputs at most: those, with each environment and in what it makes of
+# them. NileOS and Linux take so many times the largest as memory, and Hadoop some besides.
+DISK = 10
 MEMORY = 4
 HADOOP_MEMORY = 4e9
 
@@ -52,7 +52,7 @@ def bench(options: argparse.Namespace) -> int:
     jobs = design.jobs(options.mebibytes)
     mappers = max(options.reducers)
     settings = environments.settings(mappers, mappers, jobs[0])
-    disk = DISK * jobs[0].bytes
+    disk = DISK * sum(job.bytes for job in jobs)
     memory = MEMORY * jobs[0].bytes + (HADOOP_MEMORY if options.hadoop else 0)
     with program.place("paper", settings, jobs, disk, memory) as place:
         place.tools.need_packages(*PACKAGES)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import groupby
-from math import exp, log
+from math import exp, log, sqrt
 from statistics import fmean, linear_regression, median
 from typing import Any
 
@@ -115,7 +115,11 @@ def lines(observations: Sequence[Observation]) -> list[dict[str, Any]]:
         gigabytes = [it.bytes / 1e9 for it in mine]
         if len(set(gigabytes)) > 1:
             slope, at_zero = linear_regression(gigabytes, [it.seconds for it in mine])
-            made.append({"environment": name, "seconds": at_zero, "seconds_per_gigabyte": slope})
+            off = (it.seconds - at_zero - slope * x for it, x in zip(mine, gigabytes, strict=True))
+            spread = sum((x - fmean(gigabytes)) ** 2 for x in gigabytes)
+            error = sqrt(sum(it * it for it in off) / max(len(mine) - 2, 1) / spread)
+            line = {"seconds": at_zero, "seconds_per_gigabyte": slope, "standard_error": error}
+            made.append({"environment": name, **line})
     return made
 
 

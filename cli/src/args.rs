@@ -203,7 +203,7 @@ pub struct Paper {
     /// The sizes of the input; without them 64M,128M,256M.
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     pub sizes: Vec<Bytes>,
-    /// The numbers of reducers; without them 1,2,4. The largest is how many mappers there are.
+    /// The numbers of reducers; without them 1,4. The largest is how many mappers there are.
     #[arg(long, value_name = "R", value_delimiter = ',',
         value_parser = clap::value_parser!(u16).range(1..=64))]
     pub reducers: Vec<u16>,

@@ -234,6 +234,16 @@ class Verdicts(unittest.TestCase):
         (line,) = result.lines(made)
         self.assertAlmostEqual(line["seconds"], 12)
         self.assertAlmostEqual(line["seconds_per_gigabyte"], 25)
+        self.assertAlmostEqual(line["standard_error"], 0)
+        # By hand: residuals -1, 2, -1 at -1, 0, 1 around the mean, one degree of freedom.
+        sizes, seconds = [10**9, 2 * 10**9, 3 * 10**9], [4.0, 10.0, 10.0]
+        rough = [
+            Observation("e", "", size, 1, 0, 0, took, took, Moved(1.0))
+            for size, took in zip(sizes, seconds, strict=True)
+        ]
+        (line,) = result.lines(rough)
+        self.assertAlmostEqual(line["seconds_per_gigabyte"], 3)
+        self.assertAlmostEqual(line["standard_error"], 3**0.5)
         self.assertEqual(result.lines(made[:1]), [])
 
     def test_less_than_in_the_paper_is_a_problem(self) -> None:
@@ -298,7 +308,7 @@ class Report(unittest.TestCase):
         text = show.text(self.document)
         self.assertRegex(text, r"Hadoop +256M +2 +2\.7\d\d s +2\.\d+ 2\.\d+ 2\.\d+ ")
         self.assertRegex(text, r"Hadoop takes, on average +2\.34 × +\d+\.\d+ ×")
-        self.assertRegex(text, r"each further GB takes +- +Nileos .* Hadoop [\d.]+ s \(20\.\d ×\)")
+        self.assertRegex(text, r"each further GB takes +- +Nileos .* Hadoop [\d.]+ ± [\d.]+ s")
         self.assertRegex(text, r"environment +2 .* significant")
         self.assertIn("What it cannot:", text)
 

@@ -9,7 +9,7 @@ use crate::size::Bytes;
 
 /// The levels of a whole run and of one for trying, if nobody says.
 const SIZES: [Bytes; 3] = [Bytes::mebi(64), Bytes::mebi(128), Bytes::mebi(256)];
-const REDUCERS: [u16; 3] = [1, 2, 4];
+const REDUCERS: [u16; 2] = [1, 4];
 const QUICK_SIZES: [Bytes; 2] = [Bytes::mebi(8), Bytes::mebi(32)];
 const QUICK_REDUCERS: [u16; 2] = [1, 2];
 
