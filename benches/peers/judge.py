@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from rounds import Turn
+from peers.rounds import Turn
 
 # The amount of data that the targets are for, in bytes: about a gigabyte or more.
 JUDGED_FROM = 950_000_000

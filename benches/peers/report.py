@@ -2,24 +2,15 @@
 file."""
 
 import json
-from html import escape
 from pathlib import Path
 from typing import Any
 
-import show
-from install import HERE, Tools, bring
+from harness.install import Tools
+from harness.page import drawing, page, paragraph, preformatted, problems, table
+from peers import show
 
+TITLE = "NileOS beside its peers"
 PLOTS = ("time.svg", "start-up.svg", "memory.svg")
-
-STYLE = """
-body { font: 15px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222 }
-table { border-collapse: collapse; margin: 1em 0 }
-th, td { text-align: left; padding: .2em .9em .2em 0; border-bottom: 1px solid #ddd }
-td { font-variant-numeric: tabular-nums }
-svg { max-width: 100%; height: auto; display: block; margin: 1.5em 0 }
-.MISSED { color: #b00020; font-weight: bold }
-pre { background: #f4f5f6; padding: .8em; overflow-x: auto }
-"""
 
 
 def write(result: dict[str, Any], folder: Path, tools: Tools) -> None:
@@ -27,17 +18,12 @@ def write(result: dict[str, Any], folder: Path, tools: Tools) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     document = folder / "result.json"
     document.write_text(json.dumps(result, indent=1) + "\n")
-    bring([str(tools.python), str(HERE / "jobs/plot.py"), str(document), str(folder)], "the plots")
+    tools.run("peers.jobs.plot", document, folder)
     plots = [drawing((folder / name).read_text()) for name in PLOTS if (folder / name).exists()]
-    (folder / "report.html").write_text(page(result, plots))
+    (folder / "report.html").write_text(whole_page(result, plots))
 
 
-def drawing(svg: str) -> str:
-    """An SVG file as it can stand in a page: without what is before its first element."""
-    return svg[svg.index("<svg") :]
-
-
-def page(result: dict[str, Any], plots: list[str]) -> str:
+def whole_page(result: dict[str, Any], plots: list[str]) -> str:
     figures = [show.row(one, result["bytes"]) for one in result["contestants"]]
     verdicts = [
         [it["name"], it["of"], f"{it['ratio']:.2f}", it["target"], "met" if it["met"] else "MISSED"]
@@ -45,34 +31,16 @@ def page(result: dict[str, Any], plots: list[str]) -> str:
     ]
     promise = "" if result["promised"] else "<p>Targets are for 1 GB and more: no promise here.</p>"
     parts = [
-        f"<h1>NileOS beside its peers</h1><p>{escape(show.heading(result))}</p>",
+        paragraph(show.heading(result)),
         table(["contestant", *show.HEAD[1:]], figures),
-        f"<p>{escape(show.explanation())}</p>",
+        paragraph(show.explanation()),
         *plots,
         "<h2>Targets</h2>",
         table(["target", "of", "ratio", "must be", ""], verdicts) + promise,
-        "".join(f"<p class=MISSED>{escape(one)}</p>" for one in result["problems"]),
+        problems(result["problems"]),
         "<h2>How each was set up</h2>",
-        f"<pre>{escape(show.setups(result))}</pre>",
+        preformatted(show.setups(result)),
         "<h2>The document</h2>",
-        f"<pre>{escape(json.dumps(result, indent=1))}</pre>",
+        preformatted(json.dumps(result, indent=1)),
     ]
-    body = "\n".join(parts)
-    return (
-        "<!doctype html><html lang=en><meta charset=utf-8><title>NileOS beside its peers</title>"
-        f"<style>{STYLE}</style><body>{body}</body></html>\n"
-    )
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table; the last cell of a short row is as wide as what it lacks."""
-
-    def line(cells: list[str]) -> str:
-        *first, last = cells
-        wide = f" colspan={len(head) - len(first)}" if len(cells) < len(head) else ""
-        mark = " class=MISSED" if last == "MISSED" else ""
-        inner = "".join(f"<td>{escape(cell)}</td>" for cell in first)
-        return f"<tr>{inner}<td{wide}{mark}>{escape(last)}</td></tr>"
-
-    names = "".join(f"<th>{escape(name)}</th>" for name in head)
-    return f"<table><tr>{names}</tr>{''.join(map(line, rows))}</table>"
+    return page(TITLE, parts)

@@ -5,11 +5,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-import judge
-import machine
-import tuning
-from data import RECORD
-from rounds import Entry
+from harness import machine, tuning
+from harness.data import RECORD
+from peers import judge
+from peers.rounds import Entry
 
 
 def document(

@@ -9,10 +9,10 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from data import Data, Job, WrongOutput
-from install import NotInstalled, say
-from peer import Peer
-from processes import CommandFailed, Memory
+from harness.data import Data, Job
+from harness.install import NotInstalled, say
+from harness.peer import FAILURES, Peer
+from harness.processes import Memory
 
 # How long one job may take.
 LIMIT_SECONDS = 3600
@@ -76,7 +76,7 @@ def run(entries: Sequence[Entry], data: Data, rounds: int) -> None:
             name = f"round {number + 1} of {rounds}: {entry.peer.name}"
             try:
                 turn = take_turn(entry.peer, data)
-            except (CommandFailed, WrongOutput) as why:
+            except FAILURES as why:
                 entry.failed = str(why)
                 say(f"{name} FAILED: {why}")
             else:
@@ -86,17 +86,18 @@ def run(entries: Sequence[Entry], data: Data, rounds: int) -> None:
 
 
 def take_turn(peer: Peer, data: Data) -> Turn:
+    whole, tiny = data.jobs
     peer.crew.folder.mkdir(parents=True)
     try:
         peer.begin()
         memory = Memory(peer.crew)
         memory.start()
         try:
-            first = sort(peer, Job.WHOLE)
+            first = sort(peer, whole)
         finally:
             most = memory.end()
-        start_up, whole = (checked(peer, data, job) for job in (Job.TINY, Job.WHOLE))
-        return Turn(first, whole, start_up, most)
+        start_up, again = (checked(peer, data, job) for job in (tiny, whole))
+        return Turn(first, again, start_up, most)
     finally:
         peer.end()
         shutil.rmtree(peer.crew.folder, ignore_errors=True)

@@ -1,7 +1,9 @@
 """The result as text."""
 
-from collections.abc import Sequence
 from typing import Any
+
+from harness import page
+from harness.page import columns
 
 HEAD = ["", "sort", "all runs", "x NileOS", "first", "command", "start-up", "memory", "x data"]
 
@@ -14,13 +16,11 @@ def text(result: dict[str, Any]) -> str:
 
 
 def heading(result: dict[str, Any]) -> str:
-    here = result["machine"]
     control = "; CONTROL: NileOS is hindered on purpose" if result["control"] else ""
     return (
         f"{result['records']:,} records of 100 bytes ({result['bytes'] / 1e9:.3g} GB), "
         f"{result['rounds']} rounds, {result['date']}{control}\n"
-        f"{here['cpus']} CPUs, {here['processor']}, {here['memory_bytes'] / 2**30:.1f} GiB, "
-        f"{here['kernel']}, {here['system']}\n"
+        f"{page.machine(result['machine'])}\n"
     )
 
 
@@ -64,21 +64,8 @@ def targets(result: dict[str, Any]) -> str:
 
 
 def setups(result: dict[str, Any]) -> str:
-    said = ["tuning (benches/peers/tuning.toml)"]
+    said = ["tuning (benches/harness/tuning.toml)"]
     for one in result["contestants"]:
         said.append(f"  {one['title']} {one.get('version', '')}: {one['what']}")
         said += [f"      {line}" for line in one["tuning"]]
     return "\n".join(said) + "\n"
-
-
-def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as lines, their columns below each other; the last of a short row may be longer."""
-    most = max(map(len, rows))
-    full = [row for row in rows if len(row) == most]
-    widths = [max(len(row[at]) for row in full) for at in range(most)]
-    widths[0] = max(len(row[0]) for row in rows)
-    lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
-        for row in rows
-    )
-    return "\n".join(lines) + "\n"

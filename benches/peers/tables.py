@@ -2,10 +2,14 @@
 the job is that of the query, Python and the package being there."""
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 
-from data import Form, Job
-from peer import Peer
-from processes import Command
+from harness.data import Form, Job
+from harness.peer import Peer
+from harness.processes import Command
+
+JOBS = Path(__file__).with_name("jobs")
 
 
 class Table(Peer):
@@ -23,6 +27,15 @@ class Table(Peer):
     def output(self, job: Job) -> Command:
         made = self.made(job)
         return self.from_parquet(sorted(made.glob("part-*")) if made.is_dir() else [made])
+
+    def from_parquet(self, files: Sequence[Path]) -> Command:
+        """A command that writes the records of Parquet files."""
+        return Command([self.place.tools.python, JOBS / "from_parquet.py", *files], {})
+
+    def script(self, job: str, *arguments: str | Path) -> Command:
+        """One of the scripts for the Python packages."""
+        environment = {str(k): str(v) for k, v in self.tuning.get("environment", {}).items()}
+        return Command([self.place.tools.python, JOBS / job, *arguments], environment)
 
 
 class DuckDb(Table):

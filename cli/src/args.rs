@@ -193,6 +193,38 @@ pub enum Beside {
     /// Sort the same records with NileOS and with Hadoop, Spark, DuckDB, Polars, GNU sort and a
     /// hand-tuned program, in turns. What is missing of them is installed.
     Peers(Peers),
+    /// The experiment of the NileOS paper: how long sorting takes by the size of the input, the
+    /// number of reducers and the environment, with its analysis.
+    Paper(Paper),
+}
+
+#[derive(Args)]
+pub struct Paper {
+    /// The sizes of the input; without them 64M,128M,256M.
+    #[arg(long, value_name = "SIZE", value_delimiter = ',')]
+    pub sizes: Vec<Bytes>,
+    /// The numbers of reducers; without them 1,4. The largest is how many mappers there are.
+    #[arg(long, value_name = "R", value_delimiter = ',',
+        value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub reducers: Vec<u16>,
+    /// How often each combination is run; without it 3 times.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    pub runs: Option<u16>,
+    /// What the order of the runs is drawn from.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Write the document, the figures and a page that shows all to this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub report: Option<PathBuf>,
+    /// For trying: 8M and 32M, 1 and 2 reducers, without Hadoop.
+    #[arg(long)]
+    pub quick: bool,
+    /// NileOS beside itself and beside itself hindered on purpose: the analysis must tell which.
+    #[arg(long)]
+    pub control: bool,
+    /// Print the result as one JSON document and nothing else.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]

@@ -118,6 +118,7 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
         }
         Command::Bench(options) => match &options.beside {
             Some(Beside::Peers(options)) => bench::peers::needs(options)?,
+            Some(Beside::Paper(options)) => bench::paper::needs(options)?,
             None => vec![Need::Qemu, Need::Kernel, Need::Scenarios, Need::Hosted, Need::Benches],
         },
         Command::Image(options) => {

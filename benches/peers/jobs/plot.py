@@ -1,23 +1,15 @@
-"""plot.py RESULT FOLDER: the result of a run as plots, `time.svg`, `start-up.svg`, `memory.svg`.
-A diamond is the median or the most, with its figure; the dots are all runs."""
+"""`python -m peers.jobs.plot RESULT FOLDER`: the result of a run as plots, `time.svg`,
+`start-up.svg`, `memory.svg`. A diamond is the median or the most, with its figure; the dots are all
+runs."""
 
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import matplotlib
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
-matplotlib.use("svg")
-# The same result gives the same file; text stays text.
-matplotlib.rcParams["svg.hashsalt"] = "nile"
-matplotlib.rcParams["svg.fonttype"] = "none"
-matplotlib.rcParams["font.family"] = "sans-serif"
-
-from matplotlib import pyplot  # noqa: E402
-from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter  # noqa: E402
-
-OURS, THEIRS, RUN = "#0b6e99", "#66727a", "#b3bcc2"
+from harness.drawing import OURS, RUN, THEIRS, new, save
 
 
 def plot(
@@ -31,7 +23,7 @@ def plot(
     """One line for each contestant, on a logarithmic scale: some are a hundred times others."""
     contestants = sorted(contestants, key=value, reverse=True)
     values = [value(one) for one in contestants]
-    figure, axes = pyplot.subplots(figsize=(8, 0.9 + 0.42 * len(contestants)))
+    figure, axes = new(title, figsize=(8, 0.9 + 0.42 * len(contestants)))
     for place, (one, figure_of) in enumerate(zip(contestants, values, strict=True)):
         colour = OURS if one["name"] == "nileos" else THEIRS
         dots = [runs(turn) for turn in one["turns"]]
@@ -52,12 +44,7 @@ def plot(
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlim(min(values) / 2, max(values) * 3)
     axes.set_xlabel(unit)
-    axes.set_title(title, loc="left", fontsize=11)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    figure.tight_layout()
-    figure.savefig(file, metadata={"Date": None})
-    pyplot.close(figure)
+    save(figure, file)
 
 
 def main(result: str, folder: str) -> None:

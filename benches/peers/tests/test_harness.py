@@ -5,24 +5,20 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import zlib
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+BENCHES = Path(__file__).parent.parent.parent
+sys.path.insert(0, str(BENCHES))
 
-import data  # noqa: E402
-import hadoop  # noqa: E402
-import install  # noqa: E402
-import judge  # noqa: E402
-import report  # noqa: E402
-import rounds  # noqa: E402
-import show  # noqa: E402
-import tuning  # noqa: E402
-from data import Data, Form, Job, Records, WrongOutput  # noqa: E402
-from peer import Peer, Place  # noqa: E402
-from processes import (  # noqa: E402
+from harness import data, hadoop, install, page, tuning, webhdfs  # noqa: E402
+from harness.data import Data, Form, Job, Records, WrongOutput  # noqa: E402
+from harness.peer import FAILURES, Peer, Place  # noqa: E402
+from harness.processes import (  # noqa: E402
     Command,
     CommandFailed,
     Crew,
@@ -31,6 +27,7 @@ from processes import (  # noqa: E402
     gist,
     pids,
 )
+from peers import judge, report, rounds, show  # noqa: E402
 
 
 def record(key: int) -> bytes:
@@ -39,12 +36,19 @@ def record(key: int) -> bytes:
 
 class Tuning(unittest.TestCase):
     def test_placeholders_become_what_the_machine_has(self) -> None:
-        read = tuning.read('[a]\nb = ["-t", "{cpus}"]\nc = { d = "{cpus+1}", e = 3 }', 2)
+        words = {"{cpus}": "2", "{cpus+1}": "3"}
+        read = tuning.read('[a]\nb = ["-t", "{cpus}"]\nc = { d = "{cpus+1}", e = 3 }', words)
         self.assertEqual(read, {"a": {"b": ["-t", "2"], "c": {"d": "3", "e": 3}}})
 
     def test_no_placeholder_is_left_in_the_file(self) -> None:
-        read = tuning.read(tuning.FILE.read_text(), 2)
+        read = tuning.read(tuning.FILE.read_text(), tuning.words())
         self.assertNotIn("{", json.dumps(read).replace('{"', "").replace("{}", ""))
+
+    def test_own_settings_replace_the_usual_ones_one_by_one(self) -> None:
+        usual = {"a": {"site": {"x": "1", "y": "2"}, "what": "w"}, "b": 1}
+        own = {"a": {"site": {"y": "3"}}, "c": 2}
+        both = {"a": {"site": {"x": "1", "y": "3"}, "what": "w"}, "b": 1, "c": 2}
+        self.assertEqual(tuning.merged(usual, own), both)
 
     def test_settings_are_lines_for_people(self) -> None:
         table = {"title": "A", "what": "b", "options": ["-x", "-y"], "conf": {"c": "d"}}
@@ -169,11 +173,12 @@ class Rounds(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         work = Path(folder.name)
         tools = install.Tools(work / "tools", {})
-        given = Data(work / "data", "1M", work / "nile", tools)
+        jobs = [Job("whole", 3000), Job("tiny", 1000)]
+        given = Data(work / "data", jobs, work / "nile", tools)
         given.crew.folder.mkdir()
-        for job, count in ((Job.WHOLE, 3000), (Job.TINY, 1000)):
+        for job in jobs:
             file = given.file(Form.ASCII, job)
-            lines = (f"{n * 7919 % 3001:010}{n:089}\n" for n in range(count))
+            lines = (f"{n * 7919 % 3001:010}{n:089}\n" for n in range(job.records))
             file.write_text("".join(lines))
             given.known[Form.ASCII, job] = data.look_at([file])
         self.data = given
@@ -269,12 +274,12 @@ class Result(unittest.TestCase):
         self.assertRegex(text, r"x +o +2.00 +at least 3 +MISSED")
 
     def test_the_page_needs_no_other_file(self) -> None:
-        plot = report.drawing("<?xml version='1.0'?>\n<svg><text>here</text></svg>")
-        page = report.page(self.document(), [plot])
-        self.assertIn("<svg><text>here", page)
-        self.assertIn("X &amp; &lt;co&gt;", page)
+        plot = page.drawing("<?xml version='1.0'?>\n<svg><text>here</text></svg>")
+        made = report.whole_page(self.document(), [plot])
+        self.assertIn("<svg><text>here", made)
+        self.assertIn("X &amp; &lt;co&gt;", made)
         for outside in ("src=", "href=", "<link", "<?xml"):
-            self.assertNotIn(outside, page)
+            self.assertNotIn(outside, made)
 
 
 class Interrupt(unittest.TestCase):
@@ -287,7 +292,7 @@ class Interrupt(unittest.TestCase):
             nile.write_text("#!/bin/sh\n[ $1 = run ] || exit 0\ntouch $0.ran\nexec sleep 60\n")
             nile.chmod(0o755)
             settings = {"CARGO_TARGET_DIR": name, "NILE_PACKAGES": name}
-            words = [sys.executable, str(Path(__file__).parent.parent)]
+            words = [sys.executable, str(BENCHES), "peers"]
             words += ["--mebibytes", "1", "--runs", "1", "--only", "gnu-sort"]
             environment = os.environ | settings | {"TMPDIR": str(folder / "work")}
             harness = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True)
@@ -304,6 +309,61 @@ class Interrupt(unittest.TestCase):
             self.assertEqual(list((folder / "work").iterdir()), [])
             left = [it for pid in pids() for it in environment_of(pid) if mark in it]
             self.assertEqual(left, [])
+
+
+class NameNode(BaseHTTPRequestHandler):
+    """A stand-in for WebHDFS with two parts of an output."""
+
+    PARTS = {"part-r-00000": b"ab", "part-r-00001": b"cd", "_SUCCESS": b"no"}
+    removed: list[str] = []
+
+    def do_GET(self) -> None:
+        path, _, what = self.path.removeprefix("/webhdfs/v1").partition("?op=")
+        if what == "LISTSTATUS" and path == "/made":
+            names = [{"pathSuffix": name} for name in self.PARTS]
+            self.answer(200, json.dumps({"FileStatuses": {"FileStatus": names}}).encode())
+        elif what == "OPEN":
+            self.answer(200, self.PARTS[path.removeprefix("/made/")])
+        else:
+            self.answer(404, b"{}")
+
+    def do_DELETE(self) -> None:
+        self.removed.append(self.path)
+        self.answer(200, b"{}")
+
+    def answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words: object) -> None: ...
+
+
+class Files(unittest.TestCase):
+    def setUp(self) -> None:
+        server = HTTPServer(("127.0.0.1", 0), NameNode)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.files = webhdfs.WebHdfs(f"127.0.0.1:{server.server_port}")
+
+    def test_files_of_hdfs_are_named_read_and_removed(self) -> None:
+        self.assertEqual(self.files.names("/made"), sorted(NameNode.PARTS))
+        self.assertEqual(self.files.names("/nothing"), [])
+        with self.files.open("/made/part-r-00001") as file:
+            self.assertEqual(file.read(), b"cd")
+        self.files.remove("/made")
+        self.assertEqual(NameNode.removed, ["/webhdfs/v1/made?op=DELETE&recursive=true"])
+
+    def test_an_output_is_written_part_by_part(self) -> None:
+        words = [sys.executable, webhdfs.__file__, self.files.address, "/made", "part-r-"]
+        made = subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout
+        self.assertEqual(made, b"abcd")
+
+    def test_who_cannot_be_asked_has_failed(self) -> None:
+        with self.assertRaises(FAILURES):
+            webhdfs.WebHdfs("127.0.0.1:1").names("/made")
 
 
 class Hadoop(unittest.TestCase):

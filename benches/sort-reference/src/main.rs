@@ -1,9 +1,9 @@
 //! The sort that the sort job is measured against: one process, a few threads, no messages.
 //!
-//! `nile-sort-reference INPUT OUTPUT [--records N] [--threads N] [--map] [--map-output] [--warm]`
-//! sorts records of 100 bytes by their first ten and prints one JSON document: the seconds of each
-//! phase, processor time, page faults and the most memory. Exit status 0: sorted, 1: it failed, 2:
-//! the request was wrong.
+//! `nile-sort-reference INPUT OUTPUT [--records N] [--threads N] [--reducers N] [--map]
+//! [--map-output] [--warm]` sorts records of 100 bytes by their first ten and prints one JSON
+//! document: the seconds of each phase, processor time, page faults and the most memory. Exit
+//! status 0: sorted, 1: it failed, 2: the request was wrong.
 //!
 //! The input is read, or mapped with `--map`; the output is written in chunks, or mapped with
 //! `--map-output`. One that is there already is written over, which takes no fresh pages; `--warm`
@@ -13,8 +13,8 @@
 //!
 //! Each thread takes a part of the input and spreads numbers of 16 bytes, key and place of a
 //! record, over [`BUCKETS`] ranges of keys, for which it has counted them first ([`spread`]). Then
-//! the threads take the ranges in turns: they sort each, copy its records in order, and write
-//! them where they belong ([`put_out`]).
+//! the threads, or as many as `--reducers` says, take the ranges in turns: they sort each, copy its
+//! records in order, and write them where they belong ([`put_out`]).
 //!
 //! [`memory`] holds all that is unsafe.
 
@@ -50,6 +50,7 @@ struct Request {
     output: PathBuf,
     records: Option<usize>,
     threads: usize,
+    reducers: usize,
     map: bool,
     map_output: bool,
     warm: bool,
@@ -58,8 +59,8 @@ struct Request {
 fn main() -> ExitCode {
     let Some(request) = request(env::args().skip(1)) else {
         eprintln!(
-            "usage: nile-sort-reference INPUT OUTPUT [--records N] [--threads N] [--map] \
-             [--map-output] [--warm]"
+            "usage: nile-sort-reference INPUT OUTPUT [--records N] [--threads N] [--reducers N] \
+             [--map] [--map-output] [--warm]"
         );
         return ExitCode::from(2);
     };
@@ -76,11 +77,12 @@ fn main() -> ExitCode {
 }
 
 fn request(mut arguments: impl Iterator<Item = String>) -> Option<Request> {
-    let (mut files, mut records, mut threads) = (Vec::new(), None, 2);
+    let (mut files, mut records, mut threads, mut reducers) = (Vec::new(), None, 2, None);
     let (mut map, mut map_output, mut warm) = (false, false, false);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--threads" => threads = arguments.next()?.parse().ok().filter(|count| *count > 0)?,
+            "--threads" => threads = count(arguments.next())?,
+            "--reducers" => reducers = Some(count(arguments.next())?),
             "--records" => records = Some(arguments.next()?.parse().ok()?),
             "--map" => map = true,
             "--map-output" => map_output = true,
@@ -89,7 +91,13 @@ fn request(mut arguments: impl Iterator<Item = String>) -> Option<Request> {
         }
     }
     let [input, output] = files.try_into().ok()?;
-    Some(Request { input, output, records, threads, map, map_output, warm })
+    let reducers = reducers.unwrap_or(threads);
+    Some(Request { input, output, records, threads, reducers, map, map_output, warm })
+}
+
+/// A number that is not 0.
+fn count(word: Option<String>) -> Option<usize> {
+    word?.parse().ok().filter(|count| *count > 0)
 }
 
 fn sort(request: &Request) -> io::Result<serde_json::Value> {
@@ -180,12 +188,13 @@ fn sort(request: &Request) -> io::Result<serde_json::Value> {
         Some(memory) => put_out::Output::Mapped(&mut memory[..bytes]),
         None => put_out::Output::Written(&output),
     };
-    put_out::put_out(data, &spreads, output, request.threads)?;
+    put_out::put_out(data, &spreads, output, request.reducers)?;
     let all = start.elapsed();
     let cpu = clock_gettime(ClockId::ProcessCPUTime) - before;
     Ok(json!({
         "records": records,
         "threads": request.threads,
+        "reducers": request.reducers,
         "seconds": all.as_secs_f64(),
         "phases": [
             { "name": "read", "seconds": read.as_secs_f64() },
@@ -242,8 +251,9 @@ mod tests {
             // What is there already, longer or shorter, is not seen in the output.
             fs::write(&output, vec![0; threads * 1_400_000]).unwrap();
             let (input, output) = (input.clone(), output.clone());
-            let (records, warm) = (None, threads == 2);
-            let request = Request { input, output, records, threads, map, map_output, warm };
+            let (records, warm, reducers) = (None, threads == 2, 4 - threads);
+            let request =
+                Request { input, output, records, threads, reducers, map, map_output, warm };
             let report = sort(&request).unwrap();
             assert_eq!(report["records"], 30_000);
             assert!(fs::read(&request.output).unwrap() == sorted.concat(), "{threads} threads");
@@ -262,6 +272,7 @@ mod tests {
             output,
             records: Some(3),
             threads: 2,
+            reducers: 2,
             map: false,
             map_output: false,
             warm: false,
@@ -282,7 +293,8 @@ mod tests {
         let [input, output] = ["in", "out"].map(|name| folder.path().join(name));
         fs::write(&input, [0; 150]).unwrap();
         let (records, map, map_output, warm) = (None, false, false, false);
-        let request = Request { input, output, records, threads: 2, map, map_output, warm };
+        let (threads, reducers) = (2, 2);
+        let request = Request { input, output, records, threads, reducers, map, map_output, warm };
         assert!(sort(&request).unwrap_err().to_string().contains("150 bytes"));
         assert!(!request.output.exists());
     }

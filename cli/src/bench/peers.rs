@@ -1,15 +1,12 @@
 //! `nile bench peers`: NileOS beside whole other systems that sort the same records. Those are run
-//! by a program in Python (`benches/peers`), since half of them are; it takes this process's
-//! place. Here the request is checked, so that a wrong one installs nothing.
-
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+//! by a program in Python (`benches/peers`).
 
 use clap::ValueEnum;
 
 use crate::args::{Peer, Peers};
+use crate::bench::python;
 use crate::failure::Failure;
-use crate::needs::{self, Need, PACKAGES, ROOT};
+use crate::needs::Need;
 use crate::size::Bytes;
 
 /// How much is sorted if nobody says: 10^9 bytes, in whole MiB.
@@ -41,21 +38,14 @@ fn check(options: &Peers) -> Result<(), Failure> {
         let size = size(options);
         return Err(Failure::request(format!("--size {size} is less than {LEAST}")));
     }
-    match &options.report {
-        Some(folder) if folder.exists() && !folder.is_dir() => {
-            Err(Failure::request(format!("--report {} is no folder", folder.display())))
-        }
-        _ => Ok(()),
-    }
+    python::check_report(options.report.as_deref())
 }
 
 /// Becomes the program that measures.
 pub fn run(options: &Peers) -> Result<(), Failure> {
     check(options)?;
-    needs::provided(PACKAGES)?;
-    let mut command = Command::new("python3");
-    command.arg(needs::provided(ROOT)?.join("benches/peers"));
-    command.args(["--mebibytes", &mebi(size(options)).to_string()]);
+    let mut command = python::command("peers")?;
+    command.args(["--mebibytes", &python::mebi(size(options)).to_string()]);
     let runs = options.runs.unwrap_or(if options.quick { 1 } else { RUNS });
     command.args(["--runs", &runs.to_string(), "--only"]);
     command.args(peers(options).into_iter().map(name));
@@ -63,8 +53,7 @@ pub fn run(options: &Peers) -> Result<(), Failure> {
         command.arg("--report").arg(folder);
     }
     command.args(options.control.then_some("--control")).args(options.json.then_some("--json"));
-    let error = command.exec();
-    Err(Failure::failed(format!("python3 cannot be run: {error}; start it through ./nile")))
+    python::become_it(command)
 }
 
 fn size(options: &Peers) -> Bytes {
@@ -88,11 +77,6 @@ fn needs_java(peer: Peer) -> bool {
 fn name(peer: Peer) -> String {
     let value = peer.to_possible_value().expect("no peer is hidden");
     value.get_name().to_string()
-}
-
-/// In whole MiB.
-fn mebi(size: Bytes) -> u64 {
-    size.0 >> 20
 }
 
 #[cfg(test)]
@@ -122,7 +106,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_goes_before_what_is_usual() {
         let own = asked("--quick --size 2G --only spark");
-        assert_eq!((peers(&own), mebi(size(&own))), (vec![Peer::Spark], 2048));
+        assert_eq!((peers(&own), python::mebi(size(&own))), (vec![Peer::Spark], 2048));
         assert!(matches!(check(&asked("--size 99K")), Err(Failure::Request(_))));
         assert!(Nile::try_parse_from(["nile", "bench", "peers", "--only", "mysql"]).is_err());
         assert!(Nile::try_parse_from(["nile", "bench", "peers", "--runs", "0"]).is_err());
@@ -130,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_tuning_file_has_every_peer() {
-        let tuning = include_str!("../../../benches/peers/tuning.toml");
+        let tuning = include_str!("../../../benches/harness/tuning.toml");
         for peer in Peer::value_variants() {
             assert!(tuning.contains(&format!("\n[{}]\n", name(*peer))), "{peer:?}");
         }

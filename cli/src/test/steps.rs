@@ -190,6 +190,21 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "paper",
+        what: "the paper's experiment: its statistics, by published results, and its report",
+        command: &["python3", "benches/paper/tests"],
+        needs: &[Need::Python],
+        limit_seconds: 600,
+        ..STEP
+    },
+    Step {
+        name: "paper-quick",
+        what: "the paper's experiment, small and without Hadoop",
+        command: &["./nile", "bench", "paper", "--quick"],
+        needs: &[Need::Python],
+        ..STEP
+    },
+    Step {
         name: "sim-calls",
         what: "calls at most once, on a failing network",
         command: &["./nile", "sim", "calls", "--runs", "50"],
@@ -316,6 +331,14 @@ pub const STEPS: &[Step] = &[
         name: "peers-control",
         what: "NileOS, hindered, misses its targets beside its peers",
         command: &["./nile", "bench", "peers", "--quick", "--size", "128M", "--control"],
+        needs: &[Need::Python],
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "paper-control",
+        what: "the paper's experiment tells a hindered NileOS from one that is not",
+        command: &["./nile", "bench", "paper", "--quick", "--control"],
         needs: &[Need::Python],
         long: true,
         ..STEP

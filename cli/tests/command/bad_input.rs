@@ -38,6 +38,9 @@ fn wrong_arguments_are_named() {
     refused(&["bench", "peers", "--runs", "0"], &["0 is not in 1..=1000"]);
     refused(&["bench", "peers", "--size", "99K"], &["99 KiB is less than 1 MiB"]);
     refused(&["bench", "peers", "--report", "/dev/null"], &["/dev/null is no folder"]);
+    refused(&["bench", "paper", "--runs", "1"], &["1 is not in 2..=1000"]);
+    refused(&["bench", "paper", "--reducers", "1,65"], &["65 is not in 1..=64"]);
+    refused(&["bench", "paper", "--sizes", "64M,99K"], &["99 KiB is less than 1 MiB"]);
 }
 
 #[test]

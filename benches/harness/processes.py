@@ -97,12 +97,23 @@ class Crew:
         mark = self.mark.encode()
         return [pid for pid in pids() if mark in environment_of(pid)]
 
+    def pause(self) -> None:
+        """Has every process with the mark stand still."""
+        self.send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Has them go on."""
+        self.send(signal.SIGCONT)
+
+    def send(self, what: signal.Signals) -> None:
+        for pid in self.members():
+            send(pid, what)
+
     def end(self) -> None:
         """Ends every process with the mark."""
         for what in (signal.SIGTERM, signal.SIGKILL):
             patience = time.monotonic() + GRACE_SECONDS
-            for pid in self.members():
-                send(pid, what)
+            self.send(what)
             while self.members() and time.monotonic() < patience:
                 time.sleep(0.05)
 

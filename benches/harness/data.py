@@ -10,19 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import BinaryIO
 
-from install import HERE, Tools, say
-from processes import Command, Crew
+from harness.install import HERE, Tools, say
+from harness.processes import Command, Crew
 
 CHECK = HERE.parent.parent / "tests/check_results.py"
 
 RECORD = 100
 
-# Records of the job that shows what it takes to start.
-TINY = 1000
-
 # How long it may take to generate or to convert.
 LIMIT_SECONDS = 3600
+
+# Bytes that are copied at once.
+PIECE = 1 << 20
 
 
 class Form(Enum):
@@ -34,11 +35,16 @@ class Form(Enum):
     PARQUET = "parquet"
 
 
-class Job(Enum):
-    """What is sorted."""
+@dataclass(frozen=True)
+class Job:
+    """What is sorted: the first so many of the records."""
 
-    WHOLE = "whole"
-    TINY = "tiny"
+    name: str
+    records: int
+
+    @property
+    def bytes(self) -> int:
+        return self.records * RECORD
 
 
 @dataclass(frozen=True)
@@ -93,18 +99,18 @@ def compare(made: Records, given: Records) -> None:
 
 
 class Data:
-    """The records in `folder`."""
+    """The records in `folder`, for these jobs, of which the first has all of them."""
 
-    def __init__(self, folder: Path, size: str, nile: Path, tools: Tools) -> None:
+    def __init__(self, folder: Path, jobs: Sequence[Job], nile: Path, tools: Tools) -> None:
         self.crew = Crew("data", folder)
-        self.size = size
+        self.jobs = jobs
         self.nile = nile
         self.tools = tools
         self.known: dict[tuple[Form, Job], Records] = {}
 
     def file(self, form: Form, job: Job) -> Path:
         """Where they lie in this form."""
-        return self.crew.folder / f"{job.value}.{form.value}"
+        return self.crew.folder / f"{job.name}.{form.value}"
 
     def make(self, forms: set[Form]) -> None:
         """Makes the files in each form."""
@@ -114,16 +120,17 @@ class Data:
         for form in Form:
             if form not in forms:
                 continue
-            say(f"making {self.size} of records, {form.value}")
+            say(f"making {self.jobs[0].records:,} records, {form.value}")
             if form is Form.PARQUET:
                 self.convert()
             else:
                 self.generate(form)
 
     def generate(self, form: Form) -> None:
-        whole, tiny = (self.file(form, job) for job in (Job.WHOLE, Job.TINY))
+        whole, *others = self.jobs
+        file = self.file(form, whole)
         cluster = ["--cluster", self.crew.name]
-        run = ["run", "terasort", *cluster, "--size", self.size, "--format", form.value]
+        run = ["run", "terasort", *cluster, "--size", kibi(whole.bytes), "--format", form.value]
         own: list[str | Path] = [
             "--machine",
             "hosted",
@@ -134,16 +141,19 @@ class Data:
         ]
         try:
             self.do([self.nile, *run, *own, "--keep", "--json"])
-            self.do([self.nile, "get", "terasort.input", whole, *cluster])
+            self.do([self.nile, "get", "terasort.input", file, *cluster])
         finally:
             self.do([self.nile, "down", *cluster])
-        with whole.open("rb") as file:
-            tiny.write_bytes(file.read(TINY * RECORD))
-        for job in Job:
+        # It may be a few more: sizes are in KiB.
+        os.truncate(file, whole.bytes)
+        for job in others:
+            with file.open("rb") as all_of_them, self.file(form, job).open("wb") as made:
+                copy(all_of_them, made, job.bytes)
+        for job in self.jobs:
             self.known[form, job] = look_at([self.file(form, job)])
 
     def convert(self) -> None:
-        for job in Job:
+        for job in self.jobs:
             source, made = self.file(Form.BINARY, job), self.file(Form.PARQUET, job)
             self.do([self.tools.python, HERE / "jobs/to_parquet.py", source, made])
             self.known[Form.PARQUET, job] = self.known[Form.BINARY, job]
@@ -155,3 +165,15 @@ class Data:
     def check(self, output: Sequence[Path] | Command, form: Form, job: Job) -> None:
         """Refuses an output that is not the sorted records of this job."""
         compare(look_at(output), self.known[form, job])
+
+
+def kibi(count: int) -> str:
+    """Bytes as a size that the command line takes, rounded up."""
+    return f"{-(-count // 1024)}K"
+
+
+def copy(source: BinaryIO, target: BinaryIO, count: int) -> None:
+    """Copies the next `count` bytes, or what there is of them."""
+    while piece := source.read(min(count, PIECE)):
+        target.write(piece)
+        count -= len(piece)

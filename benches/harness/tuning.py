@@ -2,6 +2,7 @@
 
 import os
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,18 @@ def cpus() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def read(text: str, cpus: int) -> dict[str, Any]:
-    """The tables of a tuning file."""
-    words = {"{cpus}": str(cpus), "{cpus+1}": str(cpus + 1), "{opens}": OPENS}
+def words() -> dict[str, str]:
+    """What depends on the machine."""
+    return {"{cpus}": str(cpus()), "{cpus+1}": str(cpus() + 1), "{opens}": OPENS}
+
+
+def read(text: str, words: Mapping[str, str]) -> dict[str, Any]:
+    """The tables of a tuning file, with these words filled in."""
     tables: dict[str, Any] = filled(tomllib.loads(text), words)
     return tables
 
 
-def filled(value: Any, words: dict[str, str]) -> Any:
+def filled(value: Any, words: Mapping[str, str]) -> Any:
     """`value` with the placeholders in all of its texts replaced."""
     match value:
         case str():
@@ -36,6 +41,15 @@ def filled(value: Any, words: dict[str, str]) -> Any:
             return {name: filled(one, words) for name, one in value.items()}
         case _:
             return value
+
+
+def merged(usual: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of both; where both have one, the own."""
+    both = {**usual, **own}
+    for name in usual.keys() & own.keys():
+        if isinstance(usual[name], dict):
+            both[name] = merged(usual[name], own[name])
+    return both
 
 
 def lines(table: dict[str, Any], prefix: str = "") -> list[str]:

@@ -4,7 +4,7 @@ import os
 import platform
 from pathlib import Path
 
-from tuning import cpus
+from harness.tuning import cpus
 
 
 def describe() -> dict[str, str | int]:

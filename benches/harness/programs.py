@@ -4,9 +4,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from data import Form, Job
-from peer import Peer
-from processes import Command, Finished
+from harness.data import Form, Job
+from harness.peer import Peer
+from harness.processes import Command, Finished
 
 
 class Reference(Peer):

@@ -5,10 +5,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import machine
-from data import RECORD, Form, Job
-from peer import Peer, Place
-from processes import Command, CommandFailed
+from harness import machine
+from harness.data import RECORD, Form, Job
+from harness.peer import Peer, Place
+from harness.processes import Command, CommandFailed
 
 # How long a node may take to start or to be given its input.
 LIMIT_SECONDS = 900
@@ -42,7 +42,8 @@ class NileOs(Peer):
         return f"{said.stdout.removeprefix('nile ').strip()} {commit.stdout.strip()}".strip()
 
     def begin(self) -> None:
-        data = self.input(Job.WHOLE).stat().st_size
+        jobs = self.place.data.jobs
+        data = jobs[0].bytes
         wanted = data + data // RECORD * ENTRY + ON_THE_WAY
         pool = min(wanted, (machine.memory() * 4 // 5 - KERNEL) // 2)
         workers = int(self.tuning["workers"])
@@ -51,10 +52,10 @@ class NileOs(Peer):
         config.write_text(f"[roles]\n{roles}\n")
         node = ["--machine", "hosted", "--nodes", "1", "--cores", str(3 + workers)]
         memory = ["--memory", mebi(2 * pool + KERNEL), "--pool", mebi(pool)]
-        disk = ["--disk", mebi(4 * data + MARGIN)]
+        disk = ["--disk", mebi(2 * (data + sum(job.bytes for job in jobs)) + MARGIN)]
         self.do("up", *node, *memory, *disk, "--config", config, "--direct", "--unsealed")
-        for job in Job:
-            self.do("put", self.input(job), f"{job.value}.in", "--record", str(RECORD))
+        for job in jobs:
+            self.do("put", self.input(job), f"{job.name}.in", "--record", str(RECORD))
         if self.ballast:
             hold = f"import signal; held = b'\\1' * {self.ballast}; signal.pause()"
             log = self.crew.folder / "ballast.log"
@@ -62,7 +63,7 @@ class NileOs(Peer):
 
     def clear(self, job: Job) -> None:
         try:
-            self.do("rm", f"{job.value}.out")
+            self.do("rm", f"{job.name}.out")
         except CommandFailed as error:
             if "no dataset" not in str(error):
                 raise
@@ -74,12 +75,12 @@ class NileOs(Peer):
             pids = " ".join(str(pid) for pid in self.workers())
             stop = f"kill -STOP {pids}; sleep {self.hindered}; kill -CONT {pids}"
             options += ["--at", f"tera:mapping={stop}"]
-        names = ["--input", f"{job.value}.in", "--output", f"{job.value}.out"]
+        names = ["--input", f"{job.name}.in", "--output", f"{job.name}.out"]
         return self.command("run", self.place.packages / "tera.elf", *names, *options, "sort")
 
     def output(self, job: Job) -> Sequence[Path]:
-        file = self.crew.folder / f"{job.value}.out"
-        self.do("get", f"{job.value}.out", file)
+        file = self.crew.folder / f"{job.name}.out"
+        self.do("get", f"{job.name}.out", file)
         return [file]
 
     def end(self) -> None:

@@ -43,6 +43,11 @@ class Tools:
                 pip = [str(self.python), "-m", "pip", "install", "--quiet", f"{name}=={version}"]
                 bring(pip, f"{name} {version}")
 
+    def run(self, module: str, *arguments: str | Path) -> None:
+        """Runs one of the modules of the benchmarks that need those packages."""
+        words = [str(self.python), "-m", module, *(str(Path(it).resolve()) for it in arguments)]
+        bring(words, module, "could not be run", HERE.parent)
+
     def need_java(self) -> str:
         """The Java that runs Hadoop and Spark."""
         return program("java", "openjdk-17-jre-headless")
@@ -70,15 +75,22 @@ def program(name: str, package: str) -> str:
     return path
 
 
-def bring(words: list[str], what: str) -> None:
+def bring(
+    words: list[str], what: str, failed: str = "could not be installed", folder: Path | None = None
+) -> None:
     """Runs a command that installs `what`."""
     try:
         done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_SECONDS
+            words,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        raise NotInstalled(f"{what} could not be installed within {LIMIT_SECONDS} s") from None
+        raise NotInstalled(f"{what} {failed} within {LIMIT_SECONDS} s") from None
     if done.returncode != 0:
         said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         last = said[-1].strip() if said else "it said nothing"
-        raise NotInstalled(f"{what} could not be installed by {Path(words[0]).name}: {last}")
+        raise NotInstalled(f"{what} {failed} by {Path(words[0]).name}: {last}")

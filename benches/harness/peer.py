@@ -7,10 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.error import URLError
 
-from data import Data, Form, Job
-from install import Tools
-from processes import Command, Crew, Finished
+from harness.data import Data, Form, Job, WrongOutput
+from harness.install import Tools
+from harness.processes import Command, CommandFailed, Crew, Finished
+
+# How a contestant fails.
+FAILURES = (CommandFailed, WrongOutput, URLError)
 
 
 @dataclass(frozen=True)
@@ -74,15 +78,4 @@ class Peer(ABC):
 
     def made(self, job: Job) -> Path:
         """The file or folder that it writes."""
-        return self.crew.folder / f"{job.value}.out"
-
-    def from_parquet(self, files: Sequence[Path]) -> Command:
-        """A command that writes the records of Parquet files."""
-        script = Path(__file__).with_name("jobs") / "from_parquet.py"
-        return Command([self.place.tools.python, script, *files], {})
-
-    def script(self, job: str, *arguments: str | Path) -> Command:
-        """One of the scripts for the Python packages."""
-        script = Path(__file__).with_name("jobs") / job
-        environment = {str(k): str(v) for k, v in self.tuning.get("environment", {}).items()}
-        return Command([self.place.tools.python, script, *arguments], environment)
+        return self.crew.folder / f"{job.name}.out"

@@ -4,16 +4,18 @@ job is from TeraSort's first word to its last, the JVM being there."""
 import re
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from data import Form, Job
-from peer import Peer
-from processes import MARK, Command, CommandFailed, Finished, gist
-from tuning import OPENS
+from harness.data import Form, Job
+from harness.peer import Peer
+from harness.processes import MARK, Command, CommandFailed, Finished, gist
+from harness.tuning import OPENS
+from harness.webhdfs import WebHdfs
 
 # Every part of Hadoop reads some of these, after its defaults; so each has all properties.
 SITES = ("core-site", "hdfs-site", "mapred-site", "yarn-site", "capacity-scheduler")
@@ -100,7 +102,9 @@ class HadoopYarn(Hadoop):
     SIGNS = {"namenode": "registerDatanode", "resourcemanager": "from NEW to RUNNING"}
 
     def begin(self) -> None:
-        self.configure(self.places())
+        places = self.places()
+        self.configure(places)
+        self.files = WebHdfs(places["dfs.namenode.http-address"])
         format_it = self.java_command(self.DAEMONS["namenode"], "-format", "-nonInteractive")
         self.crew.run(format_it, LIMIT_SECONDS)
         daemons = {}
@@ -108,8 +112,9 @@ class HadoopYarn(Hadoop):
             log = self.log(name)
             daemons[name] = self.crew.start(self.java_command(main), Path("/dev/null"), log)
         self.wait(daemons)
-        for job in Job:
-            self.shell("-put", self.input(job), f"/{job.value}.in")
+        for job in self.place.data.jobs:
+            put = self.java_command(SHELL, "-put", self.input(job), f"/{job.name}.in")
+            self.crew.run(put, PUT_SECONDS)
 
     def wait(self, daemons: Mapping[str, "subprocess.Popen[bytes]"]) -> None:
         """Until the daemons have found each other."""
@@ -124,16 +129,20 @@ class HadoopYarn(Hadoop):
             time.sleep(0.2)
 
     def clear(self, job: Job) -> None:
-        self.shell("-rm", "-r", "-f", "-skipTrash", f"/{job.value}.out")
+        self.files.remove(f"/{job.name}.out")
 
     def sort(self, job: Job) -> Command:
-        return self.java_command(TERASORT, f"/{job.value}.in", f"/{job.value}.out")
+        names = (f"/{job.name}.in", f"/{job.name}.out")
+        return self.java_command(TERASORT, *self.of_job(), *names)
 
     def output(self, job: Job) -> Command:
-        return self.java_command(SHELL, "-cat", f"/{job.value}.out/part-r-*")
+        script: list[str | Path] = [sys.executable, Path(__file__).with_name("webhdfs.py")]
+        return Command([*script, self.files.address, f"/{job.name}.out", "part-r-"], {})
 
-    def shell(self, *arguments: str | Path) -> None:
-        self.crew.run(self.java_command(SHELL, *arguments), PUT_SECONDS)
+    def of_job(self) -> list[str]:
+        """Properties that are said with a job."""
+        properties = self.tuning.get("job", {}).items()
+        return [word for name, value in properties for word in ("-D", f"{name}={value}")]
 
     def log(self, name: str) -> Path:
         return self.crew.folder / f"{name}.log"
