@@ -15,11 +15,9 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import sys
 import tempfile
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import machine
@@ -33,7 +31,7 @@ from hadoop import HadoopLocal, HadoopYarn
 from install import NotInstalled, Tools, say
 from nileos import NileOs
 from peer import Peer, Place
-from processes import CommandFailed
+from processes import CommandFailed, end_when_interrupted
 from programs import GnuSort, Reference
 from tables import DuckDb, Polars, Spark
 
@@ -69,8 +67,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
 
 def main(words: list[str]) -> int:
     options = arguments(words)
-    for what in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(what, interrupted)
+    end_when_interrupted()
     try:
         return bench(options)
     except WrongRequest as why:
@@ -82,13 +79,6 @@ def main(words: list[str]) -> int:
     except KeyboardInterrupt:
         say("interrupted; what this command had started has ended")
         return 130
-
-
-def interrupted(number: int, frame: FrameType | None) -> None:
-    """Ends what is under way once; what clears away is not disturbed."""
-    for what in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(what, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 def bench(options: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 MARK = "NILE_PEER"
 
@@ -130,6 +131,20 @@ class Memory(threading.Thread):
         self.over.set()
         self.join()
         return self.most
+
+
+def end_when_interrupted() -> None:
+    """Has this process raise `KeyboardInterrupt` when it is asked to end, once: what then clears away
+    is not disturbed."""
+    ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        for what in ends:
+            signal.signal(what, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for what in ends:
+        signal.signal(what, interrupted)
 
 
 def gist(log: str) -> str:

@@ -1,8 +1,10 @@
 //! `nile bench`: the benchmarks, each beside its peer in the same run. They are a program of
 //! their own, so that this command does not carry their peers; it takes the names to run and
 //! sends each result as a report (see [`serial`](crate::serial)). Here the results become one
-//! table or one document. Whole other systems are [`peers`] of another kind.
+//! table or one document. Whole other systems are [`peers`] of another kind, and so is
+//! [`linux`] in a guest.
 
+pub mod linux;
 pub mod peers;
 
 use std::time::Duration;
@@ -54,8 +56,10 @@ struct Peer {
 /// Runs the benchmarks and prints what they measured; fails if one misses its target, or if a
 /// control meets it.
 pub fn run(options: &Bench) -> Result<(), Failure> {
-    if let Some(Beside::Peers(options)) = &options.beside {
-        return peers::run(options);
+    match &options.beside {
+        Some(Beside::Peers(options)) => return peers::run(options),
+        Some(Beside::Linux(options)) => return linux::run(options),
+        None => {}
     }
     let mut command = child::command(needs::provided(BENCHES)?);
     command.args(options.control.then_some("--control"));

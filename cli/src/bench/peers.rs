@@ -3,6 +3,7 @@
 //! place. Here the request is checked, so that a wrong one installs nothing.
 
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use clap::ValueEnum;
@@ -41,7 +42,12 @@ fn check(options: &Peers) -> Result<(), Failure> {
         let size = size(options);
         return Err(Failure::request(format!("--size {size} is less than {LEAST}")));
     }
-    match &options.report {
+    check_report(options.report.as_deref())
+}
+
+/// Refuses a place for a report that is no folder.
+pub fn check_report(folder: Option<&Path>) -> Result<(), Failure> {
+    match folder {
         Some(folder) if folder.exists() && !folder.is_dir() => {
             Err(Failure::request(format!("--report {} is no folder", folder.display())))
         }

@@ -1,0 +1,72 @@
+"""The result of a run as one document, from which the table, the plot and the page are made."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import judge
+import machine
+import tuning
+from guests import Task
+from turns import Entry
+
+
+def document(
+    ours: Entry,
+    linux: Sequence[Entry],
+    task: Task,
+    tables: Mapping[str, Any],
+    rounds: int,
+    promised: bool,
+    control: bool,
+) -> dict[str, Any]:
+    """What was measured, beside what was asked for, and what is wrong with it."""
+    entries = [ours, *linux]
+    ran = [entry for entry in entries if entry.turns and not entry.failed]
+    figures = {entry.guest.name: judge.measured(entry.turns) for entry in ran}
+    mine = figures.pop(ours.guest.name, None)
+    targets = judge.judge(mine, figures) if mine else []
+    failed = [f"{it.guest.name}: {it.failed}" for it in entries if it.failed]
+    common = {name: tables[name] for name in ("machine", "sort", "fwq")}
+    return {
+        "benchmark": "linux",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine.describe() | {"load": round(os.getloadavg()[0], 1)},
+        "records": task.records,
+        "bytes": task.bytes,
+        "memory": ours.guest.memory(task),
+        "rounds": rounds,
+        "control": control,
+        "promised": promised,
+        "tuning": tuning.lines(common),
+        "guests": [guest(entry, mine) for entry in entries],
+        "targets": [asdict(target) for target in targets],
+        "problems": failed + judge.problems(targets, promised, control),
+    }
+
+
+def guest(entry: Entry, ours: judge.Measured | None) -> dict[str, Any]:
+    table = entry.guest.tuning
+    said: dict[str, Any] = {
+        "name": entry.guest.name,
+        "title": table["title"],
+        "what": table["what"],
+        "tuning": tuning.lines(table),
+        "version": entry.guest.version(),
+        "failed": entry.failed,
+        # The times of quanta are in the histogram.
+        "turns": [
+            {"sort": asdict(turn.sort), "noise_interrupts": turn.noise.interrupts}
+            for turn in entry.turns
+        ],
+    }
+    if entry.turns and not entry.failed:
+        figures = judge.measured(entry.turns)
+        said |= asdict(figures)
+        times = [time for turn in entry.turns for time in turn.noise.micros]
+        said["histogram"] = judge.histogram(times)
+        if ours:
+            said["times_nileos"] = figures.seconds / ours.seconds
+    return said
