@@ -40,7 +40,7 @@ from node import NileOs  # noqa: E402
 from processes import CommandFailed, end_when_interrupted  # noqa: E402
 
 # The Linux guests, as the tuning file calls them.
-LINUX = ("linux", "linux-direct", "linux-isolated")
+LINUX = ("linux", "linux-direct", "linux-isolated", "linux-checked")
 
 # Which of them a quick run has, and how many quanta.
 QUICK_LINUX = ("linux-isolated",)

@@ -159,6 +159,7 @@ class Linux(Guest):
             "threads": self.place.workers,
             "block": self.place.tuning["sort"]["block"],
             "io": self.tuning["io"],
+            "checks": self.tuning["checks"],
             "quanta": task.quanta,
             "steps": self.place.tuning["fwq"]["steps"],
         }

@@ -25,7 +25,7 @@ use nile_tera::sort::bounds::buckets;
 use rustix::fs::{Mode, OFlags, open};
 use serde_json::{Value, json};
 
-use crate::blocks::{Arena, Disk};
+use crate::blocks::{Arena, Checks, Disk};
 use crate::counts::Counts;
 use crate::words::Words;
 use crate::{Outcome, system};
@@ -113,12 +113,18 @@ pub fn run(words: &Words<'_>) -> Outcome<Value> {
         "cached" => true,
         other => return Err(format!("nile.io={other}: it is direct or cached").into()),
     };
+    let checks = match words.text("checks")? {
+        "no" => None,
+        "yes" => Some(Checks::default()),
+        other => return Err(format!("nile.checks={other}: it is yes or no").into()),
+    };
     // What is made past the cache is not there when it is read.
     let mut arena = Arena::new(request.blocks() + threads * OUTPUTS, block);
     let mut memory: Vec<&mut [u8]> = arena.blocks().collect();
-    let given = generate(&request, &Disk::new(device(false)?, block), memory[0])?;
+    let disk = Disk::new(device(false)?, block, checks);
+    let given = generate(&request, &disk, memory[0])?;
 
-    let disk = Disk::new(device(cached)?, block);
+    let disk = Disk::new(device(cached)?, block, disk.into_checks());
     let outputs = memory.split_off(request.blocks());
     system::pin(&request.movers)?;
     let (begun, before) = (Instant::now(), Counts::now()?);
@@ -126,7 +132,8 @@ pub fn run(words: &Words<'_>) -> Outcome<Value> {
     let seconds = begun.elapsed().as_secs_f64();
     let counts = Counts::now()?.since(&before);
 
-    let made = validate(&Disk::new(device(false)?, block), &parts, block)?;
+    let disk = Disk::new(device(false)?, block, disk.into_checks());
+    let made = validate(&disk, &parts, block)?;
     let sums = parts.iter().fold(Tally::default(), |mut all, part| {
         all += part.tally;
         all
@@ -420,7 +427,7 @@ mod tests {
             let workers = vec![0; threads];
             let of_block = room::<Tera>(block);
             let request = Request { records, threads, movers, workers, of_block };
-            let disk = Disk::new(tempfile::tempfile().unwrap(), block);
+            let disk = Disk::new(tempfile::tempfile().unwrap(), block, Some(Checks::default()));
             let mut arena = Arena::new(request.blocks() + threads * OUTPUTS, block);
             let mut memory: Vec<&mut [u8]> = arena.blocks().collect();
             let given = generate(&request, &disk, memory[0]).unwrap();

@@ -20,6 +20,10 @@ use nile_user::cycles;
 /// The most quanta that are measured: their times are in memory until the last has ended.
 const MOST: usize = 1 << 20;
 
+/// Quanta between two moments in which others on the core may have something done: some tenths of a
+/// second, for a task that is not heard of for seconds is given to another core.
+const BATCH: usize = 100;
+
 /// Does as many quanta of `steps` steps as there are places for their times.
 pub fn measure(times: &mut [u32], steps: u32) {
     for time in times {
@@ -55,7 +59,10 @@ impl Stages for Fwq {
         };
         let steps = u32::try_from(steps).map_err(|_| Halt::code("too many steps for a quantum"))?;
         let mut times = vec![0; quanta];
-        measure(&mut times, steps);
+        for batch in times.chunks_mut(BATCH) {
+            measure(batch, steps);
+            task.breathe()?;
+        }
         let mut lines = times.iter().map(|time| format!("{time}\n")).peekable();
         while lines.peek().is_some() {
             let mut buffer = task.buffer()?;
