@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "peers"))
@@ -39,10 +38,11 @@ from kernel import Kernel  # noqa: E402
 from node import NileOs  # noqa: E402
 from processes import CommandFailed, end_when_interrupted  # noqa: E402
 
-# The Linux guests, as the tuning file calls them.
+# The nodes and the Linux guests, as the tuning file calls them.
+NODES = ("nileos", "nileos-dedicated")
 LINUX = ("linux", "linux-direct", "linux-isolated", "linux-checked")
 
-# Which of them a quick run has, and how many quanta.
+# Which of the latter a quick run has, and how many quanta.
 QUICK_LINUX = ("linux-isolated",)
 QUICK_QUANTA = 500
 
@@ -94,14 +94,14 @@ def bench(options: argparse.Namespace) -> int:
             tools.need_packages("matplotlib")
         place = Place(work, built / "release/nile", Path(os.environ["NILE_PACKAGES"]), tables)
         task = Task(size // RECORD, QUICK_QUANTA if options.quick else tables["fwq"]["quanta"])
-        entries.append(turns.Entry(NileOs("nileos", place, options.control)))
+        nodes = [turns.Entry(NileOs(name, place, options.control)) for name in NODES]
         names = QUICK_LINUX if options.quick else LINUX
-        entries += map(turns.Entry, linux(names, place, Kernel(built / "linux")))
+        others = list(map(turns.Entry, linux(names, place, Kernel(built / "linux"))))
+        entries += [*nodes, *others]
         turns.run(entries, task, options.runs)
-        ours, *others = entries
         promised = not options.quick
         control = options.control
-        result = document(ours, others, task, tables, options.runs, promised, control)
+        result = document(nodes, others, task, tables, options.runs, promised, control)
         if options.report:
             page.write(result, options.report, tools)
     finally:
@@ -121,7 +121,7 @@ def linux(names: tuple[str, ...], place: Place, kernel: Kernel) -> list[Linux]:
     subprocess.run(["strip", "-o", program, os.environ["NILE_GUEST"]], check=True)
     archive = place.work / "initramfs"
     archive.write_bytes(initramfs.archive(program, kernel.modules()))
-    release: Any = kernel.release()
+    release = kernel.release()
     return [Linux(name, place, kernel.image(), archive, release) for name in names]
 
 

@@ -14,7 +14,7 @@ from turns import Entry
 
 
 def document(
-    ours: Entry,
+    nodes: Sequence[Entry],
     linux: Sequence[Entry],
     task: Task,
     tables: Mapping[str, Any],
@@ -22,12 +22,12 @@ def document(
     promised: bool,
     control: bool,
 ) -> dict[str, Any]:
-    """What was measured, beside what was asked for, and what is wrong with it."""
-    entries = [ours, *linux]
-    ran = [entry for entry in entries if entry.turns and not entry.failed]
-    figures = {entry.guest.name: judge.measured(entry.turns) for entry in ran}
-    mine = figures.pop(ours.guest.name, None)
-    targets = judge.judge(mine, figures) if mine else []
+    """What was measured, beside what was asked for, and what is wrong with it. The first node is
+    what others' times are shown beside."""
+    entries = [*nodes, *linux]
+    ours, theirs = figures(nodes), figures(linux)
+    mine = ours.get(nodes[0].guest.name)
+    targets = judge.judge(ours, theirs)
     failed = [f"{it.guest.name}: {it.failed}" for it in entries if it.failed]
     common = {name: tables[name] for name in ("machine", "sort", "fwq")}
     return {
@@ -36,7 +36,7 @@ def document(
         "machine": machine.describe() | {"load": round(os.getloadavg()[0], 1)},
         "records": task.records,
         "bytes": task.bytes,
-        "memory": ours.guest.memory(task),
+        "memory": nodes[0].guest.memory(task),
         "rounds": rounds,
         "control": control,
         "promised": promised,
@@ -45,6 +45,12 @@ def document(
         "targets": [asdict(target) for target in targets],
         "problems": failed + judge.problems(targets, promised, control),
     }
+
+
+def figures(entries: Sequence[Entry]) -> dict[str, judge.Measured]:
+    """What came of those that took all their turns."""
+    ran = [entry for entry in entries if entry.turns and not entry.failed]
+    return {entry.guest.name: judge.measured(entry.turns) for entry in ran}
 
 
 def guest(entry: Entry, ours: judge.Measured | None) -> dict[str, Any]:
@@ -63,10 +69,10 @@ def guest(entry: Entry, ours: judge.Measured | None) -> dict[str, Any]:
         ],
     }
     if entry.turns and not entry.failed:
-        figures = judge.measured(entry.turns)
-        said |= asdict(figures)
+        mine = judge.measured(entry.turns)
+        said |= asdict(mine)
         times = [time for turn in entry.turns for time in turn.noise.micros]
         said["histogram"] = judge.histogram(times)
         if ours:
-            said["times_nileos"] = figures.seconds / ours.seconds
+            said["times_nileos"] = mine.seconds / ours.seconds
     return said

@@ -6,7 +6,7 @@ from statistics import mean, median
 
 from guests import Counts, Noise, Turn
 
-# NileOS's time is to be at most so many times that of the fastest Linux.
+# A node's time is to be at most so many times that of the fastest Linux.
 TIME = 1.0
 
 # So many interrupts a worker of a node may have in a sort.
@@ -108,18 +108,19 @@ def histogram(times: Sequence[float]) -> list[tuple[float, int]]:
     return sorted(bins.items())
 
 
-def judge(ours: Measured, linux: Mapping[str, Measured]) -> list[Target]:
+def judge(ours: Mapping[str, Measured], linux: Mapping[str, Measured]) -> list[Target]:
     """Every target for which there is a figure. What is no number meets none."""
     targets = []
-    if linux:
+    for name, node in ours.items() if linux else ():
         fastest = min(linux, key=lambda name: linux[name].seconds)
-        ratio = ours.seconds / linux[fastest].seconds
-        of = f"NileOS's / that of {fastest}, the fastest"
+        ratio = node.seconds / linux[fastest].seconds
+        of = f"{name}'s / that of {fastest}, the fastest"
         targets.append(Target("time", of, ratio, f"at most {TIME:g}", ratio <= TIME))
-    each = ours.interrupts_per_worker
-    words = f"at most {INTERRUPTS:g}"
-    of = "of a worker of NileOS in a sort"
-    targets.append(Target("interrupts", of, each, words, each <= INTERRUPTS))
+    for name, node in ours.items():
+        each = node.interrupts_per_worker
+        words = f"at most {INTERRUPTS:g}"
+        of = f"of a worker of {name} in a sort"
+        targets.append(Target("interrupts", of, each, words, each <= INTERRUPTS))
     return targets
 
 

@@ -12,7 +12,7 @@ from processes import CommandFailed
 
 # The control: for how long the machine stands still in the midst of a sort, and how often workers
 # are ticked.
-HINDERED_SECONDS = 30.0
+HINDERED_SECONDS = 8.0
 TICKS = 100
 
 
@@ -43,7 +43,7 @@ class NileOs(Guest):
 
     def begin(self, task: Task) -> None:
         workers = self.place.workers
-        text = f"[roles]\nmanagement = 1\nnetwork = [1]\ndisk = [1]\nworker = {workers}\n"
+        text = f"{self.tuning['config']}\n[roles]\nmanagement = 1\nnetwork = [1]\ndisk = [1]\nworker = {workers}\n"
         if self.control:
             text += f"[timer]\ntick_hz = {TICKS}\ntick_workers = true\n"
         config = self.crew.folder / "node.toml"

@@ -188,14 +188,15 @@ class Judging(unittest.TestCase):
     def test_targets_are_met_up_to_their_limits(self) -> None:
         ours = judge.measured([turn(1.0), turn(3.0), turn(2.0)])
         linux = {"slow": judge.measured([turn(9.0)]), "fast": judge.measured([turn(2.0)])}
-        targets = judge.judge(ours, linux)
+        targets = judge.judge({"n": ours}, linux)
         self.assertEqual([target.met for target in targets], [True, True])
         self.assertIn("fast", targets[0].of)
         self.assertEqual(judge.problems(targets, promised=True, control=False), [])
         self.assertEqual(len(judge.problems(targets, promised=True, control=True)), 2)
 
     def test_what_is_slower_or_interrupted_misses_them(self) -> None:
-        targets = judge.judge(judge.measured([turn(2.1, 0.5)]), {"l": judge.measured([turn(2.0)])})
+        ours, linux = judge.measured([turn(2.1, 0.5)]), judge.measured([turn(2.0)])
+        targets = judge.judge({"n": ours}, {"l": linux})
         self.assertEqual([target.met for target in targets], [False, False])
         self.assertEqual(len(judge.problems(targets, promised=True, control=False)), 2)
         self.assertEqual(judge.problems(targets, promised=False, control=False), [])
@@ -212,8 +213,8 @@ class Turns(unittest.TestCase):
             self.assertEqual([len(entry.turns) for entry in entries], [2, 2, 0])
             self.assertRegex(entries[2].failed or "", "checksum cd")
             self.assertEqual(list(Path(name).iterdir()), [])
-            ours, *linux = entries
-            result = document(ours, linux, Task(10, 100), TABLES, 2, True, False)
+            node, *linux = entries
+            result = document([node], linux, Task(10, 100), TABLES, 2, True, False)
         said = text.text(result)
         self.assertRegex(said, r"Linux, direct +FAILED: 10 records with checksum cd")
         self.assertRegex(said, r"NileOS +1.00 s +1.00 1.00 +1.00 +0 +unknown +0 +5 +0 MB")
