@@ -1,5 +1,5 @@
-"""`./nile bench linux`: a NileOS guest beside Linux guests on the same machine in QEMU, which sort the
-same records with the same code.
+"""`./nile bench linux`: a NileOS guest beside Linux guests on the same machine in QEMU, which sort
+the same records with the same code.
 
 The `nile` command starts this with arguments that it has checked. Results go to standard output,
 progress to standard error. Exit status 0: all ran and every promised target was met, 1: not, 2: the

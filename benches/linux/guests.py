@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from processes import Command, CommandFailed, Crew
 
@@ -139,8 +139,6 @@ class Guest(ABC):
 
 class Linux(Guest):
     """A Linux that does what the command line of its kernel says, and powers off."""
-
-    kind: ClassVar[str] = "linux"
 
     def __init__(self, name: str, place: Place, image: Path, archive: Path, release: str) -> None:
         super().__init__(name, place)

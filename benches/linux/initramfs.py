@@ -33,9 +33,7 @@ def folders(names: Iterable[str]) -> list[str]:
     return sorted(found - {"."})
 
 
-def entry(
-    name: str, mode: int, content: bytes = b"", device: tuple[int, int] = (0, 0)
-) -> bytes:
+def entry(name: str, mode: int, content: bytes = b"", device: tuple[int, int] = (0, 0)) -> bytes:
     """A file of the archive: thirteen numbers, its name and its bytes, each filled up to four."""
     title = name.encode() + b"\0"
     numbers = [0, mode, 0, 0, 1, 0, len(content), 0, 0, *device, len(title), 0]

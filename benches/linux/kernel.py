@@ -1,5 +1,7 @@
-"""The guest's Linux: Debian's kernel for clouds, fetched as a package and unpacked, not installed."""
+"""The guest's Linux: Debian's kernel for clouds, whose package is fetched and unpacked, but not
+installed."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -25,19 +27,32 @@ class Kernel:
         if self.tree.exists():
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        package = newest()
-        say(f"fetching {package}")
-        get = [program("apt-get", "apt"), "download", "--quiet", package]
-        bring(["env", "--chdir", str(self.folder), *get], package)
-        archives = sorted(self.folder.glob(f"{package}_*.deb"))
-        if not archives:
-            raise NotInstalled(f"{package} was not fetched to {self.folder}")
+        try:
+            archive = self.fetch()
+        except NotInstalled:
+            # The lists of packages may be old, or not be there.
+            if os.geteuid() != 0:
+                raise
+            bring([program("apt-get", "apt"), "update", "--quiet"], "the list of packages")
+            archive = self.fetch()
         part = self.folder / "part"
         shutil.rmtree(part, ignore_errors=True)
-        bring([program("dpkg-deb", "dpkg"), "--extract", str(archives[-1]), str(part)], package)
+        bring([program("dpkg-deb", "dpkg"), "--extract", str(archive), str(part)], archive.name)
         part.rename(self.tree)
-        for archive in archives:
-            archive.unlink()
+        archive.unlink()
+
+    def fetch(self) -> Path:
+        """The newest kernel's package, as a file."""
+        package = newest()
+        say(f"fetching {package}")
+        for old in self.folder.glob("*.deb"):
+            old.unlink()
+        get = [program("apt-get", "apt"), "download", "--quiet", package]
+        bring(["env", "--chdir", str(self.folder), *get], package)
+        archives = list(self.folder.glob(f"{package}_*.deb"))
+        if not archives:
+            raise NotInstalled(f"{package} was not fetched to {self.folder}")
+        return archives[0]
 
     def image(self) -> Path:
         """The file that a machine boots."""

@@ -17,8 +17,8 @@ TICKS = 100
 
 
 class NileOs(Guest):
-    """A node as `nile run` starts it for so much data. As the control it stands still in every sort,
-    and its workers are ticked."""
+    """A node as `nile run` starts it for so much data. As the control it stands still in every
+    sort, and its workers are ticked."""
 
     def __init__(self, name: str, place: Place, control: bool = False) -> None:
         super().__init__(name, place)
@@ -43,7 +43,8 @@ class NileOs(Guest):
 
     def begin(self, task: Task) -> None:
         workers = self.place.workers
-        text = f"{self.tuning['config']}\n[roles]\nmanagement = 1\nnetwork = [1]\ndisk = [1]\nworker = {workers}\n"
+        roles = f"management = 1\nnetwork = [1]\ndisk = [1]\nworker = {workers}"
+        text = f"{self.tuning['config']}\n[roles]\n{roles}\n"
         if self.control:
             text += f"[timer]\ntick_hz = {TICKS}\ntick_workers = true\n"
         config = self.crew.folder / "node.toml"
@@ -81,7 +82,9 @@ class NileOs(Guest):
         rate = self.megahertz()
         times = [int(line) / rate for line in file.read_text().split()]
         # One worker has done it, and the other has not computed.
-        calls = {core: one["system_calls"] - before[core]["system_calls"] for core, one in after.items()}
+        calls = {
+            core: one["system_calls"] - before[core]["system_calls"] for core, one in after.items()
+        }
         busy = max(workers_of(after), key=lambda core: calls[core])
         causes = {cause: one[0] for cause, one in interrupts(before, after, [busy]).items()}
         return Noise(times, causes)

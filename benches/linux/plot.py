@@ -1,5 +1,5 @@
-"""plot.py RESULT FILE: the histogram of the fixed work quantum as a plot, one guest below the other:
-how many quanta took how long, both on logarithmic scales."""
+"""plot.py RESULT FILE: the histogram of the fixed work quantum as a plot, one guest below the
+other: how many quanta took how long, both on logarithmic scales."""
 
 import json
 import sys
@@ -31,7 +31,7 @@ def main(result: str, file: str) -> None:
     for axes, one in zip(plots[:, 0], ran, strict=True):
         edges = [edge for edge, _ in one["histogram"]]
         counts = [count for _, count in one["histogram"]]
-        colour = OURS if one["name"] == "nileos" else THEIRS
+        colour = OURS if one["name"].startswith("nileos") else THEIRS
         axes.bar(edges, counts, [edge * (BIN - 1) for edge in edges], align="edge", color=colour)
         axes.set_xscale("log")
         axes.set_yscale("log")

@@ -30,8 +30,9 @@ def heading(result: dict[str, Any]) -> str:
     return (
         f"{result['records']:,} records of 100 bytes ({result['bytes'] / 1e6:.0f} MB), "
         f"{result['rounds']} rounds, {result['date']}{control}\n"
-        f"QEMU on {here['cpus']} CPUs, {here['processor']}, {here['memory_bytes'] / 2**30:.1f} GiB, "
-        f"{here['kernel']}, {here['system']}; load {here['load']}\n"
+        f"QEMU on {here['cpus']} CPUs, {here['processor']}, "
+        f"{here['memory_bytes'] / 2**30:.1f} GiB, {here['kernel']}, {here['system']}; "
+        f"load {here['load']}\n"
     )
 
 
@@ -70,10 +71,11 @@ def noise_row(one: dict[str, Any]) -> list[str]:
 
 def sort_explanation() -> str:
     return (
-        "sort: by the guest's clock, on NileOS from the job's submission to its end; interrupts: of\n"
-        "a core that sorts, all causes, on NileOS in the whole job; switches: between threads, of\n"
-        "all cores; faults: of pages, handled or not; calls: of the program to the kernel, on the\n"
-        "cores that sort; copied: by the kernel, from or to the program's memory. Medians.\n"
+        "sort: by the guest's clock, on NileOS from the job's submission to its end;\n"
+        "interrupts: of a core that sorts, all causes, on NileOS in the whole job; switches:\n"
+        "between threads, of all cores; faults: of pages, handled or not; calls: of the program\n"
+        "to the kernel, on the cores that sort; copied: by the kernel, from or to the program's\n"
+        "memory. Medians.\n"
         f"{UNKNOWN}: nothing in that guest counts it.\n"
     )
 
@@ -103,7 +105,9 @@ def setups(result: dict[str, Any]) -> str:
         said += [f"      {line}" for line in one["tuning"]]
         causes = [turn["sort"]["counts"]["interrupts"] for turn in one["turns"]]
         if causes:
-            said.append(f"      interrupts of the cores that sort, last turn: {by_cause(causes[-1])}")
+            said.append(
+                f"      interrupts of the cores that sort, last turn: {by_cause(causes[-1])}"
+            )
     return "\n".join(said) + "\n"
 
 

@@ -134,8 +134,8 @@ class Memory(threading.Thread):
 
 
 def end_when_interrupted() -> None:
-    """Has this process raise `KeyboardInterrupt` when it is asked to end, once: what then clears away
-    is not disturbed."""
+    """Has this process raise `KeyboardInterrupt` when it is asked to end, once: what then clears
+    away is not disturbed."""
     ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def interrupted(number: int, frame: FrameType | None) -> None:

@@ -207,7 +207,9 @@ class Turns(unittest.TestCase):
     def test_who_has_other_records_is_out_and_the_result_shows_it(self) -> None:
         with tempfile.TemporaryDirectory() as name:
             where = place(Path(name))
-            entries = [turns.Entry(StandIn(it, where)) for it in ("nileos", "linux", "linux-direct")]
+            entries = [
+                turns.Entry(StandIn(it, where)) for it in ("nileos", "linux", "linux-direct")
+            ]
             entries[2].guest.said = turn(1.0, checksum="cd")
             turns.run(entries, Task(10, 100), 2)
             self.assertEqual([len(entry.turns) for entry in entries], [2, 2, 0])
