@@ -212,7 +212,7 @@ fn sort(
     let buckets = NonZeroU32::new(buckets(request.of_block as u64, request.threads));
     let plan = Plan::new(&cuts, buckets.ok_or("no buckets")?);
     let sampled = begun.elapsed();
-    let (mut indexed, tally) = map(request, disk, &plan, inputs.drain(..).collect())?;
+    let (mut indexed, tally) = map(request, disk, &plan, inputs)?;
     indexed.sort_by_key(|block| block.number);
     let mapped = begun.elapsed();
     let parts = reduce(request, disk, &plan, &indexed, outputs)?;

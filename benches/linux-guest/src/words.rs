@@ -14,11 +14,11 @@ impl<'l> Words<'l> {
 
     /// The value of a name; fails if it is not there.
     pub fn text(&self, name: &str) -> Outcome<&'l str> {
-        let values = self.0.split_whitespace().filter_map(|word| {
+        let mut values = self.0.split_whitespace().filter_map(|word| {
             let (key, value) = word.strip_prefix("nile.")?.split_once('=')?;
             (key == name).then_some(value)
         });
-        values.last().ok_or_else(|| format!("nile.{name} is not on the command line").into())
+        values.next_back().ok_or_else(|| format!("nile.{name} is not on the command line").into())
     }
 
     /// A number that is not zero.
