@@ -5,8 +5,8 @@
 //!
 //! * `nile.work=sort` ([`sort`]): makes records on the disk, sorts them, checks what came of it. With
 //!   `nile.records=N`, `nile.threads=N` threads that sort, `nile.block=BYTES` that are read at once,
-//!   `nile.io=direct|cached`: past Linux's page cache, or through it, and `nile.checks=yes|no`: whether
-//!   each block has a checksum, as a dataset's have.
+//!   `nile.io=direct|cached`: past Linux's page cache, or through it, and `nile.checks=yes|no`:
+//!   whether each block has a checksum, as a dataset's have.
 //! * `nile.work=fwq` ([`nile_fwq`]): the fixed work quantum on the last CPU, with
 //!   `nile.quanta=N` and `nile.steps=N`. `nile.work=sort,fwq` does one after the other.
 //!
