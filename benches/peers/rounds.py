@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from harness.data import Data, Job
 from harness.install import NotInstalled, say
+from harness.order import rotated
 from harness.peer import FAILURES, Peer
 from harness.processes import Memory
 
@@ -49,12 +50,6 @@ class Entry:
     @property
     def takes_part(self) -> bool:
         return self.not_run is None and self.failed is None
-
-
-def rotated(entries: Sequence[Entry], by: int) -> list[Entry]:
-    """The entries, beginning with another one each time."""
-    by %= max(len(entries), 1)
-    return [*entries[by:], *entries[:by]]
 
 
 def install(entries: Sequence[Entry]) -> None:

@@ -65,6 +65,9 @@ pub enum Command {
     Sim(Sim),
     /// Print what a shell needs to complete this command's words.
     Completions(Completions),
+    /// Boot another kernel on the machine that nodes in QEMU have; `bench linux` does.
+    #[command(hide = true)]
+    Guest(Guest),
     /// Run the virtual switch of a cluster; `up` does.
     #[command(hide = true)]
     Switch(Switch),
@@ -160,6 +163,34 @@ impl Boot {
 }
 
 #[derive(Args)]
+pub struct Guest {
+    /// The kernel's file.
+    #[arg(long, value_name = "FILE")]
+    pub kernel: PathBuf,
+    /// What it is given besides.
+    #[arg(long, value_name = "FILE")]
+    pub initrd: Option<PathBuf>,
+    /// Its command line.
+    #[arg(long, default_value = "")]
+    pub append: String,
+    /// Cores of the machine.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub cores: u16,
+    /// Memory of the machine.
+    #[arg(long, default_value = "512M")]
+    pub memory: Bytes,
+    /// The file of its disk, which is never flushed.
+    #[arg(long, value_name = "FILE")]
+    pub disk: Option<PathBuf>,
+    /// Where its network card listens.
+    #[arg(long, value_name = "SOCKET")]
+    pub socket: Option<PathBuf>,
+    /// Seconds of wall time after which it is ended and has failed.
+    #[arg(long, default_value = "60", value_parser = seconds)]
+    pub limit: Duration,
+}
+
+#[derive(Args)]
 pub struct Test {
     /// Run the long tests too.
     #[arg(long)]
@@ -196,6 +227,9 @@ pub enum Beside {
     /// The experiment of the NileOS paper: how long sorting takes by the size of the input, the
     /// number of reducers and the environment, with its analysis.
     Paper(Paper),
+    /// Sort with the same code in a NileOS guest and in Linux guests on the same machine in QEMU,
+    /// in turns, and find out how much the cores that work are disturbed.
+    Linux(Linux),
 }
 
 #[derive(Args)]
@@ -223,6 +257,28 @@ pub struct Paper {
     #[arg(long)]
     pub control: bool,
     /// Print the result as one JSON document and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Linux {
+    /// How much is sorted, as 256M; without it 96M.
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<Bytes>,
+    /// How often each has its turn; without it 5 times.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub runs: Option<u16>,
+    /// Write the document, plots and a page that shows all to this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub report: Option<PathBuf>,
+    /// For trying: once, 8M. Targets are no promise then.
+    #[arg(long)]
+    pub quick: bool,
+    /// Hinder NileOS on purpose: targets must be missed.
+    #[arg(long)]
+    pub control: bool,
+    /// Print the figures as one JSON document and nothing else.
     #[arg(long)]
     pub json: bool,
 }

@@ -1,9 +1,10 @@
 //! `nile bench`: the benchmarks, each beside its peer in the same run. They are a program of
 //! their own, so that this command does not carry their peers; it takes the names to run and
 //! sends each result as a report (see [`serial`](crate::serial)). Here the results become one
-//! table or one document. Whole other systems are [`peers`] of another kind, and [`paper`] is an
-//! experiment with them.
+//! table or one document. Whole other systems are [`peers`] of another kind, [`paper`] is an
+//! experiment with them, and [`linux`] is one in a guest.
 
+pub mod linux;
 pub mod paper;
 pub mod peers;
 mod python;
@@ -60,6 +61,7 @@ pub fn run(options: &Bench) -> Result<(), Failure> {
     match &options.beside {
         Some(Beside::Peers(options)) => return peers::run(options),
         Some(Beside::Paper(options)) => return paper::run(options),
+        Some(Beside::Linux(options)) => return linux::run(options),
         None => {}
     }
     let mut command = child::command(needs::provided(BENCHES)?);

@@ -1,6 +1,7 @@
 //! `nile boot`: one node from its first instruction to its power-off, and the report that it
 //! sends in between.
 
+pub mod guest;
 pub mod hosted;
 pub mod qemu;
 mod report;

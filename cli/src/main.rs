@@ -81,6 +81,7 @@ fn perform(command: Command) -> Result<(), Failure> {
         Command::Demo(options) => run::demo::run(&options),
         Command::Completions(options) => completions::run(&options),
         Command::Sim(options) => sim::run(&options),
+        Command::Guest(options) => boot::guest::run(&options),
         Command::Switch(options) => switch::run(&options),
         Command::Needs { arguments } => needs::show(&arguments),
     }

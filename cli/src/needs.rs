@@ -26,6 +26,8 @@ pub const HOSTED: &str = "NILE_HOSTED";
 pub const PACKAGES: &str = "NILE_PACKAGES";
 /// The program that runs the benchmarks.
 pub const BENCHES: &str = "NILE_BENCHES";
+/// The program that a Linux guest runs.
+pub const GUEST: &str = "NILE_GUEST";
 /// The root of the source tree.
 pub const ROOT: &str = "NILE_ROOT";
 
@@ -58,6 +60,8 @@ pub enum Need {
     Benches,
     /// The sort in one process that NileOS's is measured against.
     Reference,
+    /// The program that a Linux guest runs.
+    Guest,
 }
 
 impl Need {
@@ -76,6 +80,7 @@ impl Need {
             Need::Packages => "packages",
             Need::Benches => "benches",
             Need::Reference => "reference",
+            Need::Guest => "guest",
         }
     }
 }
@@ -119,6 +124,7 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
         Command::Bench(options) => match &options.beside {
             Some(Beside::Peers(options)) => bench::peers::needs(options)?,
             Some(Beside::Paper(options)) => bench::paper::needs(options)?,
+            Some(Beside::Linux(options)) => bench::linux::needs(options)?,
             None => vec![Need::Qemu, Need::Kernel, Need::Scenarios, Need::Hosted, Need::Benches],
         },
         Command::Image(options) => {
@@ -160,6 +166,7 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
             sim::check(options)?;
             vec![]
         }
+        Command::Guest(_) => vec![Need::Qemu],
         Command::Switch(_) | Command::Needs { .. } => vec![],
     })
 }

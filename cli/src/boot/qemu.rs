@@ -5,6 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use nile_abi::MacAddress;
 use tempfile::{NamedTempFile, TempDir};
 
 use super::{Node, NodeEnd, Ran};
@@ -113,13 +114,29 @@ pub fn kernel(
     program: &str,
     module: Option<&Path>,
 ) -> Result<(), Failure> {
-    command.arg("-kernel").arg(needs::provided(image)?);
-    command.arg("-append").arg(format!("exit=debug program={program}"));
+    load(command, &needs::provided(image)?, &format!("exit=debug program={program}"), module);
     command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
+    Ok(())
+}
+
+/// Has the machine boot a kernel's file with this command line and, maybe, this module.
+pub fn load(command: &mut Command, image: &Path, line: &str, module: Option<&Path>) {
+    command.arg("-kernel").arg(image).arg("-append").arg(line);
     if let Some(module) = module {
         command.arg("-initrd").arg(module);
     }
-    Ok(())
+}
+
+/// Gives the machine its network card of this number, whose frames go to whoever connects to
+/// `socket`, four bytes with their length before each.
+pub fn card(command: &mut Command, index: usize, socket: &Path, address: MacAddress) {
+    // QEMU takes a comma for the next option, and two for one.
+    let socket = socket.display().to_string().replace(',', ",,");
+    let port = format!("stream,id=net{index},server=on,addr.type=unix,addr.path={socket}");
+    command.args(["-netdev", &port]);
+    let address = address.0.map(|byte| format!("{byte:02x}")).join(":");
+    let device = format!("virtio-net-pci,netdev=net{index},romfile=,mac={address}");
+    command.args(["-device", &device]);
 }
 
 fn image(

@@ -197,22 +197,13 @@ fn qemu(
         let socket = folder.file(&format!("{name}.qemu"));
         // A socket that a killed machine left behind.
         let _ = fs::remove_file(&socket);
-        let address = mac(MacAddress::local(node.node(), index as u8));
-        // QEMU takes a comma for the next option, and two for one.
-        let socket = socket.display().to_string().replace(',', ",,");
-        let port = format!("stream,id=net{index},server=on,addr.type=unix,addr.path={socket}");
-        command.args(["-netdev", &port]);
-        let device = format!("virtio-net-pci,netdev=net{index},romfile=,mac={address}");
-        command.args(["-device", &device]);
+        let address = MacAddress::local(node.node(), index as u8);
+        boot::qemu::card(&mut command, index, &socket, address);
     }
     if let Some(disk) = disk {
         disk::qemu(&mut command, 0, disk, Bus::Virtio, record.has_passing_disks());
     }
     Ok(command)
-}
-
-fn mac(address: MacAddress) -> String {
-    address.0.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 #[cfg(test)]

@@ -205,6 +205,21 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "linux",
+        what: "what runs guests beside each other, and the judge of its targets",
+        command: &["python3", "-m", "unittest", "discover", "--start", "benches/linux/tests"],
+        needs: &[Need::Python],
+        limit_seconds: 120,
+        ..STEP
+    },
+    Step {
+        name: "linux-quick",
+        what: "a little is sorted by a NileOS guest and by a Linux guest",
+        command: &["./nile", "bench", "linux", "--quick"],
+        needs: &[Need::Python, Need::Qemu],
+        ..STEP
+    },
+    Step {
         name: "sim-calls",
         what: "calls at most once, on a failing network",
         command: &["./nile", "sim", "calls", "--runs", "50"],
@@ -340,6 +355,14 @@ pub const STEPS: &[Step] = &[
         what: "the paper's experiment tells a hindered NileOS from one that is not",
         command: &["./nile", "bench", "paper", "--quick", "--control"],
         needs: &[Need::Python],
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "linux-control",
+        what: "NileOS, hindered, misses its targets beside Linux",
+        command: &["./nile", "bench", "linux", "--quick", "--control"],
+        needs: &[Need::Python, Need::Qemu],
         long: true,
         ..STEP
     },

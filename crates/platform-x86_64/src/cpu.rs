@@ -26,7 +26,7 @@ pub struct Features {
     pub smap: bool,
     /// User code cannot read the descriptor tables' addresses.
     pub umip: bool,
-    /// An instruction for CRC-32C.
+    /// An instruction for CRC-32C that is faster than tables.
     pub crc32: bool,
     /// The processor makes random numbers.
     pub rdrand: bool,
@@ -54,7 +54,8 @@ impl Features {
             huge_pages: extended.as_ref().is_some_and(|extended| extended.has_1gib_pages()),
             smep: structured.as_ref().is_some_and(|structured| structured.has_smep()),
             smap: structured.as_ref().is_some_and(|structured| structured.has_smap()),
-            crc32: basic.as_ref().is_some_and(|basic| basic.has_sse42()),
+            // QEMU's emulation carries it out bit by bit.
+            crc32: basic.as_ref().is_some_and(|basic| basic.has_sse42()) && !is_emulated(),
             rdrand: basic.as_ref().is_some_and(|basic| basic.has_rdrand()),
             umip: structured.as_ref().is_some_and(|structured| structured.has_umip()),
             hypervisor: basic.as_ref().is_some_and(|basic| basic.has_hypervisor()),
@@ -90,6 +91,12 @@ impl fmt::Display for Features {
         let used = named.into_iter().filter(|(used, _)| *used);
         used.map(|(_, name)| name).try_for_each(|name| write!(f, " {name}"))
     }
+}
+
+/// Whether QEMU translates every instruction that this machine runs.
+fn is_emulated() -> bool {
+    let hypervisor = CpuId::new().get_hypervisor_info().map(|info| info.identify());
+    matches!(hypervisor, Some(Hypervisor::QEMU))
 }
 
 /// Which machine this is, in the boot report's words.

@@ -84,10 +84,15 @@ pub fn cut(task: &Task<'_>) -> Outcome<Bounds> {
     }
     let partitions = NonZeroU32::new(task.partitions()).unwrap_or(NonZeroU32::MIN);
     let cuts = sample.cuts(partitions);
-    let buckets = (block / cuts.parts() as u64).div_ceil(OF_BLOCK);
-    let buckets = buckets.clamp(1, MOST_BUCKETS.into()) as u32;
+    let buckets = buckets(block, cuts.parts());
     let bytes = [buckets.to_le_bytes().to_vec(), cuts.to_bytes()].concat();
     Ok(Bounds { bytes, slices: slices(task, largest, block, buckets)? })
+}
+
+/// How many buckets each of so many partitions has, if blocks have so many records.
+pub fn buckets(block: u64, partitions: usize) -> u32 {
+    let buckets = (block / partitions.max(1) as u64).div_ceil(OF_BLOCK);
+    buckets.clamp(1, MOST_BUCKETS.into()) as u32
 }
 
 /// How many slices each partition is taken in, of splits with so many records in blocks of so many:

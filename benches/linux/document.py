@@ -1,0 +1,78 @@
+"""The result of a run as one document, from which the table, the plot and the page are made."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from harness import machine
+from harness import tuning
+from linux import judge
+from linux.guests import Task
+from linux.turns import Entry
+
+
+def document(
+    nodes: Sequence[Entry],
+    linux: Sequence[Entry],
+    task: Task,
+    tables: Mapping[str, Any],
+    rounds: int,
+    promised: bool,
+    control: bool,
+) -> dict[str, Any]:
+    """What was measured, beside what was asked for, and what is wrong with it. The first node is
+    what others' times are shown beside."""
+    entries = [*nodes, *linux]
+    ours, theirs = figures(nodes), figures(linux)
+    mine = ours.get(nodes[0].guest.name)
+    targets = judge.judge(ours, theirs)
+    failed = [f"{it.guest.name}: {it.failed}" for it in entries if it.failed]
+    common = {name: tables[name] for name in ("machine", "sort", "fwq")}
+    return {
+        "benchmark": "linux",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine.describe() | {"load": round(os.getloadavg()[0], 1)},
+        "records": task.records,
+        "bytes": task.bytes,
+        "memory": nodes[0].guest.memory(task),
+        "rounds": rounds,
+        "control": control,
+        "promised": promised,
+        "tuning": tuning.lines(common),
+        "guests": [guest(entry, mine) for entry in entries],
+        "targets": [asdict(target) for target in targets],
+        "problems": failed + judge.problems(targets, promised, control),
+    }
+
+
+def figures(entries: Sequence[Entry]) -> dict[str, judge.Measured]:
+    """What came of those that took all their turns."""
+    ran = [entry for entry in entries if entry.turns and not entry.failed]
+    return {entry.guest.name: judge.measured(entry.turns) for entry in ran}
+
+
+def guest(entry: Entry, ours: judge.Measured | None) -> dict[str, Any]:
+    table = entry.guest.tuning
+    said: dict[str, Any] = {
+        "name": entry.guest.name,
+        "title": table["title"],
+        "what": table["what"],
+        "tuning": tuning.lines(table),
+        "version": entry.guest.version(),
+        "failed": entry.failed,
+        # The times of quanta are in the histogram.
+        "turns": [
+            {"sort": asdict(turn.sort), "noise_interrupts": turn.noise.interrupts}
+            for turn in entry.turns
+        ],
+    }
+    if entry.turns and not entry.failed:
+        mine = judge.measured(entry.turns)
+        said |= asdict(mine)
+        times = [time for turn in entry.turns for time in turn.noise.micros]
+        said["histogram"] = judge.histogram(times)
+        if ours:
+            said["times_nileos"] = mine.seconds / ours.seconds
+    return said

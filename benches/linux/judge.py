@@ -1,0 +1,137 @@
+"""The medians of all turns, the figures of noise, and which targets are met."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean, median
+
+from linux.guests import Counts, Noise, Turn
+
+# A node's time is to be at most so many times that of the fastest Linux.
+TIME = 1.0
+
+# So many interrupts a worker of a node may have in a sort.
+INTERRUPTS = 0.0
+
+# A bin of the histogram ends at so many times where it begins.
+BIN = 1.02
+
+
+@dataclass(frozen=True)
+class Quanta:
+    """Times of quanta in microseconds. `lost` is the share of all time that went into what is more
+    than the least."""
+
+    count: int
+    least: float
+    median: float
+    p99: float
+    p999: float
+    most: float
+    lost: float
+    # Interrupts in a second of work.
+    interrupts_per_second: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of a guest's turns."""
+
+    seconds: float
+    interrupts_per_worker: float
+    context_switches: float | None
+    page_faults: float | None
+    system_calls: float | None
+    copied_bytes: float | None
+    noise: Quanta
+
+
+@dataclass(frozen=True)
+class Target:
+    """One promise: a figure, what it is of, what it has to be, and whether it is."""
+
+    name: str
+    of: str
+    value: float
+    target: str
+    met: bool
+
+
+def measured(turns: Sequence[Turn]) -> Measured:
+    """What comes of turns, of which there is at least one."""
+    counts = [turn.sort.counts for turn in turns]
+    return Measured(
+        seconds=median(turn.sort.seconds for turn in turns),
+        interrupts_per_worker=median(it.interrupts_per_worker for it in counts),
+        context_switches=known(counts, "context_switches"),
+        page_faults=known(counts, "page_faults"),
+        system_calls=known(counts, "system_calls"),
+        copied_bytes=known(counts, "copied_bytes"),
+        noise=quanta([turn.noise for turn in turns]),
+    )
+
+
+def known(counts: Sequence[Counts], name: str) -> float | None:
+    """The median of a count; `None` if nobody counts it."""
+    values = [getattr(it, name) for it in counts]
+    return None if None in values else median(values)
+
+
+def quanta(noises: Sequence[Noise]) -> Quanta:
+    """The quanta of all turns as one."""
+    times = sorted(time for noise in noises for time in noise.micros)
+    interrupts = sum(sum(noise.interrupts.values()) for noise in noises)
+    return Quanta(
+        count=len(times),
+        least=times[0],
+        median=median(times),
+        p99=quantile(times, 0.99),
+        p999=quantile(times, 0.999),
+        most=times[-1],
+        lost=1 - times[0] / mean(times),
+        interrupts_per_second=interrupts / (sum(times) / 1e6),
+    )
+
+
+def quantile(times: Sequence[float], part: float) -> float:
+    """The least of sorted times that so large a part of them does not exceed."""
+    return times[min(int(part * len(times)), len(times) - 1)]
+
+
+def histogram(times: Sequence[float]) -> list[tuple[float, int]]:
+    """Where each bin that has something begins, in microseconds, and how many times it has."""
+    bins: dict[float, int] = {}
+    edge = min(times)
+    for time in sorted(times):
+        while time >= edge * BIN:
+            edge *= BIN
+        bins[edge] = bins.get(edge, 0) + 1
+    return sorted(bins.items())
+
+
+def judge(ours: Mapping[str, Measured], linux: Mapping[str, Measured]) -> list[Target]:
+    """Every target for which there is a figure. What is no number meets none."""
+    targets = []
+    for name, node in ours.items() if linux else ():
+        fastest = min(linux, key=lambda name: linux[name].seconds)
+        ratio = node.seconds / linux[fastest].seconds
+        of = f"{name}'s / that of {fastest}, the fastest"
+        targets.append(Target("time", of, ratio, f"at most {TIME:g}", ratio <= TIME))
+    for name, node in ours.items():
+        each = node.interrupts_per_worker
+        words = f"at most {INTERRUPTS:g}"
+        of = f"of a worker of {name} in a sort"
+        targets.append(Target("interrupts", of, each, words, each <= INTERRUPTS))
+    return targets
+
+
+def problems(targets: Sequence[Target], promised: bool, control: bool) -> list[str]:
+    """Why the run as a whole has failed, as far as targets go. A control has to miss them all;
+    others have to be met where they are promised."""
+    if control:
+        return [
+            f"the control met a target: {it.name}, {it.value:.2f} ({it.target})"
+            for it in targets
+            if it.met
+        ]
+    missed = [target for target in targets if promised and not target.met]
+    return [f"missed: {it.name}, {it.of} is {it.value:.2f} ({it.target})" for it in missed]

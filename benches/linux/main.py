@@ -1,0 +1,100 @@
+"""`./nile bench linux`: a NileOS guest beside Linux guests on the same machine in QEMU, which sort
+the same records with the same code.
+
+* tuning.toml: how each guest is set up.
+* kernel, initramfs: what a Linux guest boots.
+* guests, node: what guests are to the rest, and each of them.
+* turns, judge: the measuring, and what comes of it.
+* document, text, page, plot: the result as a document, as text, as a page and a plot."""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from harness import program, tuning
+from harness.install import Tools, say
+from linux import initramfs, page, text, turns
+from linux.document import document
+from linux.guests import Linux, Place, Task
+from linux.kernel import Kernel
+from linux.node import NileOs
+
+TUNING = Path(__file__).with_name("tuning.toml")
+
+# The nodes and the Linux guests, as the tuning file calls them.
+NODES = ("nileos", "nileos-dedicated")
+LINUX = ("linux", "linux-direct", "linux-isolated", "linux-checked")
+
+# Which of the latter a quick run has, and how many quanta.
+QUICK_LINUX = ("linux-isolated",)
+QUICK_QUANTA = 500
+
+RECORD = 100
+
+# Files take so many times the data at most, and as much again that is written while they grow.
+DISK = 4
+
+
+def arguments(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="nile bench linux", allow_abbrev=False)
+    parser.add_argument("--mebibytes", type=int, required=True)
+    parser.add_argument("--runs", type=int, required=True)
+    parser.add_argument("--report", type=Path)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--control", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args(words)
+
+
+def main(words: list[str]) -> int:
+    options = arguments(words)
+    return program.run(lambda: bench(options))
+
+
+def bench(options: argparse.Namespace) -> int:
+    size = options.mebibytes << 20
+    base = program.folder_for(DISK * size, 0)
+    built = Path(os.environ["CARGO_TARGET_DIR"])
+    tables = tuning.read(TUNING.read_text(), tuning.words())
+    usual = tuning.read(tuning.FILE.read_text(), tuning.words())
+    tools = Tools(built / "peers", usual["packages"])
+    work = Path(tempfile.mkdtemp(prefix="nile-linux-", dir=base))
+    entries: list[turns.Entry] = []
+    try:
+        if options.report:
+            tools.need_packages("matplotlib")
+        place = Place(work, built / "release/nile", Path(os.environ["NILE_PACKAGES"]), tables)
+        task = Task(size // RECORD, QUICK_QUANTA if options.quick else tables["fwq"]["quanta"])
+        nodes = [turns.Entry(NileOs(name, place, options.control)) for name in NODES]
+        names = QUICK_LINUX if options.quick else LINUX
+        others = list(map(turns.Entry, guests(names, place, Kernel(built / "linux"))))
+        entries += [*nodes, *others]
+        turns.run(entries, task, options.runs)
+        promised = not options.quick
+        control = options.control
+        result = document(nodes, others, task, tables, options.runs, promised, control)
+        if options.report:
+            page.write(result, options.report, tools)
+    finally:
+        for entry in entries:
+            entry.guest.end()
+        shutil.rmtree(work, ignore_errors=True)
+    print(json.dumps(result) if options.json else text.text(result), flush=True)
+    for problem in result["problems"]:
+        say(problem)
+    return 1 if result["problems"] else 0
+
+
+def guests(names: tuple[str, ...], place: Place, kernel: Kernel) -> list[Linux]:
+    """The Linux guests, with what they boot."""
+    kernel.install()
+    program = place.work / "init"
+    subprocess.run(["strip", "-o", program, os.environ["NILE_GUEST"]], check=True)
+    archive = place.work / "initramfs"
+    archive.write_bytes(initramfs.archive(program, kernel.modules()))
+    release = kernel.release()
+    return [Linux(name, place, kernel.image(), archive, release) for name in names]

@@ -1,0 +1,57 @@
+"""The measuring: round by round every guest has its turn, in an order that rotates, alone on the
+machine."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from harness.install import say
+from harness.order import rotated
+from harness.processes import CommandFailed
+from linux.guests import Guest, Task, Turn, WrongOutput
+
+
+@dataclass
+class Entry:
+    """A guest and its turns. One that failed says why."""
+
+    guest: Guest
+    turns: list[Turn] = field(default_factory=list)
+    failed: str | None = None
+
+
+def run(entries: Sequence[Entry], task: Task, rounds: int) -> None:
+    """Has all take their turns; who fails is out."""
+    for number in range(rounds):
+        for entry in rotated(entries, number):
+            if entry.failed is not None:
+                continue
+            guest = entry.guest
+            name = f"round {number + 1} of {rounds}: {guest.name}"
+            guest.crew.folder.mkdir(parents=True)
+            # What others have left to be written is not written meanwhile.
+            os.sync()
+            try:
+                turn = guest.turn(task)
+                check(entries, turn)
+            except (CommandFailed, WrongOutput) as why:
+                entry.failed = str(why)
+                say(f"{name} FAILED: {why}")
+            else:
+                entry.turns.append(turn)
+                say(f"{name} {turn.sort.seconds:.2f} s")
+            finally:
+                guest.end()
+                shutil.rmtree(guest.crew.folder, ignore_errors=True)
+
+
+def check(entries: Sequence[Entry], turn: Turn) -> None:
+    """Refuses an output that has not the records of all others."""
+    for other in (other for entry in entries for other in entry.turns):
+        mine, theirs = turn.sort, other.sort
+        if (mine.records, mine.checksum) != (theirs.records, theirs.checksum):
+            raise WrongOutput(
+                f"{mine.records} records with checksum {mine.checksum}, where another guest has "
+                f"{theirs.records} with {theirs.checksum}"
+            )

@@ -1,0 +1,77 @@
+//! `nile bench linux`: a NileOS guest beside Linux guests that do the same work with the same code
+//! on the same machine. A program in Python (`benches/linux`) has them take turns.
+
+use super::python;
+use crate::args::Linux;
+use crate::failure::Failure;
+use crate::needs::{self, GUEST, Need};
+use crate::size::Bytes;
+
+/// How much is sorted if nobody says.
+const USUAL: Bytes = Bytes::mebi(96);
+const QUICK: Bytes = Bytes::mebi(8);
+
+/// A few blocks for each core.
+const LEAST: Bytes = Bytes::mebi(4);
+
+/// How often each has its turn if nobody says.
+const RUNS: u16 = 5;
+
+/// What the launcher has to provide; refuses a request that cannot be fulfilled.
+pub fn needs(options: &Linux) -> Result<Vec<Need>, Failure> {
+    check(options)?;
+    Ok(vec![Need::Python, Need::Qemu, Need::Kernel, Need::Packages, Need::Guest])
+}
+
+fn check(options: &Linux) -> Result<(), Failure> {
+    let size = size(options);
+    if size < LEAST {
+        return Err(Failure::request(format!("--size {size} is less than {LEAST}")));
+    }
+    python::check_report(options.report.as_deref())
+}
+
+/// Becomes the program that measures.
+pub fn run(options: &Linux) -> Result<(), Failure> {
+    check(options)?;
+    needs::provided(GUEST)?;
+    let mut command = python::command("linux")?;
+    command.args(["--mebibytes", &python::mebi(size(options)).to_string()]);
+    let runs = options.runs.unwrap_or(if options.quick { 1 } else { RUNS });
+    command.args(["--runs", &runs.to_string()]);
+    if let Some(folder) = &options.report {
+        command.arg("--report").arg(folder);
+    }
+    command.args(options.quick.then_some("--quick"));
+    command.args(options.control.then_some("--control")).args(options.json.then_some("--json"));
+    python::become_it(command)
+}
+
+fn size(options: &Linux) -> Bytes {
+    options.size.unwrap_or(if options.quick { QUICK } else { USUAL })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Beside, Nile};
+    use clap::Parser;
+
+    fn asked(words: &str) -> Linux {
+        let words = format!("nile bench linux {words}");
+        let crate::args::Command::Bench(bench) = Nile::parse_from(words.split_whitespace()).command
+        else {
+            panic!("it is a benchmark")
+        };
+        let Some(Beside::Linux(linux)) = bench.beside else { panic!("it is beside Linux") };
+        linux
+    }
+
+    #[test]
+    fn what_is_asked_for_goes_before_what_is_usual() {
+        assert_eq!((size(&asked("")), size(&asked("--quick"))), (USUAL, QUICK));
+        assert_eq!(size(&asked("--quick --size 1G")), Bytes::mebi(1024));
+        assert!(matches!(check(&asked("--size 100K")), Err(Failure::Request(_))));
+        assert!(needs(&asked("--quick")).unwrap().contains(&Need::Guest));
+    }
+}
