@@ -224,8 +224,8 @@ pub enum Beside {
     /// Sort the same records with NileOS and with Hadoop, Spark, DuckDB, Polars, GNU sort and a
     /// hand-tuned program, in turns. What is missing of them is installed.
     Peers(Peers),
-    /// Sort with the same code in a NileOS guest and in Linux guests on the same machine in QEMU, in
-    /// turns, and find out how much the cores that work are disturbed.
+    /// Sort with the same code in a NileOS guest and in Linux guests on the same machine in QEMU,
+    /// in turns, and find out how much the cores that work are disturbed.
     Linux(Linux),
 }
 

@@ -2,8 +2,8 @@
 //! records in blocks of the same size, the same samples, entries, buckets and buffers.
 //!
 //! Blocks are read by threads that do nothing else, on the CPUs on which a node has its management
-//! and its disk, and so they are written; the threads that sort have a CPU each, as workers have. All
-//! memory is there and was touched before the time is taken, as a node's pool is.
+//! and its disk, and so they are written; the threads that sort have a CPU each, as workers have.
+//! All memory is there and was touched before the time is taken, as a node's pool is.
 
 use std::fs::File;
 use std::num::NonZeroU32;

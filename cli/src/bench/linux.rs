@@ -1,5 +1,5 @@
-//! `nile bench linux`: a NileOS guest beside Linux guests that do the same work with the same code on
-//! the same machine. A program in Python (`benches/linux`) has them take turns; it takes this
+//! `nile bench linux`: a NileOS guest beside Linux guests that do the same work with the same code
+//! on the same machine. A program in Python (`benches/linux`) has them take turns; it takes this
 //! process's place. Here the request is checked, so that a wrong one fetches nothing.
 
 use std::os::unix::process::CommandExt;

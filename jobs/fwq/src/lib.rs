@@ -1,9 +1,9 @@
 //! The fixed work quantum (FWQ): the same work again and again, and the time that each took. What
 //! is more than the least is time in which the core did something else.
 //!
-//! `fwq QUANTA STEPS` has no input; each part of the output is the times of so many quanta of so many
-//! steps, one a line, in cycles of the time-stamp counter. [`measure`] is also what a program on Linux calls
-//! to do the same.
+//! `fwq QUANTA STEPS` has no input; each part of the output is the times of so many quanta of so
+//! many steps, one a line, in cycles of the time-stamp counter. [`measure`] is also what a program
+//! on Linux calls to do the same.
 #![no_std]
 #![forbid(unsafe_code)]
 
