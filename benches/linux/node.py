@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from harness.processes import CommandFailed
-from linux.guests import Counts, Guest, Noise, Place, Sort, Task, Turn, WrongOutput, mebi, per_worker
+from linux.guests import (
+    Counts,
+    Guest,
+    Noise,
+    Place,
+    Sort,
+    Task,
+    Turn,
+    WrongOutput,
+    mebi,
+    per_worker,
+)
 
 # The control: for how long the machine stands still in the midst of a sort, and how often workers
 # are ticked.

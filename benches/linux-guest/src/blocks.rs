@@ -1,5 +1,5 @@
-//! The disk as blocks of one size, and memory for them. A block holds records and has room for their
-//! entries, as those of a node's datasets do; what it does not hold is not read or written.
+//! The disk as blocks of one size, and memory for them. A block holds records and has room for
+//! their entries, as those of a node's datasets do; what it does not hold is not read or written.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -44,8 +44,8 @@ pub struct Disk {
     checks: Option<Checks>,
 }
 
-/// The lengths and the checksums of blocks that were written, by their numbers. A dataset has them on
-/// the disk.
+/// The lengths and the checksums of blocks that were written, by their numbers. A dataset has them
+/// on the disk.
 #[derive(Default)]
 pub struct Checks(Mutex<BTreeMap<usize, (usize, u32)>>);
 
@@ -60,8 +60,8 @@ impl Disk {
         self.checks
     }
 
-    /// Reads the first `bytes` bytes of a block; some more may come. If that is all of it, and it is
-    /// not what was written, fails.
+    /// Reads the first `bytes` bytes of a block; some more may come. If that is all of it, and it
+    /// is not what was written, fails.
     pub fn read(&self, number: usize, bytes: usize, block: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(&mut block[..bytes.next_multiple_of(SECTOR)], self.at(number))?;
         let Some(Checks(checks)) = &self.checks else { return Ok(()) };

@@ -1,17 +1,17 @@
 //! What a Linux guest runs to be measured beside a NileOS guest: the only process there is, started
 //! by the kernel as `/init`. It loads the modules of `/modules`, does what words on the kernel's
-//! command line say, sends one document over the serial line, as a node sends its report, and powers
-//! the machine off.
+//! command line say, sends one document over the serial line, as a node sends its report, and
+//! powers the machine off.
 //!
-//! * `nile.work=sort` ([`sort`]): makes records on the disk, sorts them, checks what came of it. With
-//!   `nile.records=N`, `nile.threads=N` threads that sort, `nile.block=BYTES` that are read at once,
-//!   `nile.io=direct|cached`: past Linux's page cache, or through it, and `nile.checks=yes|no`:
-//!   whether each block has a checksum, as a dataset's have.
+//! * `nile.work=sort` ([`sort`]): makes records on the disk, sorts them, checks what came of it.
+//!   With `nile.records=N`, `nile.threads=N` threads that sort, `nile.block=BYTES` that are read
+//!   at once, `nile.io=direct|cached`: past Linux's page cache, or through it, and
+//!   `nile.checks=yes|no`: whether each block has a checksum, as a dataset's have.
 //! * `nile.work=fwq` ([`nile_fwq`]): the fixed work quantum on the last CPU, with
 //!   `nile.quanta=N` and `nile.steps=N`. `nile.work=sort,fwq` does one after the other.
 //!
-//! [`words`] reads the command line, [`system`] is what an init has to do, [`counts`] is what Linux has
-//! counted, and [`blocks`] is the disk, in pieces of one size.
+//! [`words`] reads the command line, [`system`] is what an init has to do, [`counts`] is what
+//! Linux has counted, and [`blocks`] is the disk, in pieces of one size.
 #![forbid(unsafe_code)]
 
 mod blocks;
