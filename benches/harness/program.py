@@ -5,6 +5,7 @@ was started has ended and its files are gone."""
 import os
 import shutil
 import signal
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,16 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 class WrongRequest(Exception):
     """A request that cannot be fulfilled; nothing was started."""
+
+
+def parser(name: str) -> ArgumentParser:
+    """What reads the arguments of a benchmark; those that all have are known."""
+    parser = ArgumentParser(prog=f"nile bench {name}", allow_abbrev=False)
+    parser.add_argument("--runs", type=int, required=True)
+    parser.add_argument("--report", type=Path)
+    parser.add_argument("--control", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    return parser
 
 
 def run(bench: Callable[[], int]) -> int:

@@ -40,13 +40,9 @@ DISK = 4
 
 
 def arguments(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="nile bench linux", allow_abbrev=False)
+    parser = program.parser("linux")
     parser.add_argument("--mebibytes", type=int, required=True)
-    parser.add_argument("--runs", type=int, required=True)
-    parser.add_argument("--report", type=Path)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--control", action="store_true")
-    parser.add_argument("--json", action="store_true")
     return parser.parse_args(words)
 
 

@@ -31,15 +31,11 @@ HADOOP_MEMORY = 4e9
 
 
 def arguments(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="nile bench paper", allow_abbrev=False)
+    parser = program.parser("paper")
     parser.add_argument("--mebibytes", type=int, nargs="+", required=True)
     parser.add_argument("--reducers", type=int, nargs="+", required=True)
-    parser.add_argument("--runs", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--hadoop", action="store_true")
-    parser.add_argument("--report", type=Path)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--control", action="store_true")
     return parser.parse_args(words)
 
 

@@ -9,7 +9,6 @@
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 from harness import program, tuning
@@ -41,13 +40,9 @@ TINY = 1000
 
 
 def arguments(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="nile bench peers", allow_abbrev=False)
+    parser = program.parser("peers")
     parser.add_argument("--mebibytes", type=int, required=True)
     parser.add_argument("--only", nargs="*", choices=PEERS, default=list(PEERS))
-    parser.add_argument("--runs", type=int, required=True)
-    parser.add_argument("--report", type=Path)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--control", action="store_true")
     return parser.parse_args(words)
 
 

@@ -232,6 +232,20 @@ pub enum Beside {
     Linux(Linux),
 }
 
+/// What comes of a comparison.
+#[derive(Args)]
+pub struct Outcome {
+    /// Write the document, plots and a page that shows all to this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub report: Option<PathBuf>,
+    /// Hinder NileOS on purpose: that has to be found.
+    #[arg(long)]
+    pub control: bool,
+    /// Print the result as one JSON document and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
 #[derive(Args)]
 pub struct Paper {
     /// The sizes of the input; without them 64M,128M,256M.
@@ -247,18 +261,11 @@ pub struct Paper {
     /// What the order of the runs is drawn from.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Write the document, the figures and a page that shows all to this folder.
-    #[arg(long, value_name = "FOLDER")]
-    pub report: Option<PathBuf>,
     /// For trying: 8M and 32M, 1 and 2 reducers, without Hadoop.
     #[arg(long)]
     pub quick: bool,
-    /// NileOS beside itself and beside itself hindered on purpose: the analysis must tell which.
-    #[arg(long)]
-    pub control: bool,
-    /// Print the result as one JSON document and nothing else.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub outcome: Outcome,
 }
 
 #[derive(Args)]
@@ -269,18 +276,11 @@ pub struct Linux {
     /// How often each has its turn; without it 5 times.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub runs: Option<u16>,
-    /// Write the document, plots and a page that shows all to this folder.
-    #[arg(long, value_name = "FOLDER")]
-    pub report: Option<PathBuf>,
     /// For trying: once, 8M. Targets are no promise then.
     #[arg(long)]
     pub quick: bool,
-    /// Hinder NileOS on purpose: targets must be missed.
-    #[arg(long)]
-    pub control: bool,
-    /// Print the figures as one JSON document and nothing else.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub outcome: Outcome,
 }
 
 #[derive(Args)]
@@ -294,18 +294,11 @@ pub struct Peers {
     /// How often each has its turn; without it 3 times.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub runs: Option<u16>,
-    /// Write the document, plots and a page that shows all to this folder.
-    #[arg(long, value_name = "FOLDER")]
-    pub report: Option<PathBuf>,
     /// For trying: once, 10M, beside those that need no Java. Targets are no promise then.
     #[arg(long)]
     pub quick: bool,
-    /// Hinder NileOS on purpose: targets must be missed.
-    #[arg(long)]
-    pub control: bool,
-    /// Print the figures as one JSON document and nothing else.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub outcome: Outcome,
 }
 
 /// Whom NileOS can be measured beside.

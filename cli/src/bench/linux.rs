@@ -28,7 +28,7 @@ fn check(options: &Linux) -> Result<(), Failure> {
     if size < LEAST {
         return Err(Failure::request(format!("--size {size} is less than {LEAST}")));
     }
-    python::check_report(options.report.as_deref())
+    python::check(&options.outcome)
 }
 
 /// Becomes the program that measures.
@@ -39,12 +39,8 @@ pub fn run(options: &Linux) -> Result<(), Failure> {
     command.args(["--mebibytes", &python::mebi(size(options)).to_string()]);
     let runs = options.runs.unwrap_or(if options.quick { 1 } else { RUNS });
     command.args(["--runs", &runs.to_string()]);
-    if let Some(folder) = &options.report {
-        command.arg("--report").arg(folder);
-    }
     command.args(options.quick.then_some("--quick"));
-    command.args(options.control.then_some("--control")).args(options.json.then_some("--json"));
-    python::become_it(command)
+    python::become_it(command, &options.outcome)
 }
 
 fn size(options: &Linux) -> Bytes {

@@ -34,7 +34,7 @@ fn check(options: &Paper) -> Result<(), Failure> {
     if let Some(size) = options.sizes.iter().find(|size| **size < LEAST) {
         return Err(Failure::request(format!("--sizes {size} is less than {LEAST}")));
     }
-    python::check_report(options.report.as_deref())
+    python::check(&options.outcome)
 }
 
 /// Becomes the program that measures.
@@ -47,17 +47,13 @@ pub fn run(options: &Paper) -> Result<(), Failure> {
     command.arg("--reducers").args(reducers.into_iter().map(|it| it.to_string()));
     command.args(["--runs", &options.runs.unwrap_or(RUNS).to_string()]);
     command.args(["--seed", &options.seed.to_string()]);
-    if let Some(folder) = &options.report {
-        command.arg("--report").arg(folder);
-    }
     command.args(has_hadoop(options).then_some("--hadoop"));
-    command.args(options.control.then_some("--control")).args(options.json.then_some("--json"));
-    python::become_it(command)
+    python::become_it(command, &options.outcome)
 }
 
 /// Neither trying nor the control, which is about NileOS alone, wants Hadoop.
 fn has_hadoop(options: &Paper) -> bool {
-    !options.quick && !options.control
+    !options.quick && !options.outcome.control
 }
 
 /// The levels of a factor, each once, in their order.

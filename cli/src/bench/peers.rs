@@ -38,7 +38,7 @@ fn check(options: &Peers) -> Result<(), Failure> {
         let size = size(options);
         return Err(Failure::request(format!("--size {size} is less than {LEAST}")));
     }
-    python::check_report(options.report.as_deref())
+    python::check(&options.outcome)
 }
 
 /// Becomes the program that measures.
@@ -49,11 +49,7 @@ pub fn run(options: &Peers) -> Result<(), Failure> {
     let runs = options.runs.unwrap_or(if options.quick { 1 } else { RUNS });
     command.args(["--runs", &runs.to_string(), "--only"]);
     command.args(peers(options).into_iter().map(name));
-    if let Some(folder) = &options.report {
-        command.arg("--report").arg(folder);
-    }
-    command.args(options.control.then_some("--control")).args(options.json.then_some("--json"));
-    python::become_it(command)
+    python::become_it(command, &options.outcome)
 }
 
 fn size(options: &Peers) -> Bytes {

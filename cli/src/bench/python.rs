@@ -2,16 +2,16 @@
 //! takes this process's place. The request is checked before, so that a wrong one installs nothing.
 
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::Command;
 
+use crate::args::Outcome;
 use crate::failure::Failure;
 use crate::needs::{self, PACKAGES, ROOT};
 use crate::size::Bytes;
 
 /// Refuses a place for a report that is no folder and cannot become one.
-pub fn check_report(folder: Option<&Path>) -> Result<(), Failure> {
-    match folder {
+pub fn check(outcome: &Outcome) -> Result<(), Failure> {
+    match &outcome.report {
         Some(folder) if folder.exists() && !folder.is_dir() => {
             Err(Failure::request(format!("--report {} is no folder", folder.display())))
         }
@@ -28,7 +28,11 @@ pub fn command(name: &str) -> Result<Command, Failure> {
 }
 
 /// Becomes that program.
-pub fn become_it(mut command: Command) -> Result<(), Failure> {
+pub fn become_it(mut command: Command, outcome: &Outcome) -> Result<(), Failure> {
+    if let Some(folder) = &outcome.report {
+        command.arg("--report").arg(folder);
+    }
+    command.args(outcome.control.then_some("--control")).args(outcome.json.then_some("--json"));
     let error = command.exec();
     Err(Failure::failed(format!("python3 cannot be run: {error}; start it through ./nile")))
 }
