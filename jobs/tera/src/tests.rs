@@ -271,7 +271,7 @@ impl Stages for Damaged {
         };
         let mut pieces: Vec<Range> = (0..2).map(range).collect();
         let first = first.0.to_le_bytes();
-        let mut note = [&first[..], &first, &(records as u32).to_le_bytes()].concat();
+        let mut note = [&first[..], &(records as u32).to_le_bytes()].concat();
         if draw(3) == 0 {
             pieces[0].start = draw(4096 - pieces[0].bytes as usize) as u32;
         }

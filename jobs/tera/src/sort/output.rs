@@ -99,7 +99,7 @@ pub fn blocks<'k>(kept: &'k Kept<'_>) -> Outcome<Vec<Block<'k>>> {
     let (notes, _) = kept.note.as_chunks::<NOTED>();
     let block = |piece: &Range| {
         let range = kept.range(piece)?;
-        if notes.is_empty() {
+        if kept.note.is_empty() {
             return Some(grouped::<Tera>(range));
         }
         let [first @ .., a, b, c, d] = *notes.get(piece.buffer as usize)?;
