@@ -63,8 +63,8 @@ pub fn with_pool(text: String, memory: Bytes) -> String {
 }
 
 /// The same configuration with a pool of so many bytes, in whole 2 MiB; a wrong request if it has
-/// a pool itself. Its buffers are as large as jobs like them, in whole 64 KiB, if there are enough of
-/// them then: each of what is on its way takes a buffer, however little of it there is.
+/// a pool itself. Its buffers are as large as jobs like them, in whole 64 KiB, if there are enough
+/// of them then: each of what is on its way takes a buffer, however little of it there is.
 pub fn with_own_pool(text: String, pool: Bytes) -> Result<String, Failure> {
     const SIZES: (u64, u64) = (64 << 10, 2 << 20);
     // Whoever merges what was put on disk has two for each run.
