@@ -123,6 +123,7 @@ impl Field {
         if interrupt::requested() {
             return Err(Failure::Node("it was interrupted".into()));
         }
+        settle();
         let mut sort = Command::new(program);
         sort.arg(input).arg(self.disks.path().join("output")).arg("--warm");
         let said = sort.args(["--records", &records.to_string()]).output()?;
@@ -177,6 +178,12 @@ impl Field {
     }
 }
 
+/// Waits until the device has what others have written. Linux holds up whoever writes while too
+/// much is waiting for the device, and that would be the next one.
+fn settle() {
+    rustix::fs::sync();
+}
+
 /// Bytes of memory that can be had without taking it from anybody.
 fn available_memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
@@ -193,6 +200,7 @@ pub struct Cluster<'f> {
 impl Cluster<'_> {
     /// Sorts so much; what is said of it. The workers are stopped in the midst for so many seconds.
     pub fn sort(&self, size: &str, held_up: Option<f64>) -> Result<Value, Failure> {
+        settle();
         let mut arguments = vec!["run", "terasort", "--cluster", self.name, "--size", size];
         arguments.push("--json");
         let stop = held_up.map(|seconds| {
