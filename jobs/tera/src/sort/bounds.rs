@@ -100,7 +100,8 @@ pub fn buckets(block: u64, partitions: usize) -> u32 {
 /// each has of a split.
 fn slices(task: &Task<'_>, split: u64, block: u64, buckets: u32) -> Outcome<NonZeroU32> {
     const MOST_ASKED: u64 = 64;
-    let filled = 100 * split / block.max(1) / u64::from(task.partitions()) / FULL;
+    let blocks = split.saturating_mul(100) / block.max(1);
+    let filled = blocks / FULL / u64::from(task.partitions());
     let wanted = match task.arguments().get(1) {
         None => filled.clamp(1, MOST_SLICES),
         Some(asked) => match asked.parse() {
