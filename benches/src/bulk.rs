@@ -13,7 +13,7 @@ use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId};
 use nile_bulk::{
     Endpoint, Event, Gone, IncomingId, Link, Memory, OutgoingId, Send, Settings, Unsealed,
 };
-use nile_platform_hosted::Direct;
+use nile_platform_hosted::{Direct, Filled};
 use nile_simulations::{Options, bulk as simulation};
 
 use crate::Mode;
@@ -124,8 +124,8 @@ fn transfer(
 ) -> Result<f64, Failure> {
     let max_frame = if mode == Mode::Control { FRAME / 32 } else { FRAME };
     let memory = Direct::memory(max_frame)?;
-    let sender = &mut Direct::map(&memory, max_frame, true, address(2))?;
-    let receiver = &mut Direct::map(&memory, max_frame, false, address(1))?;
+    let sender = &Direct::map(&memory, max_frame, true, address(2))?;
+    let receiver = &Direct::map(&memory, max_frame, false, address(1))?;
     let over = AtomicBool::new(false);
     let begin = Clock::now();
     thread::scope(|scope| {
@@ -168,7 +168,7 @@ fn endpoint(node: u32, mode: Mode, max_frame: usize) -> Endpoint {
 /// Runs one end until the transfer is over at the sender, or has failed.
 fn drive(
     mut endpoint: Endpoint,
-    link: &mut Direct,
+    link: &Direct,
     memory: &mut Ours<'_>,
     begin: &Clock,
     over: &AtomicBool,
@@ -195,10 +195,14 @@ fn drive(
             }
         }
         let mut put = link.put_before();
-        while let Some(place) = link.place(put)
-            && let Some(length) = endpoint.transmit(now, place, memory, &mut Unsealed)
-        {
-            link.put_filled(length, &mut put);
+        let mut fill = |place: &mut [u8]| endpoint.transmit(now, place, memory, &mut Unsealed);
+        // The first frame is for all: where its peer is, the end has yet to hear.
+        let mut to_all = Vec::new();
+        while match link.fill(&mut put, &mut fill, &mut |frame| to_all = frame.to_vec()) {
+            Filled::Put(_) => true,
+            Filled::Other => link.put(&to_all, &mut put),
+            Filled::Nothing | Filled::NoRoom => false,
+        } {
             taken += 1;
         }
         link.show(put);

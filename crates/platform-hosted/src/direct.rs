@@ -50,6 +50,19 @@ unsafe impl Send for Direct {}
 // SAFETY: as above.
 unsafe impl Sync for Direct {}
 
+/// What became of a frame that was written where it is to lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Filled {
+    /// It is put in, with so many bytes.
+    Put(usize),
+    /// It is for somebody else.
+    Other,
+    /// There was none.
+    Nothing,
+    /// There was no place.
+    NoRoom,
+}
+
 fn slot_bytes(max_frame: usize) -> usize {
     LINE + max_frame.next_multiple_of(LINE)
 }
@@ -159,7 +172,7 @@ impl Direct {
         (put.wrapping_sub(taken) as usize) < slots(self.max_frame)
     }
 
-    /// Puts a frame in, seen by the other end only after [`Direct::ring`]. `false` if there is no
+    /// Puts a frame in, seen by the other end only after [`Direct::show`]. `false` if there is no
     /// room.
     pub fn put(&self, frame: &[u8], put: &mut u32) -> bool {
         if !self.room(*put) || frame.len() > self.max_frame {
@@ -173,23 +186,30 @@ impl Direct {
         true
     }
 
-    /// The place of the next frame, to be filled and then [put in](Direct::put_filled); `None` if
-    /// there is no room. One thread at a time drives an end.
-    pub fn place(&mut self, put: u32) -> Option<&mut [u8]> {
-        if !self.room(put) {
-            return None;
+    /// Has `fill` write the next frame where it is going to lie, and puts it in if it is for the
+    /// other end; what is not is given to `other`, and its place stays free. Seen by the other end
+    /// only after [`Direct::show`].
+    pub fn fill(
+        &self,
+        put: &mut u32,
+        fill: &mut dyn FnMut(&mut [u8]) -> Option<usize>,
+        other: &mut dyn FnMut(&[u8]),
+    ) -> Filled {
+        if !self.room(*put) {
+            return Filled::NoRoom;
         }
-        let (place, _) = self.slot(self.outward(), put);
-        // SAFETY: the slot has room for so much, and is this end's until it is counted as put;
-        // whoever has the slice has this end for itself.
-        Some(unsafe { slice::from_raw_parts_mut(place, self.max_frame) })
-    }
-
-    /// Puts in the frame that was written at its [place](Direct::place).
-    pub fn put_filled(&self, length: usize, put: &mut u32) {
-        let (_, word) = self.slot(self.outward(), *put);
+        let (place, word) = self.slot(self.outward(), *put);
+        // SAFETY: the slot has room for so much, and is this end's until it is counted as put; one
+        // thread drives an end, and it lends the slot to nobody else meanwhile.
+        let frame = unsafe { slice::from_raw_parts_mut(place, self.max_frame) };
+        let Some(length) = fill(frame) else { return Filled::Nothing };
+        if frame.first_chunk() != Some(&self.peer.0) {
+            other(&frame[..length]);
+            return Filled::Other;
+        }
         word.store(length as u32, Ordering::Relaxed);
         *put = put.wrapping_add(1);
+        Filled::Put(length)
     }
 
     /// Frames that were put in so far, and seen by the other end.
@@ -283,6 +303,32 @@ mod tests {
         assert!(send(&a, &sent.to_le_bytes()) && !send(&a, b"none"));
         let rest: Vec<Vec<u8>> = (1..=sent).map(|it| it.to_le_bytes().to_vec()).collect();
         assert_eq!(frames(&b, usize::MAX), rest);
+    }
+
+    #[test]
+    fn a_frame_is_written_where_it_lies_if_it_is_for_the_other_end() {
+        let memory = Direct::memory(1514).expect("memory");
+        let peer = MacAddress([2, 0, 0, 0, 0, 9]);
+        let a = Direct::map(&memory, 1514, true, peer).expect("an end");
+        let b = Direct::map(&memory, 1514, false, MacAddress::BROADCAST).expect("an end");
+        let mut put = a.put_before();
+        let mut others = Vec::new();
+        let mut fill = |first: u8| {
+            let mut write = |frame: &mut [u8]| {
+                frame[..8].copy_from_slice(&[first, 0, 0, 0, 0, 9, 7, 7]);
+                Some(8)
+            };
+            a.fill(&mut put, &mut write, &mut |frame| others.push(frame.to_vec()))
+        };
+        assert_eq!([fill(2), fill(4), fill(2)], [Filled::Put(8), Filled::Other, Filled::Put(8)]);
+        while fill(2) == Filled::Put(8) {}
+        assert_eq!(fill(4), Filled::NoRoom);
+        assert_eq!(others, [[4, 0, 0, 0, 0, 9, 7, 7]]);
+        assert_eq!(a.fill(&mut 0, &mut |_| None, &mut |_| ()), Filled::Nothing);
+        a.show(put);
+        let came = frames(&b, usize::MAX);
+        assert_eq!(came.len(), slots(1514));
+        assert!(came.iter().all(|frame| frame == &[2, 0, 0, 0, 0, 9, 7, 7]));
     }
 
     #[test]

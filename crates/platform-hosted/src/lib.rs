@@ -62,7 +62,7 @@ pub mod user;
 pub mod worker;
 
 pub use boot::Boot;
-pub use direct::Direct;
+pub use direct::{Direct, Filled};
 pub use disk::DiskFile;
 pub use machine::Hosted;
 pub use manager::HostedManager;

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::thread::gettid;
 
-use crate::direct::Direct;
+use crate::direct::{Direct, Filled};
 use crate::mesh::Mesh;
 use crate::node::{Node, log};
 use crate::outside::Outside;
@@ -78,6 +78,8 @@ pub(crate) struct Port {
     mesh: Option<Arc<Mesh>>,
     /// The direct links, as they were when these changes had been seen.
     directs: RefCell<(u64, Vec<Arc<Direct>>)>,
+    /// The one that a frame was put into last.
+    last: RefCell<Option<Arc<Direct>>>,
     /// When a lost switch is dialled next.
     redial: Cell<Instant>,
     packets: RefCell<Packets>,
@@ -85,6 +87,18 @@ pub(crate) struct Port {
     /// A frame that there was no room for.
     held: RefCell<Option<Vec<u8>>>,
     traffic: Cell<Traffic>,
+}
+
+/// The direct links that frames have been put into, and how many that are now: the one that was
+/// used last is the last.
+type Shown = Vec<(Arc<Direct>, u32)>;
+
+/// Where a frame was written.
+enum Written {
+    /// Into the link that it goes by.
+    Went,
+    /// Into the buffer, if there was one.
+    Buffered(Option<usize>),
 }
 
 /// What became of a frame.
@@ -120,6 +134,7 @@ impl Port {
             socket: RefCell::default(),
             mesh,
             directs: RefCell::default(),
+            last: RefCell::default(),
             redial: Cell::new(Instant::START),
             packets,
             buffer,
@@ -142,27 +157,63 @@ impl Port {
         Ref::map(self.directs.borrow(), |(_, directs)| directs)
     }
 
+    /// The direct link that frames were put into last, and how many, if it is still there.
+    fn last_direct(&self) -> Option<(Arc<Direct>, u32)> {
+        let last = self.last.borrow().clone()?;
+        let is_there = self.directs().iter().any(|direct| Arc::ptr_eq(direct, &last));
+        is_there.then(|| (last.clone(), last.put_before()))
+    }
+
+    /// Has the next frame written into the direct link that the last one went by, since several
+    /// mostly go the same way; into `buffer` if there is none, or it goes elsewhere.
+    fn fill_directly(
+        &self,
+        fill: &mut dyn FnMut(&mut [u8]) -> Option<usize>,
+        buffer: &mut [u8],
+        shown: &mut Shown,
+    ) -> Written {
+        let Some((direct, put)) = shown.last_mut() else { return Written::Buffered(fill(buffer)) };
+        let mut length = None;
+        let mut other = |frame: &[u8]| {
+            buffer[..frame.len()].copy_from_slice(frame);
+            length = Some(frame.len());
+        };
+        match direct.fill(put, fill, &mut other) {
+            Filled::Put(length) => {
+                self.count_sent(length);
+                Written::Went
+            }
+            Filled::Other | Filled::Nothing => Written::Buffered(length),
+            Filled::NoRoom => Written::Buffered(fill(buffer)),
+        }
+    }
+
+    fn count_sent(&self, bytes: usize) {
+        self.count(|it| {
+            it.sent += 1;
+            it.sent_bytes += bytes as u64;
+        });
+    }
+
     /// Puts a frame where it goes.
-    fn send(&self, frame: &[u8], shown: &mut Vec<(Arc<Direct>, u32)>) -> Sent {
+    fn send(&self, frame: &[u8], shown: &mut Shown) -> Sent {
         let to = frame.first_chunk().map_or(MacAddress::BROADCAST, |to| MacAddress(*to));
         let directs = self.directs();
         let alone = self.link.cable.is_none();
         let mut sent = Sent::Lost;
         for direct in directs.iter().filter(|it| it.peer == to || (alone && to.is_group())) {
-            let known = shown.iter_mut().find(|(it, _)| Arc::ptr_eq(it, direct));
-            let put = match known {
-                Some((_, put)) => put,
-                None => {
-                    shown.push((direct.clone(), direct.put_before()));
-                    &mut shown.last_mut().expect("it was just added").1
-                }
+            let known = shown.iter().position(|(it, _)| Arc::ptr_eq(it, direct));
+            let mut link = match known {
+                Some(place) => shown.remove(place),
+                None => (direct.clone(), direct.put_before()),
             };
-            sent = match direct.put(frame, put) {
+            sent = match direct.put(frame, &mut link.1) {
                 true => Sent::Went,
                 // What goes to all is told again anyway; one that is slow holds up nobody else.
                 false if to.is_group() => Sent::Lost,
                 false => Sent::NoRoom,
             };
+            shown.push(link);
             if !to.is_group() {
                 return sent;
             }
@@ -401,7 +452,7 @@ impl Interface for Port {
 
     fn transmit(&self, fill: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> bool {
         let mut buffer = self.buffer.borrow_mut();
-        let mut shown = Vec::new();
+        let mut shown: Shown = self.last_direct().into_iter().collect();
         let mut held = self.held.borrow_mut();
         loop {
             let length = match held.take() {
@@ -409,14 +460,14 @@ impl Interface for Port {
                     buffer[..frame.len()].copy_from_slice(&frame);
                     Some(frame.len())
                 }
-                None => fill(&mut buffer),
+                None => match self.fill_directly(fill, &mut buffer, &mut shown) {
+                    Written::Went => continue,
+                    Written::Buffered(length) => length,
+                },
             };
             let Some(length) = length else { break };
             match self.send(&buffer[..length], &mut shown) {
-                Sent::Went => self.count(|it| {
-                    it.sent += 1;
-                    it.sent_bytes += length as u64;
-                }),
+                Sent::Went => self.count_sent(length),
                 Sent::Lost => self.count(|it| it.dropped += 1),
                 Sent::NoRoom => {
                     *held = Some(buffer[..length].to_vec());
@@ -425,7 +476,10 @@ impl Interface for Port {
             }
         }
         for (direct, put) in shown {
-            direct.show(put);
+            if put != direct.put_before() {
+                direct.show(put);
+                *self.last.borrow_mut() = Some(direct);
+            }
         }
         held.is_none()
     }
