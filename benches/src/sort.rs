@@ -20,7 +20,7 @@ use field::{Field, reference};
 
 /// Bytes of a record, and of what the index has for each.
 const RECORD: u64 = 100;
-const ENTRY: u64 = 16;
+const ENTRY: u64 = 12;
 
 /// What a node may take besides records and index, in MiB.
 const BESIDES_MIB: f64 = 64.0;

@@ -79,11 +79,10 @@ struct Indexed<'m> {
 
 impl Indexed<'_> {
     /// What it has of a part.
-    fn part(&self, part: usize, request: &Request) -> Block<'_> {
+    fn part(&self, part: usize) -> Block<'_> {
         Block {
             records: &self.memory[..self.records],
             entries: &self.memory[self.parts[part].clone()],
-            first: Position(request.range(self.number).start as u64),
         }
     }
 }
@@ -395,7 +394,7 @@ fn put_out<'m>(
     fill: &Sender<Filled<'m>>,
 ) -> Outcome<Part> {
     system::pin(&[request.workers[part]])?;
-    let blocks = indexed.iter().map(|it| it.part(part, request)).collect();
+    let blocks = indexed.iter().map(|it| it.part(part)).collect();
     let mut sorted =
         Sorted::new(blocks, plan.starts(part), MOST_ENTRIES).map_err(|error| error.to_string())?;
     let mut made = Part::default();

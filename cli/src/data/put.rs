@@ -124,7 +124,7 @@ fn ragged(file: &Path, bytes: u64, record: u32) -> Failure {
 /// Bytes of the longest block of whole records that leaves room for an index of them in its buffer:
 /// a sort of the records needs no second one then.
 fn block_of_records(buffer: u32, record: u32) -> Option<u32> {
-    const ENTRY: u64 = 16;
+    const ENTRY: u64 = 12;
     let records = u64::from(buffer) / (u64::from(record) + ENTRY);
     u32::try_from(records * u64::from(record)).ok().filter(|bytes| *bytes > 0)
 }
@@ -284,11 +284,11 @@ mod tests {
 
     #[test]
     fn a_block_of_records_has_room_for_their_index() {
-        assert_eq!(block_of_records(2 << 20, 100), Some(18_078 * 100));
-        assert_eq!(block_of_records(116, 100), Some(100));
-        assert_eq!(block_of_records(115, 100), None);
+        assert_eq!(block_of_records(2 << 20, 100), Some(18_724 * 100));
+        assert_eq!(block_of_records(112, 100), Some(100));
+        assert_eq!(block_of_records(111, 100), None);
         assert_eq!(block_of_records(1 << 20, u32::MAX), None);
-        assert_eq!(block_of_records(u32::MAX, 1), Some(u32::MAX / 17));
+        assert_eq!(block_of_records(u32::MAX, 1), Some(u32::MAX / 13));
     }
 
     #[test]

@@ -99,9 +99,9 @@ impl Groups {
                 let entry = Entry::new::<L>(record, Position((*place).into()));
                 *place += 1;
                 let at = &mut self.ends[*bucket as usize];
-                let slot = &mut out[*at as usize..*at as usize + Entry::BYTES];
-                slot.copy_from_slice(&entry.to_bytes());
-                *at += Entry::BYTES as u32;
+                let slot = &mut out[*at as usize..*at as usize + Entry::PACKED];
+                slot.copy_from_slice(&entry.pack());
+                *at += Entry::PACKED as u32;
             }
         }
         Ok(tally)
@@ -116,7 +116,7 @@ impl Groups {
         let mut end = 0;
         for (start, count) in self.starts.iter_mut().zip(&self.moved) {
             *start = end;
-            end += count * (length + Entry::BYTES as u32);
+            end += count * (length + Entry::PACKED as u32);
         }
         if let Some(last) = self.starts.last_mut() {
             *last = end;
@@ -128,7 +128,7 @@ impl Groups {
                 next = self.starts[class] + self.moved[class] * length;
                 before = Some(class as u32);
             }
-            next += mem::replace(count, next) * Entry::BYTES as u32;
+            next += mem::replace(count, next) * Entry::PACKED as u32;
         }
         self.moved.fill(0);
     }
@@ -147,5 +147,5 @@ impl Groups {
 pub fn grouped<L: Layout>(range: &[u8]) -> Block<'_> {
     let count = room::<L>(range.len());
     let (records, rest) = range.split_at(count * L::LENGTH);
-    Block { records, entries: &rest[..count * Entry::BYTES], first: Position(0) }
+    Block { records, entries: &rest[..count * Entry::PACKED] }
 }

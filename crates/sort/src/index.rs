@@ -16,9 +16,10 @@ use crate::layout::Layout;
 use crate::plan::Plan;
 use crate::tally::Tally;
 
-/// How many records with their entries fit so many bytes.
+/// How many records with their entries fit so many bytes: at most [`Entry::MOST_PACKED`].
 pub const fn room<L: Layout>(bytes: usize) -> usize {
-    bytes / (L::LENGTH + Entry::BYTES)
+    let records = bytes / (L::LENGTH + Entry::PACKED);
+    if records < Entry::MOST_PACKED { records } else { Entry::MOST_PACKED }
 }
 
 /// Makes entries, block by block.
@@ -67,21 +68,22 @@ impl Index {
         first: Position,
         entries: &mut [u8],
     ) -> Result<Tally, NoRoom> {
-        let (slots, _) = entries.as_chunks_mut::<{ Entry::BYTES }>();
+        let (slots, _) = entries.as_chunks_mut::<{ Entry::PACKED }>();
         let count = records.len() / L::LENGTH;
         let slots = match slots.get_mut(..count) {
-            Some(slots) if u32::try_from(count).is_ok() => slots,
-            _ => return Err(NoRoom { records: count, entries: slots.len() }),
-        };
-        let entry = |at: usize, record: &[u8]| {
-            Entry::new::<L>(record, Position(first.0.wrapping_add(at as u64)))
+            Some(slots) if count <= Entry::MOST_PACKED => slots,
+            _ => {
+                let entries = slots.len().min(Entry::MOST_PACKED);
+                return Err(NoRoom { records: count, entries });
+            }
         };
         let mut tally = Tally::default();
         self.ends.fill(0);
         self.buckets.resize(count, 0);
         let records = records.chunks_exact(L::LENGTH).enumerate();
         for ((at, record), bucket) in records.clone().zip(&mut self.buckets) {
-            let (_, place) = self.plan.place(entry(at, record));
+            let position = Position(first.0.wrapping_add(at as u64));
+            let (_, place) = self.plan.place(Entry::new::<L>(record, position));
             self.ends[place] += 1;
             *bucket = place as u32;
             tally.add(record);
@@ -93,7 +95,7 @@ impl Index {
         }
         for ((at, record), bucket) in records.zip(&self.buckets) {
             let slot = &mut self.ends[*bucket as usize];
-            slots[*slot as usize] = entry(at, record).to_bytes();
+            slots[*slot as usize] = Entry::new::<L>(record, Position(at as u64)).pack();
             *slot += 1;
         }
         Ok(tally)
@@ -104,7 +106,7 @@ impl Index {
     pub fn part(&self, part: usize) -> Range<usize> {
         let end = |parts: usize| {
             let last = (parts * self.plan.buckets()).checked_sub(1);
-            last.and_then(|last| self.ends.get(last)).map_or(0, |end| *end as usize * Entry::BYTES)
+            last.and_then(|last| self.ends.get(last)).map_or(0, |end| *end as usize * Entry::PACKED)
         };
         end(part)..end(part + 1).max(end(part))
     }

@@ -3,7 +3,8 @@
 //! A sort moves a record once, and once more if pieces go to other nodes. What is sorted are
 //! *entries*, numbers of 16 bytes: the record's key and its *position*, that is, which record of
 //! the input it is. No two entries are equal, so the order is total and equal keys keep the order
-//! of the input. Its steps, each over memory that the caller gives:
+//! of the input. Beside a block they are packed, in 12 bytes: there the position is only the
+//! record's place in the block. Its steps, each over memory that the caller gives:
 //!
 //! 1. [`sample`]: a few keys of the whole input give [`Cuts`], between which the *parts* lie, one
 //!    for each reducer.

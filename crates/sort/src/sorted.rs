@@ -8,7 +8,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::entry::{Entry, Position};
+use crate::entry::Entry;
 use crate::gather::{MOST, Missing, Place, gather};
 use crate::layout::Layout;
 use crate::order::Sorter;
@@ -30,8 +30,6 @@ pub struct Block<'a> {
     pub records: &'a [u8],
     /// The entries of those of this part, grouped by bucket.
     pub entries: &'a [u8],
-    /// The position that the first record has in the entries.
-    pub first: Position,
 }
 
 /// The records of one part, in order.
@@ -58,8 +56,7 @@ pub struct Sorted<'a> {
 /// What comes next of a block's entries.
 #[derive(Clone, Copy)]
 struct Cursor<'a> {
-    entries: &'a [[u8; Entry::BYTES]],
-    first: Position,
+    entries: &'a [[u8; Entry::PACKED]],
     block: usize,
 }
 
@@ -99,14 +96,11 @@ impl<'a> Sorted<'a> {
         starts: impl Iterator<Item = u64>,
         most: usize,
     ) -> Result<Sorted<'a>, Failure> {
-        if blocks.len() > MOST || blocks.iter().any(|it| it.entries.len() / Entry::BYTES > MOST) {
+        if blocks.len() > MOST || blocks.iter().any(|it| it.entries.len() / Entry::PACKED > MOST) {
             return Err(Failure::TooMany);
         }
-        let cursor = |(block, it): (usize, &Block<'a>)| Cursor {
-            entries: it.entries.as_chunks().0,
-            first: it.first,
-            block,
-        };
+        let cursor =
+            |(block, it): (usize, &Block<'a>)| Cursor { entries: it.entries.as_chunks().0, block };
         let mut starts: Vec<u64> = starts.collect();
         starts.reverse();
         Ok(Sorted {
@@ -220,7 +214,7 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     fn fetch<L: Layout>(&self) {
         const LINES: usize = 3;
-        let lines = self.entries.chunks(LINE / Entry::BYTES).take(LINES);
+        let lines = self.entries.chunks(LINE / Entry::PACKED).take(LINES);
         lines.flat_map(|line| line.first()?.first()).for_each(L::prefetch);
     }
 
@@ -229,18 +223,18 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     fn before(&self, next: Option<u64>) -> usize {
         let Some(next) = next else { return self.entries.len() };
-        let is_later = |bytes: &[u8; Entry::BYTES]| Entry::from_bytes(*bytes).prefix() >= next;
+        let is_later = |bytes: &[u8; Entry::PACKED]| Entry::packed_prefix(bytes) >= next;
         self.entries.iter().position(is_later).unwrap_or(self.entries.len())
     }
 
     /// The next entries, with places for positions.
     #[inline(always)]
     fn next(&self, count: u32) -> impl Iterator<Item = Entry> + use<'a> {
-        let (first, block) = (self.first, self.block);
+        let block = self.block;
         let entries = &self.entries[..(count as usize).min(self.entries.len())];
         entries.iter().map(move |bytes| {
-            let entry = Entry::from_bytes(*bytes);
-            let record = entry.position().0.wrapping_sub(first.0) as usize & (MOST - 1);
+            let entry = Entry::unpack(bytes);
+            let record = entry.position().0 as usize;
             entry.at(Place { block, record }.position())
         })
     }

@@ -39,7 +39,6 @@ fn cuts(records: &[u8], samples: u32, parts: u32) -> Cuts {
 struct Indexed {
     buffer: Vec<u8>,
     records: usize,
-    first: Position,
     /// Where behind the records the entries of each part are.
     parts: Vec<Range<usize>>,
 }
@@ -47,7 +46,7 @@ struct Indexed {
 impl Indexed {
     fn block(&self, part: usize) -> Block<'_> {
         let (records, entries) = self.buffer.split_at(self.records * LENGTH);
-        Block { records, entries: &entries[self.parts[part].clone()], first: self.first }
+        Block { records, entries: &entries[self.parts[part].clone()] }
     }
 }
 
@@ -59,12 +58,12 @@ fn indexed(records: &[u8], plan: &Plan, per_block: usize) -> (Vec<Indexed>, Tall
         let records = block.len() / LENGTH;
         // A few bytes more than it takes.
         let mut buffer = block.to_vec();
-        buffer.resize(records * (LENGTH + Entry::BYTES) + 17, 0xee);
+        buffer.resize(records * (LENGTH + Entry::PACKED) + 17, 0xee);
         assert_eq!(room::<Tera>(buffer.len()), records);
         let (block, entries) = buffer.split_at_mut(records * LENGTH);
         tally += index.make::<Tera>(block, Position(first), entries).unwrap();
         let parts = (0..index.parts()).map(|part| index.part(part)).collect();
-        Indexed { buffer, records, first: Position(first), parts }
+        Indexed { buffer, records, parts }
     });
     (blocks.collect(), tally)
 }
@@ -207,18 +206,45 @@ fn imbalance_is_the_largest_beside_the_mean() {
 fn a_block_without_room_is_refused() {
     let records = generated(Format::Binary, 10);
     let mut index = Index::new(Plan::new(&cuts(&records, 10, 1), some(1)));
-    let mut entries = [0; 10 * Entry::BYTES - 1];
+    let mut entries = [0; 10 * Entry::PACKED - 1];
     let refused = NoRoom { records: 10, entries: 9 };
     assert_eq!(index.make::<Tera>(&records, Position(0), &mut entries), Err(refused));
     let mut groups = Groups::new(Plan::new(&cuts(&records, 10, 1), some(1)), some(1));
-    let made = groups.make::<Tera>([&records, &[]], Position(0), &mut [0; 1159]);
+    let made = groups.make::<Tera>([&records, &[]], Position(0), &mut [0; 1119]);
     assert_eq!(made, Err(refused));
     assert_eq!(groups.class(9), 0..0);
     // What is no whole record needs none.
     let most = &records[..records.len() - 1];
     assert_eq!(index.make::<Tera>(most, Position(0), &mut entries).unwrap().records, 9);
-    assert_eq!(index.part(0), 0..144);
+    assert_eq!(index.part(0), 0..108);
     assert!(index.part(1).is_empty());
+}
+
+#[test]
+fn a_packed_entry_has_the_key_and_the_place_in_the_block() {
+    let records = generated(Format::Binary, 50);
+    let most = Entry::MOST_PACKED as u64;
+    for (record, position) in records.chunks_exact(LENGTH).zip([0, 1, 300, most - 1].repeat(13)) {
+        let entry = Entry::new::<Tera>(record, Position(position));
+        assert_eq!(Entry::unpack(&entry.pack()), entry);
+        assert_eq!(Entry::packed_prefix(&entry.pack()), entry.prefix());
+        assert_eq!(Entry::unpack(&entry.at(Position(position + 5 * most)).pack()), entry);
+    }
+}
+
+#[test]
+fn a_block_has_no_more_records_than_packed_entries_can_name() {
+    let most = Entry::MOST_PACKED;
+    assert_eq!(room::<Tera>(most * 112 - 1), most - 1);
+    assert_eq!(room::<Tera>(most * 200), most);
+    let records = alloc::vec![0; (most + 1) * LENGTH];
+    let plan = Plan::new(&cuts(&generated(Format::Binary, 10), 10, 1), some(1));
+    let mut memory = alloc::vec![0; (most + 1) * (LENGTH + Entry::PACKED)];
+    let refused = NoRoom { records: most + 1, entries: most };
+    let made = Index::new(plan.clone()).make::<Tera>(&records, Position(0), &mut memory);
+    assert_eq!(made, Err(refused));
+    let mut groups = Groups::new(plan, some(1));
+    assert_eq!(groups.make::<Tera>([&records, &[]], Position(0), &mut memory), Err(refused));
 }
 
 #[test]
@@ -262,11 +288,11 @@ fn records_in_blocks_are_found() {
 fn entries_that_are_not_grouped_are_damaged() {
     let records = with_keys(&(0..100).map(|key| key << 40).collect::<Vec<_>>());
     let plan = Plan::new(&cuts(&records, 100, 1), some(10));
-    let mut entries = alloc::vec![0; 100 * Entry::BYTES];
+    let mut entries = alloc::vec![0; 100 * Entry::PACKED];
     Index::new(plan.clone()).make::<Tera>(&records, Position(0), &mut entries).unwrap();
-    let (first, second) = entries.split_at_mut(50 * Entry::BYTES);
+    let (first, second) = entries.split_at_mut(50 * Entry::PACKED);
     first.swap_with_slice(second);
-    let block = Block { records: &records, entries: &entries, first: Position(0) };
+    let block = Block { records: &records, entries: &entries };
     let mut sorted = Sorted::new(alloc::vec![block], plan.starts(0), 64).unwrap();
     let mut out = alloc::vec![0; records.len()];
     assert_eq!(sorted.fill::<Tera>(&mut out), Err(Failure::Damaged));
@@ -277,9 +303,8 @@ proptest! {
     /// panics or goes on for ever.
     #[test]
     fn damaged_blocks_do_no_harm(
-        changes in prop::collection::vec((0usize..116 * 200, any::<u8>()), 1..40),
-        cut in prop::collection::vec((0usize..3, 0usize..116 * 200), 0..3),
-        firsts in prop::collection::vec((0usize..3, any::<u64>()), 0..3),
+        changes in prop::collection::vec((0usize..112 * 200, any::<u8>()), 1..40),
+        cut in prop::collection::vec((0usize..3, 0usize..112 * 200), 0..3),
     ) {
         let records = generated(Format::Binary, 600);
         let plan = Plan::new(&cuts(&records, 100, 1), some(4));
@@ -293,7 +318,6 @@ proptest! {
             block.records = &block.records[..bytes.min(block.records.len())];
             block.entries = &block.entries[..(bytes / 7).min(block.entries.len())];
         }
-        firsts.into_iter().for_each(|(block, first)| blocks[block].first = Position(first));
         let mut sorted = Sorted::new(blocks, plan.starts(0), 64).unwrap();
         let mut out = alloc::vec![0; 2 * records.len()];
         match sorted.fill::<Tera>(&mut out) {
@@ -321,7 +345,7 @@ proptest! {
         let (mut before, mut after) = (Tally::default(), Tally::default());
         let blocks = records.chunks(per_block * LENGTH).zip((0..).step_by(per_block));
         let blocks: Vec<(Vec<u8>, Vec<Range<usize>>)> = blocks.map(|(block, first)| {
-            let mut out = alloc::vec![0xee; block.len() / LENGTH * 116 + 17];
+            let mut out = alloc::vec![0xee; block.len() / LENGTH * 112 + 17];
             let (one, rest) = block.split_at(block.len().min(odd * LENGTH));
             before += groups.make::<Tera>([one, rest], Position(first), &mut out).unwrap();
             (out, (0..groups.classes()).map(|class| groups.class(class)).collect())

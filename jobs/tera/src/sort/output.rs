@@ -12,8 +12,8 @@ use nile_user::PoolBuffer;
 
 use crate::records::LENGTH;
 
-/// Bytes of a note for each buffer: the position of its first record, and how many there are.
-const NOTED: usize = 12;
+/// Bytes of a note for each buffer: how many records there are.
+const NOTED: usize = 4;
 
 /// Bytes that describe an output, at most: they travel in one message, with the note.
 pub const MOST_DESCRIBED: usize = 40 << 10;
@@ -26,8 +26,8 @@ pub const DESCRIBED: usize = 16;
 pub struct Indexed<'s> {
     buffers: Vec<(PoolBuffer<'s>, usize)>,
     pieces: Vec<Range>,
-    /// Of each buffer the first record's position, and how many records there are.
-    blocks: Vec<(Position, u32)>,
+    /// How many records each buffer has.
+    blocks: Vec<u32>,
     /// Of all records so far.
     pub tally: Tally,
 }
@@ -57,7 +57,7 @@ impl<'s> Indexed<'s> {
             }
         }
         self.buffers.push((buffer, end));
-        self.blocks.push((first, records as u32));
+        self.blocks.push(records as u32);
         Ok(())
     }
 
@@ -71,10 +71,7 @@ impl<'s> Indexed<'s> {
     /// Keeps what there is as an output, and goes on with none.
     pub fn keep(&mut self, task: &Task<'s>) -> Outcome {
         let mut note = Vec::new();
-        for (first, records) in self.blocks.drain(..) {
-            note.extend(first.0.to_le_bytes());
-            note.extend(records.to_le_bytes());
-        }
+        self.blocks.drain(..).for_each(|records| note.extend(records.to_le_bytes()));
         let (buffers, pieces) = (mem::take(&mut self.buffers), mem::take(&mut self.pieces));
         if buffers.is_empty() { Ok(()) } else { task.keep(buffers, pieces, note, Far::Whole) }
     }
@@ -84,10 +81,10 @@ impl<'s> Indexed<'s> {
         let pieces = self.pieces.iter().filter(|piece| piece.partition == part);
         let block = |piece: &Range| {
             let number = piece.buffer as usize;
-            let ((buffer, _), (first, records)) = (&self.buffers[number], self.blocks[number]);
+            let ((buffer, _), records) = (&self.buffers[number], self.blocks[number]);
             let start = piece.start as usize;
             let entries = &buffer[start..start + piece.bytes as usize];
-            Block { records: &buffer[..records as usize * LENGTH], entries, first }
+            Block { records: &buffer[..records as usize * LENGTH], entries }
         };
         pieces.map(block).collect()
     }
@@ -102,10 +99,9 @@ pub fn blocks<'k>(kept: &'k Kept<'_>) -> Outcome<Vec<Block<'k>>> {
         if kept.note.is_empty() {
             return Some(grouped::<Tera>(range));
         }
-        let [first @ .., a, b, c, d] = *notes.get(piece.buffer as usize)?;
-        let records = u32::from_le_bytes([a, b, c, d]) as usize;
+        let records = u32::from_le_bytes(*notes.get(piece.buffer as usize)?) as usize;
         let records = kept.buffer(piece.buffer).get(..records.checked_mul(LENGTH)?)?;
-        Some(Block { records, entries: range, first: Position(u64::from_le_bytes(first)) })
+        Some(Block { records, entries: range })
     };
     let blocks = kept.pieces.iter().map(block).collect::<Option<Vec<_>>>();
     blocks.ok_or_else(|| Halt::input("an output of a map task is damaged: it has to run again"))
