@@ -83,7 +83,7 @@ async fn read_at(
     let buffer =
         keeper.medium.read(range.at, keeper.medium.buffer()?, range.bytes as usize).await?;
     let bytes = block.bytes as usize;
-    if (keeper.checksum)(0, &buffer[..bytes]) == block.checksum {
+    if block.holds(&buffer[..bytes]) {
         return Ok((buffer, bytes));
     }
     // Its space is somebody else's if it was removed meanwhile.

@@ -290,8 +290,7 @@ impl Coming<'_> {
             return Ok(false);
         }
         let (block, name) = (self.blocks[at], self.stream.what().0);
-        let checksum = self.keeper.checksum;
-        if buffer.len() != block.bytes as usize || checksum(0, &buffer) != block.checksum {
+        if !block.holds(&buffer) {
             let message = format!("{name}: block {at} came damaged");
             return Err(CallError::new(Status::Failed, message));
         }

@@ -23,7 +23,6 @@ const EXTENT: &str = "datasets";
 pub struct Keeper {
     pub stl: Stl,
     pub medium: Medium,
-    pub checksum: Checksum,
     store: RefCell<Store>,
     /// Who waits for which end, and then how it was.
     waiting: RefCell<BTreeMap<Ticket, Waiting>>,
@@ -79,7 +78,6 @@ impl Keeper {
         let keeper = Rc::new(Keeper {
             stl: stl.clone(),
             medium,
-            checksum,
             store,
             waiting: RefCell::default(),
             is_driven: Cell::new(false),

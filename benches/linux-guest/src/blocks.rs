@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 
-use nile_ipioe::checksum::portable;
+use nile_store::Block;
 
 /// Where memory begins that Linux gives in huge pages, and that a device takes whole.
 const HUGE: usize = 2 << 20;
@@ -47,7 +47,7 @@ pub struct Disk {
 /// The lengths and the checksums of blocks that were written, by their numbers. A dataset has them
 /// on the disk.
 #[derive(Default)]
-pub struct Checks(Mutex<BTreeMap<usize, (usize, u32)>>);
+pub struct Checks(Mutex<BTreeMap<usize, Block>>);
 
 impl Disk {
     /// The disk behind `file`, with blocks of `block` bytes, which are checked if there are checks.
@@ -67,7 +67,7 @@ impl Disk {
         let Some(Checks(checks)) = &self.checks else { return Ok(()) };
         let noted = checks.lock().expect("nobody panics").get(&number).copied();
         match noted {
-            Some((length, sum)) if length == bytes && sum != portable(0, &block[..bytes]) => {
+            Some(noted) if noted.bytes as usize == bytes && !noted.holds(&block[..bytes]) => {
                 Err(io::Error::other(format!("block {number} is damaged")))
             }
             _ => Ok(()),
@@ -77,8 +77,7 @@ impl Disk {
     /// Writes the first `bytes` bytes of a block, and some more.
     pub fn write(&self, number: usize, bytes: usize, block: &[u8]) -> io::Result<()> {
         if let Some(Checks(checks)) = &self.checks {
-            let noted = (bytes, portable(0, &block[..bytes]));
-            checks.lock().expect("nobody panics").insert(number, noted);
+            checks.lock().expect("nobody panics").insert(number, Block::of(&block[..bytes]));
         }
         self.file.write_all_at(&block[..bytes.next_multiple_of(SECTOR)], self.at(number))
     }

@@ -24,7 +24,10 @@ pub const MOST_EXTENTS: usize = 32;
 pub const LONGEST_EXTENT_NAME: usize = 63;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"NILEDISK");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+
+/// Magic, checksum, version.
+const HEAD_BYTES: usize = 16;
 
 /// Why a label cannot be read or changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +35,9 @@ pub enum LabelError {
     /// The disk has something else, or both copies of its label are damaged. It is not
     /// overwritten.
     Foreign,
+    /// The label, and with it all stores of the disk, is of another version of the format. It is
+    /// not overwritten.
+    Version(u32),
     /// The disk, or what is left of it, is too small for an extent of so many bytes.
     TooSmall {
         /// Bytes that are wanted.
@@ -52,6 +58,12 @@ impl fmt::Display for LabelError {
                 f,
                 "the disk has something else than a label of NileOS; to use it, erase its first \
                  8 KiB"
+            ),
+            LabelError::Version(version) => write!(
+                f,
+                "the disk has stores in version {version} of their format, this is NileOS with \
+                 version {VERSION}: copy the datasets with the NileOS that has written them, or \
+                 erase the disk's first 8 KiB"
             ),
             LabelError::TooSmall { wanted, free } => {
                 write!(f, "no room for an extent of {wanted} bytes: {free} are free in one piece")
@@ -82,15 +94,28 @@ impl Label {
         }
         let copies = bytes.chunks_exact(UNIT as usize).take(2);
         let labels = copies.filter_map(|copy| Label::parse(copy, disk_bytes, checksum));
-        labels.max_by_key(|label| label.sequence).ok_or(LabelError::Foreign)
+        let newest = labels.max_by_key(|label| label.sequence);
+        newest.ok_or_else(|| Label::other_version(bytes, checksum))
+    }
+
+    /// What a disk has whose label cannot be read.
+    fn other_version(bytes: &[u8], checksum: Checksum) -> LabelError {
+        let mut copies = bytes.chunks_exact(UNIT as usize).take(2);
+        let version = copies.find_map(|copy| Label::version(copy, checksum));
+        let version = version.filter(|version| *version != VERSION);
+        version.map_or(LabelError::Foreign, LabelError::Version)
+    }
+
+    /// The version of the format that a copy is of. `None` if it is none, or damaged.
+    fn version(copy: &[u8], checksum: Checksum) -> Option<u32> {
+        let mut reader = Reader(copy);
+        let (magic, sum, version) = (reader.u64()?, reader.u32()?, reader.u32()?);
+        (magic == MAGIC && checksum(0, &copy[12..]) == sum).then_some(version)
     }
 
     fn parse(bytes: &[u8], disk_bytes: u64, checksum: Checksum) -> Option<Label> {
-        let mut reader = Reader(bytes);
-        let (magic, sum, version) = (reader.u64()?, reader.u32()?, reader.u32()?);
-        if magic != MAGIC || version != VERSION || checksum(0, &bytes[12..]) != sum {
-            return None;
-        }
+        Label::version(bytes, checksum).filter(|version| *version == VERSION)?;
+        let mut reader = Reader(&bytes[HEAD_BYTES..]);
         let (sequence, count) = (reader.u64()?, reader.u32()?);
         let mut label = Label { sequence, disk_bytes, extents: Vec::new() };
         for _ in 0..count {

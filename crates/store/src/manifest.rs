@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use nile_abi::{Generation, NodeId};
+use rapidhash::v3::rapidhash_v3;
 
 /// The longest name, in bytes.
 pub const LONGEST_NAME: usize = 128;
@@ -82,8 +83,20 @@ pub struct Owner {
 pub struct Block {
     /// Its length, 1 to [`LONGEST_BLOCK`].
     pub bytes: u32,
-    /// The CRC-32C of its bytes.
+    /// The lower half of the rapidhash (V3) of its bytes.
     pub checksum: u32,
+}
+
+impl Block {
+    /// A block of these bytes.
+    pub fn of(bytes: &[u8]) -> Block {
+        Block { bytes: bytes.len() as u32, checksum: rapidhash_v3(bytes) as u32 }
+    }
+
+    /// Whether these are its bytes.
+    pub fn holds(&self, bytes: &[u8]) -> bool {
+        *self == Block::of(bytes)
+    }
 }
 
 /// The list of a dataset's blocks. Every holder of a block has all of it.

@@ -89,6 +89,23 @@ fn a_disk_with_something_else_is_left_alone() {
 }
 
 #[test]
+fn a_disk_of_another_version_is_left_alone_and_said_to_be_so() {
+    let mut disk = Disk::new(4 * MIB);
+    let mut label = read(&disk, 4 * MIB).expect("a blank disk");
+    for step in add(&mut label, "one", None).expect("there is room") {
+        disk.step(&step);
+    }
+    let mut copy = disk.read(UNIT, UNIT as usize);
+    copy[12] = 1;
+    disk.write(UNIT, &copy);
+    assert_eq!(read(&disk, 4 * MIB), Err(LabelError::Foreign), "it is damaged");
+    let sum = crc32c::crc32c(&copy[12..]);
+    copy[8..12].copy_from_slice(&sum.to_le_bytes());
+    disk.write(UNIT, &copy);
+    assert_eq!(read(&disk, 4 * MIB), Err(LabelError::Version(1)));
+}
+
+#[test]
 fn a_disk_has_so_many_extents() {
     let bytes = 64 * MIB;
     let mut label = Label::read(&[0; LABEL_BYTES as usize], bytes, crc32c::crc32c_append)

@@ -11,7 +11,9 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::disk::{Disk, below};
 use super::{NODE, OWNER, formatted, mount, name, small};
-use crate::{Action, Dataset, DraftId, Error, Extent, Name, State, Step, Store, Ticket, Version};
+use crate::{
+    Action, Block, Dataset, DraftId, Error, Extent, Name, State, Step, Store, Ticket, Version,
+};
 
 /// Which flushes the disk answers without doing them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,7 +158,7 @@ impl World {
                     for (at, piece) in (range.at..).step_by(4096).zip(padded.chunks(4096)) {
                         self.disk.write(at, piece);
                     }
-                    let sum = crc32c::crc32c(&bytes);
+                    let sum = Block::of(&bytes).checksum;
                     store.written(draft, number, sum).map_err(|it| format!("{it}"))?;
                     blocks.push(bytes);
                 }
@@ -224,8 +226,7 @@ impl World {
                 let range = dataset.range(&self.extent, at).ok_or("a block is elsewhere")?;
                 let mut bytes = disk.read(range.at, range.bytes as usize);
                 bytes.truncate(block.bytes as usize);
-                let holds = crc32c::crc32c(&bytes) == block.checksum;
-                holds.then_some(bytes).ok_or("a block is not whole")
+                block.holds(&bytes).then_some(bytes).ok_or("a block is not whole")
             });
             let key = (dataset.manifest.name.clone(), dataset.manifest.version);
             Ok((key, (dataset.state, blocks.collect::<Result<Vec<_>, &str>>()?)))
