@@ -3,7 +3,7 @@
 //!
 //! Blocks are read by threads that do nothing else, on the CPUs on which a node has its management
 //! and its disk, and so they are written; the threads that sort have a CPU each, as workers have.
-//! All memory is there and was touched before the time is taken, as a node's pool is.
+//! What is timed is the second sort: all memory is there and was touched.
 
 use std::fs::File;
 use std::num::NonZeroU32;
@@ -119,13 +119,15 @@ pub fn run(words: &Words<'_>) -> Outcome<Value> {
     };
     // What is made past the cache is not there when it is read.
     let mut arena = Arena::new(request.blocks() + threads * OUTPUTS, block);
-    let mut memory: Vec<&mut [u8]> = arena.blocks().collect();
     let disk = Disk::new(device(false)?, block, checks);
-    let given = generate(&request, &disk, memory[0])?;
+    let given = generate(&request, &disk, arena.blocks().next().ok_or("no memory")?)?;
 
-    let disk = Disk::new(device(cached)?, block, disk.into_checks());
-    let outputs = memory.split_off(request.blocks());
     system::pin(&request.movers)?;
+    // Once before, past the cache: what is timed finds nothing for the first time.
+    let (memory, outputs) = parted(&mut arena, &request);
+    sort(&request, &disk, memory, outputs)?;
+    let disk = Disk::new(device(cached)?, block, disk.into_checks());
+    let (memory, outputs) = parted(&mut arena, &request);
     let (begun, before) = (Instant::now(), Counts::now()?);
     let (tally, parts, phases) = sort(&request, &disk, memory, outputs)?;
     let seconds = begun.elapsed().as_secs_f64();
@@ -155,6 +157,13 @@ pub fn run(words: &Words<'_>) -> Outcome<Value> {
         "workers": request.workers,
         "counts": counted,
     }))
+}
+
+/// Blocks of memory for the input, and those for the output.
+fn parted<'m>(arena: &'m mut Arena, request: &Request) -> (Vec<&'m mut [u8]>, Vec<&'m mut [u8]>) {
+    let mut memory: Vec<&mut [u8]> = arena.blocks().collect();
+    let outputs = memory.split_off(request.blocks());
+    (memory, outputs)
 }
 
 /// The disk, which may take a moment to be there.
@@ -428,9 +437,8 @@ mod tests {
             let request = Request { records, threads, movers, workers, of_block };
             let disk = Disk::new(tempfile::tempfile().unwrap(), block, Some(Checks::default()));
             let mut arena = Arena::new(request.blocks() + threads * OUTPUTS, block);
-            let mut memory: Vec<&mut [u8]> = arena.blocks().collect();
-            let given = generate(&request, &disk, memory[0]).unwrap();
-            let outputs = memory.split_off(request.blocks());
+            let given = generate(&request, &disk, arena.blocks().next().unwrap()).unwrap();
+            let (memory, outputs) = parted(&mut arena, &request);
             let (tally, parts, _) = sort(&request, &disk, memory, outputs).unwrap();
             assert_eq!(tally.records, records as u64);
             let made = validate(&disk, &parts, block).unwrap();
