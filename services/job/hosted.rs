@@ -8,7 +8,7 @@ use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
 use nile_abi::{Instant, NodeId};
-use nile_job::{End, JobId, Keeper, Master, Phase, Progress, Record, WorkerId};
+use nile_job::{End, JobId, Keeper, Master, Phase, Progress, Record, Spans, WorkerId};
 
 use super::cluster::Cluster;
 
@@ -58,6 +58,8 @@ pub struct Account {
     pub ended: Option<Instant>,
     /// What the master said when it was dropped.
     pub last: Option<Progress>,
+    /// The attempts of the master that was dropped.
+    pub spans: Spans,
     /// What the job waits for; empty if for nothing.
     pub trouble: String,
 }
@@ -128,7 +130,9 @@ impl Hosted {
     /// Drops the master.
     pub fn end_master(&self) {
         if let Some(master) = self.master.take() {
-            self.account.borrow_mut().last = Some(master.progress());
+            let account = &mut *self.account.borrow_mut();
+            account.last = Some(master.progress());
+            account.spans = master.spans().clone();
         }
     }
 
@@ -174,6 +178,7 @@ impl Account {
             begun: None,
             ended: None,
             last: None,
+            spans: Spans::default(),
             trouble: String::new(),
         }
     }

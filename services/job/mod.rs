@@ -8,7 +8,7 @@
 //! * [`records`]: what calls carry.
 //! * `submit`: what is checked; `catalogue`: datasets by name; `splits`: how they are cut.
 //! * `board`: the jobs of this node; `hosted`: one of them; `turns`: who waits for whom; `cut`: who
-//!   cuts bounds; `report`: what is told of them.
+//!   cuts bounds; `report`: what is told of them; `timeline`: when what of them ran.
 //! * `shelf`: records on disks; `found`: new ones, on their way to keepers; `ended`: those that are
 //!   forgotten; `orphans`: what is left behind.
 //! * `cluster`: who is there; `workers`, `post`: what is said to others.
@@ -27,6 +27,7 @@ mod report;
 mod shelf;
 mod splits;
 mod submit;
+mod timeline;
 mod turns;
 mod workers;
 
@@ -40,7 +41,9 @@ use nile_registry::Caller as Binder;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
 use board::Board;
-use records::{JobEntry, JobRequest, ProgressEntry, StandingEntry, WorkerPlace};
+use records::{
+    JobEntry, JobRequest, ProgressEntry, StandingEntry, TimelineEntry, WorkerPlace,
+};
 
 /// The jobs of a node.
 pub struct Job {
@@ -87,6 +90,13 @@ impl Job {
     #[stl_k(reply = "progress")]
     async fn progress(&self, job: u64) -> CallResult<ProgressEntry> {
         self.board.progress(JobId(job)).await
+    }
+
+    /// When what of a job ran, by its last master: its phases, and attempts from the place `from`
+    /// on. `not_found` if no node that answers has had a master of it.
+    #[stl_k(reply = "timeline")]
+    async fn timeline(&self, job: u64, from: u32) -> CallResult<TimelineEntry> {
+        self.board.timeline(JobId(job), from).await
     }
 
     /// Has a job end without output, unless it has ended. `busy` while it has no master: try again.
@@ -176,6 +186,12 @@ impl Job {
         let missing = || CallError::new(Status::NotFound, "this node does not keep the job");
         let hosted = self.board.job(JobId(job)).ok_or_else(missing)?;
         Ok(hosted.progress(self.board.now(), self.board.cluster.node()))
+    }
+
+    /// When what of a job ran, if its last master was here.
+    #[stl_k(reply = "timeline")]
+    fn timeline_here(&self, job: u64, from: u32) -> CallResult<TimelineEntry> {
+        self.board.timeline_here(JobId(job), from)
     }
 
     /// Has a job end whose master is here, or which has ended; whether that is so.

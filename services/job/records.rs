@@ -128,6 +128,60 @@ pub struct ProgressEntry {
     pub parts: Vec<PartEntry>,
 }
 
+/// A job in time. Moments are microseconds after its submission, or after its present master began,
+/// by the clock of that master's node.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct TimelineEntry {
+    /// The node of its last master.
+    pub master: u32,
+    /// When it ended; now, if it has not.
+    pub until_us: u64,
+    /// The phases so far.
+    pub phases: Vec<SpanEntry>,
+    /// Attempts from the place that was asked for, as many as fit a reply, in the order in which
+    /// they began.
+    pub attempts: Vec<AttemptEntry>,
+    /// How many attempts are kept.
+    pub kept: u32,
+    /// How many there was no room for.
+    pub lost: u32,
+}
+
+/// A phase in time.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct SpanEntry {
+    /// Its name.
+    pub name: String,
+    /// When it began.
+    pub begun_us: u64,
+    /// When it ended.
+    pub ended_us: u64,
+}
+
+/// An attempt in time, as the master saw it: from when it gave it to a worker to when it heard that
+/// it was over.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct AttemptEntry {
+    /// The worker's node.
+    pub node: u32,
+    /// The worker's core.
+    pub core: u16,
+    /// `sample`, `map` or `reduce`.
+    pub kind: String,
+    /// The split, or, of a reduce task, the partition.
+    pub task: u32,
+    /// Which attempt of the task it is, from 1.
+    pub attempt: u32,
+    /// When it began.
+    pub begun_us: u64,
+    /// When it was over; if it was not, when the job ended, or now.
+    pub ended_us: u64,
+    /// `done`, `failed`, `stopped` (called off), `lost` (with its worker) or `open`.
+    pub outcome: String,
+    /// Bytes that it has read.
+    pub read: u64,
+}
+
 /// A job of the list.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct JobEntry {

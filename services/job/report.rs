@@ -20,11 +20,11 @@ use super::turns::QUEUED;
 /// Busy workers of a reply.
 const MOST_WORKERS: usize = 256;
 
-fn unknown(id: JobId) -> CallError {
+pub(super) fn unknown(id: JobId) -> CallError {
     CallError::new(Status::NotFound, format!("job {}: no such job", id.0))
 }
 
-fn micros(time: Duration) -> u64 {
+pub(super) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
@@ -291,7 +291,7 @@ impl Board {
     }
 
     /// Asks the job services of other nodes, side by side.
-    async fn ask_nodes<T, F>(
+    pub(super) async fn ask_nodes<T, F>(
         &self,
         nodes: &[NodeId],
         ask: impl Fn(JobClient) -> F,

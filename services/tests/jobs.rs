@@ -12,7 +12,7 @@ use nile_platform_sim::Deed;
 use nile_services::dataset::DatasetClient;
 use nile_services::dataset::records::{Decider, Listed};
 use nile_services::job::JobClient;
-use nile_services::job::records::{JobEntry, JobRequest};
+use nile_services::job::records::{AttemptEntry, JobEntry, JobRequest, ProgressEntry, SpanEntry};
 use nile_services::registry::RegistryClient;
 use nile_stl::{CallResult, Place, Stl};
 
@@ -45,6 +45,25 @@ fn outputs(listed: &[Listed]) -> Vec<(&str, bool)> {
     data.map(|it| (it.name.as_str(), it.committed)).collect()
 }
 
+/// What is told of the times of a job that has ended.
+async fn timeline(client: &JobClient, job: u64, ended: &ProgressEntry) -> CallResult<()> {
+    let told = client.timeline(job, 0).await?;
+    assert_eq!((told.until_us, told.kept, told.lost), (ended.total_us, ended.attempts, 0));
+    let names = told.phases.iter().map(|it| it.name.as_str());
+    assert!(names.eq(ended.phases.iter().map(|it| it.name.as_str())));
+    let follow = |pair: &[SpanEntry]| pair[0].ended_us == pair[1].begun_us;
+    assert!(told.phases.windows(2).all(follow), "{:?}", told.phases);
+    let is_sample = |it: &&AttemptEntry| it.kind == "sample";
+    assert_eq!(told.attempts.iter().filter(is_sample).count(), 2);
+    // One worker has them all, one after the other.
+    assert!(told.attempts.windows(2).all(|it| it[0].ended_us <= it[1].begun_us));
+    assert!(told.attempts.iter().all(|it| it.begun_us <= it.ended_us && it.outcome == "done"));
+    assert_eq!(told.attempts.iter().map(|it| it.read).sum::<u64>(), ended.read);
+    let rest = client.timeline(job, told.kept - 1).await?;
+    assert_eq!(rest.attempts, told.attempts[told.attempts.len() - 1..]);
+    Ok(())
+}
+
 #[test]
 fn a_node_without_a_cluster_runs_jobs_one_after_the_other() {
     run((1, 1, 0), Vec::new(), |_, stl| async move {
@@ -69,6 +88,8 @@ fn a_node_without_a_cluster_runs_jobs_one_after_the_other() {
         // All of it to be mapped, and before that two splits to be sampled: the byte of the one
         // dataset, and five blocks of the other.
         assert_eq!(ended.read, 2001 + 1 + 500);
+        timeline(&client, second, &ended).await?;
+        assert_eq!(client.timeline(77, 0).await.expect_err("no such job").status, Status::NotFound);
 
         wait(&stl, Duration::from_secs(2)).await;
         let listed = store(&stl).await?.list(0).await?;

@@ -33,6 +33,7 @@ pub mod message;
 pub mod progress;
 pub mod record;
 pub mod settings;
+pub mod spans;
 pub mod wire;
 pub mod worker;
 
@@ -49,4 +50,5 @@ pub use message::{Bounds, Lack, Location, Note, Order, Peer, Plan, ToMaster, ToW
 pub use progress::{Counters, Phase, Progress};
 pub use record::{Answer, Ask, Record, Standing};
 pub use settings::Settings;
+pub use spans::{MOST_SPANS, Outcome, Span, Spans};
 pub use worker::Worker;

@@ -26,6 +26,7 @@ use crate::job::{Job, MOST_BOUNDS, Split};
 use crate::message::{Bounds, Location, Order, Plan, ToWorker};
 use crate::progress::{Counters, Phase, Progress};
 use crate::settings::Settings;
+use crate::spans::{Outcome, Spans};
 use crew::{Crew, Header, State};
 use queue::Queue;
 use tasks::Tasks;
@@ -88,6 +89,7 @@ pub struct Master {
     samples: Vec<Vec<u8>>,
     actions: VecDeque<Action>,
     counters: Counters,
+    spans: Spans,
 }
 
 /// How far the job is.
@@ -146,6 +148,7 @@ impl Master {
             samples: Vec::new(),
             actions: VecDeque::new(),
             counters: Counters::default(),
+            spans: Spans::default(),
         };
         // Before the first master there was nothing.
         if epoch == Epoch::FIRST {
@@ -190,7 +193,7 @@ impl Master {
             let is_silent = mate.heard + self.settings.lost <= now;
             if is_silent && !matches!(mate.state, State::Joining | State::Over | State::Gone) {
                 self.counters.lost_workers += 1;
-                self.release(slot);
+                self.release(now, slot);
                 self.crew.begin(now, slot);
             }
         }
@@ -298,6 +301,19 @@ impl Master {
     /// What was counted, as in [`Master::progress`].
     pub fn counters(&self) -> Counters {
         Counters { steps: self.counters.steps + self.queue.steps, ..self.counters }
+    }
+
+    /// The attempts of this master in time.
+    pub fn spans(&self) -> &Spans {
+        &self.spans
+    }
+
+    /// The attempt that a worker had is over, if it had one.
+    fn end_span(&mut self, now: Instant, slot: usize, outcome: Outcome) {
+        let mate = &mut self.crew.mates[slot];
+        if let Some(place) = mate.span.take() {
+            self.spans.end(now, place, outcome, mate.read);
+        }
     }
 
     /// After each call: the stage goes on if it can, tasks are given, messages are sent.

@@ -3,6 +3,7 @@
 mod bench;
 mod keepers;
 mod nearness;
+mod spans;
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};

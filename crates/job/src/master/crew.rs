@@ -31,6 +31,8 @@ pub struct Mate {
     pub has: BTreeSet<TaskId>,
     /// Bytes that its attempt has read.
     pub read: u64,
+    /// The place of its attempt among the spans, if that is kept.
+    pub span: Option<usize>,
     timer: Option<Instant>,
 }
 
@@ -137,6 +139,7 @@ impl Crew {
             briefed: [false; 2],
             has: BTreeSet::new(),
             read: 0,
+            span: None,
             timer: None,
         });
         self.counts[0] += 1;

@@ -12,6 +12,7 @@ use super::{Master, Stage};
 use crate::end::{End, JobError, Lost, MOST_LOST};
 use crate::id::{Kind, TaskId};
 use crate::job::Split;
+use crate::spans::Outcome;
 
 /// After how long it is looked again whether a split can be read.
 const RECHECK: Duration = Duration::from_millis(250);
@@ -23,14 +24,15 @@ impl Master {
             return;
         }
         self.counters.gone_workers += 1;
-        self.release(slot);
+        self.release(now, slot);
         self.crew.set_state(slot, State::Gone);
         self.crew.touch(slot);
         self.idle_since = self.crew.all_gone().then_some(now);
     }
 
     /// What a worker did and had is lost to the job.
-    pub(super) fn release(&mut self, slot: usize) {
+    pub(super) fn release(&mut self, now: Instant, slot: usize) {
+        self.end_span(now, slot, Outcome::Lost);
         let mate = &mut self.crew.mates[slot];
         let (node, state) = (mate.id.node, mate.state);
         let has = mem::take(&mut mate.has);

@@ -11,6 +11,7 @@ use super::{Action, Master, Stage};
 use crate::end::{Failure, Fault, JobError, Summary};
 use crate::id::{AttemptId, Epoch, Kind, TaskId};
 use crate::message::{Lack, Location, Note, Order, Plan, ToMaster};
+use crate::spans::Outcome;
 
 impl Master {
     /// A message of a worker.
@@ -32,7 +33,7 @@ impl Master {
         }
         if message.machine > mate.machine {
             // The machine that was heard before is no more.
-            self.release(slot);
+            self.release(now, slot);
             self.crew.begin(now, slot);
             return self.turn(now);
         }
@@ -60,15 +61,17 @@ impl Master {
             Note::Held(attempt, plan, summary) => self.hear_held(slot, attempt, plan, summary),
             Note::Ready => self.hear_ready(now, slot),
             Note::Done(attempt, summary) => {
-                self.free(now, slot, attempt);
+                let mate = &mut self.crew.mates[slot];
+                mate.read = mate.read.max(summary.read);
+                self.free(now, slot, attempt, Outcome::Done);
                 self.complete(now, slot, attempt, summary);
             }
             Note::Failed(attempt, failure) => {
-                self.free(now, slot, attempt);
+                self.free(now, slot, attempt, Outcome::Failed);
                 self.fail_attempt(now, slot, attempt, failure);
             }
             Note::Stopped(attempt) => {
-                self.free(now, slot, attempt);
+                self.free(now, slot, attempt, Outcome::Stopped);
                 // It stopped by itself, which it does if a session ends that this master ended.
                 self.drop_attempt(attempt);
             }
@@ -108,9 +111,10 @@ impl Master {
     }
 
     /// A worker's attempt has ended in some way.
-    fn free(&mut self, now: Instant, slot: usize, attempt: AttemptId) {
+    fn free(&mut self, now: Instant, slot: usize, attempt: AttemptId, outcome: Outcome) {
         let state = self.crew.mates[slot].state;
         if state == State::Busy(attempt) || state == State::Stopping(attempt) {
+            self.end_span(now, slot, outcome);
             self.rest(now, slot);
         }
     }

@@ -68,6 +68,7 @@ impl Master {
         let mate = &mut self.crew.mates[slot];
         mate.briefed = [true, knows_plan || needs_plan];
         (mate.told, mate.read) = (0, 0);
+        mate.span = self.spans.begin(now, mate.id, attempt);
         self.crew.set_state(slot, State::Busy(attempt));
         if id.kind == Kind::Reduce {
             self.reducing.insert(attempt, slot);
