@@ -10,6 +10,7 @@ use nile_platform_hosted::Outside;
 use crate::cluster::args::{Call, Completions, Discover, Down, Fault, Logs, Query, Top, Up};
 use crate::data::args::{Get, List, Put, Remove};
 use crate::disk::{Bus, Disk};
+use crate::profile::Profile;
 use crate::run::args::{Demo, Run};
 use crate::size::Bytes;
 
@@ -53,6 +54,8 @@ pub enum Command {
     Rm(Remove),
     /// Run a job on the cluster that is up, or on one that is started and ended for it.
     Run(Run),
+    /// Run a job, and write when what of it ran on which core.
+    Profile(Profile),
     /// Sort in a cluster of the real kernel in QEMU, and then the same hosted; a few minutes.
     Demo(Demo),
     /// Run the project's tests.

@@ -6,7 +6,8 @@
 //! * [`boot`]: a node on QEMU, on Linux or in the simulator, and its report.
 //! * [`cluster`]: clusters of nodes on this machine, and what can be asked of them; [`peer`]: this
 //!   program on their network.
-//! * [`data`]: datasets of a cluster; [`run`]: jobs on them.
+//! * [`data`]: datasets of a cluster; [`run`]: jobs on them;
+//!   [`profile`]: what cores did meanwhile.
 //! * [`sim`]: the cluster's protocols, simulated.
 //! * [`switch`]: the network of a cluster on one machine.
 //! * [`image`]: the kernel as a bootable ISO image.
@@ -32,6 +33,7 @@ mod nearest;
 mod needs;
 mod packages;
 mod peer;
+mod profile;
 mod run;
 mod serial;
 mod sim;
@@ -78,6 +80,7 @@ fn perform(command: Command) -> Result<(), Failure> {
         Command::Ls(options) => data::list::run(&options),
         Command::Rm(options) => data::remove::run(&options),
         Command::Run(options) => run::run(&options),
+        Command::Profile(options) => profile::run(&options),
         Command::Demo(options) => run::demo::run(&options),
         Command::Completions(options) => completions::run(&options),
         Command::Sim(options) => sim::run(&options),

@@ -11,7 +11,7 @@ use clap::Parser;
 use crate::args::{Beside, Command, Firmware, Machine, Nile};
 use crate::cluster::args::Kind;
 use crate::failure::Failure;
-use crate::{bench, boot, cluster, image, packages, print, run, sim, test};
+use crate::{bench, boot, cluster, image, packages, print, profile, run, sim, test};
 
 /// The bare kernel without symbols, as machines load it.
 pub const KERNEL: &str = "NILE_KERNEL";
@@ -141,6 +141,11 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
             if run::needs_packages(options) {
                 needs.push(Need::Packages);
             }
+            needs
+        }
+        Command::Profile(options) => {
+            let mut needs = of_cluster(&profile::check(options)?, Need::Kernel);
+            needs.push(Need::Packages);
             needs
         }
         Command::Demo(_) => {

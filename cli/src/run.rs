@@ -12,15 +12,15 @@
 pub mod args;
 mod code;
 pub mod demo;
-mod jobs;
+pub mod jobs;
 mod memory;
 mod outputs;
 mod package;
-mod place;
+pub mod place;
 mod profile;
 mod show;
-mod terasort;
-mod watch;
+pub mod terasort;
+pub mod watch;
 mod wordcount;
 
 use args::{Run, What};

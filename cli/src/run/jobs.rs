@@ -75,6 +75,38 @@ pub struct Phase {
     pub bytes: u64,
 }
 
+/// When what of a job ran. Moments are counted from its submission.
+#[derive(Clone, Debug, Default)]
+pub struct Timeline {
+    /// When it had ended.
+    pub until: Duration,
+    /// Its phases: name, beginning, end.
+    pub phases: Vec<(String, Duration, Duration)>,
+    /// Attempts in the order in which they began.
+    pub attempts: Vec<Attempt>,
+    /// Attempts that the service had no room for.
+    pub lost: u64,
+}
+
+/// An attempt that a worker core has made of a task.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Attempt {
+    pub node: u32,
+    pub core: u16,
+    /// `sample`, `map` or `reduce`.
+    pub kind: String,
+    /// Which task of this sort, from 0.
+    pub task: u64,
+    /// Which attempt of the task, from 1.
+    pub number: u64,
+    pub begun: Duration,
+    pub ended: Duration,
+    /// `done`, or what else came of it.
+    pub outcome: String,
+    /// Bytes that it has read.
+    pub read: u64,
+}
+
 /// How a job ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum End {

@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process;
 
-use nile_abi::{Role, RoleSet};
+use nile_abi::{CoreId, NodeId, Role, RoleSet};
 use tempfile::TempDir;
 
 use super::args::Usual;
@@ -158,11 +158,19 @@ impl Place {
 
     /// Worker cores of the nodes that live.
     pub fn workers(&self) -> u32 {
+        let cores = self.cores().into_iter();
+        cores.filter(|(.., roles)| roles.contains(Role::Worker)).count() as u32
+    }
+
+    /// The cores of the nodes that live, with their roles: node, core, roles.
+    pub fn cores(&self) -> Vec<(NodeId, CoreId, RoleSet)> {
         let gossip = self.stores.session.peer.known();
-        let nodes: Vec<_> = known::living(gossip).map(|member| member.node).collect();
-        let cores = nodes.into_iter().flat_map(|node| known::cores(gossip, node));
-        let works = |roles| RoleSet::from_bits(roles).contains(Role::Worker);
-        cores.filter(|core| works(core.roles)).count() as u32
+        let nodes = known::living(gossip).map(|member| member.node);
+        let of = |node| known::cores(gossip, node).into_iter().map(move |it| (node, it));
+        let core = |(node, it): (NodeId, nile_gossip::Core)| {
+            (node, CoreId(it.core), RoleSet::from_bits(it.roles))
+        };
+        nodes.flat_map(of).map(core).collect()
     }
 
     /// Where what its processes take is found.

@@ -81,6 +81,14 @@ pub struct Sorted {
 /// Generates, sorts and validates. Of datasets nothing is left, unless they are to be kept and all
 /// went well.
 pub fn sort(options: &Terasort) -> Result<Sorted, Failure> {
+    watched(options, &mut |_, _, _| Ok(()))
+}
+
+/// What is done when one of the three jobs, which is called so, has ended.
+pub type After<'a> = &'a mut dyn FnMut(&mut Place, &str, &Done) -> Result<(), Failure>;
+
+/// The same, and `after` is done behind each job.
+pub fn watched(options: &Terasort, after: After<'_>) -> Result<Sorted, Failure> {
     check(options)?;
     let rows = rows(options.size)?;
     let package = code::own(PACKAGE)?;
@@ -90,7 +98,7 @@ pub fn sort(options: &Terasort) -> Result<Sorted, Failure> {
         let [input, output, report] = names.each_ref().map(String::as_str);
         outputs::check_free(&mut place.stores, &[input, output, report])?;
         let package = code::put(place, &package)?;
-        let done = three(options, rows, place, &package, [input, output, report]);
+        let done = three(options, rows, place, &package, [input, output, report], after);
         let goes = !options.usual.keep || done.is_err();
         // The datasets of a cluster of our own go with it.
         if goes && !place.is_own {
@@ -107,6 +115,7 @@ fn three(
     place: &mut Place,
     package: &str,
     [input, output, report]: [&str; 3],
+    after: After<'_>,
 ) -> Result<Sorted, Failure> {
     let workers = place.workers();
     let reducers = options.usual.reducers.unwrap_or(workers);
@@ -133,6 +142,7 @@ fn three(
         },
         bytes,
     )?;
+    after(place, "generate", &generated)?;
     let memory = Watch::begin(place.folder());
     let sorted = do_job(
         place,
@@ -150,6 +160,7 @@ fn three(
     );
     let peak = memory.end();
     let sorted = sorted?;
+    after(place, "sort", &sorted)?;
     let validated = do_job(
         place,
         Request {
@@ -162,6 +173,7 @@ fn three(
         },
         bytes,
     )?;
+    after(place, "validate", &validated)?;
     let said = outputs::read(&mut place.stores, report)?;
     let said = String::from_utf8_lossy(&said);
     let (checksum, fault) = verdict(rows, [&generated, &sorted, &validated].map(of), &said);
@@ -264,7 +276,7 @@ impl Sorted {
     }
 
     /// As the contract of the command line has it.
-    fn document(&self) -> Value {
+    pub fn document(&self) -> Value {
         json!({
             "job": "terasort",
             "records": self.rows,
@@ -315,6 +327,8 @@ impl Sorted {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::super::jobs::Phase;
     use super::*;
 
@@ -344,7 +358,7 @@ mod tests {
     }
 
     fn done(millis: u64, state: State) -> Done {
-        Done { took: Duration::from_millis(millis), state }
+        Done { job: 1, begun: Instant::now(), took: Duration::from_millis(millis), state }
     }
 
     #[test]

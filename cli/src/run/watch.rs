@@ -21,6 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// A job that came to its end.
 #[derive(Clone, Debug)]
 pub struct Done {
+    /// Its number.
+    pub job: u64,
+    /// When it was submitted.
+    pub begun: Instant,
     /// From its submission to its end as this end saw it.
     pub took: Duration,
     /// What was last said of it.
@@ -61,7 +65,7 @@ fn watch(
         let took = begun.elapsed();
         bar.show(&state);
         if state.end.is_some() {
-            return Ok(Done { took, state });
+            return Ok(Done { job, begun, took, state });
         }
         let (due, later) = hooks.iter().partition(|it| state.has_come_to(&it.phase));
         *hooks = later;

@@ -312,6 +312,7 @@ pub const STEPS: &[Step] = &[
             "--test-threads",
             "1",
         ],
+        needs: &[Need::Qemu],
         ..STEP
     },
     Step {

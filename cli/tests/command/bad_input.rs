@@ -85,6 +85,16 @@ fn impossible_jobs_are_named() {
     count(&["/no/such/text"], &["no file /no/such/text", "no cluster is up"]);
     count(&[text, "--output", "x"], &["--output x", "--keep"]);
     count(&[text, "--json"], &["--json", "add --output"]);
+    let profile = |more: &[&str], parts: &[&str]| {
+        let which = ["profile", "terasort", "--cluster", "nobody-has-this"];
+        refused(&[&which, more].concat(), parts);
+    };
+    refused(&["profile"], &["terasort"]);
+    refused(&["profile", "wordcount"], &["wordcount"]);
+    profile(&["--size", "0M"], &["0 B holds no record of 100 bytes"]);
+    profile(&["--reducers", "999"], &["--reducers 999", "worker cores"]);
+    profile(&["--output", text], &["--output", "is not a folder"]);
+    profile(&["--output", "/no/such/folder"], &["--output /no/such/folder", "No such file"]);
     refused(&["run"], &["terasort", "wordcount", "PACKAGE.elf"]);
     refused(&["run", text], &[text, "not an ELF file"]);
     refused(&["run", "/no/such.elf"], &["no file /no/such.elf"]);

@@ -1,8 +1,9 @@
 //! Jobs as people run them: on a cluster that is started for them, and on one that is up. What they
 //! make is checked by another program in another language. What breaks in the midst is in
-//! [`faults`].
+//! [`faults`], and what is written of when it ran in [`profile`].
 
 mod faults;
+mod profile;
 
 use std::fs;
 use std::path::{Path, PathBuf};

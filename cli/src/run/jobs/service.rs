@@ -7,7 +7,7 @@ use nile_abi::Status;
 use nile_bosml::discovery;
 use serde_json::{Value, json};
 
-use super::{End, Jobs, Phase, Request, State};
+use super::{Attempt, End, Jobs, Phase, Request, State, Timeline};
 use crate::cluster::{document, reply, services};
 use crate::data::stores::Stores;
 use crate::failure::Failure;
@@ -71,6 +71,19 @@ impl<'s> Service<'s> {
             Ok(text) => Ok(reply::of_method(method, &text).map_err(|it| wrong(it.to_string()))?),
             Err(failed) => Err(failed),
         })
+    }
+
+    /// When what of a job ran that has ended.
+    pub fn timeline(&mut self, job: u64) -> Result<Timeline, Failure> {
+        let mut all = Timeline::default();
+        loop {
+            let values = json!({ "job": job, "from": all.attempts.len() });
+            let reply = self.ask("timeline", &values)?;
+            let kept = add_times(&mut all, &reply["timeline"])?;
+            if all.attempts.len() as u64 >= kept {
+                return Ok(all);
+            }
+        }
     }
 
     /// Asks one node after the other until one knows the answer.
@@ -168,6 +181,36 @@ fn refused(request: &Request, failed: &CallFailed) -> Failure {
 
 fn number(value: &Value) -> Result<u64, Failure> {
     value.as_u64().ok_or_else(|| Failure::failed("the job service answered nonsense"))
+}
+
+/// Adds what the service says of a job's times; how many attempts it has.
+fn add_times(all: &mut Timeline, reply: &Value) -> Result<u64, Failure> {
+    let micros = |value: &Value| number(value).map(Duration::from_micros);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    let list = |name: &str| reply[name].as_array().into_iter().flatten();
+    let phase =
+        |it: &Value| Ok((text(&it["name"]), micros(&it["begun_us"])?, micros(&it["ended_us"])?));
+    let attempt = |it: &Value| {
+        Ok(Attempt {
+            node: number(&it["node"])? as u32,
+            core: number(&it["core"])? as u16,
+            kind: text(&it["kind"]),
+            task: number(&it["task"])?,
+            number: number(&it["attempt"])?,
+            begun: micros(&it["begun_us"])?,
+            ended: micros(&it["ended_us"])?,
+            outcome: text(&it["outcome"]),
+            read: number(&it["read"])?,
+        })
+    };
+    all.until = micros(&reply["until_us"])?;
+    all.phases = list("phases").map(phase).collect::<Result<_, Failure>>()?;
+    all.lost = number(&reply["lost"])?;
+    let more: Vec<Attempt> = list("attempts").map(attempt).collect::<Result<_, Failure>>()?;
+    // A reply without news would be asked for without end.
+    let kept = if more.is_empty() { 0 } else { number(&reply["kept"])? };
+    all.attempts.extend(more);
+    Ok(kept)
 }
 
 /// What the service says of a job.

@@ -1,0 +1,111 @@
+//! What `nile profile` writes of a sort: hosted and in QEMU, on clusters that are started for it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::nile;
+use crate::cluster::{Place, document, send};
+use crate::support::{launcher, run};
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// Sorts `size` on `nodes` nodes, and looks at what is said and at the file.
+fn profiled(mut command: Command, size: &str, nodes: &str, more: &[&str], output: &Path) {
+    let folder = output.to_str().unwrap();
+    let what = ["profile", "terasort", "--size", size, "--nodes", nodes];
+    let said = run(&mut command, &[&what, more, &["--output", folder, "--json"]].concat());
+    let said = document(&said.expect(0));
+    assert_eq!((&said["run"]["valid"], &said["lost_attempts"]), (&true.into(), &0.into()));
+    let text = fs::read_to_string(output.join("timeline.json")).unwrap();
+    let timeline: Value = serde_json::from_str(&text).unwrap();
+    let events = timeline["traceEvents"].as_array().unwrap();
+
+    // Every worker core has a row with its role.
+    let nodes: u64 = nodes.parse().unwrap();
+    let named = |it: &&Value| {
+        it["name"] == "thread_name" && it["args"]["name"].as_str().unwrap().contains("worker")
+    };
+    let workers: Vec<u64> = events.iter().filter(named).map(|it| number(&it["tid"])).collect();
+    let nodes_of: std::collections::BTreeSet<u64> =
+        events.iter().filter(named).map(|it| number(&it["pid"])).collect();
+    assert!(nodes_of.into_iter().eq(1..=nodes), "{timeline}");
+
+    let end = |it: &Value| number(&it["ts"]) + number(&it["dur"]);
+    let slices: Vec<&Value> = events.iter().filter(|it| it["ph"] == "X").collect();
+    let jobs: Vec<&&Value> = slices.iter().filter(|it| it["cat"] == "job").collect();
+    let names: Vec<&str> = jobs.iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["generate", "sort", "validate"]);
+    let phases = ["sampling", "mapping", "reducing"];
+    let begun = phases.map(|phase| {
+        let found = slices
+            .iter()
+            .find(|it| it["name"] == phase && number(&it["ts"]) >= number(&jobs[1]["ts"]));
+        number(&found.unwrap_or_else(|| panic!("no {phase} in {timeline}"))["ts"])
+    });
+    assert!(begun.is_sorted(), "{begun:?}");
+    for it in slices.iter().filter(|it| it["cat"] != "job") {
+        let within =
+            |job: &&&&Value| number(&job["ts"]) <= number(&it["ts"]) && end(it) <= end(job);
+        assert!(jobs.iter().any(|job| within(&job)), "{it} is in no job");
+    }
+    let is_attempt = |it: &&&Value| it["cat"] != "job" && it["cat"] != "phase";
+    let attempts: Vec<&&Value> = slices.iter().filter(is_attempt).collect();
+    for worker in &workers {
+        let mut own: Vec<_> = attempts.iter().filter(|it| number(&it["tid"]) == *worker).collect();
+        own.sort_by_key(|it| (number(&it["ts"]), end(it)));
+        assert!(own.windows(2).all(|two| end(two[0]) <= number(&two[1]["ts"])), "{own:?}");
+    }
+    assert!(attempts.iter().all(|it| workers.contains(&number(&it["tid"]))));
+
+    // All that was mapped was read by some attempt, and the table has it too.
+    let bytes = number(&said["run"]["bytes"]);
+    let mapped = attempts.iter().filter(|it| {
+        it["cat"] == "map" && it["args"]["job"] == "sort" && it["args"]["outcome"] == "done"
+    });
+    let mapped: u64 = mapped.map(|it| number(&it["args"]["bytes_read"])).sum();
+    assert!(mapped >= bytes, "{mapped} of {bytes}");
+    let cores = said["cores"].as_array().unwrap().iter();
+    let busy: f64 = cores.map(|it| it["busy_seconds"].as_f64().unwrap()).sum();
+    let took: u64 = attempts.iter().map(|it| number(&it["dur"])).sum();
+    assert!((busy - took as f64 / 1e6).abs() < 1e-3, "{busy} s, but {took} us");
+}
+
+#[test]
+fn a_timeline_has_every_attempt_where_it_ran() {
+    let place = Place::new();
+    let folder = tempfile::tempdir().unwrap();
+    profiled(nile(&place), "20M", "1", &[], folder.path());
+    profiled(nile(&place), "20M", "2", &[], &folder.path().join("made"));
+    assert_eq!(place.left(), Vec::<String>::new());
+}
+
+#[test]
+fn a_timeline_of_the_real_kernel_is_the_same() {
+    let place = Place::new();
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = launcher();
+    place.in_here(&mut command);
+    profiled(command, "8M", "1", &["--machine", "qemu"], folder.path());
+    assert_eq!(place.left(), Vec::<String>::new());
+}
+
+#[test]
+fn an_interrupted_profile_leaves_nothing() {
+    let place = Place::new();
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("output");
+    let mut command = nile(&place);
+    command.args(["profile", "terasort", "--size", "500M", "--output", output.to_str().unwrap()]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    thread::sleep(Duration::from_secs(2));
+    send("-INT", child.id());
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    assert_eq!((place.left(), output.exists()), (Vec::new(), false));
+}
