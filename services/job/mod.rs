@@ -41,9 +41,7 @@ use nile_registry::Caller as Binder;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
 use board::Board;
-use records::{
-    JobEntry, JobRequest, ProgressEntry, StandingEntry, TimelineEntry, WorkerPlace,
-};
+use records::{JobEntry, JobRequest, ProgressEntry, StandingEntry, TimelineEntry, WorkerPlace};
 
 /// The jobs of a node.
 pub struct Job {

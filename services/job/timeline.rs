@@ -90,9 +90,8 @@ impl Board {
         let there = self.ask_nodes(&nodes, ask).await.into_iter();
         let all = there.filter_map(|(_, entry)| entry.ok()).chain(here);
         let ended = Phase::Ending.to_string();
-        let knows = |it: &TimelineEntry| {
-            (it.phases.last().is_some_and(|last| last.name == ended), it.kept)
-        };
+        let knows =
+            |it: &TimelineEntry| (it.phases.last().is_some_and(|last| last.name == ended), it.kept);
         all.max_by_key(knows).ok_or_else(|| unknown(id))
     }
 }
