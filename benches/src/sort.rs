@@ -18,9 +18,9 @@ use crate::node::number;
 use crate::rounds::{Times, median, order};
 use field::{Field, reference};
 
-/// Bytes of a record, and of what the index has for each.
+/// Bytes of a record, and what the promise allows its index to have for each; it has 12.
 const RECORD: u64 = 100;
-const ENTRY: u64 = 12;
+const ENTRY: u64 = 16;
 
 /// What a node may take besides records and index, in MiB.
 const BESIDES_MIB: f64 = 64.0;
