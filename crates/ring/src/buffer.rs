@@ -23,7 +23,7 @@ pub struct Handle {
     pub pool: PoolId,
     /// Which of its buffers.
     pub index: u32,
-    /// How often that buffer had been put in flight; tells this handle from earlier ones.
+    /// How often that buffer had been given up; tells this handle from earlier ones.
     pub generation: u32,
     /// Bytes of the buffer that are meant, from its beginning.
     pub len: u32,
@@ -84,6 +84,11 @@ impl Buffer {
     /// Where its bytes are, counted from the pool's beginning.
     pub fn offset(&self) -> usize {
         self.pool.offset(self.index)
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     /// Where its bytes are in this address space.

@@ -24,8 +24,8 @@
 //! * [`doorbell`]: how a core sleeps without missing anything.
 //! * [`receivers`]: where each receiver runs, how it is woken, how it is moved.
 //! * [`notify`]: waking a receiver whichever way it waits.
-//! * [`pool`], [`buffer`]: buffers whose ownership travels in a message; [`lent`]: buffers that a
-//!   device has.
+//! * [`pool`], [`buffer`]: buffers whose ownership travels in a message, or which others read where
+//!   they are; [`lent`]: buffers that a device has.
 //! * [`requests`]: what was asked and is not answered yet.
 //!
 //! Anything read from shared memory is distrusted. The protocols are checked by loom
@@ -57,6 +57,8 @@ pub use doorbell::{Doorbell, Doorbells, SLEEPING, Sleep};
 pub use lent::Lent;
 pub use notify::{Notifier, Signal};
 pub use pool::{ClaimError, HeapPool, Pool, PoolError, PoolMemory};
+#[cfg(not(loom))]
+pub use pool::{GivenUp, Reader};
 pub use receiver::{ReceiveError, Receiver};
 pub use receivers::{MapError, Move, Mover, ReceiverMap, Wake};
 pub use region::{LINE_BYTES, Line, Region};

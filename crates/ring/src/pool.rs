@@ -12,10 +12,12 @@
 //!
 //! The tag changes with every change of the list's head, so that a core which was slow to take
 //! the first buffer fails if the list has moved on meanwhile, even if the same buffer is first
-//! again. A buffer's generation changes whenever it is put in flight, so an old handle, or a made
+//! again. A buffer's generation changes whenever its owner gives it up, so an old handle, or a made
 //! up one, names no buffer.
 
 mod memory;
+#[cfg(not(loom))]
+mod reader;
 
 use core::fmt;
 #[cfg(not(loom))]
@@ -29,6 +31,8 @@ use crate::sync::AtomicU64;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 
 pub use memory::{HeapPool, PoolMemory};
+#[cfg(not(loom))]
+pub use reader::{GivenUp, Reader};
 
 /// Lines before the state words.
 const HEADER_LINES: usize = 2;
@@ -98,7 +102,7 @@ enum State {
     InFlight(CoreId),
 }
 
-/// A buffer's word: its state and how often it was put in flight.
+/// A buffer's word: its state and how often it was given up, put in flight or freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Word {
     state: State,
@@ -208,14 +212,7 @@ impl Pool {
     /// here and on every core and in every process that maps it. (A buffer gives out plain
     /// bytes, so a pool is shared only with those who are trusted to keep this rule.)
     pub unsafe fn attach(region: Region, id: PoolId, owner: CoreId) -> Result<Pool, PoolError> {
-        let format = region.words().first().ok_or(PoolError::TooSmall)?.load(Acquire);
-        let (count, size) = (format as u32 as usize, (format >> 32) as usize);
-        if count == 0 || count > MAX_BUFFERS {
-            return Err(PoolError::TooSmall);
-        }
-        if !is_size(size) {
-            return Err(PoolError::BadSize);
-        }
+        let (count, size) = Pool::shape(&region)?;
         let bytes = count.checked_mul(size).ok_or(PoolError::TooSmall)?;
         let first = Pool::first_buffer(count, size);
         let control = region.slice(0, first).ok_or(PoolError::TooSmall)?;
@@ -232,6 +229,16 @@ impl Pool {
             size,
             reserve: 0,
         })
+    }
+
+    /// How many buffers of how many bytes the pool has that was formatted in `region`.
+    fn shape(region: &Region) -> Result<(usize, usize), PoolError> {
+        let format = region.words().first().ok_or(PoolError::TooSmall)?.load(Acquire);
+        let (count, size) = (format as u32 as usize, (format >> 32) as usize);
+        if count == 0 || count > MAX_BUFFERS {
+            return Err(PoolError::TooSmall);
+        }
+        if is_size(size) { Ok((count, size)) } else { Err(PoolError::BadSize) }
     }
 
     /// The same pool, of which [`alloc`](Pool::alloc) leaves about so many buffers to those who
@@ -387,7 +394,7 @@ impl Pool {
     pub(crate) fn free(&self, index: u32) {
         let Some(word) = self.word(index) else { return };
         let list = self.free_list();
-        let generation = Word::unpack(word.load(Relaxed)).generation;
+        let generation = Word::unpack(word.load(Relaxed)).generation.wrapping_add(1);
         let mut head = list.load(Relaxed);
         loop {
             let state = State::Free { next: head as u32 };
@@ -432,9 +439,14 @@ impl Pool {
     }
 
     fn word(&self, index: u32) -> Option<&AtomicU64> {
-        let words = &self.control.words()[HEADER_LINES * LINE_WORDS..];
-        words[..self.count].get(index as usize)
+        word(&self.control, self.count, index)
     }
+}
+
+/// The word of a buffer of a pool of `count`.
+fn word(control: &Region, count: usize, index: u32) -> Option<&AtomicU64> {
+    let words = &control.words()[HEADER_LINES * LINE_WORDS..];
+    words[..count].get(index as usize)
 }
 
 /// The free list's word after `head`, with buffer number `first` (one more than its index) in

@@ -7,7 +7,11 @@
 use core::ptr::NonNull;
 
 use nile_abi::CoreId;
+#[cfg(not(loom))]
+use nile_abi::Part;
 
+#[cfg(not(loom))]
+use super::reader::{self, GivenUp, Reader};
 use super::{Pool, PoolError};
 use crate::buffer::PoolId;
 use crate::region::Region;
@@ -113,6 +117,16 @@ impl HeapPool {
         let end = offset.checked_add(bytes)?;
         let whole = NonNull::from(self.0.words()).cast::<u8>();
         (end <= self.0.len()).then(|| whole.map_addr(|at| at.saturating_add(offset)))
+    }
+
+    /// Fills `into` with a part's first bytes, whoever owns its buffer.
+    #[cfg(not(loom))]
+    pub fn read(&self, part: Part, into: &mut [u8]) -> Result<(), GivenUp> {
+        let reader = Reader::attach(self.0.clone()).map_err(|_| GivenUp)?;
+        reader.read(part, 0, into, |place, into| {
+            reader::copy(self.0.words(), place, into);
+            true
+        })
     }
 
     /// The right of a core to open it. A buffer that an earlier incarnation owned is free when it
