@@ -121,6 +121,7 @@ impl Victim {
         match detail {
             0..4 => self.endpoint.cancel(transfer, Status::Denied),
             4..8 => self.endpoint.peer_dead(transfer.from, transfer.generation),
+            8..32 if self.endpoint.shown(transfer).is_some() => self.endpoint.fetched(transfer),
             _ => self.endpoint.accept(self.now, transfer, ROOM >> (detail % 20)),
         }
     }

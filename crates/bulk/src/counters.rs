@@ -9,6 +9,8 @@ pub struct Counters {
     pub sent: u64,
     /// Bytes of data given to memory, each once.
     pub delivered_bytes: u64,
+    /// Bytes that were read where their sender has them, each once.
+    pub fetched_bytes: u64,
     /// Bytes of data sent, repetitions included.
     pub sent_bytes: u64,
     /// Data frames sent because an earlier one was lost, or seemed so.

@@ -16,7 +16,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use nile_abi::ethernet::HEADER_BYTES;
-use nile_abi::{Generation, Instant, NodeId, Status};
+use nile_abi::{Generation, Instant, MacAddress, NodeId, Status};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
@@ -27,11 +27,15 @@ use crate::outgoing::Outgoing;
 use crate::pace::Pace;
 use crate::peers::{Ended, Peers};
 use crate::settings::Settings;
+use crate::shown::Shown;
 use crate::table::Table;
 use crate::wire::{Body, DATA_BYTES, Header, SEAL_BYTES, TAG_BYTES};
 
 /// The fewest bytes of data for which a frame must have room.
 const LEAST_BLOCK: usize = 64;
+
+/// No frame has more bytes beside its data.
+const MOST_AROUND: usize = 128;
 
 /// Answers that wait to be sent, to frames of transfers that are not there. What exceeds this is
 /// not answered: whoever asked will ask again.
@@ -135,6 +139,42 @@ impl Endpoint {
         self.outgoing.insert(number, Box::new(outgoing));
         self.announce(number);
         Ok(OutgoingId(number))
+    }
+
+    /// Has a transfer's announcements say where all of its bytes are, which stay there until it is
+    /// over. A receiver that cannot read there is sent them as ever. For right after the transfer
+    /// was begun, whose total is known; nothing happens if there are too many parts, or frames
+    /// have no room for them.
+    pub fn show(&mut self, transfer: OutgoingId, shown: &Shown) {
+        let data = shown.write();
+        let room = self.settings.link.max_frame.saturating_sub(MOST_AROUND);
+        if let Some(outgoing) = self.outgoing.get_mut(&transfer.0)
+            && data.len() <= room
+            && outgoing.total() == Some(shown.total())
+        {
+            outgoing.shown = data;
+        }
+    }
+
+    /// Where the sender of a transfer has all of its bytes, if it has said so.
+    pub fn shown(&self, transfer: IncomingId) -> Option<&Shown> {
+        self.incoming.get(&transfer)?.shown.as_ref()
+    }
+
+    /// The address that frames to a node carry: that of all, if none has come from it.
+    pub fn address_of(&self, node: NodeId) -> MacAddress {
+        self.peers.mac(node)
+    }
+
+    /// A transfer's owner has read all of it where its sender [has it](Endpoint::shown): it is
+    /// over. Nothing happens if it was over before.
+    pub fn fetched(&mut self, transfer: IncomingId) {
+        let Some(incoming) = self.incoming.get_mut(&transfer) else { return };
+        let before = incoming.on_the_way();
+        incoming.fill();
+        self.pace.account(before, incoming.on_the_way());
+        self.counters.fetched_bytes += incoming.arrived();
+        self.complete(transfer);
     }
 
     /// More of a stream is ready: `bytes` from its start. Blocks are sent when they are full, and

@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use nile_abi::Instant;
 
+use crate::shown::Shown;
 use crate::window::Window;
 use crate::wire::{Announce, Credit, Data, WINDOW_BLOCKS};
 
@@ -26,6 +27,8 @@ pub struct Incoming {
     ready: u32,
     /// Bytes that the owner has room for; `None` until it accepts.
     room: Option<u64>,
+    /// Where its sender has all of it.
+    pub shown: Option<Shown>,
     window: Window,
     /// Blocks that have arrived.
     received: u32,
@@ -79,6 +82,7 @@ impl Incoming {
             wire,
             ready: 0,
             room: None,
+            shown: None,
             window: Window::new(),
             received: 0,
             next: 0,
@@ -150,6 +154,13 @@ impl Incoming {
     pub fn accept(&mut self, now: Instant, room: u64) {
         self.room = Some(self.room.unwrap_or(0).max(room));
         self.expires = now + self.patience;
+    }
+
+    /// All of it is here, whose total is known.
+    pub fn fill(&mut self) {
+        let blocks = blocks_of(self.total.unwrap_or(0), self.block);
+        self.window.fill(blocks);
+        (self.room, self.received) = (self.total, blocks);
     }
 
     pub fn is_accepted(&self) -> bool {

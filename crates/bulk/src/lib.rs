@@ -18,6 +18,7 @@
 //! * [`counters`]: what an endpoint has seen.
 //! * `outgoing`: one transfer at its sender.
 //! * `incoming`: one transfer at its receiver; `window`: which of its blocks are there.
+//! * [`shown`]: where a transfer's bytes lie, for a receiver that can read them there.
 //! * `pace`: how much may be on its way to this endpoint.
 //! * `peers`: the other endpoints, and which of their transfers are over.
 //! * `table`: a small map.
@@ -37,6 +38,7 @@ mod peers;
 pub mod seal;
 pub mod sessions;
 pub mod settings;
+pub mod shown;
 mod table;
 mod window;
 pub mod wire;
@@ -51,3 +53,4 @@ pub use nile_ipioe::checksum::{self, Checksum};
 pub use seal::{OpenError, Sealer, Unsealed};
 pub use sessions::Sessions;
 pub use settings::{Limits, Link, Settings};
+pub use shown::{MOST_PARTS, Shown};

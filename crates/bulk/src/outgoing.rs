@@ -3,6 +3,7 @@
 //! have were lost. Only the end of a burst needs a timer.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, NodeId};
@@ -32,6 +33,8 @@ pub struct Outgoing {
     tag: u64,
     label: u64,
     total: Option<u64>,
+    /// The data of its announcements, which say where its bytes are.
+    pub shown: Vec<u8>,
     /// Bytes that may be read.
     offered: u64,
     /// Bytes in every block but the last: what was proposed until the receiver has answered.
@@ -111,6 +114,7 @@ impl Outgoing {
             tag: send.tag,
             label: send.label,
             total: send.total,
+            shown: Vec::new(),
             offered: send.total.unwrap_or(0),
             block,
             agreed: false,
@@ -231,7 +235,9 @@ impl Outgoing {
         let ahead = credit.limit.wrapping_sub(self.next);
         let granted_too_much = ahead < 1 << 31 && ahead > 2 * WINDOW_BLOCKS;
         let never_sent = self.next.wrapping_sub(credit.next) >= 1 << 31;
-        if never_sent || granted_too_much || credit.base > self.fresh() {
+        let is_fetched = credit.complete && !self.shown.is_empty();
+        let too_early = credit.base > self.fresh() && !is_fetched;
+        if never_sent || granted_too_much || too_early {
             return Answer::Nonsense;
         }
         self.heard = now;
@@ -338,6 +344,11 @@ impl Outgoing {
     #[cfg(test)]
     pub fn start_at(&mut self, number: u32) {
         (self.next, self.seen, self.limit) = (number, number, number);
+    }
+
+    /// Bytes in all, if that is known.
+    pub fn total(&self) -> Option<u64> {
+        self.total
     }
 
     /// Bytes in all, as far as they were offered.

@@ -6,5 +6,6 @@ mod frames;
 mod hostile;
 mod network;
 mod sealed;
+mod shown;
 mod transfers;
 mod units;

@@ -30,6 +30,12 @@ impl Window {
         self.base.saturating_add(WINDOW_BLOCKS)
     }
 
+    /// Notes that all blocks before this one have arrived, and none after it.
+    pub fn fill(&mut self, end: u32) {
+        self.bits.fill(0);
+        (self.base, self.top) = (end, end);
+    }
+
     /// Whether the block has arrived.
     pub fn contains(&self, block: u32) -> bool {
         block < self.base || (block < self.top && self.bits[word(block)] & bit(block) != 0)

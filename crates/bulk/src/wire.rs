@@ -8,6 +8,8 @@ use nile_abi::ethernet::{self, HEADER_BYTES};
 use nile_abi::{CoreId, Generation, MacAddress, NodeId, Status};
 use nile_ipioe::Checksum;
 
+use crate::shown::Shown;
+
 /// The version of the protocol.
 pub const VERSION: u8 = 1;
 
@@ -65,7 +67,8 @@ pub struct Header {
 /// The sorts of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
-    /// Sender to receiver: there is a transfer, and how much of it is ready.
+    /// Sender to receiver: there is a transfer, and how much of it is ready. Its data says where
+    /// that lies, if anything.
     Announce(Announce),
     /// Receiver to sender: what has arrived, and what may be sent. Its data is a bitmap.
     Credit(Credit),
@@ -323,7 +326,8 @@ fn announce(fields: &mut Fields<'_>) -> Result<Announce, Malformed> {
 /// Whether a frame of this sort can have so many bytes of data.
 fn fits(body: &Body, data_bytes: usize) -> bool {
     match body {
-        Body::Announce(_) | Body::Cancel { .. } => data_bytes == 0,
+        Body::Announce(_) => Shown::fits(data_bytes),
+        Body::Cancel { .. } => data_bytes == 0,
         Body::Credit(_) => data_bytes <= BITMAP_BYTES,
         Body::Data(_) => data_bytes > 0,
     }

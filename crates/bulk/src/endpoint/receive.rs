@@ -13,6 +13,7 @@ use crate::outgoing::Answer;
 use crate::pace::wire_bytes;
 use crate::peers::{Ended, Standing, is_before};
 use crate::seal::{OpenError, Sealer};
+use crate::shown::Shown;
 use crate::wire::{Announce, Body, Credit, Data, Frame, Header, TAG_BYTES, clear_checksum};
 
 impl Endpoint {
@@ -91,7 +92,7 @@ impl Endpoint {
         self.counters.received += 1;
         let id = IncomingId { from: node, generation, number: header.transfer };
         match header.body {
-            Body::Announce(announce) => self.take_announcement(now, id, header, &announce),
+            Body::Announce(announce) => self.take_announcement(now, id, header, &announce, data),
             Body::Credit(credit) => self.take_credit(now, header, &credit, data),
             Body::Data(block) => self.take_block(now, id, header, &block, data, memory),
             Body::Cancel { status, by_sender } => {
@@ -131,6 +132,7 @@ impl Endpoint {
         id: IncomingId,
         header: &Header,
         announce: &Announce,
+        shown: &[u8],
     ) {
         if self.peers.is_old(&id) {
             self.counters.stale += 1;
@@ -179,7 +181,9 @@ impl Endpoint {
         // The largest frame of the transfer has as many bytes beside its data as ours.
         let overhead = self.settings.link.max_frame - usize::from(self.block().unwrap_or(block));
         let wire = wire_bytes(overhead.min(256) + usize::from(block));
-        let incoming = Incoming::new(now, announce, block, wire, self.pace.patience());
+        let mut incoming = Incoming::new(now, announce, block, wire, self.pace.patience());
+        // What does not name all of it is of no use.
+        incoming.shown = Shown::parse(shown).filter(|it| Some(it.total()) == announce.total);
         self.wake_at(incoming.expires());
         self.incoming.insert(id, Box::new(incoming));
         self.say(id);

@@ -88,8 +88,12 @@ impl Endpoint {
         outgoing.announce_due = false;
         let body = Body::Announce(outgoing.announce(oldest));
         let generation = outgoing.generation.unwrap_or(Generation(0));
-        let to = outgoing.to;
-        self.write(&self.header(to, generation, id.0, body), &[], out, sealer)
+        let (to, shown) = (outgoing.to, core::mem::take(&mut outgoing.shown));
+        let written = self.write(&self.header(to, generation, id.0, body), &shown, out, sealer);
+        if let Some(outgoing) = self.outgoing.get_mut(&id.0) {
+            outgoing.shown = shown;
+        }
+        written
     }
 
     fn write_credit(

@@ -55,28 +55,16 @@ pub fn announce(total: u64) -> Announce {
 }
 
 fn any_body() -> impl Strategy<Value = (Body, usize)> {
-    let announce =
-        (any::<[u16; 2]>(), 1_u16.., any::<[u64; 3]>(), any::<bool>(), any::<[u32; 2]>()).prop_map(
-            |(cores, block, [tag, label, bytes], known, [oldest, next])| {
-                let ready = bytes / 2;
-                let total = known.then_some(bytes.min(u64::MAX - 1));
-                let [source_core, core] = cores.map(CoreId);
-                (
-                    Body::Announce(Announce {
-                        source_core,
-                        core,
-                        block,
-                        tag,
-                        label,
-                        total,
-                        ready,
-                        oldest,
-                        next,
-                    }),
-                    0,
-                )
-            },
-        );
+    let numbers = (any::<[u16; 2]>(), 1_u16.., any::<[u64; 3]>(), any::<bool>(), any::<[u32; 2]>());
+    let announce = (numbers, 0..4_usize).prop_map(|(numbers, parts)| {
+        let (cores, block, [tag, label, bytes], known, [oldest, next]) = numbers;
+        let ready = bytes / 2;
+        let total = known.then_some(bytes.min(u64::MAX - 1));
+        let [source_core, core] = cores.map(CoreId);
+        let announce =
+            Announce { source_core, core, block, tag, label, total, ready, oldest, next };
+        (Body::Announce(announce), if parts == 0 { 0 } else { 8 + 16 * parts })
+    });
     let credit = (1_u16.., any::<bool>(), any::<[u32; 4]>(), 0_usize..=512).prop_map(
         |(block, complete, [base, next, limit, end], bytes)| {
             (Body::Credit(Credit { block, complete, base, next, limit, end }), bytes)

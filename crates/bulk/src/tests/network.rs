@@ -5,13 +5,14 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId};
+use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Part};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::seal::{Sealer, Unsealed};
 use crate::{
-    Endpoint, Event, Gone, IncomingId, Link, Memory, OutgoingId, Send, Settings, Transfer, Why,
+    Endpoint, Event, Gone, IncomingId, Link, Memory, OutgoingId, Send, Settings, Shown, Transfer,
+    Why,
 };
 
 pub const STANDARD: usize = 1514;
@@ -57,6 +58,13 @@ impl Memory for Heap {
     }
 }
 
+/// Where the bytes are that are sent under a tag: two parts of buffers.
+pub fn shown(tag: u64, total: u64) -> Shown {
+    let (total, half) = (total as u32, total as u32 / 2);
+    let part = |index, start, bytes| Part { index, generation: 7, start, bytes };
+    Shown { memory: tag, parts: vec![part(3, 0, half), part(9, half, total - half)] }
+}
+
 pub struct Node {
     pub endpoint: Endpoint,
     pub heap: Heap,
@@ -64,6 +72,8 @@ pub struct Node {
     pub events: Vec<Event>,
     /// Announced transfers are accepted with this much room.
     pub room: Option<u64>,
+    /// Whether it says where what it sends is, and reads what others have there.
+    pub shares: bool,
 }
 
 /// Chances in a thousand.
@@ -108,6 +118,7 @@ pub fn node(settings: Settings) -> Node {
         sealer: alloc::boxed::Box::new(Unsealed),
         events: Vec::new(),
         room: Some(u64::MAX),
+        shares: false,
     }
 }
 
@@ -150,6 +161,11 @@ impl Network {
         };
         let id = self.nodes[from].endpoint.send(self.now, send).unwrap();
         self.nodes[from].heap.tags.insert(id, tag);
+        if self.nodes[from].shares
+            && let Some(total) = total
+        {
+            self.nodes[from].endpoint.show(id, &shown(tag, total));
+        }
         self.settle(from);
         id
     }
@@ -166,7 +182,13 @@ impl Network {
             while let Some(event) = node.endpoint.poll() {
                 if let Event::Announced { transfer, tag, .. } = event {
                     node.heap.tags.insert(OutgoingId(u32::MAX - transfer.number), tag);
-                    if let Some(room) = node.room {
+                    if let Some(shown) = node.endpoint.shown(transfer).filter(|_| node.shares) {
+                        let bytes = shown.total();
+                        assert_eq!(*shown, self::shown(tag, bytes));
+                        let row: Vec<u8> = (0..bytes).map(|at| byte(tag, at)).collect();
+                        assert_eq!(node.heap.write(transfer, 0, &row), Ok(()));
+                        node.endpoint.fetched(transfer);
+                    } else if let Some(room) = node.room {
                         node.endpoint.accept(self.now, transfer, room);
                     }
                 }
