@@ -4,11 +4,12 @@
 type Count = (&'static str, u64);
 
 /// What the endpoint has counted.
-pub fn of(it: &nile_bulk::Counters) -> [Count; 17] {
+pub fn of(it: &nile_bulk::Counters) -> [Count; 18] {
     [
         ("received", it.received),
         ("sent", it.sent),
         ("delivered-bytes", it.delivered_bytes),
+        ("fetched-bytes", it.fetched_bytes),
         ("sent-bytes", it.sent_bytes),
         ("repeated", it.repeated),
         ("duplicate", it.duplicate),

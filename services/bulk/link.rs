@@ -80,8 +80,8 @@ impl Link {
             settings.seed = u64::from_le_bytes(seed);
         }
         Ok(Rc::new(Link {
+            transfers: RefCell::new(post.transfers(settings, line.interface().clone())?),
             line,
-            transfers: RefCell::new(post.transfers(settings)?),
             own,
             keys,
             stl: stl.clone(),

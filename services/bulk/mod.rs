@@ -11,6 +11,7 @@
 //! * [`port`]: all of this as a core uses it.
 //! * `mailboxes`: what has come, and for how much there is room.
 //! * `post`: the mailboxes of this node, and the way to those of others.
+//! * `source`: what is sent.
 //! * `link`: the protocol over this core's line, in one incarnation of the node.
 //! * `transfers`: the protocol's endpoint with the buffers of its transfers.
 
@@ -19,6 +20,7 @@ mod link;
 mod mailboxes;
 pub mod port;
 mod post;
+mod source;
 mod transfers;
 
 use alloc::boxed::Box;
@@ -26,7 +28,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use nile_abi::ethernet::{BULK, CALLS};
-use nile_abi::{CoreId, Generation, NodeId, Status};
+use nile_abi::{CoreId, Generation, NodeId, Part, Status};
 use nile_bosml::Buffer;
 use nile_stl::node::{from_call, in_call};
 use nile_stl::{CallError, CallResult, Caller, Record, Start, Stl, service};
@@ -34,6 +36,8 @@ use nile_stl::{CallError, CallResult, Caller, Record, Start, Stl, service};
 use crate::in_time::in_time;
 use crate::network::{Counter, Identity};
 use post::Post;
+pub use source::Piece;
+use source::Source;
 
 /// The mailboxes of this node, and the way to those of others.
 pub struct Bulk {
@@ -88,16 +92,31 @@ impl Bulk {
         if to.node == 0 || self.post.is_here(NodeId(to.node)) {
             return in_time(&self.stl, caller, self.post.pass(mailbox, label, buffer)).await;
         }
-        let send = nile_bulk::Send {
-            to: NodeId(to.node),
-            generation: (to.generation != 0).then_some(Generation(to.generation)),
-            source_core,
-            core: CoreId::BOOT,
-            tag: mailbox,
-            label,
-            total: Some(buffer.len() as u64),
-        };
-        in_time(&self.stl, caller, self.post.deliver(send, buffer)).await
+        let source = Source::Buffer(buffer);
+        let send = announcement(to, source_core, mailbox, label, &source);
+        in_time(&self.stl, caller, self.post.deliver(send, source)).await
+    }
+
+    /// Sends pieces of buffers that the caller keeps, as one buffer, to a mailbox of another node;
+    /// over when they are there. `Invalid` if they are more than a buffer, or for this node.
+    #[stl_k]
+    async fn send_pieces(
+        &self,
+        caller: &Caller,
+        to: Identity,
+        mailbox: u64,
+        label: u64,
+        pieces: Vec<Piece>,
+    ) -> CallResult<()> {
+        let source_core = self.post.sender(caller)?;
+        let source = Source::Parts(pieces.into_iter().map(Part::from).collect());
+        let most = self.post.pool()?.buffer_size() as u64;
+        if to.node == 0 || self.post.is_here(NodeId(to.node)) || source.bytes() > most {
+            let text = "pieces go to other nodes, as many as a buffer holds";
+            return Err(CallError::new(Status::Invalid, text));
+        }
+        let send = announcement(to, source_core, mailbox, label, &source);
+        in_time(&self.stl, caller, self.post.deliver(send, source)).await
     }
 
     /// Opens a mailbox for the calling core, until it closes it or its incarnation ends.
@@ -132,5 +151,24 @@ impl Bulk {
         ];
         let counted = counters::of(link.transfers.borrow().counters());
         Ok(counted.into_iter().chain(carried).map(Counter::from).collect())
+    }
+}
+
+/// What a receiver is told of something that is to be sent.
+fn announcement(
+    to: Identity,
+    source_core: CoreId,
+    mailbox: u64,
+    label: u64,
+    source: &Source,
+) -> nile_bulk::Send {
+    nile_bulk::Send {
+        to: NodeId(to.node),
+        generation: (to.generation != 0).then_some(Generation(to.generation)),
+        source_core,
+        core: CoreId::BOOT,
+        tag: mailbox,
+        label,
+        total: Some(source.bytes()),
     }
 }

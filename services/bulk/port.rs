@@ -1,14 +1,15 @@
 //! Buffers to and from other nodes, as any core's kernel sends and receives them: the bulk
 //! service's mailboxes with the buffers claimed and given up at the right moments.
 
+use alloc::vec::Vec;
 use core::time::Duration;
 
-use nile_abi::{Generation, NodeId, Status};
+use nile_abi::{Generation, NodeId, Part, Status};
 use nile_registry::Caller as Binder;
 use nile_stl::node::{Buffer, Handle, Pool, from_call, in_call};
 use nile_stl::{CallError, CallResult, Place, Stl};
 
-use super::BulkClient;
+use super::{BulkClient, Piece};
 use crate::network::Identity;
 
 /// How long a core waits that could not ask the bulk service, because too much is on its way
@@ -110,6 +111,30 @@ impl Port {
                     buffer = left;
                 }
                 _ => return Err(error),
+            }
+            host.sleep_until(host.now() + CROWDED).await;
+        }
+    }
+
+    /// Sends parts of buffers that this core keeps until this has ended, one after the other and
+    /// no more than a buffer holds, to a mailbox of another node, where they come as one buffer;
+    /// over when they are there. Ends as [`send`](Port::send) does, or `Invalid`, or `NotFound` if
+    /// a buffer was given up meanwhile.
+    pub async fn send_parts(
+        &self,
+        to: NodeId,
+        mailbox: u64,
+        label: u64,
+        parts: Vec<Part>,
+    ) -> CallResult<()> {
+        let (host, deadline) = (self.stl.host(), self.stl.deadline());
+        let to = Identity { node: to.0, generation: 0 };
+        let pieces: Vec<Piece> = parts.into_iter().map(Piece::from).collect();
+        loop {
+            let client = BulkClient::at(&self.stl, self.bulk);
+            match client.send_pieces(to, mailbox, label, pieces.clone()).await {
+                Err(error) if error.status == Status::Busy && host.now() < deadline => {}
+                ended => return ended,
             }
             host.sleep_until(host.now() + CROWDED).await;
         }

@@ -9,11 +9,12 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bulk::{OutgoingId, Refused, Why};
-use nile_stl::node::{Buffer, Pool};
+use nile_stl::node::{Buffer, Interface, Pool};
 use nile_stl::{CallError, CallResult, Caller, Stl};
 
 use super::link::Link;
 use super::mailboxes::{Arrived, Given, Mailboxes, NotOpened, Owner};
+use super::source::Source;
 use super::transfers::Transfers;
 
 /// How soon a transfer that could not begin is tried again.
@@ -58,8 +59,12 @@ impl Post {
 
     /// The transfers of a link that begins, whose endpoint has these settings. `NotFound` if the
     /// node has no pool.
-    pub fn transfers(&self, settings: nile_bulk::Settings) -> CallResult<Transfers> {
-        Ok(Transfers::new(settings, self.mailboxes.clone(), self.pool()?.clone()))
+    pub fn transfers(
+        &self,
+        settings: nile_bulk::Settings,
+        interface: Rc<dyn Interface>,
+    ) -> CallResult<Transfers> {
+        Ok(Transfers::new(settings, self.mailboxes.clone(), self.pool()?.clone(), interface))
     }
 
     /// The way to other nodes is this one from now on, or there is none; it ends the one before.
@@ -188,17 +193,17 @@ impl Post {
         }
     }
 
-    /// Has a buffer sent to another node; waits while that cannot begin, because as many are under
+    /// Has something sent to another node; waits while that cannot begin, because as many are under
     /// way as may be, or because the node begins anew.
-    pub async fn deliver(&self, send: nile_bulk::Send, buffer: Buffer) -> CallResult<()> {
-        let mut buffer = buffer;
+    pub async fn deliver(&self, send: nile_bulk::Send, source: Source) -> CallResult<()> {
+        let mut source = source;
         loop {
             let error = match self.link() {
                 Err(none) => none,
-                Ok(link) => match transfer(link, send, buffer).await {
+                Ok(link) => match transfer(link, send, source).await {
                     Ok(()) => return Ok(()),
                     Err((error, Some(left))) => {
-                        buffer = left;
+                        source = left;
                         error
                     }
                     Err((error, None)) => return Err(error),
@@ -213,14 +218,14 @@ impl Post {
     }
 }
 
-/// Sends a buffer over a link. What is left of one that could not go comes back.
+/// Sends something over a link. What could not go comes back.
 async fn transfer(
     link: Rc<Link>,
     send: nile_bulk::Send,
-    buffer: Buffer,
-) -> Result<(), (CallError, Option<Buffer>)> {
+    source: Source,
+) -> Result<(), (CallError, Option<Source>)> {
     link.talk(send.to);
-    let begun = link.with(|transfers, now| transfers.send(now, send, buffer));
+    let begun = link.with(|transfers, now| transfers.send(now, send, source));
     let id = begun.map_err(|(error, left)| (refused(error), Some(left)))?;
     let (end, left) = Sending { link, id: Some(id) }.await;
     end.map_err(|why| (failed(why, send.to), left))
@@ -230,7 +235,7 @@ fn not_open() -> CallError {
     CallError::new(Status::NotFound, "the mailbox is not open")
 }
 
-/// A transfer to another node. As a future it gives the transfer's end and its buffer; dropped
+/// A transfer to another node. As a future it gives the transfer's end and what was sent; dropped
 /// before that, it cancels it.
 struct Sending {
     link: Rc<Link>,
@@ -238,7 +243,7 @@ struct Sending {
 }
 
 impl Future for Sending {
-    type Output = (Result<(), Why>, Option<Buffer>);
+    type Output = (Result<(), Why>, Option<Source>);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let gone = Poll::Ready((Err(Why::Dead), None));
@@ -247,9 +252,9 @@ impl Future for Sending {
         match ended {
             None => gone,
             Some(Poll::Pending) => Poll::Pending,
-            Some(Poll::Ready((end, buffer))) => {
+            Some(Poll::Ready((end, source))) => {
                 self.id = None;
-                Poll::Ready((end, Some(buffer)))
+                Poll::Ready((end, Some(source)))
             }
         }
     }

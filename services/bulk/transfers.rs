@@ -11,12 +11,13 @@ use core::time::Duration;
 use nile_abi::{Generation, Instant, NodeId, Status};
 use nile_bulk::{
     Counters, Endpoint, Event, Gone, IncomingId, Memory, OutgoingId, Refused, Send, Sessions,
-    Settings, Transfer, Why,
+    Settings, Shown, Transfer, Why,
 };
 use nile_ipioe::Seal;
-use nile_stl::node::{Buffer, Pool};
+use nile_stl::node::{Buffer, Interface, Pool};
 
 use super::mailboxes::{Arrived, Mailboxes};
+use super::source::Source;
 
 /// How soon the pool is looked at again while a transfer waits for a buffer: whoever frees one
 /// tells nobody.
@@ -29,8 +30,8 @@ struct Address {
     label: u64,
 }
 
-/// The end of a transfer at its sender, and the buffer that was sent.
-pub type Ended = (Result<(), Why>, Buffer);
+/// The end of a transfer at its sender, and what was sent.
+pub type Ended = (Result<(), Why>, Source);
 
 /// The transfers of a link.
 pub struct Transfers {
@@ -43,17 +44,20 @@ pub struct Transfers {
     dry: bool,
     mailboxes: Rc<RefCell<Mailboxes>>,
     pool: Pool,
+    interface: Rc<dyn Interface>,
+    /// By which name receivers can read this node's pool, and this node theirs.
+    shows: Option<u64>,
 }
 
-/// The buffers of all transfers.
-#[derive(Default)]
+/// What all transfers send, and the buffers that they fill.
 struct Held {
+    pool: Pool,
     outgoing: BTreeMap<OutgoingId, Outgoing>,
     incoming: BTreeMap<IncomingId, Incoming>,
 }
 
 struct Outgoing {
-    buffer: Buffer,
+    source: Source,
     end: Option<Result<(), Why>>,
     waker: Option<Waker>,
 }
@@ -71,10 +75,7 @@ struct Announced {
 
 impl Memory for Held {
     fn read(&mut self, transfer: OutgoingId, offset: u64, into: &mut [u8]) -> Result<(), Gone> {
-        let buffer = &self.outgoing.get(&transfer).ok_or(Gone)?.buffer;
-        let bytes = buffer.get(offset as usize..).and_then(|it| it.get(..into.len()));
-        into.copy_from_slice(bytes.ok_or(Gone)?);
-        Ok(())
+        self.outgoing.get(&transfer).ok_or(Gone)?.source.read(&self.pool, offset, into)
     }
 
     fn write(&mut self, transfer: IncomingId, offset: u64, bytes: &[u8]) -> Result<(), Gone> {
@@ -86,15 +87,26 @@ impl Memory for Held {
 }
 
 impl Transfers {
-    pub fn new(settings: Settings, mailboxes: Rc<RefCell<Mailboxes>>, pool: Pool) -> Transfers {
+    /// The transfers of an endpoint with these settings over this interface.
+    pub fn new(
+        settings: Settings,
+        mailboxes: Rc<RefCell<Mailboxes>>,
+        pool: Pool,
+        interface: Rc<dyn Interface>,
+    ) -> Transfers {
+        let (outgoing, incoming) = (BTreeMap::new(), BTreeMap::new());
+        // What is to be sealed goes in frames.
+        let shows = interface.shows_pool().filter(|_| !settings.sealed);
         Transfers {
             endpoint: Endpoint::new(settings),
             sessions: Sessions::new(),
-            held: Held::default(),
+            held: Held { pool: pool.clone(), outgoing, incoming },
             waiting: VecDeque::new(),
             dry: false,
             mailboxes,
             pool,
+            interface,
+            shows,
         }
     }
 
@@ -155,23 +167,26 @@ impl Transfers {
         self.endpoint.peer_alive(node, generation);
     }
 
-    /// Begins to send a buffer; gives it back if that cannot be.
+    /// Begins to send; gives back what cannot be sent.
     pub fn send(
         &mut self,
         now: Instant,
         send: Send,
-        buffer: Buffer,
-    ) -> Result<OutgoingId, (Refused, Buffer)> {
+        source: Source,
+    ) -> Result<OutgoingId, (Refused, Source)> {
         match self.endpoint.send(now, send) {
             Ok(id) => {
-                self.held.outgoing.insert(id, Outgoing { buffer, end: None, waker: None });
+                if let Some(name) = self.shows {
+                    self.endpoint.show(id, &source.shown(name));
+                }
+                self.held.outgoing.insert(id, Outgoing { source, end: None, waker: None });
                 Ok(id)
             }
-            Err(refused) => Err((refused, buffer)),
+            Err(refused) => Err((refused, source)),
         }
     }
 
-    /// How a transfer has ended, and its buffer; until it has, `waker` is woken when it does.
+    /// How a transfer has ended, and what was sent; until it has, `waker` is woken when it does.
     /// `None` if there is no such transfer.
     pub fn ended(&mut self, id: OutgoingId, waker: &Waker) -> Option<Poll<Ended>> {
         let outgoing = self.held.outgoing.get_mut(&id)?;
@@ -179,8 +194,8 @@ impl Transfers {
             outgoing.waker = Some(waker.clone());
             return Some(Poll::Pending);
         };
-        let Outgoing { buffer, .. } = self.held.outgoing.remove(&id)?;
-        Some(Poll::Ready((end, buffer)))
+        let Outgoing { source, .. } = self.held.outgoing.remove(&id)?;
+        Some(Poll::Ready((end, source)))
     }
 
     /// Nobody waits for the end of a transfer any more.
@@ -233,7 +248,7 @@ impl Transfers {
     }
 
     /// Accepts, in the order of their announcements, what there is room for; whether there was
-    /// any.
+    /// any. What its sender shows is read at once.
     fn accept(&mut self, now: Instant) -> bool {
         let before = self.waiting.len();
         if before == 0 {
@@ -242,19 +257,30 @@ impl Transfers {
         }
         let mut mailboxes = self.mailboxes.borrow_mut();
         let (pool, endpoint, held) = (&self.pool, &mut self.endpoint, &mut self.held);
+        let interface = self.shows.map(|_| &*self.interface);
         let mut dry = false;
         self.waiting.retain(|Announced { transfer, to, bytes }| {
             let room = mailboxes.has_room(to.mailbox, pool.capacity()).unwrap_or(false);
             if dry || !room {
                 return true;
             }
-            let Some(buffer) = pool.alloc_any() else {
+            let Some(mut buffer) = pool.alloc_any() else {
                 dry = true;
                 return true;
             };
+            let into = buffer.get_mut(..*bytes as usize);
+            let is_read = interface.zip(into).is_some_and(|(interface, into)| {
+                let from = endpoint.address_of(transfer.from);
+                endpoint.shown(*transfer).is_some_and(|Shown { memory, parts }| {
+                    interface.read_pool(from, *memory, parts, into)
+                })
+            });
             mailboxes.begin(to.mailbox);
             held.incoming.insert(*transfer, Incoming { to: *to, buffer });
-            endpoint.accept(now, *transfer, *bytes);
+            match is_read {
+                true => endpoint.fetched(*transfer),
+                false => endpoint.accept(now, *transfer, *bytes),
+            }
             false
         });
         self.dry = dry;

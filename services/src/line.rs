@@ -102,8 +102,8 @@ impl Line {
     }
 
     /// The interface.
-    pub fn interface(&self) -> &dyn Interface {
-        &*self.interface
+    pub fn interface(&self) -> &Rc<dyn Interface> {
+        &self.interface
     }
 
     /// Frames of this EtherType are `protocol`'s from now on, as long as somebody keeps it.

@@ -1,5 +1,5 @@
 //! Pieces on their way to those who have asked for them: within the node where their buffers are,
-//! to other nodes as bytes.
+//! to other nodes as bytes, which are read where they are.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -7,10 +7,10 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::mem;
-use core::time::Duration;
 
-use nile_abi::{NodeId, Status};
+use nile_abi::{NodeId, Part, Status};
 use nile_bosml::Blob;
+use nile_bulk::MOST_PARTS;
 use nile_job::{AttemptId, Fault, JobId, Peer, PieceId, WorkerId};
 use nile_stl::node::Buffer;
 use nile_stl::{CallError, CallResult};
@@ -30,12 +30,9 @@ pub type Wanted = (JobId, PieceId, AttemptId);
 /// About how many bytes of one call tell of outputs.
 const MOST_TOLD: usize = 24 << 10;
 
-/// Buffers that are packed on a core for other nodes or on their way there, at a time: as many as
-/// keep a network busy, however many pieces were asked for.
+/// Buffers that are on their way from a core to other nodes at a time: as many as keep a network
+/// busy, however many pieces were asked for.
 const MOST_SENT: usize = 6;
-
-/// How long a free buffer is waited for between two looks.
-const PAUSE: Duration = Duration::from_micros(300);
 
 impl Engine {
     /// Says something to another worker.
@@ -197,8 +194,8 @@ impl Engine {
         self.peers.deliver(to, number, delivery).await
     }
 
-    /// Sends a piece to another node: each output's buffers, or ranges packed into others. Outputs
-    /// of which the same is noted go as one, since each has buffers of its own, and what is left of
+    /// Sends a piece to another node: each output's buffers, or its ranges, which fill others there.
+    /// Outputs of which the same is noted go as one, since each has buffers of its own, and what is left of
     /// the last one is lost.
     async fn deliver_there(
         self: &Rc<Self>,
@@ -211,6 +208,8 @@ impl Engine {
         let port = Port::find(&self.stl).await?.with_patience(2 * BUFFER_PATIENCE);
         let way = Way { port, to: to.node, mailbox: self.peers.mailbox(to.core), number };
         let mut packer = Packer::new(self, way);
+        let missing = || CallError::new(Status::Invalid, "an output has not the bytes it names");
+        let whole = |buffer: &Buffer| buffer.part(0, buffer.len()).ok_or_else(missing);
         let mut outputs: Vec<Delivered> = Vec::new();
         // The output before, and how many buffers there were when the last of `outputs` began.
         let (mut last, mut before): (Option<&Kept>, u32) = (None, 0);
@@ -220,7 +219,7 @@ impl Engine {
             let is_one = last.is_some_and(|last| last.is_like(kept))
                 && outputs.last().is_some_and(|it| told(it) <= MOST_TOLD);
             if !is_one {
-                packer.send()?;
+                packer.send().await?;
                 before = packer.begun;
                 let note = Blob(kept.note().into());
                 let output = Output { note, ..Output::default() };
@@ -228,12 +227,12 @@ impl Engine {
             }
             if kept.is_whole() {
                 for buffer in kept.buffers() {
-                    packer.send()?;
-                    packer.add(buffer).await?;
+                    packer.send().await?;
+                    packer.add(whole(buffer)?).await?;
                 }
             } else {
                 for range in &mut pieces {
-                    let (buffer, start) = packer.add(kept.slice(range)).await?;
+                    let (buffer, start) = packer.add(kept.part(range).ok_or_else(missing)?).await?;
                     (range.buffer, range.start) = (buffer - before, start);
                 }
             }
@@ -315,12 +314,13 @@ struct Way {
     number: u64,
 }
 
-/// Puts ranges into buffers, each whole in one, and sends these.
+/// Gathers ranges, each whole in one buffer of the receiver's, and sends them from where they are.
 struct Packer {
     engine: Rc<Engine>,
     way: Rc<Way>,
-    /// What is being filled, and how far it is.
-    current: Option<(Sent, usize)>,
+    /// What the next buffer is to have, and how many bytes that are.
+    current: Vec<Part>,
+    filled: usize,
     /// How many buffers there were.
     begun: u32,
     /// How many are on their way.
@@ -328,13 +328,7 @@ struct Packer {
     failed: Rc<RefCell<Option<CallError>>>,
 }
 
-/// A buffer for another node, one of [`MOST_SENT`].
-struct Sent {
-    buffer: Buffer,
-    /// Its place is free when this is dropped.
-    slot: Slot,
-}
-
+/// A place among [`MOST_SENT`], free when this is dropped.
 struct Slot(Rc<Engine>);
 
 impl Drop for Slot {
@@ -347,28 +341,28 @@ impl Drop for Slot {
 impl Packer {
     fn new(engine: &Rc<Engine>, way: Way) -> Packer {
         let (open, failed) = (Rc::default(), Rc::default());
-        Packer { engine: engine.clone(), way: Rc::new(way), current: None, begun: 0, open, failed }
+        let (engine, way) = (engine.clone(), Rc::new(way));
+        Packer { engine, way, current: Vec::new(), filled: 0, begun: 0, open, failed }
     }
 
-    /// Copies a range, of at most a buffer; gives in which buffer it is, and where.
-    async fn add(&mut self, bytes: &[u8]) -> CallResult<(u32, u32)> {
-        let room = self.current.as_ref().map_or(0, |(sent, filled)| sent.buffer.len() - filled);
-        if bytes.len() > room || self.current.is_none() {
-            self.send()?;
-            let slot = self.slot().await?;
-            self.current = Some((Sent { buffer: self.buffer().await?, slot }, 0));
+    /// Adds a range, of at most a buffer; gives in which buffer it is going to be, and where. What
+    /// there was before is sent if it has no room for it.
+    async fn add(&mut self, part: Part) -> CallResult<(u32, u32)> {
+        let bytes = part.bytes as usize;
+        let is_full = self.filled + bytes > self.engine.pool.buffer_size();
+        if is_full || self.current.len() == MOST_PARTS {
+            self.send().await?;
+        }
+        if self.current.is_empty() {
             self.begun += 1;
         }
-        let start = self.current.as_mut().map_or(0, |(sent, filled)| {
-            let start = *filled;
-            *filled += bytes.len();
-            sent.buffer[start..*filled].copy_from_slice(bytes);
-            start
-        });
+        let start = self.filled;
+        self.filled += bytes;
+        self.current.push(part);
         Ok((self.begun - 1, start as u32))
     }
 
-    /// A place among the buffers that are sent; waits until there is one.
+    /// A place among what is sent; waits until there is one.
     async fn slot(&self) -> CallResult<Slot> {
         let engine = &self.engine;
         self.until(|| {
@@ -380,44 +374,26 @@ impl Packer {
         .await
     }
 
-    /// A free buffer; waits until there is one.
-    async fn buffer(&self) -> CallResult<Buffer> {
-        let host = self.engine.stl.host();
-        let until = host.now() + BUFFER_PATIENCE;
-        loop {
-            if let Some(buffer) = self.engine.pool.alloc() {
-                return Ok(buffer);
-            }
-            if host.now() > until {
-                let text = "no buffer of the pool has become free";
-                return Err(CallError::new(Status::Busy, text));
-            }
-            host.sleep_until(host.now() + PAUSE).await;
+    /// Sends what there is, in a task of its own.
+    async fn send(&mut self) -> CallResult<()> {
+        let parts = mem::take(&mut self.current);
+        self.filled = 0;
+        if parts.is_empty() {
+            return Ok(());
         }
-    }
-
-    /// Sends what there is.
-    fn send(&mut self) -> CallResult<()> {
-        match self.current.take() {
-            Some((sent, filled)) => self.put(sent, filled),
-            None => Ok(()),
-        }
-    }
-
-    /// Sends a buffer, in a task of its own.
-    fn put(&mut self, sent: Sent, filled: usize) -> CallResult<()> {
         let place = u64::from(self.begun - 1);
         if place >= PLACES {
             let text = format!("a piece has more than {PLACES} buffers: splits are too large");
             return Err(CallError::new(Status::Invalid, text));
         }
+        let slot = self.slot().await?;
         let label = self.way.number + place;
         self.open.set(self.open.get() + 1);
         let way = self.way.clone();
         let (open, failed) = (self.open.clone(), self.failed.clone());
         self.engine.stl.host().spawn(Box::pin(async move {
-            let (Way { port, to, mailbox, .. }, Sent { buffer, slot }) = (&*way, sent);
-            if let Err(error) = port.send(*to, *mailbox, label, buffer, filled).await {
+            let Way { port, to, mailbox, .. } = &*way;
+            if let Err(error) = port.send_parts(*to, *mailbox, label, parts).await {
                 failed.borrow_mut().get_or_insert(error);
             }
             open.set(open.get() - 1);
@@ -437,7 +413,7 @@ impl Packer {
 
     /// Sends what is left; how many buffers there were.
     async fn finish(mut self) -> CallResult<u32> {
-        self.send()?;
+        self.send().await?;
         self.until(|| (self.open.get() == 0).then_some(())).await?;
         Ok(self.begun)
     }

@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use nile_abi::CoreId;
+use nile_abi::{CoreId, Part};
 use nile_stl::node::{Buffer, Pool, in_view};
 
 use crate::task::records::{MOST_NOTE, Output, Range};
@@ -84,11 +84,9 @@ impl Kept {
         self.pieces.iter().map(|range| u64::from(range.bytes)).sum()
     }
 
-    /// The bytes of a range that [`Kept::of`] gave.
-    pub fn slice(&self, range: &Range) -> &[u8] {
-        let (start, end) = (range.start as usize, range.start as usize + range.bytes as usize);
-        let buffer = self.buffers.get(range.buffer as usize);
-        buffer.and_then(|it| it.get(start..end)).unwrap_or(&[])
+    /// A range that [`Kept::of`] gave, for others to read where it is.
+    pub fn part(&self, range: &Range) -> Option<Part> {
+        self.buffers.get(range.buffer as usize)?.part(range.start as usize, range.bytes as usize)
     }
 
     /// Its buffers.
@@ -197,8 +195,11 @@ mod tests {
         assert_eq!(kept.of(1), [], "an empty range is none");
         assert_eq!(kept.of(2), [range(2, 0, 100, 10), range(2, 1, 4, 6)]);
         assert_eq!(kept.bytes(), 20);
-        assert_eq!(kept.slice(&range(2, 1, 4, 6)), [4, 5, 6, 7, 8, 9]);
-        assert_eq!(kept.slice(&range(2, 9, 4, 6)), []);
+        let mut read = [0; 6];
+        let part = kept.part(&range(2, 1, 4, 6)).unwrap();
+        pool.read(part, 0, &mut read).unwrap();
+        assert_eq!(read, [4, 5, 6, 7, 8, 9]);
+        assert_eq!(kept.part(&range(2, 9, 4, 6)), None);
         let view = kept.view(&pool, 2);
         assert_eq!((view.pieces.len(), view.buffers.len(), view.note.0[0]), (2, 2, 7));
         assert_eq!(view.buffers[0].length, 4096);

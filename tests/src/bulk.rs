@@ -3,10 +3,12 @@
 //!
 //! Every node has *stations*, one on its first core and one on its last: a mailbox each, whose
 //! buffers are sent on as their labels say. n1 conducts. With `apart=1` the node's configuration
-//! has the transfers on another core than the calls. With `cut=MS` nobody sends for so long, and a
+//! has the transfers on another core than the calls, with `shown=1` nodes show each other their
+//! pools. With `cut=MS` nobody sends for so long, and a
 //! test cuts the nodes off from each other meanwhile.
 
 mod apart;
+mod shown;
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;
@@ -79,7 +81,7 @@ fn byte(number: u32, at: usize) -> u8 {
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let (nodes, rounds) = (arguments.number("nodes", 3), arguments.number("buffers", 100));
-    let apart = arguments.number("apart", 0) == 1;
+    let [apart, shown] = ["apart", "shown"].map(|it| arguments.number(it, 0) == 1);
     let stl = core.stl().with_patience(PATIENCE);
     let last = core.peers().last() == Some(core.id());
     let first = core.id() == nile_abi::CoreId::BOOT;
@@ -103,7 +105,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let own = core.clone();
     start_through(core, nodes, "bulk", cut, move |findings| async move {
         let conductor = Conductor { core: own, stl, findings, nodes: nodes as u32 };
-        if let Err(error) = conductor.run(rounds as u32, apart, cut).await {
+        if let Err(error) = conductor.run(rounds as u32, [apart, shown], cut).await {
             conductor.findings.check(false, format_args!("{error}"));
         }
     });
@@ -174,7 +176,7 @@ struct Conductor<M: Machine> {
 }
 
 impl<M: Machine> Conductor<M> {
-    async fn run(&self, rounds: u32, apart: bool, cut: Duration) -> CallResult<()> {
+    async fn run(&self, rounds: u32, [apart, shown]: [bool; 2], cut: Duration) -> CallResult<()> {
         let port = until(&self.stl, async || Port::find(&self.stl).await).await?;
         let (home, aside) = (port.open(HOME).await?, port.open(ASIDE).await?);
         self.ask_all(&port, &aside).await?;
@@ -184,6 +186,9 @@ impl<M: Machine> Conductor<M> {
         }
         self.around(&port, &home, &aside, rounds).await?;
         self.refusals(&port).await?;
+        if shown {
+            self.check_shown().await?;
+        }
         if apart {
             self.check_apart().await?;
             self.ends(&port, &aside).await?;

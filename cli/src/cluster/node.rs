@@ -68,7 +68,7 @@ pub fn with_pool(text: String, memory: Bytes) -> String {
 pub fn with_own_pool(text: String, pool: Bytes) -> Result<String, Failure> {
     const SIZES: (u64, u64) = (64 << 10, 2 << 20);
     // Whoever merges what was put on disk has two for each run.
-    const ENOUGH: u64 = 320;
+    const ENOUGH: u64 = 256;
     if has_pool(&text) {
         return Err(Failure::request("the configuration has a [pool]; leave --pool out"));
     }
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(with_pool(said.into(), Bytes::mebi(512)), said);
         assert!(with_own_pool(said.into(), Bytes::mebi(512)).is_err());
         let pools =
-            [(1, 2, 64 << 10), (65, 64, 192 << 10), (497, 496, 1536 << 10), (1025, 1024, 2 << 20)];
+            [(1, 2, 64 << 10), (65, 64, 256 << 10), (497, 496, 1984 << 10), (1025, 1024, 2 << 20)];
         for (asked, pool, buffer) in pools {
             let text = with_own_pool(String::new(), Bytes::mebi(asked)).unwrap();
             let config = nile_kernel::Config::parse(&text).unwrap().pool.unwrap();

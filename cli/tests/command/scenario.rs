@@ -59,11 +59,17 @@ fn all_hold_on(machine: &str) {
 /// under many seeds.
 #[track_caller]
 fn cluster_holds_on(machine: &str, program: &str) {
-    cluster_holds(machine, 2, POOL, program, &format!("{program} nodes=3"));
+    cluster_holds((machine, &[]), 2, POOL, program, &format!("{program} nodes=3"));
 }
 
 #[track_caller]
-fn cluster_holds(machine: &str, cores: u16, common: &str, program: &str, words: &str) {
+fn cluster_holds(
+    (machine, options): (&str, &[&str]),
+    cores: u16,
+    common: &str,
+    program: &str,
+    words: &str,
+) {
     let folder = tempfile::tempdir().unwrap();
     let config = tempfile::NamedTempFile::new().unwrap();
     fs::write(config.path(), common).unwrap();
@@ -71,7 +77,7 @@ fn cluster_holds(machine: &str, cores: u16, common: &str, program: &str, words: 
     command.env("XDG_RUNTIME_DIR", folder.path());
     command.args(["up", "--nodes", "3", "--memory", "128M", "--limit", "240"]);
     command.args(["--cores", &cores.to_string(), "--machine", machine, "--program", words]);
-    command.arg("--config").arg(config.path());
+    command.args(options).arg("--config").arg(config.path());
     let said = run(&mut command, &[]).expect(0);
     let report: Value = serde_json::from_str(&said.out).expect("one JSON document");
     assert_eq!(report["program"]["name"], program);
@@ -95,6 +101,18 @@ fn buffers_go_between_nodes_on_linux() {
 }
 
 #[test]
+fn buffers_are_read_where_nodes_of_one_machine_show_them() {
+    let pool = tempfile::NamedTempFile::new().unwrap();
+    fs::write(pool.path(), POOL).unwrap();
+    let mut boot = launcher();
+    boot.args(["boot", "--machine", "hosted", "--cores", "1", "--config"]).arg(pool.path());
+    // A pool that Linux gave no file of its own is not shown.
+    let shown = u8::from(run(&mut boot, &[]).expect(0).out.contains("pool: 2 MiB pages"));
+    let direct = ("hosted", &["--direct", "--unsealed"][..]);
+    cluster_holds(direct, 2, POOL, "bulk", &format!("bulk nodes=3 shown={shown}"));
+}
+
+#[test]
 fn buffers_go_between_nodes_in_qemu() {
     cluster_holds_on("qemu", "bulk");
 }
@@ -104,12 +122,12 @@ const APART: &str = "[pool]\nbytes = \"4M\"\n[roles]\nnetwork = [0, 1]\n[service
 
 #[test]
 fn transfers_have_a_core_of_their_own_on_linux() {
-    cluster_holds("hosted", 3, APART, "bulk", "bulk nodes=3 apart=1");
+    cluster_holds(("hosted", &[]), 3, APART, "bulk", "bulk nodes=3 apart=1");
 }
 
 #[test]
 fn transfers_have_a_core_of_their_own_in_qemu() {
-    cluster_holds("qemu", 3, APART, "bulk", "bulk nodes=3 buffers=40 apart=1");
+    cluster_holds(("qemu", &[]), 3, APART, "bulk", "bulk nodes=3 buffers=40 apart=1");
 }
 
 #[test]

@@ -114,6 +114,11 @@ impl Arena {
         self.large.as_ref().map(|(_, file)| file.as_raw_fd())
     }
 
+    /// The second file, and how many bytes of it are the pool's.
+    pub fn own_file_of_pool(&self) -> Option<(&File, u64)> {
+        self.large.as_ref().map(|(range, file)| (file, range.bytes))
+    }
+
     /// Takes `range` from the second file, which this process has inherited under `number`.
     pub fn inherit_large(&mut self, range: Grant, number: RawFd) -> io::Result<()> {
         // SAFETY: nothing in this process closes what it has inherited. A number that is no open

@@ -22,6 +22,8 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::thread::futex;
 
+use crate::peer_pool::PeerPool;
+
 const LINE: usize = 64;
 const PUT: usize = 0;
 const TAKEN: usize = LINE;
@@ -40,6 +42,8 @@ pub struct Direct {
     first: bool,
     /// The address of the other end.
     pub peer: MacAddress,
+    /// The pool of the node at the other end, if it shows it.
+    pub pool: Option<PeerPool>,
     /// Whether the other end is gone.
     pub dead: AtomicBool,
 }
@@ -108,7 +112,7 @@ impl Direct {
         }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let dead = AtomicBool::new(false);
-        Ok(Direct { base, bytes, max_frame, first, peer, dead })
+        Ok(Direct { base, bytes, max_frame, first, peer, pool: None, dead })
     }
 
     fn word(&self, ring: usize, at: usize) -> &AtomicU32 {

@@ -21,7 +21,7 @@
 //! * [`user`]: how a core runs a package, [`HostedUser`]; `package`: the package's own stack;
 //!   `dispatch`, `handlers`, `context`: what of Linux that takes.
 //! * [`network`]: the network interface: a link to a virtual switch, and `direct` links with other
-//!   nodes of the machine, which `mesh` makes.
+//!   nodes of the machine, which `mesh` makes; `peer_pool`: the pools that these show.
 //! * [`disk`]: disks, which are files.
 //! * [`manager`], [`tables`]: what the management core may do to the whole node.
 //! * `system`, [`worker`]: cores as threads and as processes.
@@ -49,6 +49,7 @@ mod node;
 pub mod outside;
 mod package;
 mod packets;
+mod peer_pool;
 mod placement;
 mod restart;
 mod signals;

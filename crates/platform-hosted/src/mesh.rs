@@ -2,19 +2,22 @@
 //! named as it is, in a folder they share, and the one with the greater name connects. It brings
 //! the link's memory; the socket stays open for as long as both live.
 //!
-//! A greeting is 16 bytes: `NILELINK`, the largest frame (2, little-endian), the sender's address
-//! (6).
+//! A greeting has 32 bytes, numbers little-endian: `NILELINK`, the largest frame (2), the sender's
+//! address (6), the name by which it shows its pool (8), bytes of that (8). With it come files: the
+//! link's memory, from whoever connects, and the pool's, if that has bytes.
 
-use std::fs;
+use std::array;
+use std::fs::{self, File};
 use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+use std::vec;
 
 use nile_abi::{CoreId, MacAddress};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -22,9 +25,11 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+use rustix::rand::GetRandomFlags;
 
 use crate::direct::Direct;
 use crate::node::{Node, log};
+use crate::peer_pool::PeerPool;
 
 /// How often a node looks for others.
 const LOOK: Duration = Duration::from_millis(50);
@@ -35,11 +40,16 @@ const GREETING: Duration = Duration::from_secs(2);
 const MAGIC: [u8; 8] = *b"NILELINK";
 const SUFFIX: &str = ".direct";
 
+/// The most files that come with a greeting.
+const MOST_FILES: usize = 2;
+
 /// The direct links of a node.
 pub(crate) struct Mesh {
     links: Mutex<Vec<Arc<Direct>>>,
     /// How often they have changed.
     changes: AtomicU64,
+    /// By which name this node's pool is shown to the others.
+    shows: Option<u64>,
 }
 
 /// What the thread that keeps the links has.
@@ -49,7 +59,7 @@ struct Keeper {
     core: CoreId,
     folder: PathBuf,
     name: String,
-    greeting: [u8; 16],
+    greeting: Greeting,
     max_frame: usize,
     /// Each link with its socket and the other end's name.
     kept: Vec<(UnixStream, String, Arc<Direct>)>,
@@ -71,11 +81,13 @@ impl Mesh {
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
         listener.set_nonblocking(true)?;
-        let mesh = Arc::new(Mesh { links: Mutex::default(), changes: AtomicU64::new(0) });
-        let mut greeting = [0; 16];
-        greeting[..8].copy_from_slice(&MAGIC);
-        greeting[8..10].copy_from_slice(&(max_frame as u16).to_le_bytes());
-        greeting[10..].copy_from_slice(&address.0);
+        let pool = node.arena.own_file_of_pool();
+        let name_of_pool = pool.map(|_| random()).transpose()?;
+        let pool = name_of_pool.zip(pool.map(|(_, bytes)| bytes)).unwrap_or_default();
+        let greeting = Greeting { max_frame, address, pool };
+        let mesh =
+            Mesh { links: Mutex::default(), changes: AtomicU64::new(0), shows: name_of_pool };
+        let mesh = Arc::new(mesh);
         let mut keeper = Keeper {
             mesh: mesh.clone(),
             node,
@@ -98,6 +110,11 @@ impl Mesh {
             }
         })?;
         Ok(mesh)
+    }
+
+    /// By which name this node's pool is shown to the others.
+    pub fn shows_pool(&self) -> Option<u64> {
+        self.shows
     }
 
     /// The links, if they have changed since this was asked with the same counter.
@@ -171,54 +188,112 @@ impl Keeper {
         let socket = UnixStream::connect(self.folder.join(format!("{name}{SUFFIX}")))?;
         socket.set_read_timeout(Some(GREETING))?;
         let memory = Direct::memory(self.max_frame)?;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let descriptors = [std::os::fd::AsFd::as_fd(&memory)];
-        control.push(SendAncillaryMessage::ScmRights(&descriptors));
-        let greeting = [IoSlice::new(&self.greeting)];
-        sendmsg(&socket, &greeting, &mut control, SendFlags::NOSIGNAL)?;
-        let mut answer = [0; 16];
-        (&socket).read_exact(&mut answer)?;
-        let peer = self.understand(&answer)?;
-        socket.set_nonblocking(true)?;
-        Ok((socket, name, Direct::map(&memory, self.max_frame, true, peer)?))
+        self.greet(&socket, Some(memory.as_fd()))?;
+        let (peer, files) = self.hear(&socket)?;
+        let direct = Direct::map(&memory, self.max_frame, true, peer.address)?;
+        self.finish(socket, name, direct, peer, files)
     }
 
     fn accept(&self, socket: UnixStream) -> io::Result<(UnixStream, String, Direct)> {
         socket.set_read_timeout(Some(GREETING))?;
-        let mut offer = [0; 16];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let (peer, mut files) = self.hear(&socket)?;
+        let memory = files.next().ok_or(io::ErrorKind::InvalidData)?;
+        let direct = Direct::map(&memory, self.max_frame, false, peer.address)?;
+        self.greet(&socket, None)?;
+        self.finish(socket, String::new(), direct, peer, files)
+    }
+
+    /// Says who this is, with the link's memory if it is for this end to bring.
+    fn greet(&self, socket: &UnixStream, memory: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let pool = self.node.arena.own_file_of_pool().map(|(file, _)| file.as_fd());
+        let files: Vec<BorrowedFd<'_>> = memory.into_iter().chain(pool).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !files.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(&files));
+        }
+        let greeting = self.greeting.to_bytes();
+        sendmsg(socket, &[IoSlice::new(&greeting)], &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// Who the other end is, and the files that it has brought.
+    fn hear(&self, socket: &UnixStream) -> io::Result<(Greeting, vec::IntoIter<File>)> {
+        let mut greeting = [0; Greeting::BYTES];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut parts = [IoSliceMut::new(&mut offer)];
-        let message = recvmsg(&socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
-        if message.bytes != offer.len() {
+        let mut parts = [IoSliceMut::new(&mut greeting)];
+        let message = recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        if message.bytes != Greeting::BYTES {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let files = control.drain().filter_map(|it| match it {
+        let rights = control.drain().filter_map(|it| match it {
             RecvAncillaryMessage::ScmRights(files) => Some(files),
             _ => None,
         });
-        let memory: Option<OwnedFd> = files.flatten().next();
-        let memory = memory.ok_or(io::ErrorKind::InvalidData)?.into();
-        let peer = self.understand(&offer)?;
-        let direct = Direct::map(&memory, self.max_frame, false, peer)?;
-        sendmsg(
-            &socket,
-            &[IoSlice::new(&self.greeting)],
-            &mut SendAncillaryBuffer::default(),
-            SendFlags::NOSIGNAL,
-        )?;
-        socket.set_nonblocking(true)?;
-        Ok((socket, String::new(), direct))
+        let files: Vec<File> = rights.flatten().map(File::from).collect();
+        let peer = Greeting::from_bytes(&greeting).filter(|it| it.max_frame == self.max_frame);
+        let strange = "the other end has other frames, or is no node";
+        let peer = peer.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, strange))?;
+        Ok((peer, files.into_iter()))
     }
 
-    fn understand(&self, greeting: &[u8; 16]) -> io::Result<MacAddress> {
-        if greeting[..10] != self.greeting[..10] {
-            let message = "the other end has other frames, or is no node";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    /// The link, with the other end's pool if that came with its greeting.
+    fn finish(
+        &self,
+        socket: UnixStream,
+        name: String,
+        mut direct: Direct,
+        peer: Greeting,
+        mut files: vec::IntoIter<File>,
+    ) -> io::Result<(UnixStream, String, Direct)> {
+        let (name_of_pool, bytes) = peer.pool;
+        if let Some(file) = files.next().filter(|_| bytes > 0) {
+            direct.pool = Some(PeerPool::map(file, name_of_pool, bytes)?);
         }
-        let mut address = [0; 6];
-        address.copy_from_slice(&greeting[10..]);
-        Ok(MacAddress(address))
+        socket.set_nonblocking(true)?;
+        Ok((socket, name, direct))
     }
+}
+
+/// What one end says of itself.
+struct Greeting {
+    max_frame: usize,
+    address: MacAddress,
+    /// By which name it shows its pool, and bytes of that; zero if it shows none.
+    pool: (u64, u64),
+}
+
+impl Greeting {
+    const BYTES: usize = 32;
+
+    fn to_bytes(&self) -> [u8; Greeting::BYTES] {
+        let mut bytes = [0; Greeting::BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..10].copy_from_slice(&(self.max_frame as u16).to_le_bytes());
+        bytes[10..16].copy_from_slice(&self.address.0);
+        bytes[16..24].copy_from_slice(&self.pool.0.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.pool.1.to_le_bytes());
+        bytes
+    }
+
+    /// `None` if it is no greeting.
+    fn from_bytes(bytes: &[u8; Greeting::BYTES]) -> Option<Greeting> {
+        fn at<const N: usize>(bytes: &[u8], place: usize) -> [u8; N] {
+            array::from_fn(|byte| bytes[place + byte])
+        }
+        Some(Greeting {
+            max_frame: u16::from_le_bytes(at(bytes, 8)).into(),
+            address: MacAddress(at(bytes, 10)),
+            pool: (u64::from_le_bytes(at(bytes, 16)), u64::from_le_bytes(at(bytes, 24))),
+        })
+        .filter(|_| bytes.starts_with(&MAGIC))
+    }
+}
+
+/// A name that no pool of before has.
+fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty())?;
+    Ok(u64::from_le_bytes(bytes))
 }

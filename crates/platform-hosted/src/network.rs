@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
-use nile_abi::{CoreId, Instant, MacAddress};
+use nile_abi::{CoreId, Instant, MacAddress, Part};
 use nile_platform::network::Traffic;
 use nile_platform::{Cause, Interface};
 use rustix::io::Errno;
@@ -482,6 +482,16 @@ impl Interface for Port {
             }
         }
         held.is_none()
+    }
+
+    fn shows_pool(&self) -> Option<u64> {
+        self.mesh.as_ref()?.shows_pool()
+    }
+
+    fn read_pool(&self, of: MacAddress, name: u64, parts: &[Part], into: &mut [u8]) -> bool {
+        let directs = self.directs();
+        let pools = directs.iter().filter(|it| it.peer == of).filter_map(|it| it.pool.as_ref());
+        pools.filter(|pool| pool.name == name).any(|pool| pool.read(parts, into))
     }
 
     fn traffic(&self) -> Traffic {

@@ -12,6 +12,7 @@ use nile_switch::{Link, PortId, Switch};
 
 use crate::disk::Contents;
 use crate::machine::SimMachine;
+use crate::neighbours::Neighbours;
 use crate::network::Wire;
 use crate::options::Options;
 use crate::simulation::{Finished, Scheduler, Stuck};
@@ -30,6 +31,8 @@ pub struct ClusterOptions {
     pub nodes: Vec<Options>,
     /// The cables of every node, one for each network core.
     pub link: Link,
+    /// Whether nodes see each other's pools, as those of one machine do.
+    pub shows_pools: bool,
     /// What is done to the cluster, and when.
     pub deeds: Vec<(Duration, Deed)>,
 }
@@ -96,6 +99,7 @@ struct Node<'a> {
 struct Cluster<'a, F> {
     options: &'a ClusterOptions,
     switch: Switch,
+    neighbours: Option<Neighbours>,
     nodes: Vec<Node<'a>>,
     begin: &'a F,
     clock: Instant,
@@ -137,7 +141,9 @@ where
     let nodes = nodes.collect();
     switch.set_all_links(options.link);
     let (clock, log) = (Instant::START, Vec::new());
-    let mut cluster = Cluster { options, switch, nodes, begin: &begin, clock, log, given_up: None };
+    let neighbours = options.shows_pools.then(Neighbours::default);
+    let mut cluster =
+        Cluster { options, switch, neighbours, nodes, begin: &begin, clock, log, given_up: None };
     for node in 0..options.nodes.len() {
         cluster.start(node);
     }
@@ -199,7 +205,14 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
         }
         let scheduler =
             Scheduler::new(&options, self.clock, Box::new(move |machine| begin(node, machine)));
-        scheduler.state.borrow_mut().wires = wires;
+        let mut held = scheduler.state.borrow_mut();
+        let state = &mut *held;
+        state.wires = wires;
+        if let (Some(neighbours), Some(pool)) = (&self.neighbours, &state.pool) {
+            neighbours.show(state.wires.iter().map(|wire| wire.address), pool);
+            state.neighbours = Some(neighbours.clone());
+        }
+        drop(held);
         self.nodes[node].scheduler = Some(scheduler);
         self.nodes[node].finished = None;
     }

@@ -14,7 +14,7 @@
 //! * [`cluster`]: several nodes with a switch between them.
 //! * [`machine`]: one core's view, what the kernel sees.
 //! * [`user`], `packages`: how a core runs a package, and what goes wrong with packages.
-//! * `network`: a node's interface.
+//! * `network`: a node's interface; `neighbours`: nodes that show each other their pools.
 //! * `disk`: a node's disks, and what is left of them when the power fails.
 //! * `memory`: the node's memory, with an emulated MMU for each core that checks every grant.
 //! * `state`: what all cores share: clock, events, generator.
@@ -25,6 +25,7 @@ pub mod cluster;
 mod disk;
 pub mod machine;
 mod memory;
+mod neighbours;
 mod network;
 pub mod options;
 mod packages;

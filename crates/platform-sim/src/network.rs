@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use nile_abi::ethernet::STANDARD_FRAME;
-use nile_abi::{CoreId, Instant, MacAddress};
+use nile_abi::{CoreId, Instant, MacAddress, Part};
 use nile_platform::Interface;
 use nile_platform::network::Traffic;
 
@@ -113,6 +113,15 @@ impl Interface for SimInterface {
             wire.sent.push((now, buffer[..length].into()));
         }
         true
+    }
+
+    fn shows_pool(&self) -> Option<u64> {
+        self.state.borrow().neighbours.as_ref()?.name_of(self.address)
+    }
+
+    fn read_pool(&self, of: MacAddress, name: u64, parts: &[Part], into: &mut [u8]) -> bool {
+        let neighbours = self.state.borrow().neighbours.clone();
+        neighbours.is_some_and(|neighbours| neighbours.read(of, name, parts, into))
     }
 
     fn traffic(&self) -> Traffic {

@@ -12,6 +12,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::disk::Drive;
 use crate::memory::SimMemory;
+use crate::neighbours::Neighbours;
 use crate::network::Wire;
 use crate::options::Options;
 use crate::packages::{Fate, Packages, TURN};
@@ -66,6 +67,8 @@ pub struct State {
     pub control: Vec<Region>,
     /// The network interfaces, in a cluster: one for each network core.
     pub wires: Vec<Wire>,
+    /// Nodes that this one shows its pool, and whose pools it sees.
+    pub neighbours: Option<Neighbours>,
     /// The disks.
     pub drives: Vec<Drive>,
     /// Whether a power failure has ended the node.
@@ -122,6 +125,7 @@ impl State {
             bells,
             control: (0..cores).map(|_| Region::owned(CONTROL_BYTES)).collect(),
             wires: Vec::new(),
+            neighbours: None,
             drives: options.disks.iter().enumerate().map(|(at, it)| Drive::new(at, it)).collect(),
             power_failed: false,
             description,

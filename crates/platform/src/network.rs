@@ -1,6 +1,6 @@
 //! A network interface as the one core that drives it sees it.
 
-use nile_abi::MacAddress;
+use nile_abi::{MacAddress, Part};
 
 /// A network interface. Frames are Ethernet II frames without their check sequence; nothing here
 /// blocks or allocates. What misbehaves beneath is counted and dropped.
@@ -24,6 +24,19 @@ pub trait Interface {
     /// there is no room; the device is told once, after the last. `false` if there was no room:
     /// some comes without notice, within microseconds.
     fn transmit(&self, fill: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> bool;
+
+    /// By which name this node's pool can be read at the other ends of this interface's links,
+    /// where these are memory.
+    fn shows_pool(&self) -> Option<u64> {
+        None
+    }
+
+    /// Fills `into` with parts, one after the other, of the pool that the node with this address
+    /// shows by this name. `false` says that there are any bytes now: there is no such pool, or no
+    /// longer, or a buffer was given up.
+    fn read_pool(&self, _of: MacAddress, _name: u64, _parts: &[Part], _into: &mut [u8]) -> bool {
+        false
+    }
 
     /// Frames that came and went, and what was dropped.
     fn traffic(&self) -> Traffic;

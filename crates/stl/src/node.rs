@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::task::{Context, Poll};
 
 use nile_abi::{
-    CoreId, Generation, MacAddress, NodeId, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
+    CoreId, Generation, MacAddress, NodeId, PageSize, Part, PhysAddr, RoleSet, Status, VirtAddr,
 };
 
 pub use nile_ring::{Buffer, Handle, Pool, PoolId};
@@ -172,6 +172,15 @@ pub trait Interface {
     /// Has `fill` write frames where the device reads them until it gives `None`; `false` if there
     /// is no more room, which comes without notice within microseconds.
     fn transmit(&self, fill: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> bool;
+
+    /// By which name this node's pool can be read at the other ends of the links, where these are
+    /// memory.
+    fn shows_pool(&self) -> Option<u64>;
+
+    /// Fills `into` with parts, one after the other, of the pool that the node with this address
+    /// shows by this name. `false` says that there are any bytes now: there is no such pool, or no
+    /// longer, or a buffer was given up.
+    fn read_pool(&self, of: MacAddress, name: u64, parts: &[Part], into: &mut [u8]) -> bool;
 }
 
 /// A disk that this core drives. Places on it are in bytes, whole sectors.

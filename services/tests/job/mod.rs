@@ -56,7 +56,8 @@ pub fn run<F>(
         }
     };
     let link = Link { delay: Duration::from_micros(20), ..Link::default() };
-    let options = ClusterOptions { nodes: (0..nodes).map(node).collect(), link, deeds };
+    let options =
+        ClusterOptions { nodes: (0..nodes).map(node).collect(), link, shows_pools: false, deeds };
     let is_over = Rc::new(Cell::new(false));
     let ended = simulate_cluster(&options, |at, machine| {
         let config = config(at, is_alone);

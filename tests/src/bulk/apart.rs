@@ -15,17 +15,18 @@ use super::{CONDUCTOR, Conductor, FIRST, LAST, LOOK, RELAY_ASIDE};
 use crate::cluster::{all_known, until};
 
 /// Where a core of a node is, seen from n1.
-fn at(node: NodeId, core: CoreId) -> At {
+pub fn at(node: NodeId, core: CoreId) -> At {
     At { node: if node == CONDUCTOR { Place::HERE } else { node }, core }
 }
 
-fn count(counters: &[Counter], name: &str) -> u64 {
+/// What is counted by this name.
+pub fn count(counters: &[Counter], name: &str) -> u64 {
     counters.iter().find(|it| it.name == name).map_or(0, |it| it.count)
 }
 
 impl<M: Machine> Conductor<M> {
     /// The cores of a node that have the calls and the transfers.
-    async fn cores(&self, node: NodeId) -> CallResult<[CoreId; 2]> {
+    pub async fn cores(&self, node: NodeId) -> CallResult<[CoreId; 2]> {
         until(&self.stl, async || {
             let registry = RegistryClient::find_at(&self.stl, at(node, CoreId::BOOT)).await?;
             let listed = registry.list().await?;

@@ -16,15 +16,17 @@ fn cluster(seed: u64, cores: &[usize]) -> ClusterOptions {
     ClusterOptions {
         nodes: cores.iter().zip(seeds).map(|(cores, seed)| options(seed, *cores)).collect(),
         link: Link { delay: Duration::from_micros(20), ..Link::default() },
+        shows_pools: false,
         deeds: Vec::new(),
     }
 }
 
 /// The configuration of a node, counted from zero, besides what it has in common with the others.
-fn config(node: usize, common: &str) -> String {
+fn config(node: usize, common: &str, is_sealed: bool) -> String {
     let key = "00112233445566778899aabbccddeeff".repeat(2);
+    let key = if is_sealed { format!("key = \"{key}\"") } else { "unsealed = true".into() };
     let pool = "[pool]\nbytes = \"2M\"\nbuffer = \"32K\"\n";
-    format!("{common}{pool}[node]\nid = {}\n[network]\nkey = \"{key}\"\n", node + 1)
+    format!("{common}{pool}[node]\nid = {}\n[network]\n{key}\n", node + 1)
 }
 
 fn run(options: &ClusterOptions, program: &str) -> Result<Vec<Option<Finished>>, Stuck> {
@@ -38,7 +40,8 @@ fn run_with(
 ) -> Result<Vec<Option<Finished>>, Stuck> {
     let program = format!("{program} nodes={}", options.nodes.len());
     simulate_cluster(options, |node, machine| {
-        let config = config(node, common);
+        // What is sealed is not shown.
+        let config = config(node, common, !options.shows_pools);
         let config = Config::parse(&config).expect("the test's configuration is valid");
         nile_sim::scenario(machine, &config, &program)
     })
@@ -157,6 +160,21 @@ fn buffers_go_between_all_nodes() {
     pass_program(&with_pools(cluster(420, &[2, 3, 2])), "bulk buffers=40 late=50");
 }
 
+#[test]
+fn buffers_are_read_where_nodes_show_them() {
+    let shown = |options| ClusterOptions { shows_pools: true, ..with_pools(options) };
+    for seed in 430..432 {
+        pass_program(&shown(cluster(seed, &[2, 3, 2])), "bulk buffers=120 shown=1");
+    }
+    let options = ClusterOptions { link: bad(), ..cluster(432, &[3, 2, 2]) };
+    pass_program(&shown(options), "bulk buffers=40 shown=1");
+    // Sealed nodes show nothing, and the scenario says so.
+    let ended = run(&with_pools(cluster(433, &[2, 2])), "bulk buffers=30 shown=1");
+    let ended = ended.unwrap_or_else(|stuck| panic!("{stuck}"));
+    let first = ended[0].as_ref().expect("n1 has ended");
+    assert_eq!(first.outcome, Outcome::Failure, "it is not noticed");
+}
+
 /// Two network cores, of which the second has the transfers.
 const APART: &str = "[services]\nbulk = [2]\n[roles]\nnetwork = [1, 2]\n";
 
@@ -257,7 +275,7 @@ fn run_job(seed: u64, command: &str) {
     let command = format!("{command} nodes=2");
     let ended = simulate_cluster(&options, |node, machine| {
         // The scenario has a master of its own.
-        let text = config(node, "[services]\njob = []\n");
+        let text = config(node, "[services]\njob = []\n", true);
         let mut config = Config::parse(&text).expect("the test's configuration is valid");
         config.packages = nile_sim::STORE;
         nile_sim::scenario(machine, &config, &command)

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::future::Future;
 use core::task::{Context, Poll};
 
-use nile_abi::{CoreId, Instant, MacAddress, PageSize, PhysAddr, Status, VirtAddr};
+use nile_abi::{CoreId, Instant, MacAddress, PageSize, Part, PhysAddr, Status, VirtAddr};
 use nile_package::Image;
 use nile_platform::{Cause, Machine, Manager, Queue};
 use nile_stl::LocalFuture;
@@ -179,6 +179,14 @@ impl node::Interface for Driven {
 
     fn transmit(&self, fill: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> bool {
         self.0.transmit(fill)
+    }
+
+    fn shows_pool(&self) -> Option<u64> {
+        self.0.shows_pool()
+    }
+
+    fn read_pool(&self, of: MacAddress, name: u64, parts: &[Part], into: &mut [u8]) -> bool {
+        self.0.read_pool(of, name, parts, into)
     }
 }
 

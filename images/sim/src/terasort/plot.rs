@@ -42,6 +42,8 @@ pub struct Plot {
     pub via: usize,
     pub blows: Vec<Blow>,
     pub link: Link,
+    /// Whether nodes read what others send where these have it.
+    pub shows_pools: bool,
     /// Whether the disks are so full that they have no room for the output.
     pub is_full: bool,
     /// How many packages of each node fault in the midst of what they do.
@@ -145,6 +147,7 @@ impl Plot {
             link: link(dice),
             is_full: dice.one_in(8),
             package_faults: u32::from(dice.one_in(4)),
+            shows_pools: dice.one_in(2),
         };
         if plot.is_full {
             plot.rows += 1500;

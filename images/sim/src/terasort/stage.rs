@@ -49,10 +49,11 @@ impl Stage {
 
     /// Runs it to its end.
     pub fn run(self: Rc<Self>) -> Run {
-        let Plot { seed, nodes, link, .. } = self.plot;
+        let Plot { seed, nodes, link, shows_pools, .. } = self.plot;
         let options = ClusterOptions {
             nodes: (0..=nodes).map(|node| self.options(node)).collect(),
             link,
+            shows_pools,
             deeds: Vec::new(),
         };
         let ended = simulate_deeds(&options, &self.deeds, |node, machine| {
