@@ -66,9 +66,9 @@ pub fn with_pool(text: String, memory: Bytes) -> String {
 /// a pool itself. Its buffers are as large as jobs like them, in whole 64 KiB, if there are enough
 /// of them then: each of what is on its way takes a buffer, however little of it there is.
 pub fn with_own_pool(text: String, pool: Bytes) -> Result<String, Failure> {
-    const SIZES: (u64, u64) = (64 << 10, 2 << 20);
+    const SIZES: (u64, u64) = (64 << 10, 2560 << 10);
     // Whoever merges what was put on disk has two for each run.
-    const ENOUGH: u64 = 256;
+    const ENOUGH: u64 = 200;
     if has_pool(&text) {
         return Err(Failure::request("the configuration has a [pool]; leave --pool out"));
     }
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(with_pool(said.into(), Bytes::mebi(512)), said);
         assert!(with_own_pool(said.into(), Bytes::mebi(512)).is_err());
         let pools =
-            [(1, 2, 64 << 10), (65, 64, 256 << 10), (497, 496, 1984 << 10), (1025, 1024, 2 << 20)];
+            [(1, 2, 64 << 10), (65, 64, 320 << 10), (497, 496, 2496 << 10), (1025, 1024, 2560 << 10)];
         for (asked, pool, buffer) in pools {
             let text = with_own_pool(String::new(), Bytes::mebi(asked)).unwrap();
             let config = nile_kernel::Config::parse(&text).unwrap().pool.unwrap();
