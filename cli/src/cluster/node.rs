@@ -64,16 +64,18 @@ pub fn with_pool(text: String, memory: Bytes) -> String {
 
 /// The same configuration with a pool of so many bytes, in whole 2 MiB; a wrong request if it has
 /// a pool itself. Its buffers are as large as jobs like them, in whole 64 KiB, if there are enough
-/// of them then: each of what is on its way takes a buffer, however little of it there is.
-pub fn with_own_pool(text: String, pool: Bytes) -> Result<String, Failure> {
-    const SIZES: (u64, u64) = (64 << 10, 2560 << 10);
+/// of them then: each of what is on its way takes a buffer, however little of it there is. Larger
+/// ones are of use where `nodes` send them to each other.
+pub fn with_own_pool(text: String, pool: Bytes, nodes: usize) -> Result<String, Failure> {
+    const UNIT: u64 = 64 << 10;
+    let most = if nodes > 1 { 2560 << 10 } else { 1536 << 10 };
     // Whoever merges what was put on disk has two for each run.
     const ENOUGH: u64 = 200;
     if has_pool(&text) {
         return Err(Failure::request("the configuration has a [pool]; leave --pool out"));
     }
     let pieces = (pool.0 >> 21).max(1);
-    let buffer = ((pieces << 21) / ENOUGH / SIZES.0 * SIZES.0).clamp(SIZES.0, SIZES.1) >> 10;
+    let buffer = ((pieces << 21) / ENOUGH / UNIT * UNIT).clamp(UNIT, most) >> 10;
     Ok(format!("{text}\n[pool]\nbytes = \"{}M\"\nbuffer = \"{buffer}K\"\n", 2 * pieces))
 }
 
@@ -245,11 +247,16 @@ mod tests {
         }
         let said = "[pool]\nbytes = \"4M\"\n";
         assert_eq!(with_pool(said.into(), Bytes::mebi(512)), said);
-        assert!(with_own_pool(said.into(), Bytes::mebi(512)).is_err());
-        let pools =
-            [(1, 2, 64 << 10), (65, 64, 320 << 10), (497, 496, 2496 << 10), (1025, 1024, 2560 << 10)];
-        for (asked, pool, buffer) in pools {
-            let text = with_own_pool(String::new(), Bytes::mebi(asked)).unwrap();
+        assert!(with_own_pool(said.into(), Bytes::mebi(512), 1).is_err());
+        let pools = [
+            (1, 1, 2, 64 << 10),
+            (65, 1, 64, 320 << 10),
+            (497, 1, 496, 1536 << 10),
+            (497, 3, 496, 2496 << 10),
+            (1025, 2, 1024, 2560 << 10),
+        ];
+        for (asked, nodes, pool, buffer) in pools {
+            let text = with_own_pool(String::new(), Bytes::mebi(asked), nodes).unwrap();
             let config = nile_kernel::Config::parse(&text).unwrap().pool.unwrap();
             assert_eq!((config.bytes, config.buffer), (pool << 20, buffer), "{asked} MiB");
         }

@@ -49,7 +49,10 @@ fn common_config(options: &Up) -> Result<String, Failure> {
         None => node::common_config(options.config.as_deref())?,
     };
     match options.pool {
-        Some(pool) => node::with_own_pool(text, pool),
+        Some(pool) => {
+            let nodes = options.machine.of_nodes(options.nodes).map_err(Failure::request)?;
+            node::with_own_pool(text, pool, nodes.len())
+        }
         None if options.disk.is_some() => Ok(node::with_pool(text, options.memory)),
         None => Ok(text),
     }
