@@ -108,7 +108,7 @@ mod tests {
             buffer
                 .iter_mut()
                 .zip(0..)
-                .for_each(|(byte, k): (_, u32)| *byte = (k * 3) as u8 + at as u8);
+                .for_each(|(byte, k): (_, u32)| *byte = (k * 3 + at as u32) as u8);
         }
         let ranges = [(1, 5, 100), (0, 0, 1), (0, 77, 4019), (1, 9, 30)];
         let parts = ranges.map(|(at, start, bytes)| buffers[at].part(start, bytes).unwrap());
