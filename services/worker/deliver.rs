@@ -194,9 +194,9 @@ impl Engine {
         self.peers.deliver(to, number, delivery).await
     }
 
-    /// Sends a piece to another node: each output's buffers, or its ranges, which fill others there.
-    /// Outputs of which the same is noted go as one, since each has buffers of its own, and what is left of
-    /// the last one is lost.
+    /// Sends a piece to another node: each output's buffers, or its ranges, which fill others
+    /// there. Outputs of which the same is noted go as one, since each has buffers of its own, and
+    /// what is left of the last one is lost.
     async fn deliver_there(
         self: &Rc<Self>,
         held: &Rc<Held>,

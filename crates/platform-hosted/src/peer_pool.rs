@@ -1,6 +1,6 @@
 //! The pool of another node of this machine, as that node shows it. Its buffers are read as a file
-//! is, with which Linux copies them and this process maps nothing of them: mapped, they would count
-//! as this node's memory, too. Only the words that say who has which buffer are mapped, for reading.
+//! is: Linux copies them, and this process maps nothing of them. Mapped, they would count as this
+//! node's memory, too. Only the words that say who has which buffer are mapped, for reading.
 
 use std::fs::File;
 use std::io;
