@@ -32,6 +32,7 @@
 //! | `ends`            | calls to what is unpublished or panics end once, and say why           |
 //! | `package-calls`   | packages call services and offer them, in user mode and the kernel     |
 //! | `package-buffers` | packages pass buffers of the node's pool, and leave none behind         |
+//! | `package-text`    | text that was shipped is there when its package comes again            |
 //! | `package-channels`| packages send each other messages without system calls               |
 //! | `cluster`         | nodes find each other; services are called wherever they are           |
 //! | `serve`           | nothing: a node of a cluster that serves until it is ended              |
@@ -77,6 +78,7 @@ mod moving;
 mod package_buffers;
 mod package_calls;
 mod package_channels;
+mod package_text;
 mod packages;
 mod packages_churn;
 mod packages_restart;
@@ -102,7 +104,7 @@ use nile_platform::Machine;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 42] = [
+pub const PROGRAMS: [&str; 43] = [
     "boot",
     "ping",
     "restart",
@@ -132,6 +134,7 @@ pub const PROGRAMS: [&str; 42] = [
     "ends",
     "package-calls",
     "package-buffers",
+    "package-text",
     "package-channels",
     "package-channels-restart",
     "registry-restart",
@@ -227,6 +230,7 @@ pub fn start<M: Machine>(core: &Core<M>, command: &str) {
         "ends" => ends::start(core),
         "package-calls" => package_calls::start(core),
         "package-buffers" => package_buffers::start(core),
+        "package-text" => package_text::start(core),
         "package-channels" | "package-channels-restart" => {
             package_channels::start(core, &arguments);
         }

@@ -3,11 +3,13 @@
 //! happened in between, restarts included. With `channels=1` the packages talk to each other.
 
 use alloc::format;
+use alloc::rc::Rc;
 use core::time::Duration;
 
 use nile_abi::{Instant, Status};
 use nile_kernel::packages::NoServices;
 use nile_kernel::{Core, PackageLimits, ServiceCalls};
+use nile_package::Image;
 use nile_platform::Machine;
 
 use crate::arguments::Arguments;
@@ -24,10 +26,14 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     core.spawn(async move {
         churner.sleep_until(begin).await;
         let mut round = u64::from(churner.id().0);
-        while churner.now() < end {
+        // The text of what was shipped stays until a package comes that was not.
+        let mut text_stays = false;
+        while churner.now() < end || text_stays {
             round += 1;
-            if once(&churner, round, with_channels).await.is_err() {
-                churner.sleep(Duration::from_micros(100)).await;
+            let is_shipped = churner.now() < end && round % 4 < 2;
+            match once(&churner, round, with_channels, is_shipped).await {
+                Ok(()) => text_stays = is_shipped,
+                Err(_) => churner.sleep(Duration::from_micros(100)).await,
             }
         }
     });
@@ -53,7 +59,12 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
 }
 
 /// Runs one package, which grows meanwhile and now and then is stopped early.
-async fn once<M: Machine>(core: &Core<M>, round: u64, with_channels: bool) -> Result<(), Status> {
+async fn once<M: Machine>(
+    core: &Core<M>,
+    round: u64,
+    with_channels: bool,
+    is_shipped: bool,
+) -> Result<(), Status> {
     let limits = PackageLimits {
         memory_bytes: 16 << 20,
         stack_bytes: round % 7 * 4096 + 4096,
@@ -68,7 +79,10 @@ async fn once<M: Machine>(core: &Core<M>, round: u64, with_channels: bool) -> Re
         let calls = ServiceCalls::new(&core.stl());
         core.run_package(image, argument.as_bytes(), limits, calls)?
     } else {
-        let image = core.find_package("hello").ok_or(Status::NotFound)?;
+        let image = match core.find_package("hello").ok_or(Status::NotFound)? {
+            Image::Elf(file) if is_shipped => Image::Shipped(Rc::from(file)),
+            other => other,
+        };
         core.run_package(image, b"churn", limits, NoServices)?
     };
     // What does not come in time comes to nothing; a limit that is reached is no fault.

@@ -3,11 +3,13 @@
 //! A package runs by turns ([`nile_platform::User`]). A turn has the core for itself; between two
 //! turns the core's loop goes on, so that a worker in a job drains its channels when the package
 //! calls the kernel and when the core's manager signals it (NileOS paper, III.C). However a
-//! package ends, all its memory goes back, and the core runs the next one.
+//! package ends, all its memory goes back, but for text that may be wanted again, and the core runs
+//! the next one.
 //!
 //! * `layout`: where in user memory everything is.
 //! * `load`: an image, made ready in memory of the kernel's.
 //! * `space`: the package's memory: what it has, how much it may have.
+//! * `text`: what of the last package is still there, if this is the same one.
 //! * `shared`: what it has together with a package of another core.
 //! * `turns`: the loop of turns, and the system calls that the kernel answers itself.
 
@@ -16,6 +18,7 @@ mod load;
 mod outcome;
 mod shared;
 mod space;
+mod text;
 mod turns;
 
 use alloc::boxed::Box;
@@ -148,6 +151,7 @@ struct Running<M: Machine> {
     manifest: OnceCell<Box<str>>,
     space: Space<M>,
     counters: Counters,
+    found_text: Cell<bool>,
     report: Cell<Option<PackageReport>>,
     waiters: RefCell<Vec<Waker>>,
 }
@@ -178,6 +182,7 @@ impl<M: Machine> Core<M> {
             manifest: OnceCell::new(),
             space: Space::new(self, limits.memory_bytes),
             counters: Counters::default(),
+            found_text: Cell::new(false),
             report: Cell::new(None),
             waiters: RefCell::default(),
         }));
@@ -261,17 +266,20 @@ impl<M: Machine> Package<M> {
         calls: &impl Calls<M>,
     ) {
         let Running { core, space, counters, .. } = &*self.0;
-        let ended = match self.load(image, argument, limits).await {
-            Ok(()) => self.take_turns(calls).await,
-            Err(error) => Ended::NotLoaded(error),
+        // What was shipped here is the code of jobs, and comes again with the next one.
+        let is_shipped = matches!(image, Image::Shipped(_));
+        let (ended, text_stays) = match self.load(image, argument, limits).await {
+            Ok(()) => (self.take_turns(calls).await, is_shipped),
+            Err(error) => (Ended::NotLoaded(error), false),
         };
         calls.ended(self);
-        space.empty().await;
+        space.empty(text_stays).await;
         let report = PackageReport {
             ended: outcome::judge(ended, space.refused()),
             calls: counters.calls.get(),
             bad_calls: counters.bad.get(),
             interruptions: counters.interruptions.get(),
+            found_text: self.0.found_text.get(),
             memory_bytes: space.most_used(),
             limit_bytes: limits.memory_bytes,
         };

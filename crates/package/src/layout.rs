@@ -220,6 +220,20 @@ impl<'a> Segment<'a> {
         Ok(Segment { pages, start, contents, access, end })
     }
 
+    /// Whether `bytes`, which begin at `at`, are what its pages are to have there.
+    pub fn is(&self, at: u64, bytes: &[u8]) -> bool {
+        let contents = self.file_range();
+        let inside = |address: u64| address.clamp(at, at + bytes.len() as u64);
+        let (from, to) = (inside(contents.start), inside(contents.end));
+        let (before, rest) = bytes.split_at((from - at) as usize);
+        let (shared, after) = rest.split_at((to - from) as usize);
+        let zero = |byte: &u8| *byte == 0;
+        before.iter().all(zero)
+            && after.iter().all(zero)
+            && (shared.is_empty()
+                || self.contents[(from - contents.start) as usize..].starts_with(shared))
+    }
+
     /// The addresses that have contents from the file.
     fn file_range(&self) -> Range<u64> {
         self.start..self.start + self.contents.len() as u64

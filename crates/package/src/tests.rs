@@ -179,6 +179,26 @@ fn segments_are_checked() {
 
 /// Each note may be as long as the file: the time must not be that of their product.
 #[test]
+fn a_segment_knows_its_bytes_in_memory() {
+    let file = good();
+    let package = Package::parse(&file).unwrap();
+    for segment in package.segments() {
+        let mut memory = vec![0; (segment.pages.end - segment.pages.start) as usize];
+        let at = (segment.start - segment.pages.start) as usize;
+        put(&mut memory, at, segment.contents);
+        for part in [1, 7, 4096, memory.len()] {
+            let parts = memory.chunks(part).zip((segment.pages.start..).step_by(part));
+            assert!(parts.into_iter().all(|(bytes, at)| segment.is(at, bytes)));
+        }
+        for place in 0..memory.len() {
+            memory[place] ^= 1;
+            assert!(!segment.is(segment.pages.start, &memory), "byte {place}");
+            memory[place] ^= 1;
+        }
+    }
+}
+
+#[test]
 fn the_file_is_looked_through_so_often_and_no_more() {
     let with = |count: usize| {
         let mut file = good();

@@ -48,6 +48,11 @@ fn packages_call_services_and_offer_them() {
 }
 
 #[test]
+fn nothing_stays_of_linked_programs() {
+    pass(&node(1), "package-text");
+}
+
+#[test]
 fn packages_pass_buffers_of_the_pool() {
     let config = Config::parse("[pool]\nbytes = \"2M\"\nbuffer = \"64K\"\n");
     let mut config = config.expect("the test's configuration is valid");

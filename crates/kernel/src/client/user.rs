@@ -31,6 +31,14 @@ impl UserGrants {
 }
 
 impl<M: Machine> Core<M> {
+    /// What is in the user half of this core's tables, in the order of the addresses.
+    pub(crate) fn user_grants(&self) -> Vec<(VirtAddr, Grant, Access)> {
+        let grants = self.client.users.0.borrow();
+        let mut all: Vec<_> = grants.iter().map(|(grant, (at, how))| (*at, *grant, *how)).collect();
+        all.sort_unstable_by_key(|(at, ..)| *at);
+        all
+    }
+
     /// Moves a grant, of which this core has no [`Region`] any more, from the kernel half of its
     /// tables to the user half. When that fails, the grant is given back.
     pub(crate) async fn move_to_user(
@@ -73,12 +81,17 @@ impl<M: Machine> Core<M> {
         result
     }
 
-    /// Takes all of the user half out of this core's tables, lets `forget` drop the translations
-    /// of it, and gives its memory back.
-    pub(crate) async fn empty_user_half(&self, forget: impl FnOnce()) {
+    /// Takes the user half out of this core's tables but for what `stays`, lets `forget` drop the
+    /// translations of it, and gives its memory back.
+    pub(crate) async fn empty_user_half(
+        &self,
+        stays: impl Fn(VirtAddr, Access) -> bool,
+        forget: impl FnOnce(),
+    ) {
         let mut back = Vec::new();
         loop {
-            let next = self.client.users.0.borrow().keys().next().copied();
+            let leaves = |(_, (at, access)): &(&Grant, &(VirtAddr, Access))| !stays(*at, *access);
+            let next = self.client.users.0.borrow().iter().find(leaves).map(|(grant, _)| *grant);
             let Some(grant) = next else { break };
             match self.ask_present(Request::Release { grant }).await {
                 // The next incarnation has learned that the user half has it.

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use nile_abi::call::EntryTable;
 use nile_abi::{Status, VirtAddr};
-use nile_package::{Image, Package as Plan, Store};
+use nile_package::{Image, Package as Plan, Segment, Store};
 use nile_platform::user::{Access, Gateway, Start};
 use nile_platform::{Machine, User};
 
@@ -40,7 +40,7 @@ impl<M: Machine> Package<M> {
             let _ = self.0.manifest.set(Box::from(plan.manifest().text()));
         }
         let linked = self.linked(&image, plan.as_ref())?;
-        space.open()?;
+        let has_text = self.open(plan.as_ref()).await?;
         let gateway = space.with_user(|user| user.gateway())?;
         let (gate, code) = match gateway {
             Gateway::Code(code) => (GATE, code),
@@ -72,7 +72,7 @@ impl<M: Machine> Package<M> {
         let start = match (linked, &plan) {
             (Some(name), _) => Start::Linked(name),
             (None, Some(plan)) => {
-                all.extend(self.image(plan).await?);
+                all.extend(self.image(plan, has_text).await?);
                 Start::At {
                     entry: VirtAddr(IMAGE.0 + plan.entry()),
                     stack: VirtAddr(STACK.0 + stack_bytes),
@@ -127,10 +127,11 @@ impl<M: Machine> Package<M> {
         Ok(pieces)
     }
 
-    /// The image, its relocations applied.
-    async fn image(&self, plan: &Plan<'_>) -> Result<Vec<Piece<M>>, LoadError> {
+    /// The image, its relocations applied; without its text if that is there already.
+    async fn image(&self, plan: &Plan<'_>, has_text: bool) -> Result<Vec<Piece<M>>, LoadError> {
         let mut pieces = Vec::new();
-        for segment in plan.segments() {
+        let wanted = |segment: &&Segment<'_>| !has_text || segment.access == Access::Write;
+        for segment in plan.segments().iter().filter(wanted) {
             let at = VirtAddr(IMAGE.0 + segment.pages.start);
             let bytes = segment.pages.end - segment.pages.start;
             pieces.extend(self.0.space.allocate(at, bytes, segment.access).await?);

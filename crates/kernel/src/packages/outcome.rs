@@ -101,6 +101,8 @@ pub struct PackageReport {
     pub bad_calls: u64,
     /// Turns that a signal ended.
     pub interruptions: u64,
+    /// Whether its text was there already, left by the last package.
+    pub found_text: bool,
     /// The most bytes of memory that it had.
     pub memory_bytes: u64,
     /// The most that it might have had.

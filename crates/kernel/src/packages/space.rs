@@ -1,17 +1,19 @@
 //! A package's memory: what it has, how much it may have, and how it gets more.
 //!
 //! A piece of it begins as memory of the kernel's, zeroed, which is filled there; then it moves to
-//! the user half. Whatever is there goes back all at once when the package has ended.
+//! the user half. Whatever is there goes back all at once when the package has ended, but for text
+//! that waits there for the next one (`text`).
 
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
+use core::iter;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use nile_abi::{PageSize, Status, VirtAddr};
 use nile_platform::user::{Access, BadAddress};
 use nile_platform::{Machine, User};
 
-use super::layout::{END, HEAP, PAGE};
+use super::layout::{END, HEAP, IMAGE, PAGE};
 use super::turns::next_pass;
 use crate::control::Request;
 use crate::core::Core;
@@ -58,7 +60,7 @@ impl<M: Machine> Space<M> {
         }
     }
 
-    /// Takes this core's user half, empty.
+    /// Takes this core's user half, in which nothing is usable yet.
     pub fn open(&self) -> Result<(), Status> {
         *self.user.borrow_mut() = Some(self.core.machine().user()?);
         Ok(())
@@ -137,15 +139,12 @@ impl<M: Machine> Space<M> {
         access: Access,
     ) -> Result<Vec<Piece<M>>, Status> {
         let mut pieces = Vec::new();
-        let (mut next, end) = (at, at.0 + bytes);
-        while next.0 < end {
-            let bytes = piece_bytes(next, end - next.0);
+        for (at, bytes) in piece_places(at, bytes) {
             let frame = match PageSize::ALL.into_iter().find(|size| size.bytes() == bytes) {
                 Some(size) => self.core.allocate(size).await?,
                 None => self.core.allocate_run(bytes).await?,
             };
-            pieces.push(Piece { at: next, access, frame });
-            next = VirtAddr(next.0 + bytes);
+            pieces.push(Piece { at, access, frame });
         }
         Ok(pieces)
     }
@@ -226,8 +225,9 @@ impl<M: Machine> Space<M> {
         self.growing.set(self.growing.get() - 1);
     }
 
-    /// Gives everything back. No turn is taken any more.
-    pub async fn empty(&self) {
+    /// Gives everything back, but for the image's text if that is to stay. No turn is taken any
+    /// more.
+    pub async fn empty(&self, text_stays: bool) {
         self.closed.set(true);
         while self.growing.get() > 0 {
             next_pass(&self.core).await;
@@ -236,14 +236,34 @@ impl<M: Machine> Space<M> {
             // It fails only where there is no pool.
             let _ = self.show_pool(false).await;
         }
-        // The tables first: then nothing can bring back a translation that this forgets.
-        self.core.empty_user_half(|| drop(self.user.borrow_mut().take())).await;
+        self.clear(|at, access| text_stays && is_text(at, access)).await;
         self.used.set(0);
+    }
+
+    /// Gives back what is in the user half but for what `stays`, and the user half itself. Whoever
+    /// has not opened that leaves it as it is.
+    pub async fn clear(&self, stays: impl Fn(VirtAddr, Access) -> bool) {
+        if self.user.borrow().is_some() {
+            // The tables first: then nothing can bring back a translation that this forgets.
+            self.core.empty_user_half(stays, || drop(self.user.borrow_mut().take())).await;
+        }
     }
 }
 
 fn bad_address(_: BadAddress) -> Status {
     Status::Invalid
+}
+
+/// Whether it is of an image, and not to be written: what the file has, with no address put in.
+fn is_text(at: VirtAddr, access: Access) -> bool {
+    (IMAGE..HEAP).contains(&at) && access != Access::Write
+}
+
+/// Where the pieces of `bytes` bytes from `at` begin, and how many bytes each has.
+pub(super) fn piece_places(at: VirtAddr, bytes: u64) -> impl Iterator<Item = (VirtAddr, u64)> {
+    let end = at.0 + bytes;
+    let place = move |at: VirtAddr| (at.0 < end).then(|| (at, piece_bytes(at, end - at.0)));
+    iter::successors(place(at), move |(at, bytes)| place(VirtAddr(at.0 + bytes)))
 }
 
 /// The largest piece of memory to begin at `at`: 2 MiB as a whole, or up to where such a one can
