@@ -12,7 +12,7 @@ pub struct Step {
     pub command: &'static [&'static str],
     /// What it finds in its environment besides.
     pub environment: &'static [(&'static str, &'static str)],
-    /// What the launcher has to install for it.
+    /// What the launcher has to install or to build for it.
     pub needs: &'static [Need],
     /// Seconds after which it has failed; a build from nothing on two cores included.
     pub limit_seconds: u64,
@@ -156,7 +156,7 @@ pub const STEPS: &[Step] = &[
             "--skip",
             "the_sort",
         ],
-        needs: &[Need::Qemu],
+        needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
         ..STEP
     },
     Step {
@@ -294,7 +294,7 @@ pub const STEPS: &[Step] = &[
             "machines::",
             "attack::",
         ],
-        needs: &[Need::Qemu],
+        needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
         ..STEP
     },
     Step {
@@ -319,14 +319,14 @@ pub const STEPS: &[Step] = &[
         name: "boot",
         what: "one node boots on every machine, with 1 to 64 cores",
         command: &["cargo", "test", "--test", "command", "boot::"],
-        needs: &[Need::Qemu],
+        needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
         ..STEP
     },
     Step {
         name: "scenarios",
         what: "the same steps in the simulator, on Linux and in QEMU",
         command: &["cargo", "test", "--test", "command", "scenario::"],
-        needs: &[Need::Qemu],
+        needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
         ..STEP
     },
     Step {
