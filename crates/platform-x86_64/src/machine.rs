@@ -10,7 +10,7 @@ use core::hint;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Status, VirtAddr};
+use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Role, Status, VirtAddr};
 use nile_memory::{AddressSpace, MemoryMap, PhysicalMemory, TablePool};
 use nile_platform::{
     AttachError, Board, Disk, Grant, Handoff, Interface, Machine, Manager, NodeDescription,
@@ -338,9 +338,11 @@ impl Sleeper for Core {
                 privileged::enable_interrupts_and_halt();
             }
         }
-        // A deadline that was not reached must not interrupt what comes now; and what a signal was
-        // about is looked for now, before any package runs.
-        timer::set_deadline(None);
+        // A deadline that was not reached must not interrupt what a worker does now; and what a
+        // signal was about is looked for now, before any package runs.
+        if self.board.record(self.id).roles().contains(Role::Worker) {
+            timer::clear_deadline();
+        }
         user::turn::forget_signal();
     }
 }

@@ -2,6 +2,10 @@
 //! any core. The local APIC's timer is always armed for the earlier of the two, once; its handler
 //! arms it again if anything is left. A core with neither has no timer interrupt at all.
 //!
+//! Reaching the timer costs, most of all where it is emulated. So it is left where it is when it
+//! comes earlier than it must, on cores that do not mind: its handler finds nothing due, and arms
+//! it for what is next.
+//!
 //! A tick comes at multiples of its period from its start, however late a handler runs; ticks
 //! that were missed are not made up for.
 
@@ -32,13 +36,16 @@ struct Tick {
 
 static SCHEDULE: Private<Schedule> = Private::new(Schedule::IDLE);
 
+/// When this core's timer interrupts, if it does.
+static ARMED: Private<Option<u64>> = Private::new(None);
+
 /// The shortest period of a tick: a core could not do anything else at a higher rate.
 const MIN_PERIOD: Duration = Duration::from_micros(100);
 
 /// Starts this core's periodic tick, or stops it. A period below 100 µs is taken as 100 µs.
 /// Before the core is [`local::install`]ed this does nothing.
 pub fn set_tick(period: Option<Duration>) {
-    change(|schedule, local| {
+    change(comes_when_due, |schedule, local| {
         schedule.tick = period.map(|period| {
             let period = local.clock.ticks_for(period.max(MIN_PERIOD));
             Tick { period, next: read_tsc().saturating_add(period) }
@@ -46,12 +53,18 @@ pub fn set_tick(period: Option<Duration>) {
     });
 }
 
-/// Makes this core be interrupted at `deadline`, soon if it is past, or at no deadline. It
-/// replaces the last one. Before the core is [`local::install`]ed this does nothing.
+/// Makes this core be interrupted at `deadline`, soon if it is past, or at no deadline, and perhaps
+/// once before. It replaces the last one. Before the core is [`local::install`]ed this does
+/// nothing.
 pub fn set_deadline(deadline: Option<Instant>) {
-    change(|schedule, local| {
+    change(comes_in_time, |schedule, local| {
         schedule.deadline = deadline.map(|deadline| local.clock.tsc_at(deadline));
     });
+}
+
+/// Takes the last deadline back: no timer interrupts this core any more, but for its tick.
+pub fn clear_deadline() {
+    change(comes_when_due, |schedule, _| schedule.deadline = None);
 }
 
 /// The timer's interrupt has come: says what for, and arms the timer for what comes next.
@@ -60,27 +73,39 @@ pub(crate) fn expired(local: &Local) -> Cause {
     let mut schedule = SCHEDULE.get();
     let cause = schedule.expire(read_tsc());
     SCHEDULE.set(schedule);
-    arm(local, &schedule);
+    arm(local, schedule.next());
     cause
 }
 
-fn change(make: impl FnOnce(&mut Schedule, &Local)) {
+fn change(
+    serves: fn(armed: Option<u64>, next: Option<u64>) -> bool,
+    make: impl FnOnce(&mut Schedule, &Local),
+) {
     let Some(local) = local::get() else { return };
     privileged::without_interrupts(|| {
-        let before = SCHEDULE.get();
-        let mut after = before;
-        make(&mut after, &local);
-        SCHEDULE.set(after);
-        // Reaching the timer costs; most changes leave its next time as it is.
-        if after.next() != before.next() {
-            arm(&local, &after);
+        let mut schedule = SCHEDULE.get();
+        make(&mut schedule, &local);
+        SCHEDULE.set(schedule);
+        if !serves(ARMED.get(), schedule.next()) {
+            arm(&local, schedule.next());
         }
     });
 }
 
+/// Whether a timer that comes at `armed` does for what is due at `next`.
+fn comes_when_due(armed: Option<u64>, next: Option<u64>) -> bool {
+    armed == next
+}
+
+/// The same, if it may come once for nothing.
+fn comes_in_time(armed: Option<u64>, next: Option<u64>) -> bool {
+    next.is_none_or(|next| armed.is_some_and(|armed| armed <= next))
+}
+
 /// Arms the timer for what is next, or stops it.
-fn arm(local: &Local, schedule: &Schedule) {
-    let Some(next) = schedule.next() else { return local.apic.timer_stop() };
+fn arm(local: &Local, next: Option<u64>) {
+    ARMED.set(next);
+    let Some(next) = next else { return local.apic.timer_stop() };
     if local.apic.has_tsc_deadline() {
         // Zero would stop it.
         local.apic.timer_start_at(next.max(1));
@@ -132,6 +157,19 @@ mod tests {
 
     fn next_tick(schedule: &Schedule) -> Option<u64> {
         schedule.tick.map(|tick| tick.next)
+    }
+
+    #[test]
+    fn a_timer_that_comes_too_early_is_in_time() {
+        for (armed, next) in [(Some(5), Some(5)), (None, None)] {
+            assert!(comes_when_due(armed, next) && comes_in_time(armed, next));
+        }
+        for (armed, next) in [(Some(5), Some(6)), (Some(5), None)] {
+            assert!(!comes_when_due(armed, next) && comes_in_time(armed, next));
+        }
+        for (armed, next) in [(Some(6), Some(5)), (None, Some(5))] {
+            assert!(!comes_when_due(armed, next) && !comes_in_time(armed, next));
+        }
     }
 
     #[test]

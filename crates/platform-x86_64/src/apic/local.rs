@@ -86,6 +86,8 @@ enum Registers {
 pub struct LocalApic {
     registers: Registers,
     tsc_deadline: bool,
+    /// A send has left when its store is done, as it has where a program is the APIC.
+    sends_at_once: bool,
 }
 
 impl LocalApic {
@@ -94,7 +96,11 @@ impl LocalApic {
     pub fn new(features: &Features, registers: Mmio) -> LocalApic {
         let registers =
             if features.x2apic { Registers::X2 } else { Registers::InMemory(registers) };
-        LocalApic { registers, tsc_deadline: features.tsc_deadline }
+        LocalApic {
+            registers,
+            tsc_deadline: features.tsc_deadline,
+            sends_at_once: features.hypervisor,
+        }
     }
 
     fn read(&self, register: usize) -> u32 {
@@ -184,7 +190,8 @@ impl LocalApic {
             Registers::InMemory(registers) => {
                 // Two stores make one command: an interrupt handler never sends, so none comes
                 // between them; and a last one must have left before.
-                let pending = || registers.read32(COMMAND_LOW) & SEND_PENDING != 0;
+                let is_pending = || registers.read32(COMMAND_LOW) & SEND_PENDING != 0;
+                let pending = || !self.sends_at_once && is_pending();
                 let mut waits = 0;
                 while pending() && waits < MAX_SEND_WAITS {
                     hint::spin_loop();
