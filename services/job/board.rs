@@ -245,6 +245,7 @@ impl Board {
         if let Some(master) = &*hosted.master.borrow() {
             hosted.account.borrow_mut().note(now, master);
         }
+        hosted.tell();
     }
 
     /// Does what a keeper wants, one thing after the other.

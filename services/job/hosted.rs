@@ -5,10 +5,13 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
 use core::time::Duration;
 
 use nile_abi::{Instant, NodeId};
 use nile_job::{End, JobId, Keeper, Master, Phase, Progress, Record, Spans, WorkerId};
+use nile_stl::LocalFuture;
 
 use super::cluster::Cluster;
 
@@ -36,6 +39,8 @@ pub struct Hosted {
     pub turn: Cell<Option<&'static str>>,
     /// What the master was told of the cluster.
     told: RefCell<Told>,
+    /// Who waits for news.
+    watchers: RefCell<Vec<Waker>>,
 }
 
 #[derive(Default)]
@@ -80,7 +85,35 @@ impl Hosted {
             is_publishing: Cell::new(false),
             turn: Cell::new(None),
             told: RefCell::default(),
+            watchers: RefCell::default(),
         }
+    }
+
+    /// Waits until it has ended or come to more phases than `seen`, but not longer than `limit`
+    /// does.
+    pub async fn news(&self, seen: usize, mut limit: LocalFuture<'_, ()>) {
+        poll_fn(|context| {
+            let is_over = !self.is_open() && !self.is_ending();
+            if is_over
+                || self.account.borrow().phases_seen() > seen
+                || limit.as_mut().poll(context).is_ready()
+            {
+                return Poll::Ready(());
+            }
+            self.watchers.borrow_mut().push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// There may be news.
+    pub fn tell(&self) {
+        self.watchers.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether nobody knows more of it than this node.
+    pub fn is_told_here(&self) -> bool {
+        self.master.borrow().is_some() || self.turn.get().is_some() || !self.is_open()
     }
 
     /// Something about the record.
@@ -194,6 +227,12 @@ impl Account {
         if self.begun.is_some() {
             (self.begun, self.trouble) = (Some(now), String::new());
         }
+    }
+
+    /// How many phases are told of.
+    fn phases_seen(&self) -> usize {
+        let phases = self.phases.iter().filter(|(phase, ..)| *phase != Phase::Over);
+        phases.count() + usize::from(self.begun.is_some())
     }
 
     /// Notes how far the master is.

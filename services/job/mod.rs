@@ -33,6 +33,7 @@ mod workers;
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use nile_abi::Status;
 use nile_bosml::{Blob, Bytes};
@@ -88,6 +89,19 @@ impl Job {
     #[stl_k(reply = "progress")]
     async fn progress(&self, job: u64) -> CallResult<ProgressEntry> {
         self.board.progress(JobId(job)).await
+    }
+
+    /// The same, as soon as the job has ended or has more phases than the `seen` ones that the
+    /// caller knows of; after `wait` milliseconds in any case.
+    #[stl_k(reply = "progress")]
+    async fn news(
+        &self,
+        job: u64,
+        seen: u32,
+        #[range(0..=1000)] wait: u32,
+    ) -> CallResult<ProgressEntry> {
+        let wait = Duration::from_millis(wait.into());
+        self.board.news(JobId(job), seen as usize, wait).await
     }
 
     /// When what of a job ran, by its last master: its phases, and attempts from the place `from`

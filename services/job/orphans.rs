@@ -62,6 +62,7 @@ impl Board {
             }
             hosted.account.borrow_mut().ended = Some(board.now());
             hosted.is_publishing.set(false);
+            hosted.tell();
             board.turn.ring();
         });
     }

@@ -17,6 +17,9 @@ use super::hosted::{Account, Hosted};
 use super::records::{JobEntry, PartEntry, PhaseEntry, ProgressEntry, WorkerEntry};
 use super::turns::QUEUED;
 
+/// How long one waits for news of a job whose master is on another node.
+const ELSEWHERE: Duration = Duration::from_millis(20);
+
 /// Busy workers of a reply.
 const MOST_WORKERS: usize = 256;
 
@@ -184,6 +187,17 @@ impl Board {
         };
         let all = there.chain(here.map(|entry| (own, entry)));
         all.max_by_key(knows).map(|it| it.1).ok_or_else(|| unknown(id))
+    }
+
+    /// How far a job is, when it has ended or come to more phases than `seen`, or after `wait`.
+    pub async fn news(&self, id: JobId, seen: usize, wait: Duration) -> CallResult<ProgressEntry> {
+        let until = |span| self.stl.host().sleep_until(self.now() + span);
+        match self.job(id).filter(|it| it.is_told_here()) {
+            Some(hosted) => hosted.news(seen, until(wait)).await,
+            // Whoever asks again and again would do so as fast as it can.
+            None => until(wait.min(ELSEWHERE)).await,
+        }
+        self.progress(id).await
     }
 
     /// Has a job's master, wherever that is, end it. `busy` while it has none.

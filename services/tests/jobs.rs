@@ -173,6 +173,45 @@ fn a_cancelled_job_leaves_nothing_and_a_second_of_the_same_output_waits() {
 }
 
 #[test]
+fn news_of_a_job_come_at_once_or_after_a_while() {
+    run((1, 1, 0), Vec::new(), |_, stl| async move {
+        let client = meet(&stl, 1).await?;
+        put(&stl, "input", 40).await?;
+        let now = || stl.host().now();
+        let job = client.submit(request(&["input"], "output", 1)).await?;
+        let behind = client.submit(request(&["input"], "behind", 1)).await?;
+        // It waits for its turn, and has nothing else to tell.
+        let queued = until(&stl, &client, behind, |it| !it.error.is_empty()).await;
+        let seen = queued.phases.len() as u32;
+        let begun = now();
+        let entry = client.news(behind, seen, 20).await?;
+        assert_eq!((entry.phase.as_str(), entry.phases.len() as u32), ("queued", seen));
+        assert!(now().since(begun) >= Duration::from_millis(20));
+        let (mut phases, mut looks) = (Vec::new(), 0);
+        loop {
+            let entry = client.news(job, phases.len() as u32, 1000).await?;
+            looks += 1;
+            assert!(entry.ended != 0 || entry.phases.len() > phases.len(), "{entry:?}");
+            phases = entry.phases;
+            if entry.ended != 0 {
+                break;
+            }
+        }
+        let names: Vec<&str> = phases.iter().map(|it| it.name.as_str()).collect();
+        assert!(names.ends_with(&["mapping", "reducing", "ending"]), "{names:?}");
+        assert!(looks <= names.len() + 1, "{looks} looks");
+        // What is over has no news, and is told at once.
+        let begun = now();
+        assert_eq!(client.news(job, 9, 1000).await?.ended, 1);
+        assert!(now().since(begun) < Duration::from_millis(20));
+        let missing = client.news(77, 0, 0).await.expect_err("there is none").status;
+        assert_eq!(missing, Status::NotFound);
+        assert_eq!(until(&stl, &client, behind, |it| it.ended != 0).await.ended, 1);
+        Ok(())
+    });
+}
+
+#[test]
 fn jobs_take_turns_and_one_that_waits_can_be_cancelled() {
     run((1, 1, 0), Vec::new(), |_, stl| async move {
         let client = meet(&stl, 1).await?;

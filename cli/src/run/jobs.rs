@@ -133,8 +133,9 @@ pub trait Jobs {
     /// Has it begin a job; the job's number. A wrong request if the job cannot be.
     fn submit(&mut self, request: &Request) -> Result<u64, Failure>;
 
-    /// How far a job is.
-    fn progress(&mut self, job: u64) -> Result<State, Failure>;
+    /// How far a job is, as soon as it has ended or has more phases than the `seen` ones that are
+    /// known; after `wait`, at most a second, in any case. Fails when someone presses Ctrl-C.
+    fn news(&mut self, job: u64, seen: usize, wait: Duration) -> Result<State, Failure>;
 
     /// Has it end a job.
     fn cancel(&mut self, job: u64) -> Result<(), Failure>;

@@ -9,11 +9,11 @@ use super::jobs::{End, Jobs, Request, State};
 use super::show::Bar;
 use crate::failure::Failure;
 
-/// The shortest and the longest time between two looks at a job. In between it is looked at more
-/// rarely the longer it runs, so that its end is never seen late by more than a fiftieth.
-const SOON: Duration = Duration::from_millis(5);
-const LATE: Duration = Duration::from_millis(200);
-const PART: u32 = 50;
+/// How often a job is shown in whose phase nothing ends.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// How long it is waited until one that is cancelled is looked at again.
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// How long a job may take to end when it is cancelled.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -60,10 +60,12 @@ fn watch(
     hooks: &mut Vec<&Hook>,
     bar: &mut Bar,
 ) -> Result<Done, Failure> {
+    let mut seen = 0;
     loop {
-        let state = jobs.progress(job)?;
+        let state = jobs.news(job, seen, EVERY)?;
         let took = begun.elapsed();
         bar.show(&state);
+        seen = state.phases.len();
         if state.end.is_some() {
             return Ok(Done { job, begun, took, state });
         }
@@ -71,7 +73,6 @@ fn watch(
         *hooks = later;
         let due: Vec<&Hook> = due;
         due.into_iter().try_for_each(do_hook)?;
-        jobs.rest((took / PART).clamp(SOON, LATE))?;
     }
 }
 
@@ -83,10 +84,10 @@ fn cancel(jobs: &mut impl Jobs, job: u64) {
     while Instant::now() < deadline {
         // A node that is gone may be the one that was asked; the next one is asked then.
         is_told = is_told || jobs.cancel(job).is_ok();
-        if matches!(jobs.progress(job), Ok(State { end: Some(_), .. })) {
+        if matches!(jobs.news(job, 0, Duration::ZERO), Ok(State { end: Some(_), .. })) {
             return;
         }
-        let _ = jobs.rest(LATE);
+        let _ = jobs.rest(AGAIN);
     }
 }
 

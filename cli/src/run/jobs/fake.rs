@@ -13,9 +13,8 @@ pub struct Fake {
     pub end: End,
     /// Why it is refused.
     pub refusal: Option<&'static str>,
-    /// The rest at which someone presses Ctrl-C; 0 for none.
+    /// The look at which someone presses Ctrl-C; 0 for none.
     pub interrupt_at: usize,
-    rests: usize,
     pub submitted: u32,
     pub cancelled: u32,
     pub insists: bool,
@@ -32,7 +31,6 @@ impl Fake {
             end: End::Done { records: 7, checksum: 9 },
             refusal: None,
             interrupt_at: 0,
-            rests: 0,
             submitted: 0,
             cancelled: 0,
             insists: false,
@@ -52,8 +50,11 @@ impl Jobs for Fake {
         }
     }
 
-    fn progress(&mut self, job: u64) -> Result<State, Failure> {
+    fn news(&mut self, job: u64, _seen: usize, _wait: Duration) -> Result<State, Failure> {
         assert_eq!(job, 5);
+        if self.looks + 1 == self.interrupt_at && !self.insists {
+            return Err(Failure::Interrupted);
+        }
         let phase = self.phases.get(self.looks);
         self.looks += 1;
         let end = phase.is_none() || self.cancelled > 0;
@@ -70,11 +71,7 @@ impl Jobs for Fake {
     }
 
     fn rest(&mut self, _span: Duration) -> Result<(), Failure> {
-        self.rests += 1;
-        match self.rests == self.interrupt_at && !self.insists {
-            true => Err(Failure::Interrupted),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     fn insist(&mut self) {

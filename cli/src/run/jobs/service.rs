@@ -152,8 +152,9 @@ impl Jobs for Service<'_> {
         }
     }
 
-    fn progress(&mut self, job: u64) -> Result<State, Failure> {
-        let reply = self.ask("progress", &json!({ "job": job }))?;
+    fn news(&mut self, job: u64, seen: usize, wait: Duration) -> Result<State, Failure> {
+        let wait = wait.as_millis() as u64;
+        let reply = self.ask("news", &json!({ "job": job, "seen": seen, "wait": wait }))?;
         state(&reply["progress"])
     }
 
