@@ -15,9 +15,9 @@ use crate::entry::{Entry, Position};
 /// of as many stretches. All of them if there are fewer.
 pub fn positions(records: u64, samples: u32, seed: u64) -> impl Iterator<Item = Position> {
     let stretches = records.min(samples.into());
-    let start = move |stretch: u64| {
-        (u128::from(stretch) * u128::from(records) / u128::from(stretches)) as u64
-    };
+    // Where a stretch starts is its part of the records, rounded down; neither product can wrap.
+    let (whole, rest) = (records / stretches.max(1), records % stretches.max(1));
+    let start = move |stretch: u64| stretch * whole + stretch * rest / stretches;
     (0..stretches).map(move |stretch| {
         let (from, length) = (start(stretch), start(stretch + 1) - start(stretch));
         let random = u128::from(mixed(seed ^ mixed(stretch)));
