@@ -249,7 +249,14 @@ impl Keeper {
     ) -> io::Result<(UnixStream, String, Direct)> {
         let (name_of_pool, bytes) = peer.pool;
         if let Some(file) = files.next().filter(|_| bytes > 0) {
-            direct.pool = Some(PeerPool::map(file, name_of_pool, bytes)?);
+            match PeerPool::map(file, name_of_pool, bytes) {
+                Ok(pool) => direct.pool = Some(pool),
+                // What cannot be read there is sent from there.
+                Err(error) => {
+                    let pool = format_args!("the pool of {}", peer.address);
+                    log(&self.name, format_args!("{pool} is not read: {error}"));
+                }
+            }
         }
         socket.set_nonblocking(true)?;
         Ok((socket, name, direct))
