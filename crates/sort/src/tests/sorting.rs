@@ -195,7 +195,7 @@ fn samples_are_spread_and_follow_from_their_seed() {
     assert_eq!(positions(0, 1000, 7).count() + positions(5, 0, 7).count(), 0);
     // One in each stretch, of stretches whose products need more than 64 bits.
     let (records, samples) = (1 << 50, 1 << 20);
-    let start = |it: u64| (u128::from(it) * u128::from(records) >> 20) as u64;
+    let start = |it: u64| ((u128::from(it) * u128::from(records)) >> 20) as u64;
     for (stretch, position) in (0..).zip(positions(records, samples, 7)).step_by(99_991) {
         assert!((start(stretch)..start(stretch + 1)).contains(&position.0), "{position:?}");
     }
