@@ -16,7 +16,7 @@ pub mod fault;
 pub mod folder;
 pub mod logs;
 mod members;
-mod node;
+pub mod node;
 pub mod process;
 mod ready;
 pub mod reply;

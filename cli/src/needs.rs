@@ -24,6 +24,8 @@ pub const SCENARIOS_SYMBOLS: &str = "NILE_SCENARIOS_SYMBOLS";
 pub const HOSTED: &str = "NILE_HOSTED";
 /// The folder with the project's packages, each as `NAME.elf`.
 pub const PACKAGES: &str = "NILE_PACKAGES";
+/// The folder with the same packages with symbols, each as `NAME`.
+pub const PACKAGES_SYMBOLS: &str = "NILE_PACKAGES_SYMBOLS";
 /// The program that runs the benchmarks.
 pub const BENCHES: &str = "NILE_BENCHES";
 /// The program that a Linux guest runs.

@@ -1,17 +1,30 @@
-//! `nile profile`: runs a job as `nile run` does, and writes when what of it ran on which core.
+//! `nile profile`: runs a job as `nile run` does, and writes when what of it ran on which core, and
+//! in what the time of hosted cores went.
 //!
 //! * [`events`]: the timeline, as Perfetto and chrome://tracing read it.
 //! * [`shares`]: how busy each worker core was, for people.
+//! * [`samples`]: what cores were found doing; [`names`], [`stacks`]: the same in words.
+//! * [`flame`], [`hot`]: that as a picture and as tables.
+//! * [`sampled`]: all of it, from the cluster's start to the files.
 
 mod events;
+mod flame;
+mod hot;
+mod names;
+mod sampled;
+mod samples;
 mod shares;
+mod stacks;
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
 use nile_abi::{CoreId, NodeId, RoleSet};
+use nile_platform_hosted::samples::MOST_HERTZ;
 use serde_json::json;
 
 use crate::cluster::args::Kind;
@@ -20,9 +33,10 @@ use crate::run::args::{Format, Terasort, Usual};
 use crate::run::jobs::Timeline;
 use crate::run::jobs::service::Service;
 use crate::run::place::Place;
-use crate::run::terasort::{self, Sorted};
+use crate::run::terasort::{self, Moment};
 use crate::run::watch::Done;
 use crate::size::Bytes;
+use sampled::Sampling;
 
 /// The file with the timeline.
 const TIMELINE: &str = "timeline.json";
@@ -47,8 +61,16 @@ struct Sort {
     /// The folder that is written to; it is made if it is not there.
     #[arg(long, value_name = "FOLDER", default_value = "profile")]
     output: PathBuf,
+    /// How often in a second of processor time the cores of hosted nodes are sampled, 1 to 1000; 0
+    /// for not at all.
+    #[arg(long, value_name = "HZ", default_value_t = 997, value_parser = rates())]
+    rate: u32,
     #[command(flatten)]
     usual: Usual,
+}
+
+fn rates() -> RangedU64ValueParser<u32> {
+    RangedU64ValueParser::new().range(0..=MOST_HERTZ.into())
 }
 
 /// What was seen of some jobs, one after the other.
@@ -65,6 +87,14 @@ struct Core {
     roles: RoleSet,
 }
 
+impl Core {
+    /// What it does, in words.
+    fn role(&self) -> String {
+        let roles: Vec<String> = self.roles.iter().map(|role| role.to_string()).collect();
+        roles.join(", ")
+    }
+}
+
 /// A job that has ended.
 struct Job {
     name: String,
@@ -75,7 +105,9 @@ struct Job {
 
 impl Sort {
     fn terasort(&self) -> Terasort {
-        let (name, usual) = (format!(".profile-{}", std::process::id()), self.usual.clone());
+        let name = format!(".profile-{}", std::process::id());
+        let sample_rate = Some(self.rate).filter(|rate| *rate > 0);
+        let usual = Usual { sample_rate, ..self.usual.clone() };
         Terasort { size: self.size, format: Format::Binary, name, usual }
     }
 
@@ -88,6 +120,25 @@ impl Sort {
             Ok(_) => Err(Failure::request(format!("--output {shown} is not a folder"))),
             Err(_) if parent.is_none_or(|it| it.is_dir()) => Ok(()),
             Err(error) => Err(Failure::request(format!("--output {shown}: {error}"))),
+        }
+    }
+
+    /// Writes a file into it; where that is.
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Failure> {
+        let file = self.output.join(name);
+        let made = fs::create_dir_all(&self.output).and_then(|()| fs::write(&file, bytes));
+        made.map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
+        Ok(file)
+    }
+
+    /// Removes a file of an earlier run from it, which would be taken for one of this run.
+    fn remove(&self, name: &str) -> Result<(), Failure> {
+        let file = self.output.join(name);
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Failure::failed(format!("{}: {error}", file.display())))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -103,40 +154,55 @@ pub fn check(options: &Profile) -> Result<Vec<Kind>, Failure> {
 pub fn run(options: &Profile) -> Result<(), Failure> {
     check(options)?;
     let What::Terasort(sort) = &options.what;
-    let mut seen = Seen::default();
+    let (mut seen, mut sampling) = (Seen::default(), Sampling::at(sort.rate));
     let mut first: Option<Instant> = None;
-    let sorted = terasort::watched(&sort.terasort(), &mut |place, name, done| {
-        let first = *first.get_or_insert(done.begun);
-        seen.add(place, name, done, first)
-    })?;
-    let file = sort.output.join(TIMELINE);
-    let cannot = |error| Failure::failed(format!("{}: {error}", file.display()));
-    let events = events::document(&seen);
-    fs::create_dir_all(&sort.output).map_err(cannot)?;
-    fs::write(&file, format!("{events}\n")).map_err(cannot)?;
-    let shares = shares::of(&seen);
-    match sort.usual.json {
-        true => {
-            let document = json!({
-                "run": sorted.document(),
-                "cores": shares::documents(&shares),
-                "lost_attempts": seen.lost(),
-                "timeline": file,
-            });
-            crate::print(&format!("{document}\n"))?;
+    let sorted = terasort::watched(&sort.terasort(), &mut |place, moment| match moment {
+        Moment::Begin => sampling.begin(place),
+        Moment::Ended(name, done) => {
+            let first = *first.get_or_insert(done.begun);
+            seen.add(place, name, done, first)
         }
-        false => crate::print(&text(&sorted, &seen, &shares::text(&shares), &file))?,
+        Moment::Over => {
+            sampling.end();
+            Ok(())
+        }
+    })?;
+    let events = events::document(&seen);
+    let timeline = sort.write(TIMELINE, format!("{events}\n").as_bytes())?;
+    let title = format!("nile profile terasort --size {}", sort.size);
+    let sampled = match sampling.of(&seen.cores) {
+        Ok(sampled) => Ok((sampled.write(&title, |name, bytes| sort.write(name, bytes))?, sampled)),
+        Err(why) => {
+            sampled::FILES.into_iter().try_for_each(|name| sort.remove(name))?;
+            Err(why)
+        }
+    };
+    let shares = shares::of(&seen);
+    if sort.usual.json {
+        let mut document = json!({
+            "run": sorted.document(),
+            "cores": shares::documents(&shares),
+            "lost_attempts": seen.lost(),
+            "timeline": timeline,
+        });
+        match &sampled {
+            Ok((files, sampled)) => document["sampled"] = sampled.document(files),
+            Err(why) => document["not_sampled"] = (*why).into(),
+        }
+        crate::print(&format!("{document}\n"))?;
+    } else {
+        let (head, shares) = (sorted.text(), shares::text(&shares));
+        let said = match &sampled {
+            Ok((files, sampled)) => sampled.text(files),
+            Err(why) => format!("no flame graph: {why}\n"),
+        };
+        let timeline = timeline.display();
+        let seen = seen.missing();
+        crate::print(&format!(
+            "{head}\n{shares}{seen}\n{said}{timeline}: open it in Perfetto or chrome://tracing\n"
+        ))?;
     }
     sorted.check()
-}
-
-fn text(sorted: &Sorted, seen: &Seen, shares: &str, file: &std::path::Path) -> String {
-    let lost = match seen.lost() {
-        0 => String::new(),
-        lost => format!("{lost} attempts are missing: the job service had no room for them\n"),
-    };
-    let head = sorted.text();
-    format!("{head}\n{shares}{lost}\n{}: open it in Perfetto or chrome://tracing\n", file.display())
 }
 
 impl Seen {
@@ -157,6 +223,14 @@ impl Seen {
         let begun = (done.begun - first).max(free);
         self.jobs.push(Job { name: name.into(), begun, times });
         Ok(())
+    }
+
+    /// The same in words, if there are any.
+    fn missing(&self) -> String {
+        match self.lost() {
+            0 => String::new(),
+            lost => format!("{lost} attempts are missing: the job service had no room for them\n"),
+        }
     }
 
     /// Attempts that are not known.

@@ -79,6 +79,9 @@ pub struct Up {
     /// Whether the folder of the disks goes with the cluster.
     #[arg(skip)]
     pub disks_go: bool,
+    /// How often in a second the cores of its hosted nodes are sampled, if they are.
+    #[arg(skip)]
+    pub sample_rate: Option<u32>,
 }
 
 /// The most nodes of a cluster on one machine.

@@ -45,6 +45,9 @@ pub struct Record {
     /// Whether its hosted nodes are linked in memory, past the switch.
     #[serde(default)]
     pub direct: bool,
+    /// How often in a second the cores of its hosted nodes are sampled, if they are.
+    #[serde(default)]
+    pub sample_rate: Option<u32>,
     /// Its nodes, in the order of their numbers.
     pub nodes: Vec<Node>,
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nile_abi::{MacAddress, Role};
+use nile_abi::{MacAddress, NodeId, Role};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
@@ -129,6 +129,10 @@ pub fn start(
             if record.has_passing_disks() {
                 disk::passing(&mut command);
             }
+            if let Some(rate) = record.sample_rate {
+                command.arg("--samples").arg(samples(folder.path(), node.node()));
+                command.args(["--sample-rate", &rate.to_string()]);
+            }
             if record.direct {
                 let frame = record.max_frame().to_string();
                 command.arg("--direct").arg(folder.path()).args(["--max-frame", &frame]);
@@ -141,6 +145,11 @@ pub fn start(
         let program = command.get_program().display();
         Failure::failed(format!("{name} cannot be started ({program}): {error}"))
     })
+}
+
+/// Where samples of what a hosted node's cores do are found, in the folder of its cluster.
+pub fn samples(folder: &Path, node: NodeId) -> PathBuf {
+    folder.join(format!("{node}.samples"))
 }
 
 /// The cables of a node that is a machine, by their names at the switch: one for each network

@@ -102,6 +102,7 @@ impl Started {
             disk,
             sealed: !options.unsealed,
             direct: options.direct,
+            sample_rate: options.sample_rate,
             nodes: nodes.collect(),
         };
         let mut cluster = Started { folder, record, children: Vec::new() };

@@ -37,8 +37,7 @@ pub fn document(seen: &Seen) -> Value {
 
 fn names(core: &Core) -> [Value; 2] {
     let (process, thread) = (u64::from(core.node.0), thread(core.node.0, core.core.0));
-    let roles: Vec<String> = core.roles.iter().map(|role| role.to_string()).collect();
-    let text = format!("{} {}", core.core, roles.join(", "));
+    let text = format!("{} {}", core.core, core.role());
     [
         name("process_name", process, thread, &core.node.to_string()),
         name("thread_name", process, thread, &text),

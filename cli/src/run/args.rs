@@ -61,6 +61,9 @@ pub struct Usual {
     /// may be given many times.
     #[arg(long = "at", value_name = "JOB:PHASE=COMMAND", hide = true)]
     pub hooks: Vec<Hook>,
+    /// How often in a second the cores of hosted nodes that are started for it are sampled.
+    #[arg(skip)]
+    pub sample_rate: Option<u32>,
 }
 
 #[derive(Args)]

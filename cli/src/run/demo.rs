@@ -40,6 +40,7 @@ fn sort(kind: Kind, nodes: u16, size: Bytes) -> Terasort {
         disk_folder: None,
         keep: false,
         json: false,
+        sample_rate: None,
         hooks: Vec::new(),
     };
     Terasort { size, format: Format::Binary, name: "demo".into(), usual }

@@ -43,6 +43,8 @@ pub struct Profile {
     disk: u64,
     /// Bytes that will be written to all disks.
     written: u64,
+    /// How often in a second cores are sampled, if they are.
+    sample_rate: Option<u32>,
 }
 
 /// What this machine has.
@@ -83,7 +85,8 @@ impl Profile {
         // Input and output, and what is put aside in between.
         let written = data.saturating_mul(2 * copies + u64::from(indexed(data) > nodes * pool));
         let disk = (written / nodes).saturating_mul(2).saturating_add(DISK_MARGIN);
-        Ok(Profile { kinds, machines, workers, pool, disk: whole(disk), written })
+        let (disk, sample_rate) = (whole(disk), usual.sample_rate);
+        Ok(Profile { kinds, machines, workers, pool, disk, written, sample_rate })
     }
 
     /// The machine of each node.
@@ -142,6 +145,7 @@ impl Profile {
             limit: LIMIT,
             settings: Some(settings),
             disks_go: folder.is_some(),
+            sample_rate: self.sample_rate,
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::size::Bytes;
 const RECORD: u64 = 100;
 
 /// The package with the three jobs.
-const PACKAGE: &str = "tera";
+pub const PACKAGE: &str = "tera";
 
 /// Of how many splits samples are taken to cut the parts of the sorted output.
 const SAMPLES: u32 = 32;
@@ -81,14 +81,24 @@ pub struct Sorted {
 /// Generates, sorts and validates. Of datasets nothing is left, unless they are to be kept and all
 /// went well.
 pub fn sort(options: &Terasort) -> Result<Sorted, Failure> {
-    watched(options, &mut |_, _, _| Ok(()))
+    watched(options, &mut |_, _| Ok(()))
 }
 
-/// What is done when one of the three jobs, which is called so, has ended.
-pub type After<'a> = &'a mut dyn FnMut(&mut Place, &str, &Done) -> Result<(), Failure>;
+/// A moment at which somebody may look at the cluster.
+pub enum Moment<'a> {
+    /// The first job is about to begin.
+    Begin,
+    /// One of the three jobs, which is called so, has ended.
+    Ended(&'a str, &'a Done),
+    /// The last one has.
+    Over,
+}
 
-/// The same, and `after` is done behind each job.
-pub fn watched(options: &Terasort, after: After<'_>) -> Result<Sorted, Failure> {
+/// What is done at these moments.
+pub type Look<'a> = &'a mut dyn FnMut(&mut Place, Moment<'_>) -> Result<(), Failure>;
+
+/// The same, and `look` is done before, between and behind the jobs.
+pub fn watched(options: &Terasort, look: Look<'_>) -> Result<Sorted, Failure> {
     check(options)?;
     let rows = rows(options.size)?;
     let package = code::own(PACKAGE)?;
@@ -98,7 +108,7 @@ pub fn watched(options: &Terasort, after: After<'_>) -> Result<Sorted, Failure> 
         let [input, output, report] = names.each_ref().map(String::as_str);
         outputs::check_free(&mut place.stores, &[input, output, report])?;
         let package = code::put(place, &package)?;
-        let done = three(options, rows, place, &package, [input, output, report], after);
+        let done = three(options, rows, place, &package, [input, output, report], look);
         let goes = !options.usual.keep || done.is_err();
         // The datasets of a cluster of our own go with it.
         if goes && !place.is_own {
@@ -115,8 +125,9 @@ fn three(
     place: &mut Place,
     package: &str,
     [input, output, report]: [&str; 3],
-    after: After<'_>,
+    look: Look<'_>,
 ) -> Result<Sorted, Failure> {
+    look(place, Moment::Begin)?;
     let workers = place.workers();
     let reducers = options.usual.reducers.unwrap_or(workers);
     let bytes = rows * RECORD;
@@ -142,7 +153,7 @@ fn three(
         },
         bytes,
     )?;
-    after(place, "generate", &generated)?;
+    look(place, Moment::Ended("generate", &generated))?;
     let memory = Watch::begin(place.folder());
     let sorted = do_job(
         place,
@@ -160,7 +171,7 @@ fn three(
     );
     let peak = memory.end();
     let sorted = sorted?;
-    after(place, "sort", &sorted)?;
+    look(place, Moment::Ended("sort", &sorted))?;
     let validated = do_job(
         place,
         Request {
@@ -173,7 +184,8 @@ fn three(
         },
         bytes,
     )?;
-    after(place, "validate", &validated)?;
+    look(place, Moment::Ended("validate", &validated))?;
+    look(place, Moment::Over)?;
     let said = outputs::read(&mut place.stores, report)?;
     let said = String::from_utf8_lossy(&said);
     let (checksum, fault) = verdict(rows, [&generated, &sorted, &validated].map(of), &said);

@@ -93,6 +93,8 @@ fn impossible_jobs_are_named() {
     refused(&["profile", "wordcount"], &["wordcount"]);
     profile(&["--size", "0M"], &["0 B holds no record of 100 bytes"]);
     profile(&["--reducers", "999"], &["--reducers 999", "worker cores"]);
+    profile(&["--rate", "1001"], &["1001 is not in 0..=1000"]);
+    profile(&["--rate", "often"], &["often", "--rate"]);
     profile(&["--output", text], &["--output", "is not a folder"]);
     profile(&["--output", "/no/such/folder"], &["--output /no/such/folder", "No such file"]);
     refused(&["run"], &["terasort", "wordcount", "PACKAGE.elf"]);

@@ -25,6 +25,11 @@ impl Place {
         Place(tempfile::tempdir().unwrap())
     }
 
+    /// Where all its clusters are.
+    pub fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
     /// The command, with nodes as the launcher builds them.
     pub fn nile(&self) -> Command {
         let mut command = nile();

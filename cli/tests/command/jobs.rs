@@ -34,6 +34,11 @@ fn packages() -> &'static Path {
     })
 }
 
+/// The folder with the same packages with their symbols.
+fn symbols() -> PathBuf {
+    packages().parent().unwrap().join("x86_64-unknown-linux-gnu/bare")
+}
+
 /// The command with all that jobs need.
 fn nile(place: &Place) -> Command {
     let mut command = place.nile();

@@ -9,6 +9,8 @@
 //! | 8     | the node's start, in nanoseconds of Linux's monotonic clock |
 //! | 8     | process id of the node                                      |
 //! | 8     | number of the pool's own open file; zero if it has none     |
+//! | 8     | number of the open file for samples; zero if there is none  |
+//! | 8     | samples in a second                                         |
 //! | 8 × 3 | bytes of the texts that follow, in the order of [`Boot`]    |
 //!
 //! All numbers are little-endian.
@@ -24,7 +26,7 @@ use crate::arena::MAX_MEMORY;
 use crate::clock::Clock;
 use crate::layout::{Layout, MEMORY_START};
 
-const WORDS: usize = 9;
+const WORDS: usize = 11;
 const HEADER: usize = WORDS * 8;
 
 /// The most bytes that the texts can have together.
@@ -61,6 +63,8 @@ pub(crate) struct BootRecord {
     pub node: u32,
     /// Under which number the node's processes have the pool's own file, if it has one.
     pub pool_file: Option<RawFd>,
+    /// Under which number they have the file for samples, if cores are sampled, and how often.
+    pub samples: Option<(RawFd, u32)>,
     pub boot: Boot,
 }
 
@@ -69,6 +73,7 @@ impl BootRecord {
     pub fn write(&self, file: &File) -> io::Result<()> {
         let texts = self.boot.texts();
         let [config, packages, program] = texts.map(|text| text.len() as u64);
+        let (samples_file, hertz) = self.samples.unwrap_or_default();
         let words: [u64; WORDS] = [
             self.layout.cores as u64,
             self.layout.memory,
@@ -76,6 +81,8 @@ impl BootRecord {
             self.clock.start_nanos(),
             self.node.into(),
             self.pool_file.map_or(0, |number| number as u64),
+            samples_file as u64,
+            hertz.into(),
             config,
             packages,
             program,
@@ -90,8 +97,10 @@ impl BootRecord {
         let mut header = [0; HEADER];
         file.read_exact_at(&mut header, 0)?;
         let (words, _) = header.as_chunks::<8>();
-        let [cores, memory, pool, start, node, pool_file, config, packages, program] =
-            std::array::from_fn(|word| u64::from_le_bytes(words[word]));
+        let number = |word: usize| u64::from_le_bytes(words[word]);
+        let [cores, memory, pool, start, node] = std::array::from_fn(number);
+        let [pool_file, samples_file, hertz] = std::array::from_fn(|word| number(5 + word));
+        let [config, packages, program] = std::array::from_fn(|word| number(8 + word));
         let lengths = [config, packages, program];
         let all = lengths.iter().try_fold(0u64, |sum, length| sum.checked_add(*length));
         let all = all.filter(|all| *all <= MAX_TEXT as u64);
@@ -107,13 +116,20 @@ impl BootRecord {
             layout: Layout { cores: cores as usize, memory, pool },
             clock: Clock::started_at(start),
             node: u32::try_from(node).map_err(|_| io::ErrorKind::InvalidData)?,
-            pool_file: match RawFd::try_from(pool_file).map_err(|_| io::ErrorKind::InvalidData)? {
-                0 => None,
-                number => Some(number),
+            pool_file: open_file(pool_file)?,
+            samples: match (open_file(samples_file)?, u32::try_from(hertz)) {
+                (Some(number), Ok(hertz)) => Some((number, hertz)),
+                _ => None,
             },
             boot: Boot { config: utf8(text)?, packages: utf8(packages)?, program: utf8(program)? },
         })
     }
+}
+
+/// The number of an open file, if there is one.
+fn open_file(word: u64) -> io::Result<Option<RawFd>> {
+    let number = RawFd::try_from(word).map_err(|_| io::ErrorKind::InvalidData)?;
+    Ok(Some(number).filter(|number| *number > 0))
 }
 
 fn utf8(bytes: Vec<u8>) -> io::Result<String> {
@@ -135,6 +151,7 @@ mod tests {
             clock: Clock::started_at(77),
             node: 4711,
             pool_file: Some(3),
+            samples: Some((4, 997)),
             boot: Boot {
                 config: "[roles]\n".into(),
                 packages: "/packages.tar".into(),

@@ -31,6 +31,13 @@ pub(crate) fn stack_pointer(context: *mut c_void) -> usize {
     unsafe { (*registers(context)).gregs[libc::REG_RSP as usize] as usize }
 }
 
+/// The frame pointer of what was interrupted, if it has one there; zero where we cannot tell.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn frame_pointer(context: *mut c_void) -> usize {
+    // SAFETY: see `registers`.
+    unsafe { (*registers(context)).gregs[libc::REG_RBP as usize] as usize }
+}
+
 /// Sets the modes that compiled code expects, and gives what the package had of those that are any
 /// program's to set: for [`give_modes`]. Nothing makes a package keep to a calling convention; with
 /// its direction flag the kernel would copy backwards.
@@ -110,6 +117,12 @@ pub(crate) fn instruction(_: *mut c_void) -> u64 {
 /// The stack pointer of what was interrupted, zero where we cannot tell.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn stack_pointer(_: *mut c_void) -> usize {
+    0
+}
+
+/// The frame pointer of what was interrupted, zero where we cannot tell.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn frame_pointer(_: *mut c_void) -> usize {
     0
 }
 

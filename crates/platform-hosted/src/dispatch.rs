@@ -36,6 +36,11 @@ pub(crate) fn leave_package() -> bool {
     MODE.swap(KERNEL, Ordering::SeqCst) == PACKAGE
 }
 
+/// Whether a package's code runs.
+pub(crate) fn is_in_package() -> bool {
+    MODE.load(Ordering::SeqCst) == PACKAGE
+}
+
 /// Keeps Linux's system calls from packages of this thread, and says whether this Linux can. They
 /// go on reaching the code that ends signal handlers, which is Linux's way back into a package.
 pub(crate) fn begin() -> bool {

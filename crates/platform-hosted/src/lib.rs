@@ -17,7 +17,7 @@
 //! * `layout`, `arena`, `large`, `boot`: the node's memory, what lies where, in what pages, what a
 //!   worker reads first.
 //! * `node`: the node as one of its processes sees it.
-//! * [`machine`]: one core, [`Hosted`]; `tick`: its periodic timer.
+//! * [`machine`]: one core, [`Hosted`]; `tick`: its periodic timer, of `timer`.
 //! * [`user`]: how a core runs a package, [`HostedUser`]; `package`: the package's own stack;
 //!   `dispatch`, `handlers`, `context`: what of Linux that takes.
 //! * [`network`]: the network interface: a link to a virtual switch, and `direct` links with other
@@ -26,6 +26,7 @@
 //! * [`manager`], [`tables`]: what the management core may do to the whole node.
 //! * `system`, [`worker`]: cores as threads and as processes.
 //! * `supervisor`, `signals`, `restart`, `fault`: what goes wrong, and how a node ends.
+//! * [`samples`], `sampler`, `walk`: what a core does, noted time and again if that is asked for.
 //! * `placement`, `image`: facts for the boot report.
 
 mod arena;
@@ -52,6 +53,8 @@ mod packets;
 mod peer_pool;
 mod placement;
 mod restart;
+mod sampler;
+pub mod samples;
 mod signals;
 pub mod start;
 mod steps;
@@ -59,7 +62,9 @@ mod supervisor;
 mod system;
 pub mod tables;
 mod tick;
+mod timer;
 pub mod user;
+mod walk;
 pub mod worker;
 
 pub use boot::Boot;
@@ -69,6 +74,7 @@ pub use machine::Hosted;
 pub use manager::HostedManager;
 pub use network::{Cable, Link};
 pub use outside::Outside;
+pub use samples::SampleFile;
 pub use start::{CoreMain, End, Setup, StartError, least_memory, run_node};
 pub use user::HostedUser;
 pub use worker::be_worker;

@@ -20,6 +20,7 @@ use crate::boot::BootRecord;
 use crate::disk::Opened;
 use crate::layout::PACKAGE_BYTES;
 use crate::network::Link;
+use crate::samples::Samples;
 use crate::signals;
 
 static NODE: OnceLock<Node> = OnceLock::new();
@@ -35,6 +36,8 @@ pub(crate) struct Node {
     pub disks: Vec<Opened>,
     /// Which pages the pool has, for the boot report; of use in the node's own process alone.
     pub pool_pages: Option<String>,
+    /// Where samples of its cores go, if they are taken.
+    pub samples: Option<Samples>,
     bells: Region,
     /// Which process runs a package, a page for each core.
     packages: Region,
@@ -48,6 +51,7 @@ impl Node {
         mut record: BootRecord,
         links: Vec<Link>,
         disks: Vec<Opened>,
+        samples: Option<Samples>,
     ) -> io::Result<Node> {
         let mut arena = Arena::create(record.layout.all())?;
         arena.map(record.layout.all(), Access::Write).map_err(io_error)?;
@@ -57,9 +61,10 @@ impl Node {
             Err(why) => format!("pool: pages like the arena's ({why})"),
         });
         record.pool_file = arena.large_file();
+        record.samples = samples.as_ref().map(Samples::number);
         record.write(arena.file())?;
         let node = Node::assemble(record, arena, links, disks)?;
-        Ok(Node { pool_pages, ..node })
+        Ok(Node { pool_pages, samples, ..node })
     }
 
     /// The node that started this process as the worker `core`. Mapped are its control rings,
@@ -89,7 +94,9 @@ impl Node {
         if layout.pool > 0 {
             arena.map(layout.buffers(), Access::Write).map_err(io_error)?;
         }
-        Node::assemble(record, arena, Vec::new(), Vec::new())
+        let samples = record.samples.map(Samples::inherit).transpose()?;
+        let node = Node::assemble(record, arena, Vec::new(), Vec::new())?;
+        Ok(Node { samples, ..node })
     }
 
     fn assemble(
@@ -110,8 +117,19 @@ impl Node {
         )
         .ok_or(io::ErrorKind::InvalidData)?;
         let packages = region(layout.packages())?;
-        let (pool_pages, outcome) = (None, OnceLock::new());
-        Ok(Node { record, arena, board, links, disks, pool_pages, bells, packages, outcome })
+        let (pool_pages, samples, outcome) = (None, None, OnceLock::new());
+        Ok(Node {
+            record,
+            arena,
+            board,
+            links,
+            disks,
+            pool_pages,
+            samples,
+            bells,
+            packages,
+            outcome,
+        })
     }
 
     /// Makes this the node of the process. `None` if the process belongs to one already.

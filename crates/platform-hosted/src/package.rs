@@ -13,6 +13,7 @@
 
 use std::ffi::c_void;
 use std::num::NonZero;
+use std::ops::Range;
 use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -43,6 +44,9 @@ struct Inside {
     trap: CoroutineTrapHandler<Fault>,
     /// Whether it was suspended by the handler that interrupted it.
     interrupted: AtomicBool,
+    /// Where it begins, and its stack.
+    entry: usize,
+    stack: Range<usize>,
 }
 
 /// A package that has been started. Dropping it forgets it where it stands: nothing on its stack
@@ -77,7 +81,7 @@ unsafe impl Stack for UserStack {
 
 impl Package {
     /// A package that starts at `entry` with one argument, on the stack between `lowest` and
-    /// `stack`; `None` if there can be no stack or this process has a package.
+    /// `top`; `None` if there can be no stack or this process has a package.
     ///
     /// # Safety
     ///
@@ -87,13 +91,11 @@ impl Package {
     pub unsafe fn new(
         entry: VirtAddr,
         argument: VirtAddr,
-        (lowest, stack): (VirtAddr, VirtAddr),
+        (lowest, top): (VirtAddr, VirtAddr),
     ) -> Option<Package> {
         let guard = lowest.0.checked_sub(PageSize::Small.bytes())?;
-        let stack = UserStack {
-            base: NonZero::new(stack.0 as usize)?,
-            limit: NonZero::new(guard as usize)?,
-        };
+        let stack =
+            UserStack { base: NonZero::new(top.0 as usize)?, limit: NonZero::new(guard as usize)? };
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<_, _>, _| {
             if let Some(inside) = inside() {
                 inside.yielder.store(ptr::from_ref(yielder).cast_mut(), Ordering::SeqCst);
@@ -113,6 +115,8 @@ impl Package {
             yielder: AtomicPtr::default(),
             trap,
             interrupted: AtomicBool::new(false),
+            entry: entry.0 as usize,
+            stack: lowest.0 as usize..top.0 as usize,
         });
         let mine = ptr::from_ref(&*inside).cast_mut();
         let first = PACKAGE
@@ -171,6 +175,17 @@ fn inside() -> Option<&'static Inside> {
 fn yielder() -> Option<&'static Yielder<Answer, Exit>> {
     // SAFETY: the yielder lies on the coroutine's stack for as long as the package.
     inside().and_then(|inside| unsafe { inside.yielder.load(Ordering::SeqCst).as_ref() })
+}
+
+/// Where the package of this process begins, if it has one. May be called in a signal handler.
+pub(crate) fn entry() -> Option<usize> {
+    inside().map(|inside| inside.entry)
+}
+
+/// The stack of the package of this process, if it has one: it can be read. May be called in a
+/// signal handler.
+pub(crate) fn stack() -> Option<Range<usize>> {
+    inside().map(|inside| inside.stack.clone())
 }
 
 /// The address of the gate.

@@ -7,8 +7,8 @@
 //! | SIGCHLD         | a worker process has died                                   |
 //! | SIGUSR1         | a core thread has ended, or the node's manager powers it off |
 //!
-//! Handlers run for a timer's ticks (`tick`), for faults (`fault`), and in a worker that has a
-//! package for the signals of other cores (`package`).
+//! Handlers run for a timer's ticks (`tick`), for samples (`sampler`), for faults (`fault`), and in
+//! a worker that has a package for the signals of other cores (`package`).
 
 use std::mem::MaybeUninit;
 use std::ptr;

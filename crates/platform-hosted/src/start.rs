@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use nile_abi::{Generation, MAX_CORES, PageSize, Role, RoleSet};
@@ -15,6 +16,7 @@ use crate::machine::Hosted;
 use crate::manager::{self, HostedManager};
 use crate::network::Link;
 use crate::node::Node;
+use crate::samples::{SampleFile, Samples};
 use crate::steps::Steps;
 use crate::{arena, dispatch, fault, image, placement, signals, supervisor};
 
@@ -34,6 +36,8 @@ pub struct Setup {
     pub links: Vec<Link>,
     /// Its disks.
     pub disks: Vec<DiskFile>,
+    /// Where samples of what its cores do go, and how many; none are taken without it.
+    pub samples: Option<SampleFile>,
     /// What every core is told.
     pub boot: Boot,
 }
@@ -67,6 +71,8 @@ pub enum StartError {
     TextTooLong(usize),
     /// A disk cannot be used, and why.
     Disk(String),
+    /// The file for samples cannot be used.
+    Samples(PathBuf, io::Error),
     /// The process runs a node already, or has run one.
     NodeExists,
     /// Linux refuses what the start needs.
@@ -99,6 +105,9 @@ impl fmt::Display for StartError {
                 write!(f, "configuration, program and file names are longer than {most} bytes")
             }
             StartError::Disk(why) => write!(f, "disk {why}"),
+            StartError::Samples(path, error) => {
+                write!(f, "samples cannot go to {}: {error}", path.display())
+            }
             StartError::NodeExists => f.write_str("this process has a node already"),
             StartError::Linux(what, error) => write!(f, "Linux refuses {what}: {error}"),
         }
@@ -121,6 +130,11 @@ pub fn run_node(setup: Setup, core_main: CoreMain) -> Result<End, StartError> {
     let layout = check(&setup)?;
     let disks = setup.disks.iter().map(DiskFile::open).collect::<Result<_, _>>();
     let disks = disks.map_err(StartError::Disk)?;
+    let samples = setup.samples.as_ref().map(|named| {
+        let error = |error| StartError::Samples(named.path.clone(), error);
+        Samples::create(named, layout.cores).map_err(error)
+    });
+    let samples = samples.transpose()?;
     // Signals first: every thread and process of the node inherits the mask.
     signals::block();
     fault::log_panics();
@@ -129,9 +143,10 @@ pub fn run_node(setup: Setup, core_main: CoreMain) -> Result<End, StartError> {
         clock: steps.clock(),
         node: std::process::id(),
         pool_file: None,
+        samples: None,
         boot: setup.boot,
     };
-    let node = Node::create(record, setup.links, disks);
+    let node = Node::create(record, setup.links, disks, samples);
     let node = node.map_err(|error| StartError::Linux("the arena", error))?;
     let node = node.install().ok_or(StartError::NodeExists)?;
     for (core, roles) in node.board.core_ids().zip(&setup.roles) {
@@ -201,7 +216,7 @@ mod tests {
         let roles = vec![RoleSet::ALL; cores];
         let boot = Boot { config: " ".repeat(text), ..Boot::default() };
         let (links, disks) = (vec![], vec![]);
-        check(&Setup { roles, memory, pool: 0, links, disks, boot })
+        check(&Setup { roles, memory, pool: 0, links, disks, samples: None, boot })
             .expect_err("no node can be so")
             .to_string()
     }
@@ -220,7 +235,8 @@ mod tests {
         let worker = RoleSet::EMPTY.with(Role::Worker);
         let roles = vec![worker, RoleSet::ALL];
         let (links, disks, boot) = (vec![], vec![], Boot::default());
-        let setup = Setup { roles, memory: 1 << 30, pool: 0, links, disks, boot };
+        let (memory, samples) = (1 << 30, None);
+        let setup = Setup { roles, memory, pool: 0, links, disks, samples, boot };
         assert!(matches!(check(&setup), Err(StartError::NoManagement)));
         let setup = Setup { roles: vec![RoleSet::ALL, worker], memory: (1 << 30) + 1, ..setup };
         let layout = check(&setup).expect("a node");

@@ -14,6 +14,7 @@ use crate::machine::Hosted;
 use crate::manager::HostedManager;
 use crate::node::Node;
 use crate::restart::Lives;
+use crate::sampler::Sampler;
 use crate::start::CoreMain;
 use crate::{fault, placement, signals};
 
@@ -28,6 +29,7 @@ pub(crate) fn start(
     Builder::new().name(core.to_string()).spawn(move || {
         placement::settle(core, &node.board, &cpus);
         node.board.record(core).set_hardware_id(gettid().as_raw_nonzero().get() as u64);
+        let _sampler = Sampler::start(node, core);
         live(node, core, manager, core_main);
         signals::tell_main_thread();
     })

@@ -16,6 +16,11 @@ use crate::node::Node;
 use crate::package::{self, LEAST_STACK, Package};
 use crate::{context, dispatch, handlers};
 
+/// Whether there may be a package's code or data at an address of this process.
+pub(crate) fn is_user_memory(address: usize) -> bool {
+    (USER_BASE..USER_BASE + USER_BYTES).contains(&(address as u64))
+}
+
 /// Whether there is a [`HostedUser`] in this process.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 

@@ -14,12 +14,13 @@ use std::panic::{self, AssertUnwindSafe};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
 use nile_abi::{CoreId, Generation};
-use nile_platform::{CorePhase, NodePhase};
+use nile_platform::{CorePhase, Machine, NodePhase};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::machine::Hosted;
 use crate::node::{Node, log};
 use crate::restart::Lives;
+use crate::sampler::Sampler;
 use crate::start::CoreMain;
 use crate::{fault, placement, signals};
 
@@ -146,7 +147,8 @@ fn join(core: CoreId, generation: Generation) -> io::Result<(&'static Node, Host
 }
 
 /// Runs the core's main function. Its outcome matters to no one: the management core's does.
-fn live(node: &Node, machine: Hosted, core_main: CoreMain) -> ExitCode {
+fn live(node: &'static Node, machine: Hosted, core_main: CoreMain) -> ExitCode {
+    let _sampler = Sampler::start(node, machine.core());
     match panic::catch_unwind(AssertUnwindSafe(|| core_main(machine, &node.record.boot))) {
         Ok(_) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(fault::PANICKED),

@@ -8,7 +8,8 @@ use lexopt::prelude::*;
 use nile_abi::MAX_CORES;
 use nile_abi::ethernet::STANDARD_FRAME;
 use nile_kernel::ConfigError;
-use nile_platform_hosted::{DiskFile, Outside};
+use nile_platform_hosted::samples::MOST_HERTZ;
+use nile_platform_hosted::{DiskFile, Outside, SampleFile};
 
 /// What is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,6 +32,8 @@ pub struct Options {
     pub max_frame: usize,
     /// Its disks.
     pub disks: Vec<DiskFile>,
+    /// Where samples of what its cores do go, and how many; none are taken without it.
+    pub samples: Option<SampleFile>,
     /// What it does once it is up.
     pub program: String,
 }
@@ -48,6 +51,7 @@ impl Default for Options {
             direct: None,
             max_frame: STANDARD_FRAME,
             disks: Vec::new(),
+            samples: None,
             program,
         }
     }
@@ -62,6 +66,7 @@ impl Options {
     fn parse(mut parser: lexopt::Parser) -> Result<Options, lexopt::Error> {
         let mut options = Options::default();
         let (mut plain, mut passing) = (false, false);
+        let (mut samples, mut hertz) = (None, MOST_HERTZ);
         while let Some(argument) = parser.next()? {
             match argument {
                 Long("cores") => options.cores = parser.value()?.parse_with(cores)?,
@@ -77,6 +82,8 @@ impl Options {
                 Long("disk") => options.disks.push(parser.value()?.parse_with(disk)?),
                 Long("plain-disks") => plain = true,
                 Long("passing-disks") => passing = true,
+                Long("samples") => samples = Some(parser.value()?.into()),
+                Long("sample-rate") => hertz = parser.value()?.parse_with(rate)?,
                 Long("program") => options.program = parser.value()?.string()?,
                 _ => return Err(argument.unexpected()),
             }
@@ -84,6 +91,7 @@ impl Options {
         for disk in &mut options.disks {
             (disk.plain, disk.passing) = (plain, passing);
         }
+        options.samples = samples.map(|path| SampleFile { path, hertz });
         Ok(options)
     }
 
@@ -125,6 +133,14 @@ fn frame(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(bytes @ STANDARD_FRAME..=65_535) => Ok(bytes),
         _ => Err(format!("the largest frame has {STANDARD_FRAME} to 65535 bytes")),
+    }
+}
+
+/// Samples of a core in a second.
+fn rate(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(hertz @ 1..=MOST_HERTZ) => Ok(hertz),
+        _ => Err(format!("a core is sampled 1 to {MOST_HERTZ} times a second")),
     }
 }
 
@@ -189,6 +205,10 @@ mod tests {
             "--disk=b:c.img:64M",
             "--plain-disks",
             "--passing-disks",
+            "--samples",
+            "n1.samples",
+            "--sample-rate",
+            "97",
             "--program",
             "tick seconds=1",
         ]);
@@ -203,6 +223,7 @@ mod tests {
             interface: Some(Outside::Tap("nile0".into())),
             direct: Some("/run".into()),
             max_frame: 9014,
+            samples: Some(SampleFile { path: "n1.samples".into(), hertz: 97 }),
             disks: vec![disk("a.img", None), disk("b:c.img", Some(64 << 20))],
             program: "tick seconds=1".into(),
         };
@@ -223,6 +244,8 @@ mod tests {
             ["--max-frame", "1500"],
             ["--interface", "eth0"],
             ["--max-frame", "65536"],
+            ["--sample-rate", "0"],
+            ["--sample-rate", "1001"],
             ["--disk", ""],
             ["--disk", ":64M"],
             ["--speed", "9"],

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::nile;
+use super::{nile, symbols};
 use crate::cluster::{Place, document, send};
 use crate::support::{launcher, run};
 
@@ -16,8 +16,8 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// Sorts `size` on `nodes` nodes, and looks at what is said and at the file.
-fn profiled(mut command: Command, size: &str, nodes: &str, more: &[&str], output: &Path) {
+/// Sorts `size` on `nodes` nodes, and looks at what is said and at the timeline; what was said.
+fn profiled(mut command: Command, size: &str, nodes: &str, more: &[&str], output: &Path) -> Value {
     let folder = output.to_str().unwrap();
     let what = ["profile", "terasort", "--size", size, "--nodes", nodes];
     let said = run(&mut command, &[&what, more, &["--output", folder, "--json"]].concat());
@@ -75,6 +75,29 @@ fn profiled(mut command: Command, size: &str, nodes: &str, more: &[&str], output
     let busy: f64 = cores.map(|it| it["busy_seconds"].as_f64().unwrap()).sum();
     let took: u64 = attempts.iter().map(|it| number(&it["dur"])).sum();
     assert!((busy - took as f64 / 1e6).abs() < 1e-3, "{busy} s, but {took} us");
+    said
+}
+
+/// Notes, while the job maps, which timers the processes of the place have.
+fn timers(place: &Place, file: &Path) -> String {
+    let command = "for it in /proc/[0-9]*; do grep -q PLACE $it/environ && cat $it/timers; done";
+    let command = command.replace("PLACE", &place.folder().display().to_string());
+    format!("sort:mapping=({command}) >{} 2>/dev/null; true", file.display())
+}
+
+/// Whether those are among them that sample: their signal is the second of those for programs.
+fn samples(file: &Path) -> bool {
+    fs::read_to_string(file).unwrap().contains("signal: 35/")
+}
+
+/// The stacks that were written, each with how often it was found.
+fn stacks(output: &Path) -> Vec<(String, u64)> {
+    let text = fs::read_to_string(output.join("samples.folded")).unwrap();
+    let stack = |line: &str| {
+        let (frames, periods) = line.rsplit_once(' ').unwrap();
+        (frames.to_string(), periods.parse().unwrap())
+    };
+    text.lines().map(stack).collect()
 }
 
 #[test]
@@ -87,12 +110,80 @@ fn a_timeline_has_every_attempt_where_it_ran() {
 }
 
 #[test]
+fn samples_say_in_which_functions_cores_were() {
+    let place = Place::new();
+    let folder = tempfile::tempdir().unwrap();
+    let (output, timed) = (folder.path().join("made"), folder.path().join("timers"));
+    let mut command = nile(&place);
+    command.env("NILE_PACKAGES_SYMBOLS", symbols());
+    let said = profiled(command, "200M", "1", &["--at", &timers(&place, &timed)], &output);
+    let sampled = &said["sampled"];
+    assert_eq!((&sampled["lost_samples"], &sampled["unsampled_nodes"]), (&0.into(), &0.into()));
+    assert!(samples(&timed));
+
+    let stacks = stacks(&output);
+    assert!(stacks.len() as u64 <= number(&sampled["samples"]));
+    let of = |part: &str| -> u64 {
+        stacks.iter().filter(|(frames, _)| frames.contains(part)).map(|(_, it)| it).sum()
+    };
+    let all: u64 = of("");
+    // Most of a sort is the package's, and most of that is the crate's that sorts.
+    assert!(of("worker;package;") > all / 3, "{stacks:?}");
+    assert!(of("worker;package;_start;nile_user::entry::start;nile_tera::main") > all / 4);
+    assert!(of("nile_sort::") > all / 20, "{stacks:?}");
+    assert!(of("nile_kernel::") > 0, "{stacks:?}");
+    // Nobody computes longer than there was time for.
+    let share = |role: &Value, names: [&str; 4]| -> f64 {
+        names.iter().map(|it| role[format!("{it}_share")].as_f64().unwrap()).sum()
+    };
+    for role in sampled["roles"].as_array().unwrap() {
+        let sum = share(role, ["package", "kernel", "linux", "idle"]);
+        assert!((0.99..1.15).contains(&sum), "{role}");
+    }
+    let graph = fs::read_to_string(output.join("flame.svg")).unwrap();
+    assert!(graph.contains("nile_sort::") && graph.trim_end().ends_with("</svg>"));
+    assert_eq!(place.left(), Vec::<String>::new());
+}
+
+#[test]
+fn without_samples_no_core_has_a_timer_for_them() {
+    let place = Place::new();
+    let folder = tempfile::tempdir().unwrap();
+    let (output, timed) = (folder.path().join("made"), folder.path().join("timers"));
+    fs::create_dir(&output).unwrap();
+    for of_another_run in ["flame.svg", "samples.folded"] {
+        fs::write(output.join(of_another_run), "old").unwrap();
+    }
+    let more = ["--rate", "0", "--at", &timers(&place, &timed)];
+    let said = profiled(nile(&place), "20M", "1", &more, &output);
+    assert_eq!((&said["not_sampled"], &said["sampled"]), (&"--rate 0".into(), &Value::Null));
+    assert!(!samples(&timed));
+    let written = fs::read_dir(&output).unwrap().map(|it| it.unwrap().file_name());
+    assert_eq!(written.collect::<Vec<_>>(), ["timeline.json"]);
+}
+
+#[test]
+fn a_cluster_that_was_up_before_is_not_sampled() {
+    let place = Place::new();
+    let folder = tempfile::tempdir().unwrap();
+    let up = ["up", "--machine", "hosted", "--nodes", "1", "--memory", "512M", "--disk", "256M"];
+    place.run(&up).expect(0);
+    let output = folder.path().to_str().unwrap();
+    let what = ["profile", "terasort", "--size", "5M", "--output", output];
+    let said = run(&mut nile(&place), &what).expect(0);
+    assert!(said.out.contains("no flame graph: the cluster was up before"), "{}", said.out);
+    assert!(!folder.path().join("flame.svg").exists());
+    place.run(&["down"]).expect(0);
+}
+
+#[test]
 fn a_timeline_of_the_real_kernel_is_the_same() {
     let place = Place::new();
     let folder = tempfile::tempdir().unwrap();
     let mut command = launcher();
     place.in_here(&mut command);
-    profiled(command, "8M", "1", &["--machine", "qemu"], folder.path());
+    let said = profiled(command, "8M", "1", &["--machine", "qemu"], folder.path());
+    assert_eq!(said["not_sampled"], "nodes in QEMU are not sampled yet");
     assert_eq!(place.left(), Vec::<String>::new());
 }
 
