@@ -17,10 +17,12 @@ use crate::figure::Failure;
 /// How often a wait looks around.
 pub const LOOK: Duration = Duration::from_millis(20);
 
+/// How long the launcher may take until the node runs: it may have to build it first.
+const BUILT: Duration = Duration::from_secs(900);
+
 /// A node, or one on its way there.
 pub struct Node {
     command: Child,
-    limit: Duration,
 }
 
 impl Node {
@@ -33,7 +35,7 @@ impl Node {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        Ok(Node { command, limit })
+        Ok(Node { command })
     }
 
     /// Waits for the node's end and gives its report. A node whose program has failed sends one
@@ -55,7 +57,7 @@ impl Node {
 
     /// Waits until the node's process runs, whose name begins with `name`, and gives its number.
     pub fn process(&mut self, name: &str) -> Result<u32, Failure> {
-        let deadline = Instant::now() + self.limit;
+        let deadline = Instant::now() + BUILT;
         while Instant::now() < deadline && self.command.try_wait()?.is_none() {
             let child = children(self.command.id()).into_iter().find(|pid| {
                 let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();

@@ -90,6 +90,9 @@ fn follow(guide: &str) -> (usize, usize) {
                 // Kept between runs, so that only the first one builds everything.
                 shell.env("CARGO_TARGET_DIR", scratch.join("guide-target"));
                 shell.env("CARGO_NET_OFFLINE", "true");
+                // What is built here runs for a second.
+                shell.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
+                shell.env("CARGO_PROFILE_DEV_DEBUG", "0");
                 let output = shell.output().unwrap();
                 seen = String::from_utf8_lossy(&output.stdout).into_owned();
                 let errors = String::from_utf8_lossy(&output.stderr);
