@@ -25,8 +25,9 @@ use crate::interrupt;
 use cable::Cable;
 use call::{Call, CallFailed, Outcome};
 
-/// The lowest node number of a tool; which one above it is drawn.
-const FIRST_TOOL: u32 = 0xffff_0000;
+/// The lowest node number of a tool; which one above it is drawn. There are so many that two tools
+/// do not draw the same one.
+const FIRST_TOOL: u32 = 0x8000_0000;
 
 /// How often waiting looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
@@ -56,8 +57,8 @@ impl Peer {
         let nonce = random::<16>()?;
         let seed = u64::from_le_bytes(random()?);
         // All ones is nobody's number.
-        let drawn = u32::from(u16::from_le_bytes(random()?)).min(0xfffe);
-        let node = NodeId(FIRST_TOOL + drawn);
+        let drawn = u32::from_le_bytes(random()?).min(u32::MAX - 1);
+        let node = NodeId(FIRST_TOOL | drawn);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // Another tool that drew the same number before has a lower one.
         let generation = Generation((since.as_millis() / 250) as u32 | 1);

@@ -69,11 +69,10 @@ extern "C" fn sample(_: libc::c_int, info: *mut libc::siginfo_t, interrupted: *m
         let stack = stack(context::stack_pointer(interrupted));
         // SAFETY: a stack can be read from where its pointer is to its end.
         (Mode::Package, unsafe { walk::walk(frame, stack, &mut addresses[1..]) })
-    // SAFETY: the instruction was just run.
-    } else if unsafe { is_behind_call(instruction) } {
-        (Mode::Linux, 0)
     } else {
-        (Mode::Kernel, 0)
+        // SAFETY: the instruction was just run.
+        let is_in_linux = unsafe { is_behind_call(instruction) };
+        (if is_in_linux { Mode::Linux } else { Mode::Kernel }, 0)
     };
     ring.write(expiry.periods, mode, addresses[..=found].iter().map(|it| frame_at(*it)));
 }
