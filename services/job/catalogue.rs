@@ -7,9 +7,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::Status;
-use nile_stl::{CallError, CallResult};
+use nile_stl::{CallError, CallResult, all};
 
-use super::cluster::{Cluster, Store, all};
+use super::cluster::{Cluster, Store};
 use crate::dataset::DatasetClient;
 use crate::dataset::records::{BlockEntry, Listed};
 

@@ -8,11 +8,11 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, NodeId, Status};
 use nile_job::{End, Epoch, JobId, Master, Part, Phase, Progress, Record, Standing};
-use nile_stl::{CallError, CallResult};
+use nile_stl::{CallError, CallResult, all};
 
 use super::JobClient;
 use super::board::Board;
-use super::cluster::{SOON, all};
+use super::cluster::SOON;
 use super::hosted::{Account, Hosted};
 use super::records::{JobEntry, PartEntry, PhaseEntry, ProgressEntry, WorkerEntry};
 use super::turns::QUEUED;

@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 
 use nile_abi::{CoreId, NodeId, Status};
 use nile_job::{Job, JobId, Record, Split};
-use nile_stl::{CallError, CallResult};
+use nile_stl::{CallError, CallResult, all};
 
 use super::JobClient;
 use super::board::{Board, MOST_OPEN};
 use super::catalogue::{Catalogue, part_of};
-use super::cluster::{SOON, all, whole};
+use super::cluster::{SOON, whole};
 use super::records::JobRequest;
 use super::splits;
 

@@ -64,6 +64,8 @@ pub struct State {
     pub jobs: BTreeMap<JobId, JobState>,
     /// The package that runs here.
     pub program: Option<Program>,
+    /// The file of the last package that was a dataset, and which one that was.
+    pub code: Option<(Named, Rc<[u8]>)>,
     /// Pieces that were asked for.
     pub fetches: Fetches,
     /// Blocks that other nodes were asked for, and those that have come.

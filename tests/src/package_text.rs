@@ -18,8 +18,9 @@ const RUN: u32 = 26;
 /// What a worker may run, with its argument.
 const PACKAGES: [(&str, &[u8]); 2] = [("hello", b"text"), ("syscalls", b"10")];
 
-/// In a request: the package comes as a file.
+/// In a request: the package comes as a file; as the very file that came last.
 const SHIPPED: u64 = 1 << 32;
+const KEPT: u64 = 1 << 33;
 
 /// What a worker says: the package did its work; it found its text; packages are files here.
 const DONE: u64 = 1;
@@ -27,15 +28,19 @@ const FOUND: u64 = 1 << 1;
 const FILES: u64 = 1 << 2;
 
 /// One package after the other: which, and whether its text is there.
-const STEPS: [(u64, bool); 9] = [
+const STEPS: [(u64, bool); 12] = [
     (0, false),
     // Of those that the node was started with nothing stays.
     (0, false),
     (SHIPPED, false),
     (SHIPPED, true),
+    (SHIPPED | KEPT, true),
     (SHIPPED | 1, false),
     (SHIPPED | 1, true),
-    (SHIPPED, false),
+    (SHIPPED | KEPT | 1, true),
+    // That its file is the one of before does not say that its text is there.
+    (SHIPPED | KEPT, false),
+    (SHIPPED, true),
     // The same text, wherever the file is from.
     (0, true),
     (0, false),
@@ -61,13 +66,20 @@ pub fn start<M: Machine>(core: &Core<M>) {
 
 /// Runs the packages that it is asked for.
 async fn answer<M: Machine>(core: &Core<M>, talk: &Talk<M>) -> Result<(), Status> {
+    let mut kept: [Option<Rc<[u8]>>; PACKAGES.len()] = [None, None];
     loop {
         let asked = talk.listen().await?;
-        let package = PACKAGES.get((asked & !SHIPPED) as usize);
+        let number = (asked & !(SHIPPED | KEPT)) as usize;
+        let package = PACKAGES.get(number);
         let (name, argument) = *package.ok_or(Status::Invalid)?;
         let own = core.find_package(name).ok_or(Status::NotFound)?;
         let (image, are_files) = match own {
-            Image::Elf(file) if asked & SHIPPED != 0 => (Image::Shipped(Rc::from(file)), FILES),
+            Image::Elf(contents) if asked & SHIPPED != 0 => {
+                let file = kept[number].take().filter(|_| asked & KEPT != 0);
+                let file = file.unwrap_or_else(|| Rc::from(contents));
+                kept[number] = Some(file.clone());
+                (Image::Shipped(file), FILES)
+            }
             Image::Elf(file) => (Image::Elf(file), FILES),
             other => (other, 0),
         };

@@ -63,6 +63,8 @@ pub struct Inner<M: Machine> {
     /// The packages that the node was started with.
     pub(crate) packages: nile_package::Store,
     pub(crate) services: Services<M>,
+    /// The file whose text waits in the user half for the next package.
+    pub(crate) text: Cell<Option<Rc<[u8]>>>,
     /// What the node is in a cluster, if it is in one.
     pub(crate) membership: Option<Membership>,
     /// The node's pool, from the first pass on, and how it is formatted.
@@ -160,6 +162,7 @@ impl<M: Machine> Core<M> {
             services: Services::new(config, id),
             membership: config.membership.clone(),
             pool: OnceCell::new(),
+            text: Cell::default(),
             pool_config: config.pool.clone(),
             polls: (!config.is_dedicated(id)).then_some(config.polls),
             ended: Cell::new(None),

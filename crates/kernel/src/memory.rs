@@ -104,10 +104,14 @@ impl<M: Machine> Frame<M> {
         self.grant
     }
 
+    /// The frame's memory.
+    pub(crate) fn region(&self) -> &Region {
+        self.region.as_ref().expect("only `release` takes it, and that consumes the frame")
+    }
+
     /// The frame's memory, as words that any core of the grant may change.
     pub fn words(&self) -> &[AtomicU64] {
-        let region = self.region.as_ref();
-        region.expect("only `release` takes it, and that consumes the frame").words()
+        self.region().words()
     }
 
     /// The `bytes` bytes at `offset`, for a disk to read or write; `None` unless both are

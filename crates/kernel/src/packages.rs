@@ -266,14 +266,20 @@ impl<M: Machine> Package<M> {
         calls: &impl Calls<M>,
     ) {
         let Running { core, space, counters, .. } = &*self.0;
-        // What was shipped here is the code of jobs, and comes again with the next one.
-        let is_shipped = matches!(image, Image::Shipped(_));
-        let (ended, text_stays) = match self.load(image, argument, limits).await {
-            Ok(()) => (self.take_turns(calls).await, is_shipped),
-            Err(error) => (Ended::NotLoaded(error), false),
+        let ended = match self.load(&image, argument, limits).await {
+            Ok(()) => Ok(self.take_turns(calls).await),
+            Err(error) => Err(Ended::NotLoaded(error)),
         };
         calls.ended(self);
-        space.empty(text_stays).await;
+        match image {
+            // What was shipped here is the code of jobs, and comes again with the next one.
+            Image::Shipped(file) if ended.is_ok() => {
+                space.empty(true).await;
+                self.leave_text(file);
+            }
+            _ => space.empty(false).await,
+        }
+        let ended = ended.unwrap_or_else(|error| error);
         let report = PackageReport {
             ended: outcome::judge(ended, space.refused()),
             calls: counters.calls.get(),

@@ -12,6 +12,7 @@
 //! * [`stl`]: [`Stl`], one core's services; `invoke`, calls by name; [`target`], typed calls.
 //! * [`published`]: what is known of a service that is callable.
 //! * [`composite`]: services made of services.
+//! * [`all()`]: several futures at once.
 //! * [`frame`]: calls as they cross between cores; [`relay`]: between a package and its kernel.
 //! * `calls`, `serving`, `deliver`: calls that go out, and calls that come in; `documents`: what
 //!   those who are called say about themselves.
@@ -22,6 +23,7 @@ extern crate alloc;
 // What the macros generate names this crate, and is used in it too.
 extern crate self as nile_stl;
 
+mod all;
 mod calls;
 pub mod composite;
 mod deliver;
@@ -40,6 +42,7 @@ pub mod target;
 #[cfg(test)]
 mod tests;
 
+pub use all::all;
 pub use composite::{Composite, CompositeType};
 pub use error::{CallError, CallResult};
 pub use frame::{CallId, MethodNumber, ServiceNumber};

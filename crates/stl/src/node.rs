@@ -94,8 +94,9 @@ pub trait Node {
 pub enum PackageSource<'a> {
     /// From those that the node was started with, by its name.
     Named(&'a str),
-    /// An ELF file that has come from somewhere, unchecked. It is dropped when it is loaded. (A
-    /// simulation has the program that is linked in by the name in the file's manifest instead.)
+    /// An ELF file that has come from somewhere, unchecked. It is kept as long as its text may be
+    /// of use to the next package. (A simulation has the program that is linked in by the name in
+    /// the file's manifest instead.)
     File(Rc<[u8]>),
 }
 

@@ -2,13 +2,16 @@
 //! memory. A file is followed only as far as `nile-package` has checked it.
 
 use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use nile_abi::call::EntryTable;
 use nile_abi::{Status, VirtAddr};
 use nile_package::{Image, Package as Plan, Segment, Store};
 use nile_platform::user::{Access, Gateway, Start};
 use nile_platform::{Machine, User};
+use nile_stl::all;
 
 use super::layout::{self, ARGUMENT, GATE, IMAGE, MOST_STACK, PAGE, STACK, TABLE};
 use super::space::{Piece, fill};
@@ -18,7 +21,7 @@ impl<M: Machine> Package<M> {
     /// Brings the package to where its first turn begins.
     pub(super) async fn load(
         &self,
-        image: Image,
+        image: &Image,
         argument: &[u8],
         limits: PackageLimits,
     ) -> Result<(), LoadError> {
@@ -29,32 +32,26 @@ impl<M: Machine> Package<M> {
         let stack_bytes = limits.stack_bytes.checked_next_multiple_of(PAGE);
         let stack_bytes = stack_bytes.filter(|bytes| (1..=MOST_STACK).contains(bytes));
         let stack_bytes = stack_bytes.ok_or(LoadError::Limits)?;
-        let file = match &image {
-            Image::Elf(file) => Some(*file),
-            Image::Shipped(file) => Some(&**file),
-            Image::Linked(_) => None,
+        let (file, shipped) = match image {
+            Image::Elf(file) => (Some(*file), None),
+            Image::Shipped(file) => (Some(&**file), Some(file)),
+            Image::Linked(_) => (None, None),
         };
         let plan = file.map(Plan::parse).transpose()?;
         if let Some(plan) = &plan {
             // There is no other: a package is loaded once.
             let _ = self.0.manifest.set(Box::from(plan.manifest().text()));
         }
-        let linked = self.linked(&image, plan.as_ref())?;
-        let has_text = self.open(plan.as_ref()).await?;
+        let linked = self.linked(image, plan.as_ref())?;
+        let has_text = self.open(plan.as_ref(), shipped).await?;
         let gateway = space.with_user(|user| user.gateway())?;
         let (gate, code) = match gateway {
             Gateway::Code(code) => (GATE, code),
             Gateway::At(address) => (address, &[][..]),
         };
-        let mut all = self.filled(GATE, code, Access::Execute).await?;
-        let arena = if limits.arena_bytes > 0 {
-            let (at, bytes) = space.begin_to_grow(limits.arena_bytes)?;
-            let pieces = space.allocate(at, bytes, Access::Write).await;
-            space.has_grown();
-            all.extend(pieces?);
-            [at.0, bytes]
-        } else {
-            [0, 0]
+        let arena = match limits.arena_bytes {
+            0 => None,
+            bytes => Some(space.begin_to_grow(bytes)?),
         };
         let table = EntryTable {
             magic: EntryTable::MAGIC,
@@ -62,27 +59,42 @@ impl<M: Machine> Package<M> {
             core: self.0.core.id(),
             generation: self.0.core.machine().generation(),
             gate: gate.0,
-            arena,
+            arena: arena.map_or([0, 0], |(at, bytes)| [at.0, bytes]),
             argument: [ARGUMENT.0, argument.len() as u64],
             stack: [STACK.0, stack_bytes],
         };
-        all.extend(self.filled(TABLE, &layout::encode(&table), Access::Read).await?);
-        all.extend(self.filled(ARGUMENT, argument, Access::Read).await?);
-        all.extend(space.allocate(STACK, stack_bytes, Access::Write).await?);
-        let start = match (linked, &plan) {
+        let table = layout::encode(&table);
+        let image = plan.as_ref().filter(|_| linked.is_none());
+        let mut parts = vec![
+            Part::full(GATE, code, Access::Execute),
+            Part::full(TABLE, &table, Access::Read),
+            Part::full(ARGUMENT, argument, Access::Read),
+            Part::zeroed(STACK, stack_bytes),
+        ];
+        parts.extend(arena.map(|(at, bytes)| Part::zeroed(at, bytes)));
+        let wanted = |segment: &&Segment<'_>| !has_text || segment.access == Access::Write;
+        let segments = image.map_or(&[][..], Plan::segments).iter().filter(wanted);
+        parts.extend(segments.map(Part::segment));
+        let pieces = self.filled(&parts).await;
+        if arena.is_some() {
+            space.has_grown();
+        }
+        let pieces = pieces?;
+        for relocation in image.iter().flat_map(|plan| plan.relocations()) {
+            let value = IMAGE.0 + relocation.addend;
+            fill(&pieces, VirtAddr(IMAGE.0 + relocation.place), &value.to_le_bytes());
+        }
+        let start = match (linked, image) {
             (Some(name), _) => Start::Linked(name),
-            (None, Some(plan)) => {
-                all.extend(self.image(plan, has_text).await?);
-                Start::At {
-                    entry: VirtAddr(IMAGE.0 + plan.entry()),
-                    stack: VirtAddr(STACK.0 + stack_bytes),
-                    argument: TABLE,
-                }
-            }
+            (None, Some(plan)) => Start::At {
+                entry: VirtAddr(IMAGE.0 + plan.entry()),
+                stack: VirtAddr(STACK.0 + stack_bytes),
+                argument: TABLE,
+            },
             // What is not linked is a file, and has a plan.
             (None, None) => return Err(LoadError::Refused(Status::NotFound)),
         };
-        space.enter(all).await?;
+        space.enter(pieces).await?;
         // Linked programs say nothing of themselves: they have what there is.
         let pooled = match &plan {
             Some(plan) => plan.manifest().uses_pool(),
@@ -115,32 +127,49 @@ impl<M: Machine> Package<M> {
         }
     }
 
-    /// Memory that holds `bytes`, and zeros up to the page's end; none for no bytes.
-    async fn filled(
-        &self,
-        at: VirtAddr,
-        bytes: &[u8],
-        access: Access,
-    ) -> Result<Vec<Piece<M>>, LoadError> {
-        let pieces = self.0.space.allocate(at, bytes.len() as u64, access).await?;
-        fill(&pieces, at, bytes);
+    /// Memory for all these parts, with what is in them, in the order of the addresses. It is asked
+    /// for at once: one answer is waited for, not one after the other.
+    async fn filled(&self, parts: &[Part<'_>]) -> Result<Vec<Piece<M>>, Status> {
+        let asked = parts.iter().map(|it| self.0.space.allocate(it.at, it.bytes, it.access));
+        let mut pieces = Vec::new();
+        for some in all(asked).await {
+            pieces.extend(some?);
+        }
+        pieces.sort_unstable_by_key(Piece::at);
+        for Part { contents: (at, bytes), .. } in parts {
+            fill(&pieces, *at, bytes);
+        }
         Ok(pieces)
     }
+}
 
-    /// The image, its relocations applied; without its text if that is there already.
-    async fn image(&self, plan: &Plan<'_>, has_text: bool) -> Result<Vec<Piece<M>>, LoadError> {
-        let mut pieces = Vec::new();
-        let wanted = |segment: &&Segment<'_>| !has_text || segment.access == Access::Write;
-        for segment in plan.segments().iter().filter(wanted) {
-            let at = VirtAddr(IMAGE.0 + segment.pages.start);
-            let bytes = segment.pages.end - segment.pages.start;
-            pieces.extend(self.0.space.allocate(at, bytes, segment.access).await?);
-            fill(&pieces, VirtAddr(IMAGE.0 + segment.start), segment.contents);
+/// Memory that a package begins with: zeros, and somewhere in it what it contains.
+struct Part<'a> {
+    at: VirtAddr,
+    bytes: u64,
+    access: Access,
+    contents: (VirtAddr, &'a [u8]),
+}
+
+impl<'a> Part<'a> {
+    /// These bytes, and zeros up to the page's end; nothing for no bytes.
+    fn full(at: VirtAddr, contents: &'a [u8], access: Access) -> Part<'a> {
+        Part { at, bytes: contents.len() as u64, access, contents: (at, contents) }
+    }
+
+    /// Nothing but zeros, to be written.
+    fn zeroed(at: VirtAddr, bytes: u64) -> Part<'a> {
+        Part { at, bytes, access: Access::Write, contents: (at, &[]) }
+    }
+
+    /// A segment of an image, without its relocations.
+    fn segment(segment: &Segment<'a>) -> Part<'a> {
+        let Range { start, end } = segment.pages;
+        Part {
+            at: VirtAddr(IMAGE.0 + start),
+            bytes: end - start,
+            access: segment.access,
+            contents: (VirtAddr(IMAGE.0 + segment.start), segment.contents),
         }
-        for relocation in plan.relocations() {
-            let value = IMAGE.0 + relocation.addend;
-            fill(&pieces, VirtAddr(IMAGE.0 + relocation.place), &value.to_le_bytes());
-        }
-        Ok(pieces)
     }
 }

@@ -12,12 +12,16 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use nile_abi::{PageSize, Status, VirtAddr};
 use nile_platform::user::{Access, BadAddress};
 use nile_platform::{Machine, User};
+use nile_stl::all;
 
 use super::layout::{END, HEAP, IMAGE, PAGE};
 use super::turns::next_pass;
 use crate::control::Request;
 use crate::core::Core;
 use crate::memory::Frame;
+
+/// How many pieces are on their way to the user half at once: a part of what a core may ask.
+const MOST_MOVING: usize = 16;
 
 /// The memory of one package.
 pub(super) struct Space<M: Machine> {
@@ -41,6 +45,13 @@ pub(super) struct Piece<M: Machine> {
     at: VirtAddr,
     access: Access,
     frame: Frame<M>,
+}
+
+impl<M: Machine> Piece<M> {
+    /// Where it is to be.
+    pub fn at(&self) -> VirtAddr {
+        self.at
+    }
 }
 
 impl<M: Machine> Space<M> {
@@ -149,11 +160,18 @@ impl<M: Machine> Space<M> {
         Ok(pieces)
     }
 
-    /// Makes memory the package's.
+    /// Makes memory the package's. Many pieces move at once: each has two answers to wait for.
     pub async fn enter(&self, pieces: Vec<Piece<M>>) -> Result<(), Status> {
-        for Piece { at, access, frame } in pieces {
-            let grant = frame.move_to_user(at, access).await?;
-            self.with_user(|user| user.map(grant, at, access))??;
+        let mut pieces = pieces.into_iter().peekable();
+        while pieces.peek().is_some() {
+            let some = pieces.by_ref().take(MOST_MOVING);
+            let moved = some.map(|Piece { at, access, frame }| async move {
+                (frame.move_to_user(at, access).await, at, access)
+            });
+            for (grant, at, access) in all(moved).await {
+                let grant = grant?;
+                self.with_user(|user| user.map(grant, at, access))??;
+            }
         }
         Ok(())
     }

@@ -4,9 +4,11 @@
 //! them, and a processor that is emulated has not to translate their code again. Any other package
 //! has them given back first.
 //!
-//! What is there is compared with the file, byte by byte, so that nobody need be believed: neither
-//! who says that two files are the same, nor a package that might have changed its text.
+//! What is there is compared with the file, byte by byte, so that nobody need be believed who says
+//! that two files are the same. Only where the file is the very one in memory that the text came
+//! from is there nothing to compare: it cannot have changed, and text cannot be written.
 
+use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -26,16 +28,24 @@ const PART: u64 = 64 << 10;
 type Left = Vec<(VirtAddr, Grant, Access)>;
 
 impl<M: Machine> Package<M> {
-    /// Takes this core's user half. Whether the text of `plan` is in it; if not, nothing is.
-    pub(super) async fn open(&self, plan: Option<&Plan<'_>>) -> Result<bool, LoadError> {
+    /// Takes this core's user half. Whether the text of `plan`, which is `file`'s, is in it; if
+    /// not, nothing is.
+    pub(super) async fn open(
+        &self,
+        plan: Option<&Plan<'_>>,
+        file: Option<&Rc<[u8]>>,
+    ) -> Result<bool, LoadError> {
         let space = &self.0.space;
+        let former = self.0.core.text.take();
+        let both = file.zip(former.as_ref());
+        let is_same_file = both.is_some_and(|(file, former)| Rc::ptr_eq(file, former));
         let left = self.0.core.user_grants();
         space.open()?;
         if left.is_empty() {
             return Ok(false);
         }
         if let Some(plan) = plan
-            && self.is_text(plan, &left)?
+            && self.is_text(plan, &left, is_same_file)?
         {
             self.0.found_text.set(true);
             space.reserve(left.iter().map(|(_, grant, _)| grant.bytes).sum())?;
@@ -46,14 +56,23 @@ impl<M: Machine> Package<M> {
         Ok(false)
     }
 
-    /// Whether what is left is the text of `plan`: all of it and nothing else.
-    fn is_text(&self, plan: &Plan<'_>, left: &Left) -> Result<bool, Status> {
+    /// The text of this file's package stays.
+    pub(super) fn leave_text(&self, file: Rc<[u8]>) {
+        self.0.core.text.set(Some(file));
+    }
+
+    /// Whether what is left is the text of `plan`: all of it and nothing else. What it says is not
+    /// looked at where it `is_same_file`.
+    fn is_text(&self, plan: &Plan<'_>, left: &Left, is_same_file: bool) -> Result<bool, Status> {
         let places = left.iter().map(|(at, grant, access)| (*at, grant.bytes, *access));
         if !places.eq(text_of(plan).flat_map(places_of)) {
             return Ok(false);
         }
         for (at, grant, access) in left {
             self.0.space.with_user(|user| user.map(*grant, *at, *access))??;
+        }
+        if is_same_file {
+            return Ok(true);
         }
         let mut seen = vec![0; PART as usize];
         for segment in text_of(plan) {
