@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use nile_abi::Status;
 use nile_job::{Bounds, Epoch, Failure, Fault, JobId, WorkerId};
-use nile_stl::{CallError, CallResult};
+use nile_stl::{CallError, CallResult, all};
 
 use super::board::{Board, LOOK};
 use super::hosted::Hosted;
@@ -17,6 +17,9 @@ const CUTS: u32 = 4;
 
 /// How long a cut may take.
 const CUT_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Samples that are told at once.
+const ON_THEIR_WAY: usize = 16;
 
 impl Board {
     /// Has a worker cut bounds, and others until one does it, as long as the master waits for them.
@@ -67,8 +70,13 @@ impl Board {
         let line = self.cluster.line(worker).ok_or_else(gone)?;
         let of = samples.len() as u32;
         let mut bounds = None;
-        for (index, sample) in samples.iter().enumerate() {
-            bounds = line.cut(&stl, id, (index as u32, of), sample).await?;
+        let samples: Vec<_> = (0..of).zip(samples).collect();
+        for some in samples.chunks(ON_THEIR_WAY) {
+            let telling =
+                some.iter().map(|&(index, sample)| line.cut(&stl, id, (index, of), sample));
+            for told in all(telling).await {
+                bounds = told?.or(bounds);
+            }
         }
         let missing = || CallError::new(Status::NotFound, "the samples were lost");
         bounds.ok_or_else(missing)
