@@ -89,6 +89,8 @@ pub struct JobState {
     pub desk: Desk,
     /// The attempt that runs.
     pub attempt: Option<Rc<Attempt>>,
+    /// The one that comes next.
+    expected: Option<Rc<Attempt>>,
     /// What map attempts have made.
     pub held: BTreeMap<AttemptId, Rc<Held>>,
     /// What nobody needs, but somebody may still look at.
@@ -214,6 +216,9 @@ impl Engine {
             if it.worker.is_over() && it.attempt.is_none() {
                 it.desk.close();
             }
+            if it.expected.as_ref().is_some_and(|next| !it.worker.expects(next.id)) {
+                it.forget_expected();
+            }
             due = [due, it.worker.next_due()].into_iter().flatten().min();
         }
         self.alarm.plan(due);
@@ -261,6 +266,7 @@ impl Engine {
             Action::Send(node, message) => self.peers.tell_master(self, node, message),
             Action::Peer(to, message) => self.ask_peer(job, to, message),
             Action::Start(attempt, work) => self.begin(job, attempt, work),
+            Action::Expect(attempt, work) => self.expect(job, attempt, work),
             Action::Stop(attempt) => self.call_off(job, attempt),
             Action::Deliver { piece, to, by } => self.deliver(job, piece, to, by),
             Action::Gathered(by) => {
@@ -281,9 +287,38 @@ impl Engine {
         state.jobs.get(&job)?.attempt.clone().filter(|it| it.id == id)
     }
 
+    /// What comes next may be read by now.
+    fn expect(self: &Rc<Self>, job_id: JobId, id: AttemptId, work: Work) {
+        let ticket = self.number();
+        self.with_job(job_id, |it| {
+            it.forget_expected();
+            // What is wrong with it is told when it begins.
+            it.expected = it.make_attempt(job_id, id, ticket, work).ok();
+        });
+        self.read_on(job_id);
+    }
+
+    /// Reads on into the next split while the present one has nothing more to be read ahead.
+    pub fn read_on(self: &Rc<Self>, job: JobId) {
+        let both = self.with_job(job, |it| it.attempt.clone().zip(it.expected.clone()));
+        let Some((attempt, expected)) = both.flatten() else { return };
+        if let (Some(now), Some(next)) = (&attempt.input, &expected.input) {
+            let spare = now.loads.borrow().spare();
+            for index in next.loads.borrow_mut().expect(spare) {
+                self.read_block(&expected, index);
+            }
+        }
+    }
+
     fn begin(self: &Rc<Self>, job_id: JobId, id: AttemptId, work: Work) {
         let ticket = self.number();
-        let made = self.with_job(job_id, |it| it.make_attempt(job_id, id, ticket, work));
+        let made = self.with_job(job_id, |it| match it.expected.take() {
+            Some(expected) if expected.id == id => Ok(expected),
+            other => {
+                it.expected = other;
+                it.make_attempt(job_id, id, ticket, work)
+            }
+        });
         let attempt = match made {
             Some(Ok(attempt)) => attempt,
             Some(Err(failure)) => {
@@ -292,8 +327,14 @@ impl Engine {
             }
             None => return,
         };
+        // What the package asks for first can come meanwhile.
+        if let Some(input) = &attempt.input {
+            for index in input.loads.borrow_mut().want(0) {
+                self.read_block(&attempt, index);
+            }
+        }
         self.with_job(job_id, |it| {
-            it.desk.queue(ticket);
+            it.desk.queue(attempt.ticket);
             it.attempt = Some(attempt);
         });
         self.keep_package(job_id);
@@ -392,6 +433,7 @@ impl JobState {
             worker,
             desk: Desk::default(),
             attempt: None,
+            expected: None,
             held: BTreeMap::new(),
             dropped: Vec::new(),
             parts: BTreeMap::new(),
@@ -402,8 +444,18 @@ impl JobState {
         }
     }
 
+    /// What was to come next does not.
+    fn forget_expected(&mut self) {
+        if let Some(attempt) = self.expected.take() {
+            attempt.is_off.set(true);
+            attempt.phase.set(Phase::Over);
+            attempt.clear();
+        }
+    }
+
     /// It is forgotten: who waits for something of it waits for nothing.
-    pub fn end(self) {
+    pub fn end(mut self) {
+        self.forget_expected();
         if let Some(attempt) = &self.attempt {
             attempt.is_off.set(true);
             attempt.phase.set(Phase::Over);

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use nile_stl::CallError;
 use nile_stl::node::Buffer;
@@ -13,6 +14,8 @@ pub struct Loads {
     /// How many are read ahead.
     depth: u32,
     slots: BTreeMap<u32, Slot>,
+    /// Where reading ahead would be by now if there were more blocks.
+    reach: u32,
     /// Nobody wants any more.
     is_closed: bool,
 }
@@ -28,17 +31,35 @@ enum Slot {
 impl Loads {
     /// So many blocks, of which at most `depth` are read ahead.
     pub fn new(blocks: u32, depth: u32) -> Loads {
-        Loads { blocks, depth, slots: BTreeMap::new(), is_closed: false }
+        Loads { blocks, depth, slots: BTreeMap::new(), reach: 0, is_closed: false }
     }
 
     /// The block of this place is wanted now: which are to be read, which they are not yet.
     pub fn want(&mut self, index: u32) -> Vec<u32> {
+        self.reach = index.saturating_add(self.depth).saturating_add(1);
+        self.load(index..self.reach)
+    }
+
+    /// The first so many blocks will be wanted: which are to be read, which they are not yet.
+    pub fn expect(&mut self, blocks: u32) -> Vec<u32> {
+        self.load(0..blocks)
+    }
+
+    /// How many blocks of what comes next may be read by now, in place of those that there are not
+    /// any more here: one at the end, where nothing is read ahead.
+    pub fn spare(&self) -> u32 {
+        match self.depth {
+            0 => u32::from(self.reach > 0),
+            _ => self.reach.saturating_sub(self.blocks),
+        }
+    }
+
+    fn load(&mut self, range: Range<u32>) -> Vec<u32> {
         if self.is_closed {
             return Vec::new();
         }
-        let end = index.saturating_add(self.depth).saturating_add(1).min(self.blocks);
         let missing = |index: &u32| !self.slots.contains_key(index);
-        let missing: Vec<u32> = (index..end).filter(missing).collect();
+        let missing: Vec<u32> = (range.start..range.end.min(self.blocks)).filter(missing).collect();
         for index in &missing {
             self.slots.insert(*index, Slot::Loading);
         }

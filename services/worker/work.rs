@@ -178,6 +178,7 @@ impl Engine {
         for index in input.loads.borrow_mut().want(index) {
             self.read_block(&attempt, index);
         }
+        self.read_on(attempt.job_id);
         let loads = &input.loads;
         let read = self.wait_for(&attempt, || loads.borrow_mut().take(index)).await?;
         let more = index + 1 < input.split.blocks;

@@ -1,6 +1,6 @@
-//! One worker core in one job: runs an attempt at a time, keeps what its attempts have made, and
-//! fetches the pieces of a reduce attempt from other workers. It obeys the last master that it
-//! has heard of, and no other.
+//! One worker core in one job: runs one attempt after the other, keeps what its attempts have
+//! made, and fetches the pieces of a reduce attempt from other workers. It obeys the last master
+//! that it has heard of, and no other.
 //!
 //! * `orders`: what the master says; `fetch`: the pieces of a reduce attempt.
 
@@ -35,6 +35,9 @@ pub enum Action {
     /// Run this attempt, and say by [`Worker::done`] or [`Worker::failed`] what came of it. No
     /// other runs.
     Start(AttemptId, Work),
+    /// This attempt comes after the one that runs: some of its input may be read by then. Not all
+    /// attempts are said to come, and one that was said to may not.
+    Expect(AttemptId, Work),
     /// The running attempt is not wanted: stop it, drop what it has made, and say
     /// [`Worker::stopped`], if its end has not been said yet.
     Stop(AttemptId),
@@ -77,8 +80,8 @@ pub struct Worker {
     plan: Option<Plan>,
     held: BTreeMap<AttemptId, Held>,
     core: Core,
-    /// What runs as soon as the attempt before has stopped.
-    next: Option<Next>,
+    /// What runs as soon as the attempt before has ended, the next one first.
+    next: VecDeque<Next>,
     /// When the master was heard last, or the record asked.
     heard: Instant,
     /// When the machine is dropped though the master has not said that it knows of the end.
@@ -138,7 +141,7 @@ impl Worker {
             plan: None,
             held: BTreeMap::new(),
             core: Core::Idle,
-            next: None,
+            next: VecDeque::new(),
             heard: now,
             over: None,
             is_dropped: false,
@@ -193,6 +196,11 @@ impl Worker {
             Core::Running(run) => Some(run.attempt),
             Core::Stopping(attempt) => Some(*attempt),
         }
+    }
+
+    /// Whether this attempt waits for another one's end.
+    pub fn expects(&self, attempt: AttemptId) -> bool {
+        self.next.iter().any(|next| next.attempt == attempt)
     }
 
     /// What is to be done next.
@@ -293,7 +301,7 @@ impl Worker {
     /// The core is free: what waits for it begins.
     fn rest(&mut self, now: Instant) {
         self.core = Core::Idle;
-        if let Some(next) = self.next.take() {
+        if let Some(next) = self.next.pop_front() {
             self.start(now, next);
         } else if self.over.is_some() {
             self.finish_over(now);

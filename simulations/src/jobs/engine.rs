@@ -150,6 +150,8 @@ impl Cluster {
                 Some(part) => part.is_committed = true,
                 None => return Err(format!("{me} is to commit {attempt}, which it does not have")),
             },
+            // Here input is read in no time.
+            worker::Action::Expect(..) => {}
             worker::Action::Ask => self.ask_keepers(me),
             worker::Action::Over => self.node(id).cores[core].worker = None,
         }

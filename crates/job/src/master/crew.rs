@@ -18,6 +18,8 @@ pub struct Mate {
     /// Which of its machines was heard in this session; 0 if none was.
     pub machine: u32,
     pub state: State,
+    /// What it does after that.
+    pub ahead: Option<Ahead>,
     pub lane: Lane<Order>,
     /// When it was heard last.
     pub heard: Instant,
@@ -34,6 +36,14 @@ pub struct Mate {
     /// The place of its attempt among the spans, if that is kept.
     pub span: Option<usize>,
     timer: Option<Instant>,
+}
+
+/// An attempt that a worker begins when it has ended the one before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ahead {
+    pub attempt: AttemptId,
+    /// It was told not to, and has not said that it will not.
+    pub is_off: bool,
 }
 
 /// What a worker does.
@@ -118,6 +128,11 @@ impl Crew {
         self.counts[1] + self.counts[2] == self.mates.len()
     }
 
+    /// How many workers can be given something, now or later.
+    pub fn at_hand(&self) -> usize {
+        self.mates.len() - self.counts[1] - self.counts[2]
+    }
+
     /// Whether nobody is left at all.
     pub fn all_gone(&self) -> bool {
         self.counts[2] == self.mates.len()
@@ -132,6 +147,7 @@ impl Crew {
             session: Session(1),
             machine: 0,
             state: State::Joining,
+            ahead: None,
             lane: Lane::default(),
             heard: now,
             ask: now,

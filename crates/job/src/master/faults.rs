@@ -36,17 +36,22 @@ impl Master {
         let mate = &mut self.crew.mates[slot];
         let (node, state) = (mate.id.node, mate.state);
         let has = mem::take(&mut mate.has);
+        let ahead = mate.ahead.take().map(|ahead| ahead.attempt);
         self.stopping.remove(&slot);
         self.heirlooms.retain(|(owner, ..)| *owner != slot);
-        match state {
-            State::Idle => self.queue.remove_worker(node, slot),
-            State::Busy(attempt) => {
-                if let Some(it) = self.tasks.change(attempt.task, |task| task.remove(attempt)) {
-                    self.forget(it);
-                }
-                self.queue_if_open(attempt.task);
+        let busy = match state {
+            State::Idle => {
+                self.queue.remove_worker(node, slot);
+                None
             }
-            _ => {}
+            State::Busy(attempt) => Some(attempt),
+            _ => None,
+        };
+        for attempt in busy.into_iter().chain(ahead) {
+            if let Some(it) = self.tasks.change(attempt.task, |task| task.remove(attempt)) {
+                self.forget(it);
+            }
+            self.queue_if_open(attempt.task);
         }
         for task in has {
             self.lose_output(task);

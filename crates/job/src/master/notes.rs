@@ -112,10 +112,13 @@ impl Master {
 
     /// A worker's attempt has ended in some way.
     fn free(&mut self, now: Instant, slot: usize, attempt: AttemptId, outcome: Outcome) {
-        let state = self.crew.mates[slot].state;
-        if state == State::Busy(attempt) || state == State::Stopping(attempt) {
+        let mate = &mut self.crew.mates[slot];
+        if mate.state == State::Busy(attempt) || mate.state == State::Stopping(attempt) {
             self.end_span(now, slot, outcome);
-            self.rest(now, slot);
+            self.go_on(now, slot);
+        } else if mate.ahead.is_some_and(|ahead| ahead.attempt == attempt) {
+            // It was called off before it began.
+            mate.ahead = None;
         }
     }
 

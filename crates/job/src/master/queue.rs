@@ -144,6 +144,19 @@ impl Queue {
         Some(found)
     }
 
+    /// A task whose input is on a node, for one of its workers that is not idle yet.
+    pub fn take_local(&mut self, node: NodeId, tasks: &Tasks) -> Option<TaskId> {
+        let local = self.nodes.get_mut(&node)?;
+        while let Some((since, task)) = local.tasks.pop_front() {
+            self.steps += 1;
+            let it = tasks.get(task);
+            if it.pending == Some(since) && it.avoid != Some(node) {
+                return Some(task);
+            }
+        }
+        None
+    }
+
     fn next_local(&mut self, tasks: &Tasks) -> Option<Match> {
         while let Some(node) = self.fresh.first().copied() {
             let mut steps = 0;

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use nile_abi::{Instant, NodeId};
 
-use super::crew::State;
+use super::crew::{Ahead, State};
 use super::queue::Match;
 use super::tasks::Try;
 use super::{Master, Stage};
@@ -29,13 +29,68 @@ impl Master {
                 self.rest(now, found.slot);
             } else {
                 self.assign(now, found);
+                self.look_ahead(now, found.slot);
             }
         }
         self.make_room();
         self.second_tries(now);
     }
 
+    /// Gives a worker that has begun a task the next one as well, so that it need not wait for it
+    /// then: as long as that leaves one for every worker, and its node has the input.
+    fn look_ahead(&mut self, now: Instant, slot: usize) {
+        let mate = &self.crew.mates[slot];
+        let begins = matches!(mate.state, State::Busy(it) if it.task.kind != Kind::Reduce);
+        if !begins || mate.ahead.is_some() || self.queue.pending() <= self.crew.at_hand() {
+            return;
+        }
+        let Some(task) = self.queue.take_local(mate.id.node, &self.tasks) else { return };
+        self.queue.withdraw(&mut self.tasks, task);
+        let attempt = self.order(now, Match { task, slot, is_local: true });
+        self.crew.mates[slot].ahead = Some(Ahead { attempt, is_off: false });
+    }
+
+    /// A worker has ended what it did: it begins what it was told to do then, if there is that.
+    pub(super) fn go_on(&mut self, now: Instant, slot: usize) {
+        let Some(Ahead { attempt, is_off }) = self.crew.mates[slot].ahead.take() else {
+            return self.rest(now, slot);
+        };
+        self.begins(now, slot, attempt);
+        if is_off {
+            self.crew.set_state(slot, State::Stopping(attempt));
+            self.stopping.insert(slot);
+            return;
+        }
+        self.stopping.remove(&slot);
+        let started = self.tasks.change(attempt.task, |task| {
+            let it = task.running.iter_mut().find(|it| it.attempt == attempt)?;
+            Some(core::mem::replace(&mut it.started, now))
+        });
+        if let Some(started) = started {
+            self.running.remove(&(started, attempt));
+            self.running.insert((now, attempt));
+        }
+        self.look_ahead(now, slot);
+    }
+
     fn assign(&mut self, now: Instant, found: Match) {
+        let attempt = self.order(now, found);
+        self.begins(now, found.slot, attempt);
+        if attempt.task.kind == Kind::Reduce {
+            self.reducing.insert(attempt, found.slot);
+        }
+    }
+
+    /// A worker begins an attempt.
+    fn begins(&mut self, now: Instant, slot: usize, attempt: AttemptId) {
+        let mate = &mut self.crew.mates[slot];
+        (mate.told, mate.read) = (0, 0);
+        mate.span = self.spans.begin(now, mate.id, attempt);
+        self.crew.set_state(slot, State::Busy(attempt));
+    }
+
+    /// Tells a worker to do a task, when it has ended what it does.
+    fn order(&mut self, now: Instant, found: Match) -> AttemptId {
         let Match { task: id, slot, is_local } = found;
         let (number, again) = self.tasks.change(id, |task| {
             task.numbers += 1;
@@ -65,14 +120,8 @@ impl Master {
             }
         };
         self.crew.order(slot, Order::Assign(attempt, work));
-        let mate = &mut self.crew.mates[slot];
-        mate.briefed = [true, knows_plan || needs_plan];
-        (mate.told, mate.read) = (0, 0);
-        mate.span = self.spans.begin(now, mate.id, attempt);
-        self.crew.set_state(slot, State::Busy(attempt));
-        if id.kind == Kind::Reduce {
-            self.reducing.insert(attempt, slot);
-        }
+        self.crew.mates[slot].briefed = [true, knows_plan || needs_plan];
+        attempt
     }
 
     /// Tells a worker what the job is, once it hears orders.
@@ -129,11 +178,16 @@ impl Master {
     pub(super) fn call_off(&mut self, attempt: AttemptId) {
         let Some(it) = self.tasks.change(attempt.task, |task| task.remove(attempt)) else { return };
         self.forget(it);
-        if self.crew.mates[it.slot].state == State::Busy(attempt) {
+        let mate = &mut self.crew.mates[it.slot];
+        if mate.state == State::Busy(attempt) {
             self.crew.set_state(it.slot, State::Stopping(attempt));
             self.stopping.insert(it.slot);
-            self.crew.order(it.slot, Order::Cancel(attempt));
+        } else if let Some(ahead) = mate.ahead.as_mut().filter(|ahead| ahead.attempt == attempt) {
+            ahead.is_off = true;
+        } else {
+            return;
         }
+        self.crew.order(it.slot, Order::Cancel(attempt));
     }
 
     /// An attempt is not among those that run any more.

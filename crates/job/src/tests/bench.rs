@@ -303,6 +303,7 @@ impl Bench {
                     self.said.push_back(Said::Piece(to, piece, by));
                 }
                 worker::Action::Ask => worker.resolve(self.now, self.keeper.record().standing()),
+                worker::Action::Expect(attempt, _) => assert!(worker.expects(attempt)),
                 worker::Action::Drop(_) | worker::Action::Commit(_) | worker::Action::Over => {}
             }
         }

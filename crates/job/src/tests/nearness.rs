@@ -6,7 +6,7 @@ use nile_abi::NodeId;
 
 use super::all_records;
 use super::bench::{Bench, job, splits};
-use crate::End;
+use crate::{End, Kind, worker};
 
 const fn ms(time: u64) -> Duration {
     Duration::from_millis(time)
@@ -61,4 +61,67 @@ fn nobody_waits_for_others_longer_than_for_three_seconds() {
     assert_eq!(bench.started.len(), before);
     bench.wait(ms(200));
     assert_eq!(bench.started.len(), before + 1);
+}
+
+#[test]
+fn workers_are_told_ahead_what_is_next_to_them() {
+    let mut bench = Bench::new(job(1), splits(12, 2, 1), 2, 1);
+    bench.outcome = all_records::<12>;
+    bench.settle();
+    // Each runs one and has been told of another.
+    assert_eq!(bench.started.len(), 2);
+    assert_eq!(bench.master.progress().counters.attempts, 4);
+    let (worker, first) = bench.running[0];
+    let machine = bench.workers.get_mut(&worker).unwrap();
+    machine.done(bench.now, first, all_records::<12>(worker, first).unwrap());
+    let begun = core::iter::from_fn(|| machine.poll()).any(
+        |action| matches!(action, worker::Action::Start(attempt, _) if attempt.task != first.task),
+    );
+    assert!(begun, "it goes on before its master has heard");
+    let mut bench = Bench::new(job(1), splits(12, 2, 1), 2, 1);
+    bench.outcome = all_records::<12>;
+    assert!(matches!(bench.run(), End::Published(_)));
+    let counters = bench.master.progress().counters;
+    assert_eq!((counters.attempts, counters.local, counters.retries), (13, 12, 0));
+}
+
+#[test]
+fn what_a_lost_worker_was_told_ahead_is_done_by_others() {
+    let mut bench = Bench::new(job(1), splits(12, 2, 2), 2, 1);
+    bench.outcome = all_records::<12>;
+    bench.settle();
+    let (lost, running) = bench.started[0];
+    bench.kill(lost);
+    assert!(matches!(bench.run(), End::Published(_)));
+    let by_others = |task| bench.started.iter().any(|(id, it)| it.task == task && *id != lost);
+    assert!(by_others(running.task));
+    let maps = bench.started.iter().filter(|(id, it)| *id != lost && it.task.kind == Kind::Map);
+    assert_eq!(maps.count(), 12);
+    assert_eq!(bench.master.progress().counters.retries, 2, "what it did, and what it was to do");
+}
+
+#[test]
+fn what_was_told_ahead_and_is_slow_to_begin_is_tried_by_others() {
+    let mut bench = Bench::new(job(1), splits(8, 2, 2), 2, 1);
+    bench.outcome = all_records::<8>;
+    bench.settle();
+    // The first worker hangs; the other one does all else, and then what waits behind the first.
+    let (hangs, running) = bench.started[0];
+    let others = |bench: &Bench| bench.running.iter().position(|(id, _)| *id != hangs);
+    for _ in 0..100 {
+        match others(&bench) {
+            Some(place) => {
+                bench.running.rotate_left(place);
+                assert!(bench.step());
+            }
+            None => bench.wait(ms(500)),
+        }
+        if bench.ended.is_some() {
+            break;
+        }
+    }
+    assert!(matches!(bench.ended, Some(End::Published(_))));
+    let tried = |task| bench.started.iter().filter(|(_, it)| it.task == task).count();
+    assert_eq!(tried(running.task), 2);
+    assert!(bench.master.progress().counters.second_tries >= 2);
 }

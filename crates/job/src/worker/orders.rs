@@ -8,7 +8,7 @@ use nile_abi::Instant;
 use super::{Action, Core, Held, Next, Run, Worker};
 use crate::id::{AttemptId, Kind};
 use crate::lane::Lane;
-use crate::message::{Note, Order, Peer, ToMaster, ToWorker};
+use crate::message::{Note, Order, Peer, ToMaster, ToWorker, Work};
 
 impl Worker {
     /// A message of a master.
@@ -67,7 +67,7 @@ impl Worker {
     /// A session begins: what runs is of a former one and stops; what was made is told of.
     fn begin(&mut self) {
         self.lane = Lane::default();
-        self.next = None;
+        self.next.clear();
         self.stop();
         if self.over.is_some() {
             return self.lane.push(Note::Over);
@@ -100,10 +100,13 @@ impl Worker {
             Order::Plan(plan) => self.plan = Some(plan),
             Order::Assign(attempt, work) => {
                 let next = Next { attempt, work, outputs: Vec::new() };
-                match &self.core {
-                    Core::Idle => self.start(now, next),
-                    _ => self.next = Some(next),
+                if matches!(self.core, Core::Idle) {
+                    return self.start(now, next);
                 }
+                if let Work::Split(_) = &next.work {
+                    self.actions.push_back(Action::Expect(attempt, next.work.clone()));
+                }
+                self.next.push_back(next);
             }
             Order::Cancel(attempt) => self.cancel(attempt),
             Order::Drop(attempt) => {
@@ -111,7 +114,7 @@ impl Worker {
                     self.actions.push_back(Action::Drop(attempt));
                 }
             }
-            Order::Outputs(outputs) => match (&mut self.next, &mut self.core) {
+            Order::Outputs(outputs) => match (self.next.front_mut(), &mut self.core) {
                 (Some(next), _) => next.outputs.extend(outputs),
                 (None, Core::Running(Run { gathering: Some(gathering), .. })) => {
                     gathering.learn(&outputs);
@@ -123,8 +126,8 @@ impl Worker {
     }
 
     fn cancel(&mut self, attempt: AttemptId) {
-        if self.next.as_ref().is_some_and(|next| next.attempt == attempt) {
-            self.next = None;
+        if let Some(place) = self.next.iter().position(|next| next.attempt == attempt) {
+            self.next.remove(place);
             self.lane.push(Note::Stopped(attempt));
         } else if matches!(&self.core, Core::Running(run) if run.attempt == attempt) {
             self.stop();
@@ -138,7 +141,7 @@ impl Worker {
             return;
         }
         self.over = Some(now + self.settings.closing);
-        self.next = None;
+        self.next.clear();
         self.stop();
         for (attempt, _) in mem::take(&mut self.held) {
             let is_part = attempt.task.kind == Kind::Reduce && parts.contains(&attempt);
