@@ -3,7 +3,8 @@
 //!
 //! * [`events`]: the timeline, as Perfetto and chrome://tracing read it.
 //! * [`shares`]: how busy each worker core was, for people.
-//! * [`samples`]: what cores were found doing; [`names`], [`stacks`]: the same in words.
+//! * [`samples`]: what cores were found doing; [`remote`]: those that tell it by messages;
+//!   [`names`], [`stacks`]: the same in words.
 //! * [`flame`], [`hot`]: that as a picture and as tables.
 //! * [`sampled`]: all of it, from the cluster's start to the files.
 
@@ -11,6 +12,7 @@ mod events;
 mod flame;
 mod hot;
 mod names;
+mod remote;
 mod sampled;
 mod samples;
 mod shares;
@@ -61,8 +63,7 @@ struct Sort {
     /// The folder that is written to; it is made if it is not there.
     #[arg(long, value_name = "FOLDER", default_value = "profile")]
     output: PathBuf,
-    /// How often in a second of processor time the cores of hosted nodes are sampled, 1 to 1000; 0
-    /// for not at all.
+    /// How often in a second of work each core is sampled, 1 to 1000; 0 for not at all.
     #[arg(long, value_name = "HZ", default_value_t = 997, value_parser = rates())]
     rate: u32,
     #[command(flatten)]
@@ -162,10 +163,7 @@ pub fn run(options: &Profile) -> Result<(), Failure> {
             let first = *first.get_or_insert(done.begun);
             seen.add(place, name, done, first)
         }
-        Moment::Over => {
-            sampling.end();
-            Ok(())
-        }
+        Moment::Over => sampling.end(),
     })?;
     let events = events::document(&seen);
     let timeline = sort.write(TIMELINE, format!("{events}\n").as_bytes())?;

@@ -11,8 +11,8 @@ use std::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, RoleSet, Status, VirtAddr};
 use nile_stl::frame::{CallId, Header, MAX_DATA};
 use nile_stl::node::{
-    Buffer, CoreState, Disk, Frame, Interface, Member, Memory, Node, NodeFuture, PackageLimits,
-    PackageSource, Pool, Region, RunningPackage,
+    Buffer, CoreState, Disk, Frame, Interface, MOST_HERTZ, Member, Memory, Node, NodeFuture,
+    PackageLimits, PackageSource, Pool, Region, RunningPackage, Samples,
 };
 use nile_stl::{Host, LocalFuture, Place, Stl};
 
@@ -241,6 +241,15 @@ impl Node for TestNode {
 
     fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {
         None
+    }
+
+    fn sample(&self, hertz: u32) -> NodeFuture<()> {
+        ready(if hertz > MOST_HERTZ { Err(Status::Invalid) } else { Ok(()) })
+    }
+
+    fn samples(&self, from: u64, most: usize) -> Samples {
+        let words = if from < 5 { vec![1; 2 * most.min(3)] } else { Vec::new() };
+        Samples { words, next: from.saturating_add(most as u64), lost: 0 }
     }
 
     fn run_package(

@@ -136,7 +136,7 @@ pub fn documents(shares: &[Share], functions: &[Function]) -> (Vec<Value>, Vec<V
 
 #[cfg(test)]
 mod tests {
-    use super::super::names::Names;
+    use super::super::names::Programs;
     use super::super::stacks::{fold, tests::collected};
     use super::super::tests::seen;
     use super::*;
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn shares_are_of_the_time_of_all_cores_of_a_role() {
         let (seen, collected) = (seen(), collected());
-        let folded = fold(&collected, &seen.cores, &mut Names::none());
+        let folded = fold(&collected, &seen.cores, &mut Programs::none());
         let cores: Vec<&Core> = seen.cores.iter().collect();
         let shares = shares(&folded, &cores, collected.took, 100);
         let expected = [("management", 1, 0.0, 0.05, 0.0), ("worker", 2, 0.2, 0.0, 0.02)];

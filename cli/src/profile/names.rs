@@ -8,10 +8,11 @@ use std::path::Path;
 use std::rc::Rc;
 
 use addr2line::Loader;
+use nile_abi::NodeId;
 use nile_package::Package;
 use nile_platform_hosted::samples::Frame;
 
-use crate::needs::{HOSTED, PACKAGES, PACKAGES_SYMBOLS};
+use crate::needs::{HOSTED, KERNEL_SYMBOLS, PACKAGES, PACKAGES_SYMBOLS};
 
 /// What is in no file of ours: the C library as a rule.
 pub const LIBRARY: &str = "[library]";
@@ -29,12 +30,32 @@ pub struct Names {
     known: HashMap<(Frame, bool), Rc<[String]>>,
 }
 
+/// What runs on nodes of both sorts.
+pub struct Programs {
+    hosted: Names,
+    qemu: Names,
+    in_qemu: Vec<NodeId>,
+}
+
+impl Programs {
+    /// With the project's package of this name. The nodes `in_qemu` are; the others are hosted.
+    pub fn of_package(package: &str, in_qemu: Vec<NodeId>) -> Programs {
+        let [hosted, qemu] = [HOSTED, KERNEL_SYMBOLS].map(|program| Names::of(program, package));
+        Programs { hosted, qemu, in_qemu }
+    }
+
+    /// What runs on a node.
+    pub fn of(&mut self, node: NodeId) -> &mut Names {
+        if self.in_qemu.contains(&node) { &mut self.qemu } else { &mut self.hosted }
+    }
+}
+
 impl Names {
-    /// Those of a hosted node that runs the project's package of this name. Where files have no
-    /// symbols, or are not there, code has no name.
-    pub fn of(package: &str) -> Names {
-        let path = |variable| env::var_os(variable).map(std::path::PathBuf::from);
-        let program = path(HOSTED).and_then(|path| Loader::new(path).ok());
+    /// Those of a node whose program is where `program` says and that runs the project's package of
+    /// this name. Where files have no symbols, or are not there, code has no name.
+    fn of(program: &str, package: &str) -> Names {
+        let path = |variable: &str| env::var_os(variable).map(std::path::PathBuf::from);
+        let program = path(program).and_then(|path| Loader::new(path).ok());
         let packaged = path(PACKAGES).and_then(|it| entry(&it.join(format!("{package}.elf"))));
         let symbols = path(PACKAGES_SYMBOLS).and_then(|it| Loader::new(it.join(package)).ok());
         Names { program, package: symbols.zip(packaged), known: HashMap::new() }
@@ -49,7 +70,9 @@ impl Names {
         let before = u64::from(!is_leaf);
         let found = match (frame, &self.program, &self.package) {
             (Frame::Elsewhere, ..) => vec![LIBRARY.into()],
-            (Frame::Program(at), Some(program), _) => functions(program, at.wrapping_sub(before)),
+            (Frame::Program(at), Some(program), _) => {
+                functions(program, address(at).wrapping_sub(before))
+            }
             (Frame::Package(at), _, Some((symbols, entry))) => {
                 functions(symbols, entry.wrapping_add_signed(at).wrapping_sub(before))
             }
@@ -61,6 +84,12 @@ impl Names {
     }
 }
 
+/// Where code is in the file of its program: an address that does not move has lost its upper byte,
+/// which is as its uppermost bit.
+fn address(at: u64) -> u64 {
+    ((at << 8) as i64 >> 8) as u64
+}
+
 /// The entry point of the package at `path`.
 fn entry(path: &Path) -> Option<u64> {
     let file = fs::read(path).ok()?;
@@ -68,6 +97,10 @@ fn entry(path: &Path) -> Option<u64> {
 }
 
 fn functions(symbols: &Loader, address: u64) -> Vec<String> {
+    if address == u64::MAX {
+        // No instruction is there, and what finds functions would look behind it.
+        return vec![UNKNOWN.into()];
+    }
     // The symbol has the whole path of the function; what debuggers read has less of it.
     let mut names = vec![symbols.find_symbol(address).map_or(UNKNOWN.into(), readable)];
     let mut inlined = Vec::new();
@@ -95,9 +128,16 @@ fn readable(symbol: &str) -> String {
 }
 
 #[cfg(test)]
-impl Names {
+impl Programs {
     /// Nothing has a name.
-    pub fn none() -> Names {
+    pub fn none() -> Programs {
+        Programs { hosted: Names::none(), qemu: Names::none(), in_qemu: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+impl Names {
+    fn none() -> Names {
         Names { program: None, package: None, known: HashMap::new() }
     }
 }
@@ -139,6 +179,13 @@ mod tests {
         assert_eq!(*names.at(Frame::Elsewhere, true), [LIBRARY.to_string()]);
         assert_eq!(*names.at(Frame::Package(4), true), [UNKNOWN.to_string()]);
         assert_eq!(*names.at(Frame::Program(u64::MAX >> 8), true), [UNKNOWN.to_string()]);
+    }
+
+    #[test]
+    fn an_address_that_does_not_move_is_whole_again() {
+        let kernel = 0xffff_ffff_8014_514a;
+        assert_eq!(address(kernel & ((1 << 56) - 1)), kernel);
+        assert_eq!(address(0x1234_5678), 0x1234_5678);
     }
 
     #[test]

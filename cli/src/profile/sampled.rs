@@ -8,8 +8,8 @@ use nile_abi::NodeId;
 use serde_json::{Value, json};
 
 use super::Core;
-use super::names::Names;
-use super::samples::{Collected, Collector};
+use super::names::Programs;
+use super::samples::{Asked, Collected, Collector};
 use super::stacks::{self, Folded};
 use super::{flame, hot};
 use crate::cluster::args::Kind;
@@ -27,6 +27,7 @@ pub struct Sampling {
     rate: u32,
     collector: Option<Collector>,
     nodes: Vec<NodeId>,
+    in_qemu: Vec<NodeId>,
     collected: Collected,
     /// Why there are no samples, if there are none.
     why: Option<&'static str>,
@@ -35,32 +36,47 @@ pub struct Sampling {
 impl Sampling {
     /// So many samples in a second of processor time.
     pub fn at(rate: u32) -> Sampling {
-        let (collector, nodes, collected) = (None, Vec::new(), Collected::default());
-        Sampling { rate, collector, nodes, collected, why: None }
+        let collected = Collected::default();
+        Sampling { rate, collector: None, nodes: vec![], in_qemu: vec![], collected, why: None }
     }
 
     /// Before the first job: begins to collect, if there is anything to collect.
     pub fn begin(&mut self, place: &Place) -> Result<(), Failure> {
-        let hosted = place.machines.iter().zip(1..).filter(|(kind, _)| **kind == Kind::Hosted);
-        self.nodes = hosted.map(|(_, id)| NodeId(id)).collect();
-        self.why = match (self.rate, place.is_own, self.nodes.is_empty()) {
-            (0, ..) => Some("--rate 0"),
-            (_, false, _) => Some(
-                "the cluster was up before, and cores are sampled from their start or never; \
-                 --machine hosted starts one",
+        let of = |kind: Kind| {
+            let all = place.machines.iter().zip(1..).filter(move |(it, _)| **it == kind);
+            all.map(|(_, id)| NodeId(id)).collect::<Vec<_>>()
+        };
+        // Cores of hosted nodes are sampled from their start or never, those in QEMU at any time.
+        let hosted = if place.is_own { of(Kind::Hosted) } else { Vec::new() };
+        self.in_qemu = of(Kind::Qemu);
+        self.nodes = hosted.iter().chain(&self.in_qemu).copied().collect();
+        self.why = match (self.rate, self.nodes.is_empty()) {
+            (0, _) => Some("--rate 0"),
+            (_, true) => Some(
+                "the cluster was up before, and cores of hosted nodes are sampled from their start \
+                 or never; --machine hosted starts one",
             ),
-            (.., true) => Some("nodes in QEMU are not sampled yet"),
             _ => None,
         };
         if self.why.is_none() {
-            self.collector = Some(Collector::begin(place.folder(), &self.nodes)?);
+            let asked = Some(self.in_qemu.clone()).filter(|nodes| !nodes.is_empty());
+            let asked = asked.map(|nodes| Asked {
+                which: place.which.clone(),
+                nodes,
+                hertz: self.rate,
+                ends_with_cluster: place.is_own,
+            });
+            self.collector = Some(Collector::begin(place.folder(), &hosted, asked)?);
         }
         Ok(())
     }
 
     /// Behind the last job.
-    pub fn end(&mut self) {
-        self.collected = self.collector.take().map_or_else(Collected::default, |mut it| it.end());
+    pub fn end(&mut self) -> Result<(), Failure> {
+        if let Some(mut collector) = self.collector.take() {
+            self.collected = collector.end()?;
+        }
+        Ok(())
     }
 
     /// What came of it, if `cores` are all that there are; else why nothing did.
@@ -70,7 +86,8 @@ impl Sampling {
             None if self.collected.stacks.is_empty() => return Err("no core was found at work"),
             None => {}
         }
-        let folded = stacks::fold(&self.collected, cores, &mut Names::of(PACKAGE));
+        let mut programs = Programs::of_package(PACKAGE, self.in_qemu);
+        let folded = stacks::fold(&self.collected, cores, &mut programs);
         let sampled = |core: &&Core| self.nodes.contains(&core.node);
         let own: Vec<&Core> = cores.iter().filter(sampled).collect();
         let shares = hot::shares(&folded, &own, self.collected.took, self.rate);
@@ -121,7 +138,7 @@ impl Sampled {
         let Sampled { samples, lost, .. } = self;
         let unsampled = match self.unsampled {
             0 => String::new(),
-            nodes => format!("; {nodes} nodes in QEMU are not sampled yet"),
+            nodes => format!("; {nodes} hosted nodes were up before, and are not sampled"),
         };
         let (graph, folded) = (files.graph.display(), files.folded.display());
         format!(

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use nile_platform_hosted::samples::{Frame, Mode};
 
 use super::Core;
-use super::names::{INLINED, Names};
+use super::names::{INLINED, Names, Programs};
 use super::samples::{Collected, Stack};
 
 /// What stands for all that Linux does in a system call.
@@ -44,10 +44,10 @@ impl Folded {
 }
 
 /// How often each stack with names was found, in periods of the timer.
-pub fn fold(all: &Collected, cores: &[Core], names: &mut Names) -> BTreeMap<Folded, u64> {
+pub fn fold(all: &Collected, cores: &[Core], programs: &mut Programs) -> BTreeMap<Folded, u64> {
     let mut folded = BTreeMap::new();
     for (stack, periods) in &all.stacks {
-        *folded.entry(named(stack, cores, names)).or_default() += periods;
+        *folded.entry(named(stack, cores, programs.of(stack.node))).or_default() += periods;
     }
     folded
 }
@@ -115,7 +115,7 @@ pub mod tests {
 
     #[test]
     fn equal_stacks_are_one_line_with_their_sum() {
-        let folded = fold(&collected(), &seen().cores, &mut Names::none());
+        let folded = fold(&collected(), &seen().cores, &mut Programs::none());
         let expected = "management;kernel;[library] 5\n\
                         unknown;kernel 1\n\
                         worker;kernel;[library];[Linux] 4\n\

@@ -27,6 +27,7 @@ use crate::input::Input;
 use crate::manager::Manager;
 use crate::membership::Membership;
 use crate::pool::{Pool, PoolConfig};
+use crate::sampling::Sampling;
 use crate::services::Services;
 use crate::timers::{TimerId, Timers};
 
@@ -62,9 +63,9 @@ pub struct Inner<M: Machine> {
     pub(crate) manager: Option<RefCell<Manager<M>>>,
     /// The packages that the node was started with.
     pub(crate) packages: nile_package::Store,
-    pub(crate) services: Services<M>,
     /// The file whose text waits in the user half for the next package.
     pub(crate) text: Cell<Option<Rc<[u8]>>>,
+    pub(crate) services: Services<M>,
     /// What the node is in a cluster, if it is in one.
     pub(crate) membership: Option<Membership>,
     /// The node's pool, from the first pass on, and how it is formatted.
@@ -72,6 +73,7 @@ pub struct Inner<M: Machine> {
     pool_config: Option<PoolConfig>,
     /// Empty passes before it sleeps; `None` if it never does.
     polls: Option<u32>,
+    pub(crate) sampling: Sampling<M>,
     ended: Cell<Option<Outcome>>,
 }
 
@@ -146,7 +148,8 @@ impl<M: Machine> Core<M> {
         record.set_phase(CorePhase::Starting);
         let roles = record.roles();
         let ticks = roles.contains(nile_abi::Role::Management) || config.tick_workers;
-        machine.set_tick(config.tick.filter(|_| ticks));
+        let tick = config.tick.filter(|_| ticks);
+        machine.set_tick(tick);
         let manager = machine.manager().map(|node| Manager::new(&machine, node, config));
         let client = Client::attach(&machine);
         let core = Core(Rc::new(Inner {
@@ -159,12 +162,13 @@ impl<M: Machine> Core<M> {
             client,
             manager: manager.map(RefCell::new),
             packages: config.packages,
+            text: Cell::default(),
             services: Services::new(config, id),
             membership: config.membership.clone(),
             pool: OnceCell::new(),
-            text: Cell::default(),
             pool_config: config.pool.clone(),
             polls: (!config.is_dedicated(id)).then_some(config.polls),
+            sampling: Sampling::new(tick),
             ended: Cell::new(None),
         }));
         // Memory of the last incarnation may be somebody else's once this one has said that it is

@@ -37,6 +37,7 @@ pub mod packages;
 pub mod pool;
 pub mod report;
 pub mod roles;
+mod sampling;
 mod services;
 pub mod timers;
 

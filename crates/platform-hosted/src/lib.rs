@@ -26,7 +26,7 @@
 //! * [`manager`], [`tables`]: what the management core may do to the whole node.
 //! * `system`, [`worker`]: cores as threads and as processes.
 //! * `supervisor`, `signals`, `restart`, `fault`: what goes wrong, and how a node ends.
-//! * [`samples`], `sampler`, `walk`: what a core does, noted time and again if that is asked for.
+//! * [`samples`], `sampler`: what a core does, noted time and again if that is asked for.
 //! * `placement`, `image`: facts for the boot report.
 
 mod arena;
@@ -64,7 +64,6 @@ pub mod tables;
 mod tick;
 mod timer;
 pub mod user;
-mod walk;
 pub mod worker;
 
 pub use boot::Boot;

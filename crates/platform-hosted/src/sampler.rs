@@ -16,11 +16,12 @@ use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use nile_abi::CoreId;
+use nile_platform::samples::walk;
 
 use crate::node::{Node, log};
 use crate::samples::{DEPTH, Frame, Mode};
 use crate::timer::{self, Timer};
-use crate::{context, dispatch, image, package, signals, user, walk};
+use crate::{context, dispatch, image, package, signals, user};
 
 /// Samples the thread that started it, until it is dropped.
 pub(crate) struct Sampler {
@@ -67,8 +68,13 @@ extern "C" fn sample(_: libc::c_int, info: *mut libc::siginfo_t, interrupted: *m
     let (mode, found) = if dispatch::is_in_package() {
         let frame = context::frame_pointer(interrupted);
         let stack = stack(context::stack_pointer(interrupted));
-        // SAFETY: a stack can be read from where its pointer is to its end.
-        (Mode::Package, unsafe { walk::walk(frame, stack, &mut addresses[1..]) })
+        let found = walk(frame, stack, &mut addresses[1..], |frame| {
+            let pair: *const [usize; 2] = ptr::with_exposed_provenance(frame);
+            // SAFETY: both words are aligned and lie on the stack, which can be read from where its
+            // pointer is to its end.
+            unsafe { pair.read_volatile() }
+        });
+        (Mode::Package, found)
     } else {
         // SAFETY: the instruction was just run.
         let is_in_linux = unsafe { is_behind_call(instruction) };

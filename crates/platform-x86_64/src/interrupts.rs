@@ -15,6 +15,7 @@ use nile_ring::Signal;
 
 use crate::fault;
 use crate::local::{self, Local};
+use crate::samples;
 use crate::timer;
 use crate::user::memory as user_memory;
 use crate::user::turn::{self, Left};
@@ -169,6 +170,9 @@ extern "C" fn handle(state: &mut State) {
         Vector::TIMER => {
             let cause = timer::expired(&local);
             local.record.count_interrupt(cause);
+            if cause == Cause::Tick {
+                samples::take(&state.frame);
+            }
             local.apic.end_of_interrupt();
             // Only a core that manages the node has ticks: its loop must go on, or nobody's does.
             if users && cause == Cause::Tick {

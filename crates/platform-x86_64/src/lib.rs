@@ -83,6 +83,7 @@ pub mod power;
 pub mod private;
 pub mod privileged;
 pub mod restart;
+mod samples;
 pub mod serial;
 pub mod smp;
 pub mod space;

@@ -33,7 +33,7 @@ use crate::user::UserHalf;
 use crate::vector::Vector;
 use crate::virtio::registers::MESSAGE;
 use crate::virtio::{Device, DeviceRegisters};
-use crate::{checksum, devices, entropy, layout, power, privileged, serial, timer, user};
+use crate::{checksum, devices, entropy, layout, power, privileged, samples, serial, timer, user};
 
 /// Grants of more pages than this are forgotten by forgetting everything.
 const MAX_INVALIDATIONS: u64 = 32;
@@ -178,6 +178,11 @@ impl Machine for Core {
 
     fn set_tick(&self, period: Option<Duration>) {
         timer::set_tick(period);
+    }
+
+    fn sample(&self, ring: Option<&'static Region>) -> bool {
+        samples::note_in(ring);
+        true
     }
 
     fn relax(&self) {
@@ -332,10 +337,14 @@ impl Sleeper for Core {
         unsafe {
             if sleep.is_over() || passed() {
                 privileged::enable_interrupts();
-            } else if by_monitor {
-                privileged::enable_interrupts_and_mwait();
             } else {
-                privileged::enable_interrupts_and_halt();
+                samples::set_asleep(true);
+                if by_monitor {
+                    privileged::enable_interrupts_and_mwait();
+                } else {
+                    privileged::enable_interrupts_and_halt();
+                }
+                samples::set_asleep(false);
             }
         }
         // A deadline that was not reached must not interrupt what a worker does now; and what a

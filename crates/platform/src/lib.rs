@@ -9,6 +9,7 @@
 //!   the receiver map, a record per core and the node's own state.
 //! * [`record`]: [`Record`], what one core tells the others about itself.
 //! * [`cause`]: why a core was interrupted.
+//! * [`samples`]: what a core was found doing, time and again.
 //! * [`user`]: [`User`], how a core runs a package.
 //! * [`network`]: [`Interface`], a network interface on the core that drives it.
 //! * [`disk`]: [`Disk`], a disk on the core that drives it.
@@ -27,6 +28,7 @@ pub mod handoff;
 pub mod machine;
 pub mod network;
 pub mod record;
+pub mod samples;
 pub mod turn;
 pub mod user;
 

@@ -91,6 +91,13 @@ pub trait Machine: Signal + 'static {
     /// counted as [`Cause::Tick`](crate::Cause::Tick); it does nothing else.
     fn set_tick(&self, period: Option<Duration>);
 
+    /// Has each tick of this core note in `ring`, of [`samples::RING_BYTES`](crate::samples), what
+    /// it interrupts, unless the core sleeps; without a ring, no more. `false` where a machine does
+    /// not do that.
+    fn sample(&self, ring: Option<&'static Region>) -> bool {
+        ring.is_none()
+    }
+
     /// Between two passes of a busy loop that polls: lets a sibling run (`pause`), or in a
     /// simulator lets virtual time pass.
     fn relax(&self);

@@ -67,6 +67,14 @@ pub trait Node {
     /// first, over more bytes.
     fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32>;
 
+    /// Samples this core from now on, so often in a second in which it does not sleep; not at all
+    /// for 0. Waits for the management core. `Invalid` (more than [`MOST_HERTZ`]), `Denied` (this
+    /// machine cannot), `NoMemory`, `NoTables`.
+    fn sample(&self, hertz: u32) -> NodeFuture<()>;
+
+    /// The samples of this core from the number `from` on: at most so many.
+    fn samples(&self, from: u64, most: usize) -> Samples;
+
     /// Starts a package on this core: loads it and runs it until it ends. Its calls of services
     /// are served as those of any package. Nothing waits. `NotFound` if the node was started
     /// without a package of this name, `Exists` while there is another package here, until its
@@ -87,6 +95,22 @@ pub trait Node {
     /// next one begins. Waits for the management core, not for the end. `NotFound` (no such core)
     /// or `Dead` (it has stopped for good).
     fn end_core(&self, core: CoreId) -> NodeFuture<()>;
+}
+
+/// The most samples of a core in a second.
+pub const MOST_HERTZ: u32 = 1000;
+
+/// What a core was found doing.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Samples {
+    /// For each sample a word with how many frames follow, in the lower half, and what was
+    /// interrupted, in the upper; then these frames. Both are as `nile_platform::samples` has them
+    /// in rings.
+    pub words: Vec<u64>,
+    /// The number of the next one.
+    pub next: u64,
+    /// Samples that were written over before they were read.
+    pub lost: u64,
 }
 
 /// Where a package comes from.

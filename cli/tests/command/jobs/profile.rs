@@ -177,14 +177,51 @@ fn a_cluster_that_was_up_before_is_not_sampled() {
 }
 
 #[test]
-fn a_timeline_of_the_real_kernel_is_the_same() {
+fn a_profile_of_the_real_kernel_is_the_same() {
     let place = Place::new();
     let folder = tempfile::tempdir().unwrap();
-    let mut command = launcher();
-    place.in_here(&mut command);
-    let said = profiled(command, "8M", "1", &["--machine", "qemu"], folder.path());
-    assert_eq!(said["not_sampled"], "nodes in QEMU are not sampled yet");
+    let real = || {
+        let mut command = launcher();
+        place.in_here(&mut command);
+        command
+    };
+    let said = profiled(real(), "16M", "1", &["--machine", "qemu"], folder.path());
+    check_real(&said, folder.path());
     assert_eq!(place.left(), Vec::<String>::new());
+
+    // A node that was up before is sampled as well, and not any more when the command has ended.
+    let up = ["up", "--machine", "qemu", "--nodes", "1", "--memory", "320M", "--disk", "256M"];
+    run(&mut real(), &up).expect(0);
+    let output = folder.path().join("again");
+    let what = ["profile", "terasort", "--size", "16M", "--output", output.to_str().unwrap()];
+    let said = document(&run(&mut real(), &[&what[..], &["--json"]].concat()).expect(0));
+    check_real(&said, &output);
+    let ticks = || -> Vec<u64> {
+        let said = document(&run(&mut real(), &["status", "--json"]).expect(0));
+        let cores = said["nodes"][0]["cores"].as_array().unwrap().clone();
+        let workers = cores.iter().filter(|it| it["roles"].to_string().contains("worker"));
+        workers.map(|it| it["interrupts"]["tick"].as_u64().unwrap_or(0)).collect()
+    };
+    let before = ticks();
+    assert!(!before.is_empty() && before.iter().all(|ticks| *ticks > 0), "{before:?}");
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(ticks(), before);
+    run(&mut real(), &["down"]).expect(0);
+}
+
+/// Looks at what samples of a node in QEMU say.
+fn check_real(said: &Value, output: &Path) {
+    let sampled = &said["sampled"];
+    assert_eq!((&sampled["lost_samples"], &sampled["unsampled_nodes"]), (&0.into(), &0.into()));
+    let stacks = stacks(output);
+    let of = |part: &str| -> u64 {
+        stacks.iter().filter(|(frames, _)| frames.contains(part)).map(|(_, it)| it).sum()
+    };
+    assert_eq!(of(""), number(&sampled["samples"]));
+    assert!(of("worker;package;_start;nile_user::entry::start;nile_tera::main") > 0, "{stacks:?}");
+    assert!(of("management;kernel;nile_") > 0 && of("nile_sort::") > 0, "{stacks:?}");
+    let graph = fs::read_to_string(output.join("flame.svg")).unwrap();
+    assert!(graph.contains("nile_sort::") && graph.trim_end().ends_with("</svg>"));
 }
 
 #[test]

@@ -9,9 +9,11 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::future::Future;
 use core::task::{Context, Poll};
+use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, MacAddress, PageSize, Part, PhysAddr, Status, VirtAddr};
 use nile_package::Image;
+use nile_platform::samples::Sample;
 use nile_platform::{Cause, Machine, Manager, Queue};
 use nile_stl::LocalFuture;
 use nile_stl::node::{
@@ -128,6 +130,27 @@ impl<M: Machine> Node for CoreHost<M> {
 
     fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {
         self.0.machine.checksum()
+    }
+
+    fn sample(&self, hertz: u32) -> NodeFuture<()> {
+        let core = self.0.clone();
+        let period = Duration::from_secs(1).checked_div(hertz);
+        whole(&self.0, async move {
+            if hertz > node::MOST_HERTZ {
+                return Err(Status::Invalid);
+            }
+            core.sample(period).await
+        })
+    }
+
+    fn samples(&self, from: u64, most: usize) -> node::Samples {
+        let (samples, next, lost) = self.0.samples(from, most);
+        let mut words = Vec::new();
+        for Sample { mode, frames, .. } in samples {
+            words.push(mode.word() << 32 | frames.len() as u64);
+            words.extend(frames.into_iter().map(|frame| frame.word()));
+        }
+        node::Samples { words, next, lost }
     }
 
     fn run_package(

@@ -1,5 +1,7 @@
 //! Tests of the rings of samples: whole, late, deep, torn and nonsense.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use super::*;

@@ -77,6 +77,19 @@ impl UserMemory {
         Ok(())
     }
 
+    /// The memory without a gap that ends at `end`.
+    pub fn below(&self, end: VirtAddr) -> Span {
+        let pieces = self.pieces.iter().rev().skip_while(|piece| piece.span.end > end);
+        let start =
+            pieces.fold(
+                end,
+                |start, piece| {
+                    if piece.span.end == start { piece.span.start } else { start }
+                },
+            );
+        start..end
+    }
+
     /// Whether the package may read, or write, `bytes` bytes at `at`. It always may none at all.
     fn check(&self, at: VirtAddr, bytes: usize, write: bool) -> Result<(), BadAddress> {
         let end = at.checked_add(bytes as u64).ok_or(BadAddress)?;
@@ -110,12 +123,38 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+/// Two words of user memory, for handlers of interrupts.
+///
+/// # Safety
+/// The words at `at`, which is aligned, are mapped readable, and no Rust reference is to the
+/// user's.
+pub(crate) unsafe fn pair(at: usize) -> [usize; 2] {
+    let mut words = [0; 2];
+    let from = core::ptr::with_exposed_provenance(at);
+    // SAFETY: the caller's promise.
+    unsafe { copy(from, words.as_mut_ptr().cast(), size_of_val(&words)) };
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const PAGE: u64 = 4096;
     const AT: u64 = SPAN.start.0;
+
+    #[test]
+    fn a_stack_is_all_that_lies_below_its_end_without_a_gap() {
+        let mut memory = UserMemory::default();
+        for (place, pages) in [(0, 1), (4, 2), (6, 1), (9, 1)] {
+            memory.add(VirtAddr(AT + place * PAGE), pages * PAGE, Access::Write).unwrap();
+        }
+        let at = |place: u64| VirtAddr(AT + place * PAGE);
+        assert_eq!(memory.below(at(7)), at(4)..at(7));
+        assert_eq!(memory.below(at(10)), at(9)..at(10));
+        assert_eq!(memory.below(at(1)), at(0)..at(1));
+        assert!(memory.below(at(3)).is_empty());
+    }
 
     fn memory() -> UserMemory {
         let mut memory = UserMemory::default();

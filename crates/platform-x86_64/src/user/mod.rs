@@ -37,6 +37,7 @@ use crate::machine::frames_of;
 use crate::node::Node;
 use crate::private::Private;
 use crate::privileged;
+use crate::samples::{self, Code};
 
 use memory::UserMemory;
 use turn::Left;
@@ -99,6 +100,7 @@ impl Drop for UserHalf {
         // What is still in the tables the processor may look up again, even unasked: the kernel
         // has it taken out first.
         privileged::invalidate_all();
+        samples::set_code(None);
         TAKEN.set(false);
     }
 }
@@ -139,6 +141,8 @@ impl User for UserHalf {
         self.write(top, &[0; 8]).map_err(|BadAddress| Status::Invalid)?;
         turn::begin(entry, top, argument);
         self.stage = Stage::Interrupted;
+        let memory = self.memory.below(stack);
+        samples::set_code(Some(Code { entry, stack: (memory.start, memory.end) }));
         Ok(())
     }
 
