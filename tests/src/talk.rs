@@ -1,5 +1,9 @@
 //! Two-way talk over two channels: numbers there and numbers back.
 
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::task::Poll;
+
 use nile_abi::{CoreId, Status};
 use nile_kernel::{Core, Inbound, Outbound};
 use nile_platform::Machine;
@@ -30,12 +34,19 @@ pub struct Talk<M: Machine> {
 }
 
 impl<M: Machine> Talk<M> {
-    /// A talk with the core that [answers](Talk::answer) `tag` on `to`. The other core cannot
+    /// A talk with the core that [answers](Talk::answer) `tag` on `to`; `Dead` if that ends before it
+    /// answers. The other core cannot
     /// tell two askers of one tag apart before it has accepted, so the tag back has the asker in
     /// it.
     pub async fn start(core: &Core<M>, to: CoreId, tag: u32) -> Result<Talk<M>, Status> {
         let out = core.open(to, tag, CELLS).await?;
-        let back = core.accept(back(tag, to)).await?;
+        let mut answer = pin!(core.accept(back(tag, to)));
+        let mut end = pin!(out.closed());
+        let back = poll_fn(|context| match answer.as_mut().poll(context) {
+            Poll::Pending => end.as_mut().poll(context).map(|()| Err(Status::Dead)),
+            answered => answered,
+        });
+        let back = back.await?;
         Ok(Talk { out, back })
     }
 

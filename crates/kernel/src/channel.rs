@@ -16,7 +16,6 @@ use nile_abi::{ChannelId, CoreId, EndpointId, Generation, Status};
 use nile_platform::{Grant, Machine};
 use nile_ring::{Endpoint, Message, Receiver, Region, Sender};
 
-use crate::client::SenderEnd;
 use crate::control::{End, Reply, Request};
 use crate::core::Core;
 use crate::executor::Join;
@@ -92,16 +91,24 @@ impl<M: Machine> Core<M> {
     /// (too many cells), `NoMemory`, `NoTables`.
     pub async fn open(&self, to: CoreId, tag: u32, cells: u32) -> Result<Outbound<M>, Status> {
         let reply = self.request(Request::Open { to, tag, cells }).await?;
-        let Reply::Opened { channel, endpoint: id, grant } = reply else {
+        let Reply::Opened { channel, endpoint: id, grant, .. } = reply else {
             return Err(Status::Invalid);
         };
-        let region = self.client.region(self, grant)?;
-        let ring = ring_in(&region).ok_or(Status::Invalid)?;
-        let sender = Sender::attach(ring, endpoint(id, channel)).map_err(|_| Status::Invalid)?;
-        let closed = Rc::new(Closed::default());
-        let end = SenderEnd { to, endpoint: id, grant, closed: closed.clone() };
-        self.client.add_sender(channel, end);
-        Ok(Outbound { core: self.clone(), channel, to, sender: RefCell::new(Some(sender)), closed })
+        let closed = self.client.closed(channel).ok_or(Status::Dead)?;
+        let attach = || {
+            let ring = ring_in(&self.client.region(self, grant)?).ok_or(Status::Invalid)?;
+            Sender::attach(ring, endpoint(id, channel)).map_err(|_| Status::Invalid)
+        };
+        match attach() {
+            Ok(sender) => {
+                let sender = RefCell::new(Some(sender));
+                Ok(Outbound { core: self.clone(), channel, to, sender, closed })
+            }
+            Err(status) => {
+                self.close_sender(channel);
+                Err(status)
+            }
+        }
     }
 
     /// The next channel that a core opens to `tag` on this core. Waits for one.
@@ -127,6 +134,10 @@ impl<M: Machine> Core<M> {
             self.forget(grant).await?;
         }
         Ok(())
+    }
+
+    fn close_sender(&self, channel: ChannelId) -> Join<()> {
+        self.close(channel, End::Sender, move |core| core.client.remove_sender(channel))
     }
 
     /// Tells the management core in the background that an end is closed, then does what is left
@@ -218,9 +229,7 @@ impl<M: Machine> Outbound<M> {
     /// knows of it; nothing if the channel was closed here before.
     pub(crate) fn close(&self) -> Option<Join<()>> {
         self.sender.take()?;
-        let channel = self.channel;
-        let forget = move |core: &Core<M>| core.client.remove_sender(channel);
-        Some(self.core.close(channel, End::Sender, forget))
+        Some(self.core.close_sender(self.channel))
     }
 }
 

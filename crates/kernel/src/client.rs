@@ -63,13 +63,13 @@ struct Rings {
 }
 
 /// A sending end as the management core knows it.
-pub struct SenderEnd {
+struct SenderEnd {
     /// The core that has the receiving end, at first.
-    pub to: CoreId,
-    pub endpoint: EndpointId,
-    pub grant: Grant,
+    to: CoreId,
+    endpoint: EndpointId,
+    grant: Grant,
     /// Set when the receiver is gone.
-    pub closed: Rc<Closed>,
+    closed: Rc<Closed>,
 }
 
 /// A receiving end as the management core knows it.
@@ -202,6 +202,11 @@ impl Client {
                     return;
                 };
                 if let Some(answer) = self.asked.borrow_mut().complete(id_of(number)) {
+                    // Its end may be told before the task that opened it goes on.
+                    if let Ok(Reply::Opened { channel, to, endpoint, grant }) = result {
+                        let end = SenderEnd { to, endpoint, grant, closed: Rc::default() };
+                        self.senders.borrow_mut().insert(channel, end);
+                    }
                     answer.give(result);
                 }
             }
@@ -389,9 +394,9 @@ impl Client {
         self.resting.borrow_mut().push(waker.clone());
     }
 
-    /// Notes a sending end, until it is closed.
-    pub(crate) fn add_sender(&self, channel: ChannelId, end: SenderEnd) {
-        self.senders.borrow_mut().insert(channel, end);
+    /// Where it is said that the receiver of a sending end here is gone.
+    pub(crate) fn closed(&self, channel: ChannelId) -> Option<Rc<Closed>> {
+        self.senders.borrow().get(&channel).map(|end| end.closed.clone())
     }
 
     /// Gives a receiving end its input, or takes that away; the management core has yet to be

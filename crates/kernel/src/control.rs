@@ -95,8 +95,9 @@ pub enum Request {
 pub enum Reply {
     /// Nothing but the status.
     Done,
-    /// The channel, the receiver's place in the receiver map, and the ring's memory.
-    Opened { channel: ChannelId, endpoint: EndpointId, grant: Grant },
+    /// The channel, the core that has the receiver, its place in the receiver map, and the ring's
+    /// memory.
+    Opened { channel: ChannelId, to: CoreId, endpoint: EndpointId, grant: Grant },
     /// Memory: newly given; or, as the answer to a close, a move or a release, memory that is no
     /// longer in the caller's tables, to be answered with [`Request::Invalidated`].
     Granted { grant: Grant },
@@ -229,9 +230,9 @@ pub fn encode_reply(number: u64, result: Result<Reply, Status>) -> [u8; BYTES] {
     let (operation, status, words) = match result {
         Err(status) => (1, status, [0; 6]),
         Ok(Reply::Done) => (1, Status::Ok, [0; 6]),
-        Ok(Reply::Opened { channel, endpoint, grant }) => {
-            let ids = [u64::from(channel.0), u64::from(endpoint.0)];
-            (2, Status::Ok, [ids[0], ids[1], grant.start.0, grant.bytes, 0, 0])
+        Ok(Reply::Opened { channel, to, endpoint, grant: Grant { start, bytes } }) => {
+            let [channel, endpoint] = [u64::from(channel.0), u64::from(endpoint.0)];
+            (2, Status::Ok, [channel, endpoint, start.0, bytes, u64::from(to.0), 0])
         }
         Ok(Reply::Granted { grant }) => (3, Status::Ok, [grant.start.0, grant.bytes, 0, 0, 0, 0]),
         Ok(Reply::Statistics { total, free, small, large, huge, tables }) => {
@@ -254,6 +255,7 @@ pub fn decode_reply(bytes: &[u8]) -> Option<(u64, Result<Reply, Status>)> {
         1 => Reply::Done,
         2 => Reply::Opened {
             channel: ChannelId(narrow(w[0])?),
+            to: CoreId(narrow(w[4])?),
             endpoint: EndpointId(narrow(w[1])?),
             grant: grant(w[2], w[3]),
         },
@@ -412,11 +414,11 @@ mod tests {
 
     #[test]
     fn replies_survive_the_cell() {
-        let (channel, endpoint) = (ChannelId(1), EndpointId(2));
+        let (channel, endpoint, to) = (ChannelId(1), EndpointId(2), CoreId(3));
         for result in [
             Err(Status::NoTables),
             Ok(Reply::Done),
-            Ok(Reply::Opened { channel, endpoint, grant: GRANT }),
+            Ok(Reply::Opened { channel, to, endpoint, grant: GRANT }),
             Ok(Reply::Granted { grant: GRANT }),
             Ok(Reply::Statistics { total: 1, free: 2, small: 3, large: 4, huge: 5, tables: 6 }),
             Ok(Reply::Region { start: PhysAddr(4096), bytes: 1 << 40, usable: true }),

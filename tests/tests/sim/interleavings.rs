@@ -2,7 +2,9 @@
 //! seeds, and must stay right.
 
 use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, PageSize, Status};
@@ -93,6 +95,38 @@ fn close_during_move() {
         .unwrap();
         assert!(r.log.is_empty(), "{:?}", r.log);
         assert!(told.get(), "seed {seed}: the receiver never learned DEAD");
+    }
+}
+
+/// The receiver's core restarts while its channel is opened, and the opener hears of both at once:
+/// it learns that the channel is closed.
+#[test]
+fn closed_as_soon_as_opened() {
+    for (seed, opener) in (0..50).flat_map(|seed| [(seed, 0), (seed, 2)]) {
+        let told = Rc::new(Cell::new(false));
+        go(&opt(seed, 4, None), |core| {
+            end_at(core, 2000);
+            let c = core.clone();
+            if core.id() == CoreId(opener) {
+                let told = told.clone();
+                core.spawn(async move {
+                    c.sleep_until(ms(20)).await;
+                    let mut opening = Box::pin(c.open(CoreId(1), 5, 4));
+                    let asked = poll_fn(|context| Poll::Ready(opening.as_mut().poll(context)));
+                    assert!(asked.await.is_pending());
+                    c.machine().compute(Duration::from_millis(5));
+                    opening.await.unwrap().closed().await;
+                    told.set(true);
+                });
+            } else if core.id() == CoreId(1) && core.machine().generation() == Generation::FIRST {
+                core.spawn(async move {
+                    c.sleep_until(ms(22)).await;
+                    panic!("on purpose")
+                });
+            }
+        })
+        .unwrap();
+        assert!(told.get(), "seed {seed}: core {opener} never learned that its channel is closed");
     }
 }
 

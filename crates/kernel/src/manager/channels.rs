@@ -115,19 +115,24 @@ impl Channels {
     }
 }
 
-/// Whether `core` can get an end: `Busy` while it starts, `Dead` when it has stopped for good.
-fn must_run(board: &Board, core: CoreId) -> Result<(), Status> {
-    if core.index() >= board.cores() {
-        return Err(Status::NotFound);
-    }
-    match board.record(core).phase() {
-        CorePhase::Running => Ok(()),
-        CorePhase::Offline | CorePhase::Starting | CorePhase::Restarting => Err(Status::Busy),
-        CorePhase::Stopped => Err(Status::Dead),
-    }
-}
-
 impl<M: Machine> Manager<M> {
+    /// Whether `core` can get an end: `Busy` while it starts, `Dead` when it has stopped for good.
+    fn must_run(&mut self, machine: &M, core: CoreId) -> Result<(), Status> {
+        let board = machine.board();
+        if core.index() >= board.cores() {
+            return Err(Status::NotFound);
+        }
+        if self.links.has_restarted(board, core) {
+            // Or this end would be closed with those of the last incarnation.
+            self.mourn(machine, core);
+        }
+        match board.record(core).phase() {
+            CorePhase::Running => Ok(()),
+            CorePhase::Offline | CorePhase::Starting | CorePhase::Restarting => Err(Status::Busy),
+            CorePhase::Stopped => Err(Status::Dead),
+        }
+    }
+
     /// Makes a channel from `from` to `to`.
     pub(super) fn open(
         &mut self,
@@ -137,7 +142,7 @@ impl<M: Machine> Manager<M> {
         tag: u32,
         cells: u32,
     ) -> Result<Reply, Status> {
-        must_run(machine.board(), to)?;
+        self.must_run(machine, to)?;
         let cells = cells.max(1).checked_next_power_of_two().ok_or(Status::Invalid)?;
         let bytes = (u64::from(cells) + 2) * LINE_BYTES as u64;
         let endpoint = self.channels.take_endpoint(machine.board())?;
@@ -156,7 +161,7 @@ impl<M: Machine> Manager<M> {
         let id = ChannelId(machine.board().count_channel());
         self.channels.channels.insert(id, Channel::new(from, to, tag, endpoint, grant));
         self.event(to, Event::Attached { channel: id, endpoint, tag, from, grant });
-        Ok(Reply::Opened { channel: id, endpoint, grant })
+        Ok(Reply::Opened { channel: id, to, endpoint, grant })
     }
 
     /// `core` has an end of a channel that an earlier incarnation of this core made. The other end
@@ -310,7 +315,7 @@ impl<M: Machine> Manager<M> {
         id: ChannelId,
         to: CoreId,
     ) -> Result<Option<Reply>, Status> {
-        must_run(machine.board(), to)?;
+        self.must_run(machine, to)?;
         if to == core {
             return Err(Status::Invalid);
         }
