@@ -34,10 +34,9 @@ pub struct Talk<M: Machine> {
 }
 
 impl<M: Machine> Talk<M> {
-    /// A talk with the core that [answers](Talk::answer) `tag` on `to`; `Dead` if that ends before it
-    /// answers. The other core cannot
-    /// tell two askers of one tag apart before it has accepted, so the tag back has the asker in
-    /// it.
+    /// A talk with the core that [answers](Talk::answer) `tag` on `to`; `Dead` if that ends before
+    /// it answers. The other core cannot tell two askers of one tag apart before it has accepted,
+    /// so the tag back has the asker in it.
     pub async fn start(core: &Core<M>, to: CoreId, tag: u32) -> Result<Talk<M>, Status> {
         let out = core.open(to, tag, CELLS).await?;
         let mut answer = pin!(core.accept(back(tag, to)));

@@ -174,7 +174,8 @@ extern "C" fn handle(state: &mut State) {
                 samples::take(&state.frame);
             }
             local.apic.end_of_interrupt();
-            // Only a core that manages the node has ticks: its loop must go on, or nobody's does.
+            // A core that manages the node must go on with its loop, or nobody's does; one that is
+            // sampled is asked for its samples.
             if users && cause == Cause::Tick {
                 turn::end(state, Left::Interrupted);
             }
