@@ -30,6 +30,8 @@ class Counts:
     # Those of each core that works, by cause, and how many that is altogether for one core.
     interrupts: Mapping[str, list[int]]
     interrupts_per_worker: float
+    # Those of them that broke into work, as the core did not sleep.
+    interruptions_per_worker: float | None
     context_switches: int | None
     page_faults: int | None
     system_calls: int | None
@@ -190,6 +192,8 @@ def linux_turn(said: dict[str, Any], task: Task) -> Turn:
     counts = Counts(
         interrupts={cause: counts for cause, counts in by_cause.items() if any(counts)},
         interrupts_per_worker=per_worker(by_cause),
+        # Linux does not say whether a core was idle.
+        interruptions_per_worker=None,
         context_switches=counted["context_switches"],
         page_faults=counted["page_faults"],
         # Linux counts them for nobody who does not trace.

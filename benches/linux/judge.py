@@ -38,6 +38,7 @@ class Measured:
 
     seconds: float
     interrupts_per_worker: float
+    interruptions_per_worker: float | None
     context_switches: float | None
     page_faults: float | None
     system_calls: float | None
@@ -62,6 +63,7 @@ def measured(turns: Sequence[Turn]) -> Measured:
     return Measured(
         seconds=median(turn.sort.seconds for turn in turns),
         interrupts_per_worker=median(it.interrupts_per_worker for it in counts),
+        interruptions_per_worker=known(counts, "interruptions_per_worker"),
         context_switches=known(counts, "context_switches"),
         page_faults=known(counts, "page_faults"),
         system_calls=known(counts, "system_calls"),
@@ -117,10 +119,15 @@ def judge(ours: Mapping[str, Measured], linux: Mapping[str, Measured]) -> list[T
         of = f"{name}'s / that of {fastest}, the fastest"
         targets.append(Target("time", of, ratio, f"at most {TIME:g}", ratio <= TIME))
     for name, node in ours.items():
-        each = node.interrupts_per_worker
         words = f"at most {INTERRUPTS:g}"
-        of = f"of a worker of {name} in a sort"
-        targets.append(Target("interrupts", of, each, words, each <= INTERRUPTS))
+        counted = {
+            "interrupts": (node.interrupts_per_worker, "in a sort"),
+            "interruptions": (node.interruptions_per_worker, "at work in a sort"),
+        }
+        for what, (each, when) in counted.items():
+            if each is not None:
+                of = f"of a worker of {name} {when}"
+                targets.append(Target(what, of, each, words, each <= INTERRUPTS))
     return targets
 
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from harness.processes import CommandFailed
@@ -135,12 +136,15 @@ def counts(before: Mapping[int, Any], after: Mapping[int, Any]) -> Counts:
     """What workers and the kernel have counted between two moments."""
     workers = workers_of(after)
     by_cause = interrupts(before, after, workers)
+    each = per_worker(by_cause)
+    wakes = mean(after[core]["wakes"] - before[core]["wakes"] for core in workers)
     calls = sum(after[core]["system_calls"] - before[core]["system_calls"] for core in workers)
     # A page fault ends an incarnation of its core: none is handled and forgotten.
     ends = sum(one["generation"] - before[core]["generation"] for core, one in after.items())
     return Counts(
         interrupts=by_cause,
-        interrupts_per_worker=per_worker(by_cause),
+        interrupts_per_worker=each,
+        interruptions_per_worker=each - wakes,
         context_switches=None,
         page_faults=ends,
         system_calls=calls,

@@ -4,7 +4,8 @@ from typing import Any
 
 from harness.page import columns, machine
 
-SORT = ["", "sort", "all runs", "x NileOS", "interrupts", "switches", "faults", "calls", "copied"]
+SORT = ["", "sort", "all runs", "x NileOS", "interrupts", "at work", "switches", "faults", "calls"]
+SORT += ["copied"]
 NOISE = ["", "least", "median", "99 %", "99.9 %", "most", "lost", "interrupts/s"]
 
 UNKNOWN = "unknown"
@@ -45,6 +46,7 @@ def sort_row(one: dict[str, Any]) -> list[str]:
         " ".join(f"{turn['sort']['seconds']:.2f}" for turn in one["turns"]),
         f"{one['times_nileos']:.2f}" if "times_nileos" in one else "-",
         f"{one['interrupts_per_worker']:g}",
+        count(one["interruptions_per_worker"]),
         count(one["context_switches"]),
         count(one["page_faults"]),
         count(one["system_calls"]),
@@ -70,10 +72,10 @@ def noise_row(one: dict[str, Any]) -> list[str]:
 def sort_explanation() -> str:
     return (
         "sort: by the guest's clock, on NileOS from the job's submission to its end;\n"
-        "interrupts: of a core that sorts, all causes, on NileOS in the whole job; switches:\n"
-        "between threads, of all cores; faults: of pages, handled or not; calls: of the program\n"
-        "to the kernel, on the cores that sort; copied: by the kernel, from or to the program's\n"
-        "memory. Medians.\n"
+        "interrupts: of a core that sorts, all causes, on NileOS in the whole job; at work: those\n"
+        "of them that came while it did not sleep; switches: between threads, of all cores;\n"
+        "faults: of pages, handled or not; calls: of the program to the kernel, on the cores that\n"
+        "sort; copied: by the kernel, from or to the program's memory. Medians.\n"
         f"{UNKNOWN}: nothing in that guest counts it.\n"
     )
 

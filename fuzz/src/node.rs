@@ -202,6 +202,7 @@ impl Node for TestNode {
             generation: Generation::FIRST,
             phase: "running",
             interrupts: vec![("tick", 1)],
+            wakes: 0,
             turns: 0,
             sleeps: 1,
             polls: u64::MAX,

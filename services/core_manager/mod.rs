@@ -42,6 +42,8 @@ pub struct CoreStatistics {
     pub hardware_id: u64,
     /// Interrupts by cause.
     pub interrupts: Vec<Interrupts>,
+    /// Those of them that came while it slept, and broke into nothing.
+    pub wakes: u64,
     /// Passes of its loop.
     pub turns: u64,
     /// Times it went to sleep.
@@ -109,6 +111,7 @@ impl CoreManager {
             entry: entry(CoreId(core), &state),
             hardware_id: state.hardware_id,
             interrupts: each.collect(),
+            wakes: state.wakes,
             turns: state.turns,
             sleeps: state.sleeps,
             polls: state.polls,

@@ -25,12 +25,15 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
         let worker = last_worker(&core);
         let polls = worker.map(|id| record(id).polls());
         let ticks = record(core.id()).interrupts(Cause::Tick);
+        let wakes = record(core.id()).wakes();
         let before = core.now();
         core.sleep(span).await;
         let idled = core.now().since(before);
         findings.check(idled >= span, format_args!("idled for {idled:?} of {span:?}"));
         let woken = worker.map(|id| record(id).polls()) != polls;
         findings.check(!woken, format_args!("a worker ran a task"));
+        let wakes = record(core.id()).wakes() - wakes;
+        findings.check(wakes > 0, format_args!("nothing ended the management core's sleep"));
         findings.figure("ticks", record(core.id()).interrupts(Cause::Tick) - ticks);
     });
 }

@@ -51,15 +51,17 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>, expect: Expe
             findings.expect(talk.tell(0).await, "the worker cannot be told to begin");
             // Its wake-up is the one signal that it gets; what comes from here on counts.
             core.sleep(span / 10).await;
-            let before = counts(&core, worker);
+            let wakes = || core.machine().board().record(worker).wakes();
+            let (before, slept) = (counts(&core, worker), wakes());
             core.sleep(span * 8 / 10).await;
-            let after = counts(&core, worker);
+            let (after, woken) = (counts(&core, worker), wakes() - slept);
             let took = findings.expect(talk.listen().await, "the worker did not end");
             let least = span.as_micros() as u64;
             let took = took.unwrap_or(0);
             findings.check(took >= least, format_args!("computed {took} µs of {least}"));
             findings.figure("computed_us", took);
             judge(&findings, &before, &after, expect);
+            findings.check(woken == 0, format_args!("{woken} of them did not break into that"));
         });
     }
 }

@@ -131,22 +131,24 @@ class LinuxGuest(unittest.TestCase):
         self.assertIn("nile.records=10", line)
 
 
-def core(roles: list[str], calls: int, **interrupts: int) -> dict:
-    return {"roles": roles, "system_calls": calls, "generation": 1, "interrupts": interrupts}
+def core(roles: list[str], calls: int, wakes: int = 0, **interrupts: int) -> dict:
+    counts = {"interrupts": interrupts, "wakes": wakes, "system_calls": calls}
+    return {"roles": roles, "generation": 1, **counts}
 
 
 class Node(unittest.TestCase):
     BEFORE = {0: core(["management"], 0, tick=4), 2: core(["worker"], 5), 3: core(["worker"], 5)}
     AFTER = {
         0: core(["management"], 0, tick=9),
-        2: core(["worker"], 7, signal=3),
-        3: core(["worker"], 9, signal=4),
+        2: core(["worker"], 7, wakes=2, signal=3),
+        3: core(["worker"], 9, wakes=4, signal=4),
     }
 
     def test_only_what_workers_had_counts(self) -> None:
         counts = node.counts(self.BEFORE, self.AFTER)
         self.assertEqual(counts.interrupts, {"signal": [3, 4]})
         self.assertEqual(counts.interrupts_per_worker, 3.5)
+        self.assertEqual(counts.interruptions_per_worker, 0.5)
         self.assertEqual((counts.system_calls, counts.page_faults), (6, 0))
         self.assertIsNone(counts.context_switches)
 
@@ -155,7 +157,7 @@ class Node(unittest.TestCase):
 
 
 def turn(seconds: float, interrupts: float = 0.0, checksum: str = "ab") -> Turn:
-    counts = Counts({}, interrupts, None, 0, 5, 0)
+    counts = Counts({}, interrupts, interrupts, None, 0, 5, 0)
     noise = Noise([1.0] * 98 + [2.0, 102.0], {"LOC": 2})
     return Turn(Sort(seconds, 10, checksum, counts), noise)
 
@@ -191,16 +193,16 @@ class Judging(unittest.TestCase):
         ours = judge.measured([turn(1.0), turn(3.0), turn(2.0)])
         linux = {"slow": judge.measured([turn(9.0)]), "fast": judge.measured([turn(2.0)])}
         targets = judge.judge({"n": ours}, linux)
-        self.assertEqual([target.met for target in targets], [True, True])
+        self.assertEqual([target.met for target in targets], [True, True, True])
         self.assertIn("fast", targets[0].of)
         self.assertEqual(judge.problems(targets, promised=True, control=False), [])
-        self.assertEqual(len(judge.problems(targets, promised=True, control=True)), 2)
+        self.assertEqual(len(judge.problems(targets, promised=True, control=True)), 3)
 
     def test_what_is_slower_or_interrupted_misses_them(self) -> None:
         ours, linux = judge.measured([turn(2.1, 0.5)]), judge.measured([turn(2.0)])
         targets = judge.judge({"n": ours}, {"l": linux})
-        self.assertEqual([target.met for target in targets], [False, False])
-        self.assertEqual(len(judge.problems(targets, promised=True, control=False)), 2)
+        self.assertEqual([target.met for target in targets], [False, False, False])
+        self.assertEqual(len(judge.problems(targets, promised=True, control=False)), 3)
         self.assertEqual(judge.problems(targets, promised=False, control=False), [])
         self.assertEqual(judge.problems(targets, promised=False, control=True), [])
 
@@ -221,7 +223,7 @@ class Turns(unittest.TestCase):
             result = document([node], linux, Task(10, 100), TABLES, 2, True, False)
         said = text.text(result)
         self.assertRegex(said, r"Linux, direct +FAILED: 10 records with checksum cd")
-        self.assertRegex(said, r"NileOS +1.00 s +1.00 1.00 +1.00 +0 +unknown +0 +5 +0 MB")
+        self.assertRegex(said, r"NileOS +1.00 s +1.00 1.00 +1.00 +0 +0 +unknown +0 +5 +0 MB")
         self.assertEqual(len(result["problems"]), 1)
         html = page.whole_page(json.loads(json.dumps(result)), "<svg></svg>")
         self.assertIn("<svg></svg>", html)

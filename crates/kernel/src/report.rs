@@ -105,6 +105,8 @@ pub struct CoreReport {
     pub state: String,
     /// Interrupts since the node started, by cause.
     pub interrupts: BTreeMap<String, u64>,
+    /// Those of them that came while it slept, and broke into nothing.
+    pub wakes: u64,
     /// Passes of its loop.
     pub turns: u64,
     /// Times it went to sleep.
@@ -163,6 +165,7 @@ pub fn cores(board: &Board) -> Vec<CoreReport> {
                 .into_iter()
                 .map(|cause| (cause.name().to_string(), record.interrupts(cause)))
                 .collect(),
+            wakes: record.wakes(),
             turns: record.turns(),
             sleeps: record.sleeps(),
             system_calls: record.system_calls(),

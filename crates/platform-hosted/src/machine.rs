@@ -270,13 +270,17 @@ impl Sleeper for Hosted {
             };
         });
         let record = self.node.board.record(self.core);
-        match wait {
-            Ok(0) => record.count_interrupt(Cause::Signal),
-            Ok(_) => record.count_interrupt(Cause::Device),
-            Err(Errno::TIMEDOUT) => record.count_interrupt(Cause::Timer),
+        let cause = match wait {
+            Ok(0) => Some(Cause::Signal),
+            Ok(_) => Some(Cause::Device),
+            Err(Errno::TIMEDOUT) => Some(Cause::Timer),
             // Rung before it slept (AGAIN), or interrupted by a tick or by the signal for a
             // core with a package, which have counted themselves.
-            Err(_) => {}
+            Err(_) => None,
+        };
+        if let Some(cause) = cause {
+            record.count_interrupt(cause);
+            record.count_wake();
         }
         if self.isolated {
             package::forget_signal();

@@ -271,11 +271,10 @@ impl<'a> Scheduler<'a> {
     fn wake_those_whose_time_has_come(&mut self) {
         for at in 0..self.cores.len() {
             let Status::Asleep { until, line } = &self.cores[at].status else { continue };
-            let mut state = self.state.borrow_mut();
+            let state = self.state.borrow();
             if until.is_some_and(|until| until <= state.clock) {
-                state.interrupt(self.cores[at].id, Cause::Timer);
                 drop(state);
-                self.wake(at);
+                self.wake_by(at, Cause::Timer);
             } else if state.wake_mode == WakeMode::Monitored
                 && *line != line_of(&state, self.cores[at].id)
             {
@@ -311,9 +310,11 @@ impl<'a> Scheduler<'a> {
                 if matches!(self.cores[to.index()].status, Status::Down | Status::Stopped) {
                     return;
                 }
+                if let Status::Asleep { .. } = self.cores[to.index()].status {
+                    return self.wake_by(to.index(), Cause::Signal);
+                }
                 self.state.borrow_mut().interrupt(to, Cause::Signal);
                 match self.cores[to.index()].status {
-                    Status::Asleep { .. } => self.wake(to.index()),
                     // The turn ends at once, and the kernel's pass goes on.
                     Status::Held(_) => {
                         let now = self.state.borrow().clock;
@@ -338,15 +339,20 @@ impl<'a> Scheduler<'a> {
     }
 
     fn interrupt_by_device(&mut self, to: CoreId) {
-        let status = &self.cores[to.index()].status;
-        if matches!(status, Status::Down | Status::Stopped) {
-            return;
+        match self.cores[to.index()].status {
+            Status::Down | Status::Stopped => {}
+            Status::Asleep { .. } => self.wake_by(to.index(), Cause::Device),
+            _ => self.state.borrow_mut().interrupt(to, Cause::Device),
         }
-        let sleeps = matches!(status, Status::Asleep { .. });
-        self.state.borrow_mut().interrupt(to, Cause::Device);
-        if sleeps {
-            self.wake(to.index());
-        }
+    }
+
+    /// An interrupt of a core that sleeps.
+    fn wake_by(&mut self, at: usize, cause: Cause) {
+        let mut state = self.state.borrow_mut();
+        state.interrupt(self.cores[at].id, cause);
+        state.board.record(self.cores[at].id).count_wake();
+        drop(state);
+        self.wake(at);
     }
 
     fn wake(&mut self, at: usize) {

@@ -15,6 +15,7 @@ use nile_ring::Signal;
 
 use crate::fault;
 use crate::local::{self, Local};
+use crate::private::Private;
 use crate::samples;
 use crate::timer;
 use crate::user::memory as user_memory;
@@ -148,6 +149,14 @@ impl Frame {
     }
 }
 
+/// Whether the core sleeps: an interrupt then ends that, and breaks into nothing.
+static ASLEEP: Private<bool> = Private::new(false);
+
+/// Says that the core is about to sleep, or is awake again.
+pub(crate) fn set_asleep(asleep: bool) {
+    ASLEEP.set(asleep);
+}
+
 /// Called by every stub.
 extern "C" fn handle(state: &mut State) {
     let vector = state.frame.vector();
@@ -164,13 +173,19 @@ extern "C" fn handle(state: &mut State) {
     // Before a core has told its handlers about it, it lets no interrupt in, and an NMI has
     // nowhere to be counted.
     let Some(local) = local::get() else { return };
+    if vector == Vector::NMI {
+        return local.record.count_interrupt(Cause::Nmi);
+    }
+    let asleep = ASLEEP.get();
+    if asleep {
+        local.record.count_wake();
+    }
     match vector {
-        Vector::NMI => local.record.count_interrupt(Cause::Nmi),
         Vector::SPURIOUS => local.record.count_interrupt(Cause::Spurious),
         Vector::TIMER => {
             let cause = timer::expired(&local);
             local.record.count_interrupt(cause);
-            if cause == Cause::Tick {
+            if cause == Cause::Tick && !asleep {
                 samples::take(&state.frame);
             }
             local.apic.end_of_interrupt();

@@ -33,7 +33,9 @@ use crate::user::UserHalf;
 use crate::vector::Vector;
 use crate::virtio::registers::MESSAGE;
 use crate::virtio::{Device, DeviceRegisters};
-use crate::{checksum, devices, entropy, layout, power, privileged, samples, serial, timer, user};
+use crate::{
+    checksum, devices, entropy, interrupts, layout, power, privileged, samples, serial, timer, user,
+};
 
 /// Grants of more pages than this are forgotten by forgetting everything.
 const MAX_INVALIDATIONS: u64 = 32;
@@ -338,13 +340,13 @@ impl Sleeper for Core {
             if sleep.is_over() || passed() {
                 privileged::enable_interrupts();
             } else {
-                samples::set_asleep(true);
+                interrupts::set_asleep(true);
                 if by_monitor {
                     privileged::enable_interrupts_and_mwait();
                 } else {
                     privileged::enable_interrupts_and_halt();
                 }
-                samples::set_asleep(false);
+                interrupts::set_asleep(false);
             }
         }
         // A deadline that was not reached must not interrupt what a worker does now; and what a

@@ -24,7 +24,6 @@ pub(crate) struct Code {
 
 static RING: Private<Option<&'static Region>> = Private::new(None);
 static CODE: Private<Option<Code>> = Private::new(None);
-static ASLEEP: Private<bool> = Private::new(false);
 
 /// Where samples go from now on, if anywhere.
 pub(crate) fn note_in(ring: Option<&'static Region>) {
@@ -36,15 +35,10 @@ pub(crate) fn set_code(code: Option<Code>) {
     CODE.set(code);
 }
 
-/// Whether the core sleeps, of which no sample is taken.
-pub(crate) fn set_asleep(asleep: bool) {
-    ASLEEP.set(asleep);
-}
-
-/// Notes what was interrupted, if that is wanted. Called by the tick's handler.
+/// Notes what was interrupted, if that is wanted. Called by the tick's handler, unless the core
+/// sleeps.
 pub(crate) fn take(interrupted: &interrupts::Frame) {
-    let Some(ring) = RING.get().filter(|_| !ASLEEP.get()) else { return };
-    let Some(ring) = Ring::of(ring.words()) else { return };
+    let Some(ring) = RING.get().and_then(|ring| Ring::of(ring.words())) else { return };
     let mut addresses = [0; DEPTH];
     addresses[0] = interrupted.rip as usize;
     let code = CODE.get().filter(|_| interrupted.is_users());

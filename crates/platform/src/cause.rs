@@ -1,5 +1,6 @@
-//! Why a core was interrupted. Every interrupt is counted per core and per cause, and the worker
-//! promise ("zero interrupts inside a job") is read off these counters.
+//! Why a core was interrupted. Every interrupt is counted per core and per cause, and once more if
+//! it came while the core slept. The worker promise ("zero interrupts inside a job") is read off
+//! these counters.
 
 /// The cause of one interrupt. Faults are not interrupts: they end the core's incarnation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

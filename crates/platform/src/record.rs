@@ -26,6 +26,7 @@ const FAULT_KIND: usize = 8;
 const FAULT_CODE: usize = 9;
 const FAULT_AT: usize = 10;
 const FAULT_ADDRESS: usize = 11;
+const WAKES: usize = 12;
 const INTERRUPTS: usize = 16;
 const QUEUES: usize = 32;
 /// Two rows of two words, for incarnations of odd and even number: whom the core works for, and
@@ -230,6 +231,16 @@ impl<'a> Record<'a> {
     /// Counts one interrupt. Called by the core itself, in its interrupt handler.
     pub fn count_interrupt(&self, cause: Cause) {
         self.count(INTERRUPTS + cause as usize);
+    }
+
+    /// Those of them that came while the core slept: they ended that, and broke into nothing.
+    pub fn wakes(&self) -> u64 {
+        self.load(WAKES)
+    }
+
+    /// Counts an interrupt, which is counted by its cause, as one that came in a sleep.
+    pub fn count_wake(&self) {
+        self.count(WAKES);
     }
 
     /// Passes of the core's loop.

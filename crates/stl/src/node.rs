@@ -291,6 +291,8 @@ pub struct CoreState {
     pub phase: &'static str,
     /// Interrupts by the cause's name.
     pub interrupts: Vec<(&'static str, u64)>,
+    /// Those of them that came while it slept, and broke into nothing.
+    pub wakes: u64,
     /// Passes of its loop.
     pub turns: u64,
     /// Times it went to sleep.

@@ -57,6 +57,8 @@ pub struct CoreStatus {
     pub load: u64,
     /// What waits, by queue, as far as the node tells.
     pub queues: BTreeMap<String, u64>,
+    /// Those of them that came while it slept, and broke into nothing.
+    pub wakes: u64,
     /// Passes of its loop.
     pub turns: u64,
     /// Times it went to sleep.
@@ -232,6 +234,7 @@ fn core_status(known: &nile_gossip::Core, said: &Value) -> CoreStatus {
         load: number(&said["load"]),
         queues: counts(&said["queues"], "name", "depth"),
         turns: number(&said["turns"]),
+        wakes: number(&said["wakes"]),
         sleeps: number(&said["sleeps"]),
         system_calls: number(&said["system_calls"]),
         services: Vec::new(),

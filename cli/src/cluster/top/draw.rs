@@ -149,6 +149,7 @@ mod tests {
             interrupts: BTreeMap::from([("tick".into(), ticks), ("doorbell".into(), 5)]),
             load: 42,
             queues: BTreeMap::from([("received".into(), 3)]),
+            wakes: 3,
             turns: 100 + ticks,
             sleeps: 7,
             system_calls: 0,

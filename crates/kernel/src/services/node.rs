@@ -85,6 +85,7 @@ impl<M: Machine> Node for CoreHost<M> {
             generation: record.generation(),
             phase: record.phase().name(),
             interrupts: interrupts.into(),
+            wakes: record.wakes(),
             turns: record.turns(),
             sleeps: record.sleeps(),
             polls: record.polls(),
