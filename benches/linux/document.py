@@ -34,6 +34,7 @@ def document(
         "benchmark": "linux",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine.describe() | {"load": round(os.getloadavg()[0], 1)},
+        "nodes": nodes[0].guest.place.nodes,
         "records": task.records,
         "bytes": task.bytes,
         "memory": nodes[0].guest.memory(task),
@@ -64,15 +65,17 @@ def guest(entry: Entry, ours: judge.Measured | None) -> dict[str, Any]:
         "failed": entry.failed,
         # The times of quanta are in the histogram.
         "turns": [
-            {"sort": asdict(turn.sort), "noise_interrupts": turn.noise.interrupts}
+            {"sort": asdict(turn.sort)}
+            | ({"noise_interrupts": turn.noise.interrupts} if turn.noise else {})
             for turn in entry.turns
         ],
     }
     if entry.turns and not entry.failed:
         mine = judge.measured(entry.turns)
         said |= asdict(mine)
-        times = [time for turn in entry.turns for time in turn.noise.micros]
-        said["histogram"] = judge.histogram(times)
+        times = [time for turn in entry.turns if turn.noise for time in turn.noise.micros]
+        if times:
+            said["histogram"] = judge.histogram(times)
         if ours:
             said["times_nileos"] = mine.seconds / ours.seconds
     return said

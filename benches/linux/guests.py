@@ -2,13 +2,15 @@
 turn, sorts, does the fixed work quantum, and is powered off."""
 
 import json
+import subprocess
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.processes import Command, CommandFailed, Crew
+from harness.processes import Command, CommandFailed, Crew, gist
 
 RECORD = 100
 
@@ -59,10 +61,10 @@ class Noise:
 
 @dataclass(frozen=True)
 class Turn:
-    """What was measured in a guest's turn."""
+    """What was measured in a guest's turn. Of several machines noise is not measured."""
 
     sort: Sort
-    noise: Noise
+    noise: Noise | None
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class Place:
     nile: Path
     packages: Path
     tuning: Mapping[str, Any]
+    # Machines that share a sort.
+    nodes: int = 1
 
     @property
     def cores(self) -> int:
@@ -92,6 +96,7 @@ class Place:
 
     @property
     def workers(self) -> int:
+        """Of each machine."""
         return int(self.tuning["machine"]["workers"])
 
 
@@ -122,7 +127,7 @@ class Guest(ABC):
         return -(-wanted >> 21) << 21
 
     def memory(self, task: Task) -> str:
-        """The machine's memory: as much as `nile run` gives a node for so much data."""
+        """Each machine's memory: as much as `nile run` gives a node for so much data."""
         return mebi(2 * self.pool(task) + KERNEL)
 
     def disk(self, task: Task) -> str:
@@ -130,10 +135,12 @@ class Guest(ABC):
 
     def do(self, *words: str | Path) -> str:
         """Runs the `nile` command; gives what it prints."""
+        return self.crew.run(self.command(*words), LIMIT_SECONDS).out
+
+    def command(self, *words: str | Path) -> Command:
         # A cluster's sockets, keys and disks lie there.
         environment = {"XDG_RUNTIME_DIR": str(self.crew.folder)}
-        command = Command([self.place.nile, *words], environment)
-        return self.crew.run(command, LIMIT_SECONDS).out
+        return Command([self.place.nile, *words], environment)
 
     def end(self) -> None:
         self.crew.end()
@@ -151,10 +158,12 @@ class Linux(Guest):
     def version(self) -> str:
         return self.release
 
-    def line(self, task: Task) -> str:
-        """The kernel's command line."""
+    def line(self, task: Task, number: int) -> str:
+        """The kernel's command line, in the machine with this number, from 1."""
         said = {
-            "work": "sort,fwq",
+            "work": "sort" if self.place.nodes > 1 else "sort,fwq",
+            "nodes": self.place.nodes,
+            "node": number,
             "records": task.records,
             "threads": self.place.workers,
             "block": self.place.tuning["sort"]["block"],
@@ -167,47 +176,94 @@ class Linux(Guest):
         return " ".join(filter(None, ["console=ttyS0 quiet panic=-1", self.tuning["append"], ours]))
 
     def turn(self, task: Task) -> Turn:
-        disk = self.crew.folder / "disk"
+        numbers = range(1, self.place.nodes + 1)
+        if self.place.nodes > 1:
+            dials = [word for number in numbers for word in ("--dial", f"n{number}")]
+            self.begin("switch", "switch", self.crew.folder, *dials)
+        running = [self.begin(f"n{it}", "guest", *self.words(task, it)) for it in numbers]
+        patience = time.monotonic() + LIMIT_SECONDS
+        for number, process in zip(numbers, running, strict=True):
+            status = process.wait(max(0, patience - time.monotonic()))
+            if status != 0:
+                told = (self.crew.folder / f"n{number}.err").read_text(errors="replace")
+                raise CommandFailed(f"guest {number} ended with status {status}: {gist(told)}")
+        said = [(self.crew.folder / f"n{number}.out").read_text() for number in numbers]
+        return linux_turn(list(map(json.loads, said)), task)
+
+    def begin(self, name: str, *words: str | Path) -> subprocess.Popen[bytes]:
+        """Starts a `nile` command that goes on by itself."""
+        out, err = (self.crew.folder / f"{name}.{kind}" for kind in ("out", "err"))
+        return self.crew.start(self.command(*words), out, err)
+
+    def words(self, task: Task, number: int) -> list[str | Path]:
+        """What `nile guest` is told of the machine with this number."""
+        disk = self.crew.folder / f"disk{number}"
         with disk.open("wb") as file:
             file.truncate(int(self.disk(task).removesuffix("M")) << 20)
         machine = ["--cores", str(self.place.cores), "--memory", self.memory(task)]
-        devices = ["--disk", disk, "--socket", self.crew.folder / "card"]
-        system = ["--kernel", self.image, "--initrd", self.archive, "--append", self.line(task)]
-        said = self.do("guest", *machine, *devices, *system, "--limit", str(LIMIT_SECONDS))
-        return linux_turn(json.loads(said), task)
+        card = ["--socket", self.crew.folder / f"n{number}.qemu", "--number", str(number)]
+        system = ["--kernel", self.image, "--initrd", self.archive]
+        line = ["--append", self.line(task, number), "--limit", str(LIMIT_SECONDS)]
+        return [*machine, "--disk", disk, *card, *system, *line]
 
 
-def linux_turn(said: dict[str, Any], task: Task) -> Turn:
-    """What a guest's document says."""
-    if "error" in said:
-        raise CommandFailed(f"the guest failed: {said['error']}")
-    done = said["sort"]
-    if not done["valid"] or done["records"] != task.records:
-        raise WrongOutput(f"{done['records']} records of {task.records}, not valid")
-    counted = done["counts"]
+def linux_turn(said: Sequence[dict[str, Any]], task: Task) -> Turn:
+    """What the documents of the machines that shared a sort say."""
+    for one in said:
+        if "error" in one:
+            raise CommandFailed(f"the guest failed: {one['error']}")
+    done = [one["sort"] for one in said]
+    records = sum(it["records"] for it in done)
+    made, given = (added(it[name] for it in done) for name in ("checksum", "given_checksum"))
+    # What a machine has comes before what the next one has.
+    keys = [key for it in done for key in it["keys"] or ()]
+    if not all(it["valid"] for it in done) or keys != sorted(keys) or made != given:
+        raise WrongOutput(f"{records} records of {task.records}, not valid")
+    if records != task.records:
+        raise WrongOutput(f"{records} records of {task.records}")
+    seconds = max(it["seconds"] for it in done)
+    return Turn(Sort(seconds, records, made, linux_counts(done)), linux_noise(said))
+
+
+def linux_counts(done: Sequence[dict[str, Any]]) -> Counts:
+    """What several machines have counted in their sort."""
+    counted = [it["counts"] for it in done]
+    causes = sorted({cause for it in counted for cause in it["interrupts"]})
     by_cause = {
-        cause: [counts[cpu] for cpu in done["workers"]]
-        for cause, counts in counted["interrupts"].items()
+        cause: [
+            it["counts"]["interrupts"][cause][cpu] if cause in it["counts"]["interrupts"] else 0
+            for it in done
+            for cpu in it["workers"]
+        ]
+        for cause in causes
     }
-    counts = Counts(
+    return Counts(
         interrupts={cause: counts for cause, counts in by_cause.items() if any(counts)},
         interrupts_per_worker=per_worker(by_cause),
         # Linux does not say whether a core was idle.
         interruptions_per_worker=None,
-        context_switches=counted["context_switches"],
-        page_faults=counted["page_faults"],
+        context_switches=sum(it["context_switches"] for it in counted),
+        page_faults=sum(it["page_faults"] for it in counted),
         # Linux counts them for nobody who does not trace.
         system_calls=None,
-        copied_bytes=counted["copied_by_linux_bytes"],
+        copied_bytes=sum(it["copied_by_linux_bytes"] for it in counted),
     )
-    noise = said["fwq"]
+
+
+def linux_noise(said: Sequence[dict[str, Any]]) -> Noise | None:
+    """The fixed work quantum, if one machine has done it."""
+    noise = said[0].get("fwq")
+    if noise is None:
+        return None
     cpu = noise["cpu"]
     interrupts = {cause: it[cpu] for cause, it in noise["counts"]["interrupts"].items() if it[cpu]}
     rate = noise["cycles_per_second"] / 1e6
-    return Turn(
-        Sort(done["seconds"], done["records"], done["checksum"], counts),
-        Noise([time / rate for time in noise["times"]], interrupts),
-    )
+    return Noise([time / rate for time in noise["times"]], interrupts)
+
+
+def added(checksums: Iterable[str]) -> str:
+    """The checksum of all records together."""
+    return f"{sum(int(it, 16) for it in checksums) % (1 << 128):x}"
 
 
 def per_worker(by_cause: Mapping[str, list[int]]) -> float:

@@ -43,7 +43,7 @@ class Measured:
     page_faults: float | None
     system_calls: float | None
     copied_bytes: float | None
-    noise: Quanta
+    noise: Quanta | None
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ class Target:
 def measured(turns: Sequence[Turn]) -> Measured:
     """What comes of turns, of which there is at least one."""
     counts = [turn.sort.counts for turn in turns]
+    noises = [turn.noise for turn in turns if turn.noise]
     return Measured(
         seconds=median(turn.sort.seconds for turn in turns),
         interrupts_per_worker=median(it.interrupts_per_worker for it in counts),
@@ -68,7 +69,7 @@ def measured(turns: Sequence[Turn]) -> Measured:
         page_faults=known(counts, "page_faults"),
         system_calls=known(counts, "system_calls"),
         copied_bytes=known(counts, "copied_bytes"),
-        noise=quanta([turn.noise for turn in turns]),
+        noise=quanta(noises) if noises else None,
     )
 
 

@@ -25,8 +25,8 @@ from linux.node import NileOs
 
 TUNING = Path(__file__).with_name("tuning.toml")
 
-# The nodes and the Linux guests, as the tuning file calls them.
-NODES = ("nileos", "nileos-dedicated")
+# The nodes, by how many machines share a sort, and the Linux guests, as the tuning file calls them.
+NODES = {1: ("nileos", "nileos-dedicated"), 2: ("nileos", "nileos-unsealed")}
 LINUX = ("linux", "linux-direct", "linux-isolated", "linux-checked")
 
 # Which of the latter a quick run has, and how many quanta.
@@ -43,6 +43,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
     parser = program.parser("linux")
     parser.add_argument("--mebibytes", type=int, required=True)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--nodes", type=int, default=1)
     return parser.parse_args(words)
 
 
@@ -53,7 +54,7 @@ def main(words: list[str]) -> int:
 
 def bench(options: argparse.Namespace) -> int:
     size = options.mebibytes << 20
-    base = program.folder_for(DISK * size, 0)
+    base = program.folder_for(options.nodes * DISK * size, 0)
     built = Path(os.environ["CARGO_TARGET_DIR"])
     tables = tuning.read(TUNING.read_text(), tuning.words())
     usual = tuning.read(tuning.FILE.read_text(), tuning.words())
@@ -63,9 +64,10 @@ def bench(options: argparse.Namespace) -> int:
     try:
         if options.report:
             tools.need_packages("matplotlib")
-        place = Place(work, built / "release/nile", Path(os.environ["NILE_PACKAGES"]), tables)
+        packages = Path(os.environ["NILE_PACKAGES"])
+        place = Place(work, built / "release/nile", packages, tables, options.nodes)
         task = Task(size // RECORD, QUICK_QUANTA if options.quick else tables["fwq"]["quanta"])
-        nodes = [turns.Entry(NileOs(name, place, options.control)) for name in NODES]
+        nodes = [turns.Entry(NileOs(name, place, options.control)) for name in NODES[options.nodes]]
         names = QUICK_LINUX if options.quick else LINUX
         others = list(map(turns.Entry, guests(names, place, Kernel(built / "linux"))))
         entries += [*nodes, *others]

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -28,6 +29,10 @@ HINDERED_SECONDS = 8.0
 TICKS = 100
 
 
+# The node, and the core's number in it.
+CoreName = tuple[str, int]
+
+
 class NileOs(Guest):
     """A node as `nile run` starts it for so much data. As the control it stands still in every
     sort, and its workers are ticked."""
@@ -49,7 +54,8 @@ class NileOs(Guest):
     def turn(self, task: Task) -> Turn:
         self.begin(task)
         try:
-            return Turn(self.sort(task), self.noise(task))
+            sort = self.sort(task)
+            return Turn(sort, self.noise(task) if self.place.nodes == 1 else None)
         finally:
             self.do("down")
 
@@ -61,21 +67,26 @@ class NileOs(Guest):
             text += f"[timer]\ntick_hz = {TICKS}\ntick_workers = true\n"
         config = self.crew.folder / "node.toml"
         config.write_text(text)
-        node = ["--machine", "qemu", "--nodes", "1", "--cores", str(self.place.cores)]
+        nodes = str(self.place.nodes)
+        node = ["--machine", "qemu", "--nodes", nodes, "--cores", str(self.place.cores)]
         memory = ["--memory", self.memory(task), "--pool", mebi(self.pool(task))]
         disk = ["--disk", self.disk(task), "--disk-folder", self.crew.folder]
-        said = self.do("up", *node, *memory, *disk, "--config", config, "--json")
+        how = [*self.tuning["up"], "--config", config]
+        said = self.do("up", *node, *memory, *disk, *how, "--json")
         self.log = Path(json.loads(said)["nodes"][0]["log"])
-        reducers = ["--reducers", str(workers)]
-        self.job("tera", *reducers, "--output", "in", "gen", str(task.records))
+        self.job("tera", *self.reducers(), "--output", "in", "gen", str(task.records))
         # Once before: the machine's memory is the host's when it is first touched, not before.
         self.job("tera", *self.sorting("before"), "sort")
         self.do("rm", "before")
 
     def sorting(self, output: str) -> list[str]:
         """The words of a sort to `output`."""
-        files = ["--input", "in", "--output", output, "--reducers", str(self.place.workers)]
-        return [*files, "--samples", str(self.place.tuning["sort"]["samples"])]
+        samples = ["--samples", str(self.place.tuning["sort"]["samples"])]
+        return ["--input", "in", "--output", output, *self.reducers(), *samples]
+
+    def reducers(self) -> list[str]:
+        """As many as there are workers."""
+        return ["--reducers", str(self.place.nodes * self.place.workers)]
 
     def sort(self, task: Task) -> Sort:
         hooks = ["--at", f"tera:mapping={self.hindrance()}"] if self.control else []
@@ -88,7 +99,11 @@ class NileOs(Guest):
         found = dict(line.split() for line in file.read_text().splitlines() if line.strip())
         if found["records"] != str(task.records) or found["unordered"] != "0":
             raise WrongOutput(f"{found['records']} records of {task.records}, {found}")
-        return Sort(float(seconds), task.records, found["checksum"], counts(before, after))
+        counted = counts(before, after)
+        if self.place.nodes > 1:
+            # What is sealed in frames is not counted.
+            counted = replace(counted, copied_bytes=None)
+        return Sort(float(seconds), task.records, found["checksum"], counted)
 
     def noise(self, task: Task) -> Noise:
         steps = str(self.place.tuning["fwq"]["steps"])
@@ -113,10 +128,10 @@ class NileOs(Guest):
         document: dict[str, Any] = json.loads(said)
         return document
 
-    def cores(self) -> dict[int, dict[str, Any]]:
+    def cores(self) -> dict[CoreName, dict[str, Any]]:
         """What the cores have counted so far."""
         nodes = json.loads(self.do("status", "--json"))["nodes"]
-        return {core["id"]: core for core in nodes[0]["cores"]}
+        return {(node["name"], core["id"]): core for node in nodes for core in node["cores"]}
 
     def megahertz(self) -> float:
         """The rate of the time-stamp counter, as the node has measured it."""
@@ -132,7 +147,7 @@ class NileOs(Guest):
         return f"kill -STOP {pids}; sleep {HINDERED_SECONDS}; kill -CONT {pids}"
 
 
-def counts(before: Mapping[int, Any], after: Mapping[int, Any]) -> Counts:
+def counts(before: Mapping[CoreName, Any], after: Mapping[CoreName, Any]) -> Counts:
     """What workers and the kernel have counted between two moments."""
     workers = workers_of(after)
     by_cause = interrupts(before, after, workers)
@@ -153,12 +168,12 @@ def counts(before: Mapping[int, Any], after: Mapping[int, Any]) -> Counts:
     )
 
 
-def workers_of(cores: Mapping[int, Any]) -> list[int]:
+def workers_of(cores: Mapping[CoreName, Any]) -> list[CoreName]:
     return sorted(core for core, one in cores.items() if one["roles"] == ["worker"])
 
 
 def interrupts(
-    before: Mapping[int, Any], after: Mapping[int, Any], cores: list[int]
+    before: Mapping[CoreName, Any], after: Mapping[CoreName, Any], cores: list[CoreName]
 ) -> dict[str, list[int]]:
     """What each of some cores has had of each cause that any of them has had."""
     causes = {cause for core in cores for cause in after[core]["interrupts"]}

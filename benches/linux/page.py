@@ -23,7 +23,7 @@ def write(result: dict[str, Any], folder: Path, tools: Tools) -> None:
 
 
 def whole_page(result: dict[str, Any], plot: str) -> str:
-    ran = [one for one in result["guests"] if "noise" in one]
+    ran = text.with_noise(result)
     verdicts = [
         [it["name"], it["of"], f"{it['value']:.2f}", it["target"], "met" if it["met"] else "MISSED"]
         for it in result["targets"]
@@ -32,10 +32,7 @@ def whole_page(result: dict[str, Any], plot: str) -> str:
         paragraph(text.heading(result)),
         table(["guest", *text.SORT[1:]], [text.sort_row(one) for one in result["guests"]]),
         paragraph(text.sort_explanation()),
-        "<h2>Noise</h2>",
-        table(["guest", *text.NOISE[1:]], [text.noise_row(one) for one in ran]),
-        paragraph(text.noise_explanation()),
-        plot,
+        *([] if not ran else noise(ran, plot)),
         "<h2>Targets</h2>",
         table(["target", "of", "is", "must be", ""], verdicts),
         problems(result["problems"]),
@@ -45,3 +42,12 @@ def whole_page(result: dict[str, Any], plot: str) -> str:
         preformatted(json.dumps(result, indent=1)),
     ]
     return page("NileOS beside Linux", parts)
+
+
+def noise(ran: list[dict[str, Any]], plot: str) -> list[str]:
+    return [
+        "<h2>Noise</h2>",
+        table(["guest", *text.NOISE[1:]], [text.noise_row(one) for one in ran]),
+        paragraph(text.noise_explanation()),
+        plot,
+    ]

@@ -10,6 +10,9 @@ NOISE = ["", "least", "median", "99 %", "99.9 %", "most", "lost", "interrupts/s"
 
 UNKNOWN = "unknown"
 
+# How many machines share a sort.
+MACHINES = {1: "", 2: " shared by two machines on a virtual switch"}
+
 
 def text(result: dict[str, Any]) -> str:
     """The whole result: the figures, the targets, how each guest was set up."""
@@ -17,20 +20,29 @@ def text(result: dict[str, Any]) -> str:
         heading(result),
         columns([SORT, *map(sort_row, result["guests"])]),
         sort_explanation(),
-        columns([NOISE, *(noise_row(one) for one in result["guests"] if "noise" in one)]),
-        noise_explanation(),
+        *noise(result),
         targets(result),
         setups(result),
     ]
     return "\n".join(parts)
 
 
+def noise(result: dict[str, Any]) -> list[str]:
+    """The quanta, if any were measured."""
+    rows = [noise_row(one) for one in with_noise(result)]
+    return [columns([NOISE, *rows]), noise_explanation()] if rows else []
+
+
+def with_noise(result: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in result["guests"] if one.get("noise")]
+
+
 def heading(result: dict[str, Any]) -> str:
     here = result["machine"]
     control = "; CONTROL: NileOS is hindered on purpose" if result["control"] else ""
     return (
-        f"{result['records']:,} records of 100 bytes ({result['bytes'] / 1e6:.0f} MB), "
-        f"{result['rounds']} rounds, {result['date']}{control}\n"
+        f"{result['records']:,} records of 100 bytes ({result['bytes'] / 1e6:.0f} MB)"
+        f"{MACHINES[result['nodes']]}, {result['rounds']} rounds, {result['date']}{control}\n"
         f"QEMU on {machine(here)}; load {here['load']}\n"
     )
 

@@ -188,6 +188,9 @@ pub struct Guest {
     /// Where its network card listens.
     #[arg(long, value_name = "SOCKET")]
     pub socket: Option<PathBuf>,
+    /// What the card's address is made from, as a node's is from its number.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65535))]
+    pub number: u32,
     /// Seconds of wall time after which it is ended and has failed.
     #[arg(long, default_value = "60", value_parser = seconds)]
     pub limit: Duration,
@@ -282,6 +285,9 @@ pub struct Linux {
     /// For trying: once, 8M. Targets are no promise then.
     #[arg(long)]
     pub quick: bool,
+    /// Machines that share each sort, on a virtual switch: 1 or 2.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=2))]
+    pub nodes: u16,
     #[command(flatten)]
     pub outcome: Outcome,
 }

@@ -6,16 +6,18 @@
 //! * `nile.work=sort` ([`sort`]): makes records on the disk, sorts them, checks what came of it.
 //!   With `nile.records=N`, `nile.threads=N` threads that sort, `nile.block=BYTES` that are read
 //!   at once, `nile.io=direct|cached`: past Linux's page cache, or through it, and
-//!   `nile.checks=yes|no`: whether each block has a checksum, as a dataset's have.
+//!   `nile.checks=yes|no`: whether each block has a checksum, as a dataset's have. With
+//!   `nile.nodes=2`, two guests share the records, and `nile.node=1|2` says which one this is.
 //! * `nile.work=fwq` ([`nile_fwq`]): the fixed work quantum on the last CPU, with
 //!   `nile.quanta=N` and `nile.steps=N`. `nile.work=sort,fwq` does one after the other.
 //!
 //! [`words`] reads the command line, [`system`] is what an init has to do, [`counts`] is what
-//! Linux has counted, and [`blocks`] is the disk, in pieces of one size.
+//! Linux has counted, [`blocks`] is the disk, in pieces of one size, and [`peer`] the other guest.
 #![forbid(unsafe_code)]
 
 mod blocks;
 mod counts;
+mod peer;
 mod sort;
 mod system;
 mod words;

@@ -4,31 +4,40 @@
 //! Blocks are read by threads that do nothing else, on the CPUs on which a node has its management
 //! and its disk, and so they are written; the threads that sort have a CPU each, as workers have.
 //! What is timed is the second sort: all memory is there and was touched.
+//!
+//! Two guests may share a sort, as nodes of a cluster do: each has half of the records on its disk,
+//! and in the end half of the parts. Then records move to other blocks, so that what a part has of
+//! each lies together and travels as it is.
+//!
+//! * [`map`]: what is read gets entries; [`shuffle`]: the same where another guest wants some of
+//!   it; [`reduce`]: parts are put in order and written.
+
+mod map;
+mod reduce;
+mod shuffle;
 
 use std::fs::File;
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nile_sort::index::room;
 use nile_sort::{
-    Block, Checksum, Cuts, Entry, Format, Generator, Index, Layout, Plan, Position, Sample, Sorted,
-    Summary, Tally, Tera, Validator,
+    Block, Checksum, Cuts, Entry, Format, Generator, Layout, Plan, Position, Sample, Summary,
+    Tally, Tera, Validator,
 };
-use nile_tera::records::Records;
-use nile_tera::sort::MOST_ENTRIES;
 use nile_tera::sort::bounds::buckets;
 use rustix::fs::{Mode, OFlags, open};
 use serde_json::{Value, json};
 
 use crate::blocks::{Arena, Checks, Disk};
 use crate::counts::Counts;
+use crate::peer::Peer;
 use crate::words::Words;
 use crate::{Outcome, system};
+use reduce::Part;
 
 const DEVICE: &str = "/dev/vda";
 
@@ -47,6 +56,11 @@ const SAMPLED_RECORDS: usize = 1000;
 
 /// What is to be sorted, and how.
 struct Request {
+    /// Records of all guests, how many these are, and which one this is.
+    all: usize,
+    nodes: usize,
+    node: usize,
+    /// Records of this guest.
     records: usize,
     threads: usize,
     /// CPUs for reading and writing, and for each thread that sorts.
@@ -62,46 +76,65 @@ impl Request {
         self.records.div_ceil(self.of_block)
     }
 
-    /// The records of a block of the input.
+    /// The records of a block of this guest's input.
     fn range(&self, block: usize) -> Range<usize> {
         block * self.of_block..((block + 1) * self.of_block).min(self.records)
     }
-}
 
-/// A block with its entries behind the records.
-struct Indexed<'m> {
-    number: usize,
-    memory: &'m [u8],
-    records: usize,
-    /// Where the entries of each part are.
-    parts: Vec<Range<usize>>,
-}
+    /// The place of a block's first record among those of all guests.
+    fn position(&self, block: usize) -> Position {
+        Position((share(self.all, self.nodes, self.node).start + block * self.of_block) as u64)
+    }
 
-impl Indexed<'_> {
-    /// What it has of a part.
-    fn part(&self, part: usize) -> Block<'_> {
-        Block {
-            records: &self.memory[..self.records],
-            entries: &self.memory[self.parts[part].clone()],
+    /// The first of this guest's parts.
+    fn first_part(&self) -> usize {
+        self.node * self.threads
+    }
+
+    /// Blocks that other guests may send: as many as they have.
+    fn foreign_blocks(&self) -> usize {
+        let others = (0..self.nodes).filter(|node| *node != self.node);
+        others.map(|node| share(self.all, self.nodes, node).len().div_ceil(self.of_block)).sum()
+    }
+
+    /// Blocks of memory for what is read, until everything has been written.
+    fn input_room(&self) -> usize {
+        match self.nodes {
+            1 => self.blocks(),
+            _ => self.blocks() + self.foreign_blocks() + shuffle::in_flight(self.threads),
         }
     }
 }
 
-/// A part of the output: its blocks on the disk with the bytes of each, and its tally.
-#[derive(Default)]
-struct Part {
-    blocks: Vec<(usize, usize)>,
-    tally: Tally,
+/// The records of one of several guests.
+fn share(records: usize, nodes: usize, node: usize) -> Range<usize> {
+    records * node / nodes..records * (node + 1) / nodes
+}
+
+/// What this guest's parts have of a block, of whichever guest's input.
+struct Indexed<'m> {
+    /// Its number among those of all guests.
+    number: usize,
+    parts: Vec<Block<'m>>,
 }
 
 /// Makes, sorts and checks records on the machine's disk.
 pub fn run(words: &Words<'_>) -> Outcome<Value> {
     let block = words.number("block")?;
-    let (records, threads) = (words.number("records")?, words.number("threads")?);
+    let (all, threads) = (words.number("records")?, words.number("threads")?);
+    let (nodes, node) = (words.number("nodes")?, words.number("node")? - 1);
+    let mut peer = match nodes {
+        1 => None,
+        2 if node < 2 => Some(Peer::meet(node)?),
+        _ => return Err("one guest or two, nile.nodes, have the numbers nile.node from 1".into()),
+    };
     let cpus = system::cpus()?;
     let movers = cpus.saturating_sub(threads).max(1);
     let request = Request {
-        records,
+        all,
+        nodes,
+        node,
+        records: share(all, nodes, node).len(),
         threads,
         movers: (0..movers).collect(),
         workers: (0..threads).map(|thread| (movers + thread) % cpus).collect(),
@@ -118,18 +151,22 @@ pub fn run(words: &Words<'_>) -> Outcome<Value> {
         other => return Err(format!("nile.checks={other}: it is yes or no").into()),
     };
     // What is made past the cache is not there when it is read.
-    let mut arena = Arena::new(request.blocks() + threads * OUTPUTS, block);
+    let mut arena = Arena::new(request.input_room() + threads * OUTPUTS, block);
     let disk = Disk::new(device(false)?, block, checks);
     let given = generate(&request, &disk, arena.blocks().next().ok_or("no memory")?)?;
 
     system::pin(&request.movers)?;
     // Once before, past the cache: what is timed finds nothing for the first time.
     let (memory, outputs) = parted(&mut arena, &request);
-    sort(&request, &disk, memory, outputs)?;
+    sort(&request, &disk, peer.as_mut(), memory, outputs)?;
     let disk = Disk::new(device(cached)?, block, disk.into_checks());
     let (memory, outputs) = parted(&mut arena, &request);
+    peer.as_mut().map_or(Ok(()), Peer::meet_again)?;
+    let moved = peer.as_ref().map_or(0, Peer::moved);
     let (begun, before) = (Instant::now(), Counts::now()?);
-    let (tally, parts, phases) = sort(&request, &disk, memory, outputs)?;
+    let (tally, parts, phases) = sort(&request, &disk, peer.as_mut(), memory, outputs)?;
+    // It has ended when all have.
+    peer.as_mut().map_or(Ok(()), Peer::meet_again)?;
     let seconds = begun.elapsed().as_secs_f64();
     let counts = Counts::now()?.since(&before);
 
@@ -145,13 +182,18 @@ pub fn run(words: &Words<'_>) -> Outcome<Value> {
         .collect();
     let mut counted = counts.document();
     // Past the cache the device has the program's own memory.
-    let copied = if cached { counted["read_and_written_bytes"].clone() } else { 0.into() };
-    counted["copied_by_linux_bytes"] = copied;
+    let moved = peer.as_ref().map_or(0, Peer::moved) - moved;
+    let all_moved = counted["read_and_written_bytes"].as_u64().unwrap_or(0);
+    counted["copied_by_linux_bytes"] = if cached { all_moved } else { moved }.into();
+    let keys = made.keys.map(|(first, last)| [first, last].map(|key| format!("{key:032x}")));
     Ok(json!({
         "records": made.records,
+        "given_checksum": given.to_string(),
         "checksum": made.checksum.to_string(),
+        "keys": keys,
         "unordered": made.unordered,
-        "valid": made.in_order() && made.checksum == given && sums == tally,
+        // What several guests have is looked at as a whole elsewhere.
+        "valid": made.in_order() && (nodes > 1 || made.checksum == given && sums == tally),
         "seconds": seconds,
         "phases": phases,
         "workers": request.workers,
@@ -162,7 +204,7 @@ pub fn run(words: &Words<'_>) -> Outcome<Value> {
 /// Blocks of memory for the input, and those for the output.
 fn parted<'m>(arena: &'m mut Arena, request: &Request) -> (Vec<&'m mut [u8]>, Vec<&'m mut [u8]>) {
     let mut memory: Vec<&mut [u8]> = arena.blocks().collect();
-    let outputs = memory.split_off(request.blocks());
+    let outputs = memory.split_off(request.input_room());
     (memory, outputs)
 }
 
@@ -183,7 +225,8 @@ fn generate(request: &Request, disk: &Disk, memory: &mut [u8]) -> Outcome<Checks
     for number in 0..request.blocks() {
         let range = request.range(number);
         let bytes = range.len() * Tera::LENGTH;
-        Generator::new(Format::Binary, range.start as u128).fill(&mut memory[..bytes]);
+        Generator::new(Format::Binary, request.position(number).0.into())
+            .fill(&mut memory[..bytes]);
         memory[..bytes]
             .chunks_exact(Tera::LENGTH)
             .for_each(|record| checksum += Checksum::of(record));
@@ -212,18 +255,23 @@ type Done = (Tally, Vec<Part>, Vec<(&'static str, Duration)>);
 fn sort(
     request: &Request,
     disk: &Disk,
+    mut peer: Option<&mut Peer>,
     mut inputs: Vec<&mut [u8]>,
     outputs: Vec<&mut [u8]>,
 ) -> Outcome<Done> {
     let begun = Instant::now();
-    let cuts = sample(request, disk, inputs[0])?;
-    let buckets = NonZeroU32::new(buckets(request.of_block as u64, request.threads));
+    let cuts = cut(request, sample(request, disk, inputs[0])?, peer.as_deref_mut())?;
+    let buckets =
+        NonZeroU32::new(buckets(request.of_block as u64, request.threads * request.nodes));
     let plan = Plan::new(&cuts, buckets.ok_or("no buckets")?);
     let sampled = begun.elapsed();
-    let (mut indexed, tally) = map(request, disk, &plan, inputs)?;
+    let (mut indexed, tally) = match peer {
+        None => map::map(request, disk, &plan, inputs)?,
+        Some(peer) => shuffle::map(request, disk, &plan, peer, inputs)?,
+    };
     indexed.sort_by_key(|block| block.number);
     let mapped = begun.elapsed();
-    let parts = reduce(request, disk, &plan, &indexed, outputs)?;
+    let parts = reduce::reduce(request, disk, &plan, &indexed, outputs)?;
     disk.flush()?;
     let reduced = begun.elapsed();
     let phases =
@@ -231,219 +279,98 @@ fn sort(
     Ok((tally, parts, phases.to_vec()))
 }
 
-/// Cuts by the keys of a few records.
-fn sample(request: &Request, disk: &Disk, memory: &mut [u8]) -> Outcome<Cuts> {
-    let mut sample = Sample::new();
+/// The entries of a few records.
+fn sample(request: &Request, disk: &Disk, memory: &mut [u8]) -> Outcome<Vec<Entry>> {
+    let mut sample = Vec::new();
     let looks = SAMPLED_BLOCKS.min(request.blocks());
     for look in 0..looks {
         let number = look * request.blocks() / looks;
         let range = request.range(number);
         let bytes = range.len().min(SAMPLED_RECORDS) * Tera::LENGTH;
         disk.read(number, bytes, memory)?;
-        let records = memory[..bytes].chunks_exact(Tera::LENGTH).zip(range);
-        sample.extend(records.map(|(record, at)| Entry::new::<Tera>(record, Position(at as u64))));
+        let Position(first) = request.position(number);
+        let records = memory[..bytes].chunks_exact(Tera::LENGTH).zip(first..);
+        sample.extend(records.map(|(record, at)| Entry::new::<Tera>(record, Position(at))));
     }
-    Ok(sample.cuts(NonZeroU32::new(request.threads as u32).ok_or("no threads")?))
+    Ok(sample)
 }
 
-/// Reads all blocks and makes entries of their records.
-fn map<'m>(
-    request: &Request,
-    disk: &Disk,
-    plan: &Plan,
-    memory: Vec<&'m mut [u8]>,
-) -> Outcome<(Vec<Indexed<'m>>, Tally)> {
-    let waiting = Mutex::new(memory.into_iter().enumerate());
-    let (sender, read) = channel();
-    let read = Mutex::new(read);
-    thread::scope(|scope| {
-        let movers: Vec<_> = (0..MOVERS)
-            .map(|_| {
-                let (waiting, sender) = (&waiting, sender.clone());
-                scope.spawn(move || read_blocks(request, disk, waiting, &sender))
-            })
-            .collect();
-        drop(sender);
-        let workers: Vec<_> = request
-            .workers
-            .iter()
-            .map(|cpu| {
-                let read = &read;
-                scope.spawn(move || index_blocks(request, *cpu, plan, read))
-            })
-            .collect();
-        let (mut all, mut tally) = (Vec::new(), Tally::default());
-        for worker in workers {
-            let (blocks, sums) = worker.join().expect("it never panics")?;
-            all.extend(blocks);
-            tally += sums;
-        }
-        for mover in movers {
-            mover.join().expect("it never panics")?;
-        }
-        Ok((all, tally))
-    })
-}
-
-type Waiting<'m> = Mutex<std::iter::Enumerate<std::vec::IntoIter<&'m mut [u8]>>>;
-
-/// A reader's work.
-fn read_blocks<'m>(
-    request: &Request,
-    disk: &Disk,
-    waiting: &Waiting<'m>,
-    read: &Sender<(usize, &'m mut [u8])>,
-) -> Outcome<()> {
-    system::pin(&request.movers)?;
-    loop {
-        let next = waiting.lock().expect("nobody panics").next();
-        let Some((number, memory)) = next else { return Ok(()) };
-        disk.read(number, request.range(number).len() * Tera::LENGTH, memory)?;
-        // Nobody takes it if a thread that sorts has failed, which says why.
-        if read.send((number, memory)).is_err() {
-            return Ok(());
-        }
+/// Where all guests' parts begin, by what each has looked at; the first one decides.
+fn cut(request: &Request, own: Vec<Entry>, peer: Option<&mut Peer>) -> Outcome<Cuts> {
+    let parts = NonZeroU32::new((request.threads * request.nodes) as u32).ok_or("no threads")?;
+    let mut sample = Sample::new();
+    sample.extend(own.iter().copied());
+    let Some(peer) = peer else { return Ok(sample.cuts(parts)) };
+    if request.node > 0 {
+        peer.tell(&own.into_iter().flat_map(Entry::to_bytes).collect::<Vec<u8>>())?;
+        return Cuts::from_bytes(&peer.hear()?).ok_or_else(|| "these are no cuts".into());
     }
-}
-
-/// What a thread that sorts does with what has been read.
-fn index_blocks<'m>(
-    request: &Request,
-    cpu: usize,
-    plan: &Plan,
-    read: &Mutex<Receiver<(usize, &'m mut [u8])>>,
-) -> Outcome<(Vec<Indexed<'m>>, Tally)> {
-    system::pin(&[cpu])?;
-    let mut index = Index::new(plan.clone());
-    let (mut blocks, mut tally) = (Vec::new(), Tally::default());
-    loop {
-        let next = read.lock().expect("nobody panics").recv();
-        let Ok((number, memory)) = next else { return Ok((blocks, tally)) };
-        let range = request.range(number);
-        let bytes = range.len() * Tera::LENGTH;
-        let (records, entries) = memory.split_at_mut(bytes);
-        let made = index.make::<Tera>(records, Position(range.start as u64), entries);
-        tally += made.map_err(|error| error.to_string())?;
-        let parts = (0..index.parts()).map(|part| {
-            let entries = index.part(part);
-            bytes + entries.start..bytes + entries.end
-        });
-        let parts = parts.collect();
-        blocks.push(Indexed { number, memory, records: bytes, parts });
-    }
-}
-
-/// A filled block on its way to the disk.
-struct Filled<'m> {
-    number: usize,
-    bytes: usize,
-    memory: &'m mut [u8],
-}
-
-/// Writes the parts, each of which one thread puts in order.
-fn reduce(
-    request: &Request,
-    disk: &Disk,
-    plan: &Plan,
-    indexed: &[Indexed<'_>],
-    outputs: Vec<&mut [u8]>,
-) -> Outcome<Vec<Part>> {
-    let (free, frees) = channel();
-    outputs.into_iter().for_each(|memory| free.send(memory).expect("its receiver is here"));
-    let (fill, fills) = channel::<Filled<'_>>();
-    let (frees, fills) = (Mutex::new(frees), Mutex::new(fills));
-    thread::scope(|scope| {
-        let movers: Vec<_> = (0..MOVERS)
-            .map(|_| {
-                let (fills, free) = (&fills, free.clone());
-                scope.spawn(move || write_blocks(request, disk, fills, &free))
-            })
-            .collect();
-        drop(free);
-        let workers: Vec<_> = (0..request.threads)
-            .map(|part| {
-                let (frees, fill) = (&frees, fill.clone());
-                scope.spawn(move || put_out(request, part, plan, indexed, frees, &fill))
-            })
-            .collect();
-        drop(fill);
-        let parts = workers.into_iter().map(|worker| worker.join().expect("it never panics"));
-        let parts = parts.collect::<Outcome<Vec<Part>>>();
-        for mover in movers {
-            mover.join().expect("it never panics")?;
-        }
-        parts
-    })
-}
-
-/// A writer's work.
-fn write_blocks<'m>(
-    request: &Request,
-    disk: &Disk,
-    fills: &Mutex<Receiver<Filled<'m>>>,
-    free: &Sender<&'m mut [u8]>,
-) -> Outcome<()> {
-    system::pin(&request.movers)?;
-    loop {
-        let next = fills.lock().expect("nobody panics").recv();
-        let Ok(Filled { number, bytes, memory }) = next else { return Ok(()) };
-        disk.write(number, bytes, memory)?;
-        // Whoever would take it may have all that it needs.
-        let _ = free.send(memory);
-    }
-}
-
-/// What a thread that sorts does with its part.
-fn put_out<'m>(
-    request: &Request,
-    part: usize,
-    plan: &Plan,
-    indexed: &[Indexed<'_>],
-    frees: &Mutex<Receiver<&'m mut [u8]>>,
-    fill: &Sender<Filled<'m>>,
-) -> Outcome<Part> {
-    system::pin(&[request.workers[part]])?;
-    let blocks = indexed.iter().map(|it| it.part(part)).collect();
-    let mut sorted =
-        Sorted::new(blocks, plan.starts(part), MOST_ENTRIES).map_err(|error| error.to_string())?;
-    let mut made = Part::default();
-    loop {
-        let memory = frees.lock().expect("nobody panics").recv();
-        let memory = memory.map_err(|_| "nobody writes what is sorted")?;
-        let room = request.of_block * Tera::LENGTH;
-        let records = sorted.fill::<Records>(&mut memory[..room]);
-        let bytes = records.map_err(|error| error.to_string())? * Tera::LENGTH;
-        if bytes == 0 {
-            return Ok(made);
-        }
-        memory[..bytes].chunks_exact(Tera::LENGTH).for_each(|record| made.tally.add(record));
-        // Behind the input each part has room for all of it.
-        let number = request.blocks() * (1 + part) + made.blocks.len();
-        made.blocks.push((number, bytes));
-        fill.send(Filled { number, bytes, memory }).map_err(|_| "nobody writes what is sorted")?;
-    }
+    let theirs = peer.hear()?;
+    sample.extend(theirs.as_chunks().0.iter().map(|bytes| Entry::from_bytes(*bytes)));
+    let cuts = sample.cuts(parts);
+    peer.tell(&cuts.to_bytes())?;
+    Ok(cuts)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peer;
+
+    fn request((all, nodes, node): (usize, usize, usize), threads: usize, block: usize) -> Request {
+        Request {
+            all,
+            nodes,
+            node,
+            records: share(all, nodes, node).len(),
+            threads,
+            movers: vec![0],
+            workers: vec![0; threads],
+            of_block: room::<Tera>(block),
+        }
+    }
+
+    /// What was given, what was read, and what has come of it.
+    fn sorted(
+        request: &Request,
+        peer: Option<&mut Peer>,
+        block: usize,
+    ) -> (Checksum, Tally, Summary) {
+        let disk = Disk::new(tempfile::tempfile().unwrap(), block, Some(Checks::default()));
+        let mut arena = Arena::new(request.input_room() + request.threads * OUTPUTS, block);
+        let given = generate(request, &disk, arena.blocks().next().unwrap()).unwrap();
+        let (memory, outputs) = parted(&mut arena, request);
+        let (tally, parts, _) = sort(request, &disk, peer, memory, outputs).unwrap();
+        (given, tally, validate(&disk, &parts, block).unwrap())
+    }
 
     #[test]
     fn records_are_sorted_by_any_number_of_threads() {
         for (records, threads, block) in [(1, 1, 4096), (5000, 2, 16384), (777, 3, 4096)] {
-            let movers = vec![0];
-            let workers = vec![0; threads];
-            let of_block = room::<Tera>(block);
-            let request = Request { records, threads, movers, workers, of_block };
-            let disk = Disk::new(tempfile::tempfile().unwrap(), block, Some(Checks::default()));
-            let mut arena = Arena::new(request.blocks() + threads * OUTPUTS, block);
-            let given = generate(&request, &disk, arena.blocks().next().unwrap()).unwrap();
-            let (memory, outputs) = parted(&mut arena, &request);
-            let (tally, parts, _) = sort(&request, &disk, memory, outputs).unwrap();
+            let request = request((records, 1, 0), threads, block);
+            let (given, tally, made) = sorted(&request, None, block);
             assert_eq!(tally.records, records as u64);
-            let made = validate(&disk, &parts, block).unwrap();
             assert!(made.in_order());
             assert_eq!((made.records, made.checksum), (records as u64, given));
+        }
+    }
+
+    #[test]
+    fn two_guests_share_a_sort() {
+        for (records, threads, block) in [(2, 1, 4096), (5001, 2, 16384), (7777, 3, 8192)] {
+            let [mut one, mut other] = peer::pair();
+            let (mine, theirs) = thread::scope(|scope| {
+                let theirs = scope.spawn(move || {
+                    sorted(&request((records, 2, 1), threads, block), Some(&mut other), block)
+                });
+                let mine = sorted(&request((records, 2, 0), threads, block), Some(&mut one), block);
+                (mine, theirs.join().unwrap())
+            });
+            assert_eq!(mine.1.records + theirs.1.records, records as u64);
+            let made = mine.2.then(theirs.2);
+            assert!(made.in_order());
+            assert_eq!((made.records, made.checksum), (records as u64, mine.0 + theirs.0));
+            assert!(records == 2 || one.moved() > 0);
         }
     }
 }

@@ -9,6 +9,7 @@ import tempfile
 import time
 import unittest
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent.parent
 sys.path.insert(0, str(HERE.parent))
@@ -84,6 +85,8 @@ SAID = {
         "valid": True,
         "records": 10,
         "checksum": "ab",
+        "given_checksum": "ab",
+        "keys": ["01", "09"],
         "seconds": 0.5,
         "workers": [2, 3],
         "counts": {
@@ -106,7 +109,7 @@ class LinuxGuest(unittest.TestCase):
     TASK = Task(10, 2)
 
     def test_its_document_is_read(self) -> None:
-        turn = guests.linux_turn(SAID, self.TASK)
+        turn = guests.linux_turn([SAID], self.TASK)
         counts = turn.sort.counts
         self.assertEqual(counts.interrupts, {"LOC": [1, 2], "RES": [0, 3]})
         self.assertEqual(counts.interrupts_per_worker, 3.0)
@@ -114,18 +117,35 @@ class LinuxGuest(unittest.TestCase):
         self.assertEqual(turn.noise.micros, [1.0, 2.0])
         self.assertEqual(turn.noise.interrupts, {"LOC": 1})
 
-    def test_what_is_wrong_is_no_figure(self) -> None:
-        for part in ({"valid": False}, {"records": 9}):
+    def test_machines_that_share_a_sort_are_read_together(self) -> None:
+        def machine(**differs: Any) -> dict[str, Any]:
+            return {"sort": {**SAID["sort"], "records": 5, **differs}}
+
+        counts = {**SAID["sort"]["counts"], "interrupts": {"CAL": [0, 0, 4, 4]}}
+        first = machine(checksum="a", given_checksum="c")
+        second = machine(checksum="4", given_checksum="2", keys=["09", "0a"], counts=counts)
+        turn = guests.linux_turn([first, second], self.TASK)
+        self.assertEqual((turn.sort.records, turn.sort.checksum), (10, "e"))
+        self.assertEqual(turn.sort.counts.interrupts["CAL"], [0, 0, 4, 4])
+        self.assertEqual(turn.sort.counts.interrupts_per_worker, 14 / 4)
+        self.assertEqual(turn.sort.counts.context_switches, 22)
+        self.assertIsNone(turn.noise)
+        for wrong in ({"checksum": "5"}, {"keys": ["08", "0a"]}):
             with self.assertRaises(WrongOutput):
-                guests.linux_turn({**SAID, "sort": {**SAID["sort"], **part}}, self.TASK)
+                guests.linux_turn([first, {"sort": {**second["sort"], **wrong}}], self.TASK)
+
+    def test_what_is_wrong_is_no_figure(self) -> None:
+        for part in ({"valid": False}, {"records": 9}, {"given_checksum": "ac"}):
+            with self.assertRaises(WrongOutput):
+                guests.linux_turn([{**SAID, "sort": {**SAID["sort"], **part}}], self.TASK)
         with self.assertRaisesRegex(CommandFailed, "no disk"):
-            guests.linux_turn({"error": "no disk"}, self.TASK)
+            guests.linux_turn([{"error": "no disk"}], self.TASK)
 
     def test_the_command_line_has_what_the_tuning_says(self) -> None:
         with tempfile.TemporaryDirectory() as name:
             where = place(Path(name))
             linux = guests.Linux("linux-isolated", where, Path("k"), Path("i"), "6")
-            line = linux.line(self.TASK).split()
+            line = linux.line(self.TASK, 1).split()
         self.assertIn("nohz_full=2,3", line)
         self.assertIn("nile.io=direct", line)
         self.assertIn("nile.records=10", line)
@@ -137,11 +157,15 @@ def core(roles: list[str], calls: int, wakes: int = 0, **interrupts: int) -> dic
 
 
 class Node(unittest.TestCase):
-    BEFORE = {0: core(["management"], 0, tick=4), 2: core(["worker"], 5), 3: core(["worker"], 5)}
+    BEFORE = {
+        ("n1", 0): core(["management"], 0, tick=4),
+        ("n1", 2): core(["worker"], 5),
+        ("n2", 2): core(["worker"], 5),
+    }
     AFTER = {
-        0: core(["management"], 0, tick=9),
-        2: core(["worker"], 7, wakes=2, signal=3),
-        3: core(["worker"], 9, wakes=4, signal=4),
+        ("n1", 0): core(["management"], 0, tick=9),
+        ("n1", 2): core(["worker"], 7, wakes=2, signal=3),
+        ("n2", 2): core(["worker"], 9, wakes=4, signal=4),
     }
 
     def test_only_what_workers_had_counts(self) -> None:

@@ -11,9 +11,6 @@ use crate::disk::{self, Bus};
 use crate::failure::Failure;
 use crate::serial::Said;
 
-/// The number that its network card's address is made from.
-const NUMBER: NodeId = NodeId(1);
-
 /// Runs the guest until it powers its machine off.
 pub fn run(options: &Guest) -> Result<(), Failure> {
     qemu::check_cores(options.cores)?;
@@ -22,7 +19,7 @@ pub fn run(options: &Guest) -> Result<(), Failure> {
     qemu::machine(&mut command, options.cores, options.memory.0, false);
     qemu::load(&mut command, &options.kernel, &options.append, options.initrd.as_deref());
     if let Some(socket) = &options.socket {
-        qemu::card(&mut command, 0, socket, MacAddress::local(NUMBER, 0));
+        qemu::card(&mut command, 0, socket, MacAddress::local(NodeId(options.number), 0));
     }
     if let Some(disk) = &options.disk {
         disk::make(disk, None)?;
