@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::iter;
 use core::time::Duration;
 
 use nile_abi::Status;
@@ -18,8 +19,10 @@ const CUTS: u32 = 4;
 /// How long a cut may take.
 const CUT_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Samples that are told at once.
-const ON_THEIR_WAY: usize = 16;
+/// Bytes of samples that are told at once: far fewer than wait for a core before it is called
+/// busy. Short samples count as some, since each is a call.
+const AT_ONCE: usize = 64 << 10;
+const LEAST: usize = 4 << 10;
 
 impl Board {
     /// Has a worker cut bounds, and others until one does it, as long as the master waits for them.
@@ -70,10 +73,15 @@ impl Board {
         let line = self.cluster.line(worker).ok_or_else(gone)?;
         let of = samples.len() as u32;
         let mut bounds = None;
-        let samples: Vec<_> = (0..of).zip(samples).collect();
-        for some in samples.chunks(ON_THEIR_WAY) {
-            let telling =
-                some.iter().map(|&(index, sample)| line.cut(&stl, id, (index, of), sample));
+        let mut samples = (0..of).zip(samples).peekable();
+        while samples.peek().is_some() {
+            let mut room = AT_ONCE;
+            let some = iter::from_fn(|| {
+                let next = samples.next_if(|(_, sample)| sample.len().max(LEAST) <= room)?;
+                room -= next.1.len().max(LEAST);
+                Some(next)
+            });
+            let telling = some.map(|(index, sample)| line.cut(&stl, id, (index, of), sample));
             for told in all(telling).await {
                 bounds = told?.or(bounds);
             }

@@ -131,6 +131,25 @@ fn a_node_without_a_cluster_runs_jobs_one_after_the_other() {
 }
 
 #[test]
+fn many_long_samples_are_cut() {
+    run((1, 1, 0), Vec::new(), |_, stl| async move {
+        let client = meet(&stl, 1).await?;
+        let names: Vec<String> = (0..32).map(|at| format!("many{at}")).collect();
+        for name in &names {
+            put(&stl, name, 1).await?;
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let sampled = JobRequest { samples: 32, ..request(&names, "counted", 1) };
+        let job = client.submit(sampled).await?;
+        let ended = until(&stl, &client, job, |it| it.ended != 0).await;
+        assert_eq!((ended.ended, ended.error.as_str()), (1, ""));
+        // Each has been sampled, mapped, and all reduced.
+        assert_eq!((ended.attempts, ended.maps), (32 + 32 + 1, 32));
+        Ok(())
+    });
+}
+
+#[test]
 fn a_small_disk_has_room_for_one_job_after_the_other() {
     run((1, 1, 0), Vec::new(), |_, stl| async move {
         let client = meet(&stl, 1).await?;

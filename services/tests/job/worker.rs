@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nile_abi::{CoreId, NodeId, Status};
 use nile_bosml::{Blob, Bytes};
+use nile_job::job::MOST_SAMPLE;
 use nile_job::worker::Action;
 use nile_job::{
     AttemptId, JobId, Kind, Peer, Settings, Standing, Summary, ToWorker, Work, Worker as Machine,
@@ -189,7 +190,8 @@ impl Bench {
             })),
             Action::Start(attempt, Work::Split(split)) => spawn(Box::pin(async move {
                 super::wait(&bench.stl, EFFORT).await;
-                let sample = vec![1; usize::from(attempt.task.kind == Kind::Sample)];
+                let is_sample = attempt.task.kind == Kind::Sample;
+                let sample = vec![1; if is_sample { MOST_SAMPLE } else { 0 }];
                 let summary =
                     Summary { read: split.bytes, records: 1, sample, ..Summary::default() };
                 bench.with(job, |machine, now| machine.done(now, attempt, summary));
