@@ -140,16 +140,8 @@ pub fn run(words: &Words<'_>) -> Outcome<Value> {
         workers: (0..threads).map(|thread| (movers + thread) % cpus).collect(),
         of_block: room::<Tera>(block),
     };
-    let cached = match words.text("io")? {
-        "direct" => false,
-        "cached" => true,
-        other => return Err(format!("nile.io={other}: it is direct or cached").into()),
-    };
-    let checks = match words.text("checks")? {
-        "no" => None,
-        "yes" => Some(Checks::default()),
-        other => return Err(format!("nile.checks={other}: it is yes or no").into()),
-    };
+    let cached = words.choice("io", ["direct", "cached"])?;
+    let checks = words.choice("checks", ["no", "yes"])?.then(Checks::default);
     // What is made past the cache is not there when it is read.
     let mut arena = Arena::new(request.input_room() + threads * OUTPUTS, block);
     let disk = Disk::new(device(false)?, block, checks);
@@ -181,10 +173,10 @@ pub fn run(words: &Words<'_>) -> Outcome<Value> {
         .map(|(name, took)| json!({ "name": name, "seconds": took.as_secs_f64() }))
         .collect();
     let mut counted = counts.document();
-    // Past the cache the device has the program's own memory.
+    // Past the cache the device has the program's own memory; of a connection Linux counts nothing.
     let moved = peer.as_ref().map_or(0, Peer::moved) - moved;
-    let all_moved = counted["read_and_written_bytes"].as_u64().unwrap_or(0);
-    counted["copied_by_linux_bytes"] = if cached { all_moved } else { moved }.into();
+    let through_cache = counted["read_and_written_bytes"].as_u64().filter(|_| cached);
+    counted["copied_by_linux_bytes"] = (through_cache.unwrap_or(0) + moved).into();
     let keys = made.keys.map(|(first, last)| [first, last].map(|key| format!("{key:032x}")));
     Ok(json!({
         "records": made.records,

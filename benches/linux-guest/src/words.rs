@@ -21,6 +21,15 @@ impl<'l> Words<'l> {
         values.next_back().ok_or_else(|| format!("nile.{name} is not on the command line").into())
     }
 
+    /// Whether it is the second of two words.
+    pub fn choice(&self, name: &str, [first, second]: [&str; 2]) -> Outcome<bool> {
+        match self.text(name)? {
+            text if text == first => Ok(false),
+            text if text == second => Ok(true),
+            text => Err(format!("nile.{name}={text}: it is {first} or {second}").into()),
+        }
+    }
+
     /// A number that is not zero.
     pub fn number(&self, name: &str) -> Outcome<usize> {
         let text = self.text(name)?;
@@ -38,6 +47,9 @@ mod tests {
         let words = Words::new("console=ttyS0 nile.work=sort nile.records=12 quiet nile.x=0\n");
         assert_eq!(words.text("work").unwrap(), "sort");
         assert_eq!(words.number("records").unwrap(), 12);
+        assert!(words.choice("work", ["none", "sort"]).unwrap());
+        assert!(!words.choice("work", ["sort", "none"]).unwrap());
+        assert!(words.choice("x", ["sort", "none"]).is_err());
         for missing in ["x", "work", "console"] {
             assert!(words.number(missing).is_err(), "{missing}");
         }
