@@ -20,6 +20,7 @@ use std::fs::File;
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -191,6 +192,25 @@ pub fn run(words: &Words<'_>) -> Outcome<Value> {
         "workers": request.workers,
         "counts": counted,
     }))
+}
+
+/// What threads that read do with the numbers and the memory that `next` gives, until it gives no
+/// more.
+fn read_blocks<'m>(
+    request: &Request,
+    disk: &Disk,
+    next: &impl Fn() -> Option<(usize, &'m mut [u8])>,
+    read: &Sender<(usize, &'m mut [u8])>,
+) -> Outcome<()> {
+    system::pin(&request.movers)?;
+    while let Some((number, memory)) = next() {
+        disk.read(number, request.range(number).len() * Tera::LENGTH, memory)?;
+        // Nobody takes it if a thread that sorts has failed, which says why.
+        if read.send((number, memory)).is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 /// Blocks of memory for the input, and those for the output.

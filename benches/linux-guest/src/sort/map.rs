@@ -2,12 +2,12 @@
 //! they are.
 
 use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use nile_sort::{Block, Index, Layout, Plan, Tally, Tera};
 
-use super::{Indexed, MOVERS, Request};
+use super::{Indexed, MOVERS, Request, read_blocks};
 use crate::blocks::Disk;
 use crate::{Outcome, system};
 
@@ -19,13 +19,14 @@ pub fn map<'m>(
     memory: Vec<&'m mut [u8]>,
 ) -> Outcome<(Vec<Indexed<'m>>, Tally)> {
     let waiting = Mutex::new(memory.into_iter().enumerate());
+    let next = || waiting.lock().expect("nobody panics").next();
     let (sender, read) = channel();
     let read = Mutex::new(read);
     thread::scope(|scope| {
         let movers: Vec<_> = (0..MOVERS)
             .map(|_| {
-                let (waiting, sender) = (&waiting, sender.clone());
-                scope.spawn(move || read_blocks(request, disk, waiting, &sender))
+                let (next, sender) = (&next, sender.clone());
+                scope.spawn(move || read_blocks(request, disk, next, &sender))
             })
             .collect();
         drop(sender);
@@ -48,27 +49,6 @@ pub fn map<'m>(
         }
         Ok((all, tally))
     })
-}
-
-type Waiting<'m> = Mutex<std::iter::Enumerate<std::vec::IntoIter<&'m mut [u8]>>>;
-
-/// A reader's work.
-fn read_blocks<'m>(
-    request: &Request,
-    disk: &Disk,
-    waiting: &Waiting<'m>,
-    read: &Sender<(usize, &'m mut [u8])>,
-) -> Outcome<()> {
-    system::pin(&request.movers)?;
-    loop {
-        let next = waiting.lock().expect("nobody panics").next();
-        let Some((number, memory)) = next else { return Ok(()) };
-        disk.read(number, request.range(number).len() * Tera::LENGTH, memory)?;
-        // Nobody takes it if a thread that sorts has failed, which says why.
-        if read.send((number, memory)).is_err() {
-            return Ok(());
-        }
-    }
 }
 
 /// What a thread that sorts does with what has been read.

@@ -11,7 +11,7 @@ use std::thread;
 
 use nile_sort::{Groups, Layout, Plan, Tally, Tera, grouped};
 
-use super::{Indexed, MOVERS, Request};
+use super::{Indexed, MOVERS, Request, read_blocks};
 use crate::blocks::Disk;
 use crate::peer::{Peer, Piece};
 use crate::{Outcome, system};
@@ -61,7 +61,11 @@ pub fn map<'m>(
 ) -> Outcome<(Vec<Indexed<'m>>, Tally)> {
     let inputs = Store::new(memory.split_off(memory.len() - in_flight(request.threads)));
     let rooms = Store::new(memory);
-    let next = AtomicUsize::new(0);
+    let count = AtomicUsize::new(0);
+    let next = || {
+        let number = count.fetch_add(1, Ordering::Relaxed);
+        (number < request.blocks()).then(|| (number, inputs.take()))
+    };
     let (sender, read) = channel();
     let read = Mutex::new(read);
     let (piece, pieces) = channel();
@@ -69,8 +73,8 @@ pub fn map<'m>(
     thread::scope(|scope| {
         let movers: Vec<_> = (0..MOVERS)
             .map(|_| {
-                let (next, inputs, sender) = (&next, &inputs, sender.clone());
-                scope.spawn(move || read_blocks(request, disk, next, inputs, &sender))
+                let (next, sender) = (&next, sender.clone());
+                scope.spawn(move || read_blocks(request, disk, next, &sender))
             })
             .collect();
         drop(sender);
@@ -118,29 +122,6 @@ pub fn map<'m>(
         all.extend(receiving.join().expect("it never panics")?);
         Ok((all, tally))
     })
-}
-
-/// A reader's work.
-fn read_blocks<'m>(
-    request: &Request,
-    disk: &Disk,
-    next: &AtomicUsize,
-    inputs: &Store<'m>,
-    read: &Sender<(usize, &'m mut [u8])>,
-) -> Outcome<()> {
-    system::pin(&request.movers)?;
-    loop {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        if number >= request.blocks() {
-            return Ok(());
-        }
-        let memory = inputs.take();
-        disk.read(number, request.range(number).len() * Tera::LENGTH, memory)?;
-        // Nobody takes it if a thread that sorts has failed, which says why.
-        if read.send((number, memory)).is_err() {
-            return Ok(());
-        }
-    }
 }
 
 /// What a thread that sorts does with what has been read.
