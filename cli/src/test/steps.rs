@@ -251,6 +251,13 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "linux-network",
+        what: "the same by two nodes, and by two Linux guests",
+        command: &["./nile", "bench", "linux", "--quick", "--nodes", "2"],
+        needs: &[Need::Python, Need::Qemu],
+        ..STEP
+    },
+    Step {
         name: "sim-calls",
         what: "calls at most once, on a failing network",
         command: &["./nile", "sim", "calls", "--runs", "50"],
