@@ -51,7 +51,7 @@ fn count(counter: &Cell<u64>) {
 
 /// Waits until the core's loop has made a pass up to this point: the management core's messages
 /// are taken and whoever waited for a channel is woken.
-pub(super) async fn next_pass<M: Machine>(core: &Core<M>) {
+pub(crate) async fn next_pass<M: Machine>(core: &Core<M>) {
     let mut rested = false;
     poll_fn(|context| {
         if core::mem::replace(&mut rested, true) {

@@ -13,9 +13,11 @@ use nile_stl::frame::{self, Header};
 use super::TAG;
 use crate::channel::{FULL_BACKOFF, Outbound};
 use crate::core::Core;
+use crate::packages::next_pass;
 
-/// Cells of a link's channel: with the ring's own lines they fill two frames.
-const CELLS: u32 = 64;
+/// Cells of a link's channel: half of those of a long call, which waits for the other core to take
+/// them once and not fifteen times. With the ring's own lines they fill nine frames.
+const CELLS: u32 = 512;
 
 /// Cells that may wait before further calls are refused: those of a few long ones. Replies, and
 /// words that nobody waits for a call any more, are no more than the calls before them.
@@ -91,8 +93,17 @@ impl<M: Machine> Link<M> {
             None => self.open(core, to).await?,
         };
         // As many at a time as there is room for: the other core wakes once for all of them.
+        let mut taken = (self.waiting.borrow().len(), core.now());
         while self.send_waiting(&channel)? {
-            core.sleep(FULL_BACKOFF).await;
+            let (left, now) = (self.waiting.borrow().len(), core.now());
+            if left != taken.0 {
+                taken = (left, now);
+            }
+            // While the other core takes them there is room before a sleep would end.
+            match now.since(taken.1) < FULL_BACKOFF {
+                true => next_pass(core).await,
+                false => core.sleep(FULL_BACKOFF).await,
+            }
         }
         Ok(())
     }
