@@ -2,7 +2,7 @@
 
 use alloc::format;
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 
 use nile_abi::Status;
 use nile_stl::node::Buffer;
@@ -12,10 +12,17 @@ use nile_store::{Block, Name, Range, Version};
 use super::keeper::Keeper;
 use super::records::refused;
 use super::streams::Stream;
+use crate::changes::Changes;
 
-/// The block that was read last, for those who read a dataset in small pieces.
+/// The block that was read last, for those who read a dataset in small pieces, a few of them at
+/// once.
 #[derive(Default)]
-pub struct Last(RefCell<Option<Held>>);
+pub struct Last {
+    held: RefCell<Option<Held>>,
+    /// Whether the next one is on its way: who wants another waits until it is there.
+    is_reading: Cell<bool>,
+    read: Changes,
+}
 
 struct Held {
     name: Name,
@@ -25,6 +32,23 @@ struct Held {
     start: u64,
     bytes: usize,
     buffer: Buffer,
+}
+
+/// A block that is on its way, until this is dropped.
+struct Reading<'a>(&'a Last);
+
+impl Reading<'_> {
+    fn begin(last: &Last) -> Reading<'_> {
+        last.is_reading.set(true);
+        Reading(last)
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.is_reading.set(false);
+        self.0.read.tell();
+    }
 }
 
 fn not_here(name: &Name) -> CallError {
@@ -97,12 +121,32 @@ async fn read_at(
 }
 
 impl Last {
-    /// At most `length` bytes from byte `at` of a dataset on, from one block; none at its end.
+    /// `length` bytes from byte `at` of a dataset on; fewer at its end.
     pub async fn piece(
         &self,
         keeper: &Keeper,
         name: &Name,
         version: Version,
+        at: u64,
+        length: usize,
+    ) -> CallResult<Vec<u8>> {
+        let mut piece = Vec::new();
+        while piece.len() < length {
+            let (at, rest) = (at + piece.len() as u64, length - piece.len());
+            let part = self.part(keeper, (name, version), at, rest).await?;
+            if part.is_empty() {
+                break;
+            }
+            piece.extend(part);
+        }
+        Ok(piece)
+    }
+
+    /// At most `length` bytes, of one block; none at the dataset's end.
+    async fn part(
+        &self,
+        keeper: &Keeper,
+        (name, version): (&Name, Version),
         at: u64,
         length: usize,
     ) -> CallResult<Vec<u8>> {
@@ -112,23 +156,26 @@ impl Last {
             let is_it = held.name == *name && held.version == version;
             is_it.then(|| held.buffer[offset..end].to_vec())
         };
-        if let Some(piece) = self.0.borrow().as_ref().and_then(from_held) {
+        self.read.until(|| (!self.is_reading.get()).then_some(())).await;
+        if let Some(part) = self.held.borrow().as_ref().and_then(from_held) {
             // It may have been removed since.
             keeper
                 .with(|store| store.get(name, version).map(|_| ()))
                 .ok_or_else(|| not_here(name))?;
-            return Ok(piece);
+            return Ok(part);
         }
         let Some((number, start)) = self.locate(keeper, name, version, at)? else {
             return Ok(Vec::new());
         };
         // Its buffer is free for the next.
-        *self.0.borrow_mut() = None;
+        *self.held.borrow_mut() = None;
+        let reading = Reading::begin(self);
         let (buffer, bytes) = read(keeper, name, version, number).await?;
         let held = Held { name: name.clone(), version, number, start, bytes, buffer };
-        let piece = from_held(&held).unwrap_or_default();
-        *self.0.borrow_mut() = Some(held);
-        Ok(piece)
+        let part = from_held(&held).unwrap_or_default();
+        *self.held.borrow_mut() = Some(held);
+        drop(reading);
+        Ok(part)
     }
 
     /// The block that byte `at` is in, and where that begins; none behind the end. It looks from
@@ -140,7 +187,7 @@ impl Last {
         version: Version,
         at: u64,
     ) -> CallResult<Option<(usize, u64)>> {
-        let held = self.0.borrow();
+        let held = self.held.borrow();
         let near = held
             .as_ref()
             .filter(|held| held.name == *name && held.version == version && held.start <= at);

@@ -248,8 +248,9 @@ impl Dataset {
     }
 
     /// Adds bytes to a draft, which begin `at` bytes from its start; gives how many it has now.
-    /// What it has already is not added again: a call may be repeated. `no_memory` if the disk is
-    /// full; the draft is then to be aborted.
+    /// What it has already is not added again: a call may be repeated. Waits for a block that is
+    /// full. `busy` while bytes before these have yet to come, `no_memory` if the disk is full; the
+    /// draft is then to be aborted.
     #[stl_k(reply = "bytes")]
     async fn write(
         &self,
@@ -401,7 +402,7 @@ impl Dataset {
         })
     }
 
-    /// At most `length` bytes of a dataset from byte `at` on; none at its end. `failed` names the
+    /// `length` bytes of a dataset from byte `at` on; fewer at its end. `failed` names the
     /// block and the disk if they are not what was written.
     #[stl_k(reply = "piece")]
     async fn read(

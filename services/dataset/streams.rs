@@ -59,6 +59,8 @@ struct Written {
     failed: Option<CallError>,
     /// Nobody wants it any more: its space is free when no block is under way.
     is_over: bool,
+    /// It takes no more bytes: it becomes a dataset, or nobody wants it.
+    is_closed: bool,
     touched: Instant,
 }
 
@@ -151,6 +153,7 @@ impl Stream {
             waiters: Vec::new(),
             failed: None,
             is_over: false,
+            is_closed: false,
             touched: keeper.stl.host().now(),
         });
         Ok(Rc::new(Stream { name, version, id, writer, block_bytes, state }))
@@ -162,22 +165,25 @@ impl Stream {
     }
 
     /// Takes bytes that begin `at` bytes from the dataset's start; gives how many there are now.
-    /// What came before is not taken again, so that a call may be repeated. `Busy` while a block
-    /// is under way.
+    /// What came before is not taken again, so that a call may be repeated. Waits while a block is
+    /// under way. `Busy` while bytes before them have yet to come: of several calls that are made
+    /// at once, one may have been lost on its way. `NotFound` once the draft ends: no bytes are taken
+    /// that would not be in the dataset.
     pub async fn write(
         self: &Rc<Self>,
         keeper: &Rc<Keeper>,
         at: u64,
         bytes: &[u8],
     ) -> CallResult<u64> {
-        if self.state.borrow().under_way > 0 {
-            let message = format!("{}: a block is being written; try again", self.name);
-            return Err(CallError::new(Status::Busy, message));
+        self.at_rest().await;
+        if self.state.borrow().is_closed {
+            let message = format!("{}: the draft has ended", self.name);
+            return Err(CallError::new(Status::NotFound, message));
         }
         let there = self.state.borrow().bytes;
         let Some(known) = there.checked_sub(at) else {
             let message = format!("{} has {there} bytes; those from {at} on must wait", self.name);
-            return Err(CallError::new(Status::Invalid, message));
+            return Err(CallError::new(Status::Busy, message));
         };
         self.check()?;
         let mut rest = bytes.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or(&[]);
@@ -316,7 +322,7 @@ impl Stream {
     /// Nobody wants it any more: nothing is left of it once no block is under way.
     pub fn give_up(&self, keeper: &Keeper) {
         let written = &mut *self.state.borrow_mut();
-        written.is_over = true;
+        (written.is_over, written.is_closed) = (true, true);
         written.buffer = None;
         if written.under_way == 0 {
             keeper.with(|store| store.abort(self.id));
@@ -347,6 +353,7 @@ impl Stream {
         keeper: &Rc<Keeper>,
         nodes: &[NodeId],
     ) -> CallResult<Manifest> {
+        self.state.borrow_mut().is_closed = true;
         self.flush(keeper).await?;
         let manifest = keeper.with(|store| store.manifest(self.id, nodes));
         manifest.map_err(|error| refused(error, self.name.as_str()))

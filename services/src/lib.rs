@@ -9,6 +9,7 @@
 extern crate alloc;
 
 mod alarm;
+mod changes;
 pub mod deploy;
 mod in_time;
 mod line;

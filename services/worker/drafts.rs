@@ -12,9 +12,9 @@ use nile_abi::CoreId;
 use nile_stl::node::{Buffer, Pool};
 use nile_stl::{CallError, CallResult, LocalFuture, Stl};
 
-use super::changes::Changes;
 use super::engine::Engine;
 use super::stores::{At, pass};
+use crate::changes::Changes;
 use crate::dataset::records::Decider;
 
 /// Buffers that are on their way to the disk at a time, and those that may wait for that before

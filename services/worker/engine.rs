@@ -17,7 +17,6 @@ use nile_stl::node::{Handle, Pool, in_call};
 use nile_stl::{CallError, CallResult, Stl};
 
 use super::attempt::{Attempt, Held, Input, Part, Phase};
-use super::changes::Changes;
 use super::cuts::Cut;
 use super::deliver::Wanted;
 use super::desk::{Desk, Ticket};
@@ -27,6 +26,7 @@ use super::package::Program;
 use super::peers::Peers;
 use super::stores::{Named, Stores};
 use crate::alarm::Alarm;
+use crate::changes::Changes;
 
 /// Handles that are remembered before it is looked which of them are on their way still.
 const MOST_GIVEN: usize = 64;

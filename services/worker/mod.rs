@@ -14,7 +14,6 @@
 
 mod attempt;
 mod budget;
-mod changes;
 mod cuts;
 mod deliver;
 mod desk;

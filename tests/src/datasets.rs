@@ -16,7 +16,7 @@ use nile_platform::Machine;
 use nile_services::dataset::records::{Decider, Draft, Listed, SpaceEntry};
 use nile_services::dataset::{DatasetClient, MOST_BYTES};
 use nile_stl::node::{Handle, from_call, in_call};
-use nile_stl::{CallError, CallResult, LocalFuture, Stl};
+use nile_stl::{CallError, CallResult, LocalFuture, Stl, all};
 
 use crate::arguments::Arguments;
 use crate::calls::serve;
@@ -84,6 +84,7 @@ async fn use_datasets<M: Machine>(
     }
     let free = user.datasets.space().await?;
     user.write_and_read().await?;
+    user.pieces_at_once().await?;
     user.refusals().await?;
     user.two_phases().await?;
     match core.pool() {
@@ -223,6 +224,50 @@ impl User<'_> {
         Ok(())
     }
 
+    /// Pieces that are written at once, the last ones first, and read at once.
+    async fn pieces_at_once(&self) -> CallResult<()> {
+        let datasets = &self.datasets;
+        let content = content(2500, 6);
+        let begun = datasets.create("at once", 1, 0, Decider::HERE, 1000).await?;
+        let mut there = 0;
+        while there < content.len() as u64 {
+            let pieces = content.chunks(300).enumerate().rev();
+            let write = |(number, piece)| {
+                let at = 300 * number as u64;
+                datasets.write(begun.draft, at, Bytes::from(piece))
+            };
+            let before = there;
+            for end in all(pieces.map(write)).await {
+                match end {
+                    Ok(bytes) => there = bytes.max(there),
+                    busy => self.refused(busy, Status::Busy, "bytes that come too early"),
+                }
+            }
+            if there <= before {
+                self.findings.check(false, format_args!("no more than {there} bytes are taken"));
+                break;
+            }
+        }
+        // What comes while the last block is written is not taken: it would not be in the dataset.
+        let commit: LocalFuture<'_, _> =
+            Box::pin(async { datasets.commit(begun.draft).await.map(Some) });
+        let late: LocalFuture<'_, CallResult<Option<Listed>>> = Box::pin(async {
+            datasets.write(begun.draft, there, Bytes::from(&b"late"[..])).await.map(|_| None)
+        });
+        let mut ends = all([commit, late]).await;
+        self.refused(ends.remove(1), Status::NotFound, "bytes that come too late");
+        let listed = ends.remove(0)?.expect("a commit gives the dataset");
+        let places = (0..listed.bytes).step_by(700);
+        let read = |at| datasets.read("at once", 1, 0, at, 700);
+        let mut read_back = Vec::new();
+        for piece in all(places.map(read)).await {
+            // Whole, wherever blocks end.
+            read_back.extend(piece?.bytes.0);
+        }
+        self.findings.check(read_back == content, format_args!("what was read at once differs"));
+        datasets.remove("at once", 1, 0).await
+    }
+
     async fn refusals(&self) -> CallResult<()> {
         let datasets = &self.datasets;
         self.put("x", 5, b"x").await?;
@@ -244,7 +289,7 @@ impl User<'_> {
         self.refused(datasets.commit(99_999).await, Status::NotFound, "no such draft");
         let draft = datasets.create("y", 1, 0, Decider::HERE, 0).await?.draft;
         let gap = datasets.write(draft, 1, Bytes::from(&b"b"[..])).await;
-        self.refused(gap, Status::Invalid, "bytes behind the end");
+        self.refused(gap, Status::Busy, "bytes before which others have yet to come");
         // Two attempts: the first to commit wins.
         let other = datasets.create("y", 1, 1, Decider::HERE, 0).await?.draft;
         datasets.commit(other).await?;
@@ -317,24 +362,13 @@ impl User<'_> {
         let Draft { draft, node, .. } = datasets.create("many", 1, 0, Decider::JOB, 0).await?;
         datasets.write(draft, 0, Bytes::from(&content(10, 100)[..])).await?;
         let lengths = [size, 1, 4096, size - 1, 4097, 100];
-        let mut ends: Vec<LocalFuture<'_, CallResult<()>>> = Vec::new();
+        let mut ends = Vec::new();
         for (salt, length) in lengths.into_iter().enumerate() {
             let handle = filled(pool, length, salt)?;
-            ends.push(Box::pin(datasets.append(draft, in_call(handle))));
+            ends.push(datasets.append(draft, in_call(handle)));
         }
-        let mut all: Vec<CallResult<()>> = Vec::new();
-        poll_fn(|context| {
-            ends.retain_mut(|end| match end.as_mut().poll(context) {
-                Poll::Pending => true,
-                Poll::Ready(end) => {
-                    all.push(end);
-                    false
-                }
-            });
-            if ends.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-        self.findings.check(all.iter().all(Result::is_ok), format_args!("{all:?}"));
+        let ended: Vec<CallResult<()>> = all(ends).await;
+        self.findings.check(ended.iter().all(Result::is_ok), format_args!("{ended:?}"));
         let beyond = datasets.load_draft(draft, 7).await;
         self.refused(beyond, Status::NotFound, "a block that was not written");
         // What was gathered is the first.

@@ -11,8 +11,9 @@ use tempfile::NamedTempFile;
 use super::args::Get as Options;
 use super::catalogue::{self, Known, Part};
 use super::progress::Progress;
-use super::stores::{Arguments, Stores, failed};
+use super::stores::{Arguments, PIECES, Stores, failed};
 use crate::failure::Failure;
+use crate::peer::known::Target;
 
 /// Gets a dataset.
 pub fn run(options: &Options) -> Result<(), Failure> {
@@ -80,12 +81,27 @@ pub fn all(stores: &mut Stores, known: &Known) -> Result<Vec<u8>, Failure> {
 fn read(stores: &mut Stores, part: &Part, at: u64) -> Result<Vec<u8>, Failure> {
     let mut failures = Vec::new();
     for (target, listed) in &part.stores {
-        let piece = || Arguments::version(listed).with(&at).with(&(MOST_BYTES as u32));
-        match stores.ask::<Piece>(*target, "read", piece)? {
-            Ok(piece) if !piece.bytes.0.is_empty() => return Ok(piece.bytes.0),
-            Ok(_) => failures.push(format!("{} has no byte {at}", target.place())),
-            Err(error) => failures.push(failed(target, &error).to_string()),
+        let places = (at..part.listed.bytes).step_by(MOST_BYTES).take(PIECES);
+        let asked: Vec<(Target, u64)> = places.map(|at| (*target, at)).collect();
+        let pieces = stores.ask_each::<Piece, _>(&asked, "read", |_, at| {
+            Arguments::version(listed).with(at).with(&(MOST_BYTES as u32))
+        })?;
+        let (mut bytes, mut why) = (Vec::new(), format!("{} has no byte {at}", target.place()));
+        for ((_, place), piece) in asked.iter().zip(pieces) {
+            match piece {
+                Ok(piece) if at + bytes.len() as u64 == *place => bytes.extend(piece.bytes.0),
+                // One before it is shorter than was asked for.
+                Ok(_) => break,
+                Err(error) => {
+                    why = failed(target, &error).to_string();
+                    break;
+                }
+            }
         }
+        if !bytes.is_empty() {
+            return Ok(bytes);
+        }
+        failures.push(why);
     }
     Err(Failure::failed(format!("{}: {}", part.listed.name, failures.join("; "))))
 }

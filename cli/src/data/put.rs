@@ -14,7 +14,7 @@ use serde_json::json;
 use super::args::Put as Options;
 use super::catalogue;
 use super::progress::Progress;
-use super::stores::{Arguments, Stores, failed, nodes};
+use super::stores::{Arguments, PIECES, Stores, failed, nodes};
 use crate::failure::Failure;
 use crate::peer::known::Target;
 
@@ -193,19 +193,21 @@ fn stream(
         draft.map_or(0, |(_, draft)| draft.draft)
     };
     let mut at = 0_u64;
-    let mut piece = vec![0; MOST_BYTES];
+    let mut buffer = vec![0; PIECES * MOST_BYTES];
     loop {
-        let bytes = fill(file, &mut piece).map_err(|error| {
+        let bytes = fill(file, &mut buffer).map_err(|error| {
             Failure::failed(format!("cannot read {}: {error}", options.file.display()))
         })?;
         if bytes == 0 {
             break;
         }
-        let piece = &piece[..bytes];
-        let ends = stores.ask_all::<u64>(targets, "write", |target| {
-            Arguments::new().with(&id(target)).with(&at).with(&Bytes::from(piece))
+        let places = (at..).step_by(MOST_BYTES).zip(buffer[..bytes].chunks(MOST_BYTES));
+        let to_each = |piece| targets.iter().map(move |target| (*target, piece));
+        let asked: Vec<(Target, (u64, &[u8]))> = places.flat_map(to_each).collect();
+        let ends = stores.ask_each::<u64, _>(&asked, "write", |target, (at, piece)| {
+            Arguments::new().with(&id(target)).with(at).with(&Bytes::from(*piece))
         })?;
-        for (target, end) in targets.iter().zip(ends) {
+        for ((target, _), end) in asked.iter().zip(ends) {
             end.map_err(|error| failed(target, &error))?;
         }
         at += bytes as u64;

@@ -18,6 +18,10 @@ use crate::peer::known::{self, Target};
 /// The service.
 const SERVICE: &str = "dataset";
 
+/// Pieces of a dataset that are on their way at a time: so many that neither end waits for the
+/// other, and so few that other calls find their way to the store between them.
+pub const PIECES: usize = 4;
+
 /// How long a store that is busy is left alone.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -93,21 +97,21 @@ impl Stores {
         Ok(Request { target, method, arguments })
     }
 
-    /// Calls a method of several stores at once; the encoded replies in the same order. One that is
-    /// busy is asked again, for as long as calls may take.
-    fn call(
+    /// Calls a method of stores, all calls at once; the encoded replies in the same order. One that
+    /// is busy is asked again, for as long as calls may take.
+    fn call<A>(
         &mut self,
-        targets: &[Target],
+        asked: &[(Target, A)],
         method: &str,
-        arguments: impl Fn(&Target) -> Arguments,
+        arguments: impl Fn(&Target, &A) -> Arguments,
     ) -> Result<Vec<Result<Vec<u8>, CallFailed>>, Failure> {
         let deadline = Instant::now() + self.session.patience;
-        let mut replies: Vec<Option<Result<Vec<u8>, CallFailed>>> = vec![None; targets.len()];
+        let mut replies: Vec<Option<Result<Vec<u8>, CallFailed>>> = vec![None; asked.len()];
         loop {
-            let open: Vec<usize> = (0..targets.len()).filter(|at| replies[*at].is_none()).collect();
+            let open: Vec<usize> = (0..asked.len()).filter(|at| replies[*at].is_none()).collect();
             let request = |at: &usize| {
-                let target = &targets[*at];
-                self.request(*target, method, arguments(target))
+                let (target, what) = &asked[*at];
+                self.request(*target, method, arguments(target, what))
             };
             let requests: Vec<Request> = open.iter().map(request).collect::<Result<_, _>>()?;
             let ends = self.session.peer.requests(&requests, self.session.patience)?;
@@ -124,6 +128,17 @@ impl Stores {
         }
     }
 
+    /// What stores reply to calls that are made at once, in the same order.
+    pub fn ask_each<T: for<'a> Decode<'a>, A>(
+        &mut self,
+        asked: &[(Target, A)],
+        method: &str,
+        arguments: impl Fn(&Target, &A) -> Arguments,
+    ) -> Result<Vec<Result<T, CallFailed>>, Failure> {
+        let replies = self.call(asked, method, arguments)?;
+        Ok(replies.into_iter().map(|end| end.and_then(|bytes| decode(&bytes))).collect())
+    }
+
     /// What several stores reply, in the same order.
     pub fn ask_all<T: for<'a> Decode<'a>>(
         &mut self,
@@ -131,8 +146,8 @@ impl Stores {
         method: &str,
         arguments: impl Fn(&Target) -> Arguments,
     ) -> Result<Vec<Result<T, CallFailed>>, Failure> {
-        let replies = self.call(targets, method, arguments)?;
-        Ok(replies.into_iter().map(|end| end.and_then(|bytes| decode(&bytes))).collect())
+        let asked: Vec<(Target, ())> = targets.iter().map(|target| (*target, ())).collect();
+        self.ask_each(&asked, method, |target, ()| arguments(target))
     }
 
     /// What a store replies.
@@ -153,7 +168,7 @@ impl Stores {
         method: &str,
         arguments: impl Fn() -> Arguments,
     ) -> Result<Result<(), CallFailed>, Failure> {
-        let mut ends = self.call(&[target], method, |_| arguments())?;
+        let mut ends = self.call(&[(target, ())], method, |_, ()| arguments())?;
         Ok(ends.pop().expect("one call has one end").map(drop))
     }
 

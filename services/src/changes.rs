@@ -1,4 +1,4 @@
-//! Tasks of one core that wait for something about the engine to change.
+//! Tasks of one core that wait for something to change.
 
 use alloc::vec::Vec;
 use core::cell::RefCell;
