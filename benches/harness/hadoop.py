@@ -42,6 +42,8 @@ class Hadoop(Peer):
     """What both have in common."""
 
     form = Form.BINARY
+    # HDFS or a copy has the input, tasks write what they map, fetch and merge, and then the output.
+    room = 6
     archives: Path
     java: Path
 

@@ -35,6 +35,8 @@ class Peer(ABC):
     # What `--only` and the tuning file call it.
     name: ClassVar[str]
     form: ClassVar[Form]
+    # Its files take so many times the data at most, besides those that it reads.
+    room: ClassVar[int] = 3
 
     def __init__(self, place: Place) -> None:
         self.place = place

@@ -9,6 +9,7 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from harness import program, tuning
@@ -30,9 +31,7 @@ PEERS: dict[str, type[Peer]] = {
 HINDERED_SECONDS = 3.0
 BALLAST = 2
 
-# Files take so many times the data at most: three forms of them, and what Hadoop makes of one. A
-# node takes so much memory.
-DISK = 9
+# A node takes so many times the data of memory.
 MEMORY = 1.5
 
 # Records of the job that shows what it takes to start.
@@ -55,7 +54,8 @@ def bench(options: argparse.Namespace) -> int:
     size = options.mebibytes << 20
     settings = tuning.read(tuning.FILE.read_text(), tuning.words())
     jobs = [Job("whole", size // RECORD), Job("tiny", TINY)]
-    with program.place("peers", settings, jobs, DISK * size, MEMORY * size) as place:
+    disk = room([NileOs, *map(PEERS.__getitem__, options.only)]) * size
+    with program.place("peers", settings, jobs, disk, MEMORY * size) as place:
         ours = rounds.Entry(nileos(place, size, options.control))
         peers = [rounds.Entry(PEERS[name](place)) for name in options.only]
         document = measure(ours, peers, place.data, options)
@@ -65,6 +65,13 @@ def bench(options: argparse.Namespace) -> int:
     for problem in document["problems"]:
         say(problem)
     return 1 if document["problems"] else 0
+
+
+def room(contestants: Sequence[type[Peer]]) -> int:
+    """How many times the data their files take at most: each form of the data, and what one of them
+    makes of it."""
+    forms = {contestant.form for contestant in contestants}
+    return len(forms) + max(contestant.room for contestant in contestants)
 
 
 def measure(

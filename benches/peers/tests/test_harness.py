@@ -28,6 +28,7 @@ from harness.processes import (  # noqa: E402
     pids,
 )
 from peers import judge, report, rounds, show  # noqa: E402
+from peers.main import PEERS, room  # noqa: E402
 
 
 def record(key: int) -> bytes:
@@ -204,6 +205,15 @@ class Rounds(unittest.TestCase):
 
 def measured(seconds: float, memory: int = 1 << 30) -> judge.Measured:
     return judge.Measured(seconds, seconds, seconds, 0.1, memory)
+
+
+class Disk(unittest.TestCase):
+    def test_who_sorts_alone_needs_less_disk_than_all_together(self) -> None:
+        def of(*names: str) -> int:
+            return room([PEERS["reference"], *(PEERS[name] for name in names)])
+
+        self.assertEqual(room(list(PEERS.values())), 9)
+        self.assertEqual([of("hadoop-local"), of("duckdb"), of()], [7, 5, 4])
 
 
 class Targets(unittest.TestCase):
