@@ -60,9 +60,7 @@ class NileOs(Guest):
             self.do("down")
 
     def begin(self, task: Task) -> None:
-        workers = self.place.workers
-        roles = f"management = 1\nnetwork = [1]\ndisk = [1]\nworker = {workers}"
-        text = f"{self.tuning['config']}\n[roles]\n{roles}\n"
+        text = f"{self.tuning['config']}\n[roles]\n{roles(self.place)}\n"
         if self.control:
             text += f"[timer]\ntick_hz = {TICKS}\ntick_workers = true\n"
         config = self.crew.folder / "node.toml"
@@ -114,7 +112,7 @@ class NileOs(Guest):
         self.do("get", "times", file)
         rate = self.megahertz()
         times = [int(line) / rate for line in file.read_text().split()]
-        # One worker has done it, and the other has not computed.
+        # One worker has done it, and others have not computed.
         calls = {
             core: one["system_calls"] - before[core]["system_calls"] for core, one in after.items()
         }
@@ -166,6 +164,13 @@ def counts(before: Mapping[CoreName, Any], after: Mapping[CoreName, Any]) -> Cou
         # Devices and packages have the same buffers; there is no call that copies records.
         copied_bytes=0,
     )
+
+
+def roles(place: Place) -> str:
+    """Which cores do what. Of two cores one manages and has the devices, too."""
+    devices = place.cores - place.workers - 1
+    others = f"management = [0]\nnetwork = [{devices}]\ndisk = [{devices}]"
+    return f"{others}\nworker = {place.workers}"
 
 
 def workers_of(cores: Mapping[CoreName, Any]) -> list[CoreName]:

@@ -28,8 +28,14 @@ from linux.guests import (  # noqa: E402
     Turn,
     WrongOutput,
 )
+from linux.main import words_for  # noqa: E402
 
-TABLES = tuning.read((HERE / "tuning.toml").read_text(), {"{cpus}": "2"})
+
+def tables(cores: int) -> dict[str, Any]:
+    return tuning.read((HERE / "tuning.toml").read_text(), words_for(cores))
+
+
+TABLES = tables(4)
 
 
 class Archive(unittest.TestCase):
@@ -149,6 +155,19 @@ class LinuxGuest(unittest.TestCase):
         self.assertIn("nohz_full=2,3", line)
         self.assertIn("nile.io=direct", line)
         self.assertIn("nile.records=10", line)
+
+    def test_half_of_the_cores_sort(self) -> None:
+        for cores, sorting, others in ((2, "1", "0"), (3, "2", "0,1"), (4, "2,3", "0,1")):
+            said = tables(cores)
+            where = Place(*[Path()] * 3, said)
+            self.assertEqual(where.workers, cores // 2)
+            devices = others.split(",")[-1]
+            self.assertIn(f"management = [0]\nnetwork = [{devices}]\n", node.roles(where))
+            self.assertIn(
+                f"isolcpus=nohz,domain,managed_irq,{sorting}", said["linux-isolated"]["append"]
+            )
+            self.assertIn(f"irqaffinity={others} ", said["linux-isolated"]["append"])
+            self.assertEqual(said["nileos-dedicated"]["config"], f"idle.dedicated = [{sorting}]")
 
 
 def core(roles: list[str], calls: int, wakes: int = 0, **interrupts: int) -> dict:

@@ -39,6 +39,7 @@ pub fn run(options: &Linux) -> Result<(), Failure> {
     command.args(["--mebibytes", &python::mebi(size(options)).to_string()]);
     let runs = options.runs.unwrap_or(if options.quick { 1 } else { RUNS });
     command.args(["--runs", &runs.to_string(), "--nodes", &options.nodes.to_string()]);
+    command.args(["--cores", &options.cores.to_string()]);
     command.args(options.quick.then_some("--quick"));
     python::become_it(command, &options.outcome)
 }
