@@ -20,14 +20,21 @@ use crate::calls::{probe_on, serve};
 use crate::conduct::{conduct, conducts};
 use crate::probe::{self, ProbeClient};
 
-/// Tasks of one core that call another one.
+/// Tasks of one core that call another one, the first of them with long calls.
 const CALLERS: usize = 3;
 
+/// Less than a cell's.
+const SHORT: usize = 10;
+
 /// More than a link's channel has room for: the rest waits in the sender.
-const LONG: usize = 6000;
+const LONG: usize = 26_000;
 
 /// Far longer than any call here takes.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A call that is answered so many microseconds later follows each: the simulator's links
+/// take next to no time, and cores should end in the midst of calls.
+const WAIT: u64 = 200;
 
 /// How long until a core that restarts is called again.
 const RETRY: Duration = Duration::from_micros(50);
@@ -112,10 +119,10 @@ pub async fn churn(stl: &Stl, until: Instant) -> Ends {
         let (stl, ends, left) = (stl.with_patience(PATIENCE), ends.clone(), left.clone());
         left.set(left.get() + 1);
         host.spawn(Box::pin(async move {
-            let mut fill = number as u8;
+            let (length, mut fill) = (if number == 0 { LONG } else { SHORT }, number as u8);
             while stl.host().now() < until {
                 fill = fill.wrapping_add(CALLERS as u8);
-                let end = call(&stl, peer, fill).await;
+                let end = call(&stl, peer, &vec![fill; length]).await;
                 let mut all = ends.get();
                 all.add(end);
                 ends.set(all);
@@ -132,8 +139,8 @@ pub async fn churn(stl: &Stl, until: Instant) -> Ends {
     ends.get()
 }
 
-/// One call, and how it ended.
-async fn call(stl: &Stl, peer: CoreId, fill: u8) -> Ends {
+/// A call with so many bytes and one that takes long, and how they ended.
+async fn call(stl: &Stl, peer: CoreId, sent: &[u8]) -> Ends {
     let living = |core| stl.host().generation_of(core);
     let (registry, before) = (living(CoreId::BOOT), living(peer));
     let place = match stl.find_at(peer, probe::REGISTRATION.name).await {
@@ -142,11 +149,16 @@ async fn call(stl: &Stl, peer: CoreId, fill: u8) -> Ends {
         Err(error) if error.status == Status::NotFound => return Ends::default(),
         Err(error) => return bad(stl, error.status, living(CoreId::BOOT) != registry),
     };
-    let sent = vec![fill; LONG];
-    let echoed: CallResult<_> = ProbeClient::at(stl, place).echo(Bytes::from(&*sent)).await;
-    match echoed {
-        Ok(back) if back.0 == sent => Ends { good: 1, ..Ends::default() },
-        Ok(_) => Ends { wrong: 1, ..Ends::default() },
+    let probe = ProbeClient::at(stl, place);
+    let ended: CallResult<bool> = async {
+        let echoed = probe.echo(Bytes::from(sent)).await?;
+        let waited = probe.wait(WAIT).await?;
+        Ok(echoed.0 == sent && waited == WAIT)
+    }
+    .await;
+    match ended {
+        Ok(true) => Ends { good: 1, ..Ends::default() },
+        Ok(false) => Ends { wrong: 1, ..Ends::default() },
         Err(error) => bad(stl, error.status, place.generation != before || living(peer) != before),
     }
 }
