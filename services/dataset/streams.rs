@@ -167,8 +167,8 @@ impl Stream {
     /// Takes bytes that begin `at` bytes from the dataset's start; gives how many there are now.
     /// What came before is not taken again, so that a call may be repeated. Waits while a block is
     /// under way. `Busy` while bytes before them have yet to come: of several calls that are made
-    /// at once, one may have been lost on its way. `NotFound` once the draft ends: no bytes are taken
-    /// that would not be in the dataset.
+    /// at once, one may have been lost on its way. `NotFound` once the draft ends: no bytes are
+    /// taken that would not be in the dataset.
     pub async fn write(
         self: &Rc<Self>,
         keeper: &Rc<Keeper>,

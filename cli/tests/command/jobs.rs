@@ -9,13 +9,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-use std::thread;
-use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::cluster::{Place, document, hosted, refused, send, until as until_it_is};
 use crate::support::{Said, launcher, root, run};
+
+/// What a command does to itself when its sort maps: Ctrl-C, in the midst of it on every machine.
+const INTERRUPT: &str = "sort:mapping=kill -INT $PPID";
 
 /// The folder with the packages, built as the launcher builds them: for a job that runs.
 fn packages() -> &'static Path {
@@ -191,16 +192,7 @@ fn on_three_nodes_jobs_wait_for_each_other() {
 
 /// Ctrl-C in the midst of a sort.
 fn interrupted(place: &Place) {
-    let mut command = nile(place);
-    command.args(["run", "terasort", "--size", "200M", "--at", "sort:mapping=sleep 1"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    until_it_is("it sorts", || {
-        let jobs = place.json(&["call", "job.list"]);
-        jobs["reply"]["jobs"].as_array().unwrap().iter().any(|it| it["name"] == "sort")
-    });
-    send("-INT", child.id());
-    let ended = child.wait_with_output().unwrap();
-    assert_eq!(ended.status.code(), Some(130), "{}", String::from_utf8_lossy(&ended.stderr));
+    job(place, &["terasort", "--size", "200M", "--at", INTERRUPT]).expect(130);
 }
 
 /// On a cluster that is started for it, and is gone afterwards with all that it had.
@@ -213,11 +205,7 @@ fn a_sort_without_a_cluster_leaves_nothing() {
     assert!(said.out.contains("104857 records") && said.out.contains(", valid"), "{}", said.out);
     assert_eq!((place.left(), fs::read_dir(folder).unwrap().count()), (Vec::new(), 0));
 
-    let mut command = nile(&place);
-    command.args(["run", "terasort", "--size", "500M", "--disk-folder", folder]);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    thread::sleep(Duration::from_secs(2));
-    send("-INT", child.id());
-    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    let what = ["terasort", "--size", "200M", "--disk-folder", folder, "--at", INTERRUPT];
+    job(&place, &what).expect(130);
     assert_eq!((place.left(), fs::read_dir(folder).unwrap().count()), (Vec::new(), 0));
 }

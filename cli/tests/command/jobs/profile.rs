@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{nile, symbols};
-use crate::cluster::{Place, document, send};
+use super::{INTERRUPT, nile, symbols};
+use crate::cluster::{Place, document};
 use crate::support::{launcher, run};
 
 fn number(value: &Value) -> u64 {
@@ -229,11 +229,7 @@ fn an_interrupted_profile_leaves_nothing() {
     let place = Place::new();
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("output");
-    let mut command = nile(&place);
-    command.args(["profile", "terasort", "--size", "500M", "--output", output.to_str().unwrap()]);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    thread::sleep(Duration::from_secs(2));
-    send("-INT", child.id());
-    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    let what = ["profile", "terasort", "--size", "200M", "--at", INTERRUPT, "--output"];
+    run(&mut nile(&place), &[&what[..], &[output.to_str().unwrap()]].concat()).expect(130);
     assert_eq!((place.left(), output.exists()), (Vec::new(), false));
 }
