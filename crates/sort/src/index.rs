@@ -81,7 +81,9 @@ impl Index {
         self.ends.fill(0);
         self.buckets.resize(count, 0);
         let records = records.chunks_exact(L::LENGTH).enumerate();
-        for ((at, record), bucket) in records.clone().zip(&mut self.buckets) {
+        for (((at, record), bucket), slot) in records.clone().zip(&mut self.buckets).zip(&*slots) {
+            // Entries are written all over their memory, which would wait for each line of it.
+            L::prefetch(&slot[0]);
             let position = Position(first.0.wrapping_add(at as u64));
             let (_, place) = self.plan.place(Entry::new::<L>(record, position));
             self.ends[place] += 1;

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use nile_sort::{Block, Index, Layout, Plan, Tally, Tera};
+use nile_tera::records::Records;
 
 use super::{Indexed, MOVERS, Request, read_blocks};
 use crate::blocks::Disk;
@@ -66,7 +67,7 @@ fn index_blocks<'m>(
         let Ok((number, memory)) = next else { return Ok((blocks, tally)) };
         let bytes = request.range(number).len() * Tera::LENGTH;
         let (records, entries) = memory.split_at_mut(bytes);
-        let made = index.make::<Tera>(records, request.position(number), entries);
+        let made = index.make::<Records>(records, request.position(number), entries);
         tally += made.map_err(|error| error.to_string())?;
         let (records, entries) = (&*records, &*entries);
         let parts =

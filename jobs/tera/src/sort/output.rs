@@ -10,7 +10,7 @@ use nile_sort::{Block, Index, Position, Tally, Tera, grouped};
 use nile_tasks::{Far, Halt, Kept, Outcome, Range, Task};
 use nile_user::PoolBuffer;
 
-use crate::records::LENGTH;
+use crate::records::{LENGTH, Records};
 
 /// Bytes of a note for each buffer: how many records there are.
 const NOTED: usize = 4;
@@ -43,7 +43,7 @@ impl<'s> Indexed<'s> {
         first: Position,
     ) -> Outcome {
         let (block, entries) = buffer.split_at_mut(records * LENGTH);
-        let tally = index.make::<Tera>(block, first, entries);
+        let tally = index.make::<Records>(block, first, entries);
         self.tally += tally.map_err(|error| Halt::code(alloc::format!("{error}")))?;
         let number = self.buffers.len() as u32;
         let mut end = records * LENGTH;
