@@ -17,10 +17,8 @@ use super::stores::{At, pass};
 use crate::changes::Changes;
 use crate::dataset::records::Decider;
 
-/// Buffers that are on their way to the disk at a time, and those that may wait for that before
-/// whoever writes has to wait.
+/// Buffers that are on their way to the disk at a time: whoever writes waits with the next one.
 const MOST_OPEN: usize = 2;
-const MOST_WAITING: usize = 1;
 
 /// A draft that is being written.
 pub struct Writer {
@@ -79,7 +77,7 @@ impl Writer {
         &self.store
     }
 
-    /// Takes the next block, and waits until not too many are on their way. Fails as the block
+    /// Takes the next block, and waits until it is on its way to the disk. Fails as the block
     /// before did that could not be written; then nothing more is.
     pub async fn put(self: &Rc<Self>, buffer: Buffer, bytes: usize) -> CallResult<()> {
         {
@@ -88,7 +86,7 @@ impl Writer {
             state.bytes += bytes as u64;
         }
         self.drive();
-        self.until(|state| state.waiting.len() <= MOST_WAITING).await
+        self.until(|state| state.waiting.is_empty()).await
     }
 
     /// Waits until all that was given to it is in the draft.
