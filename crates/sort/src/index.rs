@@ -82,7 +82,7 @@ impl Index {
         self.buckets.resize(count, 0);
         let records = records.chunks_exact(L::LENGTH).enumerate();
         for (((at, record), bucket), slot) in records.clone().zip(&mut self.buckets).zip(&*slots) {
-            // Entries are written all over their memory, which would wait for each line of it.
+            // Entries go all over their memory: its lines are on their way when they are written.
             L::prefetch(&slot[0]);
             let position = Position(first.0.wrapping_add(at as u64));
             let (_, place) = self.plan.place(Entry::new::<L>(record, position));

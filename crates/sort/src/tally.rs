@@ -23,7 +23,9 @@ const KEYS: [u64; 2] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344];
 
 impl Tally {
     /// Counts a record, by its first 32 and its last 16 bytes: the cache lines that a sort touches
-    /// anyway. Words of two records cannot be exchanged unnoticed.
+    /// anyway. Words that two records exchange change the sum, but for a chance of one in 2^64 or
+    /// so. Two changes of one record may cancel out, as those of the uppermost bits of its fourth
+    /// and its last word do: damage is found by the checksums of blocks, not by this.
     #[inline(always)]
     pub fn add(&mut self, record: &[u8]) {
         let mut bytes = [0; HEAD + TAIL];
@@ -34,8 +36,8 @@ impl Tally {
             }
             _ => bytes[..record.len()].copy_from_slice(record),
         }
-        // One product, in which each word has a part: no piece of a record can be another record's
-        // without changing the sum.
+        // One product, in which each word has a part: a sum of several would not notice that two
+        // records have exchanged all the words of one of them.
         let (words, _) = bytes.as_chunks::<8>();
         let word = |at: usize| u64::from_le_bytes(words[at]);
         let left = (word(0).wrapping_add(KEYS[0]) ^ word(3)).wrapping_add(word(5));
