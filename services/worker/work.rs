@@ -122,9 +122,8 @@ impl Engine {
     fn budget(&self, job: &Job, split: &Split, slices: u32) -> Budget {
         let size = self.pool.buffer_size() as u64;
         let most = job.memory.div_ceil(size);
-        // A sort's entries are 12 bytes for 100, behind the records or in a buffer of their own.
         let block = job.bytes.checked_div(job.blocks.into()).unwrap_or(0);
-        let all = u64::from(job.blocks) * (block + block * 12 / 100).div_ceil(size).max(1);
+        let all = u64::from(job.blocks) * block.div_ceil(size).max(1);
         let (mut workers, host) = (0, self.stl.host());
         if let Ok(node) = self.stl.node() {
             let cores = (0..host.cores() as u16).map(nile_abi::CoreId);

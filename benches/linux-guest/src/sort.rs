@@ -1,20 +1,18 @@
 //! The sort job's steps (`nile_tera::sort`, over `nile_sort`) as threads of one process: the same
-//! records in blocks of the same size, the same samples, entries, buckets and buffers.
+//! records in blocks of the same size, the same samples, buckets and buffers.
 //!
 //! Blocks are read by threads that do nothing else, on the CPUs on which a node has its management
 //! and its disk, and so they are written; the threads that sort have a CPU each, as workers have.
 //! What is timed is the second sort: all memory is there and was touched.
 //!
 //! Two guests may share a sort, as nodes of a cluster do: each has half of the records on its disk,
-//! and in the end half of the parts. Then records move to other blocks, so that what a part has of
-//! each lies together and travels as it is.
+//! and in the end half of the parts.
 //!
-//! * [`map`]: what is read gets entries; [`shuffle`]: the same where another guest wants some of
-//!   it; [`reduce`]: parts are put in order and written.
+//! [`map`]: what is read is grouped, and some of it sent to the other guest; [`reduce`]: parts are
+//! put in order and written.
 
 mod map;
 mod reduce;
-mod shuffle;
 
 use std::fs::File;
 use std::num::NonZeroU32;
@@ -24,10 +22,9 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nile_sort::index::room;
 use nile_sort::{
-    Block, Checksum, Cuts, Entry, Format, Generator, Layout, Plan, Position, Sample, Summary,
-    Tally, Tera, Validator,
+    Checksum, Cuts, Entry, Format, Generator, Layout, Plan, Position, Sample, Summary, Tally, Tera,
+    Validator,
 };
 use nile_tera::sort::bounds::buckets;
 use rustix::fs::{Mode, OFlags, open};
@@ -100,10 +97,7 @@ impl Request {
 
     /// Blocks of memory for what is read, until everything has been written.
     fn input_room(&self) -> usize {
-        match self.nodes {
-            1 => self.blocks(),
-            _ => self.blocks() + self.foreign_blocks() + shuffle::in_flight(self.threads),
-        }
+        self.blocks() + self.foreign_blocks() + map::in_flight(self.threads)
     }
 }
 
@@ -113,10 +107,10 @@ fn share(records: usize, nodes: usize, node: usize) -> Range<usize> {
 }
 
 /// What this guest's parts have of a block, of whichever guest's input.
-struct Indexed<'m> {
+struct Grouped<'m> {
     /// Its number among those of all guests.
     number: usize,
-    parts: Vec<Block<'m>>,
+    parts: Vec<&'m [u8]>,
 }
 
 /// Makes, sorts and checks records on the machine's disk.
@@ -139,7 +133,7 @@ pub fn run(words: &Words<'_>) -> Outcome<Value> {
         threads,
         movers: (0..movers).collect(),
         workers: (0..threads).map(|thread| (movers + thread) % cpus).collect(),
-        of_block: room::<Tera>(block),
+        of_block: block / Tera::LENGTH,
     };
     let cached = words.choice("io", ["direct", "cached"])?;
     let checks = words.choice("checks", ["no", "yes"])?.then(Checks::default);
@@ -273,17 +267,14 @@ fn sort(
 ) -> Outcome<Done> {
     let begun = Instant::now();
     let cuts = cut(request, sample(request, disk, inputs[0])?, peer.as_deref_mut())?;
-    let buckets =
-        NonZeroU32::new(buckets(request.of_block as u64, request.threads * request.nodes));
+    let (all, of_block) = (request.all as u64, request.of_block as u64);
+    let buckets = NonZeroU32::new(buckets(all, of_block, request.threads * request.nodes));
     let plan = Plan::new(&cuts, buckets.ok_or("no buckets")?);
     let sampled = begun.elapsed();
-    let (mut indexed, tally) = match peer {
-        None => map::map(request, disk, &plan, inputs)?,
-        Some(peer) => shuffle::map(request, disk, &plan, peer, inputs)?,
-    };
-    indexed.sort_by_key(|block| block.number);
+    let (mut grouped, tally) = map::map(request, disk, &plan, peer, inputs)?;
+    grouped.sort_by_key(|block| block.number);
     let mapped = begun.elapsed();
-    let parts = reduce::reduce(request, disk, &plan, &indexed, outputs)?;
+    let parts = reduce::reduce(request, disk, &plan, &grouped, outputs)?;
     disk.flush()?;
     let reduced = begun.elapsed();
     let phases =
@@ -338,7 +329,7 @@ mod tests {
             threads,
             movers: vec![0],
             workers: vec![0; threads],
-            of_block: room::<Tera>(block),
+            of_block: block / Tera::LENGTH,
         }
     }
 

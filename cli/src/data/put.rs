@@ -121,12 +121,10 @@ fn ragged(file: &Path, bytes: u64, record: u32) -> Failure {
     Failure::request(message)
 }
 
-/// Bytes of the longest block of whole records that leaves room for an index of them in its buffer:
-/// a sort of the records needs no second one then.
+/// Bytes of the longest block of whole records that fits a buffer.
 fn block_of_records(buffer: u32, record: u32) -> Option<u32> {
-    const ENTRY: u64 = 12;
-    let records = u64::from(buffer) / (u64::from(record) + ENTRY);
-    u32::try_from(records * u64::from(record)).ok().filter(|bytes| *bytes > 0)
+    let records = buffer.checked_div(record).filter(|records| *records > 0)?;
+    Some(records * record)
 }
 
 /// The stores with the most space, each on a node of its own; and bytes of the longest block that
@@ -285,12 +283,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_of_records_has_room_for_their_index() {
-        assert_eq!(block_of_records(2 << 20, 100), Some(18_724 * 100));
-        assert_eq!(block_of_records(112, 100), Some(100));
-        assert_eq!(block_of_records(111, 100), None);
-        assert_eq!(block_of_records(1 << 20, u32::MAX), None);
-        assert_eq!(block_of_records(u32::MAX, 1), Some(u32::MAX / 13));
+    fn a_block_has_whole_records() {
+        assert_eq!(block_of_records(2 << 20, 100), Some(20_971 * 100));
+        assert_eq!(block_of_records(100, 100), Some(100));
+        for (buffer, record) in [(99, 100), (1 << 20, u32::MAX), (100, 0)] {
+            assert_eq!(block_of_records(buffer, record), None);
+        }
+        assert_eq!(block_of_records(u32::MAX, 1), Some(u32::MAX));
     }
 
     #[test]

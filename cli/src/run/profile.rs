@@ -16,7 +16,7 @@ use crate::size::Bytes;
 /// What a node's kernel and services need besides the pool.
 const KERNEL: u64 = 256 << 20;
 
-/// What a node's pool needs besides records and their index: buffers on their way.
+/// What a node's pool needs besides the data: buffers on their way.
 const ON_THE_WAY: u64 = 128 << 20;
 
 /// The least that a job's data can do with on a node: a few buffers for each who holds some.
@@ -83,7 +83,7 @@ impl Profile {
         let workers = (host.cpus / kinds.len() as u16).max(1);
         let pool = pool(usual.memory, data, nodes, host)?;
         // Input and output, and what is put aside in between.
-        let written = data.saturating_mul(2 * copies + u64::from(indexed(data) > nodes * pool));
+        let written = data.saturating_mul(2 * copies + u64::from(data > nodes * pool));
         let disk = (written / nodes).saturating_mul(2).saturating_add(DISK_MARGIN);
         let (disk, sample_rate) = (whole(disk), usual.sample_rate);
         Ok(Profile { kinds, machines, workers, pool, disk, written, sample_rate })
@@ -150,11 +150,6 @@ impl Profile {
     }
 }
 
-/// Records and the 12 bytes that the index has for each 100 of theirs.
-fn indexed(data: u64) -> u64 {
-    data.saturating_add(data / 100 * 12)
-}
-
 /// Bytes of each node's pool, in whole 2 MiB: what was asked for, or all that the data want, if the
 /// machine has it.
 fn pool(asked: Option<Bytes>, data: u64, nodes: u64, host: Host) -> Result<u64, Failure> {
@@ -167,7 +162,7 @@ fn pool(asked: Option<Bytes>, data: u64, nodes: u64, host: Host) -> Result<u64, 
         return Ok(asked.0 / PIECE * PIECE);
     }
     // Nodes may have what others made for them besides what they made.
-    let share = indexed(data) / nodes * if nodes > 1 { 2 } else { 1 };
+    let share = data / nodes * if nodes > 1 { 2 } else { 1 };
     let wanted = share.saturating_add(ON_THE_WAY).next_multiple_of(PIECE);
     // A pool is at most half of a node's memory, and the host needs some.
     let most = (host.memory / nodes / 5 * 4).saturating_sub(KERNEL) / 2 / PIECE * PIECE;
@@ -197,7 +192,7 @@ mod tests {
     fn one_hosted_node_is_usual() {
         let one = profile("", 1_000_000_000).unwrap();
         assert_eq!((one.kinds(), one.workers()), (&[Kind::Hosted][..], 2));
-        let all = 1_120_000_000 + ON_THE_WAY;
+        let all = 1_000_000_000 + ON_THE_WAY;
         assert!((all..all + (2 << 20)).contains(&one.pool), "{}", one.pool);
         let up = one.up(Which::default(), None);
         assert_eq!((up.cores, up.nodes), (5, Some(1)));
@@ -210,7 +205,7 @@ mod tests {
         let three = profile("--nodes 3 --copies 2", 300_000_000).unwrap();
         assert_eq!((three.kinds().len(), three.workers()), (3, 3));
         assert_eq!(three.written, 1_200_000_000);
-        let all = 224_000_000 + ON_THE_WAY;
+        let all = 200_000_000 + ON_THE_WAY;
         assert!((all..all + (2 << 20)).contains(&three.pool), "{}", three.pool);
         assert_eq!(three.up(Which::default(), None).cores, 3);
         let mixed = profile("--machine qemu:2,hosted:1", 1000).unwrap();

@@ -25,15 +25,6 @@ impl Entry {
     /// Bytes of an entry that travels by itself.
     pub const BYTES: usize = 16;
 
-    /// Bytes of an entry that is [packed](Entry::pack).
-    pub const PACKED: usize = 12;
-
-    /// The most records of a block whose entries are packed.
-    pub const MOST_PACKED: usize = 1 << Entry::PACKED_BITS;
-
-    /// The bits of a packed entry that hold a position.
-    const PACKED_BITS: u32 = 16;
-
     /// Less than all others but itself.
     pub const LEAST: Entry = Entry(0);
 
@@ -53,48 +44,10 @@ impl Entry {
         Position(self.0 as u64 & Position::END.0)
     }
 
-    /// The entry of a record with the same key and this position.
-    #[inline(always)]
-    pub fn at(self, position: Position) -> Entry {
-        Entry(self.key() | (position.0 & Position::END.0) as u128)
-    }
-
     /// The first eight bytes of its key, as a number that compares like them.
     #[inline(always)]
     pub fn prefix(self) -> u64 {
         (self.0 >> 64) as u64
-    }
-
-    /// Its key, as [`Layout::key`] gives it.
-    #[inline(always)]
-    pub fn key(self) -> u128 {
-        self.0 >> Position::BITS << Position::BITS
-    }
-
-    /// The entry as it lies beside the block that its record is in: little endian. Of the position,
-    /// which counts from the block's first record, the lower 16 bits are kept.
-    #[inline(always)]
-    pub fn pack(self) -> [u8; Entry::PACKED] {
-        const MASK: u128 = Entry::MOST_PACKED as u128 - 1;
-        let key = self.0 >> Position::BITS << Entry::PACKED_BITS;
-        let [low @ .., _, _, _, _] = (key | (self.0 & MASK)).to_le_bytes();
-        low
-    }
-
-    /// The entry that [`Entry::pack`] gave.
-    #[inline(always)]
-    pub fn unpack(packed: &[u8; Entry::PACKED]) -> Entry {
-        const MASK: u128 = Entry::MOST_PACKED as u128 - 1;
-        let [a, b, c, d, e, f, g, h, i, j, k, l] = *packed;
-        let word = u128::from_le_bytes([a, b, c, d, e, f, g, h, i, j, k, l, 0, 0, 0, 0]);
-        Entry((word >> Entry::PACKED_BITS << Position::BITS) | (word & MASK))
-    }
-
-    /// The first eight bytes of its key, as [`Entry::prefix`] gives them.
-    #[inline(always)]
-    pub fn packed_prefix(packed: &[u8; Entry::PACKED]) -> u64 {
-        let [_, _, _, _, prefix @ ..] = *packed;
-        u64::from_le_bytes(prefix)
     }
 
     /// The entry as it travels by itself: little endian.

@@ -1,20 +1,15 @@
 //! Copies records in the order of their entries.
 //!
-//! The records lie all over memory, so that each is a cache miss, and the time of a gather is that
-//! of its misses. The processor is therefore asked for records some ahead of the one that is copied
-//! ([`Layout::prefetch`]), so that many misses are under way together. To read a byte of each ahead
-//! of time is no substitute: what was read first holds up what comes after it.
-
-use core::fmt;
+//! The records lie in many blocks, a few of each in a row. They were read a moment ago, for their
+//! keys, but are no longer in the nearest cache: the processor is asked for records some ahead of
+//! the one that is copied ([`Layout::prefetch`]), so that many are under way together. To read a
+//! byte of each ahead of time is no substitute: what was read first holds up what comes after it.
 
 use crate::entry::{Entry, Position};
 use crate::layout::Layout;
 
 /// Records that are on their way while one is copied.
 const AHEAD: usize = 24;
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
 
 /// The bits of a position that say which record of its block it is, if the rest of it says which
 /// block.
@@ -47,43 +42,21 @@ impl Place {
     }
 }
 
-/// A record is not where it should be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Missing(pub Place);
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "record {} of block {} is not in memory", self.0.record, self.0.block)
-    }
-}
-
-/// Copies the records of `entries`, whose positions are [places](Place), into `out`, as many as
-/// there are and as fit, and gives how many that was.
-pub fn gather<L: Layout>(
-    entries: &[Entry],
-    blocks: &[&[u8]],
-    out: &mut [u8],
-) -> Result<usize, Missing> {
+/// Copies the records of `entries`, whose positions are [places](Place) in `blocks`, into `out`, as
+/// many as there are and as fit, and gives how many that was. Panics if there is no such record.
+pub fn gather<L: Layout>(entries: &[Entry], blocks: &[&[u8]], out: &mut [u8]) -> usize {
     let find = |entry: &Entry| {
-        let place = Place::of(entry.position());
-        let start = place.record * L::LENGTH;
-        let bytes = blocks.get(place.block).and_then(|block| block.get(start..));
-        bytes.and_then(|bytes| bytes.get(..L::LENGTH)).ok_or(Missing(place))
-    };
-    let fetch = |entry: &Entry| {
-        // One that is missing is told when it would be copied.
-        if let Ok(record) = find(entry) {
-            record.iter().step_by(LINE).chain(record.last()).for_each(L::prefetch);
-        }
+        let Place { block, record } = Place::of(entry.position());
+        &blocks[block][record * L::LENGTH..][..L::LENGTH]
     };
     let out = out.chunks_exact_mut(L::LENGTH);
     let count = entries.len().min(out.len());
-    entries.iter().take(AHEAD).for_each(fetch);
+    entries.iter().take(AHEAD).for_each(|entry| L::prefetch_all(find(entry)));
     for (at, out) in out.take(count).enumerate() {
         if let Some(entry) = entries.get(at + AHEAD) {
-            fetch(entry);
+            L::prefetch_all(find(entry));
         }
-        out.copy_from_slice(find(&entries[at])?);
+        out.copy_from_slice(find(&entries[at]));
     }
-    Ok(count)
+    count
 }

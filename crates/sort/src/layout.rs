@@ -17,6 +17,12 @@ pub trait Layout {
     #[inline(always)]
     fn prefetch(_byte: &u8) {}
 
+    /// Does the same for all lines that a stretch of bytes is in.
+    #[inline(always)]
+    fn prefetch_all(bytes: &[u8]) {
+        bytes.iter().step_by(LINE).chain(bytes.last()).for_each(Self::prefetch);
+    }
+
     /// The key of `record`, in the first bytes of a number that compares like the key; the rest is
     /// zero. Panics if the record is shorter than [`Layout::LENGTH`].
     #[inline(always)]
@@ -31,6 +37,9 @@ pub trait Layout {
         u128::from_be_bytes(bytes)
     }
 }
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// The longest key that an entry has room for.
 pub const MOST_KEY_BYTES: usize = 10;

@@ -1,18 +1,18 @@
 //! Sorting records of a fixed length, and the Sort Benchmark's records that TeraSort sorts.
 //!
-//! A sort moves a record once, and once more if pieces go to other nodes. What is sorted are
-//! *entries*, numbers of 16 bytes: the record's key and its *position*, that is, which record of
-//! the input it is. No two entries are equal, so the order is total and equal keys keep the order
-//! of the input. Beside a block they are packed, in 12 bytes: there the position is only the
-//! record's place in the block. Its steps, each over memory that the caller gives:
+//! A sort moves a record twice: once within a block that is in the cache, and once to its place in
+//! the output. What is sorted are *entries*, numbers of 16 bytes: the record's key and its
+//! *position*, that is, which record of the input it is. No two entries are equal, so the order is
+//! total and equal keys keep the order of the input. There are entries only of the few thousand
+//! records that are sorted at a time. Its steps, each over memory that the caller gives:
 //!
 //! 1. [`sample`]: a few keys of the whole input give [`Cuts`], between which the *parts* lie, one
 //!    for each reducer.
-//! 2. [`index`]: a map task leaves an entry of each record of a block behind the records, grouped
-//!    by the *bucket* of the part that the record belongs to. [`group`]: one whose pieces go to
-//!    other nodes moves the records, too, so that what each part has lies together.
-//! 3. [`sorted`]: a reduce task takes its part of every block, bucket by bucket, sorts each while
-//!    it is in the cache (`order`), and copies the records into output buffers ([`gather`]).
+//! 2. [`group`]: a map task moves the records of each block, so that those of each *bucket* of a
+//!    part lie together.
+//! 3. [`sorted`]: a reduce task takes its part of every block, bucket by bucket, sorts the entries
+//!    of each (`order`), and copies the records into output buffers (`gather`) while they are in
+//!    the cache.
 //! 4. [`merge`]: where memory was too small for that, map tasks put out sorted runs in the same
 //!    way, and a reduce task merges them.
 //!
@@ -29,10 +29,9 @@ extern crate alloc;
 
 pub mod checksum;
 pub mod entry;
-pub mod gather;
+mod gather;
 pub mod generator;
 pub mod group;
-pub mod index;
 pub mod layout;
 pub mod merge;
 mod order;
@@ -48,14 +47,12 @@ mod tests;
 
 pub use checksum::Checksum;
 pub use entry::{Entry, Position};
-pub use gather::{Missing, Place, gather};
 pub use generator::{Format, Generator};
-pub use group::{Groups, grouped};
-pub use index::{Index, NoRoom};
+pub use group::{Groups, NoRoom};
 pub use layout::{Layout, Tera};
 pub use merge::{Merge, Step};
 pub use plan::Plan;
 pub use sample::{Cuts, Sample, imbalance};
-pub use sorted::{Block, Failure, Sorted};
+pub use sorted::{Failure, Sorted};
 pub use tally::Tally;
 pub use validate::{Summary, Validator};

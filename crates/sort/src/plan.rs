@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
+use core::ops::Range;
 
 use crate::entry::Entry;
 use crate::sample::Cuts;
@@ -17,7 +18,7 @@ const MIXED: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub struct Plan {
     cuts: Vec<Entry>,
-    parts: Vec<Range>,
+    parts: Vec<Keys>,
     /// For each value of the key's first bits, the part of all entries that begin so, or `MIXED`.
     table: Vec<u32>,
     buckets: u32,
@@ -25,7 +26,7 @@ pub struct Plan {
 
 /// A part's keys, by their first eight bytes, and what maps them to buckets.
 #[derive(Clone, Copy, Debug)]
-struct Range {
+struct Keys {
     least: u64,
     /// Buckets for each key above the least, as a fraction of 2^64.
     scale: u64,
@@ -38,12 +39,12 @@ impl Plan {
         let (least, greatest) = cuts.range();
         let starts = [least].into_iter().chain(cuts.cuts().iter().copied());
         let ends = cuts.cuts().iter().copied().chain([greatest]);
-        let range = |(start, end): (Entry, Entry)| {
+        let keys = |(start, end): (Entry, Entry)| {
             let keys = u128::from(end.prefix().saturating_sub(start.prefix())) + 1;
             let scale = ((u128::from(buckets) << 64) / keys).min(u64::MAX.into()) as u64;
-            Range { least: start.prefix(), scale }
+            Keys { least: start.prefix(), scale }
         };
-        let parts = starts.zip(ends).map(range).collect();
+        let parts = starts.zip(ends).map(keys).collect();
         let part = |first: u64| {
             let least = u128::from(first) << (128 - TABLE_BITS);
             let ends = [least, least | (u128::MAX >> TABLE_BITS)];
@@ -64,10 +65,12 @@ impl Plan {
         self.buckets as usize
     }
 
-    /// The slice that a bucket of a part is in, if each part is cut into so many: ranges of about
-    /// as many buckets.
-    pub fn slice_of(&self, bucket: usize, slices: NonZeroU32) -> u32 {
-        (bucket as u64 * u64::from(slices.get()) / u64::from(self.buckets)) as u32
+    /// The buckets of a part that are in this slice of it, if it is cut into so many: about as many
+    /// in each. None in a slice that there is not.
+    pub fn slice(&self, slice: usize, slices: NonZeroU32) -> Range<usize> {
+        let slices = slices.get() as usize;
+        let first = |slice: usize| (slice * self.buckets()).div_ceil(slices).min(self.buckets());
+        first(slice)..first(slice + 1)
     }
 
     /// For each bucket of a part, the least of the keys that belong to it and to none before, by
@@ -83,16 +86,12 @@ impl Plan {
         slice: u32,
         slices: NonZeroU32,
     ) -> impl Iterator<Item = u64> + use<> {
-        let range = self.parts.get(part).copied().unwrap_or(Range { least: 0, scale: 0 });
-        let first = |slice: u32| {
-            let buckets = u64::from(slice) * u64::from(self.buckets);
-            buckets.div_ceil(slices.get().into()) as u32
-        };
-        let starts = (first(slice)..first(slice + 1)).map(move |bucket| match bucket {
+        let keys = self.parts.get(part).copied().unwrap_or(Keys { least: 0, scale: 0 });
+        let starts = self.slice(slice as usize, slices).map(move |bucket| match bucket {
             0 => Some(0),
             _ => {
-                let above = (u128::from(bucket) << 64).div_ceil(range.scale.max(1).into());
-                u64::try_from(above).ok()?.checked_add(range.least)
+                let above = ((bucket as u128) << 64).div_ceil(keys.scale.max(1).into());
+                u64::try_from(above).ok()?.checked_add(keys.least)
             }
         });
         starts.map_while(|start| start)
@@ -114,10 +113,9 @@ impl Plan {
 
     #[inline(always)]
     fn place_in(&self, part: usize, entry: Entry) -> usize {
-        let range = self.parts[part];
-        let above = entry.prefix().saturating_sub(range.least);
-        let bucket = ((u128::from(above) * u128::from(range.scale)) >> 64) as usize;
-        let buckets = self.buckets as usize;
-        part * buckets + bucket.min(buckets - 1)
+        let keys = self.parts[part];
+        let above = entry.prefix().saturating_sub(keys.least);
+        let bucket = ((u128::from(above) * u128::from(keys.scale)) >> 64) as usize;
+        part * self.buckets() + bucket.min(self.buckets() - 1)
     }
 }

@@ -1,15 +1,17 @@
-//! What follows the map tasks' step: one part's entries of many blocks, in order, a bucket at a
+//! What follows the map tasks' step: one part's records of many blocks, in order, a bucket at a
 //! time. A reduce task puts out its part so, and a map task runs of its own blocks.
 //!
-//! Each block's entries of the part are grouped by ascending buckets ([`index`](crate::index)). A
-//! cursor goes through each block: a bucket's entries are those before the first one that is of a
-//! later bucket.
+//! Each block's records of the part are grouped by ascending buckets ([`group`](crate::group)). A
+//! cursor goes through each block: a bucket's records are those before the first one that is of a
+//! later bucket. Their entries are sorted, and the records, which have come into the cache with
+//! their keys, are copied in that order.
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::mem;
 
 use crate::entry::Entry;
-use crate::gather::{MOST, Missing, Place, gather};
+use crate::gather::{MOST, Place, gather};
 use crate::layout::Layout;
 use crate::order::Sorter;
 
@@ -17,35 +19,31 @@ use crate::order::Sorter;
 /// that it is cut into.
 const LOOKS: usize = 32;
 
-/// Blocks whose entries are on their way while those of one are taken.
+/// Blocks whose records are on their way while those of one are taken.
 const AHEAD: usize = 16;
 
-/// Bytes of a cache line.
-const LINE: usize = 64;
-
-/// One part's records of a block.
-#[derive(Clone, Copy, Debug)]
-pub struct Block<'a> {
-    /// The block's records, of this part and others.
-    pub records: &'a [u8],
-    /// The entries of those of this part, grouped by bucket.
-    pub entries: &'a [u8],
-}
+/// The most records of a block that are brought ahead of time, and how many more these are than
+/// buckets have on average: most buckets have no more.
+const MOST_FETCHED: usize = 24;
+const MORE_FETCHED: usize = 3;
 
 /// The records of one part, in order.
 pub struct Sorted<'a> {
-    /// The records of each block, and what comes next of its entries.
-    records: Vec<&'a [u8]>,
-    cursors: Vec<Cursor<'a>>,
+    /// What each block has of the part, where in it the bucket that is taken begins, and where the
+    /// next one does.
+    blocks: Vec<&'a [u8]>,
+    taken: Vec<u32>,
+    next: Vec<u32>,
+    /// Bytes of a block that are brought ahead of time.
+    fetched: usize,
     /// The least first eight bytes of a key of each bucket that is left, the next one last.
     starts: Vec<u64>,
     /// Where the bucket that is taken begins.
     start: u64,
-    /// Where the remaining ranges of a large bucket end, the next one last, where that one begins,
-    /// and how many entries each block has of the bucket.
+    /// Where the remaining ranges of a large bucket end, the next one last, and where that one
+    /// begins.
     ends: Vec<Entry>,
     from: Entry,
-    counts: Vec<u32>,
     /// What is sorted, and how much of it [`Sorted::fill`] has copied.
     run: Vec<Entry>,
     copied: usize,
@@ -53,22 +51,13 @@ pub struct Sorted<'a> {
     most: usize,
 }
 
-/// What comes next of a block's entries.
-#[derive(Clone, Copy)]
-struct Cursor<'a> {
-    entries: &'a [[u8; Entry::PACKED]],
-    block: usize,
-}
-
 /// Why a part cannot be put out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// There are more blocks, or more entries in one, than places can name.
+    /// There are more blocks, or more records in one, than places can name.
     TooMany,
-    /// The entries are not what a map task leaves.
+    /// The records are not grouped as a map task leaves them.
     Damaged,
-    /// A record that an entry names is not there.
-    Missing(Missing),
 }
 
 impl fmt::Display for Failure {
@@ -76,41 +65,44 @@ impl fmt::Display for Failure {
         match self {
             Failure::TooMany => write!(f, "more than {MOST} blocks, or records in one"),
             Failure::Damaged => {
-                f.write_str("entries from a map task are damaged: run the task again")
+                f.write_str("records from a map task are damaged: run the task again")
             }
-            Failure::Missing(missing) => missing.fmt(f),
         }
     }
 }
 
 impl<'a> Sorted<'a> {
-    /// What blocks have of some buckets, which begin at `starts` ([`Plan::starts`]) by the plan of
-    /// their entries. It takes memory for about twice `most` entries, at least 64: buckets with
-    /// more are sorted in several runs, each of which goes through the whole bucket. Of records
-    /// with equal keys, those of the earlier block come first, and of one block those of the lower
-    /// positions.
+    /// What blocks have of some buckets, which begin at `starts` ([`Plan::starts`]) by the plan
+    /// that they are grouped by; what follows a block's last whole record is not looked at. It
+    /// takes memory for about twice `most` entries, at least 64: buckets with more are sorted in
+    /// several runs, each of which goes through the whole bucket. Of records with equal keys,
+    /// those of the earlier block come first, and of one block those that come first there.
     ///
     /// [`Plan::starts`]: crate::Plan::starts
-    pub fn new(
-        blocks: Vec<Block<'a>>,
+    pub fn new<L: Layout>(
+        blocks: Vec<&'a [u8]>,
         starts: impl Iterator<Item = u64>,
         most: usize,
     ) -> Result<Sorted<'a>, Failure> {
-        if blocks.len() > MOST || blocks.iter().any(|it| it.entries.len() / Entry::PACKED > MOST) {
+        let too_many =
+            |block: &&[u8]| block.len() / L::LENGTH > MOST || u32::try_from(block.len()).is_err();
+        if blocks.len() > MOST || blocks.iter().any(too_many) {
             return Err(Failure::TooMany);
         }
-        let cursor =
-            |(block, it): (usize, &Block<'a>)| Cursor { entries: it.entries.as_chunks().0, block };
         let mut starts: Vec<u64> = starts.collect();
         starts.reverse();
+        let bytes: usize = blocks.iter().map(|block| block.len()).sum();
+        let average = bytes / (blocks.len() * starts.len()).max(1) / L::LENGTH;
+        let begins = alloc::vec![0; blocks.len()];
         Ok(Sorted {
-            cursors: blocks.iter().enumerate().map(cursor).collect(),
-            records: blocks.iter().map(|block| block.records).collect(),
+            fetched: (average + MORE_FETCHED).min(MOST_FETCHED) * L::LENGTH,
+            next: begins.clone(),
+            taken: begins,
+            blocks,
             starts,
             start: 0,
             ends: Vec::new(),
             from: Entry::LEAST,
-            counts: Vec::new(),
             run: Vec::new(),
             copied: 0,
             sorter: Sorter::default(),
@@ -124,8 +116,7 @@ impl<'a> Sorted<'a> {
         let mut filled = 0;
         loop {
             let rest = &mut out[filled * L::LENGTH..];
-            let copied = gather::<L>(&self.run[self.copied..], &self.records, rest)
-                .map_err(Failure::Missing)?;
+            let copied = gather::<L>(&self.run[self.copied..], &self.blocks, rest);
             filled += copied;
             self.copied += copied;
             if self.copied < self.run.len() {
@@ -144,7 +135,7 @@ impl<'a> Sorted<'a> {
         self.copied = 0;
         while self.run.is_empty() {
             match self.ends.pop() {
-                Some(end) => self.take_range(end),
+                Some(end) => self.take_range::<L>(end),
                 None if self.starts.is_empty() => return Ok(()),
                 None => self.take_bucket::<L>(),
             }
@@ -158,35 +149,43 @@ impl<'a> Sorted<'a> {
     /// Takes the next bucket, or, of a large one, decides on its ranges.
     fn take_bucket<L: Layout>(&mut self) {
         self.start = self.starts.pop().unwrap_or(0);
-        let next = self.starts.last().copied();
-        self.counts.clear();
+        // No key is less than the first bucket's.
+        let last = self.starts.last().map_or(u64::MAX, |next| next.saturating_sub(1));
+        mem::swap(&mut self.taken, &mut self.next);
         let mut total = 0;
-        for (at, cursor) in self.cursors.iter().enumerate() {
-            if let Some(later) = self.cursors.get(at + AHEAD) {
-                later.fetch::<L>();
+        for (block, bytes) in self.blocks.iter().enumerate() {
+            if let Some(later) = self.blocks.get(block + AHEAD) {
+                let from = self.taken[block + AHEAD] as usize;
+                let to = later.len().min(from + self.fetched);
+                L::prefetch_all(&later[from..to]);
             }
-            let count = cursor.before(next);
-            self.counts.push(count as u32);
-            total += count;
+            let mut end = self.taken[block] as usize;
+            for record in bytes[end..].chunks_exact(L::LENGTH) {
+                let place = Place { block, record: end / L::LENGTH };
+                let entry = Entry::new::<L>(record, place.position());
+                if entry.prefix() > last {
+                    break;
+                }
+                end += L::LENGTH;
+                total += 1;
+                if total <= self.most {
+                    self.run.push(entry);
+                }
+            }
+            self.next[block] = end as u32;
         }
         if total > self.most {
-            return self.divide(total);
-        }
-        self.run.reserve(total);
-        for (cursor, count) in self.cursors.iter_mut().zip(&self.counts) {
-            self.run.extend(cursor.next(*count));
-            cursor.skip(*count);
+            self.run.clear();
+            self.divide::<L>(total);
         }
     }
 
     /// Divides a bucket of `count` entries into ranges of about half of what may be sorted at
     /// once.
-    fn divide(&mut self, count: usize) {
+    fn divide<L: Layout>(&mut self, count: usize) {
         let ranges = count.div_ceil(self.most / 2);
         let step = (count / (ranges * LOOKS)).max(1);
-        let entries = self.cursors.iter().zip(&self.counts);
-        let entries = entries.flat_map(|(cursor, count)| cursor.next(*count));
-        let mut looked: Vec<Entry> = entries.step_by(step).collect();
+        let mut looked: Vec<Entry> = self.bucket::<L>().step_by(step).collect();
         looked.sort_unstable();
         self.ends = (1..ranges).rev().map(|end| looked[end * looked.len() / ranges]).collect();
         self.ends.insert(0, Entry::GREATEST);
@@ -194,52 +193,25 @@ impl<'a> Sorted<'a> {
     }
 
     /// Takes the entries of a large bucket up to `end`.
-    fn take_range(&mut self, end: Entry) {
+    fn take_range<L: Layout>(&mut self, end: Entry) {
         // The last range has the greatest of all, too.
-        let is_last = self.ends.is_empty();
-        let from = self.from;
-        for (cursor, count) in self.cursors.iter_mut().zip(&self.counts) {
-            let is_in = |entry: &Entry| from <= *entry && (is_last || *entry < end);
-            self.run.extend(cursor.next(*count).filter(is_in));
-            if is_last {
-                cursor.skip(*count);
-            }
-        }
+        let (from, is_last) = (self.from, self.ends.is_empty());
+        let is_in = |entry: &Entry| from <= *entry && (is_last || *entry < end);
+        let mut run = mem::take(&mut self.run);
+        run.extend(self.bucket::<L>().filter(is_in));
+        self.run = run;
         self.from = end;
     }
-}
 
-impl<'a> Cursor<'a> {
-    /// Has the lines brought that the next bucket's entries are in, most of the time.
-    #[inline(always)]
-    fn fetch<L: Layout>(&self) {
-        const LINES: usize = 3;
-        let lines = self.entries.chunks(LINE / Entry::PACKED).take(LINES);
-        lines.flat_map(|line| line.first()?.first()).for_each(L::prefetch);
-    }
-
-    /// How many entries come before the first one that is of the bucket at `next`, or of one
-    /// behind that; all if there is no such bucket.
-    #[inline(always)]
-    fn before(&self, next: Option<u64>) -> usize {
-        let Some(next) = next else { return self.entries.len() };
-        let is_later = |bytes: &[u8; Entry::PACKED]| Entry::packed_prefix(bytes) >= next;
-        self.entries.iter().position(is_later).unwrap_or(self.entries.len())
-    }
-
-    /// The next entries, with places for positions.
-    #[inline(always)]
-    fn next(&self, count: u32) -> impl Iterator<Item = Entry> + use<'a> {
-        let block = self.block;
-        let entries = &self.entries[..(count as usize).min(self.entries.len())];
-        entries.iter().map(move |bytes| {
-            let entry = Entry::unpack(bytes);
-            let record = entry.position().0 as usize;
-            entry.at(Place { block, record }.position())
+    /// The entries of the bucket that is taken.
+    fn bucket<L: Layout>(&self) -> impl Iterator<Item = Entry> {
+        let ranges = self.taken.iter().zip(&self.next);
+        self.blocks.iter().zip(ranges).enumerate().flat_map(|(block, (bytes, (start, end)))| {
+            let (start, end) = (*start as usize, *end as usize);
+            let records = (start / L::LENGTH..).zip(bytes[start..end].chunks_exact(L::LENGTH));
+            records.map(move |(record, bytes)| {
+                Entry::new::<L>(bytes, Place { block, record }.position())
+            })
         })
-    }
-
-    fn skip(&mut self, count: u32) {
-        self.entries = &self.entries[(count as usize).min(self.entries.len())..];
     }
 }

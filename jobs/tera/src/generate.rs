@@ -2,11 +2,12 @@
 
 use alloc::format;
 
-use nile_sort::index::room;
-use nile_sort::{Checksum, Format, Generator, Layout, Tera};
+use nile_sort::{Checksum, Format, Generator};
 use nile_tasks::{Done, Halt, Outcome, Task};
 
-/// Writes this partition's share of the records, in blocks that leave room for a sort's entries.
+use crate::records::{LENGTH, whole};
+
+/// Writes this partition's share of the records.
 pub fn reduce(task: &Task<'_>) -> Outcome<Done> {
     let (rows, format) = asked(task)?;
     let partitions = u128::from(task.partitions());
@@ -16,14 +17,11 @@ pub fn reduce(task: &Task<'_>) -> Outcome<Done> {
     let (mut left, mut checksum) = (end - first, Checksum::default());
     while left > 0 {
         let mut buffer = task.buffer()?;
-        let most = room::<Tera>(buffer.len());
+        let most = whole(buffer.len())? / LENGTH;
         let records = usize::try_from(left).map_or(most, |left| most.min(left));
-        let bytes = records * Tera::LENGTH;
-        if generator.fill(&mut buffer[..bytes]) == 0 {
-            let text = format!("the node's buffers have {} bytes: no record fits", buffer.len());
-            return Err(Halt::code(text));
-        }
-        for record in buffer[..bytes].chunks_exact(Tera::LENGTH) {
+        let bytes = records * LENGTH;
+        generator.fill(&mut buffer[..bytes]);
+        for record in buffer[..bytes].chunks_exact(LENGTH) {
             checksum += Checksum::of(record);
         }
         left -= records as u128;

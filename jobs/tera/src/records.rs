@@ -29,6 +29,14 @@ pub fn skipped(at: u64) -> usize {
     (LENGTH - (at % LENGTH as u64) as usize) % LENGTH
 }
 
+/// Bytes of the whole records that fit a buffer of so many. It fails if there are none.
+pub fn whole(buffer: usize) -> Outcome<usize> {
+    match buffer / LENGTH * LENGTH {
+        0 => Err(Halt::space(format!("a buffer of {buffer} bytes has no room for a record"))),
+        bytes => Ok(bytes),
+    }
+}
+
 /// Calls `take` with all blocks of the split, one after the other.
 pub fn blocks<'s>(task: &Task<'s>, mut take: impl FnMut(Block<'s>) -> Outcome) -> Outcome {
     for index in 0.. {

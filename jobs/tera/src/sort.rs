@@ -1,21 +1,15 @@
 //! TeraSort: the steps of `nile-sort` as the stages of a job.
 //!
-//! A map task leaves the entries of each block's records behind them, in the block's own buffer,
-//! and keeps that: the records are not moved. A reduce task on the same node reads entries and
-//! records where they are, and copies each record once, into a block of the output. If other nodes
-//! are to have pieces, a map task moves each block's records to another buffer, so that what each
-//! slice of each partition has lies together, entries included, and travels as it is. With too
-//! little memory a map task writes its records in order as runs, and a reduce task merges these
-//! with the rest.
+//! A map task moves the records of each block to another buffer, so that what each slice of each
+//! partition has of it lies together, and keeps that. A reduce task on the same node reads the
+//! records where they are, and copies each into a block of the output; to other nodes they travel
+//! as they are. With too little memory a map task writes its records in order as runs, and a reduce
+//! task merges these with the rest.
 //!
-//! * [`bounds`]: where partitions begin, from samples.
-//! * [`output`]: blocks with their entries, and how they are described to who reads them.
-//! * [`map`]: map tasks; [`grouped`]: those that move records; [`reduce`]: reduce tasks.
+//! [`bounds`]: where partitions begin, from samples. [`map`] and [`reduce`]: the tasks.
 
 pub mod bounds;
-pub mod grouped;
 pub mod map;
-pub mod output;
 pub mod reduce;
 
 use nile_sort::Failure;

@@ -9,7 +9,7 @@ use nile_sort::{Layout, Plan, Sorted, Tally, Tera};
 use nile_tera::records::Records;
 use nile_tera::sort::MOST_ENTRIES;
 
-use super::{Indexed, MOVERS, Request};
+use super::{Grouped, MOVERS, Request};
 use crate::blocks::Disk;
 use crate::{Outcome, system};
 
@@ -32,7 +32,7 @@ pub fn reduce(
     request: &Request,
     disk: &Disk,
     plan: &Plan,
-    indexed: &[Indexed<'_>],
+    blocks: &[Grouped<'_>],
     outputs: Vec<&mut [u8]>,
 ) -> Outcome<Vec<Part>> {
     let (free, frees) = channel();
@@ -50,7 +50,7 @@ pub fn reduce(
         let workers: Vec<_> = (0..request.threads)
             .map(|part| {
                 let (frees, fill) = (&frees, fill.clone());
-                scope.spawn(move || put_out(request, part, plan, indexed, frees, &fill))
+                scope.spawn(move || put_out(request, part, plan, blocks, frees, &fill))
             })
             .collect();
         drop(fill);
@@ -85,15 +85,15 @@ fn put_out<'m>(
     request: &Request,
     part: usize,
     plan: &Plan,
-    indexed: &[Indexed<'_>],
+    blocks: &[Grouped<'_>],
     frees: &Mutex<Receiver<&'m mut [u8]>>,
     fill: &Sender<Filled<'m>>,
 ) -> Outcome<Part> {
     system::pin(&[request.workers[part]])?;
-    let blocks = indexed.iter().map(|it| it.parts[part]).collect();
+    let blocks = blocks.iter().map(|it| it.parts[part]).collect();
     let starts = plan.starts(request.first_part() + part);
     let mut sorted =
-        Sorted::new(blocks, starts, MOST_ENTRIES).map_err(|error| error.to_string())?;
+        Sorted::new::<Records>(blocks, starts, MOST_ENTRIES).map_err(|error| error.to_string())?;
     let mut made = Part::default();
     loop {
         let memory = frees.lock().expect("nobody panics").recv();

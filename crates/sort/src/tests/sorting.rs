@@ -8,14 +8,13 @@ use proptest::prelude::*;
 
 use super::{LENGTH, generated, model, with_keys};
 use crate::entry::{Entry, Position};
-use crate::gather::{MOST, Missing, Place, gather};
+use crate::gather::{MOST, Place};
 use crate::generator::Format;
-use crate::group::{Groups, grouped};
-use crate::index::{Index, NoRoom, room};
+use crate::group::{Groups, NoRoom};
 use crate::layout::Tera;
 use crate::plan::Plan;
 use crate::sample::{Cuts, Sample, imbalance, positions};
-use crate::sorted::{Block, Failure, Sorted};
+use crate::sorted::{Failure, Sorted};
 use crate::tally::Tally;
 
 fn some(number: u32) -> NonZeroU32 {
@@ -34,38 +33,43 @@ fn cuts(records: &[u8], samples: u32, parts: u32) -> Cuts {
     sample.cuts(some(parts))
 }
 
-/// A buffer with records and, behind them, their entries.
+/// A block's records, moved, and where each class lies among them.
 #[derive(Clone)]
-struct Indexed {
-    buffer: Vec<u8>,
-    records: usize,
-    /// Where behind the records the entries of each part are.
-    parts: Vec<Range<usize>>,
+struct Grouped {
+    bytes: Vec<u8>,
+    classes: Vec<Range<usize>>,
 }
 
-impl Indexed {
-    fn block(&self, part: usize) -> Block<'_> {
-        let (records, entries) = self.buffer.split_at(self.records * LENGTH);
-        Block { records, entries: &entries[self.parts[part].clone()] }
-    }
-}
-
-/// The records in blocks of so many, indexed; and what all of them are.
-fn indexed(records: &[u8], plan: &Plan, per_block: usize) -> (Vec<Indexed>, Tally) {
-    let (mut index, mut tally) = (Index::new(plan.clone()), Tally::default());
+/// The records in blocks of so many, grouped, each in two stretches of which the first has up to
+/// `odd` records; and what all of them are.
+fn grouped(
+    records: &[u8],
+    plan: &Plan,
+    slices: NonZeroU32,
+    per_block: usize,
+    odd: usize,
+) -> (Vec<Grouped>, Tally) {
+    let (mut groups, mut tally) = (Groups::new(plan.clone(), slices), Tally::default());
     let blocks = records.chunks(per_block * LENGTH).zip((0..).step_by(per_block));
     let blocks = blocks.map(|(block, first)| {
-        let records = block.len() / LENGTH;
         // A few bytes more than it takes.
-        let mut buffer = block.to_vec();
-        buffer.resize(records * (LENGTH + Entry::PACKED) + 17, 0xee);
-        assert_eq!(room::<Tera>(buffer.len()), records);
-        let (block, entries) = buffer.split_at_mut(records * LENGTH);
-        tally += index.make::<Tera>(block, Position(first), entries).unwrap();
-        let parts = (0..index.parts()).map(|part| index.part(part)).collect();
-        Indexed { buffer, records, parts }
+        let mut bytes = alloc::vec![0xee; block.len() + 17];
+        let (one, rest) = block.split_at(block.len().min(odd * LENGTH));
+        tally += groups.make::<Tera>([one, rest], Position(first), &mut bytes).unwrap();
+        let classes: Vec<_> = (0..groups.classes()).map(|class| groups.class(class)).collect();
+        for part in 0..plan.parts() {
+            let of_part = &classes[part * slices.get() as usize..][..slices.get() as usize];
+            let ends = [of_part.first().unwrap().start, of_part.last().unwrap().end];
+            assert_eq!([groups.part(part).start, groups.part(part).end], ends);
+        }
+        Grouped { bytes, classes }
     });
     (blocks.collect(), tally)
+}
+
+/// What blocks have of a class.
+fn class(blocks: &[Grouped], class: usize) -> Vec<&[u8]> {
+    blocks.iter().map(|block| &block.bytes[block.classes[class].clone()]).collect()
 }
 
 /// Puts a part out through a small buffer.
@@ -82,10 +86,9 @@ fn put_out(mut sorted: Sorted<'_>) -> Vec<u8> {
 /// The whole sort; gives the output of each part.
 fn sort(records: &[u8], cuts: &Cuts, buckets: u32, per_block: usize, most: usize) -> Vec<Vec<u8>> {
     let plan = Plan::new(cuts, some(buckets));
-    let (blocks, before) = indexed(records, &plan, per_block);
+    let (blocks, before) = grouped(records, &plan, NonZeroU32::MIN, per_block, 0);
     let part = |part: usize| {
-        let blocks = blocks.iter().map(|block| block.block(part)).collect();
-        put_out(Sorted::new(blocks, plan.starts(part), most).unwrap())
+        put_out(Sorted::new::<Tera>(class(&blocks, part), plan.starts(part), most).unwrap())
     };
     let outputs: Vec<_> = (0..plan.parts()).map(part).collect();
     let mut after = Tally::default();
@@ -211,46 +214,30 @@ fn imbalance_is_the_largest_beside_the_mean() {
 #[test]
 fn a_block_without_room_is_refused() {
     let records = generated(Format::Binary, 10);
-    let mut index = Index::new(Plan::new(&cuts(&records, 10, 1), some(1)));
-    let mut entries = [0; 10 * Entry::PACKED - 1];
-    let refused = NoRoom { records: 10, entries: 9 };
-    assert_eq!(index.make::<Tera>(&records, Position(0), &mut entries), Err(refused));
     let mut groups = Groups::new(Plan::new(&cuts(&records, 10, 1), some(1)), some(1));
-    let made = groups.make::<Tera>([&records, &[]], Position(0), &mut [0; 1119]);
-    assert_eq!(made, Err(refused));
-    assert_eq!(groups.class(9), 0..0);
+    let mut out = [0; 999];
+    let made = groups.make::<Tera>([&records, &[]], Position(0), &mut out);
+    assert_eq!(made, Err(NoRoom { records: 10, bytes: 999 }));
     // What is no whole record needs none.
     let most = &records[..records.len() - 1];
-    assert_eq!(index.make::<Tera>(most, Position(0), &mut entries).unwrap().records, 9);
-    assert_eq!(index.part(0), 0..108);
-    assert!(index.part(1).is_empty());
-}
-
-#[test]
-fn a_packed_entry_has_the_key_and_the_place_in_the_block() {
-    let records = generated(Format::Binary, 50);
-    let most = Entry::MOST_PACKED as u64;
-    for (record, position) in records.chunks_exact(LENGTH).zip([0, 1, 300, most - 1].repeat(13)) {
-        let entry = Entry::new::<Tera>(record, Position(position));
-        assert_eq!(Entry::unpack(&entry.pack()), entry);
-        assert_eq!(Entry::packed_prefix(&entry.pack()), entry.prefix());
-        assert_eq!(Entry::unpack(&entry.at(Position(position + 5 * most)).pack()), entry);
+    let made = groups.make::<Tera>([most, &records[..50]], Position(0), &mut out);
+    assert_eq!(made.unwrap().records, 9);
+    assert_eq!(groups.class(0), 0..900);
+    for none in [1, 9, usize::MAX] {
+        assert!(groups.class(none).is_empty() && groups.part(none).is_empty(), "{none}");
     }
 }
 
 #[test]
-fn a_block_has_no_more_records_than_packed_entries_can_name() {
-    let most = Entry::MOST_PACKED;
-    assert_eq!(room::<Tera>(most * 112 - 1), most - 1);
-    assert_eq!(room::<Tera>(most * 200), most);
-    let records = alloc::vec![0; (most + 1) * LENGTH];
-    let plan = Plan::new(&cuts(&generated(Format::Binary, 10), 10, 1), some(1));
-    let mut memory = alloc::vec![0; (most + 1) * (LENGTH + Entry::PACKED)];
-    let refused = NoRoom { records: most + 1, entries: most };
-    let made = Index::new(plan.clone()).make::<Tera>(&records, Position(0), &mut memory);
-    assert_eq!(made, Err(refused));
-    let mut groups = Groups::new(plan, some(1));
-    assert_eq!(groups.make::<Tera>([&records, &[]], Position(0), &mut memory), Err(refused));
+fn records_of_a_bucket_keep_their_order() {
+    // Two buckets, in turns; the position of each record is in its value.
+    let keys: Vec<u64> = (0..300).map(|at| at % 2 * u64::MAX).collect();
+    let records = with_keys(&keys);
+    let plan = Plan::new(&cuts(&records, 300, 1), some(2));
+    let (blocks, _) = grouped(&records, &plan, NonZeroU32::MIN, 300, 0);
+    let ordered = |bucket| records.chunks_exact(LENGTH).skip(bucket).step_by(2);
+    let all: Vec<&[u8]> = ordered(0).chain(ordered(1)).collect();
+    assert!(class(&blocks, 0) == [all.concat()]);
 }
 
 #[test]
@@ -268,38 +255,21 @@ fn keys_in_buckets_that_none_reaches_are_in_order() {
 }
 
 #[test]
-fn records_in_blocks_are_found() {
-    let records = generated(Format::Binary, 100);
-    let blocks: Vec<&[u8]> = records.chunks(16 * LENGTH).collect();
-    let mut out = [0; LENGTH];
-    let mut found = |block, record| {
+fn places_are_positions() {
+    for (block, record) in [(0, 16), (6, 4), (MOST - 1, 0), (0, MOST - 1)] {
         let place = Place { block, record };
         assert_eq!(Place::of(place.position()), place);
-        let entries = [Entry::new::<Tera>(&records, place.position())];
-        let gathered = gather::<Tera>(&entries, &blocks, &mut out);
-        if gathered.is_ok() {
-            assert_eq!(out, records[(block * 16 + record) * LENGTH..][..LENGTH]);
-        }
-        gathered
-    };
-    for at in 0..100 {
-        assert_eq!(found(at / 16, at % 16), Ok(1));
-    }
-    for (block, record) in [(0, 16), (6, 4), (7, 0), (MOST - 1, 0), (0, MOST - 1)] {
-        assert_eq!(found(block, record), Err(Missing(Place { block, record })));
     }
 }
 
 #[test]
-fn entries_that_are_not_grouped_are_damaged() {
+fn records_that_are_not_grouped_are_damaged() {
     let records = with_keys(&(0..100).map(|key| key << 40).collect::<Vec<_>>());
     let plan = Plan::new(&cuts(&records, 100, 1), some(10));
-    let mut entries = alloc::vec![0; 100 * Entry::PACKED];
-    Index::new(plan.clone()).make::<Tera>(&records, Position(0), &mut entries).unwrap();
-    let (first, second) = entries.split_at_mut(50 * Entry::PACKED);
+    let (mut blocks, _) = grouped(&records, &plan, NonZeroU32::MIN, 100, 0);
+    let (first, second) = blocks[0].bytes[..records.len()].split_at_mut(50 * LENGTH);
     first.swap_with_slice(second);
-    let block = Block { records: &records, entries: &entries };
-    let mut sorted = Sorted::new(alloc::vec![block], plan.starts(0), 64).unwrap();
+    let mut sorted = Sorted::new::<Tera>(class(&blocks, 0), plan.starts(0), 64).unwrap();
     let mut out = alloc::vec![0; records.len()];
     assert_eq!(sorted.fill::<Tera>(&mut out), Err(Failure::Damaged));
 }
@@ -309,26 +279,25 @@ proptest! {
     /// panics or goes on for ever.
     #[test]
     fn damaged_blocks_do_no_harm(
-        changes in prop::collection::vec((0usize..112 * 200, any::<u8>()), 1..40),
-        cut in prop::collection::vec((0usize..3, 0usize..112 * 200), 0..3),
+        changes in prop::collection::vec((0usize..100 * 200, any::<u8>()), 1..40),
+        cut in prop::collection::vec((0usize..3, 0usize..100 * 200), 0..3),
+        most in 64usize..300,
     ) {
         let records = generated(Format::Binary, 600);
         let plan = Plan::new(&cuts(&records, 100, 1), some(4));
-        let (mut indexed, _) = indexed(&records, &plan, 200);
+        let (mut all, _) = grouped(&records, &plan, NonZeroU32::MIN, 200, 0);
         for (at, byte) in changes {
-            indexed[at % 3].buffer[at] = byte;
+            all[at % 3].bytes[at] = byte;
         }
-        let mut blocks: Vec<_> = indexed.iter().map(|block| block.block(0)).collect();
+        let mut blocks = class(&all, 0);
         for (block, bytes) in cut {
-            let block = &mut blocks[block];
-            block.records = &block.records[..bytes.min(block.records.len())];
-            block.entries = &block.entries[..(bytes / 7).min(block.entries.len())];
+            blocks[block] = &blocks[block][..bytes.min(blocks[block].len())];
         }
-        let mut sorted = Sorted::new(blocks, plan.starts(0), 64).unwrap();
+        let mut sorted = Sorted::new::<Tera>(blocks, plan.starts(0), most).unwrap();
         let mut out = alloc::vec![0; 2 * records.len()];
         match sorted.fill::<Tera>(&mut out) {
             Ok(filled) => prop_assert!(filled <= 600),
-            Err(Failure::Damaged | Failure::Missing(_)) => {}
+            Err(Failure::Damaged) => {}
             Err(Failure::TooMany) => prop_assert!(false),
         }
     }
@@ -347,22 +316,13 @@ proptest! {
         let records = with_keys(&keys);
         let plan = Plan::new(&cuts(&records, 1000, parts), some(buckets));
         let slices = some(slices);
-        let mut groups = Groups::new(plan.clone(), slices);
-        let (mut before, mut after) = (Tally::default(), Tally::default());
-        let blocks = records.chunks(per_block * LENGTH).zip((0..).step_by(per_block));
-        let blocks: Vec<(Vec<u8>, Vec<Range<usize>>)> = blocks.map(|(block, first)| {
-            let mut out = alloc::vec![0xee; block.len() / LENGTH * 112 + 17];
-            let (one, rest) = block.split_at(block.len().min(odd * LENGTH));
-            before += groups.make::<Tera>([one, rest], Position(first), &mut out).unwrap();
-            (out, (0..groups.classes()).map(|class| groups.class(class)).collect())
-        }).collect();
-        let mut sorted = Vec::new();
-        for class in 0..(parts * slices.get()) as usize {
-            let (part, slice) = (class / slices.get() as usize, class as u32 % slices.get());
-            let ranges = blocks.iter().map(|(bytes, classes)| &bytes[classes[class].clone()]);
-            let blocks = ranges.map(grouped::<Tera>).collect();
+        let (blocks, before) = grouped(&records, &plan, slices, per_block, odd);
+        let (mut sorted, mut after) = (Vec::new(), Tally::default());
+        for number in 0..(parts * slices.get()) as usize {
+            let (part, slice) = (number / slices.get() as usize, number as u32 % slices.get());
             let starts = plan.starts_of(part, slice, slices);
-            sorted.extend(put_out(Sorted::new(blocks, starts, 64).unwrap()));
+            let sliced = Sorted::new::<Tera>(class(&blocks, number), starts, 64);
+            sorted.extend(put_out(sliced.unwrap()));
         }
         prop_assert!(sorted == model(&records));
         sorted.chunks_exact(LENGTH).for_each(|record| after.add(record));

@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
+use core::ops::RangeInclusive;
 
 use nile_sort::sample::positions;
 use nile_sort::{Cuts, Entry, Plan, Position, Sample, Tera};
@@ -14,9 +15,12 @@ use crate::records::{LENGTH, skipped};
 /// many: to read one takes as long as to sort a few thousand records.
 const RECORDS: u32 = 1000;
 
-/// Entries of a block that a bucket has, on average: fewer make it slow to collect, and more make
-/// buckets too large for a processor's cache.
-const OF_BLOCK: u64 = 8;
+/// Records of a bucket, on average: about as many as the second level of a processor's cache holds.
+const OF_BUCKET: u64 = 5000;
+
+/// Records of a block that a bucket has, on average: fewer make it slow to collect, and more gain
+/// nothing.
+const OF_BLOCK: RangeInclusive<u64> = 4..=8;
 const MOST_BUCKETS: u32 = 1 << 12;
 
 /// Slices of a partition, at most.
@@ -72,6 +76,7 @@ pub fn cut(task: &Task<'_>) -> Outcome<Bounds> {
         samples.push((records, block, entries.as_chunks().0.to_vec()));
         task.breathe()?;
     }
+    let all = samples.iter().map(|(records, ..)| *records).fold(0, u64::saturating_add);
     let largest = samples.iter().map(|(records, ..)| *records).max().unwrap_or(0).max(1);
     let block = samples.iter().map(|(_, block, _)| *block).max().unwrap_or(0);
     let mut sample = Sample::new();
@@ -84,14 +89,17 @@ pub fn cut(task: &Task<'_>) -> Outcome<Bounds> {
     }
     let partitions = NonZeroU32::new(task.partitions()).unwrap_or(NonZeroU32::MIN);
     let cuts = sample.cuts(partitions);
-    let buckets = buckets(block, cuts.parts());
+    let buckets = buckets(all, block, cuts.parts());
     let bytes = [buckets.to_le_bytes().to_vec(), cuts.to_bytes()].concat();
     Ok(Bounds { bytes, slices: slices(task, largest, block, buckets)? })
 }
 
-/// How many buckets each of so many partitions has, if blocks have so many records.
-pub fn buckets(block: u64, partitions: usize) -> u32 {
-    let buckets = (block / partitions.max(1) as u64).div_ceil(OF_BLOCK);
+/// How many buckets each of so many partitions has, if there are so many records in all, in blocks
+/// of so many.
+pub fn buckets(all: u64, block: u64, partitions: usize) -> u32 {
+    let blocks = all.div_ceil(block.max(1)).max(1);
+    let of_block = (OF_BUCKET / blocks).clamp(*OF_BLOCK.start(), *OF_BLOCK.end());
+    let buckets = (block / partitions.max(1) as u64).div_ceil(of_block);
     buckets.clamp(1, MOST_BUCKETS.into()) as u32
 }
 

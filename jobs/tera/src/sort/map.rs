@@ -1,139 +1,176 @@
-//! Map tasks: entries for all records of a split.
+//! Map tasks: the records of each block move to another buffer, grouped by the buckets of
+//! partitions. What each slice of a partition has there is kept, or each partition's records are
+//! written as a run, in order.
 
-use nile_sort::index::room;
-use nile_sort::{Index, Layout, Position, Sorted, Tera};
-use nile_tasks::{Block, Done, Outcome, Task};
+use alloc::format;
+use alloc::vec::Vec;
+use core::mem;
+use core::num::NonZeroU32;
+
+use nile_sort::{Groups, Position, Sorted, Tally};
+use nile_tasks::{Done, Far, Halt, Outcome, Range, Task};
 use nile_user::PoolBuffer;
 
 use super::bounds::{plan, position};
-use super::grouped;
-use super::output::Indexed;
 use super::{MOST_ENTRIES, failed};
-use crate::records::{self, LENGTH, Records, rest, skipped};
+use crate::records::{self, LENGTH, Records, rest, skipped, whole};
 
-/// Leaves the split's blocks with their entries, or as runs.
+/// Bytes that describe an output, at most: they travel in one message.
+const MOST_DESCRIBED: usize = 40 << 10;
+
+/// Bytes of a range, and of a buffer's handle, in a message.
+const DESCRIBED: usize = 16;
+
+/// Leaves the split's records, grouped or as runs.
 pub fn map(task: &Task<'_>) -> Outcome<Done> {
-    // Slices lie together only in blocks that were grouped.
-    if !task.spills() && (task.is_shared() || task.slices().get() > 1) {
-        return grouped::map(task);
-    }
     let mut split = Split::new(task)?;
-    records::blocks(task, |block| split.take(block))?;
-    split.end()?;
-    let mut indexed = split.indexed;
-    match task.spills() {
-        true => spill(task, &indexed)?,
-        false => indexed.keep(task)?,
-    }
-    Ok(Done { records: indexed.tally.records, checksum: indexed.tally.sum })
+    records::blocks(task, |block| {
+        split.begin(block.at, block.buffer.len());
+        split.take(&block.buffer[..block.bytes])
+    })?;
+    split.end()
 }
 
 /// A split on its way through.
 struct Split<'t, 's> {
     task: &'t Task<'s>,
-    index: Index,
-    indexed: Indexed<'s>,
-    /// Whether a block has come.
-    begun: bool,
+    groups: Groups,
+    /// Filled buffers, with the bytes of each, and what each partition, or slice of one, has of
+    /// them: all of the split's, if runs are to be made of them, or what is to be kept next.
+    buffers: Vec<(PoolBuffer<'s>, usize)>,
+    pieces: Vec<Range>,
+    tally: Tally,
+    /// The position of the next record that comes; `None` before any block has come.
+    next: Option<Position>,
     /// Bytes that come next and belong to another split.
     skip: usize,
-    /// The position of the next record that is taken.
-    next: Position,
-    /// Records from blocks that cut some, or have no room for entries.
-    packed: Option<PoolBuffer<'s>>,
-    filled: usize,
+    /// Records of small blocks, and the beginning of one that a block has cut, which wait until
+    /// there are so many bytes.
+    waiting: Vec<u8>,
+    enough: usize,
 }
 
 impl<'t, 's> Split<'t, 's> {
     fn new(task: &'t Task<'s>) -> Outcome<Split<'t, 's>> {
-        let (index, indexed) = (Index::new(plan(task)?), Indexed::default());
-        let next = Position(0);
-        Ok(Split { task, index, indexed, begun: false, skip: 0, next, packed: None, filled: 0 })
+        // A run has the records of all slices.
+        let slices = if task.spills() { NonZeroU32::MIN } else { task.slices() };
+        Ok(Split {
+            task,
+            groups: Groups::new(plan(task)?, slices),
+            buffers: Vec::new(),
+            pieces: Vec::new(),
+            tally: Tally::default(),
+            next: None,
+            skip: 0,
+            waiting: Vec::new(),
+            enough: 0,
+        })
     }
 
-    fn take(&mut self, block: Block<'s>) -> Outcome {
-        if !self.begun {
-            self.begun = true;
-            self.skip = skipped(block.at);
-            self.next = position(self.task.dataset(), block.at);
+    /// A block comes that begins there in its dataset; buffers have so many bytes.
+    fn begin(&mut self, at: u64, buffer: usize) {
+        if self.next.is_none() {
+            self.enough = buffer / 2;
+            (self.next, self.skip) = (Some(position(self.task.dataset(), at)), skipped(at));
         }
-        let is_whole = self.skip == 0 && self.filled.is_multiple_of(LENGTH);
-        let records = block.bytes / LENGTH;
-        let fits =
-            block.bytes.is_multiple_of(LENGTH) && records <= room::<Tera>(block.buffer.len());
-        if is_whole && fits {
-            // What came before stays before.
-            self.pack_end()?;
-            return self.add(block.buffer, records);
-        }
-        let skipped = self.skip.min(block.bytes);
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Outcome {
+        let skipped = self.skip.min(bytes.len());
         self.skip -= skipped;
-        self.pack(&block.buffer[skipped..block.bytes])
-    }
-
-    fn end(&mut self) -> Outcome {
-        if !self.filled.is_multiple_of(LENGTH) {
-            let rest = rest(self.task, self.filled % LENGTH)?;
-            self.pack(&rest)?;
+        let bytes = &bytes[skipped..];
+        let missing = self.waiting.len().next_multiple_of(LENGTH) - self.waiting.len();
+        let (end, bytes) = bytes.split_at(missing.min(bytes.len()));
+        self.waiting.extend_from_slice(end);
+        let is_enough = self.waiting.len() + bytes.len() >= self.enough;
+        if !is_enough || !self.waiting.len().is_multiple_of(LENGTH) {
+            self.waiting.extend_from_slice(bytes);
+            return Ok(());
         }
-        self.pack_end()
+        let mut waiting = mem::take(&mut self.waiting);
+        let (records, begun) = bytes.split_at(bytes.len() / LENGTH * LENGTH);
+        self.add(&waiting, records)?;
+        waiting.clear();
+        waiting.extend_from_slice(begun);
+        self.waiting = waiting;
+        Ok(())
     }
 
-    /// Copies records to where there is room for their entries.
-    fn pack(&mut self, mut bytes: &[u8]) -> Outcome {
-        while !bytes.is_empty() {
-            let mut buffer = match self.packed.take() {
-                Some(buffer) => buffer,
-                None => self.task.buffer()?,
+    /// Groups the records of two stretches into as few buffers as hold them, about equally full.
+    fn add(&mut self, mut one: &[u8], mut other: &[u8]) -> Outcome {
+        let mut count = (one.len() + other.len()) / LENGTH;
+        while count > 0 {
+            let mut buffer = self.task.buffer()?;
+            let room = whole(buffer.len())? / LENGTH;
+            let now = count.div_ceil(count.div_ceil(room));
+            let (first, rest) = one.split_at(one.len().min(now * LENGTH));
+            let (second, later) = other.split_at(now * LENGTH - first.len());
+            let next = self.next.get_or_insert(Position(0));
+            let made = self.groups.make::<Records>([first, second], *next, &mut buffer);
+            self.tally += made.map_err(|error| Halt::code(format!("{error}")))?;
+            next.0 += now as u64;
+            (one, other, count) = (rest, later, count - now);
+            self.push(buffer, now * LENGTH)?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, buffer: PoolBuffer<'s>, bytes: usize) -> Outcome {
+        let number = self.buffers.len() as u32;
+        for class in 0..self.groups.classes() {
+            let range = self.groups.class(class);
+            if !range.is_empty() {
+                let (start, bytes) = (range.start as u32, range.len() as u32);
+                self.pieces.push(Range { partition: class as u32, buffer: number, start, bytes });
+            }
+        }
+        self.buffers.push((buffer, bytes));
+        let more = self.buffers.len() + self.pieces.len() + 1 + self.groups.classes();
+        if more * DESCRIBED > MOST_DESCRIBED && !self.task.spills() { self.keep() } else { Ok(()) }
+    }
+
+    /// Keeps what there is as an output, and goes on with none.
+    fn keep(&mut self) -> Outcome {
+        let (buffers, pieces) = (mem::take(&mut self.buffers), mem::take(&mut self.pieces));
+        let none = Vec::new();
+        if buffers.is_empty() { Ok(()) } else { self.task.keep(buffers, pieces, none, Far::Ranges) }
+    }
+
+    fn end(mut self) -> Outcome<Done> {
+        let cut = self.waiting.len() % LENGTH;
+        if cut > 0 {
+            self.waiting.extend(rest(self.task, cut)?);
+        }
+        let waiting = mem::take(&mut self.waiting);
+        self.add(&waiting, &[])?;
+        match self.task.spills() {
+            true => self.spill()?,
+            false => self.keep()?,
+        }
+        Ok(Done { records: self.tally.records, checksum: self.tally.sum })
+    }
+
+    /// Writes a run for each partition.
+    fn spill(&self) -> Outcome {
+        let plan = plan(self.task)?;
+        for part in 0..self.task.partitions() {
+            let pieces = self.pieces.iter().filter(|piece| piece.partition == part);
+            let block = |piece: &Range| {
+                let start = piece.start as usize;
+                &self.buffers[piece.buffer as usize].0[start..start + piece.bytes as usize]
             };
-            let most = room::<Tera>(buffer.len()) * LENGTH;
-            let space = &mut buffer[self.filled..most];
-            let (now, later) = bytes.split_at(bytes.len().min(space.len()));
-            space[..now.len()].copy_from_slice(now);
-            self.filled += now.len();
-            bytes = later;
-            self.packed = Some(buffer);
-            if self.filled == most {
-                self.pack_end()?;
+            let (blocks, starts) = (pieces.map(block).collect(), plan.starts(part as usize));
+            let mut sorted =
+                Sorted::new::<Records>(blocks, starts, MOST_ENTRIES).map_err(failed)?;
+            loop {
+                let mut buffer = self.task.buffer()?;
+                let most = whole(buffer.len())?;
+                match sorted.fill::<Records>(&mut buffer[..most]).map_err(failed)? {
+                    0 => break,
+                    records => self.task.spill(part, buffer, records * LENGTH)?,
+                }
             }
         }
         Ok(())
     }
-
-    fn pack_end(&mut self) -> Outcome {
-        let records = self.filled / LENGTH;
-        self.filled = 0;
-        match self.packed.take() {
-            Some(buffer) if records > 0 => self.add(buffer, records),
-            _ => Ok(()),
-        }
-    }
-
-    fn add(&mut self, buffer: PoolBuffer<'s>, records: usize) -> Outcome {
-        if self.indexed.is_full(self.index.parts()) && !self.task.spills() {
-            self.indexed.keep(self.task)?;
-        }
-        self.indexed.add(&mut self.index, buffer, records, self.next)?;
-        self.next.0 += records as u64;
-        Ok(())
-    }
-}
-
-/// Writes a run for each partition.
-fn spill(task: &Task<'_>, indexed: &Indexed<'_>) -> Outcome {
-    let plan = plan(task)?;
-    for part in 0..task.partitions() {
-        let (blocks, starts) = (indexed.part(part), plan.starts(part as usize));
-        let mut sorted = Sorted::new(blocks, starts, MOST_ENTRIES).map_err(failed)?;
-        loop {
-            let mut buffer = task.buffer()?;
-            // Blocks leave room for the entries of another sort.
-            let most = room::<Tera>(buffer.len()) * Tera::LENGTH;
-            match sorted.fill::<Records>(&mut buffer[..most]).map_err(failed)? {
-                0 => break,
-                records => task.spill(part, buffer, records * Tera::LENGTH)?,
-            }
-        }
-    }
-    Ok(())
 }

@@ -2,15 +2,13 @@
 
 use alloc::vec::Vec;
 
-use nile_sort::index::room;
-use nile_sort::{Merge, Plan, Sorted, Step, Tally, Tera};
+use nile_sort::{Merge, Plan, Sorted, Step, Tally};
 use nile_tasks::{self as tasks, Done, Halt, Kept, Outcome, Run, Source, Task};
 use nile_user::PoolBuffer;
 
 use super::bounds::plan;
-use super::output::blocks;
 use super::{MOST_ENTRIES, failed};
-use crate::records::{LENGTH, Records};
+use crate::records::{LENGTH, Records, whole};
 
 /// Writes the part.
 pub fn reduce(task: &Task<'_>) -> Outcome<Done> {
@@ -49,12 +47,11 @@ fn sorted<'k>(
     task: &Task<'_>,
     pieces: &'k [Kept<'_>],
 ) -> Outcome<Sorted<'k>> {
-    let mut all = Vec::new();
-    for kept in pieces {
-        all.extend(blocks(kept)?);
-    }
+    let ranges = pieces.iter().flat_map(|kept| kept.pieces.iter().map(|it| kept.range(it)));
+    let blocks = ranges.collect::<Option<_>>();
+    let damaged = || Halt::input("an output of a map task is damaged: it has to run again");
     let starts = plan.starts_of(part, slice, task.slices());
-    Sorted::new(all, starts, MOST_ENTRIES).map_err(failed)
+    Sorted::new::<Records>(blocks.ok_or_else(damaged)?, starts, MOST_ENTRIES).map_err(failed)
 }
 
 /// The part that is written: blocks that are full, but for the last one.
@@ -73,11 +70,7 @@ impl<'s> Part<'_, 's> {
                 Some(open) => open,
                 None => (self.task.buffer()?, 0),
             };
-            // Blocks of the output leave room for the entries of another sort.
-            let most = room::<Tera>(buffer.len()) * LENGTH;
-            if most == 0 {
-                return Err(Halt::space("no record and its entry fit a buffer"));
-            }
+            let most = whole(buffer.len())?;
             let filled = filled + fill(&mut buffer[filled..most])? * LENGTH;
             if filled < most {
                 self.open = Some((buffer, filled));
@@ -145,7 +138,7 @@ impl<'t, 's> Merging<'t, 's> {
             let (memory, used) = &self.memory;
             let fronts = self.runs.iter().map(|(_, front)| front.records());
             let slices: Vec<&[u8]> = fronts.chain([&memory[..*used]]).collect();
-            let run = match self.merge.fill::<Tera>(&slices, &mut bytes[filled..]) {
+            let run = match self.merge.fill::<Records>(&slices, &mut bytes[filled..]) {
                 Step::Full(more) | Step::Done(more) => return Ok((filled + more) / LENGTH),
                 Step::Wants { run, filled: more } => {
                     filled += more;
