@@ -105,6 +105,8 @@ impl Engine {
         };
         let split = &input.split;
         let is_map = attempt.kind() == Kind::Map;
+        let budget = || self.budget(&job, split, slices, !bounds.is_empty());
+        let spill = is_map && budget().spills(split.blocks as usize);
         Some(Command {
             index,
             dataset: split.dataset.into(),
@@ -112,18 +114,20 @@ impl Engine {
             blocks: split.blocks,
             bounds: Blob(if is_map { bounds } else { Vec::new() }),
             slices,
-            spill: is_map && self.budget(&job, split, slices).spills(split.blocks as usize),
+            spill,
             shared: is_map && is_shared,
             ..command(if is_map { kind::MAP } else { kind::SAMPLE })
         })
     }
 
-    /// What is known of this node's pool now, for this job.
-    fn budget(&self, job: &Job, split: &Split, slices: u32) -> Budget {
+    /// What is known of this node's pool now, for this job, which may have bounds.
+    fn budget(&self, job: &Job, split: &Split, slices: u32, bounded: bool) -> Budget {
         let size = self.pool.buffer_size() as u64;
         let most = job.memory.div_ceil(size);
         let block = job.bytes.checked_div(job.blocks.into()).unwrap_or(0);
-        let all = u64::from(job.blocks) * block.div_ceil(size).max(1);
+        // Who cuts bounds keeps what it reads, in another order. Pairs of others take more.
+        let output = if bounded { block } else { block + block * 12 / 100 };
+        let all = u64::from(job.blocks) * output.div_ceil(size).max(1);
         let (mut workers, host) = (0, self.stl.host());
         if let Ok(node) = self.stl.node() {
             let cores = (0..host.cores() as u16).map(nile_abi::CoreId);
