@@ -1,7 +1,9 @@
 //! The disks of a hosted node: files, or block devices, that one node at a time has. Linux copies
 //! between them and the node's memory, through a ring of io_uring, or, where it forbids that, by
-//! plain calls of threads beside the core's ([`ring`], [`plain`]).
+//! plain calls of threads beside the core's ([`ring`], [`plain`]). What was read stays in Linux's
+//! page cache, unless that has no room for all of the disk ([`cache`]).
 
+mod cache;
 mod file;
 mod plain;
 mod ring;
@@ -20,6 +22,7 @@ use nile_platform::disk::{Completion, Description, DiskError, Request};
 use nile_platform::{Cause, Disk};
 
 use crate::node::{Node, log};
+use cache::Cache;
 use plain::Plain;
 use ring::Ring;
 
@@ -31,12 +34,15 @@ const DEPTH: usize = 64;
 /// A step of a request as Linux does it. What it points at is there until it has ended.
 #[derive(Clone, Copy)]
 enum Step {
-    /// By a thread of Linux's `beside` the core's, or by that if there is nothing to wait for.
+    /// By a thread of Linux's `beside` the core's, or by that if there is nothing to wait for. The
+    /// page cache is then to `forget` what was read.
     Read {
         at: u64,
         memory: *const iovec,
         pieces: u32,
+        bytes: u64,
         beside: bool,
+        forget: bool,
     },
     /// Of this many bytes, which go to the device `at_once` or when Linux likes.
     Write {
@@ -85,6 +91,7 @@ struct Slot {
 struct Work {
     /// Whether flushes end at once: [`DiskFile::passing`].
     passing: bool,
+    cache: Cache,
     engine: Box<dyn Engine>,
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
@@ -123,6 +130,7 @@ impl HostedDisk {
         };
         let work = Work {
             passing: opened.passing,
+            cache: Cache::new(opened.file.try_clone()?, opened.description.bytes)?,
             engine,
             slots: (0..DEPTH).map(|_| None).collect(),
             free: (0..DEPTH as u32).collect(),
@@ -139,8 +147,10 @@ impl Work {
         let (memory, pieces) = (memory.as_ptr(), memory.len() as u32);
         let step = match request {
             Request::Read { at, .. } => {
-                let beside = request.bytes() - moved >= LARGE;
-                Step::Read { at: at + moved, memory, pieces, beside }
+                let bytes = request.bytes() - moved;
+                let beside = bytes >= LARGE;
+                let forget = beside && self.cache.is_short();
+                Step::Read { at: at + moved, memory, pieces, bytes, beside, forget }
             }
             Request::Write { at, .. } => {
                 let bytes = request.bytes() - moved;

@@ -81,7 +81,7 @@ impl Ring {
     fn entry(&self, slot: u32, step: Step) -> squeue::Entry {
         let file = types::Fd(self.file.as_raw_fd());
         let entry = match step {
-            Step::Read { at, memory, pieces, beside } => {
+            Step::Read { at, memory, pieces, beside, .. } => {
                 let flags = if beside { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
                 opcode::Readv::new(file, memory, pieces).offset(at).build().flags(flags)
             }
@@ -103,6 +103,16 @@ impl Ring {
             .build()
             .user_data(NOBODY)
     }
+
+    /// What follows a read, if that was whole: Linux does not keep the pages.
+    fn forget(&self, at: u64, bytes: u64) -> squeue::Entry {
+        let file = types::Fd(self.file.as_raw_fd());
+        let all = u32::try_from(bytes).unwrap_or(u32::MAX);
+        opcode::Fadvise::new(file, all as _, libc::POSIX_FADV_DONTNEED)
+            .offset(at)
+            .build()
+            .user_data(NOBODY)
+    }
 }
 
 impl Engine for Ring {
@@ -111,6 +121,9 @@ impl Engine for Ring {
         let (entry, then) = match step {
             Step::Write { at, bytes, at_once: true, .. } => {
                 (entry.flags(squeue::Flags::IO_LINK), Some(self.write_out(at, bytes)))
+            }
+            Step::Read { at, bytes, forget: true, .. } => {
+                (entry.flags(squeue::Flags::IO_LINK), Some(self.forget(at, bytes)))
             }
             _ => (entry, None),
         };

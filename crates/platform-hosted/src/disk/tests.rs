@@ -142,6 +142,42 @@ fn as_many_as_there_is_room_for_end_each_once() {
 }
 
 #[test]
+fn what_memory_cannot_hold_is_read_and_forgotten() {
+    const AT: u64 = 1 << 20;
+    both(|bench| {
+        let sent = memory(1 << 20, 6);
+        let from = pieces(&sent, &[]);
+        assert_eq!(bench.perform(Request::Write { at: AT, from }), Ok(()));
+        assert_eq!(bench.perform(Request::Flush), Ok(()));
+        let file = bench.opened.file.try_clone().expect("a file");
+        let read = |bench: &Bench| {
+            let got = memory(1 << 20, 0);
+            let into = pieces(&got, &[]);
+            assert_eq!(bench.perform(Request::Read { at: AT, into }), Ok(()));
+            assert!(words(&got) == words(&sent));
+        };
+        // What is not in the cache cannot be had without waiting. Some file systems are a cache
+        // all through, or do not tell.
+        let is_cached = || {
+            let mut bytes = [0; 512];
+            let into = &mut [std::io::IoSliceMut::new(&mut bytes)];
+            rustix::io::preadv2(&file, into, AT, rustix::io::ReadWriteFlags::NOWAIT).is_ok()
+        };
+        read(bench);
+        let tells = is_cached();
+        let kind = rustix::fs::fstatfs(&file).expect("a file system").f_type;
+        bench.disk.work.borrow_mut().cache = Cache::short(file.try_clone().expect("a file"));
+        read(bench);
+        let begun = Instant::now();
+        while tells && kind != libc::TMPFS_MAGIC && is_cached() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it is not forgotten");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        read(bench);
+    });
+}
+
+#[test]
 fn an_end_wakes_who_is_about_to_sleep() {
     both(|bench| {
         let region = memory(4096, 1);
