@@ -13,9 +13,8 @@ from harness.processes import Command, CommandFailed
 # How long a node may take to start or to be given its input.
 LIMIT_SECONDS = 900
 
-# Bytes of the index for each record, of buffers on their way, of kernel and services, and of what
-# else lies on a disk: as `nile run` has it. What has no room in memory is put on disk in between.
-ENTRY = 16
+# Bytes of buffers on their way, of kernel and services, and of what else lies on a disk: as `nile
+# run` has it. What has no room in memory is put on disk in between.
 ON_THE_WAY = 128 << 20
 KERNEL = 256 << 20
 MARGIN = 256 << 20
@@ -44,7 +43,7 @@ class NileOs(Peer):
     def begin(self) -> None:
         jobs = self.place.data.jobs
         data = jobs[0].bytes
-        wanted = data + data // RECORD * ENTRY + ON_THE_WAY
+        wanted = data + ON_THE_WAY
         pool = min(wanted, (machine.memory() * 4 // 5 - KERNEL) // 2)
         workers = int(self.tuning["workers"])
         roles = f"management = 1\nnetwork = [1]\ndisk = [2]\nworker = {workers}"

@@ -209,9 +209,10 @@ class Linux(Guest):
 
 def linux_turn(said: Sequence[dict[str, Any]], task: Task) -> Turn:
     """What the documents of the machines that shared a sort say."""
-    for one in said:
-        if "error" in one:
-            raise CommandFailed(f"the guest failed: {one['error']}")
+    # One that fails takes the other with it.
+    errors = [one["error"] for one in said if "error" in one]
+    if errors:
+        raise CommandFailed(f"the guest failed: {'; '.join(errors)}")
     done = [one["sort"] for one in said]
     records = sum(it["records"] for it in done)
     made, given = (added(it[name] for it in done) for name in ("checksum", "given_checksum"))

@@ -1,16 +1,17 @@
 //! What follows the map tasks' step: one part's records of many blocks, in order, a bucket at a
 //! time. A reduce task puts out its part so, and a map task runs of its own blocks.
 //!
-//! Each block's records of the part are grouped by ascending buckets ([`group`](crate::group)). A
-//! cursor goes through each block: a bucket's records are those before the first one that is of a
-//! later bucket. Their entries are sorted, and the records, which have come into the cache with
-//! their keys, are copied in that order.
+//! Each block's records of the part are grouped by ascending buckets ([`group`](crate::group)).
+//! Blocks that follow one another and whose buckets ascend from one to the next are a *chain*, as
+//! those are that were grouped together. A cursor goes through each chain: a bucket's records are
+//! those before the first one that is of a later bucket. Their entries are sorted, and the records,
+//! which have come into the cache with their keys, are copied in that order.
 
 use alloc::vec::Vec;
 use core::fmt;
 use core::mem;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Position};
 use crate::gather::{MOST, Place, gather};
 use crate::layout::Layout;
 use crate::order::Sorter;
@@ -19,22 +20,24 @@ use crate::order::Sorter;
 /// that it is cut into.
 const LOOKS: usize = 32;
 
-/// Blocks whose records are on their way while those of one are taken.
+/// Chains whose records are on their way while those of one are taken.
 const AHEAD: usize = 16;
 
-/// The most records of a block that are brought ahead of time, and how many more these are than
+/// The most records of a chain that are brought ahead of time, and how many more these are than
 /// buckets have on average: most buckets have no more.
 const MOST_FETCHED: usize = 24;
 const MORE_FETCHED: usize = 3;
 
 /// The records of one part, in order.
 pub struct Sorted<'a> {
-    /// What each block has of the part, where in it the bucket that is taken begins, and where the
-    /// next one does.
+    /// What each block has of the part.
     blocks: Vec<&'a [u8]>,
-    taken: Vec<u32>,
-    next: Vec<u32>,
-    /// Bytes of a block that are brought ahead of time.
+    /// For each chain, the block behind its last one, where the bucket that is taken begins, and
+    /// where the next one does.
+    chains: Vec<u32>,
+    taken: Vec<Cursor>,
+    next: Vec<Cursor>,
+    /// Bytes of a chain that are brought ahead of time.
     fetched: usize,
     /// The least first eight bytes of a key of each bucket that is left, the next one last.
     starts: Vec<u64>,
@@ -49,6 +52,13 @@ pub struct Sorted<'a> {
     copied: usize,
     sorter: Sorter,
     most: usize,
+}
+
+/// A place in a chain: a block, and a record's first byte in it or the block's end.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    block: u32,
+    at: u32,
 }
 
 /// Why a part cannot be put out.
@@ -90,14 +100,29 @@ impl<'a> Sorted<'a> {
             return Err(Failure::TooMany);
         }
         let mut starts: Vec<u64> = starts.collect();
+        let (mut chains, mut taken) = (Vec::new(), Vec::new());
+        let mut before: &[u8] = &[];
+        for (block, bytes) in (0..).zip(&blocks) {
+            if bytes.len() >= L::LENGTH {
+                if before.is_empty() || !ascend::<L>(before, bytes, &starts) {
+                    taken.push(Cursor { block, at: 0 });
+                    chains.push(block);
+                }
+                before = bytes;
+            }
+            // Blocks without records are of the chain before them.
+            if let Some(end) = chains.last_mut() {
+                *end = block + 1;
+            }
+        }
         starts.reverse();
         let bytes: usize = blocks.iter().map(|block| block.len()).sum();
-        let average = bytes / (blocks.len() * starts.len()).max(1) / L::LENGTH;
-        let begins = alloc::vec![0; blocks.len()];
+        let average = bytes / (chains.len() * starts.len()).max(1) / L::LENGTH;
         Ok(Sorted {
             fetched: (average + MORE_FETCHED).min(MOST_FETCHED) * L::LENGTH,
-            next: begins.clone(),
-            taken: begins,
+            next: taken.clone(),
+            taken,
+            chains,
             blocks,
             starts,
             start: 0,
@@ -153,26 +178,36 @@ impl<'a> Sorted<'a> {
         let last = self.starts.last().map_or(u64::MAX, |next| next.saturating_sub(1));
         mem::swap(&mut self.taken, &mut self.next);
         let mut total = 0;
-        for (block, bytes) in self.blocks.iter().enumerate() {
-            if let Some(later) = self.blocks.get(block + AHEAD) {
-                let from = self.taken[block + AHEAD] as usize;
-                let to = later.len().min(from + self.fetched);
-                L::prefetch_all(&later[from..to]);
+        for (chain, end) in self.chains.iter().enumerate() {
+            if let Some(later) = self.taken.get(chain + AHEAD) {
+                let bytes = self.blocks[later.block as usize];
+                let from = later.at as usize;
+                let to = bytes.len().min(from + self.fetched);
+                L::prefetch_all(&bytes[from..to]);
             }
-            let mut end = self.taken[block] as usize;
-            for record in bytes[end..].chunks_exact(L::LENGTH) {
-                let place = Place { block, record: end / L::LENGTH };
-                let entry = Entry::new::<L>(record, place.position());
-                if entry.prefix() > last {
+            let mut cursor = self.taken[chain];
+            loop {
+                let block = cursor.block as usize;
+                let mut is_later = false;
+                for record in self.blocks[block][cursor.at as usize..].chunks_exact(L::LENGTH) {
+                    let place = Place { block, record: cursor.at as usize / L::LENGTH };
+                    let entry = Entry::new::<L>(record, place.position());
+                    if entry.prefix() > last {
+                        is_later = true;
+                        break;
+                    }
+                    cursor.at += L::LENGTH as u32;
+                    total += 1;
+                    if total <= self.most {
+                        self.run.push(entry);
+                    }
+                }
+                if is_later || cursor.block + 1 == *end {
                     break;
                 }
-                end += L::LENGTH;
-                total += 1;
-                if total <= self.most {
-                    self.run.push(entry);
-                }
+                cursor = Cursor { block: cursor.block + 1, at: 0 };
             }
-            self.next[block] = end as u32;
+            self.next[chain] = cursor;
         }
         if total > self.most {
             self.run.clear();
@@ -205,13 +240,27 @@ impl<'a> Sorted<'a> {
 
     /// The entries of the bucket that is taken.
     fn bucket<L: Layout>(&self) -> impl Iterator<Item = Entry> {
-        let ranges = self.taken.iter().zip(&self.next);
-        self.blocks.iter().zip(ranges).enumerate().flat_map(|(block, (bytes, (start, end)))| {
-            let (start, end) = (*start as usize, *end as usize);
-            let records = (start / L::LENGTH..).zip(bytes[start..end].chunks_exact(L::LENGTH));
-            records.map(move |(record, bytes)| {
-                Entry::new::<L>(bytes, Place { block, record }.position())
+        self.taken.iter().zip(&self.next).flat_map(move |(from, to)| {
+            (from.block..=to.block).flat_map(move |block| {
+                let bytes = self.blocks[block as usize];
+                let start = if block == from.block { from.at as usize } else { 0 };
+                let end = if block == to.block { to.at as usize } else { bytes.len() };
+                let records = (start / L::LENGTH..).zip(bytes[start..end].chunks_exact(L::LENGTH));
+                records.map(move |(record, bytes)| {
+                    Entry::new::<L>(bytes, Place { block: block as usize, record }.position())
+                })
             })
         })
     }
+}
+
+/// Whether the first record of a block is of the last one's bucket in the block before it, or of a
+/// later one. `starts` ascend. Both blocks have a record.
+fn ascend<L: Layout>(before: &[u8], bytes: &[u8], starts: &[u64]) -> bool {
+    let bucket = |record: &[u8]| {
+        let prefix = Entry::new::<L>(record, Position(0)).prefix();
+        starts.partition_point(|start| *start <= prefix)
+    };
+    let last = (before.len() / L::LENGTH - 1) * L::LENGTH;
+    bucket(&before[last..]) <= bucket(bytes)
 }

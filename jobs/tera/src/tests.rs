@@ -107,6 +107,19 @@ fn what_is_out_of_order_is_reported() {
 }
 
 #[test]
+fn many_blocks_are_grouped_a_few_at_a_time() {
+    // Some cut records, and splits end within a group.
+    let input = records(Format::Binary, 1400 * BLOCK / LENGTH);
+    assert_eq!(bounds::grouped(1400, 1), 4);
+    for block in [BLOCK, BLOCK - 30] {
+        for blocks in [23, 700] {
+            let whole = sort(&[&input], block, blocks).partitions(2);
+            check(&whole.run().unwrap(), &input, "in memory");
+        }
+    }
+}
+
+#[test]
 fn all_ways_of_a_record_lead_to_the_same_order() {
     let input = records(Format::Binary, 4000);
     let (one, other) = input.split_at(1500 * LENGTH);
@@ -257,14 +270,14 @@ impl Stages for Damaged {
         let mut groups = Groups::new(bounds::plan(task)?, NonZeroU32::MIN);
         let (block, mut buffer) = (task.block(0)?, task.buffer()?);
         let records = &block.buffer[..block.bytes];
-        let made = groups.make::<Tera>([records, &[]], Position(0), &mut buffer);
+        let made = groups.make::<Tera>(&[records], Position(0), &mut [&mut buffer[..]]);
         made.map_err(|error| Halt::code(format!("{error}")))?;
         for _ in 0..draw(4) {
             let at = draw(records.len());
             buffer[at] = draw(256) as u8;
         }
         let range = |part: u32| {
-            let range = groups.part(part as usize);
+            let (_, range) = groups.class(part as usize).next().unwrap_or_default();
             let (start, bytes) = (range.start as u32, range.len() as u32);
             Range { partition: part, buffer: 0, start, bytes }
         };

@@ -165,12 +165,12 @@ impl<'m> Grouping<'_, 'm> {
         let records = &memory[..request.range(number).len() * Tera::LENGTH];
         let room = self.rooms.try_take()?;
         let first = request.position(number);
-        let made = groups.make::<Records>([records, &[]], first, room);
+        let made = groups.make::<Records>(&[records], first, &mut [&mut *room]);
         self.tally += made.map_err(|error| error.to_string())?;
         let (room, number) = (&*room, first.0 as usize);
         for node in 0..request.nodes {
             let parts = node * request.threads..(node + 1) * request.threads;
-            let parts: Vec<_> = parts.map(|part| groups.class(part)).collect();
+            let parts: Vec<_> = parts.map(|part| range(groups, part, records.len())).collect();
             if node == request.node {
                 self.blocks.push(grouped(number, room, &parts));
                 continue;
@@ -182,6 +182,15 @@ impl<'m> Grouping<'_, 'm> {
             self.pieces.send(piece).map_err(|_| "nobody sends what the other guest is to have")?;
         }
         Ok(())
+    }
+}
+
+/// Where a part lies among the records of one block, which has so many bytes.
+fn range(groups: &Groups, part: usize, bytes: usize) -> Range<usize> {
+    match groups.class(part).next() {
+        Some((0, range)) => range,
+        // Nothing, behind a buffer that is full.
+        _ => bytes..bytes,
     }
 }
 

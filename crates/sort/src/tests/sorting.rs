@@ -33,43 +33,59 @@ fn cuts(records: &[u8], samples: u32, parts: u32) -> Cuts {
     sample.cuts(some(parts))
 }
 
-/// A block's records, moved, and where each class lies among them.
+/// The records of a few blocks, moved, and where each class lies among them.
 #[derive(Clone)]
 struct Grouped {
-    bytes: Vec<u8>,
-    classes: Vec<Range<usize>>,
+    buffers: Vec<Vec<u8>>,
+    classes: Vec<Vec<(usize, Range<usize>)>>,
 }
 
-/// The records in blocks of so many, grouped, each in two stretches of which the first has up to
-/// `odd` records; and what all of them are.
-fn grouped(
-    records: &[u8],
-    plan: &Plan,
-    slices: NonZeroU32,
+/// How many records a block has, of how many blocks records are grouped together, and how many
+/// records of each are in a stretch of their own.
+#[derive(Clone, Copy)]
+struct Shape {
     per_block: usize,
+    together: usize,
     odd: usize,
-) -> (Vec<Grouped>, Tally) {
-    let (mut groups, mut tally) = (Groups::new(plan.clone(), slices), Tally::default());
-    let blocks = records.chunks(per_block * LENGTH).zip((0..).step_by(per_block));
-    let blocks = blocks.map(|(block, first)| {
-        // A few bytes more than it takes.
-        let mut bytes = alloc::vec![0xee; block.len() + 17];
-        let (one, rest) = block.split_at(block.len().min(odd * LENGTH));
-        tally += groups.make::<Tera>([one, rest], Position(first), &mut bytes).unwrap();
-        let classes: Vec<_> = (0..groups.classes()).map(|class| groups.class(class)).collect();
-        for part in 0..plan.parts() {
-            let of_part = &classes[part * slices.get() as usize..][..slices.get() as usize];
-            let ends = [of_part.first().unwrap().start, of_part.last().unwrap().end];
-            assert_eq!([groups.part(part).start, groups.part(part).end], ends);
-        }
-        Grouped { bytes, classes }
-    });
-    (blocks.collect(), tally)
 }
 
-/// What blocks have of a class.
-fn class(blocks: &[Grouped], class: usize) -> Vec<&[u8]> {
-    blocks.iter().map(|block| &block.bytes[block.classes[class].clone()]).collect()
+impl Shape {
+    fn of(per_block: usize) -> Shape {
+        Shape { per_block, together: 1, odd: 0 }
+    }
+}
+
+/// The records in blocks, grouped; and what all of them are.
+fn grouped(records: &[u8], plan: &Plan, slices: NonZeroU32, shape: Shape) -> (Vec<Grouped>, Tally) {
+    let Shape { per_block, together, odd } = shape;
+    let (mut groups, mut tally) = (Groups::new(plan.clone(), slices), Tally::default());
+    let each = records.chunks(per_block * together * LENGTH);
+    let each = each.zip((0..).step_by(per_block * together)).map(|(records, first)| {
+        // A few bytes more than it takes.
+        let bytes = records.len().min(per_block * LENGTH) + 17;
+        let mut buffers = alloc::vec![alloc::vec![0xee; bytes]; together];
+        let blocks = records.chunks(per_block * LENGTH);
+        let stretches =
+            blocks.flat_map(|it| <[_; 2]>::from(it.split_at(it.len().min(odd * LENGTH))));
+        let stretches: Vec<&[u8]> = stretches.collect();
+        let mut out: Vec<&mut [u8]> = buffers.iter_mut().map(Vec::as_mut_slice).collect();
+        tally += groups.make::<Tera>(&stretches, Position(first), &mut out).unwrap();
+        let classes = (0..groups.classes()).map(|class| groups.class(class).collect()).collect();
+        Grouped { buffers, classes }
+    });
+    (each.collect(), tally)
+}
+
+/// What all buffers have of a class: nothing, in some.
+fn class(all: &[Grouped], class: usize) -> Vec<&[u8]> {
+    let mut bytes: Vec<&[u8]> = Vec::new();
+    for it in all {
+        let buffer = |number: usize| it.buffers.get(number).map_or(&[][..], Vec::as_slice);
+        bytes.extend(
+            it.classes[class].iter().map(|(number, range)| &buffer(*number)[range.clone()]),
+        );
+    }
+    bytes
 }
 
 /// Puts a part out through a small buffer.
@@ -84,9 +100,9 @@ fn put_out(mut sorted: Sorted<'_>) -> Vec<u8> {
 }
 
 /// The whole sort; gives the output of each part.
-fn sort(records: &[u8], cuts: &Cuts, buckets: u32, per_block: usize, most: usize) -> Vec<Vec<u8>> {
+fn sort(records: &[u8], cuts: &Cuts, buckets: u32, shape: Shape, most: usize) -> Vec<Vec<u8>> {
     let plan = Plan::new(cuts, some(buckets));
-    let (blocks, before) = grouped(records, &plan, NonZeroU32::MIN, per_block, 0);
+    let (blocks, before) = grouped(records, &plan, NonZeroU32::MIN, shape);
     let part = |part: usize| {
         put_out(Sorted::new::<Tera>(class(&blocks, part), plan.starts(part), most).unwrap())
     };
@@ -100,9 +116,15 @@ fn sort(records: &[u8], cuts: &Cuts, buckets: u32, per_block: usize, most: usize
 
 fn sorts(records: &[u8], parts: u32, buckets: u32, per_block: usize, most: usize) -> Vec<u64> {
     let cuts = cuts(records, 1000, parts);
-    let outputs = sort(records, &cuts, buckets, per_block, most);
-    assert!(outputs.concat() == model(records), "{parts} {buckets} {per_block} {most}");
-    outputs.iter().map(|output| (output.len() / LENGTH) as u64).collect()
+    let sorted = |together| {
+        let shape = Shape { together, ..Shape::of(per_block) };
+        let outputs = sort(records, &cuts, buckets, shape, most);
+        assert!(outputs.concat() == model(records), "{parts} {buckets} {per_block} {most}");
+        outputs.iter().map(|output| (output.len() / LENGTH) as u64).collect()
+    };
+    let counts: Vec<u64> = sorted(1);
+    assert_eq!(counts, sorted(3), "{parts} {buckets} {per_block} {most}");
+    counts
 }
 
 #[test]
@@ -158,7 +180,7 @@ fn keys_outside_of_the_sample_belong_to_the_outer_parts() {
     let records = with_keys(&[50, 51, 1, 99, 0, 1 << 60, 52]);
     let mut sample = Sample::new();
     sample.extend([0, 1].map(|at| entry(&records, Position(at))));
-    let outputs = sort(&records, &sample.cuts(some(2)), 8, 100, 64);
+    let outputs = sort(&records, &sample.cuts(some(2)), 8, Shape::of(100), 64);
     assert_eq!(outputs.concat(), model(&records));
     assert_eq!(outputs[0].len(), 3 * LENGTH);
 }
@@ -215,17 +237,21 @@ fn imbalance_is_the_largest_beside_the_mean() {
 fn a_block_without_room_is_refused() {
     let records = generated(Format::Binary, 10);
     let mut groups = Groups::new(Plan::new(&cuts(&records, 10, 1), some(1)), some(1));
-    let mut out = [0; 999];
-    let made = groups.make::<Tera>([&records, &[]], Position(0), &mut out);
-    assert_eq!(made, Err(NoRoom { records: 10, bytes: 999 }));
+    let (mut short, mut long) = ([0; 499], [0; 600]);
+    let made = groups.make::<Tera>(&[&records], Position(0), &mut [&mut long, &mut short]);
+    assert_eq!(made, Err(NoRoom { records: 10, buffers: 2, bytes: 499 }));
+    let made = groups.make::<Tera>(&[&records], Position(0), &mut []);
+    assert_eq!(made, Err(NoRoom { records: 10, buffers: 0, bytes: 0 }));
     // What is no whole record needs none.
-    let most = &records[..records.len() - 1];
-    let made = groups.make::<Tera>([most, &records[..50]], Position(0), &mut out);
-    assert_eq!(made.unwrap().records, 9);
-    assert_eq!(groups.class(0), 0..900);
+    let some = [&records[..790], &records[..50]];
+    let made = groups.make::<Tera>(&some, Position(0), &mut [&mut long, &mut short]);
+    assert_eq!(made.unwrap().records, 7);
+    assert!(groups.class(0).eq([(0, 0..400), (1, 0..300)]));
     for none in [1, 9, usize::MAX] {
-        assert!(groups.class(none).is_empty() && groups.part(none).is_empty(), "{none}");
+        assert!(groups.class(none).all(|(_, range)| range.is_empty()), "{none}");
     }
+    assert_eq!(groups.make::<Tera>(&[], Position(0), &mut []).unwrap(), Tally::default());
+    assert!(groups.class(0).eq([(0, 0..0)]));
 }
 
 #[test]
@@ -234,10 +260,10 @@ fn records_of_a_bucket_keep_their_order() {
     let keys: Vec<u64> = (0..300).map(|at| at % 2 * u64::MAX).collect();
     let records = with_keys(&keys);
     let plan = Plan::new(&cuts(&records, 300, 1), some(2));
-    let (blocks, _) = grouped(&records, &plan, NonZeroU32::MIN, 300, 0);
+    let (blocks, _) = grouped(&records, &plan, NonZeroU32::MIN, Shape::of(300));
     let ordered = |bucket| records.chunks_exact(LENGTH).skip(bucket).step_by(2);
     let all: Vec<&[u8]> = ordered(0).chain(ordered(1)).collect();
-    assert!(class(&blocks, 0) == [all.concat()]);
+    assert!(class(&blocks, 0).concat() == all.concat());
 }
 
 #[test]
@@ -266,8 +292,8 @@ fn places_are_positions() {
 fn records_that_are_not_grouped_are_damaged() {
     let records = with_keys(&(0..100).map(|key| key << 40).collect::<Vec<_>>());
     let plan = Plan::new(&cuts(&records, 100, 1), some(10));
-    let (mut blocks, _) = grouped(&records, &plan, NonZeroU32::MIN, 100, 0);
-    let (first, second) = blocks[0].bytes[..records.len()].split_at_mut(50 * LENGTH);
+    let (mut blocks, _) = grouped(&records, &plan, NonZeroU32::MIN, Shape::of(100));
+    let (first, second) = blocks[0].buffers[0][..records.len()].split_at_mut(50 * LENGTH);
     first.swap_with_slice(second);
     let mut sorted = Sorted::new::<Tera>(class(&blocks, 0), plan.starts(0), 64).unwrap();
     let mut out = alloc::vec![0; records.len()];
@@ -285,9 +311,9 @@ proptest! {
     ) {
         let records = generated(Format::Binary, 600);
         let plan = Plan::new(&cuts(&records, 100, 1), some(4));
-        let (mut all, _) = grouped(&records, &plan, NonZeroU32::MIN, 200, 0);
+        let (mut all, _) = grouped(&records, &plan, NonZeroU32::MIN, Shape::of(200));
         for (at, byte) in changes {
-            all[at % 3].bytes[at] = byte;
+            all[at % 3].buffers[0][at] = byte;
         }
         let mut blocks = class(&all, 0);
         for (block, bytes) in cut {
@@ -311,12 +337,13 @@ proptest! {
         slices in 1u32..6,
         buckets in 1u32..40,
         per_block in 1usize..300,
+        together in 1usize..5,
         odd in 0usize..3,
     ) {
         let records = with_keys(&keys);
         let plan = Plan::new(&cuts(&records, 1000, parts), some(buckets));
         let slices = some(slices);
-        let (blocks, before) = grouped(&records, &plan, slices, per_block, odd);
+        let (blocks, before) = grouped(&records, &plan, slices, Shape { per_block, together, odd });
         let (mut sorted, mut after) = (Vec::new(), Tally::default());
         for number in 0..(parts * slices.get()) as usize {
             let (part, slice) = (number / slices.get() as usize, number as u32 % slices.get());

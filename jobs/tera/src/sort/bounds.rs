@@ -18,10 +18,16 @@ const RECORDS: u32 = 1000;
 /// Records of a bucket, on average: about as many as the second level of a processor's cache holds.
 const OF_BUCKET: u64 = 5000;
 
-/// Records of a block that a bucket has, on average: fewer make it slow to collect, and more gain
-/// nothing.
-const OF_BLOCK: RangeInclusive<u64> = 4..=8;
-const MOST_BUCKETS: u32 = 1 << 12;
+/// Records that a bucket has of those that are grouped together, on average: fewer make it slow to
+/// collect, and more gain nothing.
+const OF_GROUP: RangeInclusive<u64> = 4..=8;
+const MOST_BUCKETS: u32 = 1 << 13;
+
+/// How many groups there should be at most: each has a row of a bucket in another page. But what is
+/// grouped together is to lie in the cache, before and after, and to fit what a worker needs
+/// to go on (`WORKING` of the job engine).
+const GROUPS: u64 = 320;
+const MOST_GROUPED: u64 = 4;
 
 /// Slices of a partition, at most.
 const MOST_SLICES: u64 = 40;
@@ -89,17 +95,27 @@ pub fn cut(task: &Task<'_>) -> Outcome<Bounds> {
     }
     let partitions = NonZeroU32::new(task.partitions()).unwrap_or(NonZeroU32::MIN);
     let cuts = sample.cuts(partitions);
-    let buckets = buckets(all, block, cuts.parts());
-    let bytes = [buckets.to_le_bytes().to_vec(), cuts.to_bytes()].concat();
+    // Pieces for other nodes fill buffers, and runs are made of few blocks: nothing to gain there.
+    let fits = task.memory() == 0 || all.saturating_mul(LENGTH as u64) <= task.memory();
+    let grouped = if task.is_shared() || !fits { 1 } else { grouped(all, block) };
+    let buckets = buckets(all, block * grouped, cuts.parts());
+    let sizes = [buckets, grouped as u32].map(u32::to_le_bytes).concat();
+    let bytes = [sizes, cuts.to_bytes()].concat();
     Ok(Bounds { bytes, slices: slices(task, largest, block, buckets)? })
 }
 
-/// How many buckets each of so many partitions has, if there are so many records in all, in blocks
-/// of so many.
-pub fn buckets(all: u64, block: u64, partitions: usize) -> u32 {
-    let blocks = all.div_ceil(block.max(1)).max(1);
-    let of_block = (OF_BUCKET / blocks).clamp(*OF_BLOCK.start(), *OF_BLOCK.end());
-    let buckets = (block / partitions.max(1) as u64).div_ceil(of_block);
+/// Of how many blocks records are grouped together, if there are so many in all, in blocks of so
+/// many.
+pub fn grouped(all: u64, block: u64) -> u64 {
+    (all / block.max(1) / GROUPS).clamp(1, MOST_GROUPED)
+}
+
+/// How many buckets each of so many partitions has, if there are so many records in all, of which
+/// so many are grouped together.
+pub fn buckets(all: u64, grouped: u64, partitions: usize) -> u32 {
+    let groups = all.div_ceil(grouped.max(1)).max(1);
+    let of_group = (OF_BUCKET / groups).clamp(*OF_GROUP.start(), *OF_GROUP.end());
+    let buckets = (grouped / partitions.max(1) as u64).div_ceil(of_group);
     buckets.clamp(1, MOST_BUCKETS.into()) as u32
 }
 
@@ -126,9 +142,8 @@ fn slices(task: &Task<'_>, split: u64, block: u64, buckets: u32) -> Outcome<NonZ
 
 /// The plan that the task's bounds tell.
 pub fn plan(task: &Task<'_>) -> Outcome<Plan> {
-    let bounds = task.bounds().split_first_chunk();
-    let plan = bounds.and_then(|(buckets, cuts)| {
-        let buckets = NonZeroU32::new(u32::from_le_bytes(*buckets))?;
+    let plan = parsed(task.bounds()).and_then(|([buckets, _], cuts)| {
+        let buckets = NonZeroU32::new(buckets)?;
         // Memory for buckets is not taken on the word of others.
         let cuts = Cuts::from_bytes(cuts).filter(|_| buckets.get() <= MOST_BUCKETS)?;
         Some(Plan::new(&cuts, buckets))
@@ -137,4 +152,17 @@ pub fn plan(task: &Task<'_>) -> Outcome<Plan> {
         Some(plan) if plan.parts() == task.partitions() as usize => Ok(plan),
         _ => Err(Halt::code("`sort` was begun without samples, or with others' bounds")),
     }
+}
+
+/// Of how many blocks of its split a map task groups the records together.
+pub fn blocks_grouped(task: &Task<'_>) -> usize {
+    let grouped = parsed(task.bounds()).map_or(1, |([_, grouped], _)| u64::from(grouped));
+    grouped.clamp(1, MOST_GROUPED) as usize
+}
+
+/// The two sizes that bounds begin with, and the cuts.
+fn parsed(bounds: &[u8]) -> Option<([u32; 2], &[u8])> {
+    let (sizes, cuts) = bounds.split_first_chunk::<8>()?;
+    let (sizes, _) = sizes.as_chunks();
+    Some(([0, 1].map(|at| u32::from_le_bytes(sizes[at])), cuts))
 }

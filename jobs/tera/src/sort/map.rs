@@ -1,4 +1,4 @@
-//! Map tasks: the records of each block move to another buffer, grouped by the buckets of
+//! Map tasks: the records of a few blocks move to other buffers, grouped by the buckets of
 //! partitions. What each slice of a partition has there is kept, or each partition's records are
 //! written as a run, in order.
 
@@ -6,12 +6,13 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
 use core::num::NonZeroU32;
+use core::ops;
 
 use nile_sort::{Groups, Position, Sorted, Tally};
-use nile_tasks::{Done, Far, Halt, Outcome, Range, Task};
+use nile_tasks::{Block, Done, Far, Halt, Outcome, Range, Task};
 use nile_user::PoolBuffer;
 
-use super::bounds::{plan, position};
+use super::bounds::{blocks_grouped, plan, position};
 use super::{MOST_ENTRIES, failed};
 use crate::records::{self, LENGTH, Records, rest, skipped, whole};
 
@@ -26,7 +27,7 @@ pub fn map(task: &Task<'_>) -> Outcome<Done> {
     let mut split = Split::new(task)?;
     records::blocks(task, |block| {
         split.begin(block.at, block.buffer.len());
-        split.take(&block.buffer[..block.bytes])
+        split.take(block)
     })?;
     split.end()
 }
@@ -35,6 +36,11 @@ pub fn map(task: &Task<'_>) -> Outcome<Done> {
 struct Split<'t, 's> {
     task: &'t Task<'s>,
     groups: Groups,
+    /// Records that wait to be grouped, in the order of the input; of how many blocks, and of how
+    /// many these will be.
+    stretches: Vec<Stretch<'s>>,
+    blocks: usize,
+    grouped: usize,
     /// Filled buffers, with the bytes of each, and what each partition, or slice of one, has of
     /// them: all of the split's, if runs are to be made of them, or what is to be kept next.
     buffers: Vec<(PoolBuffer<'s>, usize)>,
@@ -50,13 +56,34 @@ struct Split<'t, 's> {
     enough: usize,
 }
 
+/// Whole records, one behind the other.
+enum Stretch<'s> {
+    Own(Vec<u8>),
+    Block(PoolBuffer<'s>, ops::Range<usize>),
+}
+
+impl Stretch<'_> {
+    fn records(&self) -> &[u8] {
+        match self {
+            Stretch::Own(records) => records,
+            Stretch::Block(buffer, records) => &buffer[records.clone()],
+        }
+    }
+}
+
 impl<'t, 's> Split<'t, 's> {
     fn new(task: &'t Task<'s>) -> Outcome<Split<'t, 's>> {
-        // A run has the records of all slices.
-        let slices = if task.spills() { NonZeroU32::MIN } else { task.slices() };
+        // A run has the records of all slices. With little memory no more is taken than has to be.
+        let (slices, grouped) = match task.spills() {
+            true => (NonZeroU32::MIN, 1),
+            false => (task.slices(), blocks_grouped(task)),
+        };
         Ok(Split {
             task,
             groups: Groups::new(plan(task)?, slices),
+            stretches: Vec::new(),
+            blocks: 0,
+            grouped,
             buffers: Vec::new(),
             pieces: Vec::new(),
             tally: Tally::default(),
@@ -75,10 +102,10 @@ impl<'t, 's> Split<'t, 's> {
         }
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Outcome {
-        let skipped = self.skip.min(bytes.len());
+    fn take(&mut self, block: Block<'s>) -> Outcome {
+        let skipped = self.skip.min(block.bytes);
         self.skip -= skipped;
-        let bytes = &bytes[skipped..];
+        let bytes = &block.buffer[skipped..block.bytes];
         let missing = self.waiting.len().next_multiple_of(LENGTH) - self.waiting.len();
         let (end, bytes) = bytes.split_at(missing.min(bytes.len()));
         self.waiting.extend_from_slice(end);
@@ -87,45 +114,50 @@ impl<'t, 's> Split<'t, 's> {
             self.waiting.extend_from_slice(bytes);
             return Ok(());
         }
-        let mut waiting = mem::take(&mut self.waiting);
+        let start = skipped + end.len();
         let (records, begun) = bytes.split_at(bytes.len() / LENGTH * LENGTH);
-        self.add(&waiting, records)?;
-        waiting.clear();
-        waiting.extend_from_slice(begun);
-        self.waiting = waiting;
-        Ok(())
+        let waiting = mem::replace(&mut self.waiting, begun.to_vec());
+        let records = start..start + records.len();
+        self.stretches.extend([Stretch::Own(waiting), Stretch::Block(block.buffer, records)]);
+        self.blocks += 1;
+        if self.blocks == self.grouped { self.group() } else { Ok(()) }
     }
 
-    /// Groups the records of two stretches into as few buffers as hold them, about equally full.
-    fn add(&mut self, mut one: &[u8], mut other: &[u8]) -> Outcome {
-        let mut count = (one.len() + other.len()) / LENGTH;
-        while count > 0 {
-            let mut buffer = self.task.buffer()?;
-            let room = whole(buffer.len())? / LENGTH;
-            let now = count.div_ceil(count.div_ceil(room));
-            let (first, rest) = one.split_at(one.len().min(now * LENGTH));
-            let (second, later) = other.split_at(now * LENGTH - first.len());
-            let next = self.next.get_or_insert(Position(0));
-            let made = self.groups.make::<Records>([first, second], *next, &mut buffer);
-            self.tally += made.map_err(|error| Halt::code(format!("{error}")))?;
-            next.0 += now as u64;
-            (one, other, count) = (rest, later, count - now);
-            self.push(buffer, now * LENGTH)?;
+    /// Groups the records that wait into as few buffers as hold them, about equally full.
+    fn group(&mut self) -> Outcome {
+        let stretches = mem::take(&mut self.stretches);
+        self.blocks = 0;
+        let records: Vec<&[u8]> = stretches.iter().map(Stretch::records).collect();
+        let count = records.iter().map(|it| it.len()).sum::<usize>() / LENGTH;
+        if count == 0 {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    fn push(&mut self, buffer: PoolBuffer<'s>, bytes: usize) -> Outcome {
-        let number = self.buffers.len() as u32;
+        let mut buffers = Vec::from([self.task.buffer()?]);
+        let needed = count.div_ceil(whole(buffers[0].len())? / LENGTH);
+        while buffers.len() < needed {
+            buffers.push(self.task.buffer()?);
+        }
+        let full = count.div_ceil(needed) * LENGTH;
+        let mut out: Vec<&mut [u8]> = buffers.iter_mut().map(|it| &mut it[..full]).collect();
+        let next = self.next.get_or_insert(Position(0));
+        let made = self.groups.make::<Records>(&records, *next, &mut out);
+        self.tally += made.map_err(|error| Halt::code(format!("{error}")))?;
+        next.0 += count as u64;
+        let first = self.buffers.len();
         for class in 0..self.groups.classes() {
-            let range = self.groups.class(class);
-            if !range.is_empty() {
+            let ranges = self.groups.class(class).filter(|(_, range)| !range.is_empty());
+            for (buffer, range) in ranges {
                 let (start, bytes) = (range.start as u32, range.len() as u32);
-                self.pieces.push(Range { partition: class as u32, buffer: number, start, bytes });
+                let buffer = (first + buffer) as u32;
+                self.pieces.push(Range { partition: class as u32, buffer, start, bytes });
             }
         }
-        self.buffers.push((buffer, bytes));
-        let more = self.buffers.len() + self.pieces.len() + 1 + self.groups.classes();
+        for (at, buffer) in buffers.into_iter().enumerate() {
+            self.buffers.push((buffer, full.min(count * LENGTH - at * full)));
+        }
+        // Of each buffer a part at least of a class, and one more where one begins.
+        let next = 2 * (self.grouped + 1) + self.groups.classes();
+        let more = self.buffers.len() + self.pieces.len() + next;
         if more * DESCRIBED > MOST_DESCRIBED && !self.task.spills() { self.keep() } else { Ok(()) }
     }
 
@@ -141,8 +173,8 @@ impl<'t, 's> Split<'t, 's> {
         if cut > 0 {
             self.waiting.extend(rest(self.task, cut)?);
         }
-        let waiting = mem::take(&mut self.waiting);
-        self.add(&waiting, &[])?;
+        self.stretches.push(Stretch::Own(mem::take(&mut self.waiting)));
+        self.group()?;
         match self.task.spills() {
             true => self.spill()?,
             false => self.keep()?,
