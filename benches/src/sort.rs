@@ -2,8 +2,8 @@
 //! (`nile-sort-reference`), and beside itself: with less memory than data, on three nodes, and with
 //! more data. All is measured in turns on clusters that stay up, data in the page cache; the sort
 //! job alone counts, from its submission to its end. Every contestant has sorted before: a cluster
-//! when it was started, and each of them once more in a round that does not count. A turn begins
-//! when the device has all that those before have written.
+//! when it was started, and each of them once more in a round that does not count. A sort begins
+//! when the device has all that was written before, its input, too.
 //!
 //! Controls: the nodes' workers are stopped for a while in the midst of a sort; and nodes have so
 //! many workers with so large buffers that those take more memory than they may.

@@ -202,7 +202,8 @@ impl Cluster<'_> {
     pub fn sort(&self, size: &str, held_up: Option<f64>) -> Result<Value, Failure> {
         settle();
         let mut arguments = vec!["run", "terasort", "--cluster", self.name, "--size", size];
-        arguments.push("--json");
+        // As before the reference's sort.
+        arguments.extend(["--json", "--at", "generate:ending=sync"]);
         let stop = held_up.map(|seconds| {
             let pids: Vec<String> = self.workers().iter().map(u32::to_string).collect();
             let pids = pids.join(" ");
