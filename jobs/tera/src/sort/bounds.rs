@@ -23,9 +23,9 @@ const OF_BUCKET: u64 = 5000;
 const OF_GROUP: RangeInclusive<u64> = 4..=8;
 const MOST_BUCKETS: u32 = 1 << 13;
 
-/// How many groups there should be at most: each has a row of a bucket in another page. But what is
-/// grouped together is to lie in the cache, before and after, and to fit what a worker needs
-/// to go on (`WORKING` of the job engine).
+/// How many groups there are at least, where blocks are grouped together: each has a row of a
+/// bucket in another page, so that fewer are better. But what is grouped is to lie in the cache,
+/// before and after, and to fit what a worker needs to go on (`WORKING` of the job engine).
 const GROUPS: u64 = 320;
 const MOST_GROUPED: u64 = 4;
 
