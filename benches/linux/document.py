@@ -62,6 +62,7 @@ def guest(entry: Entry, ours: judge.Measured | None) -> dict[str, Any]:
         "what": table["what"],
         "tuning": tuning.lines(table),
         "version": entry.guest.version(),
+        "stood_still": entry.stood_still,
         "failed": entry.failed,
         # The times of quanta are in the histogram.
         "turns": [

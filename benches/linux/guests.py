@@ -21,8 +21,16 @@ ON_THE_WAY = 128 << 20
 KERNEL = 256 << 20
 MARGIN = 256 << 20
 
-# How long a machine may take for all that it does in a turn.
+# How long a command may take that a node is asked to do.
 LIMIT_SECONDS = 600
+
+# How long Linux guests may take for all that they do in a turn, on a machine that does other work
+# besides: to boot and to measure noise, and for each MiB that they make, sort twice, and check.
+TURN_SECONDS = 60
+SECONDS_PER_MEBIBYTE = 2
+
+# What `nile guest` is told at most: who waits for it ends it before.
+LONGEST_SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,10 @@ class Place:
     def workers(self) -> int:
         """Of each machine."""
         return int(self.tuning["machine"]["workers"])
+
+
+class StoodStill(CommandFailed):
+    """A machine that did not do its work in time, nor end: what it said last."""
 
 
 class WrongOutput(Exception):
@@ -180,15 +192,24 @@ class Linux(Guest):
         if self.place.nodes > 1:
             dials = [word for number in numbers for word in ("--dial", f"n{number}")]
             self.begin("switch", "switch", self.crew.folder, *dials)
+        limit = TURN_SECONDS + SECONDS_PER_MEBIBYTE * task.bytes / (1 << 20)
         running = [self.begin(f"n{it}", "guest", *self.words(task, it)) for it in numbers]
-        patience = time.monotonic() + LIMIT_SECONDS
+        patience = time.monotonic() + limit
         for number, process in zip(numbers, running, strict=True):
-            status = process.wait(max(0, patience - time.monotonic()))
+            try:
+                status = process.wait(max(0, patience - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                told = self.told(number)
+                raise StoodStill(f"guest {number} did not end in {limit:.0f} s: {told}") from None
             if status != 0:
-                told = (self.crew.folder / f"n{number}.err").read_text(errors="replace")
-                raise CommandFailed(f"guest {number} ended with status {status}: {gist(told)}")
+                told = self.told(number)
+                raise CommandFailed(f"guest {number} ended with status {status}: {told}")
         said = [(self.crew.folder / f"n{number}.out").read_text() for number in numbers]
         return linux_turn(list(map(json.loads, said)), task)
+
+    def told(self, number: int) -> str:
+        """The last that a machine has said."""
+        return gist((self.crew.folder / f"n{number}.err").read_text(errors="replace"))
 
     def begin(self, name: str, *words: str | Path) -> subprocess.Popen[bytes]:
         """Starts a `nile` command that goes on by itself."""
@@ -203,7 +224,7 @@ class Linux(Guest):
         machine = ["--cores", str(self.place.cores), "--memory", self.memory(task)]
         card = ["--socket", self.crew.folder / f"n{number}.qemu", "--number", str(number)]
         system = ["--kernel", self.image, "--initrd", self.archive]
-        line = ["--append", self.line(task, number), "--limit", str(LIMIT_SECONDS)]
+        line = ["--append", self.line(task, number), "--limit", str(LONGEST_SECONDS)]
         return [*machine, "--disk", disk, *card, *system, *line]
 
 

@@ -115,6 +115,9 @@ def setups(result: dict[str, Any]) -> str:
     for one in result["guests"]:
         said.append(f"  {one['title']} {one['version']}: {one['what']}")
         said += [f"      {line}" for line in one["tuning"]]
+        if one["stood_still"]:
+            still = one["stood_still"]
+            said.append(f"      machines that stood still, and were started again: {still}")
         causes = [turn["sort"]["counts"]["interrupts"] for turn in one["turns"]]
         if causes:
             said.append(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from harness.install import say
 from harness.order import rotated
 from harness.processes import CommandFailed
-from linux.guests import Guest, Task, Turn, WrongOutput
+from linux.guests import Guest, StoodStill, Task, Turn, WrongOutput
 
 
 @dataclass
@@ -18,6 +18,8 @@ class Entry:
 
     guest: Guest
     turns: list[Turn] = field(default_factory=list)
+    # How often its machine has stood still, and was started once more.
+    stood_still: int = 0
     failed: str | None = None
 
 
@@ -27,13 +29,9 @@ def run(entries: Sequence[Entry], task: Task, rounds: int) -> None:
         for entry in rotated(entries, number):
             if entry.failed is not None:
                 continue
-            guest = entry.guest
-            name = f"round {number + 1} of {rounds}: {guest.name}"
-            guest.crew.folder.mkdir(parents=True)
-            # What others have left to be written is not written meanwhile.
-            os.sync()
+            name = f"round {number + 1} of {rounds}: {entry.guest.name}"
             try:
-                turn = guest.turn(task)
+                turn = take(entry, name, task)
                 check(entries, turn)
             except (CommandFailed, WrongOutput) as why:
                 entry.failed = str(why)
@@ -41,9 +39,29 @@ def run(entries: Sequence[Entry], task: Task, rounds: int) -> None:
             else:
                 entry.turns.append(turn)
                 say(f"{name} {turn.sort.seconds:.2f} s")
-            finally:
-                guest.end()
-                shutil.rmtree(guest.crew.folder, ignore_errors=True)
+
+
+def take(entry: Entry, name: str, task: Task) -> Turn:
+    """A guest's turn. One whose machine stands still has another, once: a Linux under QEMU's
+    emulation does so in one boot of hundreds on a machine that is busy."""
+    try:
+        return alone(entry.guest, task)
+    except StoodStill as why:
+        entry.stood_still += 1
+        say(f"{name} is started once more: {why}")
+        return alone(entry.guest, task)
+
+
+def alone(guest: Guest, task: Task) -> Turn:
+    """A guest's turn, of which nothing is left."""
+    guest.crew.folder.mkdir(parents=True)
+    # What others have left to be written is not written meanwhile.
+    os.sync()
+    try:
+        return guest.turn(task)
+    finally:
+        guest.end()
+        shutil.rmtree(guest.crew.folder, ignore_errors=True)
 
 
 def check(entries: Sequence[Entry], turn: Turn) -> None:

@@ -51,6 +51,7 @@ fn main() {
 }
 
 fn work() -> Outcome<Value> {
+    system::say("loading modules");
     system::mount()?;
     system::load_modules()?;
     let line = fs::read_to_string("/proc/cmdline")?;
@@ -68,6 +69,7 @@ fn work() -> Outcome<Value> {
 
 /// The fixed work quantum on the last CPU.
 fn fwq(words: &Words<'_>) -> Outcome<Value> {
+    system::say("measuring noise");
     let mut times = vec![0; words.number("quanta")?];
     let steps = words.number("steps")?.try_into()?;
     let cpu = system::cpus()? - 1;

@@ -140,9 +140,11 @@ pub fn run(words: &Words<'_>) -> Outcome<Value> {
     // What is made past the cache is not there when it is read.
     let mut arena = Arena::new(request.input_room() + threads * OUTPUTS, block);
     let disk = Disk::new(device(false)?, block, checks);
+    system::say("making records");
     let given = generate(&request, &disk, arena.blocks().next().ok_or("no memory")?)?;
 
     system::pin(&request.movers)?;
+    system::say("sorting twice");
     // Once before, past the cache: what is timed finds nothing for the first time.
     let (memory, outputs) = parted(&mut arena, &request);
     sort(&request, &disk, peer.as_mut(), memory, outputs)?;
@@ -157,6 +159,7 @@ pub fn run(words: &Words<'_>) -> Outcome<Value> {
     let seconds = begun.elapsed().as_secs_f64();
     let counts = Counts::now()?.since(&before);
 
+    system::say("checking what was sorted");
     let disk = Disk::new(device(false)?, block, disk.into_checks());
     let made = validate(&disk, &parts, block)?;
     let sums = parts.iter().fold(Tally::default(), |mut all, part| {

@@ -10,6 +10,7 @@ import time
 import unittest
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 HERE = Path(__file__).parent.parent
 sys.path.insert(0, str(HERE.parent))
@@ -217,6 +218,21 @@ class StandIn(Guest):
         return self.said
 
 
+class Moody(StandIn):
+    """Gives what comes of one attempt after the other."""
+
+    def __init__(self, name: str, where: Place, attempts: list[Turn | Exception]) -> None:
+        super().__init__(name, where)
+        self.attempts = iter(attempts)
+
+    def turn(self, task: Task) -> Turn:
+        match next(self.attempts):
+            case Exception() as why:
+                raise why
+            case Turn() as made:
+                return made
+
+
 class Judging(unittest.TestCase):
     def test_quanta_are_put_together(self) -> None:
         quanta = judge.quanta([turn(1.0).noise, turn(1.0).noise])
@@ -272,6 +288,32 @@ class Turns(unittest.TestCase):
         self.assertIn("<svg></svg>", html)
         for outside in ("src=", "href=", "<link"):
             self.assertNotIn(outside, html)
+
+
+    def test_a_machine_that_stands_still_is_started_once_more(self) -> None:
+        still = guests.StoodStill("guest 1 did not end in 60 s: linux: sorting twice")
+        for attempts, turned in (([still, turn(1.0)], 1), ([still, still, turn(1.0)], 0)):
+            with tempfile.TemporaryDirectory() as name:
+                entry = turns.Entry(Moody("linux", place(Path(name)), attempts))
+                turns.run([entry], Task(10, 100), 1)
+                self.assertEqual(list(Path(name).iterdir()), [])
+                said = text.text(document([entry], [], Task(10, 100), TABLES, 1, True, False))
+            self.assertEqual((len(entry.turns), entry.stood_still), (turned, 1))
+            self.assertIn("stood still, and were started again: 1", said)
+            self.assertEqual("sorting twice" in said, not turned)
+
+    def test_a_machine_that_does_not_end_stands_still(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            where = place(Path(name))
+            where.nile.write_text("#!/bin/sh\necho linux: sorting twice >&2\nexec sleep 60\n")
+            where.nile.chmod(0o755)
+            linux = guests.Linux("linux", where, Path("k"), Path("i"), "6")
+            linux.crew.folder.mkdir()
+            with mock.patch.object(guests, "TURN_SECONDS", 1):
+                with self.assertRaisesRegex(guests.StoodStill, "in 1 s: linux: sorting twice"):
+                    linux.turn(Task(10, 100))
+            linux.end()
+            self.assertEqual(linux.crew.members(), [])
 
 
 class Interrupt(unittest.TestCase):
