@@ -44,7 +44,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--mebibytes", type=int, required=True)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--nodes", type=int, default=1)
-    parser.add_argument("--cores", type=int, default=4)
+    parser.add_argument("--cores", type=int, required=True)
     return parser.parse_args(words)
 
 

@@ -288,9 +288,9 @@ pub struct Linux {
     /// Machines that share each sort, on a virtual switch: 1 or 2.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=2))]
     pub nodes: u16,
-    /// Cores of each machine, the last half of which sort.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=32))]
-    pub cores: u16,
+    /// Cores of each machine, the last half of which sort; without it as many as CPUs are here.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(2..=32))]
+    pub cores: Option<u16>,
     #[command(flatten)]
     pub outcome: Outcome,
 }

@@ -328,7 +328,7 @@ class Interrupt(unittest.TestCase):
             nile.chmod(0o755)
             settings = {"CARGO_TARGET_DIR": name, "NILE_PACKAGES": name, "NILE_GUEST": "/bin/true"}
             words = [sys.executable, str(HERE.parent), "linux"]
-            words += ["--mebibytes", "8", "--runs", "1", "--quick"]
+            words += ["--mebibytes", "8", "--runs", "1", "--cores", "2", "--quick"]
             environment = os.environ | settings | {"TMPDIR": str(folder / "work")}
             harness = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True)
             patience = time.monotonic() + 30

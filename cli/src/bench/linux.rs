@@ -1,6 +1,8 @@
 //! `nile bench linux`: a NileOS guest beside Linux guests that do the same work with the same code
 //! on the same machine. A program in Python (`benches/linux`) has them take turns.
 
+use std::thread;
+
 use super::python;
 use crate::args::Linux;
 use crate::failure::Failure;
@@ -13,6 +15,10 @@ const QUICK: Bytes = Bytes::mebi(8);
 
 /// A few blocks for each core.
 const LEAST: Bytes = Bytes::mebi(4);
+
+/// How many cores there can be.
+const LEAST_CORES: usize = 2;
+const MOST_CORES: usize = 32;
 
 /// How often each has its turn if nobody says.
 const RUNS: u16 = 5;
@@ -39,13 +45,20 @@ pub fn run(options: &Linux) -> Result<(), Failure> {
     command.args(["--mebibytes", &python::mebi(size(options)).to_string()]);
     let runs = options.runs.unwrap_or(if options.quick { 1 } else { RUNS });
     command.args(["--runs", &runs.to_string(), "--nodes", &options.nodes.to_string()]);
-    command.args(["--cores", &options.cores.to_string()]);
+    command.args(["--cores", &cores(options).to_string()]);
     command.args(options.quick.then_some("--quick"));
     python::become_it(command, &options.outcome)
 }
 
 fn size(options: &Linux) -> Bytes {
     options.size.unwrap_or(if options.quick { QUICK } else { USUAL })
+}
+
+/// A CPU for each core, if nobody says otherwise: where cores share CPUs, it is the host that
+/// says which of them goes on, and one that does not sleep keeps another from its work.
+fn cores(options: &Linux) -> usize {
+    let cpus = || thread::available_parallelism().map_or(LEAST_CORES, usize::from);
+    options.cores.map_or_else(|| cpus().clamp(LEAST_CORES, MOST_CORES), usize::from)
 }
 
 #[cfg(test)]
@@ -68,6 +81,8 @@ mod tests {
     fn what_is_asked_for_goes_before_what_is_usual() {
         assert_eq!((size(&asked("")), size(&asked("--quick"))), (USUAL, QUICK));
         assert_eq!(size(&asked("--quick --size 1G")), Bytes::mebi(1024));
+        assert_eq!(cores(&asked("--cores 7")), 7);
+        assert!((LEAST_CORES..=MOST_CORES).contains(&cores(&asked(""))));
         assert!(matches!(check(&asked("--size 100K")), Err(Failure::Request(_))));
         assert!(needs(&asked("--quick")).unwrap().contains(&Need::Guest));
     }
