@@ -23,9 +23,10 @@ const OF_BUCKET: u64 = 5000;
 const OF_GROUP: RangeInclusive<u64> = 4..=8;
 const MOST_BUCKETS: u32 = 1 << 13;
 
-/// How many groups there are at least, where blocks are grouped together: each has a row of a
-/// bucket in another page, so that fewer are better. But what is grouped is to lie in the cache,
-/// before and after, and to fit what a worker needs to go on (`WORKING` of the job engine).
+/// How many groups there are at most, as long as no more blocks than these are grouped together:
+/// each has a row of a bucket in another page, so that fewer are better. But what is grouped is to
+/// lie in the cache, before and after, and to fit what a worker needs to go on (`WORKING` of the job
+/// engine).
 const GROUPS: u64 = 320;
 const MOST_GROUPED: u64 = 4;
 
@@ -107,7 +108,7 @@ pub fn cut(task: &Task<'_>) -> Outcome<Bounds> {
 /// Of how many blocks records are grouped together, if there are so many in all, in blocks of so
 /// many.
 pub fn grouped(all: u64, block: u64) -> u64 {
-    (all / block.max(1) / GROUPS).clamp(1, MOST_GROUPED)
+    all.div_ceil(block.max(1).saturating_mul(GROUPS)).clamp(1, MOST_GROUPED)
 }
 
 /// How many buckets each of so many partitions has, if there are so many records in all, of which
