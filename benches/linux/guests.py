@@ -29,6 +29,9 @@ LIMIT_SECONDS = 600
 TURN_SECONDS = 60
 SECONDS_PER_MEBIBYTE = 2
 
+# Linux says how far it is from early on: nothing else tells where one stands still.
+SAYS = "console=ttyS0 earlyprintk=serial panic=-1"
+
 # What `nile guest` is told at most: who waits for it ends it before.
 LONGEST_SECONDS = 3600
 
@@ -185,7 +188,7 @@ class Linux(Guest):
             "steps": self.place.tuning["fwq"]["steps"],
         }
         ours = " ".join(f"nile.{name}={value}" for name, value in said.items())
-        return " ".join(filter(None, ["console=ttyS0 quiet panic=-1", self.tuning["append"], ours]))
+        return " ".join(filter(None, [SAYS, self.tuning["append"], ours]))
 
     def turn(self, task: Task) -> Turn:
         numbers = range(1, self.place.nodes + 1)
