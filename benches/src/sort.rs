@@ -18,7 +18,7 @@ use crate::node::number;
 use crate::rounds::{Times, median, order};
 use field::{Field, reference};
 
-/// Bytes of a record, and what the promise allows its index to have for each; it has 12.
+/// Bytes of a record, and what the promise allows an index to have for each; there is none.
 const RECORD: u64 = 100;
 const ENTRY: u64 = 16;
 
@@ -52,7 +52,7 @@ impl Scale {
     /// About a gigabyte: what targets are for. A control's share of it is enough to be slow.
     fn of(mode: Mode) -> Scale {
         match mode {
-            Mode::Real => Scale { mib: 954, rounds: 5, most: 8, growing: 3 },
+            Mode::Real => Scale { mib: 954, rounds: 5, most: 8, growing: 5 },
             Mode::Control => Scale { mib: 64, rounds: 1, most: 2, growing: 1 },
         }
     }
