@@ -1,7 +1,8 @@
 //! The disks of a hosted node: files, or block devices, that one node at a time has. Linux copies
 //! between them and the node's memory, through a ring of io_uring, or, where it forbids that, by
 //! plain calls of threads beside the core's ([`ring`], [`plain`]). What was read stays in Linux's
-//! page cache, unless that has no room for all of the disk ([`cache`]).
+//! page cache, unless that has no room for all of the disk, and what is written needs it
+//! ([`cache`]).
 
 mod cache;
 mod file;
@@ -34,23 +35,22 @@ const DEPTH: usize = 64;
 /// A step of a request as Linux does it. What it points at is there until it has ended.
 #[derive(Clone, Copy)]
 enum Step {
-    /// By a thread of Linux's `beside` the core's, or by that if there is nothing to wait for. The
-    /// page cache is then to `forget` what was read.
+    /// By a thread of Linux's `beside` the core's, or by that if there is nothing to wait for.
     Read {
         at: u64,
         memory: *const iovec,
         pieces: u32,
-        bytes: u64,
         beside: bool,
-        forget: bool,
     },
-    /// Of this many bytes, which go to the device `at_once` or when Linux likes.
+    /// Of this many bytes, which go to the device `at_once` or when Linux likes. The page cache is
+    /// to `forget` what is here, so many bytes, in their favour.
     Write {
         at: u64,
         memory: *const iovec,
         pieces: u32,
         bytes: u64,
         at_once: bool,
+        forget: Option<(u64, u64)>,
     },
     Flush,
 }
@@ -145,17 +145,18 @@ impl Work {
     fn step(&mut self, slot: u32) {
         let Some(Slot { request, memory, moved, .. }) = &self.slots[slot as usize] else { return };
         let (memory, pieces) = (memory.as_ptr(), memory.len() as u32);
+        let bytes = request.bytes() - moved;
+        let is_large = bytes >= LARGE;
         let step = match request {
             Request::Read { at, .. } => {
-                let bytes = request.bytes() - moved;
-                let beside = bytes >= LARGE;
-                let forget = beside && self.cache.is_short();
-                Step::Read { at: at + moved, memory, pieces, bytes, beside, forget }
+                Step::Read { at: at + moved, memory, pieces, beside: is_large }
             }
             Request::Write { at, .. } => {
-                let bytes = request.bytes() - moved;
-                let at_once = bytes >= LARGE && !self.passing;
-                Step::Write { at: at + moved, memory, pieces, bytes, at_once }
+                let at = at + moved;
+                self.cache.writes(at, bytes);
+                let forget = is_large.then(|| self.cache.victim()).flatten();
+                let at_once = is_large && !self.passing;
+                Step::Write { at, memory, pieces, bytes, at_once, forget }
             }
             Request::Flush if self.passing => return self.finish(slot, Ok(())),
             Request::Flush => Step::Flush,
@@ -186,6 +187,10 @@ impl Work {
     /// The request in this slot has ended.
     fn finish(&mut self, at: u32, result: Result<(), DiskError>) {
         if let Some(slot) = self.slots[at as usize].take() {
+            let bytes = slot.request.bytes();
+            if let (Request::Read { at, .. }, Ok(()), LARGE..) = (&slot.request, result, bytes) {
+                self.cache.has_read(*at, bytes);
+            }
             self.ended.push_back(Completion { tag: slot.tag, result });
             self.free.push(at);
         }

@@ -87,15 +87,14 @@ impl Shared {
         // SAFETY: the file is open, and what a step points at is there until it has ended.
         let said = unsafe {
             match step {
-                Step::Read { at, memory, pieces, bytes, forget, .. } => {
-                    let said = libc::preadv(file, memory, pieces as i32, at as libc::off_t);
-                    if forget && said >= 0 {
+                Step::Read { at, memory, pieces, .. } => {
+                    libc::preadv(file, memory, pieces as i32, at as libc::off_t)
+                }
+                Step::Write { at, memory, pieces, bytes, at_once, forget } => {
+                    if let Some((at, bytes)) = forget {
                         let (at, all) = (at as libc::off_t, bytes as libc::off_t);
                         libc::posix_fadvise(file, at, all, libc::POSIX_FADV_DONTNEED);
                     }
-                    said
-                }
-                Step::Write { at, memory, pieces, bytes, at_once } => {
                     let said = libc::pwritev(file, memory, pieces as i32, at as libc::off_t);
                     // Not after a failure, whose reason is still to be read.
                     if at_once && said >= 0 {

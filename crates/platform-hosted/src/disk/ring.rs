@@ -5,7 +5,6 @@
 
 use std::fs::File;
 use std::io;
-use std::iter;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -70,8 +69,8 @@ impl Drop for Waker {
 impl Ring {
     /// A ring for this file, which has the core look around by `wake`.
     pub fn new(file: File, wake: Wake) -> io::Result<Ring> {
-        // Each step is one entry, or two.
-        let mut ring = IoUring::new(2 * DEPTH as u32)?;
+        // Each step is one entry, or up to three.
+        let mut ring = IoUring::new(3 * DEPTH as u32)?;
         let waker = Waker::start(wake)?;
         ring.submitter().register_eventfd(waker.event.as_raw_fd())?;
         ring.completion().disable_eventfd();
@@ -81,7 +80,7 @@ impl Ring {
     fn entry(&self, slot: u32, step: Step) -> squeue::Entry {
         let file = types::Fd(self.file.as_raw_fd());
         let entry = match step {
-            Step::Read { at, memory, pieces, beside, .. } => {
+            Step::Read { at, memory, pieces, beside } => {
                 let flags = if beside { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
                 opcode::Readv::new(file, memory, pieces).offset(at).build().flags(flags)
             }
@@ -104,7 +103,7 @@ impl Ring {
             .user_data(NOBODY)
     }
 
-    /// What follows a read, if that was whole: Linux does not keep the pages.
+    /// What comes before a write that needs room: Linux does not keep these pages.
     fn forget(&self, at: u64, bytes: u64) -> squeue::Entry {
         let file = types::Fd(self.file.as_raw_fd());
         let all = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -118,20 +117,20 @@ impl Ring {
 impl Engine for Ring {
     fn begin(&mut self, slot: u32, step: Step) {
         let entry = self.entry(slot, step);
-        let (entry, then) = match step {
-            Step::Write { at, bytes, at_once: true, .. } => {
-                (entry.flags(squeue::Flags::IO_LINK), Some(self.write_out(at, bytes)))
+        let (before, entry, then) = match step {
+            Step::Write { at, bytes, at_once, forget, .. } => {
+                let before = forget.map(|(at, bytes)| self.forget(at, bytes));
+                let flags = if at_once { squeue::Flags::IO_LINK } else { squeue::Flags::empty() };
+                let then = at_once.then(|| self.write_out(at, bytes));
+                (before, entry.flags(flags), then)
             }
-            Step::Read { at, bytes, forget: true, .. } => {
-                (entry.flags(squeue::Flags::IO_LINK), Some(self.forget(at, bytes)))
-            }
-            _ => (entry, None),
+            _ => (None, entry, None),
         };
-        for entry in iter::once(entry).chain(then) {
+        for entry in [before, Some(entry), then].into_iter().flatten() {
             // SAFETY: the memory of a step stays until it has ended, which is this trait's
             // contract; the file stays as long as the ring.
             let pushed = unsafe { self.ring.submission().push(&entry) };
-            debug_assert!(pushed.is_ok(), "there is room for two entries a slot");
+            debug_assert!(pushed.is_ok(), "there is room for three entries a slot");
         }
         self.untold = true;
     }

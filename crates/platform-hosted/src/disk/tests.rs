@@ -142,8 +142,9 @@ fn as_many_as_there_is_room_for_end_each_once() {
 }
 
 #[test]
-fn what_memory_cannot_hold_is_read_and_forgotten() {
+fn what_was_read_is_forgotten_where_memory_is_short_for_what_is_written() {
     const AT: u64 = 1 << 20;
+    const OTHER: u64 = 2 << 20;
     both(|bench| {
         let sent = memory(1 << 20, 6);
         let from = pieces(&sent, &[]);
@@ -168,6 +169,8 @@ fn what_memory_cannot_hold_is_read_and_forgotten() {
         let kind = rustix::fs::fstatfs(&file).expect("a file system").f_type;
         bench.disk.work.borrow_mut().cache = Cache::short(file.try_clone().expect("a file"));
         read(bench);
+        let from = pieces(&sent, &[]);
+        assert_eq!(bench.perform(Request::Write { at: OTHER, from }), Ok(()));
         let begun = Instant::now();
         while tells && kind != libc::TMPFS_MAGIC && is_cached() {
             assert!(begun.elapsed() < Duration::from_secs(30), "it is not forgotten");
