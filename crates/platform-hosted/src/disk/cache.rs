@@ -74,7 +74,7 @@ impl Cache {
         self.seen.written(at, bytes);
     }
 
-    /// Takes what had better be forgotten now, if there is anything: where it begins, and its bytes.
+    /// Takes what had better be forgotten now, if there is any: where it begins, and its bytes.
     pub fn victim(&mut self) -> Option<(u64, u64)> {
         self.seen.is_over = true;
         let is_short = !self.seen.turns.is_empty() && self.is_short();

@@ -25,8 +25,8 @@ const MOST_BUCKETS: u32 = 1 << 13;
 
 /// How many groups there are at most, as long as no more blocks than these are grouped together:
 /// each has a row of a bucket in another page, so that fewer are better. But what is grouped is to
-/// lie in the cache, before and after, and to fit what a worker needs to go on (`WORKING` of the job
-/// engine).
+/// lie in the cache, before and after, and to fit what a worker needs to go on (`WORKING` of the
+/// job engine).
 const GROUPS: u64 = 320;
 const MOST_GROUPED: u64 = 4;
 
