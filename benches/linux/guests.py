@@ -112,7 +112,7 @@ class Place:
 
 
 class StoodStill(CommandFailed):
-    """A machine that did not do its work in time, nor end: what it said last."""
+    """A machine that did not end in time: what it said last."""
 
 
 class WrongOutput(Exception):

@@ -42,8 +42,8 @@ def run(entries: Sequence[Entry], task: Task, rounds: int) -> None:
 
 
 def take(entry: Entry, name: str, task: Task) -> Turn:
-    """A guest's turn. One whose machine stands still has another, once: a Linux under QEMU's
-    emulation does so in one boot of hundreds on a machine that is busy."""
+    """A guest's turn. One whose machine stands still has another, once: Linux does so in one boot of
+    hundreds under QEMU's emulation."""
     try:
         return alone(entry.guest, task)
     except StoodStill as why:

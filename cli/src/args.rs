@@ -1,6 +1,7 @@
 //! The command line. What can be said wrong is refused here, before anything starts: clap ends
 //! the process with status 2 and a message that names the argument.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -274,6 +275,9 @@ pub struct Paper {
     pub outcome: Outcome,
 }
 
+/// How many cores a machine can have that Linux is measured on.
+pub const GUEST_CORES: RangeInclusive<i64> = 2..=32;
+
 #[derive(Args)]
 pub struct Linux {
     /// How much is sorted, as 256M; without it 96M.
@@ -289,7 +293,7 @@ pub struct Linux {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=2))]
     pub nodes: u16,
     /// Cores of each machine, the last half of which sort; without it as many as CPUs are here.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(2..=32))]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(GUEST_CORES))]
     pub cores: Option<u16>,
     #[command(flatten)]
     pub outcome: Outcome,

@@ -289,7 +289,6 @@ class Turns(unittest.TestCase):
         for outside in ("src=", "href=", "<link"):
             self.assertNotIn(outside, html)
 
-
     def test_a_machine_that_stands_still_is_started_once_more(self) -> None:
         still = guests.StoodStill("guest 1 did not end in 60 s: linux: sorting twice")
         for attempts, turned in (([still, turn(1.0)], 1), ([still, still, turn(1.0)], 0)):

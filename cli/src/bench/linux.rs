@@ -4,7 +4,7 @@
 use std::thread;
 
 use super::python;
-use crate::args::Linux;
+use crate::args::{GUEST_CORES, Linux};
 use crate::failure::Failure;
 use crate::needs::{self, GUEST, Need};
 use crate::size::Bytes;
@@ -15,10 +15,6 @@ const QUICK: Bytes = Bytes::mebi(8);
 
 /// A few blocks for each core.
 const LEAST: Bytes = Bytes::mebi(4);
-
-/// How many cores there can be.
-const LEAST_CORES: usize = 2;
-const MOST_CORES: usize = 32;
 
 /// How often each has its turn if nobody says.
 const RUNS: u16 = 5;
@@ -56,9 +52,10 @@ fn size(options: &Linux) -> Bytes {
 
 /// A CPU for each core, if nobody says otherwise: where cores share CPUs, it is the host that
 /// says which of them goes on, and one that does not sleep keeps another from its work.
-fn cores(options: &Linux) -> usize {
-    let cpus = || thread::available_parallelism().map_or(LEAST_CORES, usize::from);
-    options.cores.map_or_else(|| cpus().clamp(LEAST_CORES, MOST_CORES), usize::from)
+fn cores(options: &Linux) -> i64 {
+    let (least, most) = GUEST_CORES.into_inner();
+    let cpus = || thread::available_parallelism().map_or(least, |it| it.get() as i64);
+    options.cores.map_or_else(|| cpus().clamp(least, most), i64::from)
 }
 
 #[cfg(test)]
@@ -82,7 +79,7 @@ mod tests {
         assert_eq!((size(&asked("")), size(&asked("--quick"))), (USUAL, QUICK));
         assert_eq!(size(&asked("--quick --size 1G")), Bytes::mebi(1024));
         assert_eq!(cores(&asked("--cores 7")), 7);
-        assert!((LEAST_CORES..=MOST_CORES).contains(&cores(&asked(""))));
+        assert!(GUEST_CORES.contains(&cores(&asked(""))));
         assert!(matches!(check(&asked("--size 100K")), Err(Failure::Request(_))));
         assert!(needs(&asked("--quick")).unwrap().contains(&Need::Guest));
     }

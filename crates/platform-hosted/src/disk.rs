@@ -43,7 +43,7 @@ enum Step {
         beside: bool,
     },
     /// Of this many bytes, which go to the device `at_once` or when Linux likes. The page cache is
-    /// to `forget` what is here, so many bytes, in their favour.
+    /// to `forget` a range in their favour: where it begins, and its bytes.
     Write {
         at: u64,
         memory: *const iovec,

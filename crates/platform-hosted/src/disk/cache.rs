@@ -96,12 +96,12 @@ struct Seen {
     /// By when they were read: where they begin.
     turns: BTreeMap<Turn, u64>,
     now: Turn,
-    /// Whether something was written since.
+    /// Whether the scan has ended: what is read next begins another.
     is_over: bool,
 }
 
-/// When a range was read: in which scan, as what is read between two writes is one, and which of
-/// that it was.
+/// When a range was read: in which scan, which is all that is read between two large writes, and
+/// which of all ranges it was.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     scan: u64,
@@ -163,6 +163,7 @@ mod tests {
         assert!(now.total > now.free && now.total > 1 << 26, "{now:?}");
         assert!(!now.is_short(0) || now.shared > now.total / 2, "{now:?}");
     }
+
     #[test]
     fn what_was_read_last_is_forgotten_first_unless_it_was_written_since() {
         let mut seen = Seen::default();

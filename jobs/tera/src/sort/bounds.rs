@@ -23,11 +23,12 @@ const OF_BUCKET: u64 = 5000;
 const OF_GROUP: RangeInclusive<u64> = 4..=8;
 const MOST_BUCKETS: u32 = 1 << 13;
 
-/// How many groups there are at most, as long as no more blocks than these are grouped together:
-/// each has a row of a bucket in another page, so that fewer are better. But what is grouped is to
-/// lie in the cache, before and after, and to fit what a worker needs to go on (`WORKING` of the
-/// job engine).
+/// So many groups a bucket has at most, as long as they need not be larger than the next constant
+/// allows: each has a row of the bucket in another page.
 const GROUPS: u64 = 320;
+
+/// Blocks that are grouped together at most: they are to lie in the cache, before and after, and to
+/// fit what a worker needs to go on (`WORKING` of the job engine).
 const MOST_GROUPED: u64 = 4;
 
 /// Slices of a partition, at most.
