@@ -33,8 +33,10 @@ pub struct Hosted {
     pub is_driven: Cell<bool>,
     /// Whether nobody is to do anything any more.
     pub is_dropped: Cell<bool>,
-    /// Whether it has ended, and its output is not to be seen yet.
+    /// Whether it has ended, and this node is having its output shown.
     pub is_publishing: Cell<bool>,
+    /// Whether this node has seen to that.
+    pub is_published: Cell<bool>,
     /// The phase that it is in while it waits for its turn.
     pub turn: Cell<Option<&'static str>>,
     /// What the master was told of the cluster.
@@ -83,6 +85,7 @@ impl Hosted {
             is_driven: Cell::new(false),
             is_dropped: Cell::new(false),
             is_publishing: Cell::new(false),
+            is_published: Cell::new(false),
             turn: Cell::new(None),
             told: RefCell::default(),
             watchers: RefCell::default(),
@@ -129,6 +132,11 @@ impl Hosted {
     /// Whether its end is not known.
     pub fn is_open(&self) -> bool {
         self.with(|record| record.end().is_none())
+    }
+
+    /// Whether this node has run its master. After a restart that is forgotten.
+    pub fn has_run(&self) -> bool {
+        !self.account.borrow().phases.is_empty()
     }
 
     /// Whether it has ended, but what it has made cannot be seen yet.

@@ -196,8 +196,7 @@ impl Job {
     #[stl_k(reply = "progress")]
     fn progress_here(&self, job: u64) -> CallResult<ProgressEntry> {
         let missing = || CallError::new(Status::NotFound, "this node does not keep the job");
-        let hosted = self.board.job(JobId(job)).ok_or_else(missing)?;
-        Ok(hosted.progress(self.board.now(), self.board.cluster.node()))
+        self.board.progress_here(JobId(job)).ok_or_else(missing)
     }
 
     /// When what of a job ran, if its last master was here.

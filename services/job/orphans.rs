@@ -53,22 +53,36 @@ impl Board {
     /// but nobody knows when. What is not shown by then, the sweep will find.
     pub fn publish(self: &Rc<Self>, hosted: &Rc<Hosted>) {
         let Some(End::Published(parts)) = hosted.end() else { return };
-        hosted.is_publishing.set(true);
+        if hosted.is_publishing.replace(true) {
+            return;
+        }
         let (board, hosted) = (self.clone(), hosted.clone());
         spawn(&self.stl, async move {
             let until = board.now() + SOON;
-            while !board.show(hosted.id, &parts).await.unwrap_or(false) && board.now() < until {
+            let has_run = hosted.has_run();
+            loop {
+                let is_over = match board.show(hosted.id, &parts).await {
+                    // An output that is nowhere was removed, maybe long ago.
+                    Ok(shown) => shown == parts.len() || shown == 0 && !has_run,
+                    Err(_) => false,
+                };
+                if is_over || board.now() >= until {
+                    break;
+                }
                 board.stl.host().sleep_until(board.now() + BETWEEN).await;
             }
-            hosted.account.borrow_mut().ended = Some(board.now());
+            if has_run {
+                hosted.account.borrow_mut().ended = Some(board.now());
+            }
             hosted.is_publishing.set(false);
+            hosted.is_published.set(true);
             hosted.tell();
             board.turn.ring();
         });
     }
 
-    /// Commits the parts of a job's output, wherever they are; gives whether all were there.
-    async fn show(&self, id: JobId, parts: &[Part]) -> CallResult<bool> {
+    /// Commits the parts of a job's output, wherever they are; gives how many there were.
+    async fn show(&self, id: JobId, parts: &[Part]) -> CallResult<usize> {
         let catalogue = Catalogue::gather(&self.cluster).await?;
         let mut found = BTreeSet::new();
         for (store, it) in &catalogue.entries {
@@ -80,7 +94,7 @@ impl Board {
                 found.insert(&it.name);
             }
         }
-        Ok(found.len() == parts.len())
+        Ok(found.len())
     }
 
     /// Looks at everything. Gives whether nothing is left to decide.

@@ -36,11 +36,14 @@ impl Hosted {
     pub fn progress(&self, now: Instant, own: NodeId) -> ProgressEntry {
         let account = self.account.borrow();
         let master = self.master.borrow().as_ref().map(Master::progress);
-        let mut entry = self.outlined();
+        let mut entry = self.with(outline);
+        if self.is_ending() {
+            end_late(&mut entry);
+        }
         if let Some(said) = master.as_ref().or(account.last.as_ref()) {
             add_progress(&mut entry, said);
         }
-        if master.is_some() || self.is_ending() {
+        if master.is_some() || self.is_ending() && self.has_run() {
             // Other keepers do not know that what it has made cannot be seen yet.
             entry.master = own.0;
         } else if self.turn.get().is_some() && entry.ended == 0 {
@@ -56,18 +59,13 @@ impl Hosted {
         entry
     }
 
-    /// What its record says. Whoever is told that it has ended wants to read what it has made.
-    fn outlined(&self) -> ProgressEntry {
-        let mut entry = self.with(outline);
-        if self.is_ending() {
-            (entry.ended, entry.phase) = (0, Phase::Ending.to_string());
-        }
-        entry
-    }
-
     /// Its line of the list.
     pub fn entry(&self, own: NodeId) -> JobEntry {
-        let outline = self.outlined();
+        let mut outline = self.with(outline);
+        let is_ending = self.is_ending() && self.has_run();
+        if is_ending {
+            end_late(&mut outline);
+        }
         let master = self.master.borrow();
         let turn = self.turn.get();
         let phase = match (&*master, outline.ended) {
@@ -75,7 +73,7 @@ impl Hosted {
             (None, 0) => turn.map_or(outline.phase, String::from),
             _ => outline.phase,
         };
-        let is_here = master.is_some() || turn.is_some() || self.is_ending();
+        let is_here = master.is_some() || turn.is_some() || is_ending;
         JobEntry {
             job: self.id.0,
             name: outline.name,
@@ -85,6 +83,12 @@ impl Hosted {
             ended: outline.ended,
         }
     }
+}
+
+/// Whoever is told that a job has ended wants to read what it has made: as long as that cannot be
+/// seen, it ends.
+fn end_late(entry: &mut ProgressEntry) {
+    (entry.ended, entry.phase) = (0, Phase::Ending.to_string());
 }
 
 /// What a record says.
@@ -168,10 +172,21 @@ fn phases(account: &Account, until: Instant, read: u64) -> Vec<PhaseEntry> {
 }
 
 impl Board {
+    /// How far a job is, as far as this node knows, if it keeps its record. Its master's node may
+    /// have died before all of its output could be seen, or never have known that it has ended: so
+    /// who tells of the end sees to that first.
+    pub fn progress_here(self: &Rc<Self>, id: JobId) -> Option<ProgressEntry> {
+        let hosted = self.job(id)?;
+        if !hosted.is_published.get() {
+            self.publish(&hosted);
+        }
+        Some(hosted.progress(self.now(), self.cluster.node()))
+    }
+
     /// How far a job is, by its master if it has one, wherever that is.
-    pub async fn progress(&self, id: JobId) -> CallResult<ProgressEntry> {
+    pub async fn progress(self: &Rc<Self>, id: JobId) -> CallResult<ProgressEntry> {
         let own = self.cluster.node();
-        let here = self.job(id).map(|hosted| hosted.progress(self.now(), own));
+        let here = self.progress_here(id);
         if let Some(entry) = &here
             && (entry.master == own.0 || entry.ended != 0 && !entry.phases.is_empty())
         {
@@ -190,7 +205,12 @@ impl Board {
     }
 
     /// How far a job is, when it has ended or come to more phases than `seen`, or after `wait`.
-    pub async fn news(&self, id: JobId, seen: usize, wait: Duration) -> CallResult<ProgressEntry> {
+    pub async fn news(
+        self: &Rc<Self>,
+        id: JobId,
+        seen: usize,
+        wait: Duration,
+    ) -> CallResult<ProgressEntry> {
         let until = |span| self.stl.host().sleep_until(self.now() + span);
         match self.job(id).filter(|it| it.is_told_here()) {
             Some(hosted) => hosted.news(seen, until(wait)).await,

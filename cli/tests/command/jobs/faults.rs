@@ -64,6 +64,7 @@ fn a_sort_survives_whatever_dies_if_there_is_another_copy() {
         // The master is on the first node that was asked.
         for dies in ["n2.c2", "n3", "n1"] {
             let meets = || {
+                eprintln!("{dies} dies while {phase}");
                 let hook = at(&place, phase, dies, &note);
                 let survived = sorted(&place, &["--copies", "2", "--at", &hook]);
                 assert_eq!(survived["checksum"], expected, "{dies} died while {phase}");

@@ -96,6 +96,9 @@ impl<'s> Judge<'s> {
         let is_sorted = ended.ended == 1;
         self.stage.count(if is_sorted { "sorted" } else { "failed" });
         self.check_end(&ended, since, &holders)?;
+        if is_sorted {
+            self.check_seen().await?;
+        }
         self.check_rest(is_sorted, made).await
     }
 
@@ -123,15 +126,19 @@ impl<'s> Judge<'s> {
     }
 
     /// Where the stores are.
-    async fn stores(&self) -> CallResult<Vec<Place>> {
+    pub async fn stores(&self) -> CallResult<Vec<Place>> {
         let stl = self.stl.with_patience(PATIENCE);
         let found = RegistryClient::find(&stl).await?.instances("dataset", 0).await?;
         Ok(found.into_iter().map(Place::from).collect())
     }
 
     pub async fn holdings(&self) -> CallResult<Holdings> {
-        let stl = self.stl.with_patience(PATIENCE);
-        Holdings::gather(&stl, self.stores().await?).await
+        self.holdings_of(self.stores().await?).await
+    }
+
+    /// What the stores at these places have.
+    pub async fn holdings_of(&self, stores: Vec<Place>) -> CallResult<Holdings> {
+        Holdings::gather(&self.stl.with_patience(PATIENCE), stores).await
     }
 
     /// Has the input made; its records.

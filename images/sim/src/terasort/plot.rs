@@ -23,6 +23,8 @@ pub struct Conduct {
     pub leaves_a_draft: bool,
     /// A part of the output is removed from one of its nodes.
     pub removes_a_copy: bool,
+    /// All of the output is removed before anybody reads it.
+    pub removes_all: bool,
 }
 
 /// One run.

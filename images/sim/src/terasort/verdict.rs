@@ -101,6 +101,27 @@ impl Judge<'_> {
         }
     }
 
+    /// Whether the output can be read right when the sort is said to have ended: each part of
+    /// which there is a copy on a node that can be asked now.
+    pub async fn check_seen(&self) -> Found<()> {
+        let plot = self.plot();
+        let mut stores = self.stores().await.map_err(said("stores"))?;
+        stores.retain(|at| !self.absences.is_away(at.node.0 as usize - 1, self.now()));
+        if stores.len() + plot.output_copies as usize <= plot.nodes {
+            return Ok(());
+        }
+        if plot.conduct.removes_all {
+            self.remove_output(usize::MAX).await.map_err(said("doing wrong"))?;
+        }
+        // One of them may be lost right now.
+        let Ok(holdings) = self.holdings_of(stores).await else { return Ok(()) };
+        self.stage.count("outputs read at once");
+        match holdings.parts("output").len() {
+            seen if seen == plot.reducers as usize => Ok(()),
+            seen => Err(format!("it has ended, and {seen} parts of {} are seen", plot.reducers)),
+        }
+    }
+
     /// Has all nodes come back, and checks what is there in the end: a sorted output, or none.
     pub async fn check_rest(&mut self, is_sorted: bool, made: Summary) -> Found<()> {
         let plot = self.plot();
@@ -164,12 +185,21 @@ impl Judge<'_> {
         }
         if conduct.removes_a_copy {
             self.wait(CLEARING / 2).await;
-            let holdings = self.holdings().await?;
-            for (node, listed) in &holdings.listed {
-                let part = listed.iter().find(|it| it.name.starts_with("output/"));
-                if let (Some(it), Some(store)) = (part, holdings.store(*node)) {
-                    return store.remove(&it.name, it.epoch, it.attempt).await;
-                }
+            self.remove_output(1).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes so many copies of the output's parts.
+    async fn remove_output(&self, copies: usize) -> CallResult<()> {
+        let holdings = self.holdings().await?;
+        let all = holdings
+            .listed
+            .iter()
+            .flat_map(|(node, listed)| listed.iter().map(move |it| (node, it)));
+        for (node, it) in all.filter(|(_, it)| it.name.starts_with("output/")).take(copies) {
+            if let Some(store) = holdings.store(*node) {
+                store.remove(&it.name, it.epoch, it.attempt).await?;
             }
         }
         Ok(())
