@@ -27,7 +27,8 @@ def document(
     entries = [*nodes, *linux]
     ours, theirs = figures(nodes), figures(linux)
     mine = ours.get(nodes[0].guest.name)
-    targets = judge.judge(ours, theirs)
+    uninterrupted = [it.guest.name for it in nodes if it.guest.tuning.get("uninterrupted")]
+    targets = judge.judge(ours, theirs, uninterrupted)
     failed = [f"{it.guest.name}: {it.failed}" for it in entries if it.failed]
     common = {name: tables[name] for name in ("machine", "sort", "fwq")}
     return {

@@ -1,6 +1,6 @@
 """The medians of all turns, the figures of noise, and which targets are met."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 
@@ -9,7 +9,7 @@ from linux.guests import Counts, Noise, Turn
 # A node's time is to be at most so many times that of the fastest Linux.
 TIME = 1.0
 
-# So many interrupts a worker of a node may have in a sort.
+# So many interrupts a worker may have in a sort, of a node whose workers are promised to have none.
 INTERRUPTS = 0.0
 
 # A bin of the histogram ends at so many times where it begins.
@@ -111,15 +111,19 @@ def histogram(times: Sequence[float]) -> list[tuple[float, int]]:
     return sorted(bins.items())
 
 
-def judge(ours: Mapping[str, Measured], linux: Mapping[str, Measured]) -> list[Target]:
-    """Every target for which there is a figure. What is no number meets none."""
+def judge(
+    ours: Mapping[str, Measured], linux: Mapping[str, Measured], uninterrupted: Collection[str]
+) -> list[Target]:
+    """Every target for which there is a figure; interrupts are judged of the nodes that are named.
+    What is no number meets none."""
     targets = []
     for name, node in ours.items() if linux else ():
         fastest = min(linux, key=lambda name: linux[name].seconds)
         ratio = node.seconds / linux[fastest].seconds
         of = f"{name}'s / that of {fastest}, the fastest"
         targets.append(Target("time", of, ratio, f"at most {TIME:g}", ratio <= TIME))
-    for name, node in ours.items():
+    for name in filter(ours.__contains__, uninterrupted):
+        node = ours[name]
         words = f"at most {INTERRUPTS:g}"
         counted = {
             "interrupts": (node.interrupts_per_worker, "in a sort"),

@@ -251,7 +251,7 @@ class Judging(unittest.TestCase):
     def test_targets_are_met_up_to_their_limits(self) -> None:
         ours = judge.measured([turn(1.0), turn(3.0), turn(2.0)])
         linux = {"slow": judge.measured([turn(9.0)]), "fast": judge.measured([turn(2.0)])}
-        targets = judge.judge({"n": ours}, linux)
+        targets = judge.judge({"n": ours}, linux, ["n"])
         self.assertEqual([target.met for target in targets], [True, True, True])
         self.assertIn("fast", targets[0].of)
         self.assertEqual(judge.problems(targets, promised=True, control=False), [])
@@ -259,11 +259,17 @@ class Judging(unittest.TestCase):
 
     def test_what_is_slower_or_interrupted_misses_them(self) -> None:
         ours, linux = judge.measured([turn(2.1, 0.5)]), judge.measured([turn(2.0)])
-        targets = judge.judge({"n": ours}, {"l": linux})
+        targets = judge.judge({"n": ours}, {"l": linux}, ["n", "failed"])
         self.assertEqual([target.met for target in targets], [False, False, False])
         self.assertEqual(len(judge.problems(targets, promised=True, control=False)), 3)
         self.assertEqual(judge.problems(targets, promised=False, control=False), [])
         self.assertEqual(judge.problems(targets, promised=False, control=True), [])
+
+    def test_interrupts_are_judged_where_none_is_promised(self) -> None:
+        ours = {name: judge.measured([turn(1.0, 0.5)]) for name in ("sleeps", "never")}
+        targets = judge.judge(ours, {}, ["never"])
+        self.assertEqual([target.name for target in targets], ["interrupts", "interruptions"])
+        self.assertTrue(all("never" in target.of and not target.met for target in targets))
 
 
 class Turns(unittest.TestCase):
