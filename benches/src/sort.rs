@@ -16,7 +16,7 @@ use crate::Mode;
 use crate::figure::{Failure, Figure, Peer, Target};
 use crate::node::number;
 use crate::rounds::{Times, median, order};
-use field::{Field, reference};
+use field::{Field, forget_files, reference};
 
 /// Bytes of a record, and what the promise allows an index to have for each; there is none.
 const RECORD: u64 = 100;
@@ -76,8 +76,13 @@ pub fn try_out(mode: Mode) -> Result<Vec<Figure>, Failure> {
     compare(mode, &Scale::small(mode))
 }
 
-/// Twice, four and eight times as much data, beside as many times as long.
+/// Twice, four and eight times as much data, beside as many times as long. The most takes nearly
+/// all memory of a machine of 24 GiB, so that what Linux still has of a build would count as well:
+/// it begins without any of that.
 pub fn run_scaling(mode: Mode) -> Result<Vec<Figure>, Failure> {
+    if mode == Mode::Real && !forget_files() {
+        eprintln!("  what else is in the page cache stays there, since only root may clear it");
+    }
     grow(mode, &Scale::of(mode))
 }
 

@@ -184,6 +184,13 @@ fn settle() {
     rustix::fs::sync();
 }
 
+/// Has Linux forget what it keeps of anybody's files and the devices have, which it does for root
+/// alone; whether it did.
+pub fn forget_files() -> bool {
+    settle();
+    fs::write("/proc/sys/vm/drop_caches", "1").is_ok()
+}
+
 /// Bytes of memory that can be had without taking it from anybody.
 fn available_memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
