@@ -2,18 +2,19 @@
 
 use alloc::format;
 use alloc::rc::Rc;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use nile_abi::{CoreId, NodeId, Status};
-use nile_job::{Job, JobId, Record, Split};
+use nile_job::{Job, JobId, Phase, Record, Split};
 use nile_stl::{CallError, CallResult, all};
 
 use super::JobClient;
-use super::board::{Board, MOST_OPEN};
+use super::board::{Board, LOOK, MOST_OPEN};
 use super::catalogue::{Catalogue, part_of};
 use super::cluster::{SOON, whole};
-use super::records::JobRequest;
+use super::records::{JobEntry, JobRequest};
 use super::splits;
 
 /// The most bytes of an output's name: those of its parts have to be names, too.
@@ -24,6 +25,9 @@ const MOST_COPIES: u32 = 16;
 
 /// Keepers of a record in a cluster that has as many nodes with disks.
 const KEEPERS: usize = 3;
+
+/// How long a job without a master is waited for that would make the same.
+const UNDECIDED: Duration = Duration::from_secs(10);
 
 /// Low bits of a job's number that are drawn; the others say which came after which.
 const DRAWN: u32 = 20;
@@ -66,7 +70,7 @@ impl Board {
             return Err(CallError::new(Status::Busy, format!("{message}: try again")));
         }
         self.cluster.look_for(request.reducers as usize).await?;
-        self.check_output(&request.output, &catalogue).await?;
+        let catalogue = self.check_output(&request.output, catalogue).await?;
         let (input, splits) = self.cut_input(&request, &catalogue).await?;
         let package = match catalogue.dataset(&request.package) {
             Some(it) => format!("{}@{}.{}", it.name, it.epoch, it.attempt),
@@ -110,16 +114,25 @@ impl Board {
         Ok(id.0)
     }
 
-    /// What the job makes must not be there, and nobody else may be making it.
-    async fn check_output(&self, output: &str, catalogue: &Catalogue) -> CallResult<()> {
+    /// What the job makes must not be there, and nobody else may be making it. A job without a
+    /// master, or that ends, is waited for: its only keeper that is left may have been away, and
+    /// not know yet that it is over. The catalogue as it is then.
+    async fn check_output(&self, output: &str, mut catalogue: Catalogue) -> CallResult<Catalogue> {
         let exists = |what: String| Err(CallError::new(Status::Exists, what));
-        if let Some(name) = catalogue.existing(output) {
-            return exists(format!("{name} is there already"));
-        }
-        let jobs = self.list().await;
-        match jobs.iter().find(|it| it.ended == 0 && it.output == output) {
-            Some(other) => exists(format!("{output} is being made by job {}", other.job)),
-            None => Ok(()),
+        let until = self.now() + UNDECIDED;
+        loop {
+            if let Some(name) = catalogue.existing(output) {
+                return exists(format!("{name} is there already"));
+            }
+            let jobs = self.list().await;
+            let other = jobs.iter().find(|it| it.ended == 0 && it.output == output);
+            let Some(JobEntry { job, phase, master, .. }) = other else { return Ok(catalogue) };
+            let is_undecided = *master == 0 || *phase == Phase::Ending.to_string();
+            if !is_undecided || self.now() >= until {
+                return exists(format!("{output} is being made by job {job}, which is {phase}"));
+            }
+            self.stl.host().sleep_until(self.now() + LOOK).await;
+            catalogue = Catalogue::gather(&self.cluster).await?;
         }
     }
 

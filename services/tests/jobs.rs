@@ -40,6 +40,19 @@ async fn ended_version(store: &DatasetClient) -> CallResult<u32> {
     Ok(store.look_up("made/0-of-1").await?.attempt)
 }
 
+/// Removes the parts of an output from all nodes that can be asked.
+async fn remove(stl: &Stl, output: &str) -> CallResult<()> {
+    for at in RegistryClient::find(stl).await?.instances("dataset", 0).await? {
+        let store = DatasetClient::at(&stl.with_patience(Duration::from_millis(50)), at.into());
+        for it in store.list(0).await.unwrap_or_default() {
+            if it.name.starts_with(output) {
+                store.remove(&it.name, it.epoch, it.attempt).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
 fn outputs(listed: &[Listed]) -> Vec<(&str, bool)> {
     let data = listed.iter().filter(|it| !it.name.starts_with(".jobs/"));
     data.map(|it| (it.name.as_str(), it.committed)).collect()
@@ -306,6 +319,39 @@ fn a_job_waits_for_a_worker_that_is_just_coming_back() {
         assert!(status == Status::Invalid && text.contains("worker cores for 2"), "{text}");
         let waited = stl.host().now() - begun;
         assert!(waited < Duration::from_secs(5), "{waited:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_node_that_takes_an_ended_job_to_go_on_refuses_no_other() {
+    let ms = Duration::from_millis;
+    let (killed, again) = (ms(700), ms(20_000));
+    let deeds = vec![(killed, Deed::Kill(2)), (again, Deed::Start(2))];
+    run((3, 3, 0), deeds, move |at, stl| async move {
+        if at != 0 {
+            return Ok(());
+        }
+        let client = meet(&stl, 3).await?;
+        put(&stl, "input", 400).await?;
+        let job = client.submit(request(&["input"], "made", 1)).await?;
+        let begun = until(&stl, &client, job, |it| it.maps_done > 0).await;
+        let now = || stl.host().now();
+        assert!(begun.ended == 0 && now() < nile_abi::Instant::START + killed, "{begun:?}");
+        assert_eq!(until(&stl, &client, job, |it| it.ended != 0).await.ended, 1);
+        assert!(now() > nile_abi::Instant::START + killed, "one of its keepers has died");
+        remove(&stl, "made/").await?;
+        // The others forget it when that one is there again, which believes it to go on.
+        let is_back = |it: &JobEntry| (it.job, it.ended, it.master) == (job, 0, 0);
+        while !client.list().await?.iter().any(is_back) {
+            let other = client.submit(request(&[], "other", 1)).await?;
+            assert_eq!(until(&stl, &client, other, |it| it.ended != 0).await.ended, 1);
+            remove(&stl, "other/").await?;
+        }
+        assert!(now() > nile_abi::Instant::START + again);
+        let same = client.submit(request(&[], "made", 1)).await?;
+        assert!(client.list().await?.iter().all(|it| it.job != job), "it has found out");
+        assert_eq!(until(&stl, &client, same, |it| it.ended != 0).await.ended, 1);
         Ok(())
     });
 }
