@@ -158,6 +158,15 @@ class Data:
             self.do([self.tools.python, HERE / "jobs/to_parquet.py", source, made])
             self.known[Form.PARQUET, job] = self.known[Form.BINARY, job]
 
+    def forget(self, read: Form | None) -> None:
+        """Has Linux forget what it keeps of the files, but for those in the form that is read."""
+        # What is still to be written cannot be forgotten.
+        os.sync()
+        for form, job in self.known:
+            if form is not read:
+                with self.file(form, job).open("rb") as file:
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
     def do(self, words: Sequence[str | Path]) -> None:
         environment = {"XDG_RUNTIME_DIR": str(self.crew.folder)}
         self.crew.run(Command(words, environment), LIMIT_SECONDS)

@@ -93,6 +93,7 @@ class HadoopLocal(Hadoop):
 
 class HadoopYarn(Hadoop):
     name = "hadoop-yarn"
+    copies = True
 
     # Each daemon, and what those log with which the others register.
     DAEMONS = {

@@ -26,6 +26,7 @@ class NileOs(Peer):
 
     name = "nileos"
     form = Form.BINARY
+    copies = True
 
     def __init__(self, place: Place, hindered: float = 0.0, ballast: int = 0) -> None:
         super().__init__(place)

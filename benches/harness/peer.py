@@ -35,6 +35,8 @@ class Peer(ABC):
     # What `--only` and the tuning file call it.
     name: ClassVar[str]
     form: ClassVar[Form]
+    # Whether it begins by taking a copy of the input, which is what it reads.
+    copies: ClassVar[bool] = False
     # Its files take so many times the data at most, besides those that it reads.
     room: ClassVar[int] = 3
 

@@ -85,6 +85,8 @@ def take_turn(peer: Peer, data: Data) -> Turn:
     peer.crew.folder.mkdir(parents=True)
     try:
         peer.begin()
+        # Memory is for its own input and output, and not for those of others.
+        data.forget(None if peer.copies else peer.form)
         memory = Memory(peer.crew)
         memory.start()
         try:

@@ -168,9 +168,33 @@ class Missing(StandIn):
         raise install.NotInstalled("it is not to be had")
 
 
+class Looking(StandIn):
+    """Looks, before its first sort, which of the records are in the page cache."""
+
+    cached: dict[Form, bool] | None = None
+
+    def sort(self, job: Job) -> Command:
+        files = {form: self.place.data.file(form, job) for form, _ in self.place.data.known}
+        self.cached = self.cached or {form: is_cached(file) for form, file in files.items()}
+        return super().sort(job)
+
+
+class LookingAtACopy(Looking):
+    copies = True
+
+
+def is_cached(path: Path) -> bool:
+    with path.open("rb") as file:
+        try:
+            return os.preadv(file.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT) == 1
+        except BlockingIOError:
+            return False
+
+
 class Rounds(unittest.TestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
+        # Not in memory, as `/tmp` may be.
+        folder = tempfile.TemporaryDirectory(dir="/var/tmp")
         self.addCleanup(folder.cleanup)
         work = Path(folder.name)
         tools = install.Tools(work / "tools", {})
@@ -201,6 +225,20 @@ class Rounds(unittest.TestCase):
         self.assertRegex(wrong.failed or "", "out of order")
         self.assertEqual(missing.not_run, "it is not to be had")
         self.assertFalse(right.peer.crew.folder.exists())
+
+
+    def test_what_a_contestant_does_not_read_is_not_in_the_page_cache(self) -> None:
+        for job in self.data.jobs:
+            file = self.data.file(Form.BINARY, job)
+            file.write_bytes(self.data.file(Form.ASCII, job).read_bytes())
+            self.data.known[Form.BINARY, job] = self.data.known[Form.ASCII, job]
+        for kind in (Looking, LookingAtACopy):
+            for job in self.data.jobs:
+                self.data.file(Form.ASCII, job).read_bytes()
+            entry = rounds.Entry(looking := kind(self.place))
+            rounds.run([entry], self.data, 1)
+            self.assertIsNone(entry.failed)
+            self.assertEqual(looking.cached, {Form.ASCII: not kind.copies, Form.BINARY: False})
 
 
 def measured(seconds: float, memory: int = 1 << 30) -> judge.Measured:
