@@ -79,7 +79,7 @@ pub struct Listed {
 pub struct BlockEntry {
     /// Its length.
     pub bytes: u32,
-    /// Its CRC-32C.
+    /// The hash of its bytes, as [`nile_store::Block::of`] takes it.
     pub checksum: u32,
     /// The nodes that hold it.
     pub nodes: Vec<u32>,
