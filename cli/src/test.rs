@@ -1,6 +1,8 @@
 //! `nile test`: every check of the project as one list of steps, the quick ones first. Each step
-//! is a command with a limit; its output is shown when it fails.
+//! is a command with a limit; its output is shown when it fails. What it leaves behind is ended and
+//! removed, and processes are reported: a step that leaves any has failed.
 
+mod scratch;
 mod steps;
 
 use std::collections::BTreeSet;
@@ -10,6 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use scratch::Scratch;
 use steps::{STEPS, Step};
 
 use crate::args::Test;
@@ -103,18 +106,25 @@ fn perform(step: &Step, root: &Path) -> Result<Verdict, Failure> {
     let cannot =
         |error: io::Error| Failure::failed(format!("cannot keep a step's output: {error}"));
     let mut output = tempfile::tempfile().map_err(cannot)?;
+    let scratch = Scratch::new().map_err(cannot)?;
     let mut command = command(step.command, root);
     command.envs(step.environment.iter().copied());
+    scratch.hold(&mut command);
     command.stdout(output.try_clone().map_err(cannot)?);
     command.stderr(output.try_clone().map_err(cannot)?);
     let problem = match child::wait(&mut command, Duration::from_secs(step.limit_seconds)) {
         Err(ChildError::Interrupted) => return Err(Failure::Interrupted),
         Err(error) => format!("{} {error}", step.name),
         Ok(status) if !status.success() => status.to_string(),
-        Ok(_) => match tests_run(&read(&mut output, u64::MAX).map_err(cannot)?) {
-            Some(0) => "its command ran no test".into(),
-            tests => return Ok(Verdict::Passed(tests)),
-        },
+        Ok(_) => {
+            let tests = tests_run(&read(&mut output, u64::MAX).map_err(cannot)?);
+            let left = scratch.left();
+            match tests {
+                Some(0) => "its command ran no test".into(),
+                _ if !left.is_empty() => format!("it left running: {}", left.join("; ")),
+                tests => return Ok(Verdict::Passed(tests)),
+            }
+        }
     };
     Ok(Verdict::Failed(read(&mut output, SHOWN).map_err(cannot)? + &problem))
 }
@@ -147,6 +157,31 @@ fn read(file: &mut File, bytes: u64) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::process;
+
+    /// A process that is in no group of the step's, a file, and then `end`.
+    fn leaving((end, limit_seconds): (&'static str, u64)) -> String {
+        const LEAVES: &str = "setsid sleep 1000 & touch $TMPDIR/file; echo in $TMPDIR; eval $0";
+        let command = Vec::leak(vec!["sh", "-c", LEAVES, end]);
+        let step = Step { name: "leaving", command, limit_seconds, ..steps::STEP };
+        let Verdict::Failed(output) = perform(&step, Path::new("/")).unwrap() else {
+            panic!("it has left a process behind");
+        };
+        let folder = output.lines().find_map(|line| line.strip_prefix("in ")).unwrap();
+        assert!(!Path::new(folder).exists(), "{folder}");
+        assert_eq!(process::below(Path::new(folder)).len(), 0, "{folder}");
+        output.lines().last().unwrap().into()
+    }
+
+    #[test]
+    fn nothing_outlives_a_step_and_processes_that_would_are_told() {
+        let ends = [("true", 60), ("exit 3", 60), ("kill -9 $$", 60), ("sleep 1000", 1)];
+        let [passed, failed, killed, late] = ends.map(leaving);
+        assert_eq!(passed, "it left running: sleep 1000");
+        assert_eq!(failed, "exit status: 3");
+        assert_eq!(killed, "signal: 9 (SIGKILL)");
+        assert_eq!(late, "leaving did not end within 1 s");
+    }
 
     #[test]
     fn tests_are_counted_over_all_programs() {

@@ -5,6 +5,7 @@
 //! got its number.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -47,24 +48,35 @@ pub fn start(folder: &Path, part: &str, command: &Command, log: &File) -> io::Re
             None => detached.env_remove(name),
         };
     }
-    detached.env(MARK, mark(part, folder));
+    mark(&mut detached, part, folder);
     detached.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
     detached.spawn()
 }
 
-fn mark(part: &str, folder: &Path) -> std::ffi::OsString {
-    let mut mark = std::ffi::OsString::from(part);
+/// Marks what `command` starts, and all that is started by it, as `part` of what is in `folder`.
+/// A cluster that is started by it has a mark of its own.
+pub fn mark(command: &mut Command, part: &str, folder: &Path) {
+    let mut mark = OsString::from(part);
     mark.push("@");
     mark.push(folder);
-    mark
+    command.env(MARK, mark);
 }
 
 /// The processes of the cluster in `folder` that run now, in the order of their numbers.
 pub fn all(folder: &Path) -> Vec<Process> {
+    found(|marked| marked == folder)
+}
+
+/// The processes of what is in `folder` and of all clusters below it.
+pub fn below(folder: &Path) -> Vec<Process> {
+    found(|marked| marked.starts_with(folder))
+}
+
+fn found(is_meant: impl Fn(&Path) -> bool) -> Vec<Process> {
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut processes: Vec<Process> =
-        numbers.filter_map(|pid| Process::find(pid, folder)).collect();
+        numbers.filter_map(|pid| Process::find(pid, &is_meant)).collect();
     processes.sort_by_key(|process| process.pid);
     processes
 }
@@ -77,12 +89,12 @@ pub fn of(folder: &Path, part: &str) -> Vec<Process> {
 }
 
 impl Process {
-    fn find(pid: i32, folder: &Path) -> Option<Process> {
-        let part = marked(pid, folder)?;
+    fn find(pid: i32, is_meant: impl Fn(&Path) -> bool) -> Option<Process> {
+        let part = marked(pid, &is_meant)?;
         let number = Pid::from_raw(pid)?;
         let handle = pidfd_open(number, PidfdFlags::empty()).ok()?;
         // Only now is it certain that the handle is of the process with the mark.
-        if marked(pid, folder)? != part {
+        if marked(pid, &is_meant)? != part {
             return None;
         }
         let leads = session(pid) == Some(pid);
@@ -113,7 +125,7 @@ impl Process {
     /// Its command line.
     pub fn arguments(&self) -> Vec<String> {
         let text = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
-        let words = text.split(|byte| *byte == 0);
+        let words = text.strip_suffix(&[0]).unwrap_or(&text).split(|byte| *byte == 0);
         words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
     }
 }
@@ -128,16 +140,16 @@ pub fn workers(processes: &[Process]) -> BTreeMap<u16, i32> {
     processes.iter().filter_map(|process| Some((core(process)?, process.pid))).collect()
 }
 
-/// The part of the cluster in `folder` that a process says it belongs to. One that has ended but
-/// is not collected says nothing.
-fn marked(pid: i32, folder: &Path) -> Option<String> {
+/// The part of the cluster that a process says it belongs to, if the cluster's folder is meant. One
+/// that has ended but is not collected says nothing.
+fn marked(pid: i32, is_meant: impl Fn(&Path) -> bool) -> Option<String> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let prefix = format!("{MARK}=");
     let mut variables = environment.split(|byte| *byte == 0);
     let mark = variables.find_map(|variable| variable.strip_prefix(prefix.as_bytes()))?;
     let at = mark.iter().position(|byte| *byte == b'@')?;
-    (&mark[at + 1..] == folder.as_os_str().as_bytes())
-        .then(|| String::from_utf8_lossy(&mark[..at]).into_owned())
+    let folder = Path::new(OsStr::from_bytes(&mark[at + 1..]));
+    is_meant(folder).then(|| String::from_utf8_lossy(&mark[..at]).into_owned())
 }
 
 /// The session of a process; none of one that has ended. Linux gives 0 for a process that ends

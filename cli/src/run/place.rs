@@ -69,7 +69,8 @@ pub fn check(usual: &Usual, data: u64) -> Result<Vec<Kind>, Failure> {
     Ok(profile.kinds().to_vec())
 }
 
-fn usual_folder() -> PathBuf {
+/// Where what passes lies if nobody says: not in memory, as what is below /tmp may be.
+pub fn usual_folder() -> PathBuf {
     match env::var_os("TMPDIR") {
         Some(given) => given.into(),
         None if Path::new(DISKS).is_dir() => DISKS.into(),

@@ -31,7 +31,7 @@ pub struct Tool {
 }
 
 /// A step with the commonest settings.
-const STEP: Step = Step {
+pub const STEP: Step = Step {
     name: "",
     what: "",
     command: &[],
