@@ -131,7 +131,9 @@ fn samples_say_in_which_functions_cores_were() {
     assert!(of("worker;package;") > all / 3, "{stacks:?}");
     assert!(of("worker;package;_start;nile_user::entry::start;nile_tera::main") > all / 4);
     assert!(of("nile_sort::") > all / 20, "{stacks:?}");
-    assert!(of("nile_kernel::") > 0, "{stacks:?}");
+    // A node's own functions have names too, though not what Linux and its libraries do for them.
+    // Which are found is chance: a sort may pass without a sample in `nile_kernel` itself.
+    assert!(of(";kernel;[") < of(";kernel;") * 9 / 10, "{stacks:?}");
     // Nobody computes longer than there was time for.
     let share = |role: &Value, names: [&str; 4]| -> f64 {
         names.iter().map(|it| role[format!("{it}_share")].as_f64().unwrap()).sum()
