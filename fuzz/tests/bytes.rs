@@ -4,8 +4,10 @@
 
 use std::env;
 use std::fs;
+use std::num::NonZero;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -97,31 +99,45 @@ fn feed(name: &str, entry: Entry, bytes: &[u8]) -> bool {
     catch_unwind(|| entry(bytes)).unwrap_or_else(|_| panic!("{name} fails on {bytes:02x?}"))
 }
 
+/// Feeds one entry, for so many seconds at least.
+fn feed_changed(name: &str, entry: Entry, seconds: u64) {
+    let inputs = inputs(name);
+    let (mut accepted, mut refused) = (0, 0);
+    let mut count = |yes| if yes { accepted += 1 } else { refused += 1 };
+    count(feed(name, entry, &[]));
+    inputs.iter().for_each(|input| count(feed(name, entry, input)));
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let (mut round, least) = (0, rounds(name));
+    while round < least || Instant::now() < end {
+        let mut random = ChaCha8Rng::seed_from_u64(round);
+        let mut bytes = inputs[below(&mut random, inputs.len())].clone();
+        for _ in 0..1 + below(&mut random, 4) {
+            let other = &inputs[below(&mut random, inputs.len())];
+            change(&mut bytes, other, &mut random);
+        }
+        count(feed(name, entry, &bytes));
+        round += 1;
+    }
+    // If nearly all inputs went one way, the other would hardly be tested.
+    let few = round / 50;
+    assert!(accepted > few && refused > few, "{name}: {accepted} accepted, {refused} refused");
+}
+
 #[test]
 fn any_bytes_are_accepted_or_refused() {
     let seconds = env::var(SECONDS).map_or(0, |it| it.parse().expect("a number of seconds"));
-    for (name, entry) in ENTRIES {
-        let inputs = inputs(name);
-        let (mut accepted, mut refused) = (0, 0);
-        let mut count = |yes| if yes { accepted += 1 } else { refused += 1 };
-        count(feed(name, entry, &[]));
-        inputs.iter().for_each(|input| count(feed(name, entry, input)));
-        let end = Instant::now() + Duration::from_secs(seconds);
-        let (mut round, least) = (0, rounds(name));
-        while round < least || Instant::now() < end {
-            let mut random = ChaCha8Rng::seed_from_u64(round);
-            let mut bytes = inputs[below(&mut random, inputs.len())].clone();
-            for _ in 0..1 + below(&mut random, 4) {
-                let other = &inputs[below(&mut random, inputs.len())];
-                change(&mut bytes, other, &mut random);
-            }
-            count(feed(name, entry, &bytes));
-            round += 1;
+    // Whichever CPU is free takes the next entry.
+    let entries = Mutex::new(ENTRIES.iter());
+    let next = || entries.lock().expect("no entry is fed under the lock").next();
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(|| {
+                while let Some((name, entry)) = next() {
+                    feed_changed(name, *entry, seconds);
+                }
+            });
         }
-        // If nearly all inputs went one way, the other would hardly be tested.
-        let few = round / 50;
-        assert!(accepted > few && refused > few, "{name}: {accepted} accepted, {refused} refused");
-    }
+    });
 }
 
 /// Before there is a kernel the file is read on a small stack, of which half is in use.
