@@ -6,6 +6,7 @@ use core::cell::{Cell, RefCell};
 
 use nile_abi::NodeId;
 use nile_job::{AttemptId, Job, JobId, Kind, Split};
+use nile_stl::node::Buffer;
 
 use super::desk::Ticket;
 use super::drafts::Writer;
@@ -51,6 +52,9 @@ pub struct Attempt {
     pub gather: RefCell<Gather>,
     /// The runs that a reduce attempt reads, by their numbers.
     pub runs: RefCell<Vec<Rc<RefCell<Loads>>>>,
+    /// Whether there is room for their blocks, and buffers that are held for the first of them.
+    pub has_room: Cell<bool>,
+    pub room: RefCell<Vec<Buffer>>,
     /// The draft of a part, or of a map attempt's runs, once there is one.
     pub writer: RefCell<Option<Rc<Writer>>>,
     /// How many map tasks there are.
@@ -91,6 +95,7 @@ impl Attempt {
         for run in self.runs.borrow().iter() {
             run.borrow_mut().close();
         }
+        self.room.borrow_mut().clear();
         self.gather.borrow_mut().clear();
         *self.made.borrow_mut() = Made::default();
         if let Some(writer) = self.writer.borrow_mut().take() {

@@ -25,6 +25,8 @@ pub struct Budget {
     pub coming: Option<usize>,
     /// Buffers that would hold the job's whole input as its outputs; 0 if that is not known.
     pub all: usize,
+    /// Map tasks of the job, about: each may leave a run.
+    pub maps: usize,
 }
 
 impl Budget {
@@ -40,6 +42,12 @@ impl Budget {
         let room = room - self.coming.unwrap_or(0).min(room / 2);
         if self.coming.is_none() && (1..=room).contains(&self.all) {
             return false;
+        }
+        // All may leave runs from now on, and a worker at a time has to have room to merge them.
+        let merging = self.maps.saturating_add(WRITING).saturating_add(2 * workers);
+        let kept = used.saturating_add(buffers.saturating_mul(workers));
+        if merging <= left && kept.saturating_add(merging) > left {
+            return true;
         }
         // Who spills from now on needs a whole split for that, and so do all others.
         let splits = buffers.saturating_mul(workers);
@@ -61,9 +69,48 @@ pub fn coming(blocks: (usize, usize), pieces: usize, slices: u32, workers: usize
     2 * workers.max(1) * all.div_ceil(split).saturating_mul(piece)
 }
 
+/// Buffers that a merging reduce attempt has besides its runs' blocks: what it writes, what of that
+/// is on its way to the disk, and what comes out of memory.
+pub const WRITING: usize = 4;
+
+/// Runs that are to be merged by an attempt on a node of so many workers, whose pool has so many
+/// buffers for that.
+#[derive(Clone, Copy, Debug)]
+pub struct Merging {
+    /// Buffers of the pool that anybody may take.
+    pub buffers: usize,
+    /// Worker cores of the node: each may merge as many.
+    pub workers: usize,
+    /// Runs.
+    pub runs: usize,
+}
+
+impl Merging {
+    /// How many blocks of each run are read ahead: one, if all workers of the node can do so side
+    /// by side; `None` if there is no room for merging them at all.
+    pub fn ahead(self) -> Option<u32> {
+        let Merging { buffers, workers, runs } = self;
+        let all = runs.saturating_mul(2).saturating_add(WRITING).saturating_mul(workers.max(1));
+        let least = runs.saturating_add(WRITING);
+        (least <= buffers).then_some(u32::from(all <= buffers))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_are_read_ahead_where_there_is_room_for_all_workers() {
+        let merging = |buffers, workers, runs| Merging { buffers, workers, runs }.ahead();
+        assert_eq!(
+            [(200, 2, 48), (200, 2, 49)].map(|(a, b, c)| merging(a, b, c)),
+            [Some(1), Some(0)]
+        );
+        assert_eq!([196, 197].map(|runs| merging(200, 2, runs)), [Some(0), None]);
+        assert_eq!((merging(4, 0, 0), merging(3, 1, 0)), (Some(1), None));
+        assert_eq!(merging(usize::MAX - 1, usize::MAX, usize::MAX / 3), Some(0));
+    }
 
     #[test]
     fn two_slices_come_at_once() {
@@ -82,6 +129,7 @@ mod tests {
         workers: 2,
         coming: None,
         all: 0,
+        maps: 0,
     };
 
     #[test]
@@ -122,6 +170,17 @@ mod tests {
     }
 
     #[test]
+    fn runs_of_all_others_can_be_merged() {
+        let most = |budget: Budget| (0..).find(|buffers| budget.spills(*buffers)).unwrap_or(0);
+        let left = NODE.capacity - NODE.reserve;
+        let many = Budget { maps: 900, ..NODE };
+        assert_eq!(most(many), (left - 900 - WRITING - 2 * NODE.workers) / NODE.workers + 1);
+        assert!(!Budget { all: 900, ..many }.spills(64), "no runs, if all are kept");
+        // They cannot be merged whatever is kept.
+        assert_eq!(most(Budget { maps: 1004, ..NODE }), most(NODE));
+    }
+
+    #[test]
     fn with_other_nodes_there_is_room_for_what_comes() {
         let shared = |coming| Budget { coming: Some(coming), ..NODE };
         let most = |budget: Budget| (0..).find(|buffers| budget.spills(*buffers)).unwrap_or(0);
@@ -139,6 +198,7 @@ mod tests {
             most: 1,
             workers: 0,
             coming: Some(usize::MAX),
+            maps: usize::MAX,
             ..NODE
         };
         assert!(all.spills(usize::MAX));

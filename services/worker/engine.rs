@@ -506,6 +506,8 @@ impl JobState {
             sample: RefCell::default(),
             gather: RefCell::new(Gather::new(self.worker.slices())),
             runs: RefCell::default(),
+            has_room: Cell::new(false),
+            room: RefCell::default(),
             writer: RefCell::default(),
             maps,
         }))

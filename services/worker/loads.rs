@@ -34,6 +34,11 @@ impl Loads {
         Loads { blocks, depth, slots: BTreeMap::new(), reach: 0, is_closed: false }
     }
 
+    /// From now on at most `depth` blocks are read ahead.
+    pub fn read_ahead(&mut self, depth: u32) {
+        self.depth = depth;
+    }
+
     /// The block of this place is wanted now: which are to be read, which they are not yet.
     pub fn want(&mut self, index: u32) -> Vec<u32> {
         self.reach = index.saturating_add(self.depth).saturating_add(1);

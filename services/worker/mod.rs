@@ -8,6 +8,7 @@
 //! * `package`: the life of the package; `work`: what it calls; `desk`: what it is to do next.
 //! * `input`, `stores`, `loads`: blocks, from wherever they are. `budget`: whether outputs stay in
 //!   memory. `outputs`: what attempts have made. `drafts`, `finish`: what goes to a disk.
+//!   `merging`: room for runs that are merged.
 //! * `deliver`: pieces on their way to others; `gather`: those that come here. `cuts`: bounds of
 //!   partitions.
 //! * `peers`: masters, other workers, this core's mailbox. [`records`]: what calls carry.
@@ -23,6 +24,7 @@ mod finish;
 mod gather;
 mod input;
 mod loads;
+mod merging;
 mod outputs;
 mod package;
 mod peers;

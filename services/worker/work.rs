@@ -25,9 +25,6 @@ use super::outputs::Kept;
 use crate::dataset::records::Decider;
 use crate::task::records::{Block, Command, Output, Piece, Source, kind, source};
 
-/// Blocks of a run that are read ahead.
-const RUN_AHEAD: u32 = 1;
-
 impl Engine {
     /// The job of the package that runs.
     fn package_job(&self) -> CallResult<JobId> {
@@ -128,25 +125,28 @@ impl Engine {
         // Who cuts bounds keeps what it reads, in another order. Pairs of others take more.
         let output = if bounded { block } else { block + block * 12 / 100 };
         let all = u64::from(job.blocks) * output.div_ceil(size).max(1);
-        let (mut workers, host) = (0, self.stl.host());
-        if let Ok(node) = self.stl.node() {
-            let cores = (0..host.cores() as u16).map(nile_abi::CoreId);
-            let roles = cores.filter_map(|core| node.state_of(core)).map(|it| it.roles);
-            workers = roles.filter(|roles| roles.contains(Role::Worker)).count();
-        }
         Budget {
             capacity: self.pool.capacity(),
             free: self.pool.free_buffers(),
             most: usize::try_from(most).unwrap_or(usize::MAX),
-            workers,
+            workers: self.workers_of_node(),
             reserve: self.pool.reserve(),
             coming: self.stores.are_workers_elsewhere().then(|| {
                 let blocks = (job.blocks as usize, split.blocks as usize);
                 let pieces = job.reducers.saturating_mul(slices) as usize;
-                budget::coming(blocks, pieces, slices, workers)
+                budget::coming(blocks, pieces, slices, self.workers_of_node())
             }),
             all: usize::try_from(all).unwrap_or(usize::MAX),
+            maps: job.blocks.div_ceil(split.blocks.max(1)) as usize,
         }
+    }
+
+    /// Worker cores of this node.
+    pub(super) fn workers_of_node(&self) -> usize {
+        let Ok(node) = self.stl.node() else { return 0 };
+        let cores = (0..self.stl.host().cores() as u16).map(nile_abi::CoreId);
+        let roles = cores.filter_map(|core| node.state_of(core)).map(|it| it.roles);
+        roles.filter(|roles| roles.contains(Role::Worker)).count()
     }
 
     /// The attempt of a ticket. `NotFound` if it is off.
@@ -197,7 +197,7 @@ impl Engine {
     }
 
     /// A call fails, and with it the attempt.
-    fn fail_for(
+    pub(super) fn fail_for(
         self: &Rc<Self>,
         attempt: &Rc<Attempt>,
         fault: Fault,
@@ -355,7 +355,7 @@ impl Engine {
                 Source { kind: source::OWN, map, buffers, pieces, note, bytes, ..empty }
             }
             Some(Given::Run(map, run, entry)) => {
-                let loads = Loads::new(entry.blocks, RUN_AHEAD);
+                let loads = Loads::new(entry.blocks, 0);
                 attempt.runs.borrow_mut().push(Rc::new(RefCell::new(loads)));
                 Source { kind: source::RUN, map, run, bytes: entry.bytes, ..empty }
             }
@@ -383,7 +383,10 @@ impl Engine {
         if index >= at.entry.blocks {
             return Err(CallError::new(Status::Invalid, "the run ends before that block"));
         }
+        self.make_room(&attempt).await?;
         for index in loads.borrow_mut().want(index) {
+            // The block takes what was held for it.
+            drop(attempt.room.borrow_mut().pop());
             self.read_run(&attempt, at, &loads, index);
         }
         let read = self.wait_for(&attempt, || loads.borrow_mut().take(index)).await?;

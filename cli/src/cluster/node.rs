@@ -64,18 +64,23 @@ pub fn with_pool(text: String, memory: Bytes) -> String {
 
 /// The same configuration with a pool of so many bytes, in whole 2 MiB; a wrong request if it has
 /// a pool itself. Its buffers are as large as jobs like them, in whole 64 KiB, if there are enough
-/// of them then: each of what is on its way takes a buffer, however little of it there is. Larger
-/// ones are of use where `nodes` send them to each other.
-pub fn with_own_pool(text: String, pool: Bytes, nodes: usize) -> Result<String, Failure> {
+/// of them then for a node with so many `cores`: each of what is on its way takes a buffer, however
+/// little of it there is. Larger ones are of use where `nodes` send them to each other.
+pub fn with_own_pool(
+    text: String,
+    pool: Bytes,
+    nodes: usize,
+    cores: u16,
+) -> Result<String, Failure> {
     const UNIT: u64 = 64 << 10;
-    let most = if nodes > 1 { 2560 << 10 } else { 1536 << 10 };
     // Whoever merges what was put on disk has two for each run.
-    const ENOUGH: u64 = 200;
+    let (most, of_core) = if nodes > 1 { (2560 << 10, 40) } else { (1536 << 10, 80) };
+    let enough = of_core * u64::from(cores.max(5));
     if has_pool(&text) {
         return Err(Failure::request("the configuration has a [pool]; leave --pool out"));
     }
     let pieces = (pool.0 >> 21).max(1);
-    let buffer = ((pieces << 21) / ENOUGH / UNIT * UNIT).clamp(UNIT, most) >> 10;
+    let buffer = ((pieces << 21) / enough / UNIT * UNIT).clamp(UNIT, most) >> 10;
     Ok(format!("{text}\n[pool]\nbytes = \"{}M\"\nbuffer = \"{buffer}K\"\n", 2 * pieces))
 }
 
@@ -256,16 +261,18 @@ mod tests {
         }
         let said = "[pool]\nbytes = \"4M\"\n";
         assert_eq!(with_pool(said.into(), Bytes::mebi(512)), said);
-        assert!(with_own_pool(said.into(), Bytes::mebi(512), 1).is_err());
+        assert!(with_own_pool(said.into(), Bytes::mebi(512), 1, 5).is_err());
         let pools = [
-            (1, 1, 2, 64 << 10),
-            (65, 1, 64, 320 << 10),
-            (497, 1, 496, 1536 << 10),
-            (497, 3, 496, 2496 << 10),
-            (1025, 2, 1024, 2560 << 10),
+            (1, 1, 5, 2, 64 << 10),
+            (65, 1, 3, 64, 128 << 10),
+            (497, 1, 5, 496, 1216 << 10),
+            (1025, 1, 5, 1024, 1536 << 10),
+            (1025, 1, 19, 1024, 640 << 10),
+            (497, 3, 3, 496, 2496 << 10),
+            (1025, 2, 5, 1024, 2560 << 10),
         ];
-        for (asked, nodes, pool, buffer) in pools {
-            let text = with_own_pool(String::new(), Bytes::mebi(asked), nodes).unwrap();
+        for (asked, nodes, cores, pool, buffer) in pools {
+            let text = with_own_pool(String::new(), Bytes::mebi(asked), nodes, cores).unwrap();
             let config = nile_kernel::Config::parse(&text).unwrap().pool.unwrap();
             assert_eq!((config.bytes, config.buffer), (pool << 20, buffer), "{asked} MiB");
         }

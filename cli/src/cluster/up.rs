@@ -51,7 +51,7 @@ fn common_config(options: &Up) -> Result<String, Failure> {
     match options.pool {
         Some(pool) => {
             let nodes = options.machine.of_nodes(options.nodes).map_err(Failure::request)?;
-            node::with_own_pool(text, pool, nodes.len())
+            node::with_own_pool(text, pool, nodes.len(), options.cores)
         }
         None if options.disk.is_some() => Ok(node::with_pool(text, options.memory)),
         None => Ok(text),

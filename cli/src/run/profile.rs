@@ -16,8 +16,10 @@ use crate::size::Bytes;
 /// What a node's kernel and services need besides the pool.
 const KERNEL: u64 = 256 << 20;
 
-/// What a node's pool needs besides the data: buffers on their way.
-const ON_THE_WAY: u64 = 128 << 20;
+/// What a node's pool needs besides the data: buffers on their way, and those that each worker core
+/// needs to go on.
+const ON_THE_WAY: u64 = 64 << 20;
+const OF_WORKER: u64 = 32 << 20;
 
 /// The least that a job's data can do with on a node: a few buffers for each who holds some.
 const LEAST: Bytes = Bytes::mebi(16);
@@ -81,7 +83,7 @@ impl Profile {
         }
         // One alone has all CPUs; several share them.
         let workers = (host.cpus / kinds.len() as u16).max(1);
-        let pool = pool(usual.memory, data, nodes, host)?;
+        let pool = pool(usual.memory, data, nodes, workers, host)?;
         // Input and output, and what is put aside in between.
         let written = data.saturating_mul(2 * copies + u64::from(data > nodes * pool));
         let disk = (written / nodes).saturating_mul(2).saturating_add(DISK_MARGIN);
@@ -152,7 +154,13 @@ impl Profile {
 
 /// Bytes of each node's pool, in whole 2 MiB: what was asked for, or all that the data want, if the
 /// machine has it.
-fn pool(asked: Option<Bytes>, data: u64, nodes: u64, host: Host) -> Result<u64, Failure> {
+fn pool(
+    asked: Option<Bytes>,
+    data: u64,
+    nodes: u64,
+    workers: u16,
+    host: Host,
+) -> Result<u64, Failure> {
     const PIECE: u64 = 2 << 20;
     if let Some(asked) = asked {
         if asked < LEAST {
@@ -163,7 +171,8 @@ fn pool(asked: Option<Bytes>, data: u64, nodes: u64, host: Host) -> Result<u64, 
     }
     // Nodes may have what others made for them besides what they made.
     let share = data / nodes * if nodes > 1 { 2 } else { 1 };
-    let wanted = share.saturating_add(ON_THE_WAY).next_multiple_of(PIECE);
+    let on_the_way = ON_THE_WAY + u64::from(workers) * OF_WORKER;
+    let wanted = share.saturating_add(on_the_way).next_multiple_of(PIECE);
     // A pool is at most half of a node's memory, and the host needs some.
     let most = (host.memory / nodes / 5 * 4).saturating_sub(KERNEL) / 2 / PIECE * PIECE;
     Ok(wanted.min(most).max(LEAST.0))
@@ -192,8 +201,11 @@ mod tests {
     fn one_hosted_node_is_usual() {
         let one = profile("", 1_000_000_000).unwrap();
         assert_eq!((one.kinds(), one.workers()), (&[Kind::Hosted][..], 2));
-        let all = 1_000_000_000 + ON_THE_WAY;
+        let all = 1_000_000_000 + ON_THE_WAY + 2 * OF_WORKER;
         assert!((all..all + (2 << 20)).contains(&one.pool), "{}", one.pool);
+        let many =
+            Profile::of(&package(&["x.elf".into()]).unwrap().usual, 0, Host { cpus: 16, ..HOST });
+        assert_eq!(many.unwrap().pool, ON_THE_WAY + 16 * OF_WORKER);
         let up = one.up(Which::default(), None);
         assert_eq!((up.cores, up.nodes), (5, Some(1)));
         // All that has to fit does.
@@ -205,7 +217,7 @@ mod tests {
         let three = profile("--nodes 3 --copies 2", 300_000_000).unwrap();
         assert_eq!((three.kinds().len(), three.workers()), (3, 3));
         assert_eq!(three.written, 1_200_000_000);
-        let all = 200_000_000 + ON_THE_WAY;
+        let all = 200_000_000 + ON_THE_WAY + OF_WORKER;
         assert!((all..all + (2 << 20)).contains(&three.pool), "{}", three.pool);
         assert_eq!(three.up(Which::default(), None).cores, 3);
         let mixed = profile("--machine qemu:2,hosted:1", 1000).unwrap();

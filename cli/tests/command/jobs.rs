@@ -195,6 +195,22 @@ fn interrupted(place: &Place) {
     job(place, &["terasort", "--size", "200M", "--at", INTERRUPT]).expect(130);
 }
 
+/// Three workers, each of which would take more than a third of the pool to merge its runs, take
+/// turns; more runs than the pool has buffers are refused, and nothing of the job is left.
+#[test]
+fn runs_are_merged_in_turns_where_there_is_no_room_side_by_side() {
+    let place = Place::new();
+    let node = ["up", "--machine", "hosted", "--nodes", "1", "--cores", "5", "--disk", "2G"];
+    place.run(&[&node[..], &["--pool", "16M"]].concat()).expect(0);
+    let sort = |size| job(&place, &["terasort", "--size", size, "--json"]);
+    let sorted = document(&sort("200M").expect(0));
+    assert!(sorted["spilled_bytes"].as_u64() > Some(100 << 20), "{sorted}");
+    assert_eq!((&sorted["valid"], &sorted["retries"]), (&true.into(), &0.into()), "{sorted}");
+    let said = sort("600M").expect(1).err;
+    assert!(said.contains("sorted runs are to be merged, and the pool has only"), "{said}");
+    assert!(names(&place).is_empty(), "{:?}", names(&place));
+}
+
 /// On a cluster that is started for it, and is gone afterwards with all that it had.
 #[test]
 fn a_sort_without_a_cluster_leaves_nothing() {
