@@ -28,6 +28,7 @@ impl Engine {
     /// Waits until there is room for the runs of an attempt that its package was told of, before
     /// the first of them is read. A package that reads some before it is told of others has to be
     /// done with those, or to take its chance.
+    ///
     /// `NotFound` if the attempt is off, or fails: runs for which the pool has no room at all, or
     /// a pool of which nobody gives anything back.
     pub(super) async fn make_room(self: &Rc<Self>, attempt: &Rc<Attempt>) -> CallResult<()> {

@@ -73,7 +73,8 @@ pub fn with_own_pool(
     cores: u16,
 ) -> Result<String, Failure> {
     const UNIT: u64 = 64 << 10;
-    // Whoever merges what was put on disk has two for each run.
+    // Whoever merges what was put on disk has two for each run. A node alone that
+    // `nile run` makes has five cores or more.
     let (most, of_core) = if nodes > 1 { (2560 << 10, 40) } else { (1536 << 10, 80) };
     let enough = of_core * u64::from(cores.max(5));
     if has_pool(&text) {
