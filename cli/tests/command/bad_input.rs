@@ -166,6 +166,16 @@ fn without_qemu_and_root_the_launcher_says_what_to_run() {
     assert_eq!(said.out, "");
 }
 
+#[test]
+fn help_that_is_asked_of_the_launcher_is_the_commands() {
+    for arguments in [["--help"], ["-h"], ["help"]] {
+        let said = run(&mut launcher(), &arguments).expect(0);
+        assert!(said.out.contains("Usage: nile <COMMAND>"), "{arguments:?}: {}", said.out);
+    }
+    let said = run(&mut launcher(), &[]).expect(2);
+    assert!(said.err.contains("Usage: nile <COMMAND>"), "{}", said.err);
+}
+
 /// An `id` that says that nobody in particular is logged in.
 fn someone_else(file: &Path) {
     let _ = fs::remove_file(file);
