@@ -20,7 +20,7 @@ const BUFFER: usize = 4096;
 const BLOCK: usize = BUFFER / LENGTH * LENGTH;
 
 fn job(arguments: &[&str]) -> Local {
-    Local::new(main).arguments(arguments).buffers(2000, BUFFER)
+    Local::new(main).arguments(arguments).buffers(3000, BUFFER)
 }
 
 fn records(format: Format, count: usize) -> Vec<u8> {
@@ -109,10 +109,10 @@ fn what_is_out_of_order_is_reported() {
 #[test]
 fn many_blocks_are_grouped_a_few_at_a_time() {
     // Some cut records, and splits end within a group.
-    let input = records(Format::Binary, 1400 * BLOCK / LENGTH);
-    assert_eq!([1, 320, 321, 960, 1400].map(|all| bounds::grouped(all, 1)), [1, 1, 2, 3, 4]);
+    let input = records(Format::Binary, 2600 * BLOCK / LENGTH);
+    assert_eq!([1, 320, 321, 960, 2600].map(|all| bounds::grouped(all, 1)), [1, 1, 2, 3, 8]);
     for block in [BLOCK, BLOCK - 30] {
-        for blocks in [23, 700] {
+        for blocks in [23, 1300] {
             let whole = sort(&[&input], block, blocks).partitions(2);
             check(&whole.run().unwrap(), &input, "in memory");
         }
