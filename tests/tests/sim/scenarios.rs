@@ -301,7 +301,7 @@ fn services_are_found_again_after_the_registry() {
 fn operations_can_be_counted() {
     let (_, report) = pass(&options(1, 4), "", "counts ops=50");
     let figures = report.program.expect("a scenario has a report").figures;
-    for name in ["message", "task", "timer", "frame", "channel"] {
+    for name in ["message", "task", "timer", "allocate", "release", "channel"] {
         assert!(figures.contains_key(name), "{name} is not in {figures:?}");
     }
 }
