@@ -27,9 +27,8 @@ const MOST_BUCKETS: u32 = 1 << 13;
 /// allows: each has a row of the bucket in another page.
 const GROUPS: u64 = 320;
 
-/// Blocks that are grouped together at most: they are to lie in the cache, before and after. What a
-/// worker needs to go on (`WORKING` of the job engine) has room for them as they are read and as
-/// they are written.
+/// Blocks that are grouped together at most: more would lie in no cache, before and after. What a
+/// worker needs to go on (`WORKING` of the job engine) has room for them.
 const MOST_GROUPED: u64 = 8;
 
 /// Slices of a partition, at most.
