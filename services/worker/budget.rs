@@ -5,8 +5,9 @@
 
 /// Buffers that a worker needs to go on: the block it works on and four that are loaded meanwhile;
 /// what it writes and what of that is on its way to the disk; one that is packed for another node,
-/// and one that is on its way there; and what records of a few blocks that a task groups together
-/// lie in besides.
+/// and one that is on its way there. A task that groups the records of eight blocks has all of
+/// them, but neither writes nor sends; what is more is for two workers one of which does a task
+/// again, whose output nobody has counted.
 pub const WORKING: usize = 14;
 
 /// What is known of a node's pool when a map attempt begins.
