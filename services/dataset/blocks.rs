@@ -104,10 +104,9 @@ async fn read_at(
     place: impl Fn() -> CallResult<(Block, Range)>,
 ) -> CallResult<(Buffer, usize)> {
     let (block, range) = place()?;
-    let buffer =
-        keeper.medium.read(range.at, keeper.medium.buffer()?, range.bytes as usize).await?;
     let bytes = block.bytes as usize;
-    if block.holds(&buffer[..bytes]) {
+    let (buffer, found) = keeper.medium.read(range, keeper.medium.buffer()?, bytes).await?;
+    if found == block {
         return Ok((buffer, bytes));
     }
     // Its space is somebody else's if it was removed meanwhile.

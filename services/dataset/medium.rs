@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use nile_abi::Status;
-use nile_stl::node::{Buffer, Disk, Handle, Pool};
+use nile_stl::node::{Buffer, Disk, Handle, Moved, Pool};
 use nile_stl::{CallError, CallResult, Stl};
-use nile_store::{Step, UNIT};
+use nile_store::{Block, Range, Step, UNIT};
 
 /// A disk and the buffers that its data go through.
 pub struct Medium {
@@ -96,16 +96,22 @@ impl Medium {
         self.pool.claim(buffer.into_handle(bytes)).map_err(refused)
     }
 
-    /// Reads `bytes`, whole units, from byte `at` of the disk on.
-    pub async fn read(&self, at: u64, buffer: Buffer, bytes: usize) -> CallResult<Buffer> {
-        let buffer = self.sized(buffer, bytes)?;
-        one(self.disk.read(at, Vec::from([buffer])).await?)
+    /// Reads a block of `bytes` bytes from where it is on the disk; gives also what it is.
+    pub async fn read(
+        &self,
+        from: Range,
+        buffer: Buffer,
+        bytes: usize,
+    ) -> CallResult<(Buffer, Block)> {
+        let buffer = self.sized(buffer, from.bytes as usize)?;
+        block(self.disk.read(from.at, Vec::from([buffer]), bytes).await?, bytes)
     }
 
-    /// Writes the first `bytes`, whole units, to byte `at` of the disk.
-    pub async fn write(&self, at: u64, buffer: Buffer, bytes: usize) -> CallResult<Buffer> {
-        let buffer = self.sized(buffer, bytes)?;
-        one(self.disk.write(at, Vec::from([buffer])).await?)
+    /// Writes a block of `bytes` bytes to its place on the disk; gives what it is.
+    pub async fn write(&self, to: Range, buffer: Buffer, bytes: usize) -> CallResult<Block> {
+        let buffer = self.sized(buffer, to.bytes as usize)?;
+        let moved = self.disk.write(to.at, Vec::from([buffer]), bytes).await?;
+        Ok(block(moved, bytes)?.1)
     }
 
     /// The store's own buffer, in its whole length.
@@ -119,7 +125,8 @@ impl Medium {
         let mut read = Vec::with_capacity(bytes);
         while read.len() < bytes {
             let piece = (bytes - read.len()).min(self.buffer_bytes());
-            let buffer = self.read(at + read.len() as u64, self.own()?, piece).await?;
+            let buffer = Vec::from([self.sized(self.own()?, piece)?]);
+            let buffer = one(self.disk.read(at + read.len() as u64, buffer, 0).await?)?;
             read.extend_from_slice(&buffer);
             *self.own.borrow_mut() = Some(buffer);
         }
@@ -136,7 +143,8 @@ impl Medium {
         for piece in bytes.chunks(self.buffer_bytes()) {
             let mut buffer = self.own()?;
             buffer[..piece.len()].copy_from_slice(piece);
-            let buffer = self.write(at, buffer, piece.len()).await?;
+            let buffer = Vec::from([self.sized(buffer, piece.len())?]);
+            let buffer = one(self.disk.write(at, buffer, 0).await?)?;
             *self.own.borrow_mut() = Some(buffer);
             at += piece.len() as u64;
         }
@@ -145,7 +153,18 @@ impl Medium {
 }
 
 /// The buffer of a request that had one.
-fn one(mut buffers: Vec<Buffer>) -> CallResult<Buffer> {
+fn one(mut moved: Moved) -> CallResult<Buffer> {
     let lost = || CallError::new(Status::Failed, "the disk has kept a buffer");
-    buffers.pop().ok_or_else(lost)
+    moved.buffers.pop().ok_or_else(lost)
+}
+
+/// The buffer of a request for a block, and what block it is.
+fn block(moved: Moved, bytes: usize) -> CallResult<(Buffer, Block)> {
+    let hash = moved.hash;
+    let buffer = one(moved)?;
+    let block = match hash {
+        Some(hash) => Block::hashed(bytes as u32, hash),
+        None => Block::of(&buffer[..bytes]),
+    };
+    Ok((buffer, block))
 }

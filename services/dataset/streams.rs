@@ -14,7 +14,7 @@ use core::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
 use nile_stl::node::Buffer;
 use nile_stl::{CallError, CallResult};
-use nile_store::{Block, DraftId, Manifest, Name, Owner, Version};
+use nile_store::{DraftId, Manifest, Name, Owner, Version};
 
 use super::keeper::Keeper;
 use super::records::refused;
@@ -297,11 +297,10 @@ impl Stream {
         let failed = |error| refused(error, self.name.as_str());
         let bytes = filled as u32;
         let range = keeper.with(|store| store.reserve(self.id, block, bytes)).map_err(failed)?;
-        let checksum = Block::of(&buffer[..filled]).checksum;
         // What an earlier owner left in the buffer is nobody's business.
         buffer[filled..range.bytes as usize].fill(0);
-        keeper.medium.write(range.at, buffer, range.bytes as usize).await?;
-        keeper.with(|store| store.written(self.id, block, checksum)).map_err(failed)
+        let written = keeper.medium.write(range, buffer, filled).await?;
+        keeper.with(|store| store.written(self.id, block, written.checksum)).map_err(failed)
     }
 
     /// A block is not under way any more.

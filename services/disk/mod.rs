@@ -80,7 +80,7 @@ impl Disk {
         checksum: bool,
     ) -> CallResult<Content> {
         let buffers = self.claim(caller, buffers)?;
-        let buffers = self.disk(disk)?.read(at, buffers).await?;
+        let buffers = self.disk(disk)?.read(at, buffers, 0).await?.buffers;
         let checksum = match checksum {
             true => self.checksum(&buffers)?,
             false => 0,
@@ -99,7 +99,7 @@ impl Disk {
         buffers: Vec<Handle>,
     ) -> CallResult<Vec<Handle>> {
         let buffers = self.claim(caller, buffers)?;
-        Ok(hand_over(self.disk(disk)?.write(at, buffers).await?))
+        Ok(hand_over(self.disk(disk)?.write(at, buffers, 0).await?.buffers))
     }
 
     /// Makes durable what was written by calls that have ended.

@@ -113,7 +113,7 @@ async fn use_disk<M: Machine>(core: &Core<M>, disk: &Rc<Disk>, wish: Wish) -> Ch
     bench.forgotten().await?;
     bench.write(0, 1 << 20, 77, 1).await?;
     let flush = bench.disk.flush().await.0;
-    flush.map_err(|error| format!("flush: {error}"))
+    flush.map(drop).map_err(|error| format!("flush: {error}"))
 }
 
 impl<M: Machine> Bench<M> {
@@ -134,7 +134,7 @@ impl<M: Machine> Bench<M> {
     async fn write(&self, at: u64, bytes: u64, salt: u64, pieces: u64) -> Checked {
         let (result, frame) = self.begin(self.frame().await?, at, bytes, salt, pieces).await;
         give_back(frame).await?;
-        result.map_err(|error| format!("write of {bytes} bytes at {at}: {error}"))
+        result.map(drop).map_err(|error| format!("write of {bytes} bytes at {at}: {error}"))
     }
 
     /// Reads and compares.

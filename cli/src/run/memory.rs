@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -35,11 +35,13 @@ pub struct Peak {
 }
 
 impl Watch {
-    /// Begins to look at the cluster in `folder`.
+    /// Looks at the cluster in `folder`, and goes on beside the caller.
     pub fn begin(folder: &Path) -> Watch {
         let over = Arc::new(AtomicBool::new(false));
-        let (folder, is_over) = (folder.to_path_buf(), over.clone());
-        Watch { over, thread: thread::spawn(move || look(&folder, &is_over)) }
+        let is_over = over.clone();
+        let mut looks = Looks { folder: folder.to_path_buf(), ..Looks::default() };
+        let took = looks.look();
+        Watch { over, thread: thread::spawn(move || looks.go_on(took, &is_over)) }
     }
 
     /// What was seen since.
@@ -50,26 +52,40 @@ impl Watch {
     }
 }
 
-fn look(folder: &Path, over: &AtomicBool) -> Peak {
-    let mut peak = Peak::default();
-    let mut processes: Vec<(String, i32)> = Vec::new();
-    let mut refreshed: Option<Instant> = None;
-    loop {
+#[derive(Default)]
+struct Looks {
+    folder: PathBuf,
+    /// The processes of nodes, with their node, and since when they are known.
+    processes: Vec<(String, i32)>,
+    refreshed: Option<Instant>,
+    peak: Peak,
+}
+
+impl Looks {
+    /// How long it took.
+    fn look(&mut self) -> Duration {
         let begun = Instant::now();
-        if refreshed.is_none_or(|then| begun - then >= REFRESH) {
-            let all = process::all(folder).into_iter();
+        if self.refreshed.is_none_or(|then| begun - then >= REFRESH) {
+            let all = process::all(&self.folder).into_iter();
             let nodes = all.filter(|it| it.part != process::SWITCH);
-            processes = nodes.map(|it| (it.part, it.pid)).collect();
-            refreshed = Some(begun);
+            self.processes = nodes.map(|it| (it.part, it.pid)).collect();
+            self.refreshed = Some(begun);
         }
-        let now = of_nodes(&processes);
-        if peak.is_below(&now) {
-            peak.raise(now, of_nodes(&processes));
+        let now = of_nodes(&self.processes);
+        if self.peak.is_below(&now) {
+            self.peak.raise(now, of_nodes(&self.processes));
         }
-        if over.load(Ordering::Relaxed) {
-            return peak;
+        begun.elapsed()
+    }
+
+    fn go_on(mut self, mut took: Duration, over: &AtomicBool) -> Peak {
+        loop {
+            thread::park_timeout(EVERY.max(took * PART));
+            took = self.look();
+            if over.load(Ordering::Relaxed) {
+                return self.peak;
+            }
         }
-        thread::park_timeout(EVERY.max(begun.elapsed() * PART));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Files in a cluster, as people keep them: put, listed, got back, removed, refused, interrupted.
 
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::thread;
@@ -19,7 +20,7 @@ fn names(place: &Place) -> Vec<String> {
 }
 
 fn write(path: &Path, bytes: usize) -> Vec<u8> {
-    let content: Vec<u8> = (0..bytes).map(|at| ((at * at) >> 7) as u8).collect();
+    let content: Vec<u8> = (0..bytes).map(|at| (((at * at) >> 7) ^ (at >> 15)) as u8).collect();
     fs::write(path, &content).unwrap();
     content
 }
@@ -77,12 +78,40 @@ fn files_are_kept_in_a_cluster() {
     let is_whole = |it: &Value| it["whole"] == true && it["bytes"] == 700_001;
     assert!(listed["datasets"].as_array().unwrap().iter().all(is_whole), "{listed}");
     assert_eq!(names(&place), ["a file", "copied"]);
+
+    // A byte of the second block of each of the three copies is not what it was. What was removed
+    // before is still on the disks, too.
+    place.run(&["down"]).expect(0);
+    assert!(damage(Path::new(disks), &content[256 << 10..][..4096]) >= 3);
+    place.up(&["--disk", "256M", "--disk-folder", disks]).expect(0);
     for name in ["a file", "copied"] {
+        let damaged = place.run(&["get", name, out_name]).expect(1);
+        let said = format!("{name}: block 1 at byte ");
+        assert!(damaged.err.contains(&said), "{}", damaged.err);
+        assert!(damaged.err.contains("its checksum does not hold"), "{}", damaged.err);
         place.run(&["rm", name]).expect(0);
     }
     assert_eq!(names(&place), Vec::<String>::new());
     place.run(&["down"]).expect(0);
     assert_eq!(place.left(), Vec::<String>::new());
+}
+
+/// Changes a byte behind each place of the disks at which this is; how many there are.
+fn damage(disks: &Path, unit: &[u8]) -> usize {
+    let mut found = 0;
+    for disk in fs::read_dir(disks).unwrap() {
+        let path = disk.unwrap().path();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let mut here = vec![0; unit.len()];
+        for at in (0..file.metadata().unwrap().len()).step_by(unit.len()) {
+            file.read_exact_at(&mut here, at).unwrap();
+            if here == unit {
+                file.write_all_at(&[unit[0] ^ 1], at + 100_000).unwrap();
+                found += 1;
+            }
+        }
+    }
+    found
 }
 
 /// Files of records, and datasets in parts as jobs leave them.

@@ -23,17 +23,20 @@ pub struct Disk {
 struct Requests {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Those that the device has had no room for yet.
-    waiting: VecDeque<(u32, Request)>,
+    /// Those that the device has had no room for yet, and of how many bytes the hash is wanted.
+    waiting: VecDeque<(u32, Request, u64)>,
     in_flight: u32,
 }
+
+/// How a request ended: well, with the hash of what was moved if that was wanted and taken.
+pub type End = Result<Option<u64>, DiskError>;
 
 /// What is known of a request.
 enum Slot {
     Free,
     /// It goes on: its memory, and who waits.
     Open(Rc<dyn Any>, Option<Waker>),
-    Ended(Result<(), DiskError>),
+    Ended(End),
     /// It goes on, and nobody waits any more; its memory stays, for the device.
     Abandoned {
         _memory: Rc<dyn Any>,
@@ -58,7 +61,7 @@ impl Disk {
         pieces: Vec<Piece>,
         memory: T,
     ) -> Transfer<T> {
-        self.begin(Request::Read { at, into: pieces }, memory)
+        self.begin(Request::Read { at, into: pieces }, 0, memory)
     }
 
     /// Writes `pieces`, which lie in `memory`, from byte `at` on. It is durable after a flush that
@@ -69,21 +72,28 @@ impl Disk {
         pieces: Vec<Piece>,
         memory: T,
     ) -> Transfer<T> {
-        self.begin(Request::Write { at, from: pieces }, memory)
+        self.begin(Request::Write { at, from: pieces }, 0, memory)
     }
 
     /// Makes durable all writes that have ended before.
     pub fn flush(self: &Rc<Self>) -> Transfer<()> {
-        self.begin(Request::Flush, ())
+        self.begin(Request::Flush, 0, ())
     }
 
-    fn begin<T: 'static>(self: &Rc<Self>, request: Request, memory: T) -> Transfer<T> {
+    /// Does any request, whose pieces lie in `memory`; if it is a transfer, its end may have the
+    /// hash of its first `hashed` bytes.
+    pub fn begin<T: 'static>(
+        self: &Rc<Self>,
+        request: Request,
+        hashed: u64,
+        memory: T,
+    ) -> Transfer<T> {
         let memory = Rc::new(Cell::new(Some(memory)));
-        let slot = self.open(request, memory.clone());
+        let slot = self.open(request, hashed, memory.clone());
         Transfer { disk: self.clone(), slot: Some(slot), memory }
     }
 
-    fn open(&self, request: Request, memory: Rc<dyn Any>) -> u32 {
+    fn open(&self, request: Request, hashed: u64, memory: Rc<dyn Any>) -> u32 {
         let requests = &mut *self.requests.borrow_mut();
         let slot = requests.free.pop().unwrap_or_else(|| {
             requests.slots.push(Slot::Free);
@@ -95,13 +105,20 @@ impl Disk {
             Err(error) => Slot::Ended(Err(error)),
         };
         if fits.is_ok() {
-            if requests.waiting.is_empty() && self.device.submit(slot, &request) {
+            if requests.waiting.is_empty() && self.submit(slot, &request, hashed) {
                 requests.in_flight += 1;
             } else {
-                requests.waiting.push_back((slot, request));
+                requests.waiting.push_back((slot, request, hashed));
             }
         }
         slot
+    }
+
+    fn submit(&self, slot: u32, request: &Request, hashed: u64) -> bool {
+        match hashed {
+            0 => self.device.submit(slot, request),
+            _ => self.device.submit_hashed(slot, request, hashed),
+        }
     }
 
     /// Whether a request has ended and nobody was told.
@@ -118,12 +135,12 @@ impl Disk {
         let mut found = false;
         while let Some(completion) = self.device.complete() {
             found = true;
-            self.end(completion.tag, completion.result);
+            self.end(completion.tag, completion.result.map(|()| completion.hash));
         }
         if found {
             let requests = &mut *self.requests.borrow_mut();
-            while let Some((slot, request)) = requests.waiting.front() {
-                if !self.device.submit(*slot, request) {
+            while let Some((slot, request, hashed)) = requests.waiting.front() {
+                if !self.submit(*slot, request, *hashed) {
                     break;
                 }
                 requests.in_flight += 1;
@@ -133,7 +150,7 @@ impl Disk {
         found
     }
 
-    fn end(&self, slot: u32, result: Result<(), DiskError>) {
+    fn end(&self, slot: u32, result: End) {
         let mut requests = self.requests.borrow_mut();
         let Some(place) = requests.slots.get_mut(slot as usize) else { return };
         let ended = match place {
@@ -162,7 +179,7 @@ pub struct Transfer<T> {
 }
 
 impl<T> Future for Transfer<T> {
-    type Output = (Result<(), DiskError>, T);
+    type Output = (End, T);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         const GIVEN: &str = "a future is not polled again when it has given its result";
@@ -211,6 +228,7 @@ mod tests {
         description: Description,
         given: Rc<RefCell<Vec<u32>>>,
         ended: Rc<RefCell<Vec<Completion>>>,
+        hashed: Rc<Cell<u64>>,
     }
 
     const ROOM: usize = 2;
@@ -218,6 +236,11 @@ mod tests {
     impl nile_platform::Disk for Slow {
         fn description(&self) -> &Description {
             &self.description
+        }
+
+        fn submit_hashed(&self, tag: u32, request: &Request, hashed: u64) -> bool {
+            self.hashed.set(hashed);
+            self.submit(tag, request)
         }
 
         fn submit(&self, tag: u32, _: &Request) -> bool {
@@ -245,25 +268,32 @@ mod tests {
         disk: Rc<Disk>,
         given: Rc<RefCell<Vec<u32>>>,
         ended: Rc<RefCell<Vec<Completion>>>,
+        hashed: Rc<Cell<u64>>,
     }
 
     impl Bench {
         fn new() -> Bench {
             let given = Rc::new(RefCell::new(Vec::new()));
             let ended = Rc::new(RefCell::new(Vec::new()));
+            let hashed = Rc::new(Cell::new(0));
             let description = Description {
                 name: "slow".into(),
                 serial: "".into(),
                 bytes: 4096,
                 sector_bytes: 512,
             };
-            let slow = Slow { description, given: given.clone(), ended: ended.clone() };
-            Bench { disk: Rc::new(Disk::new(Box::new(slow))), given, ended }
+            let slow = Slow {
+                description,
+                given: given.clone(),
+                ended: ended.clone(),
+                hashed: hashed.clone(),
+            };
+            Bench { disk: Rc::new(Disk::new(Box::new(slow))), given, ended, hashed }
         }
 
         fn end_last(&self, result: Result<(), DiskError>) {
             let tag = *self.given.borrow().last().expect("one is in flight");
-            self.ended.borrow_mut().push(Completion { tag, result });
+            self.ended.borrow_mut().push(Completion { tag, result, hash: None });
         }
 
         fn read(&self, memory: Rc<u32>) -> Transfer<Rc<u32>> {
@@ -272,7 +302,7 @@ mod tests {
         }
     }
 
-    fn poll<T>(transfer: &mut Transfer<T>) -> Option<(Result<(), DiskError>, T)> {
+    fn poll<T>(transfer: &mut Transfer<T>) -> Option<(End, T)> {
         match Pin::new(transfer).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(ended) => Some(ended),
             Poll::Pending => None,
@@ -292,9 +322,25 @@ mod tests {
         for at in [2, 3, 0] {
             bench.end_last(Ok(()));
             assert!(bench.disk.turn());
-            assert_eq!(poll(&mut reads[at]), Some((Ok(()), Rc::new(at as u32))));
+            assert_eq!(poll(&mut reads[at]), Some((Ok(None), Rc::new(at as u32))));
         }
         assert!(!bench.disk.is_ready() && !bench.disk.turn());
+    }
+
+    #[test]
+    fn a_hash_that_is_wanted_comes_with_the_end_if_the_device_has_taken_it() {
+        let bench = Bench::new();
+        let begin = |hashed| {
+            let piece = Piece { at: PhysAddr(0), region: Region::owned(512) };
+            bench.disk.begin(Request::Read { at: 0, into: alloc::vec![piece] }, hashed, ())
+        };
+        let mut reads = [begin(512), begin(0), begin(100)];
+        for (tag, hash) in [(0, Some(7)), (1, None), (2, Some(8))] {
+            bench.ended.borrow_mut().push(Completion { tag, result: Ok(()), hash });
+            assert!(bench.disk.turn());
+            assert_eq!(poll(&mut reads[tag as usize]), Some((Ok(hash), ())));
+        }
+        assert_eq!(bench.hashed.get(), 100, "the one that had waited is as it was asked for");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The disks of a hosted node: files, or block devices, that one node at a time has. Linux copies
-//! between them and the node's memory, through a ring of io_uring, or, where it forbids that, by
-//! plain calls of threads beside the core's ([`ring`], [`plain`]). What was read stays in Linux's
-//! page cache, unless that has no room for all of the disk, and what is written needs it
-//! ([`cache`]).
+//! between them and the node's memory, through a ring of io_uring ([`ring`]), or by plain calls of
+//! threads beside the core's ([`plain`]), where it forbids that, and where the hash of what is
+//! moved is wanted: who copies it has it in its caches. What was read stays in Linux's page cache,
+//! unless that has no room for all of the disk, and what is written needs it ([`cache`]).
 
 mod cache;
 mod file;
+mod hashing;
 mod plain;
 mod ring;
 #[cfg(test)]
@@ -35,15 +36,17 @@ const DEPTH: usize = 64;
 /// A step of a request as Linux does it. What it points at is there until it has ended.
 #[derive(Clone, Copy)]
 enum Step {
-    /// By a thread of Linux's `beside` the core's, or by that if there is nothing to wait for.
+    /// By a thread of Linux's `beside` the core's, or by that if there is nothing to wait for. If
+    /// any bytes are `hashed`, it moves all or fails.
     Read {
         at: u64,
         memory: *const iovec,
         pieces: u32,
         beside: bool,
+        hashed: u64,
     },
     /// Of this many bytes, which go to the device `at_once` or when Linux likes. The page cache is
-    /// to `forget` a range in their favour: where it begins, and its bytes.
+    /// to `forget` a range in their favour: where it begins, and its bytes. `hashed` as above.
     Write {
         at: u64,
         memory: *const iovec,
@@ -51,6 +54,7 @@ enum Step {
         bytes: u64,
         at_once: bool,
         forget: Option<(u64, u64)>,
+        hashed: u64,
     },
     Flush,
 }
@@ -60,6 +64,15 @@ enum Step {
 /// flush waits for it.
 const LARGE: u64 = 256 << 10;
 
+/// A step that has ended.
+struct Ended {
+    slot: u32,
+    /// What Linux gave: bytes, or a negated error.
+    said: i32,
+    /// The hash, if it was wanted.
+    hash: Option<u64>,
+}
+
 /// What calls Linux.
 trait Engine {
     /// Begins a step for the request in this slot; there is room for one a slot.
@@ -68,13 +81,13 @@ trait Engine {
     /// Tells Linux of the steps that were begun.
     fn tell(&mut self);
 
-    /// The next step that has ended: its slot, and what Linux gave: bytes, or a negated error.
-    fn take(&mut self) -> Option<(u32, i32)>;
+    /// The next step that has ended.
+    fn take(&mut self) -> Option<Ended>;
 
     /// Has the next end wake the core; `false`, and it does not, if there is one already.
     fn arm(&mut self) -> bool;
 
-    /// Waits until a step has ended.
+    /// Waits until a step has ended; one is under way.
     fn wait(&mut self);
 }
 
@@ -86,13 +99,20 @@ struct Slot {
     memory: Vec<iovec>,
     /// Bytes that were moved.
     moved: u64,
+    /// Of how many bytes the hash is wanted, and what it is.
+    hashed: u64,
+    hash: Option<u64>,
+    /// Whether its step is under way by plain calls.
+    is_plain: bool,
 }
 
 struct Work {
     /// Whether flushes end at once: [`DiskFile::passing`].
     passing: bool,
     cache: Cache,
-    engine: Box<dyn Engine>,
+    /// One for all steps, and one that can also take hashes; it may be the same.
+    ring: Option<Ring>,
+    plain: Plain,
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
     ended: VecDeque<Completion>,
@@ -124,14 +144,13 @@ impl HostedDisk {
 
     fn with(opened: &Opened, by_ring: bool, wake: Wake) -> io::Result<HostedDisk> {
         let file: File = opened.file.try_clone()?;
-        let engine: Box<dyn Engine> = match by_ring {
-            true => Box::new(Ring::new(file, wake)?),
-            false => Box::new(Plain::new(file, wake)?),
-        };
+        let plain = Plain::new(file.try_clone()?, wake.clone())?;
+        let ring = if by_ring { Some(Ring::new(file, wake)?) } else { None };
         let work = Work {
             passing: opened.passing,
             cache: Cache::new(opened.file.try_clone()?, opened.description.bytes)?,
-            engine,
+            ring,
+            plain,
             slots: (0..DEPTH).map(|_| None).collect(),
             free: (0..DEPTH as u32).collect(),
             ended: VecDeque::new(),
@@ -143,34 +162,46 @@ impl HostedDisk {
 impl Work {
     /// Begins the next step of the request in this slot.
     fn step(&mut self, slot: u32) {
-        let Some(Slot { request, memory, moved, .. }) = &self.slots[slot as usize] else { return };
-        let (memory, pieces) = (memory.as_ptr(), memory.len() as u32);
-        let bytes = request.bytes() - moved;
+        let Some(it) = &mut self.slots[slot as usize] else { return };
+        let (memory, pieces) = (it.memory.as_ptr(), it.memory.len() as u32);
+        let bytes = it.request.bytes() - it.moved;
         let is_large = bytes >= LARGE;
-        let step = match request {
+        let hashed = if is_large { it.hashed } else { 0 };
+        let step = match it.request {
             Request::Read { at, .. } => {
-                Step::Read { at: at + moved, memory, pieces, beside: is_large }
+                let at = at + it.moved;
+                Step::Read { at, memory, pieces, beside: is_large, hashed }
             }
             Request::Write { at, .. } => {
-                let at = at + moved;
+                let at = at + it.moved;
                 self.cache.writes(at, bytes);
                 let forget = is_large.then(|| self.cache.victim()).flatten();
                 let at_once = is_large && !self.passing;
-                Step::Write { at, memory, pieces, bytes, at_once, forget }
+                Step::Write { at, memory, pieces, bytes, at_once, forget, hashed }
             }
             Request::Flush if self.passing => return self.finish(slot, Ok(())),
             Request::Flush => Step::Flush,
         };
-        self.engine.begin(slot, step);
+        match &mut self.ring {
+            Some(ring) if hashed == 0 => {
+                it.is_plain = false;
+                ring.begin(slot, step);
+            }
+            _ => {
+                it.is_plain = true;
+                self.plain.begin(slot, step);
+            }
+        }
     }
 
     /// Takes what Linux has done.
     fn collect(&mut self) {
         let mut again = false;
-        while let Some((at, said)) = self.engine.take() {
+        while let Some(Ended { slot: at, said, hash }) = self.take() {
             let Some(slot) = self.slots.get_mut(at as usize).and_then(Option::as_mut) else {
                 continue;
             };
+            slot.hash = hash;
             match slot.advance(said) {
                 None => {
                     self.step(at);
@@ -180,8 +211,21 @@ impl Work {
             }
         }
         if again {
-            self.engine.tell();
+            self.tell();
         }
+    }
+
+    fn engines(&mut self) -> impl Iterator<Item = &mut dyn Engine> {
+        let ring = self.ring.as_mut().map(|ring| ring as &mut dyn Engine);
+        ring.into_iter().chain([&mut self.plain as &mut dyn Engine])
+    }
+
+    fn tell(&mut self) {
+        self.engines().for_each(Engine::tell);
+    }
+
+    fn take(&mut self) -> Option<Ended> {
+        self.engines().find_map(Engine::take)
     }
 
     /// The request in this slot has ended.
@@ -191,7 +235,7 @@ impl Work {
             if let (Request::Read { at, .. }, Ok(()), LARGE..) = (&slot.request, result, bytes) {
                 self.cache.has_read(*at, bytes);
             }
-            self.ended.push_back(Completion { tag: slot.tag, result });
+            self.ended.push_back(Completion { tag: slot.tag, result, hash: slot.hash });
             self.free.push(at);
         }
     }
@@ -240,6 +284,10 @@ impl Disk for HostedDisk {
     }
 
     fn submit(&self, tag: u32, request: &Request) -> bool {
+        self.submit_hashed(tag, request, 0)
+    }
+
+    fn submit_hashed(&self, tag: u32, request: &Request, hashed: u64) -> bool {
         let work = &mut *self.work.borrow_mut();
         let Some(slot) = work.free.pop() else { return false };
         let pieces = request.transfer().map_or(&[][..], |(_, pieces)| pieces);
@@ -249,20 +297,21 @@ impl Disk for HostedDisk {
         });
         let memory = memory.collect();
         let request = request.clone();
-        work.slots[slot as usize] = Some(Slot { tag, request, memory, moved: 0 });
+        work.slots[slot as usize] =
+            Some(Slot { tag, request, memory, moved: 0, hashed, hash: None, is_plain: false });
         work.step(slot);
         true
     }
 
     fn tell(&self) {
         let work = &mut *self.work.borrow_mut();
-        work.engine.tell();
+        work.tell();
         work.collect();
     }
 
     fn is_ready(&self) -> bool {
         let work = &mut *self.work.borrow_mut();
-        !work.ended.is_empty() || !work.engine.arm()
+        !work.ended.is_empty() || !work.engines().all(Engine::arm)
     }
 
     fn complete(&self) -> Option<Completion> {
@@ -274,10 +323,13 @@ impl Drop for HostedDisk {
     /// Linux uses the memory of requests that are under way: it is to be done with it.
     fn drop(&mut self) {
         let work = self.work.get_mut();
-        work.engine.tell();
+        work.tell();
         work.collect();
-        while work.free.len() < DEPTH {
-            work.engine.wait();
+        while let Some(slot) = work.slots.iter().flatten().next() {
+            match &mut work.ring {
+                Some(ring) if !slot.is_plain => ring.wait(),
+                _ => work.plain.wait(),
+            }
             work.collect();
         }
     }

@@ -141,7 +141,7 @@ impl Drive {
             }
         }
         let result = self.perform(&request, after, draw);
-        self.ended.push_back(Completion { tag, result });
+        self.ended.push_back(Completion { tag, result, hash: None });
         false
     }
 

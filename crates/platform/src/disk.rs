@@ -27,6 +27,14 @@ pub trait Disk {
     /// completion. At least 32 requests of a few pieces have room at once.
     fn submit(&self, tag: u32, request: &Request) -> bool;
 
+    /// The same, and the completion of a transfer has the [hash](Completion::hash) of its first
+    /// `hashed` bytes, if whoever moves them sees them anyway: so they come through the caches
+    /// once.
+    fn submit_hashed(&self, tag: u32, request: &Request, hashed: u64) -> bool {
+        let _ = hashed;
+        self.submit(tag, request)
+    }
+
     /// Tells the device of what was submitted since it was told. The core does once a pass.
     fn tell(&self);
 
@@ -108,6 +116,9 @@ pub struct Completion {
     /// How it ended. After an error in writing, each sector holds what it did or what was written,
     /// and the memory of a read that failed holds anything.
     pub result: Result<(), DiskError>,
+    /// The rapidhash (V3) of the bytes that were moved, as many as it was to be taken of; `None`
+    /// if nobody has taken it.
+    pub hash: Option<u64>,
 }
 
 /// Why a disk did not do what it was asked for.

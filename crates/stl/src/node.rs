@@ -214,16 +214,35 @@ pub trait Disk {
     fn description(&self) -> DiskDescription;
 
     /// Fills buffers of the node's pool, one after the other, with what is on the disk from `at`
-    /// on. `Invalid` (out of range, not whole sectors, too much at once) or `Failed`.
-    fn read(&self, at: u64, buffers: Vec<Buffer>) -> LocalFuture<'static, CallResult<Vec<Buffer>>>;
+    /// on. If it may, takes the [hash](Moved::hash) of the first `hashed` bytes. `Invalid` (out of
+    /// range, not whole sectors, too much at once) or `Failed`.
+    fn read(
+        &self,
+        at: u64,
+        buffers: Vec<Buffer>,
+        hashed: usize,
+    ) -> LocalFuture<'static, CallResult<Moved>>;
 
     /// Writes buffers of the node's pool, one after the other, from `at` on. It is durable after a
     /// flush that began when this had ended. As above, or `Denied` (the disk may only be read).
-    fn write(&self, at: u64, buffers: Vec<Buffer>)
-    -> LocalFuture<'static, CallResult<Vec<Buffer>>>;
+    fn write(
+        &self,
+        at: u64,
+        buffers: Vec<Buffer>,
+        hashed: usize,
+    ) -> LocalFuture<'static, CallResult<Moved>>;
 
     /// Makes durable all writes that have ended. `Failed`.
     fn flush(&self) -> LocalFuture<'static, CallResult<()>>;
+}
+
+/// What a disk has read or written.
+pub struct Moved {
+    /// The buffers, as they were given.
+    pub buffers: Vec<Buffer>,
+    /// The rapidhash (V3) of as many of the bytes as was asked for, if whoever moved them has seen
+    /// them; `None` if it was asked for none, or a device has moved them by itself.
+    pub hash: Option<u64>,
 }
 
 /// What a disk is.

@@ -90,7 +90,12 @@ pub struct Block {
 impl Block {
     /// A block of these bytes.
     pub fn of(bytes: &[u8]) -> Block {
-        Block { bytes: bytes.len() as u32, checksum: rapidhash_v3(bytes) as u32 }
+        Block::hashed(bytes.len() as u32, rapidhash_v3(bytes))
+    }
+
+    /// A block of so many bytes, whose rapidhash (V3) somebody has taken.
+    pub fn hashed(bytes: u32, hash: u64) -> Block {
+        Block { bytes, checksum: hash as u32 }
     }
 
     /// Whether these are its bytes.

@@ -7,13 +7,13 @@ use alloc::vec::Vec;
 
 use nile_abi::Status;
 use nile_platform::Machine;
-use nile_platform::disk::{DiskError, Piece};
+use nile_platform::disk::{DiskError, Piece, Request};
 use nile_ring::{Buffer, Lent};
-use nile_stl::node::{self, DiskDescription};
+use nile_stl::node::{self, DiskDescription, Moved};
 use nile_stl::{CallError, CallResult, LocalFuture};
 
 use crate::core::Core;
-use crate::disk::{Disk, Transfer};
+use crate::disk::Disk;
 
 /// A disk of a core.
 pub struct Driven<M: Machine> {
@@ -21,28 +21,28 @@ pub struct Driven<M: Machine> {
     pub disk: Rc<Disk>,
 }
 
-type Moved = LocalFuture<'static, CallResult<Vec<Buffer>>>;
-
 impl<M: Machine> Driven<M> {
-    /// Lends the buffers to the disk while `begin` has it work with them.
+    /// Lends the buffers to the disk while it does a request with them.
     fn lend(
         &self,
         buffers: Vec<Buffer>,
-        begin: impl FnOnce(Vec<Piece>, Vec<Lent>) -> Transfer<Vec<Lent>>,
-    ) -> Moved {
+        hashed: usize,
+        request: impl FnOnce(Vec<Piece>) -> Request,
+    ) -> LocalFuture<'static, CallResult<Moved>> {
         let lent: Vec<Lent> = buffers.into_iter().map(Buffer::lend).collect();
         let piece = |lent| self.core.pool().and_then(|pool| pool.piece(lent));
         let Some(pieces) = lent.iter().map(piece).collect() else {
             let parts = "a part of a buffer that a disk works with is whole lines of 64 bytes";
             return Box::pin(async move { Err(CallError::new(Status::Invalid, parts)) });
         };
-        let transfer = begin(pieces, lent);
+        let transfer = self.disk.begin(request(pieces), hashed as u64, lent);
         let disk = self.disk.clone();
         Box::pin(async move {
             let (result, lent) = transfer.await;
-            result.map_err(|error| failed(&disk, error))?;
+            let hash = result.map_err(|error| failed(&disk, error))?;
             let back: Result<Vec<Buffer>, Lent> = lent.into_iter().map(Lent::take_back).collect();
-            back.map_err(|_| failed(&disk, DiskError::Failed))
+            let buffers = back.map_err(|_| failed(&disk, DiskError::Failed))?;
+            Ok(Moved { buffers, hash })
         })
     }
 }
@@ -62,16 +62,26 @@ impl<M: Machine> node::Disk for Driven<M> {
         }
     }
 
-    fn read(&self, at: u64, buffers: Vec<Buffer>) -> Moved {
-        self.lend(buffers, |pieces, lent| self.disk.read(at, pieces, lent))
+    fn read(
+        &self,
+        at: u64,
+        buffers: Vec<Buffer>,
+        hashed: usize,
+    ) -> LocalFuture<'static, CallResult<Moved>> {
+        self.lend(buffers, hashed, |into| Request::Read { at, into })
     }
 
-    fn write(&self, at: u64, buffers: Vec<Buffer>) -> Moved {
-        self.lend(buffers, |pieces, lent| self.disk.write(at, pieces, lent))
+    fn write(
+        &self,
+        at: u64,
+        buffers: Vec<Buffer>,
+        hashed: usize,
+    ) -> LocalFuture<'static, CallResult<Moved>> {
+        self.lend(buffers, hashed, |from| Request::Write { at, from })
     }
 
     fn flush(&self) -> LocalFuture<'static, CallResult<()>> {
         let (disk, transfer) = (self.disk.clone(), self.disk.flush());
-        Box::pin(async move { transfer.await.0.map_err(|error| failed(&disk, error)) })
+        Box::pin(async move { transfer.await.0.map(drop).map_err(|error| failed(&disk, error)) })
     }
 }

@@ -1,16 +1,22 @@
-//! Steps by plain calls, where Linux forbids rings: threads beside the core's wait for them.
+//! Steps by plain calls of threads beside the core's, which can take the hash of what they move.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::num::NonZero;
+use std::ops::RangeInclusive;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::{Builder, JoinHandle, available_parallelism};
 
-use super::{Engine, Step, Wake};
+use rustix::fs::{Advice, fadvise};
 
-/// Threads of a disk: one can copy while another waits.
-const THREADS: usize = 2;
+use super::hashing::Memory;
+use super::{Ended, Engine, Step, Wake};
+
+/// Threads of a disk, at least and at most: one can copy while another waits, and on large machines
+/// many workers want to read.
+const THREADS: RangeInclusive<usize> = 2..=8;
 
 /// Threads that do the steps of one disk.
 pub struct Plain {
@@ -31,10 +37,25 @@ struct Shared {
 #[derive(Default)]
 struct State {
     to_do: VecDeque<(u32, Step)>,
-    done: VecDeque<(u32, i32)>,
+    done: VecDeque<Ended>,
     /// Whether the next end is to wake the core.
     armed: bool,
+    /// Whether a thread writes. Linux would have others wait that write to the same file, and they
+    /// would spin.
+    writes: bool,
     over: bool,
+}
+
+impl State {
+    /// Takes a step that can be done now: a write, if there is one. So the thread that has ended
+    /// one goes on with the next, for which nobody else has to be woken.
+    fn next(&mut self) -> Option<(u32, Step)> {
+        let is_write = |(_, step): &(u32, Step)| matches!(step, Step::Write { .. });
+        let write = self.to_do.iter().position(is_write).filter(|_| !self.writes);
+        self.writes |= write.is_some();
+        let next = write.or_else(|| self.to_do.iter().position(|step| !is_write(step)));
+        next.and_then(|at| self.to_do.remove(at))
+    }
 }
 
 // SAFETY: what a step points at is there until the step has ended, whichever thread does it, and
@@ -47,7 +68,8 @@ impl Plain {
         let (begun, ended) = (Condvar::new(), Condvar::new());
         let shared = Arc::new(Shared { file, wake, state: Mutex::default(), begun, ended });
         let mut plain = Plain { shared, threads: Vec::new() };
-        for _ in 0..THREADS {
+        let processors = available_parallelism().map_or(1, NonZero::get);
+        for _ in 0..processors.clamp(*THREADS.start(), *THREADS.end()) {
             let shared = plain.shared.clone();
             plain.threads.push(Builder::new().name("disk".into()).spawn(move || shared.work())?);
         }
@@ -64,14 +86,15 @@ impl Shared {
     fn work(&self) {
         let mut state = self.state();
         while !state.over {
-            let Some((slot, step)) = state.to_do.pop_front() else {
+            let Some((slot, step)) = state.next() else {
                 state = self.begun.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             drop(state);
-            let said = self.perform(step);
+            let ended = self.perform(slot, step);
             state = self.state();
-            state.done.push_back((slot, said));
+            state.done.push_back(ended);
+            state.writes &= !matches!(step, Step::Write { .. });
             let wakes = std::mem::take(&mut state.armed);
             drop(state);
             self.ended.notify_all();
@@ -82,7 +105,35 @@ impl Shared {
         }
     }
 
-    fn perform(&self, step: Step) -> i32 {
+    fn perform(&self, slot: u32, step: Step) -> Ended {
+        if let Step::Write { forget: Some((at, bytes)), .. } = step {
+            // It is a hint.
+            let _ = fadvise(&self.file, at, NonZero::new(bytes), Advice::DontNeed);
+        }
+        let (said, hash) = match step {
+            Step::Read { at, memory, pieces, hashed: hashed @ 1.., .. } => {
+                // SAFETY: a step's memory is there, and nobody else's, until it has ended.
+                said(unsafe { Memory::new(memory, pieces) }.read(&self.file, at, hashed))
+            }
+            Step::Write { at, memory, pieces, hashed: hashed @ 1.., .. } => {
+                // SAFETY: as above.
+                said(unsafe { Memory::new(memory, pieces) }.write(&self.file, at, hashed))
+            }
+            _ => (self.call(step), None),
+        };
+        if let (Step::Write { at, bytes, at_once: true, .. }, 0..) = (step, said) {
+            let (at, all) = (at as libc::off_t, bytes as libc::off_t);
+            // SAFETY: the file is open. What comes of it is told by the next flush.
+            unsafe {
+                let file = self.file.as_raw_fd();
+                libc::sync_file_range(file, at, all, libc::SYNC_FILE_RANGE_WRITE);
+            }
+        }
+        Ended { slot, said, hash }
+    }
+
+    /// A step as one call.
+    fn call(&self, step: Step) -> i32 {
         let file = self.file.as_raw_fd();
         // SAFETY: the file is open, and what a step points at is there until it has ended.
         let said = unsafe {
@@ -90,19 +141,8 @@ impl Shared {
                 Step::Read { at, memory, pieces, .. } => {
                     libc::preadv(file, memory, pieces as i32, at as libc::off_t)
                 }
-                Step::Write { at, memory, pieces, bytes, at_once, forget } => {
-                    if let Some((at, bytes)) = forget {
-                        let (at, all) = (at as libc::off_t, bytes as libc::off_t);
-                        libc::posix_fadvise(file, at, all, libc::POSIX_FADV_DONTNEED);
-                    }
-                    let said = libc::pwritev(file, memory, pieces as i32, at as libc::off_t);
-                    // Not after a failure, whose reason is still to be read.
-                    if at_once && said >= 0 {
-                        // What comes of it is told by the next flush.
-                        let (at, all) = (at as libc::off_t, bytes as libc::off_t);
-                        libc::sync_file_range(file, at, all, libc::SYNC_FILE_RANGE_WRITE);
-                    }
-                    said
+                Step::Write { at, memory, pieces, .. } => {
+                    libc::pwritev(file, memory, pieces as i32, at as libc::off_t)
                 }
                 Step::Flush => libc::fdatasync(file) as isize,
             }
@@ -114,6 +154,16 @@ impl Shared {
     }
 }
 
+/// What Linux said of a transfer that moves all or fails, and its hash.
+fn said(moved: io::Result<(usize, u64)>) -> (i32, Option<u64>) {
+    match moved {
+        // A request has at most a few mebibytes.
+        Ok((bytes, hash)) => (bytes as i32, Some(hash)),
+        // Of a file that was cut Linux gives no bytes, and no error.
+        Err(error) => (error.raw_os_error().map_or(0, |error| -error), None),
+    }
+}
+
 impl Engine for Plain {
     fn begin(&mut self, slot: u32, step: Step) {
         self.shared.state().to_do.push_back((slot, step));
@@ -122,7 +172,7 @@ impl Engine for Plain {
 
     fn tell(&mut self) {}
 
-    fn take(&mut self) -> Option<(u32, i32)> {
+    fn take(&mut self) -> Option<Ended> {
         self.shared.state().done.pop_front()
     }
 

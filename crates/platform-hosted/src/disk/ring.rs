@@ -13,7 +13,7 @@ use std::thread::{Builder, JoinHandle};
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::{DEPTH, Engine, Step, Wake};
+use super::{DEPTH, Ended, Engine, Step, Wake};
 
 /// What an entry has instead of a slot if nobody waits for its end.
 const NOBODY: u64 = u64::MAX;
@@ -80,7 +80,7 @@ impl Ring {
     fn entry(&self, slot: u32, step: Step) -> squeue::Entry {
         let file = types::Fd(self.file.as_raw_fd());
         let entry = match step {
-            Step::Read { at, memory, pieces, beside } => {
+            Step::Read { at, memory, pieces, beside, .. } => {
                 let flags = if beside { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
                 opcode::Readv::new(file, memory, pieces).offset(at).build().flags(flags)
             }
@@ -142,12 +142,14 @@ impl Engine for Ring {
         }
     }
 
-    fn take(&mut self) -> Option<(u32, i32)> {
+    fn take(&mut self) -> Option<Ended> {
         let mut completion = self.ring.completion();
         completion.disable_eventfd();
-        completion
-            .find(|entry| entry.user_data() != NOBODY)
-            .map(|entry| (entry.user_data() as u32, entry.result()))
+        completion.find(|entry| entry.user_data() != NOBODY).map(|entry| Ended {
+            slot: entry.user_data() as u32,
+            said: entry.result(),
+            hash: None,
+        })
     }
 
     fn arm(&mut self) -> bool {

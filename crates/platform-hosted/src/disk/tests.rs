@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use nile_abi::PhysAddr;
 use nile_platform::disk::Piece;
 use nile_ring::Region;
+use rapidhash::v3::rapidhash_v3;
 
 use super::*;
 
@@ -96,10 +97,20 @@ impl Bench {
     }
 
     fn perform(&self, request: Request) -> Result<(), DiskError> {
-        assert!(self.disk.submit(9, &request));
-        let Completion { tag, result } = self.wait();
-        assert_eq!(tag, 9);
+        let (result, hash) = self.perform_hashed(request, 0);
+        assert_eq!(hash, None);
         result
+    }
+
+    fn perform_hashed(
+        &self,
+        request: Request,
+        hashed: u64,
+    ) -> (Result<(), DiskError>, Option<u64>) {
+        assert!(self.disk.submit_hashed(9, &request, hashed));
+        let Completion { tag, result, hash } = self.wait();
+        assert_eq!(tag, 9);
+        (result, hash)
     }
 }
 
@@ -119,6 +130,54 @@ fn what_is_written_is_read() {
         assert_eq!(bench.perform(Request::Read { at: 0, into }), Ok(()));
         assert_eq!(words(&before)[..192], [0; 192]);
         assert_eq!(words(&before)[192..], words(&sent)[..64]);
+    });
+}
+
+#[test]
+fn data_are_moved_with_the_hash_of_as_much_as_was_asked_for() {
+    both(|bench| {
+        let sent = memory(1 << 20, 5);
+        let bytes: Vec<u8> = words(&sent).into_iter().flat_map(u64::to_ne_bytes).collect();
+        for hashed in [1, 100, 256 << 10, (256 << 10) + 1, (1 << 20) - 7, 1 << 20] {
+            let hash = Some(rapidhash_v3(&bytes[..hashed]));
+            let from = pieces(&sent, &[64, 512, 4096, 700_032]);
+            let written = bench.perform_hashed(Request::Write { at: 512, from }, hashed as u64);
+            assert_eq!(written, (Ok(()), hash), "{hashed}");
+            let got = memory(1 << 20, 0);
+            let into = pieces(&got, &[128, 65536]);
+            let read = bench.perform_hashed(Request::Read { at: 512, into }, hashed as u64);
+            assert_eq!(read, (Ok(()), hash), "{hashed}");
+            assert!(words(&got) == words(&sent));
+        }
+        // What is small is not worth another thread.
+        let from = pieces(&sent.slice(0, 4096).expect("whole lines"), &[]);
+        assert_eq!(bench.perform_hashed(Request::Write { at: 0, from }, 4096), (Ok(()), None));
+    });
+}
+
+#[test]
+fn hashed_and_other_requests_go_side_by_side() {
+    both(|bench| {
+        let all: Vec<Region> = (0..32).map(|mark| memory(LARGE as usize, mark)).collect();
+        let place = |tag: usize| (tag % 16) as u64 * (BYTES / 16);
+        for (tag, region) in all.iter().enumerate() {
+            // Those of one place come one after the other, since both ways have their own order.
+            while tag >= 16 && bench.disk.work.borrow().free.len() < DEPTH {
+                bench.wait();
+            }
+            let write = Request::Write { at: place(tag), from: pieces(region, &[]) };
+            let hashed = if tag % 3 == 0 { LARGE } else { 0 };
+            assert!(bench.disk.submit_hashed(tag as u32, &write, hashed));
+        }
+        while bench.disk.work.borrow().free.len() < DEPTH {
+            bench.wait();
+        }
+        for (tag, region) in all.iter().enumerate().skip(16) {
+            let got = memory(LARGE as usize, 0);
+            let into = pieces(&got, &[]);
+            assert_eq!(bench.perform(Request::Read { at: place(tag), into }), Ok(()));
+            assert!(words(&got) == words(region), "{tag}");
+        }
     });
 }
 
@@ -203,7 +262,9 @@ fn a_disk_that_goes_waits_for_linux() {
         let region = memory(1 << 20, 8);
         for tag in 0..16 {
             let from = pieces(&region, &[]);
-            assert!(bench.disk.submit(tag, &Request::Write { at: 1 << 20, from }));
+            let hashed = u64::from(tag % 2) << 20;
+            let write = Request::Write { at: 1 << 20, from };
+            assert!(bench.disk.submit_hashed(tag, &write, hashed));
         }
         let fresh = HostedDisk::with(&bench.opened, false, Arc::new(|| {})).expect("an engine");
         drop(std::mem::replace(&mut bench.disk, fresh));
@@ -222,6 +283,10 @@ fn a_file_that_was_cut_is_a_disk_that_failed() {
         let into = pieces(&region, &[]);
         let read = bench.perform(Request::Read { at: 8192, into });
         assert_eq!(read, Err(DiskError::Failed));
+        let region = memory(LARGE as usize, 1);
+        let into = pieces(&region, &[]);
+        let read = bench.perform_hashed(Request::Read { at: 0, into }, LARGE);
+        assert_eq!(read, (Err(DiskError::Failed), None));
     });
 }
 
@@ -246,7 +311,9 @@ fn errors_of_linux_have_their_meaning() {
     let request = Request::Write { at: 512, from: pieces(&region, &[]) };
     let said = |error: i32| {
         let memory = vec![iovec { iov_base: std::ptr::null_mut(), iov_len: 512 }];
-        Slot { tag: 0, request: request.clone(), memory, moved: 0 }.advance(error)
+        let request = request.clone();
+        Slot { tag: 0, request, memory, moved: 0, hashed: 0, hash: None, is_plain: false }
+            .advance(error)
     };
     assert_eq!(said(-libc::EIO), Some(Err(DiskError::Media { at: 512, end: 1024 })));
     assert_eq!(said(-libc::ENOSPC), Some(Err(DiskError::NoSpace)));

@@ -312,7 +312,7 @@ impl State {
     /// Ends the request of a slot, if it has one.
     fn end(&mut self, slot: u16, result: impl FnOnce(&Request) -> Result<(), DiskError>) {
         if let Some(Pending { tag, request }) = self.pending[usize::from(slot)].take() {
-            self.ended.push_back(Completion { tag, result: result(&request) });
+            self.ended.push_back(Completion { tag, result: result(&request), hash: None });
             self.free.push(slot);
         }
     }
@@ -372,7 +372,7 @@ impl Disk for VirtioBlock {
                 return given;
             }
         };
-        state.ended.push_back(Completion { tag, result });
+        state.ended.push_back(Completion { tag, result, hash: None });
         true
     }
 

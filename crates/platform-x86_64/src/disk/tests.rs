@@ -219,7 +219,7 @@ fn all_are(region: &Region, mark: u64) -> bool {
 const DONE: Result<(), DiskError> = Ok(());
 
 fn end(disk: &VirtioBlock) -> Option<(u32, Result<(), DiskError>)> {
-    disk.complete().map(|Completion { tag, result }| (tag, result))
+    disk.complete().map(|Completion { tag, result, .. }| (tag, result))
 }
 
 #[test]

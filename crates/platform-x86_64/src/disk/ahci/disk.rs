@@ -127,7 +127,7 @@ impl State {
             if slots & 1 << slot != 0
                 && let Some((tag, request)) = pending.take()
             {
-                self.ended.push_back(Completion { tag, result: result(&request) });
+                self.ended.push_back(Completion { tag, result: result(&request), hash: None });
             }
         }
         self.issued &= !slots;
@@ -143,7 +143,7 @@ impl Disk for AhciDisk {
     fn submit(&self, tag: u32, request: &Request) -> bool {
         let state = &mut *self.state.borrow_mut();
         if state.failed {
-            state.ended.push_back(Completion { tag, result: Err(DiskError::Failed) });
+            state.ended.push_back(Completion { tag, result: Err(DiskError::Failed), hash: None });
             return true;
         }
         let slot = (state.issued | state.untold).trailing_ones();

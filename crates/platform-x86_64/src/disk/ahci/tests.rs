@@ -160,7 +160,7 @@ fn write(at: u64, region: &Region) -> Request {
 }
 
 fn end(disk: &AhciDisk) -> Option<(u32, Result<(), DiskError>)> {
-    disk.complete().map(|Completion { tag, result }| (tag, result))
+    disk.complete().map(|Completion { tag, result, .. }| (tag, result))
 }
 
 #[test]
