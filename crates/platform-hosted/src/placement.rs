@@ -7,14 +7,36 @@ use std::num::NonZero;
 
 use nile_abi::CoreId;
 use nile_platform::Board;
+use rustix::process::{Pid, getpid};
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
 use crate::machine::is_isolated;
 
 /// The CPUs that the calling thread may use, in rising order; none where Linux does not say.
 pub(crate) fn allowed() -> Vec<usize> {
-    let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
+    of_thread(None)
+}
+
+/// Those that the process may use: its main thread, which is no core, is not pinned.
+pub(crate) fn of_process() -> Vec<usize> {
+    of_thread(Some(getpid()))
+}
+
+fn of_thread(thread: Option<Pid>) -> Vec<usize> {
+    let Ok(set) = sched_getaffinity(thread) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+}
+
+/// Lets the calling thread run on each CPU of the process. It began on that of the core that has
+/// started it.
+pub(crate) fn unpin() {
+    run_on(&of_process());
+}
+
+fn run_on(cpus: &[usize]) {
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|cpu| set.set(*cpu));
+    let _ = sched_setaffinity(Some(gettid()), &set);
 }
 
 /// The one of `cpus` whose turn it is for `core`, if there is any.
@@ -36,9 +58,7 @@ fn cpu_of(core: CoreId, board: &Board, cpus: &[usize]) -> Option<usize> {
 /// and wakes a little later.
 pub(crate) fn settle(core: CoreId, board: &Board, cpus: &[usize]) {
     if let Some(cpu) = cpu_of(core, board, cpus) {
-        let mut set = CpuSet::new();
-        set.set(cpu);
-        let _ = sched_setaffinity(Some(gettid()), &set);
+        run_on(&[cpu]);
     }
     let _ = rustix::thread::set_current_timer_slack(NonZero::new(1));
 }
@@ -69,6 +89,23 @@ mod tests {
         assert_eq!([on(0), on(1), on(2)], [Some(3), Some(5), Some(3)]);
         assert_eq!(turn(CoreId(7), &[]), None);
         assert!(!allowed().is_empty());
+    }
+
+    #[test]
+    fn a_thread_of_a_core_begins_on_its_cpu_and_may_leave_it() {
+        let cpus = of_process();
+        let core = std::thread::spawn(move || {
+            run_on(&cpus[..1]);
+            let other = std::thread::spawn(|| {
+                let first = allowed();
+                unpin();
+                (first, allowed())
+            });
+            (other.join().expect("it ends"), cpus, allowed())
+        });
+        let ((first, then), all, core) = core.join().expect("it ends");
+        assert_eq!((&first[..], &core[..]), (&all[..1], &all[..1]));
+        assert_eq!(then, all);
     }
 
     #[test]

@@ -7,12 +7,13 @@ use std::num::NonZero;
 use std::ops::RangeInclusive;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, JoinHandle, available_parallelism};
+use std::thread::{Builder, JoinHandle};
 
 use rustix::fs::{Advice, fadvise};
 
 use super::hashing::Memory;
 use super::{Ended, Engine, Step, Wake};
+use crate::placement;
 
 /// Threads of a disk, at least and at most: one can copy while another waits, and on large machines
 /// many workers want to read.
@@ -68,10 +69,14 @@ impl Plain {
         let (begun, ended) = (Condvar::new(), Condvar::new());
         let shared = Arc::new(Shared { file, wake, state: Mutex::default(), begun, ended });
         let mut plain = Plain { shared, threads: Vec::new() };
-        let processors = available_parallelism().map_or(1, NonZero::get);
-        for _ in 0..processors.clamp(*THREADS.start(), *THREADS.end()) {
+        let (least, most) = THREADS.into_inner();
+        for _ in 0..placement::of_process().len().clamp(least, most) {
             let shared = plain.shared.clone();
-            plain.threads.push(Builder::new().name("disk".into()).spawn(move || shared.work())?);
+            let work = move || {
+                placement::unpin();
+                shared.work();
+            };
+            plain.threads.push(Builder::new().name("disk".into()).spawn(work)?);
         }
         Ok(plain)
     }
