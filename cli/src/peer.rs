@@ -105,7 +105,12 @@ impl Peer {
 
     /// From now on Ctrl-C does not end what waits: there is something to be put in order.
     pub fn insist(&mut self) {
-        self.can_be_interrupted = false;
+        self.heed(false);
+    }
+
+    /// Whether Ctrl-C ends what waits from now on; whether it did before.
+    pub fn heed(&mut self, can_be_interrupted: bool) -> bool {
+        std::mem::replace(&mut self.can_be_interrupted, can_be_interrupted)
     }
 
     /// Makes all of `calls` at once and waits for their ends, in their order. None takes longer

@@ -249,18 +249,20 @@ fn commit(
         return Err(failure.unwrap_or_else(|| Failure::failed("no store has prepared it")));
     };
     if let Some(failure) = failure {
-        stores.session.peer.insist();
-        for target in done {
-            let _ = stores.tell(target, "remove", || Arguments::version(&listed))?;
-        }
+        stores.insisting(|stores| {
+            done.into_iter().try_for_each(|target| {
+                stores.tell(target, "remove", || Arguments::version(&listed)).map(drop)
+            })
+        })?;
         return Err(failure);
     }
     // From here on it may be committed: Ctrl-C does not end it in the midst.
-    stores.session.peer.insist();
-    for target in targets {
-        let end = stores.tell(*target, "confirm", || Arguments::version(&listed))?;
-        end.map_err(|error| failed(target, &error))?;
-    }
+    stores.insisting(|stores| {
+        targets.iter().try_for_each(|target| {
+            let end = stores.tell(*target, "confirm", || Arguments::version(&listed))?;
+            end.map_err(|error| failed(target, &error))
+        })
+    })?;
     Ok(listed)
 }
 

@@ -172,14 +172,24 @@ impl Stores {
         Ok(ends.pop().expect("one call has one end").map(drop))
     }
 
+    /// Does something to its end, whether Ctrl-C is pressed or not. What waits after it ends at
+    /// once if it was.
+    pub fn insisting<T>(&mut self, what: impl FnOnce(&mut Stores) -> T) -> T {
+        let before = self.session.peer.heed(false);
+        let done = what(self);
+        self.session.peer.heed(before);
+        done
+    }
+
     /// Ends drafts, whether Ctrl-C was pressed or not. What does not hear of it ends them by
     /// itself after a while.
     pub fn abort(&mut self, drafts: &[(Target, Draft)]) {
-        self.session.peer.insist();
-        for (target, draft) in drafts {
-            let id = || Arguments::new().with(&draft.draft);
-            let _ = self.tell(*target, "abort", id);
-        }
+        self.insisting(|stores| {
+            for (target, draft) in drafts {
+                let id = || Arguments::new().with(&draft.draft);
+                let _ = stores.tell(*target, "abort", id);
+            }
+        });
     }
 }
 
