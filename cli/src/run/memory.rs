@@ -62,7 +62,7 @@ struct Looks {
 }
 
 impl Looks {
-    /// How long it took.
+    /// Looks once; how long that took.
     fn look(&mut self) -> Duration {
         let begun = Instant::now();
         if self.refreshed.is_none_or(|then| begun - then >= REFRESH) {

@@ -96,7 +96,7 @@ fn files_are_kept_in_a_cluster() {
     assert_eq!(place.left(), Vec::<String>::new());
 }
 
-/// Changes a byte behind each place of the disks at which this is; how many there are.
+/// Changes a byte of this at each place of the disks at which it is; how many there are.
 fn damage(disks: &Path, unit: &[u8]) -> usize {
     let mut found = 0;
     for disk in fs::read_dir(disks).unwrap() {
@@ -106,7 +106,7 @@ fn damage(disks: &Path, unit: &[u8]) -> usize {
         for at in (0..file.metadata().unwrap().len()).step_by(unit.len()) {
             file.read_exact_at(&mut here, at).unwrap();
             if here == unit {
-                file.write_all_at(&[unit[0] ^ 1], at + 100_000).unwrap();
+                file.write_all_at(&[unit[100] ^ 1], at + 100).unwrap();
                 found += 1;
             }
         }

@@ -105,20 +105,13 @@ impl Disk {
             Err(error) => Slot::Ended(Err(error)),
         };
         if fits.is_ok() {
-            if requests.waiting.is_empty() && self.submit(slot, &request, hashed) {
+            if requests.waiting.is_empty() && self.device.submit_hashed(slot, &request, hashed) {
                 requests.in_flight += 1;
             } else {
                 requests.waiting.push_back((slot, request, hashed));
             }
         }
         slot
-    }
-
-    fn submit(&self, slot: u32, request: &Request, hashed: u64) -> bool {
-        match hashed {
-            0 => self.device.submit(slot, request),
-            _ => self.device.submit_hashed(slot, request, hashed),
-        }
     }
 
     /// Whether a request has ended and nobody was told.
@@ -140,7 +133,7 @@ impl Disk {
         if found {
             let requests = &mut *self.requests.borrow_mut();
             while let Some((slot, request, hashed)) = requests.waiting.front() {
-                if !self.submit(*slot, request, *hashed) {
+                if !self.device.submit_hashed(*slot, request, *hashed) {
                     break;
                 }
                 requests.in_flight += 1;

@@ -28,8 +28,8 @@ pub trait Disk {
     fn submit(&self, tag: u32, request: &Request) -> bool;
 
     /// The same, and the completion of a transfer has the [hash](Completion::hash) of its first
-    /// `hashed` bytes, if whoever moves them sees them anyway: so they come through the caches
-    /// once.
+    /// `hashed` bytes, unless these are none, if whoever moves them sees them anyway: so they come
+    /// through the caches once.
     fn submit_hashed(&self, tag: u32, request: &Request, hashed: u64) -> bool {
         let _ = hashed;
         self.submit(tag, request)

@@ -216,25 +216,18 @@ pub trait Disk {
     /// Fills buffers of the node's pool, one after the other, with what is on the disk from `at`
     /// on. If it may, takes the [hash](Moved::hash) of the first `hashed` bytes. `Invalid` (out of
     /// range, not whole sectors, too much at once) or `Failed`.
-    fn read(
-        &self,
-        at: u64,
-        buffers: Vec<Buffer>,
-        hashed: usize,
-    ) -> LocalFuture<'static, CallResult<Moved>>;
+    fn read(&self, at: u64, buffers: Vec<Buffer>, hashed: usize) -> Moving;
 
     /// Writes buffers of the node's pool, one after the other, from `at` on. It is durable after a
     /// flush that began when this had ended. As above, or `Denied` (the disk may only be read).
-    fn write(
-        &self,
-        at: u64,
-        buffers: Vec<Buffer>,
-        hashed: usize,
-    ) -> LocalFuture<'static, CallResult<Moved>>;
+    fn write(&self, at: u64, buffers: Vec<Buffer>, hashed: usize) -> Moving;
 
     /// Makes durable all writes that have ended. `Failed`.
     fn flush(&self) -> LocalFuture<'static, CallResult<()>>;
 }
+
+/// A transfer on its way.
+pub type Moving = LocalFuture<'static, CallResult<Moved>>;
 
 /// What a disk has read or written.
 pub struct Moved {

@@ -9,7 +9,7 @@ use nile_abi::Status;
 use nile_platform::Machine;
 use nile_platform::disk::{DiskError, Piece, Request};
 use nile_ring::{Buffer, Lent};
-use nile_stl::node::{self, DiskDescription, Moved};
+use nile_stl::node::{self, DiskDescription, Moved, Moving};
 use nile_stl::{CallError, CallResult, LocalFuture};
 
 use crate::core::Core;
@@ -28,7 +28,7 @@ impl<M: Machine> Driven<M> {
         buffers: Vec<Buffer>,
         hashed: usize,
         request: impl FnOnce(Vec<Piece>) -> Request,
-    ) -> LocalFuture<'static, CallResult<Moved>> {
+    ) -> Moving {
         let lent: Vec<Lent> = buffers.into_iter().map(Buffer::lend).collect();
         let piece = |lent| self.core.pool().and_then(|pool| pool.piece(lent));
         let Some(pieces) = lent.iter().map(piece).collect() else {
@@ -62,21 +62,11 @@ impl<M: Machine> node::Disk for Driven<M> {
         }
     }
 
-    fn read(
-        &self,
-        at: u64,
-        buffers: Vec<Buffer>,
-        hashed: usize,
-    ) -> LocalFuture<'static, CallResult<Moved>> {
+    fn read(&self, at: u64, buffers: Vec<Buffer>, hashed: usize) -> Moving {
         self.lend(buffers, hashed, |into| Request::Read { at, into })
     }
 
-    fn write(
-        &self,
-        at: u64,
-        buffers: Vec<Buffer>,
-        hashed: usize,
-    ) -> LocalFuture<'static, CallResult<Moved>> {
+    fn write(&self, at: u64, buffers: Vec<Buffer>, hashed: usize) -> Moving {
         self.lend(buffers, hashed, |from| Request::Write { at, from })
     }
 
