@@ -6,6 +6,7 @@ use std::io;
 use std::num::NonZero;
 use std::ops::RangeInclusive;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
@@ -19,6 +20,10 @@ use crate::placement;
 /// many workers want to read.
 const THREADS: RangeInclusive<usize> = 2..=8;
 
+/// Threads that may be at a write at least, of those: one takes the hash of a piece while the other
+/// writes. Of many it is half, since others want to read.
+const WRITERS: usize = 2;
+
 /// Threads that do the steps of one disk.
 pub struct Plain {
     shared: Arc<Shared>,
@@ -28,6 +33,11 @@ pub struct Plain {
 struct Shared {
     file: File,
     wake: Wake,
+    /// How many threads may be at a write.
+    writers: usize,
+    /// Whose turn it is to write. Linux would have others wait that write to the same file, and
+    /// they would spin.
+    turn: Mutex<()>,
     state: Mutex<State>,
     /// There is something to do.
     begun: Condvar,
@@ -41,19 +51,18 @@ struct State {
     done: VecDeque<Ended>,
     /// Whether the next end is to wake the core.
     armed: bool,
-    /// Whether a thread writes. Linux would have others wait that write to the same file, and they
-    /// would spin.
-    writes: bool,
+    /// How many threads are at a write.
+    writers: usize,
     over: bool,
 }
 
 impl State {
     /// Takes a step that can be done now: a write, if there is one. So the thread that has ended
     /// one goes on with the next, for which nobody else has to be woken.
-    fn next(&mut self) -> Option<(u32, Step)> {
+    fn next(&mut self, writers: usize) -> Option<(u32, Step)> {
         let is_write = |(_, step): &(u32, Step)| matches!(step, Step::Write { .. });
-        let write = self.to_do.iter().position(is_write).filter(|_| !self.writes);
-        self.writes |= write.is_some();
+        let write = self.to_do.iter().position(is_write).filter(|_| self.writers < writers);
+        self.writers += usize::from(write.is_some());
         let next = write.or_else(|| self.to_do.iter().position(|step| !is_write(step)));
         next.and_then(|at| self.to_do.remove(at))
     }
@@ -67,10 +76,13 @@ impl Plain {
     /// Threads for this file, which have the core look around by `wake`.
     pub fn new(file: File, wake: Wake) -> io::Result<Plain> {
         let (begun, ended) = (Condvar::new(), Condvar::new());
-        let shared = Arc::new(Shared { file, wake, state: Mutex::default(), begun, ended });
-        let mut plain = Plain { shared, threads: Vec::new() };
         let (least, most) = THREADS.into_inner();
-        for _ in 0..placement::of_process().len().clamp(least, most) {
+        let threads = placement::of_process().len().clamp(least, most);
+        let (turn, state) = (Mutex::default(), Mutex::default());
+        let writers = (threads / 2).max(WRITERS);
+        let shared = Arc::new(Shared { file, wake, writers, turn, state, begun, ended });
+        let mut plain = Plain { shared, threads: Vec::new() };
+        for _ in 0..threads {
             let shared = plain.shared.clone();
             let work = move || {
                 placement::unpin();
@@ -88,10 +100,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn work(&self) {
         let mut state = self.state();
         while !state.over {
-            let Some((slot, step)) = state.next() else {
+            let Some((slot, step)) = state.next(self.writers) else {
                 state = self.begun.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
@@ -99,7 +115,7 @@ impl Shared {
             let ended = self.perform(slot, step);
             state = self.state();
             state.done.push_back(ended);
-            state.writes &= !matches!(step, Step::Write { .. });
+            state.writers -= usize::from(matches!(step, Step::Write { .. }));
             let wakes = std::mem::take(&mut state.armed);
             drop(state);
             self.ended.notify_all();
@@ -122,7 +138,10 @@ impl Shared {
             }
             Step::Write { at, memory, pieces, hashed: hashed @ 1.., .. } => {
                 // SAFETY: as above.
-                said(unsafe { Memory::new(memory, pieces) }.write(&self.file, at, hashed))
+                said(unsafe { Memory::new(memory, pieces) }.write(at, hashed, |piece, at| {
+                    let _turn = self.turn();
+                    self.file.write_all_at(piece, at)
+                }))
             }
             _ => (self.call(step), None),
         };
@@ -147,6 +166,7 @@ impl Shared {
                     libc::preadv(file, memory, pieces as i32, at as libc::off_t)
                 }
                 Step::Write { at, memory, pieces, .. } => {
+                    let _turn = self.turn();
                     libc::pwritev(file, memory, pieces as i32, at as libc::off_t)
                 }
                 Step::Flush => libc::fdatasync(file) as isize,
