@@ -1,12 +1,14 @@
 //! What every scenario shares: it starts when all loops run, has a time limit, collects what did
 //! not hold, and ends the node with a report.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::future::Future;
+use core::pin::Pin;
 use core::time::Duration;
 
 use nile_abi::CoreId;
@@ -46,6 +48,9 @@ impl Findings {
     }
 }
 
+/// A scenario that is given what it is to note its findings in.
+type Scenario = dyn FnOnce(Findings) -> Pin<Box<dyn Future<Output = ()>>>;
+
 /// On the management core: runs `scenario` once every loop runs, then ends the node with a report.
 /// `scenario` gets what it is to note its findings in.
 pub fn conduct<M, F>(core: &Core<M>, name: &str, scenario: impl FnOnce(Findings) -> F + 'static)
@@ -53,6 +58,11 @@ where
     M: Machine,
     F: Future<Output = ()> + 'static,
 {
+    conduct_boxed(core, name, Box::new(|findings| Box::pin(scenario(findings))));
+}
+
+/// One for all scenarios.
+fn conduct_boxed<M: Machine>(core: &Core<M>, name: &str, scenario: Box<Scenario>) {
     let findings = Findings::default();
     findings.0.borrow_mut().name = name.into();
     let over = Rc::new(Cell::new(false));

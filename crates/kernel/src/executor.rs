@@ -64,14 +64,13 @@ impl Executor {
     {
         let cell = Rc::new(JoinCell { result: Cell::new(None), waiter: Cell::new(None) });
         let join = Join { cell: cell.clone() };
-        let body = Box::pin(async move {
-            cell.result.set(Some(future.await));
-            if let Some(waiter) = cell.waiter.take() {
-                waiter.wake();
-            }
-        });
+        self.start(Box::pin(async move { cell.end(future.await) }));
+        join
+    }
+
+    fn start(&self, body: Pin<Box<dyn Future<Output = ()>>>) {
         if self.closed.get() {
-            return join;
+            return;
         }
         let slot = self.free.borrow_mut().pop().unwrap_or_else(|| {
             self.slots.borrow_mut().push(Slot::Free);
@@ -82,7 +81,6 @@ impl Executor {
         self.slots.borrow_mut()[slot] = Slot::Waiting(task.clone(), body);
         self.live.set(self.live.get() + 1);
         task.wake();
-        join
     }
 
     /// Whether a task is ready to be polled.
@@ -152,6 +150,15 @@ impl Executor {
 struct JoinCell<T> {
     result: Cell<Option<T>>,
     waiter: Cell<Option<Waker>>,
+}
+
+impl<T> JoinCell<T> {
+    fn end(&self, result: T) {
+        self.result.set(Some(result));
+        if let Some(waiter) = self.waiter.take() {
+            waiter.wake();
+        }
+    }
 }
 
 /// The end of a task, to be awaited. Dropping it lets the task go on by itself.

@@ -1,6 +1,7 @@
 //! A found service as a typed client has it: a call on the same core is a call of a function.
 
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::any::Any;
 use core::cell::Cell;
 
@@ -20,29 +21,31 @@ fn service_of<S: Service>(local: &Local) -> Option<Rc<S>> {
 
 /// One half of a found service: `S` is the service that `#[service]` made of that half.
 pub struct Target<S> {
+    line: Line,
+    /// If it is on this core.
+    here: Option<(Rc<Local>, Rc<S>)>,
+}
+
+/// The way to a service, whatever its type.
+struct Line {
     stl: Stl,
     name: &'static str,
-    to: To<S>,
+    /// Where it was found: on this core, on another one, or, the other half of an instance, here.
+    /// `None`: in the kernel beneath this package.
+    at: Option<Place>,
     /// Whether any instance of the name is meant: then one that has moved is followed.
     follows: bool,
     /// Where it has moved to.
     moved: Cell<Option<Place>>,
 }
 
-enum To<S> {
-    /// On this core.
-    Here(Rc<Local>, Rc<S>),
-    /// On another core, or the other half of an instance here.
-    At(Place),
-    /// In the kernel beneath this package.
-    Up,
-}
-
 impl<S: Service> Target<S> {
     /// The nearest instance of a service. As [`Stl::invoke`], and `Dead` is not among the errors.
     pub async fn find(stl: &Stl, name: &'static str) -> CallResult<Target<S>> {
         let resolved = stl.resolve(name).await?;
-        Ok(Target { follows: true, ..Target::new(stl, name, resolved) })
+        let mut target = Target::new(stl, name, resolved);
+        target.line.follows = true;
+        Ok(target)
     }
 
     /// The instance on one core, of any node.
@@ -63,33 +66,34 @@ impl<S: Service> Target<S> {
     }
 
     fn new(stl: &Stl, name: &'static str, resolved: Resolved) -> Target<S> {
-        let to = match resolved {
+        let (at, here) = match resolved {
             Resolved::Here(local) => match service_of(&local) {
-                Some(service) => To::Here(local, service),
+                Some(service) => (Some(local.place), Some((local, service))),
                 // This half is not here.
-                None if stl.core.upstream.is_some() => To::Up,
-                None => To::At(local.place),
+                None if stl.core.upstream.is_some() => (None, None),
+                None => (Some(local.place), None),
             },
-            Resolved::At(place) => To::At(place),
-            Resolved::Up => To::Up,
+            Resolved::At(place) => (Some(place), None),
+            Resolved::Up => (None, None),
         };
-        Target { stl: stl.clone(), name, to, follows: false, moved: Cell::new(None) }
+        let line = Line { stl: stl.clone(), name, at, follows: false, moved: Cell::new(None) };
+        Target { line, here }
     }
 
     /// The service itself, if it is on this core: `Ok(None)` if it is elsewhere, `Dead` if it was
     /// here and no other instance is meant.
     #[inline]
     pub fn here(&self) -> CallResult<Option<&S>> {
-        match &self.to {
-            To::Here(local, service) if local.live.get() => Ok(Some(service)),
-            To::Here(..) if !self.follows => Err(CallError::from(Status::Dead)),
+        match &self.here {
+            Some((local, service)) if local.live.get() => Ok(Some(service)),
+            Some(_) if !self.line.follows => Err(CallError::from(Status::Dead)),
             _ => Ok(None),
         }
     }
 
     /// Who calls, for a direct call.
     pub fn caller(&self) -> Caller {
-        self.stl.caller()
+        self.line.stl.caller()
     }
 
     /// The core that the service is on, if it is not in the kernel beneath.
@@ -99,41 +103,47 @@ impl<S: Service> Target<S> {
 
     /// Where the service is, if it is not in the kernel beneath.
     pub fn place(&self) -> Option<Place> {
-        if self.moved.get().is_some() {
-            return self.moved.get();
-        }
-        match &self.to {
-            To::Here(local, _) => Some(local.place),
-            To::At(place) => Some(*place),
-            To::Up => None,
-        }
+        self.line.place()
     }
 
     /// Calls a method of a service that is not on this core: `encode` puts its arguments, `T` is
     /// what the reply is decoded to.
     pub async fn call<T: for<'a> Decode<'a>>(
         &self,
-        (method, name): (MethodNumber, &str),
+        method: (MethodNumber, &str),
         encode: impl FnOnce(&mut Writer),
     ) -> CallResult<T> {
         let mut out = Writer::new();
         encode(&mut out);
-        let arguments = out.into_bytes()?;
-        let reply = match self.place() {
-            Some(place) => {
-                let mut result = self.stl.try_at(place, method, &arguments).await;
-                let now = self.stl.moved(self.name, place, &result).await;
-                if let Some(now) = now.filter(|_| self.follows) {
-                    self.moved.set(Some(now));
-                    result = self.stl.try_at(now, method, &arguments).await;
-                }
-                result.map_err(CallError::gone_is_dead)?
-            }
-            None => self.stl.call_up(self.name, name, &arguments)?,
-        };
+        let reply = self.line.exchange(method, out).await?;
         let mut input = Reader::new(&reply);
         let value = T::decode(&mut input)?;
         input.finish()?;
         Ok(value)
+    }
+}
+
+impl Line {
+    fn place(&self) -> Option<Place> {
+        self.moved.get().or(self.at)
+    }
+
+    /// What a method says to such arguments.
+    async fn exchange(
+        &self,
+        (method, name): (MethodNumber, &str),
+        arguments: Writer,
+    ) -> CallResult<Vec<u8>> {
+        let arguments = arguments.into_bytes()?;
+        let Some(place) = self.place() else {
+            return self.stl.call_up(self.name, name, &arguments);
+        };
+        let mut result = self.stl.try_at(place, method, &arguments).await;
+        let now = self.stl.moved(self.name, place, &result).await;
+        if let Some(now) = now.filter(|_| self.follows) {
+            self.moved.set(Some(now));
+            result = self.stl.try_at(now, method, &arguments).await;
+        }
+        result.map_err(CallError::gone_is_dead)
     }
 }
