@@ -20,16 +20,6 @@ use crate::{ALL, bulk, gossip, network};
 const MOST_ATTEMPTS: u32 = 1000;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
 
-/// Makes the user halves of all services callable in a package.
-pub fn install_user_halves(stl: &Stl) -> CallResult<()> {
-    for registration in ALL {
-        if let Some(make) = registration.user {
-            stl.install(registration, make)?;
-        }
-    }
-    Ok(())
-}
-
 /// Starts the services of a core with these roles, and publishes them, each where its source puts
 /// it. What could not be published is logged and not callable.
 pub async fn deploy(stl: &Stl, roles: RoleSet) {

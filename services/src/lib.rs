@@ -14,7 +14,7 @@ pub mod deploy;
 mod in_time;
 mod line;
 
-pub use deploy::{deploy, deploy_offered, install_user_halves};
+pub use deploy::{deploy, deploy_offered};
 
 include!(concat!(env!("OUT_DIR"), "/services.rs"));
 

@@ -13,7 +13,7 @@ pub mod counter;
 
 use nile_abi::call::System;
 use nile_abi::{CoreId, Status};
-use nile_services::ackermann::AckermannClient;
+use nile_services::ackermann::{self, AckermannClient};
 use nile_stl::CallResult;
 use nile_user::{Runtime, Services, with_services};
 
@@ -33,7 +33,10 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
     let Some(core) = core.map(CoreId) else { return 1 };
     let runtime = Runtime::new(system);
     with_services(&runtime, core, |services| {
-        if nile_services::install_user_halves(services.stl()).is_err() {
+        let installed = ackermann::REGISTRATION
+            .user
+            .map(|make| services.stl().install(&ackermann::REGISTRATION, make));
+        if !matches!(installed, Some(Ok(_))) {
             return 2;
         }
         let checks: [fn(&Runtime<'_>, &Services) -> Option<()>; 4] =
