@@ -36,12 +36,18 @@ class Tools:
             say("making an environment for Python packages")
             self.folder.mkdir(parents=True, exist_ok=True)
             bring([sys.executable, "-m", "venv", str(self.folder / "venv")], "python3-venv")
-        for name in names:
-            version = self.packages[name]
-            if not any(self.folder.glob(f"venv/lib/*/site-packages/{name}-{version}.dist-info")):
-                say(f"installing {name} {version}")
-                pip = [str(self.python), "-m", "pip", "install", "--quiet", f"{name}=={version}"]
-                bring(pip, f"{name} {version}")
+        wanted = [(name, self.packages[name]) for name in names]
+        missing = [f"{name}=={version}" for name, version in wanted if not self.has(name, version)]
+        if missing:
+            what = ", ".join(missing)
+            say(f"installing {what}")
+            # Few of their modules are ever run; Python compiles those as it meets them.
+            pip = [str(self.python), "-m", "pip", "install", "--quiet", "--no-compile"]
+            bring([*pip, *missing], what)
+
+    def has(self, name: str, version: str) -> bool:
+        """Whether this Python package is there."""
+        return any(self.folder.glob(f"venv/lib/*/site-packages/{name}-{version}.dist-info"))
 
     def run(self, module: str, *arguments: str | Path) -> None:
         """Runs one of the modules of the benchmarks that need those packages."""
