@@ -55,7 +55,7 @@ fn job(place: &Place, arguments: &[&str]) -> Said {
 fn cluster() -> Place {
     let place = Place::new();
     let nodes = ["up", "--machine", "hosted", "--nodes", "3", "--cores", "3", "--memory", "256M"];
-    place.run(&[&nodes[..], &["--disk", "512M", "--pool", "96M"]].concat()).expect(0);
+    place.run(&[&nodes[..], &["--disk", "256M", "--pool", "96M"]].concat()).expect(0);
     place
 }
 
@@ -144,7 +144,7 @@ fn wrong_input(place: &Place) {
     refused(job(place, &["terasort", "--size", "1M", "--reducers", "4"]), "3 worker cores");
     refused(job(place, &["wordcount", "no such text", "--output", "x"]), "no such text");
     refused(job(place, &[tera, "--input", "text", "--output", "counts", "sort"]), "`counts`");
-    let full = job(place, &["terasort", "--size", "2G"]).expect(1);
+    let full = job(place, &["terasort", "--size", "1G"]).expect(1);
     assert!(full.err.contains("full"), "{}", full.err);
     // There is room again.
     sorted(place, &[]);
