@@ -68,12 +68,13 @@ def place(
     so many bytes of disk and memory."""
     base = folder_for(disk, memory)
     built = Path(os.environ["CARGO_TARGET_DIR"])
+    programs = Path(os.environ["NILE_PROGRAMS"])
     tools = Tools(built / "peers", settings["packages"])
     work = Path(mkdtemp(prefix=f"nile-{name}-", dir=base))
-    data = Data(work / "data", jobs, built / "release/nile", tools)
+    data = Data(work / "data", jobs, programs / "nile", tools)
     try:
         packages = Path(os.environ["NILE_PACKAGES"])
-        yield Place(work, built / "release", packages, tools, data, settings)
+        yield Place(work, programs, packages, tools, data, settings)
     finally:
         data.crew.end()
         shutil.rmtree(work, ignore_errors=True)

@@ -66,7 +66,8 @@ def bench(options: argparse.Namespace) -> int:
         if options.report:
             tools.need_packages("matplotlib")
         packages = Path(os.environ["NILE_PACKAGES"])
-        place = Place(work, built / "release/nile", packages, tables, options.nodes)
+        programs = Path(os.environ["NILE_PROGRAMS"])
+        place = Place(work, programs / "nile", packages, tables, options.nodes)
         task = Task(size // RECORD, QUICK_QUANTA if options.quick else tables["fwq"]["quanta"])
         nodes = [turns.Entry(NileOs(name, place, options.control)) for name in NODES[options.nodes]]
         names = QUICK_LINUX if options.quick else LINUX

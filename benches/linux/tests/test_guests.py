@@ -331,7 +331,8 @@ class Interrupt(unittest.TestCase):
             nile = folder / "release/nile"
             nile.write_text("#!/bin/sh\n[ $1 = up ] || exit 0\ntouch $0.ran\nexec sleep 60\n")
             nile.chmod(0o755)
-            settings = {"CARGO_TARGET_DIR": name, "NILE_PACKAGES": name, "NILE_GUEST": "/bin/true"}
+            settings = {"CARGO_TARGET_DIR": name, "NILE_PROGRAMS": f"{name}/release"}
+            settings |= {"NILE_PACKAGES": name, "NILE_GUEST": "/bin/true"}
             words = [sys.executable, str(HERE.parent), "linux"]
             words += ["--mebibytes", "8", "--runs", "1", "--cores", "2", "--quick"]
             environment = os.environ | settings | {"TMPDIR": str(folder / "work")}

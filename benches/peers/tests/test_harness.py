@@ -339,7 +339,8 @@ class Interrupt(unittest.TestCase):
             nile = folder / "release/nile"
             nile.write_text("#!/bin/sh\n[ $1 = run ] || exit 0\ntouch $0.ran\nexec sleep 60\n")
             nile.chmod(0o755)
-            settings = {"CARGO_TARGET_DIR": name, "NILE_PACKAGES": name}
+            settings = {"CARGO_TARGET_DIR": name, "NILE_PROGRAMS": f"{name}/release"}
+            settings["NILE_PACKAGES"] = name
             words = [sys.executable, str(BENCHES), "peers"]
             words += ["--mebibytes", "1", "--runs", "1", "--only", "gnu-sort"]
             environment = os.environ | settings | {"TMPDIR": str(folder / "work")}

@@ -42,6 +42,9 @@ pub const STEP: Step = Step {
     tool: None,
 };
 
+/// The environment of what takes long: its commands run the programs that users run.
+const RELEASE: &[(&str, &str)] = &[("NILE_PROFILE", "release")];
+
 /// Runs every fuzz target from its corpus. What it finds goes to the build folder, so that the
 /// corpus stays as it was checked in.
 const FUZZ: &str = r#"
@@ -340,6 +343,7 @@ pub const STEPS: &[Step] = &[
         name: "determinism",
         what: "a seed is one run, in debug and release builds",
         command: &["cargo", "test", "--test", "command", "determinism::"],
+        long: true,
         ..STEP
     },
     Step {
@@ -370,6 +374,7 @@ pub const STEPS: &[Step] = &[
             "--test-threads",
             "1",
         ],
+        environment: RELEASE,
         limit_seconds: 1800,
         long: true,
         ..STEP
@@ -378,6 +383,7 @@ pub const STEPS: &[Step] = &[
         name: "sort-control",
         what: "the benchmarks of the sort can miss their targets",
         command: &["cargo", "test", "--test", "control", "the_controls_of_the_sort"],
+        environment: RELEASE,
         long: true,
         ..STEP
     },
@@ -385,6 +391,7 @@ pub const STEPS: &[Step] = &[
         name: "peers-control",
         what: "NileOS, hindered, misses its targets beside its peers",
         command: &["./nile", "bench", "peers", "--quick", "--size", "128M", "--control"],
+        environment: RELEASE,
         needs: &[Need::Python],
         long: true,
         ..STEP
@@ -393,6 +400,7 @@ pub const STEPS: &[Step] = &[
         name: "paper-control",
         what: "the paper's experiment tells a hindered NileOS from one that is not",
         command: &["./nile", "bench", "paper", "--quick", "--control"],
+        environment: RELEASE,
         needs: &[Need::Python],
         long: true,
         ..STEP
@@ -401,6 +409,7 @@ pub const STEPS: &[Step] = &[
         name: "linux-control",
         what: "NileOS, hindered, misses its targets beside Linux",
         command: &["./nile", "bench", "linux", "--quick", "--control"],
+        environment: RELEASE,
         needs: &[Need::Python, Need::Qemu],
         long: true,
         ..STEP
@@ -409,6 +418,7 @@ pub const STEPS: &[Step] = &[
         name: "sim-calls-long",
         what: "calls between 100 nodes, a thousand seeds",
         command: &["./nile", "sim", "calls", "--nodes", "100", "--runs", "1000"],
+        environment: RELEASE,
         limit_seconds: 1800,
         long: true,
         ..STEP
@@ -417,6 +427,7 @@ pub const STEPS: &[Step] = &[
         name: "sim-gossip-long",
         what: "membership and directories of 10,000 nodes",
         command: &["./nile", "sim", "gossip", "--nodes", "10000"],
+        environment: RELEASE,
         limit_seconds: 1800,
         long: true,
         ..STEP
@@ -425,6 +436,7 @@ pub const STEPS: &[Step] = &[
         name: "sim-jobs-long",
         what: "jobs on 12 nodes, 200,000 seeds",
         command: &["./nile", "sim", "jobs", "--nodes", "12", "--runs", "200000"],
+        environment: RELEASE,
         limit_seconds: 1800,
         long: true,
         ..STEP
@@ -433,6 +445,7 @@ pub const STEPS: &[Step] = &[
         name: "sim-terasort-long",
         what: "whole jobs on nodes that are killed or cut off in every phase, 1,000 seeds",
         command: &["./nile", "sim", "terasort", "--runs", "1000"],
+        environment: RELEASE,
         limit_seconds: 1800,
         long: true,
         ..STEP

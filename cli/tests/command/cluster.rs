@@ -125,7 +125,8 @@ pub fn hosted() -> &'static Path {
         run(&mut launcher(), &["boot", "--machine", "hosted", "--cores", "1"]).expect(0);
         let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
         let target = target.map_or_else(|| root().join("target"), |it| root().join("cli").join(it));
-        target.join("release/nile-hosted")
+        let debug = std::env::var_os("NILE_PROFILE").is_some_and(|profile| profile == "dev");
+        target.join(if debug { "debug/nile-hosted" } else { "release/nile-hosted" })
     })
 }
 

@@ -16,13 +16,17 @@ fn trace(command: &mut Command, seed: &str, program: &str) -> String {
 
 #[test]
 fn a_seed_is_one_run_in_debug_and_release_builds() {
-    let mut release = launcher();
+    let released = |mut command: Command| {
+        command.env("NILE_PROFILE", "release");
+        command
+    };
+    let mut release = released(launcher());
     for program in ["boot", "ping", "restart", "moving", "churn", "manager-restart"] {
-        // This test's own build is a debug build; the launcher's is a release build.
+        // This test's own build is a debug build.
         let debug = trace(&mut nile(), "7", program);
         assert_eq!(debug, trace(&mut nile(), "7", program), "{program}: two runs");
         assert_eq!(debug, trace(&mut release, "7", program), "{program}: two builds");
-        release = launcher_again();
+        release = released(launcher_again());
         assert_ne!(debug, trace(&mut nile(), "8", program), "{program}: two seeds");
     }
 }
