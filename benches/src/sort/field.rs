@@ -161,18 +161,21 @@ impl Field {
     }
 
     /// A cluster whose nodes have the largest buffers that a disk takes at once, and more workers
-    /// than there is memory for, each of which has some on their way.
+    /// than there is memory for, eighteen in all, each of which has some on their way.
     pub fn wasteful(&self, name: &'static str, nodes: u64) -> Result<Cluster<'_>, Failure> {
         let config = self.runtime.path().join("wasteful.toml");
-        let text = "[roles]\nmanagement = 1\nnetwork = 1\ndisk = 1\nworker = 6\n\n\
-                    [pool]\nbytes = \"2048M\"\nbuffer = \"8M\"\n";
+        let (workers, others) = (18 / nodes, 3);
+        let text = format!(
+            "[roles]\nmanagement = 1\nnetwork = 1\ndisk = 1\nworker = {workers}\n\n\
+             [pool]\nbytes = \"2048M\"\nbuffer = \"8M\"\n"
+        );
         fs::write(&config, text)?;
         let config = config.to_string_lossy().into_owned();
         let cluster = Cluster { field: self, name };
         let disks = self.disks.path().to_string_lossy().into_owned();
-        let nodes = nodes.to_string();
+        let [nodes, cores] = [nodes, workers + others].map(|it| it.to_string());
         let up = ["up", "--cluster", name, "--machine", "hosted", "--nodes", &nodes];
-        let node = ["--cores", "9", "--memory", "5G", "--disk", "4G", "--config", &config];
+        let node = ["--cores", &cores, "--memory", "5G", "--disk", "4G", "--config", &config];
         self.say(&[&up[..], &node, &["--disk-folder", &disks]].concat())?;
         Ok(cluster)
     }
