@@ -19,7 +19,7 @@ const FIRST: u32 = 14;
 const SECOND: u32 = 15;
 
 /// How long the node gets to close what was open.
-const SETTLE: Duration = Duration::from_millis(5);
+const SETTLE: Duration = Duration::from_millis(20);
 
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>) {
@@ -74,7 +74,7 @@ pub fn start<M: Machine>(core: &Core<M>) {
             let now = core.memory_statistics().await;
             let Some(now) = findings.expect(now, "no statistics") else { return };
             let free = (now.free_bytes, now.free_tables);
-            if free.0 >= before.0 && free.1 >= before.1 {
+            if free == before {
                 return;
             }
             if core.now() > limit {
