@@ -1,4 +1,8 @@
-//! Records of messages, as structs.
+//! Records of messages, as structs, and whole messages that consist of one.
+
+use alloc::vec::Vec;
+
+use crate::{Decode, Encode, Error, ErrorKind, Reader, Writer};
 
 // What the macro's structs name, so that the crates that use it need not.
 #[doc(hidden)]
@@ -50,4 +54,25 @@ macro_rules! records {
             }
         }
     )* };
+}
+
+/// The binary form of a message that is one record. Fails if it is longer than a message can be.
+pub fn to_bytes(record: &impl Encode) -> Result<Vec<u8>, Error> {
+    let mut out = Writer::new();
+    record.encode(&mut out);
+    out.into_bytes()
+}
+
+/// Reads a message that is one record, of which `convert` makes what it means: what is `expected`.
+/// Makes room for at most a few times its bytes.
+pub fn from_bytes<'a, R: Decode<'a>, T>(
+    bytes: &'a [u8],
+    expected: &'static str,
+    convert: impl FnOnce(R) -> Option<T>,
+) -> Result<T, Error> {
+    let mut input = Reader::new(bytes);
+    let record = R::decode(&mut input)?;
+    input.finish()?;
+    let wrong = || ErrorKind::WrongType { expected, found: "another".into() };
+    convert(record).ok_or_else(|| input.error(wrong()))
 }

@@ -12,7 +12,8 @@ mod tests;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use nile_bosml::{Blob, Decode, Encode, Error, ErrorKind, Reader, Writer, records};
+use nile_bosml::records::{from_bytes, to_bytes as encode};
+use nile_bosml::{Blob, Decode, Error, records};
 
 records! {
     /// A worker.
@@ -217,21 +218,10 @@ records! {
     }
 }
 
-/// The binary form of a message. Fails if it is longer than a message can be.
-pub(crate) fn encode(record: &impl Encode) -> Result<Vec<u8>, Error> {
-    let mut out = Writer::new();
-    record.encode(&mut out);
-    out.into_bytes()
-}
-
-/// Reads a message. Makes room for at most a few times its bytes.
-pub(crate) fn decode<'a, R: Decode<'a>, T>(
+/// Reads a message.
+fn decode<'a, R: Decode<'a>, T>(
     bytes: &'a [u8],
     convert: impl FnOnce(R) -> Option<T>,
 ) -> Result<T, Error> {
-    let mut input = Reader::new(bytes);
-    let record = R::decode(&mut input)?;
-    input.finish()?;
-    let wrong = || ErrorKind::WrongType { expected: "message of a job", found: "another".into() };
-    convert(record).ok_or_else(|| input.error(wrong()))
+    from_bytes(bytes, "message of a job", convert)
 }

@@ -1,0 +1,19 @@
+//! Numbers of attempts at a name; no two attempts have the same.
+
+use nile_abi::NodeId;
+
+/// One attempt of one proposer. A later one has a higher round.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Ballot {
+    /// Above all rounds that its proposer has heard of.
+    pub round: u64,
+    /// Where the proposer runs.
+    pub node: NodeId,
+    /// Drawn for this attempt: the same node may make several at once.
+    pub draw: u64,
+}
+
+impl Ballot {
+    /// Below all attempts.
+    pub const NONE: Ballot = Ballot { round: 0, node: NodeId(0), draw: 0 };
+}

@@ -1,0 +1,52 @@
+//! Which stores count as the keepers: a *seat* for each of them, in the order of the configuration.
+
+use alloc::vec::Vec;
+
+/// One keeper, as its store's identity says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seat {
+    /// A number that was drawn when the store was made; no other ever has it.
+    pub identity: u64,
+    /// Whether it was there from the first. One that is no founder has taken a lost one's place.
+    pub is_founder: bool,
+}
+
+/// The keepers that one believes in. Empty: one believes in none yet.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct View {
+    /// One for each keeper.
+    pub seats: Vec<Seat>,
+}
+
+/// What a keeper knows of itself for good.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Charter {
+    /// Its store's identity.
+    pub identity: u64,
+    /// The keepers that it believes in, once it is *in*: it keeps names.
+    pub view: Option<View>,
+}
+
+impl View {
+    /// The first view.
+    pub(crate) fn founded(identities: impl Iterator<Item = u64>) -> View {
+        View { seats: identities.map(|identity| Seat { identity, is_founder: true }).collect() }
+    }
+
+    /// The same with a new store in place of a lost one. None if there is no such seat.
+    pub(crate) fn with(&self, seat: usize, identity: u64) -> Option<View> {
+        let mut view = self.clone();
+        *view.seats.get_mut(seat)? = Seat { identity, is_founder: false };
+        Some(view)
+    }
+
+    /// Whether the store has the seat.
+    pub(crate) fn names(&self, seat: usize, identity: u64) -> bool {
+        self.seats.get(seat).is_some_and(|it| it.identity == identity)
+    }
+}
+
+/// How many of so many keepers are a majority.
+pub(crate) fn majority(keepers: usize) -> usize {
+    keepers / 2 + 1
+}
