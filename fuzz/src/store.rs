@@ -56,7 +56,9 @@ pub fn store(bytes: &[u8]) -> bool {
             settle(&mut store, &mut disk);
             match mount(&disk, extent) {
                 Ok(again) => {
-                    assert!(again.datasets().eq(store.datasets()), "a mount changes something");
+                    let is_same = again.datasets().eq(store.datasets());
+                    let is_same = is_same && again.notes().eq(store.notes());
+                    assert!(is_same, "a mount changes something");
                 }
                 // The one that it has written was the last.
                 Err(error) => assert_eq!(error, MountError::UsedUp, "it has written this itself"),

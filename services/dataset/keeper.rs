@@ -75,6 +75,9 @@ impl Keeper {
             recovery.take(&medium.read_bytes(range.at, range.bytes as usize).await?);
         }
         let store = RefCell::new(recovery.finish().map_err(|error| failed(&error))?);
+        for step in label.renew(checksum) {
+            medium.step(step).await?;
+        }
         let keeper = Rc::new(Keeper {
             stl: stl.clone(),
             medium,

@@ -22,6 +22,7 @@ mod streams;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
@@ -37,7 +38,9 @@ use nile_store::{Manifest, Name, Owner, Space, State, Store, Ticket, Version, ch
 use given::Given;
 use keeper::Keeper;
 use medium::Medium;
-use records::{BlockEntry, Decider, Destination, Draft, Listed, Piece, SpaceEntry, refused};
+use records::{
+    BlockEntry, Decider, Destination, Draft, Listed, NoteEntry, Piece, SpaceEntry, refused,
+};
 use streams::{Stream, Streams};
 
 pub use fetch::stores_of;
@@ -50,6 +53,9 @@ pub const MOST_BYTES: usize = 48 << 10;
 
 /// The most entries of one reply.
 const MOST_LISTED: usize = 128;
+
+/// The most bytes of keys and values in one reply.
+const MOST_NOTED: usize = 32 << 10;
 
 /// The datasets of this core's disk.
 pub struct Dataset {
@@ -489,6 +495,48 @@ impl Dataset {
         }
         let checksum = self.shared.stl.node()?.checksum().unwrap_or(checksum::portable);
         keeper::is_formatted(&Medium::open(&self.shared.stl)?, checksum).await
+    }
+
+    /// Gives a note of this store another value, durable when this is over; an empty one removes
+    /// it. `no_memory` if the store's log is full.
+    #[stl_k]
+    async fn note(
+        &self,
+        caller: &Caller,
+        #[range(1..=128)] key: &str,
+        #[range(0..=1024)] value: Bytes<'_>,
+    ) -> CallResult<()> {
+        caller.kernels_only()?;
+        let keeper = self.shared.keeper().await?;
+        let key = named(key)?;
+        self.shared.change(&keeper, &key, |store| store.note(key.clone(), &value.0)).await
+    }
+
+    /// The durable notes of this store in the order of their keys, those behind `after` (which may
+    /// be empty) as far as they fit a reply; none behind the last.
+    #[stl_k(reply = "notes")]
+    async fn notes(
+        &self,
+        caller: &Caller,
+        #[range(0..=128)] after: &str,
+    ) -> CallResult<Vec<NoteEntry>> {
+        caller.kernels_only()?;
+        let keeper = self.shared.keeper().await?;
+        let after = if after.is_empty() { None } else { Some(named(after)?) };
+        let mut room = MOST_NOTED;
+        Ok(keeper.with(|store| {
+            let notes = store.notes_after(after.as_ref()).map_while(|(key, value)| {
+                room = room.checked_sub(key.as_str().len() + value.len())?;
+                Some(NoteEntry { key: key.to_string(), value: Blob(value.into()) })
+            });
+            notes.collect()
+        }))
+    }
+
+    /// A number that this store has for as long as it is there, and that no other ever had.
+    #[stl_k(reply = "identity")]
+    async fn store_identity(&self) -> CallResult<u64> {
+        Ok(self.shared.keeper().await?.with(|store| store.extent().identity))
     }
 
     /// How much space there is.

@@ -92,6 +92,15 @@ pub struct Piece {
     pub bytes: Blob,
 }
 
+/// A note of this node's store.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct NoteEntry {
+    /// Its key.
+    pub key: String,
+    /// Its value, which is not empty.
+    pub value: Blob,
+}
+
 /// How much space a store has, in bytes.
 #[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpaceEntry {
@@ -101,7 +110,8 @@ pub struct SpaceEntry {
     pub free: u64,
     /// The longest piece of that.
     pub longest: u64,
-    /// Of the log, which lists the datasets: a unit of 4096 bytes or more for each.
+    /// Of the log, which lists the datasets: some 50 bytes for each beside its name, and 20 for
+    /// each of its blocks.
     pub log: u64,
     /// Of that, what new datasets can take.
     pub log_free: u64,
@@ -134,7 +144,9 @@ pub(super) fn refused(error: Error, name: &str) -> CallError {
         Error::NotFound | Error::NoDraft => Status::NotFound,
         Error::Exists | Error::Fenced { .. } => Status::Exists,
         Error::Full { .. } | Error::CatalogueFull { .. } => Status::NoMemory,
-        Error::BadBlock | Error::BadCopies | Error::Mismatch { .. } => Status::Invalid,
+        Error::BadBlock | Error::BadCopies | Error::LongNote { .. } | Error::Mismatch { .. } => {
+            Status::Invalid
+        }
         Error::Disk(_) => Status::Failed,
     };
     CallError::new(status, format!("{name}: {error}"))

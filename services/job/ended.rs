@@ -15,8 +15,8 @@ use crate::dataset::records::Listed;
 /// How many ended jobs a node tells of, at most.
 const MOST_ENDED: usize = 64;
 
-/// Their records take one unit in so many of a store's log: that of a small disk has room for a few
-/// dozen datasets in all.
+/// One record for so many units of a store's log, so that all of them have room in that of a small
+/// disk.
 const SHARE_OF_LOG: u64 = 4;
 
 /// An ended job.

@@ -55,13 +55,6 @@ impl Start for Job {
     }
 }
 
-fn for_kernels(caller: &Caller) -> CallResult<()> {
-    if caller.is_package() {
-        return Err(CallError::new(Status::Denied, "this is between the kernels of a cluster"));
-    }
-    Ok(())
-}
-
 fn standing_entry(standing: Option<Standing>) -> CallResult<StandingEntry> {
     let bytes = standing.as_ref().map(Standing::encode).transpose()?;
     Ok(StandingEntry { is_known: standing.is_some(), standing: Blob(bytes.unwrap_or_default()) })
@@ -135,7 +128,7 @@ impl Job {
     /// is what the manifests of its parts have ([`nile_job::Job::keepers_in_manifest`]).
     #[stl_k(reply = "standing")]
     async fn standing(&self, caller: &Caller, job: u64, keepers: u32) -> CallResult<Blob> {
-        for_kernels(caller)?;
+        caller.kernels_only()?;
         let standing = self.board.standing_or_open(JobId(job), keepers).await;
         Ok(Blob(standing.encode()?))
     }
@@ -143,7 +136,7 @@ impl Job {
     /// A worker's message to a master of this node.
     #[stl_k]
     fn notes(&self, caller: &Caller, message: Bytes<'_>) -> CallResult<()> {
-        for_kernels(caller)?;
+        caller.kernels_only()?;
         self.board.notes(ToMaster::decode(&message.0)?);
         Ok(())
     }
@@ -151,7 +144,7 @@ impl Job {
     /// A keeper's message to a keeper of this node.
     #[stl_k]
     fn keep(&self, caller: &Caller, message: Bytes<'_>) -> CallResult<()> {
-        for_kernels(caller)?;
+        caller.kernels_only()?;
         self.board.keep(ToKeeper::decode(&message.0)?);
         Ok(())
     }
@@ -159,7 +152,7 @@ impl Job {
     /// Begins a job on this node. For other nodes, which have no disk.
     #[stl_k(reply = "job")]
     async fn begin(&self, caller: &Caller, request: JobRequest) -> CallResult<u64> {
-        for_kernels(caller)?;
+        caller.kernels_only()?;
         self.board.begin_here(request).await
     }
 
@@ -174,14 +167,14 @@ impl Job {
         of: u32,
         #[range(0..=49152)] piece: Bytes<'_>,
     ) -> CallResult<()> {
-        for_kernels(caller)?;
+        caller.kernels_only()?;
         self.board.found(JobId(job), at as usize, of as usize, &piece.0).await
     }
 
     /// A new job is not begun after all.
     #[stl_k]
     async fn withdraw(&self, caller: &Caller, job: u64) -> CallResult<()> {
-        for_kernels(caller)?;
+        caller.kernels_only()?;
         self.board.withdraw(JobId(job)).await;
         Ok(())
     }

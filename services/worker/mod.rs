@@ -74,13 +74,6 @@ impl WorkerClient {
     }
 }
 
-fn for_kernels(caller: &Caller) -> CallResult<()> {
-    if caller.is_package() {
-        return Err(CallError::new(Status::Denied, "this is between the kernels of a cluster"));
-    }
-    Ok(())
-}
-
 /// Runs the tasks of jobs.
 #[service(
     subsystem = "jobs",
@@ -105,7 +98,7 @@ impl Worker {
     /// What a master says. `busy` while this core works for another job.
     #[stl_k]
     async fn orders(&self, caller: &Caller, message: Bytes<'_>) -> CallResult<()> {
-        for_kernels(caller)?;
+        caller.kernels_only()?;
         self.engine()?.orders(&message.0).await
     }
 
@@ -113,14 +106,14 @@ impl Worker {
     /// asks for.
     #[stl_k(reply = "answer")]
     fn peer(&self, caller: &Caller, number: u64, message: Bytes<'_>) -> CallResult<u32> {
-        for_kernels(caller)?;
+        caller.kernels_only()?;
         Ok(self.engine()?.asked(number, Peer::decode(&message.0)?))
     }
 
     /// Some of a piece that was asked for, or where it is.
     #[stl_k]
     fn piece(&self, caller: &Caller, number: u64, delivery: Delivery) -> CallResult<()> {
-        for_kernels(caller)?;
+        caller.kernels_only()?;
         if delivery.outputs.iter().any(|output| output.own == 0) {
             // Views are of this node's pool.
             caller.own_core()?;
@@ -137,7 +130,7 @@ impl Worker {
         what: DraftBlock,
         to: Destination,
     ) -> CallResult<()> {
-        for_kernels(caller)?;
+        caller.kernels_only()?;
         let engine = self.engine()?;
         let place = (CoreId(what.store), what.draft, what.block);
         let (buffer, bytes) = engine.stores.load_draft(&engine.pool, place, || true).await?;
@@ -156,7 +149,7 @@ impl Worker {
         of: u32,
         #[range(0..=16384)] sample: Bytes<'_>,
     ) -> CallResult<Bounds> {
-        for_kernels(caller)?;
+        caller.kernels_only()?;
         let cut = self.engine()?.cut(JobId(job), index, of, &sample.0).await?;
         Ok(match cut {
             Some(cut) => Bounds { are_cut: true, bounds: Blob(cut.bytes), slices: cut.slices },

@@ -3,17 +3,17 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
 
 use nile_abi::{CoreId, Status};
-use nile_bosml::Bytes;
+use nile_bosml::{Blob, Bytes};
 use nile_kernel::{Core, Pool};
 use nile_platform::Machine;
-use nile_services::dataset::records::{Decider, Draft, Listed, SpaceEntry};
+use nile_services::dataset::records::{Decider, Draft, Listed, NoteEntry, SpaceEntry};
 use nile_services::dataset::{DatasetClient, MOST_BYTES};
 use nile_stl::node::{Handle, from_call, in_call};
 use nile_stl::{CallError, CallResult, LocalFuture, Stl, all};
@@ -28,6 +28,9 @@ const KEPT_BYTES: usize = 700_001;
 
 /// What that life also finds: prepared, and not this node's to decide.
 const OF_A_JOB: &str = "of a job";
+
+/// A note that another life finds: what the store is called.
+const NOTE: &str = "identity";
 
 /// Starts this core's part. With `look=1` the node's disk was written by an earlier life; with
 /// `look=2` that life ended when the power failed.
@@ -76,6 +79,11 @@ async fn use_datasets<M: Machine>(
             user.datasets.list(0).await?.into_iter().map(|it| it.name).collect();
         let known = [KEPT, OF_A_JOB];
         findings.check(names == known, format_args!("{names:?} are there, and not {known:?}"));
+        let identity = user.datasets.store_identity().await?;
+        let value = Blob(identity.to_le_bytes().to_vec());
+        let noted = Vec::from([NoteEntry { key: NOTE.to_string(), value }]);
+        let notes = user.datasets.notes("").await?;
+        findings.check(notes == noted, format_args!("{notes:?} and not {noted:?}"));
         let job = user.datasets.inspect(OF_A_JOB, 1, 0).await?;
         findings.check(!job.committed, format_args!("{job:?} is decided"));
         user.datasets.confirm(OF_A_JOB, 1, 0).await?;
@@ -95,9 +103,12 @@ async fn use_datasets<M: Machine>(
         Some(pool) => user.drafts(pool).await?,
         None => findings.check(false, format_args!("the configuration gives no pool")),
     }
+    user.notes().await?;
     user.full_disk(&free).await?;
     let after = user.datasets.space().await?;
     findings.check(after == free, format_args!("{free:?} was free, and now {after:?}"));
+    let identity = user.datasets.store_identity().await?;
+    user.datasets.note(NOTE, Bytes::from(&identity.to_le_bytes()[..])).await?;
     user.put(KEPT, 1, &content(KEPT_BYTES, 3)).await?;
     // Never committed: a later life does not know of it.
     let draft = user.datasets.create("draft", 1, 0, Decider::HERE, 0).await?.draft;
@@ -298,6 +309,40 @@ impl User<'_> {
         datasets.abort(draft).await?;
         datasets.remove("x", 5, 0).await?;
         datasets.remove("y", 1, 1).await
+    }
+
+    /// More notes than fit a reply.
+    async fn notes(&self) -> CallResult<()> {
+        let datasets = &self.datasets;
+        let long = content(1024, 8);
+        let keys: Vec<String> = (10..60).map(|at| format!("note {at}")).collect();
+        for value in [&b"first"[..], &long[..]] {
+            for noted in all(keys.iter().map(|key| datasets.note(key, Bytes::from(value)))).await {
+                noted?;
+            }
+        }
+        let mut found: Vec<NoteEntry> = Vec::new();
+        loop {
+            let last = found.last().map_or(String::new(), |note| note.key.clone());
+            let page = datasets.notes(&last).await?;
+            if page.is_empty() {
+                break;
+            }
+            self.findings.check(page.len() < keys.len(), format_args!("all are in one reply"));
+            found.extend(page);
+        }
+        let are_all = found.iter().map(|note| &note.key).eq(&keys)
+            && found.iter().all(|note| note.value.0 == long);
+        self.findings.check(are_all, format_args!("{} notes, and others", found.len()));
+        for key in &keys {
+            datasets.note(key, Bytes::from(&[][..])).await?;
+        }
+        let left = datasets.notes("").await?;
+        self.findings.check(left.is_empty(), format_args!("{left:?} are left"));
+        self.refused(datasets.note("", Bytes::from(&b"x"[..])).await, Status::Invalid, "no key");
+        let longer = datasets.note("x", Bytes::from(&content(1025, 1)[..])).await;
+        self.refused(longer, Status::Invalid, "too long a note");
+        Ok(())
     }
 
     async fn two_phases(&self) -> CallResult<()> {

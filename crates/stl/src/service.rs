@@ -42,6 +42,16 @@ impl Caller {
         self.origin == Origin::Package
     }
 
+    /// `Denied` if a package asks: for methods that the kernels of a cluster call.
+    pub fn kernels_only(&self) -> CallResult<()> {
+        match self.origin {
+            Origin::Package => {
+                Err(CallError::new(Status::Denied, "this is between the kernels of a cluster"))
+            }
+            Origin::Kernel | Origin::Node => Ok(()),
+        }
+    }
+
     /// The core of this node that asks, for methods that act on the calling core. `Denied` if
     /// another node asks: the core that the call came from only passes it on.
     pub fn own_core(&self) -> CallResult<CoreId> {

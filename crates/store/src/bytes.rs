@@ -16,6 +16,10 @@ impl<'a> Reader<'a> {
         self.array().map(u8::from_le_bytes)
     }
 
+    pub fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
     pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
@@ -26,9 +30,13 @@ impl<'a> Reader<'a> {
 
     pub fn text(&mut self) -> Option<&'a str> {
         let length = usize::from(self.u8()?);
-        let (text, rest) = self.0.split_at_checked(length)?;
+        core::str::from_utf8(self.bytes(length)?).ok()
+    }
+
+    pub fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
-        core::str::from_utf8(text).ok()
+        Some(taken)
     }
 
     /// `value`, if nothing is left.
@@ -44,6 +52,10 @@ pub(crate) struct Writer(pub Vec<u8>);
 impl Writer {
     pub fn u8(&mut self, value: u8) {
         self.0.push(value);
+    }
+
+    pub fn u16(&mut self, value: u16) {
+        self.0.extend_from_slice(&value.to_le_bytes());
     }
 
     pub fn u32(&mut self, value: u32) {

@@ -1,4 +1,5 @@
-//! What records say of datasets. A manifest that is too long for one record goes on in the next.
+//! What records say of datasets. A manifest that is too long for one record goes on in the next; a
+//! checkpoint has several short ones in one record.
 
 use alloc::vec::Vec;
 
@@ -6,7 +7,7 @@ use nile_abi::{Generation, NodeId};
 
 use crate::bytes::{Reader, Writer};
 use crate::manifest::{Block, LONGEST_NAME, Manifest, Name, Owner, Version};
-use crate::record::{Kind, MOST_PAYLOAD, log_bytes};
+use crate::record::{Kind, MOST_PAYLOAD, UNIT_PAYLOAD, log_bytes};
 use crate::table::{Dataset, Key, State};
 
 /// A block's place if it is not on this disk.
@@ -23,6 +24,17 @@ fn row_bytes(copies: u8) -> usize {
     12 + 4 * usize::from(copies)
 }
 
+/// Bytes of a whole manifest.
+pub(crate) fn manifest_bytes(dataset: &Dataset) -> usize {
+    let head = HEAD_BYTES + dataset.manifest.name.as_str().len();
+    head + dataset.places.len() * row_bytes(dataset.manifest.copies())
+}
+
+/// Whether a manifest is one of those that share a record with others in a checkpoint.
+pub(crate) fn is_short(dataset: &Dataset) -> bool {
+    manifest_bytes(dataset) <= UNIT_PAYLOAD
+}
+
 /// Which blocks the `part`-th record of a dataset has; `None` after the last.
 fn rows(dataset: &Dataset, part: usize) -> Option<core::ops::Range<usize>> {
     let row = row_bytes(dataset.manifest.copies());
@@ -37,16 +49,32 @@ fn rows(dataset: &Dataset, part: usize) -> Option<core::ops::Range<usize>> {
 /// The `part`-th record of a dataset; `None` after the last.
 pub(crate) fn payload(dataset: &Dataset, part: usize) -> Option<(Kind, Vec<u8>)> {
     let rows = rows(dataset, part)?;
-    let manifest = &dataset.manifest;
     let mut writer = Writer::default();
     if part == 0 {
-        write_key(&mut writer, &manifest.name, manifest.version);
-        writer.u32(manifest.owner.node.0);
-        writer.u32(manifest.owner.generation.0);
-        writer.u8(manifest.copies());
-        writer.u8(dataset.state as u8);
-        writer.u32(dataset.places.len() as u32);
+        write_head(&mut writer, dataset);
     }
+    write_rows(&mut writer, dataset, rows);
+    Some((if part == 0 { Kind::Manifest } else { Kind::Blocks }, writer.0))
+}
+
+/// Adds a whole manifest.
+pub(crate) fn write_manifest(writer: &mut Writer, dataset: &Dataset) {
+    write_head(writer, dataset);
+    write_rows(writer, dataset, 0..dataset.places.len());
+}
+
+fn write_head(writer: &mut Writer, dataset: &Dataset) {
+    let manifest = &dataset.manifest;
+    write_key(writer, &manifest.name, manifest.version);
+    writer.u32(manifest.owner.node.0);
+    writer.u32(manifest.owner.generation.0);
+    writer.u8(manifest.copies());
+    writer.u8(dataset.state as u8);
+    writer.u32(dataset.places.len() as u32);
+}
+
+fn write_rows(writer: &mut Writer, dataset: &Dataset, rows: core::ops::Range<usize>) {
+    let manifest = &dataset.manifest;
     for at in rows {
         let block = manifest.blocks()[at];
         writer.u32(block.bytes);
@@ -54,10 +82,9 @@ pub(crate) fn payload(dataset: &Dataset, part: usize) -> Option<(Kind, Vec<u8>)>
         writer.u32(dataset.places[at]);
         manifest.holders(at).iter().for_each(|node| writer.u32(node.0));
     }
-    Some((if part == 0 { Kind::Manifest } else { Kind::Blocks }, writer.0))
 }
 
-/// Bytes that a dataset takes in the log.
+/// Bytes that a dataset takes in the log in records of its own.
 pub(crate) fn dataset_bytes(dataset: &Dataset) -> u64 {
     let row = row_bytes(dataset.manifest.copies());
     let head = HEAD_BYTES + dataset.manifest.name.as_str().len();
@@ -65,8 +92,9 @@ pub(crate) fn dataset_bytes(dataset: &Dataset) -> u64 {
     parts.map(|(part, rows)| log_bytes(rows.len() * row + if part == 0 { head } else { 0 })).sum()
 }
 
-/// The dataset whose head a record has, with its first blocks; and how many it will have.
-pub(crate) fn read_manifest(payload: &[u8]) -> Option<(Dataset, u32)> {
+/// The dataset whose head stands here, with those of its blocks that do; how many it will have; and
+/// what is behind it.
+pub(crate) fn read_manifest(payload: &[u8]) -> Option<(Dataset, u32, &[u8])> {
     let mut reader = Reader(payload);
     let (name, version) = read_key(&mut reader)?;
     let owner = Owner { node: NodeId(reader.u32()?), generation: Generation(reader.u32()?) };
@@ -79,8 +107,12 @@ pub(crate) fn read_manifest(payload: &[u8]) -> Option<(Dataset, u32)> {
     let blocks = reader.u32()?;
     let manifest = Manifest::new(name, version, owner, copies)?;
     let mut dataset = Dataset { manifest, state, places: Vec::new() };
-    read_blocks(reader.0, &mut dataset)?;
-    Some((dataset, blocks))
+    let row = row_bytes(copies);
+    let rows = (reader.0.len() / row).min(blocks as usize);
+    let (own, behind) = reader.0.split_at_checked(rows * row)?;
+    read_blocks(own, &mut dataset)?;
+    // One that goes on in the next record fills its own.
+    (rows == blocks as usize || behind.is_empty()).then_some((dataset, blocks, behind))
 }
 
 /// Adds the blocks of a record; `None` if they are not well-formed.

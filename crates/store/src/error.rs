@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::manifest::Version;
+use crate::note::LONGEST_NOTE;
 
 /// Something was not done, and nothing of it was left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,15 +26,21 @@ pub enum Error {
         /// Bytes that are free for it, in pieces that may be shorter.
         free: u64,
     },
-    /// The log has no room for so many blocks more: take larger blocks, or remove datasets.
+    /// The log has no room for so many blocks more, or for a note: take larger blocks, or remove
+    /// datasets.
     CatalogueFull {
-        /// Bytes of log that the manifest needs.
+        /// Bytes of log that the manifest or the note needs.
         wanted: u64,
         /// Bytes that are free.
         free: u64,
     },
     /// The length or the number of a block is not possible, or another one has it.
     BadBlock,
+    /// The value of a note is too long.
+    LongNote {
+        /// Its bytes.
+        bytes: usize,
+    },
     /// There are none, too many, or one node has two.
     BadCopies,
     /// The manifest says of a block something else than the draft.
@@ -68,6 +75,9 @@ impl fmt::Display for Error {
                  take larger blocks"
             ),
             Error::BadBlock => write!(f, "a block of this number or length is not possible"),
+            Error::LongNote { bytes } => {
+                write!(f, "a note of {bytes} bytes is too long: the most are {LONGEST_NOTE}")
+            }
             Error::BadCopies => write!(f, "a block has 1 to 16 copies, each on another node"),
             Error::Mismatch { block } => {
                 write!(f, "block {block} is not what the manifest says of it")

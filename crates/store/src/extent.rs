@@ -34,11 +34,16 @@ pub struct Extent {
 /// The shortest half of a log.
 pub const LEAST_LOG: u64 = 64 * UNIT;
 
+/// A half that a store of small datasets has room in, on disks of which it is no more than a 512th.
+const USUAL_LOG: u64 = 2 << 20;
+
 impl Extent {
-    /// An extent whose log suits its length: room for blocks of 64 KiB and more in two copies.
-    /// `None` if it is not in whole units, too short, too long, or ends beyond 2^63.
+    /// An extent whose log suits its length: room for blocks of 64 KiB and more in two copies, and
+    /// for datasets by the thousand. `None` if it is not in whole units, too short, too long, or
+    /// ends beyond 2^63.
     pub fn new(start: u64, bytes: u64, identity: u64) -> Option<Extent> {
-        let log_bytes = (bytes / 2048).next_multiple_of(UNIT).max(LEAST_LOG);
+        let log_bytes = (bytes / 2048).max(USUAL_LOG.min(bytes / 512)).max(LEAST_LOG);
+        let log_bytes = log_bytes.next_multiple_of(UNIT);
         Extent { start, bytes, log_bytes, identity }.checked()
     }
 

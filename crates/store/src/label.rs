@@ -24,7 +24,10 @@ pub const MOST_EXTENTS: usize = 32;
 pub const LONGEST_EXTENT_NAME: usize = 63;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"NILEDISK");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+
+/// One whose stores are read, too: they have no notes, and one manifest a record.
+const OLD_VERSION: u32 = 2;
 
 /// Magic, checksum, version.
 const HEAD_BYTES: usize = 16;
@@ -83,6 +86,8 @@ pub struct Label {
     sequence: u64,
     disk_bytes: u64,
     extents: Vec<(Box<str>, Extent)>,
+    /// A copy of it is of an older version.
+    is_old: bool,
 }
 
 impl Label {
@@ -90,19 +95,23 @@ impl Label {
     /// zeros there has no extents.
     pub fn read(bytes: &[u8], disk_bytes: u64, checksum: Checksum) -> Result<Label, LabelError> {
         if bytes.len() as u64 >= LABEL_BYTES && bytes.iter().all(|byte| *byte == 0) {
-            return Ok(Label { sequence: 0, disk_bytes, extents: Vec::new() });
+            return Ok(Label { sequence: 0, disk_bytes, extents: Vec::new(), is_old: false });
         }
         let copies = bytes.chunks_exact(UNIT as usize).take(2);
         let labels = copies.filter_map(|copy| Label::parse(copy, disk_bytes, checksum));
-        let newest = labels.max_by_key(|label| label.sequence);
-        newest.ok_or_else(|| Label::other_version(bytes, checksum))
+        let labels: Vec<Label> = labels.collect();
+        let is_old = labels.iter().any(|label| label.is_old);
+        let newest = labels.into_iter().max_by_key(|label| label.sequence);
+        newest
+            .map(|label| Label { is_old, ..label })
+            .ok_or_else(|| Label::other_version(bytes, checksum))
     }
 
     /// What a disk has whose label cannot be read.
     fn other_version(bytes: &[u8], checksum: Checksum) -> LabelError {
         let mut copies = bytes.chunks_exact(UNIT as usize).take(2);
         let version = copies.find_map(|copy| Label::version(copy, checksum));
-        let version = version.filter(|version| *version != VERSION);
+        let version = version.filter(|version| !(OLD_VERSION..=VERSION).contains(version));
         version.map_or(LabelError::Foreign, LabelError::Version)
     }
 
@@ -114,10 +123,12 @@ impl Label {
     }
 
     fn parse(bytes: &[u8], disk_bytes: u64, checksum: Checksum) -> Option<Label> {
-        Label::version(bytes, checksum).filter(|version| *version == VERSION)?;
+        let version = Label::version(bytes, checksum)?;
+        (OLD_VERSION..=VERSION).contains(&version).then_some(())?;
         let mut reader = Reader(&bytes[HEAD_BYTES..]);
         let (sequence, count) = (reader.u64()?, reader.u32()?);
-        let mut label = Label { sequence, disk_bytes, extents: Vec::new() };
+        let is_old = version == OLD_VERSION;
+        let mut label = Label { sequence, disk_bytes, extents: Vec::new(), is_old };
         for _ in 0..count {
             let (start, bytes) = (reader.u64()?, reader.u64()?);
             let (log_bytes, identity) = (reader.u64()?, reader.u64()?);
@@ -194,6 +205,16 @@ impl Label {
         let at = self.extents().position(|(other, _)| other == name)?;
         self.extents.remove(at);
         Some(vec![self.write(checksum), Step::Flush])
+    }
+
+    /// What is to be done to the disk, in this order, before anything is written to a store of it:
+    /// nothing, unless the label is of an older version, which those who write that would take for
+    /// their own.
+    pub fn renew(&mut self, checksum: Checksum) -> Vec<Step> {
+        if !core::mem::take(&mut self.is_old) {
+            return Vec::new();
+        }
+        vec![self.write(checksum), Step::Flush, self.write(checksum), Step::Flush]
     }
 
     fn write(&mut self, checksum: Checksum) -> Step {

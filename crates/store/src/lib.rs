@@ -5,9 +5,10 @@
 //!
 //! A dataset begins as a *draft* in memory, which reserves space for blocks. It is *prepared*
 //! when its *manifest*, which lists the blocks and who holds them, is durable, and *committed*
-//! when the store has noted that, too; one that is on this node alone takes both steps at once.
-//! Manifests and notes are records of a *log*, which lives in one of two *halves* in turns: when
-//! one is full, and at every mount, what is still valid is written to the other.
+//! when the store has recorded that, too; one that is on this node alone takes both steps at once.
+//! Beside datasets it keeps *notes*, small values under keys. All this is records of a *log*, which
+//! lives in one of two *halves* in turns: when one is full, and at every mount, what is still
+//! valid is written to the other.
 //!
 //! Sans-IO: the store says what is to be read, written and flushed, and is told how that ended.
 //! It never touches the bytes of blocks; the caller moves those between its buffers and the ranges
@@ -19,8 +20,9 @@
 //! * [`label`]: the table of a disk's extents.
 //! * [`space`]: free space, in units.
 //! * [`bytes`]: numbers and names as bytes.
-//! * [`record`]: the log's records; [`entry`]: what they say of datasets; `log`: one half, written.
-//! * [`table`]: the datasets, as the records leave them.
+//! * [`record`]: the log's records; [`entry`], [`note`]: what they say of datasets and notes;
+//!   `log`: one half, written; `checkpoint`: what it begins with.
+//! * [`table`]: the datasets and notes, as the records leave them.
 //! * [`draft`]: datasets that are being written.
 //! * [`recovery`]: a store read from its disk.
 //! * [`store`]: [`Store`]; `work`, what it does to its disk, step by step.
@@ -32,6 +34,7 @@ extern crate alloc;
 
 mod bytes;
 pub mod catalogue;
+mod checkpoint;
 pub mod draft;
 mod entry;
 pub mod error;
@@ -39,6 +42,7 @@ pub mod extent;
 pub mod label;
 mod log;
 pub mod manifest;
+pub mod note;
 mod record;
 pub mod recovery;
 mod space;
@@ -56,6 +60,7 @@ pub use extent::{Action, Extent, Range, Step, UNIT};
 pub use label::{Label, LabelError};
 pub use manifest::{Attempt, Block, Epoch, Manifest, Name, Owner, Version};
 pub use nile_ipioe::checksum::{self, Checksum};
+pub use note::LONGEST_NOTE;
 pub use recovery::{MountError, Recovery};
 pub use space::{RECORDS, Space};
 pub use store::{Store, Ticket};

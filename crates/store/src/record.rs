@@ -17,13 +17,16 @@ pub(crate) const MOST_RECORD: usize = 64 << 10;
 /// The longest payload.
 pub(crate) const MOST_PAYLOAD: usize = MOST_RECORD - HEADER_BYTES;
 
+/// The longest payload of a record that takes one unit.
+pub(crate) const UNIT_PAYLOAD: usize = UNIT as usize - HEADER_BYTES;
+
 /// "NSR1": a record of a NileOS store, first format.
 const MAGIC: u32 = u32::from_le_bytes(*b"NSR1");
 
 /// What a payload is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// A manifest begins: its head, and its first blocks.
+    /// Manifests, each a head and its blocks; the last one may go on in the next record.
     Manifest = 1,
     /// More blocks of the manifest before.
     Blocks = 2,
@@ -33,12 +36,14 @@ pub(crate) enum Kind {
     Remove = 4,
     /// The checkpoint that a half begins with is whole.
     Sealed = 5,
+    /// Notes, each a key and its value.
+    Notes = 6,
 }
 
 impl Kind {
     fn from_u32(value: u32) -> Option<Kind> {
-        use Kind::{Blocks, Commit, Manifest, Remove, Sealed};
-        [Manifest, Blocks, Commit, Remove, Sealed].into_iter().find(|it| *it as u32 == value)
+        use Kind::{Blocks, Commit, Manifest, Notes, Remove, Sealed};
+        [Manifest, Blocks, Commit, Remove, Sealed, Notes].into_iter().find(|it| *it as u32 == value)
     }
 }
 

@@ -180,7 +180,7 @@ impl Recovery {
             return Err(MountError::Contradiction);
         }
         half.table.close();
-        if half.table.log_bytes() + UNIT > self.extent.log_bytes {
+        if half.table.sizes().log_bytes() + UNIT > self.extent.log_bytes {
             return Err(MountError::Contradiction);
         }
         let free = half.table.free(self.extent.data_units()).ok_or(MountError::Contradiction)?;

@@ -5,11 +5,13 @@ use alloc::collections::{BTreeMap, VecDeque};
 use nile_abi::NodeId;
 use nile_ipioe::checksum::Checksum;
 
+use crate::checkpoint::Checkpoint;
 use crate::draft::{Draft, DraftId};
 use crate::error::{DiskFailed, Error};
 use crate::extent::{Extent, Range};
 use crate::log::Log;
 use crate::manifest::{Block, Manifest, Name, Owner, Version};
+use crate::note::{LONGEST_NOTE, Notes};
 use crate::space::{Free, Space};
 use crate::table::{Dataset, State, Table};
 use crate::work::{Operation, Work};
@@ -51,7 +53,7 @@ impl Store {
         free: Free,
     ) -> Store {
         let log = Log::begin(&extent, generation, checksum);
-        let work = Some(Work::checkpoint(&extent, generation, checksum, &table));
+        let work = Some(Work::checkpoint(Checkpoint::begin(&extent, generation, checksum, &table)));
         Store {
             node,
             extent,
@@ -191,6 +193,32 @@ impl Store {
         if let Some(draft) = self.drafts.remove(&draft) {
             draft.give(&mut self.free);
         }
+    }
+
+    /// Gives a note another value, of at most [`LONGEST_NOTE`] bytes; an empty one removes it. It
+    /// is there when the ticket ends; several that wait become durable together. `LongNote` if the
+    /// value is too long; the ticket ends with `CatalogueFull` if the log has no room.
+    pub fn note(&mut self, key: Name, value: &[u8]) -> Result<Ticket, Error> {
+        self.usable()?;
+        if value.len() > LONGEST_NOTE {
+            return Err(Error::LongNote { bytes: value.len() });
+        }
+        Ok(self.enqueue(Operation::Notes(Notes::from([(key, value.into())]))))
+    }
+
+    /// The value of a note, as it is durable.
+    pub fn note_of(&self, key: &Name) -> Option<&[u8]> {
+        Some(self.table.note(key)).filter(|value| !value.is_empty())
+    }
+
+    /// Every durable note in the order of keys.
+    pub fn notes(&self) -> impl Iterator<Item = (&Name, &[u8])> {
+        self.notes_after(None)
+    }
+
+    /// The notes behind a key, which itself need not be there.
+    pub fn notes_after(&self, key: Option<&Name>) -> impl Iterator<Item = (&Name, &[u8])> {
+        self.table.notes_after(key).map(|(key, value)| (key, &**value))
     }
 
     fn enqueue(&mut self, operation: Operation) -> Ticket {

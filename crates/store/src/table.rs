@@ -1,13 +1,17 @@
-//! The datasets of a store, as the records of its log leave them. What happens at run time and
-//! what recovery does go through the same few methods.
+//! The datasets and notes of a store, as the records of its log leave them. What happens at run
+//! time and what recovery does go through the same few methods.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
+use crate::checkpoint::Sizes;
 use crate::entry::{self, NOWHERE};
 use crate::error::Error;
 use crate::extent::{Extent, Range, UNIT, whole_units};
 use crate::manifest::{Manifest, Name, Version};
+use crate::note::{self, Notes};
 use crate::record::{Kind, Record};
 use crate::space::Free;
 
@@ -55,17 +59,20 @@ impl Dataset {
         here.map(|(block, place)| (*place, whole_units(block.bytes.into()) as u32))
     }
 
-    fn key(&self) -> Key {
+    pub(crate) fn key(&self) -> Key {
         (self.manifest.name.clone(), self.manifest.version)
     }
 }
 
-/// The datasets, and the one whose manifest is being read.
+/// The datasets and notes, and the dataset whose manifest is being read.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     datasets: BTreeMap<Key, Dataset>,
     /// With the number of blocks that it will have.
     opening: Option<(Dataset, u32)>,
+    notes: Notes,
+    /// Of all that.
+    sizes: Sizes,
 }
 
 /// The records contradict each other.
@@ -77,12 +84,24 @@ impl Table {
         self.datasets.values()
     }
 
-    pub fn keys(&self) -> Vec<Key> {
-        self.datasets.keys().cloned().collect()
-    }
-
     pub fn get(&self, key: &Key) -> Option<&Dataset> {
         self.datasets.get(key)
+    }
+
+    /// The value of a note, empty if there is none.
+    pub fn note(&self, key: &Name) -> &[u8] {
+        self.notes.get(key).map_or(&[], |value| value)
+    }
+
+    /// Notes in the order of keys, those behind `key`.
+    pub fn notes_after(&self, key: Option<&Name>) -> impl Iterator<Item = (&Name, &Box<[u8]>)> {
+        let from = key.map_or(Bound::Unbounded, Bound::Excluded);
+        self.notes.range::<Name, _>((from, Bound::Unbounded))
+    }
+
+    /// What a checkpoint of all this has.
+    pub fn sizes(&self) -> Sizes {
+        self.sizes
     }
 
     fn of_name(&self, name: &Name) -> impl Iterator<Item = &Dataset> {
@@ -113,6 +132,7 @@ impl Table {
             return Err(Contradiction);
         }
         let is_committed = dataset.state == State::Committed;
+        self.sizes.add(&dataset);
         self.datasets.insert(key.clone(), dataset);
         Ok(if is_committed { self.retire(&key) } else { Vec::new() })
     }
@@ -125,7 +145,23 @@ impl Table {
     }
 
     pub fn remove(&mut self, key: &Key) -> Option<Dataset> {
-        self.datasets.remove(key)
+        let dataset = self.datasets.remove(key)?;
+        self.sizes.remove(&dataset);
+        Some(dataset)
+    }
+
+    /// Gives notes their values; those with an empty one are removed.
+    pub fn set_notes(&mut self, notes: Notes) -> Result<(), Contradiction> {
+        for (key, value) in notes {
+            let mut sizes = self.sizes;
+            sizes.note(&key, self.note(&key), &value);
+            self.sizes = sizes;
+            match value.is_empty() {
+                true => drop(self.notes.remove(&key).ok_or(Contradiction)?),
+                false => drop(self.notes.insert(key, value)),
+            }
+        }
+        Ok(())
     }
 
     /// Takes out what can never be committed any more, or was and is replaced.
@@ -140,7 +176,18 @@ impl Table {
     pub fn replay(&mut self, record: &Record<'_>) -> Result<(), Contradiction> {
         match (record.kind, self.opening.take()) {
             (Kind::Manifest, None) => {
-                self.opening = Some(entry::read_manifest(record.payload).ok_or(Contradiction)?);
+                let mut rest = record.payload;
+                // There is at least one.
+                while rest.len() == record.payload.len() || !rest.is_empty() {
+                    let (dataset, blocks, behind) =
+                        entry::read_manifest(rest).ok_or(Contradiction)?;
+                    if dataset.places.len() < blocks as usize {
+                        self.opening = Some((dataset, blocks));
+                        return Ok(());
+                    }
+                    self.insert(dataset)?;
+                    rest = behind;
+                }
             }
             (Kind::Blocks, Some((mut dataset, blocks))) => {
                 entry::read_blocks(record.payload, &mut dataset).ok_or(Contradiction)?;
@@ -152,6 +199,9 @@ impl Table {
             (Kind::Remove, None) => {
                 let key = entry::read_key_payload(record.payload).ok_or(Contradiction)?;
                 self.remove(&key).ok_or(Contradiction)?;
+            }
+            (Kind::Notes, None) => {
+                self.set_notes(note::read(record.payload).ok_or(Contradiction)?)?;
             }
             (Kind::Sealed, None) => {}
             _ => return Err(Contradiction),
@@ -177,10 +227,5 @@ impl Table {
     /// Forgets a manifest that was not read to its end: power failed while it was written.
     pub fn close(&mut self) {
         self.opening = None;
-    }
-
-    /// Bytes of a checkpoint of all this without its seal.
-    pub fn log_bytes(&self) -> u64 {
-        self.datasets().map(entry::dataset_bytes).sum()
     }
 }

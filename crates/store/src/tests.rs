@@ -7,6 +7,8 @@ mod disk;
 mod format;
 mod label;
 mod model;
+mod notes;
+mod packed;
 mod store;
 mod world;
 

@@ -1,27 +1,28 @@
 //! What a store does to its disk, one operation after the other.
 //!
 //! An operation with a manifest flushes first, so that no manifest is durable before its blocks
-//! are; then it writes its records and flushes again; only then does it happen. When the half in
-//! use has no room for it, a checkpoint of all datasets goes to the other half before.
+//! are; then it writes its records and flushes again; only then does it happen. Notes that wait one
+//! behind the other become one record. When the half in use has no room for an operation, a
+//! checkpoint goes to the other half before.
 
 use alloc::vec::Vec;
 
-use nile_ipioe::checksum::Checksum;
-
+use crate::checkpoint::Checkpoint;
 use crate::entry;
 use crate::error::{DiskFailed, Error};
-use crate::extent::{Action, Extent, Step, UNIT};
+use crate::extent::{Action, Step, UNIT};
 use crate::log::Log;
-use crate::record::{Kind, log_bytes};
+use crate::note::{self, Notes};
+use crate::record::{Kind, UNIT_PAYLOAD};
 use crate::space::RECORDS;
 use crate::store::{Store, Ticket};
 use crate::table::{Contradiction, Dataset, Key, State, Table};
 
-/// Log that is kept free beside a checkpoint's manifests: for its seal, and so that there is
-/// always room to commit and to remove.
+/// Log that is kept free beside a checkpoint: for its seal, and so that there is always room to
+/// commit and to remove.
 const RESERVE: u64 = 4 * UNIT;
 
-/// The most units of log that only records of jobs can take; of a small log, a sixteenth.
+/// The most units of log that only notes and records of jobs can take; of a small log, a sixteenth.
 const MOST_FOR_RECORDS: u64 = 64;
 
 /// What was asked for.
@@ -30,6 +31,7 @@ pub(crate) enum Operation {
     Put(Dataset),
     Commit(Key),
     Remove(Key),
+    Notes(Notes),
 }
 
 impl Operation {
@@ -39,13 +41,18 @@ impl Operation {
             Operation::Put(dataset) => entry::payload(dataset, part),
             Operation::Commit(key) => (part == 0).then(|| (Kind::Commit, entry::key_payload(key))),
             Operation::Remove(key) => (part == 0).then(|| (Kind::Remove, entry::key_payload(key))),
+            Operation::Notes(notes) => {
+                let payload = || note::payload(notes.iter(), UNIT_PAYLOAD).0;
+                (part == 0).then(|| (Kind::Notes, payload()))
+            }
         }
     }
 
     fn log_bytes(&self) -> u64 {
         match self {
             Operation::Put(dataset) => entry::dataset_bytes(dataset),
-            Operation::Commit(_) | Operation::Remove(_) => log_bytes(0),
+            // Notes are gathered only as far as they have room in a unit.
+            Operation::Commit(_) | Operation::Remove(_) | Operation::Notes(_) => UNIT,
         }
     }
 }
@@ -61,13 +68,9 @@ pub(crate) struct Work {
 
 #[derive(Debug)]
 enum Job {
-    Operation(Ticket, Operation),
-    /// Into this log: the datasets that are left, the last one first, and then the seal.
-    Checkpoint {
-        log: Log,
-        left: Vec<Key>,
-        is_sealed: bool,
-    },
+    /// For all of these.
+    Operation(Vec<Ticket>, Operation),
+    Checkpoint(Checkpoint),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,19 +84,14 @@ enum Stage {
 }
 
 impl Work {
-    /// A checkpoint of a table, into the half that is not used by `generation`.
-    pub fn checkpoint(extent: &Extent, generation: u64, checksum: Checksum, table: &Table) -> Work {
-        let log = Log::begin(extent, generation + 1, checksum);
-        let mut left = table.keys();
-        left.reverse();
-        let job = Job::Checkpoint { log, left, is_sealed: false };
-        Work { job, stage: Stage::Records, part: 0 }
+    pub fn checkpoint(checkpoint: Checkpoint) -> Work {
+        Work { job: Job::Checkpoint(checkpoint), stage: Stage::Records, part: 0 }
     }
 
-    fn operation(ticket: Ticket, operation: Operation) -> Work {
+    fn operation(tickets: Vec<Ticket>, operation: Operation) -> Work {
         let has_blocks = matches!(operation, Operation::Put(_));
         let stage = if has_blocks { Stage::Blocks } else { Stage::Records };
-        Work { job: Job::Operation(ticket, operation), stage, part: 0 }
+        Work { job: Job::Operation(tickets, operation), stage, part: 0 }
     }
 
     /// The next record and the log it goes to; `None` when all are written.
@@ -104,22 +102,7 @@ impl Work {
                 self.part += 1;
                 Some(log.append(kind, &payload))
             }
-            Job::Checkpoint { log, left, is_sealed } => {
-                while let Some(key) = left.last() {
-                    let dataset = table.get(key);
-                    match dataset.and_then(|dataset| entry::payload(dataset, self.part)) {
-                        Some((kind, payload)) => {
-                            self.part += 1;
-                            return Some(log.append(kind, &payload));
-                        }
-                        None => {
-                            left.pop();
-                            self.part = 0;
-                        }
-                    }
-                }
-                (!core::mem::replace(is_sealed, true)).then(|| log.append(Kind::Sealed, &[]))
-            }
+            Job::Checkpoint(checkpoint) => checkpoint.record(table),
         }
     }
 }
@@ -174,11 +157,19 @@ impl Store {
         match self.permit(&operation) {
             Ok(true) if self.log.room() < operation.log_bytes() => {
                 self.queue.push_front((ticket, operation));
-                let generation = self.log.generation();
-                let work = Work::checkpoint(&self.extent, generation, self.checksum, &self.table);
-                self.work = Some(work);
+                let (generation, sum) = (self.log.generation(), self.checksum);
+                let begun = Checkpoint::begin(&self.extent, generation, sum, &self.table);
+                self.work = Some(Work::checkpoint(begun));
             }
-            Ok(true) => self.work = Some(Work::operation(ticket, operation)),
+            Ok(true) => {
+                let (mut tickets, mut operation) = (Vec::from([ticket]), operation);
+                while let Some((ticket, more)) = self.joining(&operation) {
+                    self.queue.pop_front();
+                    tickets.push(ticket);
+                    operation = more;
+                }
+                self.work = Some(Work::operation(tickets, operation));
+            }
             refused => {
                 if let Operation::Put(dataset) = &operation {
                     self.give(dataset);
@@ -188,8 +179,24 @@ impl Store {
         }
     }
 
+    /// Notes together with those that wait next, if they have room in one unit: one flush is for
+    /// all of them. The next ones wait on if there is anything else about them.
+    fn joining(&self, notes: &Operation) -> Option<(Ticket, Operation)> {
+        let (ticket, next) = self.queue.front()?;
+        let (Operation::Notes(notes), Operation::Notes(more)) = (notes, next) else { return None };
+        let is_other = more.keys().all(|key| !notes.contains_key(key));
+        let mut all = notes.clone();
+        all.extend(more.clone());
+        let bytes: usize = all.iter().map(|(key, value)| note::bytes(key, value)).sum();
+        let joins = is_other && bytes <= UNIT_PAYLOAD && self.permit(next) == Ok(true);
+        let all = Operation::Notes(all);
+        (joins && self.permit(&all) == Ok(true)).then_some((*ticket, all))
+    }
+
     /// Whether an operation has anything to do; why it cannot be.
     fn permit(&self, operation: &Operation) -> Result<bool, Error> {
+        let before = self.table.sizes();
+        let mut after = before;
         let kept = match operation {
             Operation::Put(dataset) => {
                 let manifest = &dataset.manifest;
@@ -197,6 +204,7 @@ impl Store {
                 if self.get(&manifest.name, manifest.version).is_some() {
                     return Err(Error::Exists);
                 }
+                after.add(dataset);
                 self.kept_from(manifest.name.as_str().starts_with(RECORDS))
             }
             Operation::Commit(key) => {
@@ -211,12 +219,23 @@ impl Store {
                 self.table.get(key).ok_or(Error::NotFound)?;
                 UNIT
             }
+            Operation::Notes(notes) => {
+                if notes.iter().all(|(key, value)| self.table.note(key) == &**value) {
+                    return Ok(false);
+                }
+                for (key, value) in notes {
+                    after.note(key, self.table.note(key), value);
+                }
+                let grows = after.log_bytes() > before.log_bytes();
+                if grows { self.kept_from(true) } else { UNIT }
+            }
         };
-        let (wanted, free) = (operation.log_bytes(), self.log_free(kept));
+        let grown = after.log_bytes().saturating_sub(before.log_bytes());
+        let (wanted, free) = (operation.log_bytes().max(grown), self.log_free(kept));
         if wanted > free { Err(Error::CatalogueFull { wanted, free }) } else { Ok(true) }
     }
 
-    /// Bytes of the log that a new dataset, or a new record of a job, cannot have.
+    /// Bytes of the log that a new dataset, or a new note or record of a job, cannot have.
     pub(crate) fn kept_from(&self, is_record: bool) -> u64 {
         let units = (self.extent.log_bytes / UNIT / 16).min(MOST_FOR_RECORDS);
         RESERVE + if is_record { 0 } else { units * UNIT }
@@ -224,40 +243,41 @@ impl Store {
 
     /// What a checkpoint would leave free of the log, without bytes that are kept.
     pub(crate) fn log_free(&self, kept: u64) -> u64 {
-        self.extent.log_bytes.saturating_sub(self.table.log_bytes() + kept)
+        self.extent.log_bytes.saturating_sub(self.table.sizes().log_bytes() + kept)
     }
 
     /// The records are durable: what they say has happened.
     fn finish(&mut self) {
         let Some(work) = self.work.take() else { return };
-        let (ticket, operation) = match work.job {
-            Job::Checkpoint { mut log, .. } => {
-                log.flushed();
-                self.log = log;
+        let (tickets, operation) = match work.job {
+            Job::Checkpoint(mut checkpoint) => {
+                checkpoint.log.flushed();
+                self.log = checkpoint.log;
                 return;
             }
-            Job::Operation(ticket, operation) => (ticket, operation),
+            Job::Operation(tickets, operation) => (tickets, operation),
         };
         self.log.flushed();
         let gone = match operation {
             Operation::Put(dataset) => self.table.insert(dataset),
             Operation::Commit(key) => self.table.commit(&key),
             Operation::Remove(key) => Ok(self.table.remove(&key).into_iter().collect()),
+            Operation::Notes(notes) => self.table.set_notes(notes).map(|()| Vec::new()),
         };
         // Nothing has changed since the operation was permitted.
         debug_assert_ne!(gone, Err(Contradiction));
         gone.unwrap_or_default().iter().for_each(|dataset| self.give(dataset));
-        self.ended.push_back((ticket, Ok(())));
+        self.ended.extend(tickets.into_iter().map(|ticket| (ticket, Ok(()))));
     }
 
     fn fail(&mut self, failed: DiskFailed) {
         self.has_failed = true;
-        let under_way = self.work.take().and_then(|work| match work.job {
-            Job::Operation(ticket, _) => Some(ticket),
-            Job::Checkpoint { .. } => None,
+        let under_way = self.work.take().map(|work| match work.job {
+            Job::Operation(tickets, _) => tickets,
+            Job::Checkpoint(_) => Vec::new(),
         });
         let waiting = self.queue.drain(..).map(|(ticket, _)| ticket);
-        let tickets = under_way.into_iter().chain(waiting);
+        let tickets = under_way.into_iter().flatten().chain(waiting);
         self.ended.extend(tickets.map(|ticket| (ticket, Err(Error::Disk(failed)))));
     }
 

@@ -64,7 +64,7 @@ proptest! {
     #[test]
     fn any_log_is_a_store_or_an_error(
         records in prop::collection::vec(
-            (0u32..4, 1u64..4, 1u32..6, prop::collection::vec(any::<u8>(), 0..90)), 0..12,
+            (0u32..4, 1u64..4, 1u32..7, prop::collection::vec(any::<u8>(), 0..90)), 0..12,
         ),
         flips in prop::collection::vec((0u64..24 * UNIT, 0u8..8), 0..4),
     ) {
@@ -75,7 +75,9 @@ proptest! {
         let mut previous = 0;
         for (at, (index, generation, kind, payload)) in records.into_iter().enumerate() {
             use crate::record::{Header, Kind};
-            let kinds = [Kind::Manifest, Kind::Blocks, Kind::Commit, Kind::Remove, Kind::Sealed];
+            let kinds = [
+                Kind::Manifest, Kind::Blocks, Kind::Commit, Kind::Remove, Kind::Sealed, Kind::Notes,
+            ];
             let index = if index == 0 { at as u32 } else { index };
             let header = Header { identity: 77, generation, index, durable: 0, previous };
             let kind = kinds[kind as usize - 1];

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use nile_abi::{Generation, NodeId};
 
 use super::{disk::Disk, mount, name};
-use crate::{Block, Label, State, UNIT, Version};
+use crate::{Block, Label, LabelError, State, UNIT, Version};
 
 /// A record whose payload is `payload`.
 fn record(generation: u64, index: u32, previous: u32, kind: u32, payload: &[u8]) -> (Vec<u8>, u32) {
@@ -37,6 +37,26 @@ fn key(called: &str) -> Vec<u8> {
     key
 }
 
+/// A label of sequence 5 with one extent.
+fn label(version: u32) -> Vec<u8> {
+    let mut rest = words(&[version]);
+    rest.extend(5_u64.to_le_bytes());
+    rest.extend(words(&[1]));
+    for number in [2 * UNIT, 38 * UNIT, 10 * UNIT, 0x1234] {
+        rest.extend(number.to_le_bytes());
+    }
+    rest.extend(b"\x04data");
+    rest.resize(UNIT as usize - 12, 0);
+    let mut label = b"NILEDISK".to_vec();
+    label.extend(crc32c::crc32c(&rest).to_le_bytes());
+    label.extend(rest);
+    label
+}
+
+fn read_label(disk: &Disk) -> Result<Label, LabelError> {
+    Label::read(&disk.read(0, 2 * UNIT as usize), 40 * UNIT, crc32c::crc32c_append)
+}
+
 #[test]
 fn the_checksum_of_a_block_is_rapidhash() {
     // Worked out from the algorithm's definition; the longer one is more than it takes in a step.
@@ -54,22 +74,12 @@ fn the_checksum_of_a_block_is_rapidhash() {
 #[test]
 fn a_disk_that_was_written_by_the_specification_is_read() {
     let mut disk = Disk::new(40 * UNIT);
-    let mut rest = words(&[2]);
-    rest.extend(5_u64.to_le_bytes());
-    rest.extend(words(&[1]));
-    for number in [2 * UNIT, 38 * UNIT, 8 * UNIT, 0x1234] {
-        rest.extend(number.to_le_bytes());
-    }
-    rest.extend(b"\x04data");
-    rest.resize(UNIT as usize - 12, 0);
-    let mut label = b"NILEDISK".to_vec();
-    label.extend(crc32c::crc32c(&rest).to_le_bytes());
-    label.extend(rest);
     // Sequence 5: the second unit.
-    disk.write(UNIT, &label);
+    disk.write(UNIT, &label(3));
 
-    // Generation 6: the second half. Two datasets, one of which is in two records, then a seal.
-    let mut at = (2 + 8) * UNIT;
+    // Generation 6: the second half. Two datasets, one of which is in two records, then two in one
+    // record, notes, and a seal.
+    let mut at = (2 + 10) * UNIT;
     let mut before = 0;
     let mut add = |index, kind, payload: &[u8]| {
         let (bytes, sum) = record(6, index, before, kind, payload);
@@ -89,15 +99,29 @@ fn a_disk_that_was_written_by_the_specification_is_read() {
     second.extend([1, 2]);
     second.extend(words(&[0]));
     add(2, 1, &second);
-    add(3, 5, &[]);
-    add(4, 3, &key("first"));
-    add(5, 4, &key("second"));
+    let mut both = Vec::new();
+    for (called, place) in [("third", 0), ("fourth", 1)] {
+        both.extend(key(called));
+        both.extend(words(&[1, 7]));
+        both.extend([1, 2]);
+        both.extend(words(&[1, 100, 0xaaa, place, 1]));
+    }
+    add(3, 1, &both);
+    add(4, 6, b"\x01a\x03\0one\x02bc\x01\0x");
+    add(5, 5, &[]);
+    add(6, 3, &key("first"));
+    add(7, 4, &key("second"));
+    add(8, 6, b"\x01a\0\0\x01b\x03\0two");
+    add(9, 4, &key("third"));
 
-    let label = disk.read(0, 2 * UNIT as usize);
-    let label = Label::read(&label, 40 * UNIT, crc32c::crc32c_append).expect("a label");
+    let mut label = read_label(&disk).expect("a label");
+    assert!(label.renew(crc32c::crc32c_append).is_empty(), "it is new");
     let extent = label.find("data").expect("an extent");
     let store = mount(&disk, extent).expect("a store");
-    assert_eq!(store.datasets().count(), 1);
+    let names: Vec<&str> = store.datasets().map(|it| it.manifest.name.as_str()).collect();
+    assert_eq!(names, ["first", "fourth"]);
+    let notes: Vec<_> = store.notes().map(|(key, value)| (key.as_str(), value)).collect();
+    assert_eq!(notes, [("b", &b"two"[..]), ("bc", b"x")]);
     let dataset = store.get(&name("first"), Version::new(9, 2)).expect("it is there");
     let manifest = &dataset.manifest;
     assert_eq!((dataset.state, manifest.bytes(), manifest.copies()), (State::Committed, 5070, 2));
@@ -105,6 +129,36 @@ fn a_disk_that_was_written_by_the_specification_is_read() {
     assert_eq!(manifest.blocks()[1].checksum, 0xdef);
     assert_eq!(manifest.holders(1), [NodeId(4), NodeId(5)]);
     let range = dataset.range(extent, 0).expect("it is here");
-    assert_eq!((range.at, range.bytes), ((2 + 16 + 3) * UNIT, 2 * UNIT));
+    assert_eq!((range.at, range.bytes), ((2 + 20 + 3) * UNIT, 2 * UNIT));
     assert_eq!(dataset.range(extent, 1), None);
+}
+
+#[test]
+fn a_disk_of_the_version_before_is_read_and_becomes_new() {
+    let mut disk = Disk::new(40 * UNIT);
+    disk.write(UNIT, &label(2));
+    let mut second = key("second");
+    second.extend(words(&[1, 7]));
+    second.extend([1, 2]);
+    second.extend(words(&[0]));
+    let (manifest, sum) = record(5, 0, 0, 1, &second);
+    disk.write(2 * UNIT, &manifest);
+    disk.write(3 * UNIT, &record(5, 1, sum, 5, &[]).0);
+
+    let mut label = read_label(&disk).expect("a label");
+    let extent = *label.find("data").expect("an extent");
+    assert_eq!(mount(&disk, &extent).expect("a store").datasets().count(), 1);
+    let steps = label.renew(crc32c::crc32c_append);
+    for (done, step) in steps.iter().enumerate() {
+        let mut after = read_label(&disk).expect("it holds at every step");
+        let is_new = after.renew(crc32c::crc32c_append).is_empty();
+        assert_eq!(is_new, done > 2, "after {done} steps");
+        disk.step(step);
+    }
+    let mut label = read_label(&disk).expect("a label");
+    assert_eq!(label.find("data"), Some(&extent));
+    assert!(label.renew(crc32c::crc32c_append).is_empty());
+    // Nothing of it is left that those would read who know only that.
+    let versions = [0, UNIT].map(|at| disk.read(at + 12, 4));
+    assert_eq!(versions, [3, 3].map(|it: u32| it.to_le_bytes().to_vec()));
 }

@@ -89,10 +89,11 @@ fn the_last_of_a_log_is_left_to_records() {
         store.commit_alone(id, manifest).expect("a ticket");
         settle(&mut store, &mut disk).pop().expect("an end").1
     };
-    // Each takes a unit.
     assert_eq!(space.log, 64 * UNIT);
     let most = (0..).take_while(|at| put(&format!("data/{at}"), 1).is_ok()).count();
-    assert_eq!(most as u64 * UNIT, space.log_free);
+    // Some of a log is lost where records end.
+    let bytes = 27 + "data/1000".len() as u64;
+    assert!((space.log_free * 7 / 8..=space.log_free).contains(&(most as u64 * bytes)), "{most}");
     assert!(matches!(put("data/last", 1), Err(Error::CatalogueFull { .. })), "after {most}");
     (1..=3).for_each(|job| assert_eq!(put(&format!(".jobs/{job}"), 1), Ok(())));
     // One takes the place of another.

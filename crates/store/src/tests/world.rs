@@ -26,11 +26,19 @@ pub enum Lie {
     Records,
 }
 
-/// Every dataset: how far it is, and what its blocks contain.
-type Content = BTreeMap<(Name, Version), (State, Vec<Vec<u8>>)>;
+/// What blocks contain.
+type Blocks = Vec<Vec<u8>>;
+
+/// What a store has.
+#[derive(Clone, PartialEq, Eq, Default)]
+struct Content {
+    /// Every dataset: how far it is, and its blocks.
+    datasets: BTreeMap<(Name, Version), (State, Blocks)>,
+    notes: BTreeMap<Name, Vec<u8>>,
+}
 
 /// A draft, and what was written to its blocks.
-type Drafted = (DraftId, Vec<Vec<u8>>);
+type Drafted = (DraftId, Blocks);
 
 /// The end of something.
 type Ended = (Ticket, Result<(), Error>);
@@ -55,7 +63,7 @@ impl World {
             lie,
             extent,
             disk: formatted(&extent),
-            content: Content::new(),
+            content: Content::default(),
             after: None,
             version: 0,
             probes: 0,
@@ -105,17 +113,26 @@ impl World {
 
     /// Asks for something; notes what it leads to.
     fn begin(&mut self, store: &mut Store) -> Result<Option<Ticket>, String> {
-        let keys: Vec<(Name, Version)> = self.content.keys().cloned().collect();
+        let keys: Vec<(Name, Version)> = self.content.datasets.keys().cloned().collect();
         let mut after = self.content.clone();
         let chosen = keys.get(below(&mut self.random, keys.len())).cloned();
-        let ticket = match (below(&mut self.random, 5), chosen) {
+        let ticket = match (below(&mut self.random, 7), chosen) {
             (0, Some(key)) => {
-                after.remove(&key);
+                after.datasets.remove(&key);
                 store.remove(&key.0, key.1)
             }
             (1, Some(key)) => {
                 commit(&mut after, &key);
                 store.commit(&key.0, key.1)
+            }
+            (5 | 6, _) => {
+                let key = name(["u", "v", "w"][below(&mut self.random, 3)]);
+                let mut value =
+                    alloc::vec![0; below(&mut self.random, 1025) * below(&mut self.random, 2)];
+                self.random.fill_bytes(&mut value);
+                after.notes.insert(key.clone(), value.clone());
+                after.notes.retain(|_, value| !value.is_empty());
+                store.note(key, &value)
             }
             (kind, _) => {
                 let state = if kind == 2 { State::Prepared } else { State::Committed };
@@ -125,7 +142,7 @@ impl World {
                     Version::new(self.version, 0),
                 );
                 let Some((draft, blocks)) = self.draft(store, &key)? else { return Ok(None) };
-                after.insert(key.clone(), (state, blocks));
+                after.datasets.insert(key.clone(), (state, blocks));
                 let manifest = store.manifest(draft, &[NODE]).map_err(|it| format!("{it}"))?;
                 if state == State::Committed {
                     commit(&mut after, &key);
@@ -231,12 +248,18 @@ impl World {
             let key = (dataset.manifest.name.clone(), dataset.manifest.version);
             Ok((key, (dataset.state, blocks.collect::<Result<Vec<_>, &str>>()?)))
         };
-        let found = store.datasets().map(read).collect::<Result<Content, &str>>()?;
+        let datasets = store.datasets().map(read).collect::<Result<BTreeMap<_, _>, &str>>()?;
+        let notes = store.notes().map(|(key, value)| (key.clone(), value.to_vec())).collect();
+        let found = Content { datasets, notes };
         if found != self.content && Some(&found) != self.after.as_ref() {
-            let keys = |it: &Content| it.iter().map(|(k, v)| (k.clone(), v.0)).collect::<Vec<_>>();
+            let keys = |it: &Content| {
+                let datasets = it.datasets.iter().map(|(key, value)| (key.clone(), value.0));
+                let notes = it.notes.iter().map(|(key, value)| (key.clone(), value.len()));
+                (datasets.collect::<Vec<_>>(), notes.collect::<Vec<_>>())
+            };
             return Err(format!("{:?} instead of {:?}", keys(&found), keys(&self.content)));
         }
-        let blocks = found.values().flat_map(|(_, blocks)| blocks);
+        let blocks = found.datasets.values().flat_map(|(_, blocks)| blocks);
         let used: u64 = blocks.map(|it| (it.len() as u64).next_multiple_of(crate::UNIT)).sum();
         let space = store.space();
         (space.total - space.free == used).then_some(found).ok_or("space has leaked".into())
@@ -245,8 +268,8 @@ impl World {
 
 /// What committing a dataset does to all.
 fn commit(content: &mut Content, key: &(Name, Version)) {
-    if let Some(it) = content.get_mut(key) {
+    if let Some(it) = content.datasets.get_mut(key) {
         it.0 = State::Committed;
     }
-    content.retain(|it, _| it.0 != key.0 || it.1 == key.1 || it.1.epoch > key.1.epoch);
+    content.datasets.retain(|it, _| it.0 != key.0 || it.1 == key.1 || it.1.epoch > key.1.epoch);
 }
