@@ -103,8 +103,19 @@ pub struct Output {
     pub pieces: Vec<Range>,
     /// What the job's code wants to know of it where it is read; at most 16 KiB.
     pub note: Blob,
-    /// Whether other nodes get its buffers whole, and not the ranges alone.
-    pub whole: bool,
+    /// What other nodes get of it: one of [`far`].
+    pub far: u32,
+}
+
+/// What other nodes get of an output.
+pub mod far {
+    /// Its ranges.
+    pub const RANGES: u32 = 0;
+    /// Its ranges, which may come as one output with those of the next one, if that is of this
+    /// kind, too, and has the same note.
+    pub const JOINED: u32 = 1;
+    /// Its buffers, whole.
+    pub const WHOLE: u32 = 2;
 }
 
 impl Output {
@@ -117,7 +128,7 @@ impl Output {
 
 /// What a reduce attempt takes next. One map attempt may give several, in the order in which it has
 /// kept them, but with those of others between them; an empty piece gives none, and what was kept
-/// with one note on another node may come as one.
+/// on another node as [`far::JOINED`] may come as one.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct Source {
     /// One of [`source`].

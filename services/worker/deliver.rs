@@ -195,8 +195,8 @@ impl Engine {
     }
 
     /// Sends a piece to another node: each output's buffers, or its ranges, which fill others
-    /// there. Outputs of which the same is noted go as one, since each has buffers of its own, and
-    /// what is left of the last one is lost.
+    /// there. Outputs that may be [joined](Kept::joins) go as one, since each has buffers of its
+    /// own, and what is left of the last one is lost.
     async fn deliver_there(
         self: &Rc<Self>,
         held: &Rc<Held>,
@@ -216,7 +216,7 @@ impl Engine {
         for kept in held.made.kept().iter().filter(|it| !it.of(partition).is_empty()) {
             let mut pieces = kept.of(partition).to_vec();
             let told = |it: &Delivered| it.output.described() + 16 * pieces.len();
-            let is_one = last.is_some_and(|last| last.is_like(kept))
+            let is_one = last.is_some_and(|last| last.joins(kept))
                 && outputs.last().is_some_and(|it| told(it) <= MOST_TOLD);
             if !is_one {
                 packer.send().await?;

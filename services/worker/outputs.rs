@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use nile_abi::{CoreId, Part};
 use nile_stl::node::{Buffer, Pool, in_view};
 
-use crate::task::records::{MOST_NOTE, Output, Range};
+use crate::task::records::{MOST_NOTE, Output, Range, far};
 
 /// An output that is kept in memory.
 #[derive(Debug)]
@@ -18,7 +18,8 @@ pub struct Kept {
     /// Sorted by partitions.
     pieces: Vec<Range>,
     note: Vec<u8>,
-    is_whole: bool,
+    /// One of [`far`].
+    far: u32,
 }
 
 /// A sorted run of one partition, in blocks of a draft that are one after the other.
@@ -50,8 +51,11 @@ impl Kept {
     /// An output as a package has given it, whose buffers have come. What is wrong with it, if it
     /// names bytes that are not there.
     pub fn new(output: Output, buffers: Vec<Buffer>, reducers: u32) -> Result<Kept, String> {
-        let Output { mut pieces, note, whole: is_whole, .. } = output;
+        let Output { mut pieces, note, far, .. } = output;
         let note = note.0;
+        if !matches!(far, far::RANGES | far::JOINED | far::WHOLE) {
+            return Err(format!("{far} says nothing about what other nodes get of it"));
+        }
         if note.len() > MOST_NOTE {
             return Err(format!("a note of {} bytes, more than {MOST_NOTE}", note.len()));
         }
@@ -69,7 +73,7 @@ impl Kept {
         pieces.retain(|range| range.bytes > 0);
         // In their order within a partition, as a sort that keeps it gives them.
         pieces.sort_by_key(|range| range.partition);
-        Ok(Kept { buffers, pieces, note, is_whole })
+        Ok(Kept { buffers, pieces, note, far })
     }
 
     /// What a partition has of it.
@@ -96,13 +100,13 @@ impl Kept {
 
     /// Whether other nodes get its buffers whole.
     pub fn is_whole(&self) -> bool {
-        self.is_whole
+        self.far == far::WHOLE
     }
 
-    /// Whether other nodes may get this one and the next as one output: its ranges alone, and with
-    /// the same note.
-    pub fn is_like(&self, next: &Kept) -> bool {
-        !self.is_whole && !next.is_whole && self.note == next.note
+    /// Whether other nodes may get this one and the next as one output. Whoever made them has said
+    /// so of both: what is read in order, as sorted pairs are, is in none if two are read as one.
+    pub fn joins(&self, next: &Kept) -> bool {
+        [self.far, next.far] == [far::JOINED; 2] && self.note == next.note
     }
 
     /// The note.
@@ -116,7 +120,7 @@ impl Kept {
             buffers: self.buffers.iter().map(|it| in_view(pool, it, it.len())).collect(),
             pieces: self.of(partition).into(),
             note: nile_bosml::Blob(self.note.clone()),
-            whole: self.is_whole,
+            far: self.far,
         }
     }
 }
@@ -208,15 +212,20 @@ mod tests {
     }
 
     #[test]
-    fn ranges_with_one_note_are_like_one_output() {
-        let kept = |whole, note: u8| {
+    fn outputs_go_as_one_only_if_both_are_to_and_have_one_note() {
+        let made = |far, note: u8| {
             let note = Blob(Vec::from([note]));
-            Kept::new(Output { whole, note, ..Output::default() }, Vec::new(), 1).unwrap()
+            Kept::new(Output { far, note, ..Output::default() }, Vec::new(), 1)
         };
-        let one = kept(false, 7);
-        assert!(one.is_like(&kept(false, 7)));
-        assert!(!one.is_like(&kept(false, 8)), "noted of another");
-        assert!(!one.is_like(&kept(true, 7)) && !kept(true, 7).is_like(&one), "whole");
+        let kept = |far, note| made(far, note).unwrap();
+        let one = kept(far::JOINED, 7);
+        assert!(one.joins(&kept(far::JOINED, 7)));
+        assert!(!one.joins(&kept(far::JOINED, 8)), "noted of another");
+        for other in [far::RANGES, far::WHOLE] {
+            assert!(!one.joins(&kept(other, 7)) && !kept(other, 7).joins(&one));
+            assert!(!kept(other, 7).joins(&kept(other, 7)));
+        }
+        assert!(made(3, 7).is_err());
     }
 
     #[test]

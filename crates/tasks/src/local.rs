@@ -76,7 +76,9 @@ pub struct Made {
     pub reduced: Done,
     /// Bytes that went to runs on a disk.
     pub spilled: u64,
-    /// Outputs that went to another node.
+    /// Outputs that map tasks have kept in memory.
+    pub kept: u64,
+    /// Outputs that went to another node, those that were joined as one.
     pub far: u64,
     /// Attempts that were called off.
     pub stopped: u64,

@@ -12,7 +12,7 @@ use core::num::NonZeroU32;
 use nile_abi::Status;
 use nile_bosml::{Blob, Buffer};
 use nile_services::task::TaskClient;
-use nile_services::task::records::{self, Command, Output, Range, source};
+use nile_services::task::records::{self, Command, Output, Range, far, source};
 use nile_stl::CallResult;
 use nile_user::{PoolBuffer, PoolView};
 
@@ -67,10 +67,14 @@ enum Held<'s> {
 /// What other nodes get of an output that is kept in memory, if they ask for a partition of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Far {
-    /// The partition's ranges. Those of outputs with the same note may come as one output.
-    Ranges,
+    /// The partition's ranges.
+    Ranges = far::RANGES as isize,
+    /// The partition's ranges, which may come as one output with those of others that are joined
+    /// and have the same note: for what means the same however it is divided into outputs. A
+    /// sorted stream does not.
+    Joined = far::JOINED as isize,
     /// All of its buffers: for what is read in other places than the ranges, too.
-    Whole,
+    Whole = far::WHOLE as isize,
 }
 
 /// A sorted run of a map task, on this node's disk or on another's.
@@ -228,8 +232,7 @@ impl<'s> Task<'s> {
     ) -> Outcome {
         let pass = |(buffer, bytes)| self.desk.pass(buffer, bytes);
         let buffers = buffers.into_iter().map(pass).collect::<Outcome<Vec<Buffer>>>()?;
-        let whole = far == Far::Whole;
-        let output = Output { buffers, pieces, note: Blob(note), whole };
+        let output = Output { buffers, pieces, note: Blob(note), far: far as u32 };
         let ticket = self.command.ticket;
         self.written("an output", |it| it.keep(ticket, output))
     }

@@ -17,7 +17,7 @@ use nile_abi::call::System;
 use nile_abi::{CoreId, Status};
 use nile_bosml::{Blob, Buffer, Bytes};
 use nile_services::task::TaskClient;
-use nile_services::task::records::{Block, Command, Output, Range, Source, kind, source};
+use nile_services::task::records::{Block, Command, Output, Range, Source, far, kind, source};
 use nile_stl::{CallError, CallResult};
 use nile_user::{PoolBuffer, Runtime, with_services};
 
@@ -167,7 +167,7 @@ impl<'s> Package<'_, 's> {
                 buffers: Vec::from([buffer.pass(content.len())?]),
                 pieces: ranges(&numbers, &bounds),
                 note: Blob(Vec::from([1])),
-                whole,
+                far: if whole { far::WHOLE } else { far::JOINED },
             };
             self.task.keep(ticket, output).await?;
         }

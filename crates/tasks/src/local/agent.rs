@@ -8,7 +8,7 @@ use core::cell::{Cell, RefCell};
 
 use nile_bosml::Blob;
 use nile_ring::Buffer;
-use nile_services::task::records::{Command, Range, kind};
+use nile_services::task::records::{Command, Range, far, kind};
 
 use super::pool::Buffers;
 use super::{Local, Made};
@@ -53,7 +53,14 @@ pub struct Stored {
     pub buffers: Vec<Buffer>,
     pub pieces: Vec<Range>,
     pub note: Blob,
-    pub whole: bool,
+    pub far: u32,
+}
+
+impl Stored {
+    /// Whether another node gets this one and the next as one, as the worker service says it.
+    fn joins(&self, next: &Stored) -> bool {
+        [self.far, next.far] == [far::JOINED; 2] && self.note == next.note
+    }
 }
 
 /// An attempt.
@@ -68,17 +75,17 @@ pub struct Attempt {
 }
 
 /// One slice's share of a map task's output, or one partition's run.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Piece {
     Shared {
         map: usize,
         output: usize,
         piece: u32,
     },
-    /// The output of a map task on another node.
+    /// Outputs of a map task on another node that come as one.
     Far {
         map: usize,
-        output: usize,
+        outputs: Vec<usize>,
         piece: u32,
     },
     Run {
@@ -101,6 +108,7 @@ pub struct State {
     mapped: Done,
     reduced: Done,
     pub spilled: u64,
+    pub kept: u64,
     pub far: u64,
     stopped: u64,
     pub error: Option<String>,
@@ -151,9 +159,9 @@ impl<'j> Agent<'j> {
         if used > 0 || !self.buffers.holds_none() {
             return Err(format!("the package has left {used} buffers"));
         }
-        let State { parts, mapped, reduced, spilled, far, stopped, .. } = state;
+        let State { parts, mapped, reduced, spilled, kept, far, stopped, .. } = state;
         let most_buffers = self.buffers.most();
-        Ok(Made { parts, mapped, reduced, spilled, far, stopped, most_buffers })
+        Ok(Made { parts, mapped, reduced, spilled, kept, far, stopped, most_buffers })
     }
 
     /// The bytes of a split's blocks, from the one of this place in it on, as they lie in its
@@ -271,15 +279,18 @@ impl<'j> Agent<'j> {
         let mut sources = VecDeque::new();
         let partition = first / state.slices.max(1);
         for (map, left) in state.maps.iter().enumerate() {
-            for (output, kept) in left.kept.iter().enumerate() {
-                if of_partition(&kept.pieces, first + slice).is_empty() {
-                    continue;
+            let piece = first + slice;
+            let has_any = |it: &&usize| !of_partition(&left.kept[**it].pieces, piece).is_empty();
+            let outputs: Vec<usize> = (0..left.kept.len()).filter(|it| has_any(&it)).collect();
+            if self.is_far(map, partition) {
+                let joins = |one: &usize, next: &usize| left.kept[*one].joins(&left.kept[*next]);
+                for outputs in outputs.chunk_by(joins).map(Vec::from) {
+                    sources.push_front(Piece::Far { map, outputs, piece });
                 }
-                let piece = first + slice;
-                sources.push_front(match self.is_far(map, partition) {
-                    true => Piece::Far { map, output, piece },
-                    false => Piece::Shared { map, output, piece },
-                });
+            } else {
+                for output in outputs {
+                    sources.push_front(Piece::Shared { map, output, piece });
+                }
             }
             if slice == 0 && left.runs.contains_key(&partition) {
                 sources.push_front(Piece::Run { map });

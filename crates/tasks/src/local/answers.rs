@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use nile_abi::call::{Answer, System, SystemCall};
 use nile_abi::{Status, VirtAddr};
 use nile_bosml::{Blob, Buffer, Bytes, Decode, Encode, Reader};
-use nile_services::task::records::{self, Block, Output, Range, Source, source};
+use nile_services::task::records::{self, Block, Output, Range, Source, far, source};
 use nile_stl::relay::{self, Relayed};
 use nile_stl::{CallError, CallResult};
 
@@ -120,7 +120,7 @@ impl Agent<'_> {
                 self.done(state, Done::default());
             }
             "keep" => {
-                let Output { buffers, pieces, note, whole } = Output::decode(input)?;
+                let Output { buffers, pieces, note, far } = Output::decode(input)?;
                 let buffers = self.claimed(&buffers)?;
                 let kept = &mut state.attempt(ticket)?.left.kept;
                 let lies = |piece: &&Range| {
@@ -131,7 +131,8 @@ impl Agent<'_> {
                 if let Some(piece) = pieces.iter().find(lies) {
                     return Err(invalid(format!("{piece:?} is not in its buffer")));
                 }
-                kept.push(Stored { buffers, pieces, note, whole });
+                kept.push(Stored { buffers, pieces, note, far });
+                state.kept += 1;
             }
             "spill" => {
                 let (partition, buffer) = (u32::decode(input)?, Buffer::decode(input)?);
@@ -225,8 +226,8 @@ impl Agent<'_> {
         let Work::Reduce(partition) = attempt.work else {
             return Err(invalid("a task without pieces"));
         };
-        let Some(slice) = attempt.sources.front() else { return Ok(none) };
-        let Some(next) = slice.front().copied() else {
+        let Some(slice) = attempt.sources.front_mut() else { return Ok(none) };
+        let Some(next) = slice.pop_front() else {
             attempt.sources.pop_front();
             return Ok(none);
         };
@@ -248,33 +249,37 @@ impl Agent<'_> {
                     ..none
                 }
             }
-            Piece::Far { map, output, piece } => {
-                let Stored { buffers, pieces, note, whole } = &state.maps[map].kept[output];
-                let pieces = of_partition(pieces, piece);
-                let (bytes, pieces) = match whole {
-                    true => (buffers.iter().map(|it| it.to_vec()).collect(), pieces),
-                    false => self.packed(buffers, pieces),
-                };
+            Piece::Far { map, outputs, piece } => {
+                let outputs = outputs.iter().map(|output| &state.maps[map].kept[*output]);
+                let (mut bytes, mut all, mut note) = (Vec::new(), Vec::new(), Blob::default());
+                for stored in outputs {
+                    let pieces = of_partition(&stored.pieces, piece);
+                    note = stored.note.clone();
+                    if stored.far == far::WHOLE {
+                        bytes = stored.buffers.iter().map(|it| it.to_vec()).collect();
+                        all = pieces;
+                    } else {
+                        all.extend(self.packed(&stored.buffers, pieces, &mut bytes));
+                    }
+                }
                 let give = |bytes: &Vec<u8>| self.buffer(bytes, false);
                 let buffers = bytes.iter().map(give).collect::<CallResult<_>>()?;
-                let (map, note) = (map as u32, note.clone());
+                let (map, pieces) = (map as u32, all);
                 state.far += 1;
                 Source { kind: source::OWN, map, buffers, pieces, note, ..none }
             }
         };
-        if let Some(slice) = state.attempt(ticket)?.sources.front_mut() {
-            slice.pop_front();
-        }
         Ok(given)
     }
 
-    /// What another node gets of an output: its ranges, each whole in one buffer.
+    /// What another node gets of an output: its ranges, each whole in one buffer, behind what is
+    /// packed already; where they are there.
     fn packed(
         &self,
         buffers: &[nile_ring::Buffer],
         mut pieces: Vec<Range>,
-    ) -> (Vec<Vec<u8>>, Vec<Range>) {
-        let mut packed: Vec<Vec<u8>> = Vec::new();
+        packed: &mut Vec<Vec<u8>>,
+    ) -> Vec<Range> {
         for piece in &mut pieces {
             let start = piece.start as usize;
             let bytes = &buffers[piece.buffer as usize][start..start + piece.bytes as usize];
@@ -287,7 +292,7 @@ impl Agent<'_> {
                 last.extend(bytes);
             }
         }
-        (packed, pieces)
+        pieces
     }
 
     fn run(&self, state: &mut State, ticket: u64, run: u64, index: usize) -> CallResult<Block> {

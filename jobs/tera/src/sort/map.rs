@@ -164,8 +164,11 @@ impl<'t, 's> Split<'t, 's> {
     /// Keeps what there is as an output, and goes on with none.
     fn keep(&mut self) -> Outcome {
         let (buffers, pieces) = (mem::take(&mut self.buffers), mem::take(&mut self.pieces));
-        let none = Vec::new();
-        if buffers.is_empty() { Ok(()) } else { self.task.keep(buffers, pieces, none, Far::Ranges) }
+        if buffers.is_empty() {
+            return Ok(());
+        }
+        // Records of a bucket are in the order of the input, through outputs that are joined, too.
+        self.task.keep(buffers, pieces, Vec::new(), Far::Joined)
     }
 
     fn end(mut self) -> Outcome<Done> {
