@@ -72,6 +72,10 @@ impl Board {
         let gone = || CallError::new(Status::Dead, format!("{worker} is gone"));
         let line = self.cluster.line(worker).ok_or_else(gone)?;
         let of = samples.len() as u32;
+        if samples.is_empty() {
+            let cut = line.cut(&stl, id, (0, 0), &[]).await?;
+            return cut.ok_or_else(|| CallError::new(Status::NotFound, "nothing was cut"));
+        }
         let mut bounds = None;
         let mut samples = (0..of).zip(samples).peekable();
         while samples.peek().is_some() {

@@ -92,7 +92,7 @@ impl Board {
             reducers: request.reducers,
             copies,
             keepers: keepers(self.cluster.node(), &nodes),
-            samples: if splits.is_empty() { 0 } else { request.samples },
+            samples: request.samples,
             memory: request.memory,
             bytes: splits.iter().map(|split| split.bytes).sum(),
             blocks: splits.iter().map(|split| split.blocks).sum(),

@@ -44,7 +44,8 @@ impl Cut {
 }
 
 impl Engine {
-    /// Takes a sample of `of`. The bounds when all are there; waits until they are cut then.
+    /// Takes a sample of `of`; of none, it says that there are none. The bounds when all are there;
+    /// waits until they are cut then.
     pub async fn cut(
         self: &Rc<Self>,
         job: JobId,
@@ -52,22 +53,23 @@ impl Engine {
         of: u32,
         sample: &[u8],
     ) -> CallResult<Option<Bounds>> {
-        if index >= of || of > MOST_SAMPLES {
+        if index >= of.max(1) || of > MOST_SAMPLES {
             let text = format!("sample {index} of {of}, and there are at most {MOST_SAMPLES}");
             return Err(CallError::new(Status::Invalid, text));
         }
         let new = self.number();
         let cut = self.with_job(job, |it| {
             it.job()?;
-            if it.cut.as_ref().is_none_or(|cut| cut.samples() != of) {
+            let is_new = it.cut.as_ref().is_none_or(|cut| cut.samples() != of);
+            if is_new {
                 let samples = RefCell::new(alloc::vec![None; of as usize]);
                 it.cut = Some(Rc::new(Cut { ticket: new, samples, end: RefCell::default() }));
             }
-            it.cut.clone()
+            it.cut.clone().map(|cut| (cut, is_new))
         });
         let unknown = || CallError::new(Status::NotFound, format!("{job} has not come here"));
-        let cut = cut.flatten().ok_or_else(unknown)?;
-        if cut.put(index, sample) {
+        let (cut, is_new) = cut.flatten().ok_or_else(unknown)?;
+        if cut.put(index, sample) || of == 0 && is_new {
             self.with_job(job, |it| it.desk.queue(cut.ticket));
             self.keep_package(job);
         }

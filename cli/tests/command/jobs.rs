@@ -126,9 +126,27 @@ fn on_three_nodes_what_jobs_make_is_right() {
     place.run(&["get", "counts", out]).expect(0);
     assert_eq!(checked(&["wordcount", text, out])["different"], 0);
     assert_eq!(names(&place), ["counts", "text"], "nothing else is left");
+    empty_input(&place);
     wrong_input(&place);
     interrupted(&place);
     assert_eq!(names(&place), ["counts", "text"], "nothing half-written is left");
+}
+
+/// Nothing is sorted, counted and validated to nothing.
+fn empty_input(place: &Place) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let tera = packages().join("tera.elf");
+    let (file, tera) = (file.path().to_str().unwrap(), tera.to_str().unwrap());
+    let sort = [tera, "--samples", "4", "--output", "empty", "--json", "--input", file, "sort"];
+    assert_eq!(document(&job(place, &sort).expect(0))["records"], 0);
+    // What was made is read again: it is in parts, none of which has anything.
+    let again = [tera, "--samples", "4", "--reducers", "1", "--input", "empty", "sort"];
+    for empty in [&again[..], &["wordcount", file], &["wordcount", "empty"]] {
+        assert_eq!(job(place, empty).expect(0).out, "", "{empty:?}");
+    }
+    let report = job(place, &[tera, "--input", "empty", "validate"]).expect(0).out;
+    assert!(report.starts_with("records 0\n"), "{report}");
+    place.run(&["rm", "empty"]).expect(0);
 }
 
 /// What cannot be done, on a cluster that is up.

@@ -416,6 +416,18 @@ fn a_job_without_input_has_its_reduce_tasks_begin_at_once() {
 }
 
 #[test]
+fn a_job_over_an_empty_input_has_bounds_too() {
+    let mut bench = Bench::new(crate::Job { samples: 8, ..job(2) }, vec![], 2, 2);
+    (bench.outcome, bench.slices) = (|_, _| Ok(Summary::default()), 3);
+    while count(&bench, Kind::Reduce) < 2 {
+        assert!(bench.step());
+    }
+    let plans: vec::Vec<_> = bench.workers.values().filter_map(|worker| worker.plan()).collect();
+    assert!(plans.len() >= 2 && plans.iter().all(|plan| plan.bounds.slices == 3));
+    assert!(matches!(bench.run(), End::Published(parts) if parts.len() == 2));
+}
+
+#[test]
 fn a_job_that_cannot_run_is_refused() {
     assert_eq!(job(0).check(1, 8), Err(Refused::NoReducers));
     let refused = job(9).check(1, 8).unwrap_err();

@@ -225,17 +225,20 @@ impl Driver {
         }));
     }
 
-    /// Has the first worker that can cut bounds.
+    /// Has the first worker that can cut bounds. None can where none has heard of the job yet.
     fn have_cut(&self, job: JobId, samples: Vec<Vec<u8>>, known: &[WorkerId]) {
         let workers: Vec<At> = known.iter().map(|id| self.at(*id)).collect();
         let (stl, cut) = (self.stl.clone(), self.cut.clone());
         self.stl.host().spawn(Box::pin(async move {
             let mut end = Err(CallError::new(Status::NotFound, "nobody cuts"));
-            for at in workers {
-                end = cut_at(&stl, at, job, &samples).await;
-                if end.is_ok() {
-                    break;
-                }
+            let until = stl.host().now() + LIMIT;
+            let mut workers = workers.iter().cycle();
+            while end.is_err()
+                && stl.host().now() < until
+                && let Some(at) = workers.next()
+            {
+                end = cut_at(&stl, *at, job, &samples).await;
+                super::pause(&stl).await;
             }
             *cut.borrow_mut() = Some(end);
         }));
@@ -256,6 +259,9 @@ impl Driver {
 async fn cut_at(stl: &Stl, at: At, job: JobId, samples: &[Vec<u8>]) -> CallResult<Bounds> {
     let worker = WorkerClient::find_at(stl, at).await?;
     let of = samples.len() as u32;
+    // Where there are none, that is said once.
+    let none = [Vec::new()];
+    let samples = if samples.is_empty() { &none } else { samples };
     for (sample, index) in samples.iter().zip(0..) {
         let cut = worker.cut(job.0, index, of, Bytes::from(&sample[..])).await?;
         if cut.are_cut {

@@ -261,6 +261,7 @@ fn jobs_run_over_several_nodes() {
         (605, "jobs blocks=30 kill=3 reducers=3"),
         (606, "jobs whole=1 reducers=4"),
         (607, "jobs blocks=30 kill=3 whole=1 reducers=3"),
+        (608, "jobs blocks=0 reducers=3"),
     ] {
         run_job(seed, command);
     }

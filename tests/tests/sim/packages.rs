@@ -85,6 +85,7 @@ fn jobs_sort_numbers() {
     for (command, seeds) in [
         ("jobs", 0..4),
         ("jobs blocks=1 reducers=1", 0..2),
+        ("jobs blocks=0", 0..2),
         ("jobs memory=1", 0..4),
         ("jobs fail=2", 0..2),
         ("jobs blocks=30 kill=2", 0..8),

@@ -28,11 +28,7 @@ impl Master {
                 }
             }
             Stage::Sampling if self.tasks.left(Kind::Sample) == 0 => {
-                self.stage = Stage::Cutting;
-                let samples = mem::take(&mut self.samples);
-                self.actions.push_back(Action::Cut(samples));
-                // Whoever has taken samples may be gone: each of the others can cut as well.
-                (0..self.crew.mates.len()).for_each(|slot| self.brief(slot));
+                self.have_bounds_cut();
             }
             Stage::Deciding(end, again) if *again <= now => {
                 let end = end.clone();
@@ -64,7 +60,7 @@ impl Master {
 
     /// Takes what workers have from former masters' time, and begins.
     pub(super) fn inherit(&mut self, now: Instant) {
-        if self.plan.is_some() || !self.job.is_sampled() || self.splits.is_empty() {
+        if self.plan.is_some() || !self.job.is_sampled() {
             self.stage = Stage::Mapping;
             for (slot, attempt, plan, summary) in mem::take(&mut self.heirlooms) {
                 self.adopt(slot, attempt, plan, summary);
@@ -75,12 +71,24 @@ impl Master {
         for (slot, attempt, ..) in mem::take(&mut self.heirlooms) {
             self.crew.order(slot, Order::Drop(attempt));
         }
+        if self.splits.is_empty() {
+            // The code that has bounds cut relies on them, also where there is nothing to divide.
+            return self.have_bounds_cut();
+        }
         // Evenly over the input.
         let samples = (self.job.samples as usize).min(self.splits.len());
         let chosen = (0..samples).map(|place| place * self.splits.len() / samples);
         let id = |place: usize| TaskId { kind: Kind::Sample, index: place as u32 };
         self.unplaced.extend(chosen.map(id));
         self.place(now);
+    }
+
+    fn have_bounds_cut(&mut self) {
+        self.stage = Stage::Cutting;
+        let samples = mem::take(&mut self.samples);
+        self.actions.push_back(Action::Cut(samples));
+        // Whoever has taken samples may be gone: each of the others can cut as well.
+        (0..self.crew.mates.len()).for_each(|slot| self.brief(slot));
     }
 
     pub(super) fn start_mapping(&mut self, now: Instant) {
