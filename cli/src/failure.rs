@@ -1,8 +1,11 @@
 //! How a command ends when it does not do what was asked: the exit status is a contract, the
 //! message says what failed, where, and what to do.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::process::ExitCode;
+
+use nile_abi::NodeId;
 
 /// Why a command did not do what was asked.
 #[derive(Debug)]
@@ -11,6 +14,8 @@ pub enum Failure {
     Request(String),
     /// It started and failed. Exit status 1.
     Failed(String),
+    /// It was done with the nodes that could be asked, and some could not. Exit status 3.
+    Partial(String),
     /// Someone pressed Ctrl-C or ended the command. Exit status 130, as shells report it.
     Interrupted,
 }
@@ -26,11 +31,27 @@ impl Failure {
         Failure::Failed(message.into())
     }
 
+    /// How a command ends that was done without the nodes `away`: well if there are none. What it
+    /// printed before holds for the others.
+    pub fn unless_all_asked(away: &BTreeSet<NodeId>) -> Result<(), Failure> {
+        let names: Vec<String> = away.iter().map(NodeId::to_string).collect();
+        match names.is_empty() {
+            true => Ok(()),
+            false => {
+                let names = names.join(", ");
+                Err(Failure::Partial(format!(
+                    "nodes that could not be asked are left out: {names}"
+                )))
+            }
+        }
+    }
+
     /// The status that the process ends with.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::Request(_) => 2,
             Failure::Failed(_) => 1,
+            Failure::Partial(_) => 3,
             Failure::Interrupted => 130,
         })
     }
@@ -39,7 +60,9 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Request(message) | Failure::Failed(message) => f.write_str(message),
+            Failure::Request(message) | Failure::Failed(message) | Failure::Partial(message) => {
+                f.write_str(message)
+            }
             Failure::Interrupted => {
                 f.write_str("interrupted; what this command had started has ended")
             }

@@ -1,7 +1,7 @@
 //! What nodes say about the members of their cluster: each knows for certain what it has itself,
 //! and tells how much of the others it has heard.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nile_abi::NodeId;
@@ -17,9 +17,14 @@ use crate::peer::known::{self, Target};
 const SERVICE: &str = "gossip";
 const METHOD: &str = "members";
 
-/// The members that live, as one of them sees it: of each its generation, and which version of
-/// its directory is held there.
-pub type View = BTreeMap<NodeId, (u64, u64)>;
+/// The members as one of them sees them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct View {
+    /// Of each that lives its generation, and which version of its directory is held there.
+    pub living: BTreeMap<NodeId, (u64, u64)>,
+    /// Those that are held for dead.
+    pub dead: BTreeSet<NodeId>,
+}
 
 /// Where a node can be asked, once so much is known of it.
 pub fn target(peer: &Peer, node: NodeId) -> Option<Target> {
@@ -48,15 +53,19 @@ pub fn views(
 }
 
 fn view(members: &Value) -> View {
-    let members = members.as_array().into_iter().flatten();
-    let living = members.filter(|member| member["state"] == "alive");
-    let entry = |member: &Value| {
+    let mut view = View::default();
+    for member in members.as_array().into_iter().flatten() {
         let number = |value: &Value| value.as_u64();
-        let node = u32::try_from(number(&member["identity"]["node"])?).ok()?;
-        let generation = number(&member["identity"]["generation"])?;
-        Some((NodeId(node), (generation, number(&member["version"])?)))
-    };
-    living.filter_map(entry).collect()
+        let identity = &member["identity"];
+        let node = number(&identity["node"]).and_then(|node| u32::try_from(node).ok());
+        let held = number(&identity["generation"]).zip(number(&member["version"]));
+        match (member["state"].as_str(), node.map(NodeId), held) {
+            (Some("alive"), Some(node), Some(held)) => drop(view.living.insert(node, held)),
+            (Some("down"), Some(node), _) => drop(view.dead.insert(node)),
+            _ => {}
+        }
+    }
+    view
 }
 
 #[cfg(test)]
@@ -65,12 +74,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_the_living_are_seen() {
+    fn the_living_and_the_dead_are_told_apart() {
         let member = |node: u32, state: &str| {
             let identity = json!({ "node": node, "generation": 7 });
             json!({ "identity": identity, "state": state, "version": 3 })
         };
         let members = json!([member(1, "alive"), member(2, "down"), { "state": "alive" }]);
-        assert_eq!(view(&members), View::from([(NodeId(1), (7, 3))]));
+        let living = BTreeMap::from([(NodeId(1), (7, 3))]);
+        assert_eq!(view(&members), View { living, dead: BTreeSet::from([NodeId(2)]) });
     }
 }

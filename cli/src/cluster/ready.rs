@@ -76,9 +76,10 @@ impl<'c> Waiting<'c> {
             return Ok(self.blame("no answer from", names(silent)));
         }
         // What a node says of itself is so.
-        let own = |node: &NodeId| views.get(node).and_then(|view| view.get(node));
-        let sees =
-            |view: &View| nodes.iter().all(|it| own(it).is_some() && view.get(it) == own(it));
+        let own = |node: &NodeId| views.get(node).and_then(|view| view.living.get(node));
+        let sees = |view: &View| {
+            nodes.iter().all(|it| own(it).is_some() && view.living.get(it) == own(it))
+        };
         let ignorant = views.iter().filter(|(_, view)| !sees(view)).map(|(node, _)| node);
         let ignorant: Vec<&NodeId> = ignorant.collect();
         if !ignorant.is_empty() {

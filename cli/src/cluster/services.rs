@@ -36,7 +36,8 @@ pub fn run(options: &Query) -> Result<(), Failure> {
             })
         };
         let services: Vec<Value> = all.iter().map(service).collect();
-        return crate::print(&format!("{}\n", json!({ "services": services })));
+        crate::print(&format!("{}\n", json!({ "services": services })))?;
+        return Failure::unless_all_asked(&session.away());
     }
     let mut rows =
         vec![["name", "type", "layer", "location", "keywords"].map(String::from).to_vec()];
@@ -51,7 +52,8 @@ pub fn run(options: &Query) -> Result<(), Failure> {
             keywords.join(" "),
         ]);
     }
-    crate::print(&table::columns("", &rows))
+    crate::print(&table::columns("", &rows))?;
+    Failure::unless_all_asked(&session.away())
 }
 
 /// Prints the schema of a service.

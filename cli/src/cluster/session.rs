@@ -24,6 +24,8 @@ pub struct Session {
     pub peer: Peer,
     /// How long calls wait.
     pub patience: Duration,
+    /// The nodes that others held for dead when the session began.
+    dead: BTreeSet<NodeId>,
 }
 
 impl Session {
@@ -34,7 +36,7 @@ impl Session {
         let watched = interrupt::watch();
         watched.map_err(|error| Failure::failed(format!("no Ctrl-C: {error}")))?;
         let peer = Peer::join(&folder, &record)?;
-        let mut session = Session { folder, record, peer, patience };
+        let mut session = Session { folder, record, peer, patience, dead: BTreeSet::new() };
         session.learn(patience)?;
         Ok(session)
     }
@@ -54,7 +56,8 @@ impl Session {
         })?;
         let nodes: Vec<NodeId> = running.into_iter().collect();
         let views = members::views(&mut self.peer, &nodes, left().min(ANSWER))?;
-        let told: Vec<_> = views.values().flatten().map(|(node, seen)| (*node, *seen)).collect();
+        let told = views.values().flat_map(|view| &view.living);
+        let told: Vec<_> = told.map(|(node, seen)| (*node, *seen)).collect();
         self.peer.until(left(), |peer| {
             told.iter().all(|(node, seen)| {
                 let held = peer.known().member(*node);
@@ -62,7 +65,28 @@ impl Session {
                 held >= Some(*seen) || is_down(peer, *node)
             })
         })?;
+        self.dead = views.into_values().flat_map(|view| view.dead).collect();
         Ok(())
+    }
+
+    /// The nodes that cannot be asked now: of this cluster's own those that do not run or are not
+    /// heard of, and of other machines' those that are held for dead.
+    pub fn away(&self) -> BTreeSet<NodeId> {
+        let running = self.running();
+        let own = self.record.nodes.iter().map(|node| node.node());
+        let gossip = self.peer.known();
+        let lives =
+            |node: &NodeId| gossip.member(*node).is_some_and(|member| member.state != State::Down);
+        let own_away = own.clone().filter(|node| !running.contains(node) || !lives(node));
+        let elsewhere = self.elsewhere().into_iter().filter(|node| !lives(node));
+        own_away.chain(elsewhere).collect()
+    }
+
+    /// The nodes of other machines that this cluster has or had, as far as its own remember.
+    pub fn elsewhere(&self) -> BTreeSet<NodeId> {
+        let known = self.peer.known().members().map(|member| member.node);
+        let is_own = |node: &NodeId| self.record.nodes.iter().any(|it| it.node() == *node);
+        known.chain(self.dead.iter().copied()).filter(|node| !is_own(node)).collect()
     }
 
     /// The nodes whose processes run.

@@ -16,8 +16,10 @@ pub fn run(options: &Query) -> Result<(), Failure> {
     match options.json {
         true => {
             let document = serde_json::json!({ "nodes": nodes });
-            crate::print(&format!("{document}\n"))
+            crate::print(&format!("{document}\n"))?;
         }
-        false => crate::print(&show::describe(&nodes)),
+        false => crate::print(&show::describe(&nodes))?,
     }
+    let silent = nodes.iter().filter(|node| node.cores.is_empty() || node.error.is_some());
+    Failure::unless_all_asked(&silent.map(|node| node.node).collect())
 }

@@ -9,6 +9,7 @@ mod cluster;
 mod datasets;
 mod determinism;
 mod dissector;
+mod elsewhere;
 mod image;
 mod interrupt;
 mod jobs;

@@ -23,11 +23,14 @@ const METHOD: &str = "statistics";
 /// A node as tools show it.
 #[derive(Clone, Debug, Serialize)]
 pub struct NodeStatus {
+    /// Which.
+    #[serde(skip)]
+    pub node: NodeId,
     /// Its name.
     pub name: String,
     /// `alive`, `suspect` or `unreachable`, as the cluster sees it; `down` if it does not run.
     pub state: String,
-    /// What it runs on.
+    /// What it runs on; `elsewhere` if not on this machine.
     pub machine: String,
     /// Its incarnation.
     pub generation: u32,
@@ -91,8 +94,16 @@ impl Gatherer {
         let mut asked = Vec::new();
         for node in self.session.record.nodes.clone() {
             let is_running = running.contains(&node.node());
-            let status = self.node(&node, is_running);
+            let machine = node.machine.name();
+            let status = self.node(node.node(), machine, node.generation, is_running);
             if is_running && status.state != "unreachable" {
+                asked.push((nodes.len(), node.node()));
+            }
+            nodes.push(status);
+        }
+        for node in self.session.elsewhere() {
+            let status = self.node(node, "elsewhere", 0, true);
+            if status.state != "unreachable" {
                 asked.push((nodes.len(), node));
             }
             nodes.push(status);
@@ -110,8 +121,9 @@ impl Gatherer {
         self.session.peer.until(time, |_| done()).map(|_| ())
     }
 
-    fn node(&self, node: &Node, is_running: bool) -> NodeStatus {
-        let member = self.session.peer.known().member(node.node());
+    /// A node that was started last with `generation`, as far as is known, before it is asked.
+    fn node(&self, node: NodeId, machine: &str, generation: u32, is_running: bool) -> NodeStatus {
+        let member = self.session.peer.known().member(node);
         let state = match (is_running, member.map(|it| it.state)) {
             (false, _) => "down",
             (true, Some(State::Alive)) => "alive",
@@ -119,22 +131,23 @@ impl Gatherer {
             (true, Some(State::Down) | None) => "unreachable",
         };
         NodeStatus {
-            name: node.name(),
+            node,
+            name: node.to_string(),
             state: state.into(),
-            machine: node.machine.name().into(),
-            generation: member.map_or(node.generation, |it| it.generation.0),
+            machine: machine.into(),
+            generation: member.map_or(generation, |it| it.generation.0),
             cores: Vec::new(),
             error: None,
         }
     }
 
     /// Fills in the cores of nodes that can be asked.
-    fn ask(&mut self, nodes: &mut [NodeStatus], asked: &[(usize, Node)]) -> Result<(), Failure> {
+    fn ask(&mut self, nodes: &mut [NodeStatus], asked: &[(usize, NodeId)]) -> Result<(), Failure> {
         let gossip = self.session.peer.known();
         let mut targets = Vec::new();
         for (place, node) in asked {
-            let target = known::on_node(gossip, node.node(), SERVICE);
-            let cores = known::cores(gossip, node.node());
+            let target = known::on_node(gossip, *node, SERVICE);
+            let cores = known::cores(gossip, *node);
             match target {
                 Some(target) => {
                     targets.extend(cores.iter().map(|core| (*place, target, core.clone())));
@@ -174,38 +187,46 @@ impl Gatherer {
                 Err(failed) => node.error = Some(failed.to_string()),
             }
         }
-        for (place, node) in asked {
-            self.complete(&mut nodes[*place], node);
+        for (place, _) in asked {
+            self.complete(&mut nodes[*place]);
         }
         Ok(())
     }
 
     /// Fills in what others than the node know: the services that it has told the cluster of, and
-    /// what the machine calls its cores.
-    fn complete(&mut self, status: &mut NodeStatus, node: &Node) {
-        let path = self.session.folder.path();
-        let hardware = self.hardware.entry((node.node(), node.generation)).or_default();
-        if hardware.is_empty() {
-            let log = self.session.folder.log_path(&node.name());
-            let report = logs::last_report(&log);
-            if let Some(report) = report.and_then(|text| serde_json::from_str(&text).ok()) {
-                let Report { cores, .. } = report;
-                hardware.extend(cores.iter().map(|core| (core.id, core.hardware_id)));
+    /// what the machine calls its cores, if it is this one.
+    fn complete(&mut self, status: &mut NodeStatus) {
+        let record = self.session.record.nodes.iter().find(|it| it.node() == status.node).cloned();
+        let workers = match &record {
+            Some(node) if node.machine == Kind::Hosted => {
+                process::workers(&process::of(self.session.folder.path(), &node.name()))
             }
-        }
-        let workers = match node.machine {
-            Kind::Hosted => process::workers(&process::of(path, &node.name())),
-            Kind::Qemu => BTreeMap::new(),
+            _ => BTreeMap::new(),
         };
+        let hardware = record.map(|node| self.hardware(&node)).unwrap_or_default();
         let services = known::instances(self.session.peer.known());
         for core in &mut status.cores {
             let offered =
-                services.iter().filter(|(at, _)| (at.node, at.core.0) == (node.node(), core.id));
+                services.iter().filter(|(at, _)| (at.node, at.core.0) == (status.node, core.id));
             core.services = offered.map(|(_, it)| it.name.clone()).collect();
             let process = workers.get(&core.id).map(|pid| *pid as u64);
             let at_boot = || hardware.get(&core.id).copied();
             core.hardware_id = core.hardware_id.or(process).or_else(at_boot);
         }
+    }
+
+    /// What the boot report of a node of this cluster says that its cores are called.
+    fn hardware(&mut self, node: &Node) -> BTreeMap<u16, u64> {
+        let known = self.hardware.entry((node.node(), node.generation)).or_default();
+        if known.is_empty() {
+            let log = self.session.folder.log_path(&node.name());
+            let report = logs::last_report(&log);
+            if let Some(report) = report.and_then(|text| serde_json::from_str(&text).ok()) {
+                let Report { cores, .. } = report;
+                known.extend(cores.iter().map(|core| (core.id, core.hardware_id)));
+            }
+        }
+        known.clone()
     }
 }
 

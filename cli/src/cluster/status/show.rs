@@ -10,7 +10,12 @@ pub fn describe(nodes: &[NodeStatus]) -> String {
     let mut rows = vec![["node", "state", "machine", "generation"].map(String::from).to_vec()];
     for node in nodes {
         let NodeStatus { name, state, machine, generation, error, .. } = node;
-        let mut row = vec![name.clone(), state.clone(), machine.clone(), format!("g{generation}")];
+        // One that was dead when the session began told nothing.
+        let generation = match generation {
+            0 => "unknown".into(),
+            generation => format!("g{generation}"),
+        };
+        let mut row = vec![name.clone(), state.clone(), machine.clone(), generation];
         row.extend(error.clone());
         rows.push(row);
     }

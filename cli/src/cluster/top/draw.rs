@@ -156,6 +156,7 @@ mod tests {
             services: vec![],
         };
         let node = NodeStatus {
+            node: nile_abi::NodeId(1),
             name: "n1".into(),
             state: if alive { "alive" } else { "down" }.into(),
             machine: "hosted".into(),
