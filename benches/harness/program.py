@@ -19,7 +19,7 @@ from harness.install import NotInstalled, Tools, say
 from harness.peer import Place
 from harness.processes import CommandFailed
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 
 
 class WrongRequest(Exception):

@@ -126,6 +126,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Err(error) = interrupt::watch() {
+        eprintln!("no Ctrl-C: {error}");
+        return ExitCode::FAILURE;
+    }
     let mut all_ran = true;
     for Benchmark { name, run, quick, .. } in chosen {
         if interrupt::requested() {

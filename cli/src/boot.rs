@@ -26,6 +26,9 @@ const LEAST_MEMORY: Bytes = Bytes::mebi(16);
 /// Boots the node that `options` describe and prints its report. Blocks until the node has ended.
 pub fn run(options: &Boot) -> Result<(), Failure> {
     check(options)?;
+    if options.machine != Machine::Sim {
+        Failure::at_signals()?;
+    }
     let (document, outcome) = match options.machine {
         Machine::Qemu => qemu::boot(options),
         Machine::Hosted => hosted::boot(options),

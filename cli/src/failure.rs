@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use nile_abi::NodeId;
 
+use crate::interrupt;
+
 /// Why a command did not do what was asked.
 #[derive(Debug)]
 pub enum Failure {
@@ -29,6 +31,13 @@ impl Failure {
     /// Something that started and failed.
     pub fn failed(message: impl Into<String>) -> Failure {
         Failure::Failed(message.into())
+    }
+
+    /// From now on a signal to end this process has what waits end with
+    /// [`Interrupted`](Failure::Interrupted). To be said before anything is made that would be
+    /// left behind.
+    pub fn at_signals() -> Result<(), Failure> {
+        interrupt::watch().map_err(|error| Failure::failed(format!("no Ctrl-C: {error}")))
     }
 
     /// How a command ends that was done without the nodes `away`: well if there are none. What it

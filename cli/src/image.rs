@@ -42,6 +42,7 @@ pub fn run(options: &Image) -> Result<(), Failure> {
     let failed = |what: &str, error: io::Error| {
         Failure::failed(format!("{}: {what}: {error}", options.iso.display()))
     };
+    Failure::at_signals()?;
     // Beside the image, so that the finished file can be renamed into place.
     let work = tempfile::Builder::new()
         .prefix(".nile-image-")

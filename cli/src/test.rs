@@ -37,6 +37,7 @@ enum Verdict {
 /// Runs the steps that `options` choose, prints one line for each and the totals.
 pub fn run(options: &Test) -> Result<(), Failure> {
     check(options)?;
+    Failure::at_signals()?;
     let root = needs::provided(ROOT)?;
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for step in STEPS.iter().filter(|step| chosen(step, options)) {

@@ -41,7 +41,6 @@ pub struct Field {
 impl Field {
     /// One with room for so many bytes on disk and in memory.
     pub fn new(disk: u64, memory: u64) -> Result<Field, Failure> {
-        interrupt::watch()?;
         // What is below /tmp may be in memory.
         let base = Path::new("/var/tmp");
         let base = match env::var_os("TMPDIR") {

@@ -32,8 +32,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Does what is asked for.
 pub fn run(options: &Options) -> Result<(), Failure> {
-    let watched = interrupt::watch();
-    watched.map_err(|error| Failure::failed(format!("no Ctrl-C: {error}")))?;
+    Failure::at_signals()?;
     let (folder, record) = Folder::open(&options.which)?;
     if record.direct
         && !matches!(options.action, FaultAction::Kill { .. } | FaultAction::Restart { .. })
@@ -240,8 +239,14 @@ fn restart(folder: &Folder, target: Place) -> Result<String, Failure> {
             let message = format!("{name} ended ({status}); look at `nile logs {name}`");
             return Err(Failure::failed(message));
         }
-        if waiting.look()? {
-            return Ok(format!("started anew: {name} g{}", started.generation));
+        match waiting.look() {
+            Ok(true) => return Ok(format!("started anew: {name} g{}", started.generation)),
+            Ok(false) => {}
+            Err(failure) => {
+                // What this command has started ends with it.
+                process::kill(|| process::of(folder.path(), &name));
+                return Err(failure);
+            }
         }
         if Instant::now() >= deadline {
             let reason = waiting.reason();

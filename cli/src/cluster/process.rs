@@ -167,16 +167,18 @@ fn session_in(stat: &str) -> Option<i32> {
     (session > 0).then_some(session)
 }
 
-/// Ends `processes`: the leaders are asked, and whatever of their parts still runs after `grace`
-/// is killed.
+/// Ends the processes of the `parts` of a cluster: the leaders are asked, and what still runs when
+/// they have ended, or after `grace`, is killed.
 pub fn end(folder: &Path, parts: impl Fn(&str) -> bool, grace: Duration) {
     let mine = || -> Vec<Process> {
         all(folder).into_iter().filter(|process| parts(&process.part)).collect()
     };
     let deadline = Instant::now() + grace;
-    let asked = mine();
-    asked.iter().filter(|process| process.leads).for_each(|it| it.signal(Signal::TERM));
-    for process in &asked {
+    // What they have started they end themselves, or it is in nobody's hands any more.
+    let mut leaders = mine();
+    leaders.retain(|process| process.leads);
+    leaders.iter().for_each(|it| it.signal(Signal::TERM));
+    for process in &leaders {
         process.wait(deadline.saturating_duration_since(Instant::now()));
     }
     kill(mine);

@@ -11,7 +11,6 @@ use super::args::Which;
 use super::folder::{Folder, Record};
 use super::{members, process};
 use crate::failure::Failure;
-use crate::interrupt;
 use crate::peer::Peer;
 
 /// How long a node may take to say whom it knows.
@@ -33,8 +32,7 @@ impl Session {
     /// `patience`.
     pub fn open(which: &Which, patience: Duration) -> Result<Session, Failure> {
         let (folder, record) = Folder::open(which)?;
-        let watched = interrupt::watch();
-        watched.map_err(|error| Failure::failed(format!("no Ctrl-C: {error}")))?;
+        Failure::at_signals()?;
         let peer = Peer::join(&folder, &record)?;
         let mut session = Session { folder, record, peer, patience, dead: BTreeSet::new() };
         session.learn(patience)?;

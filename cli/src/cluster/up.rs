@@ -87,8 +87,7 @@ impl Started {
         if kinds.contains(&Kind::Hosted) {
             boot::hosted::program()?;
         }
-        let watched = interrupt::watch();
-        watched.map_err(|error| Failure::failed(format!("no Ctrl-C: {error}")))?;
+        Failure::at_signals()?;
         let disk = disk(options)?;
         let (folder, claim) = Folder::create(&options.which)?;
         let nodes = (1..).zip(kinds).map(|(id, machine)| Node {

@@ -119,6 +119,7 @@ struct Own {
 
 impl Own {
     fn start(usual: &Usual, which: Which, profile: &Profile) -> Result<Own, Failure> {
+        Failure::at_signals()?;
         let base = usual.disk_folder.clone().unwrap_or_else(usual_folder);
         let cannot = |error| Failure::failed(format!("{}: {error}", base.display()));
         let disks = tempfile::Builder::new().prefix("nile-").tempdir_in(&base).map_err(cannot)?;

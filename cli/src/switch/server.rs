@@ -17,7 +17,6 @@ use nile_switch::frame::MAX_FRAME;
 use rustix::event::Timespec;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
 use super::cables::Cables;
@@ -30,6 +29,7 @@ use super::outbox::Outbox;
 use super::sockets::{self, Sockets};
 use super::sources::{Hosted, Machine, Source, Sources, Token};
 use crate::failure::Failure;
+use crate::interrupt;
 
 /// Frames that are taken from one socket before they are forwarded and the others have their turn.
 const TURN: usize = 64;
@@ -75,7 +75,7 @@ impl Server {
         let cannot =
             |error| Failure::failed(format!("the switch cannot wait for sockets: {error}"));
         let (signals, told) = UnixStream::pair().map_err(cannot)?;
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for signal in interrupt::SIGNALS {
             let told = told.try_clone().map_err(cannot)?;
             pipe::register(signal, told).map_err(cannot)?;
         }

@@ -336,13 +336,15 @@ fn a_cluster_that_does_not_come_up_leaves_nothing() {
     let said = run(&mut broken("#!/bin/sh\nsleep 1000 & sleep 1000\n", "2"), &[]).expect(1);
     assert!(said.err.contains("not up within 2 s (not on the network: n1"), "{}", said.err);
 
-    let mut up =
-        broken("#!/bin/sh\nsleep 1000 & sleep 1000\n", "60").stderr(Stdio::null()).spawn().unwrap();
-    until("nodes are started", || place.left().len() > 3);
-    send("-INT", up.id());
-    assert_eq!(up.wait().unwrap().code(), Some(130));
-    fs::remove_file(&program).unwrap();
-    assert_eq!(place.left(), Vec::<String>::new());
+    for signal in ["-INT", "-QUIT"] {
+        let mut up = broken("#!/bin/sh\nsleep 1000 & sleep 1000\n", "60");
+        let mut up = up.stderr(Stdio::null()).spawn().unwrap();
+        until("nodes are started", || place.left().len() > 3);
+        send(signal, up.id());
+        assert_eq!(up.wait().unwrap().code(), Some(130));
+        fs::remove_file(&program).unwrap();
+        assert_eq!(place.left(), Vec::<String>::new());
+    }
 }
 
 /// A node and the switch are gone, and nothing says what the cluster consisted of.

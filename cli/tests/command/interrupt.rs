@@ -32,7 +32,7 @@ fn endless_qemu(folder: &Path) -> Command {
     let disc = folder.join("empty.iso");
     fs::write(&disc, [0; 4096]).unwrap();
     let mut command = nile();
-    command.args(["boot", "--cores", "1", "--iso"]).arg(disc);
+    command.args(["boot", "--cores", "1", "--disk", "1M", "--iso"]).arg(disc);
     command
 }
 
@@ -42,8 +42,21 @@ fn endless_hosted(folder: &Path) -> Command {
     fs::write(&program, "#!/bin/sh\nsleep 1000 &\nwait\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = nile();
-    command.args(["boot", "--machine", "hosted"]).env("NILE_HOSTED", program);
+    command.args(["boot", "--machine", "hosted", "--disk", "1M"]).env("NILE_HOSTED", program);
     command
+}
+
+/// The same command, started by another program.
+fn through(starter: &[&str], command: Command) -> Command {
+    let mut through = Command::new(starter[0]);
+    through.args(&starter[1..]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => through.env(name, value),
+            None => through.env_remove(name),
+        };
+    }
+    through
 }
 
 /// Starts `command` and waits until it runs something of the name `expected`.
@@ -60,10 +73,13 @@ fn start(mut command: Command, expected: &str) -> (Child, Vec<u32>) {
 }
 
 fn ends_with_its_node(signal: &str, status: Option<i32>) {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for (command, expected) in
         [(endless_qemu(folder.path()), "qemu-system"), (endless_hosted(folder.path()), "sleep")]
     {
+        // Whoever runs the tests may ignore it.
+        let mut command = through(&["env", "--default-signal=HUP"], command);
+        command.env("TMPDIR", scratch.path());
         let (mut child, started) = start(command, expected);
         send(signal, child.id());
         assert_eq!(child.wait().unwrap().code(), status);
@@ -72,6 +88,7 @@ fn ends_with_its_node(signal: &str, status: Option<i32>) {
         until("the node is gone", || !runs(node));
         if signal != "-KILL" {
             until("nothing is left", || started.iter().all(|pid| !runs(*pid)));
+            assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "files are left");
         }
         for orphan in started.into_iter().filter(|pid| runs(*pid)) {
             send("-KILL", orphan);
@@ -87,6 +104,28 @@ fn ctrl_c_ends_the_node() {
 #[test]
 fn a_request_to_terminate_ends_the_node() {
     ends_with_its_node("-TERM", Some(130));
+}
+
+#[test]
+fn a_quit_ends_the_node() {
+    ends_with_its_node("-QUIT", Some(130));
+}
+
+#[test]
+fn a_closed_terminal_ends_the_node() {
+    ends_with_its_node("-HUP", Some(130));
+}
+
+#[test]
+fn a_command_may_be_started_to_outlive_its_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut child, started) = start(through(&["nohup"], endless_hosted(folder.path())), "sleep");
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).unwrap();
+    assert_eq!(u64::from_str_radix(ignored, 16).unwrap() & 1, 1, "it heeds SIGHUP: {status}");
+    send("-TERM", child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    until("nothing is left", || started.iter().all(|pid| !runs(*pid)));
 }
 
 #[test]

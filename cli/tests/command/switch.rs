@@ -9,7 +9,7 @@ use crate::support::{nile, run};
 
 #[test]
 fn a_switch_ends_by_a_signal_and_leaves_nothing_behind() {
-    for signal in ["TERM", "INT", "HUP"] {
+    for signal in ["TERM", "INT", "HUP", "QUIT"] {
         let folder = tempfile::tempdir().unwrap();
         let capture = folder.path().join("run.pcap");
         let mut command = nile();

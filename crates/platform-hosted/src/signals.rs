@@ -1,11 +1,12 @@
 //! The Linux signals that a node is run by. The node's threads block them, and its main thread
 //! takes them one at a time in [`wait`], as ordinary code: none of these runs a handler.
 //!
-//! | signal          | says                                                        |
-//! | --------------- | ----------------------------------------------------------- |
-//! | SIGINT, SIGTERM | end the node                                                |
-//! | SIGCHLD         | a worker process has died                                   |
-//! | SIGUSR1         | a core thread has ended, or the node's manager powers it off |
+//! | signal                            | says                                             |
+//! | --------------------------------- | ------------------------------------------------ |
+//! | SIGINT, SIGQUIT, SIGHUP, SIGTERM  | end the node                                     |
+//! | SIGCHLD                           | a worker process has died                        |
+//! | SIGUSR1                           | a core thread has ended, or the node's manager   |
+//! |                                   | powers it off                                    |
 //!
 //! Handlers run for a timer's ticks (`tick`), for samples (`sampler`), for faults (`fault`), and in
 //! a worker that has a package for the signals of other cores (`package`).
@@ -27,7 +28,11 @@ pub(crate) enum Event {
     Nothing,
 }
 
-const TAKEN: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGCHLD, libc::SIGUSR1];
+const TAKEN: [libc::c_int; 6] =
+    [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM, libc::SIGCHLD, libc::SIGUSR1];
+
+/// The first so many of them a terminal sends to every process that was started from it.
+const OF_TERMINALS: usize = 3;
 
 /// Blocks the node's signals in this thread and in all that it starts from here on. A parent may
 /// have ignored some of them; they count here all the same.
@@ -40,10 +45,10 @@ pub(crate) fn block() {
     mask(libc::SIG_BLOCK, &set(&TAKEN));
 }
 
-/// In a worker process, which inherits the node's mask: SIGINT stays blocked, because a terminal
-/// sends it to every process and the node answers it for all; the others act as usual.
+/// In a worker process, which inherits the node's mask: what a terminal sends to every process
+/// stays blocked, because the node answers it for all; the others act as usual.
 pub(crate) fn unblock_for_worker() {
-    mask(libc::SIG_UNBLOCK, &set(&TAKEN[1..]));
+    mask(libc::SIG_UNBLOCK, &set(&TAKEN[OF_TERMINALS..]));
 }
 
 /// Lets `signal` arrive at this thread, whatever it has inherited.
@@ -59,7 +64,7 @@ pub(crate) fn wait(limit: Option<Duration>) -> Event {
     // SAFETY: the set and the limit, if there is one, live through the call; a null limit waits
     // without end, and null information is not stored.
     match unsafe { libc::sigtimedwait(&set, ptr::null_mut(), limit) } {
-        libc::SIGINT | libc::SIGTERM => Event::Interrupt,
+        libc::SIGINT | libc::SIGQUIT | libc::SIGHUP | libc::SIGTERM => Event::Interrupt,
         libc::SIGCHLD | libc::SIGUSR1 => Event::News,
         _ => Event::Nothing,
     }

@@ -47,7 +47,7 @@ pub struct Setup {
 pub enum End {
     /// Its manager powered it off.
     Finished(Outcome),
-    /// SIGINT or SIGTERM ended it.
+    /// A signal that asks to end ended it: SIGINT, SIGQUIT, SIGHUP or SIGTERM.
     Interrupted,
 }
 

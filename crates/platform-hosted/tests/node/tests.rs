@@ -36,6 +36,8 @@ pub fn all() -> Vec<Trial> {
         Trial::test("one_core_with_every_role_is_a_node", one_core),
         Trial::test("sigint_ends_the_node", || interrupted(Signal::INT)),
         Trial::test("sigterm_ends_the_node", || interrupted(Signal::TERM)),
+        Trial::test("sigquit_ends_the_node", || interrupted(Signal::QUIT)),
+        Trial::test("sighup_ends_the_node", || interrupted(Signal::HUP)),
         Trial::test("workers_die_with_a_killed_node", killed),
         Trial::test("a_worker_is_not_started_by_hand", by_hand),
     ];
@@ -94,8 +96,8 @@ fn waiting_node() -> (NodeProcess, Vec<u64>) {
 
 fn interrupted(by: Signal) -> Result<(), Failed> {
     let (node, pids) = waiting_node();
-    if by == Signal::INT {
-        // A terminal sends it to every process.
+    if by != Signal::TERM {
+        // A terminal sends them to every process.
         pids.iter().for_each(|pid| signal(*pid, by));
     }
     signal(node.pid(), by);
