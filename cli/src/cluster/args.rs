@@ -49,7 +49,8 @@ pub struct Up {
     /// half of its memory.
     #[arg(long, value_name = "SIZE")]
     pub pool: Option<Bytes>,
-    /// Write every frame of the cluster's network to this file.
+    /// Write every frame of the cluster's network to this file or FIFO. What finds no room, as
+    /// its reader is slow, is left out and counted: `status` and `down` say it.
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
     /// Link hosted nodes to each other in memory, past the switch. It is faster by far, and

@@ -8,6 +8,7 @@ use super::args::Down;
 use super::folder::Folder;
 use super::process;
 use crate::failure::Failure;
+use crate::switch::control::{Client, Request};
 
 /// How long nodes may take to end when they are asked to. A hosted node gives its workers two
 /// seconds of it.
@@ -51,6 +52,19 @@ pub fn end_all(folder: &Folder) -> Vec<String> {
     parts.sort_by_key(|part| (part == process::SWITCH, part.len(), part.clone()));
     parts.dedup();
     process::end(folder.path(), |part| part != process::SWITCH, GRACE);
+    end_capture(folder);
     process::end(folder.path(), |_| true, SWITCH_GRACE);
     parts
+}
+
+/// Ends the capture of the cluster's network, if there is one, and says so if it lacks anything.
+fn end_capture(folder: &Folder) {
+    let Ok(mut switch) = Client::connect(folder.path(), Duration::ZERO) else { return };
+    let Ok((_, Some(_))) = switch.links() else { return };
+    let ended = switch.ask(&Request::EndCapture).and_then(|()| switch.links());
+    if let Ok((_, Some(capture))) = ended
+        && (capture.left_out > 0 || capture.error.is_some())
+    {
+        eprintln!("nile: {capture}");
+    }
 }

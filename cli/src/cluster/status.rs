@@ -3,22 +3,32 @@
 mod gather;
 mod show;
 
+use std::time::Duration;
+
 use super::args::Query;
 use super::session::Session;
 use crate::failure::Failure;
+use crate::switch::control::Client;
 
 pub use gather::{CoreStatus, Gatherer, NodeStatus};
 
 /// Prints the state of every node.
 pub fn run(options: &Query) -> Result<(), Failure> {
     let session = Session::open(&options.which, options.timeout)?;
+    let capture = Client::connect(session.folder.path(), Duration::ZERO)
+        .and_then(|mut switch| switch.links())
+        .map_err(|error| Failure::failed(error.to_string()))?
+        .1;
     let nodes = Gatherer::new(session).gather()?;
     match options.json {
         true => {
-            let document = serde_json::json!({ "nodes": nodes });
+            let document = serde_json::json!({ "nodes": nodes, "capture": capture });
             crate::print(&format!("{document}\n"))?;
         }
-        false => crate::print(&show::describe(&nodes))?,
+        false => {
+            let capture = capture.map(|capture| format!("\n{capture}\n")).unwrap_or_default();
+            crate::print(&(show::describe(&nodes) + &capture))?;
+        }
     }
     let silent = nodes.iter().filter(|node| node.cores.is_empty() || node.error.is_some());
     Failure::unless_all_asked(&silent.map(|node| node.node).collect())

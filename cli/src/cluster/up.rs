@@ -2,6 +2,7 @@
 //! every node knows every other one with all that it has; if that does not come about, nothing is
 //! left of it.
 
+use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,7 @@ pub fn check(options: &Up) -> Result<Vec<Kind>, Failure> {
         boot::qemu::check_cores(options.cores)?;
     }
     boot::check_memory(options.memory)?;
+    check_capture(options.capture.as_deref())?;
     let file = options.config.as_deref();
     let text = common_config(options)?;
     let config = config::parse(file, &text)?;
@@ -40,6 +42,20 @@ pub fn check(options: &Up) -> Result<Vec<Kind>, Failure> {
             .map_err(|error| Failure::request(format!("--program: {error}")))?;
     }
     Ok(kinds)
+}
+
+/// Refuses what is another file for the switch, which writes the capture, than for this command.
+fn check_capture(file: Option<&Path>) -> Result<(), Failure> {
+    let Some(file) = file else { return Ok(()) };
+    let ours = ["/dev/stdin", "/dev/stdout", "/dev/stderr"];
+    match ours.iter().any(|it| Path::new(it) == file) {
+        true => Err(Failure::request(format!(
+            "--capture {}: it is written by a switch that outlives this command; name a file, or \
+             a FIFO that somebody reads",
+            file.display()
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// What the configurations of all nodes have in common.

@@ -109,8 +109,23 @@ pub struct CaptureStatus {
     pub file: PathBuf,
     /// Frames written so far.
     pub frames: u64,
+    /// Frames that were left out, because the file was written too slowly.
+    pub left_out: u64,
     /// Why it ended before it was asked to.
     pub error: Option<String>,
+}
+
+impl fmt::Display for CaptureStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "capture {}: {} frames", self.file.display(), self.frames)?;
+        if self.left_out > 0 {
+            write!(f, ", {} left out", self.left_out)?;
+        }
+        match &self.error {
+            Some(error) => write!(f, "; it ended: {error}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Why the switch did not do it.

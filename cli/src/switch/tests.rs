@@ -373,19 +373,52 @@ fn a_full_disk_ends_the_capture_and_nothing_else() {
     let reason = switch.refused(Request::Capture { file: full.clone() });
     assert!(reason.starts_with("the capture cannot be written to /dev/full: "), "{reason}");
     // A file that is full only later: writing fails after the header.
-    let small = switch.path().join("small");
-    fs::write(&small, b"").unwrap();
-    let capture = super::capture::Capture::create(small);
-    let mut capture = capture.unwrap();
-    capture.redirect(fs::OpenOptions::new().write(true).open(full).unwrap());
+    let full = fs::OpenOptions::new().write(true).open(full).unwrap();
+    let mut capture = super::capture::Capture::to(full).unwrap();
     capture.note(&frame(2, 1, b"lost"));
-    capture.flush();
+    capture.end();
     assert!(capture.status().error.is_some_and(|error| error.contains("No space left")));
+    assert_eq!(capture.status().left_out, 1);
     capture.note(&frame(2, 1, b"ignored"));
     n1.send(&frame(ALL, 1, b"still here"));
     n2.hears(&frame(ALL, 1, b"still here"));
     let relative = Request::Capture { file: "run.pcap".into() };
     assert!(switch.refused(relative).contains("not named from the root"));
+    switch.stop();
+}
+
+/// The reader of a FIFO comes late, reads a little, and stops; the network notices nothing of it.
+#[test]
+fn a_paused_reader_of_a_capture_holds_up_nobody() {
+    let mut switch = Running::start();
+    let (n1, n2) = (switch.hosted("n1"), switch.hosted("n2"));
+    let fifo = switch.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    switch.ask(Request::Capture { file: fifo.clone() });
+    let bytes = frame(ALL, 1, &[7; 8000]);
+    let exchange = |frames: usize| {
+        for _ in 0..frames {
+            n1.send(&bytes);
+            n2.hears(&bytes);
+        }
+    };
+    exchange(10);
+    let mut reader = fs::File::open(&fifo).unwrap();
+    let mut head = vec![0; 24 + 16 + bytes.len()];
+    reader.read_exact(&mut head).unwrap();
+    assert_eq!(head[40..], bytes);
+    exchange(3000);
+    let capture = |switch: &mut Running| switch.client.links().unwrap().1.unwrap();
+    let status = capture(&mut switch);
+    assert!(status.left_out > 0 && status.error.is_none(), "{status:?}");
+    // It goes on where it was, with whole frames.
+    let mut rest = vec![0; 100 * (16 + bytes.len())];
+    reader.read_exact(&mut rest).unwrap();
+    assert!(rest.chunks(16 + bytes.len()).all(|it| it[16..] == bytes));
+    drop(reader);
+    switch.ask(Request::EndCapture);
+    let status = capture(&mut switch);
+    assert_eq!(status.frames + status.left_out, 3010, "{status:?}");
     switch.stop();
 }
 

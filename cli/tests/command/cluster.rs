@@ -304,13 +304,18 @@ fn check_faults(place: &Place) {
 #[test]
 fn two_clusters_live_side_by_side() {
     let place = Place::new();
-    for name in ["one", "two"] {
-        place.up(&["--nodes", "2", "--cluster", name]).expect(0);
-    }
+    // Nobody reads the FIFO.
+    let fifo = place.folder().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let capture = ["--capture", fifo.to_str().unwrap()];
+    place.up(&[&["--nodes", "2", "--cluster", "one"][..], &capture].concat()).expect(0);
+    place.up(&["--nodes", "2", "--cluster", "two"]).expect(0);
     // One of them says it by the environment.
     let mut variable = place.nile();
     let said = run(variable.env("NILE_CLUSTER", "one"), &["down"]).expect(0);
     assert_eq!(said.out, "ended: n1, n2, switch\n");
+    assert!(said.err.contains("fifo: 0 frames, ") && said.err.contains("left out"), "{}", said.err);
+    fs::remove_file(fifo).unwrap();
     let status = place.json(&["status", "--cluster", "two"]);
     assert!(status["nodes"].as_array().unwrap().iter().all(|node| node["state"] == "alive"));
     refused(place.run(&["status", "--cluster", "one"]), "no cluster is up");
@@ -390,6 +395,7 @@ fn wrong_clusters_are_refused_before_anything_starts() {
         (&["--nodes", "0"], "0 is not in 1..="),
         (&["--memory", "1M"], "too little"),
         (&["--cluster", "../x"], "`../x` is no name"),
+        (&["--machine", "hosted", "--capture", "/dev/stdout"], "--capture /dev/stdout"),
         (&["--machine", "hosted", "--config", path], "nile.toml:3: [network]"),
         (&["--machine", "hosted", "--memory", "16M", "--cores", "64"], "too little memory"),
     ] {
