@@ -14,7 +14,8 @@ use crate::size::Bytes;
 /// Which of the clusters of this user is meant.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Which {
-    /// The cluster's name, if there is more than one; else NILE_CLUSTER says it.
+    /// The cluster's name, if there is more than one; else NILE_CLUSTER says it, and else each
+    /// source tree has one of its own.
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
 }

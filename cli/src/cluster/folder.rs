@@ -4,13 +4,14 @@
 use std::env;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nile_abi::NodeId;
 use nile_abi::ethernet::STANDARD_FRAME;
-use nile_ipioe::ClusterKey;
+use nile_ipioe::{ClusterKey, checksum};
 use rustix::process::getuid;
 use serde::{Deserialize, Serialize};
 
@@ -18,10 +19,15 @@ use super::args::{Kind, Which};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::nearest::suggestion;
+use crate::needs::ROOT;
 
-/// The name of a cluster that has none, and the variable that may say another.
-const USUAL: &str = "default";
+/// The variable that may say which cluster is meant, and the name of one that has none, of a
+/// command that no checkout's launcher has started.
 const VARIABLE: &str = "NILE_CLUSTER";
+const USUAL: &str = "default";
+
+/// The most characters of a checkout's name in that of its cluster.
+const CHECKOUT: usize = 12;
 
 /// The most bytes of the path of a socket, and of the longest name of one in a folder.
 const SOCKET_PATH: usize = 107;
@@ -117,7 +123,9 @@ impl Folder {
     /// The folder of the cluster that is meant, whether it is there or not.
     pub fn of(which: &Which) -> Result<Folder, Failure> {
         let name = which.cluster.clone().or_else(|| env::var(VARIABLE).ok());
-        let name = name.unwrap_or_else(|| USUAL.into());
+        let name = name.unwrap_or_else(|| {
+            env::var_os(ROOT).map_or_else(|| USUAL.into(), |root| of_checkout(Path::new(&root)))
+        });
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         if name.is_empty() || name.len() > 32 || !name.chars().all(plain) {
             return Err(Failure::request(format!(
@@ -329,6 +337,16 @@ pub const KEY: &str = "key";
 
 const TRIES: usize = 10;
 
+/// What the cluster of the source tree at `root` is called if nobody says: as its folder is, and
+/// no other's of this user.
+fn of_checkout(root: &Path) -> String {
+    let root = root.canonicalize().unwrap_or_else(|_| root.into());
+    let name = root.file_name().unwrap_or_default().to_string_lossy();
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = name.chars().take(CHECKOUT).map(plain).collect();
+    format!("{name}-{:08x}", checksum::portable(0, root.as_os_str().as_bytes()))
+}
+
 /// Where the folders of all clusters of this user are.
 fn root() -> PathBuf {
     let given = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -355,4 +373,27 @@ fn gone(path: &Path) -> Failure {
 
 fn cannot(path: &Path, error: &io::Error) -> Failure {
     Failure::failed(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_checkout_has_a_cluster_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let checkout = |path: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(&path).unwrap();
+            path
+        };
+        let (one, two) = (checkout("a/nile"), checkout("b/nile"));
+        let names = [of_checkout(&one), of_checkout(&two)];
+        assert_ne!(names[0], names[1]);
+        assert!(names[0].starts_with("nile-"), "{names:?}");
+        assert_eq!(of_checkout(&two.join("../../a/nile")), names[0], "it is the same folder");
+        let odd = checkout("a checkout of ünusual name");
+        let which = Which { cluster: Some(of_checkout(&odd)) };
+        assert!(Folder::of(&which).is_ok(), "{which:?}");
+    }
 }

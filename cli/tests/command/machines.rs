@@ -39,8 +39,10 @@ impl Cluster {
 
     /// The folder with the cluster's sockets.
     pub fn folder(&self) -> std::path::PathBuf {
-        let user = std::fs::read_dir(self.0.path()).unwrap().next().unwrap().unwrap().path();
-        user.join("default")
+        let only = |folder: &std::path::Path| {
+            std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path()
+        };
+        only(&only(self.0.path()))
     }
 
     /// Whether any instance is on this node.

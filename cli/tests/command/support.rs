@@ -29,6 +29,8 @@ pub fn nile() -> Command {
     for name in provided {
         command.env_remove(name);
     }
+    // Its clusters are those of the launcher.
+    command.env("NILE_ROOT", root());
     command
 }
 
