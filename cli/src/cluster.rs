@@ -2,7 +2,8 @@
 //!
 //! * [`args`]: what can be said on the command line.
 //! * [`folder`]: where a running cluster keeps what it needs; [`process`]: its processes.
-//! * [`up`], [`down`]: its start and its end; [`node`]: one node of it; [`ready`]: waiting for it.
+//! * [`up`], [`down`]: its start and its end; [`node`]: one node of it; [`ready`]: waiting for it;
+//!   `keepers`: who keeps the names of its datasets.
 //! * [`session`]: a command that is a peer of a running cluster.
 //! * [`services`], [`call`], [`status`], [`logs`], [`top`], [`fault`]: the commands.
 //! * [`members`]: what nodes say of each other; [`document`], [`reply`]: what is said to
@@ -14,6 +15,7 @@ pub mod document;
 pub mod down;
 pub mod fault;
 pub mod folder;
+mod keepers;
 pub mod logs;
 mod members;
 pub mod node;

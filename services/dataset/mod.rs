@@ -48,6 +48,9 @@ pub use fetch::stores_of;
 /// The owner of datasets that a job's record decides on: no node. A mount leaves them as they are.
 pub const JOB_OWNED: NodeId = NodeId(u32::MAX);
 
+/// The owner of datasets that the keepers of their name decide on: no node, either.
+pub const NAME_OWNED: NodeId = NodeId(u32::MAX - 1);
+
 /// The most bytes that one call writes or reads.
 pub const MOST_BYTES: usize = 48 << 10;
 

@@ -24,6 +24,9 @@ impl Decider {
 
     /// The record of a job: [`JOB_OWNED`](super::JOB_OWNED).
     pub const JOB: Decider = Decider { node: super::JOB_OWNED.0, generation: 0 };
+
+    /// The keepers of its name: [`NAME_OWNED`](super::NAME_OWNED).
+    pub const NAME: Decider = Decider { node: super::NAME_OWNED.0, generation: 0 };
 }
 
 /// Where a block is sent.

@@ -1,12 +1,13 @@
 //! What datasets the cluster has: which of them a job's input names are, and whether its output is
 //! there already.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::Status;
+use nile_names::{Entry, What};
 use nile_stl::{CallError, CallResult, all};
 
 use super::cluster::{Cluster, Store};
@@ -54,6 +55,11 @@ pub fn part_of(name: &str) -> Option<(&str, u32, u32)> {
     (index < of).then_some((output, index, of))
 }
 
+/// The name of the output that this is a part of, or the name itself.
+pub fn whole_of(name: &str) -> &str {
+    part_of(name).map_or(name, |(output, ..)| output)
+}
+
 impl Catalogue {
     /// Asks all stores. `NotFound` if there is none that can be read.
     pub async fn gather(cluster: &Cluster) -> CallResult<Catalogue> {
@@ -82,57 +88,56 @@ impl Catalogue {
         data.map(|(_, it)| it.epoch).max().unwrap_or(0)
     }
 
-    /// The committed dataset of a name, if there is one.
-    pub fn dataset(&self, name: &str) -> Option<Version> {
-        let named = self.entries.iter().filter(|(_, it)| it.committed && it.name == name);
-        let (store, it) = named.max_by_key(|(_, it)| (it.epoch, it.attempt))?;
+    /// The dataset that a name means, if it means one that a living store has.
+    pub fn dataset(&self, name: &str, named: &Entry) -> Option<Version> {
+        let is_it = |it: &Listed| match &named.what {
+            What::Dataset(version, _) => nile_store::Version::new(it.epoch, it.attempt) == *version,
+            // Of a disk that was written before names had keepers.
+            _ => named.stamp == 0 && it.committed,
+        };
+        let found = self.entries.iter().filter(|(_, it)| it.name == name && is_it(it));
+        let (store, it) = found.max_by_key(|(_, it)| (it.epoch, it.attempt))?;
         Some(Version { name: name.into(), epoch: it.epoch, attempt: it.attempt, store: *store })
     }
 
-    /// The datasets that a name means: one, or the parts of a job's output, of whichever has the
-    /// highest epoch. `NotFound`, with what is missing.
-    pub fn resolve(&self, name: &str) -> CallResult<Vec<Version>> {
-        type Parts = BTreeMap<u32, Version>;
-        let mut groups: BTreeMap<(u64, u32), Parts> = BTreeMap::new();
-        for (store, it) in self.entries.iter().filter(|(_, it)| it.committed) {
-            if let Some((output, index, of)) = part_of(&it.name)
-                && output == name
-            {
-                let (epoch, attempt) = (it.epoch, it.attempt);
-                let version = Version { name: it.name.clone(), epoch, attempt, store: *store };
-                let known = groups.entry((epoch, of)).or_default().entry(index);
-                known.and_modify(|it| *it = version.clone()).or_insert(version);
+    /// The datasets that a name means: one, or the parts of a job's output, of which it may be one.
+    /// `named` is what the whole name means. `NotFound`, with what is missing.
+    pub fn resolve(&self, name: &str, named: &Entry) -> CallResult<Vec<Version>> {
+        let missing = |what: String| CallError::new(Status::NotFound, format!("{name}: {what}"));
+        let nowhere = || missing(String::from("on no node that is alive"));
+        match &named.what {
+            What::Output { job, parts, .. } => {
+                let wanted: Vec<u32> = match part_of(name) {
+                    Some((_, index, of)) if of == *parts => Vec::from([index]),
+                    Some(_) => return Err(missing(String::from("no such part"))),
+                    None => (0..*parts).collect(),
+                };
+                let part = |index| {
+                    let found = self.part(whole_of(name), index, *parts, *job);
+                    let what = || format!("part {index} of {parts} is on no node that is alive");
+                    found.ok_or_else(|| missing(what()))
+                };
+                wanted.into_iter().map(part).collect()
             }
-        }
-        let whole = |(key, parts): &(&(u64, u32), &Parts)| parts.len() as u64 == u64::from(key.1);
-        let last = groups.iter().filter(whole).max_by_key(|(key, _)| **key);
-        match (self.dataset(name), last) {
-            (Some(one), Some(((epoch, _), parts))) if *epoch > one.epoch => {
-                Ok(parts.values().cloned().collect())
+            What::Dataset(..) => {
+                self.dataset(name, named).map(|it| Vec::from([it])).ok_or_else(nowhere)
             }
-            (Some(one), _) => Ok(Vec::from([one])),
-            (None, Some((_, parts))) => Ok(parts.values().cloned().collect()),
-            (None, None) => Err(CallError::new(Status::NotFound, self.missing(name, &groups))),
-        }
-    }
-
-    fn missing<P>(&self, name: &str, groups: &BTreeMap<(u64, u32), BTreeMap<u32, P>>) -> String {
-        match groups.last_key_value() {
-            Some(((_, of), parts)) => {
-                let missing = (0..*of).find(|index| !parts.contains_key(index)).unwrap_or(0);
-                format!("{name}: part {missing} of {of} is on no node that is alive")
+            What::Making { job } => {
+                Err(missing(format!("job {job} is making it, and has not ended")))
             }
-            None => format!("{name}: no such dataset"),
+            What::Absent => self
+                .dataset(name, named)
+                .map(|it| Vec::from([it]))
+                .ok_or_else(|| missing(String::from("no such dataset"))),
         }
     }
 
-    /// What is there already of an output of this name.
-    pub fn existing(&self, name: &str) -> Option<&str> {
-        let is_it = |it: &&Listed| {
-            let part = part_of(&it.name).is_some_and(|(output, ..)| output == name);
-            it.committed && (it.name == name || part)
-        };
-        self.entries.iter().map(|(_, it)| it).find(is_it).map(|it| it.name.as_str())
+    /// A part of a job's output.
+    fn part(&self, output: &str, index: u32, of: u32, job: u64) -> Option<Version> {
+        let name = format!("{output}/{index}-of-{of}");
+        let is_it = |it: &Listed| it.committed && it.epoch == job && it.name == name;
+        let (store, it) = self.entries.iter().find(|(_, it)| is_it(it))?;
+        Some(Version { epoch: it.epoch, attempt: it.attempt, store: *store, name })
     }
 
     /// The blocks of a dataset.

@@ -37,6 +37,8 @@ pub struct Hosted {
     pub is_publishing: Cell<bool>,
     /// Whether this node has seen to that.
     pub is_published: Cell<bool>,
+    /// Whether the name of its output meant something else by then.
+    pub has_lost_name: Cell<bool>,
     /// The phase that it is in while it waits for its turn.
     pub turn: Cell<Option<&'static str>>,
     /// What the master was told of the cluster.
@@ -86,6 +88,7 @@ impl Hosted {
             is_dropped: Cell::new(false),
             is_publishing: Cell::new(false),
             is_published: Cell::new(false),
+            has_lost_name: Cell::new(false),
             turn: Cell::new(None),
             told: RefCell::default(),
             watchers: RefCell::default(),

@@ -6,7 +6,8 @@
 //! disks, and begins as its master; if it dies, one of the others goes on.
 //!
 //! * [`records`]: what calls carry.
-//! * `submit`: what is checked; `catalogue`: datasets by name; `splits`: how they are cut.
+//! * `submit`: what is checked; `names`: the output's name; `catalogue`: what stores have of names;
+//!   `splits`: how that is cut.
 //! * `board`: the jobs of this node; `hosted`: one of them; `turns`: who waits for whom; `cut`: who
 //!   cuts bounds; `report`: what is told of them; `timeline`: when what of them ran.
 //! * `shelf`: records on disks; `found`: new ones, on their way to keepers; `ended`: those that are
@@ -14,12 +15,13 @@
 //! * `cluster`: who is there; `workers`, `post`: what is said to others.
 
 mod board;
-mod catalogue;
-mod cluster;
+pub(crate) mod catalogue;
+pub(crate) mod cluster;
 mod cut;
 mod ended;
 mod found;
 mod hosted;
+mod names;
 mod orphans;
 mod post;
 pub mod records;

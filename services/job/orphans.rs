@@ -1,17 +1,20 @@
 //! What jobs have left behind: parts of outputs on this node's disks that no worker takes care of
 //! any more.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::rc::Rc;
 use core::time::Duration;
 
 use nile_job::{End, JobId, Part, Standing};
+use nile_names::Facts;
 use nile_stl::CallResult;
 
 use super::board::Board;
 use super::catalogue::{Catalogue, listed, part_of};
 use super::cluster::{Store, spawn};
 use super::hosted::Hosted;
+use super::names;
 use crate::dataset::records::Listed;
 
 /// The owner of datasets that a job's record decides on.
@@ -49,27 +52,23 @@ impl Board {
         });
     }
 
-    /// Has all stores show the output of a job that has just ended; its workers do that as well,
-    /// but nobody knows when. What is not shown by then, the sweep will find.
+    /// Has all stores show the output of a job that has just ended, and its name mean that; its
+    /// workers commit parts as well, but nobody knows when. What is not shown by then, the sweep
+    /// will find. The name of a job that came to nothing is given up.
     pub fn publish(self: &Rc<Self>, hosted: &Rc<Hosted>) {
-        let Some(End::Published(parts)) = hosted.end() else { return };
+        let Some(end) = hosted.end() else { return };
         if hosted.is_publishing.replace(true) {
             return;
         }
         let (board, hosted) = (self.clone(), hosted.clone());
         spawn(&self.stl, async move {
-            let until = board.now() + SOON;
             let has_run = hosted.has_run();
-            loop {
-                let is_over = match board.show(hosted.id, &parts).await {
-                    // An output that is nowhere was removed, maybe long ago.
-                    Ok(shown) => shown == parts.len() || shown == 0 && !has_run,
-                    Err(_) => false,
-                };
-                if is_over || board.now() >= until {
-                    break;
+            match end {
+                End::Published(parts) => {
+                    let facts = board.shown(&hosted, &parts, has_run).await;
+                    board.name_output(&hosted, facts, has_run).await;
                 }
-                board.stl.host().sleep_until(board.now() + BETWEEN).await;
+                End::Failed(_) => board.unname(&hosted).await,
             }
             if has_run {
                 hosted.account.borrow_mut().ended = Some(board.now());
@@ -81,20 +80,73 @@ impl Board {
         });
     }
 
-    /// Commits the parts of a job's output, wherever they are; gives how many there were.
-    async fn show(&self, id: JobId, parts: &[Part]) -> CallResult<usize> {
+    /// Has the stores show the parts of a job, for a while, until all of them do; what there is.
+    async fn shown(&self, hosted: &Hosted, parts: &[Part], has_run: bool) -> Facts {
+        let until = self.now() + SOON;
+        let bytes = parts.iter().map(|part| part.bytes).sum();
+        let copies = hosted.with(|record| record.job.copies.max(1)) as u8;
+        loop {
+            let (is_over, blocks) = match self.show(hosted.id, parts).await {
+                // An output that is nowhere was removed, maybe long ago.
+                Ok((shown, blocks)) => {
+                    (shown == parts.len() || shown == 0 && !has_run, blocks)
+                }
+                Err(_) => (false, 0),
+            };
+            if is_over || self.now() >= until {
+                return names::facts(bytes, blocks, copies);
+            }
+            self.stl.host().sleep_until(self.now() + BETWEEN).await;
+        }
+    }
+
+    /// Has the name of a job's output mean its parts. Nobody is told that the job has made it
+    /// before, so it is tried until most of the name's keepers have answered.
+    async fn name_output(&self, hosted: &Hosted, facts: Facts, has_run: bool) {
+        let (output, parts) = hosted.with(|it| (it.job.output.clone(), it.job.reducers));
+        let mut pause = BETWEEN;
+        while !hosted.is_dropped.get() {
+            match self.give_name(&output, hosted.id, parts, facts.clone()).await {
+                Ok(is_named) => {
+                    // Whoever is asked later cannot tell whether it was removed since.
+                    hosted.has_lost_name.set(has_run && !is_named);
+                    return;
+                }
+                Err(error) => {
+                    hosted.account.borrow_mut().trouble =
+                        format!("the name of its output waits: {error}");
+                }
+            }
+            self.stl.host().sleep_until(self.now() + pause).await;
+            pause = (pause * 2).min(AGAIN);
+        }
+    }
+
+    /// Gives up the name of a job's output. If that cannot be now, whoever wants the name finds
+    /// that its job has ended.
+    async fn unname(&self, hosted: &Hosted) {
+        let output = hosted.with(|it| it.job.output.clone());
+        if let Err(error) = self.give_up(&output, hosted.id).await {
+            let host = self.stl.host();
+            host.log(format_args!("{}: the name {output} stays claimed: {error}", hosted.id));
+        }
+    }
+
+    /// Commits the parts of a job's output, wherever they are; gives how many there were, and how
+    /// many blocks they have.
+    async fn show(&self, id: JobId, parts: &[Part]) -> CallResult<(usize, u32)> {
         let catalogue = Catalogue::gather(&self.cluster).await?;
-        let mut found = BTreeSet::new();
+        let mut found = BTreeMap::new();
         for (store, it) in &catalogue.entries {
             if it.epoch == id.0 && it.owner == JOB_OWNED && is_among(parts, &it.name, it.attempt) {
                 if !it.committed {
                     let client = &catalogue.stores[*store].client;
                     client.confirm(&it.name, it.epoch, it.attempt).await?;
                 }
-                found.insert(&it.name);
+                found.insert(&it.name, it.blocks);
             }
         }
-        Ok(found.len())
+        Ok((found.len(), found.values().sum()))
     }
 
     /// Looks at everything. Gives whether nothing is left to decide.

@@ -39,6 +39,12 @@ impl Hosted {
         let mut entry = self.with(outline);
         if self.is_ending() {
             end_late(&mut entry);
+        } else if self.has_lost_name.get() {
+            (entry.ended, entry.parts) = (2, Vec::new());
+            entry.error = format!(
+                "{}: others have taken or removed the name before the job had ended",
+                entry.output
+            );
         }
         if let Some(said) = master.as_ref().or(account.last.as_ref()) {
             add_progress(&mut entry, said);

@@ -2,19 +2,18 @@
 
 use alloc::format;
 use alloc::rc::Rc;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
-use core::time::Duration;
-
 use nile_abi::{CoreId, NodeId, Status};
-use nile_job::{Job, JobId, Phase, Record, Split};
+use nile_job::{Job, JobId, Record, Split};
+use nile_names::What;
 use nile_stl::{CallError, CallResult, all};
 
 use super::JobClient;
-use super::board::{Board, LOOK, MOST_OPEN};
-use super::catalogue::{Catalogue, part_of};
+use super::board::{Board, MOST_OPEN};
+use super::catalogue::{Catalogue, part_of, whole_of};
 use super::cluster::{SOON, whole};
-use super::records::{JobEntry, JobRequest};
+use super::records::JobRequest;
 use super::splits;
 
 /// The most bytes of an output's name: those of its parts have to be names, too.
@@ -25,9 +24,6 @@ const MOST_COPIES: u32 = 16;
 
 /// Keepers of a record in a cluster that has as many nodes with disks.
 const KEEPERS: usize = 3;
-
-/// How long a job without a master is waited for that would make the same.
-const UNDECIDED: Duration = Duration::from_secs(10);
 
 /// Low bits of a job's number that are drawn; the others say which came after which.
 const DRAWN: u32 = 20;
@@ -70,9 +66,13 @@ impl Board {
             return Err(CallError::new(Status::Busy, format!("{message}: try again")));
         }
         self.cluster.look_for(request.reducers as usize).await?;
-        let catalogue = self.check_output(&request.output, catalogue).await?;
+        if let What::Dataset(..) | What::Output { .. } = self.look_up(&request.output).await?.what {
+            let message = format!("{} is there already", request.output);
+            return Err(CallError::new(Status::Exists, message));
+        }
         let (input, splits) = self.cut_input(&request, &catalogue).await?;
-        let package = match catalogue.dataset(&request.package) {
+        let named = self.look_up(&request.package).await?;
+        let package = match catalogue.dataset(&request.package, &named) {
             Some(it) => format!("{}@{}.{}", it.name, it.epoch, it.attempt),
             None => request.package,
         };
@@ -107,33 +107,11 @@ impl Board {
         let id = job.id;
         // Half a submission would leave records that nobody takes back while a keeper is away.
         let (board, record) = (self.clone(), Record::new(job, splits));
-        whole(&self.stl, async move { board.found_all(record).await }).await?;
+        whole(&self.stl, async move { board.found_named(record).await }).await?;
         if let Some(hosted) = self.job(id) {
             hosted.account.borrow_mut().since = since;
         }
         Ok(id.0)
-    }
-
-    /// What the job makes must not be there, and nobody else may be making it. A job without a
-    /// master, or that ends, is waited for: its only keeper that is left may have been away, and
-    /// not know yet that it is over. The catalogue as it is then.
-    async fn check_output(&self, output: &str, mut catalogue: Catalogue) -> CallResult<Catalogue> {
-        let exists = |what: String| Err(CallError::new(Status::Exists, what));
-        let until = self.now() + UNDECIDED;
-        loop {
-            if let Some(name) = catalogue.existing(output) {
-                return exists(format!("{name} is there already"));
-            }
-            let jobs = self.list().await;
-            let other = jobs.iter().find(|it| it.ended == 0 && it.output == output);
-            let Some(JobEntry { job, phase, master, .. }) = other else { return Ok(catalogue) };
-            let is_undecided = *master == 0 || *phase == Phase::Ending.to_string();
-            if !is_undecided || self.now() >= until {
-                return exists(format!("{output} is being made by job {job}, which is {phase}"));
-            }
-            self.stl.host().sleep_until(self.now() + LOOK).await;
-            catalogue = Catalogue::gather(&self.cluster).await?;
-        }
     }
 
     /// The names of the datasets that are read, with their versions, and the splits.
@@ -144,7 +122,7 @@ impl Board {
     ) -> CallResult<(Vec<String>, Vec<Split>)> {
         let mut versions = Vec::new();
         for name in &request.input {
-            versions.extend(catalogue.resolve(name)?);
+            versions.extend(catalogue.resolve(name, &self.look_up(whole_of(name)).await?)?);
         }
         if versions.len() > usize::from(u16::MAX) {
             return Err(invalid("the input has too many parts"));
@@ -184,6 +162,18 @@ impl Board {
         }
         let drawn = u64::from_le_bytes(seed) & ((1 << DRAWN) - 1);
         JobId((last + 1) << DRAWN | drawn)
+    }
+
+    /// Claims the name of a job's output and has its record kept, or neither.
+    async fn found_named(self: &Rc<Self>, record: Record) -> CallResult<()> {
+        let (id, output) = (record.job.id, record.job.output.clone());
+        self.claim(&output, id).await?;
+        let founded = self.found_all(record).await;
+        if founded.is_err() {
+            // Whoever wants the name finds that nobody knows the job.
+            let _ = self.give_up(&output, id).await;
+        }
+        founded
     }
 
     /// Has a majority of the keepers, this node among them, keep a record, or none at all.

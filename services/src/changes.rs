@@ -1,7 +1,7 @@
 //! Tasks of one core that wait for something to change.
 
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
 
@@ -29,5 +29,30 @@ impl Changes {
             Poll::Pending
         })
         .await
+    }
+}
+
+/// What one task of a core does at a time.
+#[derive(Default)]
+pub struct Lock {
+    is_taken: Cell<bool>,
+    changes: Changes,
+}
+
+/// The right to do it, until this is dropped.
+pub struct Turn<'a>(&'a Lock);
+
+impl Lock {
+    /// Waits until nobody else has it.
+    pub async fn take(&self) -> Turn<'_> {
+        self.changes.until(|| (!self.is_taken.replace(true)).then_some(())).await;
+        Turn(self)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.is_taken.set(false);
+        self.0.changes.tell();
     }
 }

@@ -54,6 +54,8 @@ pub struct Record {
     /// How often in a second the cores of its hosted nodes are sampled, if they are.
     #[serde(default)]
     pub sample_rate: Option<u32>,
+    /// The nodes that keep the names of datasets.
+    pub keepers: Vec<u32>,
     /// Its nodes, in the order of their numbers.
     pub nodes: Vec<Node>,
 }

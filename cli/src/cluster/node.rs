@@ -12,7 +12,7 @@ use toml::Spanned;
 
 use super::args::Kind;
 use super::folder::{Folder, KEY, Node, Record};
-use super::process;
+use super::{keepers, process};
 use crate::disk::{self, Bus};
 use crate::failure::Failure;
 use crate::size::Bytes;
@@ -119,7 +119,7 @@ pub fn start(
     program: Option<&str>,
 ) -> Result<Child, Failure> {
     let name = node.name();
-    let config = write_config(folder, node)?;
+    let config = write_config(folder, record, node)?;
     let disk = disk_of(folder, record, node)?;
     let command = match node.machine {
         Kind::Qemu => qemu(folder, record, node, program, &config, disk.as_deref())?,
@@ -169,7 +169,7 @@ pub fn cables(folder: &Folder, record: &Record, node: &Node) -> Result<Vec<Strin
     Ok((0..drivers.min(MOST_CABLES)).map(name).collect())
 }
 
-fn write_config(folder: &Folder, node: &Node) -> Result<PathBuf, Failure> {
+fn write_config(folder: &Folder, record: &Record, node: &Node) -> Result<PathBuf, Failure> {
     let read = |name: &str| {
         let path = folder.file(name);
         fs::read_to_string(&path)
@@ -180,7 +180,10 @@ fn write_config(folder: &Folder, node: &Node) -> Result<PathBuf, Failure> {
         false => "unsealed = true".into(),
     };
     let Node { id, generation, .. } = node;
-    let own = format!("[node]\nid = {id}\ngeneration = {generation}\n\n[network]\n{protection}\n");
+    let keepers = keepers::setting(&record.keepers);
+    let own = format!(
+        "[node]\nid = {id}\ngeneration = {generation}\n{keepers}\n\n[network]\n{protection}\n"
+    );
     let name = format!("{}.toml", node.name());
     folder.write(&name, &format!("{}\n{own}", read(COMMON)?))?;
     Ok(folder.file(&name))

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::args::{Kind, Up};
 use super::folder::{Claim, Disk, Folder, KEY, Node, Record};
 use super::ready::{self, Waiting};
-use super::{down, node, process};
+use super::{down, keepers, node, process};
 use crate::args::Program;
 use crate::failure::Failure;
 use crate::peer::new_key;
@@ -105,6 +105,8 @@ impl Started {
         }
         Failure::at_signals()?;
         let disk = disk(options)?;
+        let stay = disk.as_ref().filter(|disk| !disk.goes).and_then(|it| it.folder.as_deref());
+        let keepers = keepers::of(kinds.len(), stay)?;
         let (folder, claim) = Folder::create(&options.which)?;
         let nodes = (1..).zip(kinds).map(|(id, machine)| Node {
             id,
@@ -118,6 +120,7 @@ impl Started {
             sealed: !options.unsealed,
             direct: options.direct,
             sample_rate: options.sample_rate,
+            keepers,
             nodes: nodes.collect(),
         };
         let mut cluster = Started { folder, record, children: Vec::new() };

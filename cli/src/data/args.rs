@@ -18,6 +18,9 @@ pub struct Put {
     /// The file has records of so many bytes: no block ends within one.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
     pub record: Option<u32>,
+    /// Takes the place of a dataset or output of this name, if there is one, in one step.
+    #[arg(long)]
+    pub replace: bool,
     #[command(flatten)]
     pub query: Query,
 }

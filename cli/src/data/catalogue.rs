@@ -6,16 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nile_abi::{NodeId, Status};
 use nile_services::dataset::records::{BlockEntry, Listed};
+use nile_services::name::records::{NameEntry, kind};
 
-use super::stores::{Arguments, Stores, failed};
+use super::stores::{Arguments, Stores, failed, nodes};
 use crate::failure::Failure;
 use crate::nearest::suggestion;
 use crate::peer::known::Target;
 
-/// A committed dataset.
+/// What a name means, and what the stores that answer have of it.
 pub struct Known {
-    /// Of the job that made it, or 1.
-    pub epoch: u64,
+    /// What its keepers say.
+    pub entry: NameEntry,
     /// How many parts it should have; `None` if it is not in parts, and then it has one.
     pub of: Option<u32>,
     /// Those that there are, by their places.
@@ -28,9 +29,85 @@ pub struct Part {
     pub stores: Vec<(Target, Listed)>,
 }
 
-/// Every dataset of the stores that answer, also those that are only prepared, by store. A node
-/// that has just gone may still be known: it is left out, and said so.
-pub fn everything(stores: &mut Stores) -> Result<Vec<(Target, Listed)>, Failure> {
+/// What all names mean, and what the stores that answer have, also what is only prepared.
+pub struct Catalogue {
+    names: BTreeMap<String, NameEntry>,
+    held: Vec<(Target, Listed)>,
+}
+
+impl Catalogue {
+    /// Asks for the names first: what they mean was in its stores by then.
+    pub fn gather(stores: &mut Stores) -> Result<Catalogue, Failure> {
+        let names = stores.names()?.into_iter().map(|it| (it.name, it.entry)).collect();
+        Ok(Catalogue { names, held: held(stores)? })
+    }
+
+    /// Every dataset and output, by their names.
+    pub fn all(&self) -> impl Iterator<Item = (&str, Known)> {
+        let entries = self.names.iter();
+        entries.filter_map(|(name, entry)| Some((name.as_str(), self.known(name, entry)?)))
+    }
+
+    /// What stores have of what a name means; none if it is neither a dataset nor an output.
+    fn known(&self, name: &str, entry: &NameEntry) -> Option<Known> {
+        let of = match entry.kind {
+            kind::DATASET => None,
+            kind::OUTPUT => Some(entry.parts),
+            _ => return None,
+        };
+        let mut parts: BTreeMap<u32, Part> = BTreeMap::new();
+        for (target, listed) in self.held.iter().filter(|(_, it)| it.epoch == entry.epoch) {
+            let index = match of {
+                None if listed.name == name && listed.attempt == entry.attempt => 0,
+                Some(of) if listed.committed => match part_of(&listed.name) {
+                    Some((whole, index, it)) if whole == name && it == of => index,
+                    _ => continue,
+                },
+                _ => continue,
+            };
+            let new = || Part { listed: listed.clone(), stores: Vec::new() };
+            parts.entry(index).or_insert_with(new).stores.push((*target, listed.clone()));
+        }
+        Some(Known { entry: entry.clone(), of, parts })
+    }
+
+    /// What `name` means, which may be a part of another; a wrong request if there is none.
+    pub fn find(&self, name: &str) -> Result<Known, Failure> {
+        let known = |name: &str| self.names.get(name).and_then(|entry| self.known(name, entry));
+        if let Some(known) = known(name) {
+            return Ok(known);
+        }
+        if let Some((whole, index, of)) = part_of(name)
+            && let Some(mut whole) = known(whole).filter(|it| it.of == Some(of))
+        {
+            let part = whole.parts.remove(&index);
+            let bytes = part.as_ref().map_or(0, |part| part.listed.bytes);
+            let blocks = part.as_ref().map_or(0, |part| part.listed.blocks);
+            let entry = NameEntry { bytes, blocks, ..whole.entry };
+            return Ok(Known {
+                entry,
+                of: None,
+                parts: part.map(|it| (0, it)).into_iter().collect(),
+            });
+        }
+        if let Some(entry) = self.names.get(name).filter(|it| it.kind == kind::MAKING) {
+            return Err(Failure::request(making(name, entry)));
+        }
+        let names = self.all().map(|it| it.0).filter(|known| is_hidden(known) == is_hidden(name));
+        let names: Vec<&str> = names.collect();
+        let near = suggestion(name, names.iter().copied());
+        Err(Failure::request(format!("no dataset `{name}`; {near}")))
+    }
+}
+
+/// That a job makes its output under a name.
+pub fn making(name: &str, entry: &NameEntry) -> String {
+    format!("`{name}` is being made by job {}; wait for its end, or cancel it", entry.epoch)
+}
+
+/// Every dataset of the stores that answer, by store. A node that has just gone may still be
+/// known: it is left out ([`Stores::absent`]).
+pub fn held(stores: &mut Stores) -> Result<Vec<(Target, Listed)>, Failure> {
     let mut all = Vec::new();
     for target in stores.all() {
         let mut skip = 0;
@@ -42,7 +119,6 @@ pub fn everything(stores: &mut Stores) -> Result<Vec<(Target, Listed)>, Failure>
                 Err(error) if error.status == Status::NotFound => break,
                 Err(error) if matches!(error.status, Status::Dead | Status::Timeout) => {
                     stores.leave_out(target);
-                    eprintln!("nile: {}; what it has is not seen", failed(&target, &error));
                     break;
                 }
                 Err(error) => return Err(failed(&target, &error)),
@@ -72,74 +148,26 @@ pub fn is_hidden(name: &str) -> bool {
     name.starts_with('.')
 }
 
-/// Of each name the committed dataset with the highest epoch, in the order of names; the highest
-/// that is complete, if any is.
-pub fn committed(all: &[(Target, Listed)]) -> BTreeMap<String, Known> {
-    let mut versions: BTreeMap<(&str, u64, Option<u32>), Known> = BTreeMap::new();
-    for (target, listed) in all.iter().filter(|(_, listed)| listed.committed) {
-        let (name, index, of) = match part_of(&listed.name) {
-            Some((whole, index, of)) => (whole, index, Some(of)),
-            None => (listed.name.as_str(), 0, None),
-        };
-        let epoch = listed.epoch;
-        let new = || Known { epoch, of, parts: BTreeMap::new() };
-        let known = versions.entry((name, epoch, of)).or_insert_with(new);
-        let new = || Part { listed: listed.clone(), stores: Vec::new() };
-        known.parts.entry(index).or_insert_with(new).stores.push((*target, listed.clone()));
-    }
-    let mut found: BTreeMap<String, Known> = BTreeMap::new();
-    for ((name, ..), known) in versions {
-        let rank = |known: &Known| (known.missing().is_none(), known.epoch);
-        if found.get(name).is_none_or(|other| rank(other) < rank(&known)) {
-            found.insert(name.to_string(), known);
-        }
-    }
-    found
-}
-
-/// The committed dataset `name`, which may be a part of another; a wrong request if there is none.
-pub fn find(all: &[(Target, Listed)], name: &str) -> Result<Known, Failure> {
-    let mut committed = committed(all);
-    if let Some(known) = committed.remove(name) {
-        return Ok(known);
-    }
-    let named = all.iter().filter(|(_, listed)| listed.committed && listed.name == name);
-    if let Some(epoch) = named.clone().map(|(_, listed)| listed.epoch).max() {
-        let stores: Vec<_> = named.filter(|(_, it)| it.epoch == epoch).cloned().collect();
-        let part = Part { listed: stores[0].1.clone(), stores };
-        return Ok(Known { epoch, of: None, parts: BTreeMap::from([(0, part)]) });
-    }
-    let names = committed.keys().filter(|known| is_hidden(known) == is_hidden(name));
-    let near = suggestion(name, names.map(String::as_str));
-    Err(Failure::request(format!("no dataset `{name}`; {near}")))
-}
-
 impl Known {
     /// The first part that there is not.
     pub fn missing(&self) -> Option<u32> {
         (0..self.of.unwrap_or(1)).find(|index| !self.parts.contains_key(index))
     }
 
-    /// The parts' names end so: what is not there, as people are told.
+    /// What is not there, as people are told.
     pub fn lacks(&self) -> Option<String> {
-        let (first, of) = (self.missing()?, self.of?);
-        let there = self.parts.len();
-        Some(format!("{there} of its {of} parts are there; {first}-of-{of} is missing"))
-    }
-
-    /// Bytes of all parts.
-    pub fn bytes(&self) -> u64 {
-        self.parts.values().map(|part| part.listed.bytes).sum()
-    }
-
-    /// Blocks of all parts.
-    pub fn blocks(&self) -> u64 {
-        self.parts.values().map(|part| u64::from(part.listed.blocks)).sum()
-    }
-
-    /// How many copies each of its blocks has, at least.
-    pub fn copies(&self) -> u8 {
-        self.parts.values().map(|part| part.listed.copies).min().unwrap_or(0)
+        let first = self.missing()?;
+        Some(match self.of {
+            Some(of) => {
+                let there = self.parts.len();
+                format!("{there} of its {of} parts are there; {first}-of-{of} is missing")
+            }
+            None if self.entry.nodes.is_empty() => "no node that answers has it".into(),
+            None => {
+                let on = nodes(self.entry.nodes.iter().copied().map(NodeId)).join(", ");
+                format!("no node that answers has it; it is on {on}")
+            }
+        })
     }
 
     /// The nodes that have something of it, the one with the most parts first.
@@ -214,34 +242,59 @@ mod tests {
         (target, listed)
     }
 
+    fn entry(kind: u32, epoch: u64, parts: u32) -> NameEntry {
+        NameEntry {
+            stamp: 1,
+            kind,
+            epoch,
+            parts,
+            bytes: 20,
+            nodes: vec![1, 4],
+            ..Default::default()
+        }
+    }
+
+    fn catalogue(names: &[(&str, NameEntry)], held: Vec<(Target, Listed)>) -> Catalogue {
+        let names = names.iter().map(|(name, entry)| (name.to_string(), entry.clone())).collect();
+        Catalogue { names, held }
+    }
+
     fn nodes(known: &Known) -> Vec<u32> {
         known.nodes().iter().map(|node| node.0).collect()
     }
 
     #[track_caller]
-    fn refused(all: &[(Target, Listed)], name: &str) -> String {
-        match find(all, name) {
+    fn refused(all: &Catalogue, name: &str) -> String {
+        match all.find(name) {
             Err(Failure::Request(message)) => message,
             _ => panic!("{name} is found"),
         }
     }
 
     #[test]
-    fn the_highest_committed_epoch_of_a_name_wins() {
-        let all = [
+    fn a_name_means_the_version_that_its_keepers_say() {
+        let names = [
+            ("a", entry(kind::DATASET, 3, 0)),
+            ("b", entry(kind::ABSENT, 2, 0)),
+            ("c", entry(kind::DATASET, 9, 0)),
+            ("d", entry(kind::MAKING, 5, 0)),
+        ];
+        let held = vec![
+            // A node that was away when it was replaced; one whose writer has not told it yet.
             listed("a", 2, 1, true),
             listed("a", 3, 2, true),
-            listed("a", 3, 3, true),
-            listed("a", 4, 1, false),
-            listed("b", 1, 1, false),
+            listed("a", 3, 3, false),
+            listed("b", 1, 1, true),
             listed("c", 1, 3, true),
         ];
-        let found = committed(&all);
-        let names: Vec<&str> = found.keys().map(String::as_str).collect();
-        assert_eq!(names, ["a", "c"]);
-        assert_eq!((found["a"].epoch, nodes(&found["a"])), (3, vec![2, 3]));
-        assert_eq!((found["a"].of, found["a"].lacks()), (None, None));
+        let all = catalogue(&names, held);
+        assert_eq!(all.all().map(|it| it.0).collect::<Vec<_>>(), ["a", "c"]);
+        let known = all.find("a").expect("it is there");
+        assert_eq!((known.of, known.lacks(), nodes(&known)), (None, None, vec![2, 3]));
+        let lacks = all.find("c").expect("its keepers know it").lacks();
+        assert_eq!(lacks.as_deref(), Some("no node that answers has it; it is on n1, n4"));
         assert_eq!(refused(&all, "b"), "no dataset `b`; there are: a, c");
+        assert!(refused(&all, "d").starts_with("`d` is being made by job 5"));
     }
 
     #[test]
@@ -255,30 +308,26 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_one_dataset_when_all_of_one_epoch_are_there() {
-        let mut all = vec![
+    fn an_output_has_the_parts_of_its_job() {
+        let mut held = vec![
             listed("out/0-of-2", 5, 1, true),
             listed("out/1-of-2", 5, 2, true),
             listed("out/1-of-2", 5, 3, true),
-            listed("out/0-of-2", 7, 2, true),
+            listed("out/0-of-2", 4, 2, true),
             listed("out/1-of-2", 7, 2, false),
-            listed(".jobs/1", 1, 1, true),
         ];
-        let found = find(&all, "out").expect("an epoch is complete");
-        assert_eq!((found.epoch, found.of, found.parts.len()), (5, Some(2), 2));
-        assert_eq!((found.bytes(), found.blocks(), found.copies()), (20, 2, 2));
-        assert_eq!(nodes(&found), [1, 2, 3]);
-        let part = find(&all, "out/0-of-2").expect("a part is a dataset");
-        assert_eq!((part.epoch, part.of, part.bytes()), (7, None, 10));
-        // The second one of a later epoch comes.
-        all[4].1.committed = true;
-        assert_eq!(find(&all, "out").expect("both are").epoch, 7);
-        // Of none all are there: the last one is shown, and what it lacks.
-        all.retain(|(_, it)| it.name != "out/1-of-2");
-        let found = find(&all, "out").expect("there are parts");
-        let lacks = "1 of its 2 parts are there; 1-of-2 is missing";
-        assert_eq!((found.epoch, found.lacks().as_deref()), (7, Some(lacks)));
+        let names = [("out", entry(kind::OUTPUT, 5, 2))];
+        let all = catalogue(&names, held.clone());
+        let found = all.find("out").expect("it is there");
+        assert_eq!((found.of, found.parts.len(), found.missing()), (Some(2), 2, None));
+        assert_eq!((found.entry.bytes, nodes(&found)), (20, vec![1, 2, 3]));
+        let part = all.find("out/0-of-2").expect("a part can be got");
+        assert_eq!((part.of, part.entry.bytes, nodes(&part)), (None, 10, vec![1]));
+        assert!(refused(&all, "out/0-of-3").starts_with("no dataset `out/0-of-3`"));
+        held.retain(|(_, it)| it.name != "out/1-of-2");
+        let lacks = catalogue(&names, held).find("out").expect("its keepers know it").lacks();
+        let said = "1 of its 2 parts are there; 1-of-2 is missing";
+        assert_eq!(lacks.as_deref(), Some(said));
         assert_eq!(refused(&all, "oot"), "no dataset `oot`; did you mean `out`?");
-        assert_eq!(refused(&all, ".x"), "no dataset `.x`; there are: .jobs/1");
     }
 }

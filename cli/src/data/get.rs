@@ -9,9 +9,9 @@ use serde_json::json;
 use tempfile::NamedTempFile;
 
 use super::args::Get as Options;
-use super::catalogue::{self, Known, Part};
+use super::catalogue::{Catalogue, Known, Part};
 use super::progress::Progress;
-use super::stores::{Arguments, PIECES, Stores, failed};
+use super::stores::{Arguments, PIECES, Stores, failed, nodes};
 use crate::failure::Failure;
 use crate::peer::known::Target;
 
@@ -27,15 +27,11 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         return Err(Failure::request(format!("there is no folder {}", folder.display())));
     }
     let mut stores = Stores::open(&options.query)?;
-    let all = catalogue::everything(&mut stores)?;
-    let known = catalogue::find(&all, &options.name)?;
-    if let Some(lacks) = known.lacks() {
-        return Err(Failure::failed(format!("{}: {lacks}", options.name)));
-    }
+    let known = whole(&mut stores, &options.name)?;
     let unwritable = |error| Failure::failed(format!("cannot write {shown}: {error}"));
     // Beside it, so that the last step is one.
     let mut file = NamedTempFile::new_in(folder).map_err(unwritable)?;
-    let mut progress = Progress::new(&options.name, Some(known.bytes()));
+    let mut progress = Progress::new(&options.name, Some(known.entry.bytes));
     let mut bytes = 0;
     for part in known.parts.values() {
         let mut at = 0;
@@ -60,6 +56,34 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             crate::print(&format!("{document}\n"))
         }
         false => crate::print(&format!("{shown}: {bytes} bytes\n")),
+    }
+}
+
+/// How often it is looked anew what a name means that was replaced meanwhile.
+const TRIES: usize = 3;
+
+/// What a name means, and where all of it is.
+pub fn whole(stores: &mut Stores, name: &str) -> Result<Known, Failure> {
+    let mut known = Catalogue::gather(stores)?.find(name)?;
+    for _ in 1..TRIES {
+        let Some(lacks) = known.lacks() else { return Ok(known) };
+        let again = Catalogue::gather(stores)?.find(name)?;
+        if again.entry == known.entry && again.lacks().as_ref() == Some(&lacks) {
+            break;
+        }
+        known = again;
+    }
+    match known.lacks() {
+        None => Ok(known),
+        Some(lacks) => {
+            let away = nodes(stores.absent().iter().copied());
+            let away = if away.is_empty() {
+                "".into()
+            } else {
+                format!("; not there: {}", away.join(", "))
+            };
+            Err(Failure::failed(format!("{name}: {lacks}{away}")))
+        }
     }
 }
 

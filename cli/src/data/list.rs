@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::args::List as Options;
-use super::catalogue::{self, is_hidden};
+use super::catalogue::{Catalogue, is_hidden};
 use super::stores::{Stores, nodes};
 use crate::failure::Failure;
 use crate::table;
@@ -11,21 +11,21 @@ use crate::table;
 /// Prints them in the order of their names.
 pub fn run(options: &Options) -> Result<(), Failure> {
     let mut stores = Stores::open(&options.query)?;
-    let all = catalogue::everything(&mut stores)?;
+    let all = Catalogue::gather(&mut stores)?;
     let mut rows = vec![["name", "bytes", "blocks", "copies", "nodes"].map(String::from).to_vec()];
     let mut documents: Vec<Value> = Vec::new();
-    for (name, known) in catalogue::committed(&all) {
-        if is_hidden(&name) && !options.all {
+    for (name, known) in all.all() {
+        if is_hidden(name) && !options.all {
             continue;
         }
         let is_whole = known.is_whole(&mut stores)?;
         let on = nodes(known.nodes());
         documents.push(json!({
             "name": name,
-            "bytes": known.bytes(),
-            "blocks": known.blocks(),
-            "copies": known.copies(),
-            "epoch": known.epoch,
+            "bytes": known.entry.bytes,
+            "blocks": known.entry.blocks,
+            "copies": known.entry.copies,
+            "epoch": known.entry.epoch,
             "parts": known.of,
             "nodes": on,
             "whole": is_whole,
@@ -35,13 +35,14 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             (false, Some(lacks)) => format!(" ({lacks})"),
             (false, None) => " (blocks are missing)".into(),
         };
-        let numbers = [known.bytes(), known.blocks(), known.copies().into()];
+        let numbers = [known.entry.bytes, known.entry.blocks.into(), known.entry.copies.into()];
         let [bytes, blocks, copies] = numbers.map(|number| number.to_string());
-        rows.push(vec![name, bytes, blocks, copies, format!("{}{note}", on.join(" "))]);
+        rows.push(vec![name.into(), bytes, blocks, copies, format!("{}{note}", on.join(" "))]);
     }
     match options.query.json {
-        true => crate::print(&format!("{}\n", json!({ "datasets": documents }))),
-        false if rows.len() == 1 => crate::print("there are no datasets\n"),
-        false => crate::print(&table::columns("", &rows)),
+        true => crate::print(&format!("{}\n", json!({ "datasets": documents })))?,
+        false if rows.len() == 1 => crate::print("there are no datasets\n")?,
+        false => crate::print(&table::columns("", &rows))?,
     }
+    Failure::unless_all_asked(stores.absent())
 }

@@ -1,5 +1,6 @@
 //! `nile put`: a file becomes a dataset. The same bytes go to as many stores as it is to have
-//! copies; then all of them make it durable, and the first one decides that it is committed.
+//! copies, all of which make them durable; then the keepers of its name decide that the name means
+//! them, if it still means what it did when this began, and the stores are told.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,12 +9,14 @@ use std::path::Path;
 use nile_bosml::Bytes;
 use nile_services::dataset::MOST_BYTES;
 use nile_services::dataset::records::{Decider, Draft, Listed, SpaceEntry};
-use rustix::rand::{GetRandomFlags, getrandom};
+use nile_services::name::records::{NameEntry, NameExpectation, kind};
 use serde_json::json;
 
 use super::args::Put as Options;
 use super::catalogue;
+use super::names::{Changed, number};
 use super::progress::Progress;
+use super::remove;
 use super::stores::{Arguments, PIECES, Stores, failed, nodes};
 use crate::failure::Failure;
 use crate::peer::known::Target;
@@ -84,11 +87,11 @@ fn put(
     (mut file, total): (File, Option<u64>),
 ) -> Result<Put, Failure> {
     let name = &options.name;
-    let all = catalogue::everything(stores)?;
-    let is_there = |(_, listed): &(_, Listed)| listed.committed && listed.name == *name;
-    if all.iter().any(is_there) || catalogue::committed(&all).contains_key(name) {
-        let message = format!("there is a dataset `{name}`; remove it with `nile rm {name}`");
-        return Err(Failure::request(message));
+    let before = stores.look(name)?;
+    match before.kind {
+        kind::MAKING => return Err(Failure::request(catalogue::making(name, &before))),
+        kind::DATASET | kind::OUTPUT if !options.replace => return Err(exists(name)),
+        _ => {}
     }
     let (targets, longest) = choose(stores, options.copies, total.unwrap_or(0))?;
     let block_bytes = match options.record {
@@ -104,10 +107,80 @@ fn put(
     let mut progress = Progress::new(name, total);
     let mut drafts = Vec::new();
     let blocks = (&targets[..], block_bytes);
-    match stream(stores, options, blocks, &mut file, &mut drafts, &mut progress) {
-        Ok(listed) => Ok(Put { listed, targets, seconds: progress.seconds() }),
+    let stamp = before.stamp;
+    let version = (stamp + 1, number()? as u32);
+    let streamed =
+        stream(stores, options, (version, blocks), &mut file, &mut drafts, &mut progress);
+    let listed = match streamed {
+        Ok(listed) => listed,
         Err(failure) => {
             stores.abort(&drafts);
+            return Err(failure);
+        }
+    };
+    decide(stores, stamp, &targets, &listed)?;
+    if matches!(before.kind, kind::DATASET | kind::OUTPUT) {
+        remove::rest(stores, name, &before)?;
+    }
+    Ok(Put { listed, targets, seconds: progress.seconds() })
+}
+
+/// That a name is taken.
+pub fn exists(name: &str) -> Failure {
+    Failure::request(format!(
+        "there is a dataset `{name}`; remove it with `nile rm {name}`, or put with --replace"
+    ))
+}
+
+/// Has the keepers of the name decide that it means what `targets` have prepared, if it has not
+/// changed since it had the stamp; then the stores are told. From the first step on this ends
+/// neither by Ctrl-C nor with something left that nobody wants.
+fn decide(
+    stores: &mut Stores,
+    stamp: u64,
+    targets: &[Target],
+    listed: &Listed,
+) -> Result<(), Failure> {
+    let Listed { name, epoch, attempt, bytes, blocks, copies, .. } = listed;
+    let to = NameEntry {
+        kind: kind::DATASET,
+        epoch: *epoch,
+        attempt: *attempt,
+        bytes: *bytes,
+        blocks: *blocks,
+        copies: (*copies).into(),
+        nodes: targets.iter().map(|target| target.node.0).collect(),
+        ..NameEntry::default()
+    };
+    let tell = |stores: &mut Stores, method: &str| {
+        stores.insisting(|stores| {
+            for target in targets {
+                // Who does not hear it finds out by itself.
+                let _ = stores.tell(*target, method, || Arguments::version(listed));
+            }
+        });
+    };
+    match stores.change(name, NameExpectation::stamp(stamp), &to) {
+        Ok(Changed::Done) => {
+            tell(stores, "confirm");
+            Ok(())
+        }
+        Ok(Changed::Refused(now)) => {
+            tell(stores, "remove");
+            Err(match now.kind {
+                kind::MAKING => Failure::request(catalogue::making(name, &now)),
+                kind::ABSENT => Failure::failed(format!(
+                    "`{name}` was put and removed by others meanwhile; try again"
+                )),
+                _ => Failure::failed(format!("`{name}` was put by somebody else meanwhile")),
+            })
+        }
+        Ok(Changed::Unknown) => Err(Failure::failed(format!(
+            "the nodes that keep the names of datasets went away in the midst: whether `{name}` is \
+             there now, `nile ls` will tell when they are back"
+        ))),
+        Err(failure) => {
+            tell(stores, "remove");
             Err(failure)
         }
     }
@@ -164,24 +237,19 @@ fn choose(stores: &mut Stores, copies: u8, bytes: u64) -> Result<(Vec<Target>, u
     Ok((chosen, longest))
 }
 
-/// Writes and commits; `drafts` are those that were begun, as long as they are.
+/// Writes and prepares; `drafts` are those that were begun, as long as they are.
 fn stream(
     stores: &mut Stores,
     options: &Options,
-    (targets, block_bytes): (&[Target], u32),
+    ((epoch, attempt), (targets, block_bytes)): ((u64, u32), (&[Target], u32)),
     file: &mut File,
     drafts: &mut Vec<(Target, Draft)>,
     progress: &mut Progress,
 ) -> Result<Listed, Failure> {
     let name = options.name.as_str();
-    let mut random = [0; 4];
-    getrandom(&mut random, GetRandomFlags::empty())
-        .map_err(|error| Failure::failed(format!("no random numbers: {error}")))?;
-    let (epoch, attempt) = (1_u64, u32::from_le_bytes(random));
-    let owner = Decider { node: targets[0].node.0, generation: targets[0].generation.0 };
     let begun = stores.ask_all::<Draft>(targets, "create", |_| {
         let arguments = Arguments::new().with(&name).with(&epoch).with(&attempt);
-        arguments.with(&owner).with(&block_bytes)
+        arguments.with(&Decider::NAME).with(&block_bytes)
     })?;
     for (target, draft) in targets.iter().zip(begun) {
         drafts.push((*target, draft.map_err(|error| failed(target, &error))?));
@@ -215,20 +283,15 @@ fn stream(
     if let Some(record) = options.record.filter(|record| !at.is_multiple_of((*record).into())) {
         return Err(ragged(&options.file, at, record));
     }
-    if let [target] = targets {
-        let draft = || Arguments::new().with(&id(target));
-        let listed = stores.ask(*target, "commit", draft)?;
-        return listed.map_err(|error| failed(target, &error));
-    }
     let on: Vec<u32> = targets.iter().map(|target| target.node.0).collect();
     let prepared = stores.ask_all::<Listed>(targets, "prepare", |target| {
         Arguments::new().with(&id(target)).with(&on)
     })?;
-    commit(stores, targets, prepared)
+    all_prepared(stores, targets, prepared)
 }
 
-/// Has the owner commit what all have prepared, and then the others; or nobody.
-fn commit(
+/// What all have prepared; of what only some have, nothing is left.
+fn all_prepared(
     stores: &mut Stores,
     targets: &[Target],
     prepared: Vec<Result<Listed, crate::peer::call::CallFailed>>,
@@ -248,22 +311,13 @@ fn commit(
     let Some(listed) = listed else {
         return Err(failure.unwrap_or_else(|| Failure::failed("no store has prepared it")));
     };
-    if let Some(failure) = failure {
-        stores.insisting(|stores| {
-            done.into_iter().try_for_each(|target| {
-                stores.tell(target, "remove", || Arguments::version(&listed)).map(drop)
-            })
-        })?;
-        return Err(failure);
-    }
-    // From here on it may be committed: Ctrl-C does not end it in the midst.
+    let Some(failure) = failure else { return Ok(listed) };
     stores.insisting(|stores| {
-        targets.iter().try_for_each(|target| {
-            let end = stores.tell(*target, "confirm", || Arguments::version(&listed))?;
-            end.map_err(|error| failed(target, &error))
+        done.into_iter().try_for_each(|target| {
+            stores.tell(target, "remove", || Arguments::version(&listed)).map(drop)
         })
     })?;
-    Ok(listed)
+    Err(failure)
 }
 
 /// Reads until the piece is full or the file ends; how many bytes.

@@ -1,36 +1,98 @@
-//! `nile rm`: a dataset is removed from every store that has it.
+//! `nile rm`: the keepers of a name decide that it means nothing any more; then the stores that
+//! answer free its space. Those that are away do when they are back.
 
 use std::collections::BTreeSet;
 
 use nile_abi::{NodeId, Status};
+use nile_services::dataset::records::Listed;
+use nile_services::name::records::{NameEntry, NameExpectation, kind};
 use serde_json::json;
 
 use super::args::Remove as Options;
-use super::catalogue;
+use super::catalogue::{self, Catalogue};
+use super::names::Changed;
 use super::stores::{Arguments, Stores, failed, nodes};
 use crate::failure::Failure;
 
-/// Removes every version of a name, and of its parts.
+/// Removes what a name means.
 pub fn run(options: &Options) -> Result<(), Failure> {
     let mut stores = Stores::open(&options.query)?;
-    let all = catalogue::everything(&mut stores)?;
     let name = &options.name;
-    catalogue::find(&all, name)?;
-    let is_meant =
-        |it: &str| it == name || catalogue::part_of(it).is_some_and(|(whole, ..)| whole == name);
-    let named = || all.iter().filter(|(_, listed)| is_meant(&listed.name));
-    // What is only prepared could be committed afterwards.
-    for (target, listed) in named() {
-        let removed = stores.tell(*target, "remove", || Arguments::version(listed))?;
-        match removed {
-            Err(error) if error.status != Status::NotFound => return Err(failed(target, &error)),
-            _ => {}
+    if let Some((whole, ..)) = catalogue::part_of(name) {
+        let message = format!("{name} is a part of an output: remove all of it, `{whole}`");
+        return Err(Failure::request(message));
+    }
+    let entry = stores.look(name)?;
+    match entry.kind {
+        kind::DATASET | kind::OUTPUT => {}
+        // It says what there is.
+        _ => drop(Catalogue::gather(&mut stores)?.find(name)?),
+    }
+    match stores.change(name, NameExpectation::stamp(entry.stamp), &NameEntry::default())? {
+        Changed::Done => {}
+        Changed::Refused(now) if now.kind == kind::ABSENT => {
+            return Err(Failure::failed(format!(
+                "`{name}` was removed by somebody else meanwhile"
+            )));
+        }
+        Changed::Refused(_) => {
+            let message = format!("`{name}` was replaced by somebody else meanwhile; try again");
+            return Err(Failure::failed(message));
+        }
+        Changed::Unknown => {
+            return Err(Failure::failed(format!(
+                "the nodes that keep the names of datasets went away in the midst: whether \
+                 `{name}` is still there, `nile ls` will tell when they are back"
+            )));
         }
     }
-    let on: BTreeSet<NodeId> = named().map(|(target, _)| target.node).collect();
-    let on = nodes(on);
+    let on = nodes(rest(&mut stores, name, &entry)?);
+    let left: Vec<NodeId> = entry.nodes.iter().copied().map(NodeId).collect();
+    // Of an output it is not known here which nodes have parts.
+    let is_left = |node: &NodeId| entry.kind == kind::OUTPUT || left.contains(node);
+    let left: BTreeSet<NodeId> = stores.absent().iter().copied().filter(is_left).collect();
     match options.query.json {
-        true => crate::print(&format!("{}\n", json!({ "name": name, "nodes": on }))),
-        false => crate::print(&format!("{name} is removed from {}\n", on.join(", "))),
+        true => {
+            let later = nodes(left.iter().copied());
+            let document = json!({ "name": name, "nodes": on, "later": later });
+            crate::print(&format!("{document}\n"))?;
+        }
+        false if on.is_empty() => crate::print(&format!("{name} is removed\n"))?,
+        false => crate::print(&format!("{name} is removed from {}\n", on.join(", ")))?,
     }
+    match left.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Partial(format!(
+            "what these nodes have of {name} goes when they are back: {}",
+            nodes(left).join(", ")
+        ))),
+    }
+}
+
+/// Has the stores that answer free what they have of what a name meant `before`; those that had
+/// something. What cannot be asked now frees it by itself, when it is back. What others prepare
+/// for the name meanwhile has later versions, and stays.
+pub fn rest(
+    stores: &mut Stores,
+    name: &str,
+    before: &NameEntry,
+) -> Result<BTreeSet<NodeId>, Failure> {
+    let is_meant = |it: &Listed| match catalogue::part_of(&it.name) {
+        Some((whole, ..)) if whole == name => {
+            before.kind == kind::OUTPUT && it.epoch == before.epoch
+        }
+        _ => it.name == name && it.epoch <= before.stamp,
+    };
+    let mut on = BTreeSet::new();
+    for (target, listed) in catalogue::held(stores)?.into_iter().filter(|it| is_meant(&it.1)) {
+        match stores.tell(target, "remove", || Arguments::version(&listed))? {
+            Ok(()) => drop(on.insert(target.node)),
+            Err(error) if error.status == Status::NotFound => {}
+            Err(error) if matches!(error.status, Status::Dead | Status::Timeout) => {
+                stores.leave_out(target);
+            }
+            Err(error) => return Err(failed(&target, &error)),
+        }
+    }
+    Ok(on)
 }

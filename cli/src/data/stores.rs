@@ -1,19 +1,20 @@
 //! The dataset services of a cluster's nodes, and calls to them in the binary form: data do not
 //! travel as text.
 
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nile_abi::{NodeId, Status};
-use nile_bosml::{Decode, Encode, Reader, Writer, discovery};
+use nile_bosml::{Decode, Encode, Writer};
 use nile_services::dataset::records::{Draft, Listed};
 
+use super::service::{Service, decode};
 use crate::cluster::args::Query;
-use crate::cluster::services;
 use crate::cluster::session::Session;
 use crate::failure::Failure;
 use crate::peer::call::{CallFailed, Request};
-use crate::peer::known::{self, Target};
+use crate::peer::known::Target;
 
 /// The service.
 const SERVICE: &str = "dataset";
@@ -28,9 +29,11 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The stores of a cluster, the one on the lowest node first.
 pub struct Stores {
     pub session: Session,
-    all: Vec<Target>,
-    /// The names of the service's methods, by their numbers.
-    methods: Vec<String>,
+    service: Service,
+    /// Who is asked what names mean.
+    pub(super) names: Service,
+    /// Nodes whose stores could not be asked.
+    absent: BTreeSet<NodeId>,
 }
 
 /// Arguments of a call.
@@ -47,6 +50,11 @@ impl Arguments {
         self
     }
 
+    /// Encoded; or what is wrong with them.
+    pub fn into_bytes(self) -> Result<Vec<u8>, String> {
+        self.0.into_bytes().map_err(|error| error.to_string())
+    }
+
     /// A dataset's name and version.
     pub fn version(listed: &Listed) -> Arguments {
         let Listed { name, epoch, attempt, .. } = listed;
@@ -58,43 +66,27 @@ impl Stores {
     /// Takes a place in the cluster, and finds its stores. A wrong request if it has none.
     pub fn open(query: &Query) -> Result<Stores, Failure> {
         let mut session = Session::open(&query.which, query.timeout)?;
-        let instances = known::instances(session.peer.known());
-        let named = instances.iter().filter(|(_, it)| it.name == SERVICE);
-        let all: Vec<Target> = named.map(|(target, _)| *target).collect();
-        let Some(first) = all.first() else {
-            return Err(Failure::request("no node of the cluster keeps datasets"));
-        };
-        let schema = services::schema(&mut session, *first)?;
-        let schema = schema.map_err(|failed| {
-            Failure::failed(format!("{SERVICE} on {}: {failed}", first.place()))
-        })?;
-        // It was parsed before it was given.
-        let schema = discovery::parse(&schema).map_err(|it| Failure::failed(it.to_string()))?;
-        let methods = schema.methods.iter().map(|method| method.name.to_string()).collect();
-        Ok(Stores { session, all, methods })
+        let none = || Failure::request("no node of the cluster keeps datasets");
+        let service = Service::find(&mut session, SERVICE)?.ok_or_else(none)?;
+        let names = Service::find(&mut session, super::names::SERVICE)?.ok_or_else(none)?;
+        let absent = session.away();
+        Ok(Stores { session, service, names, absent })
     }
 
     /// Every store.
     pub fn all(&self) -> Vec<Target> {
-        self.all.clone()
+        self.service.all.clone()
     }
 
     /// Forgets a store that does not answer.
     pub fn leave_out(&mut self, target: Target) {
-        self.all.retain(|it| *it != target);
+        self.service.all.retain(|it| *it != target);
+        self.absent.insert(target.node);
     }
 
-    fn request(
-        &self,
-        target: Target,
-        method: &str,
-        arguments: Arguments,
-    ) -> Result<Request, Failure> {
-        let number = self.methods.iter().position(|name| name == method);
-        let wrong = |why: &str| Failure::failed(format!("{SERVICE}.{method}: {why}"));
-        let method = number.ok_or_else(|| wrong("the nodes are of another version"))? as u16;
-        let arguments = arguments.0.into_bytes().map_err(|error| wrong(&error.to_string()))?;
-        Ok(Request { target, method, arguments })
+    /// The nodes that should have stores and could not be asked.
+    pub fn absent(&self) -> &BTreeSet<NodeId> {
+        &self.absent
     }
 
     /// Calls a method of stores, all calls at once; the encoded replies in the same order. One that
@@ -111,7 +103,7 @@ impl Stores {
             let open: Vec<usize> = (0..asked.len()).filter(|at| replies[*at].is_none()).collect();
             let request = |at: &usize| {
                 let (target, what) = &asked[*at];
-                self.request(*target, method, arguments(target, what))
+                self.service.request(*target, method, arguments(target, what))
             };
             let requests: Vec<Request> = open.iter().map(request).collect::<Result<_, _>>()?;
             let ends = self.session.peer.requests(&requests, self.session.patience)?;
@@ -191,12 +183,6 @@ impl Stores {
             }
         });
     }
-}
-
-fn decode<T: for<'a> Decode<'a>>(bytes: &[u8]) -> Result<T, CallFailed> {
-    T::decode(&mut Reader::new(bytes)).map_err(|error| {
-        CallFailed::new(Status::Invalid, format!("a reply that cannot be read: {error}"))
-    })
 }
 
 /// Why a store did not do what it was asked for.

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use nile_ipioe::checksum;
 use nile_package::Package;
+use nile_services::name::records::kind;
 
 use super::place::Place;
 use crate::cluster::args::Query;
 use crate::data::args::Put;
-use crate::data::{catalogue, put};
+use crate::data::put;
 use crate::failure::Failure;
 use crate::needs::{self, PACKAGES};
 
@@ -40,21 +41,28 @@ fn name(path: &Path) -> Result<String, Failure> {
 /// Sees to it that the cluster has the package at `path`; the name of the dataset that it is.
 pub fn put(place: &mut Place, path: &Path) -> Result<String, Failure> {
     let name = name(path)?;
-    let all = catalogue::everything(&mut place.stores)?;
-    if catalogue::committed(&all).contains_key(&name) {
+    if is_there(place, &name)? {
         return Ok(name);
     }
     let mut nodes: Vec<_> = place.stores.all().iter().map(|store| store.node).collect();
     nodes.dedup();
     let copies = nodes.len().min(COPIES) as u8;
     let query = Query { which: place.which.clone(), json: false, timeout: Duration::ZERO };
-    let options = Put { file: path.into(), name: name.clone(), copies, record: None, query };
+    let options =
+        Put { file: path.into(), name: name.clone(), copies, record: None, replace: false, query };
     match put::file(&mut place.stores, &options) {
         Ok(_) => Ok(name),
         // Another command may have put it meanwhile: the name tells the content.
         Err(failure) => {
-            let all = catalogue::everything(&mut place.stores)?;
-            if catalogue::committed(&all).contains_key(&name) { Ok(name) } else { Err(failure) }
+            if is_there(place, &name)? {
+                Ok(name)
+            } else {
+                Err(failure)
+            }
         }
     }
+}
+
+fn is_there(place: &mut Place, name: &str) -> Result<bool, Failure> {
+    Ok(place.stores.look(name)?.kind == kind::DATASET)
 }

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{Write, stdout};
 use std::path::Path;
-use std::process;
 use std::time::Duration;
 
 use serde_json::json;
@@ -18,6 +17,7 @@ use super::show::{self, Bar, Row};
 use super::watch::{self, Done};
 use crate::cluster::args::{Kind, Query};
 use crate::data::args::Put;
+use crate::data::names::number;
 use crate::data::put;
 use crate::failure::Failure;
 use crate::nearest::suggestion;
@@ -68,7 +68,7 @@ pub fn run(options: &Package) -> Result<(), Failure> {
     let stem = options.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let (done, output) = place::on(&options.usual, bytes(options), |place| {
         // What nobody has given a name gets one that nobody sees.
-        let own = format!(".run/{}", process::id());
+        let own = format!(".run/{:x}", number()?);
         let output = options.output.clone().unwrap_or_else(|| format!("{own}/output"));
         let mut temporary: Vec<String> = Vec::new();
         outputs::check_free(&mut place.stores, &[&output])?;
@@ -77,7 +77,8 @@ pub fn run(options: &Package) -> Result<(), Failure> {
             (Ok(_), None) => Some(outputs::read(&mut place.stores, &output)),
             _ => None,
         };
-        if done.is_err() || options.output.is_none() {
+        // One that has a name and was not made is nobody's, or somebody else's.
+        if options.output.is_none() {
             temporary.push(output);
         }
         if !place.is_own && !temporary.is_empty() {
@@ -114,6 +115,7 @@ fn job(
             name: name.clone(),
             copies: usual.copies,
             record: None,
+            replace: false,
             query,
         };
         put::file(&mut place.stores, &options)?;

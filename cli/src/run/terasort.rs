@@ -1,14 +1,14 @@
 //! `nile run terasort`: three jobs, one after the other, that generate records, sort them, and
 //! validate what came of it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::args::Terasort;
 use super::code;
 use super::jobs::service::Service;
-use super::jobs::{End, Request, State};
+use super::jobs::{End, Jobs, Request, State};
 use super::memory::{Peak, Watch};
 use super::outputs;
 use super::place::{self, Place};
@@ -108,23 +108,25 @@ pub fn watched(options: &Terasort, look: Look<'_>) -> Result<Sorted, Failure> {
         let [input, output, report] = names.each_ref().map(String::as_str);
         outputs::check_free(&mut place.stores, &[input, output, report])?;
         let package = code::put(place, &package)?;
-        let done = three(options, rows, place, &package, [input, output, report], look);
+        let mut made = Vec::new();
+        let names = [input, output, report];
+        let done = three(options, rows, place, &package, (names, &mut made), look);
         let goes = !options.usual.keep || done.is_err();
         // The datasets of a cluster of our own go with it.
         if goes && !place.is_own {
-            outputs::remove(&mut place.stores, &[input, output, report])?;
+            outputs::remove_made(&mut place.stores, &made)?;
         }
         done
     })
 }
 
-/// The three jobs.
+/// The three jobs; `made` gets what they have made: names, and the jobs' numbers.
 fn three(
     options: &Terasort,
     rows: u64,
     place: &mut Place,
     package: &str,
-    [input, output, report]: [&str; 3],
+    ([input, output, report], made): ([&str; 3], &mut Vec<(String, u64)>),
     look: Look<'_>,
 ) -> Result<Sorted, Failure> {
     look(place, Moment::Begin)?;
@@ -137,10 +139,13 @@ fn three(
         copies: options.usual.copies.into(),
         ..Request::default()
     };
-    let do_job = |place: &mut Place, request: Request, total| {
+    let mut do_job = |place: &mut Place, request: Request, total| -> Result<Done, Failure> {
         let mut service = Service::open(&mut place.stores)?;
         let bar = &mut Bar::new(&request.name, total);
-        watch::to_end(&mut service, &request, &options.usual.hooks, bar)
+        let begun = Instant::now();
+        let job = service.submit(&request)?;
+        made.push((request.output.clone(), job));
+        watch::see(&mut service, &request, (job, begun), &options.usual.hooks, bar)
     };
     let generated = do_job(
         place,
@@ -339,8 +344,6 @@ impl Sorted {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::super::jobs::Phase;
     use super::*;
 

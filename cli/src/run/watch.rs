@@ -41,6 +41,17 @@ pub fn to_end(
 ) -> Result<Done, Failure> {
     let begun = Instant::now();
     let job = jobs.submit(request)?;
+    see(jobs, request, (job, begun), hooks, bar)
+}
+
+/// The same of a job that was submitted then.
+pub fn see(
+    jobs: &mut impl Jobs,
+    request: &Request,
+    (job, begun): (u64, Instant),
+    hooks: &[Hook],
+    bar: &mut Bar,
+) -> Result<Done, Failure> {
     let mut hooks: Vec<&Hook> = hooks.iter().filter(|it| it.job == request.name).collect();
     let watched = watch(jobs, job, begun, &mut hooks, bar);
     if watched.is_err() {

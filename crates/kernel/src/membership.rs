@@ -4,6 +4,7 @@
 //! [node]
 //! id = 3               # n3; without it the node is alone, and has no network
 //! generation = 17      # its incarnation, if whoever starts it keeps count; else the clock
+//! keepers = [1, 2, 3]  # the nodes that keep the names of datasets, alike on all nodes
 //!
 //! [network]
 //! key = "8f3c…"        # the cluster's key, 64 hexadecimal digits: every frame is sealed with it
@@ -12,6 +13,7 @@
 //! ```
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
@@ -25,6 +27,7 @@ use toml::Spanned;
 pub(crate) struct NodeTable {
     id: Option<Spanned<u32>>,
     generation: Option<Spanned<u32>>,
+    keepers: Option<Spanned<Vec<u32>>>,
 }
 
 /// The part of the file that says how frames are protected.
@@ -45,6 +48,8 @@ pub struct Membership {
     pub generation: Option<Generation>,
     /// The cluster's key; `None` if frames are not sealed.
     pub key: Option<[u8; 32]>,
+    /// The nodes that keep the names of datasets: one or three (docs/names.md).
+    pub keepers: Vec<NodeId>,
 }
 
 impl fmt::Debug for Membership {
@@ -54,6 +59,9 @@ impl fmt::Debug for Membership {
         write!(f, "{} {:?} {sealed}", self.node, self.generation)
     }
 }
+
+/// From here on numbers stand for what is no node: who decides on a dataset (docs/store.md).
+const NOT_NODES: u32 = u32::MAX - 1;
 
 /// What is wrong, and the byte of the file where.
 pub(crate) type Wrong = (Option<usize>, &'static str);
@@ -83,9 +91,16 @@ impl Membership {
             }
             it => it.map(|it| Generation(it.into_inner())),
         };
+        let keepers = match &node.keepers {
+            None => Vec::from([NodeId(1)]),
+            Some(it) => {
+                let bad = (Some(it.span().start), "keepers is a list of one node, or of three");
+                keepers(it.get_ref()).ok_or(bad)?
+            }
+        };
         match NodeId(id.into_inner()) {
-            NodeId(0 | u32::MAX) => Err((at, "id is 1 to 4294967294")),
-            node => Ok(Some(Membership { node, generation, key })),
+            NodeId(0 | NOT_NODES..) => Err((at, "id is 1 to 4294967293")),
+            node => Ok(Some(Membership { node, generation, key, keepers })),
         }
     }
 
@@ -107,6 +122,16 @@ impl Membership {
         let later = network.0.saturating_sub(1).saturating_mul(8);
         Generation(first.0.wrapping_add(later).max(1))
     }
+}
+
+/// Different nodes, so many that a majority of them outlives one.
+fn keepers(ids: &[u32]) -> Option<Vec<NodeId>> {
+    let mut keepers: Vec<NodeId> = ids.iter().copied().map(NodeId).collect();
+    keepers.sort();
+    keepers.dedup();
+    let is_node = |node: &NodeId| !matches!(node.0, 0 | NOT_NODES..);
+    let is_right = matches!(ids.len(), 1 | 3) && keepers.len() == ids.len();
+    (is_right && keepers.iter().all(is_node)).then_some(keepers)
 }
 
 /// The bytes of a text of hexadecimal digits.
@@ -145,6 +170,21 @@ mod tests {
         assert!(!format!("{membership:?}").contains("23"), "keys are not shown");
         let open = parse("[node]\nid = 1\n[network]\nunsealed = true\n").unwrap().unwrap();
         assert_eq!((open.generation, open.key), (None, None));
+        assert_eq!(open.keepers, [NodeId(1)]);
+    }
+
+    #[test]
+    fn one_node_or_three_keep_names() {
+        let of = |keepers: &str| {
+            let text = format!("[node]\nid = 9\nkeepers = {keepers}\n[network]\nunsealed = true\n");
+            parse(&text).map(|it| it.unwrap().keepers)
+        };
+        assert_eq!(of("[5, 2, 4]"), Ok([2, 4, 5].map(NodeId).into()));
+        assert_eq!(of("[7]"), Ok([NodeId(7)].into()));
+        let wrong = "line 3: keepers is a list of one node, or of three";
+        for keepers in ["[]", "[1, 2]", "[1, 2, 2]", "[0]", "[1, 2, 4294967294]", "[1, 2, 3, 4]"] {
+            assert_eq!(of(keepers), Err(wrong.into()), "{keepers}");
+        }
     }
 
     #[test]
@@ -162,7 +202,7 @@ mod tests {
         let open = "\n[network]\nunsealed = true\n";
         assert_eq!(
             parse(&format!("[node]\nid = 0{open}")),
-            Err("line 2: id is 1 to 4294967294".into())
+            Err("line 2: id is 1 to 4294967293".into())
         );
         let zero = format!("[node]\nid = 1\ngeneration = 0{open}");
         assert_eq!(parse(&zero), Err("line 3: generation is 0; the first is 1".into()));

@@ -177,6 +177,8 @@ pub struct Member {
     pub generation: Generation,
     /// The cluster's key; `None` if frames are not sealed.
     pub key: Option<[u8; 32]>,
+    /// The nodes that keep the names of datasets, in the order of their numbers: one or three.
+    pub keepers: Vec<NodeId>,
 }
 
 /// A network interface that this core drives. Frames are Ethernet II frames without their check

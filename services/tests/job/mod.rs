@@ -20,10 +20,12 @@ use nile_switch::Link;
 /// How often a test looks.
 const LOOK: Duration = Duration::from_millis(5);
 
-fn config(node: usize, is_alone: bool) -> Config {
+fn config(node: usize, nodes: usize) -> Config {
     let pool = "[pool]\nbytes = \"2M\"\nbuffer = \"32K\"\n";
-    let member = format!("[node]\nid = {}\n[network]\nunsealed = true\n", node + 1);
-    let text = if is_alone { pool.into() } else { format!("{pool}{member}") };
+    let keepers = if nodes < 3 { "[1]" } else { "[1, 2, 3]" };
+    let id = node + 1;
+    let member = format!("[node]\nid = {id}\nkeepers = {keepers}\n[network]\nunsealed = true\n");
+    let text = if nodes == 1 { pool.into() } else { format!("{pool}{member}") };
     Config::parse(&text).expect("the configuration is valid")
 }
 
@@ -40,12 +42,11 @@ pub fn run<F>(
 ) where
     F: Future<Output = CallResult<()>> + 'static,
 {
-    let is_alone = nodes == 1;
     let node = |at: usize| {
         let disk = DiskOptions { bytes: 4 << 20, ..DiskOptions::default() };
         Options {
             seed: 7 + at as u64,
-            roles: config(at, is_alone).roles(3).expect("the default fits"),
+            roles: config(at, nodes).roles(3).expect("the default fits"),
             memory_bytes: 64 << 20,
             pool_bytes: 2 << 20,
             wake_mode: None,
@@ -60,7 +61,7 @@ pub fn run<F>(
         ClusterOptions { nodes: (0..nodes).map(node).collect(), link, shows_pools: false, deeds };
     let is_over = Rc::new(Cell::new(false));
     let ended = simulate_cluster(&options, |at, machine| {
-        let config = config(at, is_alone);
+        let config = config(at, nodes);
         let (test, is_over) = (test.clone(), is_over.clone());
         Box::new(Core::start(machine, &config, |core| {
             let own = core.clone();

@@ -112,6 +112,7 @@ impl<M: Machine> Node for CoreHost<M> {
             node: membership.node,
             generation: membership.generation(started, machine.generation()),
             key: membership.key,
+            keepers: membership.keepers.clone(),
         })
     }
 

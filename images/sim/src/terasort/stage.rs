@@ -98,7 +98,9 @@ impl Stage {
 
     fn config(&self, node: usize) -> Config {
         let pool = String::from("[pool]\nbytes = \"2M\"\nbuffer = \"8K\"\n");
-        let member = format!("[node]\nid = {}\n[network]\nunsealed = true\n", node + 1);
+        let keepers = if self.plot.nodes < 3 { "[1]" } else { "[1, 2, 3]" };
+        let member =
+            format!("[node]\nid = {}\nkeepers = {keepers}\n[network]\nunsealed = true\n", node + 1);
         let config = Config::parse(&format!("{pool}{member}"));
         let mut config = config.expect("it is the same for all nodes but for a number");
         config.packages = crate::STORE;

@@ -1,0 +1,147 @@
+//! What the names of datasets mean: most of the nodes that keep them decide (docs/names.md). Any
+//! node is asked; one that is gone is followed by the next, which may be asked for the same change
+//! once more, as each has a number of its own.
+
+use nile_abi::{NodeId, Status};
+use nile_bosml::Decode;
+use nile_services::name::records::{
+    NameAnswer, NameEntry, NameExpectation, NamePage, NamedEntry, outcome,
+};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::service::decode;
+use super::stores::{Arguments, Stores, failed, nodes};
+use crate::failure::Failure;
+use crate::peer::call::CallFailed;
+
+/// The service.
+pub const SERVICE: &str = "name";
+
+/// How a change of a name ended.
+pub enum Changed {
+    /// The name means that now.
+    Done,
+    /// It was something else than expected: this.
+    Refused(NameEntry),
+    /// Nobody knows whether it has happened: most of its keepers went away in the midst.
+    Unknown,
+}
+
+impl Stores {
+    /// What a name means.
+    pub fn look(&mut self, name: &str) -> Result<NameEntry, Failure> {
+        let answer: NameAnswer =
+            self.ask_names("look", || Arguments::new().with(&name)).map_err(Lost::into_failure)?;
+        match answer.outcome {
+            outcome::DONE => Ok(answer.entry),
+            _ => Err(no_majority(&answer.missing)),
+        }
+    }
+
+    /// Changes what a name means, if it is what is expected; nothing has changed if it fails.
+    pub fn change(
+        &mut self,
+        name: &str,
+        expected: NameExpectation,
+        to: &NameEntry,
+    ) -> Result<Changed, Failure> {
+        let change = number()?;
+        let arguments = || Arguments::new().with(&name).with(&change).with(&expected).with(to);
+        let asked = self.insisting(|stores| stores.ask_names::<NameAnswer>("change", arguments));
+        match asked {
+            Ok(answer) => match answer.outcome {
+                outcome::DONE => Ok(Changed::Done),
+                outcome::REFUSED => Ok(Changed::Refused(answer.entry)),
+                outcome::NO_MAJORITY => Err(no_majority(&answer.missing)),
+                _ => Ok(Changed::Unknown),
+            },
+            // Some node may have begun it.
+            Err(Lost::Failed(_)) => Ok(Changed::Unknown),
+            Err(lost) => Err(lost.into_failure()),
+        }
+    }
+
+    /// Every name that means something, in their order.
+    pub fn names(&mut self) -> Result<Vec<NamedEntry>, Failure> {
+        let mut all: Vec<NamedEntry> = Vec::new();
+        let mut after = String::new();
+        loop {
+            let arguments = || Arguments::new().with(&after.as_str());
+            let page: NamePage = self.ask_names("list", arguments).map_err(Lost::into_failure)?;
+            if !page.missing.is_empty() {
+                return Err(no_majority(&page.missing));
+            }
+            all.extend(page.names);
+            if !page.more {
+                return Ok(all);
+            }
+            after = page.last;
+        }
+    }
+
+    /// What one node after the other is asked for, until one answers.
+    fn ask_names<T: for<'a> Decode<'a>>(
+        &mut self,
+        method: &str,
+        arguments: impl Fn() -> Arguments,
+    ) -> Result<T, Lost> {
+        let mut why = Lost::Failed(Failure::failed("no node keeps the names of datasets any more"));
+        // Those first of which it is known that they run.
+        let running = self.session.running();
+        let mut targets = self.names.all.clone();
+        targets.sort_by_key(|target| !running.contains(&target.node));
+        for target in targets {
+            let request = self.names.request(target, method, arguments()).map_err(Lost::Certain)?;
+            let patience = self.session.patience;
+            let ends = self.session.peer.requests(&[request], patience).map_err(Lost::Certain)?;
+            let end = ends.into_iter().next();
+            match end.map(|end| end.and_then(|bytes| decode::<T>(&bytes))) {
+                Some(Ok(value)) => return Ok(value),
+                Some(Err(error)) if is_elsewhere(&error) => {
+                    why = Lost::Failed(failed(&target, &error));
+                }
+                Some(Err(error)) => return Err(Lost::Certain(failed(&target, &error))),
+                None => {}
+            }
+        }
+        Err(why)
+    }
+}
+
+/// Why nobody has answered.
+enum Lost {
+    /// Nothing has happened.
+    Certain(Failure),
+    /// Something may have happened.
+    Failed(Failure),
+}
+
+impl Lost {
+    fn into_failure(self) -> Failure {
+        match self {
+            Lost::Certain(failure) | Lost::Failed(failure) => failure,
+        }
+    }
+}
+
+/// Whether another node may know.
+fn is_elsewhere(failed: &CallFailed) -> bool {
+    use Status::{Busy, Dead, NotFound, Panicked, Timeout};
+    matches!(failed.status, Dead | Timeout | NotFound | Panicked | Busy)
+}
+
+/// A number that nobody has drawn before.
+pub fn number() -> Result<u64, Failure> {
+    let mut random = [0; 8];
+    getrandom(&mut random, GetRandomFlags::empty())
+        .map_err(|error| Failure::failed(format!("no random numbers: {error}")))?;
+    Ok(u64::from_le_bytes(random))
+}
+
+fn no_majority(missing: &[u32]) -> Failure {
+    let missing = nodes(missing.iter().copied().map(NodeId)).join(", ");
+    Failure::failed(format!(
+        "most of the nodes that keep the names of datasets have to answer, and these do not: \
+         {missing}; nothing was changed: start them, or mend the network, and try again"
+    ))
+}

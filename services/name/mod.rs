@@ -1,0 +1,195 @@
+//! The name service: what the names of datasets mean (docs/names.md has the protocol). It is on the
+//! managing core of every node. Of some nodes, the keepers, most have to agree on each change of a
+//! name; any node has them do it, and asks them what a name means.
+//!
+//! * [`records`]: what calls carry.
+//! * `keeper`: what this node keeps, if it is a keeper.
+//! * `operations`: names read and changed; `sweep`: what stores have, held against that.
+
+mod keeper;
+mod operations;
+pub mod records;
+mod sweep;
+
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::time::Duration;
+
+use nile_abi::{NodeId, Status};
+use nile_bosml::{Blob, Bytes};
+use nile_names::{Ask, Standing, Task};
+use nile_registry::Caller as Binder;
+use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
+use nile_store::{Name as Known, RECORDS};
+
+use crate::changes::Lock;
+use crate::job::cluster::Cluster;
+use keeper::Hosted;
+use records::{NameAnswer, NameEntry, NameExpectation, NamePage};
+use sweep::Undecided;
+
+/// The names of datasets.
+pub struct Name {
+    shared: Rc<Shared>,
+}
+
+struct Shared {
+    stl: Stl,
+    cluster: Cluster,
+    /// This node's part in keeping names, once somebody has asked for it.
+    hosted: RefCell<Option<Rc<Hosted>>>,
+    loading: Lock,
+    is_sweeping: Cell<bool>,
+    undecided: RefCell<Undecided>,
+    /// Draws numbers where the machine has none to give.
+    drawn: Cell<u64>,
+}
+
+impl Start for Name {
+    fn start(stl: &Stl) -> Name {
+        let stl = stl.acting_as(Binder::Operator);
+        let shared = Rc::new(Shared {
+            cluster: Cluster::new(&stl),
+            stl,
+            hosted: RefCell::default(),
+            loading: Lock::default(),
+            is_sweeping: Cell::new(false),
+            undecided: RefCell::default(),
+            drawn: Cell::new(0),
+        });
+        let told = Rc::downgrade(&shared);
+        shared.stl.on_death(move |_, _| told.upgrade().iter().for_each(Shared::sweep_soon));
+        shared.sweep_soon();
+        Name { shared }
+    }
+}
+
+impl Shared {
+    /// The nodes that keep names.
+    fn keepers(&self) -> Vec<NodeId> {
+        let member = self.stl.node().ok().and_then(|node| node.member());
+        member.map_or_else(|| Vec::from([self.cluster.node()]), |member| member.keepers)
+    }
+
+    /// A number that nobody has drawn before.
+    fn draw(&self) -> u64 {
+        let mut seed = [0; 8];
+        if self.stl.node().is_ok_and(|node| node.entropy(&mut seed)) {
+            return u64::from_le_bytes(seed);
+        }
+        self.drawn.set(self.drawn.get() + 1);
+        let now = self.stl.host().now().as_nanos();
+        (now << 16) ^ (u64::from(self.cluster.node().0) << 40) ^ self.drawn.get()
+    }
+
+    async fn sleep(&self, span: Duration) {
+        let host = self.stl.host();
+        host.sleep_until(host.now() + span).await;
+    }
+}
+
+/// That most of the keepers did not answer; `missing` are those that did not.
+pub fn lacking(missing: &[u32]) -> CallError {
+    let nodes: Vec<String> = missing.iter().map(|node| format!("{}", NodeId(*node))).collect();
+    let what = format!(
+        "most of the nodes that keep the names of datasets have to answer; missing: {}",
+        nodes.join(", ")
+    );
+    CallError::new(Status::Timeout, what)
+}
+
+/// A name that a dataset may have; those of records belong to stores.
+fn named(name: &str) -> CallResult<Known> {
+    let bad = || CallError::new(Status::Invalid, format!("{name:?}: not a name of a dataset"));
+    let is_taken = name.starts_with(RECORDS) || name == keeper::CHARTER;
+    Known::new(name).filter(|_| !is_taken).ok_or_else(bad)
+}
+
+/// What names of datasets mean.
+#[service(
+    subsystem = "storage",
+    capability = "names",
+    layer = high,
+    on = manager,
+    keywords(name = 5, dataset = 3, catalogue = 1)
+)]
+impl Name {
+    /// What a name means: what most of its keepers agree on, at some time during the call.
+    #[stl_k(reply = "answer")]
+    async fn look(
+        &self,
+        caller: &Caller,
+        #[range(1..=128)] name: &str,
+    ) -> CallResult<NameAnswer> {
+        let outcome = self.shared.operate(named(name)?, Task::Read, caller.deadline).await;
+        Ok(NameAnswer::of(&outcome))
+    }
+
+    /// Changes what a name means, if it means what is expected. `change` is a number that nobody
+    /// has drawn before: with the same one, a call whose answer was lost may be repeated, anywhere.
+    #[stl_k(reply = "answer")]
+    async fn change(
+        &self,
+        caller: &Caller,
+        #[range(1..=128)] name: &str,
+        change: u64,
+        expected: NameExpectation,
+        to: NameEntry,
+    ) -> CallResult<NameAnswer> {
+        if caller.is_package() {
+            let what = "packages do not change names: whoever runs a job does";
+            return Err(CallError::new(Status::Denied, what));
+        }
+        let bad = |what| CallError::new(Status::Invalid, what);
+        let expect = expected.expect().ok_or_else(|| bad("this cannot be expected of a name"))?;
+        let to = to.what().ok_or_else(|| bad("a name cannot mean this"))?;
+        if change == 0 {
+            return Err(bad("a change has a number that is not zero"));
+        }
+        let task = Task::Change { id: change, expect, to };
+        let outcome = self.shared.operate(named(name)?, task, caller.deadline).await;
+        Ok(NameAnswer::of(&outcome))
+    }
+
+    /// The names that mean something, in their order: the first hundred and some, or those behind
+    /// `after`.
+    #[stl_k(reply = "page")]
+    async fn list(
+        &self,
+        caller: &Caller,
+        #[range(0..=128)] after: &str,
+    ) -> CallResult<NamePage> {
+        let after = (!after.is_empty()).then(|| named(after)).transpose()?;
+        self.shared.list(after, caller.deadline).await
+    }
+
+    /// What a proposer or a keeper asks this node as a keeper, as docs/names.md has it.
+    #[stl_k(reply = "answer")]
+    async fn ask(&self, caller: &Caller, message: Bytes<'_>) -> CallResult<Blob> {
+        caller.kernels_only()?;
+        let answer = self.shared.answer(Ask::decode(&message.0)?).await?;
+        Ok(Blob(answer.encode()?))
+    }
+
+    /// How this node stands as a keeper of names, in words. `not_found` if it is none.
+    #[stl_k(reply = "standing")]
+    async fn standing(&self) -> CallResult<String> {
+        let nodes = |nodes: Vec<NodeId>| {
+            let nodes: Vec<String> = nodes.iter().map(|node| format!("{node}")).collect();
+            nodes.join(", ")
+        };
+        Ok(match self.shared.standing().await? {
+            Standing::In => String::from("it keeps names"),
+            Standing::Waiting(others) => {
+                format!("it is new, and waits for all keepers: {}", nodes(others))
+            }
+            Standing::Taking => String::from("its disk is new: it is given what the others have"),
+            Standing::Lost(others) => {
+                format!("its disk is new, and so are those of most keepers: {}", nodes(others))
+            }
+        })
+    }
+}
