@@ -51,6 +51,8 @@ pub struct Board {
     /// Whether it is known which records the disks have.
     is_loaded: Cell<bool>,
     is_loading: Cell<bool>,
+    /// Whether the node turned out to have no disk: it keeps no records.
+    has_no_disk: Cell<bool>,
     is_watching: Cell<bool>,
     /// Whether it will be looked for parts that nobody takes care of.
     pub(super) is_sweeping: Cell<bool>,
@@ -74,6 +76,7 @@ impl Board {
             jobs: RefCell::default(),
             is_loaded: Cell::new(false),
             is_loading: Cell::new(false),
+            has_no_disk: Cell::new(false),
             is_watching: Cell::new(false),
             is_sweeping: Cell::new(false),
             is_forgetting: Cell::new(false),
@@ -126,7 +129,9 @@ impl Board {
     pub fn standing(self: &Rc<Self>, id: JobId) -> Option<Standing> {
         match self.job(id) {
             Some(hosted) => Some(hosted.with(nile_job::Record::standing)),
-            None => self.is_loaded().then_some(Standing::Unknown),
+            None => {
+                (self.is_loaded() || self.has_no_disk.get()).then_some(Standing::Unknown)
+            }
         }
     }
 
@@ -137,7 +142,10 @@ impl Board {
         let records = loop {
             match self.shelf.load().await {
                 Ok(records) => break records,
-                Err(error) if error.status == Status::NotFound && pause > LOAD_LAST => return,
+                Err(error) if error.status == Status::NotFound && pause > LOAD_LAST => {
+                    self.has_no_disk.set(true);
+                    return;
+                }
                 Err(error) => {
                     if told.as_ref() != Some(&error.status) && error.status != Status::NotFound {
                         self.stl.host().log(format_args!("records of jobs wait: {error}"));
@@ -156,7 +164,7 @@ impl Board {
             }
         }
         self.is_loaded.set(true);
-        self.sweep_soon();
+        self.sweep_first();
     }
 
     /// Takes a job in whose record is durable here.

@@ -100,6 +100,12 @@ impl Catalogue {
         Some(Version { name: name.into(), epoch: it.epoch, attempt: it.attempt, store: *store })
     }
 
+    /// A committed dataset of this name, or a part of it, if a living store has one.
+    pub fn committed(&self, name: &str) -> Option<&str> {
+        let is_it = |it: &&Listed| it.committed && whole_of(&it.name) == name;
+        self.entries.iter().map(|(_, it)| it).find(is_it).map(|it| it.name.as_str())
+    }
+
     /// The datasets that a name means: one, or the parts of a job's output, of which it may be one.
     /// `named` is what the whole name means. `NotFound`, with what is missing.
     pub fn resolve(&self, name: &str, named: &Entry) -> CallResult<Vec<Version>> {

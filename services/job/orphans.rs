@@ -32,12 +32,20 @@ const BETWEEN: Duration = Duration::from_millis(100);
 impl Board {
     /// In a while it is looked what was left behind.
     pub fn sweep_soon(self: &Rc<Self>) {
+        self.sweep_in(SOON);
+    }
+
+    /// The same, of a node that has just begun: nothing on its disks is anybody's any more.
+    pub fn sweep_first(self: &Rc<Self>) {
+        self.sweep_in(BETWEEN);
+    }
+
+    fn sweep_in(self: &Rc<Self>, mut pause: Duration) {
         if self.is_sweeping.replace(true) {
             return;
         }
         let board = self.clone();
         spawn(&self.stl, async move {
-            let mut pause = SOON;
             loop {
                 board.stl.host().sleep_until(board.now() + pause).await;
                 // Of nodes that were away then, nothing could be forgotten.
@@ -65,8 +73,12 @@ impl Board {
             let has_run = hosted.has_run();
             match end {
                 End::Published(parts) => {
-                    let facts = board.shown(&hosted, &parts, has_run).await;
+                    let (facts, are_all) = board.shown(&hosted, &parts, has_run).await;
                     board.name_output(&hosted, facts, has_run).await;
+                    if !are_all {
+                        // A node may be back by now. If not, it will do this by itself.
+                        let _ = board.show(hosted.id, &parts).await;
+                    }
                 }
                 End::Failed(_) => board.unname(&hosted).await,
             }
@@ -80,21 +92,23 @@ impl Board {
         });
     }
 
-    /// Has the stores show the parts of a job, for a while, until all of them do; what there is.
-    async fn shown(&self, hosted: &Hosted, parts: &[Part], has_run: bool) -> Facts {
+    /// Has the stores show the parts of a job, for a while, until all of them do; what there is,
+    /// and whether that is all.
+    async fn shown(&self, hosted: &Hosted, parts: &[Part], has_run: bool) -> (Facts, bool) {
         let until = self.now() + SOON;
         let bytes = parts.iter().map(|part| part.bytes).sum();
         let copies = hosted.with(|record| record.job.copies.max(1)) as u8;
         loop {
-            let (is_over, blocks) = match self.show(hosted.id, parts).await {
-                // An output that is nowhere was removed, maybe long ago.
-                Ok((shown, blocks)) => {
-                    (shown == parts.len() || shown == 0 && !has_run, blocks)
-                }
-                Err(_) => (false, 0),
+            // Who cannot be asked may have some.
+            let (shown, blocks) = match self.show(hosted.id, parts).await {
+                Ok((shown, blocks)) => (Some(shown), blocks),
+                Err(_) => (None, 0),
             };
-            if is_over || self.now() >= until {
-                return names::facts(bytes, blocks, copies);
+            let are_all = shown == Some(parts.len());
+            // An output that is nowhere was removed, maybe long ago.
+            let is_gone = shown == Some(0) && !has_run;
+            if are_all || is_gone || self.now() >= until {
+                return (names::facts(bytes, blocks, copies), are_all);
             }
             self.stl.host().sleep_until(self.now() + BETWEEN).await;
         }

@@ -66,10 +66,7 @@ impl Board {
             return Err(CallError::new(Status::Busy, format!("{message}: try again")));
         }
         self.cluster.look_for(request.reducers as usize).await?;
-        if let What::Dataset(..) | What::Output { .. } = self.look_up(&request.output).await?.what {
-            let message = format!("{} is there already", request.output);
-            return Err(CallError::new(Status::Exists, message));
-        }
+        self.check_output(&request.output, &catalogue).await?;
         let (input, splits) = self.cut_input(&request, &catalogue).await?;
         let named = self.look_up(&request.package).await?;
         let package = match catalogue.dataset(&request.package, &named) {
@@ -112,6 +109,24 @@ impl Board {
             hosted.account.borrow_mut().since = since;
         }
         Ok(id.0)
+    }
+
+    /// What the job makes must not be there. Whether somebody else is making it turns out when its
+    /// name is claimed.
+    async fn check_output(&self, output: &str, catalogue: &Catalogue) -> CallResult<()> {
+        let named = self.look_up(output).await?;
+        let is_there = match &named.what {
+            What::Dataset(..) | What::Output { .. } => Some(output),
+            // Of a disk that was written before names had keepers.
+            _ if named.stamp == 0 => catalogue.committed(output),
+            _ => None,
+        };
+        match is_there {
+            Some(name) => {
+                Err(CallError::new(Status::Exists, format!("{name} is there already")))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The names of the datasets that are read, with their versions, and the splits.

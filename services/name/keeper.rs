@@ -9,6 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::task::Poll;
+use core::time::Duration;
 
 use nile_abi::{NodeId, Status};
 use nile_bosml::Bytes;
@@ -24,6 +25,9 @@ use crate::job::cluster::spawn;
 
 /// The note with what a keeper knows of itself; no dataset is called so.
 pub const CHARTER: &str = ".names";
+
+/// How long a keeper that is not in waits for answers before it asks again.
+const INTRODUCED: Duration = Duration::from_millis(40);
 
 /// A keeper and the store in which it keeps what it has.
 pub struct Hosted {
@@ -97,7 +101,9 @@ impl Shared {
                 }
             }
         }
-        let (now, seed, settings) = (self.stl.host().now(), self.draw(), Settings::default());
+        let (now, seed) = (self.stl.host().now(), self.draw());
+        // Others wait for a keeper that is not in.
+        let settings = Settings { silence: INTRODUCED, ..Settings::default() };
         let keeper = match charter {
             Some(charter) => Keeper::restore(now, node, &keepers, charter, cells, seed, settings),
             None => Keeper::fresh(now, node, &keepers, self.draw(), seed, settings),

@@ -26,6 +26,9 @@ use crate::job::cluster::spawn;
 /// How long a keeper may take: its disk is flushed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long it is waited for an answer before the keepers that gave none are asked again.
+const SILENCE: Duration = Duration::from_millis(100);
+
 /// Names of a reply.
 const MOST: usize = 128;
 
@@ -182,7 +185,7 @@ impl Shared {
 fn settings(now: Instant, until: Instant) -> Settings {
     let usual = Settings::default();
     let patience = usual.patience.min(until.since(now) * 3 / 4);
-    Settings { patience, ..usual }
+    Settings { patience, silence: SILENCE, ..usual }
 }
 
 /// Those whose answers are missing.

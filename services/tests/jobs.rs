@@ -13,6 +13,8 @@ use nile_services::dataset::DatasetClient;
 use nile_services::dataset::records::{Decider, Listed};
 use nile_services::job::JobClient;
 use nile_services::job::records::{AttemptEntry, JobEntry, JobRequest, ProgressEntry, SpanEntry};
+use nile_services::name::NameClient;
+use nile_services::name::records::{NameEntry, NameExpectation, kind};
 use nile_services::registry::RegistryClient;
 use nile_stl::{CallResult, Place, Stl};
 
@@ -42,10 +44,16 @@ async fn ended_version(store: &DatasetClient) -> CallResult<u32> {
 
 /// Removes the parts of an output from all nodes that can be asked.
 async fn remove(stl: &Stl, output: &str) -> CallResult<()> {
+    let names = NameClient::find(stl).await?;
+    let stamp = names.look(output).await?.entry.stamp;
+    let expected = NameExpectation::stamp(stamp);
+    let change = names.change(output, stamp + 1, expected, NameEntry::default()).await?;
+    assert_eq!(change.outcome, 0, "{change:?}");
+    let parts = format!("{output}/");
     for at in RegistryClient::find(stl).await?.instances("dataset", 0).await? {
         let store = DatasetClient::at(&stl.with_patience(Duration::from_millis(50)), at.into());
         for it in store.list(0).await.unwrap_or_default() {
-            if it.name.starts_with(output) {
+            if it.name.starts_with(&parts) {
                 store.remove(&it.name, it.epoch, it.attempt).await?;
             }
         }
@@ -113,14 +121,20 @@ fn a_node_without_a_cluster_runs_jobs_one_after_the_other() {
 
         // Each of these is refused, and nothing of it is left.
         let (status, text) = refused(&client, request(&["more"], "made", 1)).await;
-        assert_eq!((status, text.as_str()), (Status::Exists, "made/0-of-1 is there already"));
+        assert_eq!((status, text.as_str()), (Status::Exists, "made is there already"));
         let (status, text) = refused(&client, request(&["more"], "more", 1)).await;
         assert_eq!((status, text.as_str()), (Status::Exists, "more is there already"));
         let (status, text) = refused(&client, request(&["less"], "new", 1)).await;
         assert_eq!((status, text.as_str()), (Status::NotFound, "less: no such dataset"));
         put(&stl, "half/1-of-2", 1).await?;
         let (status, text) = refused(&client, request(&["half"], "new", 1)).await;
-        let expected = "half: part 0 of 2 is on no node that is alive";
+        assert_eq!((status, text.as_str()), (Status::NotFound, "half: no such dataset"));
+        store(&stl)
+            .await?
+            .remove("made/0-of-1", job, ended_version(&store(&stl).await?).await?)
+            .await?;
+        let (status, text) = refused(&client, request(&["made"], "new", 1)).await;
+        let expected = "made: part 0 of 1 is on no node that is alive";
         assert_eq!((status, text.as_str()), (Status::NotFound, expected));
         let (status, text) = refused(&client, request(&["more"], "new", 0)).await;
         assert!(status == Status::Invalid && text.contains("without reducers"), "{text}");
@@ -135,7 +149,7 @@ fn a_node_without_a_cluster_runs_jobs_one_after_the_other() {
             assert_eq!(refused(&client, request(&[], output, 1)).await.0, Status::Invalid);
         }
         let after = store(&stl).await?.list(0).await?;
-        assert_eq!(after.len(), listed.len() + 1);
+        assert_eq!(after.len(), listed.len(), "one came, and one was removed");
         assert_eq!(client.list().await?.len(), 2);
         let missing = client.progress(77).await.expect_err("there is none").status;
         assert_eq!(missing, Status::NotFound);
@@ -172,7 +186,7 @@ fn a_small_disk_has_room_for_one_job_after_the_other() {
             let job = client.submit(request(&[], "made", 1)).await?;
             let ended = until(&stl, &client, job, |it| it.ended != 0).await;
             assert_eq!((ended.ended, ended.error.as_str()), (1, ""));
-            store.remove("made/0-of-1", job, ended_version(&store).await?).await?;
+            remove(&stl, "made").await?;
             least = least.min(store.space().await?.log_free);
         }
         // The log has 64 units; half of them are always free for datasets.
@@ -299,6 +313,35 @@ fn jobs_of_several_nodes_take_turns() {
 }
 
 #[test]
+fn of_jobs_that_make_the_same_one_is_taken_and_the_others_harm_it_not() {
+    run((3, 3, 2), Vec::new(), |at, stl| async move {
+        let client = meet(&stl, 3).await?;
+        // All nodes at the same time.
+        let mine = client.submit(request(&[], "same", 2)).await;
+        if let Err(error) = &mine {
+            assert_eq!(error.status, Status::Exists, "{error}");
+            assert!(error.message.contains("is being made by job"), "{error}");
+        }
+        let ended = loop {
+            let known = client.list().await?;
+            let ended: Vec<&JobEntry> = known.iter().filter(|it| it.ended == 1).collect();
+            assert!(known.len() <= 1 && known.iter().all(|it| it.ended != 2), "{known:?}");
+            if let [it] = &ended[..] {
+                break it.job;
+            }
+            wait(&stl, Duration::from_millis(20)).await;
+        };
+        assert!(mine.is_err() || mine == Ok(ended), "at {at}");
+        let named = NameClient::find(&stl).await?.look("same").await?.entry;
+        assert_eq!((named.kind, named.epoch, named.parts), (kind::OUTPUT, ended, 2));
+        // Whoever makes it now is told that it is there.
+        let (status, text) = refused(&client, request(&[], "same", 2)).await;
+        assert_eq!((status, text.as_str()), (Status::Exists, "same is there already"));
+        Ok(())
+    });
+}
+
+#[test]
 fn a_job_waits_for_a_worker_that_is_just_coming_back() {
     let (killed, again) = (Duration::from_secs(2), Duration::from_secs(20));
     let deeds = vec![(killed, Deed::Kill(1)), (again, Deed::Start(1))];
@@ -340,17 +383,19 @@ fn a_node_that_takes_an_ended_job_to_go_on_refuses_no_other() {
         assert!(begun.ended == 0 && now() < nile_abi::Instant::START + killed, "{begun:?}");
         assert_eq!(until(&stl, &client, job, |it| it.ended != 0).await.ended, 1);
         assert!(now() > nile_abi::Instant::START + killed, "one of its keepers has died");
-        remove(&stl, "made/").await?;
+        remove(&stl, "made").await?;
         // The others forget it when that one is there again, which believes it to go on.
         let is_back = |it: &JobEntry| (it.job, it.ended, it.master) == (job, 0, 0);
         while !client.list().await?.iter().any(is_back) {
             let other = client.submit(request(&[], "other", 1)).await?;
             assert_eq!(until(&stl, &client, other, |it| it.ended != 0).await.ended, 1);
-            remove(&stl, "other/").await?;
+            remove(&stl, "other").await?;
         }
         assert!(now() > nile_abi::Instant::START + again);
         let same = client.submit(request(&[], "made", 1)).await?;
-        assert!(client.list().await?.iter().all(|it| it.job != job), "it has found out");
+        while client.list().await?.iter().any(|it| it.job == job) {
+            wait(&stl, Duration::from_millis(20)).await;
+        }
         assert_eq!(until(&stl, &client, same, |it| it.ended != 0).await.ended, 1);
         Ok(())
     });
