@@ -307,10 +307,11 @@ function Frame:rest(stop)
     end
 end
 
--- Shows a document in BOSML's text form.
-local function show_text(range, pinfo, tree)
+-- Shows a document in BOSML's text form. Wireshark's own dissector gives up what is not XML.
+local function show_text(frame, range, pinfo, tree)
     local under = tree:add(bosml, range)
-    Dissector.get("xml"):call(range:tvb(), pinfo, under)
+    local function show() Dissector.get("xml"):call(range:tvb(), pinfo, under) end
+    if not pcall(show) then frame:malformed("the text is no document") end
 end
 
 local function is_text(range)
@@ -323,16 +324,16 @@ local partial, whole = {}, {}
 
 function calls.init() partial, whole = {}, {} end
 
-local function gather(pinfo, header, key, index, count, bytes)
+local function gather(pinfo, key, segment, bytes)
     if pinfo.visited then return end
     local message = partial[key] or { parts = {}, have = 0 }
     partial[key] = message
-    if not message.parts[index] then
-        message.parts[index] = bytes
+    if not message.parts[segment.index] then
+        message.parts[segment.index] = bytes
         message.have = message.have + 1
     end
-    if message.have == count then
-        whole[pinfo.number] = table.concat(message.parts, "", 0, count - 1)
+    if message.have == segment.count then
+        whole[pinfo.number] = table.concat(message.parts, "", 0, segment.count - 1)
         partial[key] = nil
     end
 end
@@ -348,15 +349,18 @@ local function show_data(frame, pinfo, root, header, segment)
     local range = frame:show(name, header.data)
     if header.sealed then return end
     if segment then
+        if segment.index >= segment.count then
+            return frame:malformed("a segment beyond the last one")
+        end
         local ends = tostring(frame.tvb(COMMON, 8):bytes())
-        local key = table.concat(
-            { header.source, header.generation, ends, header.opcode, header.id }, " ")
-        gather(pinfo, header, key, segment.index, segment.count, range:bytes():raw())
+        local key = table.concat({ header.source, header.generation, ends, header.opcode,
+            header.id, segment.count }, " ")
+        gather(pinfo, key, segment, range:bytes():raw())
         local message = whole[pinfo.number]
         if not message then return end
         range = ByteArray.new(message, true):tvb("Message")()
     end
-    if name == "data" and is_text(range) then show_text(range, pinfo, root) end
+    if name == "data" and is_text(range) then show_text(frame, range, pinfo, root) end
 end
 
 local function describe_call(header, tvb)

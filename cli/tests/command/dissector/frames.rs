@@ -75,13 +75,30 @@ pub fn conversation(key: Option<ClusterKey>) -> Vec<Vec<u8>> {
 /// A frame that gateways would send: no endpoint does.
 pub fn routed() -> Vec<u8> {
     let header = Header {
-        id: 77,
-        node: NodeId(1),
-        generation: Generation(5),
         encoded: true,
         segment: Some(Segment { index: 0, count: 2, total: 150 }),
         route: Some(Route { source: 10, destination: 11 }),
         sequence: Some(1 << 40),
+        ..header()
+    };
+    emit(header, &[0xaa; 100], &[0xaa; 16])
+}
+
+/// A request whose text is this one.
+pub fn text(text: &str) -> Vec<u8> {
+    emit(header(), text.as_bytes(), &[])
+}
+
+/// A request's header.
+fn header() -> Header {
+    Header {
+        id: 77,
+        node: NodeId(1),
+        generation: Generation(5),
+        encoded: false,
+        segment: None,
+        route: None,
+        sequence: None,
         body: Body::Request {
             to: NodeId(2),
             generation: Generation(0),
@@ -92,13 +109,18 @@ pub fn routed() -> Vec<u8> {
             patience: 1_000_000,
             oldest: 70,
         },
-    };
+    }
+}
+
+/// A whole frame, with what is behind its data.
+fn emit(header: Header, data: &[u8], tag: &[u8]) -> Vec<u8> {
     let mut out = vec![0; 500];
     let (to, from) = (MacAddress::local(NodeId(2), 0), MacAddress::local(NodeId(1), 0));
-    let start = header.emit(to, from, 100, &mut out);
-    out[start..start + 116].fill(0xaa);
-    out.truncate(start + 116);
-    let crc = checksum::portable(0, &out[HEADER_BYTES..start + 100]);
+    let start = header.emit(to, from, data.len() as u16, &mut out);
+    out.truncate(start);
+    out.extend_from_slice(data);
+    let crc = checksum::portable(0, &out[HEADER_BYTES..]);
+    out.extend_from_slice(tag);
     out[HEADER_BYTES + 12..HEADER_BYTES + 16].copy_from_slice(&crc.to_be_bytes());
     assert!(Frame::parse(&out).unwrap().is_intact(checksum::portable));
     out
