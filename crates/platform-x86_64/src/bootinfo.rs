@@ -78,6 +78,19 @@ pub fn program(command_line: &str) -> &str {
     named.filter(|program| !program.is_empty()).unwrap_or(DEFAULT)
 }
 
+/// The module of so many bytes at `at`. One without bytes is nowhere: loaders say that it is at 0.
+fn module<'m>(
+    at: PhysAddr,
+    bytes: u64,
+    memory: ReadPhysical<'_, 'm>,
+) -> Result<&'m [u8], BootInfoError> {
+    match usize::try_from(bytes) {
+        Ok(0) => Ok(&[]),
+        Ok(bytes) => memory(at, bytes).ok_or(BootInfoError::Unreadable),
+        Err(_) => Err(BootInfoError::Unreadable),
+    }
+}
+
 /// What firmware's number for a kind of memory means (the same numbers in both formats).
 fn kind(number: u32) -> MemoryKind {
     match number {

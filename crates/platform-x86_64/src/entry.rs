@@ -5,13 +5,14 @@
 //! they have to say; EAX tells them apart. What happens, in order:
 //!
 //! 1. the time-stamp counter is read: the node's first instruction,
-//! 2. the pristine private data is put aside, before anything stores to it,
-//! 3. boot tables: the first 4 GiB as they are (512 GiB where the processor has 1 GiB pages), and
+//! 2. a processor without long mode or NX says so on the serial line, and the node ends,
+//! 3. the pristine private data is put aside, before anything stores to it,
+//! 4. boot tables: the first 4 GiB as they are (512 GiB where the processor has 1 GiB pages), and
 //!    the first 1 GiB once more in the higher half,
-//! 4. PAE, NX, write protection, vector state (`core` uses SSE), long mode,
-//! 5. [`crate::start::boot`] on the boot stack, in the higher half.
+//! 5. PAE, NX, write protection, vector state (`core` uses SSE), long mode,
+//! 6. [`crate::start::boot`] on the boot stack, in the higher half.
 //!
-//! Application cores join at step 4, see [`crate::smp`].
+//! Application cores join at step 5, see [`crate::smp`].
 
 use core::array;
 

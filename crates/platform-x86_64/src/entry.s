@@ -4,6 +4,10 @@
 .set CR4_BOOT, 0x620             # PAE, OSFXSR, OSXMMEXCPT
 .set EFER, 0xc0000080
 .set EFER_LME_NXE, 0x900
+.set NO_EXECUTE, 20              # bits of CPUID 0x80000001, EDX
+.set PAGES_OF_1_GIB, 26
+.set LONG_MODE, 29
+.set DEBUG_EXIT_BYTES, 10
 .set CODE64, 0x08
 .set DATA, 0x10
 .set PRESENT_WRITABLE, 0x3
@@ -39,6 +43,22 @@ boot_entry:
     push edx                     # together one 64-bit value, popped in long mode
     push eax
 
+    # A processor that cannot run the rest says so, and the node ends.
+    push ebx
+    mov esi, offset no_long_mode
+    mov eax, 0x80000000
+    cpuid
+    cmp eax, 0x80000001
+    jb refuse
+    mov eax, 0x80000001
+    cpuid
+    bt edx, LONG_MODE
+    jnc refuse
+    mov esi, offset no_no_execute
+    bt edx, NO_EXECUTE
+    jnc refuse
+    pop ebx
+
     mov esi, offset data_load
     mov edi, offset pristine_start
     mov ecx, offset data_bytes
@@ -59,11 +79,7 @@ boot_entry:
     mov dword ptr [boot_low + 8], offset boot_directories + 0x1000 + PRESENT_WRITABLE
     mov dword ptr [boot_low + 16], offset boot_directories + 0x2000 + PRESENT_WRITABLE
     mov dword ptr [boot_low + 24], offset boot_directories + 0x3000 + PRESENT_WRITABLE
-    push ebx
-    mov eax, 0x80000001
-    cpuid
-    pop ebx
-    bt edx, 26
+    bt edx, PAGES_OF_1_GIB
     jnc 3f
     xor ecx, ecx
 2:  mov eax, ecx
@@ -84,6 +100,56 @@ boot_entry:
 
     mov edi, offset boot_long
     jmp enter_long_mode
+
+# Ends the node before it begins: the text at ESI goes to the first serial port, as far as that takes
+# it. What the loader has to say is on the stack. QEMU is ended as `power.rs` does it, if the command
+# line of a PVH loader begins with that; any other machine stands still, so that the text can be read.
+refuse:
+    mov dx, 0x3fb                # line control: the next two set the speed
+    mov al, 0x80
+    out dx, al
+    mov dx, 0x3f9
+    xor al, al
+    out dx, al
+    mov dx, 0x3f8                # 115200 baud
+    inc al
+    out dx, al
+    mov dx, 0x3fb                # 8 bits, no parity, one stop bit
+    mov al, 0x03
+    out dx, al
+1:  lodsb
+    test al, al
+    jz 3f
+    mov ah, al
+    mov dx, 0x3fd                # line status: is there room?
+    mov ecx, 1 << 20
+2:  in al, dx
+    test al, 0x20
+    loopz 2b
+    mov dx, 0x3f8
+    mov al, ah
+    out dx, al
+    jmp 1b
+3:  pop ebx
+    cmp dword ptr [ebx], 0x336ec578
+    jne 4f
+    mov esi, [ebx + 24]
+    mov edi, offset debug_exit
+    mov ecx, DEBUG_EXIT_BYTES
+    repe cmpsb
+    jne 4f
+    mov al, 0x11
+    out 0xf4, al
+4:  hlt
+    jmp 4b
+
+no_long_mode:
+    .asciz "[start] the node does not start: this processor has no long mode (x86_64)\n"
+no_no_execute:
+    .ascii "[start] the node does not start: this processor cannot keep data from being executed "
+    .asciz "(NX), or firmware has switched that off\n"
+debug_exit:
+    .ascii "exit=debug"
 
 # Turns on long mode over the boot tables and continues at EDI with 64-bit segments. Needs no
 # stack. Keeps EBX, EBP and ESP.

@@ -11,13 +11,18 @@
 use nile_abi::PhysAddr;
 use nile_memory::{MemoryKind, MemoryRegion};
 
-use super::{BootInfo, BootInfoError, MAX_ENTRIES, ReadPhysical, kind, text, u32_at, u64_at};
+use super::{
+    BootInfo, BootInfoError, MAX_ENTRIES, ReadPhysical, kind, module, text, u32_at, u64_at,
+};
 
 /// What the loader leaves in EAX.
 pub const LOADER_MAGIC: u32 = 0x36d7_6289;
 
 /// The most bytes of information that are looked at.
 const MAX_BYTES: usize = 1 << 20;
+
+/// The tag behind all others.
+const END: u32 = 0;
 
 const HEADER_BYTES: usize = 8;
 const TAG_BYTES: usize = 8;
@@ -39,12 +44,14 @@ pub fn read<'m>(
     found.claims.push(MemoryRegion::new(info, total as u64, MemoryKind::Kernel));
     let mut offset = HEADER_BYTES;
     while let (Some(tag), Some(bytes)) = (u32_at(all, offset), u32_at(all, offset + 4)) {
-        let bytes = bytes as usize;
-        let Some(content) = all.get(offset + TAG_BYTES..offset.saturating_add(bytes)) else {
+        if tag == END {
             break;
-        };
+        }
+        let bytes = bytes as usize;
+        // Behind a tag that contradicts itself the next one cannot be found: a module, maybe.
+        let content = all.get(offset + TAG_BYTES..offset.saturating_add(bytes));
+        let content = content.ok_or(BootInfoError::Unreadable)?;
         match tag {
-            0 => break,
             1 => found.command_line = text(content),
             3 if found.module.is_none() => add_module(&mut found, content, memory)?,
             6 => add_map(&mut found, content),
@@ -67,9 +74,9 @@ fn add_module<'m>(
         return Err(BootInfoError::Unreadable);
     };
     let at = PhysAddr(u64::from(start));
-    let bytes = end.checked_sub(start).ok_or(BootInfoError::Unreadable)?;
-    found.module = Some(memory(at, bytes as usize).ok_or(BootInfoError::Unreadable)?);
-    found.claims.push(MemoryRegion::new(at, u64::from(bytes), MemoryKind::Kernel));
+    let bytes = u64::from(end.checked_sub(start).ok_or(BootInfoError::Unreadable)?);
+    found.module = Some(module(at, bytes, memory)?);
+    found.claims.push(MemoryRegion::new(at, bytes, MemoryKind::Kernel));
     Ok(())
 }
 

@@ -15,8 +15,8 @@ use nile_abi::PhysAddr;
 use nile_memory::{MemoryKind, MemoryRegion};
 
 use super::{
-    BootInfo, BootInfoError, MAX_COMMAND_LINE, MAX_ENTRIES, ReadPhysical, kind, text, u32_at,
-    u64_at,
+    BootInfo, BootInfoError, MAX_COMMAND_LINE, MAX_ENTRIES, ReadPhysical, kind, module, text,
+    u32_at, u64_at,
 };
 
 /// The first word of the start info.
@@ -67,14 +67,13 @@ pub fn read<'m>(
         found.command_line = memory(at, length).map(text).unwrap_or_default();
         claim(at, length);
     }
-    if u32_at(header, 12).unwrap_or(0) > 0
-        && let Some(module) = address(16).and_then(|at| memory(at, MODULE_BYTES))
-        && let (Some(start), Some(bytes)) = (u64_at(module, 0), u64_at(module, 8))
-    {
-        let bytes = usize::try_from(bytes).map_err(|_| BootInfoError::Unreadable)?;
-        let module = memory(PhysAddr(start), bytes).ok_or(BootInfoError::Unreadable)?;
-        found.module = Some(module);
-        claim(PhysAddr(start), bytes);
+    if u32_at(header, 12).unwrap_or(0) > 0 {
+        let entry = address(16).and_then(|at| memory(at, MODULE_BYTES));
+        let said = entry.and_then(|entry| Some((u64_at(entry, 0)?, u64_at(entry, 8)?)));
+        let (start, bytes) = said.ok_or(BootInfoError::Unreadable)?;
+        let contents = module(PhysAddr(start), bytes, memory)?;
+        found.module = Some(contents);
+        claim(PhysAddr(start), contents.len());
     }
     Ok(found)
 }

@@ -98,6 +98,40 @@ fn multiboot2_tells_everything() {
     assert!(found.claims.contains(&claim(BASE, memory.len() as u64, MemoryKind::Kernel)));
 }
 
+/// GRUB says that an empty file is at 0, where no loader puts anything.
+#[test]
+fn a_module_without_bytes_is_empty_wherever_it_is_said_to_be() {
+    let mut memory = pvh_memory();
+    memory[104..120].fill(0);
+    let found = read_in(&memory, 0, 0).unwrap();
+    assert_eq!(found.module, Some(&b""[..]));
+    let mut memory = multiboot2_memory();
+    let tag = memory.len() - 4 - 8 - 24;
+    assert_eq!(memory[tag], 3);
+    memory[tag + 8..tag + 16].fill(0);
+    let found = read_in(&memory, multiboot2::LOADER_MAGIC, 0).unwrap();
+    assert_eq!(found.module, Some(&b""[..]));
+    assert_eq!(found.command_line, "program=boot");
+}
+
+/// A node never runs without the configuration that it was given.
+#[test]
+fn a_module_that_cannot_be_reached_is_an_error() {
+    // The entry that names it, and the module itself; a tag before it that goes too far, and one
+    // that is shorter than its own head.
+    let (pvh, multiboot) = (pvh_memory(), multiboot2_memory());
+    let unreachable = |memory: &[u8], at: usize, eax: u32, value: u32| {
+        let mut memory = memory.to_vec();
+        memory[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        assert_eq!(read_in(&memory, eax, 0).unwrap_err(), BootInfoError::Unreadable, "{at}");
+    };
+    unreachable(&pvh, 16, 0, 0);
+    unreachable(&pvh, 104, 0, 1);
+    for length in [0, 7, 1 << 16, u32::MAX] {
+        unreachable(&multiboot, 8 + 4, multiboot2::LOADER_MAGIC, length);
+    }
+}
+
 #[test]
 fn nonsense_is_an_error() {
     assert_eq!(read_in(&[], 0, 0).unwrap_err(), BootInfoError::Unreadable);
