@@ -13,6 +13,7 @@ mod elsewhere;
 mod image;
 mod interrupt;
 mod jobs;
+mod launcher;
 mod machines;
 mod scenario;
 mod support;
