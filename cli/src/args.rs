@@ -1,14 +1,17 @@
 //! The command line. What can be said wrong is refused here, before anything starts: clap ends
 //! the process with status 2 and a message that names the argument.
 
+use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nile_platform_hosted::Outside;
 
 use crate::cluster::args::{Call, Completions, Discover, Down, Fault, Logs, Query, Top, Up};
+use crate::config;
 use crate::data::args::{Get, List, Put, Remove};
 use crate::disk::{Bus, Disk};
 use crate::profile::Profile;
@@ -80,7 +83,7 @@ pub enum Command {
     Needs {
         /// The command and its arguments.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
+        arguments: Vec<OsString>,
     },
 }
 
@@ -117,7 +120,7 @@ pub struct Boot {
     pub memory: Bytes,
     /// The node's configuration file; without it every setting has its default.
     #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    pub config: Option<config::File>,
     /// The interface of this machine that a hosted node drives: tap:NAME or packet:NAME. Its
     /// configuration says which node it is and what the cluster's key is.
     #[arg(long, value_name = "INTERFACE", value_parser = Outside::parse)]
@@ -125,6 +128,7 @@ pub struct Boot {
     /// A disk for the node, may be given many times: a size, as 1G, for one that is gone
     /// afterwards; a file, as disk.img, or disk.img:1G to make it where it is not there.
     #[arg(long = "disk", value_name = "DISK")]
+    #[arg(value_parser = OsStringValueParser::new().try_map(Disk::parse))]
     pub disks: Vec<Disk>,
     /// What QEMU connects the disks to.
     #[arg(long, value_enum, default_value = "virtio", hide = true)]
@@ -151,6 +155,9 @@ pub struct Boot {
     /// What starts the ISO image.
     #[arg(long, value_enum, default_value = "bios", hide = true, requires = "iso")]
     pub firmware: Firmware,
+    /// The processor that QEMU emulates, with what it has and lacks, as qemu64,-nx.
+    #[arg(long, value_name = "MODEL", hide = true)]
+    pub cpu: Option<String>,
     /// Let QEMU count each instruction as one nanosecond: a run repeats to the instruction.
     #[arg(long, hide = true)]
     pub count_instructions: bool,
@@ -343,7 +350,7 @@ pub struct Image {
     pub iso: PathBuf,
     /// The configuration file that the image carries.
     #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    pub config: Option<config::File>,
 }
 
 #[derive(Args)]

@@ -59,8 +59,12 @@ pub fn check(options: &Boot) -> Result<(), Failure> {
     if options.iso.is_some() && options.machine != Machine::Qemu {
         return Err(Failure::request("--iso needs --machine qemu"));
     }
-    if options.count_instructions && options.machine != Machine::Qemu {
-        return Err(Failure::request("--count-instructions needs --machine qemu"));
+    let is_emulated =
+        [(options.count_instructions, "--count-instructions"), (options.cpu.is_some(), "--cpu")];
+    if let Some((_, option)) = is_emulated.iter().find(|(asked, _)| *asked)
+        && options.machine != Machine::Qemu
+    {
+        return Err(Failure::request(format!("{option} needs --machine qemu")));
     }
     if !options.packages.is_empty() && options.machine == Machine::Sim {
         return Err(Failure::request(
@@ -71,8 +75,8 @@ pub fn check(options: &Boot) -> Result<(), Failure> {
     nile_scenarios::check(options.program.as_str())
         .map_err(|error| Failure::request(format!("--program: {error}")))?;
     check_memory(options.memory)?;
-    let file = options.config.as_deref();
-    let config = config::read(file)?;
+    let config = config::read(options.config.as_ref())?;
+    let file = options.config.as_ref().map(config::File::path);
     config::roles(file, &config, options.cores)?;
     config::pool(file, &config, options.memory.0)?;
     match options.machine {

@@ -1,20 +1,106 @@
 //! A node's configuration file, checked before anything starts. The kernel parses it again, with
-//! the same code.
+//! the same code. It may be a pipe, as `--config <(…)` and `--config /dev/stdin` are: [`File`] reads
+//! it once, and nodes get what was read.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs;
-use std::path::Path;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use nile_abi::RoleSet;
 use nile_kernel::{Config, ConfigError, Named};
+use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
 
-/// What the file at `path` says; without a file, what an empty one would.
-pub fn read(path: Option<&Path>) -> Result<Config, Failure> {
-    let Some(given) = path else { return Ok(Config::default()) };
-    let text = fs::read_to_string(given).map_err(|error| wrong(&given.display(), &error))?;
-    parse(path, &text)
+/// The most bytes of a configuration.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// A configuration file that the command line names.
+#[derive(Clone, Debug)]
+pub struct File {
+    path: PathBuf,
+    text: Arc<OnceLock<String>>,
+}
+
+impl From<OsString> for File {
+    fn from(path: OsString) -> File {
+        File { path: path.into(), text: Arc::default() }
+    }
+}
+
+impl File {
+    /// As it was named.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it says. It is read the first time.
+    pub fn text(&self) -> Result<&str, Failure> {
+        if let Some(text) = self.text.get() {
+            return Ok(text);
+        }
+        let shown = self.path.display();
+        let mut text = String::new();
+        fs::File::open(&self.path)
+            .and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text))
+            .map_err(|error| wrong(&shown, &error))?;
+        if text.len() as u64 > MOST_BYTES {
+            return Err(wrong(&shown, &format!("it is longer than {MOST_BYTES} bytes")));
+        }
+        Ok(self.text.get_or_init(|| text))
+    }
+
+    /// Takes what can be read only once for empty: it is left to the command that is to follow.
+    pub fn leave(&self) {
+        if !self.path.is_file() {
+            let _ = self.text.set(String::new());
+        }
+    }
+
+    /// The same for a process that reads it later.
+    pub fn handed_on(&self) -> Result<Handed, Failure> {
+        // Below these the same name is another file for another process.
+        let own = ["/dev", "/proc"].iter().any(|folder| self.path.starts_with(folder));
+        if self.path.is_file() && !own {
+            return Ok(Handed::Itself(self.path.clone()));
+        }
+        let text = self.text()?;
+        let copy = NamedTempFile::with_suffix(".toml").and_then(|mut copy: NamedTempFile| {
+            copy.write_all(text.as_bytes())?;
+            Ok(copy)
+        });
+        let failed = |error: io::Error| {
+            Failure::failed(format!("no copy of {}: {error}", self.path.display()))
+        };
+        Ok(Handed::Copy(copy.map_err(failed)?))
+    }
+}
+
+/// A configuration file as another process finds it, as long as this lives.
+pub enum Handed {
+    /// It is where it was.
+    Itself(PathBuf),
+    /// A copy of what could be read only once.
+    Copy(NamedTempFile),
+}
+
+impl Handed {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        match self {
+            Handed::Itself(path) => path,
+            Handed::Copy(file) => file.path(),
+        }
+    }
+}
+
+/// What a file says; without one, what an empty one would.
+pub fn read(file: Option<&File>) -> Result<Config, Failure> {
+    let Some(file) = file else { return Ok(Config::default()) };
+    parse(Some(file.path()), file.text()?)
 }
 
 /// What `text` says, which came from the file `path`, perhaps with lines of our own behind it.
@@ -62,4 +148,47 @@ fn place(file: &dyn Display, error: &ConfigError) -> Failure {
 
 fn wrong(place: &dyn Display, error: &dyn Display) -> Failure {
     Failure::request(format!("{place}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &Path) -> File {
+        path.as_os_str().to_os_string().into()
+    }
+
+    #[test]
+    fn a_file_is_read_once_and_handed_on() {
+        let there = NamedTempFile::new().unwrap();
+        fs::write(&there, "[timer]\n").unwrap();
+        let given = file(there.path());
+        given.leave();
+        assert_eq!(given.text().unwrap(), "[timer]\n");
+        fs::write(&there, "[roles]\n").unwrap();
+        assert_eq!(given.text().unwrap(), "[timer]\n");
+        assert_eq!(given.handed_on().unwrap().path(), there.path());
+    }
+
+    #[test]
+    fn a_pipe_is_copied_for_others_and_left_by_who_only_asks() {
+        let (pipe, mut writer) = io::pipe().unwrap();
+        let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe));
+        let asks = file(Path::new(&path));
+        asks.leave();
+        assert_eq!(asks.text().unwrap(), "");
+        writer.write_all(b"[timer]\n").unwrap();
+        drop(writer);
+        let given = file(Path::new(&path));
+        let handed = given.handed_on().unwrap();
+        assert_eq!(fs::read_to_string(handed.path()).unwrap(), "[timer]\n");
+        assert_eq!(given.text().unwrap(), "[timer]\n");
+    }
+
+    #[test]
+    fn what_never_ends_is_no_configuration() {
+        let Err(Failure::Request(message)) = file(Path::new("/dev/zero")).text() else { panic!() };
+        assert_eq!(message, "/dev/zero: it is longer than 1048576 bytes");
+        assert!(matches!(file(Path::new("/tmp")).text(), Err(Failure::Request(_))));
+    }
 }

@@ -1,14 +1,16 @@
 //! The disks of a node on the command line: files of the host, made when they are not there.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::str::FromStr;
 
 use clap::ValueEnum;
 use tempfile::TempDir;
 
 use crate::failure::Failure;
+use crate::path;
 use crate::size::Bytes;
 
 /// A disk that a node is to have.
@@ -20,16 +22,17 @@ pub enum Disk {
     File(PathBuf, Option<Bytes>),
 }
 
-impl FromStr for Disk {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Disk, String> {
-        let disk = match (text.parse(), text.rsplit_once(':')) {
-            (Ok(bytes), _) => Disk::Fresh(bytes),
-            (_, Some((path, size))) if size.parse::<Bytes>().is_ok() => {
-                Disk::File(path.into(), size.parse().ok())
-            }
-            _ => Disk::File(text.into(), None),
+impl Disk {
+    /// Reads what the command line says of a disk.
+    pub fn parse(given: OsString) -> Result<Disk, String> {
+        let size = |bytes: &[u8]| -> Option<Bytes> { str::from_utf8(bytes).ok()?.parse().ok() };
+        let bytes = given.as_bytes();
+        let colon = bytes.iter().rposition(|byte| *byte == b':');
+        let made = colon.and_then(|at| Some((&bytes[..at], size(&bytes[at + 1..])?)));
+        let disk = match (size(bytes), made) {
+            (Some(bytes), _) => Disk::Fresh(bytes),
+            (_, Some((path, bytes))) => Disk::File(OsStr::from_bytes(path).into(), Some(bytes)),
+            _ => Disk::File(given.into(), None),
         };
         match &disk {
             Disk::Fresh(bytes) | Disk::File(_, Some(bytes)) => check_size(*bytes)?,
@@ -130,7 +133,8 @@ pub fn make(path: &Path, bytes: Option<Bytes>) -> Result<(), Failure> {
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create(bytes.is_some()).truncate(false).open(path);
     let file = file.map_err(wrong)?;
-    let is_empty = file.metadata().map_err(wrong)?.len() == 0;
+    let about = file.metadata().map_err(wrong)?;
+    let is_empty = about.is_file() && about.len() == 0;
     match bytes.filter(|_| is_empty) {
         Some(Bytes(bytes)) => file.set_len(bytes).map_err(wrong),
         None => Ok(()),
@@ -139,7 +143,8 @@ pub fn make(path: &Path, bytes: Option<Bytes>) -> Result<(), Failure> {
 
 /// Gives a hosted node the disk at `path`.
 pub fn hosted(command: &mut Command, path: &Path) {
-    command.arg("--disk").arg(path);
+    // Behind a last colon it looks for a size, which this one has already.
+    command.arg("--disk").arg(path::joined(path, ":0"));
 }
 
 /// Says to a hosted node that its disks go when it does: nobody is to wait until what they hold
@@ -148,14 +153,11 @@ pub fn passing(command: &mut Command) {
     command.arg("--passing-disks");
 }
 
-/// Gives a node in QEMU the disk at `path`, which goes when the node does if it is `passing`.
-pub fn qemu(command: &mut Command, number: usize, path: &Path, bus: Bus, passing: bool) {
-    // QEMU takes a comma for the next option, and two for one.
-    let path = path.display().to_string().replace(',', ",,");
+/// Gives a node in QEMU the disk that is `file`, which goes when the node does if it is `passing`.
+pub fn qemu(command: &mut Command, number: usize, file: &Path, bus: Bus, passing: bool) {
     let cache = if passing { "unsafe" } else { "writeback" };
-    let drive =
-        format!("if=none,id=disk{number},format=raw,discard=unmap,cache={cache},file={path}");
-    command.args(["-drive", &drive]);
+    let drive = format!("if=none,id=disk{number},format=raw,discard=unmap,cache={cache},file=");
+    command.arg("-drive").arg(path::joined(drive, path::qemu_listed(file)));
     let device = match bus {
         Bus::Virtio => format!("virtio-blk-pci,drive=disk{number},serial=NILE{number}"),
         Bus::Ahci => format!("ide-hd,drive=disk{number},bus=ide.{number},serial=NILE{number}"),
@@ -171,12 +173,16 @@ mod tests {
     fn a_disk_is_a_size_or_a_file() {
         let file = |path: &str, bytes| Ok(Disk::File(path.into(), bytes));
         let gibi = Bytes::mebi(1024);
-        assert_eq!("1G".parse(), Ok(Disk::Fresh(gibi)));
-        assert_eq!("disk.img".parse(), file("disk.img", None));
-        assert_eq!("a:b.img:1G".parse(), file("a:b.img", Some(gibi)));
-        assert_eq!("a:b.img".parse(), file("a:b.img", None));
+        let parse = |text: &str| Disk::parse(text.into());
+        assert_eq!(parse("1G"), Ok(Disk::Fresh(gibi)));
+        assert_eq!(parse("disk.img"), file("disk.img", None));
+        assert_eq!(parse("a:b.img:1G"), file("a:b.img", Some(gibi)));
+        assert_eq!(parse("a:b.img"), file("a:b.img", None));
+        let bytes = OsStr::from_bytes(b"\xff:1G");
+        let other = Path::new(OsStr::from_bytes(b"\xff")).to_path_buf();
+        assert_eq!(Disk::parse(bytes.into()), Ok(Disk::File(other, Some(gibi))));
         for text in ["", ":1G", "10K", "disk.img:0M"] {
-            assert!(text.parse::<Disk>().is_err(), "{text}");
+            assert!(parse(text).is_err(), "{text}");
         }
     }
 

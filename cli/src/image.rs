@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::args::Image;
@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::needs::{self, KERNEL};
 use crate::serial::Said;
 use crate::size::Bytes;
+use crate::write;
 
 /// What GRUB does: the serial line is the console where there is one, and nothing is asked.
 const GRUB_CONFIGURATION: &str = "\
@@ -39,56 +40,33 @@ pub fn run(options: &Image) -> Result<(), Failure> {
     needs::tool("xorriso", "xorriso")?;
     needs::tool("mformat", "mtools")?;
     needs::tool("xz", "xz-utils")?;
-    let failed = |what: &str, error: io::Error| {
-        Failure::failed(format!("{}: {what}: {error}", options.iso.display()))
+    let failed = |error: io::Error| {
+        Failure::failed(format!("{}: cannot lay out its files: {error}", options.iso.display()))
     };
     Failure::at_signals()?;
-    // Beside the image, so that the finished file can be renamed into place.
-    let work = tempfile::Builder::new()
-        .prefix(".nile-image-")
-        .tempdir_in(folder_of(&options.iso))
-        .map_err(|error| failed("cannot write beside it", error))?;
+    let work = tempfile::tempdir().map_err(failed)?;
     let tree = work.path().join("tree");
-    fill(&tree, &kernel, options.config.as_deref())
-        .map_err(|error| failed("cannot lay out its files", error))?;
+    let config = options.config.as_ref().map_or(Ok(""), config::File::text)?;
+    fill(&tree, &kernel, config).map_err(failed)?;
     let unfinished = work.path().join("image.iso");
     make(&grub, work.path(), &tree, &unfinished)?;
-    let size = fs::File::open(&unfinished)
-        .and_then(|file| file.sync_all().and_then(|()| file.metadata()))
-        .map_err(|error| failed("cannot be written", error))?
-        .len();
-    fs::rename(&unfinished, &options.iso).map_err(|error| failed("cannot be put here", error))?;
-    crate::print(&format!("{}: {}\n", options.iso.display(), Bytes(size)))
+    let image = fs::read(&unfinished).map_err(failed)?;
+    let written = write::all(&options.iso, &image)?;
+    let size = Bytes(image.len() as u64);
+    written.say(&format!("{}: {size}\n", options.iso.display()))
 }
 
 /// Refuses a configuration that no kernel would accept, and a place that no file can have.
 pub fn check(options: &Image) -> Result<(), Failure> {
-    config::read(options.config.as_deref())?;
-    let iso = &options.iso;
-    if iso.is_dir() || !folder_of(iso).is_dir() {
-        return Err(Failure::request(format!(
-            "--iso {} cannot be written: name a file in a folder that exists",
-            iso.display()
-        )));
-    }
-    Ok(())
+    config::read(options.config.as_ref())?;
+    write::check(&options.iso)
 }
 
-fn folder_of(file: &Path) -> PathBuf {
-    match file.parent() {
-        Some(parent) if parent != Path::new("") => parent.into(),
-        _ => PathBuf::from("."),
-    }
-}
-
-fn fill(tree: &Path, kernel: &Path, config: Option<&Path>) -> io::Result<()> {
+fn fill(tree: &Path, kernel: &Path, config: &str) -> io::Result<()> {
     let boot = tree.join("boot");
     fs::create_dir_all(boot.join("grub"))?;
     fs::copy(kernel, boot.join("nile"))?;
-    match config {
-        Some(config) => fs::copy(config, boot.join("nile.toml")).map(drop)?,
-        None => fs::write(boot.join("nile.toml"), "")?,
-    }
+    fs::write(boot.join("nile.toml"), config)?;
     fs::write(boot.join("grub/grub.cfg"), GRUB_CONFIGURATION)
 }
 

@@ -14,6 +14,8 @@
 //! * [`test`], [`bench`]: the project's proof.
 //! * [`child`], [`serial`], [`interrupt`], [`symbols`]: running a machine and reading what it
 //!   says.
+//! * [`write`]: files that a command writes for whoever called it; [`path`]: paths beyond this
+//!   program.
 //! * [`failure`]: how a command ends when it does not do what was asked.
 #![forbid(unsafe_code)]
 
@@ -32,6 +34,7 @@ mod interrupt;
 mod nearest;
 mod needs;
 mod packages;
+mod path;
 mod peer;
 mod profile;
 mod run;
@@ -42,6 +45,7 @@ mod switch;
 mod symbols;
 mod table;
 mod test;
+mod write;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;

@@ -4,12 +4,14 @@
 //! before anything is installed or built for it.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Parser;
 
 use crate::args::{Beside, Command, Firmware, Machine, Nile};
 use crate::cluster::args::Kind;
+use crate::config::File;
 use crate::failure::Failure;
 use crate::{bench, boot, cluster, image, packages, print, profile, run, sim, test};
 
@@ -88,15 +90,28 @@ impl Need {
 }
 
 /// Prints what the command `arguments` needs; a wrong command is refused as it would be itself.
-pub fn show(arguments: &[String]) -> Result<(), Failure> {
-    let nile = match Nile::try_parse_from([&["nile".to_string()], arguments].concat()) {
+pub fn show(arguments: &[OsString]) -> Result<(), Failure> {
+    let nile = match Nile::try_parse_from([&["nile".into()], arguments].concat()) {
         Ok(nile) => nile,
         // Help is printed by the command itself, and needs nothing.
         Err(error) if !error.use_stderr() => return Ok(()),
         Err(error) => error.exit(),
     };
+    if let Some(config) = config_of(&nile.command) {
+        config.leave();
+    }
     let needs = needs_of(&nile.command)?;
     print(&needs.iter().map(|need| format!("{}\n", need.name())).collect::<String>())
+}
+
+/// The configuration file that a command reads.
+fn config_of(command: &Command) -> Option<&File> {
+    match command {
+        Command::Boot(options) => options.config.as_ref(),
+        Command::Up(options) => options.config.as_ref(),
+        Command::Image(options) => options.config.as_ref(),
+        _ => None,
+    }
 }
 
 /// What to install comes before what to build, so that something missing is told at once.

@@ -10,6 +10,7 @@ use nile_package::Package;
 use tempfile::NamedTempFile;
 
 use crate::args::Boot;
+use crate::config;
 use crate::failure::Failure;
 use crate::needs::{self, PACKAGES};
 
@@ -42,7 +43,10 @@ pub fn check(named: &[PathBuf]) -> Result<(), Failure> {
 
 /// Writes the archive for a node, with its configuration if `config` names one; nothing for a node
 /// without packages. The file lives as long as the value.
-pub fn archive(options: &Boot, config: Option<&Path>) -> Result<Option<NamedTempFile>, Failure> {
+pub fn archive(
+    options: &Boot,
+    config: Option<&config::File>,
+) -> Result<Option<NamedTempFile>, Failure> {
     let mut entries = Vec::new();
     if needs_own(options) {
         let folder = needs::provided(PACKAGES)?;
@@ -65,11 +69,12 @@ pub fn archive(options: &Boot, config: Option<&Path>) -> Result<Option<NamedTemp
     }
     let file = NamedTempFile::with_suffix(".tar")
         .map_err(|error| cannot(&std::env::temp_dir(), &error))?;
+    let config = config.map(config::File::text).transpose()?;
     write(&file, config, &entries).map_err(|error| cannot(file.path(), &error))?;
     Ok(Some(file))
 }
 
-fn write(file: &NamedTempFile, config: Option<&Path>, entries: &[Entry]) -> io::Result<()> {
+fn write(file: &NamedTempFile, config: Option<&str>, entries: &[Entry]) -> io::Result<()> {
     let mut archive = tar::Builder::new(file);
     let mut add = |name: String, contents: &[u8]| {
         let mut header = tar::Header::new_ustar();
@@ -78,7 +83,7 @@ fn write(file: &NamedTempFile, config: Option<&Path>, entries: &[Entry]) -> io::
         archive.append_data(&mut header, name, contents)
     };
     if let Some(config) = config {
-        add("nile.toml".into(), &fs::read(config)?)?;
+        add("nile.toml".into(), config.as_bytes())?;
     }
     for entry in entries {
         add(format!("packages/{}.elf", entry.name), &entry.file)?;
@@ -97,12 +102,10 @@ mod tests {
 
     #[test]
     fn a_node_reads_what_is_written_for_it() {
-        let config = NamedTempFile::new().unwrap();
-        fs::write(&config, "[timer]\n").unwrap();
         let entries = [("hello", vec![7; 1000]), ("x", vec![])]
             .map(|(name, file)| Entry { name: name.into(), file });
         let file = NamedTempFile::new().unwrap();
-        write(&file, Some(config.path()), &entries).unwrap();
+        write(&file, Some("[timer]\n"), &entries).unwrap();
         let module = BootModule::parse(fs::read(&file).unwrap().leak()).unwrap();
         assert_eq!(module.config, "[timer]\n");
         assert_eq!(module.packages.find("hello"), Some(Image::Elf(&[7; 1000])));

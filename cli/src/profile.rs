@@ -38,6 +38,7 @@ use crate::run::place::Place;
 use crate::run::terasort::{self, Moment};
 use crate::run::watch::Done;
 use crate::size::Bytes;
+use crate::write;
 use sampled::Sampling;
 
 /// The file with the timeline.
@@ -127,8 +128,9 @@ impl Sort {
     /// Writes a file into it; where that is.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Failure> {
         let file = self.output.join(name);
-        let made = fs::create_dir_all(&self.output).and_then(|()| fs::write(&file, bytes));
+        let made = fs::create_dir_all(&self.output);
         made.map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
+        write::all(&file, bytes)?;
         Ok(file)
     }
 

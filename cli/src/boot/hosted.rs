@@ -7,6 +7,7 @@ use std::process::Command;
 use super::{Node, NodeEnd, Ran};
 use crate::args::Boot;
 use crate::child;
+use crate::config;
 use crate::disk::Files;
 use crate::failure::Failure;
 use crate::needs::{self, HOSTED};
@@ -17,8 +18,9 @@ use crate::symbols::Symbols;
 pub fn boot(options: &Boot) -> Result<Ran, Failure> {
     let mut command = child::command(program()?);
     arguments(&mut command, options.cores, options.memory.0, options.program.as_str());
-    if let Some(config) = &options.config {
-        command.arg("--config").arg(config);
+    let config = options.config.as_ref().map(config::File::handed_on).transpose()?;
+    if let Some(config) = &config {
+        command.arg("--config").arg(config.path());
     }
     if let Some(interface) = &options.interface {
         command.args(["--interface", &interface.to_string()]);
@@ -41,7 +43,7 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
         Some(2) => Some(NodeEnd::WrongRequest),
         _ => None,
     });
-    drop((disks, archive));
+    drop((config, disks, archive));
     ran
 }
 

@@ -11,10 +11,12 @@ use tempfile::{NamedTempFile, TempDir};
 use super::{Node, NodeEnd, Ran};
 use crate::args::{Boot, Firmware};
 use crate::child;
+use crate::config;
 use crate::disk::Files;
 use crate::failure::Failure;
 use crate::needs::{self, KERNEL, KERNEL_SYMBOLS, ROOT, SCENARIOS, SCENARIOS_SYMBOLS};
 use crate::packages;
+use crate::path;
 use crate::symbols::Symbols;
 
 /// Where Debian's package `ovmf` puts the UEFI firmware and its empty variables.
@@ -29,14 +31,20 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
     check_cores(options.cores)?;
     let mut command = child::command(program()?);
     machine(&mut command, options.cores, options.memory.0, options.count_instructions);
+    if let Some(cpu) = &options.cpu {
+        // The last one counts.
+        command.args(["-cpu", cpu]);
+    }
     // These live until the node has ended.
     let disks = Files::prepare(&options.disks)?;
     disks.to_qemu(&mut command, options.disk_bus);
     let mut firmware_state = None;
-    let archive = packages::archive(options, options.config.as_deref())?;
+    let archive = packages::archive(options, options.config.as_ref())?;
+    let config = options.config.as_ref().map(config::File::handed_on).transpose()?;
     match &options.iso {
         None => {
-            let module = archive.as_ref().map(NamedTempFile::path).or(options.config.as_deref());
+            let config = config.as_ref().map(config::Handed::path);
+            let module = archive.as_ref().map(NamedTempFile::path).or(config);
             kernel(&mut command, kernel_of(options).0, options.program.as_str(), module)?;
         }
         Some(iso) => firmware_state = image(&mut command, iso, options.firmware)?,
@@ -54,7 +62,7 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
         Some(37) => Some(NodeEnd::WrongRequest),
         _ => None,
     });
-    drop((firmware_state, archive, disks));
+    drop((firmware_state, archive, config, disks));
     ran
 }
 
@@ -130,10 +138,8 @@ pub fn load(command: &mut Command, image: &Path, line: &str, module: Option<&Pat
 /// Gives the machine its network card of this number, whose frames go to whoever connects to
 /// `socket`, four bytes with their length before each.
 pub fn card(command: &mut Command, index: usize, socket: &Path, address: MacAddress) {
-    // QEMU takes a comma for the next option, and two for one.
-    let socket = socket.display().to_string().replace(',', ",,");
-    let port = format!("stream,id=net{index},server=on,addr.type=unix,addr.path={socket}");
-    command.args(["-netdev", &port]);
+    let port = format!("stream,id=net{index},server=on,addr.type=unix,addr.path=");
+    command.arg("-netdev").arg(path::joined(port, path::qemu_listed(socket)));
     let address = address.0.map(|byte| format!("{byte:02x}")).join(":");
     let device = format!("virtio-net-pci,netdev=net{index},romfile=,mac={address}");
     command.args(["-device", &device]);
@@ -147,7 +153,7 @@ fn image(
     if let Err(error) = fs::File::open(iso) {
         return Err(Failure::request(format!("--iso {}: {error}", iso.display())));
     }
-    command.args(["-boot", "d", "-cdrom"]).arg(iso);
+    command.args(["-boot", "d", "-cdrom"]).arg(path::qemu(iso));
     match firmware {
         Firmware::Bios => Ok(None),
         Firmware::Uefi => uefi(command).map(Some),
@@ -166,7 +172,7 @@ fn uefi(command: &mut Command) -> Result<TempDir, Failure> {
     let variables = folder.path().join("variables.fd");
     fs::copy(OVMF_VARIABLES, &variables).map_err(cannot)?;
     command.args(["-drive", &format!("if=pflash,format=raw,readonly=on,file={OVMF}")]);
-    let variables = variables.display();
-    command.args(["-drive", &format!("if=pflash,format=raw,file={variables}")]);
+    let variables = path::qemu_listed(&variables);
+    command.arg("-drive").arg(path::joined("if=pflash,format=raw,file=", variables));
     Ok(folder)
 }

@@ -14,8 +14,8 @@ const DEFAULT_SEED: u64 = 1;
 
 /// Simulates a node to its end. `--limit` counts in virtual time.
 pub fn boot(options: &Boot) -> Result<Ran, Failure> {
-    let file = options.config.as_deref();
-    let mut config = config::read(file)?;
+    let mut config = config::read(options.config.as_ref())?;
+    let file = options.config.as_ref().map(config::File::path);
     config.packages = nile_sim::STORE;
     let run = Options {
         seed: options.seed.unwrap_or(DEFAULT_SEED),

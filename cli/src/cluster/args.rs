@@ -9,6 +9,7 @@ use nile_abi::{CoreId, NodeId};
 use nile_platform_hosted::Outside;
 
 use crate::args::{Program, seconds};
+use crate::config;
 use crate::size::Bytes;
 
 /// Which of the clusters of this user is meant.
@@ -38,7 +39,7 @@ pub struct Up {
     pub memory: Bytes,
     /// The nodes' configuration file; without it every setting has its default.
     #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    pub config: Option<config::File>,
     /// Give each node a disk of this size, as 4G. It goes with the cluster.
     #[arg(long, value_name = "SIZE", value_parser = crate::disk::size)]
     pub disk: Option<Bytes>,

@@ -81,10 +81,29 @@ pub struct Disk {
     /// Its bytes, if it was not there before.
     pub bytes: u64,
     /// The folder, absolutely, that it is in; else it is in the cluster's.
+    #[serde(with = "optional")]
     pub folder: Option<PathBuf>,
     /// Whether that folder goes with the cluster.
     #[serde(default)]
     pub goes: bool,
+}
+
+/// A path that there may be.
+mod optional {
+    use std::path::PathBuf;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Given(#[serde(with = "crate::path")] PathBuf);
+
+    pub fn serialize<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
+        path.clone().map(Given).serialize(to)
+    }
+
+    pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Option<PathBuf>, D::Error> {
+        Ok(Option::<Given>::deserialize(from)?.map(|Given(path)| path))
+    }
 }
 
 /// One node of a cluster.

@@ -16,7 +16,7 @@ use super::{keepers, process};
 use crate::disk::{self, Bus};
 use crate::failure::Failure;
 use crate::size::Bytes;
-use crate::{boot, needs};
+use crate::{boot, config, needs};
 
 /// What a node of a cluster does once it is up.
 pub const PROGRAM: &str = "serve";
@@ -27,20 +27,20 @@ const MOST_CABLES: usize = 8;
 /// What users' configurations are kept as, for nodes that are started later.
 const COMMON: &str = "nile.toml";
 
-/// The text of the configuration at `path`. Refuses what the cluster itself has to say.
-pub fn common_config(path: Option<&Path>) -> Result<String, Failure> {
+/// The text of the configuration `file`. Refuses what the cluster itself has to say.
+pub fn common_config(file: Option<&config::File>) -> Result<String, Failure> {
     /// What each node gets from the cluster.
     #[derive(Deserialize)]
     struct Ours {
         node: Option<Spanned<IgnoredAny>>,
         network: Option<Spanned<IgnoredAny>>,
     }
-    let Some(path) = path else { return Ok(String::new()) };
-    crate::config::read(Some(path))?;
-    let place =
-        |what: &dyn std::fmt::Display| Failure::request(format!("{}{what}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| place(&format!(": {error}")))?;
-    let ours: Ours = toml::from_str(&text).map_err(|error| place(&format!(": {error}")))?;
+    let Some(file) = file else { return Ok(String::new()) };
+    config::read(Some(file))?;
+    let shown = file.path().display();
+    let place = |what: &dyn std::fmt::Display| Failure::request(format!("{shown}{what}"));
+    let text = file.text()?;
+    let ours: Ours = toml::from_str(text).map_err(|error| place(&format!(": {error}")))?;
     for (name, table) in [("node", ours.node), ("network", ours.network)] {
         if let Some(table) = table {
             let line = 1 + text[..table.span().start].matches('\n').count();
@@ -49,7 +49,7 @@ pub fn common_config(path: Option<&Path>) -> Result<String, Failure> {
             )));
         }
     }
-    Ok(text)
+    Ok(text.into())
 }
 
 /// The same configuration with a pool of buffers for the nodes' disks, an eighth of the memory and
@@ -162,8 +162,8 @@ pub fn samples(folder: &Path, node: NodeId) -> PathBuf {
 /// core, of which the first is called what the node is.
 pub fn cables(folder: &Folder, record: &Record, node: &Node) -> Result<Vec<String>, Failure> {
     let path = folder.file(COMMON);
-    let config = crate::config::read(Some(&path))?;
-    let roles = crate::config::roles(Some(&path), &config, record.cores)?;
+    let config = config::read(Some(&path.clone().into_os_string().into()))?;
+    let roles = config::roles(Some(&path), &config, record.cores)?;
     let drivers = roles.iter().filter(|roles| roles.contains(Role::Network)).count();
     let name = |index| if index == 0 { node.name() } else { format!("{}.{index}", node.name()) };
     Ok((0..drivers.min(MOST_CABLES)).map(name).collect())
@@ -243,7 +243,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let said = |text: &str| {
             fs::write(&file, text).unwrap();
-            common_config(Some(file.path()))
+            common_config(Some(&file.path().as_os_str().to_os_string().into()))
         };
         let text = "[timer]\ntick_hz = 5\n";
         assert_eq!(said(text).unwrap(), text);

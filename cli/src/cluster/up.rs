@@ -32,7 +32,7 @@ pub fn check(options: &Up) -> Result<Vec<Kind>, Failure> {
     }
     boot::check_memory(options.memory)?;
     check_capture(options.capture.as_deref())?;
-    let file = options.config.as_deref();
+    let file = options.config.as_ref().map(config::File::path);
     let text = common_config(options)?;
     let config = config::parse(file, &text)?;
     config::roles(file, &config, options.cores)?;
@@ -62,7 +62,7 @@ fn check_capture(file: Option<&Path>) -> Result<(), Failure> {
 fn common_config(options: &Up) -> Result<String, Failure> {
     let text = match &options.settings {
         Some(settings) => settings.clone(),
-        None => node::common_config(options.config.as_deref())?,
+        None => node::common_config(options.config.as_ref())?,
     };
     match options.pool {
         Some(pool) => {

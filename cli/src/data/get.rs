@@ -1,12 +1,8 @@
 //! `nile get`: a dataset becomes a file, which is there when all of it is.
 
-use std::io::Write;
-use std::path::Path;
-
 use nile_services::dataset::MOST_BYTES;
 use nile_services::dataset::records::Piece;
 use serde_json::json;
-use tempfile::NamedTempFile;
 
 use super::args::Get as Options;
 use super::catalogue::{Catalogue, Known, Part};
@@ -14,48 +10,39 @@ use super::progress::Progress;
 use super::stores::{Arguments, PIECES, Stores, failed, nodes};
 use crate::failure::Failure;
 use crate::peer::known::Target;
+use crate::write::{self, Output};
 
 /// Gets a dataset.
 pub fn run(options: &Options) -> Result<(), Failure> {
     let path = &options.file;
-    let shown = path.display();
-    if path.is_dir() {
-        return Err(Failure::request(format!("{shown} is a folder; name a file")));
-    }
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !folder.is_dir() {
-        return Err(Failure::request(format!("there is no folder {}", folder.display())));
-    }
+    write::check(path)?;
     let mut stores = Stores::open(&options.query)?;
     let known = whole(&mut stores, &options.name)?;
-    let unwritable = |error| Failure::failed(format!("cannot write {shown}: {error}"));
-    // Beside it, so that the last step is one.
-    let mut file = NamedTempFile::new_in(folder).map_err(unwritable)?;
+    let mut file = Output::create(path)?;
     let mut progress = Progress::new(&options.name, Some(known.entry.bytes));
     let mut bytes = 0;
     for part in known.parts.values() {
         let mut at = 0;
         while at < part.listed.bytes {
             let piece = read(&mut stores, part, at)?;
-            file.write_all(&piece).map_err(unwritable)?;
+            file.write(&piece)?;
             at += piece.len() as u64;
             progress.show(bytes + at);
         }
         bytes += at;
     }
-    file.as_file().sync_all().map_err(unwritable)?;
-    file.persist(path).map_err(|error| unwritable(error.error))?;
+    let written = file.finish()?;
     let seconds = progress.seconds();
     drop(progress);
-    let name = &options.name;
+    let (name, shown) = (&options.name, path.display());
     match options.query.json {
         true => {
             let file = shown.to_string();
             let document =
                 json!({ "name": name, "bytes": bytes, "file": file, "seconds": seconds });
-            crate::print(&format!("{document}\n"))
+            written.say(&format!("{document}\n"))
         }
-        false => crate::print(&format!("{shown}: {bytes} bytes\n")),
+        false => written.say(&format!("{shown}: {bytes} bytes\n")),
     }
 }
 

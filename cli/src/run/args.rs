@@ -1,5 +1,6 @@
 //! What can be said about jobs on the command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -23,7 +24,7 @@ pub enum What {
     Wordcount(Wordcount),
     /// The words that run the job whose code a package's file holds; see [`package`].
     #[command(external_subcommand)]
-    Package(Vec<String>),
+    Package(Vec<OsString>),
 }
 
 /// On what a job runs, and how.
@@ -116,7 +117,7 @@ impl Format {
 #[derive(Args)]
 pub struct Wordcount {
     /// A text file, or else a dataset of the cluster that is up.
-    pub text: String,
+    pub text: OsString,
     /// Keep the counts as a dataset of this name in place of printing them.
     #[arg(long, value_name = "NAME")]
     pub output: Option<String>,
@@ -136,7 +137,7 @@ pub struct Package {
     pub arguments: Vec<String>,
     /// A dataset that it reads, or a file, which is put before; may be given many times.
     #[arg(long, value_name = "NAME")]
-    pub input: Vec<String>,
+    pub input: Vec<OsString>,
     /// The dataset that it makes; without it, what it makes is printed.
     #[arg(long, value_name = "NAME")]
     pub output: Option<String>,
@@ -148,7 +149,7 @@ pub struct Package {
 }
 
 /// Reads the words behind `nile run`.
-pub fn package(words: &[String]) -> Result<Package, clap::Error> {
+pub fn package(words: &[OsString]) -> Result<Package, clap::Error> {
     Package::try_parse_from(words)
 }
 

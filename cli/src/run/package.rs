@@ -1,5 +1,6 @@
 //! `nile run PACKAGE.elf`: the job whose code a package's file holds.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -40,7 +41,8 @@ pub fn check_text(options: &Package) -> Result<Vec<Kind>, Failure> {
     let kinds = place::check(&options.usual, bytes(options))?;
     let is_own = !kinds.is_empty();
     let named = options.input.iter().find(|name| !Path::new(name).is_file());
-    if let Some(name) = named.filter(|_| is_own) {
+    if let Some(name) = named.filter(|_| is_own).map(Path::new) {
+        let name = name.display();
         return Err(Failure::request(format!(
             "there is no file {name}, and no cluster is up that could have such a dataset"
         )));
@@ -58,7 +60,7 @@ pub fn check_text(options: &Package) -> Result<Vec<Kind>, Failure> {
 /// Bytes of the input that is in files.
 fn bytes(options: &Package) -> u64 {
     let length =
-        |path: &String| fs::metadata(path).ok().filter(|it| it.is_file()).map(|it| it.len());
+        |path: &OsString| fs::metadata(path).ok().filter(|it| it.is_file()).map(|it| it.len());
     options.input.iter().filter_map(length).sum()
 }
 
@@ -103,7 +105,8 @@ fn job(
     let mut input = Vec::new();
     for (given, number) in options.input.iter().zip(0..) {
         if !Path::new(given).is_file() {
-            input.push(given.clone());
+            // Those of datasets are text.
+            input.push(given.to_string_lossy().into_owned());
             continue;
         }
         let name = format!("{own}/{number}");

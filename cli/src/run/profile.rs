@@ -185,6 +185,8 @@ fn whole(bytes: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::super::args::package;
     use super::*;
     use crate::cluster::up;
@@ -193,7 +195,7 @@ mod tests {
 
     fn profile(words: &str, data: u64) -> Result<Profile, Failure> {
         let words = ["x.elf"].into_iter().chain(words.split_whitespace());
-        let package = package(&words.map(String::from).collect::<Vec<_>>()).unwrap();
+        let package = package(&words.map(OsString::from).collect::<Vec<_>>()).unwrap();
         Profile::of(&package.usual, data, HOST)
     }
 

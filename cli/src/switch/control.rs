@@ -48,6 +48,7 @@ pub enum Request {
     /// Writes every frame that enters the switch to a new file, in place of a capture before.
     Capture {
         /// The file, from the root.
+        #[serde(with = "crate::path")]
         file: PathBuf,
     },
     /// Ends the capture; its file is then complete.
@@ -106,6 +107,7 @@ pub struct LinkStatus {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CaptureStatus {
     /// Its file.
+    #[serde(with = "crate::path")]
     pub file: PathBuf,
     /// Frames written so far.
     pub frames: u64,

@@ -1,9 +1,12 @@
 //! One node on every machine, from the launcher to the report, as the contract for tools has it.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::process::Command;
 
-use crate::support::{launcher, run};
+use crate::support::{launcher, launcher_again, root, run};
 use serde_json::Value;
 
 /// Boots a node and gives its report.
@@ -93,6 +96,79 @@ fn the_configuration_gives_the_roles_on_every_machine() {
         let expected = serde_json::json!([["management"], ["worker"], ["network", "disk"]]);
         assert_eq!(serde_json::json!(roles), expected, "{machine}");
     }
+}
+
+/// A configuration that can be read only once is in force on every machine, and everybody but the
+/// command itself leaves it alone.
+#[test]
+fn the_configuration_may_be_a_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[roles]\nmanagement = 1\nnetwork = [2]\ndisk = [2]\nworker = 1\n";
+    fs::write(folder.path().join("file"), text).unwrap();
+    let nile = root().join("nile");
+    let (sim, qemu) = ("--machine sim", "--machine qemu");
+    for script in [
+        format!("cat file | \"$0\" boot {sim} --config /dev/stdin --cores 3 --json"),
+        format!("\"$0\" boot {sim} --config /dev/stdin --cores 3 --json <file"),
+        format!("\"$0\" boot {qemu} --config <(cat file) --cores 3 --json"),
+        "mkfifo p; cat file >p & \"$0\" boot --machine hosted --config p --cores 3 --json".into(),
+    ] {
+        let mut command = Command::new("bash");
+        command.args(["-c", &script]).arg(&nile).current_dir(folder.path());
+        let said = run(&mut command, &[]).expect(0);
+        let report: Value = serde_json::from_str(&said.out).expect("the document is JSON");
+        let roles = list(&report["cores"]).iter().map(|core| &core["roles"]);
+        let expected = serde_json::json!([["management"], ["worker"], ["network", "disk"]]);
+        assert_eq!(serde_json::json!(Vec::from_iter(roles)), expected, "{script}");
+    }
+    let script = "\"$0\" up --machine hosted --config <(echo '[node]')";
+    let mut command = Command::new("bash");
+    let said = run(command.args(["-c", script]).arg(&nile), &[]).expect(2);
+    assert!(said.err.contains(":1: [node] is written by `nile up`"), "{}", said.err);
+}
+
+#[test]
+fn a_processor_that_lacks_something_is_told_on_the_serial_line() {
+    for (cpu, lacks) in [("qemu64,-nx", "(NX)"), ("qemu64,-lm", "no long mode (x86_64)")] {
+        let said = run(&mut launcher(), &["boot", "--cpu", cpu]).expect(1);
+        let line = said.err.lines().find(|line| line.contains("does not start")).unwrap_or("");
+        assert!(line.contains("this processor") && line.contains(lacks), "{}", said.err);
+    }
+}
+
+/// Names of files that are not UTF-8 text, or mean something to QEMU, on every machine.
+#[test]
+fn files_may_have_any_name() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, number) in [&b"a\xffb.toml"[..], b"a,b:4M", b"-a b"].into_iter().zip(0..) {
+        let name = OsStr::from_bytes(name);
+        fs::write(
+            folder.path().join(name),
+            "[roles]\nmanagement = [0]\nnetwork = [0]\ndisk = [0]\nworker = 2\n",
+        )
+        .unwrap();
+        for machine in ["qemu", "hosted", "sim"] {
+            let mut command = if number == 0 { launcher() } else { launcher_again() };
+            command.args(["boot", "--machine", machine, "--cores", "3", "--json"]);
+            command.arg(joined("--config=", name)).current_dir(folder.path());
+            if machine != "sim" {
+                let disk = OsString::from_vec([b"disk ", name.as_bytes(), b":2M"].concat());
+                command.arg(joined("--disk=", &disk));
+            }
+            let said = run(&mut command, &[]).expect(0);
+            let report: Value = serde_json::from_str(&said.out).expect("the document is JSON");
+            let role = &report["cores"][2]["roles"];
+            assert_eq!(role, &serde_json::json!(["worker"]), "{name:?} on {machine}");
+        }
+        let disk = OsString::from_vec([b"disk ", name.as_bytes()].concat());
+        assert_eq!(fs::metadata(folder.path().join(disk)).unwrap().len(), 2 << 20);
+    }
+}
+
+fn joined(option: &str, value: &OsStr) -> OsString {
+    let mut argument = OsString::from(option);
+    argument.push(value);
+    argument
 }
 
 #[test]

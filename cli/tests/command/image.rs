@@ -1,41 +1,45 @@
 //! The ISO image: it boots under both firmwares, and its file appears whole or not at all.
 
 use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Said, launcher, nile, root, run};
-use serde_json::Value;
+use crate::support::{Said, launcher, launcher_again, nile, root, run};
+use serde_json::{Value, json};
 
-/// Makes an image and boots it under `firmware`.
-fn image_boots_under(firmware: &str) {
+/// As the guide has it, and with a configuration: each with both firmwares.
+#[test]
+fn images_boot_under_bios_and_under_uefi() {
     let folder = tempfile::tempdir().unwrap();
-    let iso = folder.path().join("nile.iso");
-    let path = iso.to_str().unwrap();
-    let config = folder.path().join("nile.toml");
-    fs::write(&config, "[roles]\nmanagement = [0]\nnetwork = [0]\ndisk = [0]\nworker = 1\n")
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (plain, own, config) = (at("plain.iso"), at("own,a:b.iso"), at("nile.toml"));
+    fs::write(&config, "[roles]\nmanagement = [0]\nnetwork = [0]\ndisk = [0]\nworker = 2\n")
         .unwrap();
-    let made =
-        run(&mut launcher(), &["image", "--iso", path, "--config", config.to_str().unwrap()])
-            .expect(0);
-    assert!(made.out.starts_with(path), "{}", made.out);
-    let request = ["boot", "--json", "--cores", "2", "--iso", path, "--firmware", firmware];
-    let said = run(&mut launcher(), &request).expect(0);
+    let make = |iso: &str, more: &[&str]| {
+        let made = run(&mut launcher(), &[&["image", "--iso", iso], more].concat()).expect(0);
+        assert!(made.out.starts_with(iso), "{}", made.out);
+    };
+    make(&plain, &[]);
+    make(&own, &["--config", &config]);
+    let usual = json!([["management"], ["network", "disk"], ["worker"]]);
+    let given = json!([["management", "network", "disk"], ["worker"], ["worker"]]);
+    std::thread::scope(|scope| {
+        for firmware in ["bios", "uefi"] {
+            let images = [(&plain, &usual), (&own, &given)];
+            scope.spawn(move || images.map(|(iso, roles)| boots(iso, firmware, roles)));
+        }
+    });
+}
+
+/// Boots an image, whose cores then have these roles.
+#[track_caller]
+fn boots(iso: &str, firmware: &str, roles: &Value) {
+    let request = ["boot", "--json", "--cores", "3", "--iso", iso, "--firmware", firmware];
+    let said = run(&mut launcher_again(), &request).expect(0);
     let report: Value = serde_json::from_str(&said.out).expect("one JSON document");
-    let roles: Vec<&Value> =
-        report["cores"].as_array().unwrap().iter().map(|core| &core["roles"]).collect();
-    let expected = serde_json::json!([["management", "network", "disk"], ["worker"]]);
-    assert_eq!(serde_json::json!(roles), expected, "the image's configuration is in force");
-}
-
-#[test]
-fn the_image_boots_under_bios() {
-    image_boots_under("bios");
-}
-
-#[test]
-fn the_image_boots_under_uefi() {
-    image_boots_under("uefi");
+    let found = report["cores"].as_array().unwrap().iter().map(|core| &core["roles"]);
+    assert_eq!(&json!(Vec::from_iter(found)), roles, "{iso} under {firmware}");
 }
 
 /// The names in `folder`, sorted.
@@ -71,6 +75,31 @@ fn a_full_disk_leaves_what_was_there() {
     make(&iso, "unlimited").expect(0);
     assert!(fs::metadata(&iso).unwrap().len() > 1 << 20);
     assert_eq!(names(folder.path()), ["nile.iso"]);
+}
+
+#[test]
+fn an_image_goes_where_it_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "umask 022; touch old; chmod 640 old; ln -s old link
+        \"$0\" image --iso link; \"$0\" image --iso new; \"$0\" image --iso /dev/null
+        \"$0\" image --iso /dev/stdout >out; \"$0\" image --iso /dev/stdout | cat >piped";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_nile")]).current_dir(folder.path());
+    let said = run(command.env("NILE_KERNEL", root().join("README.md")), &[]).expect(0);
+    assert!(Path::new("/dev/null").metadata().unwrap().file_type().is_char_device());
+    for (name, mode) in [("old", 0o640), ("new", 0o644), ("out", 0o644), ("piped", 0o644)] {
+        let file = folder.path().join(name);
+        let about = fs::metadata(&file).unwrap();
+        assert_eq!(about.mode() & 0o777, mode, "{name}");
+        // The volume descriptor of ISO 9660: nothing stands before the image.
+        let image = fs::read(&file).unwrap();
+        assert_eq!(&image[0x8001..0x8006], b"CD001", "{name}");
+        assert!(image.len().is_multiple_of(2048), "{name}: nothing stands behind the image");
+    }
+    assert!(folder.path().join("link").is_symlink());
+    assert_eq!(names(folder.path()), ["link", "new", "old", "out", "piped"]);
+    assert_eq!(said.out.lines().count(), 3, "{}", said.out);
+    assert_eq!(said.err.matches("/dev/stdout: ").count(), 2, "{}", said.err);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use std::cell::{Cell, Ref, RefCell};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
@@ -42,7 +43,7 @@ pub struct Link {
     /// Where frames go that no direct link takes, if anywhere.
     pub cable: Option<Cable>,
     /// The folder in which nodes find each other for direct links, if they are to.
-    pub direct: Option<String>,
+    pub direct: Option<PathBuf>,
     /// What the switch and the others call this end.
     pub name: String,
     /// The address that frames to this end carry.
@@ -55,7 +56,7 @@ pub struct Link {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Cable {
     /// The socket of a virtual switch.
-    Switch(String),
+    Switch(PathBuf),
     /// A device of Linux.
     Outside(Outside),
 }
@@ -63,7 +64,7 @@ pub enum Cable {
 impl fmt::Display for Cable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cable::Switch(path) => write!(f, "switch at {path}"),
+            Cable::Switch(path) => write!(f, "switch at {}", path.display()),
             Cable::Outside(outside) => write!(f, "interface {outside}"),
         }
     }
@@ -315,13 +316,16 @@ fn mesh_of(node: &'static Node, core: CoreId, link: &Link) -> Option<Arc<Mesh>> 
         return Some(mesh.clone());
     }
     let Link { name, address, max_frame, .. } = link.clone();
-    match Mesh::start(node, core, folder.into(), name, address, max_frame) {
+    match Mesh::start(node, core, folder.clone(), name, address, max_frame) {
         Ok(mesh) => {
             meshes.push((link.name.clone(), mesh.clone()));
             Some(mesh)
         }
         Err(error) => {
-            log(&core.to_string(), format_args!("no direct links in {folder}: {error}"));
+            log(
+                &core.to_string(),
+                format_args!("no direct links in {}: {error}", folder.display()),
+            );
             None
         }
     }
@@ -340,7 +344,7 @@ pub(crate) fn wait_with_directs(wait: impl FnOnce(&[&AtomicU32])) {
     });
 }
 
-fn connect(switch: &str, name: &str) -> io::Result<OwnedFd> {
+fn connect(switch: &Path, name: &str) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     net::sockopt::set_socket_send_buffer_size(&socket, QUEUE_BYTES)?;

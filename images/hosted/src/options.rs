@@ -1,7 +1,9 @@
 //! The command line of the image. People use `nile boot --machine hosted`, which calls this.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use lexopt::prelude::*;
@@ -23,11 +25,11 @@ pub struct Options {
     /// The archive of its packages.
     pub packages: Option<PathBuf>,
     /// The socket of the virtual switch that it is plugged into.
-    pub switch: Option<String>,
+    pub switch: Option<PathBuf>,
     /// The device of Linux that it drives in place of a switch.
     pub interface: Option<Outside>,
     /// The folder in which it finds other nodes of the machine for direct links.
-    pub direct: Option<String>,
+    pub direct: Option<PathBuf>,
     /// Bytes of the largest frame on these links, header included.
     pub max_frame: usize,
     /// Its disks.
@@ -73,13 +75,13 @@ impl Options {
                 Long("memory") => options.memory = parser.value()?.parse_with(bytes)?,
                 Long("config") => options.config = Some(parser.value()?.into()),
                 Long("packages") => options.packages = Some(parser.value()?.into()),
-                Long("switch") => options.switch = Some(parser.value()?.string()?),
+                Long("switch") => options.switch = Some(parser.value()?.into()),
                 Long("interface") => {
                     options.interface = Some(parser.value()?.parse_with(Outside::parse)?);
                 }
-                Long("direct") => options.direct = Some(parser.value()?.string()?),
+                Long("direct") => options.direct = Some(parser.value()?.into()),
                 Long("max-frame") => options.max_frame = parser.value()?.parse_with(frame)?,
-                Long("disk") => options.disks.push(parser.value()?.parse_with(disk)?),
+                Long("disk") => options.disks.push(disk(parser.value()?)?),
                 Long("plain-disks") => plain = true,
                 Long("passing-disks") => passing = true,
                 Long("samples") => samples = Some(parser.value()?.into()),
@@ -145,12 +147,15 @@ fn rate(text: &str) -> Result<u32, String> {
 }
 
 /// A disk: its file, and behind a colon the bytes that it gets if it is made.
-fn disk(text: &str) -> Result<DiskFile, String> {
-    let made = text.rsplit_once(':').and_then(|(path, size)| Some((path, bytes(size).ok()?)));
-    let (path, bytes) = made.map_or((text, None), |(path, bytes)| (path, Some(bytes)));
-    match path {
-        "" => Err("a disk is a file, as disk.img or disk.img:64M".into()),
-        _ => Ok(DiskFile { path: path.into(), bytes, plain: false, passing: false }),
+fn disk(given: OsString) -> Result<DiskFile, String> {
+    let all = given.as_bytes();
+    let size = |text: &[u8]| str::from_utf8(text).ok().and_then(|text| bytes(text).ok());
+    let colon = all.iter().rposition(|byte| *byte == b':');
+    let made = colon.and_then(|at| Some((&all[..at], size(&all[at + 1..])?)));
+    let (path, bytes) = made.map_or((all, None), |(path, bytes)| (path, Some(bytes)));
+    match OsStr::from_bytes(path) {
+        path if path.is_empty() => Err("a disk is a file, as disk.img or disk.img:64M".into()),
+        path => Ok(DiskFile { path: path.into(), bytes, plain: false, passing: false }),
     }
 }
 
