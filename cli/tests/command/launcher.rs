@@ -1,4 +1,5 @@
-//! The launcher where something that it builds with is missing: it does without, or says what to do.
+//! The launcher where something is missing that it builds with: it does without, or says what to
+//! do.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
