@@ -1,6 +1,6 @@
 //! A node's configuration file, checked before anything starts. The kernel parses it again, with
-//! the same code. It may be a pipe, as `--config <(…)` and `--config /dev/stdin` are: [`File`] reads
-//! it once, and nodes get what was read.
+//! the same code. It may be a pipe, as `--config <(…)` and `--config /dev/stdin` are: [`File`]
+//! reads it once, and nodes get what was read.
 
 use std::ffi::OsString;
 use std::fmt::Display;
