@@ -13,7 +13,7 @@ use nile_services::name::records::{NameEntry, NameExpectation, kind};
 use serde_json::json;
 
 use super::args::Put as Options;
-use super::catalogue;
+use super::catalogue::{self, is_hidden};
 use super::names::{Changed, number};
 use super::progress::Progress;
 use super::remove;
@@ -71,6 +71,13 @@ fn open(options: &Options) -> Result<(File, Option<u64>), Failure> {
     if name.is_empty() || name.len() > 128 || name.chars().any(char::is_control) {
         let message = "a dataset's name has 1 to 128 bytes and no control characters";
         return Err(Failure::request(message));
+    }
+    // It would be shown as another one that lacks the rest. What is hidden is jobs' own.
+    if let Some((whole, index, of)) = catalogue::part_of(name).filter(|_| !is_hidden(name)) {
+        return Err(Failure::request(format!(
+            "`{name}` is the name of part {index} of the {of} of a job's output `{whole}`; \
+             name it otherwise"
+        )));
     }
     let total = about.is_file().then_some(about.len());
     if let (Some(total), Some(record)) = (total, options.record)

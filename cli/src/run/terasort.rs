@@ -107,6 +107,11 @@ pub fn watched(options: &Terasort, look: Look<'_>) -> Result<Sorted, Failure> {
         let names = ["input", "output", "report"].map(|it| format!("{}.{it}", options.name));
         let [input, output, report] = names.each_ref().map(String::as_str);
         outputs::check_free(&mut place.stores, &[input, output, report])?;
+        if !place.is_own {
+            // Input and output. For a cluster of its own it was looked at the disks below.
+            let written = (rows * RECORD).saturating_mul(2 * u64::from(options.usual.copies));
+            outputs::check_room(&mut place.stores, written)?;
+        }
         let package = code::put(place, &package)?;
         let mut made = Vec::new();
         let names = [input, output, report];

@@ -1,9 +1,9 @@
 //! Files in a cluster, as people keep them: put, listed, got back, removed, refused, interrupted.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::cluster::{Place, refused};
+use crate::support::run;
 
 /// The datasets that there are.
 fn names(place: &Place) -> Vec<String> {
@@ -54,8 +55,10 @@ fn files_are_kept_in_a_cluster() {
     refused(place.run(&["put", "no such file", "x"]), "cannot read no such file");
     refused(place.run(&["put", disks, "x"]), "is a folder");
     refused(place.run(&["put", file_name, "a\nb"]), "no control characters");
+    refused(place.run(&["put", file_name, "x/0-of-2"]), "is the name of part 0 of the 2");
     refused(place.run(&["get", "copid", out_name]), "did you mean `copied`?");
-    refused(place.run(&["get", "copied", disks]), "is a folder");
+    written_as_asked(&place, folder.path(), &content);
+    refused(place.run(&["get", "copied", disks]), "name a file");
     refused(place.run(&["rm", "emty"]), "did you mean `empty`?");
     File::create(&long).unwrap().set_len(1 << 40).unwrap();
     let full = place.run(&["put", long_name, "long"]).expect(1);
@@ -94,6 +97,29 @@ fn files_are_kept_in_a_cluster() {
     assert_eq!(names(&place), Vec::<String>::new());
     place.run(&["down"]).expect(0);
     assert_eq!(place.left(), Vec::<String>::new());
+}
+
+/// What is no regular file is written to; what is one keeps its mode, wherever a link is.
+fn written_as_asked(place: &Place, folder: &Path, content: &[u8]) {
+    let script = "umask 027; cd \"$1\"; touch old; chmod 604 old; ln -s old link; mkfifo pipe
+        \"$0\" get 'a file' link; \"$0\" get 'a file' new; \"$0\" get 'a file' /dev/null
+        \"$0\" get 'a file' /dev/stdout | cat >piped; \"$0\" get 'a file' /dev/stdout >out
+        cat pipe >fed & \"$0\" get 'a file' pipe; wait; test -p pipe -a -c /dev/null -a -L link";
+    let into = folder.join("asked");
+    fs::create_dir(&into).unwrap();
+    let mut command = Command::new("sh");
+    place.in_here(&mut command);
+    command.args(["-c", script, env!("CARGO_BIN_EXE_nile")]).arg(&into);
+    let said = run(&mut command, &[]).expect(0);
+    assert_eq!(said.out.matches(": 700001 bytes").count(), 4, "{}", said.out);
+    assert_eq!(said.err, "/dev/stdout: 700001 bytes\n".repeat(2));
+    for (name, mode) in
+        [("old", 0o604), ("new", 0o640), ("piped", 0o640), ("out", 0o640), ("fed", 0o640)]
+    {
+        let file = into.join(name);
+        assert!(fs::read(&file).unwrap() == content, "{name} is not what was put");
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, mode, "{name}");
+    }
 }
 
 /// Changes a byte of this at each place of the disks at which it is; how many there are.

@@ -102,6 +102,10 @@ fn on_three_nodes_what_jobs_make_is_right() {
     assert_eq!(checked_sort["checksum"], first["checksum"]);
     place.run(&["get", "terasort.input", out]).expect(0);
     refused(job(&place, &["terasort", "--size", "1M"]), "there is a dataset `terasort.input`");
+    let large = ["terasort", "--name", "large", "--size"];
+    for (size, said) in [("400M", "800 MiB on disk"), ("9999P", "16.0 EiB on disk")] {
+        refused(job(&place, &[&large[..], &[size]].concat()), said);
+    }
     assert_eq!(
         sorted(&place, &["--name", "other", "--reducers", "2"])["checksum"],
         first["checksum"]
@@ -162,7 +166,7 @@ fn wrong_input(place: &Place) {
     refused(job(place, &["terasort", "--size", "1M", "--reducers", "4"]), "3 worker cores");
     refused(job(place, &["wordcount", "no such text", "--output", "x"]), "no such text");
     refused(job(place, &[tera, "--input", "text", "--output", "counts", "sort"]), "`counts`");
-    let full = job(place, &["terasort", "--size", "1G"]).expect(1);
+    let full = job(place, &[tera, "--output", "x", "gen", "12000000", "binary"]).expect(1);
     assert!(full.err.contains("full"), "{}", full.err);
     // There is room again.
     sorted(place, &[]);
