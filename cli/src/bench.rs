@@ -72,7 +72,7 @@ pub fn run(options: &Bench) -> Result<(), Failure> {
     let mut last = String::new();
     let status = child::listen_with(GRACE, &mut command, LIMIT, |said| match said {
         Said::Line(line) => {
-            eprintln!("{line}");
+            crate::say(format_args!("{line}"));
             last = line;
         }
         Said::Report(document) => match serde_json::from_str(&document) {

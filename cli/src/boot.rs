@@ -130,7 +130,7 @@ impl Node<'_> {
         let status = child::listen(command, options.limit, |said| match said {
             Said::Line(line) => {
                 let line = self.symbols.annotate(&line);
-                eprintln!("{line}");
+                crate::say(format_args!("{line}"));
                 if !line.is_empty() {
                     last = line;
                 }

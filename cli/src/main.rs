@@ -16,9 +16,13 @@
 //!   says.
 //! * [`write`]: files that a command writes for whoever called it; [`path`]: paths beyond this
 //!   program.
+//! * [`advice`]: commands that messages name.
 //! * [`failure`]: how a command ends when it does not do what was asked.
 #![forbid(unsafe_code)]
+// A stream that takes nothing is no reason to panic: see `print` and `say`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod advice;
 mod args;
 mod bench;
 mod boot;
@@ -53,14 +57,25 @@ use std::process::ExitCode;
 use args::{Command, Nile};
 use clap::Parser;
 use failure::Failure;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 fn main() -> ExitCode {
-    match perform(Nile::parse().command) {
+    match command().and_then(|command| command.map_or(Ok(()), perform)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("nile: {failure}");
+            say(format_args!("nile: {failure}"));
             failure.exit_code()
         }
+    }
+}
+
+/// The command that is asked for; none if that was for help, which is printed. Does not come back
+/// from wrong arguments.
+fn command() -> Result<Option<Command>, Failure> {
+    match Nile::try_parse() {
+        Ok(nile) => Ok(Some(nile.command)),
+        Err(error) if error.use_stderr() => error.exit(),
+        Err(help) => printed(help.print().and_then(|()| std::io::stdout().flush())).map(|()| None),
     }
 }
 
@@ -97,10 +112,27 @@ fn perform(command: Command) -> Result<(), Failure> {
 /// Writes `text` to standard output. A reader that has gone away is content with what it got.
 fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+fn printed(done: std::io::Result<()>) -> Result<(), Failure> {
+    match done {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::failed(format!("cannot write the result: {error}")))
         }
         _ => Ok(()),
     }
+}
+
+/// Whether nobody reads standard output any more.
+fn is_unread() -> bool {
+    let out = std::io::stdout();
+    let mut out = [PollFd::new(&out, PollFlags::empty())];
+    // It has failed, or is closed at the other end.
+    poll(&mut out, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+}
+
+/// Writes a line to standard error; one that takes nothing changes nothing.
+fn say(line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -19,6 +19,7 @@ use nile_gossip::{Destination, Gossip};
 use nile_ipioe::{BootNonce, CallId, End, Endpoint, Event, Request};
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::advice;
 use crate::cluster::folder::{Folder, Record};
 use crate::failure::Failure;
 use crate::interrupt;
@@ -37,6 +38,7 @@ pub struct Peer {
     cable: Cable,
     endpoint: Endpoint,
     gossip: Gossip,
+    folder: Folder,
     /// What the protocols' moments count from.
     start: Clock,
     ended: BTreeMap<CallId, Result<Vec<u8>, CallFailed>>,
@@ -47,11 +49,12 @@ pub struct Peer {
 impl Peer {
     /// Plugs in to the cluster's switch and asks who is there.
     pub fn join(folder: &Folder, record: &Record) -> Result<Peer, Failure> {
-        let (key, max_frame, folder) = (folder.key(record)?, record.max_frame(), folder.path());
-        let cable = Cable::plug_in(folder, max_frame).map_err(|error| {
+        let (key, max_frame, path) = (folder.key(record)?, record.max_frame(), folder.path());
+        let cable = Cable::plug_in(path, max_frame).map_err(|error| {
             Failure::failed(format!(
-                "the switch in {} does not answer: {error}; end the cluster with `nile down`",
-                folder.display()
+                "the switch in {} does not answer: {error}; end the cluster with `{}`",
+                path.display(),
+                advice::on(folder, "down", &[])
             ))
         })?;
         let nonce = random::<16>()?;
@@ -69,7 +72,15 @@ impl Peer {
         rules.observer = true;
         let (endpoint, gossip) = (Endpoint::new(settings), Gossip::new(rules));
         let (start, ended) = (Clock::now(), BTreeMap::new());
-        let mut peer = Peer { cable, endpoint, gossip, start, ended, can_be_interrupted: true };
+        let mut peer = Peer {
+            cable,
+            endpoint,
+            gossip,
+            folder: folder.clone(),
+            start,
+            ended,
+            can_be_interrupted: true,
+        };
         peer.gossip.start(peer.now());
         peer.turn()?;
         Ok(peer)
@@ -189,18 +200,22 @@ impl Peer {
 
     /// Takes what has come, does what is due, and sends what came of it.
     fn turn(&mut self) -> Result<(), Failure> {
-        let lost = |error: std::io::Error| {
-            Failure::failed(format!("the switch is gone: {error}; end the cluster: `nile down`"))
+        let lost = |error: std::io::Error, folder: &Folder| {
+            let down = advice::on(folder, "down", &[]);
+            Failure::failed(format!("the switch is gone: {error}; end the cluster with `{down}`"))
         };
         loop {
             let now = self.now();
             let endpoint = &mut self.endpoint;
-            let taken = self.cable.receive(|frame| endpoint.receive(now, frame)).map_err(lost)?;
+            let taken = self
+                .cable
+                .receive(|frame| endpoint.receive(now, frame))
+                .map_err(|error| lost(error, &self.folder))?;
             self.endpoint.on_time(now);
             self.gossip.on_time(now);
             self.exchange(now)?;
             while let Some(length) = self.endpoint.transmit(now, self.cable.frame()) {
-                self.cable.send(length).map_err(lost)?;
+                self.cable.send(length).map_err(|error| lost(error, &self.folder))?;
             }
             if !taken {
                 return Ok(());
@@ -259,7 +274,7 @@ fn outcome(node: NodeId, end: End) -> Result<Vec<u8>, CallFailed> {
             Err(CallFailed::new(status, String::from_utf8_lossy(&data)))
         }
         End::Dead => {
-            let message = format!("{node} is gone, or not the one that it was");
+            let message = format!("{node} is held for dead, or has begun anew");
             Err(CallFailed::new(Status::Dead, message))
         }
         End::TimedOut => Err(CallFailed::timed_out(node)),

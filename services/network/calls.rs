@@ -163,7 +163,7 @@ fn result(call: CallId, end: End) -> CallResult<Vec<u8>> {
         End::Answered { status: Status::Ok, data, .. } => Ok(data),
         End::Answered { status, data, .. } => Err(CallError::from_wire(status, &data)),
         End::Dead => {
-            let message = alloc::format!("{node} is gone, or not the one that it was");
+            let message = alloc::format!("{node} is held for dead, or has begun anew");
             Err(CallError::new(Status::Dead, message))
         }
         End::TimedOut => {

@@ -27,7 +27,7 @@ pub fn run(options: &Guest) -> Result<(), Failure> {
     }
     let mut report = None;
     let status = child::listen(&mut command, options.limit, |said| match said {
-        Said::Line(line) => eprintln!("{line}"),
+        Said::Line(line) => crate::say(format_args!("{line}")),
         Said::Report(document) => report = Some(document),
     })
     .map_err(|error| error.of("the guest"))?;

@@ -31,8 +31,11 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
     let program = options.program.as_str();
     match simulate(&run, |machine| nile_sim::scenario(machine, &config, program)) {
         Ok(finished) => {
-            finished.log.iter().for_each(|line| eprintln!("{line}"));
-            eprintln!("trace {:016x}, {} events", finished.trace_hash, finished.events);
+            finished.log.iter().for_each(|line| crate::say(format_args!("{line}")));
+            crate::say(format_args!(
+                "trace {:016x}, {} events",
+                finished.trace_hash, finished.events
+            ));
             let outcome = match finished.outcome {
                 Outcome::Success => Ok(()),
                 Outcome::Failure => {
@@ -42,7 +45,7 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
             Ok((finished.reports.into_iter().next_back(), outcome))
         }
         Err(stuck) => {
-            stuck.log.iter().for_each(|line| eprintln!("{line}"));
+            stuck.log.iter().for_each(|line| crate::say(format_args!("{line}")));
             Err(Failure::failed(stuck.to_string()))
         }
     }

@@ -65,6 +65,6 @@ fn end_capture(folder: &Folder) {
     if let Ok((_, Some(capture))) = ended
         && (capture.left_out > 0 || capture.error.is_some())
     {
-        eprintln!("nile: {capture}");
+        crate::say(format_args!("nile: {capture}"));
     }
 }

@@ -11,6 +11,7 @@ use super::folder::{Folder, Node, Record};
 use super::ready::Waiting;
 use super::session::Session;
 use super::{node, process, reply, services};
+use crate::advice;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::peer::call::CallFailed;
@@ -165,8 +166,10 @@ fn end_core(options: &Options, target: Place, core: CoreId) -> Result<(), Failur
     let cannot = |why: &str| Failure::failed(format!("{target} cannot be ended: {why}"));
     let manager = known::on_node(session.peer.known(), node, MANAGER);
     let manager = manager.ok_or_else(|| cannot("its node cannot be reached"))?;
-    let before = incarnation(&session.peer)
-        .ok_or_else(|| Failure::request(format!("no core `{target}`; look at `nile status`")))?;
+    let before = incarnation(&session.peer).ok_or_else(|| {
+        let status = advice::named(&options.which, "status", &[]);
+        Failure::request(format!("no core `{target}`; look at `{status}`"))
+    })?;
     let schema = services::schema(&mut session, manager)?;
     let schema = schema.map_err(|failed| cannot(&failed.to_string()))?;
     let call = reply::plain_call(&schema, manager, "end_core", &[("core", core.0.to_string())]);
@@ -181,7 +184,8 @@ fn end_core(options: &Options, target: Place, core: CoreId) -> Result<(), Failur
     match session.peer.until(LIMIT, is_over)? {
         true => Ok(()),
         false => Err(Failure::failed(format!(
-            "{target} does not begin anew; look at `nile logs {node}`"
+            "{target} does not begin anew; look at `{}`",
+            advice::named(&options.which, "logs", &[&node.to_string()])
         ))),
     }
 }
@@ -207,7 +211,8 @@ fn restart_core(
         if Instant::now() >= deadline {
             let name = node.name();
             return Err(Failure::failed(format!(
-                "{name} does not start {target} anew; look at `nile logs {name}`"
+                "{name} does not start {target} anew; look at `{}`",
+                advice::on(folder, "logs", &[&name])
             )));
         }
         std::thread::sleep(LOOK);
@@ -236,7 +241,8 @@ fn restart(folder: &Folder, target: Place) -> Result<String, Failure> {
     let deadline = Instant::now() + LIMIT;
     loop {
         if let Ok(Some(status)) = child.try_wait() {
-            let message = format!("{name} ended ({status}); look at `nile logs {name}`");
+            let logs = advice::on(folder, "logs", &[&name]);
+            let message = format!("{name} ended ({status}); look at `{logs}`");
             return Err(Failure::failed(message));
         }
         match waiting.look() {

@@ -16,6 +16,7 @@ use rustix::process::getuid;
 use serde::{Deserialize, Serialize};
 
 use super::args::{Kind, Which};
+use crate::advice;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::nearest::suggestion;
@@ -185,9 +186,10 @@ impl Folder {
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     return Err(Failure::request(format!(
-                        "a cluster is up already in {}; end it with `nile down`, or give this \
-                         one another name with --cluster",
-                        folder.path.display()
+                        "a cluster is up already in {}; end it with `{}`, or give this one \
+                         another name with --cluster",
+                        folder.path.display(),
+                        advice::named(which, "down", &[])
                     )));
                 }
                 // Another cluster has just gone, and took the root with it.
@@ -203,8 +205,9 @@ impl Folder {
         let folder = Folder::of(which)?;
         if !folder.path.exists() {
             return Err(Failure::request(format!(
-                "no cluster is up ({} is not there); start one with `nile up`",
-                folder.path.display()
+                "no cluster is up ({} is not there); start one with `{}`",
+                folder.path.display(),
+                advice::named(which, "up", &[])
             )));
         }
         let record = folder.record()?;
@@ -280,8 +283,9 @@ impl Folder {
         read.map_err(|error| {
             Failure::failed(format!(
                 "the cluster was not started wholly, or is damaged ({}: {error}); end it with \
-                 `nile down`",
-                path.display()
+                 `{}`",
+                path.display(),
+                advice::on(self, "down", &[])
             ))
         })
     }

@@ -38,7 +38,9 @@ pub fn run(options: &Logs) -> Result<(), Failure> {
         return show(options, &name, source);
     }
     if is_running {
-        eprintln!("nile: {name}'s log service has no lines; these are what the node itself wrote");
+        crate::say(format_args!(
+            "nile: {name}'s log service has no lines; these are what the node itself wrote"
+        ));
     }
     let source = File { folder, name: name.clone(), shown: 0 };
     show(options, &name, source)
@@ -82,6 +84,9 @@ fn show(options: &Logs, name: &str, mut source: impl Source) -> Result<(), Failu
         }
         last = lines.last().map_or(last, |line| line.number);
         if !options.follow {
+            return Ok(());
+        }
+        if crate::is_unread() {
             return Ok(());
         }
         match source.wait() {

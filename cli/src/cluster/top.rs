@@ -15,6 +15,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use super::args::Top;
 use super::session::Session;
 use super::status::{Gatherer, NodeStatus};
+use crate::advice;
 use crate::failure::Failure;
 use crate::interrupt;
 use draw::View;
@@ -40,9 +41,10 @@ pub struct Sample {
 /// Shows the cluster until someone presses q.
 pub fn run(options: &Top) -> Result<(), Failure> {
     if !stdout().is_terminal() || !stdin().is_terminal() {
-        return Err(Failure::request(
-            "top needs a terminal; `nile status --json` says the same to programs",
-        ));
+        let status = advice::named(&options.which, "status", &[]);
+        return Err(Failure::request(format!(
+            "top needs a terminal; `{status} --json` says the same to programs"
+        )));
     }
     let mut session = Session::open(&options.which, START)?;
     session.patience = PATIENCE;

@@ -300,7 +300,7 @@ fn check_children(folder: &Folder, children: &mut Children) -> Result<(), Failur
 fn show_log(folder: &Folder, part: &str) -> String {
     let lines = super::logs::of_file(&folder.log_path(part)).unwrap_or_default();
     for line in &lines[lines.len().saturating_sub(SHOWN)..] {
-        eprintln!("{part}: {line}");
+        crate::say(format_args!("{part}: {line}"));
     }
     lines.into_iter().rfind(|line| !line.is_empty()).unwrap_or_default()
 }

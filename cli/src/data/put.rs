@@ -18,6 +18,7 @@ use super::names::{Changed, number};
 use super::progress::Progress;
 use super::remove;
 use super::stores::{Arguments, PIECES, Stores, failed, nodes};
+use crate::advice;
 use crate::failure::Failure;
 use crate::peer::known::Target;
 
@@ -97,7 +98,9 @@ fn put(
     let before = stores.look(name)?;
     match before.kind {
         kind::MAKING => return Err(Failure::request(catalogue::making(name, &before))),
-        kind::DATASET | kind::OUTPUT if !options.replace => return Err(exists(name)),
+        kind::DATASET | kind::OUTPUT if !options.replace => {
+            return Err(exists(options));
+        }
         _ => {}
     }
     let (targets, longest) = choose(stores, options.copies, total.unwrap_or(0))?;
@@ -133,9 +136,11 @@ fn put(
 }
 
 /// That a name is taken.
-pub fn exists(name: &str) -> Failure {
+fn exists(options: &Options) -> Failure {
+    let name = &options.name;
+    let remove = advice::named(&options.query.which, "rm", &[name]);
     Failure::request(format!(
-        "there is a dataset `{name}`; remove it with `nile rm {name}`, or put with --replace"
+        "there is a dataset `{name}`; remove it with `{remove}`, or put with --replace"
     ))
 }
 

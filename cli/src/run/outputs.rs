@@ -4,6 +4,7 @@
 use nile_services::dataset::records::SpaceEntry;
 use nile_services::name::records::{NameEntry, NameExpectation, kind};
 
+use crate::advice;
 use crate::data::catalogue;
 use crate::data::get;
 use crate::data::names::Changed;
@@ -21,7 +22,8 @@ pub fn check_free(stores: &mut Stores, names: &[&str]) -> Result<(), Failure> {
             kind::MAKING => return Err(Failure::request(catalogue::making(name, &entry))),
             _ => {
                 return Err(Failure::request(format!(
-                    "there is a dataset `{name}`; remove it with `nile rm {name}`, or name another"
+                    "there is a dataset `{name}`; remove it with `{}`, or name another",
+                    advice::on(&stores.session.folder, "rm", &[name])
                 )));
             }
         }

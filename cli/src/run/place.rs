@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use super::args::Usual;
 use super::profile::{Host, Profile};
+use crate::advice;
 use crate::cluster::args::{Kind, Query, Which};
 use crate::cluster::folder::Folder;
 use crate::cluster::up::{self, Started};
@@ -134,8 +135,8 @@ impl Own {
             (Some(cluster), false) => cluster.end(),
             (None, _) => Ok(()),
             (Some(_), true) => {
-                let name = self.which.cluster.as_deref().unwrap_or_default();
-                eprintln!("nile: the cluster is kept; end it with: nile down --cluster {name}");
+                let down = advice::named(&self.which, "down", &[]);
+                crate::say(format_args!("nile: the cluster is kept; end it with: {down}"));
                 Ok(())
             }
         }

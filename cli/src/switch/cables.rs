@@ -100,12 +100,17 @@ impl Cables {
         Ok(())
     }
 
-    /// Parts the cables named in different `sides`. Nothing changes if a name is unknown.
+    /// Parts the cables named in different `sides`. Nothing changes if a name is unknown, or one
+    /// cable on two sides.
     pub fn partition(&mut self, sides: &[Vec<String>]) -> Result<(), String> {
         let ports = |side: &Vec<String>| -> Result<Vec<PortId>, String> {
             Ok(side.iter().map(|name| self.named(name)).collect::<Result<Vec<_>, _>>()?.concat())
         };
         let sides: Vec<Vec<PortId>> = sides.iter().map(ports).collect::<Result<_, _>>()?;
+        let sides_of = |port| sides.iter().filter(|side| side.contains(&port)).count();
+        if let Some(cable) = self.iter().find(|cable| sides_of(cable.port) > 1) {
+            return Err(format!("link `{}` is on two sides; name it on one", cable.name));
+        }
         for cable in self.cables.iter_mut().flatten() {
             cable.side = sides.iter().rposition(|side| side.contains(&cable.port));
         }

@@ -151,11 +151,13 @@ impl Capture {
         self.left_out += taken - self.shared.written.load(Ordering::Relaxed);
         let (path, left_out) = (self.path.display(), self.left_out);
         if let Some(error) = self.shared.error.get() {
-            eprintln!("nile: the capture {path} ends here, {left_out} frames short: {error}");
+            crate::say(format_args!(
+                "nile: the capture {path} ends here, {left_out} frames short: {error}"
+            ));
         } else if left_out > 0 {
-            eprintln!(
+            crate::say(format_args!(
                 "nile: the capture {path} lacks {left_out} frames: it was written too slowly"
-            );
+            ));
         }
     }
 

@@ -305,7 +305,7 @@ impl Server {
                 Err(Errno::NETDOWN) if hosted.outside => return Next::Stay,
                 Err(error) => {
                     if hosted.outside {
-                        eprintln!("nile: the interface is gone: {error}");
+                        crate::say(format_args!("nile: the interface is gone: {error}"));
                     }
                     return Next::Close;
                 }
@@ -339,7 +339,10 @@ impl Server {
                 }
                 Ok(None) => break,
                 Err(_) => {
-                    eprintln!("nile: {} sends what is no frame; its link is cut", machine.name);
+                    crate::say(format_args!(
+                        "nile: {} sends what is no frame; its link is cut",
+                        machine.name
+                    ));
                     return Next::Close;
                 }
             }
@@ -424,7 +427,7 @@ impl Server {
                 Next::Stay
             }
             (Err(reason), newcomer) => {
-                eprintln!("nile: somebody is not plugged in: {reason}");
+                crate::say(format_args!("nile: somebody is not plugged in: {reason}"));
                 drop(newcomer);
                 Next::Stay
             }

@@ -2,8 +2,11 @@
 //! nothing has been started.
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Stdio;
 
-use crate::support::{nile, run};
+use crate::support::{Said, launcher, nile, run};
 
 /// Expects the request to be refused with a message that holds each of `parts`.
 #[track_caller]
@@ -39,6 +42,25 @@ fn wrong_arguments_are_named() {
     refused(&["bench", "paper", "--runs", "1"], &["1 is not in 2..=1000"]);
     refused(&["bench", "paper", "--reducers", "1,65"], &["65 is not in 1..=64"]);
     refused(&["bench", "paper", "--sizes", "64M,99K"], &["99 KiB is less than 1 MiB"]);
+}
+
+/// Output that nothing takes is a failure; what is said on standard error is said to nobody then.
+#[test]
+fn streams_that_take_nothing_are_no_reason_to_panic() {
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for arguments in [&["help"][..], &["--version"], &["boot", "--help"], &["down", "--json"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = nile();
+        command.args(arguments).env("XDG_RUNTIME_DIR", folder.path());
+        let said = Said::from(command.stdout(full()).stderr(Stdio::piped()).output().unwrap());
+        let said = said.expect(1);
+        assert!(said.err.starts_with("nile: cannot write the result: No space"), "{}", said.err);
+    }
+    let sim = ["boot", "--machine", "sim", "--cores", "1"];
+    for (arguments, status) in [(&["bot"][..], 2), (&["boot", "--memory", "1M"], 2), (&sim, 0)] {
+        let output = nile().args(arguments).stderr(full()).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! test has a runtime folder of its own, so that they run side by side.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -271,6 +272,14 @@ fn check_logs(place: &Place) {
     place.run(&["call", "log.write", "line=a <b> & c", "--core", "n2"]).expect(0);
     assert!(place.run(&["logs", "n2"]).expect(0).out.ends_with(" a <b> & c\n"));
     refused(place.run(&["logs", "n4"]), "no node `n4`");
+    // Who follows it and has read enough ends it.
+    let mut follow = place.nile();
+    follow.args(["logs", "n2", "--follow"]).stdout(Stdio::piped());
+    let mut follow = follow.spawn().unwrap();
+    let mut first = [0];
+    follow.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    until("it is ended with its reader", || follow.try_wait().unwrap().is_some());
+    assert!(follow.wait().unwrap().success());
 }
 
 fn check_faults(place: &Place) {
@@ -291,6 +300,7 @@ fn check_faults(place: &Place) {
         (&["loss", "1%", "n7"], "no link `n7`"),
         (&["partition", "n1,n2"], "not two sides"),
         (&["partition", "n1|n7"], "no link `n7`"),
+        (&["partition", "n1,n2|n3|n2"], "link `n2` is on two sides"),
     ] {
         refused(place.run(&[&["fault"], arguments].concat()), part);
     }
@@ -322,7 +332,8 @@ fn two_clusters_live_side_by_side() {
     fs::remove_file(fifo).unwrap();
     let status = place.json(&["status", "--cluster", "two"]);
     assert!(status["nodes"].as_array().unwrap().iter().all(|node| node["state"] == "alive"));
-    refused(place.run(&["status", "--cluster", "one"]), "no cluster is up");
+    refused(place.run(&["status", "--cluster", "one"]), "nile up --cluster one`");
+    refused(place.up(&["--cluster", "two"]), "nile down --cluster two`");
     place.run(&["down", "--cluster", "two"]).expect(0);
     assert_eq!(place.left(), Vec::<String>::new());
 }

@@ -99,7 +99,7 @@ pub(crate) struct Placed {
 
 /// Cores asked for by number or by name.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "neither a number of cores nor a list of core ids from 0 to 65535")]
 pub(crate) enum Cores {
     Count(usize),
     These(Vec<u16>),
@@ -403,7 +403,10 @@ mod tests {
         assert!(error("[timer]\n\ntick = 3\n").starts_with("line 3: unknown field `tick`"));
         assert!(error("[roles\n").starts_with("line 1: "));
         assert!(error("[roles]\nworker = \"all\"\n").starts_with("line 2: "));
-        assert!(error("[roles]\nworker = -1\n").starts_with("line 2: "));
+        for worker in ["-1", "[70000]", "[-1]", "1.5", "\"all\""] {
+            let said = error(&format!("[roles]\nworker = {worker}\n"));
+            assert!(said.starts_with("line 2: neither a number of cores nor"), "{said}");
+        }
     }
 
     #[test]

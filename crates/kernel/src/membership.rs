@@ -79,9 +79,13 @@ impl Membership {
             }
             None => None,
         };
+        if let (Some(key), true) = (&network.key, network.unsealed) {
+            let message = "there is a key, and `unsealed = true` as well; leave one of them out";
+            return Err((Some(key.span().start), message));
+        }
         let Some(id) = node.id else { return Ok(None) };
         let at = Some(id.span().start);
-        if key.is_some() == network.unsealed {
+        if key.is_none() && !network.unsealed {
             let message = "a node with an id needs either a key or `unsealed = true` in [network]";
             return Err((at, message));
         }
@@ -192,9 +196,12 @@ mod tests {
         let needs =
             "line 2: a node with an id needs either a key or `unsealed = true` in [network]";
         assert_eq!(parse("[node]\nid = 1\n"), Err(needs.into()));
-        let both =
-            format!("[node]\nid = 1\n[network]\nunsealed = true\nkey = \"{}\"", "a".repeat(64));
-        assert_eq!(parse(&both), Err(needs.into()));
+        for (node, line) in [("[node]\nid = 1\n", 5), ("", 3)] {
+            let key = "a".repeat(64);
+            let both = format!("{node}[network]\nunsealed = true\nkey = \"{key}\"");
+            let said = "there is a key, and `unsealed = true` as well; leave one of them out";
+            assert_eq!(parse(&both), Err(format!("line {line}: {said}")));
+        }
         let short = "[network]\nkey = \"abc\"\n";
         assert_eq!(parse(short), Err("line 2: key is not 64 hexadecimal digits".into()));
         let not_hex = format!("[network]\nkey = \"{}\"\n", "g".repeat(64));
