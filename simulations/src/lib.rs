@@ -7,6 +7,8 @@
 //! * [`report`]: what it found.
 //! * [`runs`]: many seeds of one scenario, on as many threads as the machine has cores.
 //! * [`world`]: hosts on a switch, with timers, in virtual time.
+//! * [`draw`]: what scenarios draw from their seeds.
+//! * [`linear`]: whether a history of operations is linearizable.
 //! * [`trace`]: what happened, as a hash.
 //!
 //! The scenarios, one module each, in the list [`SCENARIOS`]:
@@ -15,14 +17,18 @@
 //! * [`calls`]: calls at most once, sealed, under attack.
 //! * [`gossip`]: membership and directories.
 //! * [`jobs`]: masters and workers of a job.
+//! * [`names`]: one history for each name of a dataset.
 //!
 //! A new one is a module with `pub fn run(options: &Options) -> Report` and an entry in the list.
 #![forbid(unsafe_code)]
 
 pub mod bulk;
 pub mod calls;
+pub mod draw;
 pub mod gossip;
 pub mod jobs;
+pub mod linear;
+pub mod names;
 pub mod options;
 pub mod report;
 pub mod runs;
@@ -66,5 +72,10 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "jobs",
         about: "a job on nodes, cores and masters that are killed in every phase",
         run: jobs::run,
+    },
+    Scenario {
+        name: "names",
+        about: "names of datasets, changed by many at once while keepers and disks are lost",
+        run: names::run,
     },
 ];

@@ -285,6 +285,12 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "sim-names",
+        what: "one history for each name, whatever keepers and disks are lost, 4,000 seeds",
+        command: &["./nile", "sim", "names", "--runs", "4000"],
+        ..STEP
+    },
+    Step {
         name: "sim-terasort",
         what: "whole jobs on nodes that are killed or cut off in every phase, 48 seeds",
         command: &["./nile", "sim", "terasort", "--runs", "48"],
@@ -436,6 +442,15 @@ pub const STEPS: &[Step] = &[
         name: "sim-jobs-long",
         what: "jobs on 12 nodes, 200,000 seeds",
         command: &["./nile", "sim", "jobs", "--nodes", "12", "--runs", "200000"],
+        environment: RELEASE,
+        limit_seconds: 1800,
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "sim-names-long",
+        what: "one history for each name, 100,000 seeds",
+        command: &["./nile", "sim", "names", "--runs", "100000"],
         environment: RELEASE,
         limit_seconds: 1800,
         long: true,

@@ -9,7 +9,7 @@ use nile_store::Version;
 pub const MOST_NODES: usize = 16;
 
 /// What a name stands for at one time.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Entry {
     /// How many changes of the name led here. Zero: there was none.
     pub stamp: u64,
@@ -20,7 +20,7 @@ pub struct Entry {
 }
 
 /// What a name stands for.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum What {
     /// Nothing.
     Absent,
@@ -43,7 +43,7 @@ pub enum What {
 }
 
 /// What is told of a dataset without asking who holds it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Facts {
     /// Its length in bytes.
     pub bytes: u64,

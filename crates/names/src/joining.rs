@@ -28,6 +28,8 @@ struct Other {
     tag: u64,
     /// Its identity, and the view in which it is in.
     known: Option<(u64, Option<View>)>,
+    /// Whether it has said so since it was asked last.
+    is_there: bool,
     /// The name behind which it is to go on.
     after: Option<Name>,
     has_given_all: bool,
@@ -45,7 +47,13 @@ pub(crate) enum Step {
 
 impl Joining {
     pub fn new(seat: usize, keepers: usize, mut random: Random) -> Joining {
-        let other = || Other { tag: random.next(), known: None, after: None, has_given_all: false };
+        let other = || Other {
+            tag: random.next(),
+            known: None,
+            is_there: false,
+            after: None,
+            has_given_all: false,
+        };
         let others = core::iter::repeat_with(other).take(keepers).collect();
         Joining { seat, others, taking: None, random }
     }
@@ -87,10 +95,12 @@ impl Joining {
             let rest = self.seats().filter(|seat| !self.others[*seat].has_given_all);
             return rest.map(|seat| (seat, self.page(seat))).collect();
         }
-        // Who asks to be adopted while another is lost would only make a mess.
+        // While the others believe in different keepers they have no majority. That is to be short:
+        // nobody adopts this one while another is lost, or is not there.
+        let are_there = self.seats().all(|seat| self.others[seat].is_there);
         let views: Vec<Option<&View>> = self.seats().map(|seat| self.view(seat)).collect();
         let base = views.first().copied().flatten();
-        let can_adopt = base.is_some() && views.iter().all(|view| self.is_alike(*view, base));
+        let can_adopt = are_there && views.iter().all(|view| self.is_alike(*view, base));
         let seat = self.seat as u32;
         let asks = self.seats().map(|other| {
             let view = self.view(other).filter(|it| can_adopt && !it.names(self.seat, identity));
@@ -101,7 +111,9 @@ impl Joining {
             let view = view.cloned().unwrap_or_default();
             (other, Ask { tag: self.others[other].tag, view, request })
         });
-        asks.collect()
+        let asks = asks.collect();
+        self.others.iter_mut().for_each(|other| other.is_there = false);
+        asks
     }
 
     /// What the one in that seat was in when it last said so.
@@ -136,6 +148,7 @@ impl Joining {
             (Reply::Standing { identity: other }, _) => {
                 // If it was to give something: its view is another one by now.
                 self.taking = None;
+                self.others[from].is_there = true;
                 self.others[from].known = Some((other, is_in.then_some(answer.view)));
                 self.settle(identity)
             }

@@ -8,13 +8,10 @@ use nile_switch::{Link, Probability, Rate};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
+use crate::draw::below;
+
 /// Frames that the attacker keeps.
 const KEPT: usize = 512;
-
-/// A number below `bound`.
-pub fn below(random: &mut ChaCha8Rng, bound: u64) -> u64 {
-    random.next_u64() % bound.max(1)
-}
 
 /// Cables as bad as chance wants them; one run in eight has perfect ones.
 pub fn link(random: &mut ChaCha8Rng) -> Link {

@@ -9,9 +9,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::Conduct;
-use super::chaos::{Attacker, Blow, Schedule, below, blow, link};
+use super::chaos::{Attacker, Blow, Schedule, blow, link};
 use super::ledger::{Ledger, Promise, Token, name};
 use super::node::{Kind, Node, core, key, span};
+use crate::draw::below;
 use crate::report::Figure;
 use crate::trace::Trace;
 use crate::world::{Happening, Host, World};

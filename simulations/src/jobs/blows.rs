@@ -5,7 +5,8 @@ use std::time::Duration;
 use nile_abi::NodeId;
 
 use super::cluster::{Cluster, Event};
-use super::plot::{Blow, span};
+use super::plot::Blow;
+use crate::draw::span;
 
 impl Cluster {
     pub fn strike(&mut self, blow: Blow) -> Result<(), String> {

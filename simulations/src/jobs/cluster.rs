@@ -16,8 +16,9 @@ use super::Conduct;
 use super::checks::Ledger;
 use super::letters::{Letter, USER};
 use super::node::Node;
-use super::plot::{self, Blow, Code, Weather, When, span};
-use super::work::{Work, below};
+use super::plot::{self, Blow, Code, When};
+use super::work::Work;
+use crate::draw::{Weather, below, span};
 use crate::report::Figure;
 use crate::trace::Trace;
 

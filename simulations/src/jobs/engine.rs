@@ -11,8 +11,8 @@ use nile_job::{
 use super::cluster::{Cluster, Event};
 use super::letters::Letter;
 use super::node::{Exec, Part};
-use super::plot::span;
-use super::work::{self, Record, below};
+use super::work::{self, Record};
+use crate::draw::{below, span};
 
 impl Cluster {
     /// Does what a node's machines want, and sets its timer.

@@ -6,8 +6,7 @@ use nile_abi::NodeId;
 use nile_job::{AttemptId, Peer, PieceId, Standing, ToKeeper, ToMaster, ToWorker, WorkerId};
 
 use super::cluster::{Cluster, Event};
-use super::plot::span;
-use super::work::{Record, below};
+use super::work::Record;
 
 /// The host of the user who has submitted the job, which is no node.
 pub const USER: NodeId = NodeId(0);
@@ -62,14 +61,10 @@ impl Cluster {
             let at = self.now + Duration::from_micros(20);
             return self.plan(at, Event::Letter(to, letter));
         }
-        if !self.reaches(from, to) || below(&mut self.random, 1000) < self.weather.lost {
+        if !self.reaches(from, to) {
             return;
         }
-        let is_doubled = below(&mut self.random, 1000) < self.weather.doubled;
-        for _ in 0..1 + u32::from(is_doubled) {
-            let is_late = below(&mut self.random, 1000) < self.weather.late;
-            let most = Duration::from_millis(if is_late { 3000 } else { 2 });
-            let delay = Duration::from_micros(100) + span(&mut self.random, most);
+        for delay in self.weather.delays(&mut self.random) {
             self.plan(self.now + delay, Event::Letter(to, letter.clone()));
         }
     }

@@ -7,15 +7,7 @@ use nile_job::Phase;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
-use super::work::below;
-
-/// How messages fare, in thousandths.
-#[derive(Clone, Copy, Debug)]
-pub struct Weather {
-    pub lost: u64,
-    pub doubled: u64,
-    pub late: u64,
-}
+use crate::draw::{below, span};
 
 /// How attempts fare.
 #[derive(Clone, Copy, Debug)]
@@ -51,24 +43,6 @@ pub enum When {
     At(Instant),
     /// When a master reports this phase for the first time, and this much later.
     In(Phase, Duration),
-}
-
-/// Draws how long something takes, up to `most`.
-pub fn span(random: &mut ChaCha8Rng, most: Duration) -> Duration {
-    Duration::from_nanos(random.next_u64() % (most.as_nanos() as u64).max(1))
-}
-
-impl Weather {
-    pub const GOOD: Weather = Weather { lost: 0, doubled: 0, late: 0 };
-
-    pub fn draw(random: &mut ChaCha8Rng) -> Weather {
-        match below(random, 4) {
-            0 => Weather::GOOD,
-            1 => Weather { lost: 10, doubled: 10, late: 10 },
-            2 => Weather { lost: 100, doubled: 50, late: 50 },
-            _ => Weather { lost: 0, doubled: 200, late: 200 },
-        }
-    }
 }
 
 impl Code {

@@ -6,6 +6,8 @@ use nile_job::{Bounds, Epoch, Job, JobId, Split};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
+use crate::draw::below;
+
 /// A record: its key, and what tells it from others of the key.
 pub type Record = (u32, u32);
 
@@ -14,11 +16,6 @@ pub struct Work {
     pub job: Job,
     pub splits: Vec<Split>,
     pub records: Vec<Vec<Record>>,
-}
-
-/// A number below `bound`.
-pub fn below(random: &mut ChaCha8Rng, bound: u64) -> u64 {
-    random.next_u64() % bound.max(1)
 }
 
 impl Work {

@@ -1,0 +1,62 @@
+//! Names of datasets, of which each has one linearizable history: `nile_names` keepers on disks
+//! that lose what was not flushed, and clients on all nodes that put, replace, remove, read and
+//! list the same few names, while messages are lost, doubled, late and reordered, nodes are parted
+//! and lose their power, clients die in the midst of a change, and disks are lost, one keeper's at a
+//! time.
+//!
+//! * `node`: a node with its keeper and its disk.
+//! * `client`: what clients want, and what they have seen.
+//! * `ledger`: the history of each name, and what it must be.
+//! * `plot`: what befalls the cluster, drawn from the seed; `blows`: how it does.
+//! * `cluster`: all of it, in the order of time.
+//!
+//! Invariants: the history of each name is linearizable; what is said to have failed has never
+//! happened; and when all is well again all keepers are in, and every operation comes to its end.
+
+mod blows;
+mod client;
+mod cluster;
+mod ledger;
+mod node;
+mod plot;
+#[cfg(test)]
+mod tests;
+
+use cluster::Cluster;
+
+use crate::options::Options;
+use crate::report::Report;
+use crate::runs::{Outcome, run_seeds};
+
+/// Nodes that take part if nothing else is said: three keepers and two others.
+const NODES: u32 = 5;
+
+/// Runs the scenario; blocks until all its runs are done.
+pub fn run(options: &Options) -> Report {
+    let nodes = options.nodes.unwrap_or(NODES).clamp(3, 100);
+    run_seeds("names", options, nodes, |seed| simulate(seed, nodes, Conduct::default()))
+}
+
+/// How the parts of a run behave. Tests have them do wrong, so that the checks are seen to find it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Conduct {
+    /// Keepers that come back know nothing of names.
+    forgets: bool,
+    /// Whoever reads believes the first keeper that answers.
+    trusts_one: bool,
+    /// A keeper whose disk is lost goes on at once, as if it had always been empty.
+    fakes_disk: bool,
+    /// All views are taken for the same.
+    mixes_views: bool,
+    /// Keepers answer before what they say is durable.
+    is_hasty: bool,
+    /// A change whose outcome is not known is said to have failed.
+    denies: bool,
+}
+
+/// One run.
+fn simulate(seed: u64, nodes: u32, conduct: Conduct) -> Outcome {
+    let mut cluster = Cluster::new(seed, nodes, conduct);
+    let broken = cluster.run().err();
+    Outcome { trace_hash: cluster.trace_hash(), broken, figures: cluster.figures() }
+}

@@ -1,0 +1,121 @@
+//! How things befall the cluster, and how it is well again.
+
+use std::time::Duration;
+
+use nile_abi::NodeId;
+use nile_names::Charter;
+
+use super::cluster::{Cluster, Event};
+use super::node::Disk;
+use super::plot::Blow;
+use crate::draw::{Weather, below, span};
+
+impl Cluster {
+    pub fn strike(&mut self, blow: Blow) {
+        match blow {
+            Blow::Kill(node, pause) => self.kill(node, pause),
+            Blow::LoseDisk(node, pause) => {
+                if self.may_lose_disk(node) {
+                    self.kill(node, pause);
+                    self.lose_disk(node);
+                }
+            }
+            Blow::PowerCut(most) => {
+                for keeper in self.keepers.clone() {
+                    let pause = span(&mut self.random, most);
+                    self.kill(keeper, pause);
+                }
+            }
+            Blow::Part(bits, pause) => {
+                let sides = (0..self.nodes.len()).map(|at| bits >> (at % 64) & 1 == 1);
+                self.sides = Some(sides.collect());
+                self.partings += 1;
+                self.plan(self.now + pause, Event::Heal(self.partings));
+            }
+            Blow::Strand(first, second) => self.stranding = Some((first, second)),
+            Blow::Calm(pause) => {
+                let weather = std::mem::replace(&mut self.weather, Weather::GOOD);
+                if (weather.lost, weather.doubled, weather.late) != (0, 0, 0) {
+                    self.plan(self.now + pause, Event::Weather(weather));
+                }
+            }
+            Blow::Disks(latency) => self.latency = latency,
+        }
+    }
+
+    /// One at a time: it is in again before the next one is lost. Of a single keeper nothing would
+    /// be left.
+    fn may_lose_disk(&self, node: NodeId) -> bool {
+        self.keepers.len() > 1 && !self.nodes.iter().any(|it| it.id != node && it.is_lost)
+    }
+
+    /// If somebody is to be stranded, this one is, which is about to ask all keepers to accept
+    /// something: only one of them hears it.
+    pub fn asks_to_accept(&mut self, asker: NodeId) {
+        if self.is_busy
+            && self.stranding.is_some()
+            && self.stranded.is_none()
+            && !self.keepers.contains(&asker)
+        {
+            let one = below(&mut self.random, self.keepers.len() as u64) as usize;
+            let keeper = self.keepers[one];
+            self.stranded = Some((asker, keeper));
+            self.strike(Blow::Part(bit(asker) | bit(keeper), Duration::from_millis(50)));
+        }
+    }
+
+    /// A keeper has accepted what somebody asked it to.
+    pub fn has_accepted(&mut self, keeper: NodeId, asker: NodeId) {
+        let is_meant =
+            self.is_busy && self.stranded == Some((asker, keeper)) && self.may_lose_disk(keeper);
+        let Some((first, second)) = self.stranding.take_if(|_| is_meant) else { return };
+        self.stranded = None;
+        self.strike(Blow::LoseDisk(keeper, Duration::from_millis(1)));
+        let others = self.keepers.iter().copied().filter(|it| *it != keeper);
+        let others: Vec<NodeId> = others.collect();
+        let with = others[below(&mut self.random, others.len() as u64) as usize];
+        self.strike(Blow::Part(bit(asker), first));
+        let then = Blow::Part(bit(asker) | bit(with), second);
+        self.plan(self.now + first, Event::Blow(then));
+    }
+
+    fn lose_disk(&mut self, node: NodeId) {
+        let fakes = self.conduct.fakes_disk;
+        self.lost_disks += 1;
+        let node = self.node(node);
+        let charter = node.disk.charter.take();
+        node.is_lost = true;
+        node.disk = Disk::default();
+        if fakes {
+            node.is_lost = false;
+            node.disk.charter = charter.filter(|it: &Charter| it.view.is_some());
+        }
+    }
+
+    fn kill(&mut self, id: NodeId, pause: Duration) {
+        let part = below(&mut self.random, 1000) as usize;
+        let node = self.node(id);
+        if !node.is_up {
+            return;
+        }
+        node.fall(part);
+        let life = node.life;
+        self.note(id, 1, u64::from(life));
+        self.abandon_all(id);
+        self.plan(self.now + pause, Event::Rise(id));
+    }
+
+    /// All is well from now on.
+    pub fn calm(&mut self) {
+        self.is_busy = false;
+        self.weather = Weather::GOOD;
+        self.sides = None;
+        let down: Vec<NodeId> = self.nodes.iter().filter(|it| !it.is_up).map(|it| it.id).collect();
+        down.into_iter().for_each(|node| self.rise(node));
+    }
+}
+
+/// A side with this node alone.
+fn bit(node: NodeId) -> u64 {
+    1 << ((node.0 - 1) % 64)
+}

@@ -1,0 +1,66 @@
+//! What befalls a cluster, drawn from the seed.
+
+use std::time::Duration;
+
+use nile_abi::{Instant, NodeId};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::Rng;
+
+use crate::draw::{below, span};
+
+/// One thing that befalls the cluster.
+#[derive(Clone, Copy, Debug)]
+pub enum Blow {
+    /// A node loses its power, and comes back after this.
+    Kill(NodeId, Duration),
+    /// A keeper's node loses its power and its disk.
+    LoseDisk(NodeId, Duration),
+    /// All keepers lose their power, and come back one by one, the last after this.
+    PowerCut(Duration),
+    /// The nodes are parted by these bits for this long.
+    Part(u64, Duration),
+    /// Who next asks keepers to accept something reaches only one of them, which loses its disk
+    /// when it has; then the asker reaches nobody for the first time, and for the second only one
+    /// of the others, which does not reach the rest.
+    Strand(Duration, Duration),
+    /// Nothing is lost for this long.
+    Calm(Duration),
+    /// Disks take this long from now on.
+    Disks(Duration),
+}
+
+/// Draws everything that befalls `nodes` nodes, the first `keepers` of which are keepers, in the
+/// time `busy`.
+pub fn draw(
+    random: &mut ChaCha8Rng,
+    nodes: u32,
+    keepers: u32,
+    busy: Duration,
+) -> Vec<(Instant, Blow)> {
+    let count = below(random, 12);
+    let blows =
+        (0..count).map(|_| (Instant::START + span(random, busy), blow(random, nodes, keepers)));
+    blows.collect()
+}
+
+fn blow(random: &mut ChaCha8Rng, nodes: u32, keepers: u32) -> Blow {
+    let keeper = NodeId(1 + below(random, u64::from(keepers)) as u32);
+    let mut pause = |most| Duration::from_millis(1) + span(random, Duration::from_millis(most));
+    match pause(17_000).as_millis() / 1000 {
+        0..4 => Blow::Kill(keeper, pause(1500)),
+        4 => {
+            let pause = pause(1500);
+            Blow::Kill(NodeId(1 + below(random, u64::from(nodes)) as u32), pause)
+        }
+        5..7 => Blow::LoseDisk(keeper, pause(800)),
+        7 | 8 => Blow::LoseDisk(keeper, pause(10)),
+        9 => Blow::PowerCut(pause(1500)),
+        10..13 => {
+            let pause = pause(1500);
+            Blow::Part(random.next_u64(), pause)
+        }
+        13 => Blow::Calm(pause(2000)),
+        14 | 15 => Blow::Strand(pause(800), pause(800)),
+        _ => Blow::Disks(pause(60)),
+    }
+}
