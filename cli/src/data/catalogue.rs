@@ -38,6 +38,9 @@ pub struct Catalogue {
 impl Catalogue {
     /// Asks for the names first: what they mean was in its stores by then.
     pub fn gather(stores: &mut Stores) -> Result<Catalogue, Failure> {
+        if stores.have_no_disks()? {
+            return Ok(Catalogue { names: BTreeMap::new(), held: Vec::new() });
+        }
         let names = stores.names()?.into_iter().map(|it| (it.name, it.entry)).collect();
         Ok(Catalogue { names, held: held(stores)? })
     }

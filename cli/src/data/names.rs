@@ -100,6 +100,9 @@ impl Stores {
                 Some(Err(error)) if is_elsewhere(&error) => {
                     why = Lost::Failed(failed(&target, &error));
                 }
+                Some(Err(error)) if error.status == Status::Invalid => {
+                    return Err(Lost::Certain(Failure::request(error.message)));
+                }
                 Some(Err(error)) => return Err(Lost::Certain(failed(&target, &error))),
                 None => {}
             }

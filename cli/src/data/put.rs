@@ -13,7 +13,7 @@ use nile_services::name::records::{NameEntry, NameExpectation, kind};
 use serde_json::json;
 
 use super::args::Put as Options;
-use super::catalogue::{self, is_hidden};
+use super::catalogue;
 use super::names::{Changed, number};
 use super::progress::Progress;
 use super::remove;
@@ -73,8 +73,8 @@ fn open(options: &Options) -> Result<(File, Option<u64>), Failure> {
         let message = "a dataset's name has 1 to 128 bytes and no control characters";
         return Err(Failure::request(message));
     }
-    // It would be shown as another one that lacks the rest. What is hidden is jobs' own.
-    if let Some((whole, index, of)) = catalogue::part_of(name).filter(|_| !is_hidden(name)) {
+    // Jobs alone make parts.
+    if let Some((whole, index, of)) = catalogue::part_of(name) {
         return Err(Failure::request(format!(
             "`{name}` is the name of part {index} of the {of} of a job's output `{whole}`; \
              name it otherwise"
@@ -95,6 +95,7 @@ fn put(
     (mut file, total): (File, Option<u64>),
 ) -> Result<Put, Failure> {
     let name = &options.name;
+    let (targets, longest) = choose(stores, options.copies, total.unwrap_or(0))?;
     let before = stores.look(name)?;
     match before.kind {
         kind::MAKING => return Err(Failure::request(catalogue::making(name, &before))),
@@ -103,7 +104,6 @@ fn put(
         }
         _ => {}
     }
-    let (targets, longest) = choose(stores, options.copies, total.unwrap_or(0))?;
     let block_bytes = match options.record {
         Some(record) => block_of_records(longest, record).ok_or_else(|| {
             let message = format!(

@@ -67,15 +67,31 @@ impl Stores {
     pub fn open(query: &Query) -> Result<Stores, Failure> {
         let mut session = Session::open(&query.which, query.timeout)?;
         let none = || Failure::request("no node of the cluster keeps datasets");
-        let service = Service::find(&mut session, SERVICE)?.ok_or_else(none)?;
-        let names = Service::find(&mut session, super::names::SERVICE)?.ok_or_else(none)?;
         let absent = session.away();
+        let mut service = Service::find(&mut session, SERVICE)?.ok_or_else(none)?;
+        let mut names = Service::find(&mut session, super::names::SERVICE)?.ok_or_else(none)?;
+        // One that has just been killed is not waited for.
+        for service in [&mut service, &mut names] {
+            service.all.retain(|target| !absent.contains(&target.node));
+        }
         Ok(Stores { session, service, names, absent })
     }
 
     /// Every store.
     pub fn all(&self) -> Vec<Target> {
         self.service.all.clone()
+    }
+
+    /// Whether the cluster was started without disks, and has none: then nobody keeps names.
+    pub fn have_no_disks(&mut self) -> Result<bool, Failure> {
+        if self.session.record.disk.is_some() {
+            return Ok(false);
+        }
+        let all = self.all();
+        let formatted: Vec<Result<bool, CallFailed>> =
+            self.ask_all(&all, "is_formatted", |_| Arguments::new())?;
+        let has_none = |it: &Result<bool, CallFailed>| matches!(it, Err(error) if error.status == Status::NotFound);
+        Ok(formatted.iter().all(has_none))
     }
 
     /// Forgets a store that does not answer.

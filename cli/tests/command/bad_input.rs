@@ -2,11 +2,9 @@
 //! nothing has been started.
 
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::Path;
 use std::process::Stdio;
 
-use crate::support::{Said, launcher, nile, run};
+use crate::support::{Said, nile, run};
 
 /// Expects the request to be refused with a message that holds each of `parts`.
 #[track_caller]

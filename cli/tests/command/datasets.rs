@@ -63,11 +63,13 @@ fn files_are_kept_in_a_cluster() {
     File::create(&long).unwrap().set_len(1 << 40).unwrap();
     let full = place.run(&["put", long_name, "long"]).expect(1);
     assert!(full.err.contains("disk full: 1099511627776 bytes wanted"), "{}", full.err);
-    records_and_parts(&place, folder.path());
+    records_and_names(&place, folder.path());
+    rivals(&place, folder.path());
     interrupted(&place);
     place.run(&["rm", "empty"]).expect(0);
     assert_eq!(names(&place), ["a file", "copied"], "nothing half-written is left");
 
+    away_and_back(&place, folder.path());
     // One of two copies is away.
     let away = copied["nodes"][0].as_str().unwrap().to_string();
     place.run(&["fault", "kill", &away]).expect(0);
@@ -104,11 +106,12 @@ fn written_as_asked(place: &Place, folder: &Path, content: &[u8]) {
     let script = "umask 027; cd \"$1\"; touch old; chmod 604 old; ln -s old link; mkfifo pipe
         \"$0\" get 'a file' link; \"$0\" get 'a file' new; \"$0\" get 'a file' /dev/null
         \"$0\" get 'a file' /dev/stdout | cat >piped; \"$0\" get 'a file' /dev/stdout >out
-        cat pipe >fed & \"$0\" get 'a file' pipe; wait; test -p pipe -a -c /dev/null -a -L link";
+        timeout 60 cat pipe >fed & \"$0\" get 'a file' pipe; wait; test -p pipe -a -c /dev/null -a -L link";
     let into = folder.join("asked");
     fs::create_dir(&into).unwrap();
     let mut command = Command::new("sh");
     place.in_here(&mut command);
+    command.env("NILE_ROOT", crate::support::root());
     command.args(["-c", script, env!("CARGO_BIN_EXE_nile")]).arg(&into);
     let said = run(&mut command, &[]).expect(0);
     assert_eq!(said.out.matches(": 700001 bytes").count(), 4, "{}", said.out);
@@ -127,6 +130,9 @@ fn damage(disks: &Path, unit: &[u8]) -> usize {
     let mut found = 0;
     for disk in fs::read_dir(disks).unwrap() {
         let path = disk.unwrap().path();
+        if path.extension().is_none_or(|it| it != "disk") {
+            continue;
+        }
         let file = File::options().read(true).write(true).open(&path).unwrap();
         let mut here = vec![0; unit.len()];
         for at in (0..file.metadata().unwrap().len()).step_by(unit.len()) {
@@ -140,45 +146,92 @@ fn damage(disks: &Path, unit: &[u8]) -> usize {
     found
 }
 
-/// Files of records, and datasets in parts as jobs leave them.
-fn records_and_parts(place: &Place, folder: &Path) {
+/// Files of records, and names.
+fn records_and_names(place: &Place, folder: &Path) {
     let [file, out] = ["records", "whole"].map(|it| folder.join(it));
     let [file_name, out_name] = [&file, &out].map(|it| it.to_str().unwrap());
     let content = write(&file, 300_000);
-    let put = place.json(&["put", file_name, ".sorted/0-of-2", "--record", "100"]);
+    let put = place.json(&["put", file_name, ".sorted", "--record", "100"]);
     // Buffers of 256 KiB: 2259 records and as many entries of 16 bytes.
     assert_eq!(put["blocks"], 2, "{put}");
     refused(place.run(&["put", file_name, "x", "--record", "7"]), "not whole records of 7 bytes");
     refused(place.run(&["put", file_name, "x", "--record", "300000"]), "does not fit");
     refused(place.run(&["put", file_name, "x", "--record", "0"]), "0 is not in 1..");
-    // Of two parts there is one.
     assert_eq!(names(place), ["a file", "copied", "empty"], "a dot hides");
-    let listed = place.json(&["ls", "--all"]);
-    let sorted = |listed: &Value| {
-        let mut all = listed["datasets"].as_array().unwrap().iter();
-        all.find(|it| it["name"] == ".sorted").cloned().expect("it is listed")
-    };
-    let half = sorted(&listed);
-    assert_eq!((&half["parts"], &half["whole"]), (&2.into(), &false.into()), "{half}");
-    let lacks = "1 of its 2 parts are there; 1-of-2 is missing";
-    assert!(place.run(&["ls", "--all"]).expect(0).out.contains(lacks));
-    let lacking = place.run(&["get", ".sorted", out_name]).expect(1);
-    assert!(lacking.err.contains(lacks), "{}", lacking.err);
-    place.run(&["get", ".sorted/0-of-2", out_name]).expect(0);
-    assert!(fs::read(&out).unwrap() == content, "the part is not what was put");
-    refused(place.run(&["put", file_name, ".sorted/0-of-2"]), "there is a dataset");
-    refused(place.run(&["put", file_name, ".sorted"]), "there is a dataset");
-    // And now both.
-    place.run(&["put", file_name, ".sorted/1-of-2", "--copies", "2"]).expect(0);
-    let both = sorted(&place.json(&["ls", "--all"]));
-    assert_eq!((&both["bytes"], &both["whole"]), (&600_000.into(), &true.into()), "{both}");
-    assert_eq!(both["copies"], 1, "{both}");
-    place.run(&["get", ".sorted", out_name]).expect(0);
-    let whole = fs::read(&out).unwrap();
-    assert!(whole.len() == 600_000 && whole[..300_000] == content && whole[300_000..] == content);
-    place.run(&["rm", ".sorted"]).expect(0);
     let all = place.json(&["ls", "--all"]);
-    assert_eq!(all["datasets"].as_array().unwrap().len(), 3, "{all}");
+    assert_eq!(all["datasets"].as_array().unwrap().len(), 4, "{all}");
+    place.run(&["get", ".sorted", out_name]).expect(0);
+    assert!(fs::read(&out).unwrap() == content, "it is not what was put");
+    refused(place.run(&["put", file_name, ".sorted/0-of-2"]), "name of part 0 of the 2");
+    refused(place.run(&["rm", ".sorted/0-of-2"]), "a part of an output");
+    refused(place.run(&["put", file_name, ".jobs/7"]), "not a name of a dataset");
+    // In one step: the name never means nothing, and never what it meant before.
+    refused(place.run(&["put", out_name, ".sorted"]), "there is a dataset");
+    let replaced = place.json(&["put", "Cargo.toml", ".sorted", "--replace", "--copies", "2"]);
+    assert_eq!(replaced["copies"], 2, "{replaced}");
+    place.run(&["get", ".sorted", out_name]).expect(0);
+    assert!(fs::read(&out).unwrap() == fs::read("Cargo.toml").unwrap());
+    place.run(&["rm", ".sorted"]).expect(0);
+    assert_eq!(place.json(&["ls", "--all"])["datasets"].as_array().unwrap().len(), 3);
+}
+
+/// Two put one name at once, again and again: one of them is told that it has, and its file is got.
+fn rivals(place: &Place, folder: &Path) {
+    let [one, other, out] = ["one", "other", "got"].map(|it| folder.join(it));
+    let contents = [write(&one, 200_000), write(&other, 200_001)];
+    for round in 0..4 {
+        let put = |file: &Path| {
+            let mut command = place.nile();
+            command.arg("put").arg(file).args(["rivals", "--copies", "2"]);
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let puts = [put(&one), put(&other)].map(|child| child.wait_with_output().unwrap());
+        let done: Vec<usize> = (0..2).filter(|at| puts[*at].status.success()).collect();
+        let said: Vec<_> = puts.iter().map(|it| String::from_utf8_lossy(&it.stderr)).collect();
+        assert_eq!(done.len(), 1, "round {round}: {said:?}");
+        place.run(&["get", "rivals", out.to_str().unwrap()]).expect(0);
+        assert!(fs::read(&out).unwrap() == contents[done[0]], "round {round}: of the other one");
+        place.run(&["rm", "rivals"]).expect(0);
+    }
+}
+
+/// A node is away while what it has is replaced and removed; then most keepers of names are.
+fn away_and_back(place: &Place, folder: &Path) {
+    let [old, new, out] = ["old", "new", "seen"].map(|it| folder.join(it));
+    let (_, content) = (write(&old, 1000), write(&new, 3000));
+    let [old, new, got] = [&old, &new, &out].map(|it| it.to_str().unwrap());
+    for name in ["replaced", "removed"] {
+        place.run(&["put", old, name, "--copies", "3"]).expect(0);
+    }
+    place.run(&["fault", "kill", "n1"]).expect(0);
+    place.run(&["put", new, "replaced", "--replace"]).expect(0);
+    let removed = place.run(&["rm", "removed"]).expect(3);
+    assert!(removed.err.contains("goes when they are back: n1"), "{}", removed.err);
+    let listed = place.run(&["ls"]).expect(3);
+    assert!(
+        listed.err.contains("left out: n1") && !listed.out.contains("removed"),
+        "{}",
+        listed.err
+    );
+    place.run(&["fault", "restart", "n1"]).expect(0);
+    place.run(&["get", "replaced", got]).expect(0);
+    assert!(fs::read(&out).unwrap() == content, "what a node had that was away");
+    refused(place.run(&["get", "removed", got]), "no dataset `removed`");
+
+    // One of three is no majority.
+    for node in ["n2", "n3"] {
+        place.run(&["fault", "kill", node]).expect(0);
+    }
+    for command in [&["put", old, "late"][..], &["rm", "replaced"], &["get", "replaced", got]] {
+        let refused = place.run(command).expect(1);
+        let said = "most of the nodes that keep the names of datasets have to answer";
+        assert!(refused.err.contains(said), "{command:?}: {}", refused.err);
+    }
+    for node in ["n2", "n3"] {
+        place.run(&["fault", "restart", node]).expect(0);
+    }
+    assert_eq!(names(place), ["a file", "copied", "replaced"]);
+    place.run(&["rm", "replaced"]).expect(0);
 }
 
 /// Ctrl-C in the midst of a file without an end.
