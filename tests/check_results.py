@@ -24,25 +24,31 @@ RECORD, KEY = 100, 10
 BATCH = 10_000 * RECORD
 
 
-def records(paths):
+def records(files):
     """The records of the files in turn, and last what is left that is no whole record."""
     rest = b""
-    for path in paths:
-        with open(path, "rb") as file:
-            while piece := file.read(BATCH):
-                piece = rest + piece
-                whole = len(piece) - len(piece) % RECORD
-                for at in range(0, whole, RECORD):
-                    yield piece[at : at + RECORD]
-                rest = piece[whole:]
+    for file in files:
+        while piece := file.read(BATCH):
+            piece = rest + piece
+            whole = len(piece) - len(piece) % RECORD
+            for at in range(0, whole, RECORD):
+                yield piece[at : at + RECORD]
+            rest = piece[whole:]
     if rest:
         yield rest
 
 
-def terasort(paths):
+def opened(paths):
+    """The files of these paths, each open while it is read."""
+    for path in paths:
+        with open(path, "rb") as file:
+            yield file
+
+
+def terasort(files):
     count = checksum = duplicates = unordered = cut = 0
     first, before = None, b""
-    for record in records(paths):
+    for record in records(files):
         if len(record) < RECORD:
             cut = len(record)
             break
@@ -86,7 +92,7 @@ def wordcount(text, paths):
 def main(arguments):
     match arguments:
         case ["terasort", *outputs] if outputs:
-            result = terasort(outputs)
+            result = terasort(opened(outputs))
         case ["wordcount", text, *outputs] if outputs:
             result = wordcount(text, outputs)
         case _:

@@ -332,6 +332,20 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "differential",
+        what: "jobs beside models of them in another language, 20 seconds of draws",
+        command: &["python3", "tests/differential", "--seconds", "20", "--first", "32"],
+        needs: &[Need::Python, Need::Hosted, Need::Packages],
+        ..STEP
+    },
+    Step {
+        name: "differential-control",
+        what: "a job that does wrong differs from its model",
+        command: &["python3", "tests/differential", "--control"],
+        needs: &[Need::Python, Need::Hosted, Need::Packages],
+        ..STEP
+    },
+    Step {
         name: "boot",
         what: "one node boots on every machine, with 1 to 64 cores",
         command: &["cargo", "test", "--test", "command", "boot::"],
@@ -382,6 +396,16 @@ pub const STEPS: &[Step] = &[
         ],
         environment: RELEASE,
         limit_seconds: 1800,
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "differential-long",
+        what: "jobs beside models of them in another language, an hour of larger draws",
+        command: &["python3", "tests/differential", "--seconds", "3600", "--most", "16M"],
+        environment: RELEASE,
+        needs: &[Need::Python, Need::Hosted, Need::Packages],
+        limit_seconds: 4500,
         long: true,
         ..STEP
     },

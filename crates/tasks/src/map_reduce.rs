@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::hash::{BuildHasherDefault, Hasher};
+use core::mem;
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
@@ -16,9 +17,6 @@ use crate::outcome::{Done, Halt, Outcome};
 use crate::pairs::{Filling, Packing, Reader, write};
 use crate::stages::{Stages, run};
 use crate::task::Task;
-
-/// Bytes of pairs that a map task collects before it sorts and keeps them.
-const COLLECTED: usize = 16 << 20;
 
 /// The most bytes of pairs that a task may have whose output is one sorted run on a disk.
 const MOST_COLLECTED: usize = 96 << 20;
@@ -49,6 +47,12 @@ pub trait MapReduce {
         ((u128::from(hasher.finish()) * u128::from(partitions)) >> 64) as u32
     }
 
+    /// How many bytes of pairs a map task collects before it sorts and keeps them: with fewer it
+    /// needs less memory, and reduce tasks have more to merge. `arguments` are those of the job.
+    fn collects(&self, _arguments: &[String]) -> usize {
+        16 << 20
+    }
+
     /// Takes a key with all of its values, in no order, and writes any number of lines. A
     /// partition's keys come in the order of their bytes.
     fn reduce(&self, key: &[u8], values: &mut Values<'_, '_>, out: &mut Lines<'_, '_>) -> Outcome;
@@ -64,7 +68,8 @@ pub(crate) struct Pairs<'j>(pub &'j dyn MapReduce);
 
 impl Stages for Pairs<'_> {
     fn map(&self, task: &Task<'_>) -> Outcome<Done> {
-        let mut out = Emitter { job: self.0, task, table: HashMap::default(), bytes: 0 };
+        let most = self.0.collects(task.arguments());
+        let mut out = Emitter { job: self.0, task, table: HashMap::default(), bytes: 0, most };
         let mut records = 0;
         lines(task, |line| {
             records += 1;
@@ -97,8 +102,9 @@ pub struct Emitter<'e, 's> {
     task: &'e Task<'s>,
     /// The values of each key.
     table: HashMap<Vec<u8>, Vec<Vec<u8>>, BuildHasherDefault<KeyHasher>>,
-    /// How much all of that is.
+    /// How much all of that is, and how much is collected at a time.
     bytes: usize,
+    most: usize,
 }
 
 impl Emitter<'_, '_> {
@@ -140,7 +146,7 @@ impl Emitter<'_, '_> {
                 false => Ok(()),
             };
         }
-        if self.bytes > COLLECTED { self.flush() } else { Ok(()) }
+        if self.bytes > self.most { self.flush() } else { Ok(()) }
     }
 
     /// Sorts what was collected, and keeps or writes it.
@@ -165,6 +171,9 @@ impl Emitter<'_, '_> {
                 let mut bytes = gathered.as_slice();
                 if !task.spills() {
                     packing.put(task, number, bytes)?;
+                    if packing.is_full() {
+                        mem::take(&mut packing).keep(task)?;
+                    }
                 } else {
                     while !bytes.is_empty() {
                         if let Some((buffer, filled)) = run.put(task, &mut bytes)? {
@@ -206,7 +215,7 @@ impl Values<'_, '_> {
     pub fn next(&mut self) -> Outcome<Option<&[u8]>> {
         match self.merge.first() {
             Some(first) if first.key == self.key => {
-                core::mem::swap(&mut self.value, &mut first.value);
+                mem::swap(&mut self.value, &mut first.value);
             }
             _ => return Ok(None),
         }

@@ -8,7 +8,7 @@ use nile_services::task::records::Range;
 use nile_user::PoolBuffer;
 
 use crate::outcome::{Halt, Outcome};
-use crate::task::{Block, Far, Kept, Run, Source, Task};
+use crate::task::{Block, DESCRIBED, Far, Kept, MOST_DESCRIBED, Run, Source, Task};
 
 /// A buffer that is being filled.
 #[derive(Default)]
@@ -228,6 +228,11 @@ impl<'s> Packing<'s> {
             }
         }
         Ok(())
+    }
+
+    /// Whether it takes about as much to tell of it as fits a message.
+    pub fn is_full(&self) -> bool {
+        (self.buffers.len() + self.pieces.len()) * DESCRIBED > MOST_DESCRIBED
     }
 
     /// Keeps the output, if there is anything.

@@ -27,6 +27,12 @@ pub struct Task<'s> {
     buffers: Cell<u32>,
 }
 
+/// Bytes that describe an output, at most: they travel in one message.
+pub const MOST_DESCRIBED: usize = 40 << 10;
+
+/// Bytes of a range, and of a buffer's handle, in a message.
+pub const DESCRIBED: usize = 16;
+
 /// After so many buffers it is looked what others want: each look is a call.
 const BUFFERS: u32 = 4;
 

@@ -96,6 +96,15 @@ fn more_pairs_than_are_collected_at_once_are_kept_in_turns() {
 }
 
 #[test]
+fn pairs_in_small_buffers_are_kept_in_as_many_outputs_as_can_be_told_of() {
+    let text: String = (0..1000).map(|at| format!("{at} {}\n", "v".repeat(2000))).collect();
+    let job = Local::new(collect).input(text.as_bytes()).buffers(5000, 1024).splits(1024, 5000);
+    let made = job.partitions(5).far().run().unwrap();
+    assert!(made.text() == model(&text));
+    assert_eq!((made.kept, made.far), (2, 2));
+}
+
+#[test]
 fn a_line_that_never_ends_is_refused() {
     let text = alloc::vec![b'x'; 17 << 20];
     let said = Local::new(collect).input(&text).splits(64 << 10, 1000).run().unwrap_err();

@@ -20,9 +20,10 @@ use nile_platform_sim::{Misbehaviour, SimMachine, misbehave, raw_call};
 use nile_unruly::{Act, Acts, Span};
 
 /// Every package of the project: what `Options::packages` takes.
-pub const PACKAGES: [(&str, Program); 10] = [
+pub const PACKAGES: [(&str, Program); 11] = [
     ("buffers", nile_buffers::main),
     ("numbers", nile_numbers::main),
+    ("pairs", nile_pairs::main),
     ("hello", nile_hello::main),
     ("threads", nile_threads::main),
     ("unruly", unruly),
@@ -45,6 +46,7 @@ pub const STORE: Store = Store::Linked(&[
     "tera",
     "wordcount",
     "numbers",
+    "pairs",
 ]);
 
 /// The loop of one core of a node that runs the scenario `command`: what `simulate` begins with.

@@ -1,19 +1,21 @@
-//! Whole jobs on a cluster that fails: TeraSort's package and all services of a node, on simulated
-//! nodes with disks, while cores, nodes and the master's node are killed in every phase of the
-//! sort, and nodes cut off from all others. What `nile sim terasort` runs.
+//! Whole jobs on a cluster that fails: TeraSort's package, or one over lines, and all services of
+//! a node, on simulated nodes with disks, while cores, nodes and the master's node are killed in
+//! every phase of the job, and nodes cut off from all others. What `nile sim terasort` runs.
 //!
 //! * `plot`: what befalls the cluster, drawn from the seed.
 //! * `stage`: the nodes.
 //! * `judge`: what runs beside them: it has the input made and sorted, and has the plot happen.
 //!   `absences`: when nodes were away.
+//! * `expected`: what the output ought to be, by a model of the job.
 //! * `verdict`: what ought to come of it; `holdings`: what stores have, and ought to have.
 //!
 //! Invariants: while every block of the input has a living copy, or has one again in time, the
-//! sort ends with its input's records in order. Otherwise it may end with an error that names
+//! job ends with the output that is expected. Otherwise it may end with an error that names
 //! blocks that have none. Published output is whole, on as many nodes as it ought to be. In the end
 //! disks have nothing but the input, the output and the jobs' records, and no buffer is missing.
 
 mod absences;
+mod expected;
 mod holdings;
 mod judge;
 mod plot;

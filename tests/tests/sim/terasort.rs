@@ -27,4 +27,5 @@ fn what_does_wrong_in_whole_jobs_is_found() {
     finds(Conduct { leaves_a_draft: true, ..right }, "bytes are taken");
     finds(Conduct { removes_a_copy: true, ..right }, "a minute after the end output");
     finds(Conduct { removes_all: true, ..right }, "it has ended, and 0 parts");
+    finds(Conduct { leaves_values_out: true, ..right }, "the output has other records");
 }

@@ -16,6 +16,9 @@ use super::agent::{Agent, Attempt, Piece, State, Stored, Work, of_partition};
 use super::pool::Buffers;
 use crate::outcome::Done;
 
+/// The most bytes that a package's call may have, on a node.
+const MOST_CALL: usize = 64 << 10;
+
 /// A sleep is over at once, that far later.
 const SLEEP: u64 = 1_000_000;
 
@@ -30,6 +33,7 @@ impl System for Agent<'_> {
                 return Answer::failed(Status::Timeout);
             }
             SystemCall::Pool => self.buffers.answer(input),
+            SystemCall::Invoke if input.len() > MOST_CALL => Err(Status::NoMemory),
             SystemCall::Invoke => {
                 relay::decode::<Relayed>(input).map_err(|_| Status::Invalid).map(|relayed| {
                     let Relayed { service, method, arguments } = relayed;

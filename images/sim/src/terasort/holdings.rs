@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nile_services::dataset::DatasetClient;
 use nile_services::dataset::records::Listed;
-use nile_sort::Tera;
-use nile_sort::validate::{Summary, Validator};
 use nile_stl::{CallResult, Place, Stl};
 
 /// Bytes that one call reads.
@@ -124,40 +122,40 @@ impl Holdings {
         Ok(None)
     }
 
-    /// Every copy of an output's parts, read from end to end: their records. `Err` if copies
-    /// differ. `change` gets all bytes that are read.
+    /// Every copy of an output's parts, read from end to end: their bytes. `Err` if copies differ.
+    /// `change` gets all bytes that are read.
     pub async fn read(
         &self,
         output: &str,
         of: u32,
         mut change: impl FnMut(&mut [u8]),
-    ) -> CallResult<Result<Summary, String>> {
-        let mut all = Summary::default();
+    ) -> CallResult<Result<Vec<Vec<u8>>, String>> {
+        let mut all = Vec::new();
         for index in 0..of {
             let name = format!("{output}/{index}-of-{of}");
-            let mut part: Option<Summary> = None;
+            let mut part: Option<Vec<u8>> = None;
             for (node, store) in &self.stores {
                 let listed = self.listed.get(node).into_iter().flatten();
                 for it in listed.filter(|it| it.name == name && it.committed) {
-                    let (mut at, mut validator) = (0, Validator::<Tera>::new());
-                    while at < it.bytes {
+                    let mut read = Vec::new();
+                    while (read.len() as u64) < it.bytes {
+                        let at = read.len() as u64;
                         let piece = store.read(&name, it.epoch, it.attempt, at, PIECE).await?;
                         let mut bytes = piece.bytes.0;
                         change(&mut bytes);
-                        at += bytes.len() as u64;
-                        validator.push(&bytes);
+                        read.extend(bytes);
                     }
-                    let Ok(summary) = validator.finish() else {
-                        return Ok(Err(format!("{name} on n{} ends within a record", node + 1)));
-                    };
-                    if part.is_some_and(|part| part != summary) {
-                        return Ok(Err(format!("{name}: its copies differ")));
+                    if part.is_some_and(|part| part != read) {
+                        return Ok(Err(format!(
+                            "{name}: its copies differ, one is on n{}",
+                            node + 1
+                        )));
                     }
-                    part = Some(summary);
+                    part = Some(read);
                 }
             }
             let Some(part) = part else { return Ok(Err(format!("{name} is nowhere"))) };
-            all = all.then(part);
+            all.push(part);
         }
         Ok(Ok(all))
     }

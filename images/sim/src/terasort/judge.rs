@@ -8,12 +8,12 @@ use nile_platform_sim::Deed;
 use nile_services::job::JobClient;
 use nile_services::job::records::{JobRequest, ProgressEntry};
 use nile_services::registry::RegistryClient;
-use nile_sort::Summary;
 use nile_stl::{At, CallResult, Place, Stl};
 
 use super::absences::Absences;
+use super::expected::Expected;
 use super::holdings::{Holders, Holdings};
-use super::plot::{Blow, PHASES, Plot, WORKERS, What, When};
+use super::plot::{Blow, PHASES, Plot, WORKERS, What, When, Work};
 use super::stage::Stage;
 
 /// How often the judge looks while something is to happen, and otherwise: so, too, when for a
@@ -81,7 +81,7 @@ impl<'s> Judge<'s> {
         for node in [0, plot.via] {
             self.meet(&self.jobs_of(node).await.map_err(said("jobs"))?).await?;
         }
-        let made = self.generate(&jobs).await?;
+        let expected = self.generate(&jobs).await?;
         let holders = self.holdings().await.map_err(said("stores"))?.parts("input");
         if plot.is_full {
             self.stage.count("full disks");
@@ -90,16 +90,20 @@ impl<'s> Judge<'s> {
         let since = self.now();
         let Some(job) = self.submit(&jobs, &holders).await? else {
             self.stage.count("refused");
-            return self.check_rest(false, made).await;
+            return self.check_rest(None).await;
         };
         let ended = self.watch(&jobs, job).await?;
-        let is_sorted = ended.ended == 1;
-        self.stage.count(if is_sorted { "sorted" } else { "failed" });
-        self.check_end(&ended, since, &holders)?;
-        if is_sorted {
+        let is_done = ended.ended == 1;
+        self.stage.count(match (is_done, plot.work) {
+            (true, Work::Sort) => "sorted",
+            (true, Work::Pairs { .. }) => "counted",
+            (false, _) => "failed",
+        });
+        self.check_end(&ended, since, &holders, &expected)?;
+        if is_done {
             self.check_seen().await?;
         }
-        self.check_rest(is_sorted, made).await
+        self.check_rest(is_done.then_some(&expected)).await
     }
 
     /// The job service of a node with disks.
@@ -141,11 +145,12 @@ impl<'s> Judge<'s> {
         Holdings::gather(&self.stl.with_patience(PATIENCE), stores).await
     }
 
-    /// Has the input made; its records.
-    async fn generate(&self, jobs: &JobClient) -> Found<Summary> {
+    /// Has the input made; what is expected of it.
+    async fn generate(&self, jobs: &JobClient) -> Found<Expected> {
         let plot = self.plot();
         let request = JobRequest {
             name: "generate".into(),
+            package: "tera".into(),
             arguments: vec!["gen".into(), plot.rows.to_string()],
             input: Vec::new(),
             output: "input".into(),
@@ -154,7 +159,6 @@ impl<'s> Judge<'s> {
             copies: plot.input_copies,
             conserves: false,
             memory: 0,
-            ..self.sort()
         };
         let parts = request.reducers;
         let job = jobs.submit(request).await.map_err(said("submit"))?;
@@ -170,23 +174,33 @@ impl<'s> Judge<'s> {
             return Err(format!("the input could not be made: {}", ended.error));
         }
         let holdings = self.holdings().await.map_err(said("stores"))?;
-        holdings.read("input", parts, |_| ()).await.map_err(said("input"))?
+        let input = holdings.read("input", parts, |_| ()).await.map_err(said("input"))??;
+        Expected::of(&plot.work, &input)
     }
 
-    fn sort(&self) -> JobRequest {
+    fn request(&self) -> JobRequest {
         let plot = self.plot();
-        JobRequest {
-            name: "sort".into(),
-            package: "tera".into(),
+        let (name, package, arguments) = match plot.work {
             // The data are so few that the sort itself would take partitions as a whole.
-            arguments: vec!["sort".into(), (1 + plot.rows % 4).to_string()],
+            Work::Sort => ("sort", "tera", vec!["sort".into(), (1 + plot.rows % 4).to_string()]),
+            Work::Pairs { keys, collected, combines } => {
+                let mut words = vec![format!("keys={keys}"), format!("collect={collected}")];
+                words.extend(combines.then(|| "combine".into()));
+                words.extend(plot.conduct.leaves_values_out.then(|| "wrong".into()));
+                ("pairs", "pairs", words)
+            }
+        };
+        JobRequest {
+            name: name.into(),
+            package: package.into(),
+            arguments,
             input: vec!["input".into()],
             output: "output".into(),
             reducers: plot.reducers,
-            samples: 4,
+            samples: if plot.work == Work::Sort { 4 } else { 0 },
             memory: plot.memory,
             copies: plot.output_copies,
-            conserves: true,
+            conserves: plot.work == Work::Sort,
         }
     }
 
@@ -201,7 +215,7 @@ impl<'s> Judge<'s> {
                 self.strike(self.now() + after, blow.what, blow.away, via, "submitted");
             }
         }
-        let mut submitted = there.submit(self.sort()).await;
+        let mut submitted = there.submit(self.request()).await;
         loop {
             let error = match submitted {
                 Ok(job) => return Ok(Some(job)),
@@ -216,7 +230,7 @@ impl<'s> Judge<'s> {
             if let Some(job) = self.begun(jobs, limit).await {
                 return Ok(Some(job));
             }
-            submitted = jobs.submit(self.sort()).await;
+            submitted = jobs.submit(self.request()).await;
         }
     }
 

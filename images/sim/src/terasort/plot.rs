@@ -25,6 +25,18 @@ pub struct Conduct {
     pub removes_a_copy: bool,
     /// All of the output is removed before anybody reads it.
     pub removes_all: bool,
+    /// A job over lines leaves out values.
+    pub leaves_values_out: bool,
+}
+
+/// What the job does with its input, which is random bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// It sorts records.
+    Sort,
+    /// It has lines under so many keys, collects so many bytes of pairs at a time, and adds up
+    /// values before they travel or not.
+    Pairs { keys: u64, collected: u64, combines: bool },
 }
 
 /// One run.
@@ -32,13 +44,14 @@ pub struct Conduct {
 pub struct Plot {
     pub seed: u64,
     pub conduct: Conduct,
+    pub work: Work,
     /// Nodes with disks.
     pub nodes: usize,
     pub rows: u64,
     pub reducers: u32,
     pub input_copies: u32,
     pub output_copies: u32,
-    /// Bytes of pool for the sort on each node; 0 for all.
+    /// Bytes of pool for the job on each node; 0 for all.
     pub memory: u64,
     /// The node that the sort is submitted to, counted from zero.
     pub via: usize,
@@ -138,6 +151,7 @@ impl Plot {
         let mut plot = Plot {
             seed,
             conduct,
+            work: Work::Sort,
             nodes,
             rows: 500 + dice.below(1500),
             reducers: 1 + dice.below(workers) as u32,
@@ -151,6 +165,13 @@ impl Plot {
             package_faults: u32::from(dice.one_in(4)),
             shows_pools: dice.one_in(2),
         };
+        if dice.one_in(2) || conduct.leaves_values_out {
+            let keys = [3, 40, 100_000][dice.below(3) as usize];
+            let (collected, combines) = ((2 << 10) << dice.below(5), dice.one_in(3));
+            plot.work = Work::Pairs { keys, collected, combines };
+            // What it makes of much may be little.
+            plot.is_full = false;
+        }
         if plot.is_full {
             plot.rows += 1500;
             plot.blows.retain(|blow| matches!(blow.what, What::Core(..)));

@@ -6,9 +6,9 @@ use nile_abi::{Instant, Status};
 use nile_platform_sim::Deed;
 use nile_services::dataset::records::Decider;
 use nile_services::job::records::ProgressEntry;
-use nile_sort::Summary;
 use nile_stl::{CallError, CallResult};
 
+use super::expected::Expected;
 use super::holdings::{Holders, Holdings};
 use super::judge::{Found, GLANCE, Judge, said};
 use super::plot::WORKERS;
@@ -67,14 +67,21 @@ impl Judge<'_> {
 
     /// Whether a job may end in this way. `holders` are the nodes that have each part of its input,
     /// `since` is when it was submitted.
-    pub fn check_end(&self, ended: &ProgressEntry, since: Instant, holders: &Holders) -> Found<()> {
+    pub fn check_end(
+        &self,
+        ended: &ProgressEntry,
+        since: Instant,
+        holders: &Holders,
+        expected: &Expected,
+    ) -> Found<()> {
         let plot = self.plot();
         let error = &ended.error;
         if ended.ended == 1 {
-            return match (ended.records == plot.rows, plot.is_full) {
+            let records = expected.records();
+            return match (ended.records == records, plot.is_full) {
                 (true, false) => Ok(()),
                 (true, true) => Err("the disks are full, and yet it ended well".into()),
-                (false, _) => Err(format!("{} records of {}", ended.records, plot.rows)),
+                (false, _) => Err(format!("{} records of {records}", ended.records)),
             };
         }
         if plot.is_full && error.contains("disk full") {
@@ -122,8 +129,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Has all nodes come back, and checks what is there in the end: a sorted output, or none.
-    pub async fn check_rest(&mut self, is_sorted: bool, made: Summary) -> Found<()> {
+    /// Has all nodes come back, and checks what is there in the end: the output that is expected,
+    /// or none.
+    pub async fn check_rest(&mut self, expected: Option<&Expected>) -> Found<()> {
         let plot = self.plot();
         let now = self.now();
         self.stage.deeds.add(now, Deed::Heal);
@@ -134,7 +142,7 @@ impl Judge<'_> {
         self.do_wrong().await.map_err(said("doing wrong"))?;
         let parts = WORKERS as u32 * plot.nodes as u32;
         let mut outputs = vec![("input", parts, plot.input_copies)];
-        if is_sorted {
+        if expected.is_some() {
             outputs.push(("output", plot.reducers, plot.output_copies));
         }
         if plot.is_full {
@@ -152,20 +160,14 @@ impl Judge<'_> {
             }
             self.wait(GLANCE * 4).await;
         };
-        if is_sorted {
+        if let Some(expected) = expected {
             let flip = |bytes: &mut [u8]| {
                 if plot.conduct.flips_a_bit && bytes.len() > 50 {
                     bytes[50] ^= 1;
                 }
             };
             let read = holdings.read("output", plot.reducers, flip).await;
-            let read = read.map_err(said("output"))??;
-            if !read.in_order() {
-                return Err(format!("{} records are out of order", read.unordered));
-            }
-            if (read.records, read.checksum) != (made.records, made.checksum) {
-                return Err(format!("the output has other records than the input: {read:?}"));
-            }
+            expected.check(&read.map_err(said("output"))??)?;
         }
         Ok(())
     }

@@ -9,18 +9,12 @@ use core::num::NonZeroU32;
 use core::ops;
 
 use nile_sort::{Groups, Position, Sorted, Tally};
-use nile_tasks::{Block, Done, Far, Halt, Outcome, Range, Task};
+use nile_tasks::{Block, DESCRIBED, Done, Far, Halt, MOST_DESCRIBED, Outcome, Range, Task};
 use nile_user::PoolBuffer;
 
 use super::bounds::{blocks_grouped, plan, position};
 use super::{MOST_ENTRIES, failed};
 use crate::records::{self, LENGTH, Records, rest, skipped, whole};
-
-/// Bytes that describe an output, at most: they travel in one message.
-const MOST_DESCRIBED: usize = 40 << 10;
-
-/// Bytes of a range, and of a buffer's handle, in a message.
-const DESCRIBED: usize = 16;
 
 /// Leaves the split's records, grouped or as runs.
 pub fn map(task: &Task<'_>) -> Outcome<Done> {
