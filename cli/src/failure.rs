@@ -55,6 +55,16 @@ impl Failure {
         }
     }
 
+    /// The same, with something in its message called otherwise.
+    pub fn calling(self, what: &str, other: &str) -> Failure {
+        match self {
+            Failure::Request(message) => Failure::Request(message.replace(what, other)),
+            Failure::Failed(message) => Failure::Failed(message.replace(what, other)),
+            Failure::Partial(message) => Failure::Partial(message.replace(what, other)),
+            Failure::Interrupted => Failure::Interrupted,
+        }
+    }
+
     /// The status that the process ends with.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {

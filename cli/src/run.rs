@@ -56,7 +56,11 @@ pub fn check(options: &Run) -> Result<Vec<Kind>, Failure> {
     }
 }
 
-/// Whether the code of the job is one of the project's own packages.
+/// Whether the code of the job is one of the packages that are built from this source tree: it runs
+/// as its source is now.
 pub fn needs_packages(options: &Run) -> bool {
-    !matches!(options.what, What::Package(_))
+    match &options.what {
+        What::Package(words) => args::package(words).is_ok_and(|it| code::is_own(&it.file)),
+        _ => true,
+    }
 }

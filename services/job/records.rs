@@ -30,6 +30,9 @@ pub struct JobRequest {
     pub copies: u32,
     /// Whether it only reorders records, so that their number and checksum have to stay.
     pub conserves: bool,
+    /// For how many seconds an attempt's code may neither take nor give anything before it has
+    /// failed; 0 for ever.
+    pub task_timeout: u32,
 }
 
 /// One phase of a job.

@@ -94,6 +94,7 @@ impl Board {
             bytes: splits.iter().map(|split| split.bytes).sum(),
             blocks: splits.iter().map(|split| split.blocks).sum(),
             conserves: request.conserves,
+            task_timeout: request.task_timeout,
         };
         let workers = self.cluster.workers().len();
         if workers == 0 {

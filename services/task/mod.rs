@@ -6,8 +6,8 @@
 //!
 //! One error is part of the way things go, of every call but `next`: `not_found`. The ticket's
 //! attempt is off, or was never there. The package drops the work, and calls `next`; what it passed
-//! with the call is free. One that computes for long calls `next(false)` now and then: its core
-//! serves others only while it is called.
+//! with the call is free. One that computes for long calls `next(false)` now and then: others get
+//! their turn sooner, and each call says that the work goes on (docs/jobs.md, "Slow tasks").
 //!
 //! A call with wrong arguments is `invalid`; the attempt goes on. [`records`]: what calls carry.
 
@@ -15,6 +15,7 @@ pub mod records;
 
 use alloc::rc::Rc;
 use core::cell::OnceCell;
+use core::ops::Deref;
 
 use nile_abi::Status;
 use nile_bosml::{Blob, Buffer, Bytes};
@@ -37,8 +38,12 @@ impl Start for Task {
 }
 
 impl Task {
-    /// The engine, for this core's package.
-    async fn engine(&self, caller: &Caller) -> CallResult<&Rc<Engine>> {
+    /// The engine, for this core's package: it hears that the package calls.
+    async fn engine(&self, caller: &Caller) -> CallResult<Called<'_>> {
+        Ok(Called::new(self.find_engine(caller).await?))
+    }
+
+    async fn find_engine(&self, caller: &Caller) -> CallResult<&Rc<Engine>> {
         let own = self.stl.host().core();
         if !caller.is_package() || caller.core != own {
             return Err(CallError::new(Status::Denied, "tasks are for the package of their core"));
@@ -48,6 +53,30 @@ impl Task {
         }
         let engine = WorkerClient::find_at(&self.stl, own).await?.engine()?;
         Ok(self.engine.get_or_init(|| engine))
+    }
+}
+
+/// The engine while a call of the package lasts.
+struct Called<'e>(&'e Rc<Engine>);
+
+impl Called<'_> {
+    fn new(engine: &Rc<Engine>) -> Called<'_> {
+        engine.hears(true);
+        Called(engine)
+    }
+}
+
+impl Deref for Called<'_> {
+    type Target = Rc<Engine>;
+
+    fn deref(&self) -> &Rc<Engine> {
+        self.0
+    }
+}
+
+impl Drop for Called<'_> {
+    fn drop(&mut self) {
+        self.0.hears(false);
     }
 }
 

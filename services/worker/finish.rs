@@ -11,7 +11,7 @@ use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
 
-use nile_abi::{NodeId, Status};
+use nile_abi::{CoreId, NodeId, Status};
 use nile_job::{Fault, Kind, Summary};
 use nile_stl::{CallError, CallResult, Place};
 
@@ -90,18 +90,23 @@ impl Engine {
         Writer::create(self, Draft { name: &named.name, version, owner }).await
     }
 
+    /// A core that has ended since a reduce attempt looked at what it keeps: any bytes may have
+    /// been there.
+    pub(super) fn lost_source(&self, attempt: &Attempt) -> Option<CoreId> {
+        let host = self.stl.host();
+        let gather = attempt.gather.borrow();
+        let mut sharers = gather.sharers();
+        sharers.find(|(core, generation)| host.generation_of(*core) != *generation).map(|it| it.0)
+    }
+
     async fn finish_reduce(
         self: &Rc<Self>,
         attempt: &Rc<Attempt>,
         summary: Summary,
     ) -> Result<(), (Fault, String)> {
-        let host = self.stl.host();
-        let sharers: Vec<_> = attempt.gather.borrow().sharers().collect();
-        for (core, generation) in sharers {
-            if host.generation_of(core) != generation {
-                let text = format!("{core} has ended while what it kept was read");
-                return Err((Fault::Input, text));
-            }
+        if let Some(core) = self.lost_source(attempt) {
+            let text = format!("{core} has ended while what it kept was read");
+            return Err((Fault::Input, text));
         }
         let space = |error: CallError| (Fault::Space, format!("{error}"));
         let writer = attempt.writer.borrow().clone();

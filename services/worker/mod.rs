@@ -5,7 +5,8 @@
 //! A core works for one job at a time: orders of another one are `busy` until it is over.
 //!
 //! * `engine`: the jobs, and what their machines want done. `attempt`: what is known of one.
-//! * `package`: the life of the package; `work`: what it calls; `desk`: what it is to do next.
+//! * `package`: the life of the package; `work`: what it calls; `desk`: what it is to do next;
+//!   `progress`: whether it goes on.
 //! * `input`, `stores`, `loads`: blocks, from wherever they are. `budget`: whether outputs stay in
 //!   memory. `outputs`: what attempts have made. `drafts`, `finish`: what goes to a disk.
 //!   `merging`: room for runs that are merged.
@@ -28,6 +29,7 @@ mod merging;
 mod outputs;
 mod package;
 mod peers;
+mod progress;
 pub mod records;
 mod stores;
 mod work;

@@ -9,16 +9,17 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{Instant, Status};
-use nile_job::{Fault, JobId};
+use nile_job::{Fault, JobId, Split};
 use nile_stl::node::{PackageEnd, PackageLimits, PackageSource, RunningPackage};
 use nile_stl::{CallError, CallResult};
 
+use super::attempt::{Attempt, Input};
 use super::desk::Ticket;
 use super::engine::Engine;
 use super::stores::{At, Named};
 
 /// How long a package has to let go what is off, or to end, before it is stopped.
-const LISTENS: Duration = Duration::from_secs(5);
+const LISTENS: Duration = Duration::from_secs(1);
 
 /// How long another package may take to give back what it had.
 const CLEARING: Duration = Duration::from_secs(10);
@@ -34,9 +35,12 @@ const MOST_FILE: usize = 16 << 20;
 pub struct Program {
     /// Of which job.
     pub job: JobId,
-    running: Rc<dyn RunningPackage>,
+    pub(super) running: Rc<dyn RunningPackage>,
     /// Whether it has asked what to do.
     has_asked: bool,
+    /// When it has called last, or when that call was over, and how many calls last.
+    pub(super) heard: Instant,
+    pub(super) calls: u32,
 }
 
 impl Engine {
@@ -106,8 +110,11 @@ impl Engine {
                 result => break result?,
             }
         };
-        let program = Program { job: id, running: running.clone(), has_asked: false };
+        let (job_id, heard) = (id, self.now());
+        let program =
+            Program { job: job_id, running: running.clone(), has_asked: false, heard, calls: 0 };
         self.state.borrow_mut().program = Some(program);
+        self.see_to_progress(&job, running.clone());
         self.changes.tell();
         Ok(running)
     }
@@ -165,7 +172,7 @@ impl Engine {
             Some(0) => String::from("ended before its job did"),
             _ => format!("ended: {}", end.text),
         };
-        let text = format!("the package {} {text}", name.unwrap_or_default());
+        let text = format!("the package {} {text}", plain(&name.unwrap_or_default()));
         if program.is_some_and(|program| program.has_asked) {
             self.lose(job, &text);
         } else {
@@ -213,8 +220,24 @@ impl Engine {
             let id = attempt.id;
             self.settle(&attempt, |worker, now| worker.stopped(now, id));
         } else {
-            self.fail(&attempt, Fault::Code, text.into());
+            self.fail_by_code(&attempt, text);
         }
+    }
+
+    /// An attempt came to nothing by the job's code, which reads some of the input or none.
+    pub fn fail_by_code(self: &Rc<Self>, attempt: &Rc<Attempt>, text: &str) {
+        let text = match &attempt.input {
+            Some(Input { split, named, .. }) => {
+                let Split { block, blocks, .. } = *split;
+                let which = match blocks {
+                    1 => format!("block {block}"),
+                    _ => format!("blocks {block} to {}", u64::from(block) + u64::from(blocks) - 1),
+                };
+                format!("{text} ({which} of {})", named.name)
+            }
+            None => String::from(text),
+        };
+        self.fail(attempt, Fault::Code, text);
     }
 
     /// Stops the package if it does not let go in time what is off.
@@ -249,4 +272,10 @@ impl Engine {
             look(&engine.state.borrow());
         }));
     }
+}
+
+/// What a package is called, whatever the dataset that it came in.
+pub fn plain(package: &str) -> &str {
+    let shipped = package.strip_prefix(".packages/").and_then(|it| it.rsplit_once('-'));
+    shipped.map_or(package, |(name, _)| name)
 }

@@ -433,8 +433,15 @@ impl Engine {
         }
         let attempt = self.attempt_of(ticket)?;
         self.with_job(job, |it| it.desk.let_go(ticket));
-        let fault = u8::try_from(fault).ok().and_then(Fault::from_number);
-        self.fail(&attempt, fault.unwrap_or(Fault::Code), text.into());
+        match u8::try_from(fault).ok().and_then(Fault::from_number) {
+            Some(Fault::Space) => self.fail(&attempt, Fault::Space, text.into()),
+            Some(Fault::Input) if self.lost_source(&attempt).is_some() => {
+                self.fail(&attempt, Fault::Input, text.into());
+            }
+            // What cannot be read the engine knows by itself. What was read and is not as the code
+            // wants it is the same on every node.
+            _ => self.fail_by_code(&attempt, text),
+        }
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Jobs on worker cores: numbers are sorted by the package `numbers`, over as many nodes as there
 //! are, in memory or by way of disks; a core that ends meanwhile does not matter. In the end the
-//! parts are what they should be, and nothing else is left: no buffer, no draft, no space.
+//! parts are what they should be, and nothing else is left: no buffer, no draft, no space. So it is
+//! if tasks compute for long, and after a job of which a task looped.
 //!
 //! n1 conducts: a job's master runs beside it, without a record of the job. The input is on n1.
 
@@ -40,6 +41,10 @@ pub struct Wanted {
     whole: u64,
     fail: u64,
     copies: u64,
+    /// For how many milliseconds each map task computes.
+    slow: u64,
+    /// Which map task of a job before it loops.
+    stuck: u64,
 }
 
 /// Starts this core's part.
@@ -54,6 +59,8 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
         whole: arguments.number("whole", 0),
         fail: arguments.number("fail", 0),
         copies: arguments.number("copies", 1),
+        slow: arguments.number("slow", 0),
+        stuck: arguments.number("loop", 0),
     };
     let own = core.clone();
     let scenario = move |findings: Findings| async move {
@@ -79,10 +86,18 @@ async fn run<M: Machine>(core: &Core<M>, wanted: Wanted, findings: &Findings) ->
     let spaces = data.free().await?;
     let free = data.free_buffers().await?;
     let input = data.write("numbers", wanted.blocks, wanted.numbers).await?;
-    let job = job(wanted);
-    let splits = splits(&input, &data);
+    let (job, splits) = (job(wanted), splits(&input, &data));
     let kill = (wanted.kill > 0).then(|| core.id().0 + wanted.kill as u16).map(CoreId);
     let driver = Driver::new(&stl, notes, workers, kill);
+    if wanted.stuck > 0 {
+        // Its workers are free right after it, or the other one would not get them.
+        let text = match driver.run(stuck(wanted), splits.clone(), Settings::default()).await?.end {
+            End::Failed(error) => format!("{error}"),
+            end => format!("{end:?}"),
+        };
+        let is_it = text.contains("it has done nothing for 1 s");
+        findings.check(is_it, format_args!("a task that loops: {text}"));
+    }
     let Ended { end, progress } = driver.run(job.clone(), splits, Settings::default()).await?;
     findings.figure("attempts", progress.counters.attempts.into());
     findings.figure("retries", progress.counters.retries.into());
@@ -96,6 +111,12 @@ async fn run<M: Machine>(core: &Core<M>, wanted: Wanted, findings: &Findings) ->
     findings.check(holds, format_args!("nothing was spilled"));
     let holds = spilled == 0 || wanted.memory > 0 || wanted.nodes > 1;
     findings.check(holds, format_args!("{spilled} bytes were spilled, and there was room"));
+    if wanted.slow > 0 {
+        // Slow is not gone: each task was begun once.
+        let counters = progress.counters;
+        let calm = counters.retries == 0 && counters.lost_workers == 0;
+        findings.check(calm, format_args!("workers that compute count as gone: {counters:?}"));
+    }
     match (end, wanted.fail) {
         (End::Published(parts), 0) => {
             let count = parts.len() as u64;
@@ -143,6 +164,9 @@ fn job(wanted: Wanted) -> Job {
     if wanted.fail > 0 {
         arguments.push(format!("fail={}", wanted.fail));
     }
+    if wanted.slow > 0 {
+        arguments.push(format!("slow={}", wanted.slow));
+    }
     Job {
         id: JobId(7),
         name: "sort numbers".into(),
@@ -158,6 +182,19 @@ fn job(wanted: Wanted) -> Job {
         bytes: 0,
         blocks: 0,
         conserves: true,
+        task_timeout: 0,
+    }
+}
+
+/// A job of which one task never ends.
+fn stuck(wanted: Wanted) -> Job {
+    Job {
+        id: JobId(6),
+        name: "stuck".into(),
+        arguments: Vec::from([format!("loop={}", wanted.stuck)]),
+        output: "stuck".into(),
+        task_timeout: 1,
+        ..job(wanted)
     }
 }
 

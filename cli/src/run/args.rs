@@ -8,6 +8,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::cluster::args::{MOST_NODES, Machines, Which};
 use crate::size::Bytes;
 
+/// For how many seconds a task may do nothing if nothing else is said: slow code is legitimate.
+pub const TASK_TIMEOUT: u32 = 600;
+
 #[derive(Args)]
 #[command(after_help = "Any other job: nile run PACKAGE.elf [OPTIONS] [ARGUMENTS], where \
                         PACKAGE.elf is the package with its code; see nile run PACKAGE.elf --help")]
@@ -46,6 +49,10 @@ pub struct Usual {
     /// How many reduce tasks, and so parts of the output; without it, one for each worker core.
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..))]
     pub reducers: Option<u32>,
+    /// For how many seconds a task's code may neither take nor give anything before that counts
+    /// as a failure; 0 for ever. Four failures of a task end the job.
+    #[arg(long, value_name = "SECONDS", default_value_t = TASK_TIMEOUT)]
+    pub task_timeout: u32,
     /// On how many nodes the input and the output are to be.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub copies: u8,

@@ -1,5 +1,6 @@
 //! A job's code as a dataset: the package's file, put once for each content that it has had.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +22,13 @@ const COPIES: usize = 3;
 /// A package that the project has.
 pub fn own(name: &str) -> Result<PathBuf, Failure> {
     Ok(needs::provided(PACKAGES)?.join(format!("{name}.elf")))
+}
+
+/// Whether a file is where the project's packages are built.
+pub fn is_own(path: &Path) -> bool {
+    let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+    let own = env::var_os(PACKAGES).and_then(|own| whole(Path::new(&own)));
+    own.is_some() && path.parent().and_then(whole) == own
 }
 
 /// Refuses a file that is no package.

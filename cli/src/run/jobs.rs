@@ -37,6 +37,8 @@ pub struct Request {
     pub copies: u32,
     /// Whether the output has the records of the input.
     pub conserves: bool,
+    /// For how many seconds an attempt may do nothing; 0 for ever.
+    pub task_timeout: u32,
 }
 
 /// How far a job is.

@@ -26,13 +26,17 @@ use crate::size::Bytes;
 
 /// Refuses what cannot be run; the machines of the cluster that would be started for it.
 pub fn check(options: &Package) -> Result<Vec<Kind>, Failure> {
-    if !options.file.exists() {
+    let is_there = options.file.exists();
+    if !is_there && !code::is_own(&options.file) {
         let file = options.file.display();
         let near = suggestion(&file.to_string(), ["terasort", "wordcount"]);
         let message = format!("no file {file}, and no job is called so; {near}");
         return Err(Failure::request(message));
     }
-    code::check(&options.file)?;
+    // One of the source tree's own is yet to be built.
+    if is_there {
+        code::check(&options.file)?;
+    }
     check_text(options)
 }
 
@@ -135,9 +139,13 @@ fn job(
         memory: place.memory,
         copies: usual.copies.into(),
         conserves: false,
+        task_timeout: usual.task_timeout,
     };
     let mut service = Service::open(&mut place.stores)?;
-    watch::to_end(&mut service, &request, &usual.hooks, &mut Bar::new(name, 0))
+    let done = watch::to_end(&mut service, &request, &usual.hooks, &mut Bar::new(name, 0));
+    // Files have been put under names that nobody gave them.
+    let files = options.input.iter().zip(&request.input).filter(|(given, name)| given != name);
+    files.fold(done, |done, (given, name)| done.map_err(|failure| failure.calling(name, given)))
 }
 
 /// Prints the output, or how the job went.

@@ -142,6 +142,7 @@ fn three(
         package: package.into(),
         memory: place.memory,
         copies: options.usual.copies.into(),
+        task_timeout: options.usual.task_timeout,
         ..Request::default()
     };
     let mut do_job = |place: &mut Place, request: Request, total| -> Result<Done, Failure> {

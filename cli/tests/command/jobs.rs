@@ -1,7 +1,8 @@
 //! Jobs as people run them: on a cluster that is started for them, and on one that is up. What they
 //! make is checked by another program in another language. What breaks in the midst is in
-//! [`faults`], and what is written of when it ran in [`profile`].
+//! [`faults`], what a job's own code does wrong in [`code`], and what is written of when it ran in [`profile`].
 
+mod code;
 mod faults;
 mod profile;
 
@@ -133,6 +134,9 @@ fn on_three_nodes_what_jobs_make_is_right() {
     empty_input(&place);
     wrong_input(&place);
     interrupted(&place);
+    code::wrong_code(&place);
+    code::slow_code(&place);
+    code::interrupted_loop(&place);
     assert_eq!(names(&place), ["counts", "text"], "nothing half-written is left");
 }
 

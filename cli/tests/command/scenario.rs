@@ -34,7 +34,9 @@ fn all_hold_on(machine: &str) {
         PROGRAMS.into_iter().filter(alone).partition(|program| needs_packages(program));
     for program in with.into_iter().chain(without) {
         let mut command = starts.next().expect("there is no last");
-        command.args(["boot", "--json", "--machine", machine, "--program", program]);
+        // Longer than it takes to be held for gone.
+        let words = if program == "jobs" { "jobs blocks=6 slow=3000 loop=1" } else { program };
+        command.args(["boot", "--json", "--machine", machine, "--program", words]);
         let config = match program {
             "ticked" => Some(&ticks),
             "pool" | "package-buffers" | "disks" | "datasets" => Some(&pool),

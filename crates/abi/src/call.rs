@@ -8,7 +8,7 @@
 //! | call      | word             | input            | output              | value              |
 //! | --------- | ---------------- | ---------------- | ------------------- | ------------------ |
 //! | `nothing` | anything         | -                | -                   | the word           |
-//! | `exit`    | the exit code    | -                | -                   | does not return    |
+//! | `exit`    | the exit code    | why, or nothing  | -                   | does not return    |
 //! | `log`     | -                | lines of UTF-8   | -                   | -                  |
 //! | `now`     | -                | -                | -                   | ns since the start |
 //! | `invoke`  | patience, ns     | a call           | the call's end      | its bytes          |

@@ -56,6 +56,9 @@ pub struct Job {
     /// Whether what it writes are the records that it reads, in another order, so that their
     /// number and their checksum have to be the same.
     pub conserves: bool,
+    /// For how many seconds an attempt's code may neither take nor give anything before it has
+    /// failed; 0: for ever.
+    pub task_timeout: u32,
 }
 
 /// A part of the input that one map task reads: some blocks of a dataset, one after the other.

@@ -78,6 +78,8 @@ records! {
         pub blocks: u32,
         /// Whether it only reorders records.
         pub conserves: bool,
+        /// For how many seconds an attempt may do nothing; 0: for ever.
+        pub task_timeout: u32,
     }
 
     /// A split.

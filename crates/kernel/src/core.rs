@@ -15,7 +15,7 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, RoleSet};
-use nile_platform::{CorePhase, Loop, Machine, NodePhase, Outcome, Queue, Sleeper, Turn};
+use nile_platform::{CorePhase, Hosting, Loop, Machine, NodePhase, Outcome, Queue, Sleeper, Turn};
 use nile_ring::Doorbell;
 
 use crate::client::Client;
@@ -24,7 +24,7 @@ use crate::device::{Device, Devices};
 use crate::disk::Disk;
 use crate::executor::{Executor, Join};
 use crate::input::Input;
-use crate::manager::Manager;
+use crate::manager::{Manager, watch};
 use crate::membership::Membership;
 use crate::pool::{Pool, PoolConfig};
 use crate::sampling::Sampling;
@@ -146,6 +146,7 @@ impl<M: Machine> Core<M> {
         let bell = bell.expect("the board has a doorbell for each of its cores");
         let record = machine.board().record(id);
         record.set_phase(CorePhase::Starting);
+        record.set_hosting(Hosting::Nothing);
         let roles = record.roles();
         let ticks = roles.contains(nile_abi::Role::Management) || config.tick_workers;
         let tick = config.tick.filter(|_| ticks);
@@ -278,6 +279,9 @@ impl<M: Machine> CoreLoop<M> {
         let mut found = core.client.drain(core);
         if let Some(manager) = &core.manager {
             found |= manager.borrow_mut().turn(&core.machine);
+            if manager.borrow_mut().begins_to_watch() {
+                core.spawn(watch(core.clone()));
+            }
             found |= core.client.take_local(core);
         }
         for input in core.inputs.borrow().iter() {

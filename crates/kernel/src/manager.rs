@@ -9,6 +9,7 @@ mod channels;
 pub(crate) mod links;
 mod memory;
 mod runs;
+mod watch;
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -24,6 +25,8 @@ use crate::report::{MemoryReport, RegionReport};
 use channels::Channels;
 use links::Links;
 use memory::{Heard, Memory, Places};
+use watch::Watch;
+pub(crate) use watch::watch;
 
 type Tables<M> = <<M as Machine>::Manager as nile_platform::Manager>::Tables;
 
@@ -38,6 +41,7 @@ pub struct Manager<M: Machine> {
     /// The memory of the node's pool, if it has one.
     pool: Option<Grant>,
     node: NodeDescription,
+    watch: Watch,
 }
 
 impl<M: Machine> Manager<M> {
@@ -58,6 +62,7 @@ impl<M: Machine> Manager<M> {
             memory: Memory::new(physical, tables, places, own),
             pool: None,
             node,
+            watch: Watch::default(),
         }
     }
 
@@ -179,6 +184,7 @@ impl<M: Machine> Manager<M> {
             }
             Request::HoldsUser { grant, at, access } => {
                 self.memory.adopt_user(grant, core, at, access)?;
+                self.watch.want();
                 return Ok(None);
             }
             Request::Holds { grant } => {
@@ -213,6 +219,7 @@ impl<M: Machine> Manager<M> {
             }
             Request::MapUser { grant, at, access } => {
                 self.memory.map_user(grant, core, at, access)?;
+                self.watch.want();
                 Reply::Done
             }
             Request::StopPackage { core, package } => {

@@ -2,8 +2,8 @@
 //!
 //! A package runs by turns ([`nile_platform::User`]). A turn has the core for itself; between two
 //! turns the core's loop goes on, so that a worker in a job drains its channels when the package
-//! calls the kernel and when the core's manager signals it (NileOS paper, III.C). However a
-//! package ends, all its memory goes back, but for text that may be wanted again, and the core runs
+//! calls the kernel and when the core's manager signals it (NileOS paper, III.C), which it does when
+//! a turn takes long (`manager::watch`). However a package ends, all its memory goes back, but for text that may be wanted again, and the core runs
 //! the next one.
 //!
 //! * `layout`: where in user memory everything is.
@@ -23,6 +23,7 @@ mod turns;
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::{Cell, OnceCell, RefCell};
 use core::fmt;
@@ -33,7 +34,7 @@ use core::task::{Poll, Waker};
 use nile_abi::call::SystemCall;
 use nile_abi::{CoreId, Instant, Role, Status, VirtAddr};
 use nile_package::{Image, Manifest};
-use nile_platform::Machine;
+use nile_platform::{Hosting, Machine};
 pub use nile_stl::node::PackageLimits;
 
 use crate::control::Request;
@@ -153,6 +154,8 @@ struct Running<M: Machine> {
     space: Space<M>,
     counters: Counters,
     found_text: Cell<bool>,
+    /// Why it exited, if it has said so.
+    last_words: RefCell<String>,
     report: Cell<Option<PackageReport>>,
     waiters: RefCell<Vec<Waker>>,
 }
@@ -177,13 +180,16 @@ impl<M: Machine> Core<M> {
         if !self.roles().contains(Role::Worker) {
             return Err(Status::Denied);
         }
+        let control = self.client.enter_package()?;
+        self.machine.board().record(self.id()).set_hosting(Hosting::Package);
         let package = Package(Rc::new(Running {
             core: self.clone(),
-            control: self.client.enter_package()?,
+            control,
             manifest: OnceCell::new(),
             space: Space::new(self, limits.memory_bytes),
             counters: Counters::default(),
             found_text: Cell::new(false),
+            last_words: RefCell::default(),
             report: Cell::new(None),
             waiters: RefCell::default(),
         }));
@@ -228,6 +234,11 @@ impl<M: Machine> Package<M> {
     /// Ends it before its next turn. From another core: [`Core::stop_package`].
     pub fn stop(&self) {
         self.0.control.stop();
+    }
+
+    /// What it said when it exited, on one line: of one that panicked what and where.
+    pub fn last_words(&self) -> String {
+        self.0.last_words.borrow().clone()
     }
 
     /// Waits until it has ended and everything that it had is given back.
@@ -291,6 +302,7 @@ impl<M: Machine> Package<M> {
             limit_bytes: limits.memory_bytes,
         };
         core.serve_package(None);
+        core.machine.board().record(core.id()).set_hosting(Hosting::Nothing);
         core.client.leave_package();
         self.0.report.set(Some(report));
         self.0.waiters.take().into_iter().for_each(Waker::wake);

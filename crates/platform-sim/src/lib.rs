@@ -39,4 +39,4 @@ pub use disk::Contents;
 pub use machine::{SimMachine, SimManager};
 pub use options::{DiskFaults, DiskOptions, Faults, Options, Program};
 pub use simulation::{Finished, Stuck, simulate};
-pub use user::{Misbehaviour, SimUser, misbehave, raw_call};
+pub use user::{Misbehaviour, SimUser, compute, misbehave, raw_call};

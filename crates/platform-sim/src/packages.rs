@@ -12,6 +12,9 @@ use crate::options::{Options, Program};
 /// What a turn takes: at least this, and at most this more.
 pub(crate) const TURN: (Duration, Duration) = (Duration::from_nanos(100), Duration::from_micros(3));
 
+/// How long a package loops if nobody signals its core: far longer than a node should wait.
+pub(crate) const LOOP: Duration = Duration::from_secs(30);
+
 /// One turn of so many goes wrong while there is something left to go wrong.
 const GOES_WRONG: u64 = 16;
 
@@ -22,7 +25,7 @@ pub enum Fate {
     Goes,
     /// The core is signalled before that.
     Interrupted,
-    /// The package loops, now and in all turns that come.
+    /// The package computes, or loops: now and in all turns that come.
     Loops,
     /// The package does what it may not.
     Faults(Fault),
@@ -42,8 +45,8 @@ struct OfCore {
     taken: bool,
     /// Whether a signal came while the core was awake, and no turn has ended for it.
     signalled: bool,
-    /// Whether the core's present pass leaves it to a package that loops.
-    looping: bool,
+    /// For how long the core's present pass leaves it to a package that computes.
+    held: Option<Duration>,
 }
 
 impl Packages {
@@ -93,14 +96,14 @@ impl Packages {
         std::mem::take(&mut self.cores[core.index()].signalled)
     }
 
-    /// The core's package loops.
-    pub fn loops(&mut self, core: CoreId) {
-        self.cores[core.index()].looping = true;
+    /// The core's package computes for so long if nobody signals the core.
+    pub fn holds(&mut self, core: CoreId, span: Duration) {
+        self.cores[core.index()].held = Some(span);
     }
 
-    /// Whether the core's pass has left it to a package that loops; told once.
-    pub fn take_loop(&mut self, core: CoreId) -> bool {
-        std::mem::take(&mut self.cores[core.index()].looping)
+    /// For how long the core's pass has left it to a package that computes; told once.
+    pub fn take_hold(&mut self, core: CoreId) -> Option<Duration> {
+        self.cores[core.index()].held.take()
     }
 
     /// What goes wrong in this turn, if anything does.

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant};
-use nile_platform::{Cause, CorePhase, Fault, Loop, Outcome, Turn, WakeMode};
+use nile_platform::{Cause, CorePhase, Fault, Hosting, Loop, Outcome, Turn, WakeMode};
 use nile_ring::{Doorbell, Signal};
 
 use crate::disk::Contents;
@@ -25,9 +25,6 @@ const WAKE: (Duration, Duration) = (Duration::from_nanos(200), Duration::from_mi
 
 /// How long a stopped core takes to begin again.
 const RESTART: (Duration, Duration) = (Duration::from_micros(5), Duration::from_micros(200));
-
-/// How long a package loops if nobody signals its core: far longer than a node should wait.
-const LOOP: Duration = Duration::from_secs(30);
 
 /// A run that ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,7 +83,7 @@ enum Status {
     Dozing { until: Option<Instant>, line: LineImage },
     /// Waits.
     Asleep { until: Option<Instant>, line: LineImage },
-    /// Its package loops: it makes no pass before it is signalled, or before this has come.
+    /// Its package computes: it makes no pass before it is signalled, or before this has come.
     Held(Instant),
     /// Its incarnation ended; the next one starts with an event.
     Down,
@@ -429,10 +426,16 @@ impl<'a> Scheduler<'a> {
         match turn {
             Ok(Turn::Busy) => {
                 state.note(id, Happening::Turn, 1);
-                let looping = state.packages.take_loop(id);
+                let held = state.packages.take_hold(id);
                 let end = state.end_pass(id);
-                self.cores[at].status =
-                    if looping { Status::Held(end + LOOP) } else { Status::Ready(end) };
+                self.cores[at].status = match held {
+                    Some(span) => {
+                        // What ended the pass is the beginning of a turn.
+                        state.board.record(id).set_hosting(Hosting::Turn);
+                        Status::Held(end + span)
+                    }
+                    None => Status::Ready(end),
+                };
             }
             Ok(Turn::Idle(until)) => {
                 state.note(id, Happening::Turn, 0);
@@ -481,7 +484,7 @@ impl Core {
     fn describe(&self) -> String {
         let status = match &self.status {
             Status::Ready(at) => format!("ready at {at}"),
-            Status::Held(at) => format!("in a package that loops, until {at}"),
+            Status::Held(at) => format!("in a package that computes, until {at}"),
             Status::Dozing { .. } => "dozing".into(),
             Status::Asleep { until: Some(until), .. } => format!("asleep until {until}"),
             Status::Asleep { until: None, .. } => "asleep".into(),

@@ -15,7 +15,7 @@ use crate::memory::SimMemory;
 use crate::neighbours::Neighbours;
 use crate::network::Wire;
 use crate::options::Options;
-use crate::packages::{Fate, Packages, TURN};
+use crate::packages::{Fate, LOOP, Packages, TURN};
 use crate::trace::{Happening, Trace};
 
 /// What the clock brings.
@@ -220,12 +220,12 @@ impl State {
         self.schedule(self.time_of(from) + usual + extra, Event::Signal { to });
     }
 
-    /// Decides what becomes of the next turn of a core's package, which `loops` already or not.
-    /// Its time passes.
-    pub fn package_turn(&mut self, core: CoreId, loops: bool) -> Fate {
-        let fate = self.draw_fate(core, loops);
+    /// Decides what becomes of the next turn of a core's package, which computes for so long
+    /// already or not. Its time passes.
+    pub fn package_turn(&mut self, core: CoreId, computes: Option<Duration>) -> Fate {
+        let fate = self.draw_fate(core, computes.is_some());
         if fate == Fate::Loops {
-            self.packages.loops(core);
+            self.packages.holds(core, computes.unwrap_or(LOOP));
         }
         self.note(core, Happening::Package, u64::from(fate == Fate::Goes));
         fate

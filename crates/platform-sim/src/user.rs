@@ -7,9 +7,10 @@
 //!
 //! Between two calls a function takes no virtual time of its own: a turn does, a drawn span, and a
 //! function that polls says [`System::relax`], which ends the turn as an interruption would. What
-//! a function cannot do is to loop or to fault without taking the simulator with it. It says so
-//! instead: [`misbehave`], [`raw_call`].
+//! a function cannot do is to compute for long, to loop or to fault without taking the simulator
+//! with it. It says so instead: [`compute`], [`misbehave`], [`raw_call`].
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -17,16 +18,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use nile_abi::call::{Answer, EntryTable, POOL_BASE, System, SystemCall, USER_BASE, USER_BYTES};
-use nile_abi::{CoreId, Status, VirtAddr};
+use nile_abi::{CoreId, Instant, Status, VirtAddr};
 use nile_platform::user::{Access, Ask, BadAddress, Exit, Gateway, Start};
 use nile_platform::{AttachError, Fault, Grant, User};
 use nile_ring::{HeapPool, Region};
 
 use crate::options::Program;
-use crate::packages::Fate;
+use crate::packages::{Fate, LOOP};
 use crate::state::State;
 
 /// Where a package's entry table is, on every machine.
@@ -52,6 +54,8 @@ pub enum Misbehaviour {
 enum Doing {
     Call(Ask),
     Misbehaving(Misbehaviour),
+    /// It computes for so long.
+    Computing(Duration),
     /// It polls for what another core does, which therefore has to go on.
     Relaxing,
 }
@@ -70,6 +74,19 @@ thread_local! {
 pub fn misbehave(system: &dyn System, how: Misbehaviour) -> ! {
     do_instead(system, Doing::Misbehaving(how));
     panic!("a package went on after {how:?}")
+}
+
+/// What a linked package calls in place of computing for `span` without a call; without a span it
+/// does not return.
+///
+/// # Panics
+///
+/// If `system` is not a simulated core's.
+pub fn compute(system: &dyn System, span: Option<Duration>) {
+    match span {
+        Some(span) => drop(do_instead(system, Doing::Computing(span))),
+        None => misbehave(system, Misbehaviour::Loop),
+    }
 }
 
 /// A system call with numbers of the package's choice, as real code can make it; `ask` need not
@@ -157,6 +174,8 @@ struct Linked {
     /// The answer that it waits for, once it is known.
     answer: Option<Answer>,
     loops: bool,
+    /// Until when it computes.
+    computes: Option<Instant>,
     /// Whether nobody answers its calls any more.
     has_ended: Rc<Cell<bool>>,
 }
@@ -367,12 +386,16 @@ impl User for SimUser {
             return Exit::Fault(self.fault.unwrap_or(nothing));
         };
         package.answer.get_or_insert(answer);
-        let fate = self.state.borrow_mut().package_turn(self.core, package.loops);
+        let now = self.state.borrow().time_of(self.core);
+        package.computes = package.computes.filter(|until| *until > now);
+        let holds = package.computes.map(|until| until.since(now));
+        let holds = if package.loops { Some(LOOP) } else { holds };
+        let fate = self.state.borrow_mut().package_turn(self.core, holds);
         match fate {
             Fate::Goes => {}
             Fate::Interrupted => return Exit::Interrupted,
             Fate::Loops => {
-                package.loops = true;
+                package.loops |= package.computes.is_none();
                 return Exit::Interrupted;
             }
             Fate::Faults(fault) => return self.end(fault),
@@ -383,14 +406,32 @@ impl User for SimUser {
             Ok(CoroutineResult::Yield(Doing::Relaxing)) => Exit::Interrupted,
             Ok(CoroutineResult::Yield(Doing::Misbehaving(Misbehaviour::Loop))) => {
                 package.loops = true;
-                self.state.borrow_mut().packages.loops(self.core);
+                self.state.borrow_mut().packages.holds(self.core, LOOP);
+                Exit::Interrupted
+            }
+            Ok(CoroutineResult::Yield(Doing::Computing(span))) => {
+                let mut state = self.state.borrow_mut();
+                package.computes = Some(state.time_of(self.core) + span);
+                state.packages.holds(self.core, span);
                 Exit::Interrupted
             }
             Ok(CoroutineResult::Yield(Doing::Misbehaving(Misbehaviour::StrayAccess(at)))) => {
                 self.end(Fault { kind: Fault::PAGE, address: at.0, ..nothing })
             }
-            // A real package that panics executes an instruction that is none.
-            Ok(_) | Err(_) => self.end(nothing),
+            Ok(_) => self.end(nothing),
+            Err(panic) => {
+                // As the runtime of a real package does.
+                let words = panicked(&*panic);
+                let ask = Ask {
+                    number: SystemCall::Exit as u64,
+                    word: Status::Panicked.code().into(),
+                    input: (INPUT, words.len() as u64),
+                    output: (OUTPUT, 0),
+                };
+                *package.buffers.borrow_mut() =
+                    Buffers { input: words.into_bytes(), output: Vec::new() };
+                Exit::Call(ask)
+            }
         }
     }
 }
@@ -405,8 +446,15 @@ impl Linked {
             let code = main(&system, &argument);
             system.call(SystemCall::Exit, code, &[], &mut []);
         });
-        Linked { coroutine, buffers, answer: None, loops: false, has_ended }
+        Linked { coroutine, buffers, answer: None, loops: false, computes: None, has_ended }
     }
+}
+
+/// What a package that panics says of it. Where it was Rust has told whoever runs the simulator.
+fn panicked(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("panicked: {}", text.unwrap_or("no text"))
 }
 
 /// Which part of a buffer a range of addresses is, if all of it is one.

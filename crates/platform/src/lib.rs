@@ -41,6 +41,6 @@ pub use machine::{
     recurse_for_ever,
 };
 pub use network::Interface;
-pub use record::{CorePhase, Fault, Queue, Record};
+pub use record::{CorePhase, Fault, Hosting, Queue, Record};
 pub use turn::{Loop, Turn};
 pub use user::User;

@@ -27,6 +27,7 @@ const FAULT_CODE: usize = 9;
 const FAULT_AT: usize = 10;
 const FAULT_ADDRESS: usize = 11;
 const WAKES: usize = 12;
+const PACKAGE: usize = 13;
 const INTERRUPTS: usize = 16;
 const QUEUES: usize = 32;
 /// Two rows of two words, for incarnations of odd and even number: whom the core works for, and
@@ -95,6 +96,18 @@ impl Queue {
             Queue::Calls => "calls",
         }
     }
+}
+
+/// Whether a core has a package.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Hosting {
+    /// It has none.
+    Nothing = 0,
+    /// It has one, and the kernel runs.
+    Package = 1,
+    /// It has one, which runs: the core looks at nothing before the turn ends.
+    Turn = 2,
 }
 
 /// Why an incarnation ended.
@@ -281,6 +294,20 @@ impl<'a> Record<'a> {
     /// Counts one system call.
     pub fn count_system_call(&self) {
         self.count(SYSTEM_CALLS);
+    }
+
+    /// Whether the core has a package, and whether that runs.
+    pub fn hosting(&self) -> Hosting {
+        match self.load(PACKAGE) {
+            1 => Hosting::Package,
+            2 => Hosting::Turn,
+            _ => Hosting::Nothing,
+        }
+    }
+
+    /// Says whether the core has a package. That may be seen a moment later.
+    pub fn set_hosting(&self, hosting: Hosting) {
+        self.words[PACKAGE].store(hosting as u64, Ordering::Relaxed);
     }
 
     /// How long a queue was after the last pass of the core's loop that had anything to do.

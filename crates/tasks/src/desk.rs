@@ -162,7 +162,8 @@ impl<'s> Desk<'s> {
         })
     }
 
-    fn now(&self) -> Instant {
+    /// The time.
+    pub fn now(&self) -> Instant {
         let now = self.runtime.call(SystemCall::Now, 0, &[], &mut []).result();
         Instant::from_nanos(now.unwrap_or_default())
     }

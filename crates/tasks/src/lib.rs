@@ -21,6 +21,7 @@ pub mod local;
 pub mod map_reduce;
 mod merge;
 pub mod outcome;
+mod pace;
 mod pairs;
 pub mod stages;
 pub mod task;

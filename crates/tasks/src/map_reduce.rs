@@ -73,13 +73,17 @@ impl Stages for Pairs<'_> {
         let mut records = 0;
         lines(task, |line| {
             records += 1;
-            self.0.map(line, &mut out)
+            self.0.map(line, &mut out).map_err(|halt| halt.in_line(line))?;
+            task.step()
         })?;
         out.flush()?;
         Ok(Done { records, checksum: 0 })
     }
 
     fn reduce(&self, task: &Task<'_>) -> Outcome<Done> {
+        if task.inputs() == 0 {
+            return Err(Halt::code("the job reads lines, and was given none: add --input"));
+        }
         let mut sources = Vec::new();
         while let Some(source) = task.source()? {
             sources.push(Reader::new(source));
@@ -91,6 +95,7 @@ impl Stages for Pairs<'_> {
             let mut values = Values { task, merge: &mut merge, key: &key, value: Vec::new() };
             self.0.reduce(&key, &mut values, &mut out)?;
             while values.next()?.is_some() {}
+            task.step()?;
         }
         out.end()
     }

@@ -7,6 +7,9 @@ use core::fmt;
 use nile_abi::Status;
 use nile_stl::CallError;
 
+/// The most bytes of a line that are shown with a failure.
+const SHOWN: usize = 80;
+
 /// What a stage gives: `Err` is passed on by `?`.
 pub type Outcome<T = ()> = Result<T, Halt>;
 
@@ -51,7 +54,8 @@ impl Halt {
         Halt::Failed { fault: Fault::Code, text: text.into() }
     }
 
-    /// A failure because of what was read.
+    /// A failure because of what was read: it is not as the code wants it, or what a map task has
+    /// left is damaged.
     pub fn input(text: impl Into<String>) -> Halt {
         Halt::Failed { fault: Fault::Input, text: text.into() }
     }
@@ -59,6 +63,19 @@ impl Halt {
     /// A failure for lack of memory or of space on a disk.
     pub fn space(text: impl Into<String>) -> Halt {
         Halt::Failed { fault: Fault::Space, text: text.into() }
+    }
+
+    /// The same, with the line of the input in which it has happened.
+    pub(crate) fn in_line(self, line: &[u8]) -> Halt {
+        match self {
+            Halt::Failed { fault, text } if fault != Fault::Space => {
+                let shown = &line[..line.len().min(SHOWN)];
+                let more = if shown.len() < line.len() { "…" } else { "" };
+                let line = String::from_utf8_lossy(shown);
+                Halt::Failed { fault, text: format!("{text}, in the line {line:?}{more}") }
+            }
+            halt => halt,
+        }
     }
 
     /// What the end of a call means that was to do `what`: work that is not known any more is off.

@@ -18,6 +18,7 @@ use nile_user::{PoolBuffer, PoolView};
 
 use crate::desk::Desk;
 use crate::outcome::{Fault, Halt, Outcome};
+use crate::pace::Pace;
 
 /// A task, as its stage has it.
 pub struct Task<'s> {
@@ -25,6 +26,7 @@ pub struct Task<'s> {
     command: Command,
     /// Buffers since the last look at what others want.
     buffers: Cell<u32>,
+    pace: Pace,
 }
 
 /// Bytes that describe an output, at most: they travel in one message.
@@ -122,7 +124,7 @@ impl<'s> Kept<'s> {
 
 impl<'s> Task<'s> {
     pub(crate) fn new(desk: Rc<Desk<'s>>, command: Command) -> Task<'s> {
-        Task { desk, command, buffers: Cell::new(0) }
+        Task { desk, command, buffers: Cell::new(0), pace: Pace::new() }
     }
 
     /// What the job was given when it was submitted.
@@ -195,6 +197,23 @@ impl<'s> Task<'s> {
     /// Does what others have waited for meanwhile, and finds out if this task is off.
     pub fn breathe(&self) -> Outcome {
         self.desk.breathe(self.command.ticket)
+    }
+
+    /// The same, now and then: what a stage says for each record, however long that took.
+    #[inline]
+    pub fn step(&self) -> Outcome {
+        if self.pace.step() { self.look() } else { Ok(()) }
+    }
+
+    fn look(&self) -> Outcome {
+        self.breathe()?;
+        self.pace.looked(self.desk.now());
+        Ok(())
+    }
+
+    /// How many datasets the job reads.
+    pub fn inputs(&self) -> u32 {
+        self.command.inputs
     }
 
     /// The same, after some buffers: what a stage says for each that it has read.

@@ -1,8 +1,9 @@
 //! From the first instruction of a package to its exit code. [`package!`](crate::package!) makes a
 //! binary that comes here.
 //!
-//! A package that panics writes what and where to the node's log and exits with the number of
-//! [`Status::Panicked`]; one that runs out of memory exits with that of [`Status::NoMemory`].
+//! A package that panics writes what and where to the node's log, and exits with these words and
+//! the number of [`Status::Panicked`]; one that runs out of memory exits with that of
+//! [`Status::NoMemory`].
 
 use core::fmt::{self, Write};
 use core::hint;
@@ -23,8 +24,8 @@ pub type Main = fn(&dyn System, &[u8]) -> u64;
 /// the kernel. A package is alone in its address space.
 static GATE: AtomicU64 = AtomicU64::new(0);
 
-/// The most bytes of a panic's message that reach the log.
-const MESSAGE_BYTES: usize = 240;
+/// The most bytes of a panic's message that reach the kernel.
+const MESSAGE_BYTES: usize = 480;
 
 /// Runs a package to its end.
 ///
@@ -50,7 +51,7 @@ pub unsafe fn start(table: *const EntryTable, heap: &Heap, main: Main) -> ! {
         // SAFETY: the argument is there, and nobody writes to it.
         [at, bytes] => unsafe { slice::from_raw_parts(at as *const u8, bytes as usize) },
     };
-    exit(&gate, main(&gate, argument))
+    exit(&gate, main(&gate, argument), &[])
 }
 
 /// The gate of this package, for calls that a [`System`] would not make; nothing where packages
@@ -70,14 +71,15 @@ pub fn panicked(info: &PanicInfo<'_>, heap: &Heap) -> ! {
         Some(place) => write!(line, "panicked at {place}: {}", info.message()),
         None => write!(line, "panicked: {}", info.message()),
     };
-    gate.call(SystemCall::Log, 0, &line.text[..line.length], &mut []);
+    let text = &line.text[..line.length];
+    gate.call(SystemCall::Log, 0, text, &mut []);
     // Rust's own handler of failed allocations panics like everyone else.
     let status = if heap.is_empty() { Status::NoMemory } else { Status::Panicked };
-    exit(&gate, u64::from(status.code()))
+    exit(&gate, u64::from(status.code()), text)
 }
 
-fn exit(system: &dyn System, code: u64) -> ! {
-    system.call(SystemCall::Exit, code, &[], &mut []);
+fn exit(system: &dyn System, code: u64, words: &[u8]) -> ! {
+    system.call(SystemCall::Exit, code, words, &mut []);
     stop()
 }
 

@@ -13,7 +13,7 @@
 //! * [`threads`]: cooperative threads, which switch without a system call.
 //! * [`channel`]: channel ends that send and receive without a system call.
 //! * [`pool`]: buffers of the node's pool. [`prefetch`](fn@prefetch): lines of the cache.
-//!   [`cycles`](fn@cycles): the processor's clock.
+//!   [`cycles`](fn@cycles): the processor's clock; [`compute`](fn@compute) passes the time.
 //! * [`services`]: the user half of the service transport layer.
 //!
 //! This crate is one of the few with unsafe code: it changes stacks, and it trusts the entry table.
@@ -24,6 +24,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod channel;
+mod compute;
 mod cycles;
 pub mod entry;
 pub mod gate;
@@ -38,6 +39,7 @@ pub mod services;
 pub mod threads;
 
 pub use channel::{ChannelReceiver, ChannelSender, UserChannel};
+pub use compute::compute;
 pub use cycles::cycles;
 pub use gate::Gate;
 pub use heap::Heap;

@@ -16,13 +16,13 @@ use nile_package::Store;
 use nile_platform::Loop;
 use nile_platform::user::Ask;
 use nile_platform_sim::options::Program;
-use nile_platform_sim::{Misbehaviour, SimMachine, misbehave, raw_call};
+use nile_platform_sim::{Misbehaviour, SimMachine, compute, misbehave, raw_call};
 use nile_unruly::{Act, Acts, Span};
 
 /// Every package of the project: what `Options::packages` takes.
 pub const PACKAGES: [(&str, Program); 11] = [
     ("buffers", nile_buffers::main),
-    ("numbers", nile_numbers::main),
+    ("numbers", |system, _| nile_numbers::run(system, compute)),
     ("pairs", nile_pairs::main),
     ("hello", nile_hello::main),
     ("threads", nile_threads::main),

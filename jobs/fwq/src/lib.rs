@@ -21,7 +21,7 @@ use nile_user::cycles;
 const MOST: usize = 1 << 20;
 
 /// Quanta between two moments in which others on the core may have something done: some tenths of a
-/// second, for a task that is not heard of for seconds is given to another core.
+/// second.
 const BATCH: usize = 100;
 
 /// Does as many quanta of `steps` steps as there are places for their times.

@@ -1,8 +1,9 @@
 //! A package of jobs that sort numbers of 64 bits. It does with them everything that tasks can be
 //! asked for, as plainly as that can be done: tests run jobs with it.
 //!
-//! A job's arguments may be `whole` (other nodes get outputs whole) and `fail=N` (the map task over
-//! split N comes to nothing).
+//! A job's arguments may be `whole` (other nodes get outputs whole), `fail=N` (the map task over
+//! split N comes to nothing), `loop=N` (it never ends) and `slow=MS` (each map task computes for so
+//! many milliseconds, and says nothing meanwhile).
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -51,20 +52,30 @@ impl From<Status> for Failed {
 /// What a task gives; `None` if it was called off.
 type Done<T = ()> = Result<T, Failed>;
 
+/// How time passes: for so long, or for ever.
+pub type Compute = fn(&dyn System, Option<Duration>);
+
 struct Package<'a, 's> {
+    system: &'a dyn System,
     runtime: &'a Runtime<'s>,
     task: TaskClient,
+    compute: Compute,
 }
 
 /// Does what there is to do until the job is over.
 pub fn main(system: &dyn System, _: &[u8]) -> u64 {
+    run(system, nile_user::compute)
+}
+
+/// The same where time passes in another way.
+pub fn run(system: &dyn System, compute: Compute) -> u64 {
     let runtime = Runtime::new(system);
     // Which core it is matters only to those who publish.
     with_services(&runtime, CoreId(0), |services| {
         let stl = services.stl().with_patience(PATIENCE);
         services.block_on(async {
             let Ok(task) = TaskClient::find(&stl).await else { return 1 };
-            let package = Package { runtime: &runtime, task };
+            let package = Package { system, runtime: &runtime, task, compute };
             match package.work().await {
                 Ok(()) => 0,
                 Err(_) => 2,
@@ -145,6 +156,13 @@ impl<'s> Package<'_, 's> {
         let fails = format!("fail={}", command.index);
         if command.arguments.contains(&fails) {
             return Err(Failed { fault: 0, text: String::from("it was asked to fail") });
+        }
+        if command.arguments.contains(&format!("loop={}", command.index)) {
+            (self.compute)(self.system, None);
+        }
+        let slow = command.arguments.iter().find_map(|it| it.strip_prefix("slow=")?.parse().ok());
+        if let Some(slow) = slow {
+            (self.compute)(self.system, Some(Duration::from_millis(slow)));
         }
         let ticket = command.ticket;
         let whole = command.arguments.iter().any(|it| it == "whole");

@@ -109,6 +109,7 @@ pub fn request(input: &[&str], output: &str, reducers: u32) -> JobRequest {
         memory: 0,
         copies: 1,
         conserves: false,
+        task_timeout: 0,
     }
 }
 

@@ -96,7 +96,9 @@ impl Cluster {
             }
         }
         for core in all.iter_mut().flat_map(|node| &mut node.cores) {
-            core.slowness = if below(&mut random, 8) == 0 { 20 } else { 1 };
+            // The slowest say nothing of their attempts for longer than a worker may be silent.
+            core.slowness =
+                [200, 20, 20, 20].get(below(&mut random, 32) as usize).map_or(1, |it| *it);
         }
         match below(&mut random, 16) {
             0 => all.iter_mut().for_each(|node| node.disk.is_full = true),

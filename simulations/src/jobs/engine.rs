@@ -14,6 +14,12 @@ use super::node::{Exec, Part};
 use super::work::{self, Record};
 use crate::draw::{below, span};
 
+/// How long a task may do nothing: longer than a worker may be silent.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long it takes to stop one that does not listen.
+const FORCE: Duration = Duration::from_secs(1);
+
 impl Cluster {
     /// Does what a node's machines want, and sets its timer.
     pub fn pump(&mut self, id: NodeId) -> Result<(), String> {
@@ -115,7 +121,8 @@ impl Cluster {
                     let now = self.now;
                     self.worker(&me).into_iter().for_each(|it| it.stopped(now, attempt));
                 }
-                let delay = span(&mut self.random, Duration::from_millis(5));
+                let most = if self.loops(attempt) { FORCE } else { Duration::from_millis(5) };
+                let delay = span(&mut self.random, most);
                 self.plan(self.now + delay, Event::Step(me, attempt, true));
             }
             worker::Action::Deliver { piece, to, by } => {
@@ -174,7 +181,7 @@ impl Cluster {
     ) -> Result<(), String> {
         let id = me.node;
         self.ledger.starts(me, attempt)?;
-        let delay = self.effort(id, core);
+        let delay = if self.loops(attempt) { TIMEOUT } else { self.effort(id, core) };
         let waits = matches!(work, Work::Pieces(_));
         let exec = &mut self.node(id).cores[core].exec;
         if let Some(other) = exec {
@@ -279,10 +286,19 @@ impl Cluster {
         Ok(summary)
     }
 
+    /// Whether this is the task that always comes to nothing.
+    fn is_bad(&self, attempt: AttemptId) -> bool {
+        attempt.task.kind == Kind::Map && self.code.bad_task == Some(attempt.task.index)
+    }
+
+    /// Whether it does so because it loops.
+    fn loops(&self, attempt: AttemptId) -> bool {
+        self.code.loops && self.is_bad(attempt)
+    }
+
     /// The job's code, which may be bad.
     fn may_fail(&mut self, attempt: AttemptId) -> Result<(), Failure> {
-        let is_bad =
-            attempt.task.kind == Kind::Map && self.code.bad_task == Some(attempt.task.index);
+        let is_bad = self.is_bad(attempt);
         if is_bad || below(&mut self.random, 1000) < self.code.flaky {
             return Err(Failure { fault: Fault::Code, text: "the code panicked".into() });
         }

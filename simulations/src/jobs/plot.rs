@@ -16,6 +16,8 @@ pub struct Code {
     pub flaky: u64,
     /// A map task that always fails.
     pub bad_task: Option<u32>,
+    /// It fails because it loops, which takes as long as a task may do nothing.
+    pub loops: bool,
 }
 
 /// One thing that befalls the cluster.
@@ -48,9 +50,12 @@ pub enum When {
 impl Code {
     pub fn draw(random: &mut ChaCha8Rng, splits: u64) -> Code {
         match below(random, 12) {
-            0 if splits > 0 => Code { flaky: 0, bad_task: Some(below(random, splits) as u32) },
-            1 | 2 => Code { flaky: 100, bad_task: None },
-            _ => Code { flaky: 0, bad_task: None },
+            0 if splits > 0 => {
+                let bad_task = Some(below(random, splits) as u32);
+                Code { flaky: 0, bad_task, loops: below(random, 2) == 0 }
+            }
+            1 | 2 => Code { flaky: 100, bad_task: None, loops: false },
+            _ => Code { flaky: 0, bad_task: None, loops: false },
         }
     }
 }

@@ -63,6 +63,7 @@ impl Work {
             bytes: 0,
             blocks: 0,
             conserves: true,
+            task_timeout: 0,
         };
         Work { job, splits, records }
     }

@@ -29,7 +29,8 @@ const LIMIT: Duration = Duration::from_secs(40);
 /// Where workers say what they have to say.
 pub struct Notes {
     heard: RefCell<VecDeque<Blob>>,
-    is_over: Cell<bool>,
+    /// The job that is over.
+    over: Cell<u64>,
 }
 
 /// The same, as the driver finds it.
@@ -44,7 +45,7 @@ mod job {
 
     impl Start for Job {
         fn start(_: &Stl) -> Job {
-            Job(Notes { heard: RefCell::default(), is_over: Cell::new(false) })
+            Job(Notes { heard: RefCell::default(), over: Cell::new(0) })
         }
     }
 
@@ -60,16 +61,16 @@ mod job {
 
         /// How the job stands.
         #[stl_k(reply = "standing")]
-        fn standing(&self, _job: u64, _keepers: u32) -> CallResult<Blob> {
-            let is_over = self.0.is_over.get();
+        fn standing(&self, job: u64, _keepers: u32) -> CallResult<Blob> {
+            let is_over = self.0.over.get() == job;
             let standing = if is_over { Standing::Unknown } else { Standing::Open(Epoch::FIRST) };
             Ok(Blob(standing.encode()?))
         }
 
-        /// The job is over.
+        /// A job is over.
         #[stl_k]
-        fn close(&self) {
-            self.0.is_over.set(true);
+        fn close(&self, job: u64) {
+            self.0.over.set(job);
         }
 
         /// What was said and not taken.
@@ -165,7 +166,7 @@ impl Driver {
                         master.decided(host.now(), Verdict::Ended(end));
                     }
                     Action::Over(end) => {
-                        self.notes.0.close().await?;
+                        self.notes.0.close(id.0).await?;
                         return Ok(Ended { end, progress: last });
                     }
                     Action::Superseded(epoch) => {

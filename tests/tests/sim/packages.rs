@@ -88,6 +88,7 @@ fn jobs_sort_numbers() {
         ("jobs blocks=0", 0..2),
         ("jobs memory=1", 0..4),
         ("jobs fail=2", 0..2),
+        ("jobs slow=4000 loop=1", 0..3),
         ("jobs blocks=30 kill=2", 0..8),
         ("jobs blocks=30 kill=3 memory=1", 0..8),
     ] {

@@ -145,6 +145,7 @@ impl Jobs for Service<'_> {
             "memory": request.memory,
             "copies": request.copies,
             "conserves": request.conserves,
+            "task_timeout": request.task_timeout,
         }});
         match self.call(target, "submit", &values, BEGUN)? {
             Ok(reply) => number(&reply["job"]),

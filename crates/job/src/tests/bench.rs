@@ -72,6 +72,7 @@ pub fn job(reducers: u32) -> Job {
         bytes: 0,
         blocks: 0,
         conserves: true,
+        task_timeout: 0,
     }
 }
 

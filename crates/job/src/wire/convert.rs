@@ -162,12 +162,14 @@ pub(super) fn from_job(job: &Job) -> JobRecord {
         bytes: job.bytes,
         blocks: job.blocks,
         conserves: job.conserves,
+        task_timeout: job.task_timeout,
     }
 }
 
 pub(super) fn to_job(record: JobRecord) -> Job {
     let JobRecord { id, name, package, arguments, input, output, .. } = record;
     let JobRecord { reducers, copies, samples, memory, bytes, blocks, conserves, .. } = record;
+    let task_timeout = record.task_timeout;
     let keepers = record.keepers.into_iter().map(NodeId).collect();
     Job {
         id: JobId(id),
@@ -184,6 +186,7 @@ pub(super) fn to_job(record: JobRecord) -> Job {
         bytes,
         blocks,
         conserves,
+        task_timeout,
     }
 }
 

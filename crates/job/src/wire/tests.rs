@@ -35,6 +35,7 @@ fn messages() -> (ToWorker, ToMaster) {
         bytes: 11,
         blocks: 12,
         conserves: true,
+        task_timeout: 13,
     };
     let bounds = Bounds { bytes: vec![1, 2, 3], slices: 5 };
     let plan = Plan { epoch: Epoch(2), bounds };

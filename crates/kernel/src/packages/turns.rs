@@ -13,7 +13,7 @@ use core::task::Poll;
 use nile_abi::call::{Answer, SystemCall};
 use nile_abi::{Status, VirtAddr};
 use nile_platform::user::{Ask, Exit};
-use nile_platform::{Machine, User};
+use nile_platform::{Hosting, Machine, User};
 
 use super::outcome::CALLS;
 use super::{Calls, Control, Ended, MAX_CALL_BYTES, Package};
@@ -82,9 +82,11 @@ impl<M: Machine> Package<M> {
             if self.0.control.stopped.get() {
                 return Ended::Stopped;
             }
-            let Ok(exit) = self.0.space.with_user(|user| user.run(answer)) else {
-                return Ended::Stopped;
-            };
+            let record = core.machine.board().record(core.id());
+            record.set_hosting(Hosting::Turn);
+            let exit = self.0.space.with_user(|user| user.run(answer));
+            record.set_hosting(Hosting::Package);
+            let Ok(exit) = exit else { return Ended::Stopped };
             match exit {
                 Exit::Fault(fault) => return Ended::Faulted(fault),
                 Exit::Interrupted => {
@@ -92,9 +94,10 @@ impl<M: Machine> Package<M> {
                     since_pass = CALLS_PER_PASS;
                 }
                 Exit::Call(ask) => {
-                    core.machine.board().record(core.id()).count_system_call();
+                    record.count_system_call();
                     if SystemCall::from_number(ask.number) == Some(SystemCall::Exit) {
                         self.0.counters.count(SystemCall::Exit);
+                        self.hear_last_words(ask);
                         return Ended::Exited(ask.word);
                     }
                     let served = until_stopped(&self.0.control, self.serve(calls, ask)).await;
@@ -149,6 +152,14 @@ impl<M: Machine> Package<M> {
                 Ok(value)
             }
         }
+    }
+
+    /// Why it exits, if it says so; whatever else is there is not worth an error.
+    fn hear_last_words(&self, ask: Ask) {
+        let words = self.input(ask, MAX_LOG_BYTES).unwrap_or_default();
+        let words = str::from_utf8(&words).unwrap_or_default();
+        let plain = |it: char| if it.is_control() { ' ' } else { it };
+        self.0.last_words.replace(words.chars().map(plain).collect());
     }
 
     fn input(&self, ask: Ask, most: usize) -> Result<Vec<u8>, Status> {

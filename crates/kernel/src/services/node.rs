@@ -232,10 +232,15 @@ impl<M: Machine> RunningPackage for Hosted<M> {
         Box::pin(async move {
             let report = package.ended().await;
             let code = if let Ended::Exited(code) = report.ended { Some(code) } else { None };
+            let words = package.last_words();
+            let text = match code {
+                Some(_) if !words.is_empty() => words,
+                _ => report.ended.to_string(),
+            };
             PackageEnd {
                 code,
                 kind: report.ended.kind_name(),
-                text: report.ended.to_string(),
+                text,
                 memory_bytes: report.memory_bytes,
             }
         })

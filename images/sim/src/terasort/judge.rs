@@ -201,6 +201,7 @@ impl<'s> Judge<'s> {
             memory: plot.memory,
             copies: plot.output_copies,
             conserves: plot.work == Work::Sort,
+            task_timeout: 0,
         }
     }
 

@@ -1,0 +1,58 @@
+//! What the authors of jobs get to see when their code is slow, loops, fails or panics: the package
+//! `unsteady` does what its input says.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::{job, packages};
+use crate::cluster::Place;
+
+/// Runs the package on these lines.
+fn unsteady(place: &Place, lines: &str, more: &[&str]) -> super::Said {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, package) = (folder.path().join("lines"), packages().join("unsteady.elf"));
+    fs::write(&input, lines).unwrap();
+    let [input, package] = [&input, &package].map(|it| it.to_str().unwrap());
+    job(place, &[&[package, "--input", input], more].concat())
+}
+
+/// On a cluster that is up; nothing of it is left.
+pub fn wrong_code(place: &Place) {
+    for (lines, says) in [
+        ("fine\ninput bad thing\n", &["map 0 failed: bad thing", "(block 0 of /"][..]),
+        ("fine\ncode my fault\n", &["map 0 failed: my fault", "in the line \"code my fault\""]),
+        (
+            "panic oh no\n",
+            &["unsteady ended: panicked at packages/unsteady/src/lib.rs:", ": oh no"],
+        ),
+        ("reduce input bad thing\n", &["reduce ", " failed: bad thing"]),
+        ("reduce panic oh no\n", &["panicked at packages/unsteady/src/lib.rs:", ": oh no"]),
+        ("loop\n", &["map 0 failed: it has done nothing for 1 s", "--task-timeout"]),
+        ("reduce loop\n", &["it has done nothing for 1 s"]),
+    ] {
+        let said = unsteady(place, lines, &["--task-timeout", "1"]).expect(1);
+        for text in says {
+            assert!(said.err.contains(text), "no {text:?}: {}", said.err);
+        }
+    }
+    let package = packages().join("unsteady.elf");
+    let said = job(place, &[package.to_str().unwrap()]).expect(1);
+    assert!(said.err.contains("add --input"), "{}", said.err);
+}
+
+/// What computes for longer than a worker may be silent runs once, and others' pieces come meanwhile.
+pub fn slow_code(place: &Place) {
+    let lines = "slow 3000\nreduce slow 3000 a\nreduce slow 3000 b\nreduce slow 3000 c\n";
+    let said = unsteady(place, lines, &["--output", "slow", "--json"]).expect(0);
+    let document: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((&document["records"], &document["retries"]), (&4.into(), &0.into()), "{document}");
+    place.run(&["rm", "slow"]).expect(0);
+}
+
+/// After Ctrl-C what loops is stopped, and the next job has the workers.
+pub fn interrupted_loop(place: &Place) {
+    unsteady(place, "loop\n", &["--at", "unsteady:mapping=kill -INT $PPID"]).expect(130);
+    let said = unsteady(place, "fine\nfine\n", &[]).expect(0);
+    assert_eq!(said.out, "fine\t2\n");
+}
