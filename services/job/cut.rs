@@ -16,8 +16,10 @@ use super::hosted::Hosted;
 /// How often the job's code may fail to cut.
 const CUTS: u32 = 4;
 
-/// How long a cut may take.
-const CUT_PATIENCE: Duration = Duration::from_secs(60);
+/// How much later than its worker the master gives a cut up, and when if a task may do nothing for
+/// ever.
+const LATER: Duration = Duration::from_secs(60);
+const FOR_EVER: Duration = Duration::from_secs(24 * 3600);
 
 /// Bytes of samples that are told at once: far fewer than wait for a core before it is called
 /// busy. Short samples count as some, since each is a call.
@@ -33,6 +35,10 @@ impl Board {
         samples: Vec<Vec<u8>>,
     ) {
         let (mut asked, mut failures) = (0, 0);
+        let patience = match hosted.with(|record| record.job.task_timeout) {
+            0 => FOR_EVER,
+            seconds => Duration::from_secs(seconds.into()) + LATER,
+        };
         let is_wanted = || {
             let master = hosted.master.borrow();
             master.as_ref().is_some_and(|it| it.epoch() == epoch && it.is_cutting())
@@ -44,7 +50,7 @@ impl Board {
             let cutters = cutters(&hosted.samplers.borrow(), self.cluster.workers());
             if let Some(worker) = cutters.get(asked % cutters.len().max(1)) {
                 asked += 1;
-                match self.cut_by(hosted.id, *worker, &samples).await {
+                match self.cut_by(hosted.id, *worker, &samples, patience).await {
                     Ok(bounds) => break Ok(bounds),
                     Err(error) if is_of_code(error.status) && failures + 1 == CUTS => {
                         break Err(error);
@@ -67,8 +73,14 @@ impl Board {
         self.kick(hosted);
     }
 
-    async fn cut_by(&self, id: JobId, worker: WorkerId, samples: &[Vec<u8>]) -> CallResult<Bounds> {
-        let stl = self.stl.with_patience(CUT_PATIENCE);
+    async fn cut_by(
+        &self,
+        id: JobId,
+        worker: WorkerId,
+        samples: &[Vec<u8>],
+        patience: Duration,
+    ) -> CallResult<Bounds> {
+        let stl = self.stl.with_patience(patience);
         let gone = || CallError::new(Status::Dead, format!("{worker} is gone"));
         let line = self.cluster.line(worker).ok_or_else(gone)?;
         let of = samples.len() as u32;

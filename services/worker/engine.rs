@@ -212,8 +212,12 @@ impl Engine {
             self.act(job, action);
         }
         let mut due = None;
-        for it in self.state.borrow_mut().jobs.values_mut() {
+        let mut cuts = Vec::new();
+        for (job, it) in &mut self.state.borrow_mut().jobs {
             if it.worker.is_over() && it.attempt.is_none() {
+                // Who cuts bounds has no attempt.
+                let cut = it.desk.working().filter(|ticket| it.desk.call_off(*ticket));
+                cuts.extend(cut.map(|ticket| (*job, ticket)));
                 it.desk.close();
             }
             if it.expected.as_ref().is_some_and(|next| !it.worker.expects(next.id)) {
@@ -221,6 +225,7 @@ impl Engine {
             }
             due = [due, it.worker.next_due()].into_iter().flatten().min();
         }
+        cuts.into_iter().for_each(|(job, ticket)| self.see_to_end(job, ticket));
         self.alarm.plan(due);
         self.changes.tell();
     }

@@ -95,7 +95,6 @@ impl Stages for Pairs<'_> {
             let mut values = Values { task, merge: &mut merge, key: &key, value: Vec::new() };
             self.0.reduce(&key, &mut values, &mut out)?;
             while values.next()?.is_some() {}
-            task.step()?;
         }
         out.end()
     }
@@ -225,6 +224,7 @@ impl Values<'_, '_> {
             _ => return Ok(None),
         }
         self.merge.next(self.task)?;
+        self.task.step()?;
         Ok(Some(&self.value))
     }
 }

@@ -2,14 +2,33 @@
 //! `unsteady` does what its input says.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
 use super::{job, packages};
 use crate::cluster::Place;
+use crate::support::{Said, run};
+
+/// A package where the source tree's are built is built before it runs, one elsewhere is not.
+#[test]
+fn a_package_of_the_source_tree_runs_as_its_source_is() {
+    let (place, folder) = (Place::new(), tempfile::tempdir().unwrap());
+    let needs = |package: &Path| {
+        let mut command = place.nile();
+        command.env("NILE_PACKAGES", folder.path());
+        run(&mut command, &["needs", "--", "run", package.to_str().unwrap()])
+    };
+    let builds = |said: Said| said.expect(0).out.lines().any(|line| line == "packages");
+    assert!(builds(needs(&folder.path().join("not-yet-built.elf"))));
+    let elsewhere = tempfile::NamedTempFile::new().unwrap();
+    fs::copy(packages().join("hello.elf"), elsewhere.path()).unwrap();
+    assert!(!builds(needs(elsewhere.path())));
+    assert!(needs(&elsewhere.path().join("none")).expect(2).err.contains("no file"));
+}
 
 /// Runs the package on these lines.
-fn unsteady(place: &Place, lines: &str, more: &[&str]) -> super::Said {
+fn unsteady(place: &Place, lines: &str, more: &[&str]) -> Said {
     let folder = tempfile::tempdir().unwrap();
     let (input, package) = (folder.path().join("lines"), packages().join("unsteady.elf"));
     fs::write(&input, lines).unwrap();
