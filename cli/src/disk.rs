@@ -1,12 +1,16 @@
 //! The disks of a node on the command line: files of the host, made when they are not there.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs::OpenOptions;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::ValueEnum;
+use rustix::fs::OFlags;
 use tempfile::TempDir;
 
 use crate::failure::Failure;
@@ -104,7 +108,21 @@ impl Files {
             };
             files.paths.push(path);
         }
+        files.check_each_once()?;
         Ok(files)
+    }
+
+    /// Refuses a disk that is given twice, under whatever names: what is written to one of them
+    /// would be lost with the other.
+    fn check_each_once(&self) -> Result<(), Failure> {
+        let mut seen = BTreeSet::new();
+        for path in &self.paths {
+            let about = path.metadata().map_err(|error| wrong(path, &error))?;
+            if !seen.insert((about.dev(), about.ino())) {
+                return Err(wrong(path, &"the node has it already"));
+            }
+        }
+        Ok(())
     }
 
     /// Gives the disks to a hosted node.
@@ -128,17 +146,29 @@ impl Files {
 /// Makes a disk of so many bytes, which take no room until they are written. What is there stays
 /// as it is.
 pub fn make(path: &Path, bytes: Option<Bytes>) -> Result<(), Failure> {
-    let wrong =
-        |error: std::io::Error| Failure::request(format!("disk {}: {error}", path.display()));
+    let wrong = |error: std::io::Error| wrong(path, &error);
     let mut options = OpenOptions::new();
+    // Nobody could end a command that waits for the other end of a pipe.
+    options.custom_flags(OFlags::NONBLOCK.bits() as i32);
     let file = options.read(true).write(true).create(bytes.is_some()).truncate(false).open(path);
     let file = file.map_err(wrong)?;
     let about = file.metadata().map_err(wrong)?;
-    let is_empty = about.is_file() && about.len() == 0;
-    match bytes.filter(|_| is_empty) {
+    match bytes {
+        _ if about.file_type().is_block_device() => Ok(()),
+        _ if !about.is_file() => {
+            Err(self::wrong(path, &"it is neither a regular file nor a block device"))
+        }
+        _ if about.len() > 0 => Ok(()),
         Some(Bytes(bytes)) => file.set_len(bytes).map_err(wrong),
-        None => Ok(()),
+        None => {
+            let shown = path.display();
+            Err(self::wrong(path, &format!("it is empty; give it a size, as {shown}:1G")))
+        }
     }
+}
+
+fn wrong(path: &Path, error: &dyn fmt::Display) -> Failure {
+    Failure::request(format!("disk {}: {error}", path.display()))
 }
 
 /// Gives a hosted node the disk at `path`.
@@ -191,6 +221,25 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("disk.img");
         assert!(Files::prepare(&[Disk::File(path.clone(), None)]).is_err());
+        let refused = |disks: &[Disk]| match Files::prepare(disks) {
+            Err(Failure::Request(message)) => message,
+            _ => panic!("{disks:?} are taken"),
+        };
+        for (file, said) in [("/dev/null", "neither a regular file"), ("/tmp", "Is a directory")] {
+            for bytes in [None, Some(Bytes(4096))] {
+                let message = refused(&[Disk::File(file.into(), bytes)]);
+                assert!(message.contains(said), "{message}");
+            }
+        }
+        let empty = folder.path().join("empty");
+        std::fs::write(&empty, "").unwrap();
+        assert!(
+            refused(&[Disk::File(empty.clone(), None)]).contains("it is empty; give it a size")
+        );
+        let again = folder.path().join("again");
+        std::os::unix::fs::symlink(&empty, &again).unwrap();
+        let both = [empty, again].map(|path| Disk::File(path, Some(Bytes(4096))));
+        assert!(refused(&both).contains("again: the node has it already"));
         for _ in 0..2 {
             let disks = [Disk::Fresh(Bytes::mebi(2)), Disk::File(path.clone(), Some(Bytes(4096)))];
             let files = Files::prepare(&disks).unwrap();

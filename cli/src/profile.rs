@@ -115,13 +115,13 @@ impl Sort {
 
     /// Refuses a folder that cannot be written to.
     fn check_folder(&self) -> Result<(), Failure> {
-        let shown = self.output.display();
         let parent = self.output.parent().filter(|it| !it.as_os_str().is_empty());
         match fs::metadata(&self.output) {
-            Ok(it) if it.is_dir() => Ok(()),
-            Ok(_) => Err(Failure::request(format!("--output {shown} is not a folder"))),
-            Err(_) if parent.is_none_or(|it| it.is_dir()) => Ok(()),
-            Err(error) => Err(Failure::request(format!("--output {shown}: {error}"))),
+            Err(error) if parent.is_some_and(|it| !it.is_dir()) => {
+                let shown = self.output.display();
+                Err(Failure::request(format!("--output {shown}: {error}")))
+            }
+            _ => write::check_folder("--output", &self.output),
         }
     }
 

@@ -66,12 +66,37 @@ impl Written {
 pub fn check(path: &Path) -> Result<(), Failure> {
     let shown = path.display();
     let wrong = |why: String| Err(Failure::request(format!("{shown} cannot be written: {why}")));
-    if path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/") || path.file_name().is_none() {
-        return wrong("it is no file's name; name a file".into());
+    if path.is_dir() {
+        return wrong("it is a folder; name a file".into());
     }
-    match folder_of(&resolved(path)) {
-        folder if folder.is_dir() => Ok(()),
-        folder => wrong(format!("there is no folder {}", folder.display())),
+    if path.as_os_str().as_bytes().ends_with(b"/") || path.file_name().is_none() {
+        return wrong("that is no file's name".into());
+    }
+    let place = resolved(path);
+    let folder = folder_of(&place);
+    // What is there needs none: it may have no name any more, and be reached as /dev/fd/N.
+    match path.exists() || folder.is_dir() {
+        true => Ok(()),
+        false => wrong(format!("there is no folder {}", folder.display())),
+    }
+}
+
+/// Refuses a folder that is there and cannot be written to, or is not there and cannot be made:
+/// whoever writes there does so after long work. `option` names it.
+pub fn check_folder(option: &str, folder: &Path) -> Result<(), Failure> {
+    let shown = folder.display();
+    let wrong = |why: String| Err(Failure::request(format!("{option} {shown} {why}")));
+    let there = folder.ancestors().find(|it| it.as_os_str().is_empty() || it.exists());
+    let there = there.filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !there.is_dir() {
+        return wrong(match there == folder {
+            true => "is no folder".into(),
+            false => format!("would be in {}, which is no folder", there.display()),
+        });
+    }
+    match access(there, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) => Ok(()),
+        Err(error) => wrong(format!("cannot be written: {error}")),
     }
 }
 
@@ -147,9 +172,7 @@ impl To {
         access(path, Access::WRITE_OK)?;
         match To::beside(place, Some(&there)) {
             // The folder takes no other file: then this one is written.
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                straight(path).map(To::Straight)
-            }
+            Err(_) => straight(path).map(To::Straight),
             to => to,
         }
     }
@@ -158,7 +181,9 @@ impl To {
     fn beside(place: PathBuf, replaced: Option<&Metadata>) -> io::Result<To> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".nile-").permissions(Permissions::from_mode(MODE));
-        let file = builder.tempfile_in(folder_of(&place))?;
+        // The name that it was given says nothing to anybody.
+        let made = builder.tempfile_in(folder_of(&place));
+        let file = made.map_err(|error| io::Error::from(error.kind()))?;
         if let Some(replaced) = replaced {
             // Only root may give a file away. Whoever may not has one of their own.
             let _ = fchown(file.as_file(), Some(replaced.uid()), Some(replaced.gid()));
@@ -327,6 +352,33 @@ mod tests {
         assert!(fs::symlink_metadata("/dev/null").unwrap().file_type().is_char_device());
         let Err(Failure::Failed(message)) = all(Path::new("/dev/full"), &bytes) else { panic!() };
         assert!(message.starts_with("cannot write /dev/full: No space"), "{message}");
+    }
+
+    #[test]
+    fn folders_that_cannot_be_are_refused_before() {
+        let folder = tempfile::tempdir().unwrap();
+        for there in [folder.path().to_path_buf(), folder.path().join("a/b"), "new".into()] {
+            check_folder("--to", &there).unwrap();
+        }
+        for (place, said) in [
+            ("/dev/null", "--to /dev/null is no folder"),
+            ("/dev/null/a/b", "--to /dev/null/a/b would be in /dev/null, which is no folder"),
+        ] {
+            let Err(Failure::Request(message)) = check_folder("--to", Path::new(place)) else {
+                panic!("{place}")
+            };
+            assert_eq!(message, said);
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_name_can_be_written() {
+        let (mut file, bytes) = (tempfile::tempfile().unwrap(), b"all of it");
+        let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        all(Path::new(&path), bytes).unwrap();
+        let mut found = Vec::new();
+        file.read_to_end(&mut found).unwrap();
+        assert_eq!(found, bytes);
     }
 
     #[test]

@@ -8,15 +8,11 @@ use crate::args::Outcome;
 use crate::failure::Failure;
 use crate::needs::{self, PACKAGES, ROOT};
 use crate::size::Bytes;
+use crate::write;
 
 /// Refuses a place for a report that is no folder and cannot become one.
 pub fn check(outcome: &Outcome) -> Result<(), Failure> {
-    match &outcome.report {
-        Some(folder) if folder.exists() && !folder.is_dir() => {
-            Err(Failure::request(format!("--report {} is no folder", folder.display())))
-        }
-        _ => Ok(()),
-    }
+    outcome.report.as_ref().map_or(Ok(()), |folder| write::check_folder("--report", folder))
 }
 
 /// What runs the benchmark of this name.

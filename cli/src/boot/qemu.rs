@@ -1,7 +1,9 @@
 //! A node in QEMU: the kernel file by its PVH entry, or an ISO image through firmware and GRUB.
 //! Log and report share the serial line.
 
+use std::fmt::Display;
 use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -150,9 +152,12 @@ fn image(
     iso: &Path,
     firmware: Firmware,
 ) -> Result<Option<TempDir>, Failure> {
-    if let Err(error) = fs::File::open(iso) {
-        return Err(Failure::request(format!("--iso {}: {error}", iso.display())));
+    let wrong = |why: &dyn Display| Failure::request(format!("--iso {}: {why}", iso.display()));
+    let kind = iso.metadata().map_err(|error| wrong(&error))?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(wrong(&"it is neither a regular file nor a block device"));
     }
+    fs::File::open(iso).map_err(|error| wrong(&error))?;
     command.args(["-boot", "d", "-cdrom"]).arg(path::qemu(iso));
     match firmware {
         Firmware::Bios => Ok(None),

@@ -16,7 +16,7 @@ use crate::args::Program;
 use crate::failure::Failure;
 use crate::peer::new_key;
 use crate::switch::control::Client;
-use crate::{boot, config, interrupt, table};
+use crate::{boot, config, interrupt, table, write};
 
 /// How long the switch may take to listen.
 const SWITCH_LIMIT: Duration = Duration::from_secs(10);
@@ -186,6 +186,7 @@ fn outcome(folder: &Folder, nodes: &mut [(String, Child)], limit: Duration) -> R
 fn disk(options: &Up) -> Result<Option<Disk>, Failure> {
     let Some(bytes) = options.disk else { return Ok(None) };
     let kept = |path: &std::path::PathBuf| {
+        write::check_folder("--disk-folder", path)?;
         let made = std::fs::create_dir_all(path).and_then(|()| path.canonicalize());
         made.map_err(|error| Failure::request(format!("{}: {error}", path.display())))
     };

@@ -37,6 +37,7 @@ fn wrong_arguments_are_named() {
     refused(&["bench", "peers", "--runs", "0"], &["0 is not in 1..=1000"]);
     refused(&["bench", "peers", "--size", "99K"], &["99 KiB is less than 1 MiB"]);
     refused(&["bench", "peers", "--report", "/dev/null"], &["/dev/null is no folder"]);
+    refused(&["bench", "linux", "--report", "/dev/null/x"], &["/dev/null, which is no folder"]);
     refused(&["bench", "paper", "--runs", "1"], &["1 is not in 2..=1000"]);
     refused(&["bench", "paper", "--reducers", "1,65"], &["65 is not in 1..=64"]);
     refused(&["bench", "paper", "--sizes", "64M,99K"], &["99 KiB is less than 1 MiB"]);
@@ -67,6 +68,7 @@ fn impossible_amounts_are_named() {
     refused(&["boot", "--memory", "1000T"], &["1000 TiB is more than the", "this machine has"]);
     refused(&["boot", "--disk", "10K"], &["a disk has 1 MiB to 1 EiB, not 10 KiB"]);
     refused(&["boot", "--disk", "/nonexistent/disk.img"], &["/nonexistent/disk.img: No such"]);
+    refused(&["boot", "--iso", "/dev/null"], &["neither a regular file nor a block device"]);
     refused(&["boot", "--machine", "sim", "--disk", "disk.img"], &["give it a size"]);
     refused(&["up", "--disk-folder", "disks"], &["--disk <SIZE>"]);
     refused(&["boot", "--cores", "256"], &["256 is more than the 255 that QEMU emulates"]);
@@ -113,7 +115,7 @@ fn impossible_jobs_are_named() {
     profile(&["--reducers", "999"], &["--reducers 999", "worker cores"]);
     profile(&["--rate", "1001"], &["1001 is not in 0..=1000"]);
     profile(&["--rate", "often"], &["often", "--rate"]);
-    profile(&["--output", text], &["--output", "is not a folder"]);
+    profile(&["--output", text], &["--output", "is no folder"]);
     profile(&["--output", "/no/such/folder"], &["--output /no/such/folder", "No such file"]);
     refused(&["run"], &["terasort", "wordcount", "PACKAGE.elf"]);
     refused(&["run", text], &[text, "not an ELF file"]);
