@@ -144,8 +144,9 @@ fn job(
     let mut service = Service::open(&mut place.stores)?;
     let done = watch::to_end(&mut service, &request, &usual.hooks, &mut Bar::new(name, 0));
     // Files have been put under names that nobody gave them.
-    let files = options.input.iter().zip(&request.input).filter(|(given, name)| given != name);
-    files.fold(done, |done, (given, name)| done.map_err(|failure| failure.calling(name, given)))
+    let given = options.input.iter().map(|given| given.to_string_lossy());
+    let files = given.zip(&request.input).filter(|(given, name)| given != *name);
+    files.fold(done, |done, (given, name)| done.map_err(|failure| failure.calling(name, &given)))
 }
 
 /// Prints the output, or how the job went.

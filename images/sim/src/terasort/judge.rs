@@ -158,6 +158,7 @@ impl<'s> Judge<'s> {
             samples: 0,
             copies: plot.input_copies,
             conserves: false,
+            task_timeout: 0,
             memory: 0,
         };
         let parts = request.reducers;
