@@ -6,14 +6,18 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use nile_abi::{NodeId, Status};
+use nile_abi::{CoreId, NodeId, Status};
 use nile_bosml::{Buffer, Bytes};
 use nile_kernel::Core;
 use nile_platform::Machine;
 use nile_services::dataset::records::{Decider, Destination, Listed};
 use nile_services::dataset::{DatasetClient, JOB_OWNED, MOST_BYTES, stores_of};
+use nile_services::name::NameClient;
+use nile_services::name::records::{
+    NameAnswer, NameEntry, NameExpectation, expected, kind, outcome,
+};
 use nile_stl::node::{Pool, from_call};
-use nile_stl::{CallError, CallResult, Place, Stl};
+use nile_stl::{At, CallError, CallResult, Place, Stl};
 
 use crate::arguments::Arguments;
 use crate::cluster::{start_with, until};
@@ -77,6 +81,7 @@ async fn check(
     let here = Here { stl, pool, findings, datasets, free, buffers };
     if !ends {
         here.refusals().await?;
+        here.names().await?;
     }
     let (mut failures, mut attempt) = (0, 0);
     for round in 0..rounds {
@@ -121,6 +126,42 @@ impl Here<'_> {
         self.refused(send(0).await, Status::NotFound, "to a mailbox that nobody has");
         self.refused(send(1).await, Status::NotFound, "a block that there is not");
         source.remove("refused", 1, 0).await
+    }
+
+    /// A name that both nodes change: what one has done the other sees, at once.
+    async fn names(&self) -> CallResult<()> {
+        let here = NameClient::find(self.stl).await?;
+        let at = At { node: NodeId(SOURCE), core: CoreId::BOOT };
+        let there = NameClient::find_at(self.stl, at).await?;
+        let making = |job| NameEntry { kind: kind::MAKING, epoch: job, ..NameEntry::default() };
+        let is = |answer: &NameAnswer, end, kind, stamp| {
+            (answer.outcome, answer.entry.kind, answer.entry.stamp) == (end, kind, stamp)
+        };
+        let check = |holds: bool, answer: &NameAnswer, what: &str| {
+            self.findings.check(holds, format_args!("{what}: {answer:?}"));
+        };
+        let never = there.look("thing").await?;
+        check(is(&never, outcome::DONE, kind::ABSENT, 0), &never, "it has never meant anything");
+        let absent = NameExpectation { kind: expected::ABSENT, number: 0 };
+        for (by, what) in [(&here, "it is claimed"), (&there, "the same change once more")] {
+            let claimed = by.change("thing", 7, absent, making(5)).await?;
+            check(is(&claimed, outcome::DONE, kind::MAKING, 1), &claimed, what);
+        }
+        let refused = there.change("thing", 8, absent, making(6)).await?;
+        let is_first = is(&refused, outcome::REFUSED, kind::MAKING, 1) && refused.entry.epoch == 5;
+        check(is_first, &refused, "another job has it");
+        let page = there.list("").await?;
+        let named = page.names.iter().any(|it| it.name == "thing" && it.entry.stamp == 1);
+        self.findings.check(named, format_args!("it is listed: {page:?}"));
+        let given = NameExpectation { kind: expected::MAKING, number: 5 };
+        let gone = there.change("thing", 9, given, NameEntry::default()).await?;
+        check(is(&gone, outcome::DONE, kind::ABSENT, 2), &gone, "it is given up");
+        let late = here.change("thing", 10, NameExpectation::stamp(1), making(6)).await?;
+        check(is(&late, outcome::REFUSED, kind::ABSENT, 2), &late, "it has changed since");
+        let seen = here.look("thing").await?;
+        check(is(&seen, outcome::DONE, kind::ABSENT, 2), &seen, "as the other node has left it");
+        self.refused(here.look(".jobs/1").await, Status::Invalid, "a name of stores' own");
+        Ok(())
     }
 
     /// Has a dataset on n2, and then here.
