@@ -242,7 +242,10 @@ impl Peer {
                         "another tool has this one's number, or the clock went back; try again",
                     ));
                 }
-                Event::Cancelled { .. } | Event::Met { .. } | Event::Restarted { .. } => {}
+                Event::Cancelled { .. }
+                | Event::Met { .. }
+                | Event::Restarted { .. }
+                | Event::Namesake { .. } => {}
             }
         }
         while let Some(event) = self.gossip.poll_event() {

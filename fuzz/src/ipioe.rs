@@ -102,7 +102,9 @@ fn check(node: &mut Endpoint, now: Instant, key: bool) {
                     node.reply(now, serving, Status::Ok, false, answer).expect("it waits");
                 }
             }
-            Event::Gossip { data, .. } | Event::Broadcast { data, .. } => {
+            Event::Gossip { data, .. }
+            | Event::Broadcast { data, .. }
+            | Event::Namesake { data, .. } => {
                 assert!(data.len() <= MAX_MESSAGE && !key);
             }
             Event::Met { .. } | Event::Restarted { .. } | Event::Outdated { .. } => assert!(!key),

@@ -11,7 +11,7 @@ use core::future::{Future, poll_fn};
 use core::task::Poll;
 use core::time::Duration;
 
-use nile_abi::{Generation, NodeId, Status};
+use nile_abi::{Generation, Instant, MacAddress, NodeId, Status};
 use nile_bosml::Bytes;
 use nile_gossip::{Destination, Event, Gossip, Settings};
 use nile_stl::{CallError, CallResult, LocalFuture, Stl};
@@ -34,6 +34,12 @@ pub struct Shared {
     out: RefCell<VecDeque<(NodeId, Vec<u8>)>>,
     /// What of other nodes has changed and the registry has not been told.
     pub news: RefCell<VecDeque<Event>>,
+    /// When this service began.
+    pub born: Cell<Instant>,
+    /// The last other node that had this one's number: its address and its generation.
+    pub namesake: RefCell<Option<Namesake>>,
+    /// Whether that one keeps the number: this node is in no cluster any more.
+    pub has_given_up: Cell<bool>,
     /// This core's watcher of the registry, which lasts for all eras.
     pub watcher: Cell<Option<u64>>,
     /// The task that keeps gossip's deadlines.
@@ -42,6 +48,17 @@ pub struct Shared {
     sender: Alarm,
     /// The task that tells the registry.
     pub teller: Alarm,
+}
+
+/// Another node that has this one's number.
+#[derive(Clone)]
+pub struct Namesake {
+    /// Where its frames come from.
+    pub address: MacAddress,
+    /// Its generation.
+    pub generation: Generation,
+    /// When it was heard of last.
+    pub heard: Instant,
 }
 
 impl Shared {
@@ -101,7 +118,8 @@ pub async fn live(stl: &Stl, shared: &Rc<Shared>) -> Ends {
         seed = stl.host().now().as_nanos().to_le_bytes();
     }
     let seed = u64::from_le_bytes(seed);
-    let settings = Settings::new(NodeId(own.node), Generation(own.generation), seed);
+    let mut settings = Settings::new(NodeId(own.node), Generation(own.generation), seed);
+    settings.born = shared.born.get();
     let mut gossip = Gossip::new(settings);
     // The first broadcast tells of cores and services already.
     let mut exported = local::Exported::default();
@@ -145,6 +163,13 @@ async fn hear(stl: &Stl, shared: &Shared, network: &NetworkClient) -> Ends {
             let (node, now) = (NodeId(from.node), stl.host().now());
             match kind {
                 0 | 1 => shared.with(|it| it.receive(now, node, &message.0, kind == 1))?,
+                5 => {
+                    let Some((address, message)) = message.0.split_first_chunk() else { continue };
+                    let (address, generation) = (MacAddress(*address), Generation(from.generation));
+                    let namesake = Namesake { address, generation, heard: now };
+                    *shared.namesake.borrow_mut() = Some(namesake);
+                    shared.with(|it| it.receive(now, node, message, true))?;
+                }
                 3 => return begin_anew(network, Generation(from.generation)).await,
                 4 => shared.with(|gossip| gossip.talked(node))?,
                 // Gossip meets nodes by itself.

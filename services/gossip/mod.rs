@@ -16,7 +16,7 @@ mod remote;
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -26,14 +26,27 @@ use nile_registry::Caller as Binder;
 use nile_stl::{CallError, CallResult, Caller, Record, Start, Stl, service};
 
 use crate::network::Identity;
-use era::Shared;
+use era::{Namesake, Shared};
+
+/// For how long another node with this one's number is shown.
+const NAMESAKES_SHOWN: Duration = Duration::from_secs(600);
 
 /// How long until a cluster that cannot be reached is tried again.
 const RETRY: Duration = Duration::from_millis(20);
 
 /// The node's gossip.
 pub struct Gossip {
+    stl: Stl,
     shared: Rc<Shared>,
+}
+
+/// Another node that has this one's number.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct NamesakeEntry {
+    /// Where its frames come from.
+    pub address: String,
+    /// Its generation.
+    pub generation: u32,
 }
 
 /// A node of the cluster.
@@ -50,12 +63,17 @@ pub struct MemberEntry {
 impl Start for Gossip {
     fn start(stl: &Stl) -> Gossip {
         let shared: Rc<Shared> = Rc::default();
-        let (living, stl) = (shared.clone(), stl.acting_as(Binder::Operator));
+        shared.born.set(stl.host().now());
+        let (living, own) = (shared.clone(), stl.clone());
+        let stl = stl.acting_as(Binder::Operator);
         stl.host().clone().spawn(Box::pin(async move {
             let mut told = None;
             loop {
                 let Err(error) = era::live(&stl, &living).await;
                 living.end_era();
+                if living.has_given_up.get() {
+                    return;
+                }
                 // Each reason once: a network core that restarts is tried for a while.
                 let expected = matches!(error.status, Status::Dead | Status::NotFound);
                 if told.as_ref() != Some(&error) && !expected {
@@ -65,7 +83,7 @@ impl Start for Gossip {
                 stl.host().sleep_until(stl.host().now() + RETRY).await;
             }
         }));
-        Gossip { shared }
+        Gossip { stl: own, shared }
     }
 }
 
@@ -103,6 +121,19 @@ impl Gossip {
                 it.state != State::Down && it.generation == Generation(generation)
             })
         })
+    }
+
+    /// Other nodes that have this one's number, as far as it has heard of them in the last minutes.
+    #[stl_k(reply = "namesakes")]
+    fn namesakes(&self) -> CallResult<Vec<NamesakeEntry>> {
+        let now = self.stl.host().now();
+        let last = self.shared.namesake.borrow().clone();
+        let last = last.filter(|it| now.since(it.heard) < NAMESAKES_SHOWN);
+        let entry = |it: Namesake| NamesakeEntry {
+            address: it.address.to_string(),
+            generation: it.generation.0,
+        };
+        Ok(last.into_iter().map(entry).collect())
     }
 
     /// Leaves the cluster in order: the others learn at once that this node is gone.

@@ -1,13 +1,15 @@
 //! What other nodes have: put into this node's registry, and taken out of it again.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::rc::Rc;
+use alloc::string::{String, ToString};
 use core::task::Poll;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_gossip::{Event, Gossip, Instance, Keyword, State};
-use nile_stl::{At, CallResult, Stl};
+use nile_stl::{At, CallError, CallResult, Stl};
 
 use super::era::{Ends, Shared, begin_anew};
 use crate::ALL;
@@ -60,10 +62,40 @@ pub async fn tell(stl: &Stl, shared: &Rc<Shared>, network: &NetworkClient) -> En
             Event::Unpublished { node, instance } => {
                 registry.unlearn(node.0, instance.number).await?;
             }
+            Event::Namesake { generation, keeps } => {
+                let number = network.identity().await?.node;
+                let namesake = shared.namesake.borrow().clone();
+                let address = namesake.map_or_else(String::new, |it| it.address.to_string());
+                let other = format!("another node is n{number}, {generation} at {address}");
+                if keeps {
+                    stl.host().log(format_args!(
+                        "{other}: it was there first, so this one gives up; give it another id"
+                    ));
+                    return give_up(stl, shared, network, &registry).await;
+                }
+                stl.host().log(format_args!(
+                    "{other}: this one was there first; the other one has to have another id"
+                ));
+            }
             Event::GenerationTaken { generation } => return begin_anew(network, generation).await,
             Event::NodeSuspect { .. } | Event::NodeTrusted { .. } | Event::CoreChanged { .. } => {}
         }
     }
+}
+
+/// Ends all that this node has to do with the cluster, in which another one has its number, and
+/// then the node.
+async fn give_up(
+    stl: &Stl,
+    shared: &Shared,
+    network: &NetworkClient,
+    registry: &RegistryClient,
+) -> Ends {
+    shared.has_given_up.set(true);
+    network.retire().await?;
+    registry.forget_others().await?;
+    stl.node()?.give_up();
+    Err(CallError::new(Status::Exists, "another node has this one's number"))
 }
 
 /// An instance on another node.

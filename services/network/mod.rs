@@ -105,7 +105,8 @@ pub struct Heard {
     /// From whom.
     pub from: Identity,
     /// 0 a message of gossip, 1 one that went to all, 2 the node was met, 3 this node has to begin
-    /// anew with a generation above this one, 4 the node was talked to.
+    /// anew with a generation above this one, 4 the node was talked to, 5 a message that went to
+    /// all from another node with this one's number, behind the six bytes of its address.
     pub kind: u8,
     /// The message.
     pub message: Blob,
@@ -212,6 +213,9 @@ impl Shared {
             }
             Event::Broadcast { from, generation, data, .. } => {
                 self.hear(Identity::new(from, generation), 1, data);
+            }
+            Event::Namesake { node, generation, address, data, .. } => {
+                self.hear(Identity::new(node, generation), 5, [&address.0[..], &data].concat());
             }
             Event::Met { node, generation } | Event::Restarted { node, new: generation, .. } => {
                 let met = calls.endpoint.borrow().peer(node);
@@ -452,6 +456,16 @@ impl Network {
             before.shared.learn(|_| ());
         }
         Ok(self.inner()?.own)
+    }
+
+    /// Leaves the network for good: another node has this one's number.
+    #[stl_k]
+    fn retire(&self, caller: &Caller) -> CallResult<()> {
+        caller.own_core()?;
+        self.inner()?.calls.close();
+        let why = "another node has this node's number: it is in no cluster any more";
+        *self.inner.borrow_mut() = Err(CallError::new(Status::NotFound, why));
+        Ok(())
     }
 
     fn inner(&self) -> CallResult<Rc<Inner>> {

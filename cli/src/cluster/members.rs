@@ -13,9 +13,10 @@ use crate::peer::Peer;
 use crate::peer::call::Call;
 use crate::peer::known::{self, Target};
 
-/// The service that says whom a node knows, and its method.
+/// The service that says whom a node knows, its method, and that for others of its number.
 const SERVICE: &str = "gossip";
 const METHOD: &str = "members";
+const NAMESAKES: &str = "namesakes";
 
 /// The members as one of them sees them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -37,17 +38,39 @@ pub fn views(
     nodes: &[NodeId],
     patience: Duration,
 ) -> Result<BTreeMap<NodeId, View>, Failure> {
+    let said = say(peer, nodes, METHOD, patience)?;
+    Ok(said.into_iter().map(|(node, said)| (node, view(&said["members"]))).collect())
+}
+
+/// The other nodes that have the number of one of `nodes`, as that one says it: where the frames of
+/// one come from.
+pub fn namesakes(
+    peer: &mut Peer,
+    nodes: &[NodeId],
+    patience: Duration,
+) -> Result<BTreeMap<NodeId, String>, Failure> {
+    let said = say(peer, nodes, NAMESAKES, patience)?.into_iter();
+    let address = |said: &Value| Some(said["namesakes"][0]["address"].as_str()?.to_string());
+    Ok(said.filter_map(|(node, said)| Some((node, address(&said)?))).collect())
+}
+
+/// What a method of `nodes` replies that takes no parameters.
+fn say(
+    peer: &mut Peer,
+    nodes: &[NodeId],
+    method: &str,
+    patience: Duration,
+) -> Result<BTreeMap<NodeId, Value>, Failure> {
     let targets: Vec<Target> = nodes.iter().filter_map(|node| target(peer, *node)).collect();
     // All nodes have the same image's service: one schema serves for all.
     let asked: Vec<Call> = targets.iter().copied().map(Call::discover).collect();
     let schema = peer.calls(&asked, patience)?.into_iter().find_map(Result::ok);
     let Some(schema) = schema else { return Ok(BTreeMap::new()) };
-    let call = |target: &Target| reply::plain_call(&schema, *target, METHOD, &[]);
+    let call = |target: &Target| reply::plain_call(&schema, *target, method, &[]);
     let calls: Vec<Call> = targets.iter().filter_map(call).collect();
     let ends = peer.calls(&calls, patience)?;
     let seen = calls.iter().zip(ends).filter_map(|(call, end)| {
-        let members = reply::to_json(&schema, METHOD, &end.ok()?)?;
-        Some((call.target.node, view(&members["members"])))
+        Some((call.target.node, reply::to_json(&schema, method, &end.ok()?)?))
     });
     Ok(seen.collect())
 }

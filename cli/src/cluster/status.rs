@@ -19,7 +19,9 @@ pub fn run(options: &Query) -> Result<(), Failure> {
         .and_then(|mut switch| switch.links())
         .map_err(|error| Failure::failed(error.to_string()))?
         .1;
-    let nodes = Gatherer::new(session).gather()?;
+    let mut gatherer = Gatherer::new(session);
+    let mut nodes = gatherer.gather()?;
+    gatherer.find_namesakes(&mut nodes)?;
     match options.json {
         true => {
             let document = serde_json::json!({ "nodes": nodes, "capture": capture });

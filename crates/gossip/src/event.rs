@@ -79,6 +79,14 @@ pub enum Event {
         /// The highest generation that a member has told of.
         generation: Generation,
     },
+    /// Another node has this one's number.
+    Namesake {
+        /// Its generation.
+        generation: Generation,
+        /// Whether it keeps the number: this one has ended then. Else it will be told so, and
+        /// this one has to begin anew with a higher generation than that.
+        keeps: bool,
+    },
 }
 
 /// Where a message goes.

@@ -46,6 +46,8 @@ pub struct Gossip {
     pub(crate) doubts: BTreeMap<NodeId, Instant>,
     /// The start broadcast, while it is unanswered.
     pub(crate) starting: Option<Starting>,
+    /// The round in which it was repeated last for another node of this one's number.
+    pub(crate) announced: Option<u32>,
     /// The next round, once it has started.
     pub(crate) round_at: Option<Instant>,
     pub(crate) round: u32,
@@ -125,6 +127,7 @@ impl Gossip {
             dead: BTreeMap::new(),
             doubts: BTreeMap::new(),
             starting: None,
+            announced: None,
             round_at: None,
             round: 0,
             compare_at: 0,

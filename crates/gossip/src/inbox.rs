@@ -47,6 +47,9 @@ impl Gossip {
             _ => return self.counters.malformed += 1,
         };
         let sender = &message.sender;
+        if is_broadcast && from == self.settings.node && self.is_namesake(sender, message.flags) {
+            return self.on_namesake(now, sender, message.flags);
+        }
         if sender.node != from.0 || from == self.settings.node || sender.generation == 0 {
             self.counters.forged += 1;
             return;

@@ -14,7 +14,7 @@
 //! * [`table`]: all nodes' rows, and digests of them; `rumours`, what is still to be told.
 //! * `watch`, `identity`, `swim`: whom this node probes, and the `foca` crate, which does.
 //! * [`gossip`]: [`Gossip`]; `rounds`, what it does by itself; `inbox`, `merge`, what it does with
-//!   messages.
+//!   messages; `namesake`, what it does about another node of the same number.
 //! * [`event`]: what it tells its owner.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -27,6 +27,7 @@ pub mod gossip;
 mod identity;
 mod inbox;
 mod merge;
+mod namesake;
 mod packer;
 pub mod records;
 mod rounds;

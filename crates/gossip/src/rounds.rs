@@ -12,7 +12,7 @@ use crate::gossip::{Gossip, id};
 use crate::packer::Packer;
 use crate::swim::Findings;
 use crate::table::{Prefix, below};
-use crate::wire::{Poll, ROW, Range, Row, START, URGENT};
+use crate::wire::{AGE, Poll, ROW, Range, Row, START, URGENT};
 
 /// Rounds between two comparisons of a node that knows of no difference.
 const COMPARE_ROUNDS: u32 = 16;
@@ -69,7 +69,7 @@ impl Gossip {
             starting.wait = (starting.wait * 2).min(longest);
         }
         let mut packer = self.packer(1);
-        packer.flag(START);
+        packer.flag(START | self.age(now) << AGE);
         self.send(Destination::Broadcast, packer.finish_anyway());
     }
 

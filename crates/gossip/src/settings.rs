@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use nile_abi::{Generation, NodeId};
+use nile_abi::{Generation, Instant, NodeId};
 
 /// What [`Gossip`](crate::Gossip) is made with.
 #[derive(Clone, Debug)]
@@ -11,6 +11,9 @@ pub struct Settings {
     pub node: NodeId,
     /// Its incarnation, which is higher than that of its former lives.
     pub generation: Generation,
+    /// When this node began, in whichever generation: of two that have one number, the older one
+    /// keeps it.
+    pub born: Instant,
     /// The seed of its choices; another one in every life, by which lives of one generation are
     /// told apart.
     pub seed: u64,
@@ -48,6 +51,7 @@ impl Settings {
         Settings {
             node,
             generation,
+            born: Instant::START,
             seed,
             fan_out: 3,
             period: Duration::from_millis(500),

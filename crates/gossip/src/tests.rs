@@ -12,6 +12,7 @@ use crate::*;
 
 mod hostile;
 mod lives;
+mod namesakes;
 
 /// Nodes and what is on its way between them, which takes a millisecond.
 struct Net {

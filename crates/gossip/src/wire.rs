@@ -98,6 +98,13 @@ pub const OBSERVER: u8 = 2;
 /// The digests are to be compared even while there is news, which makes them differ.
 pub const URGENT: u8 = 4;
 
+/// The bits above: with [`START`], the sender's age, as the number of binary digits of the rounds
+/// since it began.
+pub const AGE: u32 = 3;
+
+/// The greatest age that can be said.
+pub const OLDEST: u32 = u8::MAX as u32 >> AGE;
+
 /// The name of the element of a message's text form.
 pub const NAME: &str = "gossip";
 

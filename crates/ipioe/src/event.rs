@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
+use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Status};
 
 /// A call that this endpoint made.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -117,6 +117,20 @@ pub enum Event {
         from: NodeId,
         /// From which incarnation of it.
         generation: Generation,
+        /// Whether the data are in the binary form.
+        encoded: bool,
+        /// The message.
+        data: Vec<u8>,
+    },
+    /// A broadcast came from another node that has this one's number, or from a former life of this
+    /// one.
+    Namesake {
+        /// The number.
+        node: NodeId,
+        /// Its generation.
+        generation: Generation,
+        /// Where its frame came from.
+        address: MacAddress,
         /// Whether the data are in the binary form.
         encoded: bool,
         /// The message.

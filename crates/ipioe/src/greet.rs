@@ -16,7 +16,7 @@ use crate::settings::{FIRST_HELLO, LEAST_REFUSAL, MOST_HELLO};
 use crate::timers::Timer;
 use crate::transmit::{Hello, Work};
 use crate::window::Window;
-use crate::wire::{BootNonce, Frame, state};
+use crate::wire::{Body, BootNonce, Frame, state};
 
 /// Hellos after which nobody waits any longer to tell an unmet peer something: their back-off
 /// takes `HOLD` or a little more.
@@ -271,6 +271,27 @@ impl Endpoint {
         let waiting: alloc::vec::Vec<u64> = waiting.map(|(number, _)| *number).collect();
         for number in waiting {
             self.bind(now, node, number);
+        }
+    }
+
+    /// A frame whose sender has this node's number. This node's own, which came back, says nothing.
+    pub(crate) fn on_own_number(&mut self, frame: &Frame<'_>) {
+        let header = frame.header();
+        let Body::Broadcast { nonce } = header.body else { return };
+        let them = Incarnation { node: header.node, generation: header.generation, nonce };
+        if them == self.me {
+            return;
+        }
+        let seal = self.keys.as_ref().map(|keys| keys.cluster.announcement(&them));
+        if !open(seal.as_ref(), frame, &mut self.scratch) {
+            self.counters.forged += 1;
+        } else if self.events.len() >= self.limits.queue {
+            self.counters.dropped += 1;
+        } else {
+            let (encoded, data) = (header.encoded, self.scratch.clone());
+            let Incarnation { node, generation, .. } = them;
+            let address = frame.source();
+            self.tell(Event::Namesake { node, generation, address, encoded, data });
         }
     }
 

@@ -67,7 +67,6 @@ impl Endpoint {
         let cause = match (&self.keys, header.sequence) {
             (Some(_), None) => Some(&mut self.counters.unsealed),
             (None, Some(_)) => Some(&mut self.counters.sealed),
-            _ if header.node == self.me.node => Some(&mut self.counters.own),
             _ if header.route.is_some() => Some(&mut self.counters.routed),
             _ if !frame.is_intact(self.checksum) => Some(&mut self.counters.corrupt),
             _ => None,
@@ -75,6 +74,10 @@ impl Endpoint {
         if let Some(cause) = cause {
             *cause += 1;
             return;
+        }
+        if header.node == self.me.node {
+            self.counters.own += 1;
+            return self.on_own_number(&frame);
         }
         match header.body {
             Body::Broadcast { nonce } => self.on_announcement(now, &frame, nonce, None),

@@ -63,6 +63,9 @@ pub trait Node {
     /// Fills `bytes` with what nobody can predict; `false` if the machine has no source of it.
     fn entropy(&self, bytes: &mut [u8]) -> bool;
 
+    /// Ends the node, which cannot do what it is for. On the management core only.
+    fn give_up(&self) {}
+
     /// The machine's CRC-32C, if it has an instruction for it: continues a checksum, zero at
     /// first, over more bytes.
     fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32>;

@@ -264,3 +264,63 @@ fn a_node_calls_through_a_tap_device() {
     // What the host sends to the device comes to the one node, and what that sends to the other.
     nodes_call_each_other(&namespace, ["tap:tap", "packet:tap"]);
 }
+
+/// The processes of nodes that serve; they end with it.
+struct Serving(Vec<std::process::Child>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn of_two_nodes_with_one_number_the_later_one_gives_up() {
+    let Some(namespace) = Namespace::new("namesakes") else {
+        return eprintln!("not run: this user may not make a network namespace");
+    };
+    namespace.ip(&["link", "add", "bridge", "type", "bridge"]);
+    namespace.ip(&["link", "set", "bridge", "up"]);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let node = |place: usize, id: u32| {
+        let (one, other) = (format!("node{place}"), format!("port{place}"));
+        namespace.ip(&["link", "add", &one, "type", "veth", "peer", "name", &other]);
+        namespace.ip(&["link", "set", &other, "master", "bridge", "up"]);
+        namespace.ip(&["link", "set", &one, "up"]);
+        let key = "0123456789abcdef".repeat(4);
+        let text = format!("[node]\nid = {id}\n[network]\nkey = \"{key}\"\n");
+        let file = config(&format!("{}-{place}.toml", namespace.0), &text);
+        let mut command = namespace.command(&[PROGRAM, "--cores", "2", "--memory", "64M"]);
+        command.arg("--config").arg(file).args(["--interface", &format!("packet:{one}")]);
+        command.args(["--program", "serve"]);
+        command
+    };
+    let log = |place: usize| folder.join(format!("{}-{place}.log", namespace.0));
+    let said = |place: usize| fs::read_to_string(log(place)).expect("it has a log");
+    let mut serving = Serving(Vec::new());
+    for (place, id) in [(0, 1), (1, 2)] {
+        let file = fs::File::create(log(place)).expect("a log can be written");
+        let child = node(place, id).stdout(std::process::Stdio::null()).stderr(file).spawn();
+        serving.0.push(child.expect("ip is there"));
+    }
+    let until = |place: usize, what: &str| {
+        let start = std::time::Instant::now();
+        while !said(place).contains(what) {
+            assert!(start.elapsed().as_secs() < 60, "{what}: {}", said(place));
+            thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    until(0, "n2 ");
+    until(1, "n1 ");
+    // Ages count in half seconds.
+    thread::sleep(std::time::Duration::from_secs(1));
+    let later = end_of(&mut node(2, 1));
+    assert_eq!(later.status, Some(1), "{}", later.log);
+    assert!(later.log.contains("another node is n1, g"), "{}", later.log);
+    assert!(later.log.contains("so this one gives up"), "{}", later.log);
+    until(0, "this one was there first");
+    assert!(serving.0.iter_mut().all(|child| child.try_wait().is_ok_and(|it| it.is_none())));
+}

@@ -317,7 +317,8 @@ impl Cluster {
                     return Err(format!("{} was told gossip {token} twice", node.id));
                 }
             }
-            Event::Met { .. } | Event::Restarted { .. } => {}
+            // Of a former life.
+            Event::Met { .. } | Event::Restarted { .. } | Event::Namesake { .. } => {}
             Event::Outdated { known } => {
                 return Err(format!("{} was told that it is {known}", node.id));
             }

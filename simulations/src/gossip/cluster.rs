@@ -286,6 +286,12 @@ impl Cluster {
                 // Every life of a node has a generation of its own here, and the latest is running.
                 self.breaks(format!("n{} is told that {generation} is taken", observer + 1));
             }
+            Event::Namesake { generation, .. } => {
+                self.breaks(format!(
+                    "n{} is told that it is another's: {generation}",
+                    observer + 1
+                ));
+            }
             _ => {}
         }
     }

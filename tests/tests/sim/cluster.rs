@@ -112,6 +112,28 @@ fn a_partition_heals_and_a_node_that_was_killed_comes_back() {
 }
 
 #[test]
+fn of_two_nodes_with_one_number_the_later_one_gives_up() {
+    let seconds = Duration::from_secs;
+    for (seed, link) in [(250, Link::default()), (251, bad())] {
+        let mut deeds = vec![(Duration::ZERO, Deed::Kill(2)), (seconds(2), Deed::Start(2))];
+        // The others serve until they are ended.
+        deeds.extend([0, 1].map(|node| (seconds(8), Deed::Kill(node))));
+        let options = ClusterOptions { deeds, link, ..cluster(seed, &[2, 2, 2]) };
+        let ended = simulate_cluster(&options, |node, machine| {
+            // The third one is n2, too.
+            let config = Config::parse(&config(node.min(1), "", true)).expect("it is valid");
+            nile_sim::scenario(machine, &config, "serve")
+        });
+        let ended = ended.unwrap_or_else(|stuck| panic!("{stuck}\n{}", stuck.log.join("\n")));
+        let [None, None, Some(later)] = &ended[..] else { panic!("seed {seed}: {ended:?}") };
+        let log = later.log.join("\n");
+        assert_eq!(later.outcome, Outcome::Failure, "seed {seed}:\n{log}");
+        assert!(log.contains("another node is n2, g"), "seed {seed}:\n{log}");
+        assert!(log.contains("so this one gives up"), "seed {seed}:\n{log}");
+    }
+}
+
+#[test]
 fn a_network_core_that_panics_is_the_node_in_another_generation() {
     for seed in 300..304 {
         let mut options = cluster(seed, &[3, 3]);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::cluster::args::Kind;
 use crate::cluster::folder::Node;
 use crate::cluster::session::Session;
-use crate::cluster::{logs, process, reply};
+use crate::cluster::{logs, members, process, reply};
 use crate::failure::Failure;
 use crate::peer::call::Call;
 use crate::peer::known;
@@ -36,6 +36,9 @@ pub struct NodeStatus {
     pub generation: u32,
     /// Its cores; none if it cannot be asked.
     pub cores: Vec<CoreStatus>,
+    /// Where another node is that calls itself so, too, if one did in the last minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namesake: Option<String>,
     /// Why it could not be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -137,8 +140,19 @@ impl Gatherer {
             machine: machine.into(),
             generation: member.map_or(generation, |it| it.generation.0),
             cores: Vec::new(),
+            namesake: None,
             error: None,
         }
+    }
+
+    /// Asks them for other nodes that have the number of one.
+    pub fn find_namesakes(&mut self, nodes: &mut [NodeStatus]) -> Result<(), Failure> {
+        let Session { peer, patience, .. } = &mut self.session;
+        let asked: Vec<NodeId> =
+            nodes.iter().filter(|it| !it.cores.is_empty()).map(|it| it.node).collect();
+        let mut found = members::namesakes(peer, &asked, *patience)?;
+        nodes.iter_mut().for_each(|it| it.namesake = found.remove(&it.node));
+        Ok(())
     }
 
     /// Fills in the cores of nodes that can be asked.

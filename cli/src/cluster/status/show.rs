@@ -9,14 +9,15 @@ use crate::table;
 pub fn describe(nodes: &[NodeStatus]) -> String {
     let mut rows = vec![["node", "state", "machine", "generation"].map(String::from).to_vec()];
     for node in nodes {
-        let NodeStatus { name, state, machine, generation, error, .. } = node;
+        let NodeStatus { name, state, machine, generation, namesake, error, .. } = node;
         // One that was dead when the session began told nothing.
         let generation = match generation {
             0 => "unknown".into(),
             generation => format!("g{generation}"),
         };
         let mut row = vec![name.clone(), state.clone(), machine.clone(), generation];
-        row.extend(error.clone());
+        let other = |address: &String| format!("another node is {name}, too: {address}");
+        row.extend(error.clone().or(namesake.as_ref().map(other)));
         rows.push(row);
     }
     let mut text = table::columns("", &rows);

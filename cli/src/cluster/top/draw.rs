@@ -162,6 +162,7 @@ mod tests {
             machine: "hosted".into(),
             generation: 1,
             cores: if alive { vec![core] } else { vec![] },
+            namesake: None,
             error: None,
         };
         Sample { at, nodes: vec![node] }

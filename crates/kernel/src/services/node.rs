@@ -14,7 +14,7 @@ use core::time::Duration;
 use nile_abi::{CoreId, Instant, MacAddress, PageSize, Part, PhysAddr, Status, VirtAddr};
 use nile_package::Image;
 use nile_platform::samples::Sample;
-use nile_platform::{Cause, Machine, Manager, Queue};
+use nile_platform::{Cause, Machine, Manager, Outcome, Queue};
 use nile_stl::LocalFuture;
 use nile_stl::node::{
     self, Buffer, CoreState, Member, Memory, Node, NodeFuture, PackageEnd, PackageLimits,
@@ -128,6 +128,10 @@ impl<M: Machine> Node for CoreHost<M> {
 
     fn entropy(&self, bytes: &mut [u8]) -> bool {
         self.0.machine.entropy(bytes)
+    }
+
+    fn give_up(&self) {
+        self.0.finish(Outcome::Failure);
     }
 
     fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {
