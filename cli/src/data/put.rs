@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use nile_abi::Status;
 use nile_bosml::Bytes;
 use nile_services::dataset::MOST_BYTES;
 use nile_services::dataset::records::{Decider, Draft, Listed, SpaceEntry};
@@ -20,6 +21,7 @@ use super::remove;
 use super::stores::{Arguments, PIECES, Stores, failed, nodes};
 use crate::advice;
 use crate::failure::Failure;
+use crate::peer::call::CallFailed;
 use crate::peer::known::Target;
 
 /// Puts a file, and says so.
@@ -184,7 +186,7 @@ fn decide(
                 kind::ABSENT => Failure::failed(format!(
                     "`{name}` was put and removed by others meanwhile; try again"
                 )),
-                _ => Failure::failed(format!("`{name}` was put by somebody else meanwhile")),
+                _ => beaten(name),
             })
         }
         Ok(Changed::Unknown) => Err(Failure::failed(format!(
@@ -264,7 +266,7 @@ fn stream(
         arguments.with(&Decider::NAME).with(&block_bytes)
     })?;
     for (target, draft) in targets.iter().zip(begun) {
-        drafts.push((*target, draft.map_err(|error| failed(target, &error))?));
+        drafts.push((*target, draft.map_err(|error| unwanted(target, &error, name))?));
     }
     let id = |target: &Target| {
         let draft = drafts.iter().find(|(it, _)| it == target);
@@ -299,14 +301,27 @@ fn stream(
     let prepared = stores.ask_all::<Listed>(targets, "prepare", |target| {
         Arguments::new().with(&id(target)).with(&on)
     })?;
-    all_prepared(stores, targets, prepared)
+    all_prepared(stores, name, targets, prepared)
+}
+
+/// Why a store does not take a version: a later one may have been committed there since this began.
+fn unwanted(target: &Target, error: &CallFailed, name: &str) -> Failure {
+    match error.status {
+        Status::Exists => beaten(name),
+        _ => failed(target, error),
+    }
+}
+
+fn beaten(name: &str) -> Failure {
+    Failure::failed(format!("`{name}` was put by somebody else meanwhile"))
 }
 
 /// What all have prepared; of what only some have, nothing is left.
 fn all_prepared(
     stores: &mut Stores,
+    name: &str,
     targets: &[Target],
-    prepared: Vec<Result<Listed, crate::peer::call::CallFailed>>,
+    prepared: Vec<Result<Listed, CallFailed>>,
 ) -> Result<Listed, Failure> {
     let mut listed = None;
     let mut failure = None;
@@ -317,7 +332,7 @@ fn all_prepared(
                 done.push(*target);
                 listed = Some(it);
             }
-            Err(error) => failure = Some(failed(target, &error)),
+            Err(error) => failure = Some(unwanted(target, &error, name)),
         }
     }
     let Some(listed) = listed else {
