@@ -5,13 +5,15 @@
 //! * [`profile`]: what a cluster for a job is like; [`place`]: the cluster that a job runs on.
 //! * [`jobs`]: the service that runs jobs, and calls to it; [`watch`]: a job from its submission to
 //!   its end.
-//! * [`code`]: the package with a job's code, as a dataset; [`outputs`]: what jobs read and make.
+//! * [`code`]: the package with a job's code, as a dataset; [`input`]: what a job reads;
+//!   [`outputs`]: what jobs read and make, as datasets.
 //! * [`memory`]: what the nodes' processes take; [`show`]: bars and tables.
 //! * [`terasort`], [`wordcount`], [`package`]: the commands; [`demo`]: `nile demo`.
 
 pub mod args;
 mod code;
 pub mod demo;
+mod input;
 pub mod jobs;
 mod memory;
 mod outputs;

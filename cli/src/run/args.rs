@@ -122,8 +122,12 @@ impl Format {
 }
 
 #[derive(Args)]
+#[command(
+    after_help = "--json, which wants --output, prints how the job went; the counts are in the \
+                        dataset, and nile get gives them."
+)]
 pub struct Wordcount {
-    /// A text file, or else a dataset of the cluster that is up.
+    /// A text file, a pipe, - for standard input, or else a dataset of the cluster that is up.
     pub text: OsString,
     /// Keep the counts as a dataset of this name in place of printing them.
     #[arg(long, value_name = "NAME")]
@@ -142,7 +146,8 @@ pub struct Package {
     /// What the job's code is given.
     #[arg(value_name = "ARGUMENTS", trailing_var_arg = true)]
     pub arguments: Vec<String>,
-    /// A dataset that it reads, or a file, which is put before; may be given many times.
+    /// A dataset that it reads, or a file, a pipe, or - for standard input, which are put before;
+    /// may be given many times.
     #[arg(long, value_name = "NAME")]
     pub input: Vec<OsString>,
     /// The dataset that it makes; without it, what it makes is printed.

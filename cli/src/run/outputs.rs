@@ -13,6 +13,11 @@ use crate::data::stores::{Arguments, Stores};
 use crate::failure::Failure;
 use crate::size::Bytes;
 
+/// Whether a name means a dataset or an output.
+pub fn is_there(stores: &mut Stores, name: &str) -> Result<bool, Failure> {
+    Ok(matches!(stores.look(name)?.kind, kind::DATASET | kind::OUTPUT))
+}
+
 /// Refuses a name that means something.
 pub fn check_free(stores: &mut Stores, names: &[&str]) -> Result<(), Failure> {
     for name in names {

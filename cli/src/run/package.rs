@@ -1,7 +1,5 @@
 //! `nile run PACKAGE.elf`: the job whose code a package's file holds.
 
-use std::ffi::OsString;
-use std::fs;
 use std::io::{Write, stdout};
 use std::path::Path;
 use std::time::Duration;
@@ -10,6 +8,7 @@ use serde_json::json;
 
 use super::args::{Package, Usual};
 use super::code;
+use super::input::{self, Input};
 use super::jobs::service::Service;
 use super::jobs::{End, Request};
 use super::outputs;
@@ -42,43 +41,35 @@ pub fn check(options: &Package) -> Result<Vec<Kind>, Failure> {
 
 /// The same without the code, which is not there yet.
 pub fn check_text(options: &Package) -> Result<Vec<Kind>, Failure> {
-    let kinds = place::check(&options.usual, bytes(options))?;
+    let kinds = place::check(&options.usual, input::bytes(&options.input))?;
     let is_own = !kinds.is_empty();
-    let named = options.input.iter().find(|name| !Path::new(name).is_file());
-    if let Some(name) = named.filter(|_| is_own).map(Path::new) {
-        let name = name.display();
-        return Err(Failure::request(format!(
-            "there is no file {name}, and no cluster is up that could have such a dataset"
-        )));
-    }
+    input::check(&options.input, is_own)?;
     let Usual { keep, json, .. } = options.usual;
     match &options.output {
         Some(name) if is_own && !keep => Err(Failure::request(format!(
             "--output {name} would go with the cluster that is started for the job; add --keep"
         ))),
-        None if json => Err(Failure::request("--json has no place for the output; add --output")),
+        None if json => Err(Failure::request(
+            "--json prints how the job went and has no place for what it made: add --output NAME, \
+             and get that with: nile get NAME FILE",
+        )),
         _ => Ok(kinds),
     }
-}
-
-/// Bytes of the input that is in files.
-fn bytes(options: &Package) -> u64 {
-    let length =
-        |path: &OsString| fs::metadata(path).ok().filter(|it| it.is_file()).map(|it| it.len());
-    options.input.iter().filter_map(length).sum()
 }
 
 /// Runs a job, and says how that went.
 pub fn run(options: &Package) -> Result<(), Failure> {
     check(options)?;
     let stem = options.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let (done, output) = place::on(&options.usual, bytes(options), |place| {
+    let input = Input::take(&options.input, &options.usual)?;
+    let bytes = input.iter().map(Input::bytes).sum();
+    let (done, output) = place::on(&options.usual, bytes, |place| {
         // What nobody has given a name gets one that nobody sees.
         let own = format!(".run/{:x}", number()?);
         let output = options.output.clone().unwrap_or_else(|| format!("{own}/output"));
         let mut temporary: Vec<String> = Vec::new();
         outputs::check_free(&mut place.stores, &[&output])?;
-        let done = job(options, &stem, place, &own, &output, &mut temporary);
+        let done = job(options, &input, &stem, place, [&own, &output], &mut temporary);
         let text = match (&done, &options.output) {
             (Ok(_), None) => Some(outputs::read(&mut place.stores, &output)),
             _ => None,
@@ -99,26 +90,32 @@ pub fn run(options: &Package) -> Result<(), Failure> {
 /// Puts what the job needs, and runs it; `temporary` are datasets that are to go.
 fn job(
     options: &Package,
+    given: &[Input],
     name: &str,
     place: &mut Place,
-    own: &str,
-    output: &str,
+    [own, output]: [&str; 2],
     temporary: &mut Vec<String>,
 ) -> Result<Done, Failure> {
     let usual = &options.usual;
     let mut input = Vec::new();
-    for (given, number) in options.input.iter().zip(0..) {
-        if !Path::new(given).is_file() {
-            // Those of datasets are text.
-            input.push(given.to_string_lossy().into_owned());
-            continue;
-        }
+    for (given, number) in given.iter().zip(0..) {
+        let file = match given {
+            Input::Dataset(name) => {
+                if Path::new(name).is_dir() && !outputs::is_there(&mut place.stores, name)? {
+                    return Err(input::folder(name));
+                }
+                input.push(name.clone());
+                continue;
+            }
+            Input::File(path) => path.clone(),
+            Input::Taken(file) => input::path_of(file),
+        };
         let name = format!("{own}/{number}");
         temporary.push(name.clone());
         let query =
             Query { which: place.which.clone(), json: false, timeout: Duration::from_secs(1) };
         let options = Put {
-            file: given.into(),
+            file,
             name: name.clone(),
             copies: usual.copies,
             record: None,

@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::thread;
 
 use serde_json::Value;
 
@@ -131,6 +132,7 @@ fn on_three_nodes_what_jobs_make_is_right() {
     place.run(&["get", "counts", out]).expect(0);
     assert_eq!(checked(&["wordcount", text, out])["different"], 0);
     assert_eq!(names(&place), ["counts", "text"], "nothing else is left");
+    streams(&place);
     empty_input(&place);
     wrong_input(&place);
     interrupted(&place);
@@ -138,6 +140,30 @@ fn on_three_nodes_what_jobs_make_is_right() {
     code::slow_code(&place);
     code::interrupted_loop(&place);
     assert_eq!(names(&place), ["counts", "text"], "nothing half-written is left");
+}
+
+/// What comes by standard input and by a pipe is counted; a folder is told from a text.
+fn streams(place: &Place) {
+    let folder = tempfile::tempdir().unwrap();
+    let [text, pipe] = ["text", "pipe"].map(|it| folder.path().join(it));
+    fs::write(&text, "to be or to be").unwrap();
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let writer = thread::spawn({
+        let (text, pipe) = (text.clone(), pipe.clone());
+        move || fs::write(pipe, fs::read(text).unwrap()).unwrap()
+    });
+    let mut command = nile(place);
+    command.stdin(fs::File::open(&text).unwrap());
+    let named = pipe.to_str().unwrap();
+    for said in [run(&mut command, &["run", "wordcount", "-"]), job(place, &["wordcount", named])] {
+        let counts = said.expect(0).out;
+        let mut counts: Vec<&str> = counts.lines().collect();
+        counts.sort_unstable();
+        assert_eq!(counts, ["be\t2", "or\t1", "to\t2"]);
+    }
+    writer.join().unwrap();
+    refused(job(place, &["wordcount", folder.path().to_str().unwrap()]), "is a folder");
+    refused(job(place, &["wordcount", text.to_str().unwrap(), "--json"]), "nile get NAME FILE");
 }
 
 /// Nothing is sorted, counted and validated to nothing.
