@@ -35,6 +35,8 @@ pub struct Command {
     pub bounds: Blob,
     /// Of `MAP`: outputs are not kept in memory but written as sorted runs, by `spill`.
     pub spill: bool,
+    /// Of `MAP`: how many buffers outputs may have that are kept in memory.
+    pub keeps: u32,
     /// Of `MAP` and `CUT`: pieces go to other nodes, too.
     pub shared: bool,
     /// Bytes of the pool that the job may use on this node.

@@ -32,16 +32,34 @@ pub struct Budget {
 }
 
 impl Budget {
+    fn used(&self) -> usize {
+        self.capacity.saturating_sub(self.free)
+    }
+
+    fn left(&self) -> usize {
+        self.capacity.saturating_sub(self.reserve)
+    }
+
+    /// Buffers that outputs may have on this node.
+    fn room(&self) -> usize {
+        let left = self.left();
+        let most = if self.most == 0 { left } else { self.most.min(left) };
+        let room = most.saturating_sub(WORKING * self.workers.max(1));
+        // Half is for outputs, however much comes.
+        room - self.coming.unwrap_or(0).min(room / 2)
+    }
+
+    /// How many buffers an attempt keeps at most that does not have to spill and was expected to
+    /// keep this many: an eighth more or, as long as there is room, half of its share of that.
+    pub fn keeps(&self, buffers: usize) -> usize {
+        let share = self.room().saturating_sub(self.used()) / (2 * self.workers.max(1));
+        share.max(buffers + buffers / 8 + 1)
+    }
+
     /// Whether an attempt that would keep this many buffers has to spill.
     pub fn spills(&self, buffers: usize) -> bool {
         let workers = self.workers.max(1);
-        let used = self.capacity.saturating_sub(self.free);
-        let left = self.capacity.saturating_sub(self.reserve);
-        let most = if self.most == 0 { left } else { self.most.min(left) };
-        let working = WORKING * workers;
-        let room = most.saturating_sub(working);
-        // Half is for outputs, however much comes.
-        let room = room - self.coming.unwrap_or(0).min(room / 2);
+        let (used, left, room) = (self.used(), self.left(), self.room());
         if self.coming.is_none() && (1..=room).contains(&self.all) {
             return false;
         }
@@ -149,6 +167,15 @@ mod tests {
         // The other one may have begun at the same time, and then both spill what comes next.
         let left = free - 64 - NODE.reserve;
         assert!(left >= 2 * 64 + NODE.workers * WORKING, "{left} are left");
+    }
+
+    #[test]
+    fn who_makes_more_than_was_expected_keeps_what_there_is_room_for() {
+        let room = NODE.capacity - NODE.reserve - 2 * WORKING;
+        assert_eq!(NODE.keeps(64), room / 4, "as much for the other worker, and for what follows");
+        let tight = Budget { free: NODE.capacity - room, ..NODE };
+        assert_eq!((tight.keeps(64), tight.keeps(1)), (64 + 8 + 1, 2));
+        assert_eq!(Budget { workers: 0, capacity: 0, free: 0, ..NODE }.keeps(0), 1);
     }
 
     #[test]

@@ -102,8 +102,10 @@ impl Engine {
         };
         let split = &input.split;
         let is_map = attempt.kind() == Kind::Map;
-        let budget = || self.budget(&job, split, slices, !bounds.is_empty());
-        let spill = is_map && budget().spills(split.blocks as usize);
+        let (blocks, is_bounded) = (split.blocks as usize, !bounds.is_empty());
+        let budget = is_map.then(|| self.budget(&job, split, slices, is_bounded));
+        let spill = budget.is_some_and(|it| it.spills(blocks));
+        let keeps = budget.filter(|_| !spill).map_or(0, |it| it.keeps(blocks));
         Some(Command {
             index,
             dataset: split.dataset.into(),
@@ -112,6 +114,7 @@ impl Engine {
             bounds: Blob(if is_map { bounds } else { Vec::new() }),
             slices,
             spill,
+            keeps: u32::try_from(keeps).unwrap_or(u32::MAX),
             shared: is_map && is_shared,
             ..command(if is_map { kind::MAP } else { kind::SAMPLE })
         })
@@ -466,6 +469,7 @@ pub fn nothing(kind: u32, ticket: Ticket) -> Command {
         blocks: 0,
         bounds: Blob::default(),
         spill: false,
+        keeps: 0,
         shared: false,
         memory: 0,
     }

@@ -8,7 +8,7 @@
 //! * `desk`: the calls; the word that work is off.
 //! * [`map_reduce`]: [`MapReduce`], a job over lines and pairs of key and value, for most jobs.
 //!   `lines` finds the lines of a split, `pairs` writes and reads pairs, `merge` brings them
-//!   together by key.
+//!   together by key, `stash` has those for which there is no room.
 //! * [`local`]: runs a job in memory, for tests.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -24,6 +24,7 @@ pub mod outcome;
 mod pace;
 mod pairs;
 pub mod stages;
+mod stash;
 pub mod task;
 
 #[cfg(test)]

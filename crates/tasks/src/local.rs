@@ -62,6 +62,7 @@ pub struct Local {
     samples: bool,
     far: bool,
     spills: bool,
+    keeps: u32,
     stops: bool,
 }
 
@@ -113,6 +114,7 @@ impl Local {
             samples: false,
             far: false,
             spills: false,
+            keeps: u32::MAX,
             stops: false,
         }
     }
@@ -170,6 +172,13 @@ impl Local {
     #[must_use]
     pub fn spilling(mut self) -> Local {
         self.spills = true;
+        self
+    }
+
+    /// Every map task may keep so many buffers.
+    #[must_use]
+    pub fn keeping(mut self, buffers: u32) -> Local {
+        self.keeps = buffers;
         self
     }
 

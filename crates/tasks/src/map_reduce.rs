@@ -16,13 +16,14 @@ use crate::merge::Merge;
 use crate::outcome::{Done, Halt, Outcome};
 use crate::pairs::{Filling, Packing, Reader, write};
 use crate::stages::{Stages, run};
+use crate::stash::Stash;
 use crate::task::Task;
-
-/// The most bytes of pairs that a task may have whose output is one sorted run on a disk.
-const MOST_COLLECTED: usize = 96 << 20;
 
 /// What a key with a value takes besides its bytes, about.
 const BESIDE: usize = 96;
+
+/// What a pair takes besides its bytes when it is written, at most if both are short.
+const LENGTHS: usize = 2;
 
 /// Bytes that are written at once.
 const GATHERED: usize = 32 << 10;
@@ -68,15 +69,17 @@ pub(crate) struct Pairs<'j>(pub &'j dyn MapReduce);
 
 impl Stages for Pairs<'_> {
     fn map(&self, task: &Task<'_>) -> Outcome<Done> {
+        let (table, stash) = (HashMap::default(), Stash::default());
         let most = self.0.collects(task.arguments());
-        let mut out = Emitter { job: self.0, task, table: HashMap::default(), bytes: 0, most };
+        let mut out =
+            Emitter { job: self.0, task, table, bytes: 0, most, stash, kept: 0, buffer: 0 };
         let mut records = 0;
         lines(task, |line| {
             records += 1;
             self.0.map(line, &mut out).map_err(|halt| halt.in_line(line))?;
             task.step()
         })?;
-        out.flush()?;
+        out.end()?;
         Ok(Done { records, checksum: 0 })
     }
 
@@ -100,6 +103,9 @@ impl Stages for Pairs<'_> {
     }
 }
 
+/// A key with its partition and its values.
+type Emitted = (u32, Vec<u8>, Vec<Vec<u8>>);
+
 /// Where a map task's pairs go.
 pub struct Emitter<'e, 's> {
     job: &'e dyn MapReduce,
@@ -109,6 +115,11 @@ pub struct Emitter<'e, 's> {
     /// How much all of that is, and how much is collected at a time.
     bytes: usize,
     most: usize,
+    /// What was not kept.
+    stash: Stash,
+    /// Buffers that were kept, and bytes of one, once that is known.
+    kept: usize,
+    buffer: usize,
 }
 
 impl Emitter<'_, '_> {
@@ -141,49 +152,57 @@ impl Emitter<'_, '_> {
     }
 
     fn check(&mut self) -> Outcome {
-        if self.task.spills() {
-            // There is one run for each partition.
-            return match self.bytes > MOST_COLLECTED {
-                true => Err(Halt::space(format!(
-                    "the pairs of one split have more than {MOST_COLLECTED} bytes"
-                ))),
-                false => Ok(()),
-            };
-        }
         if self.bytes > self.most { self.flush() } else { Ok(()) }
     }
 
-    /// Sorts what was collected, and keeps or writes it.
+    /// Sorts what was collected. It is kept, if there is room for it.
     fn flush(&mut self) -> Outcome {
         let partitions = self.task.partitions();
-        let mut pairs = Vec::with_capacity(self.table.len());
+        let mut pairs: Vec<Emitted> = Vec::with_capacity(self.table.len());
+        let mut bytes = 0;
         for (key, values) in self.table.drain() {
             let partition = self.job.partition(&key, partitions);
             if partition >= partitions {
                 let text = format!("a key's partition is {partition}, of {partitions}");
                 return Err(Halt::code(text));
             }
+            bytes += values.iter().map(|value| key.len() + value.len() + LENGTHS).sum::<usize>();
             pairs.push((partition, key, values));
         }
         self.bytes = 0;
         pairs.sort_unstable();
-        let (mut packing, mut run) = (Packing::default(), Filling::default());
-        let (task, mut gathered) = (self.task, Vec::with_capacity(GATHERED));
+        if !self.task.spills() && self.has_room(bytes)? {
+            return self.keep(&pairs);
+        }
+        for partition in pairs.chunk_by_mut(|one, other| one.0 == other.0) {
+            let (number, mut stream) = (partition[0].0, Vec::new());
+            for (_, key, values) in partition {
+                // What is in both places takes memory twice.
+                let (key, values) = (mem::take(key), mem::take(values));
+                values.iter().for_each(|value| write(&mut stream, &key, value));
+            }
+            self.stash.add(number, stream)?;
+        }
+        Ok(())
+    }
+
+    /// Whether so many bytes more may be kept.
+    fn has_room(&mut self, bytes: usize) -> Outcome<bool> {
+        if self.buffer == 0 {
+            self.buffer = self.task.buffer()?.len().max(1);
+        }
+        Ok(self.kept + bytes.div_ceil(self.buffer) <= self.task.keeps() as usize)
+    }
+
+    fn keep(&mut self, pairs: &[Emitted]) -> Outcome {
+        let (task, mut packing) = (self.task, Packing::default());
+        let mut gathered = Vec::with_capacity(GATHERED);
         for partition in pairs.chunk_by(|one, other| one.0 == other.0) {
             let number = partition[0].0;
             let mut put = |gathered: &mut Vec<u8>| {
-                let mut bytes = gathered.as_slice();
-                if !task.spills() {
-                    packing.put(task, number, bytes)?;
-                    if packing.is_full() {
-                        mem::take(&mut packing).keep(task)?;
-                    }
-                } else {
-                    while !bytes.is_empty() {
-                        if let Some((buffer, filled)) = run.put(task, &mut bytes)? {
-                            task.spill(number, buffer, filled)?;
-                        }
-                    }
+                packing.put(task, number, gathered)?;
+                if packing.is_full() {
+                    self.kept += mem::take(&mut packing).keep(task)?;
                 }
                 gathered.clear();
                 Ok(())
@@ -197,11 +216,15 @@ impl Emitter<'_, '_> {
                 }
             }
             put(&mut gathered)?;
-            if let Some((buffer, filled)) = run.end() {
-                task.spill(number, buffer, filled)?;
-            }
         }
-        packing.keep(task)
+        self.kept += packing.keep(task)?;
+        Ok(())
+    }
+
+    /// Leaves all that was emitted.
+    fn end(mut self) -> Outcome {
+        self.flush()?;
+        self.stash.spill(self.task)
     }
 }
 

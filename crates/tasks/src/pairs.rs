@@ -82,6 +82,7 @@ pub(crate) struct Reader<'s> {
 }
 
 enum From<'s> {
+    Heap(Vec<u8>),
     Kept(Kept<'s>),
     Run(Run, Option<Block<'s>>),
 }
@@ -100,6 +101,13 @@ impl<'s> Reader<'s> {
             Source::Run(run) => (From::Run(run, None), run.bytes),
         };
         Reader { from, part: 0, at: 0, left, key: Vec::new(), value: Vec::new() }
+    }
+
+    /// The pairs of a stream in the package's heap.
+    pub fn of_heap(stream: Vec<u8>) -> Reader<'s> {
+        let left = stream.len() as u64;
+        let (key, value) = Default::default();
+        Reader { from: From::Heap(stream), part: 0, at: 0, left, key, value }
     }
 
     /// Puts the next pair in front; whether there is one.
@@ -160,6 +168,7 @@ impl<'s> Reader<'s> {
     /// What has not been read of the present part.
     fn rest(&self) -> Outcome<&[u8]> {
         let part = match &self.from {
+            From::Heap(stream) => stream,
             From::Kept(kept) => match kept.pieces.get(self.part) {
                 Some(piece) => kept.range(piece).ok_or_else(damaged)?,
                 None => &[],
@@ -174,6 +183,7 @@ impl<'s> Reader<'s> {
     fn next_part(&mut self, task: &Task<'s>) -> Outcome {
         self.at = 0;
         match &mut self.from {
+            From::Heap(_) => return Err(damaged()),
             From::Run(run, block) => {
                 // Given back before another is there.
                 let more = block.take().is_none_or(|block| block.more);
@@ -235,12 +245,13 @@ impl<'s> Packing<'s> {
         (self.buffers.len() + self.pieces.len()) * DESCRIBED > MOST_DESCRIBED
     }
 
-    /// Keeps the output, if there is anything.
-    pub fn keep(mut self, task: &Task<'s>) -> Outcome {
+    /// Keeps the output, if there is anything; how many buffers that are.
+    pub fn keep(mut self, task: &Task<'s>) -> Outcome<usize> {
         self.buffers.extend(self.filling.end());
-        match self.pieces.is_empty() {
-            true => Ok(()),
-            false => task.keep(self.buffers, self.pieces, Vec::new(), Far::Ranges),
+        let buffers = self.buffers.len();
+        if buffers > 0 {
+            task.keep(self.buffers, self.pieces, Vec::new(), Far::Ranges)?;
         }
+        Ok(buffers)
     }
 }

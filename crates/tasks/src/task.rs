@@ -179,6 +179,12 @@ impl<'s> Task<'s> {
         self.command.spill
     }
 
+    /// How many buffers a map task may [keep](Task::keep) that does not spill all. It has to spill
+    /// what is more: nobody has counted on that, and all would wait for buffers for ever.
+    pub fn keeps(&self) -> u32 {
+        self.command.keeps
+    }
+
     /// Whether pieces of map tasks' outputs go to other nodes, too: what a map task and a cut know.
     pub fn is_shared(&self) -> bool {
         self.command.shared

@@ -105,6 +105,37 @@ fn pairs_in_small_buffers_are_kept_in_as_many_outputs_as_can_be_told_of() {
 }
 
 #[test]
+fn what_may_not_be_kept_goes_to_runs() {
+    struct Small;
+    impl MapReduce for Small {
+        fn map(&self, line: &[u8], out: &mut Emitter<'_, '_>) -> Outcome {
+            Collect.map(line, out)
+        }
+        fn collects(&self, _: &[String]) -> usize {
+            20_000
+        }
+        fn partition(&self, key: &[u8], partitions: u32) -> u32 {
+            Collect.partition(key, partitions)
+        }
+        fn reduce(&self, key: &[u8], of: &mut Values<'_, '_>, out: &mut Lines<'_, '_>) -> Outcome {
+            Collect.reduce(key, of, out)
+        }
+    }
+    let main: fn(&dyn System, &[u8]) -> u64 = |system, _| map_reduce(system, &Small);
+    let text: String = (0..5000u32).map(|at| format!("k{} {at:06}\n", at * at % 311)).collect();
+    let job = Local::new(main).input(text.as_bytes()).buffers(300, 4096).splits(4096, 10);
+    for keeps in [0, 1, 5, 1000] {
+        for job in [job.clone(), job.clone().partitions(3).far()] {
+            let made = job.clone().keeping(keeps).run().unwrap();
+            assert!(made.text() == model(&text), "{keeps}");
+            assert_eq!((made.kept == 0, made.spilled == 0), (keeps == 0, keeps == 1000));
+            let spilled = job.spilling().keeping(keeps).run().unwrap();
+            assert!(spilled.text() == model(&text) && spilled.spilled > 0, "{keeps}");
+        }
+    }
+}
+
+#[test]
 fn a_line_that_never_ends_is_refused() {
     let text = alloc::vec![b'x'; 17 << 20];
     let said = Local::new(collect).input(&text).splits(64 << 10, 1000).run().unwrap_err();

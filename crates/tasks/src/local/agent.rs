@@ -263,6 +263,7 @@ impl<'j> Agent<'j> {
             blocks: 0,
             bounds: Blob(bounds),
             spill: false,
+            keeps: if kind == kind::MAP { self.job.keeps } else { 0 },
             shared: false,
             memory: (self.job.buffers * self.job.buffer) as u64,
         }
