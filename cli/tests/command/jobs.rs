@@ -1,6 +1,7 @@
 //! Jobs as people run them: on a cluster that is started for them, and on one that is up. What they
 //! make is checked by another program in another language. What breaks in the midst is in
-//! [`faults`], what a job's own code does wrong in [`code`], and what is written of when it ran in [`profile`].
+//! [`faults`], what a job's own code does wrong in [`code`], and what is written of when it ran in
+//! [`profile`].
 
 mod code;
 mod faults;

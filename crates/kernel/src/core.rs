@@ -278,9 +278,11 @@ impl<M: Machine> CoreLoop<M> {
         let core = &self.core;
         let mut found = core.client.drain(core);
         if let Some(manager) = &core.manager {
-            found |= manager.borrow_mut().turn(&core.machine);
-            if manager.borrow_mut().begins_to_watch() {
-                core.spawn(watch(core.clone()));
+            if manager.borrow_mut().turn(&core.machine) {
+                found = true;
+                if manager.borrow_mut().begins_to_watch() {
+                    core.spawn(watch(core.clone()));
+                }
             }
             found |= core.client.take_local(core);
         }

@@ -60,7 +60,7 @@ pub fn wrong_code(place: &Place) {
     assert!(said.err.contains("add --input"), "{}", said.err);
 }
 
-/// What computes for longer than a worker may be silent runs once, and others' pieces come meanwhile.
+/// What computes for longer than a worker may be silent runs once, and pieces come meanwhile.
 pub fn slow_code(place: &Place) {
     let lines = "slow 3000\nreduce slow 3000 a\nreduce slow 3000 b\nreduce slow 3000 c\n";
     let said = unsteady(place, lines, &["--output", "slow", "--json"]).expect(0);
