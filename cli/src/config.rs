@@ -10,13 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use nile_abi::RoleSet;
+use nile_kernel::config::MAX_BYTES;
 use nile_kernel::{Config, ConfigError, Named};
 use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
-
-/// The most bytes of a configuration.
-const MOST_BYTES: u64 = 1 << 20;
 
 /// A configuration file that the command line names.
 #[derive(Clone, Debug)]
@@ -43,13 +41,14 @@ impl File {
             return Ok(text);
         }
         let shown = self.path.display();
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         fs::File::open(&self.path)
-            .and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text))
+            .and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes))
             .map_err(|error| wrong(&shown, &error))?;
-        if text.len() as u64 > MOST_BYTES {
-            return Err(wrong(&shown, &format!("it is longer than {MOST_BYTES} bytes")));
+        if bytes.len() > MAX_BYTES {
+            return Err(wrong(&shown, &format!("it is longer than {MAX_BYTES} bytes")));
         }
+        let text = String::from_utf8(bytes).map_err(|_| wrong(&shown, &"it is not UTF-8 text"))?;
         Ok(self.text.get_or_init(|| text))
     }
 
@@ -188,7 +187,7 @@ mod tests {
     #[test]
     fn what_never_ends_is_no_configuration() {
         let Err(Failure::Request(message)) = file(Path::new("/dev/zero")).text() else { panic!() };
-        assert_eq!(message, "/dev/zero: it is longer than 1048576 bytes");
+        assert_eq!(message, "/dev/zero: it is longer than 16384 bytes");
         assert!(matches!(file(Path::new("/tmp")).text(), Err(Failure::Request(_))));
     }
 }

@@ -88,7 +88,11 @@ fn the_same_seed_gives_the_same_report() {
 fn the_configuration_gives_the_roles_on_every_machine() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nile.toml");
-    fs::write(&file, "[roles]\nmanagement = 1\nnetwork = [2]\ndisk = [2]\nworker = 1\n").unwrap();
+    let roles = "[roles]\nmanagement = 1\nnetwork = [2]\ndisk = [2]\nworker = 1\n";
+    // As large as one may be, in bytes and in what they say.
+    let lines = "\n".repeat(4000);
+    let comment = "#".repeat((16 << 10) - lines.len() - roles.len() - 1);
+    fs::write(&file, format!("{lines}{roles}{comment}\n")).unwrap();
     for machine in ["qemu", "hosted", "sim"] {
         let config = file.to_str().unwrap();
         let report = boot(&["--machine", machine, "--cores", "3", "--config", config]);

@@ -49,6 +49,14 @@ use crate::pool::{PoolConfig, PoolTable};
 /// that deep, and on the boot path its stack is small.
 const MAX_NESTING: usize = 4;
 
+/// The most bytes of the text, and the most tokens: names, numbers, signs, comments, ends of lines.
+/// The parser takes some thirty bytes for each of them, and on the boot path its heap is small.
+pub const MAX_BYTES: usize = 16 << 10;
+const MAX_TOKENS: usize = 4096;
+
+/// The most brackets and dots, each of which may begin a table: that takes a kilobyte.
+const MAX_TABLES: usize = 128;
+
 /// The most ticks a second that a configuration may ask for.
 const MAX_TICK_HZ: u32 = 1000;
 
@@ -230,6 +238,7 @@ impl Config {
     /// The configuration that `text` holds.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
         check_nesting(text)?;
+        check_size(text)?;
         let file: File = toml::from_str(text).map_err(|error| ConfigError {
             line: error.span().map(|span| line_of(text, span.start)),
             message: one_line(error.message()),
@@ -284,6 +293,30 @@ impl Config {
     }
 }
 
+fn check_size(text: &str) -> Result<(), ConfigError> {
+    if text.len() > MAX_BYTES {
+        let message = format!("it is longer than {MAX_BYTES} bytes");
+        return Err(ConfigError { line: None, message });
+    }
+    let begins_table = |kind| {
+        use TokenKind::{Dot, LeftCurlyBracket, LeftSquareBracket};
+        matches!(kind, Dot | LeftCurlyBracket | LeftSquareBracket)
+    };
+    let tokens = || Source::new(text).lex();
+    let table = tokens().filter(|token| begins_table(token.kind())).nth(MAX_TABLES);
+    let beyond = [
+        (tokens().nth(MAX_TOKENS), format!("{MAX_TOKENS} names, numbers and signs")),
+        (table, format!("{MAX_TABLES} brackets and dots")),
+    ];
+    let beyond = beyond.into_iter().find_map(|(token, what)| Some((token?, what)));
+    beyond.map_or(Ok(()), |(token, what)| {
+        Err(ConfigError {
+            line: Some(line_of(text, token.span().start())),
+            message: format!("there are {what} before this"),
+        })
+    })
+}
+
 fn check_nesting(text: &str) -> Result<(), ConfigError> {
     let (mut brackets, mut dots) = (0usize, 0);
     for token in Source::new(text).lex() {
@@ -329,6 +362,21 @@ mod tests {
 
     fn error(text: &str) -> String {
         format!("{}", Config::parse(text).expect_err("a bad file"))
+    }
+
+    #[test]
+    fn what_would_fill_the_heap_of_the_boot_path_is_refused() {
+        let comments = "# as long a line as people write into such files ####\n".repeat(300);
+        assert!(Config::parse(&comments).is_ok());
+        assert_eq!(error(&comments.repeat(2)), "it is longer than 16384 bytes");
+        assert!(Config::parse(&"\n".repeat(MAX_TOKENS - 1)).is_ok());
+        let full = "line 4097: there are 4096 names, numbers and signs before this";
+        assert_eq!(error(&"\n".repeat(MAX_BYTES)), full);
+        let tables = "[a.b.c]\n".repeat(500);
+        assert_eq!(error(&tables), "line 43: there are 128 brackets and dots before this");
+        let ids: Vec<String> = (0..256).map(|id| format!("{id}")).collect();
+        let roles = ["network", "disk", "worker"].map(|it| format!("{it} = [{}]", ids.join(", ")));
+        assert!(Config::parse(&format!("[roles]\n{}\n", roles.join("\n"))).is_ok());
     }
 
     #[test]

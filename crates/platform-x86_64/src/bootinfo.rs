@@ -22,13 +22,13 @@ pub type ReadPhysical<'a, 'm> = &'a dyn Fn(PhysAddr, usize) -> Option<&'m [u8]>;
 /// The most memory map entries that are looked at.
 pub const MAX_ENTRIES: usize = 512;
 
-/// The longest command line in bytes; a longer one is cut there.
+/// The longest command line in bytes.
 const MAX_COMMAND_LINE: usize = 2048;
 
 /// What the loader said.
 #[derive(Clone, Debug, Default)]
 pub struct BootInfo<'m> {
-    /// The node's command line; empty if there is none or it is not UTF-8.
+    /// The node's command line; empty if there is none.
     pub command_line: &'m str,
     /// The first boot module: the node's configuration, its packages. The image reads it.
     pub module: Option<&'m [u8]>,
@@ -47,6 +47,8 @@ pub enum BootInfoError {
     Unreadable,
     /// There is no memory map.
     NoMemoryMap,
+    /// The command line is too long, or not UTF-8.
+    CommandLine,
 }
 
 /// Reads what the loader, known by the value it left in EAX, has put at `info`.
@@ -114,9 +116,10 @@ fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     number::<8>(bytes, offset)
 }
 
-/// The text up to the first zero byte, cut at [`MAX_COMMAND_LINE`]; empty if it is not UTF-8.
-fn text(bytes: &[u8]) -> &str {
-    let bytes = &bytes[..bytes.len().min(MAX_COMMAND_LINE)];
+/// The command line, which goes up to the first zero byte. A node does what it says or does not
+/// start: half of it would be something else.
+fn text(bytes: &[u8]) -> Result<&str, BootInfoError> {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    core::str::from_utf8(&bytes[..end]).unwrap_or_default()
+    let text = core::str::from_utf8(&bytes[..end]).ok().filter(|_| end <= MAX_COMMAND_LINE);
+    text.ok_or(BootInfoError::CommandLine)
 }

@@ -35,8 +35,8 @@ pub const BOOT_STACK_BYTES: usize = 64 * 1024;
 /// Bytes of each of its interrupt stacks.
 pub const BOOT_INTERRUPT_STACK_BYTES: usize = 8 * 1024;
 
-/// Bytes of the heap that it has before it knows any memory.
-pub const EARLY_HEAP_BYTES: usize = 128 * 1024;
+/// Bytes of the heap that it has before it knows any memory. Most of it is for the configuration.
+pub const EARLY_HEAP_BYTES: usize = 512 * 1024;
 
 unsafe extern "C" {
     static mut boot_interrupt_stacks: u8;

@@ -353,6 +353,9 @@ impl fmt::Display for StartError {
             StartError::BootInfo(BootInfoError::NoMemoryMap) => {
                 f.write_str("the loader says nothing about memory")
             }
+            StartError::BootInfo(BootInfoError::CommandLine) => {
+                f.write_str("the command line is longer than 2048 bytes, or not UTF-8 text")
+            }
             StartError::NoStartPage => f.write_str("no free page below 1 MiB"),
             StartError::Clock(error) => write!(f, "no timer to measure the clock by ({error:?})"),
             StartError::Config(message) => f.write_str(message),

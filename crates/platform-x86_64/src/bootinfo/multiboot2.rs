@@ -52,7 +52,7 @@ pub fn read<'m>(
         let content = all.get(offset + TAG_BYTES..offset.saturating_add(bytes));
         let content = content.ok_or(BootInfoError::Unreadable)?;
         match tag {
-            1 => found.command_line = text(content),
+            1 => found.command_line = text(content)?,
             3 if found.module.is_none() => add_module(&mut found, content, memory)?,
             6 => add_map(&mut found, content),
             // The newer copy has the wider address; it counts wherever it stands.

@@ -57,14 +57,12 @@ pub fn read<'m>(
     };
     claim(info, HEADER_BYTES);
     if let Some(at) = address(24) {
-        // The line's length is in the line: as much of it as can be read.
-        let length = (0..MAX_COMMAND_LINE)
-            .take_while(|i| {
-                let byte = at.checked_add(*i as u64).and_then(|at| memory(at, 1));
-                byte.is_some_and(|byte| byte != [0])
-            })
-            .count();
-        found.command_line = memory(at, length).map(text).unwrap_or_default();
+        // The line's length is in the line.
+        let byte = |i: usize| at.checked_add(i as u64).and_then(|at| memory(at, 1));
+        let length =
+            (0..=MAX_COMMAND_LINE).take_while(|i| byte(*i).is_some_and(|byte| byte != [0])).count();
+        found.command_line = text(memory(at, length).ok_or(BootInfoError::Unreadable)?)?;
+        byte(length).ok_or(BootInfoError::Unreadable)?;
         claim(at, length);
     }
     if u32_at(header, 12).unwrap_or(0) > 0 {

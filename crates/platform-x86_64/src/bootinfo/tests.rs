@@ -133,6 +133,33 @@ fn a_module_that_cannot_be_reached_is_an_error() {
 }
 
 #[test]
+fn a_command_line_is_whole_or_an_error() {
+    for at in [136, 136 + 22] {
+        let mut memory = pvh_memory();
+        memory[at] = 0xff;
+        assert_eq!(read_in(&memory, 0, 0).unwrap_err(), BootInfoError::CommandLine);
+    }
+    let mut memory = multiboot2_memory();
+    memory[16] = 0xff;
+    let magic = multiboot2::LOADER_MAGIC;
+    assert_eq!(read_in(&memory, magic, 0).unwrap_err(), BootInfoError::CommandLine);
+    for (length, ends, expected) in [
+        (super::MAX_COMMAND_LINE, true, None),
+        (super::MAX_COMMAND_LINE, false, Some(BootInfoError::Unreadable)),
+        (super::MAX_COMMAND_LINE + 1, true, Some(BootInfoError::CommandLine)),
+    ] {
+        let mut memory = pvh_memory();
+        let line = memory.len() as u64 + BASE;
+        memory[24..32].copy_from_slice(&line.to_le_bytes());
+        memory.resize(memory.len() + length, b'a');
+        memory.extend(ends.then_some(0));
+        let found = read_in(&memory, 0, 0);
+        assert_eq!(found.as_ref().err().copied(), expected);
+        assert!(found.is_err() || found.unwrap().command_line.len() == length);
+    }
+}
+
+#[test]
 fn nonsense_is_an_error() {
     assert_eq!(read_in(&[], 0, 0).unwrap_err(), BootInfoError::Unreadable);
     assert_eq!(read_in(&[0; 64], 0, 0).unwrap_err(), BootInfoError::UnknownLoader);
