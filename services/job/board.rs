@@ -129,9 +129,7 @@ impl Board {
     pub fn standing(self: &Rc<Self>, id: JobId) -> Option<Standing> {
         match self.job(id) {
             Some(hosted) => Some(hosted.with(nile_job::Record::standing)),
-            None => {
-                (self.is_loaded() || self.has_no_disk.get()).then_some(Standing::Unknown)
-            }
+            None => (self.is_loaded() || self.has_no_disk.get()).then_some(Standing::Unknown),
         }
     }
 

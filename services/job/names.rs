@@ -123,8 +123,9 @@ impl Board {
         let to = What::Output { job: id.0, parts, facts };
         let change = id.0 ^ PUBLISHED;
         let named = self.rename(output, change, Expect::Making(id.0), to).await?;
-        let is_output = |entry: &Entry| matches!(entry.what, What::Output { job, .. } if job == id.0);
-        Ok(named.is_ok_and(|entry| is_output(&entry)) )
+        let is_output =
+            |entry: &Entry| matches!(entry.what, What::Output { job, .. } if job == id.0);
+        Ok(named.is_ok_and(|entry| is_output(&entry)))
     }
 }
 

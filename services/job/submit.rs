@@ -123,9 +123,7 @@ impl Board {
             _ => None,
         };
         match is_there {
-            Some(name) => {
-                Err(CallError::new(Status::Exists, format!("{name} is there already")))
-            }
+            Some(name) => Err(CallError::new(Status::Exists, format!("{name} is there already"))),
             None => Ok(()),
         }
     }

@@ -108,7 +108,8 @@ impl Shared {
             Some(charter) => Keeper::restore(now, node, &keepers, charter, cells, seed, settings),
             None => Keeper::fresh(now, node, &keepers, self.draw(), seed, settings),
         };
-        let keeper = keeper.map_err(|misfit| CallError::new(Status::Failed, format!("{misfit}")))?;
+        let keeper =
+            keeper.map_err(|misfit| CallError::new(Status::Failed, format!("{misfit}")))?;
         Ok(Hosted {
             keeper: RefCell::new(keeper),
             store,

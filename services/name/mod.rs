@@ -119,11 +119,7 @@ fn named(name: &str) -> CallResult<Known> {
 impl Name {
     /// What a name means: what most of its keepers agree on, at some time during the call.
     #[stl_k(reply = "answer")]
-    async fn look(
-        &self,
-        caller: &Caller,
-        #[range(1..=128)] name: &str,
-    ) -> CallResult<NameAnswer> {
+    async fn look(&self, caller: &Caller, #[range(1..=128)] name: &str) -> CallResult<NameAnswer> {
         let outcome = self.shared.operate(named(name)?, Task::Read, caller.deadline).await;
         Ok(NameAnswer::of(&outcome))
     }
@@ -157,11 +153,7 @@ impl Name {
     /// The names that mean something, in their order: the first hundred and some, or those behind
     /// `after`.
     #[stl_k(reply = "page")]
-    async fn list(
-        &self,
-        caller: &Caller,
-        #[range(0..=128)] after: &str,
-    ) -> CallResult<NamePage> {
+    async fn list(&self, caller: &Caller, #[range(0..=128)] after: &str) -> CallResult<NamePage> {
         let after = (!after.is_empty()).then(|| named(after)).transpose()?;
         self.shared.list(after, caller.deadline).await
     }

@@ -12,9 +12,7 @@ use nile_abi::{CoreId, Instant, NodeId};
 use nile_bosml::Bytes;
 use nile_names::proposal::Action as ProposalAction;
 use nile_names::scan::Action as ScanAction;
-use nile_names::{
-    Answer, Ask, Entry, Expect, Lack, Outcome, Proposal, Scan, Settings, Task, What,
-};
+use nile_names::{Answer, Ask, Entry, Expect, Lack, Outcome, Proposal, Scan, Settings, Task, What};
 use nile_stl::{CallResult, all};
 use nile_store::Name;
 
@@ -67,8 +65,7 @@ impl Shared {
         let host = self.stl.host();
         let (node, keepers) = (self.cluster.node(), self.keepers());
         let (seed, settings) = (self.draw(), settings(host.now(), until));
-        let mut proposal =
-            Proposal::new(host.now(), node, &keepers, name, task, seed, settings);
+        let mut proposal = Proposal::new(host.now(), node, &keepers, name, task, seed, settings);
         let inbox: Rc<Inbox> = Rc::default();
         loop {
             while let Some(action) = proposal.poll() {

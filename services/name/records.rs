@@ -160,12 +160,9 @@ impl NameEntry {
                 ..facts(about)
             },
             What::Making { job } => NameEntry { kind: kind::MAKING, epoch: *job, ..none },
-            What::Output { job, parts, facts: about } => NameEntry {
-                kind: kind::OUTPUT,
-                epoch: *job,
-                parts: *parts,
-                ..facts(about)
-            },
+            What::Output { job, parts, facts: about } => {
+                NameEntry { kind: kind::OUTPUT, epoch: *job, parts: *parts, ..facts(about) }
+            }
         }
     }
 
@@ -185,9 +182,7 @@ impl NameEntry {
         };
         Some(match self.kind {
             kind::ABSENT => What::Absent,
-            kind::DATASET => {
-                What::Dataset(Version::new(self.epoch, self.attempt), facts())
-            }
+            kind::DATASET => What::Dataset(Version::new(self.epoch, self.attempt), facts()),
             kind::MAKING => What::Making { job: self.epoch },
             kind::OUTPUT => What::Output { job: self.epoch, parts: self.parts, facts: facts() },
             _ => return None,

@@ -122,7 +122,9 @@ impl Shared {
                 };
                 match verdict(&it, &entry) {
                     Verdict::Keep => {}
-                    Verdict::Confirm => store.client.confirm(&it.name, it.epoch, it.attempt).await?,
+                    Verdict::Confirm => {
+                        store.client.confirm(&it.name, it.epoch, it.attempt).await?
+                    }
                     Verdict::Remove => self.remove(store, &it).await?,
                     Verdict::Adopt => is_clean &= self.adopt(name).await?,
                     Verdict::Undecided => {
@@ -192,8 +194,12 @@ fn latest(catalogue: &Catalogue, name: &str) -> Option<What> {
             let is_it = |other: &Listed| {
                 (other.name.as_str(), other.epoch, other.attempt) == (name, it.epoch, it.attempt)
             };
-            let facts =
-                Facts { bytes: it.bytes, blocks: it.blocks, copies: it.copies, nodes: nodes(&is_it) };
+            let facts = Facts {
+                bytes: it.bytes,
+                blocks: it.blocks,
+                copies: it.copies,
+                nodes: nodes(&is_it),
+            };
             Some(What::Dataset(Version::new(it.epoch, it.attempt), facts))
         }
         (_, Some(((job, of), parts))) => {

@@ -90,8 +90,8 @@ impl Stores {
         let all = self.all();
         let formatted: Vec<Result<bool, CallFailed>> =
             self.ask_all(&all, "is_formatted", |_| Arguments::new())?;
-        let has_none = |it: &Result<bool, CallFailed>| matches!(it, Err(error) if error.status == Status::NotFound);
-        Ok(formatted.iter().all(has_none))
+        let errors = formatted.iter().filter_map(|it| it.as_ref().err());
+        Ok(errors.filter(|error| error.status == Status::NotFound).count() == formatted.len())
     }
 
     /// Forgets a store that does not answer.
