@@ -144,7 +144,8 @@ pub struct Claim {
 impl Folder {
     /// The folder of the cluster that is meant, whether it is there or not.
     pub fn of(which: &Which) -> Result<Folder, Failure> {
-        let name = which.cluster.clone().or_else(|| env::var(VARIABLE).ok());
+        let name =
+            which.cluster.clone().or_else(|| env::var(VARIABLE).ok().filter(|it| !it.is_empty()));
         let name = name.unwrap_or_else(|| {
             env::var_os(ROOT).map_or_else(|| USUAL.into(), |root| of_checkout(Path::new(&root)))
         });

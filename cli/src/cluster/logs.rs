@@ -39,7 +39,7 @@ pub fn run(options: &Logs) -> Result<(), Failure> {
     }
     if is_running {
         crate::say(format_args!(
-            "nile: {name}'s log service has no lines; these are what the node itself wrote"
+            "nile: {name}'s log service says nothing; this is what the node itself wrote"
         ));
     }
     let source = File { folder, name: name.clone(), shown: 0 };

@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -149,7 +150,17 @@ fn marked(pid: i32, is_meant: impl Fn(&Path) -> bool) -> Option<String> {
     let mark = variables.find_map(|variable| variable.strip_prefix(prefix.as_bytes()))?;
     let at = mark.iter().position(|byte| *byte == b'@')?;
     let folder = Path::new(OsStr::from_bytes(&mark[at + 1..]));
-    is_meant(folder).then(|| String::from_utf8_lossy(&mark[..at]).into_owned())
+    let is_ours = is_meant(folder) && is_seen_alike(pid, folder);
+    is_ours.then(|| String::from_utf8_lossy(&mark[..at]).into_owned())
+}
+
+/// Whether a process sees the folder that this one sees under that name, or neither sees one: in a
+/// container the name may be another's.
+fn is_seen_alike(pid: i32, folder: &Path) -> bool {
+    let root = Path::new("/proc").join(pid.to_string()).join("root");
+    let there = root.join(folder.strip_prefix("/").unwrap_or(folder));
+    let which = |path: &Path| fs::metadata(path).ok().map(|it| (it.dev(), it.ino()));
+    which(folder) == which(&there)
 }
 
 /// The session of a process; none of one that has ended. Linux gives 0 for a process that ends
@@ -221,6 +232,34 @@ mod tests {
         let pid = i32::try_from(child.id()).unwrap();
         child.wait().unwrap();
         assert_eq!(session(pid), None);
+    }
+
+    /// As of a container that shows it another folder under the same name.
+    #[test]
+    fn a_process_that_sees_another_folder_is_none_of_ours() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let apart = |script: &str| {
+            let script = format!("mount -t tmpfs none {} && {script}", path.display());
+            Command::new("unshare").args(["--mount", "sh", "-c", &script]).status()
+        };
+        if !apart("true").is_ok_and(|status| status.success()) {
+            return crate::say(format_args!("not run: this user may not mount"));
+        }
+        let script = format!("mount -t tmpfs none {} && exec sleep 1000", path.display());
+        let mut child = shell(path, "n1", &format!("exec unshare --mount sh -c '{script}'"));
+        let is_there = || {
+            let name = fs::read_to_string(format!("/proc/{}/comm", child.id()));
+            name.is_ok_and(|name| name == "sleep\n")
+        };
+        let begun = Instant::now();
+        while !is_there() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it does not start");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(all(path).is_empty());
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

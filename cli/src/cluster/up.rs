@@ -79,7 +79,11 @@ pub fn run(options: &Up) -> Result<(), Failure> {
     let started = Instant::now();
     let mut cluster = Started::begin(options)?;
     if options.program.is_none() {
-        return say(options, &cluster.folder, &cluster.record, started.elapsed());
+        let said = say(options, &cluster.folder, &cluster.record, started.elapsed());
+        if said.is_err() {
+            cluster.end()?;
+        }
+        return said;
     }
     let done = outcome(&cluster.folder, &mut cluster.children[1..], options.limit);
     cluster.end()?;

@@ -2,7 +2,7 @@
 //! line, one answer a line, both JSON. This is both sides' vocabulary, and the client.
 
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -144,6 +144,10 @@ pub enum ControlError {
 impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            ControlError::Unreachable(path, error) if error.kind() == ErrorKind::WouldBlock => {
+                let (path, patience) = (path.display(), PATIENCE.as_secs());
+                write!(f, "the switch at {path} has not answered within {patience} s")
+            }
             ControlError::Unreachable(path, error) => {
                 write!(f, "the switch cannot be reached at {}: {error}", path.display())
             }

@@ -326,10 +326,18 @@ fn two_clusters_live_side_by_side() {
     place.up(&["--nodes", "2", "--cluster", "two"]).expect(0);
     // One of them says it by the environment.
     let mut variable = place.nile();
+    refused(run(variable.env("NILE_CLUSTER", ""), &["status"]), "no cluster is up");
+    let mut variable = place.nile();
     let said = run(variable.env("NILE_CLUSTER", "one"), &["down"]).expect(0);
     assert_eq!(said.out, "ended: n1, n2, switch\n");
     assert!(said.err.contains("fifo: 0 frames, ") && said.err.contains("left out"), "{}", said.err);
     fs::remove_file(fifo).unwrap();
+    // Who cannot say what is up leaves nothing up.
+    let mut silent = place.nile();
+    silent.args(["up", "--machine", "hosted", "--nodes", "1", "--cores", "1", "--memory", "64M"]);
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    assert_eq!(silent.stdout(full).output().unwrap().status.code(), Some(1));
+    refused(place.run(&["status"]), "no cluster is up");
     let status = place.json(&["status", "--cluster", "two"]);
     assert!(status["nodes"].as_array().unwrap().iter().all(|node| node["state"] == "alive"));
     refused(place.run(&["status", "--cluster", "one"]), "nile up --cluster one`");
