@@ -2,6 +2,7 @@
 //! nothing, and changed to mean its parts when they can all be read. Most of the keepers of names
 //! decide each of these, so of two jobs with one output only one is ever seen.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
@@ -10,7 +11,7 @@ use core::time::Duration;
 use nile_abi::{NodeId, Status};
 use nile_job::{End, JobId, Phase, Standing};
 use nile_names::{Entry, Expect, Facts, What};
-use nile_stl::{CallError, CallResult};
+use nile_stl::{CallError, CallResult, LocalFuture};
 
 use super::board::{Board, LOOK};
 use super::records::JobEntry;
@@ -25,31 +26,36 @@ const UNDECIDED: Duration = Duration::from_secs(10);
 const UNKNOWN: Duration = Duration::from_secs(3);
 
 impl Board {
-    /// What a name means.
-    pub(super) async fn look_up(&self, name: &str) -> CallResult<Entry> {
-        let answer = NameClient::find(&self.stl).await?.look(name).await?;
-        match answer.outcome {
-            records::outcome::DONE => Ok(answer.entry.entry()),
-            _ => Err(lacking(&answer.missing)),
-        }
+    /// What a name means. Boxed, as its callers would each have a copy of all its code.
+    pub(super) fn look_up<'a>(&'a self, name: &'a str) -> LocalFuture<'a, CallResult<Entry>> {
+        Box::pin(async move {
+            let answer = NameClient::find(&self.stl).await?.look(name).await?;
+            match answer.outcome {
+                records::outcome::DONE => Ok(answer.entry.entry()),
+                _ => Err(lacking(&answer.missing)),
+            }
+        })
     }
 
     /// Changes what a name means, if it is what is expected; else it says what that is.
-    async fn rename(
-        &self,
-        name: &str,
+    fn rename<'a>(
+        &'a self,
+        name: &'a str,
         change: u64,
         expect: Expect,
         to: What,
-    ) -> CallResult<Result<Entry, Entry>> {
-        let to = records::NameEntry::of(&Entry { stamp: 0, change, what: to });
-        let client = NameClient::find(&self.stl).await?;
-        let answer = client.change(name, change, records::NameExpectation::of(expect), to).await?;
-        match answer.outcome {
-            records::outcome::DONE => Ok(Ok(answer.entry.entry())),
-            records::outcome::REFUSED => Ok(Err(answer.entry.entry())),
-            _ => Err(lacking(&answer.missing)),
-        }
+    ) -> LocalFuture<'a, CallResult<Result<Entry, Entry>>> {
+        Box::pin(async move {
+            let to = records::NameEntry::of(&Entry { stamp: 0, change, what: to });
+            let client = NameClient::find(&self.stl).await?;
+            let expected = records::NameExpectation::of(expect);
+            let answer = client.change(name, change, expected, to).await?;
+            match answer.outcome {
+                records::outcome::DONE => Ok(Ok(answer.entry.entry())),
+                records::outcome::REFUSED => Ok(Err(answer.entry.entry())),
+                _ => Err(lacking(&answer.missing)),
+            }
+        })
     }
 
     /// Has the output's name mean that this job makes it. `exists` if it means something else, or

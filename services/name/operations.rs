@@ -1,5 +1,6 @@
 //! Names read, changed and listed: the proposer's part of the protocol, over calls to the keepers.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
@@ -13,7 +14,7 @@ use nile_bosml::Bytes;
 use nile_names::proposal::Action as ProposalAction;
 use nile_names::scan::Action as ScanAction;
 use nile_names::{Answer, Ask, Entry, Expect, Lack, Outcome, Proposal, Scan, Settings, Task, What};
-use nile_stl::{CallResult, all};
+use nile_stl::{CallResult, LocalFuture, all};
 use nile_store::Name;
 
 use super::records::{NameEntry, NamePage, NamedEntry};
@@ -60,8 +61,19 @@ impl Shared {
         });
     }
 
-    /// Does one operation on one name.
-    pub async fn operate(self: &Rc<Self>, name: Name, task: Task, until: Instant) -> Outcome {
+    /// Does one operation on one name. Boxed, as are others here: its callers would each have a
+    /// copy of all its code.
+    pub fn operate(
+        self: &Rc<Self>,
+        name: Name,
+        task: Task,
+        until: Instant,
+    ) -> LocalFuture<'static, Outcome> {
+        let shared = self.clone();
+        Box::pin(async move { shared.propose(name, task, until).await })
+    }
+
+    async fn propose(self: &Rc<Self>, name: Name, task: Task, until: Instant) -> Outcome {
         let host = self.stl.host();
         let (node, keepers) = (self.cluster.node(), self.keepers());
         let (seed, settings) = (self.draw(), settings(host.now(), until));
@@ -111,11 +123,16 @@ impl Shared {
     }
 
     /// The next names that mean something.
-    pub async fn list(
+    pub fn list(
         self: &Rc<Self>,
         after: Option<Name>,
         until: Instant,
-    ) -> CallResult<NamePage> {
+    ) -> LocalFuture<'static, CallResult<NamePage>> {
+        let shared = self.clone();
+        Box::pin(async move { shared.scan(after, until).await })
+    }
+
+    async fn scan(self: &Rc<Self>, after: Option<Name>, until: Instant) -> CallResult<NamePage> {
         let host = self.stl.host();
         let (seed, settings) = (self.draw(), settings(host.now(), until));
         let mut scan = Scan::new(host.now(), &self.keepers(), after, MOST, seed, settings);

@@ -1,8 +1,8 @@
 //! Names of datasets, of which each has one linearizable history: `nile_names` keepers on disks
 //! that lose what was not flushed, and clients on all nodes that put, replace, remove, read and
 //! list the same few names, while messages are lost, doubled, late and reordered, nodes are parted
-//! and lose their power, clients die in the midst of a change, and disks are lost, one keeper's at a
-//! time.
+//! and lose their power, clients die in the midst of a change, and disks are lost, one keeper's at
+//! a time.
 //!
 //! * `node`: a node with its keeper and its disk.
 //! * `client`: what clients want, and what they have seen.
