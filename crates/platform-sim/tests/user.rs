@@ -289,15 +289,16 @@ fn panics(_: &dyn System, _: &[u8]) -> u64 {
 fn a_fault_ends_a_package_and_nothing_else() {
     let packages: &[(&'static str, Program)] =
         &[("strays", strays), ("halts", halts), ("panics", panics)];
-    for (name, kind, address) in [
-        ("strays", Fault::PAGE, 0x1234),
-        ("halts", Fault::EXCEPTION, 0),
-        ("panics", Fault::EXCEPTION, 0),
-    ] {
+    for (name, kind, address) in [("strays", Fault::PAGE, 0x1234), ("halts", Fault::EXCEPTION, 0)] {
         let (exits, _) = exits(&options(3, packages), name, b"", zero);
         let Some(Exit::Fault(fault)) = exits.last() else { panic!("{name}: {exits:?}") };
         assert_eq!((fault.kind, fault.address), (kind, address), "{name}");
     }
+    // One that panics exits, and says why.
+    let (exits, _) = exits(&options(3, packages), "panics", b"", zero);
+    let Some(Exit::Call(ask)) = exits.last() else { panic!("{exits:?}") };
+    let (number, word) = (SystemCall::Exit as u64, u64::from(Status::Panicked.code()));
+    assert_eq!((ask.number, ask.word, ask.input.1), (number, word, 20));
 }
 
 #[test]
@@ -329,7 +330,7 @@ fn the_seed_chooses_what_goes_wrong() {
         })
     });
     let stuck = stuck.expect_err("a package that loops is never done");
-    assert!(stuck.cores[1].contains("in a package that loops"), "{stuck}");
+    assert!(stuck.cores[1].contains("in a package that computes"), "{stuck}");
 }
 
 thread_local! {
