@@ -26,10 +26,15 @@ pub struct Stuck {
     pub row: Vec<usize>,
     /// Those one of which would have had to come next.
     pub next: Vec<usize>,
+    /// There was too much to try: it may be linearizable all the same.
+    pub is_unsure: bool,
 }
 
+/// The most states that are tried.
+const MOST_STATES: usize = 300_000;
+
 /// Checks a history that begins in `state`. `step` is the state after an operation, or none if the
-/// operation cannot have happened in the state before. Takes exponential time at worst.
+/// operation cannot have happened in the state before. It gives up where it would take for ever.
 pub fn check<S: Clone + Eq + Hash, C>(
     state: S,
     history: &[Operation<C>],
@@ -40,7 +45,8 @@ pub fn check<S: Clone + Eq + Hash, C>(
     let known = history.iter().filter(|it| it.returned.is_some()).count();
     let mut seen = HashSet::new();
     let mut taken = Taken(vec![0; history.len().div_ceil(64)]);
-    let mut stuck = Stuck { row: Vec::new(), next: candidates(history, &order, &taken) };
+    let mut stuck =
+        Stuck { row: Vec::new(), next: candidates(history, &order, &taken), is_unsure: false };
     let mut row: Vec<usize> = Vec::new();
     let mut left = known;
     // What is to be tried after each operation of the row, and the state there.
@@ -66,11 +72,14 @@ pub fn check<S: Clone + Eq + Hash, C>(
             taken.flip(at);
             continue;
         }
+        if seen.len() > MOST_STATES {
+            return Err(Stuck { is_unsure: true, ..stuck });
+        }
         row.push(at);
         left -= usize::from(history[at].returned.is_some());
         let next = candidates(history, &order, &taken);
         if row.len() > stuck.row.len() {
-            stuck = Stuck { row: row.clone(), next: next.clone() };
+            stuck = Stuck { row: row.clone(), next: next.clone(), ..stuck };
         }
         levels.push((after, next));
     }
@@ -182,7 +191,21 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_told() {
         let bad = history(&[(1, 2, Write(1)), (3, 4, Read(1)), (5, 6, Read(0)), (7, 8, Read(1))]);
-        assert_eq!(check(0, &bad, step), Err(Stuck { row: vec![0, 1], next: vec![2] }));
+        assert_eq!(
+            check(0, &bad, step),
+            Err(Stuck { row: vec![0, 1], next: vec![2], is_unsure: false })
+        );
+    }
+
+    #[test]
+    fn what_would_take_for_ever_is_given_up() {
+        let step = |state: &u64, call: &Option<u64>| {
+            call.map(|number| state.wrapping_mul(31).wrapping_add(number))
+        };
+        let number = |at: u64| Operation { call: at, returned: Some(100 + at), what: Some(at) };
+        let mut history: Vec<_> = (1..30).map(number).collect();
+        history.push(Operation { call: 200, returned: Some(201), what: None });
+        assert!(check(0, &history, step).is_err_and(|stuck| stuck.is_unsure));
     }
 
     /// Without memory this would take all orders of the writes.

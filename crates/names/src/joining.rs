@@ -135,11 +135,14 @@ impl Joining {
     }
 
     pub fn receive(&mut self, identity: u64, from: usize, answer: Answer) -> Step {
-        if from == self.seat || self.others[from].tag != answer.tag {
+        let seats = answer.view.seats.len();
+        let is_in = seats > 0;
+        // One that believes in more or fewer keepers has another configuration.
+        let is_strange = is_in && seats != self.others.len();
+        if from == self.seat || self.others[from].tag != answer.tag || is_strange {
             return Step::Nothing;
         }
         self.others[from].tag = self.random.next();
-        let is_in = !answer.view.seats.is_empty();
         match (answer.reply, &self.taking) {
             (Reply::Page { cells, is_last }, Some(view)) if *view == answer.view => {
                 let view = view.clone();

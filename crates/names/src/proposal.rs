@@ -246,10 +246,14 @@ impl Proposal {
         let agreed = cells().find(|cell| same(cell) >= needed).map(|cell| cell.entry.clone());
         self.round = self.round.max(highest.unwrap_or(0));
         self.view = view.clone();
+        // What was proposed before may lie at a keeper with a higher ballot than what others agree
+        // on: only a still higher one makes sure that it is not made after all.
+        let agreed = agreed.filter(|_| self.proposed.is_none());
         if let Some(Err(outcome)) = agreed.map(|entry| self.judge(&entry)) {
             return self.finish(outcome);
         }
-        let ballot = Ballot { round: self.round + 1, node: self.node, draw: self.random.next() };
+        let round = self.round.saturating_add(1);
+        let ballot = Ballot { round, node: self.node, draw: self.random.next() };
         self.begin(now, Step::Promise(ballot));
     }
 
@@ -267,7 +271,9 @@ impl Proposal {
             return Err(Outcome::Unknown(Lack::default()));
         }
         match expect.holds(entry) {
-            true => Ok(Entry { stamp: entry.stamp + 1, change: *id, what: to.clone() }),
+            true => {
+                Ok(Entry { stamp: entry.stamp.saturating_add(1), change: *id, what: to.clone() })
+            }
             false => Err(Outcome::Refused(entry.clone())),
         }
     }

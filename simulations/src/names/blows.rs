@@ -33,14 +33,19 @@ impl Cluster {
                 self.plan(self.now + pause, Event::Heal(self.partings));
             }
             Blow::Strand(first, second) => self.stranding = Some((first, second)),
-            Blow::Calm(pause) => {
-                let weather = std::mem::replace(&mut self.weather, Weather::GOOD);
-                if (weather.lost, weather.doubled, weather.late) != (0, 0, 0) {
-                    self.plan(self.now + pause, Event::Weather(weather));
-                }
+            Blow::Calm(pause) => self.change_weather(Weather::GOOD, pause),
+            Blow::Storm(pause) => {
+                let storm = Weather { lost: 450, doubled: 100, late: 50 };
+                self.change_weather(storm, pause);
             }
+            Blow::Tear(pause) => self.torn_until = self.now + pause,
             Blow::Disks(latency) => self.latency = latency,
         }
+    }
+
+    fn change_weather(&mut self, weather: Weather, pause: Duration) {
+        self.weather = weather;
+        self.plan(self.now + pause, Event::Weather(self.usual_weather));
     }
 
     /// One at a time: it is in again before the next one is lost. Of a single keeper nothing would
@@ -108,6 +113,7 @@ impl Cluster {
     /// All is well from now on.
     pub fn calm(&mut self) {
         self.is_busy = false;
+        self.torn_until = self.now;
         self.weather = Weather::GOOD;
         self.sides = None;
         let down: Vec<NodeId> = self.nodes.iter().filter(|it| !it.is_up).map(|it| it.id).collect();

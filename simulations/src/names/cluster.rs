@@ -48,11 +48,14 @@ pub struct Cluster {
     /// The times of keepers and of clients.
     pub settings: [Settings; 2],
     pub weather: Weather,
+    pub usual_weather: Weather,
     /// How long disks take at most.
     pub latency: Duration,
     /// Which side of a partition each node is on, and how many partitions there were.
     pub sides: Option<Vec<bool>>,
     pub partings: u32,
+    /// Until when little comes of what keepers are asked to accept.
+    pub torn_until: Instant,
     /// How long somebody is to be stranded; who, with which keeper.
     pub stranding: Option<(Duration, Duration)>,
     pub stranded: Option<(NodeId, NodeId)>,
@@ -122,9 +125,11 @@ impl Cluster {
             next_operation: 0,
             settings,
             weather,
+            usual_weather: weather,
             latency: Duration::from_millis(2),
             sides: None,
             partings: 0,
+            torn_until: Instant::START,
             stranding: None,
             stranded: None,
             is_busy: true,
@@ -362,6 +367,9 @@ impl Cluster {
         }
         if let Letter::Ask(Party::Operation(_), Ask { request: Request::Accept(..), .. }) = letter {
             self.asks_to_accept(from);
+            if self.now < self.torn_until && below(&mut self.random, 3) != 0 {
+                return;
+            }
         }
         let side = |node: NodeId| self.sides.as_ref().map(|sides| sides[node.0 as usize - 1]);
         if side(from) != side(to) {

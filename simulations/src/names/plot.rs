@@ -23,8 +23,11 @@ pub enum Blow {
     /// when it has; then the asker reaches nobody for the first time, and for the second only one
     /// of the others, which does not reach the rest.
     Strand(Duration, Duration),
-    /// Nothing is lost for this long.
+    /// Nothing is lost for this long; or nearly half of all.
     Calm(Duration),
+    Storm(Duration),
+    /// Of what keepers are asked to accept, two thirds are lost for this long.
+    Tear(Duration),
     /// Disks take this long from now on.
     Disks(Duration),
 }
@@ -46,7 +49,7 @@ pub fn draw(
 fn blow(random: &mut ChaCha8Rng, nodes: u32, keepers: u32) -> Blow {
     let keeper = NodeId(1 + below(random, u64::from(keepers)) as u32);
     let mut pause = |most| Duration::from_millis(1) + span(random, Duration::from_millis(most));
-    match pause(17_000).as_millis() / 1000 {
+    match pause(20_000).as_millis() / 1000 {
         0..4 => Blow::Kill(keeper, pause(1500)),
         4 => {
             let pause = pause(1500);
@@ -60,6 +63,8 @@ fn blow(random: &mut ChaCha8Rng, nodes: u32, keepers: u32) -> Blow {
             Blow::Part(random.next_u64(), pause)
         }
         13 => Blow::Calm(pause(2000)),
+        16 => Blow::Storm(pause(2000)),
+        17 | 18 => Blow::Tear(pause(2000)),
         14 | 15 => Blow::Strand(pause(800), pause(800)),
         _ => Blow::Disks(pause(60)),
     }

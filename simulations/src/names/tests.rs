@@ -33,7 +33,6 @@ fn every_wrong_is_found() {
     ];
     for conduct in wrongs {
         let seed = first_broken(conduct);
-        println!("{conduct:?}: {seed:?}");
         assert!(seed.is_some(), "{conduct:?} was never found");
     }
 }

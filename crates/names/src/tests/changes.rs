@@ -138,3 +138,30 @@ fn a_change_whose_keepers_go_away_is_not_known() {
     let lack = Lack { missing, ..Lack::default() };
     assert_eq!(cluster.drive(&mut lost), Outcome::Unknown(lack));
 }
+
+/// The entry that it goes by may itself be one that only a minority has accepted.
+#[test]
+fn what_is_refused_is_not_made_later() {
+    let mut cluster = Cluster::founded(3);
+    let x = name("x");
+    cluster.run(&x, change(1, Expect::Absent, dataset(1)));
+    // One keeper accepts that it is removed, and then that it is put again.
+    let accepts = |ask: &Request| matches!(ask, Request::Accept(..));
+    let mut remove = cluster.propose(&x, change(2, Expect::Any, What::Absent));
+    let asks = up_to(&mut cluster, &mut remove, accepts);
+    cluster.ask(asks[0].0, &asks[0].1);
+    cluster.stop(3);
+    let mut put = cluster.propose(&x, change(3, Expect::Absent, dataset(3)));
+    let asks = up_to(&mut cluster, &mut put, accepts);
+    cluster.ask(asks[0].0, &asks[0].1);
+    // The others have not heard of either, and promise not to.
+    cluster.start(3);
+    cluster.stop(1);
+    let mut dead = cluster.propose(&x, change(4, Expect::Any, dataset(4)));
+    up_to(&mut cluster, &mut dead, accepts);
+    let first = Entry { stamp: 1, change: 1, what: dataset(1) };
+    assert_eq!(cluster.drive(&mut put), Outcome::Refused(first.clone()));
+    cluster.start(1);
+    cluster.stop(2);
+    assert_eq!(cluster.read(&x), first);
+}

@@ -27,6 +27,42 @@ fn a_cluster_is_founded_when_all_are_there_once() {
     assert_eq!(cluster.read(&name("x")), Entry::NEVER);
 }
 
+/// An answer of the first keeper, whose disk is lost since, comes late to one that has told its
+/// successor that it is fresh.
+#[test]
+fn a_founding_that_is_lost_is_not_heard_of_after_the_next() {
+    let mut cluster = Cluster::new(3);
+    cluster.start(1);
+    let hellos = |cluster: &mut Cluster, node| -> Vec<(NodeId, Ask)> {
+        let keeper = cluster.keepers.get_mut(&NodeId(node)).unwrap();
+        keeper.tick(cluster.now);
+        let sent = core::iter::from_fn(|| keeper.poll()).filter_map(|action| match action {
+            Action::Send(to, ask) => Some((to, ask)),
+            Action::Store(_) => None,
+        });
+        sent.collect()
+    };
+    cluster.start(2);
+    cluster.start(3);
+    // The second has asked the first, which is in by the time that it answers.
+    cluster.now = cluster.now + SETTINGS.silence * 3;
+    let asked = hellos(&mut cluster, 2);
+    let (to, ask) = asked.iter().find(|(to, _)| *to == NodeId(1)).unwrap();
+    let founds = hellos(&mut cluster, 1);
+    for (to, ask) in founds {
+        let answer = cluster.ask(to, &ask).unwrap();
+        cluster.keepers.get_mut(&NodeId(1)).unwrap().receive(to, answer);
+    }
+    assert_eq!(cluster.standing(1), Standing::In);
+    // That is not heard: it was asked before the second has said that it is fresh.
+    let late = cluster.ask(*to, ask).unwrap();
+    assert_eq!(late.view.seats.len(), 3);
+    cluster.keepers.get_mut(&NodeId(2)).unwrap().receive(*to, late);
+    assert_ne!(cluster.standing(2), Standing::In);
+    cluster.pass(1000);
+    assert_eq!(cluster.standing(2), Standing::In);
+}
+
 #[test]
 fn keepers_come_back_with_what_they_had() {
     let mut cluster = Cluster::founded(3);
