@@ -35,6 +35,7 @@ use nile_stl::node::from_call;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 use nile_store::{Manifest, Name, Owner, Space, State, Store, Ticket, Version, checksum};
 
+use crate::page::page;
 use given::Given;
 use keeper::Keeper;
 use medium::Medium;
@@ -56,9 +57,6 @@ pub const MOST_BYTES: usize = 48 << 10;
 
 /// The most entries of one reply.
 const MOST_LISTED: usize = 128;
-
-/// The most bytes of keys and values in one reply.
-const MOST_NOTED: usize = 32 << 10;
 
 /// The datasets of this core's disk.
 pub struct Dataset {
@@ -526,14 +524,11 @@ impl Dataset {
         caller.kernels_only()?;
         let keeper = self.shared.keeper().await?;
         let after = if after.is_empty() { None } else { Some(named(after)?) };
-        let mut room = MOST_NOTED;
-        Ok(keeper.with(|store| {
-            let notes = store.notes_after(after.as_ref()).map_while(|(key, value)| {
-                room = room.checked_sub(key.as_str().len() + value.len())?;
-                Some(NoteEntry { key: key.to_string(), value: Blob(value.into()) })
-            });
-            notes.collect()
-        }))
+        let note = |(key, value): (&Name, &[u8])| NoteEntry {
+            key: key.to_string(),
+            value: Blob(value.into()),
+        };
+        Ok(keeper.with(|store| page(store.notes_after(after.as_ref()).map(note))))
     }
 
     /// A number that this store has for as long as it is there, and that no other ever had.

@@ -34,6 +34,9 @@ const NAMESAKES_SHOWN: Duration = Duration::from_secs(600);
 /// How long until a cluster that cannot be reached is tried again.
 const RETRY: Duration = Duration::from_millis(20);
 
+/// The most members of one reply.
+pub const MOST_MEMBERS: usize = 1000;
+
 /// The node's gossip.
 pub struct Gossip {
     stl: Stl,
@@ -96,9 +99,10 @@ impl Start for Gossip {
     keywords(gossip = 5, cluster = 3, member = 3, node = 2)
 )]
 impl Gossip {
-    /// Every node that is known, the dead of the last minutes among them.
+    /// The nodes that are known, the dead of the last minutes among them, in the order of their
+    /// numbers: those behind `after`, at most a thousand. Fewer: there are no more.
     #[stl_k(reply = "members")]
-    fn members(&self) -> CallResult<Vec<MemberEntry>> {
+    fn members(&self, after: u32) -> CallResult<Vec<MemberEntry>> {
         self.shared.with(|gossip| {
             let entry = |it: nile_gossip::Member| MemberEntry {
                 identity: Identity { node: it.node.0, generation: it.generation.0 },
@@ -109,7 +113,11 @@ impl Gossip {
                 }),
                 version: it.version,
             };
-            gossip.members().map(entry).collect()
+            let behind = gossip.members().filter(|it| it.node.0 > after);
+            let mut members: Vec<MemberEntry> = behind.map(entry).collect();
+            members.sort_by_key(|it| it.identity.node);
+            members.truncate(MOST_MEMBERS);
+            members
         })
     }
 
@@ -143,6 +151,22 @@ impl Gossip {
         self.shared.with(nile_gossip::Gossip::leave)?;
         self.shared.pump();
         Ok(())
+    }
+}
+
+impl GossipClient {
+    /// Every node that is known. Each page is a call.
+    pub async fn everyone(&self) -> CallResult<Vec<MemberEntry>> {
+        let mut all: Vec<MemberEntry> = Vec::new();
+        loop {
+            let after = all.last().map_or(0, |it| it.identity.node);
+            let more = self.members(after).await?;
+            let is_last = more.len() < MOST_MEMBERS;
+            all.extend(more);
+            if is_last {
+                return Ok(all);
+            }
+        }
     }
 }
 

@@ -29,9 +29,6 @@ pub const SOON: Duration = Duration::from_secs(2);
 const COMING: Duration = Duration::from_secs(3);
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// The most places of one name that are looked at.
-const MOST_PLACES: usize = 16_384;
-
 /// The cluster, as it was when it was last looked at.
 pub struct Cluster {
     stl: Stl,
@@ -135,7 +132,7 @@ impl Cluster {
 
     async fn members(&self) -> BTreeMap<NodeId, bool> {
         let Ok(gossip) = GossipClient::find(&self.stl).await else { return BTreeMap::new() };
-        let members = gossip.members().await.unwrap_or_default();
+        let members = gossip.everyone().await.unwrap_or_default();
         let member = members.iter().map(|it| (NodeId(it.identity.node), it.state != "down"));
         member.collect()
     }
@@ -160,15 +157,7 @@ impl Cluster {
 
     /// Where the instances of a service are.
     async fn places(&self, name: &str) -> CallResult<Vec<Place>> {
-        let registry = RegistryClient::find(&self.stl).await?;
-        let mut places: Vec<Place> = Vec::new();
-        loop {
-            let more = registry.instances(name, places.len() as u32).await?;
-            if more.is_empty() || places.len() >= MOST_PLACES {
-                return Ok(places);
-            }
-            places.extend(more.into_iter().map(Place::from));
-        }
+        RegistryClient::find(&self.stl).await?.places(name).await
     }
 
     /// The stores of the nodes, in the order of the nodes' numbers and cores.

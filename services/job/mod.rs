@@ -43,6 +43,7 @@ use nile_job::{JobId, Standing, ToKeeper, ToMaster};
 use nile_registry::Caller as Binder;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
+use crate::page::page;
 use board::Board;
 use records::{JobEntry, JobRequest, ProgressEntry, StandingEntry, TimelineEntry, WorkerPlace};
 
@@ -112,18 +113,23 @@ impl Job {
         self.board.cancel(JobId(job)).await
     }
 
-    /// The jobs of the cluster: those that run, and those that ended lately.
+    /// The jobs of the cluster: those that run, and those that ended lately; the latest of them, as
+    /// many as fit a reply.
     #[stl_k(reply = "jobs")]
     async fn list(&self) -> Vec<JobEntry> {
-        self.board.list().await
+        let all = self.board.list().await;
+        let mut latest = page(all.into_iter().rev());
+        latest.reverse();
+        latest
     }
 
-    /// The worker cores that jobs can use, as this node sees them now.
+    /// The worker cores that jobs can use, as this node sees them now: at most some thousand, as
+    /// many as fit a reply.
     #[stl_k(reply = "workers")]
     async fn workers(&self) -> CallResult<Vec<WorkerPlace>> {
         self.board.cluster.look().await?;
         let place = |it: nile_job::WorkerId| WorkerPlace { node: it.node.0, core: it.core.0 };
-        Ok(self.board.cluster.workers().into_iter().map(place).collect())
+        Ok(page(self.board.cluster.workers().into_iter().map(place)))
     }
 
     /// How a job stands, as [`nile_job::Standing`] is written; open if nobody knows now. `keepers`
@@ -206,9 +212,10 @@ impl Job {
         self.board.cancel_here(JobId(job))
     }
 
-    /// The jobs whose records this node keeps.
+    /// The jobs whose records this node keeps, in the order of their numbers, some at a time: those
+    /// behind `after`. None: there are no more.
     #[stl_k(reply = "jobs")]
-    fn list_here(&self) -> Vec<JobEntry> {
-        self.board.list_here()
+    fn list_here(&self, after: u64) -> Vec<JobEntry> {
+        page(self.board.list_here().into_iter().filter(|it| it.job > after))
     }
 }

@@ -262,7 +262,7 @@ impl Board {
         has_master || !hosted.is_open()
     }
 
-    /// The jobs of this node.
+    /// The jobs of this node, in the order of their numbers.
     pub fn list_here(&self) -> Vec<JobEntry> {
         let own = self.cluster.node();
         self.jobs().iter().map(|hosted| hosted.entry(own)).collect()
@@ -270,7 +270,16 @@ impl Board {
 
     /// The jobs of all nodes that answer, each once.
     pub async fn list(&self) -> Vec<JobEntry> {
-        let ask = |client: JobClient| async move { client.list_here().await };
+        let ask = |client: JobClient| async move {
+            let mut all: Vec<JobEntry> = Vec::new();
+            loop {
+                let more = client.list_here(all.last().map_or(0, |it| it.job)).await?;
+                if more.is_empty() {
+                    return Ok(all);
+                }
+                all.extend(more);
+            }
+        };
         let there = self.ask_others(ask).await.unwrap_or_default();
         let mut all = self.list_here();
         all.extend(there.into_iter().filter_map(Result::ok).flatten());

@@ -16,7 +16,7 @@ use super::cluster::{SOON, whole};
 use super::records::JobRequest;
 use super::splits;
 
-/// The most bytes of an output's name: those of its parts have to be names, too.
+/// The most bytes of a job's name and an output's: those of its parts have to be names, too.
 const MOST_NAME: usize = 112;
 
 /// The most copies of a dataset.
@@ -228,6 +228,9 @@ impl Board {
 fn check(request: &JobRequest) -> CallResult<()> {
     if request.reducers == 0 {
         return Err(invalid(format!("{}", nile_job::Refused::NoReducers)));
+    }
+    if request.name.len() > MOST_NAME {
+        return Err(invalid(format!("a job has a name of at most {MOST_NAME} bytes")));
     }
     if request.output.is_empty() || request.output.len() > MOST_NAME {
         return Err(invalid(format!("an output has a name of 1 to {MOST_NAME} bytes")));

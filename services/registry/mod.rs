@@ -115,7 +115,8 @@ impl Registry {
         self.state.search(asker.of(caller)?, &wanted, caller.core)
     }
 
-    /// The instances of a type that have a global priority, the highest first.
+    /// The instances of a type that have a global priority, the highest first, as many as fit a
+    /// reply.
     #[stl_k(reply = "instances")]
     fn order(&self, type_name: &str) -> CallResult<Vec<Listed>> {
         self.state.order(type_name)
@@ -153,14 +154,15 @@ impl Registry {
         self.state.unbind(subject, type_name)
     }
 
-    /// Every instance.
+    /// The instances of all nodes, some at a time: those behind the `skip` first. None: there are
+    /// no more.
     #[stl_k(reply = "instances")]
-    fn list(&self) -> Vec<Listed> {
-        self.state.list()
+    fn list(&self, skip: u32) -> Vec<Listed> {
+        self.state.list(skip as usize)
     }
 
-    /// Where the instances of this name are, on all nodes: the first two thousand, or those after
-    /// the `skip` first.
+    /// Where the instances of this name are, on all nodes, some at a time: those behind the `skip`
+    /// first. None: there are no more.
     #[stl_k(reply = "found")]
     fn instances(&self, name: &str, skip: u32) -> Vec<Found> {
         self.state.instances(name, skip as usize)
@@ -215,6 +217,32 @@ impl Registry {
     #[stl_k]
     fn unwatch(&self, watcher: u64) -> CallResult<()> {
         self.state.unwatch(watcher)
+    }
+}
+
+impl RegistryClient {
+    /// Every instance. Each page is a call.
+    pub async fn list_all(&self) -> CallResult<Vec<Listed>> {
+        let mut all: Vec<Listed> = Vec::new();
+        loop {
+            let more = self.list(all.len() as u32).await?;
+            if more.is_empty() {
+                return Ok(all);
+            }
+            all.extend(more);
+        }
+    }
+
+    /// Where all instances of a name are. Each page is a call.
+    pub async fn places(&self, name: &str) -> CallResult<Vec<Place>> {
+        let mut places: Vec<Place> = Vec::new();
+        loop {
+            let more = self.instances(name, places.len() as u32).await?;
+            if more.is_empty() {
+                return Ok(places);
+            }
+            places.extend(more.into_iter().map(Place::from));
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use super::described;
 use super::records::{Binding, Change, Found, Listed, Local, Publication, Weighted};
 use super::values::{self, NamedValue};
 use super::wanted::Wanted;
+use crate::page::page;
 
 /// Instances in one answer about this node's.
 const PAGE: usize = 32;
@@ -169,7 +170,7 @@ impl State {
     pub fn order(&self, type_name: &str) -> CallResult<Vec<Listed>> {
         let inner = self.0.borrow();
         let ty = inner.type_named(type_name)?;
-        Ok(inner.listed(&mut inner.registry.by_priority(ty).map(|it| (ty, it))))
+        Ok(page(inner.listed(inner.registry.by_priority(ty).map(|it| (ty, it)))))
     }
 
     pub fn share(
@@ -194,23 +195,22 @@ impl State {
         Ok(inner.registry.unbind(Subject(subject), ty).is_some())
     }
 
-    pub fn list(&self) -> Vec<Listed> {
+    /// The instances behind the first ones, as many as fit a reply.
+    pub fn list(&self, skip: usize) -> Vec<Listed> {
         let inner = self.0.borrow();
         let types = Layer::ALL.into_iter().flat_map(|layer| inner.registry.types(layer));
         let each = |(id, _)| inner.registry.instances(id).map(move |it| (id, it));
-        inner.listed(&mut types.flat_map(each))
+        page(inner.listed(types.flat_map(each)).skip(skip))
     }
 
     /// Where the instances of a name are, as many as fit a reply.
     pub fn instances(&self, name: &str, skip: usize) -> Vec<Found> {
-        /// Places of a reply.
-        const MOST: usize = 2000;
         let inner = self.0.borrow();
         let types = Layer::ALL.into_iter().flat_map(|layer| inner.registry.types(layer));
         let all = types.flat_map(|(id, _)| inner.registry.instances(id));
         let named = all.filter(|it| it.name() == name);
         let places = named.filter_map(|it| inner.place(it.handle().instance).ok());
-        places.skip(skip).take(MOST).collect()
+        page(places.skip(skip))
     }
 
     /// What an instance of this node said of itself when it was published.
@@ -419,26 +419,23 @@ impl Inner {
     }
 
     /// Instances with their types, as they are told.
-    fn listed(&self, all: &mut dyn Iterator<Item = (TypeId, &Instance)>) -> Vec<Listed> {
-        let mut listed = Vec::new();
-        for (id, instance) in all {
+    fn listed<'a>(
+        &'a self,
+        all: impl Iterator<Item = (TypeId, &'a Instance)>,
+    ) -> impl Iterator<Item = Listed> {
+        all.filter_map(|(id, instance)| {
             let handle = instance.handle();
-            let (Some(ty), Ok(found)) =
-                (self.registry.service_type(id), self.place(handle.instance))
-            else {
-                continue;
-            };
+            let ty = self.registry.service_type(id)?;
             let keywords = self.registry.keywords(handle.instance);
-            listed.push(Listed {
+            Some(Listed {
                 name: instance.name().into(),
                 type_name: ty.name.to_string(),
                 layer: ty.layer.name().into(),
                 working: instance.working().into(),
-                found,
+                found: self.place(handle.instance).ok()?,
                 keywords: keywords.map(|(word, _)| word.into()).collect(),
-            });
-        }
-        listed
+            })
+        })
     }
 
     fn place(&self, id: InstanceId) -> CallResult<Found> {

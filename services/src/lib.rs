@@ -13,6 +13,7 @@ mod changes;
 pub mod deploy;
 mod in_time;
 mod line;
+mod page;
 
 pub use deploy::{deploy, deploy_offered};
 

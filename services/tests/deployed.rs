@@ -10,7 +10,7 @@ use nile_stl::On;
 #[test]
 fn every_service_is_published_where_it_belongs() {
     node::run(4, |stl| async move {
-        let listed = RegistryClient::find(&stl).await?.list().await?;
+        let listed = RegistryClient::find(&stl).await?.list_all().await?;
         for registration in ALL.into_iter().filter(|it| it.kernel.is_some()) {
             let name = registration.name;
             let on = listed.iter().filter(|it| it.name == name).map(|it| CoreId(it.found.core));

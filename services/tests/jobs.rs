@@ -5,7 +5,7 @@ mod job;
 
 use std::time::Duration;
 
-use job::{meet, request, run, until, wait};
+use job::{meet, request, run, run_on, until, wait};
 use nile_abi::{CoreId, Status};
 use nile_bosml::Bytes;
 use nile_platform_sim::Deed;
@@ -397,6 +397,21 @@ fn a_node_that_takes_an_ended_job_to_go_on_refuses_no_other() {
             wait(&stl, Duration::from_millis(20)).await;
         }
         assert_eq!(until(&stl, &client, same, |it| it.ended != 0).await.ended, 1);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_cluster_of_many_nodes_does_a_job() {
+    run_on(4, (24, 24, 0), Vec::new(), |at, stl| async move {
+        if at != 0 {
+            return Ok(());
+        }
+        let client = meet(&stl, 48).await?;
+        put(&stl, "input", 400).await?;
+        let job = client.submit(request(&["input"], "made", 48)).await?;
+        let ended = until(&stl, &client, job, |it| it.ended != 0).await;
+        assert_eq!((ended.ended, ended.error.as_str(), ended.reduces_done), (1, "", 48));
         Ok(())
     });
 }

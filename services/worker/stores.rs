@@ -80,15 +80,15 @@ impl Stores {
         {
             return Ok(known.clone());
         }
-        let listed = RegistryClient::find(&self.stl).await?.list().await?;
-        let workers = listed.iter().filter(|it| it.name == "worker");
-        self.are_workers_elsewhere.set(workers.map(|it| it.found.node).any(|node| node != 0));
-        let mut all: Vec<Rc<At>> = Vec::new();
-        for it in listed.into_iter().filter(|it| it.name == "dataset") {
-            let place = Place::from(it.found);
+        let registry = RegistryClient::find(&self.stl).await?;
+        let workers = registry.places("worker").await?;
+        self.are_workers_elsewhere.set(workers.iter().any(|place| !place.is_here()));
+        let at = |place: Place| {
             let client = DatasetClient::at(&self.stl, place);
-            all.push(Rc::new(At { node: place.node, core: place.core, client }));
-        }
+            Rc::new(At { node: place.node, core: place.core, client })
+        };
+        let places = registry.places("dataset").await?;
+        let mut all: Vec<Rc<At>> = places.into_iter().map(at).collect();
         all.sort_by_key(|at| (at.node, at.core));
         *self.known.borrow_mut() = (Some(now), all.clone());
         Ok(all)

@@ -131,7 +131,7 @@ async fn serve<M: Machine>(core: &Core<M>, cut: Duration) {
 }
 
 async fn members(stl: &Stl) -> CallResult<Vec<MemberEntry>> {
-    GossipClient::find(stl).await?.members().await
+    GossipClient::find(stl).await?.everyone().await
 }
 
 fn lead<M: Machine, F: Future<Output = ()> + 'static>(
@@ -175,7 +175,7 @@ async fn check_node(stl: &Stl, node: NodeId, findings: &Findings) -> CallResult<
     // The last service that a node publishes says that it has them all.
     until(stl, async || stl.find_at(at(0), probe::REGISTRATION.name).await).await?;
     let registry = RegistryClient::find_at(stl, at(0)).await?;
-    let theirs = registry.list().await?;
+    let theirs = registry.list_all().await?;
     let probes = theirs.iter().filter(|it| it.name == "probe" && it.found.node == 0);
     let cores: Vec<u16> = probes.map(|it| it.found.core).collect();
     findings.check(!cores.is_empty(), format_args!("{node} has no probes"));

@@ -91,7 +91,7 @@ async fn wait_for_all(stl: &Stl) -> CallResult<()> {
     let deadline = host.now() + PATIENCE;
     let registry = RegistryClient::find(stl).await?;
     loop {
-        let listed = registry.list().await?;
+        let listed = registry.list_all().await?;
         let there = |policy: &&&Registration| listed.iter().any(|it| it.name == policy.name);
         if POLICIES.iter().filter(there).count() == POLICIES.len() {
             return Ok(());
@@ -148,7 +148,7 @@ async fn check_order(stl: &Stl, findings: &Findings) -> CallResult<()> {
     let registry = RegistryClient::find(stl).await?;
     let order = registry.order("eviction").await?;
     let names: Vec<_> = order.iter().map(|it| it.name.as_str()).collect();
-    let listed = registry.list().await?;
+    let listed = registry.list_all().await?;
     let mut low = listed.iter().filter(|it| it.type_name == "eviction");
     let low = low.by_ref().map(|it| it.name.as_str()).filter(|name| *name != "least_recent");
     let expected: Vec<_> = ["least_recent"].into_iter().chain(low).collect();

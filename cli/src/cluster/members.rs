@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nile_abi::NodeId;
+use nile_services::gossip::MOST_MEMBERS;
 use serde_json::Value;
 
 use super::reply;
@@ -27,6 +28,13 @@ pub struct View {
     pub dead: BTreeSet<NodeId>,
 }
 
+impl View {
+    fn extend(&mut self, more: View) {
+        self.living.extend(more.living);
+        self.dead.extend(more.dead);
+    }
+}
+
 /// Where a node can be asked, once so much is known of it.
 pub fn target(peer: &Peer, node: NodeId) -> Option<Target> {
     known::on_node(peer.known(), node, SERVICE)
@@ -38,8 +46,34 @@ pub fn views(
     nodes: &[NodeId],
     patience: Duration,
 ) -> Result<BTreeMap<NodeId, View>, Failure> {
-    let said = say(peer, nodes, METHOD, patience)?;
-    Ok(said.into_iter().map(|(node, said)| (node, view(&said["members"]))).collect())
+    let targets = targets(peer, nodes);
+    let Some(schema) = schema(peer, &targets, patience)? else { return Ok(BTreeMap::new()) };
+    let mut seen: BTreeMap<NodeId, View> = BTreeMap::new();
+    // Whom to ask, and behind which member.
+    let mut left: Vec<(Target, u64)> = targets.into_iter().map(|target| (target, 0)).collect();
+    while !left.is_empty() {
+        let call = |(target, after): &(Target, u64)| {
+            reply::plain_call(&schema, *target, METHOD, &[("after", after.to_string())])
+        };
+        let calls: Vec<Call> = left.drain(..).filter_map(|it| call(&it)).collect();
+        let ends = peer.calls(&calls, patience)?;
+        for (call, end) in calls.iter().zip(ends) {
+            let node = call.target.node;
+            let reply = end.ok().and_then(|end| reply::to_json(&schema, METHOD, &end));
+            // Half a view is none.
+            let Some(reply) = reply else {
+                seen.remove(&node);
+                continue;
+            };
+            let members = &reply["members"];
+            seen.entry(node).or_default().extend(view(members));
+            let page = members.as_array().map_or(&[][..], Vec::as_slice);
+            if let (MOST_MEMBERS, Some(last)) = (page.len(), page.last()) {
+                left.extend(last["identity"]["node"].as_u64().map(|last| (call.target, last)));
+            }
+        }
+    }
+    Ok(seen)
 }
 
 /// The other nodes that have the number of one of `nodes`, as that one says it: where the frames of
@@ -49,30 +83,31 @@ pub fn namesakes(
     nodes: &[NodeId],
     patience: Duration,
 ) -> Result<BTreeMap<NodeId, String>, Failure> {
-    let said = say(peer, nodes, NAMESAKES, patience)?.into_iter();
-    let address = |said: &Value| Some(said["namesakes"][0]["address"].as_str()?.to_string());
-    Ok(said.filter_map(|(node, said)| Some((node, address(&said)?))).collect())
-}
-
-/// What a method of `nodes` replies that takes no parameters.
-fn say(
-    peer: &mut Peer,
-    nodes: &[NodeId],
-    method: &str,
-    patience: Duration,
-) -> Result<BTreeMap<NodeId, Value>, Failure> {
-    let targets: Vec<Target> = nodes.iter().filter_map(|node| target(peer, *node)).collect();
-    // All nodes have the same image's service: one schema serves for all.
-    let asked: Vec<Call> = targets.iter().copied().map(Call::discover).collect();
-    let schema = peer.calls(&asked, patience)?.into_iter().find_map(Result::ok);
-    let Some(schema) = schema else { return Ok(BTreeMap::new()) };
-    let call = |target: &Target| reply::plain_call(&schema, *target, method, &[]);
+    let targets = targets(peer, nodes);
+    let Some(schema) = schema(peer, &targets, patience)? else { return Ok(BTreeMap::new()) };
+    let call = |target: &Target| reply::plain_call(&schema, *target, NAMESAKES, &[]);
     let calls: Vec<Call> = targets.iter().filter_map(call).collect();
     let ends = peer.calls(&calls, patience)?;
     let seen = calls.iter().zip(ends).filter_map(|(call, end)| {
-        Some((call.target.node, reply::to_json(&schema, method, &end.ok()?)?))
+        let said = reply::to_json(&schema, NAMESAKES, &end.ok()?)?;
+        let address = said["namesakes"][0]["address"].as_str()?.to_string();
+        Some((call.target.node, address))
     });
     Ok(seen.collect())
+}
+
+fn targets(peer: &Peer, nodes: &[NodeId]) -> Vec<Target> {
+    nodes.iter().filter_map(|node| target(peer, *node)).collect()
+}
+
+/// All nodes have the same image's service: one schema serves for all.
+fn schema(
+    peer: &mut Peer,
+    targets: &[Target],
+    patience: Duration,
+) -> Result<Option<String>, Failure> {
+    let asked: Vec<Call> = targets.iter().copied().map(Call::discover).collect();
+    Ok(peer.calls(&asked, patience)?.into_iter().find_map(Result::ok))
 }
 
 fn view(members: &Value) -> View {

@@ -241,7 +241,7 @@ fn check_calls(place: &Place) {
     assert_eq!(reply["status"], "ok");
     assert_eq!((&reply["from"], &reply["reply"]["value"]), (&"n2.c2".into(), &9.into()));
     assert_eq!(place.run(&compute).expect(0).out, "<reply><value>9</value></reply>\n");
-    let listed = place.json(&["call", "registry.list", "--core", "n3"]);
+    let listed = place.json(&["call", "registry.list", "skip=0", "--core", "n3"]);
     assert!(listed["reply"]["instances"].as_array().unwrap().len() > 10);
     for (arguments, part) in [
         (&["call", "ackerman.compute"][..], "no service `ackerman`; did you mean `ackermann`?"),
@@ -306,7 +306,7 @@ fn check_faults(place: &Place) {
     }
     place.run(&["fault", "partition", "n1|n2,n3"]).expect(0);
     let sides = || {
-        let members = place.json(&["call", "gossip.members", "--core", "n1"]);
+        let members = place.json(&["call", "gossip.members", "after=0", "--core", "n1"]);
         let members = members["reply"]["members"].as_array().unwrap().clone();
         members.iter().filter(|it| it["state"] == "alive").count()
     };

@@ -17,7 +17,7 @@ fn time(generation: u32, number: u16) -> Publication {
 }
 
 fn found(state: &State) -> Vec<(u32, u16)> {
-    let listed = state.list();
+    let listed = state.list(0);
     listed.iter().map(|it| (it.found.generation, it.found.number)).collect()
 }
 

@@ -36,6 +36,18 @@ fn config(node: usize, nodes: usize) -> Config {
 ///
 /// If that test fails, or does not end within two simulated minutes.
 pub fn run<F>(
+    shape: (usize, usize, usize),
+    deeds: Vec<(Duration, Deed)>,
+    test: impl Fn(usize, Stl) -> F + Clone + 'static,
+) where
+    F: Future<Output = CallResult<()>> + 'static,
+{
+    run_on(3, shape, deeds, test);
+}
+
+/// The same, with nodes of so many cores.
+pub fn run_on<F>(
+    cores: usize,
     (nodes, disks, judge): (usize, usize, usize),
     deeds: Vec<(Duration, Deed)>,
     test: impl Fn(usize, Stl) -> F + Clone + 'static,
@@ -46,7 +58,7 @@ pub fn run<F>(
         let disk = DiskOptions { bytes: 4 << 20, ..DiskOptions::default() };
         Options {
             seed: 7 + at as u64,
-            roles: config(at, nodes).roles(3).expect("the default fits"),
+            roles: config(at, nodes).roles(cores).expect("the default fits"),
             memory_bytes: 64 << 20,
             pool_bytes: 2 << 20,
             wake_mode: None,

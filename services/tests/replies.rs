@@ -1,0 +1,66 @@
+//! No answer grows with the cluster: a reply with a list is a page, or bounded by what does not
+//! grow.
+
+use nile_bosml::schema::{Method, Type};
+use nile_services::ALL;
+
+/// The parameters that say where a page begins.
+const PAGES: [&str; 4] = ["skip", "after", "from", "at"];
+
+/// Replies with lists that are no pages, and why they fit.
+const BOUNDED: [(&str, &str); 21] = [
+    ("bulk.counters", "what is counted is fixed"),
+    ("core_manager.list", "a node has at most 256 cores"),
+    ("core_manager.statistics", "causes and queues are fixed"),
+    ("disk.list", "the disks of one core"),
+    ("job.list", "the latest that fit"),
+    ("job.news", "1024 parts, 256 workers and the phases at most"),
+    ("job.progress", "1024 parts, 256 workers and the phases at most"),
+    ("job.progress_here", "1024 parts, 256 workers and the phases at most"),
+    ("job.workers", "the first that fit"),
+    ("log.tail", "256 lines at most, as many as fit"),
+    ("network.counters", "what is counted is fixed"),
+    ("network.hear", "32 messages of 1500 bytes at most; the next call has the next"),
+    ("network.standing", "256 nodes at most; `seen` says where it goes on"),
+    ("physical_memory.regions", "1024 regions at most"),
+    ("physical_memory.statistics", "a node has at most 256 cores"),
+    ("registry.changes", "a watcher's queue has 256 at most"),
+    ("registry.order", "the highest that fit"),
+    ("registry.publication", "it came in one message"),
+    ("registry.share", "a type shares at most 32 values of 1024 bytes"),
+    ("task.next", "arguments and names of a job are 32 KiB at most"),
+    ("task.source", "a piece has the buffers of one split at most"),
+];
+
+fn has_list(ty: &Type<'_>) -> bool {
+    match ty {
+        Type::List(_) => true,
+        Type::Record(fields) => fields.iter().any(|field| has_list(&field.ty)),
+        _ => false,
+    }
+}
+
+#[test]
+fn no_reply_grows_with_the_cluster() {
+    let mut lists = Vec::new();
+    for service in ALL {
+        let is_page = |method: &&Method<'_>| {
+            method.parameters.iter().any(|it| PAGES.contains(&it.name.as_ref()))
+        };
+        let with_list = service
+            .schema
+            .methods
+            .iter()
+            .filter(|method| method.reply.iter().any(|part| has_list(&part.ty)));
+        let methods = with_list.filter(|method| !is_page(method));
+        lists.extend(methods.map(|method| format!("{}.{}", service.name, method.name)));
+    }
+    let known = BOUNDED.map(|(name, _)| name);
+    let new: Vec<_> = lists.iter().filter(|name| !known.contains(&name.as_str())).collect();
+    assert!(
+        new.is_empty(),
+        "{new:?} reply with lists: have them take where a page begins, or say here why they fit"
+    );
+    let old: Vec<_> = known.iter().filter(|name| !lists.iter().any(|it| it == *name)).collect();
+    assert!(old.is_empty(), "{old:?} have no such lists any more");
+}
