@@ -55,7 +55,7 @@ impl Written {
         match self.to_stdout {
             false => crate::print(text),
             true => {
-                eprint!("{text}");
+                crate::say(format_args!("{}", text.trim_end()));
                 Ok(())
             }
         }

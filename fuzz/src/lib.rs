@@ -42,6 +42,7 @@ mod handle;
 mod input;
 mod ipioe;
 mod loader;
+mod names;
 mod node;
 mod package;
 mod relay;
@@ -61,6 +62,7 @@ pub use gossip::gossip;
 pub use handle::handle;
 pub use ipioe::ipioe;
 pub use loader::{bootinfo, memory_map};
+pub use names::names;
 pub use package::package;
 pub use relay::relay;
 pub use said::said;
@@ -73,7 +75,7 @@ pub type Entry = fn(&[u8]) -> bool;
 
 /// Every function of this crate with its name, which is also that of its fuzz target and of its
 /// folder in `corpus`.
-pub const ENTRIES: [(&str, Entry); 20] = [
+pub const ENTRIES: [(&str, Entry); 21] = [
     ("config", config),
     ("bootinfo", bootinfo),
     ("acpi", acpi),
@@ -91,6 +93,7 @@ pub const ENTRIES: [(&str, Entry); 20] = [
     ("bulk", bulk),
     ("switch", switch),
     ("gossip", gossip),
+    ("names", names),
     ("store", store),
     ("relay", relay),
     ("system_calls", system_calls),

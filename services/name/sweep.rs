@@ -87,10 +87,9 @@ impl Shared {
             loop {
                 shared.sleep(pause).await;
                 pause = AGAIN;
-                match shared.sweep().await {
-                    Ok(true) => break,
-                    // What cannot be asked now is asked again.
-                    Ok(false) | Err(_) => {}
+                // What cannot be asked now is asked again.
+                if shared.sweep().await == Ok(true) {
+                    break;
                 }
             }
             shared.is_sweeping.set(false);

@@ -148,6 +148,8 @@ pub const STEPS: &[Step] = &[
             "--test",
             "policies",
             "--test",
+            "replies",
+            "--test",
             "sim",
             "--test",
             "stress",
