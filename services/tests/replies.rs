@@ -8,17 +8,20 @@ use nile_services::ALL;
 const PAGES: [&str; 4] = ["skip", "after", "from", "at"];
 
 /// Replies with lists that are no pages, and why they fit.
-const BOUNDED: [(&str, &str); 21] = [
+const BOUNDED: [(&str, &str); 24] = [
     ("bulk.counters", "what is counted is fixed"),
     ("core_manager.list", "a node has at most 256 cores"),
     ("core_manager.statistics", "causes and queues are fixed"),
     ("disk.list", "the disks of one core"),
+    ("gossip.namesakes", "the one that was heard last, if any"),
     ("job.list", "the latest that fit"),
     ("job.news", "1024 parts, 256 workers and the phases at most"),
     ("job.progress", "1024 parts, 256 workers and the phases at most"),
     ("job.progress_here", "1024 parts, 256 workers and the phases at most"),
     ("job.workers", "the first that fit"),
     ("log.tail", "256 lines at most, as many as fit"),
+    ("name.change", "a dataset is on 16 nodes at most, and there are three keepers"),
+    ("name.look", "a dataset is on 16 nodes at most, and there are three keepers"),
     ("network.counters", "what is counted is fixed"),
     ("network.hear", "32 messages of 1500 bytes at most; the next call has the next"),
     ("network.standing", "256 nodes at most; `seen` says where it goes on"),
