@@ -65,7 +65,8 @@ fn verdict(dataset: &Listed, entry: &Entry) -> Verdict {
         },
         _ if entry.stamp >= dataset.epoch => Verdict::Remove,
         _ if dataset.committed && entry.stamp == 0 => Verdict::Adopt,
-        _ if dataset.committed => Verdict::Remove,
+        // Nothing says that its name ever meant something later.
+        _ if dataset.committed => Verdict::Keep,
         _ if dataset.owner == NAME_OWNED.0 => Verdict::Undecided,
         // Its owner is a node, which decides by itself.
         _ => Verdict::Keep,
@@ -114,11 +115,11 @@ impl Shared {
             let datasets = listed(&store.client).await?.into_iter();
             for it in datasets.filter(|it| !it.name.starts_with(RECORDS)) {
                 let name = part_of(&it.name).map_or(it.name.as_str(), |(whole, ..)| whole);
-                // What means nothing is not among all names, and may have a history.
-                let entry = match entries.get(name) {
-                    Some(entry) => entry.clone(),
-                    None => self.read(named(name)?).await?,
-                };
+                if entries.get(name).is_some_and(|known| verdict(&it, known) == Verdict::Keep) {
+                    continue;
+                }
+                // The names were read before the list: what is in it may have been decided since.
+                let entry = self.read(named(name)?).await?;
                 match verdict(&it, &entry) {
                     Verdict::Keep => {}
                     Verdict::Confirm => {
@@ -261,6 +262,7 @@ mod tests {
         // By nodes that decide by themselves, as packages have them.
         assert_eq!(says(listed("a", 6, 9, 1, false), &gone), Verdict::Keep);
         assert_eq!(says(listed("a", 1, 9, 1, true), &Entry::NEVER), Verdict::Adopt);
+        assert_eq!(says(listed("a", 6, 9, of_name, true), &now), Verdict::Keep, "it is later");
     }
 
     #[test]
