@@ -15,6 +15,7 @@ use nile_bulk::{
 };
 use nile_ipioe::Seal;
 use nile_stl::node::{Buffer, Interface, Pool};
+use nile_sync::Waiter;
 
 use super::mailboxes::{Arrived, Mailboxes};
 use super::source::Source;
@@ -59,7 +60,7 @@ struct Held {
 struct Outgoing {
     source: Source,
     end: Option<Result<(), Why>>,
-    waker: Option<Waker>,
+    waiter: Waiter,
 }
 
 struct Incoming {
@@ -179,7 +180,9 @@ impl Transfers {
                 if let Some(name) = self.shows {
                     self.endpoint.show(id, &source.shown(name));
                 }
-                self.held.outgoing.insert(id, Outgoing { source, end: None, waker: None });
+                self.held
+                    .outgoing
+                    .insert(id, Outgoing { source, end: None, waiter: Waiter::default() });
                 Ok(id)
             }
             Err(refused) => Err((refused, source)),
@@ -191,7 +194,7 @@ impl Transfers {
     pub fn ended(&mut self, id: OutgoingId, waker: &Waker) -> Option<Poll<Ended>> {
         let outgoing = self.held.outgoing.get_mut(&id)?;
         let Some(end) = outgoing.end else {
-            outgoing.waker = Some(waker.clone());
+            outgoing.waiter.wait(waker);
             return Some(Poll::Pending);
         };
         let Outgoing { source, .. } = self.held.outgoing.remove(&id)?;
@@ -229,7 +232,7 @@ impl Transfers {
     pub fn give_up(&mut self) {
         for outgoing in self.held.outgoing.values_mut() {
             outgoing.end = Some(Err(Why::Dead));
-            outgoing.waker.take().into_iter().for_each(Waker::wake);
+            outgoing.waiter.wake();
         }
         let mut mailboxes = self.mailboxes.borrow_mut();
         core::mem::take(&mut self.held.incoming).into_values().for_each(|incoming| {
@@ -292,7 +295,7 @@ impl Transfers {
             Transfer::Out(id) => {
                 if let Some(outgoing) = self.held.outgoing.get_mut(&id) {
                     outgoing.end = Some(end.map(drop));
-                    outgoing.waker.take().into_iter().for_each(Waker::wake);
+                    outgoing.waiter.wake();
                 }
             }
             Transfer::In(id) => {

@@ -8,11 +8,11 @@ use nile_abi::Status;
 use nile_stl::node::Buffer;
 use nile_stl::{CallError, CallResult};
 use nile_store::{Block, Name, Range, Version};
+use nile_sync::Notify;
 
 use super::keeper::Keeper;
 use super::records::refused;
 use super::streams::Stream;
-use crate::changes::Changes;
 
 /// The block that was read last, for those who read a dataset in small pieces, a few of them at
 /// once.
@@ -21,7 +21,7 @@ pub struct Last {
     held: RefCell<Option<Held>>,
     /// Whether the next one is on its way: who wants another waits until it is there.
     is_reading: Cell<bool>,
-    read: Changes,
+    read: Notify,
 }
 
 struct Held {
@@ -47,7 +47,7 @@ impl Reading<'_> {
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
         self.0.is_reading.set(false);
-        self.0.read.tell();
+        self.0.read.notify();
     }
 }
 

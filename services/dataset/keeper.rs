@@ -6,13 +6,12 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
-use core::future::poll_fn;
-use core::task::{Poll, Waker};
 
 use nile_abi::{NodeId, Status};
 use nile_stl::{CallError, CallResult, Stl};
 use nile_store::label::LABEL_BYTES;
 use nile_store::{Action, Checksum, DiskFailed, Error, Label, Recovery, Step, Store, Ticket};
+use nile_sync::OneShot;
 
 use super::medium::Medium;
 
@@ -24,15 +23,9 @@ pub struct Keeper {
     pub stl: Stl,
     pub medium: Medium,
     store: RefCell<Store>,
-    /// Who waits for which end, and then how it was.
-    waiting: RefCell<BTreeMap<Ticket, Waiting>>,
+    /// Where ends are left for those who wait for them.
+    waiting: RefCell<BTreeMap<Ticket, OneShot<Result<(), Error>>>>,
     is_driven: Cell<bool>,
-}
-
-#[derive(Default)]
-struct Waiting {
-    end: Option<Result<(), Error>>,
-    waker: Option<Waker>,
 }
 
 /// Whether a disk has a store.
@@ -101,19 +94,10 @@ impl Keeper {
         begin: impl FnOnce(&mut Store) -> Result<Ticket, Error>,
     ) -> Result<(), Error> {
         let ticket = self.with(begin)?;
-        self.waiting.borrow_mut().insert(ticket, Waiting::default());
+        let end = OneShot::default();
+        self.waiting.borrow_mut().insert(ticket, end.clone());
         self.drive();
-        let place = Place { keeper: self, ticket };
-        poll_fn(|context| {
-            let mut waiting = self.waiting.borrow_mut();
-            let Some(waiting) = waiting.get_mut(&place.ticket) else { return Poll::Pending };
-            if let Some(end) = waiting.end {
-                return Poll::Ready(end);
-            }
-            waiting.waker = Some(context.waker().clone());
-            Poll::Pending
-        })
-        .await
+        end.await
     }
 
     /// Does what the store wants, in a task of its own.
@@ -142,23 +126,8 @@ impl Keeper {
     }
 
     fn end(&self, ticket: Ticket, end: Result<(), Error>) {
-        if let Some(waiting) = self.waiting.borrow_mut().get_mut(&ticket) {
-            waiting.end = Some(end);
-            if let Some(waker) = waiting.waker.take() {
-                waker.wake();
-            }
+        if let Some(waiting) = self.waiting.borrow_mut().remove(&ticket) {
+            waiting.give(end);
         }
-    }
-}
-
-/// Somebody's place among those who wait.
-struct Place<'a> {
-    keeper: &'a Keeper,
-    ticket: Ticket,
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.keeper.waiting.borrow_mut().remove(&self.ticket);
     }
 }

@@ -25,8 +25,6 @@ use alloc::rc::Rc;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use core::future::poll_fn;
-use core::task::{Poll, Waker};
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bosml::{Blob, Bytes};
@@ -34,6 +32,7 @@ use nile_registry::Caller as Binder;
 use nile_stl::node::from_call;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 use nile_store::{Manifest, Name, Owner, Space, State, Store, Ticket, Version, checksum};
+use nile_sync::Notify;
 
 use crate::page::page;
 use given::Given;
@@ -66,6 +65,8 @@ pub struct Dataset {
 struct Shared {
     stl: Stl,
     mounted: RefCell<Mounted>,
+    /// Notified when it was mounted, or could not be.
+    mounts: Notify,
     streams: Streams,
     last: blocks::Last,
     /// What callers may not have claimed yet.
@@ -78,8 +79,8 @@ struct Shared {
 enum Mounted {
     /// Nobody has asked for it.
     Not,
-    /// It is being mounted, for these.
-    Soon(Vec<Waker>),
+    /// It is being mounted.
+    Soon,
     Is(Rc<Keeper>),
     /// It cannot be; the next who asks has it tried again.
     Failed(CallError),
@@ -88,10 +89,11 @@ enum Mounted {
 impl Start for Dataset {
     fn start(stl: &Stl) -> Dataset {
         let stl = stl.acting_as(Binder::Operator);
-        let mounted = RefCell::new(Mounted::Not);
+        let (mounted, mounts) = (RefCell::new(Mounted::Not), Notify::default());
         let (streams, last) = (Streams::default(), blocks::Last::default());
         let (given, fetches) = (Given::default(), Cell::new(0));
-        let shared = Rc::new(Shared { stl: stl.clone(), mounted, streams, last, given, fetches });
+        let shared =
+            Rc::new(Shared { stl: stl.clone(), mounted, mounts, streams, last, given, fetches });
         let told = Rc::downgrade(&shared);
         stl.on_death(move |core, generation| {
             if let Some(shared) = told.upgrade()
@@ -108,31 +110,23 @@ impl Start for Dataset {
 impl Shared {
     /// The store, which is mounted when it is first asked for.
     async fn keeper(self: &Rc<Self>) -> CallResult<Rc<Keeper>> {
-        let mut is_asking = false;
-        poll_fn(|context| {
-            let mut mounted = self.mounted.borrow_mut();
-            match &mut *mounted {
-                Mounted::Is(keeper) => return Poll::Ready(Ok(keeper.clone())),
-                Mounted::Failed(error) if is_asking => return Poll::Ready(Err(error.clone())),
-                Mounted::Soon(waiting) => waiting.push(context.waker().clone()),
-                Mounted::Not | Mounted::Failed(_) => {
-                    *mounted = Mounted::Soon(Vec::from([context.waker().clone()]));
-                    let shared = self.clone();
-                    self.stl.host().spawn(Box::pin(async move {
-                        let mounted = match shared.mount().await {
-                            Ok(keeper) => Mounted::Is(keeper),
-                            Err(error) => Mounted::Failed(error),
-                        };
-                        if let Mounted::Soon(waiting) = shared.mounted.replace(mounted) {
-                            waiting.into_iter().for_each(Waker::wake);
-                        }
-                    }));
-                }
-            }
-            is_asking = true;
-            Poll::Pending
-        })
-        .await
+        if matches!(*self.mounted.borrow(), Mounted::Not | Mounted::Failed(_)) {
+            self.mounted.replace(Mounted::Soon);
+            let shared = self.clone();
+            self.stl.host().spawn(Box::pin(async move {
+                shared.mounted.replace(match shared.mount().await {
+                    Ok(keeper) => Mounted::Is(keeper),
+                    Err(error) => Mounted::Failed(error),
+                });
+                shared.mounts.notify();
+            }));
+        }
+        let mounted = || match &*self.mounted.borrow() {
+            Mounted::Is(keeper) => Some(Ok(keeper.clone())),
+            Mounted::Failed(error) => Some(Err(error.clone())),
+            Mounted::Not | Mounted::Soon => None,
+        };
+        self.mounts.until(mounted).await
     }
 
     async fn mount(&self) -> CallResult<Rc<Keeper>> {

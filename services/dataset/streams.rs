@@ -5,16 +5,14 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
-use alloc::vec::Vec;
 use core::cell::RefCell;
-use core::future::poll_fn;
-use core::task::{Poll, Waker};
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
 use nile_stl::node::Buffer;
 use nile_stl::{CallError, CallResult};
 use nile_store::{DraftId, Manifest, Name, Owner, Version};
+use nile_sync::{Notify, OneShot};
 
 use super::keeper::Keeper;
 use super::records::refused;
@@ -43,6 +41,8 @@ pub struct Stream {
     /// Bytes of each block that is filled piece by piece.
     block_bytes: usize,
     state: RefCell<Written>,
+    /// Notified when no block is under way any more.
+    rest: Notify,
 }
 
 struct Written {
@@ -52,9 +52,8 @@ struct Written {
     block: u32,
     filled: usize,
     buffer: Option<Buffer>,
-    /// Blocks on their way to the disk; and who waits for all of them.
+    /// Blocks on their way to the disk.
     under_way: u32,
-    waiters: Vec<Waker>,
     /// Why nothing more can be added.
     failed: Option<CallError>,
     /// Nobody wants it any more: its space is free when no block is under way.
@@ -62,13 +61,6 @@ struct Written {
     /// It takes no more bytes: it becomes a dataset, or nobody wants it.
     is_closed: bool,
     touched: Instant,
-}
-
-/// The end of one block's way to the disk.
-#[derive(Default)]
-struct End {
-    result: Option<CallResult<()>>,
-    waker: Option<Waker>,
 }
 
 impl Streams {
@@ -144,19 +136,19 @@ impl Stream {
     ) -> CallResult<Rc<Stream>> {
         let created = keeper.with(|store| store.create(name.clone(), version, owner));
         let id = created.map_err(|error| refused(error, name.as_str()))?;
+        let rest = Notify::default();
         let state = RefCell::new(Written {
             bytes: 0,
             block: 0,
             filled: 0,
             buffer: None,
             under_way: 0,
-            waiters: Vec::new(),
             failed: None,
             is_over: false,
             is_closed: false,
             touched: keeper.stl.host().now(),
         });
-        Ok(Rc::new(Stream { name, version, id, writer, block_bytes, state }))
+        Ok(Rc::new(Stream { name, version, id, writer, block_bytes, state, rest }))
     }
 
     /// The dataset's name and version, and the store's draft.
@@ -263,28 +255,15 @@ impl Stream {
         buffer: Buffer,
         bytes: usize,
     ) -> impl Future<Output = CallResult<()>> + use<> {
-        let end = Rc::new(RefCell::new(End::default()));
+        let end = OneShot::default();
         self.state.borrow_mut().under_way += 1;
         let (stream, keeper, told) = (self.clone(), keeper.clone(), end.clone());
         keeper.stl.host().clone().spawn(Box::pin(async move {
             let result = stream.write_block(&keeper, block, buffer, bytes).await;
             stream.has_ended(&keeper, &result);
-            let end = &mut *told.borrow_mut();
-            end.result = Some(result);
-            if let Some(waker) = end.waker.take() {
-                waker.wake();
-            }
+            told.give(result);
         }));
-        poll_fn(move |context| {
-            let end = &mut *end.borrow_mut();
-            match end.result.take() {
-                Some(result) => Poll::Ready(result),
-                None => {
-                    end.waker = Some(context.waker().clone());
-                    Poll::Pending
-                }
-            }
-        })
+        end
     }
 
     async fn write_block(
@@ -314,7 +293,7 @@ impl Stream {
             if written.is_over {
                 keeper.with(|store| store.abort(self.id));
             }
-            written.waiters.drain(..).for_each(Waker::wake);
+            self.rest.notify();
         }
     }
 
@@ -330,15 +309,7 @@ impl Stream {
 
     /// Waits until no block is under way.
     async fn at_rest(&self) {
-        poll_fn(|context| {
-            let written = &mut *self.state.borrow_mut();
-            if written.under_way > 0 {
-                written.waiters.push(context.waker().clone());
-                return Poll::Pending;
-            }
-            Poll::Ready(())
-        })
-        .await;
+        self.rest.until(|| (self.state.borrow().under_way == 0).then_some(())).await;
     }
 
     /// Why nothing more can be added, if that is so.

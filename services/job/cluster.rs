@@ -2,16 +2,15 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
-use core::future::{Future, poll_fn};
-use core::task::{Poll, Waker};
+use core::future::Future;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, NodeId};
 use nile_job::WorkerId;
 use nile_stl::{At, CallResult, LocalFuture, Place, Stl, all};
+use nile_sync::OneShot;
 
 use super::workers::{self, Line};
 use crate::dataset::DatasetClient;
@@ -193,25 +192,8 @@ pub fn spawn(stl: &Stl, task: impl Future<Output = ()> + 'static) {
 
 /// Does something to its end, even if whoever waits for that waits no more.
 pub async fn whole<T: 'static>(stl: &Stl, task: impl Future<Output = T> + 'static) -> T {
-    let end: Rc<RefCell<(Option<T>, Option<Waker>)>> = Rc::default();
+    let end = OneShot::default();
     let told = end.clone();
-    spawn(stl, async move {
-        let result = task.await;
-        let end = &mut *told.borrow_mut();
-        end.0 = Some(result);
-        if let Some(waker) = end.1.take() {
-            waker.wake();
-        }
-    });
-    poll_fn(move |context| {
-        let end = &mut *end.borrow_mut();
-        match end.0.take() {
-            Some(result) => Poll::Ready(result),
-            None => {
-                end.1 = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
-    })
-    .await
+    spawn(stl, async move { told.give(task.await) });
+    end.await
 }

@@ -5,13 +5,12 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use core::future::poll_fn;
-use core::task::{Poll, Waker};
 use core::time::Duration;
 
 use nile_abi::{Instant, NodeId};
 use nile_job::{End, JobId, Keeper, Master, Phase, Progress, Record, Spans, WorkerId};
 use nile_stl::LocalFuture;
+use nile_sync::{Notify, first};
 
 use super::cluster::Cluster;
 
@@ -44,7 +43,7 @@ pub struct Hosted {
     /// What the master was told of the cluster.
     told: RefCell<Told>,
     /// Who waits for news.
-    watchers: RefCell<Vec<Waker>>,
+    watchers: Notify,
 }
 
 #[derive(Default)]
@@ -91,30 +90,23 @@ impl Hosted {
             has_lost_name: Cell::new(false),
             turn: Cell::new(None),
             told: RefCell::default(),
-            watchers: RefCell::default(),
+            watchers: Notify::default(),
         }
     }
 
     /// Waits until it has ended or come to more phases than `seen`, but not longer than `limit`
     /// does.
-    pub async fn news(&self, seen: usize, mut limit: LocalFuture<'_, ()>) {
-        poll_fn(|context| {
+    pub async fn news(&self, seen: usize, limit: LocalFuture<'_, ()>) {
+        let news = self.watchers.until(|| {
             let is_over = !self.is_open() && !self.is_ending();
-            if is_over
-                || self.account.borrow().phases_seen() > seen
-                || limit.as_mut().poll(context).is_ready()
-            {
-                return Poll::Ready(());
-            }
-            self.watchers.borrow_mut().push(context.waker().clone());
-            Poll::Pending
-        })
-        .await;
+            (is_over || self.account.borrow().phases_seen() > seen).then_some(())
+        });
+        first(news, limit).await;
     }
 
     /// There may be news.
     pub fn tell(&self) {
-        self.watchers.take().into_iter().for_each(Waker::wake);
+        self.watchers.notify();
     }
 
     /// Whether nobody knows more of it than this node.

@@ -16,10 +16,10 @@ use nile_bosml::Bytes;
 use nile_names::keeper::Action;
 use nile_names::{Answer, Ask, Durable, Keeper, Settings, Standing};
 use nile_stl::{CallError, CallResult};
+use nile_sync::Notify;
 
 use super::Shared;
 use crate::alarm::Alarm;
-use crate::changes::Changes;
 use crate::dataset::DatasetClient;
 use crate::job::cluster::spawn;
 
@@ -41,7 +41,7 @@ pub struct Hosted {
     durable: Cell<u64>,
     /// Why nothing can be made durable any more: what is in memory counts for nothing then.
     failed: RefCell<Option<CallError>>,
-    changes: Changes,
+    changes: Notify,
     clock: Alarm,
 }
 
@@ -118,7 +118,7 @@ impl Shared {
             given: Cell::new(0),
             durable: Cell::new(0),
             failed: RefCell::default(),
-            changes: Changes::default(),
+            changes: Notify::default(),
             clock: Alarm::default(),
         })
     }
@@ -189,7 +189,7 @@ impl Hosted {
             } else {
                 self.durable.set(self.durable.get() + 1);
             }
-            self.changes.tell();
+            self.changes.notify();
         }
         self.is_writing.set(false);
     }

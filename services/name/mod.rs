@@ -24,8 +24,8 @@ use nile_names::{Ask, Standing, Task};
 use nile_registry::Caller as Binder;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 use nile_store::{Name as Known, RECORDS};
+use nile_sync::Lock;
 
-use crate::changes::Lock;
 use crate::job::cluster::Cluster;
 use keeper::Hosted;
 use records::{NameAnswer, NameEntry, NameExpectation, NamePage};

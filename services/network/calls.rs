@@ -8,12 +8,13 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 use nile_abi::ethernet::CALLS;
 use nile_abi::{Instant, Status};
 use nile_ipioe::{CallId, End, Endpoint, Event, Refused, Request};
 use nile_stl::{CallError, CallResult};
+use nile_sync::Waiter;
 
 use crate::line::{Line, Protocol};
 
@@ -33,7 +34,7 @@ pub struct Calls {
 #[derive(Default)]
 struct Waiting {
     end: Option<End>,
-    waker: Option<Waker>,
+    waiter: Waiter,
 }
 
 impl Calls {
@@ -55,8 +56,8 @@ impl Calls {
         self.closed.set(true);
         self.line.detach(CALLS);
         let waiting = core::mem::take(&mut *self.waiting.borrow_mut());
-        for waker in waiting.into_values().filter_map(|it| it.waker) {
-            waker.wake();
+        for it in waiting.into_values() {
+            it.waiter.wake();
         }
     }
 
@@ -79,9 +80,7 @@ impl Calls {
     fn ended(&self, call: CallId, end: End) {
         if let Some(waiting) = self.waiting.borrow_mut().get_mut(&call) {
             waiting.end = Some(end);
-            if let Some(waker) = waiting.waker.take() {
-                waker.wake();
-            }
+            waiting.waiter.wake();
         }
     }
 }
@@ -128,7 +127,7 @@ impl Future for Call {
         };
         match mine.end.take() {
             None => {
-                mine.waker = Some(context.waker().clone());
+                mine.waiter.wait(context.waker());
                 Poll::Pending
             }
             Some(end) => {

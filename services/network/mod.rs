@@ -27,7 +27,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
-use core::task::{Poll, Waker};
+use core::task::Poll;
 
 use nile_abi::ethernet::{BULK, CALLS};
 use nile_abi::{CoreId, Generation, NodeId, Status};
@@ -37,6 +37,7 @@ use nile_ipioe::{ClusterKey, Endpoint, Event, Request, Settings};
 use nile_stl::{
     CallError, CallResult, Caller, MethodNumber, Place, Record, ServiceNumber, Start, Stl, service,
 };
+use nile_sync::{Notify, Waiter};
 
 use calls::{Calls, refused};
 use exports::Exports;
@@ -76,12 +77,12 @@ struct Shared {
     serving: Rc<Serving>,
     heard: RefCell<VecDeque<Heard>>,
     /// Who waits for what is heard.
-    listener: RefCell<Option<Waker>>,
+    listener: Notify,
     /// Who was talked to since the last time that anybody heard.
     talked: RefCell<BTreeSet<NodeId>>,
     peers: RefCell<Peers>,
     /// Who waits for news of them.
-    follower: RefCell<Option<Waker>>,
+    follower: Waiter,
 }
 
 /// A node in one of its incarnations.
@@ -233,9 +234,7 @@ impl Shared {
     /// Something has changed that the protocol of bulk transfer has to know.
     fn learn(&self, change: impl FnOnce(&mut Peers)) {
         change(&mut self.peers.borrow_mut());
-        if let Some(follower) = self.follower.borrow_mut().take() {
-            follower.wake();
-        }
+        self.follower.wake();
     }
 
     /// Has gossip begin anew with a generation above this one.
@@ -261,9 +260,7 @@ impl Shared {
             heard.pop_front();
         }
         heard.push_back(Heard { from, kind, message: Blob::from(Bytes::from(&message[..])) });
-        if let Some(listener) = self.listener.borrow_mut().take() {
-            listener.wake();
-        }
+        self.listener.notify();
     }
 }
 
@@ -354,17 +351,14 @@ impl Network {
     async fn hear(&self, caller: &Caller) -> CallResult<Vec<Heard>> {
         caller.own_core()?;
         let shared = self.inner()?.shared.clone();
-        Ok(poll_fn(|context| {
+        let some = || {
             let mut heard = shared.heard.borrow_mut();
-            if heard.is_empty() {
-                *shared.listener.borrow_mut() = Some(context.waker().clone());
-                return Poll::Pending;
-            }
             let some = heard.len().min(MOST_TOLD);
-            shared.talked.borrow_mut().clear();
-            Poll::Ready(heard.drain(..some).collect())
-        })
-        .await)
+            (some > 0).then(|| heard.drain(..some).collect())
+        };
+        let heard = shared.listener.until(some).await;
+        shared.talked.borrow_mut().clear();
+        Ok(heard)
     }
 
     /// Gossip holds an incarnation of a node for dead: calls to it end so.
@@ -435,7 +429,7 @@ impl Network {
             let news = inner.shared.peers.borrow().since(if is_new { 0 } else { seen });
             let news = news.or(is_new.then(|| (0, Vec::new())));
             let Some((seen, peers)) = news else {
-                *inner.shared.follower.borrow_mut() = Some(context.waker().clone());
+                inner.shared.follower.wait(context.waker());
                 return Poll::Pending;
             };
             let nonce = Blob(inner.nonce.0.into());

@@ -6,14 +6,13 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
-use core::future::{Future, poll_fn};
-use core::task::{Poll, Waker};
+use core::cell::RefCell;
 
 use nile_abi::{Instant, Status};
 use nile_bosml::{REPLY, binary_to_text, discovery, text_to_binary};
 use nile_ipioe::ServingId;
 use nile_stl::{CallError, CallResult, MethodNumber, Place, Stl};
+use nile_sync::Flag;
 
 use super::calls::Calls;
 
@@ -29,36 +28,21 @@ pub struct Asked {
     pub data: Vec<u8>,
 }
 
-/// Whose end nobody waits for any more.
+/// The calls that are being served; the flag of one is raised when nobody waits for its end any
+/// more.
 #[derive(Default)]
-struct Cancel {
-    asked: Cell<bool>,
-    waker: RefCell<Option<Waker>>,
-}
-
-/// The calls that are being served.
-#[derive(Default)]
-pub struct Serving(RefCell<BTreeMap<ServingId, Rc<Cancel>>>);
+pub struct Serving(RefCell<BTreeMap<ServingId, Rc<Flag>>>);
 
 impl Serving {
     /// Begins to serve a call, and answers it in the incarnation of this node that it came to.
     pub fn begin(self: &Rc<Self>, stl: &Stl, calls: &Rc<Calls>, asked: Asked) {
-        let cancel = Rc::new(Cancel::default());
+        let cancel: Rc<Flag> = Rc::default();
         self.0.borrow_mut().insert(asked.serving, cancel.clone());
         let (stl, calls, all) = (stl.clone(), calls.clone(), self.clone());
         stl.host().clone().spawn(Box::pin(async move {
             let (serving, encoded) = (asked.serving, asked.encoded);
-            let mut call = Box::pin(answer(&stl, asked));
-            let result = poll_fn(|context| {
-                if cancel.asked.get() {
-                    return Poll::Ready(None);
-                }
-                *cancel.waker.borrow_mut() = Some(context.waker().clone());
-                call.as_mut().poll(context).map(Some)
-            });
-            let result = result.await;
-            // What it still works on ends with it.
-            drop(call);
+            // What it still works on when it is cancelled ends with it.
+            let result = cancel.or(answer(&stl, asked)).await;
             all.0.borrow_mut().remove(&serving);
             if let Some(result) = result {
                 reply(&calls, serving, encoded, result);
@@ -69,10 +53,7 @@ impl Serving {
     /// Nobody waits any more.
     pub fn cancel(&self, serving: ServingId) {
         if let Some(cancel) = self.0.borrow_mut().remove(&serving) {
-            cancel.asked.set(true);
-            if let Some(waker) = cancel.waker.borrow_mut().take() {
-                waker.wake();
-            }
+            cancel.raise();
         }
     }
 }

@@ -12,8 +12,6 @@ mod values;
 mod wanted;
 
 use alloc::vec::Vec;
-use core::future::poll_fn;
-use core::task::Poll;
 
 use nile_abi::{CoreId, NodeId, Status};
 use nile_stl::{At, CallError, CallResult, Caller, Place, Start, Stl, service};
@@ -202,15 +200,11 @@ impl Registry {
     /// What has happened since the last time; waits until something has.
     #[stl_k(reply = "changes")]
     async fn changes(&self, watcher: u64) -> CallResult<Vec<Change>> {
-        let waiting = self.state.waiting();
-        poll_fn(|context| match self.state.changes(watcher) {
-            Ok(changes) if changes.is_empty() => {
-                waiting.wake_on_change(context.waker());
-                Poll::Pending
-            }
-            result => Poll::Ready(result),
-        })
-        .await
+        let changes = || match self.state.changes(watcher) {
+            Ok(changes) if changes.is_empty() => None,
+            result => Some(result),
+        };
+        self.state.news().until(changes).await
     }
 
     /// Ends a watch.

@@ -7,7 +7,6 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt::Display;
-use core::task::Waker;
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bosml::discovery;
@@ -16,6 +15,7 @@ use nile_registry::{
     ServiceType, Subject, Target, TypeId, TypeQuery, WatchFilter, WatcherId,
 };
 use nile_stl::{At, CallError, CallResult, Place, ServiceNumber, Stl};
+use nile_sync::Notify;
 
 use super::described;
 use super::records::{Binding, Change, Found, Listed, Local, Publication, Weighted};
@@ -43,28 +43,8 @@ struct Inner {
     /// By the numbers that callers have, each with the core that watches.
     watchers: BTreeMap<u64, (CoreId, WatcherId)>,
     next_watcher: u64,
-    /// Who waits for a change, by tickets.
-    waiting: BTreeMap<u64, Waker>,
-    next_ticket: u64,
-}
-
-/// A wait for a change. Dropped, it is over.
-pub(super) struct Waiting<'s> {
-    state: &'s State,
-    ticket: u64,
-}
-
-impl Waiting<'_> {
-    /// Wakes a task when anything has happened.
-    pub fn wake_on_change(&self, waker: &Waker) {
-        self.state.0.borrow_mut().waiting.insert(self.ticket, waker.clone());
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.state.0.borrow_mut().waiting.remove(&self.ticket);
-    }
+    /// Who waits for a change.
+    news: Rc<Notify>,
 }
 
 /// An error of the registry as the end of a call.
@@ -289,11 +269,9 @@ impl State {
         Ok(changes)
     }
 
-    /// Begins to wait for a change.
-    pub fn waiting(&self) -> Waiting<'_> {
-        let mut inner = self.0.borrow_mut();
-        inner.next_ticket += 1;
-        Waiting { state: self, ticket: inner.next_ticket }
+    /// Notified of every change.
+    pub fn news(&self) -> Rc<Notify> {
+        self.0.borrow().news.clone()
     }
 
     pub fn unwatch(&self, watcher: u64) -> CallResult<()> {
@@ -383,9 +361,7 @@ impl Inner {
     }
 
     fn changed(&mut self) {
-        for waker in core::mem::take(&mut self.waiting).into_values() {
-            waker.wake();
-        }
+        self.news.notify();
     }
 
     fn permitted(

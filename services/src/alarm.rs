@@ -1,11 +1,12 @@
 //! A task that waits for the next of many deadlines, and is told when one comes up that is sooner.
 
-use core::cell::{Cell, RefCell};
+use core::cell::Cell;
 use core::future::poll_fn;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 use nile_abi::Instant;
 use nile_stl::Stl;
+use nile_sync::Waiter;
 
 /// The wait of one task.
 #[derive(Default)]
@@ -14,7 +15,7 @@ pub struct Alarm {
     armed: Cell<Option<Instant>>,
     /// Whether it was told since it began.
     told: Cell<bool>,
-    waiter: RefCell<Option<Waker>>,
+    waiter: Waiter,
 }
 
 impl Alarm {
@@ -28,9 +29,7 @@ impl Alarm {
     /// Ends the wait, or the next one at once.
     pub fn ring(&self) {
         self.told.set(true);
-        if let Some(waiter) = self.waiter.borrow_mut().take() {
-            waiter.wake();
-        }
+        self.waiter.wake();
     }
 
     /// Waits until `due`, until it is told, or until `other` is ready.
@@ -47,7 +46,7 @@ impl Alarm {
             if self.told.replace(false) || late || other(context).is_ready() {
                 return Poll::Ready(());
             }
-            *self.waiter.borrow_mut() = Some(context.waker().clone());
+            self.waiter.wait(context.waker());
             Poll::Pending
         })
         .await;

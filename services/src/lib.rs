@@ -9,7 +9,6 @@
 extern crate alloc;
 
 mod alarm;
-mod changes;
 pub mod deploy;
 mod in_time;
 mod line;

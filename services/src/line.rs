@@ -4,14 +4,14 @@
 use alloc::boxed::Box;
 use alloc::rc::{Rc, Weak};
 use core::cell::{Cell, RefCell};
-use core::future::poll_fn;
-use core::task::{Context, Poll};
+use core::task::Context;
 use core::time::Duration;
 
 use nile_abi::ethernet::HEADER_BYTES;
 use nile_abi::{Instant, Status};
 use nile_stl::node::Interface;
 use nile_stl::{CallError, CallResult, Stl};
+use nile_sync::yield_now;
 
 use crate::alarm::Alarm;
 
@@ -91,6 +91,7 @@ impl Line {
         stl.host().spawn(Box::pin(async move {
             loop {
                 if pumped.turn() {
+                    // Whoever floods the network must not hold up the other tasks.
                     yield_now().await;
                     continue;
                 }
@@ -205,17 +206,4 @@ impl Line {
 /// Whether a frame has this EtherType.
 fn is_of(kind: u16, frame: &[u8]) -> bool {
     frame.get(HEADER_BYTES - 2..HEADER_BYTES) == Some(&kind.to_be_bytes())
-}
-
-/// Lets the core's other tasks go on: whoever floods the network must not hold them up.
-async fn yield_now() {
-    let mut is_over = false;
-    poll_fn(|context| {
-        if core::mem::replace(&mut is_over, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

@@ -106,7 +106,7 @@ impl Engine {
         }
         self.with_job(job, |it| it.desk.let_go(ticket));
         cut.end.borrow_mut().get_or_insert(Ok(Bounds { bytes: bytes.into(), slices }));
-        self.changes.tell();
+        self.changes.notify();
         Ok(())
     }
 

@@ -266,7 +266,7 @@ impl Engine {
             }
         }
         self.look_at_fetch(number);
-        self.changes.tell();
+        self.changes.notify();
     }
 
     /// Takes a piece that is whole.
@@ -334,7 +334,7 @@ struct Slot(Rc<Engine>);
 impl Drop for Slot {
     fn drop(&mut self) {
         self.0.sending.set(self.0.sending.get() - 1);
-        self.0.changes.tell();
+        self.0.changes.notify();
     }
 }
 

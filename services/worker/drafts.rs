@@ -6,15 +6,15 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::future::poll_fn;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 use nile_abi::CoreId;
 use nile_stl::node::{Buffer, Pool};
 use nile_stl::{CallError, CallResult, LocalFuture, Stl};
+use nile_sync::{Notify, Waiter};
 
 use super::engine::Engine;
 use super::stores::{At, pass};
-use crate::changes::Changes;
 use crate::dataset::records::Decider;
 
 /// Buffers that are on their way to the disk at a time: whoever writes waits with the next one.
@@ -27,7 +27,7 @@ pub struct Writer {
     store: Rc<At>,
     draft: u64,
     state: RefCell<State>,
-    changes: Changes,
+    changes: Notify,
 }
 
 #[derive(Default)]
@@ -35,7 +35,7 @@ struct State {
     waiting: VecDeque<(Buffer, usize)>,
     is_busy: bool,
     /// What writes, while it waits.
-    driver: Option<Waker>,
+    driver: Waiter,
     failed: Option<CallError>,
     bytes: u64,
 }
@@ -58,7 +58,7 @@ impl Writer {
         let created = store.client.create(name, epoch, attempt, owner, 0).await;
         let draft = created.inspect_err(|_| engine.stores.forget())?.draft;
         let (stl, pool) = (engine.stl.clone(), engine.pool.clone());
-        let (state, changes) = (RefCell::default(), Changes::default());
+        let (state, changes) = (RefCell::default(), Notify::default());
         Ok(Rc::new(Writer { stl, pool, store, draft, state, changes }))
     }
 
@@ -102,7 +102,7 @@ impl Writer {
             state.waiting.clear();
             state.failed.get_or_insert(CallError::from(nile_abi::Status::Gone));
         }
-        self.changes.tell();
+        self.changes.notify();
         self.stl.host().spawn(Box::pin(async move {
             writer.changes.until(|| (!writer.state.borrow().is_busy).then_some(())).await;
             // If the store is gone, so is the draft.
@@ -124,9 +124,7 @@ impl Writer {
     /// Writes what waits, in a task of its own.
     fn drive(self: &Rc<Self>) {
         let state = &mut *self.state.borrow_mut();
-        if let Some(driver) = state.driver.take() {
-            driver.wake();
-        }
+        state.driver.wake();
         if core::mem::replace(&mut state.is_busy, true) {
             return;
         }
@@ -134,7 +132,7 @@ impl Writer {
         self.stl.host().spawn(Box::pin(async move {
             let mut open = Vec::new();
             poll_fn(|context| writer.poll(context, &mut open)).await;
-            writer.changes.tell();
+            writer.changes.notify();
         }));
     }
 
@@ -158,7 +156,7 @@ impl Writer {
                 _ => None,
             };
             if open.len() < before || next.is_some() {
-                self.changes.tell();
+                self.changes.notify();
             }
             let Some((buffer, bytes)) = next else { break };
             open.push(Box::pin(append(self.clone(), buffer, bytes)));
@@ -168,7 +166,7 @@ impl Writer {
             state.is_busy = false;
             return Poll::Ready(());
         }
-        state.driver = Some(context.waker().clone());
+        state.driver.wait(context.waker());
         Poll::Pending
     }
 

@@ -15,6 +15,7 @@ use nile_job::{
 };
 use nile_stl::node::{Handle, Pool, in_call};
 use nile_stl::{CallError, CallResult, Stl};
+use nile_sync::Notify;
 
 use super::attempt::{Attempt, Held, Input, Part, Phase};
 use super::cuts::Cut;
@@ -26,7 +27,6 @@ use super::package::Program;
 use super::peers::Peers;
 use super::stores::{Named, Stores};
 use crate::alarm::Alarm;
-use crate::changes::Changes;
 
 /// Handles that are remembered before it is looked which of them are on their way still.
 const MOST_GIVEN: usize = 64;
@@ -48,7 +48,7 @@ pub struct Engine {
     /// Other workers, and masters.
     pub peers: Peers,
     /// Who waits for anything here.
-    pub changes: Changes,
+    pub changes: Notify,
     /// Buffers that are packed here for other nodes, or on their way there.
     pub sending: Cell<usize>,
     /// The jobs, and the package.
@@ -114,7 +114,7 @@ impl Engine {
             pool,
             stores: Stores::new(stl),
             peers: Peers::new(stl),
-            changes: Changes::default(),
+            changes: Notify::default(),
             sending: Cell::new(0),
             state: RefCell::default(),
             alarm: Alarm::default(),
@@ -227,7 +227,7 @@ impl Engine {
         }
         cuts.into_iter().for_each(|(job, ticket)| self.see_to_end(job, ticket));
         self.alarm.plan(due);
-        self.changes.tell();
+        self.changes.notify();
     }
 
     /// Has the machines told when their time comes, while there are any.
@@ -257,7 +257,7 @@ impl Engine {
                 engine.alarm.wait(&engine.stl, due, |_| core::task::Poll::Pending).await;
             }
             engine.is_ticking.set(false);
-            engine.changes.tell();
+            engine.changes.notify();
         }));
     }
 

@@ -6,14 +6,12 @@ use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::Cell;
-use core::future::{Future, poll_fn};
-use core::pin::pin;
-use core::task::Poll;
 use core::time::Duration;
 
 use nile_abi::{CoreId, NodeId, Status};
 use nile_job::{Fault, Kind, Summary};
 use nile_stl::{CallError, CallResult, Place};
+use nile_sync::first;
 
 use super::attempt::{Attempt, Held, Part};
 use super::drafts::{Draft, Writer};
@@ -192,13 +190,11 @@ impl Engine {
         let place = at.and_then(|at| at.client.place()).ok_or_else(missing)?;
         let client = DatasetClient::at(&self.stl.with_patience(COPY_PATIENCE), place);
         let own = self.peers.node().0;
-        let mut copied = pin!(client.fetch_from(&part.name, part.epoch, part.attempt, own));
-        let mut is_off = pin!(self.changes.until(|| (!attempt.is_wanted()).then_some(())));
-        poll_fn(|context| match is_off.as_mut().poll(context) {
-            Poll::Ready(()) => Poll::Ready(Err(CallError::new(Status::Failed, off().1))),
-            Poll::Pending => copied.as_mut().poll(context).map_ok(drop),
-        })
-        .await
+        let copied = client.fetch_from(&part.name, part.epoch, part.attempt, own);
+        let is_off = self
+            .changes
+            .until(|| (!attempt.is_wanted()).then(|| Err(CallError::new(Status::Failed, off().1))));
+        first(is_off, async { copied.await.map(drop) }).await
     }
 
     /// Tells those who have a part whether it is of the output. Who does not hear it asks the

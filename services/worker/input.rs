@@ -111,7 +111,7 @@ impl Engine {
             let Some(input) = &attempt.input else { return };
             let read = engine.load_block(&attempt, input, input.split.block + index).await;
             input.loads.borrow_mut().put(index, read);
-            engine.changes.tell();
+            engine.changes.notify();
         }));
     }
 
@@ -220,7 +220,7 @@ impl Engine {
         self.stl.host().spawn(Box::pin(async move {
             let read = engine.load_run(&attempt, at, index).await;
             loads.borrow_mut().put(index, read);
-            engine.changes.tell();
+            engine.changes.notify();
         }));
     }
 

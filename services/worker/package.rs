@@ -48,7 +48,8 @@ impl Engine {
     pub fn keep_package(self: &Rc<Self>, job: JobId) {
         let is_kept = self.with_job(job, |it| core::mem::replace(&mut it.is_kept, true));
         if is_kept != Some(false) {
-            return self.changes.tell();
+            self.changes.notify();
+            return;
         }
         let engine = self.clone();
         self.stl.host().spawn(Box::pin(async move {
@@ -67,7 +68,7 @@ impl Engine {
             if let Some(former) = former {
                 former.end();
             }
-            engine.changes.tell();
+            engine.changes.notify();
         }));
     }
 
@@ -115,7 +116,7 @@ impl Engine {
             Program { job: job_id, running: running.clone(), has_asked: false, heard, calls: 0 };
         self.state.borrow_mut().program = Some(program);
         self.see_to_progress(&job, running.clone());
-        self.changes.tell();
+        self.changes.notify();
         Ok(running)
     }
 
@@ -199,7 +200,7 @@ impl Engine {
     fn lose(self: &Rc<Self>, job: JobId, text: &str) {
         let working = self.with_job(job, |it| it.desk.died()).flatten();
         self.lose_work(job, working, text);
-        self.changes.tell();
+        self.changes.notify();
     }
 
     /// What the package worked on came to nothing; or it was off, and is now over.

@@ -186,7 +186,7 @@ impl Peers {
                 let _ = receive(&engine).await;
                 let parcels = core::mem::take(&mut engine.state.borrow_mut().parcels);
                 drop(parcels);
-                engine.changes.tell();
+                engine.changes.notify();
                 engine.stl.host().sleep_until(engine.now() + REOPEN).await;
             }
             engine.peers.is_listening.set(false);

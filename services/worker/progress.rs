@@ -67,7 +67,7 @@ impl Engine {
         let Some((attempt, cut)) = found else { return };
         if let Some(cut) = cut {
             cut.fail(CallError::new(Status::Failed, text.clone()));
-            self.changes.tell();
+            self.changes.notify();
         }
         if let Some(attempt) = attempt {
             self.fail_by_code(&attempt, &text);

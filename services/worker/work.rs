@@ -431,7 +431,7 @@ impl Engine {
         if let Some(cut) = cut.flatten() {
             self.with_job(job, |it| it.desk.let_go(ticket));
             cut.fail(CallError::new(Status::Failed, String::from(text)));
-            self.changes.tell();
+            self.changes.notify();
             return Ok(());
         }
         let attempt = self.attempt_of(ticket)?;

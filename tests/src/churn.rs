@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, PageSize, Status};
-use nile_kernel::{Core, MemoryStatistics, yield_now};
+use nile_kernel::{Core, MemoryStatistics};
 use nile_platform::Machine;
+use nile_sync::yield_now;
 
 use crate::arguments::Arguments;
 use crate::conduct::{conduct, conducts};

@@ -11,9 +11,10 @@ use core::task::Poll;
 use core::time::Duration;
 
 use nile_abi::{Instant, PageSize, Status};
+use nile_kernel::Core;
 use nile_kernel::timers::Timers;
-use nile_kernel::{Core, yield_now};
 use nile_platform::Machine;
+use nile_sync::yield_now;
 
 use crate::arguments::Arguments;
 use crate::conduct::{Findings, conduct, conducts};

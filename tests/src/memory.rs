@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 use nile_abi::{PageSize, Status};
-use nile_kernel::{Core, Frame, yield_now};
+use nile_kernel::{Core, Frame};
 use nile_platform::Machine;
+use nile_sync::yield_now;
 
 use crate::arguments::Arguments;
 use crate::conduct::{conduct, conducts};

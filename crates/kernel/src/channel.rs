@@ -7,14 +7,15 @@
 //! drops its end, the other learns [`Status::Dead`].
 
 use alloc::rc::Rc;
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::future::{Future, poll_fn};
-use core::task::{Poll, Waker};
+use core::task::Poll;
 use core::time::Duration;
 
 use nile_abi::{ChannelId, CoreId, EndpointId, Generation, Status};
 use nile_platform::{Grant, Machine};
 use nile_ring::{Endpoint, Message, Receiver, Region, Sender};
+use nile_sync::Flag;
 
 use crate::control::{End, Reply, Request};
 use crate::core::Core;
@@ -42,28 +43,8 @@ pub struct Outbound<M: Machine> {
     channel: ChannelId,
     to: CoreId,
     sender: RefCell<Option<Sender>>,
-    closed: Rc<Closed>,
-}
-
-/// Whether the receiver of a channel is gone, and who waits for that.
-#[derive(Default)]
-pub(crate) struct Closed {
-    set: Cell<bool>,
-    waiter: Cell<Option<Waker>>,
-}
-
-impl Closed {
-    fn is_set(&self) -> bool {
-        self.set.get()
-    }
-
-    /// The receiver is gone.
-    pub fn set(&self) {
-        self.set.set(true);
-        if let Some(waiter) = self.waiter.take() {
-            waiter.wake();
-        }
-    }
+    /// Raised when the receiver is gone.
+    closed: Rc<Flag>,
 }
 
 /// The receiving end of a channel. Dropping it closes the channel.
@@ -113,11 +94,7 @@ impl<M: Machine> Core<M> {
 
     /// The next channel that a core opens to `tag` on this core. Waits for one.
     pub async fn accept(&self, tag: u32) -> Result<Inbound<M>, Status> {
-        let offer = poll_fn(|context| match self.client.take_offer(tag, context.waker()) {
-            Some(offer) => Poll::Ready(offer),
-            None => Poll::Pending,
-        })
-        .await;
+        let offer = self.client.take_offer(tag).await;
         let region = self.client.region(self, offer.grant)?;
         let ring = ring_in(&region).ok_or(Status::Invalid)?;
         let own = endpoint(offer.endpoint, offer.channel);
@@ -171,7 +148,7 @@ impl<M: Machine> Outbound<M> {
     /// Sends one message and wakes the receiver in the way it needs. `Busy` when the channel is
     /// full, `Dead` when its receiver is gone. Never blocks.
     pub fn try_send(&self, message: &Message) -> Result<(), Status> {
-        if self.closed.is_set() {
+        if self.closed.is_raised() {
             return Err(Status::Dead);
         }
         let notifier = self.core.machine.board().notifier();
@@ -186,7 +163,7 @@ impl<M: Machine> Outbound<M> {
         &self,
         messages: &mut impl Iterator<Item = Message>,
     ) -> Result<Option<Message>, Status> {
-        if self.closed.is_set() {
+        if self.closed.is_raised() {
             return Err(Status::Dead);
         }
         let mut sender = self.sender.borrow_mut();
@@ -206,13 +183,7 @@ impl<M: Machine> Outbound<M> {
     /// Waits until the receiver is gone. One task at a time can wait.
     pub fn closed(&self) -> impl Future<Output = ()> + use<M> {
         let closed = self.closed.clone();
-        poll_fn(move |context| {
-            if closed.is_set() {
-                return Poll::Ready(());
-            }
-            closed.waiter.set(Some(context.waker().clone()));
-            Poll::Pending
-        })
+        async move { closed.raised().await }
     }
 
     /// Sends one message, waiting while the channel is full.

@@ -6,11 +6,8 @@ mod user;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::rc::Rc;
-use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use core::future::poll_fn;
 use core::sync::atomic::{Ordering, fence};
-use core::task::{Poll, Waker};
 use core::time::Duration;
 
 use nile_abi::{ChannelId, CoreId, EndpointId, Generation, Instant, PhysAddr, Status};
@@ -19,8 +16,9 @@ use nile_ring::{
     Endpoint, Message, ReceiveError, Receiver, Region, Request as Asked, RequestId, Requests,
     Sender,
 };
+use nile_sync::{Flag, Notify, OneShot};
 
-use crate::channel::{Closed, Offer};
+use crate::channel::Offer;
 use crate::control::{self, End, Event, Reply, Request};
 use crate::core::{Core, Inner};
 use crate::input::Input;
@@ -39,20 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const BUSY_BACKOFF: Duration = Duration::from_micros(50);
 
 /// Where an answer is left for the task that waits for it.
-#[derive(Default)]
-struct Answer {
-    result: Cell<Option<Result<Reply, Status>>>,
-    waiter: Cell<Option<Waker>>,
-}
-
-impl Answer {
-    fn give(&self, result: Result<Reply, Status>) {
-        self.result.set(Some(result));
-        if let Some(waiter) = self.waiter.take() {
-            waiter.wake();
-        }
-    }
-}
+type Answer = OneShot<Result<Reply, Status>>;
 
 /// The ends of the control channel, on every core but the management core, whose messages to
 /// itself take no channel.
@@ -68,8 +53,8 @@ struct SenderEnd {
     to: CoreId,
     endpoint: EndpointId,
     grant: Grant,
-    /// Set when the receiver is gone.
-    closed: Rc<Closed>,
+    /// Raised when the receiver is gone.
+    closed: Rc<Flag>,
 }
 
 /// A receiving end as the management core knows it.
@@ -86,9 +71,10 @@ pub struct Client {
     rings: RefCell<Option<Rings>>,
     /// What waits for room in the ring.
     backlog: RefCell<VecDeque<Message>>,
-    asked: RefCell<Requests<Rc<Answer>>>,
+    asked: RefCell<Requests<Answer>>,
     offers: RefCell<BTreeMap<u32, VecDeque<Offer>>>,
-    acceptors: RefCell<BTreeMap<u32, Vec<Waker>>>,
+    /// Told of each.
+    acceptors: Notify,
     /// The ends of channels that the management core believes are here.
     senders: RefCell<BTreeMap<ChannelId, SenderEnd>>,
     receivers: RefCell<BTreeMap<ChannelId, ReceiverEnd>>,
@@ -106,7 +92,7 @@ pub struct Client {
     /// How many packages have run here.
     packages: Cell<u32>,
     /// The tasks that wait for the loop's next pass.
-    resting: RefCell<Vec<Waker>>,
+    resting: Notify,
 }
 
 impl Client {
@@ -122,7 +108,7 @@ impl Client {
             backlog: RefCell::default(),
             asked: RefCell::new(Requests::with_capacity(MOST_ASKED)),
             offers: RefCell::default(),
-            acceptors: RefCell::default(),
+            acceptors: Notify::default(),
             senders: RefCell::default(),
             receivers: RefCell::default(),
             arrivals: Cell::new(0),
@@ -131,7 +117,7 @@ impl Client {
             users: UserGrants::default(),
             package: RefCell::default(),
             packages: Cell::new(0),
-            resting: RefCell::default(),
+            resting: Notify::default(),
         }
     }
 
@@ -156,15 +142,13 @@ impl Client {
     /// Whether the ring has a message, or there is one to put into it.
     pub fn is_ready(&self) -> bool {
         !self.backlog.borrow().is_empty()
-            || !self.resting.borrow().is_empty()
+            || self.resting.waits()
             || self.rings.borrow().as_ref().is_some_and(|rings| rings.receiver.is_ready())
     }
 
     /// Takes what the management core sent and sends what waits; whether there was anything.
     pub fn drain<M: Machine>(&self, core: &Core<M>) -> bool {
-        let resting = self.resting.take();
-        let mut found = !resting.is_empty();
-        resting.into_iter().for_each(Waker::wake);
+        let mut found = self.resting.notify();
         while let Some(message) = self.next_message() {
             found = true;
             self.dispatch(core, &message);
@@ -229,13 +213,11 @@ impl Client {
                 self.receivers.borrow_mut().insert(channel, end);
                 self.offers.borrow_mut().entry(tag).or_default().push_back(offer);
                 // All of them look: the first may have gone away.
-                for acceptor in self.acceptors.borrow_mut().remove(&tag).into_iter().flatten() {
-                    acceptor.wake();
-                }
+                self.acceptors.notify();
             }
             Event::Closed { channel } => {
                 if let Some(end) = self.senders.borrow().get(&channel) {
-                    end.closed.set();
+                    end.closed.raise();
                 }
                 if let Some(end) = self.receivers.borrow_mut().get_mut(&channel) {
                     end.closed = true;
@@ -363,13 +345,10 @@ impl Client {
         Ok(region)
     }
 
-    /// The next receiving end for `tag`, or `waker` is woken when one comes.
-    pub(crate) fn take_offer(&self, tag: u32, waker: &Waker) -> Option<Offer> {
-        let offer = self.offers.borrow_mut().get_mut(&tag).and_then(VecDeque::pop_front);
-        if offer.is_none() {
-            self.acceptors.borrow_mut().entry(tag).or_default().push(waker.clone());
-        }
-        offer
+    /// The next receiving end for `tag`. Waits for one.
+    pub(crate) async fn take_offer(&self, tag: u32) -> Offer {
+        let next = || self.offers.borrow_mut().get_mut(&tag).and_then(VecDeque::pop_front);
+        self.acceptors.until(next).await
     }
 
     /// A package begins to run here: its number. `Exists` while there is another.
@@ -389,13 +368,13 @@ impl Client {
         self.package.borrow_mut().take();
     }
 
-    /// Wakes `waker` in the loop's next pass, after what the management core sent was taken.
-    pub(crate) fn rest(&self, waker: &Waker) {
-        self.resting.borrow_mut().push(waker.clone());
+    /// Waits for the loop's next pass, until what the management core sent was taken.
+    pub(crate) async fn next_pass(&self) {
+        self.resting.next().await;
     }
 
     /// Where it is said that the receiver of a sending end here is gone.
-    pub(crate) fn closed(&self, channel: ChannelId) -> Option<Rc<Closed>> {
+    pub(crate) fn closed(&self, channel: ChannelId) -> Option<Rc<Flag>> {
         self.senders.borrow().get(&channel).map(|end| end.closed.clone())
     }
 
@@ -463,7 +442,7 @@ impl<M: Machine> Core<M> {
     }
 
     async fn ask(&self, request: Request) -> Result<Reply, Status> {
-        let answer = Rc::new(Answer::default());
+        let answer = Answer::default();
         let id = self.client.asked.borrow_mut().issue(|id| {
             let payload = request.encode(number_of(id));
             Asked {
@@ -477,14 +456,7 @@ impl<M: Machine> Core<M> {
         });
         let id = id.map_err(|_| Status::Busy)?;
         self.client.post(self, request.encode(number_of(id)));
-        poll_fn(|context| match answer.result.take() {
-            Some(result) => Poll::Ready(result),
-            None => {
-                answer.waiter.set(Some(context.waker().clone()));
-                Poll::Pending
-            }
-        })
-        .await
+        answer.await
     }
 }
 

@@ -3,11 +3,12 @@
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::{Cell, OnceCell, RefCell};
+use core::cell::OnceCell;
 use core::ops::Deref;
 use core::task::{Poll, Waker};
 
 use nile_platform::{Interface, Machine};
+use nile_sync::Waiter;
 
 use crate::disk::Disk;
 
@@ -53,45 +54,32 @@ impl Devices {
 /// An interface and the task that waits for its frames.
 pub struct Device {
     interface: Box<dyn Interface>,
-    waiter: RefCell<Option<Waker>>,
-    waits: Cell<bool>,
+    waiter: Waiter,
 }
 
 impl Device {
     /// An interface that nobody waits for yet.
     pub fn new(interface: Box<dyn Interface>) -> Device {
-        Device { interface, waiter: RefCell::default(), waits: Cell::new(false) }
+        Device { interface, waiter: Waiter::default() }
     }
 
     /// Whether a task waits and would be woken.
     pub fn is_ready(&self) -> bool {
-        self.waits.get() && self.interface.is_ready()
+        self.waiter.waits() && self.interface.is_ready()
     }
 
     /// Wakes the waiting task if a frame has come; whether it did.
     pub fn wake_if_ready(&self) -> bool {
-        if !self.is_ready() {
-            return false;
-        }
-        self.waits.set(false);
-        if let Some(waiter) = self.waiter.borrow().as_ref() {
-            waiter.wake_by_ref();
-        }
-        true
+        self.is_ready() && self.waiter.wake()
     }
 
     /// Ready when a frame has come; else `waker` is woken when one does.
     pub fn poll_frame(&self, waker: &Waker) -> Poll<()> {
         if self.interface.is_ready() {
-            self.waits.set(false);
+            self.waiter.forget();
             return Poll::Ready(());
         }
-        let mut waiter = self.waiter.borrow_mut();
-        match waiter.as_mut() {
-            Some(known) => known.clone_from(waker),
-            None => *waiter = Some(waker.clone()),
-        }
-        self.waits.set(true);
+        self.waiter.wait(waker);
         Poll::Pending
     }
 }

@@ -7,7 +7,6 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use alloc::vec::Vec;
@@ -17,6 +16,7 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
 
+use nile_sync::OneShot;
 use spin::Mutex;
 
 type Ready = Mutex<VecDeque<Arc<Task>>>;
@@ -62,9 +62,9 @@ impl Executor {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let cell = Rc::new(JoinCell { result: Cell::new(None), waiter: Cell::new(None) });
-        let join = Join { cell: cell.clone() };
-        self.start(Box::pin(async move { cell.end(future.await) }));
+        let end = OneShot::default();
+        let join = Join(end.clone());
+        self.start(Box::pin(async move { end.give(future.await) }));
         join
     }
 
@@ -147,29 +147,13 @@ impl Executor {
     }
 }
 
-struct JoinCell<T> {
-    result: Cell<Option<T>>,
-    waiter: Cell<Option<Waker>>,
-}
-
-impl<T> JoinCell<T> {
-    fn end(&self, result: T) {
-        self.result.set(Some(result));
-        if let Some(waiter) = self.waiter.take() {
-            waiter.wake();
-        }
-    }
-}
-
 /// The end of a task, to be awaited. Dropping it lets the task go on by itself.
-pub struct Join<T> {
-    cell: Rc<JoinCell<T>>,
-}
+pub struct Join<T>(OneShot<T>);
 
 impl<T> Join<T> {
     /// The task's result, once, if it has finished.
     pub fn take(&self) -> Option<T> {
-        self.cell.result.take()
+        self.0.take()
     }
 }
 
@@ -177,31 +161,16 @@ impl<T> Future for Join<T> {
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        match self.cell.result.take() {
-            Some(result) => Poll::Ready(result),
-            None => {
-                self.cell.waiter.set(Some(context.waker().clone()));
-                Poll::Pending
-            }
-        }
+        self.0.poll_take(context)
     }
-}
-
-/// Lets every other ready task run once.
-pub async fn yield_now() {
-    let mut yielded = false;
-    core::future::poll_fn(|context| {
-        if core::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::rc::Rc;
+
+    use nile_sync::yield_now;
+
     use super::*;
 
     fn run(executor: &Executor) {

@@ -5,12 +5,12 @@ use core::task::Waker;
 
 use nile_abi::Status;
 use nile_ring::{Message, ReceiveError, Receiver};
+use nile_sync::Waiter;
 
 /// A receiver and the task that waits for it.
 pub struct Input {
     receiver: RefCell<Receiver>,
-    waiter: Cell<Option<Waker>>,
-    waits: Cell<bool>,
+    waiter: Waiter,
     closed: Cell<bool>,
 }
 
@@ -19,33 +19,24 @@ impl Input {
     pub fn new(receiver: Receiver) -> Input {
         Input {
             receiver: RefCell::new(receiver),
-            waiter: Cell::new(None),
-            waits: Cell::new(false),
+            waiter: Waiter::default(),
             closed: Cell::new(false),
         }
     }
 
     /// Whether a task waits and would be woken.
     pub fn is_ready(&self) -> bool {
-        self.waits.get() && (self.closed.get() || self.receiver.borrow().is_ready())
+        self.waiter.waits() && (self.closed.get() || self.receiver.borrow().is_ready())
     }
 
     /// Wakes the waiting task if there is something for it; whether it did.
     pub fn wake_if_ready(&self) -> bool {
-        if !self.is_ready() {
-            return false;
-        }
-        self.waits.set(false);
-        if let Some(waiter) = self.waiter.take() {
-            waiter.wake();
-        }
-        true
+        self.is_ready() && self.waiter.wake()
     }
 
     /// Wakes `waiter` once a message comes or the channel closes.
     pub fn wait(&self, waiter: &Waker) {
-        self.waiter.set(Some(waiter.clone()));
-        self.waits.set(true);
+        self.waiter.wait(waiter);
     }
 
     /// The sender is gone: what is in the ring is still delivered, then [`Status::Dead`].

@@ -45,7 +45,7 @@ pub use self::channel::{Inbound, Outbound};
 pub use self::config::{Config, ConfigError, Named};
 pub use self::core::{Core, CoreLoop, run};
 pub use self::disk::{Disk, Transfer};
-pub use self::executor::{Join, yield_now};
+pub use self::executor::Join;
 pub use self::memory::{Frame, MemoryRegion, MemoryStatistics};
 pub use self::packages::{
     Calls, Ended, LoadError, Package, PackageId, PackageLimits, PackageReport,

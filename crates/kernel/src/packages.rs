@@ -27,15 +27,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::{Cell, OnceCell, RefCell};
 use core::fmt;
-use core::future::{Future, poll_fn};
+use core::future::Future;
 use core::pin::Pin;
-use core::task::{Poll, Waker};
 
 use nile_abi::call::SystemCall;
 use nile_abi::{CoreId, Instant, Role, Status, VirtAddr};
 use nile_package::{Image, Manifest};
 use nile_platform::{Hosting, Machine};
 pub use nile_stl::node::PackageLimits;
+use nile_sync::{Flag, Notify};
 
 use crate::control::Request;
 use crate::core::Core;
@@ -115,13 +115,12 @@ impl<M: Machine> Calls<M> for NoServices {
 /// How a package that runs here is told to stop.
 pub(crate) struct Control {
     id: PackageId,
-    stopped: Cell<bool>,
-    waiter: Cell<Option<Waker>>,
+    stopped: Flag,
 }
 
 impl Control {
     pub(crate) fn new(id: PackageId) -> Control {
-        Control { id, stopped: Cell::new(false), waiter: Cell::new(None) }
+        Control { id, stopped: Flag::default() }
     }
 
     pub(crate) fn id(&self) -> PackageId {
@@ -130,10 +129,7 @@ impl Control {
 
     /// Ends the package before its next turn.
     pub(crate) fn stop(&self) {
-        self.stopped.set(true);
-        if let Some(waiter) = self.waiter.take() {
-            waiter.wake();
-        }
+        self.stopped.raise();
     }
 }
 
@@ -157,7 +153,7 @@ struct Running<M: Machine> {
     /// Why it exited, if it has said so.
     last_words: RefCell<String>,
     report: Cell<Option<PackageReport>>,
-    waiters: RefCell<Vec<Waker>>,
+    has_ended: Notify,
 }
 
 impl<M: Machine> Core<M> {
@@ -191,7 +187,7 @@ impl<M: Machine> Core<M> {
             found_text: Cell::new(false),
             last_words: RefCell::default(),
             report: Cell::new(None),
-            waiters: RefCell::default(),
+            has_ended: Notify::default(),
         }));
         let argument = Vec::from(argument);
         let running = package.clone();
@@ -243,14 +239,7 @@ impl<M: Machine> Package<M> {
 
     /// Waits until it has ended and everything that it had is given back.
     pub async fn ended(&self) -> PackageReport {
-        poll_fn(|context| match self.0.report.get() {
-            Some(report) => Poll::Ready(report),
-            None => {
-                self.0.waiters.borrow_mut().push(context.waker().clone());
-                Poll::Pending
-            }
-        })
-        .await
+        self.0.has_ended.until(|| self.0.report.get()).await
     }
 
     /// Gives the package at least `bytes` more bytes of zeroed memory: where they are, and how
@@ -305,6 +294,6 @@ impl<M: Machine> Package<M> {
         core.machine.board().record(core.id()).set_hosting(Hosting::Nothing);
         core.client.leave_package();
         self.0.report.set(Some(report));
-        self.0.waiters.take().into_iter().for_each(Waker::wake);
+        self.0.has_ended.notify();
     }
 }

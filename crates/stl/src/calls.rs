@@ -4,13 +4,14 @@
 use alloc::collections::BTreeSet;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 use nile_abi::{CoreId, Generation, Instant, Status};
 use nile_ring::{Message, Request, RequestId, Requests};
+use nile_sync::OneShot;
 
 use crate::frame::{CallId, Header};
 use crate::host::Host;
@@ -20,25 +21,12 @@ use crate::{CallError, CallResult};
 const MOST_CALLS: u32 = 1 << 16;
 
 /// Where a call's end is left for the task that waits for it.
-#[derive(Default)]
-struct Answer {
-    result: Cell<Option<CallResult<Vec<u8>>>>,
-    waiter: Cell<Option<Waker>>,
-}
-
-impl Answer {
-    fn give(&self, result: CallResult<Vec<u8>>) {
-        self.result.set(Some(result));
-        if let Some(waiter) = self.waiter.take() {
-            waiter.wake();
-        }
-    }
-}
+type Answer = OneShot<CallResult<Vec<u8>>>;
 
 /// A call that waits.
 struct Waiting {
     callee: CoreId,
-    answer: Rc<Answer>,
+    answer: Answer,
 }
 
 /// The table of unanswered calls.
@@ -65,7 +53,7 @@ impl Calls {
         generation: Generation,
         deadline: Instant,
     ) -> CallResult<Call> {
-        let answer = Rc::new(Answer::default());
+        let answer = Answer::default();
         let waiting = Waiting { callee, answer: answer.clone() };
         let id = self.table.borrow_mut().issue(|id| Request {
             peer: generation,
@@ -146,7 +134,7 @@ pub(crate) struct Call {
     host: Rc<dyn Host>,
     callee: CoreId,
     id: RequestId,
-    answer: Rc<Answer>,
+    answer: Answer,
 }
 
 impl Call {
@@ -174,12 +162,6 @@ impl Future for Call {
     type Output = CallResult<Vec<u8>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.answer.result.take() {
-            Some(result) => Poll::Ready(result),
-            None => {
-                self.answer.waiter.set(Some(context.waker().clone()));
-                Poll::Pending
-            }
-        }
+        self.answer.poll_take(context)
     }
 }

@@ -7,9 +7,10 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 use nile_abi::CoreId;
+use nile_sync::Waiter;
 
 use crate::frame::CallId;
 use crate::host::Host;
@@ -18,7 +19,7 @@ use crate::{CallResult, LocalFuture};
 /// The method's future, until it is over or cancelled, and who polls it.
 struct Work {
     future: Option<LocalFuture<'static, CallResult<Vec<u8>>>>,
-    waker: Option<Waker>,
+    poller: Waiter,
 }
 
 /// Calls of other cores that may go on at once.
@@ -38,7 +39,7 @@ impl Serving {
         call: (CoreId, CallId),
         future: LocalFuture<'static, CallResult<Vec<u8>>>,
     ) -> impl Future<Output = Option<CallResult<Vec<u8>>>> + 'static {
-        let work = Rc::new(RefCell::new(Work { future: Some(future), waker: None }));
+        let work = Rc::new(RefCell::new(Work { future: Some(future), poller: Waiter::default() }));
         self.0.borrow_mut().insert(call, work.clone());
         Served { serving: self.clone(), host: host.clone(), call, work }
     }
@@ -79,14 +80,9 @@ impl Serving {
 
 /// Drops the method's future outside of the borrow: what it holds may call back.
 fn cancel(work: &Shared) {
-    let (future, waker) = {
-        let mut work = work.borrow_mut();
-        (work.future.take(), work.waker.take())
-    };
+    let future = work.borrow_mut().future.take();
     drop(future);
-    if let Some(waker) = waker {
-        waker.wake();
-    }
+    work.borrow().poller.wake();
 }
 
 struct Served {
@@ -116,7 +112,7 @@ impl Future for Served {
         }
         let mut work = self.work.borrow_mut();
         work.future = Some(future);
-        work.waker = Some(context.waker().clone());
+        work.poller.wait(context.waker());
         Poll::Pending
     }
 }

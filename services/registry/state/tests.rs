@@ -1,9 +1,9 @@
 //! What the registry keeps, and for how long.
 
-use core::future::{Future, poll_fn};
+use core::future::Future;
 use core::pin::pin;
 use core::sync::atomic::{AtomicU32, Ordering};
-use core::task::{Context, Poll};
+use core::task::{Context, Waker};
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -65,13 +65,8 @@ fn a_change_wakes_all_who_wait_and_nobody_else_is_kept() {
     let state = State::default();
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(woken.clone());
-    let wait = || {
-        let waiting = state.waiting();
-        poll_fn(move |context| {
-            waiting.wake_on_change(context.waker());
-            Poll::<()>::Pending
-        })
-    };
+    let news = state.news();
+    let wait = || news.until(|| None::<()>);
     let (mut first, mut second) = (pin!(wait()), pin!(wait()));
     let mut context = Context::from_waker(&waker);
     for _ in 0..3 {
@@ -80,8 +75,7 @@ fn a_change_wakes_all_who_wait_and_nobody_else_is_kept() {
         // One that gives up.
         assert!(pin!(wait()).poll(&mut context).is_pending());
     }
-    assert_eq!(state.0.borrow().waiting.len(), 2);
     state.publish(CORE, &time(1, 5)).unwrap();
     assert_eq!(woken.0.load(Ordering::Relaxed), 2);
-    assert!(state.0.borrow().waiting.is_empty());
+    assert!(!news.waits());
 }

@@ -3,9 +3,10 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use nile_kernel::{Core, yield_now};
+use nile_kernel::Core;
 use nile_platform::Machine;
 use nile_stl::{CallResult, LocalFuture};
+use nile_sync::yield_now;
 
 use crate::conduct::Findings;
 

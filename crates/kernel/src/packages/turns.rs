@@ -5,10 +5,7 @@
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
-use core::future::{Future, poll_fn};
-use core::pin::pin;
 use core::str;
-use core::task::Poll;
 
 use nile_abi::call::{Answer, SystemCall};
 use nile_abi::{Status, VirtAddr};
@@ -16,7 +13,7 @@ use nile_platform::user::{Ask, Exit};
 use nile_platform::{Hosting, Machine, User};
 
 use super::outcome::CALLS;
-use super::{Calls, Control, Ended, MAX_CALL_BYTES, Package};
+use super::{Calls, Ended, MAX_CALL_BYTES, Package};
 use crate::core::Core;
 
 /// The most bytes of one call's lines for the log.
@@ -52,15 +49,7 @@ fn count(counter: &Cell<u64>) {
 /// Waits until the core's loop has made a pass up to this point: the management core's messages
 /// are taken and whoever waited for a channel is woken.
 pub(crate) async fn next_pass<M: Machine>(core: &Core<M>) {
-    let mut rested = false;
-    poll_fn(|context| {
-        if core::mem::replace(&mut rested, true) {
-            return Poll::Ready(());
-        }
-        core.client.rest(context.waker());
-        Poll::Pending
-    })
-    .await
+    core.client.next_pass().await;
 }
 
 /// Whether something on this core waits for its loop.
@@ -79,7 +68,7 @@ impl<M: Machine> Package<M> {
         let mut answer = Answer::ok(0);
         let mut since_pass = 0;
         loop {
-            if self.0.control.stopped.get() {
+            if self.0.control.stopped.is_raised() {
                 return Ended::Stopped;
             }
             let record = core.machine.board().record(core.id());
@@ -100,7 +89,7 @@ impl<M: Machine> Package<M> {
                         self.hear_last_words(ask);
                         return Ended::Exited(ask.word);
                     }
-                    let served = until_stopped(&self.0.control, self.serve(calls, ask)).await;
+                    let served = self.0.control.stopped.or(self.serve(calls, ask)).await;
                     let Some(result) = served else { return Ended::Stopped };
                     answer = result.map_or_else(Answer::failed, Answer::ok);
                     since_pass += 1;
@@ -187,24 +176,6 @@ fn bounded(bytes: u64, most: usize) -> Result<usize, Status> {
     usize::try_from(bytes).ok().filter(|bytes| *bytes <= most).ok_or(Status::Invalid)
 }
 
-/// What `future` gives, or nothing if the package is stopped before.
-async fn until_stopped<T>(control: &Control, future: impl Future<Output = T>) -> Option<T> {
-    let mut future = pin!(future);
-    let result = poll_fn(|context| {
-        if let Poll::Ready(value) = future.as_mut().poll(context) {
-            return Poll::Ready(Some(value));
-        }
-        if control.stopped.get() {
-            return Poll::Ready(None);
-        }
-        control.waiter.set(Some(context.waker().clone()));
-        Poll::Pending
-    })
-    .await;
-    control.waiter.take();
-    result
-}
-
 /// A line of a package's that cannot disturb a terminal or pass for another line.
 struct Printable<'a>(&'a str);
 
@@ -225,10 +196,7 @@ impl fmt::Display for Printable<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packages::PackageId;
     use alloc::string::ToString;
-    use core::future::{pending, ready};
-    use core::task::{Context, Waker};
 
     #[test]
     fn a_line_stays_a_line() {
@@ -244,17 +212,5 @@ mod tests {
         assert_eq!(bounded(4, 4), Ok(4));
         assert_eq!(bounded(5, 4), Err(Status::Invalid));
         assert_eq!(bounded(u64::MAX, usize::MAX - 1), Err(Status::Invalid));
-    }
-
-    #[test]
-    fn a_stop_ends_a_call_that_never_does() {
-        let control = Control::new(PackageId(1));
-        let mut context = Context::from_waker(Waker::noop());
-        let mut endless = pin!(until_stopped(&control, pending::<()>()));
-        assert_eq!(endless.as_mut().poll(&mut context), Poll::Pending);
-        control.stop();
-        assert_eq!(endless.as_mut().poll(&mut context), Poll::Ready(None));
-        let mut done = pin!(until_stopped(&control, ready(7)));
-        assert_eq!(done.as_mut().poll(&mut context), Poll::Ready(Some(7)));
     }
 }

@@ -35,6 +35,7 @@ use nile_abi::{ChannelId, CoreId, Instant, PhysAddr, Status};
 use nile_platform::{Grant, Machine};
 use nile_ring::channel::region_len;
 use nile_ring::{LINE_BYTES, Message};
+use nile_sync::{Flag, Waiter};
 
 use crate::channel::{Inbound, Outbound};
 use crate::core::Core;
@@ -87,35 +88,6 @@ impl Offer {
     }
 }
 
-/// How the task of an end learns that its package gives the end up.
-#[derive(Default)]
-struct Leaving {
-    left: Cell<bool>,
-    waiter: Cell<Option<Waker>>,
-}
-
-impl Leaving {
-    fn leave(&self) {
-        self.left.set(true);
-        if let Some(waiter) = self.waiter.take() {
-            waiter.wake();
-        }
-    }
-
-    /// What `future` gives, or nothing if the end is given up before.
-    async fn or<T>(&self, future: impl Future<Output = T>) -> Option<T> {
-        let mut future = pin!(future);
-        poll_fn(|context| {
-            if self.left.get() {
-                return Poll::Ready(None);
-            }
-            self.waiter.set(Some(context.waker().clone()));
-            future.as_mut().poll(context).map(Some)
-        })
-        .await
-    }
-}
-
 /// What a package can do with one of its ends.
 trait End {
     /// Has the receiver's kernel note a wake-up.
@@ -128,7 +100,8 @@ trait End {
 /// The sending end of a line.
 struct Outlet<M: Machine> {
     line: Outbound<M>,
-    leaving: Leaving,
+    /// Raised when the package gives the end up.
+    leaving: Flag,
 }
 
 impl<M: Machine> End for Outlet<M> {
@@ -141,7 +114,7 @@ impl<M: Machine> End for Outlet<M> {
     }
 
     fn close(&self) -> LocalFuture<()> {
-        self.leaving.leave();
+        self.leaving.raise();
         let closing = self.line.close();
         Box::pin(async move {
             if let Some(closing) = closing {
@@ -156,7 +129,8 @@ struct Inlet {
     line: ChannelId,
     from: CoreId,
     offer: Offer,
-    leaving: Leaving,
+    /// Raised when the package gives the end up.
+    leaving: Flag,
     /// The other end is gone.
     dead: Cell<bool>,
     /// The package that has accepted the ring, and its name for it.
@@ -180,7 +154,7 @@ impl End for Rc<Inlet> {
     }
 
     fn close(&self) -> LocalFuture<()> {
-        self.leaving.leave();
+        self.leaving.raise();
         Box::pin(async {})
     }
 }
@@ -191,15 +165,13 @@ impl End for Rc<Inlet> {
 pub(super) struct Offers {
     waiting: RefCell<VecDeque<Rc<Inlet>>>,
     /// The package that waits for one. A core has but one package.
-    acceptor: Cell<Option<Waker>>,
+    acceptor: Waiter,
 }
 
 impl Offers {
     fn add(&self, inlet: Rc<Inlet>) {
         self.waiting.borrow_mut().push_back(inlet);
-        if let Some(acceptor) = self.acceptor.take() {
-            acceptor.wake();
-        }
+        self.acceptor.wake();
     }
 
     fn take(&self, tag: u32) -> Option<Rc<Inlet>> {
@@ -233,7 +205,7 @@ impl<M: Machine> Core<M> {
             line: line.channel(),
             from: line.from(),
             offer,
-            leaving: Leaving::default(),
+            leaving: Flag::default(),
             dead: Cell::new(false),
             owner: RefCell::default(),
         });
@@ -257,7 +229,7 @@ pub(super) struct Ends {
     last: Cell<u32>,
     /// What has happened and was not told: for each end once, and whether it is closed.
     happened: RefCell<BTreeMap<ChannelId, bool>>,
-    waiter: Cell<Option<Waker>>,
+    waiter: Waiter,
     /// The package has ended.
     over: Cell<bool>,
 }
@@ -267,7 +239,7 @@ impl Ends {
     pub fn next_event(&self, waker: &Waker) -> Option<[u8; Event::CHANNEL_BYTES]> {
         let first = self.happened.borrow_mut().pop_first();
         if first.is_none() {
-            self.waiter.set(Some(waker.clone()));
+            self.waiter.wait(waker);
         }
         first.map(|(channel, closed)| Event::encode_channel(channel, closed))
     }
@@ -275,9 +247,7 @@ impl Ends {
     fn happened(&self, channel: ChannelId, closed: bool) {
         if self.open.borrow().contains_key(&channel) {
             *self.happened.borrow_mut().entry(channel).or_default() |= closed;
-            if let Some(waiter) = self.waiter.take() {
-                waiter.wake();
-            }
+            self.waiter.wake();
         }
     }
 
@@ -361,7 +331,7 @@ async fn open<M: Machine>(
         let bytes = ring_bytes(cells);
         let (at, grant) = package.share(bytes).await?;
         line.try_send(&Offer { tag, cells, grant }.message())?;
-        let outlet = Rc::new(Outlet { line, leaving: Leaving::default() });
+        let outlet = Rc::new(Outlet { line, leaving: Flag::default() });
         if ends.over.get() {
             // From the offer on, the ring is not to be given back before the line is closed.
             shut(&core, outlet, hold).await;
@@ -393,7 +363,7 @@ async fn accept<M: Machine>(
             if let Some(inlet) = offers.take(tag) {
                 return Poll::Ready(Ok(inlet));
             }
-            offers.acceptor.set(Some(context.waker().clone()));
+            offers.acceptor.wait(context.waker());
             deadline.as_mut().poll(context).map(|()| Err(Status::Timeout))
         });
         let inlet = inlet.await?;
@@ -401,7 +371,7 @@ async fn accept<M: Machine>(
         let task = core.spawn(async move {
             let result = take_ring(&package, &ends, &inlet).await;
             if result.is_err() {
-                inlet.leaving.leave();
+                inlet.leaving.raise();
             }
             result
         });

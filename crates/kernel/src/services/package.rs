@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 use core::time::Duration;
 
 use nile_abi::call::{Event, SystemCall};
@@ -24,6 +24,7 @@ use nile_stl::{
     CallError, CallResult, Caller, Described, Dispatched, Half, MethodNumber, Service,
     ServiceNumber, Stl,
 };
+use nile_sync::Waiter;
 
 use super::buffers::{self, Buffers};
 use super::channels::{self, Ends};
@@ -59,7 +60,7 @@ struct Desk {
     open: BTreeMap<u64, Open>,
     next_ticket: u64,
     /// Who waits for a call to arrive.
-    waiter: Option<Waker>,
+    waiter: Waiter,
     /// The last event that the package was given was one of a channel.
     had_channel: bool,
     /// What it publishes, or is about to.
@@ -75,7 +76,7 @@ struct Desk {
 #[derive(Default)]
 struct Open {
     result: Option<CallResult<Vec<u8>>>,
-    waiter: Option<Waker>,
+    waiter: Waiter,
 }
 
 impl ServiceCalls {
@@ -212,7 +213,7 @@ async fn wait(
         if let Some(call) = desk.next_call(room) {
             return Poll::Ready(Ok((call.len() as u64, call)));
         }
-        desk.waiter = Some(context.waker().clone());
+        desk.waiter.wait(context.waker());
         deadline.as_mut().poll(context).map(|()| Err(Status::Timeout))
     })
     .await
@@ -323,9 +324,7 @@ impl Desk {
             arguments: Blob::from(Bytes::from(arguments)),
         });
         self.open.insert(ticket, Open::default());
-        if let Some(waiter) = self.waiter.take() {
-            waiter.wake();
-        }
+        self.waiter.wake();
         Ok(ticket)
     }
 
@@ -349,9 +348,7 @@ impl Desk {
 impl Open {
     fn end(&mut self, result: CallResult<Vec<u8>>) {
         self.result = Some(result);
-        if let Some(waiter) = self.waiter.take() {
-            waiter.wake();
-        }
+        self.waiter.wake();
     }
 }
 
@@ -372,7 +369,7 @@ impl Future for Answered {
         match open.result.take() {
             Some(result) => Poll::Ready(result),
             None => {
-                open.waiter = Some(context.waker().clone());
+                open.waiter.wait(context.waker());
                 Poll::Pending
             }
         }
