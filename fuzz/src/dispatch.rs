@@ -29,7 +29,7 @@ pub fn dispatch(bytes: &[u8]) -> bool {
         let Some([service, method, how, from, low, high]) = input.take() else { break };
         let arguments = input.most(usize::from(u16::from_le_bytes([low, high])));
         let at = usize::from(service) % ALL.len();
-        let schema = ALL[at].schema;
+        let schema = ALL[at].interface.schema;
         // One number more than there are is a method that there is not.
         let number = usize::from(method) % (schema.methods.len() + 2);
         let known = schema.methods.get(number);
@@ -42,7 +42,7 @@ pub fn dispatch(bytes: &[u8]) -> bool {
         };
         let result = match known {
             Some(method) if how & BY_NAME != 0 => {
-                host.run(Box::pin(stl.invoke(ALL[at].name, &method.name, &binary)))
+                host.run(Box::pin(stl.invoke(ALL[at].name(), &method.name, &binary)))
             }
             _ => {
                 let caller = Caller {

@@ -47,7 +47,7 @@ pub async fn tell(stl: &Stl, shared: &Rc<Shared>, network: &NetworkClient) -> En
                 let member = shared.with(|gossip| gossip.member(node))?;
                 let Some(generation) = member.map(|it| it.generation) else { continue };
                 let at = Instanced { node, generation, instance };
-                if ALL.into_iter().any(|known| known.name == at.instance.name) {
+                if ALL.into_iter().any(|known| known.name() == at.instance.name) {
                     let learned = registry.learn(node.0, at.instance.core, at.publication()).await;
                     at.tell_failure(stl, learned);
                 } else {

@@ -72,8 +72,8 @@ impl Log {
             let what = format!("no {}.{} in this image", printable(called), printable(method));
             CallError::new(Status::NotFound, what)
         };
-        let known = ALL.into_iter().find(|it| it.name == called).ok_or_else(missing)?;
-        let (_, known) = known.schema.method(method).ok_or_else(missing)?;
+        let known = ALL.into_iter().find(|it| it.name() == called).ok_or_else(missing)?;
+        let (_, known) = known.interface.schema.method(method).ok_or_else(missing)?;
         let text = masked_text(&known.parameters, method, &arguments.0)?;
         Ok(self.note(caller, printable(&format!("{called}: {text}"))))
     }

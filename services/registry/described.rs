@@ -29,7 +29,7 @@ pub fn publication(published: &Published, place: Place) -> Publication {
         }
         told.working = registration.working.into();
         told.attributes = named(registration.attributes);
-        if let Some(ty) = registration.ty {
+        if let Some(ty) = registration.interface.ty {
             told.declaration = declaration(ty);
         }
     }
@@ -66,25 +66,26 @@ pub(super) fn known(known: &'static Registration) -> (ServiceType, NewInstance) 
         word: Cow::Borrowed(word),
         weight: u16::try_from(*weight).unwrap_or(u16::MAX),
     });
+    let interface = known.interface;
     let new = NewInstance {
-        name: Cow::Borrowed(known.name),
+        name: Cow::Borrowed(interface.name),
         working: Cow::Borrowed(known.working),
         attributes: Cow::Borrowed(known.attributes),
         keywords: keywords.collect(),
     };
-    let ty = match known.ty {
+    let ty = match interface.ty {
         Some(ty) => ty.clone(),
         None => ServiceType {
-            name: Cow::Borrowed(known.name),
-            subsystem: Cow::Borrowed(known.subsystem),
-            capability: Cow::Borrowed(known.capability),
-            layer: known.layer,
-            description: known.schema.doc.clone(),
-            profile: known.schema.clone(),
+            name: Cow::Borrowed(interface.name),
+            subsystem: Cow::Borrowed(interface.subsystem),
+            capability: Cow::Borrowed(interface.capability),
+            layer: interface.layer,
+            description: interface.schema.doc.clone(),
+            profile: interface.schema.clone(),
             state: Cow::Borrowed(&[]),
             attributes: Cow::Borrowed(&[]),
             parameters: Cow::Borrowed(&[]),
-            default_instance: Some(Cow::Borrowed(known.name)),
+            default_instance: Some(Cow::Borrowed(interface.name)),
         },
     };
     (ty, new)

@@ -292,7 +292,7 @@ impl Inner {
         let place = Place { node: at.node, core: at.core, generation, number };
         let (ty, new) = match document.as_str() {
             "" => {
-                let known = crate::ALL.into_iter().find(|known| known.name == name);
+                let known = crate::ALL.into_iter().find(|known| known.name() == name);
                 let unknown = || {
                     let message = format!("{name} is no service of this image, and says no schema");
                     CallError::new(Status::NotFound, message)

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use nile_abi::Status;
 use nile_registry::{Attribute, Caller as Binder, ServiceType};
 use nile_stl::published::begins_with;
-use nile_stl::{CallError, CallResult, Client, Published, Record, Stl};
+use nile_stl::{CallError, CallResult, Client, Record, Stl};
 
 use super::values::{Condition, NamedValue};
 use super::{Asker, RegistryClient};
@@ -68,7 +68,7 @@ impl Wanted {
     /// is two layers beneath it.
     pub async fn find<C: Client>(&self, stl: &Stl) -> CallResult<C> {
         const {
-            let it = C::REGISTRATION;
+            let it = C::INTERFACE;
             let profile = match it.ty {
                 Some(ty) => &ty.profile,
                 None => it.schema,
@@ -79,13 +79,13 @@ impl Wanted {
                  that of a service whose methods are the type's profile"
             );
         }
-        let registration = C::REGISTRATION;
-        let of = registration.ty.map_or(registration.name, |ty| &ty.name);
+        let interface = C::INTERFACE;
+        let of = interface.ty.map_or(interface.name, |ty| &ty.name);
         if of != self.type_name {
             let message = format!("a client of type {of}, not of {}", self.type_name);
             return Err(CallError::new(Status::Invalid, message));
         }
-        stl.may_call(&Published::Linked(registration))?;
+        stl.may_call(interface)?;
         // The transport finds services for whoever calls it, as it does by their names.
         let operator = stl.acting_as(Binder::Operator);
         let registry = RegistryClient::find(&operator).await?;

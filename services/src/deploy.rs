@@ -58,19 +58,19 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
         On::Roles(wanted) => roles.iter().any(|role| wanted.contains(role)),
         On::Every => true,
     };
-    for registration in ALL.into_iter().filter(|it| offers(it.name).unwrap_or(here(it.on))) {
+    for registration in ALL.into_iter().filter(|it| offers(it.name()).unwrap_or(here(it.on))) {
         let Some(make) = registration.kernel else { continue };
-        let needed = match registration.name {
-            name if name == registry::REGISTRATION.name => false,
+        let needed = match registration.name() {
+            name if name == registry::REGISTRATION.name() => false,
             // One core has each protocol of the network: the first, unless another was named.
-            name if name == network::REGISTRATION.name => {
+            name if name == network::REGISTRATION.name() => {
                 in_cluster && (offers(name).is_some() || leads_network(stl))
             }
             // There are mailboxes on a node alone, too.
-            name if name == bulk::REGISTRATION.name => {
+            name if name == bulk::REGISTRATION.name() => {
                 has_pool && (offers(name).is_some() || leads_network(stl))
             }
-            name if name == gossip::REGISTRATION.name => in_cluster,
+            name if name == gossip::REGISTRATION.name() => in_cluster,
             _ => true,
         };
         if !needed {
@@ -81,9 +81,9 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
             Err(error) => Err(error),
         };
         if let Err(error) = published {
-            host.log(format_args!("service {} is not published: {error}", registration.name));
+            host.log(format_args!("service {} is not published: {error}", registration.name()));
             // Nobody could find it; that the registry does not know it is no news.
-            let _ = stl.unpublish(registration.name).await;
+            let _ = stl.unpublish(registration.name()).await;
         }
     }
 }
@@ -165,7 +165,7 @@ impl Directory for NodeRegistry {
     }
 
     fn is_reserved(&self, name: &str) -> bool {
-        ALL.into_iter().any(|known| known.name == name)
+        ALL.into_iter().any(|known| known.name() == name)
     }
 
     fn unpublish(&self, place: Place) -> LocalFuture<'static, CallResult<()>> {

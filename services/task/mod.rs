@@ -22,7 +22,7 @@ use nile_bosml::{Blob, Buffer, Bytes};
 use nile_registry::Caller as Binder;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
-use crate::worker::{Engine, WorkerClient};
+use crate::worker::Engine;
 use records::{Block, Command, Output, Piece, Source};
 
 /// The tasks of this core's package: the engine of the worker service has them.
@@ -39,11 +39,11 @@ impl Start for Task {
 
 impl Task {
     /// The engine, for this core's package: it hears that the package calls.
-    async fn engine(&self, caller: &Caller) -> CallResult<Called<'_>> {
-        Ok(Called::new(self.find_engine(caller).await?))
+    fn engine(&self, caller: &Caller) -> CallResult<Called<'_>> {
+        Ok(Called::new(self.find_engine(caller)?))
     }
 
-    async fn find_engine(&self, caller: &Caller) -> CallResult<&Rc<Engine>> {
+    fn find_engine(&self, caller: &Caller) -> CallResult<&Rc<Engine>> {
         let own = self.stl.host().core();
         if !caller.is_package() || caller.core != own {
             return Err(CallError::new(Status::Denied, "tasks are for the package of their core"));
@@ -51,7 +51,8 @@ impl Task {
         if let Some(engine) = self.engine.get() {
             return Ok(engine);
         }
-        let engine = WorkerClient::find_at(&self.stl, own).await?.engine()?;
+        let missing = || CallError::new(Status::NotFound, "no worker service with a pool is here");
+        let engine = self.stl.shared(|| Err(missing()))?;
         Ok(self.engine.get_or_init(|| engine))
     }
 }
@@ -93,13 +94,13 @@ impl Task {
     /// waiting goes on with what it does, unless that is off.
     #[stl_k(reply = "command")]
     async fn next(&self, caller: &Caller, wait: bool) -> CallResult<Command> {
-        self.engine(caller).await?.next(wait).await
+        self.engine(caller)?.next(wait).await
     }
 
     /// The block of this place in the split, from 0; `invalid` behind the last.
     #[stl_k(reply = "block")]
     async fn block(&self, caller: &Caller, ticket: u64, index: u32) -> CallResult<Block> {
-        self.engine(caller).await?.block(ticket, index).await
+        self.engine(caller)?.block(ticket, index).await
     }
 
     /// At most so many bytes that follow the split in its dataset, for records that begin in it;
@@ -112,7 +113,7 @@ impl Task {
         skip: u64,
         #[range(1..=49152)] bytes: u32,
     ) -> CallResult<Piece> {
-        self.engine(caller).await?.beyond(ticket, skip, bytes).await
+        self.engine(caller)?.beyond(ticket, skip, bytes).await
     }
 
     /// A sample of the split of at most 16 KiB.
@@ -123,13 +124,13 @@ impl Task {
         ticket: u64,
         #[range(0..=16384)] sample: Bytes<'_>,
     ) -> CallResult<()> {
-        self.engine(caller).await?.sampled(ticket, &sample.0)
+        self.engine(caller)?.sampled(ticket, &sample.0)
     }
 
     /// The sample of this place, from 0, of those that bounds are cut from.
     #[stl_k(reply = "piece")]
     async fn sample(&self, caller: &Caller, ticket: u64, index: u32) -> CallResult<Piece> {
-        let bytes = Blob(self.engine(caller).await?.sample(ticket, index)?);
+        let bytes = Blob(self.engine(caller)?.sample(ticket, index)?);
         Ok(Piece { bytes })
     }
 
@@ -144,13 +145,13 @@ impl Task {
         #[range(0..=32768)] bounds: Bytes<'_>,
         slices: u32,
     ) -> CallResult<()> {
-        self.engine(caller).await?.package_has_cut(ticket, &bounds.0, slices)
+        self.engine(caller)?.package_has_cut(ticket, &bounds.0, slices)
     }
 
     /// Keeps an output of a map attempt in memory. An attempt may have several: they add up.
     #[stl_k]
     async fn keep(&self, caller: &Caller, ticket: u64, output: Output) -> CallResult<()> {
-        self.engine(caller).await?.keep(ticket, output)
+        self.engine(caller)?.keep(ticket, output)
     }
 
     /// Adds bytes to a partition's sorted run of a map attempt; partitions in their order. At most
@@ -163,27 +164,27 @@ impl Task {
         partition: u32,
         buffer: Buffer,
     ) -> CallResult<()> {
-        self.engine(caller).await?.write(ticket, Some(partition), buffer).await
+        self.engine(caller)?.write(ticket, Some(partition), buffer).await
     }
 
     /// What a reduce attempt takes next of the slice that it is at; waits for it. After the last of
     /// that it goes on to the next slice.
     #[stl_k(reply = "source")]
     async fn source(&self, caller: &Caller, ticket: u64) -> CallResult<Source> {
-        self.engine(caller).await?.source(ticket).await
+        self.engine(caller)?.source(ticket).await
     }
 
     /// The block of this place in a run, from 0, in their order; `invalid` behind the last.
     #[stl_k(reply = "block")]
     async fn run(&self, caller: &Caller, ticket: u64, run: u64, index: u32) -> CallResult<Block> {
-        self.engine(caller).await?.run(ticket, run, index).await
+        self.engine(caller)?.run(ticket, run, index).await
     }
 
     /// Adds a block to the part of a reduce attempt. At most a few are on their way to the disk at
     /// a time.
     #[stl_k]
     async fn write(&self, caller: &Caller, ticket: u64, buffer: Buffer) -> CallResult<()> {
-        self.engine(caller).await?.write(ticket, None, buffer).await
+        self.engine(caller)?.write(ticket, None, buffer).await
     }
 
     /// An attempt is done, over so many records with checksums of this sum: of its input, or of a
@@ -196,7 +197,7 @@ impl Task {
         records: u64,
         checksum: u64,
     ) -> CallResult<()> {
-        self.engine(caller).await?.package_is_done(ticket, records, checksum)
+        self.engine(caller)?.package_is_done(ticket, records, checksum)
     }
 
     /// An attempt or a cut has come to nothing: 0 the code, 1 its input, 2 the disk's
@@ -209,6 +210,6 @@ impl Task {
         #[range(0..=2)] fault: u32,
         text: &str,
     ) -> CallResult<()> {
-        self.engine(caller).await?.package_has_failed(ticket, fault, text)
+        self.engine(caller)?.package_has_failed(ticket, fault, text)
     }
 }

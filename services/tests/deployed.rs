@@ -12,15 +12,15 @@ fn every_service_is_published_where_it_belongs() {
     node::run(4, |stl| async move {
         let listed = RegistryClient::find(&stl).await?.list_all().await?;
         for registration in ALL.into_iter().filter(|it| it.kernel.is_some()) {
-            let name = registration.name;
+            let name = registration.name();
             let on = listed.iter().filter(|it| it.name == name).map(|it| CoreId(it.found.core));
             let mut on: Vec<CoreId> = on.collect();
             on.sort();
-            if [network::REGISTRATION.name, gossip::REGISTRATION.name].contains(&name) {
+            if [network::REGISTRATION.name(), gossip::REGISTRATION.name()].contains(&name) {
                 assert!(on.is_empty(), "{name} is for clusters, and this node is alone");
                 continue;
             }
-            if name == bulk::REGISTRATION.name {
+            if name == bulk::REGISTRATION.name() {
                 assert!(on.is_empty(), "{name} is for nodes with a pool, and this one has none");
                 continue;
             }
@@ -40,10 +40,10 @@ fn every_service_is_published_where_it_belongs() {
 #[test]
 fn every_default_is_a_service_of_its_type() {
     for registration in ALL {
-        let Some(ty) = registration.ty else { continue };
+        let Some(ty) = registration.interface.ty else { continue };
         let Some(default) = ty.default_instance.as_deref() else { continue };
-        let known = ALL.into_iter().find(|it| it.name == default);
-        let is_of_it = known.is_some_and(|it| it.ty.is_some_and(|of| of.name == ty.name));
+        let known = ALL.into_iter().find(|it| it.name() == default);
+        let is_of_it = known.is_some_and(|it| it.interface.ty.is_some_and(|of| of.name == ty.name));
         assert!(is_of_it, "{default}, the default of {}, is no service of this type", ty.name);
     }
 }

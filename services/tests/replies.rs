@@ -51,12 +51,13 @@ fn no_reply_grows_with_the_cluster() {
             method.parameters.iter().any(|it| PAGES.contains(&it.name.as_ref()))
         };
         let with_list = service
+            .interface
             .schema
             .methods
             .iter()
             .filter(|method| method.reply.iter().any(|part| has_list(&part.ty)));
         let methods = with_list.filter(|method| !is_page(method));
-        lists.extend(methods.map(|method| format!("{}.{}", service.name, method.name)));
+        lists.extend(methods.map(|method| format!("{}.{}", service.name(), method.name)));
     }
     let known = BOUNDED.map(|(name, _)| name);
     let new: Vec<_> = lists.iter().filter(|name| !known.contains(&name.as_str())).collect();

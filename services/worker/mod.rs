@@ -57,7 +57,9 @@ impl Start for Worker {
     fn start(stl: &Stl) -> Worker {
         let stl = stl.acting_as(Binder::Operator);
         let pool = stl.node().ok().and_then(|node| node.pool());
-        Worker { engine: pool.map(|pool| Rc::new(Engine::new(&stl, pool))) }
+        // The task service of this core calls it, too.
+        let make = |pool| stl.shared(|| Ok(Rc::new(Engine::new(&stl, pool)))).ok();
+        Worker { engine: pool.and_then(make) }
     }
 }
 
@@ -65,14 +67,6 @@ impl Worker {
     fn engine(&self) -> CallResult<&Rc<Engine>> {
         let missing = || CallError::new(Status::NotFound, "this node has no pool: [pool] bytes");
         self.engine.as_ref().ok_or_else(missing)
-    }
-}
-
-impl WorkerClient {
-    /// The engine, if the service is on this core.
-    pub(crate) fn engine(&self) -> CallResult<Rc<Engine>> {
-        let elsewhere = || CallError::new(Status::NotFound, "no worker service on this core");
-        self.kernel.here()?.ok_or_else(elsewhere)?.0.engine().cloned()
     }
 }
 

@@ -141,7 +141,7 @@ async fn check_names(stl: &Stl, findings: &Findings) -> CallResult<()> {
     findings.check(names == ["compute", "estimate"], format_args!("methods: {names:?}"));
     let typed = AckermannClient::find_at(stl, last).await?;
     findings.check(typed.compute(3, 3).await? == 61, format_args!("the bound client is wrong"));
-    let document = stl.discover(probe::REGISTRATION.name).await?;
+    let document = stl.discover(probe::REGISTRATION.name()).await?;
     let schema = discovery::parse(&document)?;
     let moves = schema.method("move").map(|(_, method)| &*method.parameters[0].name);
     findings.check(moves == Some("type"), format_args!("the probe's move takes {moves:?}"));

@@ -143,7 +143,7 @@ pub async fn churn(stl: &Stl, until: Instant) -> Ends {
 async fn call(stl: &Stl, peer: CoreId, sent: &[u8]) -> Ends {
     let living = |core| stl.host().generation_of(core);
     let (registry, before) = (living(CoreId::BOOT), living(peer));
-    let place = match stl.find_at(peer, probe::REGISTRATION.name).await {
+    let place = match stl.find_at(peer, probe::REGISTRATION.name()).await {
         Ok(place) => place,
         // It has yet to publish its probe.
         Err(error) if error.status == Status::NotFound => return Ends::default(),

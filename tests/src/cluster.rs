@@ -173,7 +173,7 @@ pub async fn all_known(stl: &Stl, nodes: u64) -> CallResult<()> {
 async fn check_node(stl: &Stl, node: NodeId, findings: &Findings) -> CallResult<()> {
     let at = |core: u16| At { node, core: CoreId(core) };
     // The last service that a node publishes says that it has them all.
-    until(stl, async || stl.find_at(at(0), probe::REGISTRATION.name).await).await?;
+    until(stl, async || stl.find_at(at(0), probe::REGISTRATION.name()).await).await?;
     let registry = RegistryClient::find_at(stl, at(0)).await?;
     let theirs = registry.list_all().await?;
     let probes = theirs.iter().filter(|it| it.name == "probe" && it.found.node == 0);

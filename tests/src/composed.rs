@@ -54,7 +54,7 @@ pub fn start<M: Machine>(core: &Core<M>) {
             if let Some(make) = part.kernel
                 && let Err(error) = stl.publish(part, make).await
             {
-                owner.machine().log(format_args!("no {}: {error}", part.name));
+                owner.machine().log(format_args!("no {}: {error}", part.name()));
             }
         }
         // Composed on the last core, of what is on others.

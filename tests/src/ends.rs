@@ -61,7 +61,7 @@ fn status<T>(result: &CallResult<T>) -> Status {
 /// A bound client of an instance that is unpublished, and of one that is published after it.
 async fn unpublished(stl: &Stl, core: CoreId, findings: &Findings) -> CallResult<()> {
     let probe = probe_on(stl, core).await?;
-    let before = stl.find_at(core, probe::REGISTRATION.name).await?;
+    let before = stl.find_at(core, probe::REGISTRATION.name()).await?;
     findings.check(probe.next(1).await? == 2, format_args!("{core} does not count"));
     let renewed = probe.renew().await;
     // The instance that answers is the one that goes: its last answer may still come.
@@ -69,7 +69,7 @@ async fn unpublished(stl: &Stl, core: CoreId, findings: &Findings) -> CallResult
     findings.check(fine, format_args!("{core} renews: {renewed:?}"));
     let again = probe_on(stl, core).await?;
     let after = loop {
-        match stl.find_at(core, probe::REGISTRATION.name).await {
+        match stl.find_at(core, probe::REGISTRATION.name()).await {
             Ok(place) if place != before => break place,
             Ok(_) | Err(CallError { status: Status::NotFound, .. }) => {
                 let host = stl.host();

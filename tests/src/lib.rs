@@ -186,12 +186,12 @@ pub fn needs_disk(program: &str) -> bool {
 
 /// Whether the services that a configuration names are those of this image.
 pub fn check_services(config: &Config) -> Result<(), ConfigError> {
-    config.check_services(nile_services::ALL.iter().map(|service| service.name))
+    config.check_services(nile_services::ALL.iter().map(|service| service.name()))
 }
 
 /// Whether the protocols that a configuration assigns to cores are on network cores.
 pub fn check_protocols(config: &Config, roles: &[RoleSet]) -> Result<(), ConfigError> {
-    config.check_protocols(nile_services::PROTOCOLS.iter().map(|service| service.name), roles)
+    config.check_protocols(nile_services::PROTOCOLS.iter().map(|service| service.name()), roles)
 }
 
 /// Starts this core's part of `command`: a program's name, then `key=value` words. A name that is

@@ -41,7 +41,7 @@ pub fn start<M: Machine>(core: &Core<M>) {
         let here = |(place, _): &(usize, _)| place % cores == owner.id().index();
         for (_, policy) in POLICIES.iter().enumerate().filter(here) {
             if let Err(error) = publish(&owner, policy).await {
-                owner.machine().log(format_args!("no {}: {error}", policy.name));
+                owner.machine().log(format_args!("no {}: {error}", policy.name()));
             }
         }
     });
@@ -72,7 +72,7 @@ async fn check(stl: &Stl, findings: &Findings) -> CallResult<()> {
     check_order(stl, findings).await?;
     check_bound(stl, findings).await?;
     // The one on this core goes.
-    stl.unpublish(first_in::REGISTRATION.name).await?;
+    stl.unpublish(first_in::REGISTRATION.name()).await?;
     let found = which(stl, &wanted().keyword("sequential")).await?;
     findings.check(found == "most_recent", format_args!("{found} serves what is sequential"));
     let ordered = wanted().with(&Attribute::text("order", "arrival"));
@@ -92,7 +92,7 @@ async fn wait_for_all(stl: &Stl) -> CallResult<()> {
     let registry = RegistryClient::find(stl).await?;
     loop {
         let listed = registry.list_all().await?;
-        let there = |policy: &&&Registration| listed.iter().any(|it| it.name == policy.name);
+        let there = |policy: &&&Registration| listed.iter().any(|it| it.name == policy.name());
         if POLICIES.iter().filter(there).count() == POLICIES.len() {
             return Ok(());
         }

@@ -116,7 +116,7 @@ impl Probe {
     /// Unpublishes it.
     #[stl_k]
     async fn dismiss_wanderer(&self) -> CallResult<()> {
-        self.stl.acting_as(Binder::Operator).unpublish(wanderer::REGISTRATION.name).await
+        self.stl.acting_as(Binder::Operator).unpublish(wanderer::REGISTRATION.name()).await
     }
 
     /// Answers after so long.
@@ -162,7 +162,7 @@ impl Probe {
     /// Ends this instance and publishes another one.
     #[stl_k]
     async fn renew(&self) -> CallResult<()> {
-        self.stl.unpublish(REGISTRATION.name).await?;
+        self.stl.unpublish(REGISTRATION.name()).await?;
         let make = REGISTRATION.kernel.ok_or(CallError::from(Status::Invalid))?;
         self.stl.publish(&REGISTRATION, make).await.map(|_| ())
     }

@@ -1,33 +1,61 @@
-//! What a service's block may not have, each told where it is: the compiler would tell it about
+//! What a service may not have, each told where it is: the compiler would tell it about
 //! generated code that nobody sees.
 
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Error, Generics, Ident, ImplItemFn, ItemImpl, Lifetime, Result, Type, TypeReference};
+use syn::{
+    Attribute, Error, FnArg, Generics, Ident, ImplItemFn, ItemTrait, Lifetime, Result, Signature,
+    TraitItemFn, Type, TypeReference,
+};
 
-use crate::declare::{Kind, OwnType};
-use crate::input::Service;
+use crate::declare::{Kind, OwnType, Says};
+use crate::method::{Method, tag_of};
 
 /// What every typed client has, and what every service answers.
 const TAKEN: [&str; 5] = ["find", "find_at", "at", "core", "discover"];
 
-/// The block as a whole.
-pub fn block(block: &ItemImpl) -> Result<()> {
-    if let Some((_, of, _)) = &block.trait_ {
-        return Err(Error::new(of.span(), "a service is an impl block of its own, of no trait"));
+/// The trait of an interface as a whole.
+pub fn interface(item: &ItemTrait) -> Result<()> {
+    if let Some(of) = item.supertraits.first() {
+        return Err(Error::new(of.span(), "an interface stands by itself: no traits above it"));
     }
-    plain(&block.generics, "a service")
+    plain(&item.generics, "an interface")
+}
+
+/// A method of an interface.
+pub fn declared(item: &TraitItemFn) -> Result<()> {
+    match &item.default {
+        Some(body) => Err(Error::new(body.span(), "an interface only says what its methods are")),
+        None => Ok(()),
+    }
+}
+
+/// A method of an implementation whose interface stands elsewhere.
+pub fn undeclared(item: &ImplItemFn) -> Result<()> {
+    let parameters = item.sig.inputs.iter().flat_map(|input| match input {
+        FnArg::Typed(input) => input.attrs.as_slice(),
+        FnArg::Receiver(_) => &[],
+    });
+    let ours = |it: &&Attribute| {
+        tag_of(it).is_some() || it.path().is_ident("range") || it.path().is_ident("encrypted")
+    };
+    match item.attrs.iter().chain(parameters).find(ours) {
+        Some(attribute) => {
+            Err(Error::new(attribute.span(), "the interface says that: leave it out"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// One method.
-pub fn method(item: &ImplItemFn) -> Result<()> {
-    let name = &item.sig.ident;
+pub fn method(signature: &Signature) -> Result<()> {
+    let name = &signature.ident;
     if TAKEN.contains(&plain_name(name).as_str()) {
         let why = format!("every service's client has a `{name}` already: name it otherwise");
         return Err(Error::new(name.span(), why));
     }
-    plain(&item.sig.generics, "a method")
+    plain(&signature.generics, "a method")
 }
 
 /// A parameter's name.
@@ -50,12 +78,12 @@ pub fn reply(ty: &Type) -> Result<()> {
 }
 
 /// The methods of the type that a service declares: so many of its first ones.
-pub fn profile(service: &Service) -> Result<usize> {
-    let Kind::Own(OwnType { profile: Some(profile), .. }) = &service.declared.ty else {
-        return Ok(service.methods.len());
+pub fn profile(says: &Says, methods: &[Method]) -> Result<usize> {
+    let Kind::Own(OwnType { profile: Some(profile), .. }) = &says.ty else {
+        return Ok(methods.len());
     };
     for (at, wanted) in profile.iter().enumerate() {
-        if service.methods.get(at).is_none_or(|method| method.name != *wanted) {
+        if methods.get(at).is_none_or(|method| method.name != *wanted) {
             let why = "a profile is the service's first methods in their order, so that they have \
                        the same numbers in every instance: move the method, or name another";
             return Err(Error::new(wanted.span(), why));
@@ -69,7 +97,7 @@ pub fn plain_name(name: &Ident) -> String {
     name.unraw().to_string()
 }
 
-fn plain(generics: &Generics, what: &str) -> Result<()> {
+pub fn plain(generics: &Generics, what: &str) -> Result<()> {
     match generics.params.first() {
         Some(first) => {
             let why = format!("{what} has no parameters in <>: what travels is of one known type");
@@ -97,12 +125,12 @@ impl VisitMut for Borrows {
 mod tests {
     use quote::quote;
 
-    use super::*;
+    use crate::input::Service;
 
     /// Why a service with this block is refused; nothing if it is not.
     fn refusal(block: &str) -> Option<String> {
         let attributes = quote!(subsystem = "tests", capability = "refusals");
-        let block = syn::parse_str(block).expect("it is an impl block");
+        let block = syn::parse_str(block).expect("it is an item");
         Service::understand(attributes, block).err().map(|error| error.to_string())
     }
 
@@ -148,10 +176,32 @@ mod tests {
         assert!(refusal("impl<T> Tested<T> { #[stl_k] fn of(&self) {} }").is_some());
         for (told, block) in [
             ("in <>", "impl<'a> Tested { #[stl_k] fn of(&self) {} }"),
-            ("trait", "impl Trait for Tested { #[stl_k] fn of(&self) {} }"),
+            ("NameKernel", "impl Trait for Tested { fn of(&self) {} }"),
+            ("in <>", "trait Tested<T> { #[stl_k] fn of(&self); }"),
+            ("in <>", "trait Tested { #[stl_k] fn of<T>(&self); }"),
+            ("above", "trait Tested: Send { #[stl_k] fn of(&self); }"),
+            ("only says", "trait Tested { #[stl_k] fn of(&self) {} }"),
+            ("tagged", "trait Tested { fn of(&self); }"),
+            ("tagged", "trait Tested {}"),
+            ("methods alone", "trait Tested { type Of; }"),
+            ("CallResult", "trait Tested { #[stl_k] fn of(&self) -> Result<u8, Error>; }"),
         ] {
             let why = refusal(block).unwrap_or_else(|| panic!("{block} is not refused"));
             assert!(why.contains(told), "{block}: {why}");
+        }
+    }
+
+    #[test]
+    fn an_implementation_leaves_to_its_interface_what_that_says() {
+        let refusal = |method: &str| {
+            let block = format!("impl TestedKernel for Tested {{ {method} }}");
+            let block = syn::parse_str(&block).expect("it is an item");
+            Service::understand(quote!(on = every), block).err().map(|error| error.to_string())
+        };
+        assert_eq!(refusal("fn of(&self, number: u8) -> u8 { 0 }"), None);
+        for of in ["#[stl_k] fn of(&self) {}", "fn of(&self, #[range(0..=9)] number: u8) {}"] {
+            let why = refusal(of).unwrap_or_else(|| panic!("{of} is not refused"));
+            assert!(why.contains("leave it out"), "{of}: {why}");
         }
     }
 }

@@ -5,31 +5,27 @@ use quote::{format_ident, quote};
 use syn::Ident;
 
 use crate::check::plain_name;
-use crate::half::names;
-use crate::input::{Method, Mode, Service};
+use crate::half::{call, checks};
+use crate::input::{Interface, methods_of};
+use crate::method::{Method, Mode};
 
-pub fn generate(service: &Service) -> TokenStream {
-    let client = format_ident!("{}Client", service.state);
-    let name = &service.name;
-    let halves: Vec<_> = [(Mode::Kernel, "kernel"), (Mode::User, "user")]
-        .into_iter()
-        .filter(|(mode, _)| service.of_mode(*mode).next().is_some())
-        .map(|(mode, field)| (names(service, mode).dispatch, format_ident!("{field}")))
-        .collect();
-    let services: Vec<_> = halves.iter().map(|(service, _)| service).collect();
-    let fields: Vec<_> = halves.iter().map(|(_, field)| field).collect();
-    let first = fields[0];
-    let methods = service.methods.iter().map(|it| method(it, &names(service, it.mode).interface));
+pub fn generate(interface: &Interface) -> TokenStream {
+    let Interface { visibility, name, ident, .. } = interface;
+    let client = format_ident!("{ident}Client");
+    let fields: Vec<_> = interface.modes().map(field).collect();
+    let traits = interface.modes().map(|mode| methods_of(ident, mode));
+    let first = &fields[0];
+    let methods = interface.methods.iter().map(|it| method(it, &methods_of(ident, it.mode)));
     let doc = format!("Calls the service `{name}`, on this core or elsewhere.");
     quote! {
         #[doc = #doc]
-        pub struct #client { #(#fields: ::nile_stl::Target<#services>),* }
+        #visibility struct #client { #(#fields: ::nile_stl::Target<dyn #traits>),* }
 
         impl #client {
             /// The nearest instance. Fails with `NotFound`, or `Denied` by the rule of the layers.
             pub async fn find(stl: &::nile_stl::Stl) -> ::nile_stl::CallResult<#client> {
                 ::core::result::Result::Ok(#client {
-                    #(#fields: ::nile_stl::Target::find(stl, #name).await?),*
+                    #(#fields: ::nile_stl::Target::find(stl).await?),*
                 })
             }
 
@@ -41,13 +37,13 @@ pub fn generate(service: &Service) -> TokenStream {
             ) -> ::nile_stl::CallResult<#client> {
                 let at = at.into();
                 ::core::result::Result::Ok(#client {
-                    #(#fields: ::nile_stl::Target::find_at(stl, at, #name).await?),*
+                    #(#fields: ::nile_stl::Target::find_at(stl, at).await?),*
                 })
             }
 
             /// The instance at a place that is known. If it is not there, calls are `Dead`.
             pub fn at(stl: &::nile_stl::Stl, place: ::nile_stl::Place) -> #client {
-                #client { #(#fields: ::nile_stl::Target::at(stl, #name, place)),* }
+                #client { #(#fields: ::nile_stl::Target::at(stl, place)),* }
             }
 
             /// The core that the instance is on, if it is not in the kernel beneath a package.
@@ -64,7 +60,7 @@ pub fn generate(service: &Service) -> TokenStream {
         }
 
         impl ::nile_stl::Client for #client {
-            const REGISTRATION: &'static ::nile_stl::Registration = &REGISTRATION;
+            const INTERFACE: &'static ::nile_stl::Interface = &INTERFACE;
 
             fn at(stl: &::nile_stl::Stl, place: ::nile_stl::Place) -> #client {
                 #client::at(stl, place)
@@ -73,25 +69,25 @@ pub fn generate(service: &Service) -> TokenStream {
     }
 }
 
-fn method(method: &Method, interface: &Ident) -> TokenStream {
-    let Method { name, doc, reply, number, .. } = method;
-    let field = match method.mode {
+fn field(mode: Mode) -> Ident {
+    match mode {
         Mode::Kernel => format_ident!("kernel"),
         Mode::User => format_ident!("user"),
-    };
+    }
+}
+
+fn method(method: &Method, methods_of: &Ident) -> TokenStream {
+    let Method { name, doc, reply, number, .. } = method;
+    let field = field(method.mode);
     let parameters = method.parameters.iter().map(|parameter| {
         let (name, ty) = (&parameter.name, &parameter.ty);
         quote!(#name: #ty)
     });
     let given: Vec<_> = method.parameters.iter().map(|parameter| &parameter.name).collect();
-    let waits = method.is_async.then(|| quote!(.await));
     let text = plain_name(name);
-    let caller = if method.takes_caller {
-        quote!(self.#field.caller())
-    } else {
-        // Nobody looks at it, and finding out the time is not for nothing.
-        quote!(::nile_stl::Caller::UNKNOWN)
-    };
+    let (checks, call) = (checks(method), call(methods_of, method));
+    // Nobody else looks at it, and finding out the time is not for nothing.
+    let caller = method.takes_caller.then(|| quote!(let __caller = &self.#field.caller();));
     let remote = if method.gives_nothing() {
         quote! {
             let ::nile_stl::generated::Nothing = self.#field.call(__name, __encode).await?;
@@ -106,9 +102,10 @@ fn method(method: &Method, interface: &Ident) -> TokenStream {
         pub async fn #name<'a>(
             &'a self, #(#parameters),*
         ) -> ::nile_stl::CallResult<#reply> {
-            if let ::core::option::Option::Some(__service) = self.#field.here()? {
-                let __caller = #caller;
-                return #interface::#name(&*__service.0, &__caller, #(#given),*) #waits;
+            if let ::core::option::Option::Some(__methods) = self.#field.here()? {
+                #checks
+                #caller
+                return #call;
             }
             let __name = (::nile_stl::MethodNumber(#number), #text);
             let __encode = |__out: &mut ::nile_stl::generated::bosml::Writer| {

@@ -12,29 +12,49 @@ use syn::{
 };
 
 use crate::check;
-use crate::input::bounds;
+use crate::method::bounds;
 
-const KNOWN: &str = "subsystem, capability, working, layer, on, user, keywords, attributes, type";
+/// What interfaces say, and what implementations do.
+const SAID: [&str; 4] = ["subsystem", "capability", "layer", "type"];
+const DONE: [&str; 5] = ["working", "on", "user", "keywords", "attributes"];
 const KNOWN_OF_TYPES: &str = "name, profile, attributes, parameters, state, default";
 
 /// The attribute that is a place in the order of a type's instances.
 const PRIORITY: &str = "global_priority";
 
-/// What a service says of itself.
-pub struct Declared {
+/// At what `#[service(…)]` stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A trait: what a service says.
+    Interface,
+    /// The `impl` block of such a trait's half: who does it.
+    Implementation,
+    /// An `impl` block that is both.
+    Both,
+}
+
+/// What a service says.
+#[derive(Clone)]
+pub struct Says {
     pub subsystem: String,
     pub capability: String,
-    pub working: String,
     pub layer: Ident,
+    pub ty: Kind,
+}
+
+/// What stands there.
+pub struct Declared {
+    pub says: Says,
+    pub working: String,
     pub on: Ident,
     /// The struct with the user half's state, if it is another one.
     pub user: Option<Ident>,
     pub keywords: Vec<(String, u16)>,
     pub attributes: Vec<Value>,
-    pub ty: Kind,
 }
 
 /// Of which type a service is.
+#[derive(Clone)]
 pub enum Kind {
     /// Of one that it declares.
     Own(OwnType),
@@ -43,7 +63,7 @@ pub enum Kind {
 }
 
 /// What a service says of the type that it declares.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct OwnType {
     /// Its name, if it is not the service's.
     pub name: Option<String>,
@@ -56,7 +76,7 @@ pub struct OwnType {
 }
 
 /// Which instance serves what matches none.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub enum DefaultInstance {
     /// The service that declares the type.
     #[default]
@@ -67,12 +87,14 @@ pub enum DefaultInstance {
 }
 
 /// A named value.
+#[derive(Clone)]
 pub struct Value {
     pub name: String,
     pub value: Literal,
 }
 
 /// A value as it was written.
+#[derive(Clone)]
 pub enum Literal {
     Int(i64),
     Bool(bool),
@@ -80,6 +102,7 @@ pub enum Literal {
 }
 
 /// What a value of this name must be.
+#[derive(Clone)]
 pub struct Rule {
     pub name: String,
     pub kind: ValueKind,
@@ -98,36 +121,42 @@ pub enum ValueKind {
 impl Declared {
     /// What stands in the attribute of a service; what is wrong about it as a whole is told at
     /// `service`.
-    pub fn understand(attributes: TokenStream, service: Span) -> Result<Declared> {
-        let mut declared = Declared {
+    pub fn understand(attributes: TokenStream, service: Span, form: Form) -> Result<Declared> {
+        let says = Says {
             subsystem: String::new(),
             capability: String::new(),
-            working: String::new(),
             layer: format_ident!("High"),
+            ty: Kind::Own(OwnType::default()),
+        };
+        let mut declared = Declared {
+            says,
+            working: String::new(),
             on: format_ident!("every"),
             user: None,
             keywords: Vec::new(),
             attributes: Vec::new(),
-            ty: Kind::Own(OwnType::default()),
         };
         let mut seen = Seen::default();
         // What an instance of another's type does not say.
         let mut of_type = Vec::new();
         let each = |meta: ParseNestedMeta<'_>| {
             let key = seen.note(&meta.path)?;
+            form.check(&key, &meta)?;
             if matches!(key.as_str(), "subsystem" | "capability" | "layer") {
                 of_type.push(meta.path.span());
             }
             declared.read(&key, &meta)
         };
         syn::meta::parser(each).parse2(attributes)?;
-        match (&declared.ty, of_type.first()) {
+        let Says { ty, subsystem, capability, .. } = &declared.says;
+        match (ty, of_type.first()) {
             (Kind::Other(_), Some(span)) => {
                 let why = "the type says its subsystem, its capability and its layer: leave it out";
                 Err(Error::new(*span, why))
             }
             (Kind::Own(_), _)
-                if declared.subsystem.is_empty() || declared.capability.is_empty() =>
+                if form != Form::Implementation
+                    && (subsystem.is_empty() || capability.is_empty()) =>
             {
                 let why = "a service says its subsystem and its capability, or of which type it is";
                 Err(Error::new(service, why))
@@ -138,12 +167,12 @@ impl Declared {
 
     fn read(&mut self, key: &str, meta: &ParseNestedMeta<'_>) -> Result<()> {
         match key {
-            "subsystem" => self.subsystem = text(meta)?,
-            "capability" => self.capability = text(meta)?,
+            "subsystem" => self.says.subsystem = text(meta)?,
+            "capability" => self.says.capability = text(meta)?,
             "working" => self.working = text(meta)?,
             "layer" => {
                 let layer: Ident = meta.value()?.parse()?;
-                self.layer = match layer.to_string().as_str() {
+                self.says.layer = match layer.to_string().as_str() {
                     "high" => format_ident!("High"),
                     "low" => format_ident!("Low"),
                     "micro" => format_ident!("Micro"),
@@ -164,7 +193,7 @@ impl Declared {
                 let mut own = OwnType::default();
                 let mut seen = Seen::default();
                 meta.parse_nested_meta(|meta| own.read(&seen.note(&meta.path)?, &meta))?;
-                self.ty = Kind::Own(own);
+                self.says.ty = Kind::Own(own);
             }
             "type" => {
                 let value = meta.value()?;
@@ -173,11 +202,32 @@ impl Declared {
                                compiler knows what its services have";
                     return Err(value.error(why));
                 }
-                self.ty = Kind::Other(value.call(Path::parse_mod_style)?);
+                self.says.ty = Kind::Other(value.call(Path::parse_mod_style)?);
             }
-            _ => return Err(meta.error(format!("known here: {KNOWN}"))),
+            // Those that are known were looked for before.
+            _ => {}
         }
         Ok(())
+    }
+}
+
+impl Form {
+    /// Whether something may be said here.
+    fn check(self, key: &str, meta: &ParseNestedMeta<'_>) -> Result<()> {
+        let (said, done) = (SAID.join(", "), DONE.join(", "));
+        let why = match self {
+            Form::Interface if DONE.contains(&key) => {
+                format!("an implementation says its `{key}`; known here: {said}")
+            }
+            Form::Implementation if SAID.contains(&key) => {
+                format!("the interface says its `{key}`; known here: {done}")
+            }
+            _ if SAID.contains(&key) || DONE.contains(&key) => return Ok(()),
+            Form::Interface => format!("known here: {said}"),
+            Form::Implementation => format!("known here: {done}"),
+            Form::Both => format!("known here: {said}, {done}"),
+        };
+        Err(meta.error(why))
     }
 }
 

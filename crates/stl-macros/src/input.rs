@@ -1,294 +1,269 @@
-//! The `impl` block of a service, understood.
+//! What `#[service]` stands at, understood: what a service says, and who does it. A trait has the
+//! first, an `impl` block of a trait the second, an `impl` block of its own both.
 
 use proc_macro2::TokenStream;
+use quote::format_ident;
 use syn::spanned::Spanned;
-use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, Error, Expr, ExprLit, ExprRange, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl,
-    Lifetime, Lit, LitStr, Meta, Pat, RangeLimits, Result, ReturnType, Type, TypePath, parse_quote,
+    Error, Ident, ImplItem, ImplItemFn, Item, ItemImpl, ItemTrait, Path, Result, TraitItem, Type,
+    TypePath, Visibility, parse_quote,
 };
 
 use crate::check;
-use crate::declare::Declared;
+use crate::declare::{Declared, Form, Says};
+use crate::method::{Failure, Method, Mode, doc_line, tag_of};
 
-/// A service.
+/// A service, as far as it stands here.
+#[derive(Default)]
 pub struct Service {
-    pub block: ItemImpl,
-    /// The struct with the kernel half's state.
-    pub state: Ident,
-    /// The struct with the user half's.
-    pub user_state: Ident,
-    /// As it is called: the struct's name in snake case.
+    pub interface: Option<Interface>,
+    pub implementation: Option<Implementation>,
+}
+
+/// What a service says.
+pub struct Interface {
+    pub visibility: Visibility,
+    /// What generated names begin with.
+    pub ident: Ident,
+    /// As it is called: that in snake case.
     pub name: String,
     pub doc: String,
-    pub declared: Declared,
+    pub says: Says,
     /// So many of its first methods are those of the type that it declares.
     pub profile: usize,
     pub methods: Vec<Method>,
 }
 
-/// Where a method runs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    Kernel,
-    User,
+/// Who does it.
+pub struct Implementation {
+    pub halves: Vec<Half>,
+    /// Helpers that stand between the methods.
+    pub rest: Option<ItemImpl>,
+    /// What is registered, if that is done here.
+    pub registered: Option<Registered>,
 }
 
-/// A method.
-pub struct Method {
-    /// As it was written, without the attributes that are ours.
-    pub item: ImplItemFn,
-    pub name: Ident,
-    pub number: u16,
+/// What implements one half.
+pub struct Half {
+    /// The struct with its state.
+    pub state: Ident,
+    /// The trait with its methods.
+    pub methods_of: Path,
+    pub methods: Vec<Method>,
+    /// The methods as they were written, without the attributes that are ours.
+    pub items: Vec<ImplItemFn>,
+}
+
+/// What is registered.
+pub struct Registered {
     pub doc: String,
-    pub mode: Mode,
-    pub is_async: bool,
-    pub takes_caller: bool,
-    pub parameters: Vec<Parameter>,
-    /// What it gives, without `CallResult`.
-    pub reply: Type,
-    pub reply_name: String,
-    pub failure: Failure,
-}
-
-/// How a method says that it has failed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
-    /// It cannot.
-    Never,
-    /// It gives a `CallResult`.
-    CallError,
-    /// It gives a `Result` with what becomes a `CallError`.
-    Other,
-}
-
-/// A parameter.
-pub struct Parameter {
-    pub name: Ident,
-    /// With every lifetime that was left out called `'a`.
-    pub ty: Type,
-    pub range: Option<(i128, i128)>,
-    pub encrypted: bool,
+    pub declared: Declared,
+    /// The struct and the trait of each half.
+    pub kernel: Option<(Ident, Path)>,
+    pub user: Option<(Ident, Path)>,
 }
 
 impl Service {
-    pub fn understand(attributes: TokenStream, mut block: ItemImpl) -> Result<Service> {
-        check::block(&block)?;
-        let state = match &*block.self_ty {
-            Type::Path(TypePath { path, .. }) => path.require_ident()?.clone(),
-            other => return Err(Error::new(other.span(), "a service is a plain struct")),
-        };
-        let declared = Declared::understand(attributes, state.span())?;
-        let mut service = Service {
-            name: snake_case(&state.to_string()),
-            doc: doc_line(&block.attrs),
-            user_state: declared.user.clone().unwrap_or_else(|| state.clone()),
-            state,
-            declared,
-            profile: 0,
-            methods: Vec::new(),
-            block: block.clone(),
-        };
-        if service.declared.working.is_empty() {
-            service.declared.working = service.doc.clone();
+    pub fn understand(attributes: TokenStream, item: Item) -> Result<Service> {
+        match item {
+            Item::Trait(item) => Service::of_trait(attributes, item),
+            Item::Impl(block) if block.trait_.is_some() => Service::of_methods(attributes, block),
+            Item::Impl(block) => Service::of_block(attributes, block),
+            other => Err(Error::new(other.span(), "a service is a trait or an impl block")),
         }
-        let mut rest = Vec::new();
-        for item in block.items {
+    }
+
+    /// The interface alone.
+    fn of_trait(attributes: TokenStream, item: ItemTrait) -> Result<Service> {
+        check::interface(&item)?;
+        let declared = Declared::understand(attributes, item.ident.span(), Form::Interface)?;
+        let mut methods = Vec::new();
+        for item in item.items {
+            let TraitItem::Fn(mut item) = item else {
+                return Err(Error::new(item.span(), "an interface has methods alone"));
+            };
+            let Some(mode) = item.attrs.iter().find_map(tag_of) else {
+                let why = "a method is tagged #[stl_k] or #[stl_u]";
+                return Err(Error::new(item.sig.ident.span(), why));
+            };
+            check::declared(&item)?;
+            let at = (methods.len(), mode);
+            let method = Method::understand(&mut item.attrs, &mut item.sig, at)?;
+            if method.failure == Failure::Other {
+                let why = "a method that may fail gives a CallResult: that is what callers get";
+                return Err(Error::new(item.sig.output.span(), why));
+            }
+            methods.push(method);
+        }
+        let (ident, doc) = (item.ident, doc_line(&item.attrs));
+        let interface = Interface::new(item.vis, ident, doc, declared.says, methods)?;
+        Ok(Service { interface: Some(interface), implementation: None })
+    }
+
+    /// The implementation alone: of the half whose trait it is, and the registration.
+    fn of_methods(attributes: TokenStream, block: ItemImpl) -> Result<Service> {
+        let doc = doc_line(&block.attrs);
+        let half = Half::understand(block)?;
+        let declared = Declared::understand(attributes, half.state.span(), Form::Implementation)?;
+        let own = Some((half.state.clone(), half.methods_of.clone()));
+        let (kernel, user) = match (mode_of_trait(&half.methods_of)?, &declared.user) {
+            (Mode::User, None) => (None, own),
+            (Mode::User, Some(other)) => {
+                let why = "`user` stands at the kernel's half, and #[half] at that of the user";
+                return Err(Error::new(other.span(), why));
+            }
+            (Mode::Kernel, None) => (own, None),
+            (Mode::Kernel, Some(other)) => (own, Some((other.clone(), user_of(&half.methods_of)))),
+        };
+        let registered = Registered { doc, declared, kernel, user };
+        let implementation =
+            Implementation { halves: vec![half], rest: None, registered: Some(registered) };
+        Ok(Service { interface: None, implementation: Some(implementation) })
+    }
+
+    /// One half of an implementation.
+    pub fn half(block: ItemImpl) -> Result<Service> {
+        let halves = vec![Half::understand(block)?];
+        let implementation = Implementation { halves, rest: None, registered: None };
+        Ok(Service { interface: None, implementation: Some(implementation) })
+    }
+
+    /// Both in one.
+    fn of_block(attributes: TokenStream, mut block: ItemImpl) -> Result<Service> {
+        check::plain(&block.generics, "a service")?;
+        let state = state_of(&block)?;
+        let declared = Declared::understand(attributes, state.span(), Form::Both)?;
+        let (mut methods, mut rest) = (Vec::new(), Vec::new());
+        let halves = [Mode::Kernel, Mode::User].map(|mode| match (mode, &declared.user) {
+            (Mode::User, Some(user)) => Half::new(user.clone(), methods_of(&state, mode)),
+            _ => Half::new(state.clone(), methods_of(&state, mode)),
+        });
+        let [mut kernel, mut user] = halves;
+        for item in core::mem::take(&mut block.items) {
             match item {
-                ImplItem::Fn(item) if mode_of(&item).is_some() => {
-                    let number = service.methods.len() as u16;
-                    service.methods.push(Method::understand(item, number)?);
+                ImplItem::Fn(mut item) if item.attrs.iter().any(|it| tag_of(it).is_some()) => {
+                    let tag = item.attrs.iter().find_map(tag_of).unwrap_or(Mode::Kernel);
+                    let at = (methods.len(), tag);
+                    let method = Method::understand(&mut item.attrs, &mut item.sig, at)?;
+                    let half = if tag == Mode::Kernel { &mut kernel } else { &mut user };
+                    half.items.push(item);
+                    half.methods.push(method.clone());
+                    methods.push(method);
                 }
                 other => rest.push(other),
             }
         }
         block.items = rest;
-        service.block = block;
-        if service.methods.is_empty() {
+        let doc = doc_line(&block.attrs);
+        let (vis, says) = (parse_quote!(pub), declared.says.clone());
+        let interface = Interface::new(vis, state, doc.clone(), says, methods)?;
+        let halves: Vec<_> = [kernel, user].into_iter().filter(|it| !it.items.is_empty()).collect();
+        let made = |mode| {
+            let mut halves = halves.iter().filter(|it| it.methods[0].mode == mode);
+            halves.next().map(|half| (half.state.clone(), half.methods_of.clone()))
+        };
+        let (kernel, user) = (made(Mode::Kernel), made(Mode::User));
+        let registered = Some(Registered { doc, declared, kernel, user });
+        let implementation = Implementation { halves, rest: Some(block), registered };
+        Ok(Service { interface: Some(interface), implementation: Some(implementation) })
+    }
+}
+
+impl Interface {
+    fn new(
+        visibility: Visibility,
+        ident: Ident,
+        doc: String,
+        says: Says,
+        methods: Vec<Method>,
+    ) -> Result<Interface> {
+        if methods.is_empty() {
             let why = "no method is tagged #[stl_k] or #[stl_u]";
-            return Err(Error::new(service.state.span(), why));
+            return Err(Error::new(ident.span(), why));
         }
-        service.profile = check::profile(&service)?;
-        Ok(service)
+        let name = snake_case(&ident.to_string());
+        let profile = check::profile(&says, &methods)?;
+        Ok(Interface { visibility, ident, name, doc, says, profile, methods })
     }
 
     pub fn of_mode(&self, mode: Mode) -> impl Iterator<Item = &Method> {
         self.methods.iter().filter(move |method| method.mode == mode)
     }
-}
 
-impl Method {
-    fn understand(mut item: ImplItemFn, number: u16) -> Result<Method> {
-        check::method(&item)?;
-        let (mode, reply_name) = take_tag(&mut item)?;
-        let mut takes_caller = false;
-        let mut parameters = Vec::new();
-        let mut inputs = item.sig.inputs.iter_mut();
-        match inputs.next() {
-            Some(FnArg::Receiver(own)) if own.reference.is_some() && own.mutability.is_none() => {}
-            _ => return Err(Error::new(item.sig.ident.span(), "a method takes &self first")),
-        }
-        for input in inputs {
-            let FnArg::Typed(input) = input else { continue };
-            if is_caller(&input.ty) {
-                if takes_caller || !parameters.is_empty() {
-                    let why = "a method takes &Caller once, right after &self";
-                    return Err(Error::new(input.span(), why));
-                }
-                takes_caller = true;
-                continue;
-            }
-            let Pat::Ident(name) = &*input.pat else {
-                return Err(Error::new(input.pat.span(), "a parameter is a plain name"));
-            };
-            let name = name.ident.clone();
-            check::parameter(&name)?;
-            let (mut range, mut encrypted) = (None, false);
-            for attribute in core::mem::take(&mut input.attrs) {
-                if attribute.path().is_ident("range") {
-                    range = Some(bounds(&attribute.parse_args()?)?);
-                } else if attribute.path().is_ident("encrypted") {
-                    encrypted = true;
-                } else {
-                    input.attrs.push(attribute);
-                }
-            }
-            let mut ty = (*input.ty).clone();
-            NameLifetimes.visit_type_mut(&mut ty);
-            parameters.push(Parameter { name, ty, range, encrypted });
-        }
-        let (reply, failure) = reply_of(&item.sig.output)?;
-        check::reply(&reply)?;
-        Ok(Method {
-            name: item.sig.ident.clone(),
-            number,
-            doc: doc_line(&item.attrs),
-            mode,
-            is_async: item.sig.asyncness.is_some(),
-            takes_caller,
-            parameters,
-            reply,
-            reply_name,
-            failure,
-            item,
-        })
-    }
-
-    pub fn gives_nothing(&self) -> bool {
-        matches!(&self.reply, Type::Tuple(tuple) if tuple.elems.is_empty())
+    /// The halves that there are.
+    pub fn modes(&self) -> impl Iterator<Item = Mode> {
+        let all = [Mode::Kernel, Mode::User].into_iter();
+        all.filter(|mode| self.of_mode(*mode).next().is_some())
     }
 }
 
-fn mode_of(item: &ImplItemFn) -> Option<Mode> {
-    item.attrs.iter().find_map(tag_of)
-}
-
-fn tag_of(attribute: &Attribute) -> Option<Mode> {
-    let path = attribute.path();
-    if path.is_ident("stl_k") {
-        Some(Mode::Kernel)
-    } else if path.is_ident("stl_u") {
-        Some(Mode::User)
-    } else {
-        None
+impl Half {
+    fn new(state: Ident, methods_of: Ident) -> Half {
+        Half { state, methods_of: methods_of.into(), methods: Vec::new(), items: Vec::new() }
     }
-}
 
-/// Takes the tag off a method: its mode and its reply's name.
-fn take_tag(item: &mut ImplItemFn) -> Result<(Mode, String)> {
-    let mut found = None;
-    for attribute in core::mem::take(&mut item.attrs) {
-        let Some(mode) = tag_of(&attribute) else {
-            item.attrs.push(attribute);
-            continue;
+    /// An `impl` block of the trait of a half.
+    fn understand(block: ItemImpl) -> Result<Half> {
+        check::plain(&block.generics, "a service")?;
+        let state = state_of(&block)?;
+        let Some((None, methods_of, _)) = block.trait_ else {
+            let why = "a half is the impl block of a trait NameKernel or NameUser";
+            return Err(Error::new(state.span(), why));
         };
-        if found.is_some() {
-            return Err(Error::new(attribute.span(), "a method has one tag"));
+        let mode = mode_of_trait(&methods_of)?;
+        let mut half = Half { state, methods_of, methods: Vec::new(), items: Vec::new() };
+        for item in block.items {
+            let ImplItem::Fn(mut item) = item else {
+                return Err(Error::new(item.span(), "an interface has methods alone"));
+            };
+            check::undeclared(&item)?;
+            let at = (half.methods.len(), mode);
+            half.methods.push(Method::understand(&mut item.attrs, &mut item.sig, at)?);
+            half.items.push(item);
         }
-        let mut name = String::from("value");
-        if let Meta::List(_) = attribute.meta {
-            let meta: Meta = attribute.parse_args()?;
-            if !meta.path().is_ident("reply") {
-                return Err(Error::new(meta.span(), "known here: reply = \"name\""));
-            }
-            name = text(&meta)?;
-        }
-        found = Some((mode, name));
+        Ok(half)
     }
-    Ok(found.expect("only methods with a tag come here"))
 }
 
-fn is_caller(ty: &Type) -> bool {
-    let Type::Reference(reference) = ty else { return false };
-    matches!(&*reference.elem, Type::Path(path)
-        if path.path.segments.last().is_some_and(|last| last.ident == "Caller"))
+/// The struct that a block is of.
+fn state_of(block: &ItemImpl) -> Result<Ident> {
+    match &*block.self_ty {
+        Type::Path(TypePath { path, .. }) => path.require_ident().cloned(),
+        other => Err(Error::new(other.span(), "a service is a plain struct")),
+    }
 }
 
-/// What a method gives, and how it fails.
-fn reply_of(output: &ReturnType) -> Result<(Type, Failure)> {
-    let ReturnType::Type(_, ty) = output else { return Ok((parse_quote!(()), Failure::Never)) };
-    if let Type::Path(TypePath { path, .. }) = &**ty
-        && let Some(last) = path.segments.last()
-        && (last.ident == "CallResult" || last.ident == "Result")
-        && let syn::PathArguments::AngleBracketed(arguments) = &last.arguments
-        && let Some(syn::GenericArgument::Type(value)) = arguments.args.first()
-    {
-        let is_ours = last.ident == "CallResult";
-        return Ok((value.clone(), if is_ours { Failure::CallError } else { Failure::Other }));
+/// The trait with the methods of one half.
+pub fn methods_of(service: &Ident, mode: Mode) -> Ident {
+    match mode {
+        Mode::Kernel => format_ident!("{service}Kernel"),
+        Mode::User => format_ident!("{service}User"),
     }
-    Ok(((**ty).clone(), Failure::Never))
 }
 
-/// Gives lifetimes that were left out the name `'a`.
-struct NameLifetimes;
-
-impl VisitMut for NameLifetimes {
-    fn visit_type_reference_mut(&mut self, reference: &mut syn::TypeReference) {
-        reference.lifetime.get_or_insert_with(|| parse_quote!('a));
-        visit_mut::visit_type_reference_mut(self, reference);
-    }
-
-    fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
-        if lifetime.ident == "_" {
-            *lifetime = Lifetime::new("'a", lifetime.span());
+/// Of which half a trait is.
+fn mode_of_trait(path: &Path) -> Result<Mode> {
+    let name = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+    match name {
+        name if name.ends_with("Kernel") => Ok(Mode::Kernel),
+        name if name.ends_with("User") => Ok(Mode::User),
+        _ => {
+            let why = "a half implements the trait NameKernel or NameUser that #[service] has \
+                       made of a trait Name";
+            Err(Error::new(path.span(), why))
         }
     }
 }
 
-/// The bounds of a range as in `0..=9`.
-pub fn bounds(range: &ExprRange) -> Result<(i128, i128)> {
-    let bound = |expr: &Option<Box<Expr>>| match expr.as_deref() {
-        Some(Expr::Lit(ExprLit { lit: Lit::Int(number), .. })) => number.base10_parse::<i128>(),
-        Some(Expr::Unary(unary)) => match (&unary.op, &*unary.expr) {
-            (syn::UnOp::Neg(_), Expr::Lit(ExprLit { lit: Lit::Int(number), .. })) => {
-                Ok(-number.base10_parse::<i128>()?)
-            }
-            _ => Err(Error::new(range.span(), "bounds are integers")),
-        },
-        _ => Err(Error::new(range.span(), "a range has two bounds, as in 0..=9")),
-    };
-    let RangeLimits::Closed(_) = range.limits else {
-        return Err(Error::new(range.span(), "write it as in 0..=9"));
-    };
-    let (least, most) = (bound(&range.start)?, bound(&range.end)?);
-    if least > most {
-        return Err(Error::new(range.span(), "the range is empty"));
+/// The trait of the user's half beside that of the kernel's.
+fn user_of(kernel: &Path) -> Path {
+    let mut path = kernel.clone();
+    if let Some(last) = path.segments.last_mut() {
+        let name = last.ident.to_string();
+        let name = name.strip_suffix("Kernel").unwrap_or(&name);
+        last.ident = Ident::new(&format!("{name}User"), last.ident.span());
     }
-    Ok((least, most))
-}
-
-fn text(meta: &Meta) -> Result<String> {
-    match &meta.require_name_value()?.value {
-        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(LitStr::value(text)),
-        other => Err(Error::new(other.span(), "a text in quotes")),
-    }
-}
-
-/// The first line of the doc comment.
-fn doc_line(attributes: &[Attribute]) -> String {
-    let lines = attributes.iter().filter(|attribute| attribute.path().is_ident("doc"));
-    let mut lines = lines.filter_map(|attribute| text(&attribute.meta).ok());
-    lines.next().unwrap_or_default().trim().to_string()
+    path
 }
 
 fn snake_case(name: &str) -> String {

@@ -1,10 +1,12 @@
 //! `#[service]` and `#[derive(Record)]` (NileOS paper, III.C: the deployment preprocessor).
 //!
-//! From one `impl` block whose methods are tagged `#[stl_k]` or `#[stl_u]`, `#[service]` makes
-//! what the transport layer needs: the schema with the doc comments, the dispatch by number of
-//! each half, the typed interface of each half, the typed client, and the registration.
+//! From a trait whose methods are tagged `#[stl_k]` or `#[stl_u]`, `#[service]` makes what callers
+//! link: the schema with the doc comments, the methods of each half as a trait that objects can
+//! have, their dispatch by number, and the typed client. From the `impl` block of such a trait it
+//! makes the registration. An `impl` block of its own is both.
 //!
-//! * `input`: the block, understood; `declare`: its attributes; `check`: what it may not have.
+//! * `input`, `method`: what stands there, understood; `declare`: its attributes; `check`: what it
+//!   may not have.
 //! * `schema`, `half`, `client`: what is generated from it.
 //! * `record`: `#[derive(Record)]`.
 #![forbid(unsafe_code)]
@@ -14,23 +16,24 @@ mod client;
 mod declare;
 mod half;
 mod input;
+mod method;
 mod record;
 mod schema;
 
 use proc_macro::TokenStream;
 use quote::quote;
-use syn::{DeriveInput, ItemImpl, parse_macro_input};
+use syn::{DeriveInput, Error, Item, ItemImpl, parse_macro_input};
 
-/// Makes a service of an `impl` block.
+/// Makes a service: of a trait its interface, of an `impl` block of that its implementation, of an
+/// `impl` block of its own both.
+///
+/// A service that others call has its interface apart, so that whoever calls it links that alone:
 ///
 /// ```text
 /// /// One line about the service.
 /// #[service(
 ///     subsystem = "examples", capability = "arithmetic",  // of its type
 ///     layer = high,                                       // high, low, micro
-///     on = every,                                         // every, manager, or a role
-///     keywords(recursion = 3, arithmetic = 1),            // each with its weight
-///     attributes(depth = 9, exact = true, unit = "calls"), // what callers choose it by
 ///     type(                                               // more about its type, if any
 ///         name = "arithmetic",                            // else as the service's
 ///         profile(compute),                               // the methods all instances begin with
@@ -39,12 +42,11 @@ use syn::{DeriveInput, ItemImpl, parse_macro_input};
 ///         state(calls = 0),                               // what instances share at first
 ///         default = "other",                              // or none; else this service
 ///     ),
-///     user = OtherStruct,                                 // state of the user half, if another
 /// )]
-/// impl Ackermann {
+/// pub trait Ackermann {
 ///     /// One line about the method.
 ///     #[stl_k(reply = "value")]
-///     fn compute(&self, #[range(0..=3)] m: u64, #[encrypted] n: u64) -> CallResult<u64> { … }
+///     fn compute(&self, #[range(0..=3)] m: u64, #[encrypted] n: u64) -> CallResult<u64>;
 /// }
 /// ```
 ///
@@ -52,20 +54,67 @@ use syn::{DeriveInput, ItemImpl, parse_macro_input};
 /// one more instance of the type that another service has declared. That it fits is checked when
 /// it is compiled.
 ///
+/// This makes `AckermannClient`, `INTERFACE`, `SCHEMA`, `TYPE` and, for the methods tagged `stl_k`
+/// and for those tagged `stl_u`, the traits `AckermannKernel` and `AckermannUser`, whose methods
+/// are these. Whoever implements the service says:
+///
+/// ```text
+/// /// How it works, in a line.
+/// #[service(
+///     on = every,                                         // every, manager, or a role
+///     keywords(recursion = 3, arithmetic = 1),            // each with its weight
+///     attributes(depth = 9, exact = true, unit = "calls"), // what callers choose it by
+///     user = OtherStruct,                                 // with the user half's state, if any
+/// )]
+/// impl AckermannKernel for Ackermann {
+///     fn compute(&self, m: u64, n: u64) -> CallResult<u64> { … }
+/// }
+/// ```
+///
+/// and has `#[half]` at the user half beside it. This makes the `REGISTRATION`. The structs
+/// implement `Start`.
+///
+/// A service that nobody else calls is one block, `impl Ackermann`, with all of that in its
+/// attribute and at its methods.
+///
 /// A method takes `&self`, perhaps `&Caller`, and typed parameters, and gives a value or a
-/// `CallResult`, or a `Result` whose error becomes a `CallError`; it may be `async`. The struct
-/// implements `Start`.
+/// `CallResult`; in a block that is both a `Result` whose error becomes a `CallError`, too. It may
+/// be `async`.
 #[proc_macro_attribute]
-pub fn service(attributes: TokenStream, block: TokenStream) -> TokenStream {
+pub fn service(attributes: TokenStream, item: TokenStream) -> TokenStream {
+    let item = parse_macro_input!(item as Item);
+    generate(input::Service::understand(attributes.into(), item))
+}
+
+/// Implements one half of a service whose other half has the registration: see [`service`].
+#[proc_macro_attribute]
+pub fn half(attributes: TokenStream, block: TokenStream) -> TokenStream {
     let block = parse_macro_input!(block as ItemImpl);
-    let service = match input::Service::understand(attributes.into(), block) {
+    let attributes = proc_macro2::TokenStream::from(attributes);
+    if !attributes.is_empty() {
+        let why = "all of a service is said at its other half: #[half] stands alone";
+        return Error::new_spanned(attributes, why).to_compile_error().into();
+    }
+    generate(input::Service::half(block))
+}
+
+fn generate(service: syn::Result<input::Service>) -> TokenStream {
+    let service = match service {
         Ok(service) => service,
         Err(error) => return error.to_compile_error().into(),
     };
-    let schema = schema::generate(&service);
-    let halves = half::generate(&service);
-    let client = client::generate(&service);
-    quote! { #schema #halves #client }.into()
+    let declared = service.interface.iter().map(|interface| {
+        let schema = schema::declare(interface);
+        let halves = half::declare(interface);
+        let client = client::generate(interface);
+        quote!(#schema #halves #client)
+    });
+    let implemented = service.implementation.iter().map(|implementation| {
+        let halves = half::implement(implementation);
+        let registration = implementation.registered.as_ref().map(schema::register);
+        quote!(#halves #registration)
+    });
+    quote!(#(#declared)* #(#implemented)*).into()
 }
 
 /// Makes a struct with named fields a record of the message language: its fields in their order.

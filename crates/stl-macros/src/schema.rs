@@ -1,39 +1,73 @@
-//! The constant schema and the registration.
+//! The constants: the schema, the type and the interface; the registration of who implements it.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
+use syn::{Ident, Path};
 
 use crate::check::plain_name;
-use crate::declare::{Declared, DefaultInstance, Kind, Literal, OwnType, Rule, Value, ValueKind};
-use crate::half::names;
-use crate::input::{Method, Mode, Parameter, Service};
+use crate::declare::{
+    Declared, DefaultInstance, Kind, Literal, OwnType, Rule, Says, Value, ValueKind,
+};
+use crate::input::{Interface, Registered};
+use crate::method::{Method, Mode, Parameter};
 
-pub fn generate(service: &Service) -> TokenStream {
-    let Service { name, doc, declared, .. } = service;
-    let Declared { working, on, .. } = declared;
-    let methods = service.methods.iter().map(method);
+/// What callers link.
+pub fn declare(interface: &Interface) -> TokenStream {
+    let Interface { visibility, name, doc, says, .. } = interface;
+    let methods = interface.methods.iter().map(method);
+    let (own, ty, at) = match &says.ty {
+        Kind::Own(own) => (own_type(interface, own), quote!(TYPE), interface.ident.span()),
+        Kind::Other(path) => (quote!(), quote!(#path), path.span()),
+    };
+    // Most services have a type of their own about which nothing more is said.
+    let said = match &says.ty {
+        Kind::Own(own) if own.says_nothing() => quote!(::core::option::Option::None),
+        _ => quote!(::core::option::Option::Some(&#ty)),
+    };
+    let fits = fits(at, &quote!(of_interface(&INTERFACE, &#ty)));
+    quote! {
+        /// What the service says about itself.
+        #visibility static SCHEMA: ::nile_stl::generated::bosml::schema::Service<'static> =
+            ::nile_stl::generated::bosml::schema::Service {
+                name: ::nile_stl::generated::Cow::Borrowed(#name),
+                doc: ::nile_stl::generated::Cow::Borrowed(#doc),
+                methods: ::nile_stl::generated::Cow::Borrowed(const { &[#(#methods),*] }),
+            };
+
+        #own
+
+        /// The service as its callers know it.
+        #visibility static INTERFACE: ::nile_stl::Interface = ::nile_stl::Interface {
+            name: #name,
+            schema: &SCHEMA,
+            fingerprint: ::nile_stl::Fingerprint::of(&SCHEMA),
+            ty: #said,
+            subsystem: ::nile_stl::service::declared::text(&#ty.subsystem),
+            capability: ::nile_stl::service::declared::text(&#ty.capability),
+            layer: #ty.layer,
+        };
+
+        #fits
+    }
+}
+
+/// How the node gets the service.
+pub fn register(registered: &Registered) -> TokenStream {
+    let Registered { doc, declared, kernel, user } = registered;
+    let Declared { working, on, keywords, attributes, .. } = declared;
+    let Some((state, methods_of)) = kernel.as_ref().or(user.as_ref()) else { return quote!() };
+    let interface = quote!(<dyn #methods_of as ::nile_stl::Methods>::INTERFACE);
     let weight = |(word, weight): &(String, u16)| {
         let weight = u32::from(*weight);
         quote!((#word, #weight))
     };
-    let keywords = declared.keywords.iter().map(weight);
-    let attributes = values(&declared.attributes);
-    let (own, ty, at) = match &declared.ty {
-        Kind::Own(own) => (own_type(service, own), quote!(TYPE), service.state.span()),
-        Kind::Other(path) => (quote!(), quote!(#path), path.span()),
-    };
-    // Most services have a type of their own about which nothing more is said.
-    let said = match &declared.ty {
-        Kind::Own(own) if own.says_nothing() => quote!(::core::option::Option::None),
-        _ => quote!(::core::option::Option::Some(&#ty)),
-    };
-    let fits = quote_spanned! {at=>
-        const _: () = if let ::core::option::Option::Some(why) =
-            ::nile_stl::service::declared::Misfit::of(&REGISTRATION, &#ty)
-        {
-            ::core::panic!("{}", why.as_str());
-        };
+    let keywords = keywords.iter().map(weight);
+    let attributes = values(attributes);
+    // What an implementation does not say of itself, its interface says.
+    let working = match [working, doc].into_iter().find(|text| !text.is_empty()) {
+        Some(working) => quote!(#working),
+        None => quote!(::nile_stl::service::declared::text(&#interface.schema.doc)),
     };
     let on = match on.to_string().as_str() {
         "every" => quote!(::nile_stl::On::Every),
@@ -45,34 +79,21 @@ pub fn generate(service: &Service) -> TokenStream {
             ))
         }
     };
-    let half = |mode: Mode| {
-        if service.of_mode(mode).next().is_none() {
-            return quote!(::core::option::Option::None);
-        }
-        let make = names(service, mode).make;
-        quote!(::core::option::Option::Some(#make))
+    let half = |half: &Option<(Ident, Path)>| match half {
+        None => quote!(::core::option::Option::None),
+        Some((state, methods_of)) => quote! {
+            ::core::option::Option::Some(|stl| {
+                let state = <#state as ::nile_stl::Start>::start(stl);
+                ::nile_stl::Half::of::<dyn #methods_of>(::nile_stl::generated::Rc::new(state))
+            })
+        },
     };
-    let (kernel, user) = (half(Mode::Kernel), half(Mode::User));
+    let (kernel, user) = (half(kernel), half(user));
+    let fits = fits(state.span(), &quote!(of(&REGISTRATION)));
     quote! {
-        /// What the service says about itself.
-        pub static SCHEMA: ::nile_stl::generated::bosml::schema::Service<'static> =
-            ::nile_stl::generated::bosml::schema::Service {
-                name: ::nile_stl::generated::Cow::Borrowed(#name),
-                doc: ::nile_stl::generated::Cow::Borrowed(#doc),
-                methods: ::nile_stl::generated::Cow::Borrowed(const { &[#(#methods),*] }),
-            };
-
-        #own
-
         /// The service as the node deploys it.
         pub static REGISTRATION: ::nile_stl::Registration = ::nile_stl::Registration {
-            name: #name,
-            schema: &SCHEMA,
-            fingerprint: ::nile_stl::Fingerprint::of(&SCHEMA),
-            ty: #said,
-            subsystem: ::nile_stl::service::declared::text(&#ty.subsystem),
-            capability: ::nile_stl::service::declared::text(&#ty.capability),
-            layer: #ty.layer,
+            interface: #interface,
             working: #working,
             keywords: &[#(#keywords),*],
             attributes: #attributes,
@@ -85,10 +106,21 @@ pub fn generate(service: &Service) -> TokenStream {
     }
 }
 
+/// Has the compiler tell what does not fit the service's type.
+fn fits(at: Span, misfit: &TokenStream) -> TokenStream {
+    quote_spanned! {at=>
+        const _: () = if let ::core::option::Option::Some(why) =
+            ::nile_stl::service::declared::Misfit::#misfit
+        {
+            ::core::panic!("{}", why.as_str());
+        };
+    }
+}
+
 /// The type that a service declares.
-fn own_type(service: &Service, own: &OwnType) -> TokenStream {
-    let Service { name, doc, declared, profile, .. } = service;
-    let Declared { subsystem, capability, layer, .. } = declared;
+fn own_type(interface: &Interface, own: &OwnType) -> TokenStream {
+    let Interface { visibility, name, doc, says, profile, .. } = interface;
+    let Says { subsystem, capability, layer, .. } = says;
     let type_name = own.name.as_ref().unwrap_or(name);
     let (attributes, parameters) = (rules(&own.attributes), rules(&own.parameters));
     let state = values(&own.state);
@@ -105,7 +137,7 @@ fn own_type(service: &Service, own: &OwnType) -> TokenStream {
     };
     quote! {
         /// What the service has in common with others of its type.
-        pub static TYPE: ::nile_stl::service::declared::ServiceType =
+        #visibility static TYPE: ::nile_stl::service::declared::ServiceType =
             ::nile_stl::service::declared::ServiceType {
                 name: ::nile_stl::generated::Cow::Borrowed(#type_name),
                 subsystem: ::nile_stl::generated::Cow::Borrowed(#subsystem),

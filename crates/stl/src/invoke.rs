@@ -17,7 +17,7 @@ use crate::documents::Document;
 use crate::frame::{Header, MAX_DATA};
 use crate::host::Place;
 use crate::stl::{Local, Resolved};
-use crate::{CallError, CallResult, Caller, Dispatched, LocalFuture, MethodNumber, Published, Stl};
+use crate::{CallError, CallResult, Caller, Dispatched, Interface, LocalFuture, MethodNumber, Stl};
 
 /// The name of the method that every service has: its schema as a discovery document.
 pub const DISCOVER: &str = "discover";
@@ -265,8 +265,8 @@ impl Stl {
     }
 
     /// Whether the rule of the layers lets the caller call a service. `Denied` if not.
-    pub fn may_call(&self, service: &Published) -> CallResult<()> {
-        self.check_layer(service)
+    pub fn may_call(&self, service: &Interface) -> CallResult<()> {
+        self.may_bind(service.name, service.layer)
     }
 
     /// Who calls when a task of this core calls on this core.

@@ -51,12 +51,13 @@ pub use invoke::DISCOVER;
 pub use nile_registry::Place as At;
 pub use published::{Described, Fingerprint, Published};
 pub use service::{
-    Caller, Client, Dispatched, Half, LocalFuture, On, Origin, Registration, Service, Start,
+    Caller, Client, Dispatched, Half, Interface, LocalFuture, Methods, On, Origin, Registration,
+    Service, Start,
 };
 pub use stl::{DEFAULT_PATIENCE, FIRST_SERVICE, Stl};
 pub use target::Target;
 
-pub use nile_stl_macros::{Record, service};
+pub use nile_stl_macros::{Record, half, service};
 
 /// What the code that `#[service]` generates names, so that a service needs no other crates.
 #[doc(hidden)]

@@ -42,7 +42,7 @@ impl Published {
     /// Its name.
     pub fn name(&self) -> &str {
         match self {
-            Published::Linked(registration) => registration.name,
+            Published::Linked(registration) => registration.name(),
             Published::Described(described) => &described.schema.name,
         }
     }
@@ -50,7 +50,7 @@ impl Published {
     /// What it says about itself.
     pub fn schema(&self) -> &Service<'static> {
         match self {
-            Published::Linked(registration) => registration.schema,
+            Published::Linked(registration) => registration.interface.schema,
             Published::Described(described) => &described.schema,
         }
     }
@@ -58,7 +58,7 @@ impl Published {
     /// What tells whether another schema of this name numbers the same methods in the same way.
     pub fn fingerprint(&self) -> Fingerprint {
         match self {
-            Published::Linked(registration) => registration.fingerprint,
+            Published::Linked(registration) => registration.interface.fingerprint,
             Published::Described(described) => Fingerprint::of(&described.schema),
         }
     }
@@ -66,7 +66,7 @@ impl Published {
     /// How far above the hardware it is.
     pub fn layer(&self) -> Layer {
         match self {
-            Published::Linked(registration) => registration.layer,
+            Published::Linked(registration) => registration.interface.layer,
             Published::Described(described) => described.layer,
         }
     }
@@ -74,7 +74,7 @@ impl Published {
     /// The subsystem that its type belongs to.
     pub fn subsystem(&self) -> &str {
         match self {
-            Published::Linked(registration) => registration.subsystem,
+            Published::Linked(registration) => registration.interface.subsystem,
             Published::Described(described) => &described.subsystem,
         }
     }
@@ -82,7 +82,7 @@ impl Published {
     /// The task that its type performs.
     pub fn capability(&self) -> &str {
         match self {
-            Published::Linked(registration) => registration.capability,
+            Published::Linked(registration) => registration.interface.capability,
             Published::Described(described) => &described.capability,
         }
     }

@@ -1,4 +1,5 @@
-//! A service as the transport layer sees it: what `#[service]` generates for an `impl` block.
+//! A service as the transport layer sees it: what `#[service]` generates. An [`Interface`] and its
+//! [`Methods`] say what a service does; a [`Registration`] says who does it, and where.
 
 pub mod declared;
 pub mod wire;
@@ -102,13 +103,53 @@ pub trait Start: Sized {
     fn start(stl: &Stl) -> Self;
 }
 
-/// One half of a service on one core. A typed client knows the type of `service` and calls its
-/// methods directly.
+/// The methods of one half, `dyn NameKernel` or `dyn NameUser` of a service `Name`: what a client
+/// calls on the same core, whoever implements them.
+pub trait Methods: 'static {
+    /// The interface that they are of.
+    const INTERFACE: &'static Interface;
+
+    /// Whether any method asks who calls.
+    const ASKS_CALLER: bool;
+
+    /// As [`Service::dispatch`].
+    fn dispatch(
+        methods: &Rc<Self>,
+        caller: &Caller,
+        method: MethodNumber,
+        arguments: &[u8],
+    ) -> Dispatched;
+}
+
+/// Methods that are called by number.
+pub(crate) struct Bound<M: ?Sized>(pub Rc<M>);
+
+impl<M: Methods + ?Sized> Service for Bound<M> {
+    fn dispatch(&self, caller: &Caller, method: MethodNumber, arguments: &[u8]) -> Dispatched {
+        M::dispatch(&self.0, caller, method, arguments)
+    }
+}
+
+/// One half of a service on one core.
 pub struct Half {
     /// What is called by numbers.
     pub service: Rc<dyn Service>,
     /// Whether any method asks who calls: to find that out for nobody costs more than the call.
     pub asks_caller: bool,
+}
+
+impl Half {
+    /// The half of these methods: typed clients on the same core call them directly.
+    pub fn of<M: Methods + ?Sized>(methods: Rc<M>) -> Half {
+        Half { service: Rc::new(Bound(methods)), asks_caller: M::ASKS_CALLER }
+    }
+
+    /// The methods themselves, if they are of this interface.
+    pub(crate) fn methods<M: Methods + ?Sized>(&self) -> Option<Rc<M>> {
+        let service: Rc<dyn Any> = self.service.clone();
+        let bound: Rc<Bound<M>> = service.downcast().ok()?;
+        Some(bound.0.clone())
+    }
 }
 
 /// Which cores a service runs on.
@@ -122,11 +163,10 @@ pub enum On {
     Every,
 }
 
-/// A service as its source declares it: the metadata of Dhara's descriptors (III.C), and how to
-/// make its halves.
+/// What a service says, apart from who does it: all that a caller links.
 #[derive(Clone, Copy)]
-pub struct Registration {
-    /// Its name.
+pub struct Interface {
+    /// The service's name.
     pub name: &'static str,
     /// Its name, its methods.
     pub schema: &'static schema::Service<'static>,
@@ -141,6 +181,14 @@ pub struct Registration {
     pub capability: &'static str,
     /// How far above the hardware it is.
     pub layer: Layer,
+}
+
+/// A service as its implementation declares it: the metadata of Dhara's descriptors (III.C), and
+/// how to make its halves.
+#[derive(Clone, Copy)]
+pub struct Registration {
+    /// What it says.
+    pub interface: &'static Interface,
     /// How this implementation works, in a line.
     pub working: &'static str,
     /// What characterizes it, each with its weight.
@@ -155,11 +203,18 @@ pub struct Registration {
     pub user: Option<fn(&Stl) -> Half>,
 }
 
-/// A typed client, as `#[service]` makes it. That of the service which declares a type speaks to
-/// every instance of that type: they all begin with its methods.
+impl Registration {
+    /// The service's name.
+    pub const fn name(&self) -> &'static str {
+        self.interface.name
+    }
+}
+
+/// A typed client, as `#[service]` makes it of an interface. That of the service which declares a
+/// type speaks to every instance of that type: they all begin with its methods.
 pub trait Client: Sized {
-    /// The service that it was made for.
-    const REGISTRATION: &'static Registration;
+    /// The interface that it was made for.
+    const INTERFACE: &'static Interface;
 
     /// Speaks to the instance at a place, which was found before. If it is not there, calls are
     /// `Dead`.

@@ -10,7 +10,7 @@ use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, Status};
-use nile_registry::{Caller as Binder, Place as At};
+use nile_registry::{Caller as Binder, Layer, Place as At};
 
 use crate::calls::{Calls, NEVER};
 use crate::documents::Documents;
@@ -394,8 +394,12 @@ impl Stl {
         if self.binder == Binder::Operator {
             return Ok(());
         }
-        self.binder.may_bind(published.layer()).map_err(|error| {
-            CallError::new(Status::Denied, format!("{}: {error}", published.name()))
-        })
+        self.may_bind(published.name(), published.layer())
+    }
+
+    pub(crate) fn may_bind(&self, name: &str, layer: Layer) -> CallResult<()> {
+        self.binder
+            .may_bind(layer)
+            .map_err(|error| CallError::new(Status::Denied, format!("{name}: {error}")))
     }
 }

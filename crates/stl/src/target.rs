@@ -2,7 +2,6 @@
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::any::Any;
 use core::cell::Cell;
 
 use nile_abi::{CoreId, Status};
@@ -11,19 +10,13 @@ use nile_registry::Place as At;
 
 use crate::host::Place;
 use crate::stl::{Local, Resolved};
-use crate::{CallError, CallResult, Caller, MethodNumber, Service, Stl};
+use crate::{CallError, CallResult, Caller, MethodNumber, Methods, Stl};
 
-/// The instance's service, if it is of this type.
-fn service_of<S: Service>(local: &Local) -> Option<Rc<S>> {
-    let service: Rc<dyn Any> = local.half.service.clone();
-    service.downcast().ok()
-}
-
-/// One half of a found service: `S` is the service that `#[service]` made of that half.
-pub struct Target<S> {
+/// One half of a found service: `M` is its methods, as `dyn NameKernel`.
+pub struct Target<M: ?Sized> {
     line: Line,
     /// If it is on this core.
-    here: Option<(Rc<Local>, Rc<S>)>,
+    here: Option<(Rc<Local>, Rc<M>)>,
 }
 
 /// The way to a service, whatever its type.
@@ -39,36 +32,32 @@ struct Line {
     moved: Cell<Option<Place>>,
 }
 
-impl<S: Service> Target<S> {
+impl<M: Methods + ?Sized> Target<M> {
     /// The nearest instance of a service. As [`Stl::invoke`], and `Dead` is not among the errors.
-    pub async fn find(stl: &Stl, name: &'static str) -> CallResult<Target<S>> {
-        let resolved = stl.resolve(name).await?;
-        let mut target = Target::new(stl, name, resolved);
+    pub async fn find(stl: &Stl) -> CallResult<Target<M>> {
+        let resolved = stl.resolve(M::INTERFACE.name).await?;
+        let mut target = Target::new(stl, resolved);
         target.line.follows = true;
         Ok(target)
     }
 
     /// The instance on one core, of any node.
-    pub async fn find_at(
-        stl: &Stl,
-        at: impl Into<At>,
-        name: &'static str,
-    ) -> CallResult<Target<S>> {
-        let place = stl.find_at(at, name).await?;
+    pub async fn find_at(stl: &Stl, at: impl Into<At>) -> CallResult<Target<M>> {
+        let place = stl.find_at(at, M::INTERFACE.name).await?;
         let resolved = stl.local(place).map_or(Resolved::At(place), Resolved::Here);
-        Ok(Target::new(stl, name, resolved))
+        Ok(Target::new(stl, resolved))
     }
 
     /// The instance at a place.
-    pub fn at(stl: &Stl, name: &'static str, place: Place) -> Target<S> {
+    pub fn at(stl: &Stl, place: Place) -> Target<M> {
         let resolved = stl.local(place).map_or(Resolved::At(place), Resolved::Here);
-        Target::new(stl, name, resolved)
+        Target::new(stl, resolved)
     }
 
-    fn new(stl: &Stl, name: &'static str, resolved: Resolved) -> Target<S> {
+    fn new(stl: &Stl, resolved: Resolved) -> Target<M> {
         let (at, here) = match resolved {
-            Resolved::Here(local) => match service_of(&local) {
-                Some(service) => (Some(local.place), Some((local, service))),
+            Resolved::Here(local) => match local.half.methods() {
+                Some(methods) => (Some(local.place), Some((local, methods))),
                 // This half is not here.
                 None if stl.core.upstream.is_some() => (None, None),
                 None => (Some(local.place), None),
@@ -76,16 +65,17 @@ impl<S: Service> Target<S> {
             Resolved::At(place) => (Some(place), None),
             Resolved::Up => (None, None),
         };
+        let name = M::INTERFACE.name;
         let line = Line { stl: stl.clone(), name, at, follows: false, moved: Cell::new(None) };
         Target { line, here }
     }
 
-    /// The service itself, if it is on this core: `Ok(None)` if it is elsewhere, `Dead` if it was
-    /// here and no other instance is meant.
+    /// The methods themselves, if they are on this core: `Ok(None)` if they are elsewhere,
+    /// `Dead` if they were here and no other instance is meant.
     #[inline]
-    pub fn here(&self) -> CallResult<Option<&S>> {
+    pub fn here(&self) -> CallResult<Option<&M>> {
         match &self.here {
-            Some((local, service)) if local.live.get() => Ok(Some(service)),
+            Some((local, methods)) if local.live.get() => Ok(Some(methods)),
             Some(_) if !self.line.follows => Err(CallError::from(Status::Dead)),
             _ => Ok(None),
         }

@@ -20,7 +20,7 @@ use crate::frame::Header;
 use crate::serving::MOST_SERVED;
 use crate::{
     CallError, CallId, CallResult, Caller, Described, Directory, Dispatched, Half, Host,
-    LocalFuture, MethodNumber, Place, Published, Service, ServiceNumber, Stl, Target,
+    LocalFuture, MethodNumber, Place, Published, Service, ServiceNumber, Stl,
 };
 
 const PEER: CoreId = CoreId(1);
@@ -286,6 +286,14 @@ impl Directory for Moving {
     }
 }
 
+/// What is called there.
+#[crate::service(subsystem = "tests", capability = "anything")]
+trait Anything {
+    /// The next number.
+    #[stl_k]
+    fn next(&self) -> u64;
+}
+
 #[test]
 fn a_service_that_was_dead_is_looked_for_anew() {
     let (host, stl) = Made::new();
@@ -293,10 +301,8 @@ fn a_service_that_was_dead_is_looked_for_anew() {
     stl.set_directory(directory.clone());
     for (asked, end) in [(1, Status::Ok), (1, Status::Dead), (2, Status::Ok)] {
         let stl_there = stl.clone();
-        let mut call: LocalFuture<'static, CallResult<u64>> = Box::pin(async move {
-            let target = Target::<Endless>::find(&stl_there, "anything").await?;
-            target.call((MethodNumber(0), "next"), |_| {}).await
-        });
+        let mut call: LocalFuture<'static, CallResult<u64>> =
+            Box::pin(async move { AnythingClient::find(&stl_there).await?.next().await });
         assert!(poll(&mut call).is_pending());
         assert_eq!(directory.0.get(), asked);
         let reply = Header::Reply { id: host.last_call(), caller: OLD, status: end };

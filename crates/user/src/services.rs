@@ -191,9 +191,9 @@ impl Services {
             weight: u16::try_from(*weight).unwrap_or(u16::MAX),
         };
         let announcement = Announcement {
-            document: discovery::to_text(registration.schema),
-            subsystem: registration.subsystem.into(),
-            capability: registration.capability.into(),
+            document: discovery::to_text(registration.interface.schema),
+            subsystem: registration.interface.subsystem.into(),
+            capability: registration.interface.capability.into(),
             keywords: registration.keywords.iter().map(keyword).collect(),
         };
         let input = relay::encode(&announcement)?;

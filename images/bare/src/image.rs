@@ -33,10 +33,10 @@ fn plan<P: Programs>(
     P::check(program)?;
     let module = BootModule::parse(module).map_err(|error| error.to_string())?;
     let config = Config::parse(module.config).map_err(|error| name_line(&error))?;
-    let services = nile_services::ALL.iter().map(|service| service.name);
+    let services = nile_services::ALL.iter().map(|service| service.name());
     config.check_services(services).map_err(|error| name_line(&error))?;
     let roles = config.roles(cores).map_err(|error| name_line(&error))?;
-    let protocols = nile_services::PROTOCOLS.iter().map(|service| service.name);
+    let protocols = nile_services::PROTOCOLS.iter().map(|service| service.name());
     config.check_protocols(protocols, &roles).map_err(|error| name_line(&error))?;
     let pool = config.pool_bytes(memory).map_err(|error| name_line(&error))?;
     Ok(Plan { roles, pool })

@@ -95,7 +95,7 @@ fn a_type_and_its_instance_arrive_as_they_were_declared() {
 #[test]
 fn a_service_of_this_image_is_told_by_its_name() {
     let publication = told(ALL[0]);
-    assert_eq!(publication.name, ALL[0].name);
+    assert_eq!(publication.name, ALL[0].name());
     assert!(publication.document.is_empty() && publication.declaration.name.is_empty());
 }
 

@@ -80,9 +80,11 @@ struct InPlace(Rc<dyn Service>);
 
 impl Service for InPlace {
     fn dispatch(&self, caller: &Caller, method: MethodNumber, arguments: &[u8]) -> Dispatched {
-        let known = nile_services::worker::REGISTRATION.schema.methods.get(usize::from(method.0));
+        let known =
+            nile_services::worker::REGISTRATION.interface.schema.methods.get(usize::from(method.0));
         let name = known.map(|it| &it.name);
-        let here = REGISTRATION.schema.methods.iter().position(|it| Some(&it.name) == name);
+        let here =
+            REGISTRATION.interface.schema.methods.iter().position(|it| Some(&it.name) == name);
         match here {
             Some(here) => self.0.dispatch(caller, MethodNumber(here as u16), arguments),
             None => Dispatched::Done(Err(Status::NotFound.into())),

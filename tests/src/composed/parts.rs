@@ -107,7 +107,7 @@ pub mod wire {
         /// Ends this instance.
         #[stl_k]
         async fn leave(&self) -> CallResult<()> {
-            self.stl.unpublish(REGISTRATION.name).await
+            self.stl.unpublish(REGISTRATION.name()).await
         }
     }
 }

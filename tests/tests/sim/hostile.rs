@@ -94,7 +94,7 @@ fn publish(
     (subsystem, name): (&str, &'static str),
     doc: String,
 ) -> CallResult<Vec<u8>> {
-    let mut schema = nile_services::log::REGISTRATION.schema.clone();
+    let mut schema = nile_services::log::REGISTRATION.interface.schema.clone();
     (schema.name, schema.doc) = (name.into(), doc.into());
     schema.methods = schema.methods[..1].to_vec().into();
     let announcement = Announcement {

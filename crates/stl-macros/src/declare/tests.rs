@@ -14,12 +14,17 @@ fn service(attributes: TokenStream) -> Result<Service> {
             #[stl_k] fn look(&self) -> u64 { 0 }
         }
     };
-    Service::understand(attributes, syn::parse2(block).expect("it is an impl block"))
+    Service::understand(attributes, syn::parse2(block).expect("it is an item"))
+}
+
+fn declared_by(service: Service) -> Declared {
+    let implementation = service.implementation.expect("it is a block");
+    implementation.registered.expect("it is the whole of it").declared
 }
 
 fn own(ty: TokenStream) -> Result<OwnType> {
     let declared = quote!(subsystem = "tests", capability = "declaring", #ty);
-    match service(declared)?.declared.ty {
+    match declared_by(service(declared)?).says.ty {
         Kind::Own(own) => Ok(own),
         Kind::Other(_) => panic!("it declares its own type"),
     }
@@ -27,7 +32,7 @@ fn own(ty: TokenStream) -> Result<OwnType> {
 
 #[test]
 fn all_that_can_be_said_is_understood() {
-    let Service { declared, profile, .. } = service(quote! {
+    let service_with_all = service(quote! {
         subsystem = "processes", capability = "scheduling", layer = low, on = manager,
         keywords(fair = 5, "time sharing" = 2, type = 1),
         attributes(global_priority = -20, preemptive = true, order = "by share"),
@@ -41,13 +46,15 @@ fn all_that_can_be_said_is_understood() {
         ),
     })
     .unwrap();
+    let profile = service_with_all.interface.as_ref().expect("it says what it is").profile;
+    let declared = declared_by(service_with_all);
     let words: Vec<_> = declared.keywords.iter().map(|(word, it)| (word.as_str(), *it)).collect();
     assert_eq!(words, [("fair", 5), ("time sharing", 2), ("type", 1)]);
     let [priority, preemptive, order] = declared.attributes.as_slice() else { panic!("three") };
     assert!(priority.name == "global_priority" && matches!(priority.value, Literal::Int(-20)));
     assert!(preemptive.name == "preemptive" && matches!(preemptive.value, Literal::Bool(true)));
     assert!(matches!(&order.value, Literal::Text(text) if text == "by share"));
-    let Kind::Own(own) = &declared.ty else { panic!("it declares its own type") };
+    let Kind::Own(own) = &declared.says.ty else { panic!("it declares its own type") };
     assert_eq!((own.name.as_deref(), profile), (Some("scheduling"), 2));
     let rules = own.attributes.iter().chain(&own.parameters);
     let rules: Vec<_> = rules.map(|it| (it.name.as_str(), it.range, it.required)).collect();
@@ -62,7 +69,7 @@ fn all_that_can_be_said_is_understood() {
     assert!(matches!(&own.default, DefaultInstance::Other(name) if name == "tested"));
 
     let other = service(quote!(type = crate::fair::TYPE, keywords(batch = 1))).unwrap();
-    assert!(matches!(other.declared.ty, Kind::Other(path) if path.segments.len() == 3));
+    assert!(matches!(declared_by(other).says.ty, Kind::Other(path) if path.segments.len() == 3));
     let nobody = own_with(quote!(default = none));
     assert!(matches!(nobody.default, DefaultInstance::Nobody) && nobody.profile.is_none());
 }
@@ -110,6 +117,38 @@ fn every_mistake_is_told_in_its_own_words() {
     }
     let nothing = service(quote!(on = every)).err().expect("it is of no type");
     assert!(nothing.to_string().contains("of which type it is"), "{nothing}");
+}
+
+/// What an interface says its implementation does not, and the other way round.
+#[test]
+fn each_form_says_its_own() {
+    let refusal = |attributes: TokenStream, item: TokenStream| {
+        let item = syn::parse2(item).expect("it is an item");
+        Service::understand(attributes, item).err().map(|error| error.to_string())
+    };
+    let interface = || {
+        quote!(
+            trait Tested {
+                #[stl_k]
+                fn next(&self) -> u64;
+            }
+        )
+    };
+    let implementation = || quote!(impl TestedKernel for Tested { fn next(&self) -> u64 { 0 } });
+    let said = || quote!(subsystem = "tests", capability = "declaring", layer = low);
+    let done = || quote!(on = manager, working = "well", keywords(a = 1), attributes(b = 2));
+    assert_eq!(refusal(said(), interface()), None);
+    assert_eq!(refusal(done(), implementation()), None);
+    assert_eq!(refusal(quote!(), implementation()), None);
+    for (told, attributes, item) in [
+        ("an implementation says its `on`", quote!(on = manager), interface()),
+        ("the interface says its `layer`", quote!(layer = low), implementation()),
+        ("known here: working", quote!(worked = "x"), implementation()),
+        ("of which type it is", quote!(), interface()),
+    ] {
+        let why = refusal(attributes, item).expect("it is refused");
+        assert!(why.contains(told), "{why}");
+    }
 }
 
 /// A mistake is shown where it is, and not at the whole attribute.

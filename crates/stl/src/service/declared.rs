@@ -7,8 +7,8 @@ use nile_bosml::schema::{Method, Range, Service};
 use nile_registry::limits::{MAX_ATTRIBUTES, MAX_KEYWORDS, MAX_NAME, MAX_TEXT};
 use nile_registry::priority::PRIORITY;
 
-use crate::Registration;
 use crate::published::{begins_with, list};
+use crate::{Interface, Registration};
 
 pub use crate::published::text;
 pub use nile_registry::{Attribute, AttributeKind, AttributeRule, AttributeValue, ServiceType};
@@ -70,10 +70,9 @@ pub struct Misfit {
 impl Misfit {
     const MOST: usize = 256;
 
-    /// What is wrong with a service; nothing if it fits its type.
-    pub const fn of(service: &Registration, ty: &'static ServiceType) -> Option<Misfit> {
-        let Registration { attributes, keywords, .. } = service;
-        if !begins_with(service.schema, &ty.profile) {
+    /// What is wrong with an interface; nothing if it fits its type.
+    pub const fn of_interface(interface: &Interface, ty: &'static ServiceType) -> Option<Misfit> {
+        if !begins_with(interface.schema, &ty.profile) {
             return told(&[
                 "a service begins with the methods of its type `",
                 text(&ty.name),
@@ -81,16 +80,25 @@ impl Misfit {
                  missing here, and let others follow",
             ]);
         }
-        if let Some(name) = bad_list(attributes) {
-            return told(&["attribute `", name, "` is too long, or one too many"]);
-        }
         if let Some(name) = bad_list(list(&ty.state)) {
             return told(&["state `", name, "` is too long, or one too many"]);
+        }
+        None
+    }
+
+    /// What is wrong with what an implementation says of itself; nothing if it fits its type.
+    pub const fn of(service: &Registration) -> Option<Misfit> {
+        let Registration { attributes, keywords, .. } = service;
+        if let Some(name) = bad_list(attributes) {
+            return told(&["attribute `", name, "` is too long, or one too many"]);
         }
         if keywords.len() > MAX_KEYWORDS {
             return told(&["there are more keywords than a service may have"]);
         }
-        let rules = list(&ty.attributes);
+        let rules: &'static [AttributeRule] = match service.interface.ty {
+            Some(ty) => list(&ty.attributes),
+            None => &[],
+        };
         let mut at = 0;
         while at < rules.len() {
             let rule = &rules[at];

@@ -72,7 +72,8 @@ mod fifo {
 
 #[test]
 fn an_instance_has_the_type_of_another_service() {
-    let (fair, fifo) = (fair::REGISTRATION, fifo::REGISTRATION);
+    let attributes = fifo::REGISTRATION.attributes;
+    let (fair, fifo) = (fair::INTERFACE, fifo::INTERFACE);
     assert!(fair.ty == Some(&fair::TYPE) && fair.ty == fifo.ty);
     let ServiceType { name, profile, default_instance, state, parameters, .. } = &fair::TYPE;
     assert_eq!((name, default_instance.as_deref()), (&profile.name, Some("fair")));
@@ -80,7 +81,7 @@ fn an_instance_has_the_type_of_another_service() {
     assert_eq!((&**name, methods), ("scheduling", vec!["enqueue"]));
     assert_eq!(state[..], [Attribute::int("runnable", 0)]);
     assert_eq!((parameters.len(), parameters[0].required), (1, false));
-    assert_eq!(fifo.attributes[0], Attribute::int("global_priority", 10));
+    assert_eq!(attributes[0], Attribute::int("global_priority", 10));
     let said = (fifo.name, fifo.subsystem, fifo.capability, fifo.layer);
     assert_eq!(said, ("fifo", "processes", "scheduling", fair.layer));
     assert_eq!(fifo.fingerprint, Fingerprint::of(&fifo::SCHEMA));
@@ -90,7 +91,7 @@ fn an_instance_has_the_type_of_another_service() {
 #[test]
 fn what_does_not_fit_is_told() {
     let with = |attributes: &'static [Attribute]| {
-        Misfit::of(&Registration { attributes, ..fifo::REGISTRATION }, &fair::TYPE)
+        Misfit::of(&Registration { attributes, ..fifo::REGISTRATION })
     };
     let told = |misfit: Option<Misfit>| misfit.map(|it| it.as_str().to_string());
     assert_eq!(told(with(fifo::REGISTRATION.attributes)), None);
@@ -118,8 +119,9 @@ fn what_does_not_fit_is_told() {
         let why = told(with(attributes)).expect("it does not fit");
         assert!(why.contains(what), "{why}");
     }
-    let wrong = Registration { schema: &OTHER, ..fifo::REGISTRATION };
-    let why = told(Misfit::of(&wrong, &fair::TYPE)).expect("it has not the type's method");
+    let wrong = Interface { schema: &OTHER, ..fifo::INTERFACE };
+    let why =
+        told(Misfit::of_interface(&wrong, &fair::TYPE)).expect("it has not the type's method");
     assert!(why.contains("the methods of its type `scheduling`"), "{why}");
 }
 

@@ -1,0 +1,228 @@
+//! A method as it was written, understood: where it runs, what it takes and gives.
+
+use syn::spanned::Spanned;
+use syn::visit_mut::{self, VisitMut};
+use syn::{
+    Attribute, Error, Expr, ExprLit, ExprRange, FnArg, Ident, Lifetime, Lit, LitStr, Meta, Pat,
+    RangeLimits, Result, ReturnType, Signature, Type, TypePath, parse_quote,
+};
+
+use crate::check;
+
+/// Where a method runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Kernel,
+    User,
+}
+
+/// A method.
+#[derive(Clone)]
+pub struct Method {
+    pub name: Ident,
+    pub number: u16,
+    pub doc: String,
+    pub mode: Mode,
+    pub is_async: bool,
+    pub takes_caller: bool,
+    pub parameters: Vec<Parameter>,
+    /// What it gives, without `CallResult`.
+    pub reply: Type,
+    pub reply_name: String,
+    pub failure: Failure,
+}
+
+/// How a method says that it has failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// It cannot.
+    Never,
+    /// It gives a `CallResult`.
+    CallError,
+    /// It gives a `Result` with what becomes a `CallError`.
+    Other,
+}
+
+/// A parameter.
+#[derive(Clone)]
+pub struct Parameter {
+    pub name: Ident,
+    /// With every lifetime that was left out called `'a`.
+    pub ty: Type,
+    pub range: Option<(i128, i128)>,
+    pub encrypted: bool,
+}
+
+impl Method {
+    /// The `at`th method, which runs there.
+    pub fn understand(
+        attributes: &mut Vec<Attribute>,
+        signature: &mut Signature,
+        (at, mode): (usize, Mode),
+    ) -> Result<Method> {
+        check::method(signature)?;
+        let reply_name = take_tag(attributes)?;
+        let mut takes_caller = false;
+        let mut parameters = Vec::new();
+        let mut inputs = signature.inputs.iter_mut();
+        match inputs.next() {
+            Some(FnArg::Receiver(own)) if own.reference.is_some() && own.mutability.is_none() => {}
+            _ => return Err(Error::new(signature.ident.span(), "a method takes &self first")),
+        }
+        for input in inputs {
+            let FnArg::Typed(input) = input else { continue };
+            if is_caller(&input.ty) {
+                if takes_caller || !parameters.is_empty() {
+                    let why = "a method takes &Caller once, right after &self";
+                    return Err(Error::new(input.span(), why));
+                }
+                takes_caller = true;
+                continue;
+            }
+            let Pat::Ident(name) = &*input.pat else {
+                return Err(Error::new(input.pat.span(), "a parameter is a plain name"));
+            };
+            let name = name.ident.clone();
+            check::parameter(&name)?;
+            let (mut range, mut encrypted) = (None, false);
+            for attribute in core::mem::take(&mut input.attrs) {
+                if attribute.path().is_ident("range") {
+                    range = Some(bounds(&attribute.parse_args()?)?);
+                } else if attribute.path().is_ident("encrypted") {
+                    encrypted = true;
+                } else {
+                    input.attrs.push(attribute);
+                }
+            }
+            let mut ty = (*input.ty).clone();
+            NameLifetimes.visit_type_mut(&mut ty);
+            parameters.push(Parameter { name, ty, range, encrypted });
+        }
+        let (reply, failure) = reply_of(&signature.output)?;
+        check::reply(&reply)?;
+        Ok(Method {
+            name: signature.ident.clone(),
+            number: at as u16,
+            doc: doc_line(attributes),
+            mode,
+            is_async: signature.asyncness.is_some(),
+            takes_caller,
+            parameters,
+            reply,
+            reply_name,
+            failure,
+        })
+    }
+
+    pub fn gives_nothing(&self) -> bool {
+        matches!(&self.reply, Type::Tuple(tuple) if tuple.elems.is_empty())
+    }
+}
+
+pub fn tag_of(attribute: &Attribute) -> Option<Mode> {
+    let path = attribute.path();
+    if path.is_ident("stl_k") {
+        Some(Mode::Kernel)
+    } else if path.is_ident("stl_u") {
+        Some(Mode::User)
+    } else {
+        None
+    }
+}
+
+/// Takes the tag off a method, if it has one: its reply's name.
+fn take_tag(attributes: &mut Vec<Attribute>) -> Result<String> {
+    let mut found = None;
+    for attribute in core::mem::take(attributes) {
+        if tag_of(&attribute).is_none() {
+            attributes.push(attribute);
+            continue;
+        }
+        if found.is_some() {
+            return Err(Error::new(attribute.span(), "a method has one tag"));
+        }
+        let mut name = String::from("value");
+        if let Meta::List(_) = attribute.meta {
+            let meta: Meta = attribute.parse_args()?;
+            if !meta.path().is_ident("reply") {
+                return Err(Error::new(meta.span(), "known here: reply = \"name\""));
+            }
+            name = text(&meta)?;
+        }
+        found = Some(name);
+    }
+    Ok(found.unwrap_or_default())
+}
+
+fn is_caller(ty: &Type) -> bool {
+    let Type::Reference(reference) = ty else { return false };
+    matches!(&*reference.elem, Type::Path(path)
+        if path.path.segments.last().is_some_and(|last| last.ident == "Caller"))
+}
+
+/// What a method gives, and how it fails.
+fn reply_of(output: &ReturnType) -> Result<(Type, Failure)> {
+    let ReturnType::Type(_, ty) = output else { return Ok((parse_quote!(()), Failure::Never)) };
+    if let Type::Path(TypePath { path, .. }) = &**ty
+        && let Some(last) = path.segments.last()
+        && (last.ident == "CallResult" || last.ident == "Result")
+        && let syn::PathArguments::AngleBracketed(arguments) = &last.arguments
+        && let Some(syn::GenericArgument::Type(value)) = arguments.args.first()
+    {
+        let is_ours = last.ident == "CallResult";
+        return Ok((value.clone(), if is_ours { Failure::CallError } else { Failure::Other }));
+    }
+    Ok(((**ty).clone(), Failure::Never))
+}
+
+/// Gives lifetimes that were left out the name `'a`.
+struct NameLifetimes;
+
+impl VisitMut for NameLifetimes {
+    fn visit_type_reference_mut(&mut self, reference: &mut syn::TypeReference) {
+        reference.lifetime.get_or_insert_with(|| parse_quote!('a));
+        visit_mut::visit_type_reference_mut(self, reference);
+    }
+
+    fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
+        if lifetime.ident == "_" {
+            *lifetime = Lifetime::new("'a", lifetime.span());
+        }
+    }
+}
+
+/// The bounds of a range as in `0..=9`.
+pub fn bounds(range: &ExprRange) -> Result<(i128, i128)> {
+    let bound = |expr: &Option<Box<Expr>>| match expr.as_deref() {
+        Some(Expr::Lit(ExprLit { lit: Lit::Int(number), .. })) => number.base10_parse::<i128>(),
+        Some(Expr::Unary(unary)) => match (&unary.op, &*unary.expr) {
+            (syn::UnOp::Neg(_), Expr::Lit(ExprLit { lit: Lit::Int(number), .. })) => {
+                Ok(-number.base10_parse::<i128>()?)
+            }
+            _ => Err(Error::new(range.span(), "bounds are integers")),
+        },
+        _ => Err(Error::new(range.span(), "a range has two bounds, as in 0..=9")),
+    };
+    let RangeLimits::Closed(_) = range.limits else {
+        return Err(Error::new(range.span(), "write it as in 0..=9"));
+    };
+    let (least, most) = (bound(&range.start)?, bound(&range.end)?);
+    if least > most {
+        return Err(Error::new(range.span(), "the range is empty"));
+    }
+    Ok((least, most))
+}
+
+fn text(meta: &Meta) -> Result<String> {
+    match &meta.require_name_value()?.value {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(LitStr::value(text)),
+        other => Err(Error::new(other.span(), "a text in quotes")),
+    }
+}
+
+/// The first line of the doc comment.
+pub fn doc_line(attributes: &[Attribute]) -> String {
+    let lines = attributes.iter().filter(|attribute| attribute.path().is_ident("doc"));
+    let mut lines = lines.filter_map(|attribute| text(&attribute.meta).ok());
+    lines.next().unwrap_or_default().trim().to_string()
+}
