@@ -3,9 +3,9 @@
 use std::task::{Context, Poll, Waker};
 
 use nile_abi::{CoreId, Generation, Status};
+use nile_interfaces::time::TimeClient;
 use nile_ring::{Message, PAYLOAD_BYTES};
 use nile_services::ackermann::AckermannClient;
-use nile_services::time::TimeClient;
 use nile_stl::frame::{Assembler, CallId, Header, MAX_DATA, cells};
 use nile_stl::{CallResult, FIRST_SERVICE, LocalFuture, Place};
 

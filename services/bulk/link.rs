@@ -23,7 +23,7 @@ use nile_stl::{CallError, CallResult, Place, Stl};
 use super::post::Post;
 use super::transfers::Transfers;
 use crate::line::{Line, Protocol};
-use crate::network::{NetworkClient, Peer, Standing};
+use nile_interfaces::network::{NetworkClient, Peer, Standing};
 
 /// How long a call waits that ends when something happens.
 const LONG: Duration = Duration::from_secs(3600);

@@ -31,29 +31,18 @@ use nile_abi::ethernet::{BULK, CALLS};
 use nile_abi::{CoreId, Generation, NodeId, Part, Status};
 use nile_bosml::Buffer;
 use nile_stl::node::{from_call, in_call};
-use nile_stl::{CallError, CallResult, Caller, Record, Start, Stl, service};
+use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
 use crate::in_time::in_time;
-use crate::network::{Counter, Identity};
+use nile_interfaces::bulk::{BulkKernel, Came, Piece};
+use nile_interfaces::network::{Counter, Identity};
 use post::Post;
-pub use source::Piece;
 use source::Source;
 
 /// The mailboxes of this node, and the way to those of others.
 pub struct Bulk {
     stl: Stl,
     post: Rc<Post>,
-}
-
-/// A buffer that came to a mailbox.
-#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Came {
-    /// From whom; node 0 if this node is in no cluster.
-    pub from: Identity,
-    /// What its sender calls it.
-    pub label: u64,
-    /// The buffer, for the caller to claim.
-    pub buffer: Buffer,
 }
 
 impl Start for Bulk {
@@ -66,18 +55,8 @@ impl Start for Bulk {
     }
 }
 
-/// Buffers of the pool to mailboxes of any node.
-#[service(
-    subsystem = "network",
-    capability = "bulk",
-    layer = micro,
-    on = network,
-    keywords(network = 3, bulk = 5, buffer = 3, mailbox = 4)
-)]
-impl Bulk {
-    /// Sends a buffer of the pool to a mailbox of a node, 0 for this one; over when it is there.
-    /// The buffer is gone, however it ends.
-    #[stl_k]
+#[service(on = network, keywords(network = 3, bulk = 5, buffer = 3, mailbox = 4))]
+impl BulkKernel for Bulk {
     async fn send(
         &self,
         caller: &Caller,
@@ -97,9 +76,6 @@ impl Bulk {
         in_time(&self.stl, caller, self.post.deliver(send, source)).await
     }
 
-    /// Sends pieces of buffers that the caller keeps, as one buffer, to a mailbox of another node;
-    /// over when they are there. `Invalid` if they are more than a buffer, or for this node.
-    #[stl_k]
     async fn send_pieces(
         &self,
         caller: &Caller,
@@ -119,29 +95,20 @@ impl Bulk {
         in_time(&self.stl, caller, self.post.deliver(send, source)).await
     }
 
-    /// Opens a mailbox for the calling core, until it closes it or its incarnation ends.
-    #[stl_k]
     fn open(&self, caller: &Caller, mailbox: u64) -> CallResult<()> {
         self.post.open(caller, mailbox)
     }
 
-    /// Closes a mailbox of the calling core.
-    #[stl_k]
     fn close(&self, caller: &Caller, mailbox: u64) -> CallResult<()> {
         self.post.close(caller, mailbox)
     }
 
-    /// What came first to a mailbox of the calling core; waits until something has.
-    #[stl_k(reply = "came")]
     async fn next(&self, caller: &Caller, mailbox: u64) -> CallResult<Came> {
         let given = in_time(&self.stl, caller, self.post.next(caller, mailbox)).await?;
         let from = Identity { node: given.from.0, generation: given.generation.0 };
         Ok(Came { from, label: given.label, buffer: in_call(given.handle) })
     }
 
-    /// What the protocol has counted in this incarnation of the node, and how many frames of which
-    /// protocol this core's interface has carried.
-    #[stl_k(reply = "counters")]
     fn counters(&self) -> CallResult<Vec<Counter>> {
         let link = self.post.link()?;
         let carried = [

@@ -9,8 +9,8 @@ use nile_registry::Caller as Binder;
 use nile_stl::node::{Buffer, Handle, Pool, from_call, in_call};
 use nile_stl::{CallError, CallResult, Place, Stl};
 
-use super::{BulkClient, Piece};
-use crate::network::Identity;
+use nile_interfaces::bulk::{BulkClient, Piece};
+use nile_interfaces::network::Identity;
 
 /// How long a core waits that could not ask the bulk service, because too much is on its way
 /// there.

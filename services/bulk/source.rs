@@ -4,36 +4,7 @@ use alloc::vec::Vec;
 
 use nile_abi::Part;
 use nile_bulk::{Gone, Shown};
-use nile_stl::Record;
 use nile_stl::node::{Buffer, Pool};
-
-/// Bytes of a buffer of the node's pool that its owner keeps, and neither changes nor gives up
-/// before the call that names them has ended.
-#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Piece {
-    /// Which buffer.
-    pub buffer: u32,
-    /// Its generation.
-    pub generation: u32,
-    /// Where they begin in the buffer.
-    pub start: u32,
-    /// How many.
-    pub bytes: u32,
-}
-
-impl From<Part> for Piece {
-    fn from(part: Part) -> Piece {
-        let Part { index: buffer, generation, start, bytes } = part;
-        Piece { buffer, generation, start, bytes }
-    }
-}
-
-impl From<Piece> for Part {
-    fn from(piece: Piece) -> Part {
-        let Piece { buffer: index, generation, start, bytes } = piece;
-        Part { index, generation, start, bytes }
-    }
-}
 
 /// What is sent.
 pub enum Source {

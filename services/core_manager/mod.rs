@@ -6,8 +6,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::{CoreId, Status};
+use nile_interfaces::core_manager::{
+    CoreEntry, CoreManagerKernel, CoreStatistics, Interrupts, QueueDepth,
+};
 use nile_stl::node::CoreState;
-use nile_stl::{CallError, CallResult, Caller, Record, Start, Stl, service};
+use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
 /// The cores' records are its state.
 pub struct CoreManager {
@@ -20,73 +23,8 @@ impl Start for CoreManager {
     }
 }
 
-/// A core.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct CoreEntry {
-    /// Its number in the node.
-    pub core: u16,
-    /// What it is for.
-    pub roles: Vec<String>,
-    /// Its incarnation.
-    pub generation: u32,
-    /// How far it has come.
-    pub phase: String,
-}
-
-/// What a core is and what it has done since the node started, in all its incarnations.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct CoreStatistics {
-    /// Which core.
-    pub entry: CoreEntry,
-    /// Its name in the machine: APIC id, thread or process id.
-    pub hardware_id: u64,
-    /// Interrupts by cause.
-    pub interrupts: Vec<Interrupts>,
-    /// Those of them that came while it slept, and broke into nothing.
-    pub wakes: u64,
-    /// Passes of its loop.
-    pub turns: u64,
-    /// Times it went to sleep.
-    pub sleeps: u64,
-    /// Polls of its tasks.
-    pub polls: u64,
-    /// System calls of its packages.
-    pub system_calls: u64,
-    /// Polls of tasks in a hundred passes of its loop: the fuller its passes, the higher.
-    pub load: u64,
-    /// What waits.
-    pub queues: Vec<QueueDepth>,
-}
-
-/// How much waits on a core.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct QueueDepth {
-    /// Of what: tasks for their turn, calls that are served, calls that have not ended.
-    pub name: String,
-    /// How many.
-    pub depth: u64,
-}
-
-/// How often a core was interrupted for one cause.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct Interrupts {
-    /// The cause.
-    pub cause: String,
-    /// How often.
-    pub count: u64,
-}
-
-/// The cores of the node: roles, states, counts.
-#[service(
-    subsystem = "cores",
-    capability = "management",
-    layer = high,
-    on = manager,
-    keywords(core = 5, role = 3, statistics = 3, load = 2, package = 1)
-)]
-impl CoreManager {
-    /// Every core.
-    #[stl_k(reply = "cores")]
+#[service(on = manager, keywords(core = 5, role = 3, statistics = 3, load = 2, package = 1))]
+impl CoreManagerKernel for CoreManager {
     fn list(&self) -> CallResult<Vec<CoreEntry>> {
         let node = self.stl.node()?;
         let cores = (0..self.stl.host().cores()).map(|core| CoreId(core as u16));
@@ -94,8 +32,6 @@ impl CoreManager {
         Ok(entries.collect())
     }
 
-    /// What one core has done.
-    #[stl_k(reply = "statistics")]
     fn statistics(&self, core: u16) -> CallResult<CoreStatistics> {
         let missing = || CallError::new(Status::NotFound, format!("the node has no core {core}"));
         let state = self.stl.node()?.state_of(CoreId(core)).ok_or_else(missing)?;
@@ -121,8 +57,6 @@ impl CoreManager {
         })
     }
 
-    /// Ends the package of this number on a core before its next turn; not for packages.
-    #[stl_k]
     async fn stop_package(&self, caller: &Caller, core: u16, package: u32) -> CallResult<()> {
         if caller.is_package() {
             return Err(CallError::new(Status::Denied, "a package stops no package"));
@@ -131,9 +65,6 @@ impl CoreManager {
         stopped.map_err(|status| CallError::new(status, format!("core {core} stops no package")))
     }
 
-    /// Ends a core's incarnation as a panic of its kernel does, so that its next one begins; not
-    /// for packages. Tests of a cluster break it so.
-    #[stl_k]
     async fn end_core(&self, caller: &Caller, core: u16) -> CallResult<()> {
         if caller.is_package() {
             return Err(CallError::new(Status::Denied, "a package ends no core"));

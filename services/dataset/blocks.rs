@@ -11,8 +11,8 @@ use nile_store::{Block, Name, Range, Version};
 use nile_sync::Notify;
 
 use super::keeper::Keeper;
-use super::records::refused;
 use super::streams::Stream;
+use super::travel::refused;
 
 /// The block that was read last, for those who read a dataset in small pieces, a few of them at
 /// once.

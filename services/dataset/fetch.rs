@@ -14,11 +14,13 @@ use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_stl::{At, CallError, CallResult, LocalFuture, Stl};
 use nile_store::{Block, Manifest, Name, Owner, Version};
 
+use super::blocks;
 use super::keeper::Keeper;
-use super::records::{Destination, Listed, refused};
 use super::streams::Stream;
-use super::{DatasetClient, blocks};
+use super::travel::refused;
 use crate::bulk::port::{Mailbox, Port, Received};
+use nile_interfaces::dataset::DatasetClient;
+use nile_interfaces::dataset::records::{Destination, Listed};
 
 /// The mailboxes of datasets that come here: this, the core, and a number on that.
 const MAILBOXES: u64 = 0xda7a << 48;

@@ -5,7 +5,7 @@
 //! one node `commit` makes it durable; with copies on several, whoever writes has all of them
 //! `prepare` it and then commit, the owner first (two-phase commit, decided by the owner).
 //!
-//! * [`records`]: what calls carry.
+//! * `travel`: what calls carry of it.
 //! * `medium`: the disk, through buffers of the pool.
 //! * `keeper`: the store, and what it does to the disk.
 //! * `streams`: drafts; `blocks`: what is read; `given`: to whom.
@@ -16,8 +16,8 @@ mod fetch;
 mod given;
 mod keeper;
 mod medium;
-pub mod records;
 mod streams;
+mod travel;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -38,21 +38,14 @@ use crate::page::page;
 use given::Given;
 use keeper::Keeper;
 use medium::Medium;
-use records::{
-    BlockEntry, Decider, Destination, Draft, Listed, NoteEntry, Piece, SpaceEntry, refused,
+use nile_interfaces::dataset::DatasetKernel;
+use nile_interfaces::dataset::records::{
+    BlockEntry, Decider, Destination, Draft, Listed, NoteEntry, Piece, SpaceEntry,
 };
 use streams::{Stream, Streams};
+use travel::{listed, refused};
 
 pub use fetch::stores_of;
-
-/// The owner of datasets that a job's record decides on: no node. A mount leaves them as they are.
-pub const JOB_OWNED: NodeId = NodeId(u32::MAX);
-
-/// The owner of datasets that the keepers of their name decide on: no node, either.
-pub const NAME_OWNED: NodeId = NodeId(u32::MAX - 1);
-
-/// The most bytes that one call writes or reads.
-pub const MOST_BYTES: usize = 48 << 10;
 
 /// The most entries of one reply.
 const MOST_LISTED: usize = 128;
@@ -200,25 +193,12 @@ fn named(name: &str) -> CallResult<Name> {
     Name::new(name).ok_or_else(bad)
 }
 
-/// Named, immutable datasets.
-#[service(
-    subsystem = "storage",
-    capability = "datasets",
-    layer = high,
-    on = disk,
-    keywords(dataset = 5, storage = 3, block = 1)
-)]
-impl Dataset {
-    /// Begins to write a dataset. `exists` if one of this name and epoch or a later one is
-    /// committed, or this version is being written. `owner` decides whether it is committed. What
-    /// `write` writes becomes blocks of `block_bytes`; zero for as long ones as there can be,
-    /// which are those of a buffer: `invalid` if that is less. A draft that a core of this node
-    /// has begun ends with the core's incarnation; one of another node, if it is left alone.
-    #[stl_k(reply = "draft")]
+#[service(on = disk, keywords(dataset = 5, storage = 3, block = 1))]
+impl DatasetKernel for Dataset {
     async fn create(
         &self,
         caller: &Caller,
-        #[range(1..=128)] name: &str,
+        name: &str,
         epoch: u64,
         attempt: u32,
         owner: Decider,
@@ -248,26 +228,12 @@ impl Dataset {
         Ok(Draft { draft, block_bytes, node: own.node.0 })
     }
 
-    /// Adds bytes to a draft, which begin `at` bytes from its start; gives how many it has now.
-    /// What it has already is not added again: a call may be repeated. Waits for a block that is
-    /// full. `busy` while bytes before these have yet to come, `no_memory` if the disk is full; the
-    /// draft is then to be aborted.
-    #[stl_k(reply = "bytes")]
-    async fn write(
-        &self,
-        draft: u64,
-        at: u64,
-        #[range(0..=49152)] bytes: Bytes<'_>,
-    ) -> CallResult<u64> {
+    async fn write(&self, draft: u64, at: u64, bytes: Bytes<'_>) -> CallResult<u64> {
         let keeper = self.shared.keeper().await?;
         let stream = self.shared.streams.find(draft)?;
         stream.write(&keeper, at, &bytes.0).await
     }
 
-    /// Adds a block to a draft: a buffer of the node's pool, as many bytes as its handle says. It
-    /// is over when the block is on the disk, though not durable before `commit` or `prepare`.
-    /// Several may be on their way: the blocks have the order of the calls.
-    #[stl_k]
     async fn append(
         &self,
         caller: &Caller,
@@ -281,9 +247,6 @@ impl Dataset {
         stream.append(&keeper, buffer.0, buffer.1).await
     }
 
-    /// A block of a draft that is on the disk, in a buffer of the node's pool, which is then the
-    /// caller's. `not_found` if there is no such draft, or not this block yet.
-    #[stl_k(reply = "buffer")]
     async fn load_draft(
         &self,
         caller: &Caller,
@@ -297,92 +260,57 @@ impl Dataset {
         Ok(self.shared.given.give(keeper.medium.pool(), to, buffer, bytes))
     }
 
-    /// Commits a draft that has its only copy here.
-    #[stl_k(reply = "dataset")]
     async fn commit(&self, draft: u64) -> CallResult<Listed> {
         self.put(draft, &[], State::Committed).await
     }
 
-    /// Makes a draft durable that all of `nodes` have whole, or will have, this one among them. It
-    /// is a dataset when its owner has confirmed it.
-    #[stl_k(reply = "dataset")]
-    async fn prepare(&self, draft: u64, #[range(1..=16)] nodes: Vec<u32>) -> CallResult<Listed> {
+    async fn prepare(&self, draft: u64, nodes: Vec<u32>) -> CallResult<Listed> {
         self.put(draft, &nodes, State::Prepared).await
     }
 
-    /// Commits what was prepared: the owner first, then the others. It may be repeated.
-    #[stl_k]
-    async fn confirm(
-        &self,
-        #[range(1..=128)] name: &str,
-        epoch: u64,
-        attempt: u32,
-    ) -> CallResult<()> {
+    async fn confirm(&self, name: &str, epoch: u64, attempt: u32) -> CallResult<()> {
         let keeper = self.shared.keeper().await?;
         let (name, version) = (named(name)?, Version::new(epoch, attempt));
         self.shared.change(&keeper, &name, |store| store.commit(&name, version)).await
     }
 
-    /// Ends a draft and leaves nothing of it. It may be repeated.
-    #[stl_k]
     async fn abort(&self, draft: u64) -> CallResult<()> {
         let keeper = self.shared.keeper().await?;
         self.shared.streams.abort(&keeper, draft).await;
         Ok(())
     }
 
-    /// Removes a dataset, prepared or committed, and frees its space.
-    #[stl_k]
-    async fn remove(
-        &self,
-        #[range(1..=128)] name: &str,
-        epoch: u64,
-        attempt: u32,
-    ) -> CallResult<()> {
+    async fn remove(&self, name: &str, epoch: u64, attempt: u32) -> CallResult<()> {
         let keeper = self.shared.keeper().await?;
         let (name, version) = (named(name)?, Version::new(epoch, attempt));
         self.shared.change(&keeper, &name, |store| store.remove(&name, version)).await
     }
 
-    /// The datasets here in the order of names, prepared ones among them: the first hundred and
-    /// some, or those after the `skip` first.
-    #[stl_k(reply = "datasets")]
     async fn list(&self, skip: u32) -> CallResult<Vec<Listed>> {
         let keeper = self.shared.keeper().await?;
         Ok(keeper.with(|store| {
             let all = store.datasets().skip(skip as usize);
-            all.take(MOST_LISTED).map(Listed::of).collect()
+            all.take(MOST_LISTED).map(listed).collect()
         }))
     }
 
-    /// The committed dataset of a name.
-    #[stl_k(reply = "dataset")]
-    async fn look_up(&self, #[range(1..=128)] name: &str) -> CallResult<Listed> {
+    async fn look_up(&self, name: &str) -> CallResult<Listed> {
         let keeper = self.shared.keeper().await?;
         let key = named(name)?;
-        let found = keeper.with(|store| store.committed(&key).map(Listed::of));
+        let found = keeper.with(|store| store.committed(&key).map(listed));
         found.ok_or_else(|| CallError::new(Status::NotFound, format!("{name}: no such dataset")))
     }
 
-    /// What is here of one version of a dataset, prepared or committed.
-    #[stl_k(reply = "dataset")]
-    async fn inspect(
-        &self,
-        #[range(1..=128)] name: &str,
-        epoch: u64,
-        attempt: u32,
-    ) -> CallResult<Listed> {
+    async fn inspect(&self, name: &str, epoch: u64, attempt: u32) -> CallResult<Listed> {
         let keeper = self.shared.keeper().await?;
         let (name, version) = (named(name)?, Version::new(epoch, attempt));
-        let found = keeper.with(|store| store.get(&name, version).map(Listed::of));
+        let found = keeper.with(|store| store.get(&name, version).map(listed));
         found.ok_or_else(|| CallError::new(Status::NotFound, format!("{name}: no such dataset")))
     }
 
-    /// The blocks of a dataset: the first hundred and some, or those after the `skip` first.
-    #[stl_k(reply = "blocks")]
     async fn blocks(
         &self,
-        #[range(1..=128)] name: &str,
+        name: &str,
         epoch: u64,
         attempt: u32,
         skip: u32,
@@ -403,16 +331,13 @@ impl Dataset {
         })
     }
 
-    /// `length` bytes of a dataset from byte `at` on; fewer at its end. `failed` names the
-    /// block and the disk if they are not what was written.
-    #[stl_k(reply = "piece")]
     async fn read(
         &self,
-        #[range(1..=128)] name: &str,
+        name: &str,
         epoch: u64,
         attempt: u32,
         at: u64,
-        #[range(1..=49152)] length: u32,
+        length: u32,
     ) -> CallResult<Piece> {
         let keeper = self.shared.keeper().await?;
         let (name, version) = (named(name)?, Version::new(epoch, attempt));
@@ -421,12 +346,10 @@ impl Dataset {
         Ok(Piece { bytes: Blob(bytes) })
     }
 
-    /// A block of a dataset in a buffer of the node's pool, which is then the caller's.
-    #[stl_k(reply = "buffer")]
     async fn load(
         &self,
         caller: &Caller,
-        #[range(1..=128)] name: &str,
+        name: &str,
         epoch: u64,
         attempt: u32,
         block: u32,
@@ -438,13 +361,10 @@ impl Dataset {
         Ok(self.shared.given.give(keeper.medium.pool(), to, buffer, bytes))
     }
 
-    /// Sends a block of a dataset to a mailbox of a node, as `network.send` does; over when it is
-    /// there. Gives its length. `busy` if no buffer is free now.
-    #[stl_k(reply = "bytes")]
     async fn send(
         &self,
         caller: &Caller,
-        #[range(1..=128)] name: &str,
+        name: &str,
         epoch: u64,
         attempt: u32,
         block: u32,
@@ -456,13 +376,9 @@ impl Dataset {
         fetch::send(&keeper, (&name, version, block), to, patience).await
     }
 
-    /// Pulls a dataset from another node's store, prepared or committed there, and prepares it
-    /// here; its owner stays the same. If it fails, or the caller stops waiting, nothing of it is
-    /// left. Well, and at once, if it is here already.
-    #[stl_k(reply = "dataset")]
     async fn fetch_from(
         &self,
-        #[range(1..=128)] name: &str,
+        name: &str,
         epoch: u64,
         attempt: u32,
         node: u32,
@@ -477,13 +393,10 @@ impl Dataset {
         let number = self.shared.fetches.get();
         self.shared.fetches.set(number.wrapping_add(1));
         fetch::fetch(&keeper, (key.clone(), version), (from, own), number).await?;
-        let entry = keeper.with(|store| store.get(&key, version).map(Listed::of));
+        let entry = keeper.with(|store| store.get(&key, version).map(listed));
         entry.ok_or_else(|| CallError::new(Status::NotFound, format!("{name}: removed at once")))
     }
 
-    /// Whether there are datasets on this disk, or were. Nothing is written, as other calls do to
-    /// a disk that is blank.
-    #[stl_k(reply = "is_formatted")]
     async fn is_formatted(&self) -> CallResult<bool> {
         if matches!(&*self.shared.mounted.borrow(), Mounted::Is(_)) {
             return Ok(true);
@@ -492,29 +405,14 @@ impl Dataset {
         keeper::is_formatted(&Medium::open(&self.shared.stl)?, checksum).await
     }
 
-    /// Gives a note of this store another value, durable when this is over; an empty one removes
-    /// it. `no_memory` if the store's log is full.
-    #[stl_k]
-    async fn note(
-        &self,
-        caller: &Caller,
-        #[range(1..=128)] key: &str,
-        #[range(0..=1024)] value: Bytes<'_>,
-    ) -> CallResult<()> {
+    async fn note(&self, caller: &Caller, key: &str, value: Bytes<'_>) -> CallResult<()> {
         caller.kernels_only()?;
         let keeper = self.shared.keeper().await?;
         let key = named(key)?;
         self.shared.change(&keeper, &key, |store| store.note(key.clone(), &value.0)).await
     }
 
-    /// The durable notes of this store in the order of their keys, those behind `after` (which may
-    /// be empty) as far as they fit a reply; none behind the last.
-    #[stl_k(reply = "notes")]
-    async fn notes(
-        &self,
-        caller: &Caller,
-        #[range(0..=128)] after: &str,
-    ) -> CallResult<Vec<NoteEntry>> {
+    async fn notes(&self, caller: &Caller, after: &str) -> CallResult<Vec<NoteEntry>> {
         caller.kernels_only()?;
         let keeper = self.shared.keeper().await?;
         let after = if after.is_empty() { None } else { Some(named(after)?) };
@@ -525,21 +423,19 @@ impl Dataset {
         Ok(keeper.with(|store| page(store.notes_after(after.as_ref()).map(note))))
     }
 
-    /// A number that this store has for as long as it is there, and that no other ever had.
-    #[stl_k(reply = "identity")]
     async fn store_identity(&self) -> CallResult<u64> {
         Ok(self.shared.keeper().await?.with(|store| store.extent().identity))
     }
 
-    /// How much space there is.
-    #[stl_k(reply = "space")]
     async fn space(&self) -> CallResult<SpaceEntry> {
         let keeper = self.shared.keeper().await?;
         let Space { total, free, longest, log, log_free } = keeper.with(|store| store.space());
         let block_bytes = keeper.medium.buffer_bytes() as u32;
         Ok(SpaceEntry { total, free, longest, log, log_free, block_bytes })
     }
+}
 
+impl Dataset {
     async fn put(&self, draft: u64, nodes: &[u32], state: State) -> CallResult<Listed> {
         let keeper = self.shared.keeper().await?;
         let (stream, manifest) = self.shared.finish(&keeper, draft, nodes).await?;
@@ -554,7 +450,7 @@ impl Dataset {
             keeper.with(|store| store.abort(id));
         }
         done.map_err(|error| refused(error, name.as_str()))?;
-        let entry = keeper.with(|store| store.get(name, version).map(Listed::of));
+        let entry = keeper.with(|store| store.get(name, version).map(listed));
         entry.ok_or_else(|| CallError::new(Status::NotFound, format!("{name}: removed at once")))
     }
 }

@@ -15,7 +15,7 @@ use nile_store::{DraftId, Manifest, Name, Owner, Version};
 use nile_sync::{Notify, OneShot};
 
 use super::keeper::Keeper;
-use super::records::refused;
+use super::travel::refused;
 
 /// For how long a draft of another node's may be left alone before it ends when somebody begins
 /// another.

@@ -5,13 +5,13 @@
 
 use alloc::format;
 use alloc::rc::Rc;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::Status;
 use nile_bosml::Buffer as Handle;
+use nile_interfaces::disk::{Content, DiskEntry, DiskKernel};
 use nile_stl::node::{Buffer, Disk as Driven, from_call, in_call};
-use nile_stl::{CallError, CallResult, Caller, Record, Start, Stl, service};
+use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
 /// The disks of a core.
 pub struct Disk {
@@ -24,41 +24,8 @@ impl Start for Disk {
     }
 }
 
-/// A disk.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct DiskEntry {
-    /// Its number, which calls name it by.
-    pub number: u32,
-    /// What the machine calls it.
-    pub name: String,
-    /// Its serial number, which stays with it; empty if it has none.
-    pub serial: String,
-    /// Its bytes.
-    pub bytes: u64,
-    /// Bytes of a sector: places and lengths are whole sectors.
-    pub sector: u32,
-}
-
-/// What was read.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct Content {
-    /// The buffers, filled.
-    pub buffers: Vec<Handle>,
-    /// The CRC-32C of all that was read, if that was asked for; else zero.
-    pub checksum: u32,
-}
-
-/// The disks of a core: what there are, and to read, write and flush them.
-#[service(
-    subsystem = "storage",
-    capability = "disks",
-    layer = low,
-    on = disk,
-    keywords(disk = 5, storage = 3, read = 2, write = 2, flush = 1)
-)]
-impl Disk {
-    /// The disks that this core drives.
-    #[stl_k(reply = "disks")]
+#[service(on = disk, keywords(disk = 5, storage = 3, read = 2, write = 2, flush = 1))]
+impl DiskKernel for Disk {
     fn list(&self) -> CallResult<Vec<DiskEntry>> {
         let disks = self.stl.node()?.disks();
         let entry = |(number, disk): (u32, Rc<dyn Driven>)| {
@@ -69,8 +36,6 @@ impl Disk {
         Ok((0..).zip(disks).map(entry).collect())
     }
 
-    /// Fills buffers, one after the other, with what is on a disk from byte `at` on.
-    #[stl_k(reply = "content")]
     async fn read(
         &self,
         caller: &Caller,
@@ -88,9 +53,6 @@ impl Disk {
         Ok(Content { buffers: hand_over(buffers), checksum })
     }
 
-    /// Writes buffers, one after the other, to a disk from byte `at` on. It is durable after a
-    /// flush that is called when this has ended.
-    #[stl_k(reply = "buffers")]
     async fn write(
         &self,
         caller: &Caller,
@@ -102,13 +64,13 @@ impl Disk {
         Ok(hand_over(self.disk(disk)?.write(at, buffers, 0).await?.buffers))
     }
 
-    /// Makes durable what was written by calls that have ended.
-    #[stl_k]
     async fn flush(&self, caller: &Caller, disk: u32) -> CallResult<()> {
         caller.own_core()?;
         self.disk(disk)?.flush().await
     }
+}
 
+impl Disk {
     fn disk(&self, number: u32) -> CallResult<Rc<dyn Driven>> {
         let mut disks = self.stl.node()?.disks();
         match disks.len() {

@@ -18,8 +18,8 @@ use nile_stl::{CallError, CallResult, LocalFuture, Stl};
 
 use super::{local, not_joined, remote};
 use crate::alarm::Alarm;
-use crate::network::{Heard, Identity, NetworkClient};
-use crate::registry::RegistryClient;
+use nile_interfaces::network::{Heard, Identity, NetworkClient};
+use nile_interfaces::registry::RegistryClient;
 
 /// How long a call waits that ends when something happens.
 const LONG: Duration = Duration::from_secs(3600);

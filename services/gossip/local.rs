@@ -10,8 +10,8 @@ use nile_gossip::{Attribute, Core, Gossip, Instance, Keyword, Update};
 use nile_stl::{CallResult, Stl};
 
 use super::era::{Ends, Shared, patiently};
-use crate::network::NetworkClient;
-use crate::registry::{Found, Local, RegistryClient};
+use nile_interfaces::network::NetworkClient;
+use nile_interfaces::registry::{Found, Local, RegistryClient};
 
 /// What this node has told.
 #[derive(Default)]

@@ -23,10 +23,11 @@ use core::time::Duration;
 use nile_abi::{Generation, NodeId, Status};
 use nile_gossip::State;
 use nile_registry::Caller as Binder;
-use nile_stl::{CallError, CallResult, Caller, Record, Start, Stl, service};
+use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
-use crate::network::Identity;
 use era::{Namesake, Shared};
+use nile_interfaces::gossip::{GossipKernel, MOST_MEMBERS, MemberEntry, NamesakeEntry};
+use nile_interfaces::network::Identity;
 
 /// For how long another node with this one's number is shown.
 const NAMESAKES_SHOWN: Duration = Duration::from_secs(600);
@@ -34,33 +35,10 @@ const NAMESAKES_SHOWN: Duration = Duration::from_secs(600);
 /// How long until a cluster that cannot be reached is tried again.
 const RETRY: Duration = Duration::from_millis(20);
 
-/// The most members of one reply.
-pub const MOST_MEMBERS: usize = 1000;
-
 /// The node's gossip.
 pub struct Gossip {
     stl: Stl,
     shared: Rc<Shared>,
-}
-
-/// Another node that has this one's number.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct NamesakeEntry {
-    /// Where its frames come from.
-    pub address: String,
-    /// Its generation.
-    pub generation: u32,
-}
-
-/// A node of the cluster.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct MemberEntry {
-    /// Which.
-    pub identity: Identity,
-    /// `alive`, `suspect` or `down`.
-    pub state: String,
-    /// How often its directory has changed, as far as this node has it.
-    pub version: u32,
 }
 
 impl Start for Gossip {
@@ -90,18 +68,8 @@ impl Start for Gossip {
     }
 }
 
-/// The nodes of the cluster.
-#[service(
-    subsystem = "network",
-    capability = "membership",
-    layer = low,
-    on = manager,
-    keywords(gossip = 5, cluster = 3, member = 3, node = 2)
-)]
-impl Gossip {
-    /// The nodes that are known, the dead of the last minutes among them, in the order of their
-    /// numbers: those behind `after`, at most a thousand. Fewer: there are no more.
-    #[stl_k(reply = "members")]
+#[service(on = manager, keywords(gossip = 5, cluster = 3, member = 3, node = 2))]
+impl GossipKernel for Gossip {
     fn members(&self, after: u32) -> CallResult<Vec<MemberEntry>> {
         self.shared.with(|gossip| {
             let entry = |it: nile_gossip::Member| MemberEntry {
@@ -121,8 +89,6 @@ impl Gossip {
         })
     }
 
-    /// Whether a node lives in a generation, as far as this one knows.
-    #[stl_k(reply = "lives")]
     fn lives(&self, node: u32, generation: u32) -> CallResult<bool> {
         self.shared.with(|gossip| {
             gossip.member(NodeId(node)).is_some_and(|it| {
@@ -131,8 +97,6 @@ impl Gossip {
         })
     }
 
-    /// Other nodes that have this one's number, as far as it has heard of them in the last minutes.
-    #[stl_k(reply = "namesakes")]
     fn namesakes(&self) -> CallResult<Vec<NamesakeEntry>> {
         let now = self.stl.host().now();
         let last = self.shared.namesake.borrow().clone();
@@ -144,29 +108,11 @@ impl Gossip {
         Ok(last.into_iter().map(entry).collect())
     }
 
-    /// Leaves the cluster in order: the others learn at once that this node is gone.
-    #[stl_k]
     fn leave(&self, caller: &Caller) -> CallResult<()> {
         caller.own_core()?;
         self.shared.with(nile_gossip::Gossip::leave)?;
         self.shared.pump();
         Ok(())
-    }
-}
-
-impl GossipClient {
-    /// Every node that is known. Each page is a call.
-    pub async fn everyone(&self) -> CallResult<Vec<MemberEntry>> {
-        let mut all: Vec<MemberEntry> = Vec::new();
-        loop {
-            let after = all.last().map_or(0, |it| it.identity.node);
-            let more = self.members(after).await?;
-            let is_last = more.len() < MOST_MEMBERS;
-            all.extend(more);
-            if is_last {
-                return Ok(all);
-            }
-        }
     }
 }
 

@@ -13,8 +13,8 @@ use nile_stl::{At, CallError, CallResult, Stl};
 
 use super::era::{Ends, Shared, begin_anew};
 use crate::ALL;
-use crate::network::{Identity, NetworkClient};
-use crate::registry::{NamedValue, Publication, RegistryClient, Weighted};
+use nile_interfaces::network::{Identity, NetworkClient};
+use nile_interfaces::registry::{NamedValue, Publication, RegistryClient, Weighted};
 
 /// How long until a node that could not be asked is asked again.
 const AGAIN: Duration = Duration::from_millis(20);

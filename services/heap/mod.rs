@@ -9,8 +9,9 @@ mod ranges;
 use core::cell::{Cell, RefCell};
 
 use nile_abi::Status;
-use nile_stl::{CallError, CallResult, Caller, Record, Start, Stl, service};
+use nile_stl::{CallError, CallResult, Caller, Start, Stl, half, service};
 
+use nile_interfaces::heap::{Grown, HeapClient, HeapKernel, HeapUse, HeapUser};
 use ranges::{RangeError, Ranges};
 
 /// What the user half asks for at least, so that it asks seldom.
@@ -40,42 +41,8 @@ impl Start for Arena {
     }
 }
 
-/// Memory that a package got.
-#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Grown {
-    /// Its first byte, in the package.
-    pub address: u64,
-    /// Its length in bytes.
-    pub bytes: u64,
-}
-
-/// What is in the arena.
-#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HeapUse {
-    /// Bytes of it.
-    pub total_bytes: u64,
-    /// Bytes of them that are free, in pieces.
-    pub free_bytes: u64,
-    /// Bytes of the largest free piece.
-    pub largest_free: u64,
-    /// Pieces that are allocated.
-    pub allocations: u64,
-    /// Times that the kernel was asked for more.
-    pub growths: u64,
-}
-
-/// Memory for packages.
-#[service(
-    subsystem = "memory",
-    capability = "heap",
-    layer = high,
-    on = every,
-    keywords(memory = 5, heap = 5, allocate = 3, arena = 1),
-    user = Arena,
-)]
-impl Heap {
-    /// Gives the calling core's package at least so many bytes of zeroed memory.
-    #[stl_k(reply = "grown")]
+#[service(on = every, keywords(memory = 5, heap = 5, allocate = 3, arena = 1), user = Arena)]
+impl HeapKernel for Heap {
     async fn grow(&self, caller: &Caller, bytes: u64) -> CallResult<Grown> {
         if !caller.is_package() || caller.core != self.stl.host().core() {
             let what = "the heap grows for a package, by the heap service of its own core";
@@ -84,15 +51,11 @@ impl Heap {
         let (at, bytes) = self.stl.node()?.grow_package(bytes).await?;
         Ok(Grown { address: at.0, bytes })
     }
+}
 
-    /// Memory of so many bytes at a multiple of `align`, a power of two up to 2 MiB: its address.
-    /// It is not zeroed.
-    #[stl_u(reply = "address")]
-    async fn allocate(
-        &self,
-        #[range(1..=1_099_511_627_776)] bytes: u64,
-        #[range(1..=2_097_152)] align: u64,
-    ) -> CallResult<u64> {
+#[half]
+impl HeapUser for Arena {
+    async fn allocate(&self, bytes: u64, align: u64) -> CallResult<u64> {
         loop {
             match self.ranges.borrow_mut().allocate(bytes, align) {
                 Ok(at) => return Ok(at),
@@ -104,14 +67,10 @@ impl Heap {
         }
     }
 
-    /// Frees what was allocated at an address.
-    #[stl_u]
     fn free(&self, address: u64) -> CallResult<()> {
         Ok(self.ranges.borrow_mut().free(address)?)
     }
 
-    /// What is in the arena.
-    #[stl_u(reply = "use")]
     fn usage(&self) -> HeapUse {
         let ranges = self.ranges.borrow();
         HeapUse {

@@ -11,8 +11,8 @@ use nile_names::{Entry, What};
 use nile_stl::{CallError, CallResult, all};
 
 use super::cluster::{Cluster, Store};
-use crate::dataset::DatasetClient;
-use crate::dataset::records::{BlockEntry, Listed};
+use nile_interfaces::dataset::DatasetClient;
+use nile_interfaces::dataset::records::{BlockEntry, Listed};
 
 /// The datasets that living stores have.
 pub struct Catalogue {

@@ -13,10 +13,10 @@ use nile_stl::{At, CallResult, LocalFuture, Place, Stl, all};
 use nile_sync::OneShot;
 
 use super::workers::{self, Line};
-use crate::dataset::DatasetClient;
-use crate::gossip::GossipClient;
-use crate::network::NetworkClient;
-use crate::registry::RegistryClient;
+use nile_interfaces::dataset::DatasetClient;
+use nile_interfaces::gossip::GossipClient;
+use nile_interfaces::network::NetworkClient;
+use nile_interfaces::registry::RegistryClient;
 
 /// What a node without a cluster is.
 const ALONE: (NodeId, Generation) = (NodeId(1), Generation::FIRST);

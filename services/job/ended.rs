@@ -10,7 +10,7 @@ use nile_stl::CallResult;
 use super::board::Board;
 use super::catalogue::{Catalogue, part_of};
 use super::cluster::spawn;
-use crate::dataset::records::Listed;
+use nile_interfaces::dataset::records::Listed;
 
 /// How many ended jobs a node tells of, at most.
 const MOST_ENDED: usize = 64;

@@ -9,11 +9,11 @@ use nile_bosml::Bytes;
 use nile_job::{JobId, Keeper, Record, Settings};
 use nile_stl::{CallError, CallResult};
 
-use super::JobClient;
 use super::board::{Board, MOST_OPEN};
 use super::cluster::{SOON, spawn};
 use super::hosted::Hosted;
 use super::shelf::{MOST_BYTES, pack, unpack};
+use nile_interfaces::job::JobClient;
 
 /// The most records that come at a time.
 const MOST: usize = 8;

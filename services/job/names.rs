@@ -14,8 +14,9 @@ use nile_names::{Entry, Expect, Facts, What};
 use nile_stl::{CallError, CallResult, LocalFuture};
 
 use super::board::{Board, LOOK};
-use super::records::JobEntry;
-use crate::name::{NameClient, lacking, records};
+use crate::name::{lacking, travel};
+use nile_interfaces::job::records::JobEntry;
+use nile_interfaces::name::{NameClient, records};
 
 /// How long a job is waited for that would make the same, and of which it is not known whether it
 /// goes on.
@@ -31,7 +32,7 @@ impl Board {
         Box::pin(async move {
             let answer = NameClient::find(&self.stl).await?.look(name).await?;
             match answer.outcome {
-                records::outcome::DONE => Ok(answer.entry.entry()),
+                records::outcome::DONE => Ok(travel::entry(&answer.entry)),
                 _ => Err(lacking(&answer.missing)),
             }
         })
@@ -46,13 +47,13 @@ impl Board {
         to: What,
     ) -> LocalFuture<'a, CallResult<Result<Entry, Entry>>> {
         Box::pin(async move {
-            let to = records::NameEntry::of(&Entry { stamp: 0, change, what: to });
+            let to = travel::told(&Entry { stamp: 0, change, what: to });
             let client = NameClient::find(&self.stl).await?;
-            let expected = records::NameExpectation::of(expect);
+            let expected = travel::expectation(expect);
             let answer = client.change(name, change, expected, to).await?;
             match answer.outcome {
-                records::outcome::DONE => Ok(Ok(answer.entry.entry())),
-                records::outcome::REFUSED => Ok(Err(answer.entry.entry())),
+                records::outcome::DONE => Ok(Ok(travel::entry(&answer.entry))),
+                records::outcome::REFUSED => Ok(Err(travel::entry(&answer.entry))),
                 _ => Err(lacking(&answer.missing)),
             }
         })

@@ -15,7 +15,7 @@ use super::catalogue::{Catalogue, listed, part_of};
 use super::cluster::{Store, spawn};
 use super::hosted::Hosted;
 use super::names;
-use crate::dataset::records::Listed;
+use nile_interfaces::dataset::records::Listed;
 
 /// The owner of datasets that a job's record decides on.
 const JOB_OWNED: u32 = u32::MAX;

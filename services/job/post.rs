@@ -12,8 +12,8 @@ use nile_bosml::Bytes;
 use nile_job::{JobId, ToKeeper, ToWorker, WorkerId};
 use nile_stl::Stl;
 
-use super::JobClient;
 use super::cluster::{Cluster, SOON, spawn};
+use nile_interfaces::job::JobClient;
 
 /// Messages that wait for a keeper; of older ones the first are dropped.
 const MOST_TO_KEEPER: usize = 8;

@@ -10,12 +10,12 @@ use nile_abi::{CoreId, Instant, NodeId, Status};
 use nile_job::{End, Epoch, JobId, Master, Part, Phase, Progress, Record, Standing};
 use nile_stl::{CallError, CallResult, all};
 
-use super::JobClient;
 use super::board::Board;
 use super::cluster::SOON;
 use super::hosted::{Account, Hosted};
-use super::records::{JobEntry, PartEntry, PhaseEntry, ProgressEntry, WorkerEntry};
 use super::turns::QUEUED;
+use nile_interfaces::job::JobClient;
+use nile_interfaces::job::records::{JobEntry, PartEntry, PhaseEntry, ProgressEntry, WorkerEntry};
 
 /// How long one waits for news of a job whose master is on another node.
 const ELSEWHERE: Duration = Duration::from_millis(20);

@@ -15,7 +15,7 @@ use nile_stl::{CallError, CallResult};
 
 use super::catalogue::listed;
 use super::cluster::{Cluster, Store};
-use crate::dataset::records::Decider;
+use nile_interfaces::dataset::records::Decider;
 
 /// What the names of records begin with. Stores keep space for them.
 pub const FOLDER: &str = nile_store::RECORDS;

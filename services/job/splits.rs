@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use nile_abi::NodeId;
 use nile_job::Split;
 
-use crate::dataset::records::BlockEntry;
+use nile_interfaces::dataset::records::BlockEntry;
 
 /// Splits of a worker: enough that a slow one holds up little, and few enough that what a slice of
 /// a partition has of each fills about a buffer.

@@ -9,12 +9,12 @@ use nile_job::{Job, JobId, Record, Split};
 use nile_names::What;
 use nile_stl::{CallError, CallResult, all};
 
-use super::JobClient;
 use super::board::{Board, MOST_OPEN};
 use super::catalogue::{Catalogue, part_of, whole_of};
 use super::cluster::{SOON, whole};
-use super::records::JobRequest;
 use super::splits;
+use nile_interfaces::job::JobClient;
+use nile_interfaces::job::records::JobRequest;
 
 /// The most bytes of a job's name and an output's: those of its parts have to be names, too.
 const MOST_NAME: usize = 112;

@@ -7,12 +7,12 @@ use nile_abi::{Instant, NodeId};
 use nile_job::{JobId, Kind, Master, Phase, Span, Spans};
 use nile_stl::CallResult;
 
-use super::JobClient;
 use super::board::Board;
 use super::hosted::{Account, Hosted};
-use super::records::{AttemptEntry, SpanEntry, TimelineEntry};
 use super::report::{micros, unknown};
 use super::turns::QUEUED;
+use nile_interfaces::job::JobClient;
+use nile_interfaces::job::records::{AttemptEntry, SpanEntry, TimelineEntry};
 
 /// Attempts of a reply.
 const MOST: usize = 128;

@@ -21,7 +21,7 @@ use nile_job::{Epoch, JobId, Master, Settings};
 use super::board::{Board, LOOK};
 use super::cluster::spawn;
 use super::hosted::Hosted;
-use super::records::JobEntry;
+use nile_interfaces::job::records::JobEntry;
 
 /// The phase of a job that waits for its turn, and of one that may have it.
 pub const QUEUED: &str = "queued";

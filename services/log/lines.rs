@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::Line;
+use nile_interfaces::log::Line;
 
 /// Lines that are kept.
 pub const KEPT: usize = 256;

@@ -12,10 +12,11 @@ use core::cell::RefCell;
 
 use nile_abi::Status;
 use nile_bosml::{Bytes, masked_text};
-use nile_stl::{CallError, CallResult, Caller, Record, Start, Stl, service};
+use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
 use crate::ALL;
 use lines::{Lines, printable};
+use nile_interfaces::log::{Line, LogKernel};
 
 /// The node's log.
 pub struct Log {
@@ -29,43 +30,17 @@ impl Start for Log {
     }
 }
 
-/// A line of the log.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct Line {
-    /// Its number: one more than that of the line before.
-    pub number: u64,
-    /// When it was written, in nanoseconds since the node's start.
-    pub nanos: u64,
-    /// The core that it is from.
-    pub core: u16,
-    /// Whether a package of that core wrote it.
-    pub from_package: bool,
-    /// What it says, on one line.
-    pub text: String,
-}
-
-/// The node's log: write a line, read the last ones.
-#[service(
-    subsystem = "log",
-    capability = "lines",
-    layer = high,
-    on = manager,
-    keywords(log = 5, line = 2, write = 1, tail = 1)
-)]
-impl Log {
-    /// Writes a line of at most 1024 bytes; what is no printable letter is replaced.
-    #[stl_k(reply = "number")]
-    fn write(&self, caller: &Caller, #[range(0..=1024)] line: &str) -> u64 {
+#[service(on = manager, keywords(log = 5, line = 2, write = 1, tail = 1))]
+impl LogKernel for Log {
+    fn write(&self, caller: &Caller, line: &str) -> u64 {
         self.note(caller, printable(line))
     }
 
-    /// Writes a line about a call: a method of a service of this image, its encoded arguments.
-    #[stl_k(reply = "number")]
     fn call(
         &self,
         caller: &Caller,
-        #[range(0..=64)] called: &str,
-        #[range(0..=64)] method: &str,
+        called: &str,
+        method: &str,
         arguments: Bytes<'_>,
     ) -> CallResult<u64> {
         let missing = || {
@@ -78,13 +53,12 @@ impl Log {
         Ok(self.note(caller, printable(&format!("{called}: {text}"))))
     }
 
-    /// The last lines, the newest last: so many, or fewer if that would be too long a reply or
-    /// the log has not so many.
-    #[stl_k(reply = "lines")]
-    fn tail(&self, #[range(0..=256)] lines: u16) -> Vec<Line> {
+    fn tail(&self, lines: u16) -> Vec<Line> {
         self.lines.borrow().tail(usize::from(lines))
     }
+}
 
+impl Log {
     fn note(&self, caller: &Caller, text: String) -> u64 {
         let host = self.stl.host();
         let who = if caller.is_package() { "package on " } else { "" };

@@ -20,8 +20,8 @@ use nile_sync::Notify;
 
 use super::Shared;
 use crate::alarm::Alarm;
-use crate::dataset::DatasetClient;
 use crate::job::cluster::spawn;
+use nile_interfaces::dataset::DatasetClient;
 
 /// The note with what a keeper knows of itself; no dataset is called so.
 pub const CHARTER: &str = ".names";

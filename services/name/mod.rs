@@ -2,14 +2,14 @@
 //! managing core of every node. Of some nodes, the keepers, most have to agree on each change of a
 //! name; any node has them do it, and asks them what a name means.
 //!
-//! * [`records`]: what calls carry.
+//! * `travel`: what calls carry, and what the protocol makes of it.
 //! * `keeper`: what this node keeps, if it is a keeper.
 //! * `operations`: names read and changed; `sweep`: what stores have, held against that.
 
 mod keeper;
 mod operations;
-pub mod records;
 mod sweep;
+pub(crate) mod travel;
 
 use alloc::format;
 use alloc::rc::Rc;
@@ -28,7 +28,8 @@ use nile_sync::Lock;
 
 use crate::job::cluster::Cluster;
 use keeper::Hosted;
-use records::{NameAnswer, NameEntry, NameExpectation, NamePage};
+use nile_interfaces::name::NameKernel;
+use nile_interfaces::name::records::{NameAnswer, NameEntry, NameExpectation, NamePage};
 use sweep::Undecided;
 
 /// The names of datasets.
@@ -108,29 +109,17 @@ fn named(name: &str) -> CallResult<Known> {
     Known::new(name).filter(|_| !is_taken).ok_or_else(bad)
 }
 
-/// What names of datasets mean.
-#[service(
-    subsystem = "storage",
-    capability = "names",
-    layer = high,
-    on = manager,
-    keywords(name = 5, dataset = 3, catalogue = 1)
-)]
-impl Name {
-    /// What a name means: what most of its keepers agree on, at some time during the call.
-    #[stl_k(reply = "answer")]
-    async fn look(&self, caller: &Caller, #[range(1..=128)] name: &str) -> CallResult<NameAnswer> {
+#[service(on = manager, keywords(name = 5, dataset = 3, catalogue = 1))]
+impl NameKernel for Name {
+    async fn look(&self, caller: &Caller, name: &str) -> CallResult<NameAnswer> {
         let outcome = self.shared.operate(named(name)?, Task::Read, caller.deadline).await;
-        Ok(NameAnswer::of(&outcome))
+        Ok(travel::answer(&outcome))
     }
 
-    /// Changes what a name means, if it means what is expected. `change` is a number that nobody
-    /// has drawn before: with the same one, a call whose answer was lost may be repeated, anywhere.
-    #[stl_k(reply = "answer")]
     async fn change(
         &self,
         caller: &Caller,
-        #[range(1..=128)] name: &str,
+        name: &str,
         change: u64,
         expected: NameExpectation,
         to: NameEntry,
@@ -140,34 +129,28 @@ impl Name {
             return Err(CallError::new(Status::Denied, what));
         }
         let bad = |what| CallError::new(Status::Invalid, what);
-        let expect = expected.expect().ok_or_else(|| bad("this cannot be expected of a name"))?;
-        let to = to.what().ok_or_else(|| bad("a name cannot mean this"))?;
+        let expect =
+            travel::expect(&expected).ok_or_else(|| bad("this cannot be expected of a name"))?;
+        let to = travel::what(&to).ok_or_else(|| bad("a name cannot mean this"))?;
         if change == 0 {
             return Err(bad("a change has a number that is not zero"));
         }
         let task = Task::Change { id: change, expect, to };
         let outcome = self.shared.operate(named(name)?, task, caller.deadline).await;
-        Ok(NameAnswer::of(&outcome))
+        Ok(travel::answer(&outcome))
     }
 
-    /// The names that mean something, in their order: the first hundred and some, or those behind
-    /// `after`.
-    #[stl_k(reply = "page")]
-    async fn list(&self, caller: &Caller, #[range(0..=128)] after: &str) -> CallResult<NamePage> {
+    async fn list(&self, caller: &Caller, after: &str) -> CallResult<NamePage> {
         let after = (!after.is_empty()).then(|| named(after)).transpose()?;
         self.shared.list(after, caller.deadline).await
     }
 
-    /// What a proposer or a keeper asks this node as a keeper, as docs/names.md has it.
-    #[stl_k(reply = "answer")]
     async fn ask(&self, caller: &Caller, message: Bytes<'_>) -> CallResult<Blob> {
         caller.kernels_only()?;
         let answer = self.shared.answer(Ask::decode(&message.0)?).await?;
         Ok(Blob(answer.encode()?))
     }
 
-    /// How this node stands as a keeper of names, in words. `not_found` if it is none.
-    #[stl_k(reply = "standing")]
     async fn standing(&self) -> CallResult<String> {
         let nodes = |nodes: Vec<NodeId>| {
             let nodes: Vec<String> = nodes.iter().map(|node| format!("{node}")).collect();

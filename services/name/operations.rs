@@ -17,10 +17,11 @@ use nile_names::{Answer, Ask, Entry, Expect, Lack, Outcome, Proposal, Scan, Sett
 use nile_stl::{CallResult, LocalFuture, all};
 use nile_store::Name;
 
-use super::records::{NameEntry, NamePage, NamedEntry};
-use super::{NameClient, Shared, named};
+use super::{Shared, named, travel};
 use crate::alarm::Alarm;
 use crate::job::cluster::spawn;
+use nile_interfaces::name::NameClient;
+use nile_interfaces::name::records::{NamePage, NamedEntry};
 
 /// How long a keeper may take: its disk is flushed.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -172,7 +173,7 @@ impl Shared {
         let there = read.into_iter().filter(|(_, entry)| entry.what != What::Absent);
         let named = |(name, entry): (Name, Entry)| NamedEntry {
             name: name.to_string(),
-            entry: NameEntry::of(&entry),
+            entry: travel::told(&entry),
         };
         Ok(NamePage { names: there.map(named).collect(), last, more, missing: Vec::new() })
     }
@@ -186,7 +187,7 @@ impl Shared {
             if !page.missing.is_empty() {
                 return Err(super::lacking(&page.missing));
             }
-            entries.extend(page.names.into_iter().map(|it| (it.name, it.entry.entry())));
+            entries.extend(page.names.into_iter().map(|it| (it.name, travel::entry(&it.entry))));
             if !page.more {
                 return Ok(entries);
             }

@@ -14,10 +14,10 @@ use nile_stl::CallResult;
 use nile_store::{RECORDS, Version};
 
 use super::{Shared, named};
-use crate::dataset::NAME_OWNED;
-use crate::dataset::records::Listed;
 use crate::job::catalogue::{Catalogue, listed, part_of};
 use crate::job::cluster::{Store, spawn};
+use nile_interfaces::dataset::NAME_OWNED;
+use nile_interfaces::dataset::records::Listed;
 
 /// How long until it is looked after a node has begun, or one of its cores has ended.
 const SOON: Duration = Duration::from_secs(4);

@@ -11,7 +11,7 @@ use nile_bosml::Bytes;
 use nile_registry::Caller as Binder;
 use nile_stl::{CallError, CallResult, Gateway, LocalFuture, MethodNumber, Place, Stl};
 
-use super::{Identity, NetworkClient};
+use nile_interfaces::network::{Identity, NetworkClient};
 
 /// The way from a core to other nodes.
 pub struct ByNetwork(Rc<Way>);

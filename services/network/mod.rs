@@ -16,14 +16,10 @@ pub mod gateway;
 mod serve;
 mod standing;
 
-pub use crate::bulk;
-pub use standing::{Peer, Standing};
-
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::format;
 use alloc::rc::Rc;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
@@ -35,12 +31,13 @@ use nile_bosml::{Blob, Bytes};
 use nile_ipioe::wire::BootNonce;
 use nile_ipioe::{ClusterKey, Endpoint, Event, Request, Settings};
 use nile_stl::{
-    CallError, CallResult, Caller, MethodNumber, Place, Record, ServiceNumber, Start, Stl, service,
+    CallError, CallResult, Caller, MethodNumber, Place, ServiceNumber, Start, Stl, service,
 };
 use nile_sync::{Notify, Waiter};
 
 use calls::{Calls, refused};
 use exports::Exports;
+use nile_interfaces::network::{Counter, Forwarded, Heard, Identity, NetworkKernel, Standing};
 use serve::{Asked, Serving};
 use standing::Peers;
 
@@ -83,66 +80,6 @@ struct Shared {
     peers: RefCell<Peers>,
     /// Who waits for news of them.
     follower: Waiter,
-}
-
-/// A node in one of its incarnations.
-#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Identity {
-    /// Which node: 3 is n3.
-    pub node: u32,
-    /// Its incarnation.
-    pub generation: u32,
-}
-
-impl Identity {
-    fn new(node: NodeId, generation: Generation) -> Identity {
-        Identity { node: node.0, generation: generation.0 }
-    }
-}
-
-/// Something that came over the network for the management core.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct Heard {
-    /// From whom.
-    pub from: Identity,
-    /// 0 a message of gossip, 1 one that went to all, 2 the node was met, 3 this node has to begin
-    /// anew with a generation above this one, 4 the node was talked to, 5 a message that went to
-    /// all from another node with this one's number, behind the six bytes of its address.
-    pub kind: u8,
-    /// The message.
-    pub message: Blob,
-}
-
-/// How a call to another node ended that was not refused.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct Forwarded {
-    /// Whether the instance was not there, and nothing was done. (As the end of this service's own
-    /// call it would say that this service is gone.)
-    pub is_gone: bool,
-    /// The reply.
-    pub reply: Blob,
-}
-
-impl Default for Forwarded {
-    /// Nothing was done.
-    fn default() -> Forwarded {
-        Forwarded { is_gone: true, reply: Blob(Vec::new()) }
-    }
-}
-
-/// How often something happened.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct Counter {
-    /// What.
-    pub name: String,
-    /// How often.
-    pub count: u64,
-}
-
-impl From<(&'static str, u64)> for Counter {
-    fn from((name, count): (&'static str, u64)) -> Counter {
-        Counter { name: String::from(name), count }
-    }
 }
 
 impl Start for Network {
@@ -264,24 +201,12 @@ impl Shared {
     }
 }
 
-/// Calls between nodes, and gossip's messages.
-#[service(
-    subsystem = "network",
-    capability = "calls",
-    layer = micro,
-    on = network,
-    keywords(network = 5, call = 3, node = 2, export = 1)
-)]
-impl Network {
-    /// Which node this is, in which incarnation.
-    #[stl_k(reply = "identity")]
+#[service(on = network, keywords(network = 5, call = 3, node = 2, export = 1))]
+impl NetworkKernel for Network {
     fn identity(&self) -> CallResult<Identity> {
         Ok(self.inner()?.own)
     }
 
-    /// Calls a method of an instance that another node exports; the arguments and the reply are
-    /// encoded.
-    #[stl_k(reply = "forwarded")]
     async fn call(
         &self,
         caller: &Caller,
@@ -316,8 +241,6 @@ impl Network {
         }
     }
 
-    /// The number by which other nodes call an instance here.
-    #[stl_k(reply = "exported")]
     fn export(&self, caller: &Caller, core: u16, generation: u32, number: u16) -> CallResult<u16> {
         caller.own_core()?;
         let (node, core, generation) = (Place::HERE, CoreId(core), Generation(generation));
@@ -326,16 +249,12 @@ impl Network {
         self.inner()?.shared.exports.borrow_mut().add(place).ok_or_else(used_up)
     }
 
-    /// Ends an export.
-    #[stl_k]
     fn withdraw(&self, caller: &Caller, exported: u16) -> CallResult<()> {
         caller.own_core()?;
         self.inner()?.shared.exports.borrow_mut().remove(exported);
         Ok(())
     }
 
-    /// Sends a message of gossip to a node, or to all that hear it when that is 0.
-    #[stl_k]
     fn gossip(&self, caller: &Caller, to: u32, message: Bytes<'_>) -> CallResult<()> {
         caller.own_core()?;
         let inner = self.inner()?;
@@ -346,8 +265,6 @@ impl Network {
         gossiped.map_err(refused)
     }
 
-    /// What came for the management core since the last time; waits until something has.
-    #[stl_k(reply = "heard")]
     async fn hear(&self, caller: &Caller) -> CallResult<Vec<Heard>> {
         caller.own_core()?;
         let shared = self.inner()?.shared.clone();
@@ -361,8 +278,6 @@ impl Network {
         Ok(heard)
     }
 
-    /// Gossip holds an incarnation of a node for dead: calls to it end so.
-    #[stl_k]
     fn mourn(&self, caller: &Caller, gone: Identity) -> CallResult<()> {
         caller.own_core()?;
         let (node, generation) = (NodeId(gone.node), Generation(gone.generation));
@@ -372,9 +287,6 @@ impl Network {
         Ok(())
     }
 
-    /// Gossip knows that an incarnation of a node lives, which it may have held for dead: what ran
-    /// between the two before the way was cut, may again.
-    #[stl_k]
     fn welcome(&self, caller: &Caller, back: Identity) -> CallResult<()> {
         caller.own_core()?;
         let (node, generation) = (NodeId(back.node), Generation(back.generation));
@@ -382,9 +294,6 @@ impl Network {
         Ok(())
     }
 
-    /// What the protocol has counted, and how many frames of which protocol this core's interface
-    /// has carried.
-    #[stl_k(reply = "counters")]
     fn counters(&self) -> CallResult<Vec<Counter>> {
         let calls = &self.inner()?.calls;
         let counted = counters::of(calls.endpoint.borrow().counters());
@@ -397,19 +306,12 @@ impl Network {
         Ok(counted.into_iter().chain(carried).map(Counter::from).collect())
     }
 
-    /// A core is about to send to a node by another protocol: gossip has it hear what it has not,
-    /// and it is met if it was not.
-    #[stl_k]
     fn talk(&self, caller: &Caller, node: u32) -> CallResult<()> {
         caller.own_core()?;
         self.inner()?.shared.talk(NodeId(node));
         Ok(())
     }
 
-    /// What bulk transfer on the calling core has to know of this node and of all others: at once
-    /// if this node is not in `generation`, else as soon as more than `seen` has happened. `Busy`
-    /// if another incarnation of a core had it in this one of the node, which then begins anew.
-    #[stl_k(reply = "standing")]
     async fn standing(&self, caller: &Caller, generation: u32, seen: u64) -> CallResult<Standing> {
         let core = caller.own_core()?;
         if caller.is_package() {
@@ -438,9 +340,6 @@ impl Network {
         .await
     }
 
-    /// Begins anew with the generation after one that another node knows as this one's: nothing
-    /// is exported any more, and calls that wait end as `Dead`.
-    #[stl_k(reply = "identity")]
     fn renew(&self, caller: &Caller, above: u32) -> CallResult<Identity> {
         caller.own_core()?;
         let before = self.inner()?;
@@ -452,8 +351,6 @@ impl Network {
         Ok(self.inner()?.own)
     }
 
-    /// Leaves the network for good: another node has this one's number.
-    #[stl_k]
     fn retire(&self, caller: &Caller) -> CallResult<()> {
         caller.own_core()?;
         self.inner()?.calls.close();
@@ -461,7 +358,9 @@ impl Network {
         *self.inner.borrow_mut() = Err(CallError::new(Status::NotFound, why));
         Ok(())
     }
+}
 
+impl Network {
     fn inner(&self) -> CallResult<Rc<Inner>> {
         self.inner.borrow().clone()
     }

@@ -7,39 +7,14 @@ use alloc::vec::Vec;
 use nile_abi::{Generation, NodeId};
 use nile_bosml::Blob;
 use nile_ipioe::wire::BootNonce;
-use nile_stl::Record;
 
-use super::Identity;
+use nile_interfaces::network::{Identity, Peer};
 
 /// The most nodes that are remembered; what was learned first is forgotten first.
 const MOST: usize = 4096;
 
 /// How many are told at once.
 const MOST_TOLD: usize = 256;
-
-/// This node as other nodes have met it, and what is new of the others.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct Standing {
-    /// This node.
-    pub own: Identity,
-    /// What tells its boot from every other.
-    pub nonce: Blob,
-    /// Say this to be told what comes after.
-    pub seen: u64,
-    /// The others.
-    pub peers: Vec<Peer>,
-}
-
-/// Another node in its last incarnation.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct Peer {
-    /// Which.
-    pub identity: Identity,
-    /// What tells its boot from every other.
-    pub nonce: Blob,
-    /// Whether it is gone; those before it always are.
-    pub dead: bool,
-}
 
 /// What was learned, by node.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use nile_abi::{CoreId, Generation, PhysAddr, Status};
 use nile_stl::node::Frame;
 use nile_stl::{CallError, CallResult};
 
-use super::CoreShare;
+use nile_interfaces::physical_memory::CoreShare;
 
 /// An incarnation of a core.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -12,9 +12,10 @@ use alloc::vec::Vec;
 
 use nile_abi::{PhysAddr, Status};
 use nile_stl::node::page_size;
-use nile_stl::{CallError, CallResult, Caller, Record, Start, Stl, service};
+use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
 use held::{Held, Holder};
+use nile_interfaces::physical_memory::{MemoryRegion, MemoryUse, PhysicalMemoryKernel};
 
 /// Regions that one reply lists at most; firmware names a few dozen.
 const MOST_REGIONS: u64 = 1024;
@@ -34,56 +35,8 @@ impl Start for PhysicalMemory {
     }
 }
 
-/// The node's memory, in bytes and in what could be given out now of each size.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct MemoryUse {
-    /// Usable memory.
-    pub total_bytes: u64,
-    /// What of it nobody has.
-    pub free_bytes: u64,
-    /// Free 4 KiB frames, those of free collections included.
-    pub free_4k: u64,
-    /// Free 2 MiB collections, those of free 1 GiB collections included.
-    pub free_2m: u64,
-    /// Free 1 GiB collections.
-    pub free_1g: u64,
-    /// What this service holds for each core that has asked for something.
-    pub held: Vec<CoreShare>,
-}
-
-/// What is held for a core.
-#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CoreShare {
-    /// The core.
-    pub core: u16,
-    /// Its frames, of any size.
-    pub frames: u64,
-    /// The bytes of all of them.
-    pub bytes: u64,
-}
-
-/// A region of the node's memory, as firmware names it.
-#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MemoryRegion {
-    /// Its first byte.
-    pub start: u64,
-    /// Its length in bytes.
-    pub bytes: u64,
-    /// Whether it can be given out.
-    pub usable: bool,
-}
-
-/// The node's memory: how much there is, and frames of it.
-#[service(
-    subsystem = "memory",
-    capability = "physical",
-    layer = low,
-    on = manager,
-    keywords(memory = 5, frame = 3, statistics = 2, region = 1)
-)]
-impl PhysicalMemory {
-    /// How much memory there is, and for whom frames are held.
-    #[stl_k(reply = "use")]
+#[service(on = manager, keywords(memory = 5, frame = 3, statistics = 2, region = 1))]
+impl PhysicalMemoryKernel for PhysicalMemory {
     async fn statistics(&self) -> CallResult<MemoryUse> {
         let memory = self.stl.node()?.memory().await?;
         let [free_4k, free_2m, free_1g] = memory.free;
@@ -92,8 +45,6 @@ impl PhysicalMemory {
         Ok(MemoryUse { total_bytes, free_bytes, free_4k, free_2m, free_1g, held })
     }
 
-    /// The regions that firmware names.
-    #[stl_k(reply = "regions")]
     async fn regions(&self) -> CallResult<Vec<MemoryRegion>> {
         let node = self.stl.node()?;
         let mut regions = Vec::new();
@@ -111,8 +62,6 @@ impl PhysicalMemory {
         Ok(regions)
     }
 
-    /// Holds a frame of 4096, 2097152 or 1073741824 bytes for the calling core: its address.
-    #[stl_k(reply = "address")]
     async fn allocate(&self, caller: &Caller, size: u64) -> CallResult<u64> {
         let (core, size) = (caller.own_core()?, page_size(size)?);
         let holder = Holder { core, generation: self.stl.host().generation_of(core) };
@@ -123,8 +72,6 @@ impl PhysicalMemory {
         Ok(self.held.keep(holder, frame).0)
     }
 
-    /// Gives back a frame that is held for the calling core.
-    #[stl_k]
     async fn free(&self, caller: &Caller, address: u64) -> CallResult<()> {
         let frame = self.held.take(caller.own_core()?, PhysAddr(address))?;
         Ok(frame.release().await?)

@@ -11,9 +11,9 @@ use nile_registry::{Attribute, Keyword, Layer, NewInstance, ServiceType};
 use nile_stl::published::begins_with;
 use nile_stl::{CallError, CallResult, Place, Published, Registration};
 
-use super::records::{Declaration, Publication, Weighted};
-use super::values::{self, NamedValue, Rule};
 use crate::ALL;
+use nile_interfaces::registry::{self as values, NamedValue, Rule};
+use nile_interfaces::registry::{Declaration, Publication, Weighted};
 
 /// What the registry is told of an instance: of a service of this image, only which it is.
 pub fn publication(published: &Published, place: Place) -> Publication {

@@ -2,14 +2,10 @@
 //! (III.C) for every core.
 //!
 //! * `state`: the registry and where the instances are.
-//! * `records`, `values`: what goes in and comes out; `wanted`: whom somebody looks for.
 //! * `described`: what was published, as the registry has it.
 
 mod described;
-mod records;
 mod state;
-mod values;
-mod wanted;
 
 use alloc::vec::Vec;
 
@@ -17,12 +13,10 @@ use nile_abi::{CoreId, NodeId, Status};
 use nile_stl::{At, CallError, CallResult, Caller, Place, Start, Stl, service};
 
 pub use described::publication;
-pub use records::{
-    Asker, Binding, Change, Declaration, Found, Listed, Local, Publication, Weighted,
+use nile_interfaces::registry::{
+    Asker, Binding, Change, Found, Listed, Local, NamedValue, Publication, RegistryKernel, Wanted,
 };
 use state::State;
-pub use values::{Condition, NamedValue, Rule};
-pub use wanted::Wanted;
 
 /// The node's registry.
 pub struct Registry {
@@ -35,35 +29,20 @@ impl Start for Registry {
     }
 }
 
-/// Which services there are, and where.
-#[service(
-    subsystem = "naming",
-    capability = "registry",
-    layer = micro,
-    on = manager,
-    keywords(registry = 5, publish = 2, find = 2, bind = 2)
-)]
-impl Registry {
-    /// Publishes an instance of the calling core, and its type if that is new.
-    #[stl_k]
+#[service(on = manager, keywords(registry = 5, publish = 2, find = 2, bind = 2))]
+impl RegistryKernel for Registry {
     fn publish(&self, caller: &Caller, publication: Publication) -> CallResult<()> {
         self.state.publish(caller.own_core()?, &publication)
     }
 
-    /// Ends an instance of the calling core.
-    #[stl_k]
     fn unpublish(&self, caller: &Caller, generation: u32, number: u16) -> CallResult<()> {
         self.state.unpublish(caller.own_core()?, generation, number)
     }
 
-    /// The instance of this name that is nearest to the caller.
-    #[stl_k(reply = "found")]
     fn locate(&self, caller: &Caller, asker: Asker, name: &str) -> CallResult<Found> {
         self.state.find(asker.of(caller)?, name, caller.core)
     }
 
-    /// The instance of this name on one core of a node; node 0 is this one.
-    #[stl_k(reply = "found")]
     fn locate_at(
         &self,
         caller: &Caller,
@@ -76,9 +55,6 @@ impl Registry {
         self.state.find_at(asker.of(caller)?, name, at)
     }
 
-    /// Publishes an instance of another node, by that node's generation and the number that the
-    /// node exports it by. For the gossip service, which lives where the registry does.
-    #[stl_k]
     fn learn(
         &self,
         caller: &Caller,
@@ -91,37 +67,26 @@ impl Registry {
         self.state.publish(at, &publication)
     }
 
-    /// Ends an instance of another node. For the gossip service.
-    #[stl_k]
     fn unlearn(&self, caller: &Caller, node: u32, number: u16) -> CallResult<()> {
         for_gossip(caller, node)?;
         self.state.unlearn(NodeId(node), number);
         Ok(())
     }
 
-    /// Ends every instance of another node. For the gossip service.
-    #[stl_k]
     fn forget_node(&self, caller: &Caller, node: u32) -> CallResult<()> {
         for_gossip(caller, node)?;
         self.state.forget_node(NodeId(node));
         Ok(())
     }
 
-    /// The instance of a type whose attributes are as wanted and whose keywords match best.
-    #[stl_k(reply = "found")]
     fn search(&self, caller: &Caller, asker: Asker, wanted: Wanted) -> CallResult<Found> {
         self.state.search(asker.of(caller)?, &wanted, caller.core)
     }
 
-    /// The instances of a type that have a global priority, the highest first, as many as fit a
-    /// reply.
-    #[stl_k(reply = "instances")]
     fn order(&self, type_name: &str) -> CallResult<Vec<Listed>> {
         self.state.order(type_name)
     }
 
-    /// What the instances of a type share, some of it set before: what it has had from the first.
-    #[stl_k(reply = "values")]
     fn share(
         &self,
         caller: &Caller,
@@ -132,8 +97,6 @@ impl Registry {
         self.state.share(asker.of(caller)?, type_name, &values)
     }
 
-    /// Binds a subject to the best instance of a type, and unbinds it from the last one before.
-    #[stl_k(reply = "binding")]
     fn bind(
         &self,
         caller: &Caller,
@@ -146,42 +109,26 @@ impl Registry {
         self.state.bind(asker, subject, &wanted, &parameters, caller.core)
     }
 
-    /// Unbinds a subject from the instance of a type; whether it was bound.
-    #[stl_k(reply = "was_bound")]
     fn unbind(&self, subject: u64, type_name: &str) -> CallResult<bool> {
         self.state.unbind(subject, type_name)
     }
 
-    /// The instances of all nodes, some at a time: those behind the `skip` first. None: there are
-    /// no more.
-    #[stl_k(reply = "instances")]
     fn list(&self, skip: u32) -> Vec<Listed> {
         self.state.list(skip as usize)
     }
 
-    /// Where the instances of this name are, on all nodes, some at a time: those behind the `skip`
-    /// first. None: there are no more.
-    #[stl_k(reply = "found")]
     fn instances(&self, name: &str, skip: u32) -> Vec<Found> {
         self.state.instances(name, skip as usize)
     }
 
-    /// The instances of this node from the one with this number in the registry on, some at a
-    /// time. None: there are no more.
-    #[stl_k(reply = "instances")]
     fn local(&self, from: u32) -> Vec<Local> {
         self.state.local(from)
     }
 
-    /// What an instance on a core of this node said of itself: for nodes that do not have it in
-    /// their image.
-    #[stl_k(reply = "publication")]
     fn publication(&self, core: u16, name: &str) -> CallResult<Publication> {
         self.state.publication(CoreId(core), name)
     }
 
-    /// Ends every instance of all other nodes. For the gossip service, which begins anew.
-    #[stl_k]
     fn forget_others(&self, caller: &Caller) -> CallResult<()> {
         if caller.is_package() || caller.own_core()? != CoreId::BOOT {
             return Err(CallError::new(Status::Denied, "what other nodes have, gossip tells"));
@@ -190,15 +137,10 @@ impl Registry {
         Ok(())
     }
 
-    /// Begins to note what is published, unpublished and moved, of one type or of all (""): the
-    /// watcher's number. It ends with the calling core's incarnation.
-    #[stl_k(reply = "watcher")]
     fn watch(&self, caller: &Caller, type_name: &str) -> CallResult<u64> {
         self.state.watch(caller.own_core()?, type_name)
     }
 
-    /// What has happened since the last time; waits until something has.
-    #[stl_k(reply = "changes")]
     async fn changes(&self, watcher: u64) -> CallResult<Vec<Change>> {
         let changes = || match self.state.changes(watcher) {
             Ok(changes) if changes.is_empty() => None,
@@ -207,36 +149,8 @@ impl Registry {
         self.state.news().until(changes).await
     }
 
-    /// Ends a watch.
-    #[stl_k]
     fn unwatch(&self, watcher: u64) -> CallResult<()> {
         self.state.unwatch(watcher)
-    }
-}
-
-impl RegistryClient {
-    /// Every instance. Each page is a call.
-    pub async fn list_all(&self) -> CallResult<Vec<Listed>> {
-        let mut all: Vec<Listed> = Vec::new();
-        loop {
-            let more = self.list(all.len() as u32).await?;
-            if more.is_empty() {
-                return Ok(all);
-            }
-            all.extend(more);
-        }
-    }
-
-    /// Where all instances of a name are. Each page is a call.
-    pub async fn places(&self, name: &str) -> CallResult<Vec<Place>> {
-        let mut places: Vec<Place> = Vec::new();
-        loop {
-            let more = self.instances(name, places.len() as u32).await?;
-            if more.is_empty() {
-                return Ok(places);
-            }
-            places.extend(more.into_iter().map(Place::from));
-        }
     }
 }
 

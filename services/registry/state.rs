@@ -18,10 +18,10 @@ use nile_stl::{At, CallError, CallResult, Place, ServiceNumber, Stl};
 use nile_sync::Notify;
 
 use super::described;
-use super::records::{Binding, Change, Found, Listed, Local, Publication, Weighted};
-use super::values::{self, NamedValue};
-use super::wanted::Wanted;
 use crate::page::page;
+use nile_interfaces::registry::Wanted;
+use nile_interfaces::registry::{self as values, NamedValue};
+use nile_interfaces::registry::{Binding, Change, Found, Listed, Local, Publication, Weighted};
 
 /// Instances in one answer about this node's.
 const PAGE: usize = 32;

@@ -13,8 +13,9 @@ use nile_registry::Caller as Binder;
 use nile_stl::{At, CallResult, Directory, FIRST_SERVICE, LocalFuture, On, Place, Published, Stl};
 
 use crate::network::gateway::ByNetwork;
-use crate::registry::{self, Asker, RegistryClient};
+use crate::registry;
 use crate::{ALL, bulk, gossip, network};
+use nile_interfaces::registry::{Asker, RegistryClient};
 
 /// How often a core tells a registry that is not there yet, and how long it waits in between.
 const MOST_ATTEMPTS: u32 = 1000;

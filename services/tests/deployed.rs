@@ -3,7 +3,7 @@
 mod node;
 
 use nile_abi::CoreId;
-use nile_services::registry::RegistryClient;
+use nile_interfaces::registry::RegistryClient;
 use nile_services::{ALL, bulk, gossip, network};
 use nile_stl::On;
 

@@ -7,7 +7,8 @@ use std::rc::Rc;
 
 use nile_abi::Status;
 use nile_bosml::{Decode, Encode, Reader, Writer};
-use nile_services::heap::{self, Grown, HeapClient, HeapUse};
+use nile_interfaces::heap::{Grown, HeapClient, HeapUse};
+use nile_services::heap;
 use nile_stl::CallResult;
 use package::now;
 

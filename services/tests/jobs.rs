@@ -8,14 +8,14 @@ use std::time::Duration;
 use job::{meet, request, run, run_on, until, wait};
 use nile_abi::{CoreId, Status};
 use nile_bosml::Bytes;
+use nile_interfaces::dataset::DatasetClient;
+use nile_interfaces::dataset::records::{Decider, Listed};
+use nile_interfaces::job::JobClient;
+use nile_interfaces::job::records::{AttemptEntry, JobEntry, JobRequest, ProgressEntry, SpanEntry};
+use nile_interfaces::name::NameClient;
+use nile_interfaces::name::records::{NameEntry, NameExpectation, kind};
+use nile_interfaces::registry::RegistryClient;
 use nile_platform_sim::Deed;
-use nile_services::dataset::DatasetClient;
-use nile_services::dataset::records::{Decider, Listed};
-use nile_services::job::JobClient;
-use nile_services::job::records::{AttemptEntry, JobEntry, JobRequest, ProgressEntry, SpanEntry};
-use nile_services::name::NameClient;
-use nile_services::name::records::{NameEntry, NameExpectation, kind};
-use nile_services::registry::RegistryClient;
 use nile_stl::{CallResult, Place, Stl};
 
 async fn store(stl: &Stl) -> CallResult<DatasetClient> {

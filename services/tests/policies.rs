@@ -5,9 +5,9 @@ mod node;
 mod scheduling;
 
 use nile_abi::Status;
+use nile_interfaces::registry::{Asker, NamedValue, RegistryClient, Wanted};
+use nile_interfaces::time::TimeClient;
 use nile_registry::{Attribute, AttributeValue, Caller as Binder, Layer};
-use nile_services::registry::{Asker, NamedValue, RegistryClient, Wanted};
-use nile_services::time::TimeClient;
 use nile_stl::{CallError, CallResult, Registration, Stl};
 
 use scheduling::fair::{self, FairClient};

@@ -2,6 +2,7 @@
 //! the node's start, the same on all of its cores.
 
 use nile_abi::Instant;
+use nile_interfaces::time::TimeKernel;
 use nile_stl::{Start, Stl, service};
 
 /// The clock of a core.
@@ -17,31 +18,18 @@ impl Start for Time {
     }
 }
 
-/// The node's clock.
-#[service(
-    subsystem = "time",
-    capability = "clock",
-    layer = low,
-    on = every,
-    keywords(time = 5, clock = 3, timer = 3, sleep = 2)
-)]
-impl Time {
-    /// Nanoseconds since the node's start.
-    #[stl_k(reply = "nanos")]
+#[service(on = every, keywords(time = 5, clock = 3, timer = 3, sleep = 2))]
+impl TimeKernel for Time {
     fn now(&self) -> u64 {
         self.stl.host().now().as_nanos()
     }
 
-    /// Answers at this moment or after it, never before, with the time then.
-    #[stl_k(reply = "nanos")]
     async fn sleep_until(&self, nanos: u64) -> u64 {
         let host = self.stl.host();
         host.sleep_until(Instant::from_nanos(nanos)).await;
         host.now().as_nanos()
     }
 
-    /// Nanoseconds since this core's incarnation began to serve.
-    #[stl_k(reply = "nanos")]
     fn uptime(&self) -> u64 {
         self.now() - self.started.as_nanos()
     }

@@ -8,6 +8,7 @@ use alloc::format;
 use core::cell::RefCell;
 
 use nile_abi::{Status, VirtAddr};
+use nile_interfaces::virtual_memory::VirtualMemoryKernel;
 use nile_stl::node::{Frame, page_size};
 use nile_stl::{CallError, CallResult, Start, Stl, service};
 
@@ -23,17 +24,8 @@ impl Start for VirtualMemory {
     }
 }
 
-/// Memory mapped on the core that the instance is on.
-#[service(
-    subsystem = "memory",
-    capability = "virtual",
-    layer = low,
-    on = every,
-    keywords(memory = 5, map = 3, page = 3, table = 1)
-)]
-impl VirtualMemory {
-    /// Maps a zeroed page of 4096, 2097152 or 1073741824 bytes on this core: its address.
-    #[stl_k(reply = "address")]
+#[service(on = every, keywords(memory = 5, map = 3, page = 3, table = 1))]
+impl VirtualMemoryKernel for VirtualMemory {
     async fn map(&self, size: u64) -> CallResult<u64> {
         let frame = self.stl.node()?.allocate(page_size(size)?).await?;
         let at = frame.at();
@@ -41,8 +33,6 @@ impl VirtualMemory {
         Ok(at.0)
     }
 
-    /// Ends a mapping of this core: its memory goes back.
-    #[stl_k]
     async fn unmap(&self, address: u64) -> CallResult<()> {
         let frame = self.mapped.borrow_mut().remove(&VirtAddr(address));
         let missing = || {
@@ -53,8 +43,6 @@ impl VirtualMemory {
         Ok(frame.ok_or_else(missing)?.release().await?)
     }
 
-    /// Last-level tables of the node that no core uses.
-    #[stl_k(reply = "free_tables")]
     async fn tables(&self) -> CallResult<u64> {
         Ok(self.stl.node()?.memory().await?.free_tables)
     }

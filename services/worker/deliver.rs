@@ -19,10 +19,10 @@ use super::attempt::Held;
 use super::engine::{Engine, PLACES};
 use super::gather::Fetch;
 use super::outputs::Kept;
-use super::records::{Delivered, Delivery, RunEntry, answer};
 use super::stores::BUFFER_PATIENCE;
-use crate::network::bulk::port::Port;
-use crate::task::records::Output;
+use crate::bulk::port::Port;
+use nile_interfaces::task::records::Output;
+use nile_interfaces::worker::records::{Delivered, Delivery, RunEntry, answer};
 
 /// Which piece for which attempt.
 pub type Wanted = (JobId, PieceId, AttemptId);

@@ -15,7 +15,7 @@ use nile_sync::{Notify, Waiter};
 
 use super::engine::Engine;
 use super::stores::{At, pass};
-use crate::dataset::records::Decider;
+use nile_interfaces::dataset::records::Decider;
 
 /// Buffers that are on their way to the disk at a time: whoever writes waits with the next one.
 const MOST_OPEN: usize = 2;

@@ -17,8 +17,8 @@ use super::attempt::{Attempt, Held, Part};
 use super::drafts::{Draft, Writer};
 use super::engine::Engine;
 use super::stores::Named;
-use crate::dataset::DatasetClient;
-use crate::dataset::records::Decider;
+use nile_interfaces::dataset::DatasetClient;
+use nile_interfaces::dataset::records::Decider;
 
 /// How often a store is asked for a copy of a part, or told what became of one, and how long it is
 /// left alone in between.

@@ -8,8 +8,8 @@ use nile_abi::{CoreId, Generation};
 use nile_job::{AttemptId, JobId, PieceId, WorkerId};
 use nile_stl::node::Buffer;
 
-use super::records::{Delivered, Delivery, RunEntry};
-use crate::task::records::Output;
+use nile_interfaces::task::records::Output;
+use nile_interfaces::worker::records::{Delivered, Delivery, RunEntry};
 
 /// A piece that was asked for.
 #[derive(Debug)]
@@ -227,7 +227,7 @@ mod tests {
     use nile_job::{Epoch, Kind, TaskId};
     use nile_stl::node::{Pool, PoolId};
 
-    use crate::task::records::Range;
+    use nile_interfaces::task::records::Range;
 
     const JOB: JobId = JobId(3);
 

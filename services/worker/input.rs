@@ -15,9 +15,9 @@ use super::attempt::{Attempt, Input};
 use super::engine::Engine;
 use super::gather::RunAt;
 use super::loads::Loads;
-use super::records::DraftBlock;
 use super::stores::{At, Named};
-use crate::dataset::records::Destination;
+use nile_interfaces::dataset::records::Destination;
+use nile_interfaces::worker::records::DraftBlock;
 
 impl Engine {
     /// Where a block begins in its dataset; of the one behind the last, where the dataset ends.

@@ -12,7 +12,7 @@
 //!   `merging`: room for runs that are merged.
 //! * `deliver`: pieces on their way to others; `gather`: those that come here. `cuts`: bounds of
 //!   partitions.
-//! * `peers`: masters, other workers, this core's mailbox. [`records`]: what calls carry.
+//! * `peers`: masters, other workers, this core's mailbox.
 
 mod attempt;
 mod budget;
@@ -30,7 +30,6 @@ mod outputs;
 mod package;
 mod peers;
 mod progress;
-pub mod records;
 mod stores;
 mod work;
 
@@ -44,9 +43,10 @@ use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
 pub(crate) use engine::Engine;
 
-use crate::dataset::records::Destination;
-use crate::network::bulk::port::Port;
-use records::{Bounds, Delivery, DraftBlock, Identity};
+use crate::bulk::port::Port;
+use nile_interfaces::dataset::records::Destination;
+use nile_interfaces::worker::WorkerKernel;
+use nile_interfaces::worker::records::{Bounds, Delivery, DraftBlock, Identity};
 
 /// The engine of this core, if its node has a pool.
 pub struct Worker {
@@ -70,17 +70,8 @@ impl Worker {
     }
 }
 
-/// Runs the tasks of jobs.
-#[service(
-    subsystem = "jobs",
-    capability = "work",
-    layer = high,
-    on = worker,
-    keywords(worker = 5, job = 3, task = 1)
-)]
-impl Worker {
-    /// Which worker this is now, as jobs name it. `not_found` if its node has no pool.
-    #[stl_k(reply = "worker")]
+#[service(on = worker, keywords(worker = 5, job = 3, task = 1))]
+impl WorkerKernel for Worker {
     async fn identity(&self) -> CallResult<Identity> {
         let id = self.engine()?.identity().await?;
         Ok(Identity {
@@ -91,23 +82,16 @@ impl Worker {
         })
     }
 
-    /// What a master says. `busy` while this core works for another job.
-    #[stl_k]
     async fn orders(&self, caller: &Caller, message: Bytes<'_>) -> CallResult<()> {
         caller.kernels_only()?;
         self.engine()?.orders(&message.0).await
     }
 
-    /// What another worker says; what comes of that. The number is its name for the piece that it
-    /// asks for.
-    #[stl_k(reply = "answer")]
     fn peer(&self, caller: &Caller, number: u64, message: Bytes<'_>) -> CallResult<u32> {
         caller.kernels_only()?;
         Ok(self.engine()?.asked(number, Peer::decode(&message.0)?))
     }
 
-    /// Some of a piece that was asked for, or where it is.
-    #[stl_k]
     fn piece(&self, caller: &Caller, number: u64, delivery: Delivery) -> CallResult<()> {
         caller.kernels_only()?;
         if delivery.outputs.iter().any(|output| output.own == 0) {
@@ -118,8 +102,6 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends a block of a run that is on this node's disks to a mailbox of a node.
-    #[stl_k]
     async fn run_block(
         &self,
         caller: &Caller,
@@ -134,16 +116,13 @@ impl Worker {
         port.send(NodeId(to.node), to.mailbox, to.label, buffer, bytes).await
     }
 
-    /// Has the job's code cut bounds from samples, of which this is one. With the last one that is
-    /// missing it gives them; until then it has none. `not_found` if the job has not come here.
-    #[stl_k(reply = "bounds")]
     async fn cut(
         &self,
         caller: &Caller,
         job: u64,
         index: u32,
         of: u32,
-        #[range(0..=16384)] sample: Bytes<'_>,
+        sample: Bytes<'_>,
     ) -> CallResult<Bounds> {
         caller.kernels_only()?;
         let cut = self.engine()?.cut(JobId(job), index, of, &sample.0).await?;

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use nile_abi::{CoreId, Part};
 use nile_stl::node::{Buffer, Pool, in_view};
 
-use crate::task::records::{MOST_NOTE, Output, Range, far};
+use nile_interfaces::task::records::{MOST_NOTE, Output, Range, far};
 
 /// An output that is kept in memory.
 #[derive(Debug)]

@@ -13,11 +13,11 @@ use nile_bosml::{Blob, Bytes, Decode, Encode, Reader, Writer};
 use nile_job::{JobId, Peer, Standing, ToMaster, WorkerId};
 use nile_stl::{At, CallResult, Place, Stl};
 
-use super::WorkerClient;
 use super::engine::{ALONE, Engine};
-use super::records::Delivery;
-use crate::network::NetworkClient;
-use crate::network::bulk::port::Port;
+use crate::bulk::port::Port;
+use nile_interfaces::network::NetworkClient;
+use nile_interfaces::worker::WorkerClient;
+use nile_interfaces::worker::records::Delivery;
 
 /// The mailbox of core 0; those of the others follow.
 const MAILBOX: u64 = 0x4A0B_0000;

@@ -11,8 +11,8 @@ use nile_abi::{CoreId, Instant, NodeId, Status};
 use nile_stl::node::{Buffer, Pool, from_call, in_call};
 use nile_stl::{CallError, CallResult, Place, Stl};
 
-use crate::dataset::DatasetClient;
-use crate::registry::RegistryClient;
+use nile_interfaces::dataset::DatasetClient;
+use nile_interfaces::registry::RegistryClient;
 
 /// For how long what the registry has said is believed before it is asked again for what it did
 /// not have.

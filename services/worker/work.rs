@@ -22,8 +22,8 @@ use super::engine::Engine;
 use super::gather::Given;
 use super::loads::Loads;
 use super::outputs::Kept;
-use crate::dataset::records::Decider;
-use crate::task::records::{Block, Command, Output, Piece, Source, kind, source};
+use nile_interfaces::dataset::records::Decider;
+use nile_interfaces::task::records::{Block, Command, Output, Piece, Source, kind, source};
 
 impl Engine {
     /// The job of the package that runs.

@@ -10,9 +10,9 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, Status};
 use nile_bosml::Bytes;
+use nile_interfaces::time::TimeClient;
 use nile_kernel::Core;
 use nile_platform::Machine;
-use nile_services::time::TimeClient;
 use nile_stl::{CallResult, Record, Stl};
 
 use crate::arguments::Arguments;

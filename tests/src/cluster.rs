@@ -9,13 +9,13 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, NodeId, Status};
 use nile_bosml::{Bytes, discovery};
+use nile_interfaces::gossip::{GossipClient, MemberEntry};
+use nile_interfaces::network::NetworkClient;
+use nile_interfaces::registry::RegistryClient;
+use nile_interfaces::time::TimeClient;
 use nile_kernel::Core;
 use nile_platform::{Machine, Outcome};
 use nile_services::ackermann::AckermannClient;
-use nile_services::gossip::{GossipClient, MemberEntry};
-use nile_services::network::NetworkClient;
-use nile_services::registry::RegistryClient;
-use nile_services::time::TimeClient;
 use nile_stl::{At, CallError, CallResult, Stl};
 
 use crate::arguments::Arguments;

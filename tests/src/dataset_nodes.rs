@@ -8,14 +8,15 @@ use alloc::vec::Vec;
 
 use nile_abi::{CoreId, NodeId, Status};
 use nile_bosml::{Buffer, Bytes};
-use nile_kernel::Core;
-use nile_platform::Machine;
-use nile_services::dataset::records::{Decider, Destination, Listed};
-use nile_services::dataset::{DatasetClient, JOB_OWNED, MOST_BYTES, stores_of};
-use nile_services::name::NameClient;
-use nile_services::name::records::{
+use nile_interfaces::dataset::records::{Decider, Destination, Listed};
+use nile_interfaces::dataset::{DatasetClient, JOB_OWNED, MOST_BYTES};
+use nile_interfaces::name::NameClient;
+use nile_interfaces::name::records::{
     NameAnswer, NameEntry, NameExpectation, expected, kind, outcome,
 };
+use nile_kernel::Core;
+use nile_platform::Machine;
+use nile_services::dataset::stores_of;
 use nile_stl::node::{Pool, from_call};
 use nile_stl::{At, CallError, CallResult, Place, Stl};
 

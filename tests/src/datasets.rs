@@ -11,10 +11,10 @@ use core::task::Poll;
 
 use nile_abi::{CoreId, Status};
 use nile_bosml::{Blob, Bytes};
+use nile_interfaces::dataset::records::{Decider, Draft, Listed, NoteEntry, SpaceEntry};
+use nile_interfaces::dataset::{DatasetClient, MOST_BYTES};
 use nile_kernel::{Core, Pool};
 use nile_platform::Machine;
-use nile_services::dataset::records::{Decider, Draft, Listed, NoteEntry, SpaceEntry};
-use nile_services::dataset::{DatasetClient, MOST_BYTES};
 use nile_stl::node::{Handle, from_call, in_call};
 use nile_stl::{CallError, CallResult, LocalFuture, Stl, all};
 

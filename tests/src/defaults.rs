@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::CoreId;
+use nile_interfaces::physical_memory::PhysicalMemoryClient;
 use nile_kernel::Core;
 use nile_platform::Machine;
-use nile_services::physical_memory::PhysicalMemoryClient;
 use nile_stl::CallResult;
 
 use crate::calls::{probe_on, serve};
@@ -164,7 +164,7 @@ async fn restart<M: Machine>(
         let taken = talk.ask(TAKE).await;
         findings.check(taken.is_ok_and(|at| at > 0), format_args!("{worker} takes {taken:?}"));
     }
-    let frames = |held: &[nile_services::physical_memory::CoreShare]| {
+    let frames = |held: &[nile_interfaces::physical_memory::CoreShare]| {
         held.iter().find(|share| share.core == worker.0).map_or(0, |share| share.frames)
     };
     let held = frames(&memory.statistics().await?.held);

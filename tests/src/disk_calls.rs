@@ -6,10 +6,10 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Role, Status};
 use nile_bosml::Buffer as Handle;
+use nile_interfaces::disk::{Content, DiskClient, DiskEntry};
 use nile_kernel::{Core, Pool};
 use nile_platform::Machine;
 use nile_ring::Buffer;
-use nile_services::disk::{Content, DiskClient, DiskEntry};
 use nile_stl::node::{from_call, in_call};
 use nile_stl::{CallError, CallResult, Stl};
 

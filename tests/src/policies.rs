@@ -9,10 +9,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::Status;
+use nile_interfaces::registry::{Asker, NamedValue, RegistryClient, Wanted};
 use nile_kernel::Core;
 use nile_platform::Machine;
 use nile_registry::Attribute;
-use nile_services::registry::{Asker, NamedValue, RegistryClient, Wanted};
 use nile_stl::{CallError, CallResult, Registration, Stl};
 
 use crate::calls::serve;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nile_abi::NodeId;
-use nile_services::gossip::MOST_MEMBERS;
+use nile_interfaces::gossip::MOST_MEMBERS;
 use serde_json::Value;
 
 use super::reply;

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use nile_abi::{NodeId, Status};
-use nile_services::dataset::records::{BlockEntry, Listed};
-use nile_services::name::records::{NameEntry, kind};
+use nile_interfaces::dataset::records::{BlockEntry, Listed};
+use nile_interfaces::name::records::{NameEntry, kind};
 
 use super::stores::{Arguments, Stores, failed, nodes};
 use crate::failure::Failure;

@@ -1,7 +1,7 @@
 //! `nile get`: a dataset becomes a file, which is there when all of it is.
 
-use nile_services::dataset::MOST_BYTES;
-use nile_services::dataset::records::Piece;
+use nile_interfaces::dataset::MOST_BYTES;
+use nile_interfaces::dataset::records::Piece;
 use serde_json::json;
 
 use super::args::Get as Options;

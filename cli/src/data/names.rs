@@ -4,7 +4,7 @@
 
 use nile_abi::{NodeId, Status};
 use nile_bosml::Decode;
-use nile_services::name::records::{
+use nile_interfaces::name::records::{
     NameAnswer, NameEntry, NameExpectation, NamePage, NamedEntry, outcome,
 };
 use rustix::rand::{GetRandomFlags, getrandom};

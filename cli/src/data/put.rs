@@ -8,9 +8,9 @@ use std::path::Path;
 
 use nile_abi::Status;
 use nile_bosml::Bytes;
-use nile_services::dataset::MOST_BYTES;
-use nile_services::dataset::records::{Decider, Draft, Listed, SpaceEntry};
-use nile_services::name::records::{NameEntry, NameExpectation, kind};
+use nile_interfaces::dataset::MOST_BYTES;
+use nile_interfaces::dataset::records::{Decider, Draft, Listed, SpaceEntry};
+use nile_interfaces::name::records::{NameEntry, NameExpectation, kind};
 use serde_json::json;
 
 use super::args::Put as Options;

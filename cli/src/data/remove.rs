@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use nile_abi::{NodeId, Status};
-use nile_services::dataset::records::Listed;
-use nile_services::name::records::{NameEntry, NameExpectation, kind};
+use nile_interfaces::dataset::records::Listed;
+use nile_interfaces::name::records::{NameEntry, NameExpectation, kind};
 use serde_json::json;
 
 use super::args::Remove as Options;

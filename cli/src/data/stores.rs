@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nile_abi::{NodeId, Status};
 use nile_bosml::{Decode, Encode, Writer};
-use nile_services::dataset::records::{Draft, Listed};
+use nile_interfaces::dataset::records::{Draft, Listed};
 
 use super::service::{Service, decode};
 use crate::cluster::args::Query;

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nile_interfaces::name::records::kind;
 use nile_ipioe::checksum;
 use nile_package::Package;
-use nile_services::name::records::kind;
 
 use super::place::Place;
 use crate::cluster::args::Query;

@@ -1,8 +1,8 @@
 //! The datasets that jobs read and make, as the command handles them: a job's output is in parts,
 //! `NAME/0-of-R` and so on.
 
-use nile_services::dataset::records::SpaceEntry;
-use nile_services::name::records::{NameEntry, NameExpectation, kind};
+use nile_interfaces::dataset::records::SpaceEntry;
+use nile_interfaces::name::records::{NameEntry, NameExpectation, kind};
 
 use crate::advice;
 use crate::data::catalogue;

@@ -87,7 +87,7 @@ fn method(method: &Method, methods_of: &Ident) -> TokenStream {
     let text = plain_name(name);
     let (checks, call) = (checks(method), call(methods_of, method));
     // Nobody else looks at it, and finding out the time is not for nothing.
-    let caller = method.takes_caller.then(|| quote!(let __caller = &self.#field.caller();));
+    let caller = method.caller.is_some().then(|| quote!(let __caller = &self.#field.caller();));
     let remote = if method.gives_nothing() {
         quote! {
             let ::nile_stl::generated::Nothing = self.#field.call(__name, __encode).await?;

@@ -23,7 +23,7 @@ fn declare_half(interface: &Interface, mode: Mode) -> TokenStream {
         quote!(#[doc = #doc] #signature;)
     });
     let arms = interface.methods.iter().map(|method| arm(&methods_of, mode, method));
-    let asks_caller = interface.of_mode(mode).any(|method| method.takes_caller);
+    let asks_caller = interface.of_mode(mode).any(|method| method.caller.is_some());
     let doc = match mode {
         Mode::Kernel => "The kernel half's methods, as a caller on the same core calls them.",
         Mode::User => "The user half's methods, as a caller in the same package calls them.",
@@ -70,26 +70,26 @@ pub fn implement(implementation: &Implementation) -> TokenStream {
 
 /// A method of the trait: as it was written, but of one type for all futures.
 fn signature(method: &Method) -> TokenStream {
-    let Method { name, reply, .. } = method;
+    let Method { name, reply, output, .. } = method;
     let parameters = method.parameters.iter().map(|parameter| {
         let (name, ty) = (&parameter.name, &parameter.ty);
         quote!(#name: #ty)
     });
-    let caller = method.takes_caller.then(|| quote!(__caller: &'a ::nile_stl::Caller,));
+    let caller = method.caller.iter().map(|ty| quote!(__caller: #ty,));
     let result = match method.failure {
-        Failure::Never => quote!(#reply),
-        Failure::CallError | Failure::Other => quote!(::nile_stl::CallResult<#reply>),
+        Failure::Never | Failure::CallError => quote!(#output),
+        Failure::Other => quote!(::nile_stl::CallResult<#reply>),
     };
     let result =
         if method.is_async { quote!(::nile_stl::LocalFuture<'a, #result>) } else { result };
-    quote!(fn #name<'a>(&'a self, #caller #(#parameters),*) -> #result)
+    quote!(fn #name<'a>(&'a self, #(#caller)* #(#parameters),*) -> #result)
 }
 
 /// The method of the trait by the one that was written.
 fn define(state: &Ident, method: &Method) -> TokenStream {
     let name = &method.name;
     let signature = signature(method);
-    let caller = method.takes_caller.then(|| quote!(__caller,));
+    let caller = method.caller.is_some().then(|| quote!(__caller,));
     let given = method.parameters.iter().map(|parameter| &parameter.name);
     let call = quote!(#state::#name(self, #caller #(#given),*));
     let body = match (method.failure, method.is_async) {
@@ -124,7 +124,7 @@ pub fn checks(method: &Method) -> TokenStream {
 /// The end of a call of the trait's method, as a `CallResult`.
 pub fn call(methods_of: &Ident, method: &Method) -> TokenStream {
     let name = &method.name;
-    let caller = method.takes_caller.then(|| quote!(__caller,));
+    let caller = method.caller.is_some().then(|| quote!(__caller,));
     let given = method.parameters.iter().map(|parameter| &parameter.name);
     let waits = method.is_async.then(|| quote!(.await));
     let call = quote!(#methods_of::#name(__methods, #caller #(#given),*) #waits);
@@ -169,8 +169,8 @@ fn arm(methods_of: &Ident, mode: Mode, method: &Method) -> TokenStream {
         #reply
     };
     // One that does not ask who calls leaves that alone.
-    let caller = method.takes_caller.then(|| quote!(let __caller = *__caller;));
-    let borrowed = method.takes_caller.then(|| quote!(let __caller = &__caller;));
+    let caller = method.caller.is_some().then(|| quote!(let __caller = *__caller;));
+    let borrowed = method.caller.is_some().then(|| quote!(let __caller = &__caller;));
     if method.is_async {
         quote! {
             #number => {

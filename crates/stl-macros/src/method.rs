@@ -24,9 +24,12 @@ pub struct Method {
     pub doc: String,
     pub mode: Mode,
     pub is_async: bool,
-    pub takes_caller: bool,
+    /// How it names the caller that it asks for.
+    pub caller: Option<Type>,
     pub parameters: Vec<Parameter>,
-    /// What it gives, without `CallResult`.
+    /// What it gives, as it was written.
+    pub output: Type,
+    /// The same without `CallResult`.
     pub reply: Type,
     pub reply_name: String,
     pub failure: Failure,
@@ -62,7 +65,7 @@ impl Method {
     ) -> Result<Method> {
         check::method(signature)?;
         let reply_name = take_tag(attributes)?;
-        let mut takes_caller = false;
+        let mut caller = None;
         let mut parameters = Vec::new();
         let mut inputs = signature.inputs.iter_mut();
         match inputs.next() {
@@ -72,11 +75,13 @@ impl Method {
         for input in inputs {
             let FnArg::Typed(input) = input else { continue };
             if is_caller(&input.ty) {
-                if takes_caller || !parameters.is_empty() {
+                if caller.is_some() || !parameters.is_empty() {
                     let why = "a method takes &Caller once, right after &self";
                     return Err(Error::new(input.span(), why));
                 }
-                takes_caller = true;
+                let mut ty = (*input.ty).clone();
+                NameLifetimes.visit_type_mut(&mut ty);
+                caller = Some(ty);
                 continue;
             }
             let Pat::Ident(name) = &*input.pat else {
@@ -98,7 +103,11 @@ impl Method {
             NameLifetimes.visit_type_mut(&mut ty);
             parameters.push(Parameter { name, ty, range, encrypted });
         }
-        let (reply, failure) = reply_of(&signature.output)?;
+        let output = match &signature.output {
+            ReturnType::Type(_, ty) => (**ty).clone(),
+            ReturnType::Default => parse_quote!(()),
+        };
+        let (reply, failure) = reply_of(&output);
         check::reply(&reply)?;
         Ok(Method {
             name: signature.ident.clone(),
@@ -106,7 +115,8 @@ impl Method {
             doc: doc_line(attributes),
             mode,
             is_async: signature.asyncness.is_some(),
-            takes_caller,
+            caller,
+            output,
             parameters,
             reply,
             reply_name,
@@ -161,18 +171,17 @@ fn is_caller(ty: &Type) -> bool {
 }
 
 /// What a method gives, and how it fails.
-fn reply_of(output: &ReturnType) -> Result<(Type, Failure)> {
-    let ReturnType::Type(_, ty) = output else { return Ok((parse_quote!(()), Failure::Never)) };
-    if let Type::Path(TypePath { path, .. }) = &**ty
+fn reply_of(output: &Type) -> (Type, Failure) {
+    if let Type::Path(TypePath { path, .. }) = output
         && let Some(last) = path.segments.last()
         && (last.ident == "CallResult" || last.ident == "Result")
         && let syn::PathArguments::AngleBracketed(arguments) = &last.arguments
         && let Some(syn::GenericArgument::Type(value)) = arguments.args.first()
     {
         let is_ours = last.ident == "CallResult";
-        return Ok((value.clone(), if is_ours { Failure::CallError } else { Failure::Other }));
+        return (value.clone(), if is_ours { Failure::CallError } else { Failure::Other });
     }
-    Ok(((**ty).clone(), Failure::Never))
+    (output.clone(), Failure::Never)
 }
 
 /// Gives lifetimes that were left out the name `'a`.

@@ -10,8 +10,8 @@ use core::time::Duration;
 use nile_abi::call::{System, SystemCall};
 use nile_abi::{CoreId, Instant, Status};
 use nile_bosml::{Buffer, Bytes};
-use nile_services::task::TaskClient;
-use nile_services::task::records::{Command, kind};
+use nile_interfaces::task::TaskClient;
+use nile_interfaces::task::records::{Command, kind};
 use nile_stl::{CallError, CallResult};
 use nile_user::{PoolBuffer, Runtime, with_services};
 

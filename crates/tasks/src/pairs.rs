@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use core::mem;
 
-use nile_services::task::records::Range;
+use nile_interfaces::task::records::Range;
 use nile_user::PoolBuffer;
 
 use crate::outcome::{Halt, Outcome};

@@ -11,8 +11,8 @@ use core::num::NonZeroU32;
 
 use nile_abi::Status;
 use nile_bosml::{Blob, Buffer};
-use nile_services::task::TaskClient;
-use nile_services::task::records::{self, Command, Output, Range, far, source};
+use nile_interfaces::task::TaskClient;
+use nile_interfaces::task::records::{self, Command, Output, Range, far, source};
 use nile_stl::CallResult;
 use nile_user::{PoolBuffer, PoolView};
 

@@ -17,8 +17,8 @@ use core::time::Duration;
 use nile_abi::call::System;
 use nile_abi::{CoreId, Status};
 use nile_bosml::{Blob, Buffer, Bytes};
-use nile_services::task::TaskClient;
-use nile_services::task::records::{Block, Command, Output, Range, Source, far, kind, source};
+use nile_interfaces::task::TaskClient;
+use nile_interfaces::task::records::{Block, Command, Output, Range, Source, far, kind, source};
 use nile_stl::{CallError, CallResult};
 use nile_user::{PoolBuffer, Runtime, with_services};
 

@@ -9,11 +9,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nile_abi::{CoreId, Role};
+use nile_interfaces::job::JobClient;
+use nile_interfaces::job::records::{JobRequest, ProgressEntry};
 use nile_kernel::{Config, Core};
 use nile_platform::Outcome;
 use nile_platform_sim::{ClusterOptions, Deed, DiskOptions, Faults, Options, simulate_cluster};
-use nile_services::job::JobClient;
-use nile_services::job::records::{JobRequest, ProgressEntry};
 use nile_stl::{CallResult, Stl};
 use nile_switch::Link;
 

@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use nile_abi::{CoreId, NodeId, Status};
 use nile_bosml::{Blob, Bytes};
+use nile_interfaces::dataset::DatasetClient;
+use nile_interfaces::dataset::records::Decider;
+use nile_interfaces::job::JobClient;
+use nile_interfaces::network::NetworkClient;
+use nile_interfaces::registry::RegistryClient;
 use nile_job::job::MOST_SAMPLE;
 use nile_job::worker::Action;
 use nile_job::{
     AttemptId, JobId, Kind, Peer, Settings, Standing, Summary, ToWorker, Work, Worker as Machine,
     WorkerId,
 };
-use nile_services::dataset::DatasetClient;
-use nile_services::dataset::records::Decider;
-use nile_services::job::JobClient;
-use nile_services::network::NetworkClient;
-use nile_services::registry::RegistryClient;
 use nile_stl::{
     At, CallError, CallResult, Caller, Dispatched, Half, MethodNumber, Place, Record, Service,
     Start, Stl, service,

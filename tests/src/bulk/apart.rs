@@ -3,12 +3,12 @@
 //! gets there.
 
 use nile_abi::{CoreId, NodeId, Status};
+use nile_interfaces::bulk::BulkClient;
+use nile_interfaces::core_manager::CoreManagerClient;
+use nile_interfaces::network::{Counter, NetworkClient};
+use nile_interfaces::registry::RegistryClient;
 use nile_platform::Machine;
-use nile_services::bulk::BulkClient;
 use nile_services::bulk::port::{Mailbox, Port};
-use nile_services::core_manager::CoreManagerClient;
-use nile_services::network::{Counter, NetworkClient};
-use nile_services::registry::RegistryClient;
 use nile_stl::{At, CallError, CallResult, Place};
 
 use super::{CONDUCTOR, Conductor, FIRST, LAST, LOOK, RELAY_ASIDE};

@@ -2,8 +2,8 @@
 //! sender has it.
 
 use nile_abi::NodeId;
+use nile_interfaces::bulk::BulkClient;
 use nile_platform::Machine;
-use nile_services::bulk::BulkClient;
 use nile_stl::CallResult;
 
 use super::Conductor;

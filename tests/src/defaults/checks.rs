@@ -8,13 +8,13 @@ use core::fmt;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Status};
+use nile_interfaces::core_manager::CoreManagerClient;
+use nile_interfaces::heap::HeapClient;
+use nile_interfaces::log::LogClient;
+use nile_interfaces::physical_memory::PhysicalMemoryClient;
+use nile_interfaces::time::TimeClient;
+use nile_interfaces::virtual_memory::VirtualMemoryClient;
 use nile_registry::Caller as Binder;
-use nile_services::core_manager::CoreManagerClient;
-use nile_services::heap::HeapClient;
-use nile_services::log::LogClient;
-use nile_services::physical_memory::PhysicalMemoryClient;
-use nile_services::time::TimeClient;
-use nile_services::virtual_memory::VirtualMemoryClient;
 use nile_stl::{CallResult, Stl};
 
 /// No page has this size.

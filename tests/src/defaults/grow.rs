@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Status};
+use nile_interfaces::heap::{Grown, HeapClient};
 use nile_kernel::{Core, Package, PackageLimits, ServiceCalls};
 use nile_platform::Machine;
-use nile_services::heap::{Grown, HeapClient};
 use nile_stl::{CallError, CallResult};
 
 /// How long a package may take to begin.

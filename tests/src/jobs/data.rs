@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 
 use nile_abi::{NodeId, Status};
 use nile_bosml::Bytes;
+use nile_interfaces::dataset::records::{Decider, Listed};
+use nile_interfaces::dataset::{DatasetClient, MOST_BYTES};
+use nile_interfaces::registry::RegistryClient;
 use nile_job::Job;
-use nile_services::dataset::records::{Decider, Listed};
-use nile_services::dataset::{DatasetClient, MOST_BYTES};
-use nile_services::registry::RegistryClient;
 use nile_stl::node::{Pool, in_call};
 use nile_stl::{CallError, CallResult, Place, Stl};
 

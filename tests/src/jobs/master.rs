@@ -11,12 +11,12 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bosml::{Blob, Bytes};
+use nile_interfaces::worker::WorkerClient;
 use nile_job::master::Action;
 use nile_job::{
     Bounds, End, Epoch, Job, JobId, Master, Phase, Progress, Settings, Split, Standing, ToMaster,
     ToWorker, Verdict, WorkerId,
 };
-use nile_services::worker::WorkerClient;
 use nile_stl::{At, CallError, CallResult, Start, Stl, service};
 
 /// How often it is looked what came, and how often whether workers are still who they were.

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
 use nile_bosml::Blob;
+use nile_interfaces::task::records::{Command, Range, far, kind};
 use nile_ring::Buffer;
-use nile_services::task::records::{Command, Range, far, kind};
 
 use super::pool::Buffers;
 use super::{Local, Made};

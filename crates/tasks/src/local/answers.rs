@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use nile_abi::call::{Answer, System, SystemCall};
 use nile_abi::{Status, VirtAddr};
 use nile_bosml::{Blob, Buffer, Bytes, Decode, Encode, Reader};
-use nile_services::task::records::{self, Block, Output, Range, Source, far, source};
+use nile_interfaces::task::records::{self, Block, Output, Range, Source, far, source};
 use nile_stl::relay::{self, Relayed};
 use nile_stl::{CallError, CallResult};
 

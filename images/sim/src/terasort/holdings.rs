@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nile_services::dataset::DatasetClient;
-use nile_services::dataset::records::Listed;
+use nile_interfaces::dataset::DatasetClient;
+use nile_interfaces::dataset::records::Listed;
 use nile_stl::{CallResult, Place, Stl};
 
 /// Bytes that one call reads.

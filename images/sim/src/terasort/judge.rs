@@ -4,10 +4,10 @@ use std::fmt::{Arguments, Display};
 use std::time::Duration;
 
 use nile_abi::{CoreId, Instant, NodeId};
+use nile_interfaces::job::JobClient;
+use nile_interfaces::job::records::{JobRequest, ProgressEntry};
+use nile_interfaces::registry::RegistryClient;
 use nile_platform_sim::Deed;
-use nile_services::job::JobClient;
-use nile_services::job::records::{JobRequest, ProgressEntry};
-use nile_services::registry::RegistryClient;
 use nile_stl::{At, CallResult, Place, Stl};
 
 use super::absences::Absences;

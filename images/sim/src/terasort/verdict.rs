@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use nile_abi::{Instant, Status};
+use nile_interfaces::dataset::records::Decider;
+use nile_interfaces::job::records::ProgressEntry;
 use nile_platform_sim::Deed;
-use nile_services::dataset::records::Decider;
-use nile_services::job::records::ProgressEntry;
 use nile_stl::{CallError, CallResult};
 
 use super::expected::Expected;

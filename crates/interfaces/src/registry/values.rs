@@ -34,7 +34,7 @@ impl NamedValue {
 
     /// The value, with `rules` for what its kind was not said of. `Invalid` if it is not of the
     /// kind that was said; one that is not what its rule wants is text, which the rule refuses.
-    pub(super) fn attribute(&self, rules: &[AttributeRule]) -> CallResult<Attribute> {
+    pub fn attribute(&self, rules: &[AttributeRule]) -> CallResult<Attribute> {
         let NamedValue { name, kind, value } = self;
         let said = KINDS.get(usize::from(*kind)).copied();
         let rule = rules.iter().find(|rule| rule.name == *name).map(|rule| rule.kind);
@@ -58,10 +58,7 @@ impl NamedValue {
 }
 
 /// All values of a list. Fails as the first that does.
-pub(super) fn attributes(
-    values: &[NamedValue],
-    rules: &[AttributeRule],
-) -> CallResult<Vec<Attribute>> {
+pub fn attributes(values: &[NamedValue], rules: &[AttributeRule]) -> CallResult<Vec<Attribute>> {
     let mut all = Vec::new();
     for value in values {
         all.push(value.attribute(rules)?);
@@ -100,7 +97,7 @@ pub struct Rule {
 
 impl Rule {
     /// A rule as it travels.
-    pub(super) fn of(rule: &AttributeRule, binds: bool) -> Rule {
+    pub fn of(rule: &AttributeRule, binds: bool) -> Rule {
         let AttributeRule { name, kind, range, required } = rule;
         let range = range.unwrap_or(Range { least: i64::MIN.into(), most: i64::MAX.into() });
         Rule {
@@ -115,7 +112,7 @@ impl Rule {
     }
 
     /// The rule itself. `Invalid` if there is no such kind.
-    pub(super) fn rule(&self) -> CallResult<AttributeRule> {
+    pub fn rule(&self) -> CallResult<AttributeRule> {
         let Rule { name, kind, required, least, most, .. } = self;
         let unknown = || {
             let message = format!("{name} is of kind {kind}, which is not within 0 to 2");
@@ -141,7 +138,7 @@ pub struct Condition {
 
 impl Condition {
     /// The relation. `Invalid` if there is no such.
-    pub(super) fn relation(&self) -> CallResult<Relation> {
+    pub fn relation(&self) -> CallResult<Relation> {
         match self.relation {
             0 => Ok(Relation::Equal),
             1 => Ok(Relation::AtMost),

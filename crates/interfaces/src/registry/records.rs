@@ -129,7 +129,7 @@ pub struct Asker {
 
 impl Asker {
     /// The standing that `caller` really has. `Invalid` if there is no such.
-    pub(super) fn of(self, caller: &Caller) -> CallResult<Binder> {
+    pub fn of(self, caller: &Caller) -> CallResult<Binder> {
         if caller.is_package() {
             return Ok(Binder::User);
         }

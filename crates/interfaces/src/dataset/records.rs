@@ -1,13 +1,10 @@
-//! What calls of the dataset service carry, and how the store's errors travel.
+//! What calls of the dataset service carry.
 
-use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use nile_abi::Status;
 use nile_bosml::Blob;
-use nile_stl::{CallError, Record};
-use nile_store::{Dataset, Error, State};
+use nile_stl::Record;
 
 /// Who decides whether a dataset is committed.
 #[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,37 +117,4 @@ pub struct SpaceEntry {
     pub log_free: u64,
     /// Bytes of the longest block that can be written here: those of a buffer of the node's pool.
     pub block_bytes: u32,
-}
-
-impl Listed {
-    /// The entry of a dataset.
-    pub(super) fn of(dataset: &Dataset) -> Listed {
-        let manifest = &dataset.manifest;
-        Listed {
-            name: manifest.name.to_string(),
-            epoch: manifest.version.epoch.0,
-            attempt: manifest.version.attempt.0,
-            committed: dataset.state == State::Committed,
-            bytes: manifest.bytes(),
-            blocks: manifest.blocks().len() as u32,
-            here: dataset.blocks_here() as u32,
-            copies: manifest.copies(),
-            owner: manifest.owner.node.0,
-            owner_generation: manifest.owner.generation.0,
-        }
-    }
-}
-
-/// A store's error as a call's; `name` is the dataset's.
-pub(super) fn refused(error: Error, name: &str) -> CallError {
-    let status = match error {
-        Error::NotFound | Error::NoDraft => Status::NotFound,
-        Error::Exists | Error::Fenced { .. } => Status::Exists,
-        Error::Full { .. } | Error::CatalogueFull { .. } => Status::NoMemory,
-        Error::BadBlock | Error::BadCopies | Error::LongNote { .. } | Error::Mismatch { .. } => {
-            Status::Invalid
-        }
-        Error::Disk(_) => Status::Failed,
-    };
-    CallError::new(status, format!("{name}: {error}"))
 }

@@ -1,0 +1,208 @@
+//! Named, immutable datasets on the disks of a core.
+//!
+//! A dataset is written as a stream of bytes, or block by block in buffers of the node's pool. On
+//! one node `commit` makes it durable; with copies on several, whoever writes has all of them
+//! `prepare` it and then commit, the owner first (two-phase commit, decided by the owner).
+//!
+//! [`records`]: what calls carry.
+
+pub mod records;
+
+use alloc::vec::Vec;
+
+use nile_abi::NodeId;
+use nile_bosml::{Buffer, Bytes};
+use nile_stl::{CallResult, Caller, service};
+
+use records::{BlockEntry, Decider, Destination, Draft, Listed, NoteEntry, Piece, SpaceEntry};
+
+/// The owner of datasets that a job's record decides on: no node. A mount leaves them as they are.
+pub const JOB_OWNED: NodeId = NodeId(u32::MAX);
+
+/// The owner of datasets that the keepers of their name decide on: no node, either.
+pub const NAME_OWNED: NodeId = NodeId(u32::MAX - 1);
+
+/// The most bytes that one call writes or reads.
+pub const MOST_BYTES: usize = 48 << 10;
+
+/// Named, immutable datasets.
+#[service(subsystem = "storage", capability = "datasets", layer = high)]
+pub trait Dataset {
+    /// Begins to write a dataset. `exists` if one of this name and epoch or a later one is
+    /// committed, or this version is being written. `owner` decides whether it is committed. What
+    /// `write` writes becomes blocks of `block_bytes`; zero for as long ones as there can be,
+    /// which are those of a buffer: `invalid` if that is less. A draft that a core of this node
+    /// has begun ends with the core's incarnation; one of another node, if it is left alone.
+    #[stl_k(reply = "draft")]
+    async fn create(
+        &self,
+        caller: &Caller,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+        owner: Decider,
+        block_bytes: u32,
+    ) -> CallResult<Draft>;
+
+    /// Adds bytes to a draft, which begin `at` bytes from its start; gives how many it has now.
+    /// What it has already is not added again: a call may be repeated. Waits for a block that is
+    /// full. `busy` while bytes before these have yet to come, `no_memory` if the disk is full; the
+    /// draft is then to be aborted.
+    #[stl_k(reply = "bytes")]
+    async fn write(
+        &self,
+        draft: u64,
+        at: u64,
+        #[range(0..=49152)] bytes: Bytes<'_>,
+    ) -> CallResult<u64>;
+
+    /// Adds a block to a draft: a buffer of the node's pool, as many bytes as its handle says. It
+    /// is over when the block is on the disk, though not durable before `commit` or `prepare`.
+    /// Several may be on their way: the blocks have the order of the calls.
+    #[stl_k]
+    async fn append(&self, caller: &Caller, draft: u64, buffer: Buffer) -> CallResult<()>;
+
+    /// A block of a draft that is on the disk, in a buffer of the node's pool, which is then the
+    /// caller's. `not_found` if there is no such draft, or not this block yet.
+    #[stl_k(reply = "buffer")]
+    async fn load_draft(&self, caller: &Caller, draft: u64, block: u32) -> CallResult<Buffer>;
+
+    /// Commits a draft that has its only copy here.
+    #[stl_k(reply = "dataset")]
+    async fn commit(&self, draft: u64) -> CallResult<Listed>;
+
+    /// Makes a draft durable that all of `nodes` have whole, or will have, this one among them. It
+    /// is a dataset when its owner has confirmed it.
+    #[stl_k(reply = "dataset")]
+    async fn prepare(&self, draft: u64, #[range(1..=16)] nodes: Vec<u32>) -> CallResult<Listed>;
+
+    /// Commits what was prepared: the owner first, then the others. It may be repeated.
+    #[stl_k]
+    async fn confirm(
+        &self,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+    ) -> CallResult<()>;
+
+    /// Ends a draft and leaves nothing of it. It may be repeated.
+    #[stl_k]
+    async fn abort(&self, draft: u64) -> CallResult<()>;
+
+    /// Removes a dataset, prepared or committed, and frees its space.
+    #[stl_k]
+    async fn remove(
+        &self,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+    ) -> CallResult<()>;
+
+    /// The datasets here in the order of names, prepared ones among them: the first hundred and
+    /// some, or those after the `skip` first.
+    #[stl_k(reply = "datasets")]
+    async fn list(&self, skip: u32) -> CallResult<Vec<Listed>>;
+
+    /// The committed dataset of a name.
+    #[stl_k(reply = "dataset")]
+    async fn look_up(&self, #[range(1..=128)] name: &str) -> CallResult<Listed>;
+
+    /// What is here of one version of a dataset, prepared or committed.
+    #[stl_k(reply = "dataset")]
+    async fn inspect(
+        &self,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+    ) -> CallResult<Listed>;
+
+    /// The blocks of a dataset: the first hundred and some, or those after the `skip` first.
+    #[stl_k(reply = "blocks")]
+    async fn blocks(
+        &self,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+        skip: u32,
+    ) -> CallResult<Vec<BlockEntry>>;
+
+    /// `length` bytes of a dataset from byte `at` on; fewer at its end. `failed` names the
+    /// block and the disk if they are not what was written.
+    #[stl_k(reply = "piece")]
+    async fn read(
+        &self,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+        at: u64,
+        #[range(1..=49152)] length: u32,
+    ) -> CallResult<Piece>;
+
+    /// A block of a dataset in a buffer of the node's pool, which is then the caller's.
+    #[stl_k(reply = "buffer")]
+    async fn load(
+        &self,
+        caller: &Caller,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+        block: u32,
+    ) -> CallResult<Buffer>;
+
+    /// Sends a block of a dataset to a mailbox of a node, as `network.send` does; over when it is
+    /// there. Gives its length. `busy` if no buffer is free now.
+    #[stl_k(reply = "bytes")]
+    async fn send(
+        &self,
+        caller: &Caller,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+        block: u32,
+        to: Destination,
+    ) -> CallResult<u32>;
+
+    /// Pulls a dataset from another node's store, prepared or committed there, and prepares it
+    /// here; its owner stays the same. If it fails, or the caller stops waiting, nothing of it is
+    /// left. Well, and at once, if it is here already.
+    #[stl_k(reply = "dataset")]
+    async fn fetch_from(
+        &self,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+        node: u32,
+    ) -> CallResult<Listed>;
+
+    /// Whether there are datasets on this disk, or were. Nothing is written, as other calls do to
+    /// a disk that is blank.
+    #[stl_k(reply = "is_formatted")]
+    async fn is_formatted(&self) -> CallResult<bool>;
+
+    /// Gives a note of this store another value, durable when this is over; an empty one removes
+    /// it. `no_memory` if the store's log is full.
+    #[stl_k]
+    async fn note(
+        &self,
+        caller: &Caller,
+        #[range(1..=128)] key: &str,
+        #[range(0..=1024)] value: Bytes<'_>,
+    ) -> CallResult<()>;
+
+    /// The durable notes of this store in the order of their keys, those behind `after` (which may
+    /// be empty) as far as they fit a reply; none behind the last.
+    #[stl_k(reply = "notes")]
+    async fn notes(
+        &self,
+        caller: &Caller,
+        #[range(0..=128)] after: &str,
+    ) -> CallResult<Vec<NoteEntry>>;
+
+    /// A number that this store has for as long as it is there, and that no other ever had.
+    #[stl_k(reply = "identity")]
+    async fn store_identity(&self) -> CallResult<u64>;
+
+    /// How much space there is.
+    #[stl_k(reply = "space")]
+    async fn space(&self) -> CallResult<SpaceEntry>;
+}

@@ -1,0 +1,30 @@
+//! What the services of a node say, apart from who does it: the methods of each, the records that
+//! calls carry, and its typed client. Whoever calls a service links this and not its implementation,
+//! which is in `services`.
+//!
+//! * Memory and cores of a node: [`heap`], [`physical_memory`], [`virtual_memory`],
+//!   [`core_manager`], [`time`], [`log`].
+//! * Its disks and what is on them: [`disk`], [`dataset`], [`name`].
+//! * Services of all nodes: [`registry`], [`network`], [`gossip`], [`bulk`].
+//! * Jobs: [`job`], [`worker`], [`task`].
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod bulk;
+pub mod core_manager;
+pub mod dataset;
+pub mod disk;
+pub mod gossip;
+pub mod heap;
+pub mod job;
+pub mod log;
+pub mod name;
+pub mod network;
+pub mod physical_memory;
+pub mod registry;
+pub mod task;
+pub mod time;
+pub mod virtual_memory;
+pub mod worker;

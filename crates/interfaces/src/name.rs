@@ -1,0 +1,43 @@
+//! What the names of datasets mean (docs/names.md). [`records`]: what calls carry.
+
+pub mod records;
+
+use alloc::string::String;
+
+use nile_bosml::{Blob, Bytes};
+use nile_stl::{CallResult, Caller, service};
+
+use records::{NameAnswer, NameEntry, NameExpectation, NamePage};
+
+/// What names of datasets mean.
+#[service(subsystem = "storage", capability = "names", layer = high)]
+pub trait Name {
+    /// What a name means: what most of its keepers agree on, at some time during the call.
+    #[stl_k(reply = "answer")]
+    async fn look(&self, caller: &Caller, #[range(1..=128)] name: &str) -> CallResult<NameAnswer>;
+
+    /// Changes what a name means, if it means what is expected. `change` is a number that nobody
+    /// has drawn before: with the same one, a call whose answer was lost may be repeated, anywhere.
+    #[stl_k(reply = "answer")]
+    async fn change(
+        &self,
+        caller: &Caller,
+        #[range(1..=128)] name: &str,
+        change: u64,
+        expected: NameExpectation,
+        to: NameEntry,
+    ) -> CallResult<NameAnswer>;
+
+    /// The names that mean something, in their order: the first hundred and some, or those behind
+    /// `after`.
+    #[stl_k(reply = "page")]
+    async fn list(&self, caller: &Caller, #[range(0..=128)] after: &str) -> CallResult<NamePage>;
+
+    /// What a proposer or a keeper asks this node as a keeper, as docs/names.md has it.
+    #[stl_k(reply = "answer")]
+    async fn ask(&self, caller: &Caller, message: Bytes<'_>) -> CallResult<Blob>;
+
+    /// How this node stands as a keeper of names, in words. `not_found` if it is none.
+    #[stl_k(reply = "standing")]
+    async fn standing(&self) -> CallResult<String>;
+}

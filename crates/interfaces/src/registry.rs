@@ -1,0 +1,161 @@
+//! Dhara's publish, find and bind (III.C) for every core.
+//!
+//! * `records`, `values`: what goes in and comes out.
+//! * `wanted`: whom somebody looks for.
+
+mod records;
+mod values;
+mod wanted;
+
+use alloc::vec::Vec;
+
+use nile_stl::{CallResult, Caller, Place, service};
+
+pub use records::{
+    Asker, Binding, Change, Declaration, Found, Listed, Local, Publication, Weighted,
+};
+pub use values::{Condition, NamedValue, Rule, attributes};
+pub use wanted::Wanted;
+
+/// Which services there are, and where.
+#[service(subsystem = "naming", capability = "registry", layer = micro)]
+pub trait Registry {
+    /// Publishes an instance of the calling core, and its type if that is new.
+    #[stl_k]
+    fn publish(&self, caller: &Caller, publication: Publication) -> CallResult<()>;
+
+    /// Ends an instance of the calling core.
+    #[stl_k]
+    fn unpublish(&self, caller: &Caller, generation: u32, number: u16) -> CallResult<()>;
+
+    /// The instance of this name that is nearest to the caller.
+    #[stl_k(reply = "found")]
+    fn locate(&self, caller: &Caller, asker: Asker, name: &str) -> CallResult<Found>;
+
+    /// The instance of this name on one core of a node; node 0 is this one.
+    #[stl_k(reply = "found")]
+    fn locate_at(
+        &self,
+        caller: &Caller,
+        asker: Asker,
+        node: u32,
+        core: u16,
+        name: &str,
+    ) -> CallResult<Found>;
+
+    /// Publishes an instance of another node, by that node's generation and the number that the
+    /// node exports it by. For the gossip service, which lives where the registry does.
+    #[stl_k]
+    fn learn(
+        &self,
+        caller: &Caller,
+        node: u32,
+        core: u16,
+        publication: Publication,
+    ) -> CallResult<()>;
+
+    /// Ends an instance of another node. For the gossip service.
+    #[stl_k]
+    fn unlearn(&self, caller: &Caller, node: u32, number: u16) -> CallResult<()>;
+
+    /// Ends every instance of another node. For the gossip service.
+    #[stl_k]
+    fn forget_node(&self, caller: &Caller, node: u32) -> CallResult<()>;
+
+    /// The instance of a type whose attributes are as wanted and whose keywords match best.
+    #[stl_k(reply = "found")]
+    fn search(&self, caller: &Caller, asker: Asker, wanted: Wanted) -> CallResult<Found>;
+
+    /// The instances of a type that have a global priority, the highest first, as many as fit a
+    /// reply.
+    #[stl_k(reply = "instances")]
+    fn order(&self, type_name: &str) -> CallResult<Vec<Listed>>;
+
+    /// What the instances of a type share, some of it set before: what it has had from the first.
+    #[stl_k(reply = "values")]
+    fn share(
+        &self,
+        caller: &Caller,
+        asker: Asker,
+        type_name: &str,
+        values: Vec<NamedValue>,
+    ) -> CallResult<Vec<NamedValue>>;
+
+    /// Binds a subject to the best instance of a type, and unbinds it from the last one before.
+    #[stl_k(reply = "binding")]
+    fn bind(
+        &self,
+        caller: &Caller,
+        asker: Asker,
+        subject: u64,
+        wanted: Wanted,
+        parameters: Vec<NamedValue>,
+    ) -> CallResult<Binding>;
+
+    /// Unbinds a subject from the instance of a type; whether it was bound.
+    #[stl_k(reply = "was_bound")]
+    fn unbind(&self, subject: u64, type_name: &str) -> CallResult<bool>;
+
+    /// The instances of all nodes, some at a time: those behind the `skip` first. None: there are
+    /// no more.
+    #[stl_k(reply = "instances")]
+    fn list(&self, skip: u32) -> Vec<Listed>;
+
+    /// Where the instances of this name are, on all nodes, some at a time: those behind the `skip`
+    /// first. None: there are no more.
+    #[stl_k(reply = "found")]
+    fn instances(&self, name: &str, skip: u32) -> Vec<Found>;
+
+    /// The instances of this node from the one with this number in the registry on, some at a
+    /// time. None: there are no more.
+    #[stl_k(reply = "instances")]
+    fn local(&self, from: u32) -> Vec<Local>;
+
+    /// What an instance on a core of this node said of itself: for nodes that do not have it in
+    /// their image.
+    #[stl_k(reply = "publication")]
+    fn publication(&self, core: u16, name: &str) -> CallResult<Publication>;
+
+    /// Ends every instance of all other nodes. For the gossip service, which begins anew.
+    #[stl_k]
+    fn forget_others(&self, caller: &Caller) -> CallResult<()>;
+
+    /// Begins to note what is published, unpublished and moved, of one type or of all (""): the
+    /// watcher's number. It ends with the calling core's incarnation.
+    #[stl_k(reply = "watcher")]
+    fn watch(&self, caller: &Caller, type_name: &str) -> CallResult<u64>;
+
+    /// What has happened since the last time; waits until something has.
+    #[stl_k(reply = "changes")]
+    async fn changes(&self, watcher: u64) -> CallResult<Vec<Change>>;
+
+    /// Ends a watch.
+    #[stl_k]
+    fn unwatch(&self, watcher: u64) -> CallResult<()>;
+}
+
+impl RegistryClient {
+    /// Every instance. Each page is a call.
+    pub async fn list_all(&self) -> CallResult<Vec<Listed>> {
+        let mut all: Vec<Listed> = Vec::new();
+        loop {
+            let more = self.list(all.len() as u32).await?;
+            if more.is_empty() {
+                return Ok(all);
+            }
+            all.extend(more);
+        }
+    }
+
+    /// Where all instances of a name are. Each page is a call.
+    pub async fn places(&self, name: &str) -> CallResult<Vec<Place>> {
+        let mut places: Vec<Place> = Vec::new();
+        loop {
+            let more = self.instances(name, places.len() as u32).await?;
+            if more.is_empty() {
+                return Ok(places);
+            }
+            places.extend(more.into_iter().map(Place::from));
+        }
+    }
+}

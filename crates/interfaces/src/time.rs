@@ -1,0 +1,20 @@
+//! The node's clock, and waiting for a moment of it. Times are nanoseconds since the node's start,
+//! the same on all of its cores.
+
+use nile_stl::service;
+
+/// The node's clock.
+#[service(subsystem = "time", capability = "clock", layer = low)]
+pub trait Time {
+    /// Nanoseconds since the node's start.
+    #[stl_k(reply = "nanos")]
+    fn now(&self) -> u64;
+
+    /// Answers at this moment or after it, never before, with the time then.
+    #[stl_k(reply = "nanos")]
+    async fn sleep_until(&self, nanos: u64) -> u64;
+
+    /// Nanoseconds since this core's incarnation began to serve.
+    #[stl_k(reply = "nanos")]
+    fn uptime(&self) -> u64;
+}
