@@ -1,5 +1,5 @@
-//! The task service: what a package of a job calls on its own core. The engine of the worker service
-//! does what it says.
+//! The task service: what a package of a job calls on its own core. The engine of the worker
+//! service does what it says.
 
 use alloc::rc::Rc;
 use core::cell::OnceCell;

@@ -1,5 +1,5 @@
 //! What the services of a node say, apart from who does it: the methods of each, the records that
-//! calls carry, and its typed client. Whoever calls a service links this and not its implementation,
+//! calls carry, and its typed client. Callers of a service link this and not its implementation,
 //! which is in `services`.
 //!
 //! * Memory and cores of a node: [`heap`], [`physical_memory`], [`virtual_memory`],
