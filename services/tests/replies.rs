@@ -38,7 +38,9 @@ const BOUNDED: [(&str, &str); 24] = [
 fn has_list(ty: &Type<'_>) -> bool {
     match ty {
         Type::List(_) => true,
-        Type::Record(fields) => fields.iter().any(|field| has_list(&field.ty)),
+        Type::Record(fields) | Type::OneOf(fields) => {
+            fields.iter().any(|field| has_list(&field.ty))
+        }
         _ => false,
     }
 }

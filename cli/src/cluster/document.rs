@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::nearest::suggestion;
 
 /// The document that calls `method` with `parameters`, each as `name=value`. A value of a list or
-/// record is its elements, as `<item>1</item><item>2</item>`; any other is taken as it stands.
+/// record is its elements, as `<item>1</item><item>2</item>`, and so is a case with a value; any
+/// other is taken as it stands.
 /// Says what is wrong with the first parameter that is.
 pub fn of_call(method: &Method<'_>, parameters: &[String]) -> Result<String, String> {
     let known = || method.parameters.iter().map(|it| it.name.as_ref());
@@ -33,6 +34,7 @@ pub fn of_call(method: &Method<'_>, parameters: &[String]) -> Result<String, Str
             Type::List(_) => {
                 return Err(format!("`{name}` is a list; write {name}=\"<item>…</item>\""));
             }
+            Type::OneOf(_) if value.starts_with('<') => document.push_str(value),
             Type::Record(fields) => {
                 let fields: Vec<String> =
                     fields.iter().map(|it| format!("<{0}>…</{0}>", it.name)).collect();
@@ -57,7 +59,8 @@ pub fn of_call(method: &Method<'_>, parameters: &[String]) -> Result<String, Str
 }
 
 /// The document that calls `method` with what `values`, an object, has for its parameters; records
-/// are objects, lists arrays. Says what is wrong with the first that is.
+/// are objects, lists arrays, cases their name or an object of it and a value, and what may be none
+/// is `null` or left out if it is. Says what is wrong with the first that is.
 pub fn of_values(method: &Method<'_>, values: &Value) -> Result<String, String> {
     let mut document = format!("<{}>", method.name);
     fields(&method.parameters, values, &mut document)?;
@@ -72,8 +75,11 @@ fn fields(
     document: &mut String,
 ) -> Result<(), String> {
     for it in described {
-        let value =
-            values.get(it.name.as_ref()).ok_or_else(|| format!("`{}` is missing", it.name))?;
+        let value = match values.get(it.name.as_ref()) {
+            Some(value) => value,
+            None if it.ty.optional().is_some() => &Value::Null,
+            None => return Err(format!("`{}` is missing", it.name)),
+        };
         document.push_str(&format!("<{}>", it.name));
         element(&it.ty, value, document).map_err(|error| format!("`{}`: {error}", it.name))?;
         document.push_str(&format!("</{}>", it.name));
@@ -91,6 +97,7 @@ fn element(ty: &Type<'_>, value: &Value, document: &mut String) -> Result<(), St
             Ok(())
         }),
         (Type::List(_), _) => Err(format!("{value} is no list")),
+        (Type::OneOf(cases), value) => case(ty, cases, value, document),
         (_, Value::String(text)) => escape(text, document).map_err(|error| error.to_string()),
         (_, Value::Number(_) | Value::Bool(_)) => {
             document.push_str(&value.to_string());
@@ -98,6 +105,39 @@ fn element(ty: &Type<'_>, value: &Value, document: &mut String) -> Result<(), St
         }
         _ => Err(format!("{value} is of another type")),
     }
+}
+
+/// One of these cases, which `ty` has.
+fn case(
+    ty: &Type<'_>,
+    cases: &[Parameter<'_>],
+    value: &Value,
+    document: &mut String,
+) -> Result<(), String> {
+    let mut with_value = |name: &str, ty: &Type<'_>, value: &Value| {
+        document.push_str(&format!("<{name}>"));
+        element(ty, value, document)?;
+        document.push_str(&format!("</{name}>"));
+        Ok(())
+    };
+    match (ty.optional(), value) {
+        (Some(_), Value::Null) => document.push_str("none"),
+        (Some(ty), value) => return with_value("some", ty, value),
+        // The schema says whether it is one of the cases, and has no value.
+        (None, Value::String(name)) => {
+            escape(name, document).map_err(|error| error.to_string())?;
+        }
+        (None, Value::Object(one)) if one.len() == 1 => {
+            for (name, value) in one {
+                let known = || cases.iter().map(|it| it.name.as_ref());
+                let wrong = || format!("no case `{name}`; {}", suggestion(name, known()));
+                let case = cases.iter().find(|it| it.name == name.as_str()).ok_or_else(wrong)?;
+                with_value(name, &case.ty, value)?;
+            }
+        }
+        _ => return Err(format!("{value} is no case")),
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -113,7 +153,15 @@ mod tests {
         <text><type>string</type><encoded>true</encoded><encrypted>false</encrypted></text>
         <cores><type>list</type><element><type>uint_16</type></element><encoded>true</encoded>
           <encrypted>false</encrypted></cores>
-      </parameters><reply/></call></probe>"#;
+      </parameters><reply/></call>
+      <choose mode="kernel"><parameters>
+        <work><type>one_of</type><cases><ready/><pieces><type>uint_8</type><size>1</size>
+          <encoded>true</encoded><encrypted>false</encrypted></pieces></cases><size>2</size>
+          <encoded>true</encoded><encrypted>false</encrypted></work>
+        <at><type>one_of</type><cases><none/><some><type>core</type><size>6</size>
+          <encoded>true</encoded><encrypted>false</encrypted></some></cases><size>7</size>
+          <encoded>true</encoded><encrypted>false</encrypted></at>
+      </parameters><reply/></choose></probe>"#;
 
     fn document(parameters: &[&str]) -> Result<String, String> {
         let schema = discovery::parse(DOCUMENT).unwrap();
@@ -146,6 +194,37 @@ mod tests {
             let error = call(values).unwrap_err();
             assert!(error.contains(said), "{error}");
         }
+    }
+
+    #[test]
+    fn cases_are_named() {
+        let schema = discovery::parse(DOCUMENT).unwrap();
+        let choose = &schema.methods[1];
+        let ready = "<choose><work>ready</work><at>none</at></choose>";
+        let pieces = "<choose><work><pieces>7</pieces></work><at><some>n1.c2</some></at></choose>";
+        for (values, expected) in [
+            (json!({ "work": "ready" }), ready),
+            (json!({ "work": "ready", "at": null }), ready),
+            (json!({ "work": { "pieces": 7 }, "at": "n1.c2" }), pieces),
+        ] {
+            assert_eq!(of_values(choose, &values).as_deref(), Ok(expected));
+        }
+        for (values, said) in [
+            (json!({ "at": null }), "`work` is missing"),
+            (json!({ "work": 1 }), "`work`: 1 is no case"),
+            (json!({ "work": {} }), "`work`: {} is no case"),
+            (json!({ "work": { "piece": 1 } }), "no case `piece`; did you mean `pieces`?"),
+            (json!({ "work": "pieces" }), "the case's element"),
+            (json!({ "work": "read" }), "unknown case `read`; expected one of ready, pieces"),
+        ] {
+            let error = of_values(choose, &values).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+        let call =
+            |work: &str, at: &str| of_call(choose, &[format!("work={work}"), format!("at={at}")]);
+        assert_eq!(call("ready", "none").as_deref(), Ok(ready));
+        assert_eq!(call("<pieces>7</pieces>", "<some>n1.c2</some>").as_deref(), Ok(pieces));
+        assert!(call("", "none").is_err());
     }
 
     #[test]

@@ -46,7 +46,8 @@ fn object(names: &[Parameter<'_>], values: &[Bosml<'_>]) -> Value {
 }
 
 /// A value as JSON has it. What it has no type for is text as in documents: bytes, cores, buffers,
-/// and numbers that are none.
+/// and numbers that are none. A case is its name, or an object of that and its value; what may be
+/// none is `null`, or itself.
 fn json(ty: &Type<'_>, value: &Bosml<'_>) -> Value {
     match (value, ty) {
         (Bosml::Uint(number), _) => (*number).into(),
@@ -62,8 +63,17 @@ fn json(ty: &Type<'_>, value: &Bosml<'_>) -> Value {
             items.iter().map(|it| json(item.get(), it)).collect()
         }
         (Bosml::Record(values), Type::Record(fields)) => object(fields, values),
+        (Bosml::Case(number, value), Type::OneOf(cases)) => {
+            let case = &cases[usize::from(*number)];
+            match ty.optional() {
+                Some(_) if case.ty.is_nothing() => Value::Null,
+                Some(ty) => json(ty, value),
+                None if case.ty.is_nothing() => case.name.as_ref().into(),
+                None => serde_json::json!({ case.name.as_ref(): json(&case.ty, value) }),
+            }
+        }
         // The values were read by this very schema.
-        (Bosml::List(_) | Bosml::Record(_), _) => Value::Null,
+        (Bosml::List(_) | Bosml::Record(_) | Bosml::Case(..), _) => Value::Null,
     }
 }
 
@@ -117,6 +127,9 @@ fn kind(ty: &Type<'_>) -> Map<String, Value> {
         Type::Record(parts) => {
             fields.insert("fields".into(), parameters(parts));
         }
+        Type::OneOf(cases) => {
+            fields.insert("cases".into(), parameters(cases));
+        }
         _ => {}
     }
     fields
@@ -137,16 +150,27 @@ mod tests {
             <f doc=""><type>float_64</type><size>8</size><encoded>true</encoded>
               <encrypted>false</encrypted></f>
           </fields></element><encoded>true</encoded><encrypted>false</encrypted></all>
+        <work><type>list</type><element><type>one_of</type><cases><ready/><pieces><type>uint_8</type>
+          <size>1</size><encoded>true</encoded><encrypted>false</encrypted></pieces></cases>
+          </element><encoded>true</encoded><encrypted>false</encrypted></work>
+        <runs><type>list</type><element><type>one_of</type><cases><none/><some><type>core</type>
+          <size>6</size><encoded>true</encoded><encrypted>false</encrypted></some></cases>
+          </element><encoded>true</encoded><encrypted>false</encrypted></runs>
         <raw doc=""><type>bytes</type><encoded>true</encoded><encrypted>false</encrypted></raw>
       </reply></look></probe>"#;
 
     #[test]
     fn replies_have_the_types_of_their_schema() {
         let text = "<reply><at>n2.c3</at><all><item><n>18446744073709551615</n><f>1.5</f></item>\
-                    <item><n>0</n><f>NaN</f></item></all><raw>AQI=</raw></reply>";
+                    <item><n>0</n><f>NaN</f></item></all><work><item>ready</item><item><pieces>2</pieces>\
+                    </item></work><runs><item>none</item><item><some>n1.c2</some></item></runs>\
+                    <raw>AQI=</raw></reply>";
         let reply = to_json(DOCUMENT, "look", text).unwrap();
         let all = json!([{ "n": u64::MAX, "f": 1.5 }, { "n": 0, "f": "NaN" }]);
-        assert_eq!(reply, json!({ "at": "n2.c3", "all": all, "raw": "AQI=" }));
+        let (work, runs) = (json!(["ready", { "pieces": 2 }]), json!([null, "n1.c2"]));
+        let expected =
+            json!({ "at": "n2.c3", "all": all, "work": work, "runs": runs, "raw": "AQI=" });
+        assert_eq!(reply, expected);
         assert_eq!(to_json(DOCUMENT, "look", "<reply/>"), None);
         assert_eq!(to_json(DOCUMENT, "see", text), None);
     }
@@ -157,5 +181,7 @@ mod tests {
         let list = &schema["methods"][0]["reply"][1];
         assert_eq!(list["element"]["fields"][0]["type"], "uint_64");
         assert_eq!(schema["methods"][0]["mode"], "kernel");
+        let cases = &schema["methods"][0]["reply"][2]["element"]["cases"];
+        assert_eq!((&cases[0]["name"], &cases[1]["type"]), (&json!("ready"), &json!("uint_8")));
     }
 }

@@ -185,6 +185,17 @@ fn fields_show_what_the_sender_put_in() {
     assert_eq!(data[9].values("nile_bulk.data.sealed").len(), 1);
 }
 
+/// In the text form: one of several cases, without a value and with one.
+#[test]
+fn cases_are_shown_by_their_names() {
+    let text = "<next><work>ready</work><then><pieces>2</pieces></then></next>";
+    let shown = dissect(&[padded(frames::text(text))]);
+    assert!(!shown[0].is_faulty());
+    let tags = ["<next>", "<work>", "<then>", "<pieces>"].map(escaped);
+    assert_eq!(shown[0].values("xml.tag"), tags);
+    assert_eq!(shown[0].values("xml.cdata"), ["ready", "2"]);
+}
+
 fn escaped(text: &str) -> String {
     text.replace('<', "&lt;").replace('>', "&gt;")
 }

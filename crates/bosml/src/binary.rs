@@ -1,6 +1,7 @@
 //! The binary form: values one after the other with nothing between. Numbers have the width of
 //! their type, least significant byte first; strings, bytes and lists begin with their length in
-//! two bytes, of which a message of 64 KiB needs no more.
+//! two bytes, of which a message of 64 KiB needs no more. A case is its number in one byte, and its
+//! value.
 //!
 //! Fixed widths instead of varints: a number is one comparison and one load.
 
@@ -8,6 +9,7 @@ use alloc::vec::Vec;
 
 use crate::MAX_MESSAGE;
 use crate::error::{Error, ErrorKind};
+use crate::schema::Parameter;
 
 /// Takes values off the front of a message.
 #[derive(Clone, Debug)]
@@ -75,6 +77,17 @@ impl<'a> Reader<'a> {
             return Err(self.error(ErrorKind::Truncated));
         }
         Ok(count)
+    }
+
+    /// The number of one of `cases`. Fails with [`ErrorKind::UnknownCase`].
+    #[inline]
+    pub fn case(&mut self, cases: &[Parameter<'_>]) -> Result<u8, Error> {
+        let at = self.offset();
+        let [number] = self.array()?;
+        if usize::from(number) < cases.len() {
+            return Ok(number);
+        }
+        Err(Error::unknown_case(&alloc::format!("{number}"), cases, at))
     }
 
     /// Fails with [`ErrorKind::Trailing`] unless every byte has been taken.

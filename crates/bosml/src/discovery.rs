@@ -20,7 +20,8 @@
 //! should say whether; ours says `true` or `false`.
 //!
 //! A `list` has the type of its elements in `element` after `type`, a `record` its fields in
-//! `fields`; `size` is missing where there is no largest one, `least` and `most` where there is no
+//! `fields`, a `one_of` its cases in `cases`, of which those without a value are empty elements,
+//! as in `<none/>`; `size` is missing where there is no largest one, `least` and `most` where there is no
 //! range.
 
 mod parse;

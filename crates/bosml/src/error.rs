@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::schema::Range;
+use crate::schema::{Parameter, Range};
 
 /// The most characters of the input that an error repeats.
 const MOST_REPEATED: usize = 40;
@@ -83,6 +83,13 @@ pub enum ErrorKind {
         /// The beginning of what stands there.
         found: String,
     },
+    /// A case that the schema does not have.
+    UnknownCase {
+        /// Its name or its number.
+        found: String,
+        /// The names that there are, with commas between.
+        known: String,
+    },
     /// A value beyond its type or its range, or a list, string or bytes of a wrong length.
     OutOfRange {
         /// What it must be within.
@@ -117,6 +124,13 @@ impl Error {
     pub(crate) fn within_item(mut self, index: usize) -> Error {
         self.0.path.push(alloc::format!("{index}"));
         self
+    }
+
+    /// None of these cases.
+    #[cold]
+    pub(crate) fn unknown_case(found: &str, cases: &[Parameter<'_>], offset: usize) -> Error {
+        let (found, known) = (excerpt(found), names(cases));
+        Error::new(ErrorKind::UnknownCase { found, known }, offset)
     }
 
     /// Finds the line in the text that was read.
@@ -158,6 +172,12 @@ impl Error {
         }
         path
     }
+}
+
+/// What fields or cases are called, for an error.
+pub(crate) fn names(named: &[Parameter<'_>]) -> String {
+    let names: Vec<&str> = named.iter().map(|it| it.name.as_ref()).collect();
+    names.join(", ")
 }
 
 /// The beginning of `text`, short enough to be repeated in an error.
@@ -212,6 +232,9 @@ impl fmt::Display for ErrorKind {
             }
             ErrorKind::WrongType { expected, found } => {
                 write!(f, "expected {expected}, found `{found}`")
+            }
+            ErrorKind::UnknownCase { found, known } => {
+                write!(f, "unknown case `{found}`; expected one of {known}")
             }
             ErrorKind::OutOfRange { range, found } => {
                 write!(f, "expected {} to {}, found {found}", range.least, range.most)

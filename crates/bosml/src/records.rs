@@ -2,11 +2,68 @@
 
 use alloc::vec::Vec;
 
+use crate::schema::{Parameter, Range};
+use crate::typed::Measure;
+use crate::value::check_range;
 use crate::{Decode, Encode, Error, ErrorKind, Reader, Writer};
+
+#[cfg(test)]
+mod tests;
 
 // What the macro's structs name, so that the crates that use it need not.
 #[doc(hidden)]
 pub use alloc::borrow::Cow;
+
+/// Takes a field of this name. A function of its own for each type, as [`put`] is: records are many,
+/// and calls that get here have been sent or looked up.
+#[doc(hidden)]
+#[inline(never)]
+pub fn field<'a, T: Decode<'a>>(input: &mut Reader<'a>, name: &'static str) -> Result<T, Error> {
+    T::decode(input).map_err(|error| error.within(name))
+}
+
+/// The same for one that is to be within bounds.
+#[doc(hidden)]
+pub fn ranged<'a, T: Decode<'a> + Measure>(
+    input: &mut Reader<'a>,
+    name: &'static str,
+    least: i128,
+    most: i128,
+) -> Result<T, Error> {
+    in_range(input, least, most).map_err(|error| error.within(name))
+}
+
+/// Takes a value that is to be within bounds.
+#[doc(hidden)]
+pub fn in_range<'a, T: Decode<'a> + Measure>(
+    input: &mut Reader<'a>,
+    least: i128,
+    most: i128,
+) -> Result<T, Error> {
+    let at = input.offset();
+    let value = T::decode(input)?;
+    check_range(Some(Range { least, most }), value.measure(), at)?;
+    Ok(value)
+}
+
+/// Takes one of the cases, whose value `decode` takes.
+#[doc(hidden)]
+#[inline]
+pub fn case<'a, T>(
+    input: &mut Reader<'a>,
+    cases: &[Parameter<'static>],
+    decode: impl FnOnce(u8, &mut Reader<'a>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let number = input.case(cases)?;
+    decode(number, input).map_err(|error| error.within(&cases[usize::from(number)].name))
+}
+
+/// Puts a value.
+#[doc(hidden)]
+#[inline(never)]
+pub fn put<T: Encode>(value: &T, out: &mut Writer) {
+    value.encode(out);
+}
 
 /// Declares structs that are records of the message language, field by field, with their fields for
 /// the text form as `FIELDS`. For crates beneath `nile-stl`, whose derive does the same.

@@ -51,9 +51,18 @@ pub enum Type<'a> {
     List(Element<'a>),
     /// Named values, each present, in this order in the binary form.
     Record(Cow<'a, [Parameter<'a>]>),
+    /// One of these cases, which go by their numbers in the binary form, from 0. The type of a
+    /// case is that of its value; of a case without one it is [`Type::NOTHING`].
+    OneOf(Cow<'a, [Parameter<'a>]>),
 }
 
-impl Type<'_> {
+/// The most cases that a type can have: their number takes one byte.
+pub const MAX_CASES: usize = 256;
+
+impl<'a> Type<'a> {
+    /// The type of no value: a record without fields, which only a case can have.
+    pub const NOTHING: Type<'a> = Type::Record(Cow::Borrowed(&[]));
+
     /// Its name in the text form.
     pub fn name(&self) -> &'static str {
         match self {
@@ -73,6 +82,26 @@ impl Type<'_> {
             Type::Buffer => "buffer",
             Type::List(_) => "list",
             Type::Record(_) => "record",
+            Type::OneOf(_) => "one_of",
+        }
+    }
+
+    /// Whether it is [`Type::NOTHING`].
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Type::Record(fields) if fields.is_empty())
+    }
+
+    /// The type of the value that may be there or not, if this is the type of an
+    /// [`Option`](core::option::Option): one of the cases `none` and `some`.
+    pub fn optional(&self) -> Option<&Self> {
+        match self {
+            Type::OneOf(cases) => match &cases[..] {
+                [none, some] if none.name == NONE && none.ty.is_nothing() && some.name == SOME => {
+                    Some(&some.ty)
+                }
+                _ => None,
+            },
+            _ => None,
         }
     }
 
@@ -114,9 +143,19 @@ impl Type<'_> {
             Type::Record(fields) => {
                 fields.iter().try_fold(0u64, |sum, field| sum.checked_add(field.size()?))
             }
+            Type::OneOf(cases) => {
+                let most = cases.iter().try_fold(0, |most, case| Some(case.size()?.max(most)));
+                most?.checked_add(1)
+            }
         }
     }
 }
+
+/// The case of an [`Option`] without a value.
+pub(crate) const NONE: &str = "none";
+
+/// The case of an [`Option`] with one.
+pub(crate) const SOME: &str = "some";
 
 /// The type of a list's elements.
 #[derive(Clone, Debug)]
@@ -162,7 +201,7 @@ impl Range {
     }
 }
 
-/// One named value: a parameter of a method, a part of its reply, a field of a record.
+/// One named value: a parameter of a method, a part of its reply, a field of a record, a case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parameter<'a> {
     /// Its element's name in the text form.
@@ -179,7 +218,20 @@ pub struct Parameter<'a> {
     pub encrypted: bool,
 }
 
-impl Parameter<'_> {
+impl<'a> Parameter<'a> {
+    /// A value of this name and type about which nothing else is said.
+    pub const fn plain(name: &'a str, ty: Type<'a>) -> Parameter<'a> {
+        let (name, doc) = (Cow::Borrowed(name), Cow::Borrowed(""));
+        Parameter { name, doc, ty, range: None, encoded: true, encrypted: false }
+    }
+
+    /// The same value with these bounds, both included.
+    #[must_use]
+    pub const fn within(mut self, least: i128, most: i128) -> Parameter<'a> {
+        self.range = Some(Range { least, most });
+        self
+    }
+
     /// Its size in bytes, as [`Type::size`] has it.
     pub fn size(&self) -> Option<u64> {
         self.ty.size(self.range)

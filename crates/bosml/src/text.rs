@@ -15,6 +15,7 @@
 //! | `core`, `buffer`       | `n2.c3`; `pool.index.generation.length`                            |
 //! | `list`                 | an element `item` for each of its elements, in order               |
 //! | `record`               | an element for each of its fields, in any order                    |
+//! | `one_of`               | the case's name; with a value, an element of that name with it     |
 //!
 //! White space counts in strings alone. There are no DTDs, processing instructions (an XML
 //! declaration is one here), comments, CDATA sections, character references and entities beyond

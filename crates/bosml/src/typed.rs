@@ -1,14 +1,17 @@
 //! Rust types as values of messages. The derive of `nile-stl-macros` does the same for structs,
-//! field by field in the order of their declaration.
+//! field by field in the order of their declaration, and for enums, case by case.
 
 use alloc::borrow::{Cow, ToOwned};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::marker::PhantomData;
 
 use crate::binary::{Reader, Writer};
 use crate::error::{Error, ErrorKind};
 use crate::handle::{Buffer, Bytes, Core};
-use crate::schema::{Element, Type};
+use crate::records::case;
+use crate::schema::{self, Element, Parameter, Type};
 
 /// A Rust type that a schema can name.
 pub trait Typed {
@@ -32,6 +35,52 @@ pub trait Decode<'a>: Typed + Sized {
     /// Takes the binary form off the front of `input`. Fails with the byte at which it is not a
     /// value of this type.
     fn decode(input: &mut Reader<'a>) -> Result<Self, Error>;
+}
+
+/// What the bounds of a parameter or field bound.
+#[diagnostic::on_unimplemented(
+    message = "`#[range]` bounds integers, texts, bytes and lists, not `{Self}`"
+)]
+pub trait Measure {
+    /// An integer itself; how long anything else is.
+    fn measure(&self) -> i128;
+}
+
+macro_rules! integers {
+    ($($integer:ty),*) => {
+        $(impl Measure for $integer {
+            #[inline]
+            fn measure(&self) -> i128 {
+                i128::from(*self)
+            }
+        })*
+    };
+}
+
+integers!(u8, u16, u32, u64, i8, i16, i32, i64);
+
+impl Measure for &str {
+    fn measure(&self) -> i128 {
+        self.len() as i128
+    }
+}
+
+impl Measure for String {
+    fn measure(&self) -> i128 {
+        self.len() as i128
+    }
+}
+
+impl<T> Measure for Vec<T> {
+    fn measure(&self) -> i128 {
+        self.len() as i128
+    }
+}
+
+impl Measure for Bytes<'_> {
+    fn measure(&self) -> i128 {
+        self.0.len() as i128
+    }
 }
 
 macro_rules! numbers {
@@ -230,6 +279,60 @@ impl<T: Encode> Encode for Vec<T> {
     #[inline]
     fn encode(&self, out: &mut Writer) {
         out.list(self.len(), |out| self.iter().for_each(|item| item.encode(out)));
+    }
+}
+
+impl<T: Typed> Typed for Box<T> {
+    const TYPE: Type<'static> = T::TYPE;
+    const LEAST: usize = T::LEAST;
+}
+
+impl<T: Encode> Encode for Box<T> {
+    #[inline]
+    fn encode(&self, out: &mut Writer) {
+        (**self).encode(out);
+    }
+}
+
+impl<'a, T: Decode<'a>> Decode<'a> for Box<T> {
+    #[inline]
+    fn decode(input: &mut Reader<'a>) -> Result<Self, Error> {
+        T::decode(input).map(Box::new)
+    }
+}
+
+/// The cases of an option.
+struct Optional<T>(PhantomData<T>);
+
+impl<T: Typed> Optional<T> {
+    const CASES: &'static [Parameter<'static>] =
+        &[Parameter::plain(schema::NONE, Type::NOTHING), Parameter::plain(schema::SOME, T::TYPE)];
+}
+
+impl<T: Typed> Typed for Option<T> {
+    const TYPE: Type<'static> = Type::OneOf(Cow::Borrowed(Optional::<T>::CASES));
+}
+
+impl<T: Encode> Encode for Option<T> {
+    #[inline]
+    fn encode(&self, out: &mut Writer) {
+        match self {
+            None => out.put(&[0]),
+            Some(value) => {
+                out.put(&[1]);
+                value.encode(out);
+            }
+        }
+    }
+}
+
+impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
+    #[inline]
+    fn decode(input: &mut Reader<'a>) -> Result<Self, Error> {
+        case(input, Optional::<T>::CASES, |number, input| match number {
+            0 => Ok(None),
+            _ => T::decode(input).map(Some),
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Values whose schema is known only at run time: a tool's, a relay's, a log's.
 
 use alloc::borrow::{Cow, ToOwned};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::MAX_MESSAGE;
@@ -34,12 +35,14 @@ pub enum Value<'a> {
     List(Vec<Value<'a>>),
     /// The fields in the order of the schema, which knows their names.
     Record(Vec<Value<'a>>),
+    /// The number of a case, and its value: a record without fields, if it has none.
+    Case(u8, Box<Value<'a>>),
 }
 
 impl<'a> Value<'a> {
-    /// Takes a value of this type off the front of a message. It borrows strings and bytes; lists
-    /// and records take at most twice `size_of::<Value>()` for each byte of the message and each
-    /// list and record of the type that the byte is within. Fails with the place of what is not
+    /// Takes a value of this type off the front of a message. It borrows strings and bytes; lists,
+    /// records and cases take at most twice `size_of::<Value>()` for each byte of the message and
+    /// each list, record and case of the type that the byte is within. Fails with the place of what is not
     /// of this type or not in `range`.
     pub fn decode(
         input: &mut Reader<'a>,
@@ -57,6 +60,12 @@ impl<'a> Value<'a> {
                 Value::List(items)
             }
             Type::Record(fields) => Value::Record(Value::decode_all(input, fields)?),
+            Type::OneOf(cases) => {
+                let number = input.case(cases)?;
+                let case = &cases[usize::from(number)];
+                let value = Value::decode(input, &case.ty, case.range);
+                Value::Case(number, Box::new(value.map_err(|error| error.within(&case.name))?))
+            }
             _ => match Scalar::decode(input, ty, range)? {
                 Scalar::Uint(number) => Value::Uint(number),
                 Scalar::Int(number) => Value::Int(number),
@@ -108,6 +117,13 @@ impl<'a> Value<'a> {
                 out.close_list(start, items.len());
             }
             (Value::Record(values), Type::Record(fields)) => put_all(fields, values, out)?,
+            (Value::Case(number, value), Type::OneOf(cases)) => {
+                let found = || alloc::format!("{number}");
+                let case = cases.get(usize::from(*number));
+                let case = case.ok_or_else(|| Error::unknown_case(&found(), cases, out.len()))?;
+                out.put(&[*number]);
+                value.encode(out, &case.ty).map_err(|error| error.within(&case.name))?;
+            }
             _ => return Err(wrong_type(ty, self.kind(), out.len())),
         }
         Ok(())
@@ -125,6 +141,7 @@ impl<'a> Value<'a> {
             Value::Buffer(_) => "a buffer",
             Value::List(_) => "a list",
             Value::Record(_) => "a record",
+            Value::Case(..) => "a case",
         }
     }
 
@@ -142,6 +159,7 @@ impl<'a> Value<'a> {
             Value::Buffer(buffer) => Value::Buffer(buffer),
             Value::List(items) => Value::List(all(items)),
             Value::Record(fields) => Value::Record(all(fields)),
+            Value::Case(number, value) => Value::Case(number, Box::new(value.into_owned())),
         }
     }
 }
@@ -207,7 +225,7 @@ pub(crate) enum Scalar<'a> {
 }
 
 impl<'a> Scalar<'a> {
-    /// Takes one of this type, which is neither a list nor a record.
+    /// Takes one of this type, which has no types within.
     #[inline]
     pub fn decode(
         input: &mut Reader<'a>,
@@ -233,7 +251,9 @@ impl<'a> Scalar<'a> {
             }
             Type::Core => Scalar::Core(Core::decode(input)?),
             Type::Buffer => Scalar::Buffer(Buffer::decode(input)?),
-            Type::List(_) | Type::Record(_) => return Err(wrong_type(ty, "one value", at)),
+            Type::List(_) | Type::Record(_) | Type::OneOf(_) => {
+                return Err(wrong_type(ty, "one value", at));
+            }
         };
         if range.is_some() {
             let number = match &scalar {
@@ -290,6 +310,10 @@ fn check(input: &mut Reader<'_>, ty: &Type<'_>, range: Option<Range>) -> Result<
             })
         }
         Type::Record(fields) => check_all(input, fields),
+        Type::OneOf(cases) => {
+            let number = usize::from(input.case(cases)?);
+            check_all(input, &cases[number..=number])
+        }
         _ => Scalar::decode(input, ty, range).map(|_| ()),
     }
 }

@@ -266,7 +266,7 @@ fn user_of(kernel: &Path) -> Path {
     path
 }
 
-fn snake_case(name: &str) -> String {
+pub fn snake_case(name: &str) -> String {
     let mut snake = String::new();
     for letter in name.chars() {
         if letter.is_uppercase() && !snake.is_empty() {

@@ -117,8 +117,21 @@ fn generate(service: syn::Result<input::Service>) -> TokenStream {
     quote!(#(#declared)* #(#implemented)*).into()
 }
 
-/// Makes a struct with named fields a record of the message language: its fields in their order.
-#[proc_macro_derive(Record)]
+/// Makes a type a value of the message language: a struct with named fields a record, in their
+/// order, an enum one of its cases, in theirs, and a struct around one value that value.
+///
+/// ```text
+/// #[derive(Record)]
+/// enum Work {
+///     Nothing,                             // `nothing` in the text form
+///     Split(Split),                        // `<split>…</split>`
+///     Pieces { #[range(0..=9)] maps: u32 } // `<pieces><maps>2</maps></pieces>`
+/// }
+/// ```
+///
+/// A value that is not within its `#[range]` is not taken. Crates beneath `nile-stl` say
+/// `#[record(crate = nile_bosml)]`.
+#[proc_macro_derive(Record, attributes(record, range))]
 pub fn record(item: TokenStream) -> TokenStream {
     let item = parse_macro_input!(item as DeriveInput);
     record::generate(&item).unwrap_or_else(|error| error.to_compile_error()).into()

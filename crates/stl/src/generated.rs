@@ -10,9 +10,9 @@ pub use nile_bosml as bosml;
 pub use nile_registry::Layer;
 
 use alloc::format;
-use alloc::string::String;
 
-use bosml::{Bytes, Decode, Error, Reader, Typed, schema};
+use bosml::typed::Measure;
+use bosml::{Decode, Error, Reader, Typed, schema};
 use nile_abi::Status;
 
 use crate::{CallError, CallResult, MethodNumber};
@@ -27,52 +27,6 @@ impl Typed for Nothing {
 impl<'a> Decode<'a> for Nothing {
     fn decode(_: &mut Reader<'a>) -> Result<Nothing, Error> {
         Ok(Nothing)
-    }
-}
-
-/// What a parameter's bounds bound.
-#[diagnostic::on_unimplemented(
-    message = "`#[range]` bounds integers, texts, bytes and lists, not `{Self}`"
-)]
-pub trait Measure {
-    /// An integer itself; how long anything else is.
-    fn measure(&self) -> i128;
-}
-
-macro_rules! integers {
-    ($($integer:ty),*) => {
-        $(impl Measure for $integer {
-            #[inline]
-            fn measure(&self) -> i128 {
-                i128::from(*self)
-            }
-        })*
-    };
-}
-
-integers!(u8, u16, u32, u64, i8, i16, i32, i64);
-
-impl Measure for &str {
-    fn measure(&self) -> i128 {
-        self.len() as i128
-    }
-}
-
-impl Measure for String {
-    fn measure(&self) -> i128 {
-        self.len() as i128
-    }
-}
-
-impl<T> Measure for Vec<T> {
-    fn measure(&self) -> i128 {
-        self.len() as i128
-    }
-}
-
-impl Measure for Bytes<'_> {
-    fn measure(&self) -> i128 {
-        self.0.len() as i128
     }
 }
 

@@ -25,6 +25,9 @@ pub fn parse(text: &str) -> Result<Service<'_>, Error> {
     service.map_err(|error| error.in_text(text))
 }
 
+/// The element with the cases of a type.
+const CASES: &str = "cases";
+
 struct Parse<'t> {
     scan: Scanner<'t>,
 }
@@ -77,6 +80,10 @@ impl<'t> Parse<'t> {
         self.no_mode(&opened, at)?;
         self.each(&opened, |parse, opened, at| {
             parse.no_mode(opened, at)?;
+            if name == CASES && opened.content == Content::Empty {
+                let doc = opened.doc.clone();
+                return Ok(Parameter { doc, ..Parameter::plain(opened.name, Type::NOTHING) });
+            }
             let parameter = parse.parameter(opened, depth)?;
             parse.close(opened.name)?;
             Ok(parameter)
@@ -131,7 +138,7 @@ impl<'t> Parse<'t> {
 
     fn ty(&mut self, depth: usize) -> Result<Type<'t>, Error> {
         let (word, at) = self.leaf("type")?;
-        let nests = matches!(word, "list" | "record");
+        let nests = matches!(word, "list" | "record" | "one_of");
         if nests && depth == MAX_DEPTH {
             return Err(Error::new(ErrorKind::TooDeep, at));
         }
@@ -145,6 +152,7 @@ impl<'t> Parse<'t> {
                 Type::List(Element::Owned(Box::new(element)))
             }
             "record" => Type::Record(self.named("fields", depth + 1)?.into()),
+            "one_of" => Type::OneOf(self.named(CASES, depth + 1)?.into()),
             _ => {
                 let found = || ErrorKind::WrongType { expected: "a type", found: excerpt(word) };
                 simple(word).ok_or_else(|| Error::new(found(), at))?

@@ -58,21 +58,33 @@ fn put_type(out: &mut String, ty: &Type<'_>) {
             put_type(out, element.get());
             out.push_str("</element>");
         }
-        Type::Record(fields) => {
-            out.push_str("<fields>");
-            for field in fields.iter() {
-                out.push('<');
-                out.push_str(&field.name);
-                attribute(out, "doc", &field.doc);
-                out.push('>');
-                put_parameter(out, field);
-                for part in ["</", &field.name, ">"] {
-                    out.push_str(part);
-                }
-            }
-            out.push_str("</fields>");
-        }
+        Type::Record(fields) => put_named(out, "fields", fields),
+        Type::OneOf(cases) => put_named(out, "cases", cases),
         _ => {}
+    }
+}
+
+fn put_named(out: &mut String, name: &str, all: &[Parameter<'_>]) {
+    for part in ["<", name, ">"] {
+        out.push_str(part);
+    }
+    for it in all {
+        out.push('<');
+        out.push_str(&it.name);
+        attribute(out, "doc", &it.doc);
+        // A case about which there is nothing to say.
+        if it.ty.is_nothing() && it.encoded && !it.encrypted {
+            out.push_str("/>");
+            continue;
+        }
+        out.push('>');
+        put_parameter(out, it);
+        for part in ["</", &it.name, ">"] {
+            out.push_str(part);
+        }
+    }
+    for part in ["</", name, ">"] {
+        out.push_str(part);
     }
 }
 

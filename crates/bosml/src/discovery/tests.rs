@@ -74,6 +74,40 @@ fn a_document_tells_everything() {
 }
 
 #[test]
+fn cases_are_told_by_their_names() {
+    let some = Parameter::plain("some", Type::Uint8).within(0, 9);
+    let cases = vec![Parameter::plain("none", Type::NOTHING), some];
+    let mut service = ackermann();
+    service.methods.to_mut()[0].parameters.to_mut()[1].ty = Type::OneOf(cases.into());
+    let told = "<n><type>one_of</type><cases><none/><some><type>uint_8</type><size>1</size>\
+        <encoded>true</encoded><encrypted>false</encrypted><least>0</least><most>9</most></some>\
+        </cases><size>2</size>";
+    let document = DOCUMENT.replace("<n><type>uint_64</type><size>8</size>", told);
+    assert_eq!(to_text(&service), document);
+    assert_eq!(parse(&document).unwrap().into_owned(), service);
+    // In full, as a client may write it.
+    let full = "<none><type>record</type><fields/><size>0</size><encoded>true</encoded>\
+        <encrypted>false</encrypted></none>";
+    assert_eq!(parse(&document.replace("<none/>", full)).unwrap().into_owned(), service);
+    for (from, to) in [
+        ("<none/>", "<some/>"),
+        ("<none/>", "<9/>"),
+        ("<some>", "<some/><some>"),
+        ("<cases>", "<fields>"),
+        ("<size>2</size>", "<size>1</size>"),
+        ("<none/>", "<none></none>"),
+        ("<none/>", "<none mode=\"user\"/>"),
+    ] {
+        assert!(parse(&document.replace(from, to)).unwrap_err().line().is_some(), "{to}");
+    }
+    let start = document.find("<cases>").unwrap();
+    let end = document.find("</cases>").unwrap() + "</cases>".len();
+    let mut empty = document.clone();
+    empty.replace_range(start..end, "<cases/>");
+    parse(&empty).unwrap_err();
+}
+
+#[test]
 fn space_and_quotes_do_not_matter() {
     let spaced = DOCUMENT
         .replace("doc=\"A(m, n)\"", "\n doc = 'A(m,\tn)' ")
@@ -185,9 +219,14 @@ fn types() -> impl Strategy<Value = Type<'static>> {
     leaf.prop_recursive(3, 16, 3, |inner| {
         prop_oneof![
             inner.clone().prop_map(|ty| Type::List(owned(ty))),
-            parameters(inner)
+            parameters(inner.clone())
                 .prop_filter("a record has a field", |fields| !fields.is_empty())
                 .prop_map(|fields| Type::Record(fields.into())),
+            (parameters(inner), docs()).prop_map(|(mut cases, doc)| {
+                let nothing = Parameter::plain("nothing", Type::NOTHING);
+                cases.push(Parameter { doc: doc.into(), ..nothing });
+                Type::OneOf(cases.into())
+            }),
         ]
     })
 }

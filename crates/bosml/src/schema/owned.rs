@@ -37,6 +37,7 @@ impl Type<'_> {
                 Type::List(Element::Owned(Box::new(element)))
             }
             Type::Record(fields) => Type::Record(all(fields, Parameter::into_owned)),
+            Type::OneOf(cases) => Type::OneOf(all(cases, Parameter::into_owned)),
         }
     }
 }

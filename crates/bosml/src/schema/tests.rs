@@ -55,6 +55,37 @@ fn a_size_is_fixed_or_the_largest_in_range() {
 }
 
 #[test]
+fn there_is_a_case_to_choose_and_each_has_a_name() {
+    let one_of = |cases: Vec<Parameter<'static>>| parameter("a", Type::OneOf(cases.into()));
+    let nothing = |name: &str| parameter(name, Type::NOTHING);
+    let many = |count| one_of((0..count).map(|at| nothing(&format!("c{at}"))).collect());
+    let sized = one_of(vec![nothing("b"), parameter("c", u16::TYPE), parameter("d", u32::TYPE)]);
+    assert_eq!(sized.size(), Some(5));
+    assert_eq!(one_of(vec![nothing("b"), parameter("c", Type::String)]).size(), None);
+    for fits in [many(1), many(MAX_CASES), sized, parameter("a", <Option<u8>>::TYPE)] {
+        assert_eq!(service(vec![fits]).check(), Ok(()));
+    }
+    for wrong_one in [
+        many(0),
+        many(MAX_CASES + 1),
+        one_of(vec![nothing("b"), nothing("b")]),
+        one_of(vec![nothing("9")]),
+        one_of(vec![nothing("b").within(0, 1)]),
+        one_of(vec![parameter("b", Type::List(Element::Owned(Box::new(Type::NOTHING))))]),
+        one_of(vec![parameter("b", Type::Record(vec![nothing("c")].into()))]),
+    ] {
+        wrong(vec![wrong_one]);
+    }
+    let nested =
+        |depth| (0..depth).fold(Type::Bool, |ty, _| Type::OneOf(vec![parameter("b", ty)].into()));
+    assert_eq!(service(vec![parameter("a", nested(MAX_DEPTH))]).check(), Ok(()));
+    let error = wrong(vec![parameter("a", nested(MAX_DEPTH + 1))]);
+    assert_eq!(error.kind(), &ErrorKind::TooDeep);
+    assert_eq!(<Option<u8>>::TYPE.optional(), Some(&Type::Uint8));
+    assert_eq!(many(2).ty.optional(), None);
+}
+
+#[test]
 fn names_are_xml_names() {
     for name in ["m", "_m", "first-one", "a.b_c9", &"n".repeat(MAX_NAME)] {
         assert_eq!(service(vec![parameter(name, Type::Bool)]).check(), Ok(()), "{name}");

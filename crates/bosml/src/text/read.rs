@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::MAX_MESSAGE;
 use crate::binary::Writer;
-use crate::error::{Error, ErrorKind, excerpt};
+use crate::error::{Error, ErrorKind, excerpt, names};
 use crate::schema::{Parameter, Range, Type};
 use crate::typed::Encode;
 use crate::value::{check_range, out_of_range, put_integer, wrong_type};
@@ -154,6 +154,7 @@ impl Read<'_> {
         match ty {
             Type::Record(fields) => return self.fields(fields, element, content),
             Type::List(items) => return self.items(items.get(), range, element, content),
+            Type::OneOf(cases) => return self.one_of(cases, element, content),
             Type::String => {
                 let (at, scan) = (self.scan.offset(), &mut self.scan);
                 let length = self.out.measured(|out| match content {
@@ -174,6 +175,40 @@ impl Read<'_> {
             Content::Inside => self.scan.closes(element),
             Content::Empty => Ok(()),
         }
+    }
+
+    /// One of the cases, with the tag that closes `element`: the name of one without a value, or
+    /// an element of its name with its value.
+    fn one_of(
+        &mut self,
+        cases: &[Parameter<'_>],
+        element: &str,
+        content: Content,
+    ) -> Result<(), Error> {
+        let (word, at) = match content {
+            Content::Inside => self.scan.word()?,
+            Content::Empty => ("", self.scan.offset()),
+        };
+        let number = |name: &str| {
+            let number = cases.iter().position(|case| case.name == name);
+            number.ok_or_else(|| Error::unknown_case(name, cases, at))
+        };
+        if content == Content::Empty || !word.is_empty() {
+            let number = number(word)?;
+            if !cases[number].ty.is_nothing() {
+                let expected = "the case's element, with its value";
+                return Err(Error::new(ErrorKind::Syntax { expected }, at));
+            }
+            self.out.put(&[number as u8]);
+        } else {
+            let Tag::Open(name) = self.scan.tag()? else { return number("").map(|_| ()) };
+            let number = number(name)?;
+            self.out.put(&[number as u8]);
+            let content = self.content(name)?;
+            self.field(&cases[number], content)?;
+            self.scan.space();
+        }
+        self.scan.closes(element)
     }
 
     /// The elements of a list, up to the tag that closes it.
@@ -257,8 +292,7 @@ impl Read<'_> {
 
 #[cold]
 fn unknown(fields: &[Parameter<'_>], name: &str, at: usize) -> Error {
-    let names: Vec<&str> = fields.iter().map(|field| field.name.as_ref()).collect();
-    let kind = ErrorKind::UnknownParameter { name: excerpt(name), known: names.join(", ") };
+    let kind = ErrorKind::UnknownParameter { name: excerpt(name), known: names(fields) };
     Error::new(kind, at)
 }
 

@@ -251,6 +251,88 @@ fn every_type_has_its_text() {
     }
 }
 
+const WORK: &[Parameter<'static>] = &[
+    named("nothing", Type::NOTHING),
+    within(0, 9, "pieces", Type::Uint32),
+    named("point", Type::Record(Cow::Borrowed(FIELDS))),
+];
+
+const CASES: &[Parameter<'static>] = &[
+    named("work", Type::OneOf(Cow::Borrowed(WORK))),
+    named("more", list(&Type::OneOf(Cow::Borrowed(WORK)))),
+];
+
+#[test]
+fn a_case_is_its_name_or_an_element_of_it() {
+    for (work, bytes) in [
+        ("nothing", &[0][..]),
+        ("<pieces>7</pieces>", &[1, 7, 0, 0, 0]),
+        ("<point><x>9</x><tags></tags></point>", &[2, 9, 0, 0, 0]),
+    ] {
+        let text = format!("<r><work>{work}</work><more><item>{work}</item></more></r>");
+        let bytes = [bytes, &[1, 0], bytes].concat();
+        assert_eq!(text_to_binary(CASES, "r", &text).unwrap(), bytes);
+        assert_eq!(binary_to_text(CASES, "r", &bytes).unwrap(), text);
+    }
+    // Any space; a case without a value may be an element, too.
+    let spaced = "<r><more/>\n<work> <pieces >\t7 </pieces>\n</work ></r>";
+    assert_eq!(text_to_binary(CASES, "r", spaced).unwrap(), [1, 7, 0, 0, 0, 0, 0]);
+    for nothing in ["<nothing/>", " nothing ", "<nothing></nothing>"] {
+        let text = format!("<r><work>{nothing}</work><more/></r>");
+        assert_eq!(text_to_binary(CASES, "r", &text).unwrap(), [0, 0, 0]);
+    }
+}
+
+#[test]
+fn what_is_no_case_is_refused_with_its_place() {
+    let unknown = |found: &str| ErrorKind::UnknownCase {
+        found: found.into(),
+        known: "nothing, pieces, point".into(),
+    };
+    for (work, kind, path) in [
+        ("none", unknown("none"), "r/work"),
+        ("", unknown(""), "r/work"),
+        ("0", unknown("0"), "r/work"),
+        ("<none/>", unknown("none"), "r/work"),
+        ("<pieces>10</pieces>", out_of(0, 9, "10"), "r/work/pieces"),
+        ("<point/>", ErrorKind::MissingParameter { name: "x".into() }, "r/work/point"),
+    ] {
+        let text = format!("<r><work>{work}</work><more/></r>");
+        let error = text_to_binary(CASES, "r", &text).unwrap_err();
+        assert_eq!((error.kind(), error.path().as_str()), (&kind, path), "{error}");
+    }
+    for work in [
+        "pieces",
+        "<nothing>1</nothing>",
+        "<nothing x=\"1\"/>",
+        "nothing<pieces>1</pieces>",
+        "<pieces>1</pieces>nothing",
+        "<pieces>1</pieces><pieces>1</pieces>",
+        "<pieces>1</point>",
+        "<pieces>1",
+    ] {
+        let text = format!("<r><work>{work}</work><more/></r>");
+        let error = text_to_binary(CASES, "r", &text).unwrap_err();
+        assert!(error.line().is_some() && error.path().starts_with("r/work"), "{error}");
+    }
+    assert!(text_to_binary(CASES, "r", "<r><work/><more/></r>").is_err());
+    let error = check_binary(CASES, &[0, 1, 0, 3]).unwrap_err();
+    assert_eq!((error.kind(), error.offset()), (&unknown("3"), 3));
+    assert_eq!(error.path(), "more/0");
+    let error = check_binary(CASES, &[1, 10, 0, 0, 0, 0, 0]).unwrap_err();
+    assert_eq!(error.to_string(), "work/pieces, byte 1: expected 0 to 9, found 10");
+    let error = values_to_binary(CASES, &[Value::Case(3, Value::Bool(true).into())]).err();
+    assert!(error.is_some());
+    let beyond = [Value::Case(3, Value::Record(vec![]).into()), Value::List(vec![])];
+    assert_eq!(values_to_binary(CASES, &beyond).unwrap_err().kind(), &unknown("3"));
+    let other = [Value::Case(1, Value::Bool(true).into()), Value::List(vec![])];
+    assert_eq!(values_to_binary(CASES, &other).unwrap_err().path(), "work/pieces");
+}
+
+fn out_of(least: i128, most: i128, found: &str) -> ErrorKind {
+    ErrorKind::OutOfRange { range: Range { least, most }, found: found.into() }
+}
+
 #[test]
 fn lengths_have_ranges_too() {
     let range = Some(Range { least: 1, most: 2 });
@@ -356,12 +438,24 @@ fn typed() -> impl Strategy<Value = (Type<'static>, Value<'static>)> {
                 let ty = Type::List(Element::Owned(ty.into()));
                 (ty, Value::List(vec![value; count]))
             }),
-            prop::collection::vec(inner, 1..4).prop_map(|fields| {
+            prop::collection::vec(inner.clone(), 1..4).prop_map(|fields| {
                 let (types, values): (Vec<_>, Vec<_>) = fields.into_iter().unzip();
                 (Type::Record(numbered(types).into()), Value::Record(values))
             }),
+            (prop::collection::vec(inner, 0..4), any::<prop::sample::Index>()).prop_map(one_of),
         ]
     })
+}
+
+/// One of these, or none of them.
+fn one_of(
+    (cases, at): (Vec<(Type<'static>, Value<'static>)>, prop::sample::Index),
+) -> (Type<'static>, Value<'static>) {
+    let nothing = (Type::NOTHING, Value::Record(vec![]));
+    let (types, mut values): (Vec<_>, Vec<_>) = cases.into_iter().chain([nothing]).unzip();
+    let at = at.index(values.len());
+    let value = Value::Case(at as u8, values.swap_remove(at).into());
+    (Type::OneOf(numbered(types).into()), value)
 }
 
 fn numbered(types: Vec<Type<'static>>) -> Vec<Parameter<'static>> {

@@ -111,6 +111,16 @@ impl Show<'_> {
                 })
             }
             Type::Record(fields) => self.fields(fields),
+            Type::OneOf(cases) => {
+                let number = usize::from(self.input.case(cases)?);
+                match &cases[number] {
+                    case if case.ty.is_nothing() => {
+                        self.out.push_str(&case.name);
+                        Ok(())
+                    }
+                    _ => self.fields(&cases[number..=number]),
+                }
+            }
             _ => self.scalar(ty, range),
         }
     }

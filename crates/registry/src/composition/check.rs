@@ -235,7 +235,7 @@ fn fits<'a>(given: Option<&Parameter<'a>>, taken: &Parameter<'a>) -> Result<(), 
 fn same_type<'a>(a: &Type<'a>, b: &Type<'a>) -> bool {
     match (a, b) {
         (Type::List(a), Type::List(b)) => same_type(a.get(), b.get()),
-        (Type::Record(a), Type::Record(b)) => {
+        (Type::Record(a), Type::Record(b)) | (Type::OneOf(a), Type::OneOf(b)) => {
             let same = |(a, b): (&Parameter<'a>, &Parameter<'a>)| {
                 a.name == b.name && same_type(&a.ty, &b.ty)
             };

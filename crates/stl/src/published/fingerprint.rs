@@ -132,6 +132,7 @@ const fn ty(hash: u32, kind: &Type<'_>) -> u32 {
         Type::List(Element::Static(element)) => return ty(byte(hash, b'['), element),
         Type::List(Element::Owned(element)) => return ty(byte(hash, b'['), element),
         Type::Record(fields) => return values(byte(hash, b'{'), list(fields)),
+        Type::OneOf(cases) => return values(byte(hash, b'|'), list(cases)),
     };
     byte(hash, letter)
 }
@@ -139,6 +140,7 @@ const fn ty(hash: u32, kind: &Type<'_>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
     use alloc::vec::Vec;
     use nile_bosml::discovery;
     use nile_bosml::schema::Range;
@@ -162,9 +164,10 @@ mod tests {
         value("a", Type::Uint8, None),
         value("b", Type::List(Element::Static(&Type::String)), None),
     ];
-    static TAKES: [Parameter<'static>; 2] = [
+    static TAKES: [Parameter<'static>; 3] = [
         value("x", Type::Int32, Some(Range { least: -1, most: 7 })),
         value("y", Type::Record(Cow::Borrowed(&FIELDS)), None),
+        value("z", Type::OneOf(Cow::Borrowed(&FIELDS)), None),
     ];
     static METHODS: [Method<'static>; 2] =
         [method_of("first", Mode::Kernel), method_of("second", Mode::User)];
@@ -211,7 +214,7 @@ mod tests {
         assert_eq!(Fingerprint::of(&told), CONSTANT);
         let renamed = changed(|it| it.name = "teste".into());
         assert!(Fingerprint::of(&renamed) != CONSTANT && begins_with(&renamed, &SCHEMA));
-        let changes: [Change; 9] = [
+        let changes: [Change; 11] = [
             |it| it.methods.to_mut()[1].name = "third".into(),
             |it| it.methods.to_mut()[1].mode = Mode::Kernel,
             |it| it.methods.to_mut().swap(0, 1),
@@ -219,6 +222,12 @@ mod tests {
             |it| it.methods.to_mut()[0].parameters.to_mut()[0].ty = Type::Uint32,
             |it| it.methods.to_mut()[0].parameters.to_mut()[0].range = None,
             |it| it.methods.to_mut()[0].reply.to_mut()[1].encrypted = true,
+            |it| it.methods.to_mut()[0].parameters.to_mut()[2].ty = Type::OneOf(vec![].into()),
+            |it| {
+                // A record of the fields that were cases.
+                let fields = Cow::Borrowed(&FIELDS[..]);
+                it.methods.to_mut()[0].parameters.to_mut()[2].ty = Type::Record(fields);
+            },
             |it| {
                 // The border between what it takes and what it gives.
                 let Method { parameters, reply, .. } = &mut it.methods.to_mut()[1];

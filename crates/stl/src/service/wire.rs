@@ -4,7 +4,10 @@
 
 use alloc::vec::Vec;
 
-use nile_bosml::{Decode, Encode, Error, Reader, Writer};
+pub use nile_bosml::records::put;
+
+use nile_bosml::records::field;
+use nile_bosml::{Decode, Encode, Reader, Writer};
 
 use crate::CallResult;
 
@@ -14,22 +17,10 @@ pub fn argument<'a, T: Decode<'a>>(input: &mut Reader<'a>, name: &'static str) -
     Ok(field(input, name)?)
 }
 
-/// Takes a field of this name.
-#[inline(never)]
-pub fn field<'a, T: Decode<'a>>(input: &mut Reader<'a>, name: &'static str) -> Result<T, Error> {
-    T::decode(input).map_err(|error| error.within(name))
-}
-
 /// Sees to it that nothing follows the arguments.
 #[inline]
 pub fn no_more(input: &Reader<'_>) -> CallResult<()> {
     Ok(input.finish()?)
-}
-
-/// Puts a value.
-#[inline(never)]
-pub fn put<T: Encode>(value: &T, out: &mut Writer) {
-    value.encode(out);
 }
 
 /// A reply.
