@@ -190,7 +190,7 @@ impl Board {
         let Some(hosted) = self.job(message.job) else { return };
         let is_sample = |id: &AttemptId| id.task.kind == Kind::Sample;
         let mut notes = message.notes.items.iter();
-        if notes.any(|note| matches!(note, Note::Done(id, _) if is_sample(id))) {
+        if notes.any(|note| matches!(note, Note::Done { attempt, .. } if is_sample(attempt))) {
             hosted.samplers.borrow_mut().push(message.worker);
         }
         let now = self.now();

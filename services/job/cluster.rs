@@ -55,6 +55,11 @@ pub struct Store {
 }
 
 impl Cluster {
+    /// Says something in the node's log.
+    pub fn log(&self, what: core::fmt::Arguments<'_>) {
+        self.stl.host().log(what);
+    }
+
     /// The cluster around the core of `stl`, which nobody has looked at.
     pub fn new(stl: &Stl) -> Cluster {
         Cluster { stl: stl.clone(), seen: RefCell::default() }

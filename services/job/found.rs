@@ -51,10 +51,10 @@ impl Arriving {
         if bytes.len() < of {
             return Ok(None);
         }
-        let record = self.0.remove(&id).and_then(|bytes| unpack(&bytes));
-        match record.filter(|record| record.job.id == id) {
-            Some(record) => Ok(Some(record)),
-            None => Err(wrong("this is no record of the job")),
+        let record = unpack(&self.0.remove(&id).unwrap_or_default())?;
+        match record.job.id == id {
+            true => Ok(Some(record)),
+            false => Err(wrong("this is no record of the job")),
         }
     }
 }

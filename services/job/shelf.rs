@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use nile_abi::Status;
-use nile_bosml::Bytes;
+use nile_bosml::{Bytes, Decode, Reader};
 use nile_job::{JobId, Record};
 use nile_stl::{CallError, CallResult};
 
@@ -115,9 +115,12 @@ impl Shelf {
             versions.sort_unstable();
             let Some((version, place)) = versions.pop() else { continue };
             let bytes = read(&stores[place], &name, version).await?;
-            if let Some(record) = unpack(&bytes) {
-                self.versions.borrow_mut().insert(record.job.id, version);
-                records.push(record);
+            match unpack(&bytes) {
+                Ok(record) => {
+                    self.versions.borrow_mut().insert(record.job.id, version);
+                    records.push(record);
+                }
+                Err(error) => self.cluster.log(format_args!("{name} is not read: {error}")),
             }
             for (old, place) in versions {
                 stores[place].client.remove(&name, old, 1).await?;
@@ -203,14 +206,13 @@ pub fn pack(record: &Record) -> CallResult<Vec<u8>> {
     }
 }
 
-/// The record that was packed; none if it is damaged.
-pub fn unpack(mut bytes: &[u8]) -> Option<Record> {
+/// The record that was packed. Fails if it is damaged, or of another version.
+pub fn unpack(bytes: &[u8]) -> CallResult<Record> {
+    let mut input = Reader::new(bytes);
     let mut messages = Vec::new();
-    while let Some((length, rest)) = bytes.split_first_chunk() {
-        let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
-        let (message, rest) = rest.split_at_checked(length)?;
-        messages.push(message);
-        bytes = rest;
+    while input.left() > 0 {
+        let length = u32::decode(&mut input)? as usize;
+        messages.push(input.slice(length)?);
     }
-    bytes.is_empty().then(|| Record::decode(&messages).ok()).flatten()
+    Ok(Record::decode(&messages)?)
 }

@@ -65,7 +65,7 @@ impl Line {
         let reply = stl.call_at(self.place, self.cut, &arguments.into_bytes()?).await?;
         let reply = &mut Reader::new(&reply);
         let are_cut = bool::decode(reply)?;
-        let (bytes, slices) = (Blob::decode(reply)?.0, u32::decode(reply)?);
+        let (bytes, slices) = (Blob::decode(reply)?, u32::decode(reply)?);
         Ok(are_cut.then_some(Bounds { bytes, slices }))
     }
 }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use nile_abi::Status;
+use nile_bosml::Blob;
 use nile_job::{Bounds, JobId, MOST_SLICES};
 use nile_stl::{CallError, CallResult};
 
@@ -105,7 +106,7 @@ impl Engine {
             return Err(CallError::new(Status::Invalid, text));
         }
         self.with_job(job, |it| it.desk.let_go(ticket));
-        cut.end.borrow_mut().get_or_insert(Ok(Bounds { bytes: bytes.into(), slices }));
+        cut.end.borrow_mut().get_or_insert(Ok(Bounds { bytes: Blob(bytes.into()), slices }));
         self.changes.notify();
         Ok(())
     }

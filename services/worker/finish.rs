@@ -9,6 +9,7 @@ use core::cell::Cell;
 use core::time::Duration;
 
 use nile_abi::{CoreId, NodeId, Status};
+use nile_bosml::Blob;
 use nile_job::{Fault, Kind, Summary};
 use nile_stl::{CallError, CallResult, Place};
 use nile_sync::first;
@@ -39,7 +40,7 @@ impl Engine {
         let summary = Summary { read, records, checksum, ..Summary::default() };
         let ended = match attempt.kind() {
             Kind::Sample => {
-                let sample = attempt.sample.take();
+                let sample = Blob(attempt.sample.take());
                 self.done(attempt, Summary { sample, ..summary }, |_| {});
                 Ok(())
             }

@@ -127,7 +127,7 @@ impl WorkerKernel for Worker {
         caller.kernels_only()?;
         let cut = self.engine()?.cut(JobId(job), index, of, &sample.0).await?;
         Ok(match cut {
-            Some(cut) => Bounds { are_cut: true, bounds: Blob(cut.bytes), slices: cut.slices },
+            Some(cut) => Bounds { are_cut: true, bounds: cut.bytes, slices: cut.slices },
             None => Bounds { are_cut: false, bounds: Blob::default(), slices: 0 },
         })
     }

@@ -77,7 +77,7 @@ impl Engine {
         let found = self.with_job(job, |it| {
             let attempt = it.attempt.clone().filter(|attempt| attempt.ticket == ticket);
             let cut = it.cut.clone().filter(|cut| cut.ticket == ticket);
-            let bounds = it.worker.plan().map(|plan| plan.bounds.bytes.clone());
+            let bounds = it.worker.plan().map(|plan| plan.bounds.bytes.0.clone());
             (attempt, cut, bounds.unwrap_or_default(), it.worker.slices(), it.job())
         });
         let (attempt, cut, bounds, slices, job) = found?;

@@ -9,7 +9,6 @@ use alloc::vec::Vec;
 
 use crate::MAX_MESSAGE;
 use crate::error::{Error, ErrorKind};
-use crate::schema::Parameter;
 
 /// Takes values off the front of a message.
 #[derive(Clone, Debug)]
@@ -79,9 +78,9 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    /// The number of one of `cases`. Fails with [`ErrorKind::UnknownCase`].
+    /// The number of one of these cases. Fails with [`ErrorKind::UnknownCase`].
     #[inline]
-    pub fn case(&mut self, cases: &[Parameter<'_>]) -> Result<u8, Error> {
+    pub fn case(&mut self, cases: &[impl AsRef<str>]) -> Result<u8, Error> {
         let at = self.offset();
         let [number] = self.array()?;
         if usize::from(number) < cases.len() {

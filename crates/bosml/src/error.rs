@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::schema::{Parameter, Range};
+use crate::schema::{Fingerprint, Range};
 
 /// The most characters of the input that an error repeats.
 const MOST_REPEATED: usize = 40;
@@ -90,6 +90,13 @@ pub enum ErrorKind {
         /// The names that there are, with commas between.
         known: String,
     },
+    /// A message of another version of the program, which has other fields or cases.
+    OtherVersion {
+        /// The type of the message that is understood.
+        expected: Fingerprint,
+        /// That of the one that came.
+        found: Fingerprint,
+    },
     /// A value beyond its type or its range, or a list, string or bytes of a wrong length.
     OutOfRange {
         /// What it must be within.
@@ -128,7 +135,7 @@ impl Error {
 
     /// None of these cases.
     #[cold]
-    pub(crate) fn unknown_case(found: &str, cases: &[Parameter<'_>], offset: usize) -> Error {
+    pub(crate) fn unknown_case(found: &str, cases: &[impl AsRef<str>], offset: usize) -> Error {
         let (found, known) = (excerpt(found), names(cases));
         Error::new(ErrorKind::UnknownCase { found, known }, offset)
     }
@@ -175,8 +182,8 @@ impl Error {
 }
 
 /// What fields or cases are called, for an error.
-pub(crate) fn names(named: &[Parameter<'_>]) -> String {
-    let names: Vec<&str> = named.iter().map(|it| it.name.as_ref()).collect();
+pub(crate) fn names(named: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = named.iter().map(AsRef::as_ref).collect();
     names.join(", ")
 }
 
@@ -236,6 +243,11 @@ impl fmt::Display for ErrorKind {
             ErrorKind::UnknownCase { found, known } => {
                 write!(f, "unknown case `{found}`; expected one of {known}")
             }
+            ErrorKind::OtherVersion { expected, found } => write!(
+                f,
+                "a message of another version of NileOS (its type is {found}, here {expected}); \
+                 run one version on all nodes"
+            ),
             ErrorKind::OutOfRange { range, found } => {
                 write!(f, "expected {} to {}, found {found}", range.least, range.most)
             }

@@ -1,11 +1,12 @@
 //! Records of messages, as structs, and whole messages that consist of one.
 
 use alloc::vec::Vec;
+use core::marker::PhantomData;
 
-use crate::schema::{Parameter, Range};
+use crate::schema::{Fingerprint, Range, Type};
 use crate::typed::Measure;
 use crate::value::check_range;
-use crate::{Decode, Encode, Error, ErrorKind, Reader, Writer};
+use crate::{Decode, Encode, Error, ErrorKind, Reader, Typed, Writer};
 
 #[cfg(test)]
 mod tests;
@@ -51,11 +52,11 @@ pub fn in_range<'a, T: Decode<'a> + Measure>(
 #[inline]
 pub fn case<'a, T>(
     input: &mut Reader<'a>,
-    cases: &[Parameter<'static>],
+    cases: &[&'static str],
     decode: impl FnOnce(u8, &mut Reader<'a>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let number = input.case(cases)?;
-    decode(number, input).map_err(|error| error.within(&cases[usize::from(number)].name))
+    decode(number, input).map_err(|error| error.within(cases[usize::from(number)]))
 }
 
 /// Puts a value.
@@ -132,4 +133,34 @@ pub fn from_bytes<'a, R: Decode<'a>, T>(
     input.finish()?;
     let wrong = || ErrorKind::WrongType { expected, found: "another".into() };
     convert(record).ok_or_else(|| input.error(wrong()))
+}
+
+/// What tells messages of one type from those of others.
+struct Stamp<R>(PhantomData<R>);
+
+impl<R: Typed> Stamp<R> {
+    const TYPE: &'static Type<'static> = &R::TYPE;
+    const OF: Fingerprint = Fingerprint::of_type(Self::TYPE);
+}
+
+/// The binary form of a message that is one record, behind the fingerprint of its type: who has
+/// another version of it is told so by [`from_stamped`]. Fails if it is longer than a message can
+/// be.
+pub fn to_stamped<R: Encode>(record: &R) -> Result<Vec<u8>, Error> {
+    let mut out = Writer::new();
+    out.put(&Stamp::<R>::OF.0.to_le_bytes());
+    record.encode(&mut out);
+    out.into_bytes()
+}
+
+/// Reads such a message. Fails with [`ErrorKind::OtherVersion`] if it is of another type.
+pub fn from_stamped<'a, R: Decode<'a>>(bytes: &'a [u8]) -> Result<R, Error> {
+    let mut input = Reader::new(bytes);
+    let expected = Stamp::<R>::OF;
+    let found = Fingerprint(u32::decode(&mut input)?);
+    if found != expected {
+        return Err(Error::new(ErrorKind::OtherVersion { expected, found }, 0));
+    }
+    let record = R::decode(&mut input)?;
+    input.finish().map(|()| record)
 }

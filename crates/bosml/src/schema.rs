@@ -5,6 +5,7 @@
 //! from a discovery document: every list is a [`Cow`].
 
 mod check;
+mod fingerprint;
 mod owned;
 
 use alloc::borrow::Cow;
@@ -15,6 +16,7 @@ use crate::text::text_to_binary;
 
 pub use check::MAX_NAME;
 pub(crate) use check::is_name_byte;
+pub use fingerprint::{Fingerprint, begins_with, list, text};
 
 /// The type of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -216,6 +218,13 @@ pub struct Parameter<'a> {
     pub encoded: bool,
     /// Refused over an unsealed link and masked in logs.
     pub encrypted: bool,
+}
+
+impl AsRef<str> for Parameter<'_> {
+    /// Its name.
+    fn as_ref(&self) -> &str {
+        &self.name
+    }
 }
 
 impl<'a> Parameter<'a> {

@@ -7,6 +7,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
+use nile_abi::{CoreId, Generation, NodeId};
+
 use crate::binary::{Reader, Writer};
 use crate::error::{Error, ErrorKind};
 use crate::handle::{Buffer, Bytes, Core};
@@ -111,6 +113,32 @@ numbers! {
     i8 => Int8, i16 => Int16, i32 => Int32, i64 => Int64,
     f64 => Float64,
 }
+
+/// Numbers that are names.
+macro_rules! ids {
+    ($($id:ident($number:ty)),* $(,)?) => { $(
+        impl Typed for $id {
+            const TYPE: Type<'static> = <$number>::TYPE;
+            const LEAST: usize = <$number>::LEAST;
+        }
+
+        impl Encode for $id {
+            #[inline]
+            fn encode(&self, out: &mut Writer) {
+                self.0.encode(out);
+            }
+        }
+
+        impl<'a> Decode<'a> for $id {
+            #[inline]
+            fn decode(input: &mut Reader<'a>) -> Result<Self, Error> {
+                <$number>::decode(input).map($id)
+            }
+        }
+    )* };
+}
+
+ids! { NodeId(u32), CoreId(u16), Generation(u32) }
 
 impl Typed for bool {
     const TYPE: Type<'static> = Type::Bool;
@@ -233,16 +261,15 @@ impl Typed for Core {
 impl Encode for Core {
     #[inline]
     fn encode(&self, out: &mut Writer) {
-        self.node.0.encode(out);
-        self.core.0.encode(out);
+        self.node.encode(out);
+        self.core.encode(out);
     }
 }
 
 impl<'a> Decode<'a> for Core {
     #[inline]
     fn decode(input: &mut Reader<'a>) -> Result<Self, Error> {
-        let node = nile_abi::NodeId(u32::decode(input)?);
-        Ok(Core { node, core: nile_abi::CoreId(u16::decode(input)?) })
+        Ok(Core { node: NodeId::decode(input)?, core: CoreId::decode(input)? })
     }
 }
 
@@ -329,7 +356,7 @@ impl<T: Encode> Encode for Option<T> {
 impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
     #[inline]
     fn decode(input: &mut Reader<'a>) -> Result<Self, Error> {
-        case(input, Optional::<T>::CASES, |number, input| match number {
+        case(input, &[schema::NONE, schema::SOME], |number, input| match number {
             0 => Ok(None),
             _ => T::decode(input).map(Some),
         })

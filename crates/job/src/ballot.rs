@@ -80,7 +80,7 @@ impl Ballot {
         match &self.step {
             Step::Promising => Ask::Promise(self.epoch),
             Step::Following | Step::Master => Ask::Follow(self.epoch),
-            Step::Ending(end) => Ask::Accept(self.epoch, end.clone()),
+            Step::Ending(end) => Ask::Accept { epoch: self.epoch, end: end.clone() },
         }
     }
 
@@ -95,7 +95,7 @@ impl Ballot {
             self.strangers.remove(&rank);
         }
         match answer {
-            Answer::Promised(epoch, end) if self.step == Step::Promising => {
+            Answer::Promised { epoch, end } if self.step == Step::Promising => {
                 self.votes.insert(rank);
                 let known = &self.inherited;
                 // One and the same master says first that it is followed, then an end.

@@ -4,10 +4,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use nile_bosml::Blob;
+use nile_stl_macros::Record;
+
 use crate::id::{AttemptId, Epoch, TaskId, WorkerId};
+use crate::job::MOST_REDUCERS;
 
 /// What an attempt has done. The sums of records and of checksums over tasks wrap.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Record, Clone, PartialEq, Eq, Debug, Default)]
+#[record(crate = nile_bosml)]
 pub struct Summary {
     /// Bytes that it read.
     pub read: u64,
@@ -20,11 +25,12 @@ pub struct Summary {
     /// Bytes that it had to put on disk because they did not fit its memory.
     pub spilled: u64,
     /// What a sample task has found; only the job's own code reads it.
-    pub sample: Vec<u8>,
+    pub sample: Blob,
 }
 
 /// Why an attempt came to nothing.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub struct Failure {
     /// What was at fault.
     pub fault: Fault,
@@ -33,7 +39,8 @@ pub struct Failure {
 }
 
 /// What was at fault when an attempt failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 #[repr(u8)]
 pub enum Fault {
     /// The job's code: it panicked or gave an error. This is tried a few times.
@@ -46,16 +53,18 @@ pub enum Fault {
 }
 
 /// How a job ends, once.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub enum End {
     /// The output has these parts, one for each partition, in their order.
-    Published(Vec<Part>),
+    Published(#[range(0..=MOST_REDUCERS)] Vec<Part>),
     /// There is no output.
     Failed(JobError),
 }
 
 /// A part of a job's output: what one reduce attempt has written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub struct Part {
     /// The attempt.
     pub attempt: AttemptId,
@@ -70,7 +79,8 @@ pub struct Part {
 }
 
 /// Blocks of the input, one after the other, of which no living node has a copy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub struct Lost {
     /// Which of the job's input datasets, from 0.
     pub dataset: u16,
@@ -84,10 +94,11 @@ pub struct Lost {
 pub const MOST_LOST: usize = 64;
 
 /// Why a job has no output.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub enum JobError {
     /// No living node has a copy of these blocks: the first ones, if they are very many.
-    LostBlocks(Vec<Lost>),
+    LostBlocks(#[range(0..=MOST_LOST)] Vec<Lost>),
     /// A task failed by itself again and again; this is the last time.
     Task {
         /// The task.
@@ -97,15 +108,25 @@ pub enum JobError {
     },
     /// Records were lost or made: those read and those written have other numbers or checksums.
     Invalid {
-        /// Records read, and the sum of their checksums.
-        read: (u64, u64),
-        /// Records written, and the sum of their checksums.
-        written: (u64, u64),
+        /// What was read.
+        read: Sums,
+        /// What was written.
+        written: Sums,
     },
     /// There was no worker for too long.
     NoWorkers,
     /// It was cancelled.
     Cancelled,
+}
+
+/// What all records come to.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
+pub struct Sums {
+    /// How many.
+    pub records: u64,
+    /// The sum of their checksums.
+    pub checksum: u64,
 }
 
 /// What the job's record says to a master that wants to end it.
@@ -132,7 +153,7 @@ impl fmt::Display for JobError {
             JobError::Invalid { read, written } => write!(
                 f,
                 "{} records with checksum {:x} were read, but {} with {:x} were written",
-                read.0, read.1, written.0, written.1
+                read.records, read.checksum, written.records, written.checksum
             ),
             JobError::NoWorkers => write!(f, "there is no worker core: start a node that has one"),
             JobError::Cancelled => write!(f, "cancelled"),

@@ -3,27 +3,32 @@
 use core::fmt;
 
 use nile_abi::{CoreId, Generation, NodeId};
+use nile_stl_macros::Record;
 
 /// The most nodes that keep the record of a job.
 pub const MOST_KEEPERS: usize = 4;
 
 /// A job. Never given twice in a cluster.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[record(crate = nile_bosml)]
 pub struct JobId(pub u64);
 
 /// Which of a job's masters is meant: each has a higher epoch than those before. It is a round, and
 /// the rank of the keeper of the job's [`Record`](crate::Record) that runs the master: no two
 /// keepers ever take the same.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[record(crate = nile_bosml)]
 pub struct Epoch(pub u64);
 
 /// Which conversation of a master with a worker is meant: each begins with what the worker has,
 /// and is begun anew when the worker was silent for too long.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[record(crate = nile_bosml)]
 pub struct Session(pub u32);
 
 /// One incarnation of a worker core.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[record(crate = nile_bosml)]
 pub struct WorkerId {
     /// Its node.
     pub node: NodeId,
@@ -36,19 +41,20 @@ pub struct WorkerId {
 }
 
 /// What sort of task it is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[record(crate = nile_bosml)]
 pub enum Kind {
     /// Reads a few records of a split, from which the bounds of partitions are cut.
-    Sample = 0,
+    Sample,
     /// Reads a split and leaves a piece of output for every partition.
-    Map = 1,
+    Map,
     /// Takes its partition's piece of every map task and writes a part of the job's output.
-    Reduce = 2,
+    Reduce,
 }
 
 /// A task of a job.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[record(crate = nile_bosml)]
 pub struct TaskId {
     /// What sort of task.
     pub kind: Kind,
@@ -58,7 +64,8 @@ pub struct TaskId {
 
 /// One try to do a task. Never given twice: a master counts the attempts of a task, and no two
 /// masters of a job have one epoch.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[record(crate = nile_bosml)]
 pub struct AttemptId {
     /// The master that had it run.
     pub epoch: Epoch,
@@ -69,7 +76,8 @@ pub struct AttemptId {
 }
 
 /// What one map attempt has for one partition.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[record(crate = nile_bosml)]
 pub struct PieceId {
     /// The map attempt.
     pub output: AttemptId,
@@ -107,13 +115,6 @@ impl AttemptId {
         let epoch = u16::try_from(self.epoch.0).ok()?;
         let number = u16::try_from(self.number).ok()?;
         Some(u32::from(epoch) << 16 | u32::from(number))
-    }
-}
-
-impl Kind {
-    /// The sort with this number on the wire.
-    pub fn from_number(number: u8) -> Option<Kind> {
-        [Kind::Sample, Kind::Map, Kind::Reduce].get(usize::from(number)).copied()
     }
 }
 

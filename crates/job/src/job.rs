@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use nile_abi::NodeId;
+use nile_stl_macros::Record;
 
 use crate::id::JobId;
 
@@ -24,7 +25,8 @@ pub const MOST_SAMPLE: usize = 16 << 10;
 pub const MOST_SPLITS: usize = 1 << 20;
 
 /// A job, as it was submitted.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub struct Job {
     /// Its name among all jobs of the cluster.
     pub id: JobId,
@@ -62,7 +64,8 @@ pub struct Job {
 }
 
 /// A part of the input that one map task reads: some blocks of a dataset, one after the other.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub struct Split {
     /// Which of the job's input datasets, from 0.
     pub dataset: u16,

@@ -5,6 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use nile_abi::{Instant, NodeId};
+use nile_stl_macros::Record;
 
 use crate::ballot::{Ballot, Outcome};
 use crate::end::{End, Verdict};
@@ -13,7 +14,8 @@ use crate::record::{Answer, Ask, Record};
 use crate::settings::Settings;
 
 /// A keeper to a keeper of the same job.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub struct ToKeeper {
     /// The job.
     pub job: JobId,
@@ -26,7 +28,8 @@ pub struct ToKeeper {
 }
 
 /// What one keeper says to another.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub enum Word {
     /// It asks.
     Ask(Ask),
@@ -164,7 +167,7 @@ impl Keeper {
         match word {
             Word::Ask(ask) => {
                 let answer = self.accept(&ask);
-                let is_heard = matches!(answer, Answer::Promised(..) | Answer::Follows);
+                let is_heard = matches!(answer, Answer::Promised { .. } | Answer::Follows);
                 if is_heard || answer == Answer::Accepted {
                     self.give_way(now, epoch);
                 }

@@ -12,7 +12,7 @@ use nile_abi::Instant;
 const MOST_BYTES: usize = 24 << 10;
 
 /// Items of a message.
-const MOST_ITEMS: usize = 64;
+pub(crate) const MOST_ITEMS: usize = 64;
 
 /// Times the wait for an answer is doubled.
 const MOST_DOUBLINGS: u32 = 4;

@@ -40,13 +40,15 @@ pub mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use end::{End, Failure, Fault, JobError, Lost, Part, Summary, Verdict};
+pub use end::{End, Failure, Fault, JobError, Lost, Part, Summary, Sums, Verdict};
 pub use id::{AttemptId, Epoch, JobId, Kind, PieceId, Session, TaskId, WorkerId};
 pub use job::{Job, MOST_SLICES, Refused, Split};
 pub use keeper::{Keeper, ToKeeper, Word};
 pub use lane::Batch;
 pub use master::Master;
-pub use message::{Bounds, Lack, Location, Note, Order, Peer, Plan, ToMaster, ToWorker, Work};
+pub use message::{
+    Bounds, Lack, Location, Note, Order, Peer, Plan, RunningAttempt, ToMaster, ToWorker, Work,
+};
 pub use progress::{Counters, Phase, Progress};
 pub use record::{Answer, Ask, Record, Standing};
 pub use settings::Settings;

@@ -244,8 +244,8 @@ impl Master {
 
     /// The bounds that the job's code has cut, as [`Action::Cut`] asked.
     pub fn cut(&mut self, now: Instant, bounds: Bounds) {
-        if self.stage == Stage::Cutting && bounds.bytes.len() > MOST_BOUNDS {
-            let bytes = bounds.bytes.len();
+        if self.stage == Stage::Cutting && bounds.bytes.0.len() > MOST_BOUNDS {
+            let bytes = bounds.bytes.0.len();
             let text = format!("bounds of {bytes} bytes, but {MOST_BOUNDS} fit a message");
             return self.cut_failed(now, Failure { fault: Fault::Code, text });
         } else if self.stage == Stage::Cutting {

@@ -7,14 +7,17 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use nile_abi::NodeId;
+use nile_bosml::Blob;
+use nile_stl_macros::Record;
 
 use crate::end::{Failure, Summary};
 use crate::id::{AttemptId, Epoch, JobId, PieceId, Session, WorkerId};
-use crate::job::{Job, Split};
+use crate::job::{Job, MOST_SLICES, MOST_SPLITS, Split};
 use crate::lane::{Batch, Item};
 
 /// A master to a worker.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub struct ToWorker {
     /// The job.
     pub job: JobId,
@@ -34,7 +37,8 @@ pub struct ToWorker {
 }
 
 /// A worker to a master.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub struct ToMaster {
     /// The job.
     pub job: JobId,
@@ -46,21 +50,37 @@ pub struct ToMaster {
     pub worker: WorkerId,
     /// Which of its machines for this job it is.
     pub machine: u32,
-    /// The attempt that runs, and how many bytes it has read.
-    pub running: Option<(AttemptId, u64)>,
+    /// The attempt that runs, if any does.
+    pub running: Option<RunningAttempt>,
     /// The notes.
     pub notes: Batch<Note>,
 }
 
+/// An attempt that runs.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
+pub struct RunningAttempt {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// How many bytes it has read.
+    pub bytes: u64,
+}
+
 /// One thing that a worker is to do.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub enum Order {
     /// This is the job. It comes before the first attempt.
     Job(Box<Job>),
     /// These are the bounds of partitions. They come before the first attempt that needs them.
     Plan(Plan),
     /// Run this attempt.
-    Assign(AttemptId, Work),
+    Assign {
+        /// The attempt.
+        attempt: AttemptId,
+        /// What it works on.
+        work: Work,
+    },
     /// Run it no more.
     Cancel(AttemptId),
     /// The output or the part of this attempt is not needed.
@@ -72,16 +92,18 @@ pub enum Order {
 }
 
 /// What an attempt works on.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub enum Work {
     /// A part of the input.
     Split(Split),
     /// The pieces of this many map tasks.
-    Pieces(u32),
+    Pieces(#[range(0..=MOST_SPLITS)] u32),
 }
 
 /// The bounds of partitions. Outputs of two plans never go into one part.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub struct Plan {
     /// The master that has cut it.
     pub epoch: Epoch,
@@ -90,18 +112,21 @@ pub struct Plan {
 }
 
 /// Bounds as the job's code has cut them, and in how many *slices* it takes each partition.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub struct Bounds {
     /// What only the job's own code reads.
-    pub bytes: Vec<u8>,
+    pub bytes: Blob,
     /// How many pieces of each output a partition has: those of the first slice are fetched first,
     /// and those of a later one when the job's code is about to take them. From 1 to
     /// [`MOST_SLICES`](crate::MOST_SLICES).
+    #[range(1..=MOST_SLICES)]
     pub slices: u32,
 }
 
 /// Where an output of a map task is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub struct Location {
     /// The attempt that made it.
     pub output: AttemptId,
@@ -110,40 +135,64 @@ pub struct Location {
 }
 
 /// One thing that a worker has to say.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub enum Note {
     /// It has this plan from an earlier session.
     Plan(Plan),
     /// It has this output or part from an earlier session, of the plan of this epoch.
-    Held(AttemptId, Epoch, Summary),
+    Held {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The epoch of its plan.
+        plan: Epoch,
+        /// What it has done.
+        summary: Summary,
+    },
     /// It has said all that it has, and waits for work.
     Ready,
     /// An attempt is done.
-    Done(AttemptId, Summary),
+    Done {
+        /// The attempt.
+        attempt: AttemptId,
+        /// What it has done.
+        summary: Summary,
+    },
     /// An attempt came to nothing.
-    Failed(AttemptId, Failure),
+    Failed {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Why.
+        failure: Failure,
+    },
     /// An attempt was cancelled and has stopped.
     Stopped(AttemptId),
     /// A reduce attempt has all its pieces, and needs no map task any more.
     Gathered(AttemptId),
     /// An output that a reduce attempt needs cannot be had.
-    Missing(Location, Lack),
+    Missing {
+        /// Where it is said to be.
+        location: Location,
+        /// Why it cannot be had.
+        lack: Lack,
+    },
     /// It knows that the job is over, and has kept nothing but the parts of the output.
     Over,
 }
 
 /// Why a piece cannot be had.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub enum Lack {
     /// It did not come, however often it was asked for.
-    Late = 0,
+    Late,
     /// Who is said to have it does not.
-    Gone = 1,
+    Gone,
 }
 
 /// A worker to another worker of the job.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub enum Peer {
     /// `from` asks for a piece, for its reduce attempt `by`.
     Fetch {
@@ -174,9 +223,9 @@ impl Item for Order {
     fn weight(&self) -> usize {
         match self {
             Order::Job(job) => 64 + 4 * job.keepers.len() + job.text_bytes(),
-            Order::Plan(plan) => 16 + plan.bounds.bytes.len(),
-            Order::Assign(_, Work::Split(split)) => ATTEMPT + 28 + 4 * split.nodes.len(),
-            Order::Assign(..) | Order::Cancel(_) | Order::Drop(_) => ATTEMPT + 8,
+            Order::Plan(plan) => 16 + plan.bounds.bytes.0.len(),
+            Order::Assign { work: Work::Split(split), .. } => ATTEMPT + 28 + 4 * split.nodes.len(),
+            Order::Assign { .. } | Order::Cancel(_) | Order::Drop(_) => ATTEMPT + 8,
             Order::Outputs(outputs) => 2 * ATTEMPT * outputs.len(),
             Order::End(parts) => ATTEMPT * parts.len() + 8,
         }
@@ -186,9 +235,11 @@ impl Item for Order {
 impl Item for Note {
     fn weight(&self) -> usize {
         match self {
-            Note::Plan(plan) => 16 + plan.bounds.bytes.len(),
-            Note::Held(.., summary) | Note::Done(_, summary) => ATTEMPT + 48 + summary.sample.len(),
-            Note::Failed(_, failure) => ATTEMPT + 8 + failure.text.len(),
+            Note::Plan(plan) => 16 + plan.bounds.bytes.0.len(),
+            Note::Held { summary, .. } | Note::Done { summary, .. } => {
+                ATTEMPT + 48 + summary.sample.0.len()
+            }
+            Note::Failed { failure, .. } => ATTEMPT + 8 + failure.text.len(),
             _ => 2 * ATTEMPT,
         }
     }

@@ -8,6 +8,7 @@
 use alloc::vec::Vec;
 
 use nile_abi::NodeId;
+use nile_stl_macros::Record;
 
 use crate::end::End;
 use crate::id::Epoch;
@@ -25,16 +26,26 @@ pub struct Record {
 }
 
 /// What a keeper has promised, and what it has accepted.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub(crate) struct Acceptor {
     pub promised: Epoch,
     /// The last master that it followed, and the end that it accepted of it.
-    pub accepted: (Epoch, Option<End>),
+    pub accepted: Accepted,
+    pub end: Option<End>,
+}
+
+/// The last master that a keeper followed.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
+pub(crate) struct Accepted {
+    pub epoch: Epoch,
     pub end: Option<End>,
 }
 
 /// What one keeper asks of the others, and of itself.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub enum Ask {
     /// To hear no earlier master than this one, which is this keeper's.
     Promise(Epoch),
@@ -43,16 +54,27 @@ pub enum Ask {
     /// others know that the master lives.
     Follow(Epoch),
     /// To accept this end, from the master of this epoch.
-    Accept(Epoch, End),
+    Accept {
+        /// The epoch of the master.
+        epoch: Epoch,
+        /// The end.
+        end: End,
+    },
     /// To know that the job has ended in this way.
     Learn(End),
 }
 
 /// What a keeper answers.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub enum Answer {
     /// It promises; it follows this master, or did so last, and has accepted this end of it.
-    Promised(Epoch, Option<End>),
+    Promised {
+        /// The epoch of the master that it follows.
+        epoch: Epoch,
+        /// The end that it has accepted of it.
+        end: Option<End>,
+    },
     /// It follows.
     Follows,
     /// It has accepted the end.
@@ -66,7 +88,8 @@ pub enum Answer {
 }
 
 /// What the record says to a worker that has heard nothing for long.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub enum Standing {
     /// The job has this master.
     Open(Epoch),
@@ -79,7 +102,7 @@ pub enum Standing {
 impl Record {
     /// The record of a job that begins: its first master is on the first keeper.
     pub fn new(job: Job, splits: Vec<Split>) -> Record {
-        let accepted = (Epoch::FIRST, None);
+        let accepted = Accepted { epoch: Epoch::FIRST, end: None };
         let acceptor = Acceptor { promised: Epoch::FIRST, accepted, end: None };
         Record { job, splits, acceptor }
     }
@@ -114,27 +137,27 @@ impl Acceptor {
         match ask {
             Ask::Promise(epoch) if *epoch >= self.promised => {
                 self.promised = *epoch;
-                let (epoch, end) = self.accepted.clone();
-                Answer::Promised(epoch, end)
+                let Accepted { epoch, end } = self.accepted.clone();
+                Answer::Promised { epoch, end }
             }
             Ask::Follow(epoch) if *epoch >= self.promised => {
                 self.promised = *epoch;
                 // It may be late, and the end of this master be there already.
-                if self.accepted.0 < *epoch {
-                    self.accepted = (*epoch, None);
+                if self.accepted.epoch < *epoch {
+                    self.accepted = Accepted { epoch: *epoch, end: None };
                 }
                 Answer::Follows
             }
-            Ask::Accept(epoch, end) if *epoch >= self.promised => {
+            Ask::Accept { epoch, end } if *epoch >= self.promised => {
                 self.promised = *epoch;
-                self.accepted = (*epoch, Some(end.clone()));
+                self.accepted = Accepted { epoch: *epoch, end: Some(end.clone()) };
                 Answer::Accepted
             }
             Ask::Learn(end) => {
-                (self.accepted.1, self.end) = (None, Some(end.clone()));
+                (self.accepted.end, self.end) = (None, Some(end.clone()));
                 Answer::Ended(end.clone())
             }
-            Ask::Promise(_) | Ask::Follow(_) | Ask::Accept(..) => Answer::Refused(self.promised),
+            Ask::Promise(_) | Ask::Follow(_) | Ask::Accept { .. } => Answer::Refused(self.promised),
         }
     }
 }

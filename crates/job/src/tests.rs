@@ -11,6 +11,7 @@ use alloc::vec;
 use core::time::Duration;
 
 use nile_abi::{Instant, NodeId};
+use nile_bosml::Blob;
 
 use crate::worker::Action;
 use crate::{
@@ -53,7 +54,7 @@ fn samples_are_taken_evenly_and_cut_before_any_map_task() {
     let sampled = crate::Job { samples: 4, ..job(2) };
     let mut bench = Bench::new(sampled, splits(40, 4, 1), 4, 2);
     bench.outcome = |id, attempt| {
-        let sample = vec![attempt.task.index as u8];
+        let sample = Blob(vec![attempt.task.index as u8]);
         all_records::<40>(id, attempt).map(|summary| Summary { sample, ..summary })
     };
     while count(&bench, Kind::Map) == 0 {
@@ -64,7 +65,7 @@ fn samples_are_taken_evenly_and_cut_before_any_map_task() {
     sampled.sort_unstable();
     assert_eq!(sampled, [0, 10, 20, 30]);
     let worker = bench.workers.values().find_map(|worker| worker.plan()).unwrap();
-    let mut bounds = worker.bounds.bytes.clone();
+    let mut bounds = worker.bounds.bytes.0.clone();
     bounds.sort_unstable();
     assert_eq!(bounds, [0, 10, 20, 30]);
     assert!(matches!(bench.run(), End::Published(_)));
@@ -74,13 +75,13 @@ fn samples_are_taken_evenly_and_cut_before_any_map_task() {
 fn a_job_of_one_partition_has_its_samples_too() {
     let mut bench = Bench::new(crate::Job { samples: 2, ..job(1) }, splits(4, 2, 1), 2, 1);
     bench.outcome = |id, attempt| {
-        all_records::<4>(id, attempt).map(|summary| Summary { sample: vec![7], ..summary })
+        all_records::<4>(id, attempt).map(|summary| Summary { sample: Blob(vec![7]), ..summary })
     };
     while count(&bench, Kind::Map) == 0 {
         assert!(bench.step());
     }
     let worker = bench.workers.values().find_map(|worker| worker.plan()).unwrap();
-    assert_eq!(worker.bounds.bytes, [7, 7]);
+    assert_eq!(worker.bounds.bytes.0, [7, 7]);
 }
 
 #[test]
@@ -155,12 +156,12 @@ fn no_more_than_the_next_slice_is_fetched() {
     let (id, by) = (worker_id(1, 0), attempt(Kind::Reduce, 1));
     let now = Instant::from_nanos(1);
     let mut worker = Worker::new(now, id, 1, JobId(7), Settings::default());
-    let bounds = Bounds { bytes: vec![], slices: 4 };
+    let bounds = Bounds { bytes: Blob::default(), slices: 4 };
     let output = |map| Location { output: attempt(Kind::Map, map), at: worker_id(2, 0) };
     let begun = [
         Order::Job(Box::new(job(2))),
         Order::Plan(Plan { epoch: Epoch(1), bounds }),
-        Order::Assign(by, Work::Pieces(2)),
+        Order::Assign { attempt: by, work: Work::Pieces(2) },
         Order::Outputs(vec![output(0), output(1)]),
     ];
     worker.receive(now, orders(0, &[]));
@@ -353,7 +354,10 @@ fn a_piece_that_is_never_delivered_ends_the_job_with_its_name() {
 fn records_that_are_lost_on_the_way_are_noticed() {
     let mut bench = Bench::new(job(1), splits(6, 3, 1), 3, 1);
     bench.outcome = all_records::<5>;
-    let error = JobError::Invalid { read: (6, 0), written: (5, 0) };
+    let error = JobError::Invalid {
+        read: crate::end::Sums { records: 6, checksum: 0 },
+        written: crate::end::Sums { records: 5, checksum: 0 },
+    };
     assert_eq!(bench.run(), End::Failed(error));
 }
 

@@ -17,7 +17,7 @@ use crate::end::{Failure, Fault, Summary};
 use crate::id::{AttemptId, Epoch, JobId, Kind, PieceId, Session, WorkerId};
 use crate::job::{Job, MOST_SAMPLE};
 use crate::lane::Lane;
-use crate::message::{Location, Note, Peer, Plan, ToMaster, Work};
+use crate::message::{Location, Note, Peer, Plan, RunningAttempt, ToMaster, Work};
 use crate::record::Standing;
 use crate::settings::Settings;
 use fetch::Gathering;
@@ -249,7 +249,7 @@ impl Worker {
     ///
     /// A sample that does not fit a message is the code's failure.
     pub fn done(&mut self, now: Instant, attempt: AttemptId, summary: Summary) {
-        let bytes = summary.sample.len();
+        let bytes = summary.sample.0.len();
         if bytes > MOST_SAMPLE {
             let text = format!("a sample of {bytes} bytes, but {MOST_SAMPLE} fit a message");
             return self.failed(now, attempt, Failure { fault: Fault::Code, text });
@@ -262,7 +262,7 @@ impl Worker {
                     let kept = Summary { sample: Default::default(), ..summary.clone() };
                     self.held.insert(attempt, Held { plan, summary: kept });
                 }
-                self.lane.push(Note::Done(attempt, summary));
+                self.lane.push(Note::Done { attempt, summary });
                 self.rest(now);
             }
             Core::Stopping(stopping) if *stopping == attempt => {
@@ -281,7 +281,7 @@ impl Worker {
         failure.text.truncate(failure.text.floor_char_boundary(MOST_TEXT));
         match &self.core {
             Core::Running(run) if run.attempt == attempt => {
-                self.lane.push(Note::Failed(attempt, failure));
+                self.lane.push(Note::Failed { attempt, failure });
                 self.rest(now);
             }
             _ => self.stopped(now, attempt),
@@ -343,7 +343,9 @@ impl Worker {
         }
         if let Some(notes) = self.lane.fill(now, self.settings.patience) {
             let running = match &self.core {
-                Core::Running(run) => Some((run.attempt, run.bytes)),
+                Core::Running(run) => {
+                    Some(RunningAttempt { attempt: run.attempt, bytes: run.bytes })
+                }
                 _ => None,
             };
             let message = ToMaster {

@@ -108,9 +108,11 @@ fn of_enum(name: &Ident, variants: Vec<&Variant>, bosml: &Path) -> Result<Parts>
         return Err(Error::new(name.span(), "there are 1 to 256 cases to choose from"));
     }
     let (mut cases, mut put, mut take) = (Vec::new(), Vec::new(), Vec::new());
+    let mut texts = Vec::new();
     for (number, variant) in variants.iter().enumerate() {
         let (number, is_last) = (number as u8, number + 1 == variants.len());
         let (case, text) = (&variant.ident, snake_case(&plain_name(&variant.ident)));
+        texts.push(text.clone());
         // Whoever calls it has looked whether there is one of this number.
         let pattern = if is_last { quote!(_) } else { quote!(#number) };
         match &variant.fields {
@@ -152,8 +154,12 @@ fn of_enum(name: &Ident, variants: Vec<&Variant>, bosml: &Path) -> Result<Parts>
         }
     }
     Ok(Parts {
-        preamble: quote!(const CASES: &[#bosml::schema::Parameter<'static>] = &[#(#cases),*];),
-        ty: quote!(#bosml::schema::Type::OneOf(#bosml::records::Cow::Borrowed(CASES))),
+        preamble: quote!(const CASES: &[&str] = &[#(#texts),*];),
+        ty: quote! {
+            #bosml::schema::Type::OneOf(
+                #bosml::records::Cow::Borrowed(const { &[#(#cases),*] }),
+            )
+        },
         least: quote!(1),
         encode: quote!(match self { #(#put),* }),
         decode: quote! {

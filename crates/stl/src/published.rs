@@ -1,8 +1,6 @@
 //! What is known of a service that is callable: all that its source declares, or what a package
 //! said when it published it.
 
-mod fingerprint;
-
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,7 +10,7 @@ use nile_registry::Layer;
 
 use crate::Registration;
 
-pub use fingerprint::{Fingerprint, begins_with, list, text};
+pub use nile_bosml::schema::{Fingerprint, begins_with, list, text};
 
 /// A service that was described at run time.
 #[derive(Clone, Debug)]

@@ -194,8 +194,12 @@ impl Bench {
                 super::wait(&bench.stl, EFFORT).await;
                 let is_sample = attempt.task.kind == Kind::Sample;
                 let sample = vec![1; if is_sample { MOST_SAMPLE } else { 0 }];
-                let summary =
-                    Summary { read: split.bytes, records: 1, sample, ..Summary::default() };
+                let summary = Summary {
+                    read: split.bytes,
+                    records: 1,
+                    sample: Blob(sample),
+                    ..Summary::default()
+                };
                 bench.with(job, |machine, now| machine.done(now, attempt, summary));
             })),
             Action::Gathered(attempt) => spawn(Box::pin(async move {

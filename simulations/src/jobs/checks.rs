@@ -207,7 +207,7 @@ impl Cluster {
 /// Makes outputs of all plans look like those of the master that hears of them.
 pub fn mix_plans(message: &mut ToMaster) {
     for note in &mut message.notes.items {
-        if let Note::Held(_, plan, _) = note {
+        if let Note::Held { plan, .. } = note {
             *plan = message.epoch;
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nile_abi::NodeId;
+use nile_bosml::Blob;
 use nile_job::{
     AttemptId, End, Failure, Fault, Kind, PieceId, Standing, Summary, Work, WorkerId, keeper,
     master, worker,
@@ -256,7 +257,7 @@ impl Cluster {
         let records = self.work.records[index as usize].clone();
         if attempt.task.kind == Kind::Sample {
             return Ok(Summary {
-                sample: work::sample(&records, attempt.epoch),
+                sample: Blob(work::sample(&records, attempt.epoch)),
                 ..Summary::default()
             });
         }
@@ -337,6 +338,6 @@ fn summary(records: &[Record]) -> Summary {
         records: records.len() as u64,
         checksum: work::checksum(records),
         spilled: 0,
-        sample: Vec::new(),
+        sample: Blob::default(),
     }
 }

@@ -2,6 +2,7 @@
 //! seed: how many records, how they are spread, how many partitions.
 
 use nile_abi::NodeId;
+use nile_bosml::Blob;
 use nile_job::{Bounds, Epoch, Job, JobId, Split};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
@@ -96,7 +97,7 @@ pub fn cut(samples: &[Vec<u8>], reducers: u32) -> Bounds {
         keys.get(at).copied().unwrap_or(u32::MAX)
     };
     let bytes = (1..reducers).flat_map(|place| bound(place).to_le_bytes()).collect();
-    Bounds { bytes, slices: 1 + keys.len() as u32 % 3 }
+    Bounds { bytes: Blob(bytes), slices: 1 + keys.len() as u32 % 3 }
 }
 
 fn keys(bytes: &[u8]) -> Vec<u32> {
@@ -107,7 +108,7 @@ fn keys(bytes: &[u8]) -> Vec<u32> {
 /// Divides records over the slices of partitions, by these bounds or, without any, evenly.
 pub fn divide(records: &[Record], bounds: Option<&Bounds>, reducers: u32) -> Vec<Vec<Record>> {
     let slices = bounds.map_or(1, |bounds| bounds.slices);
-    let bounds = bounds.map(|bounds| keys(&bounds.bytes));
+    let bounds = bounds.map(|bounds| keys(&bounds.bytes.0));
     let mut pieces = vec![Vec::new(); (reducers * slices) as usize];
     for record in records {
         let partition = match &bounds {

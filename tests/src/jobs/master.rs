@@ -266,7 +266,7 @@ async fn cut_at(stl: &Stl, at: At, job: JobId, samples: &[Vec<u8>]) -> CallResul
     for (sample, index) in samples.iter().zip(0..) {
         let cut = worker.cut(job.0, index, of, Bytes::from(&sample[..])).await?;
         if cut.are_cut {
-            return Ok(Bounds { bytes: cut.bounds.0, slices: cut.slices });
+            return Ok(Bounds { bytes: cut.bounds, slices: cut.slices });
         }
     }
     Err(CallError::new(Status::Failed, "not cut, though all samples are there"))

@@ -8,7 +8,7 @@ use alloc::{format, vec};
 use nile_stl_macros::Record;
 use proptest::prelude::*;
 
-use super::{from_bytes, to_bytes};
+use super::{from_bytes, from_stamped, to_bytes, to_stamped};
 use crate::schema::{Parameter, Type};
 use crate::{Decode, ErrorKind, Reader, Typed, binary_to_text, check_binary, text_to_binary};
 
@@ -91,6 +91,18 @@ fn what_is_no_value_is_refused_with_its_path() {
     assert!(matches!(kind, ErrorKind::OutOfRange { .. }), "{kind}");
     assert_eq!(path, "all/0/parts_of/parts");
     assert!(matches!(refused(&[3, 3, 0, 0]).0, ErrorKind::OutOfRange { .. }));
+}
+
+#[test]
+fn a_message_of_another_version_says_so() {
+    let stamped = to_stamped(&Order::Keep(1)).unwrap();
+    assert_eq!(from_stamped(&stamped), Ok(Order::Keep(1)));
+    let error = from_stamped::<Split>(&stamped).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::OtherVersion { .. }));
+    assert!(format!("{error}").contains("another version of NileOS"), "{error}");
+    assert!(from_stamped::<Order>(&to_bytes(&Order::Keep(1)).unwrap()).is_err());
+    let more = [&stamped[..], &[0]].concat();
+    assert_eq!(from_stamped::<Order>(&more).unwrap_err().kind(), &ErrorKind::Trailing);
 }
 
 fn orders() -> impl Strategy<Value = Order> {

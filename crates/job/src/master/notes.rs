@@ -10,7 +10,7 @@ use super::tasks::Done;
 use super::{Action, Master, Stage};
 use crate::end::{Failure, Fault, JobError, Summary};
 use crate::id::{AttemptId, Epoch, Kind, TaskId};
-use crate::message::{Lack, Location, Note, Order, Plan, ToMaster};
+use crate::message::{Lack, Location, Note, Order, Plan, RunningAttempt, ToMaster};
 use crate::spans::Outcome;
 
 impl Master {
@@ -39,7 +39,7 @@ impl Master {
         }
         mate.heard = now;
         mate.ask = now + self.settings.silence;
-        if let Some((attempt, bytes)) = message.running
+        if let Some(RunningAttempt { attempt, bytes }) = message.running
             && mate.state == State::Busy(attempt)
         {
             mate.read = mate.read.max(bytes);
@@ -58,15 +58,15 @@ impl Master {
     fn hear(&mut self, now: Instant, slot: usize, note: Note) {
         match note {
             Note::Plan(plan) => self.hear_plan(plan),
-            Note::Held(attempt, plan, summary) => self.hear_held(slot, attempt, plan, summary),
+            Note::Held { attempt, plan, summary } => self.hear_held(slot, attempt, plan, summary),
             Note::Ready => self.hear_ready(now, slot),
-            Note::Done(attempt, summary) => {
+            Note::Done { attempt, summary } => {
                 let mate = &mut self.crew.mates[slot];
                 mate.read = mate.read.max(summary.read);
                 self.free(now, slot, attempt, Outcome::Done);
                 self.complete(now, slot, attempt, summary);
             }
-            Note::Failed(attempt, failure) => {
+            Note::Failed { attempt, failure } => {
                 self.free(now, slot, attempt, Outcome::Failed);
                 self.fail_attempt(now, slot, attempt, failure);
             }
@@ -76,7 +76,7 @@ impl Master {
                 self.drop_attempt(attempt);
             }
             Note::Gathered(attempt) => self.hear_gathered(attempt),
-            Note::Missing(location, lack) => self.hear_missing(now, slot, location, lack),
+            Note::Missing { location, lack } => self.hear_missing(now, slot, location, lack),
             Note::Over => self.crew.set_state(slot, State::Over),
         }
     }
@@ -145,7 +145,7 @@ impl Master {
         }
         let is_wanted = was.is_some() && self.tasks.get(attempt.task).done.is_none();
         if is_wanted && attempt.task.kind == Kind::Sample {
-            self.samples.push(summary.sample.clone());
+            self.samples.push(summary.sample.0.clone());
         }
         if is_wanted {
             self.accept(slot, attempt, summary);

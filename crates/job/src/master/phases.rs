@@ -8,7 +8,7 @@ use nile_abi::Instant;
 
 use super::crew::State;
 use super::{Action, Master, Stage};
-use crate::end::{End, JobError, Part, Verdict};
+use crate::end::{End, JobError, Part, Sums, Verdict};
 use crate::id::{Kind, TaskId, WorkerId};
 use crate::message::Order;
 
@@ -109,6 +109,8 @@ impl Master {
         };
         let (read, written) = (sums(Kind::Map), sums(Kind::Reduce));
         if self.job.conserves && read != written {
+            let sums = |(records, checksum)| Sums { records, checksum };
+            let (read, written) = (sums(read), sums(written));
             return self.decide(now, End::Failed(JobError::Invalid { read, written }));
         }
         let part = |task: &super::tasks::Task| {

@@ -119,7 +119,7 @@ impl Master {
                 Work::Split(split)
             }
         };
-        self.crew.order(slot, Order::Assign(attempt, work));
+        self.crew.order(slot, Order::Assign { attempt, work });
         self.crew.mates[slot].briefed = [true, knows_plan || needs_plan];
         attempt
     }

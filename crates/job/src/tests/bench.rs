@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, NodeId};
+use nile_bosml::Blob;
 
 use crate::{
     AttemptId, Bounds, End, Epoch, Failure, Fault, Job, JobId, Keeper, Kind, Master, Peer, PieceId,
@@ -251,7 +252,7 @@ impl Bench {
                 }
                 master::Action::Cut(_) if self.is_cut_late => {}
                 master::Action::Cut(samples) if self.cuts => {
-                    let bounds = Bounds { bytes: samples.concat(), slices: self.slices };
+                    let bounds = Bounds { bytes: Blob(samples.concat()), slices: self.slices };
                     self.master.cut(self.now, bounds);
                 }
                 master::Action::Cut(_) => {

@@ -168,7 +168,7 @@ fn an_answer_to_something_else_is_no_vote_for_an_end() {
     let keeper = three.keepers[0].as_mut().unwrap();
     keeper.decide(three.now, Epoch::FIRST, CANCELLED);
     while keeper.poll().is_some() {}
-    for answer in [Answer::Follows, Answer::Promised(Epoch::FIRST, None)] {
+    for answer in [Answer::Follows, Answer::Promised { epoch: Epoch::FIRST, end: None }] {
         let (job, from, word) = (crate::JobId(7), NodeId(2), Word::Answer(answer));
         keeper.receive(three.now, ToKeeper { job, from, epoch: Epoch::FIRST, word });
         assert_eq!((keeper.poll(), keeper.record().end()), (None, None));

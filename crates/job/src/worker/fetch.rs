@@ -206,7 +206,8 @@ impl Worker {
         let wanted = gathering.wanted(piece, by);
         let is_open = wanted.is_some_and(|wanted| gathering.open.contains_key(&wanted));
         if *attempt == by && is_known && is_open {
-            let told = gathering.forget(map).map(|location| Note::Missing(location, Lack::Gone));
+            let told =
+                gathering.forget(map).map(|location| Note::Missing { location, lack: Lack::Gone });
             told.into_iter().for_each(|note| self.lane.push(note));
         }
     }
@@ -230,7 +231,8 @@ impl Worker {
             let fetch = Peer::Fetch { job: self.job_id, piece, by, from: self.id };
             self.actions.push_back(Action::Peer(at, fetch));
         }
-        let missing = missing.into_iter().map(|location| Note::Missing(location, Lack::Late));
+        let missing =
+            missing.into_iter().map(|location| Note::Missing { location, lack: Lack::Late });
         missing.for_each(|note| self.lane.push(note));
     }
 }

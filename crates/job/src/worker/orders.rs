@@ -76,7 +76,7 @@ impl Worker {
             self.lane.push(Note::Plan(plan.clone()));
         }
         for (attempt, Held { plan, summary }) in &self.held {
-            self.lane.push(Note::Held(*attempt, *plan, summary.clone()));
+            self.lane.push(Note::Held { attempt: *attempt, plan: *plan, summary: summary.clone() });
         }
         self.lane.push(Note::Ready);
     }
@@ -98,7 +98,7 @@ impl Worker {
             _ if self.over.is_some() => {}
             Order::Job(job) => self.job = Some(*job),
             Order::Plan(plan) => self.plan = Some(plan),
-            Order::Assign(attempt, work) => {
+            Order::Assign { attempt, work } => {
                 let next = Next { attempt, work, outputs: Vec::new() };
                 if matches!(self.core, Core::Idle) {
                     return self.start(now, next);

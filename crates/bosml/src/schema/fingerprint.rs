@@ -4,7 +4,7 @@
 use alloc::borrow::Cow;
 use core::fmt;
 
-use nile_bosml::schema::{Element, Method, Mode, Parameter, Service, Type};
+use super::{Element, Method, Mode, Parameter, Service, Type};
 
 /// FNV-1a (32 bits) of all of a schema that its callers rely on: names, modes, types, ranges and
 /// how values are carried, in order; not its documentation. It finds what has changed by mistake,
@@ -29,6 +29,11 @@ impl Fingerprint {
             at += 1;
         }
         Fingerprint(hash)
+    }
+
+    /// That of a type.
+    pub const fn of_type(kind: &Type<'_>) -> Fingerprint {
+        Fingerprint(ty(START, kind))
     }
 }
 
@@ -140,10 +145,10 @@ const fn ty(hash: u32, kind: &Type<'_>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::discovery;
+    use crate::schema::Range;
     use alloc::vec;
     use alloc::vec::Vec;
-    use nile_bosml::discovery;
-    use nile_bosml::schema::Range;
 
     const fn value(
         name: &'static str,
