@@ -17,7 +17,8 @@
 //! * [`registry`]: finding services.
 //! * [`node`]: a booted node; [`boot_time`], [`image_size`], [`tickless`] and [`idle`] measure it,
 //!   [`cluster_up`] three of them.
-//! * [`disk`]: a hosted disk, beside plain reads and writes.
+//! * [`disk`]: a hosted disk, beside plain reads and writes; [`files`]: a file put and got, beside
+//!   `cp`.
 //! * [`interrupt`]: Ctrl-C, upon which nothing is left behind.
 //! * [`sort`]: the sort job, beside a sort in one process.
 //! * [`rpc`], [`bulk`]: calls and transfers between nodes; [`sims`]: what simulations measure.
@@ -33,6 +34,7 @@ mod disk;
 mod duel;
 mod ends;
 mod figure;
+mod files;
 mod frames;
 mod idle;
 mod image_size;
@@ -90,7 +92,7 @@ const fn usual(name: &'static str, run: Run) -> Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 20] = [
+const BENCHMARKS: [Benchmark; 21] = [
     usual("ring-poll", poll::run),
     usual("ring-sleep", sleep::run),
     usual("ring-throughput", throughput::run),
@@ -105,6 +107,7 @@ const BENCHMARKS: [Benchmark; 20] = [
     usual("idle", idle::run),
     usual("tickless", tickless::run),
     usual("disk", disk::run),
+    usual("files", files::run),
     usual("call", call::run),
     usual("rpc", rpc::run),
     usual("bulk", bulk::run),

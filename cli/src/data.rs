@@ -5,16 +5,22 @@
 //! * `service`: a service of the nodes; [`stores`]: the nodes' stores, and calls to them;
 //!   [`names`]: what names mean.
 //! * [`catalogue`]: what names mean, and what the stores have of it.
+//! * [`flow`]: many calls one after another; [`hand`]: files that nodes read and write themselves.
+//! * `write`: bytes into drafts; `read`: bytes out of datasets.
 //! * [`put`], [`get`], [`list`], [`remove`]: the commands.
 //! * [`progress`]: how far a transfer is, on a terminal.
 
 pub mod args;
 pub mod catalogue;
+mod flow;
 pub mod get;
+mod hand;
 pub mod list;
 pub mod names;
 mod progress;
 pub mod put;
+mod read;
 pub mod remove;
 mod service;
 pub mod stores;
+mod write;

@@ -33,6 +33,9 @@ const FIRST_TOOL: u32 = 0x8000_0000;
 /// How often waiting looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How a call ends: with its reply, encoded, or why there is none.
+type Reply = Result<Vec<u8>, CallFailed>;
+
 /// A peer on the network of a cluster.
 pub struct Peer {
     cable: Cable,
@@ -41,7 +44,7 @@ pub struct Peer {
     folder: Folder,
     /// What the protocols' moments count from.
     start: Clock,
-    ended: BTreeMap<CallId, Result<Vec<u8>, CallFailed>>,
+    ended: BTreeMap<CallId, Reply>,
     /// Whether Ctrl-C ends what waits.
     can_be_interrupted: bool,
 }
@@ -132,7 +135,7 @@ impl Peer {
             (call::Request { target, method, arguments: document.into_bytes() }, false)
         });
         let ends = self.make(begin.collect(), patience)?;
-        let text = |(call, end): (&Call, Result<Vec<u8>, CallFailed>)| {
+        let text = |(call, end): (&Call, Reply)| {
             let node = call.target.node;
             let no_text = |_| CallFailed::new(Status::Invalid, format!("{node} answered no text"));
             end.and_then(|data| String::from_utf8(data).map_err(no_text))
@@ -145,7 +148,7 @@ impl Peer {
         &mut self,
         requests: &[call::Request],
         patience: Duration,
-    ) -> Result<Vec<Result<Vec<u8>, CallFailed>>, Failure> {
+    ) -> Result<Vec<Reply>, Failure> {
         self.make(requests.iter().map(|request| (request.clone(), true)).collect(), patience)
     }
 
@@ -153,23 +156,9 @@ impl Peer {
         &mut self,
         calls: Vec<(call::Request, bool)>,
         patience: Duration,
-    ) -> Result<Vec<Result<Vec<u8>, CallFailed>>, Failure> {
-        let deadline = self.now() + patience;
-        let mut waiting = Vec::new();
-        for (call, encoded) in calls {
-            let request = Request {
-                to: call.target.node,
-                generation: Some(call.target.generation),
-                source_core: CoreId::BOOT,
-                core: call.target.core,
-                service: call.target.number,
-                method: call.method,
-                encoded,
-                deadline,
-            };
-            let begun = self.endpoint.call(self.now(), request, call.arguments);
-            waiting.push(begun.map_err(CallFailed::refused));
-        }
+    ) -> Result<Vec<Reply>, Failure> {
+        let begin = |(call, encoded)| self.begin_as(call, encoded, patience);
+        let waiting: Vec<_> = calls.into_iter().map(begin).collect();
         let all: Vec<CallId> = waiting.iter().flatten().copied().collect();
         // Each ends by its deadline; the rest is for looking.
         self.until(patience + LOOK * 10, |peer| {
@@ -180,6 +169,56 @@ impl Peer {
             begun.and_then(|call| self.ended.remove(&call).unwrap_or_else(|| timed_out(call)))
         };
         Ok(waiting.into_iter().map(end).collect())
+    }
+
+    /// Begins a call in the binary form, which ends within `patience`.
+    pub fn begin(
+        &mut self,
+        request: call::Request,
+        patience: Duration,
+    ) -> Result<CallId, CallFailed> {
+        self.begin_as(request, true, patience)
+    }
+
+    fn begin_as(
+        &mut self,
+        call: call::Request,
+        encoded: bool,
+        patience: Duration,
+    ) -> Result<CallId, CallFailed> {
+        let now = self.now();
+        let request = Request {
+            to: call.target.node,
+            generation: Some(call.target.generation),
+            source_core: CoreId::BOOT,
+            core: call.target.core,
+            service: call.target.number,
+            method: call.method,
+            encoded,
+            deadline: now + patience,
+        };
+        self.endpoint.call(now, request, call.arguments).map_err(CallFailed::refused)
+    }
+
+    /// Waits until one of these calls has ended, for at most `patience`; which, and how.
+    pub fn first_end(
+        &mut self,
+        calls: &[CallId],
+        patience: Duration,
+    ) -> Result<Option<(CallId, Reply)>, Failure> {
+        let mut first = None;
+        self.until(patience, |peer| {
+            let end = |call: &CallId| Some((*call, peer.ended.remove(call)?));
+            first = calls.iter().find_map(end);
+            first.is_some()
+        })?;
+        Ok(first)
+    }
+
+    /// Nobody waits for the end of a call any more.
+    pub fn give_up(&mut self, call: CallId) {
+        self.endpoint.cancel(self.now(), call);
+        self.ended.remove(&call);
     }
 
     /// Makes one call.
@@ -270,7 +309,7 @@ impl Peer {
     }
 }
 
-fn outcome(node: NodeId, end: End) -> Result<Vec<u8>, CallFailed> {
+fn outcome(node: NodeId, end: End) -> Reply {
     match end {
         End::Answered { status: Status::Ok, data, .. } => Ok(data),
         End::Answered { status, data, .. } => {

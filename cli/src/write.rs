@@ -7,7 +7,7 @@ use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write, stderr, stdout};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -125,6 +125,24 @@ impl Output {
             }
         }
         Ok(())
+    }
+
+    /// The file, if it is a regular one that was made for this.
+    pub fn fresh(&self) -> Option<&File> {
+        match &self.to {
+            To::Beside { file, .. } => Some(file.as_file()),
+            To::Straight(_) | To::Stdout(_) => None,
+        }
+    }
+
+    /// Says why such a file, which others have written to and which is not wanted any more, cannot
+    /// be written to behind its first `bytes` bytes, if that is so.
+    pub fn probe(&self, bytes: u64) -> Result<(), Failure> {
+        let Some(file) = self.fresh() else { return Ok(()) };
+        // More than what may be left of a file system's last block.
+        let end = file.metadata().map_or(0, |it| it.len()).max(bytes);
+        let written = file.write_all_at(&[1; 1 << 20], end);
+        written.map_err(|error| unwritable(&self.path, &error))
     }
 
     /// All is written: a regular file takes its place now.

@@ -1,18 +1,24 @@
 //! Blocks read from the disk, and believed only if their checksum holds.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
 use nile_abi::Status;
 use nile_stl::node::Buffer;
-use nile_stl::{CallError, CallResult};
+use nile_stl::{CallError, CallResult, LocalFuture};
 use nile_store::{Block, Name, Range, Version};
 use nile_sync::Notify;
 
 use super::keeper::Keeper;
 use super::streams::Stream;
 use super::travel::refused;
+use crate::together::together;
+use nile_interfaces::dataset::records::{BlockRange, Copied, InFile};
+
+/// Blocks that are copied at once.
+const MOST_COPIED: u32 = 16;
 
 /// The block that was read last, for those who read a dataset in small pieces, a few of them at
 /// once.
@@ -80,7 +86,18 @@ pub async fn read(
     version: Version,
     number: usize,
 ) -> CallResult<(Buffer, usize)> {
-    read_at(keeper, name, number, || place(keeper, name, version, number)).await
+    read_with(keeper, name, version, number, keeper.medium.buffer()?).await
+}
+
+/// Reads a block with this buffer, as above.
+pub async fn read_with(
+    keeper: &Keeper,
+    name: &Name,
+    version: Version,
+    number: usize,
+    buffer: Buffer,
+) -> CallResult<(Buffer, usize)> {
+    read_at(keeper, name, number, buffer, || place(keeper, name, version, number)).await
 }
 
 /// Reads a block of a draft, as above.
@@ -94,18 +111,19 @@ pub async fn read_draft(
         let there = keeper.with(|store| store.drafted(id, number));
         there.map_err(|error| refused(error, name.as_str()))
     };
-    read_at(keeper, name, number as usize, place).await
+    read_at(keeper, name, number as usize, keeper.medium.buffer()?, place).await
 }
 
 async fn read_at(
     keeper: &Keeper,
     name: &Name,
     number: usize,
+    buffer: Buffer,
     place: impl Fn() -> CallResult<(Block, Range)>,
 ) -> CallResult<(Buffer, usize)> {
     let (block, range) = place()?;
     let bytes = block.bytes as usize;
-    let (buffer, found) = keeper.medium.read(range, keeper.medium.buffer()?, bytes).await?;
+    let (buffer, found) = keeper.medium.read(range, buffer, bytes).await?;
     if found == block {
         return Ok((buffer, bytes));
     }
@@ -203,4 +221,46 @@ impl Last {
             Ok(None)
         })
     }
+}
+
+/// Copies blocks, as many of them as there are free buffers for and up to the first that fails, to
+/// a file of another program's, in which the dataset's first byte is to be at `base`.
+pub async fn copy(
+    keeper: &Keeper,
+    (name, version): (&Name, Version),
+    BlockRange { first, count }: BlockRange,
+    base: InFile,
+) -> CallResult<Copied> {
+    let file = &keeper.file(base.file)?;
+    let first_byte = keeper.with(|store| {
+        let dataset = store.get(name, version).ok_or_else(|| not_here(name))?;
+        let before = dataset.manifest.blocks().iter().take(first as usize);
+        Ok::<u64, CallError>(before.map(|block| u64::from(block.bytes)).sum())
+    })?;
+    let buffers = keeper.medium.buffers(count.min(MOST_COPIED) as usize)?;
+    let mut start = first_byte;
+    let mut copying: Vec<LocalFuture<'_, CallResult<u64>>> = Vec::new();
+    for (number, buffer) in (first as usize..).zip(buffers) {
+        let (at, block) = (start, place(keeper, name, version, number));
+        start += block.as_ref().map_or(0, |(block, _)| u64::from(block.bytes));
+        copying.push(Box::pin(async move {
+            block?;
+            let (buffer, bytes) = read_with(keeper, name, version, number, buffer).await?;
+            keeper.medium.write_file(file, base.at.wrapping_add(at), buffer, bytes).await?;
+            Ok(bytes as u64)
+        }));
+    }
+    let mut copied = Copied { blocks: 0, bytes: 0 };
+    for end in together(copying).await {
+        match end {
+            Ok(bytes) => {
+                copied.blocks += 1;
+                copied.bytes += bytes;
+            }
+            // Whoever asks for it as the first is told.
+            Err(error) if copied.blocks == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(copied)
 }

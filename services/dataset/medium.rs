@@ -11,6 +11,9 @@ use nile_stl::node::{Buffer, Disk, Handle, Moved, Pool};
 use nile_stl::{CallError, CallResult, Stl};
 use nile_store::{Block, Range, Step, UNIT};
 
+/// What devices take of a buffer is whole lines.
+const LINE: usize = 64;
+
 /// A disk and the buffers that its data go through.
 pub struct Medium {
     disk: Rc<dyn Disk>,
@@ -72,6 +75,13 @@ impl Medium {
         self.pool.alloc().ok_or_else(|| CallError::new(Status::Busy, busy()))
     }
 
+    /// Free buffers, at most so many. `Busy` if there is none.
+    pub fn buffers(&self, most: usize) -> CallResult<Vec<Buffer>> {
+        let mut buffers = Vec::from([self.buffer()?]);
+        buffers.extend((1..most).map_while(|_| self.pool.alloc()));
+        Ok(buffers)
+    }
+
     /// The buffer that a call has brought, in its whole length, and how many of its bytes are
     /// meant.
     pub fn claim(&self, handle: Handle) -> CallResult<(Buffer, usize)> {
@@ -94,6 +104,31 @@ impl Medium {
         }
         let refused = |error| CallError::new(Status::Invalid, format!("{error}"));
         self.pool.claim(buffer.into_handle(bytes)).map_err(refused)
+    }
+
+    /// Fills a buffer with `bytes` bytes of a file of another program's, from byte `at` on.
+    pub async fn read_file(
+        &self,
+        file: &Rc<dyn Disk>,
+        at: u64,
+        buffer: Buffer,
+        bytes: usize,
+    ) -> CallResult<Buffer> {
+        let buffer = self.sized(buffer, bytes.next_multiple_of(LINE))?;
+        let buffer = one(file.read(at, Vec::from([buffer]), bytes).await?)?;
+        self.sized(buffer, self.buffer_bytes())
+    }
+
+    /// Writes the first `bytes` bytes of a buffer to such a file, from byte `at` on.
+    pub async fn write_file(
+        &self,
+        file: &Rc<dyn Disk>,
+        at: u64,
+        buffer: Buffer,
+        bytes: usize,
+    ) -> CallResult<()> {
+        let buffer = self.sized(buffer, bytes.next_multiple_of(LINE))?;
+        file.write(at, Vec::from([buffer]), bytes).await.map(drop)
     }
 
     /// Reads a block of `bytes` bytes from where it is on the disk; gives also what it is.

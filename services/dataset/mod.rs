@@ -40,7 +40,8 @@ use keeper::Keeper;
 use medium::Medium;
 use nile_interfaces::dataset::DatasetKernel;
 use nile_interfaces::dataset::records::{
-    BlockEntry, Decider, Destination, Draft, Listed, NoteEntry, Piece, SpaceEntry,
+    BlockEntry, BlockRange, Copied, Decider, Destination, Draft, InFile, Listed, NoteEntry, Piece,
+    SpaceEntry,
 };
 use streams::{Stream, Streams};
 use travel::{listed, refused};
@@ -432,6 +433,25 @@ impl DatasetKernel for Dataset {
         let Space { total, free, longest, log, log_free } = keeper.with(|store| store.space());
         let block_bytes = keeper.medium.buffer_bytes() as u32;
         Ok(SpaceEntry { total, free, longest, log, log_free, block_bytes })
+    }
+
+    async fn write_from(&self, draft: u64, at: u64, bytes: u32, from: InFile) -> CallResult<u64> {
+        let keeper = self.shared.keeper().await?;
+        let stream = self.shared.streams.find(draft)?;
+        stream.take_from(&keeper, (at, bytes.into()), from).await
+    }
+
+    async fn read_into(
+        &self,
+        name: &str,
+        epoch: u64,
+        attempt: u32,
+        blocks: BlockRange,
+        base: InFile,
+    ) -> CallResult<Copied> {
+        let keeper = self.shared.keeper().await?;
+        let (name, version) = (named(name)?, Version::new(epoch, attempt));
+        blocks::copy(&keeper, (&name, version), blocks, base).await
     }
 }
 

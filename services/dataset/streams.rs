@@ -10,16 +10,21 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
 use nile_stl::node::Buffer;
-use nile_stl::{CallError, CallResult};
+use nile_stl::{CallError, CallResult, LocalFuture};
 use nile_store::{DraftId, Manifest, Name, Owner, Version};
 use nile_sync::{Notify, OneShot};
 
 use super::keeper::Keeper;
 use super::travel::refused;
+use crate::together::together;
+use nile_interfaces::dataset::records::InFile;
 
 /// For how long a draft of another node's may be left alone before it ends when somebody begins
 /// another.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The most blocks that are taken out of a file at once.
+const MOST_TAKEN: u64 = 16;
 
 /// The most drafts of other nodes at a time: each may hold a buffer.
 const MOST_STRANGE: usize = 64;
@@ -168,10 +173,7 @@ impl Stream {
         bytes: &[u8],
     ) -> CallResult<u64> {
         self.at_rest().await;
-        if self.state.borrow().is_closed {
-            let message = format!("{}: the draft has ended", self.name);
-            return Err(CallError::new(Status::NotFound, message));
-        }
+        self.check_open()?;
         let there = self.state.borrow().bytes;
         let Some(known) = there.checked_sub(at) else {
             let message = format!("{} has {there} bytes; those from {at} on must wait", self.name);
@@ -312,9 +314,60 @@ impl Stream {
         self.rest.until(|| (self.state.borrow().under_way == 0).then_some(())).await;
     }
 
+    /// `NotFound` once the draft ends.
+    fn check_open(&self) -> CallResult<()> {
+        match self.state.borrow().is_closed {
+            true => {
+                let message = format!("{}: the draft has ended", self.name);
+                Err(CallError::new(Status::NotFound, message))
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Why nothing more can be added, if that is so.
     fn check(&self) -> CallResult<()> {
         self.state.borrow().failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Takes blocks out of a file of another program's, which begin `at` bytes from the dataset's
+    /// start: as many of `bytes` bytes as there are free buffers for; how many bytes that
+    /// were. `Busy` if there is none, `Invalid` if no block begins there.
+    pub async fn take_from(
+        self: &Rc<Self>,
+        keeper: &Rc<Keeper>,
+        (at, bytes): (u64, u64),
+        from: InFile,
+    ) -> CallResult<u64> {
+        let file = keeper.file(from.file)?;
+        self.check()?;
+        let length = self.block_bytes as u64;
+        if !at.is_multiple_of(length) || self.state.borrow().filled > 0 {
+            let message = format!("{}: no block begins at byte {at}", self.name);
+            return Err(CallError::new(Status::Invalid, message));
+        }
+        let many = |_| CallError::new(Status::Invalid, format!("{}: too many blocks", self.name));
+        let first = u32::try_from(at / length).map_err(many)?;
+        let most = bytes.div_ceil(length).min(MOST_TAKEN) as usize;
+        let buffers = keeper.medium.buffers(most)?;
+        let taken = bytes.min(length * buffers.len() as u64);
+        let taking = (first..).zip(buffers).zip((0..taken).step_by(self.block_bytes));
+        let taking = taking.map(|((block, buffer), passed)| {
+            let bytes = length.min(taken - passed) as usize;
+            let (stream, keeper, file) = (self.clone(), keeper.clone(), file.clone());
+            Box::pin(async move {
+                let from = from.at.saturating_add(passed);
+                let buffer = keeper.medium.read_file(&file, from, buffer, bytes).await?;
+                stream.check_open()?;
+                stream.put(&keeper, block, buffer, bytes).await
+            }) as LocalFuture<'_, CallResult<()>>
+        });
+        together(taking.collect()).await.into_iter().collect::<CallResult<()>>()?;
+        let written = &mut *self.state.borrow_mut();
+        written.touched = keeper.stl.host().now();
+        written.bytes = written.bytes.max(at + taken);
+        written.block = written.block.max(first + taken.div_ceil(length) as u32);
+        Ok(taken)
     }
 
     /// Writes what is left, and gives the manifest of a dataset that all of `nodes` have whole.

@@ -131,6 +131,7 @@ pub fn start(
             command.arg("--switch").arg(folder.file(crate::switch::sockets::SWITCH));
             if let Some(disk) = disk {
                 disk::hosted(&mut command, &disk);
+                command.arg("--files").arg(folder.file(&files(node.node())));
             }
             if record.has_passing_disks() {
                 disk::passing(&mut command);
@@ -151,6 +152,11 @@ pub fn start(
         let program = command.get_program().display();
         Failure::failed(format!("{name} cannot be started ({program}): {error}"))
     })
+}
+
+/// The socket, in the folder of its cluster, at which a hosted node takes files.
+pub fn files(node: NodeId) -> String {
+    format!("{node}.files")
 }
 
 /// Where samples of what a hosted node's cores do are found, in the folder of its cluster.

@@ -1,15 +1,13 @@
 //! `nile get`: a dataset becomes a file, which is there when all of it is.
 
-use nile_interfaces::dataset::MOST_BYTES;
-use nile_interfaces::dataset::records::Piece;
 use serde_json::json;
 
 use super::args::Get as Options;
-use super::catalogue::{Catalogue, Known, Part};
+use super::catalogue::{Catalogue, Known};
 use super::progress::Progress;
-use super::stores::{Arguments, PIECES, Stores, failed, nodes};
+use super::read;
+use super::stores::{Stores, nodes};
 use crate::failure::Failure;
-use crate::peer::known::Target;
 use crate::write::{self, Output};
 
 /// Gets a dataset.
@@ -20,17 +18,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let known = whole(&mut stores, &options.name)?;
     let mut file = Output::create(path)?;
     let mut progress = Progress::new(&options.name, Some(known.entry.bytes));
-    let mut bytes = 0;
-    for part in known.parts.values() {
-        let mut at = 0;
-        while at < part.listed.bytes {
-            let piece = read(&mut stores, part, at)?;
-            file.write(&piece)?;
-            at += piece.len() as u64;
-            progress.show(bytes + at);
-        }
-        bytes += at;
-    }
+    let bytes = read::to_file(&mut stores, &known, &mut file, &mut progress)?;
     let written = file.finish()?;
     let seconds = progress.seconds();
     drop(progress);
@@ -77,42 +65,9 @@ pub fn whole(stores: &mut Stores, name: &str) -> Result<Known, Failure> {
 /// All of a dataset.
 pub fn all(stores: &mut Stores, known: &Known) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    for part in known.parts.values() {
-        let mut at = 0;
-        while at < part.listed.bytes {
-            let piece = read(stores, part, at)?;
-            at += piece.len() as u64;
-            bytes.extend(piece);
-        }
-    }
+    read::pieces(stores, known, |piece| {
+        bytes.extend_from_slice(piece);
+        Ok(())
+    })?;
     Ok(bytes)
-}
-
-/// Some bytes from `at` on, from the first store that has them whole.
-fn read(stores: &mut Stores, part: &Part, at: u64) -> Result<Vec<u8>, Failure> {
-    let mut failures = Vec::new();
-    for (target, listed) in &part.stores {
-        let places = (at..part.listed.bytes).step_by(MOST_BYTES).take(PIECES);
-        let asked: Vec<(Target, u64)> = places.map(|at| (*target, at)).collect();
-        let pieces = stores.ask_each::<Piece, _>(&asked, "read", |_, at| {
-            Arguments::version(listed).with(at).with(&(MOST_BYTES as u32))
-        })?;
-        let (mut bytes, mut why) = (Vec::new(), format!("{} has no byte {at}", target.place()));
-        for ((_, place), piece) in asked.iter().zip(pieces) {
-            match piece {
-                Ok(piece) if at + bytes.len() as u64 == *place => bytes.extend(piece.bytes.0),
-                // One before it is shorter than was asked for.
-                Ok(_) => break,
-                Err(error) => {
-                    why = failed(target, &error).to_string();
-                    break;
-                }
-            }
-        }
-        if !bytes.is_empty() {
-            return Ok(bytes);
-        }
-        failures.push(why);
-    }
-    Err(Failure::failed(format!("{}: {}", part.listed.name, failures.join("; "))))
 }

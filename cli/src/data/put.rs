@@ -3,12 +3,9 @@
 //! them, if it still means what it did when this began, and the stores are told.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use nile_abi::Status;
-use nile_bosml::Bytes;
-use nile_interfaces::dataset::MOST_BYTES;
 use nile_interfaces::dataset::records::{Decider, Draft, Listed, SpaceEntry};
 use nile_interfaces::name::records::{NameEntry, NameExpectation, kind};
 use serde_json::json;
@@ -18,7 +15,8 @@ use super::catalogue;
 use super::names::{Changed, number};
 use super::progress::Progress;
 use super::remove;
-use super::stores::{Arguments, PIECES, Stores, failed, nodes};
+use super::stores::{Arguments, Stores, failed, nodes};
+use super::write::Drafts;
 use crate::advice;
 use crate::failure::Failure;
 use crate::peer::call::CallFailed;
@@ -122,7 +120,7 @@ fn put(
     let stamp = before.stamp;
     let version = (stamp + 1, number()? as u32);
     let streamed =
-        stream(stores, options, (version, blocks), &mut file, &mut drafts, &mut progress);
+        stream(stores, options, (version, blocks), (&mut file, total), &mut drafts, &mut progress);
     let listed = match streamed {
         Ok(listed) => listed,
         Err(failure) => {
@@ -256,7 +254,7 @@ fn stream(
     stores: &mut Stores,
     options: &Options,
     ((epoch, attempt), (targets, block_bytes)): ((u64, u32), (&[Target], u32)),
-    file: &mut File,
+    (file, total): (&mut File, Option<u64>),
     drafts: &mut Vec<(Target, Draft)>,
     progress: &mut Progress,
 ) -> Result<Listed, Failure> {
@@ -268,36 +266,17 @@ fn stream(
     for (target, draft) in targets.iter().zip(begun) {
         drafts.push((*target, draft.map_err(|error| unwanted(target, &error, name))?));
     }
-    let id = |target: &Target| {
-        let draft = drafts.iter().find(|(it, _)| it == target);
-        draft.map_or(0, |(_, draft)| draft.draft)
-    };
-    let mut at = 0_u64;
-    let mut buffer = vec![0; PIECES * MOST_BYTES];
-    loop {
-        let bytes = fill(file, &mut buffer).map_err(|error| {
-            Failure::failed(format!("cannot read {}: {error}", options.file.display()))
-        })?;
-        if bytes == 0 {
-            break;
-        }
-        let places = (at..).step_by(MOST_BYTES).zip(buffer[..bytes].chunks(MOST_BYTES));
-        let to_each = |piece| targets.iter().map(move |target| (*target, piece));
-        let asked: Vec<(Target, (u64, &[u8]))> = places.flat_map(to_each).collect();
-        let ends = stores.ask_each::<u64, _>(&asked, "write", |target, (at, piece)| {
-            Arguments::new().with(&id(target)).with(at).with(&Bytes::from(*piece))
-        })?;
-        for ((target, _), end) in asked.iter().zip(ends) {
-            end.map_err(|error| failed(target, &error))?;
-        }
-        at += bytes as u64;
-        progress.show(at);
-    }
+    let mut whole = Drafts { stores, all: drafts, block_bytes, progress };
+    let at = whole.write(&options.file, file, total)?;
     // What comes from a pipe has its length only now.
     if let Some(record) = options.record.filter(|record| !at.is_multiple_of((*record).into())) {
         return Err(ragged(&options.file, at, record));
     }
     let on: Vec<u32> = targets.iter().map(|target| target.node.0).collect();
+    let id = |target: &Target| {
+        let draft = drafts.iter().find(|(it, _)| it == target);
+        draft.map_or(0, |(_, draft)| draft.draft)
+    };
     let prepared = stores.ask_all::<Listed>(targets, "prepare", |target| {
         Arguments::new().with(&id(target)).with(&on)
     })?;
@@ -347,20 +326,6 @@ fn all_prepared(
     Err(failure)
 }
 
-/// Reads until the piece is full or the file ends; how many bytes.
-fn fill(file: &mut impl Read, piece: &mut [u8]) -> std::io::Result<usize> {
-    let mut filled = 0;
-    while filled < piece.len() {
-        match file.read(&mut piece[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -373,26 +338,5 @@ mod tests {
             assert_eq!(block_of_records(buffer, record), None);
         }
         assert_eq!(block_of_records(u32::MAX, 1), Some(u32::MAX));
-    }
-
-    #[test]
-    fn a_piece_is_filled_from_short_reads() {
-        struct Slow(u8);
-        impl Read for Slow {
-            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-                if self.0 == 0 || buffer.is_empty() {
-                    return Ok(0);
-                }
-                self.0 -= 1;
-                buffer[0] = self.0;
-                Ok(1)
-            }
-        }
-        let mut piece = [9; 4];
-        let mut slow = Slow(6);
-        assert_eq!(fill(&mut slow, &mut piece).unwrap(), 4);
-        assert_eq!(piece, [5, 4, 3, 2]);
-        assert_eq!(fill(&mut slow, &mut piece).unwrap(), 2);
-        assert_eq!(fill(&mut slow, &mut piece).unwrap(), 0);
     }
 }

@@ -24,7 +24,7 @@ const SERVICE: &str = "dataset";
 pub const PIECES: usize = 4;
 
 /// How long a store that is busy is left alone.
-const PAUSE: Duration = Duration::from_millis(20);
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// The stores of a cluster, the one on the lowest node first.
 pub struct Stores {
@@ -75,6 +75,11 @@ impl Stores {
             service.all.retain(|target| !absent.contains(&target.node));
         }
         Ok(Stores { session, service, names, absent })
+    }
+
+    /// The service of the stores.
+    pub(super) fn service(&self) -> &Service {
+        &self.service
     }
 
     /// Every store.

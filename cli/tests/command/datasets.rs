@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -58,6 +58,9 @@ fn files_are_kept_in_a_cluster() {
     refused(place.run(&["put", file_name, "x/0-of-2"]), "is the name of part 0 of the 2");
     refused(place.run(&["get", "copid", out_name]), "did you mean `copied`?");
     written_as_asked(&place, folder.path(), &content);
+    let endless = place.run(&["put", "/dev/zero", "endless"]).expect(1);
+    assert!(endless.err.contains("full"), "{}", endless.err);
+    by_every_way(&place, folder.path(), &content);
     refused(place.run(&["get", "copied", disks]), "name a file");
     refused(place.run(&["rm", "emty"]), "did you mean `empty`?");
     File::create(&long).unwrap().set_len(1 << 40).unwrap();
@@ -124,6 +127,40 @@ fn written_as_asked(place: &Place, folder: &Path, content: &[u8]) {
         assert!(fs::read(&file).unwrap() == content, "{name} is not what was put");
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, mode, "{name}");
     }
+}
+
+/// Nodes take the file itself, or what they are sent; also where one takes none, or what is put has
+/// no length, or no end.
+fn by_every_way(place: &Place, folder: &Path, content: &[u8]) {
+    let sockets = || -> Vec<PathBuf> {
+        let files = below(place.folder()).into_iter();
+        files.filter(|it| it.extension().is_some_and(|it| it == "files")).collect()
+    };
+    assert_eq!(sockets().len(), 3, "each node takes files");
+    let (file, out) = (folder.join("file"), folder.join("way"));
+    let [file, out_name] = [&file, &out].map(|it| it.to_str().unwrap());
+    for way in ["as it is", "sent"] {
+        place.run(&["put", file, "way", "--copies", "2", "--replace"]).expect(0);
+        let script = "cat \"$1\" | \"$0\" put /dev/stdin piped --copies 3 --replace";
+        let mut command = Command::new("sh");
+        place.in_here(&mut command);
+        command.env("NILE_ROOT", crate::support::root());
+        let program = env!("CARGO_BIN_EXE_nile");
+        run(&mut command, &["-c", script, program, file]).expect(0);
+        for name in ["way", "piped"] {
+            place.run(&["get", name, out_name]).expect(0);
+            assert!(fs::read(&out).unwrap() == content, "{way}: {name} is not what was put");
+        }
+        place.run(&["rm", "way"]).expect(0);
+        place.run(&["rm", "piped"]).expect(0);
+        sockets().iter().for_each(|it| fs::remove_file(it).unwrap());
+    }
+}
+
+/// The files in a folder and below it.
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
+    entries.flat_map(|it| if it.is_dir() { below(&it) } else { vec![it] }).collect()
 }
 
 /// Changes a byte of this at each place of the disks at which it is; how many there are.

@@ -14,7 +14,10 @@ use nile_abi::NodeId;
 use nile_bosml::{Buffer, Bytes};
 use nile_stl::{CallResult, Caller, service};
 
-use records::{BlockEntry, Decider, Destination, Draft, Listed, NoteEntry, Piece, SpaceEntry};
+use records::{
+    BlockEntry, BlockRange, Copied, Decider, Destination, Draft, InFile, Listed, NoteEntry, Piece,
+    SpaceEntry,
+};
 
 /// The owner of datasets that a job's record decides on: no node. A mount leaves them as they are.
 pub const JOB_OWNED: NodeId = NodeId(u32::MAX);
@@ -205,4 +208,29 @@ pub trait Dataset {
     /// How much space there is.
     #[stl_k(reply = "space")]
     async fn space(&self) -> CallResult<SpaceEntry>;
+
+    /// Adds blocks to a draft out of a file that a program of this machine has handed to this node
+    /// (docs/files.md): `bytes` bytes that begin `at` bytes from the dataset's start, where a block
+    /// begins. All but the dataset's last block are full. Gives how many bytes were taken, perhaps
+    /// fewer; they are not durable yet. `not_found`: no such file, `busy`: no buffer is free.
+    #[stl_k(reply = "bytes")]
+    async fn write_from(
+        &self,
+        draft: u64,
+        at: u64,
+        #[range(1..=8388608)] bytes: u32,
+        from: InFile,
+    ) -> CallResult<u64>;
+
+    /// Copies blocks of a dataset to such a file, in which the dataset's first byte is to be at
+    /// `base.at` (modulo 2^64). Gives how much was copied, perhaps less. Fails as `read` does.
+    #[stl_k(reply = "copied")]
+    async fn read_into(
+        &self,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+        blocks: BlockRange,
+        base: InFile,
+    ) -> CallResult<Copied>;
 }

@@ -123,6 +123,11 @@ impl<M: Machine> Inner<M> {
         self.devices.disks(&self.machine)
     }
 
+    /// The file that another program of this machine has handed to the node under this name.
+    pub(crate) fn file(&self, name: u64) -> Option<Rc<Disk>> {
+        self.devices.file(&self.machine, name)
+    }
+
     /// Starts a task on this core.
     pub fn spawn<F>(&self, future: F) -> Join<F::Output>
     where
@@ -289,7 +294,7 @@ impl<M: Machine> CoreLoop<M> {
         for input in core.inputs.borrow().iter() {
             found |= input.wake_if_ready();
         }
-        found |= core.devices.turn();
+        found |= core.devices.turn(&core.machine);
         for _ in 0..POLLS_PER_TURN {
             if !core.executor.poll_one() {
                 break;

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::OnceCell;
+use core::cell::{OnceCell, RefCell};
 use core::ops::Deref;
 use core::task::{Poll, Waker};
 
@@ -17,6 +17,8 @@ use crate::disk::Disk;
 pub struct Devices {
     interfaces: OnceCell<Vec<Rc<Device>>>,
     disks: OnceCell<Vec<Rc<Disk>>>,
+    /// Files of other programs that are used here, by their names.
+    files: RefCell<Vec<(u64, Rc<Disk>)>>,
 }
 
 impl Devices {
@@ -32,14 +34,27 @@ impl Devices {
         self.disks.get_or_init(open)
     }
 
+    /// The file that another program has handed to the node under this name.
+    pub fn file(&self, machine: &impl Machine, name: u64) -> Option<Rc<Disk>> {
+        let mut files = self.files.borrow_mut();
+        let known = files.iter().find(|(known, _)| *known == name && machine.has_file(name));
+        if let Some((_, file)) = known {
+            return Some(file.clone());
+        }
+        let file = Rc::new(Disk::new(machine.file(name)?));
+        files.push((name, file.clone()));
+        Some(file)
+    }
+
     /// Whether a device has something for a task.
     pub fn is_ready(&self) -> bool {
         self.interfaces.get().into_iter().flatten().any(|device| device.is_ready())
             || self.disks.get().into_iter().flatten().any(|disk| disk.is_ready())
+            || self.files.borrow().iter().any(|(_, file)| file.is_ready())
     }
 
     /// Wakes the tasks that devices have something for; whether there was one.
-    pub fn turn(&self) -> bool {
+    pub fn turn(&self, machine: &impl Machine) -> bool {
         let mut found = false;
         for device in self.interfaces.get().into_iter().flatten() {
             found |= device.wake_if_ready();
@@ -47,6 +62,12 @@ impl Devices {
         for disk in self.disks.get().into_iter().flatten() {
             found |= disk.turn();
         }
+        let mut files = self.files.borrow_mut();
+        files.retain(|(name, file)| {
+            found |= file.turn();
+            // A file whose program is gone is closed when nobody is at work on it.
+            !file.is_idle() || Rc::strong_count(file) > 1 || machine.has_file(*name)
+        });
         found
     }
 }

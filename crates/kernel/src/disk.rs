@@ -119,6 +119,12 @@ impl Disk {
         self.requests.borrow().in_flight > 0 && self.device.is_ready()
     }
 
+    /// Whether no request is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        let requests = self.requests.borrow();
+        requests.in_flight == 0 && requests.waiting.is_empty()
+    }
+
     /// Tells the device what there is to do, and tasks what is done; whether anything was done.
     pub(crate) fn turn(&self) -> bool {
         if self.requests.borrow().in_flight == 0 {

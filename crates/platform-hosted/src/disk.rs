@@ -64,6 +64,9 @@ enum Step {
 /// flush waits for it.
 const LARGE: u64 = 256 << 10;
 
+/// Bytes of a file's sector.
+const A_BYTE: u32 = 1;
+
 /// A step that has ended.
 struct Ended {
     slot: u32,
@@ -130,16 +133,21 @@ type Wake = Arc<dyn Fn() + Send + Sync>;
 impl HostedDisk {
     /// The disk for the calling thread, which is `core`.
     pub fn new(node: &'static Node, core: CoreId, opened: &Opened) -> io::Result<HostedDisk> {
-        let wake = Arc::new(move || {
-            node.board.record(core).count_interrupt(Cause::Device);
-            node.wake(core);
-        });
+        let wake = waking(node, core);
         let disk = HostedDisk::with(opened, opened.by_ring, wake.clone());
         disk.or_else(|error| {
             let name = &opened.description.name;
             log(&core.to_string(), format_args!("{name}: no io_uring: {error}"));
             HostedDisk::with(opened, false, wake)
         })
+    }
+
+    /// A file that another program has handed to the node, in the same way.
+    pub fn of_file(node: &'static Node, core: CoreId, file: &File) -> io::Result<HostedDisk> {
+        let (by_ring, passing) = (false, false);
+        let description = of_file();
+        let opened = Opened { file: file.try_clone()?, description, by_ring, passing };
+        HostedDisk::with(&opened, by_ring, waking(node, core))
     }
 
     fn with(opened: &Opened, by_ring: bool, wake: Wake) -> io::Result<HostedDisk> {
@@ -157,6 +165,23 @@ impl HostedDisk {
         };
         Ok(HostedDisk { description: opened.description.clone(), work: RefCell::new(work) })
     }
+}
+
+/// What a file of another program's is, which has no end.
+fn of_file() -> Description {
+    Description {
+        name: "a file of another program".into(),
+        serial: String::new(),
+        bytes: i64::MAX as u64,
+        sector_bytes: A_BYTE,
+    }
+}
+
+fn waking(node: &'static Node, core: CoreId) -> Wake {
+    Arc::new(move || {
+        node.board.record(core).count_interrupt(Cause::Device);
+        node.wake(core);
+    })
 }
 
 impl Work {
@@ -241,6 +266,16 @@ impl Work {
     }
 }
 
+/// Leaves of the memory its first bytes.
+fn cut(memory: &mut Vec<iovec>, bytes: u64) {
+    let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
+    memory.retain_mut(|piece| {
+        piece.iov_len = piece.iov_len.min(left);
+        left -= piece.iov_len;
+        piece.iov_len > 0
+    });
+}
+
 impl Slot {
     /// What a step has come to: `None` if there is more to do.
     fn advance(&mut self, said: i32) -> Option<Result<(), DiskError>> {
@@ -295,7 +330,11 @@ impl Disk for HostedDisk {
             iov_base: piece.region.words().as_ptr().cast_mut().cast(),
             iov_len: piece.region.len(),
         });
-        let memory = memory.collect();
+        let mut memory: Vec<iovec> = memory.collect();
+        let mut hashed = hashed;
+        if self.description.sector_bytes == A_BYTE {
+            cut(&mut memory, std::mem::take(&mut hashed));
+        }
         let request = request.clone();
         work.slots[slot as usize] =
             Some(Slot { tag, request, memory, moved: 0, hashed, hash: None, is_plain: false });

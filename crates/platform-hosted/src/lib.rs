@@ -22,7 +22,7 @@
 //!   `dispatch`, `handlers`, `context`: what of Linux that takes.
 //! * [`network`]: the network interface: a link to a virtual switch, and `direct` links with other
 //!   nodes of the machine, which `mesh` makes; `peer_pool`: the pools that these show.
-//! * [`disk`]: disks, which are files.
+//! * [`disk`]: disks, which are files; `handed`: files that other programs hand to the node.
 //! * [`manager`], [`tables`]: what the management core may do to the whole node.
 //! * `system`, [`worker`]: cores as threads and as processes.
 //! * `supervisor`, `signals`, `restart`, `fault`: what goes wrong, and how a node ends.
@@ -38,6 +38,7 @@ pub mod direct;
 pub mod disk;
 mod dispatch;
 mod fault;
+mod handed;
 mod handlers;
 mod image;
 mod large;

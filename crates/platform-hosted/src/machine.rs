@@ -216,6 +216,21 @@ impl Machine for Hosted {
         self.own(Role::Disk, &self.node.disks).filter_map(open).collect()
     }
 
+    fn file(&self, name: u64) -> Option<Box<dyn Disk>> {
+        let file = self.node.handed.as_ref()?.find(name)?;
+        match HostedDisk::of_file(self.node, self.core, &file) {
+            Ok(disk) => Some(Box::new(disk)),
+            Err(error) => {
+                self.log(format_args!("a file of another program is not used: {error}"));
+                None
+            }
+        }
+    }
+
+    fn has_file(&self, name: u64) -> bool {
+        self.node.handed.as_ref().is_some_and(|it| it.find(name).is_some())
+    }
+
     fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {
         Some(checksum)
     }

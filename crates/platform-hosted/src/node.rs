@@ -5,8 +5,8 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use nile_abi::{CoreId, Role};
 use nile_platform::user::Access;
@@ -18,6 +18,7 @@ use rustix::thread::futex;
 use crate::arena::Arena;
 use crate::boot::BootRecord;
 use crate::disk::Opened;
+use crate::handed::Handed;
 use crate::layout::PACKAGE_BYTES;
 use crate::network::Link;
 use crate::samples::Samples;
@@ -34,6 +35,8 @@ pub(crate) struct Node {
     pub links: Vec<Link>,
     /// Its disks, which its own process has, too.
     pub disks: Vec<Opened>,
+    /// Files that other programs have handed to it, if it takes any; its own process alone does.
+    pub handed: Option<Arc<Handed>>,
     /// Which pages the pool has, for the boot report; of use in the node's own process alone.
     pub pool_pages: Option<String>,
     /// Where samples of its cores go, if they are taken.
@@ -124,6 +127,7 @@ impl Node {
             board,
             links,
             disks,
+            handed: None,
             pool_pages,
             samples,
             bells,

@@ -11,6 +11,7 @@ use nile_platform::{NodeDescription, Outcome};
 use crate::arena::MAX_MEMORY;
 use crate::boot::{Boot, BootRecord, MAX_TEXT};
 use crate::disk::DiskFile;
+use crate::handed::Handed;
 use crate::layout::Layout;
 use crate::machine::Hosted;
 use crate::manager::{self, HostedManager};
@@ -36,6 +37,8 @@ pub struct Setup {
     pub links: Vec<Link>,
     /// Its disks.
     pub disks: Vec<DiskFile>,
+    /// The socket at which other programs of this machine hand files to it; none do without it.
+    pub files: Option<PathBuf>,
     /// Where samples of what its cores do go, and how many; none are taken without it.
     pub samples: Option<SampleFile>,
     /// What every core is told.
@@ -147,7 +150,9 @@ pub fn run_node(setup: Setup, core_main: CoreMain) -> Result<End, StartError> {
         boot: setup.boot,
     };
     let node = Node::create(record, setup.links, disks, samples);
-    let node = node.map_err(|error| StartError::Linux("the arena", error))?;
+    let mut node = node.map_err(|error| StartError::Linux("the arena", error))?;
+    let handed = setup.files.as_deref().map(Handed::listen).transpose();
+    node.handed = handed.map_err(|error| StartError::Linux("the socket for files", error))?;
     let node = node.install().ok_or(StartError::NodeExists)?;
     for (core, roles) in node.board.core_ids().zip(&setup.roles) {
         let record = node.board.record(core);
@@ -216,7 +221,7 @@ mod tests {
         let roles = vec![RoleSet::ALL; cores];
         let boot = Boot { config: " ".repeat(text), ..Boot::default() };
         let (links, disks) = (vec![], vec![]);
-        check(&Setup { roles, memory, pool: 0, links, disks, samples: None, boot })
+        check(&Setup { roles, memory, pool: 0, links, disks, files: None, samples: None, boot })
             .expect_err("no node can be so")
             .to_string()
     }
@@ -236,7 +241,7 @@ mod tests {
         let roles = vec![worker, RoleSet::ALL];
         let (links, disks, boot) = (vec![], vec![], Boot::default());
         let (memory, samples) = (1 << 30, None);
-        let setup = Setup { roles, memory, pool: 0, links, disks, samples, boot };
+        let setup = Setup { roles, memory, pool: 0, links, disks, files: None, samples, boot };
         assert!(matches!(check(&setup), Err(StartError::NoManagement)));
         let setup = Setup { roles: vec![RoleSet::ALL, worker], memory: (1 << 30) + 1, ..setup };
         let layout = check(&setup).expect("a node");

@@ -55,7 +55,9 @@ pub struct Description {
     pub serial: String,
     /// Its bytes, a multiple of a sector.
     pub bytes: u64,
-    /// Bytes of a sector, which is written as a whole or not: a power of two, 512 at least.
+    /// Bytes of a sector, which is written as a whole or not: a power of two, 512 at least. 1 says
+    /// that this is a file of another program's: its transfers move as many bytes as their hash is
+    /// wanted of, which need not fill the memory's last line, and take no hash.
     pub sector_bytes: u32,
 }
 

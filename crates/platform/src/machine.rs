@@ -161,6 +161,20 @@ pub trait Machine: Signal + 'static {
         Vec::new()
     }
 
+    /// An open file that another program of this machine has handed to the node under this name:
+    /// a disk without end and with [sectors of a byte](crate::disk::Description::sector_bytes).
+    /// `None` if there is none, or [no longer](Machine::has_file).
+    fn file(&self, name: u64) -> Option<Box<dyn Disk>> {
+        let _ = name;
+        None
+    }
+
+    /// Whether such a file is still handed to the node. When one no longer is, cores look around.
+    fn has_file(&self, name: u64) -> bool {
+        let _ = name;
+        false
+    }
+
     /// Fills `bytes` with what nobody can predict; `false` if this machine has no source of it.
     fn entropy(&self, bytes: &mut [u8]) -> bool {
         let _ = bytes;

@@ -60,6 +60,15 @@ pub trait Node {
     /// The disks that this core drives: the same ones whenever it is asked.
     fn disks(&self) -> Vec<Rc<dyn Disk>>;
 
+    /// The open file that another program of this machine has handed to the node under this name,
+    /// as a disk without end and without sectors: of the buffers of a transfer, whole lines of 64
+    /// bytes, it moves as many bytes as are to be hashed, and takes no hash. `None` if there is
+    /// none, or no longer, or this core is in another process.
+    fn file(&self, name: u64) -> Option<Rc<dyn Disk>> {
+        let _ = name;
+        None
+    }
+
     /// Fills `bytes` with what nobody can predict; `false` if the machine has no source of it.
     fn entropy(&self, bytes: &mut [u8]) -> bool;
 

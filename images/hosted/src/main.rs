@@ -68,6 +68,7 @@ fn setup() -> Result<Setup, Refused> {
         pool,
         disks: options.disks.clone(),
         links,
+        files: options.files.clone(),
         samples: options.samples.clone(),
         boot: Boot { config: text, packages, program: options.program },
     })

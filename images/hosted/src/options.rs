@@ -34,6 +34,8 @@ pub struct Options {
     pub max_frame: usize,
     /// Its disks.
     pub disks: Vec<DiskFile>,
+    /// The socket at which other programs hand files to it.
+    pub files: Option<PathBuf>,
     /// Where samples of what its cores do go, and how many; none are taken without it.
     pub samples: Option<SampleFile>,
     /// What it does once it is up.
@@ -53,6 +55,7 @@ impl Default for Options {
             direct: None,
             max_frame: STANDARD_FRAME,
             disks: Vec::new(),
+            files: None,
             samples: None,
             program,
         }
@@ -84,6 +87,7 @@ impl Options {
                 Long("disk") => options.disks.push(disk(parser.value()?)?),
                 Long("plain-disks") => plain = true,
                 Long("passing-disks") => passing = true,
+                Long("files") => options.files = Some(parser.value()?.into()),
                 Long("samples") => samples = Some(parser.value()?.into()),
                 Long("sample-rate") => hertz = parser.value()?.parse_with(rate)?,
                 Long("program") => options.program = parser.value()?.string()?,
@@ -210,6 +214,8 @@ mod tests {
             "--disk=b:c.img:64M",
             "--plain-disks",
             "--passing-disks",
+            "--files",
+            "n1.files",
             "--samples",
             "n1.samples",
             "--sample-rate",
@@ -228,6 +234,7 @@ mod tests {
             interface: Some(Outside::Tap("nile0".into())),
             direct: Some("/run".into()),
             max_frame: 9014,
+            files: Some("n1.files".into()),
             samples: Some(SampleFile { path: "n1.samples".into(), hertz: 97 }),
             disks: vec![disk("a.img", None), disk("b:c.img", Some(64 << 20))],
             program: "tick seconds=1".into(),

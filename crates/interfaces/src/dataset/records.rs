@@ -92,6 +92,33 @@ pub struct Piece {
     pub bytes: Blob,
 }
 
+/// Some of a dataset's blocks.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockRange {
+    /// The first of them.
+    pub first: u32,
+    /// How many; as many as there is room for at once if they are more.
+    pub count: u32,
+}
+
+/// A place in a file that a program has handed to the node.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InFile {
+    /// The file's name.
+    pub file: u64,
+    /// Bytes from its start.
+    pub at: u64,
+}
+
+/// Blocks that went to a file.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Copied {
+    /// How many.
+    pub blocks: u32,
+    /// Bytes of them together.
+    pub bytes: u64,
+}
+
 /// A note of this node's store.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct NoteEntry {

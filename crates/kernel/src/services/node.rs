@@ -126,6 +126,11 @@ impl<M: Machine> Node for CoreHost<M> {
         disks.map(|disk| Rc::new(disk::Driven { core: self.0.clone(), disk }) as _).collect()
     }
 
+    fn file(&self, name: u64) -> Option<Rc<dyn node::Disk>> {
+        let disk = self.0.file(name)?;
+        Some(Rc::new(disk::Driven { core: self.0.clone(), disk }))
+    }
+
     fn entropy(&self, bytes: &mut [u8]) -> bool {
         self.0.machine.entropy(bytes)
     }

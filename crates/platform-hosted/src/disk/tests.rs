@@ -1,5 +1,6 @@
 //! Both ways to Linux: contents, many at once, errors, wake-ups.
 
+use std::fs::OpenOptions;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
@@ -112,6 +113,31 @@ impl Bench {
         assert_eq!(tag, 9);
         (result, hash)
     }
+}
+
+/// A file of another program's has any length: what is moved need not be whole lines.
+#[test]
+fn a_file_is_read_and_written_to_the_byte() {
+    let folder = Folder::new();
+    let disk = folder.file(Some(1), true);
+    std::fs::write(&disk.path, b"").expect("a file");
+    let file = OpenOptions::new().read(true).write(true).open(&disk.path).expect("a file");
+    let opened = Opened { file, description: of_file(), by_ring: false, passing: false };
+    let disk = HostedDisk::with(&opened, false, Arc::new(|| ())).expect("an engine");
+    let bench = Bench { disk, wakes: Arc::default(), opened, _folder: folder };
+    let sent = memory(1 << 20, 7);
+    let write = |at, cuts: &[usize]| Request::Write { at, from: pieces(&sent, cuts) };
+    assert_eq!(bench.perform_hashed(write(3, &[640]), 1001), (Ok(()), None));
+    assert_eq!(bench.opened.file.metadata().expect("a file").len(), 1004);
+    assert_eq!(bench.perform_hashed(write(1 << 20, &[]), (1 << 20) - 7), (Ok(()), None));
+    let got = Region::owned(1 << 20);
+    let read = |at| Request::Read { at, into: pieces(&got, &[64]) };
+    assert_eq!(bench.perform_hashed(read(3), 999), (Ok(()), None));
+    assert_eq!(words(&got)[..124], words(&sent)[..124]);
+    assert_eq!(words(&got)[126], 0, "no more was read");
+    // There is a byte too few.
+    let (end, _) = bench.perform_hashed(read(1 << 20), (1 << 20) - 6);
+    assert_eq!(end, Err(DiskError::Failed));
 }
 
 #[test]
