@@ -1,20 +1,18 @@
 //! Blocks read from the disk, and believed only if their checksum holds.
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
 use nile_abi::Status;
 use nile_stl::node::Buffer;
-use nile_stl::{CallError, CallResult, LocalFuture};
+use nile_stl::{CallError, CallResult, all};
 use nile_store::{Block, Name, Range, Version};
 use nile_sync::Notify;
 
 use super::keeper::Keeper;
 use super::streams::Stream;
 use super::travel::refused;
-use crate::together::together;
 use nile_interfaces::dataset::records::{BlockRange, Copied, InFile};
 
 /// Blocks that are copied at once.
@@ -239,19 +237,19 @@ pub async fn copy(
     })?;
     let buffers = keeper.medium.buffers(count.min(MOST_COPIED) as usize)?;
     let mut start = first_byte;
-    let mut copying: Vec<LocalFuture<'_, CallResult<u64>>> = Vec::new();
+    let mut copying = Vec::new();
     for (number, buffer) in (first as usize..).zip(buffers) {
         let (at, block) = (start, place(keeper, name, version, number));
         start += block.as_ref().map_or(0, |(block, _)| u64::from(block.bytes));
-        copying.push(Box::pin(async move {
+        copying.push(async move {
             block?;
             let (buffer, bytes) = read_with(keeper, name, version, number, buffer).await?;
             keeper.medium.write_file(file, base.at.wrapping_add(at), buffer, bytes).await?;
             Ok(bytes as u64)
-        }));
+        });
     }
     let mut copied = Copied { blocks: 0, bytes: 0 };
-    for end in together(copying).await {
+    for end in all(copying).await {
         match end {
             Ok(bytes) => {
                 copied.blocks += 1;

@@ -10,13 +10,12 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
 use nile_stl::node::Buffer;
-use nile_stl::{CallError, CallResult, LocalFuture};
+use nile_stl::{CallError, CallResult, all};
 use nile_store::{DraftId, Manifest, Name, Owner, Version};
 use nile_sync::{Notify, OneShot};
 
 use super::keeper::Keeper;
 use super::travel::refused;
-use crate::together::together;
 use nile_interfaces::dataset::records::InFile;
 
 /// For how long a draft of another node's may be left alone before it ends when somebody begins
@@ -355,14 +354,14 @@ impl Stream {
         let taking = taking.map(|((block, buffer), passed)| {
             let bytes = length.min(taken - passed) as usize;
             let (stream, keeper, file) = (self.clone(), keeper.clone(), file.clone());
-            Box::pin(async move {
+            async move {
                 let from = from.at.saturating_add(passed);
                 let buffer = keeper.medium.read_file(&file, from, buffer, bytes).await?;
                 stream.check_open()?;
                 stream.put(&keeper, block, buffer, bytes).await
-            }) as LocalFuture<'_, CallResult<()>>
+            }
         });
-        together(taking.collect()).await.into_iter().collect::<CallResult<()>>()?;
+        all(taking).await.into_iter().collect::<CallResult<()>>()?;
         let written = &mut *self.state.borrow_mut();
         written.touched = keeper.stl.host().now();
         written.bytes = written.bytes.max(at + taken);

@@ -13,7 +13,6 @@ pub mod deploy;
 mod in_time;
 mod line;
 mod page;
-mod together;
 
 pub use deploy::{deploy, deploy_offered};
 

@@ -7,7 +7,7 @@ use nile_bosml::Blob;
 use nile_stl::Record;
 
 /// A job that is asked for.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, Default, PartialEq, Eq, Debug)]
 pub struct JobRequest {
     /// What it is called.
     pub name: String,
