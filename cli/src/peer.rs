@@ -1,14 +1,17 @@
 //! This program as a peer on a cluster's network: it speaks the nodes' own protocols over a cable
 //! of the virtual switch, learns by gossip what every node has without being a member, and calls
-//! services as nodes do. Calls travel as documents, which the callee's network service turns into
-//! the binary form by the schema, so that any service can be called without being known here.
+//! services as nodes do. A service that is known here is called by its generated client. Any other
+//! can be called, too, by a document, which the callee's network service turns into the binary form
+//! by the schema.
 //!
 //! * [`cable`]: frames to and from the switch.
 //! * [`known`]: what the cluster has, as gossip told it.
 //! * [`call`]: calls and how they end.
+//! * `clients`: the typed clients of services that are known here.
 
 mod cable;
 pub mod call;
+mod clients;
 pub mod known;
 
 use std::collections::BTreeMap;

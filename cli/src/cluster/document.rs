@@ -1,9 +1,8 @@
 //! What is said to a service: parameters from the command line as a document, checked by the
 //! service's schema before it is sent.
 
-use nile_bosml::schema::{Method, Parameter, Type};
+use nile_bosml::schema::{Method, Type};
 use nile_bosml::text::escape;
-use serde_json::Value;
 
 use crate::nearest::suggestion;
 
@@ -58,93 +57,10 @@ pub fn of_call(method: &Method<'_>, parameters: &[String]) -> Result<String, Str
     Ok(document)
 }
 
-/// The document that calls `method` with what `values`, an object, has for its parameters; records
-/// are objects, lists arrays, cases their name or an object of it and a value, and what may be none
-/// is `null` or left out if it is. Says what is wrong with the first that is.
-pub fn of_values(method: &Method<'_>, values: &Value) -> Result<String, String> {
-    let mut document = format!("<{}>", method.name);
-    fields(&method.parameters, values, &mut document)?;
-    document.push_str(&format!("</{}>", method.name));
-    method.check_text(&document).map_err(|error| error.to_string())?;
-    Ok(document)
-}
-
-fn fields(
-    described: &[Parameter<'_>],
-    values: &Value,
-    document: &mut String,
-) -> Result<(), String> {
-    for it in described {
-        let value = match values.get(it.name.as_ref()) {
-            Some(value) => value,
-            None if it.ty.optional().is_some() => &Value::Null,
-            None => return Err(format!("`{}` is missing", it.name)),
-        };
-        document.push_str(&format!("<{}>", it.name));
-        element(&it.ty, value, document).map_err(|error| format!("`{}`: {error}", it.name))?;
-        document.push_str(&format!("</{}>", it.name));
-    }
-    Ok(())
-}
-
-fn element(ty: &Type<'_>, value: &Value, document: &mut String) -> Result<(), String> {
-    match (ty, value) {
-        (Type::Record(described), value) => fields(described, value, document),
-        (Type::List(ty), Value::Array(items)) => items.iter().try_for_each(|item| {
-            document.push_str("<item>");
-            element(ty.get(), item, document)?;
-            document.push_str("</item>");
-            Ok(())
-        }),
-        (Type::List(_), _) => Err(format!("{value} is no list")),
-        (Type::OneOf(cases), value) => case(ty, cases, value, document),
-        (_, Value::String(text)) => escape(text, document).map_err(|error| error.to_string()),
-        (_, Value::Number(_) | Value::Bool(_)) => {
-            document.push_str(&value.to_string());
-            Ok(())
-        }
-        _ => Err(format!("{value} is of another type")),
-    }
-}
-
-/// One of these cases, which `ty` has.
-fn case(
-    ty: &Type<'_>,
-    cases: &[Parameter<'_>],
-    value: &Value,
-    document: &mut String,
-) -> Result<(), String> {
-    let mut with_value = |name: &str, ty: &Type<'_>, value: &Value| {
-        document.push_str(&format!("<{name}>"));
-        element(ty, value, document)?;
-        document.push_str(&format!("</{name}>"));
-        Ok(())
-    };
-    match (ty.optional(), value) {
-        (Some(_), Value::Null) => document.push_str("none"),
-        (Some(ty), value) => return with_value("some", ty, value),
-        // The schema says whether it is one of the cases, and has no value.
-        (None, Value::String(name)) => {
-            escape(name, document).map_err(|error| error.to_string())?;
-        }
-        (None, Value::Object(one)) if one.len() == 1 => {
-            for (name, value) in one {
-                let known = || cases.iter().map(|it| it.name.as_ref());
-                let wrong = || format!("no case `{name}`; {}", suggestion(name, known()));
-                let case = cases.iter().find(|it| it.name == name.as_str()).ok_or_else(wrong)?;
-                with_value(name, &case.ty, value)?;
-            }
-        }
-        _ => return Err(format!("{value} is no case")),
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use nile_bosml::discovery;
-    use serde_json::json;
 
     const DOCUMENT: &str = r#"<probe>
       <call mode="kernel"><parameters>
@@ -179,52 +95,18 @@ mod tests {
     }
 
     #[test]
-    fn values_become_elements() {
-        let schema = discovery::parse(DOCUMENT).unwrap();
-        let call = |values| of_values(&schema.methods[0], &values);
-        let document = call(json!({ "cores": [1, 2], "m": 2, "text": "<a>", "more": 1 }));
-        let expected = "<call><m>2</m><text>&lt;a&gt;</text>\
-                        <cores><item>1</item><item>2</item></cores></call>";
-        assert_eq!(document, Ok(expected.into()));
-        for (values, said) in [
-            (json!({ "m": 2, "text": "a" }), "`cores` is missing"),
-            (json!({ "m": 2, "text": "a", "cores": 7 }), "`cores`: 7 is no list"),
-            (json!({ "m": 9, "text": "a", "cores": [] }), "call/m"),
-        ] {
-            let error = call(values).unwrap_err();
-            assert!(error.contains(said), "{error}");
-        }
-    }
-
-    #[test]
     fn cases_are_named() {
         let schema = discovery::parse(DOCUMENT).unwrap();
-        let choose = &schema.methods[1];
+        let call = |work: &str, at: &str| {
+            of_call(&schema.methods[1], &[format!("work={work}"), format!("at={at}")])
+        };
         let ready = "<choose><work>ready</work><at>none</at></choose>";
-        let pieces = "<choose><work><pieces>7</pieces></work><at><some>n1.c2</some></at></choose>";
-        for (values, expected) in [
-            (json!({ "work": "ready" }), ready),
-            (json!({ "work": "ready", "at": null }), ready),
-            (json!({ "work": { "pieces": 7 }, "at": "n1.c2" }), pieces),
-        ] {
-            assert_eq!(of_values(choose, &values).as_deref(), Ok(expected));
-        }
-        for (values, said) in [
-            (json!({ "at": null }), "`work` is missing"),
-            (json!({ "work": 1 }), "`work`: 1 is no case"),
-            (json!({ "work": {} }), "`work`: {} is no case"),
-            (json!({ "work": { "piece": 1 } }), "no case `piece`; did you mean `pieces`?"),
-            (json!({ "work": "pieces" }), "the case's element"),
-            (json!({ "work": "read" }), "unknown case `read`; expected one of ready, pieces"),
-        ] {
-            let error = of_values(choose, &values).unwrap_err();
-            assert!(error.contains(said), "{error}");
-        }
-        let call =
-            |work: &str, at: &str| of_call(choose, &[format!("work={work}"), format!("at={at}")]);
         assert_eq!(call("ready", "none").as_deref(), Ok(ready));
+        let pieces = "<choose><work><pieces>7</pieces></work><at><some>n1.c2</some></at></choose>";
         assert_eq!(call("<pieces>7</pieces>", "<some>n1.c2</some>").as_deref(), Ok(pieces));
         assert!(call("", "none").is_err());
+        let error = call("read", "none").unwrap_err();
+        assert!(error.contains("unknown case `read`; expected one of ready, pieces"), "{error}");
     }
 
     #[test]

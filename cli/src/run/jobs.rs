@@ -15,31 +15,7 @@ const PHASES: [&str; 6] = ["queued", "inheriting", "sampling", "mapping", "reduc
 const OVER: &str = "over";
 
 /// A job to submit.
-#[derive(Clone, Debug, Default)]
-pub struct Request {
-    /// What it is called.
-    pub name: String,
-    /// The package with its code, or the dataset that the package is in.
-    pub package: String,
-    /// What its code is given.
-    pub arguments: Vec<String>,
-    /// The datasets that it reads.
-    pub input: Vec<String>,
-    /// The dataset that it makes.
-    pub output: String,
-    /// How many parts that has.
-    pub reducers: u32,
-    /// Of how many splits samples are taken.
-    pub samples: u32,
-    /// Bytes of each node's memory that it may use; 0 for all.
-    pub memory: u64,
-    /// On how many nodes the output is to be.
-    pub copies: u32,
-    /// Whether the output has the records of the input.
-    pub conserves: bool,
-    /// For how many seconds an attempt may do nothing; 0 for ever.
-    pub task_timeout: u32,
-}
+pub use nile_interfaces::job::records::JobRequest as Request;
 
 /// How far a job is.
 #[derive(Clone, Debug, Default)]

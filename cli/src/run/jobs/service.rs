@@ -1,17 +1,19 @@
-//! The nodes' service `job`, called by its schema. Any node's can be asked; one that is gone or
+//! The nodes' service `job`, called by its client. Any node's can be asked; one that is gone or
 //! does not know the job is followed by the next.
 
 use std::time::{Duration, Instant};
 
 use nile_abi::Status;
 use nile_bosml::discovery;
-use serde_json::{Value, json};
+use nile_interfaces::job::records::{PhaseEntry, ProgressEntry, SpanEntry, TimelineEntry};
+use nile_interfaces::job::{INTERFACE, JobClient};
+use nile_stl::CallResult;
 
 use super::{Attempt, End, Jobs, Phase, Request, State, Timeline};
-use crate::cluster::{document, reply, services};
+use crate::cluster::services;
 use crate::data::stores::Stores;
 use crate::failure::Failure;
-use crate::peer::call::{Call, CallFailed};
+use crate::peer::call::CallFailed;
 use crate::peer::known::{self, Target};
 
 /// What the service is called.
@@ -33,7 +35,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The service, on whichever node it can be asked.
 pub struct Service<'s> {
     stores: &'s mut Stores,
-    schema: String,
     /// The instance that answered last.
     last: Option<Target>,
 }
@@ -44,7 +45,12 @@ impl<'s> Service<'s> {
         let mut why = None;
         for target in instances(stores) {
             match services::schema(&mut stores.session, target)? {
-                Ok(schema) => return Ok(Service { stores, schema, last: Some(target) }),
+                Ok(schema) if is_known(&schema) => {
+                    return Ok(Service { stores, last: Some(target) });
+                }
+                Ok(_) => {
+                    why = Some(format!("{SERVICE}: {} is of another version", target.place()));
+                }
                 Err(failed) => why = Some(format!("{}: {failed}", target.place())),
             }
         }
@@ -54,40 +60,33 @@ impl<'s> Service<'s> {
         })
     }
 
-    fn call(
+    fn call<T, F: Future<Output = CallResult<T>>>(
         &mut self,
         target: Target,
-        name: &str,
-        values: &Value,
         patience: Duration,
-    ) -> Result<Answer, Failure> {
-        let wrong = |why: String| Failure::failed(format!("{SERVICE}.{name}: {why}"));
-        let schema = discovery::parse(&self.schema).map_err(|it| wrong(it.to_string()))?;
-        let other = || wrong("the nodes are of another version".into());
-        let (number, method) = schema.method(name).ok_or_else(other)?;
-        let document = document::of_values(method, values).map_err(wrong)?;
-        let call = Call { target, method: number as u16, document };
-        Ok(match self.stores.session.peer.call(&call, patience)? {
-            Ok(text) => Ok(reply::of_method(method, &text).map_err(|it| wrong(it.to_string()))?),
-            Err(failed) => Err(failed),
-        })
+        ask: impl FnOnce(JobClient) -> F,
+    ) -> Result<Result<T, CallFailed>, Failure> {
+        let place = target.as_place();
+        self.stores.session.peer.work(patience, |stl| ask(JobClient::at(&stl, place)))
     }
 
     /// When what of a job ran that has ended.
     pub fn timeline(&mut self, job: u64) -> Result<Timeline, Failure> {
         let mut all = Timeline::default();
         loop {
-            let values = json!({ "job": job, "from": all.attempts.len() });
-            let reply = self.ask("timeline", &values)?;
-            let kept = add_times(&mut all, &reply["timeline"])?;
-            if all.attempts.len() as u64 >= kept {
+            let from = all.attempts.len() as u32;
+            let more = self.ask(|client| async move { client.timeline(job, from).await })?;
+            if add_times(&mut all, more) {
                 return Ok(all);
             }
         }
     }
 
     /// Asks one node after the other until one knows the answer.
-    fn ask(&mut self, name: &str, values: &Value) -> Result<Value, Failure> {
+    fn ask<T, F: Future<Output = CallResult<T>>>(
+        &mut self,
+        ask: impl Fn(JobClient) -> F,
+    ) -> Result<T, Failure> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let mut targets = instances(self.stores);
@@ -95,7 +94,7 @@ impl<'s> Service<'s> {
             targets.sort_by_key(|target| Some(*target) != self.last);
             let mut why = format!("no node runs the service {SERVICE} any more");
             for target in targets {
-                match self.call(target, name, values, ANSWER)? {
+                match self.call(target, ANSWER, &ask)? {
                     Ok(reply) => {
                         self.last = Some(target);
                         return Ok(reply);
@@ -116,7 +115,10 @@ impl<'s> Service<'s> {
     }
 }
 
-type Answer = Result<Value, CallFailed>;
+/// Whether a schema is that of the service as it is known here.
+fn is_known(schema: &str) -> bool {
+    schema == discovery::to_text(INTERFACE.schema)
+}
 
 /// Whether another node may know.
 fn is_elsewhere(failed: &CallFailed) -> bool {
@@ -133,34 +135,20 @@ impl Jobs for Service<'_> {
     fn submit(&mut self, request: &Request) -> Result<u64, Failure> {
         let gone = || Failure::failed(format!("no node runs the service {SERVICE} any more"));
         let target = self.last.ok_or_else(gone)?;
-        let Request { name, package, arguments, input, output, .. } = request;
-        let values = json!({ "request": {
-            "name": name,
-            "package": package,
-            "arguments": arguments,
-            "input": input,
-            "output": output,
-            "reducers": request.reducers,
-            "samples": request.samples,
-            "memory": request.memory,
-            "copies": request.copies,
-            "conserves": request.conserves,
-            "task_timeout": request.task_timeout,
-        }});
-        match self.call(target, "submit", &values, BEGUN)? {
-            Ok(reply) => number(&reply["job"]),
+        let asked = request.clone();
+        match self.call(target, BEGUN, |client| async move { client.submit(asked).await })? {
+            Ok(job) => Ok(job),
             Err(failed) => Err(refused(request, &failed)),
         }
     }
 
     fn news(&mut self, job: u64, seen: usize, wait: Duration) -> Result<State, Failure> {
-        let wait = wait.as_millis() as u64;
-        let reply = self.ask("news", &json!({ "job": job, "seen": seen, "wait": wait }))?;
-        state(&reply["progress"])
+        let (seen, wait) = (seen as u32, wait.as_millis() as u32);
+        self.ask(|client| async move { client.news(job, seen, wait).await }).map(state)
     }
 
     fn cancel(&mut self, job: u64) -> Result<(), Failure> {
-        self.ask("cancel", &json!({ "job": job })).map(drop)
+        self.ask(|client| async move { client.cancel(job).await })
     }
 
     fn rest(&mut self, span: Duration) -> Result<(), Failure> {
@@ -181,70 +169,49 @@ fn refused(request: &Request, failed: &CallFailed) -> Failure {
     }
 }
 
-fn number(value: &Value) -> Result<u64, Failure> {
-    value.as_u64().ok_or_else(|| Failure::failed("the job service answered nonsense"))
-}
-
-/// Adds what the service says of a job's times; how many attempts it has.
-fn add_times(all: &mut Timeline, reply: &Value) -> Result<u64, Failure> {
-    let micros = |value: &Value| number(value).map(Duration::from_micros);
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-    let list = |name: &str| reply[name].as_array().into_iter().flatten();
-    let phase =
-        |it: &Value| Ok((text(&it["name"]), micros(&it["begun_us"])?, micros(&it["ended_us"])?));
-    let attempt = |it: &Value| {
-        Ok(Attempt {
-            node: number(&it["node"])? as u32,
-            core: number(&it["core"])? as u16,
-            kind: text(&it["kind"]),
-            task: number(&it["task"])?,
-            number: number(&it["attempt"])?,
-            begun: micros(&it["begun_us"])?,
-            ended: micros(&it["ended_us"])?,
-            outcome: text(&it["outcome"]),
-            read: number(&it["read"])?,
-        })
-    };
-    all.until = micros(&reply["until_us"])?;
-    all.phases = list("phases").map(phase).collect::<Result<_, Failure>>()?;
-    all.lost = number(&reply["lost"])?;
-    let more: Vec<Attempt> = list("attempts").map(attempt).collect::<Result<_, Failure>>()?;
+/// Adds what the service says of a job's times; whether that is all.
+fn add_times(all: &mut Timeline, more: TimelineEntry) -> bool {
+    let micros = Duration::from_micros;
+    all.until = micros(more.until_us);
+    let phase = |it: SpanEntry| (it.name, micros(it.begun_us), micros(it.ended_us));
+    all.phases = more.phases.into_iter().map(phase).collect();
+    all.lost = more.lost.into();
     // A reply without news would be asked for without end.
-    let kept = if more.is_empty() { 0 } else { number(&reply["kept"])? };
-    all.attempts.extend(more);
-    Ok(kept)
+    let is_over = more.attempts.is_empty();
+    all.attempts.extend(more.attempts.into_iter().map(|it| Attempt {
+        node: it.node,
+        core: it.core,
+        kind: it.kind,
+        task: it.task.into(),
+        number: it.attempt.into(),
+        begun: micros(it.begun_us),
+        ended: micros(it.ended_us),
+        outcome: it.outcome,
+        read: it.read,
+    }));
+    is_over || all.attempts.len() >= more.kept as usize
 }
 
 /// What the service says of a job.
-fn state(reply: &Value) -> Result<State, Failure> {
-    let long = |name: &str| number(&reply[name]);
-    let short = |name: &str| Ok::<u32, Failure>(long(name)? as u32);
-    let micros = |value: &Value| number(value).map(Duration::from_micros);
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-    let phases = reply["phases"].as_array().into_iter().flatten();
-    let phase = |it: &Value| {
-        Ok(Phase {
-            name: text(&it["name"]),
-            took: micros(&it["us"])?,
-            bytes: number(&it["bytes"])?,
-        })
+fn state(now: ProgressEntry) -> State {
+    let micros = Duration::from_micros;
+    let phase = |it: PhaseEntry| Phase { name: it.name, took: micros(it.us), bytes: it.bytes };
+    let (end, waits) = match now.ended {
+        0 => (None, now.error),
+        1 => (Some(End::Done { records: now.records, checksum: now.checksum }), String::new()),
+        _ => (Some(End::Failed(now.error)), String::new()),
     };
-    let end = match long("ended")? {
-        0 => None,
-        1 => Some(End::Done { records: long("records")?, checksum: long("checksum")? }),
-        _ => Some(End::Failed(text(&reply["error"]))),
-    };
-    Ok(State {
-        phase: text(&reply["phase"]),
-        maps: (short("maps_done")?, short("maps")?),
-        reduces: (short("reduces_done")?, short("reduces")?),
-        bytes: long("read")? + long("written")?,
-        retries: short("retries")?,
-        spilled: long("spilled")?,
-        imbalance: long("imbalance")? as f64 / 1000.0,
-        phases: phases.map(phase).collect::<Result<_, Failure>>()?,
-        first_task: Some(micros(&reply["first_task_us"])?).filter(|it| !it.is_zero()),
-        waits: if end.is_none() { text(&reply["error"]) } else { String::new() },
+    State {
+        phase: now.phase,
+        maps: (now.maps_done, now.maps),
+        reduces: (now.reduces_done, now.reduces),
+        bytes: now.read.saturating_add(now.written),
+        retries: now.retries,
+        spilled: now.spilled,
+        imbalance: f64::from(now.imbalance) / 1000.0,
+        phases: now.phases.into_iter().map(phase).collect(),
+        first_task: Some(micros(now.first_task_us)).filter(|it| !it.is_zero()),
+        waits,
         end,
-    })
+    }
 }
