@@ -2,7 +2,7 @@
 //! means its keepers say; what there is of it, the stores that answer.
 //!
 //! * [`args`]: what can be said on the command line.
-//! * `service`: a service of the nodes; [`stores`]: the nodes' stores, and calls to them;
+//! * [`service`]: a service of the nodes; [`stores`]: the nodes' stores, and calls to them;
 //!   [`names`]: what names mean.
 //! * [`catalogue`]: what names mean, and what the stores have of it.
 //! * [`flow`]: many calls one after another; [`hand`]: files that nodes read and write themselves.
@@ -21,6 +21,6 @@ mod progress;
 pub mod put;
 mod read;
 pub mod remove;
-mod service;
+pub mod service;
 pub mod stores;
 mod write;

@@ -7,11 +7,11 @@
 //! * [`cable`]: frames to and from the switch.
 //! * [`known`]: what the cluster has, as gossip told it.
 //! * [`call`]: calls and how they end.
-//! * `clients`: the typed clients of services that are known here.
+//! * [`clients`]: the typed clients of services that are known here.
 
 mod cable;
 pub mod call;
-mod clients;
+pub mod clients;
 pub mod known;
 
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@ use nile_abi::{NodeId, Status};
 use nile_interfaces::dataset::records::{BlockEntry, Listed};
 use nile_interfaces::name::records::{NameEntry, kind};
 
-use super::stores::{Arguments, Stores, failed, nodes};
+use super::stores::{Stores, failed, nodes};
 use crate::failure::Failure;
 use crate::nearest::suggestion;
 use crate::peer::known::Target;
@@ -115,8 +115,7 @@ pub fn held(stores: &mut Stores) -> Result<Vec<(Target, Listed)>, Failure> {
     for target in stores.all() {
         let mut skip = 0;
         loop {
-            let skipped = || Arguments::new().with(&skip);
-            let page: Vec<Listed> = match stores.ask(target, "list", skipped)? {
+            let page = match stores.ask(target, async |store| store.list(skip).await)? {
                 Ok(page) => page,
                 // A node without a disk keeps nothing.
                 Err(error) if error.status == Status::NotFound => break,
@@ -209,9 +208,10 @@ impl Part {
         let present: Vec<u32> = self.stores.iter().map(|(target, _)| target.node.0).collect();
         let mut skip = 0;
         while skip < self.listed.blocks {
-            let page = || Arguments::version(&self.listed).with(&skip);
-            let blocks: Vec<BlockEntry> =
-                stores.ask(*target, "blocks", page)?.map_err(|error| failed(target, &error))?;
+            let Listed { name, epoch, attempt, .. } = &self.listed;
+            let page =
+                stores.ask(*target, async |it| it.blocks(name, *epoch, *attempt, skip).await)?;
+            let blocks = page.map_err(|error| failed(target, &error))?;
             let is_there = |block: &BlockEntry| block.nodes.iter().any(|it| present.contains(it));
             if blocks.is_empty() || !blocks.iter().all(is_there) {
                 return Ok(false);

@@ -3,19 +3,17 @@
 //! once more, as each has a number of its own.
 
 use nile_abi::{NodeId, Status};
-use nile_bosml::Decode;
+use nile_interfaces::name::NameClient;
 use nile_interfaces::name::records::{
     NameAnswer, NameEntry, NameExpectation, NamePage, NamedEntry, outcome,
 };
+use nile_stl::CallResult;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::service::decode;
-use super::stores::{Arguments, Stores, failed, nodes};
+use super::stores::{Stores, failed, nodes};
 use crate::failure::Failure;
 use crate::peer::call::CallFailed;
-
-/// The service.
-pub const SERVICE: &str = "name";
+use crate::peer::clients::Clients;
 
 /// How a change of a name ended.
 pub enum Changed {
@@ -31,7 +29,7 @@ impl Stores {
     /// What a name means.
     pub fn look(&mut self, name: &str) -> Result<NameEntry, Failure> {
         let answer: NameAnswer =
-            self.ask_names("look", || Arguments::new().with(&name)).map_err(Lost::into_failure)?;
+            self.ask_names(async |names| names.look(name).await).map_err(Lost::into_failure)?;
         match answer.outcome {
             outcome::DONE => Ok(answer.entry),
             _ => Err(no_majority(&answer.missing)),
@@ -46,8 +44,9 @@ impl Stores {
         to: &NameEntry,
     ) -> Result<Changed, Failure> {
         let change = number()?;
-        let arguments = || Arguments::new().with(&name).with(&change).with(&expected).with(to);
-        let asked = self.insisting(|stores| stores.ask_names::<NameAnswer>("change", arguments));
+        let asked = self.insisting(|stores| {
+            stores.ask_names(async |names| names.change(name, change, expected, to.clone()).await)
+        });
         match asked {
             Ok(answer) => match answer.outcome {
                 outcome::DONE => Ok(Changed::Done),
@@ -66,8 +65,8 @@ impl Stores {
         let mut all: Vec<NamedEntry> = Vec::new();
         let mut after = String::new();
         loop {
-            let arguments = || Arguments::new().with(&after.as_str());
-            let page: NamePage = self.ask_names("list", arguments).map_err(Lost::into_failure)?;
+            let asked = self.ask_names(async |names| names.list(&after).await);
+            let page: NamePage = asked.map_err(Lost::into_failure)?;
             if !page.missing.is_empty() {
                 return Err(no_majority(&page.missing));
             }
@@ -80,31 +79,25 @@ impl Stores {
     }
 
     /// What one node after the other is asked for, until one answers.
-    fn ask_names<T: for<'a> Decode<'a>>(
-        &mut self,
-        method: &str,
-        arguments: impl Fn() -> Arguments,
-    ) -> Result<T, Lost> {
+    fn ask_names<T>(&mut self, ask: impl AsyncFn(&NameClient) -> CallResult<T>) -> Result<T, Lost> {
         let mut why = Lost::Failed(Failure::failed("no node keeps the names of datasets any more"));
         // Those first of which it is known that they run.
         let running = self.session.running();
-        let mut targets = self.names.all.clone();
+        let mut targets = self.names.clone();
         targets.sort_by_key(|target| !running.contains(&target.node));
         for target in targets {
-            let request = self.names.request(target, method, arguments()).map_err(Lost::Certain)?;
-            let patience = self.session.patience;
-            let ends = self.session.peer.requests(&[request], patience).map_err(Lost::Certain)?;
-            let end = ends.into_iter().next();
-            match end.map(|end| end.and_then(|bytes| decode::<T>(&bytes))) {
-                Some(Ok(value)) => return Ok(value),
-                Some(Err(error)) if is_elsewhere(&error) => {
+            let (patience, ask) = (self.session.patience, &ask);
+            let work = async |clients: Clients| ask(&clients.at(target)).await;
+            let end = self.session.peer.work(patience, work).map_err(Lost::Certain)?;
+            match end.map_err(CallFailed::from) {
+                Ok(value) => return Ok(value),
+                Err(error) if is_elsewhere(&error) => {
                     why = Lost::Failed(failed(&target, &error));
                 }
-                Some(Err(error)) if error.status == Status::Invalid => {
+                Err(error) if error.status == Status::Invalid => {
                     return Err(Lost::Certain(Failure::request(error.message)));
                 }
-                Some(Err(error)) => return Err(Lost::Certain(failed(&target, &error))),
-                None => {}
+                Err(error) => return Err(Lost::Certain(failed(&target, &error))),
             }
         }
         Err(why)

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::path::Path;
 
 use nile_abi::Status;
+use nile_interfaces::dataset::DatasetClient;
 use nile_interfaces::dataset::records::{Decider, Draft, Listed, SpaceEntry};
 use nile_interfaces::name::records::{NameEntry, NameExpectation, kind};
 use serde_json::json;
@@ -15,7 +16,7 @@ use super::catalogue;
 use super::names::{Changed, number};
 use super::progress::Progress;
 use super::remove;
-use super::stores::{Arguments, Stores, failed, nodes};
+use super::stores::{Stores, failed, nodes};
 use super::write::Drafts;
 use crate::advice;
 use crate::failure::Failure;
@@ -164,21 +165,18 @@ fn decide(
         nodes: targets.iter().map(|target| target.node.0).collect(),
         ..NameEntry::default()
     };
-    let tell = |stores: &mut Stores, method: &str| {
-        stores.insisting(|stores| {
-            for target in targets {
-                // Who does not hear it finds out by itself.
-                let _ = stores.tell(*target, method, || Arguments::version(listed));
-            }
-        });
-    };
+    let confirm =
+        async |store: &DatasetClient, _: &Target| store.confirm(name, *epoch, *attempt).await;
+    let remove =
+        async |store: &DatasetClient, _: &Target| store.remove(name, *epoch, *attempt).await;
     match stores.change(name, NameExpectation::stamp(stamp), &to) {
         Ok(Changed::Done) => {
-            tell(stores, "confirm");
+            // Who does not hear it finds out by itself.
+            let _ = stores.insisting(|stores| stores.ask_all(targets, confirm));
             Ok(())
         }
         Ok(Changed::Refused(now)) => {
-            tell(stores, "remove");
+            let _ = stores.insisting(|stores| stores.ask_all(targets, remove));
             Err(match now.kind {
                 kind::MAKING => Failure::request(catalogue::making(name, &now)),
                 kind::ABSENT => Failure::failed(format!(
@@ -192,7 +190,7 @@ fn decide(
              there now, `nile ls` will tell when they are back"
         ))),
         Err(failure) => {
-            tell(stores, "remove");
+            let _ = stores.insisting(|stores| stores.ask_all(targets, remove));
             Err(failure)
         }
     }
@@ -216,7 +214,7 @@ fn block_of_records(buffer: u32, record: u32) -> Option<u32> {
 /// all of them can have.
 fn choose(stores: &mut Stores, copies: u8, bytes: u64) -> Result<(Vec<Target>, u32), Failure> {
     let all = stores.all();
-    let spaces: Vec<Result<SpaceEntry, _>> = stores.ask_all(&all, "space", |_| Arguments::new())?;
+    let spaces = stores.ask_all(&all, async |store, _| store.space().await)?;
     let mut errors = Vec::new();
     let mut found: Vec<(SpaceEntry, Target)> = Vec::new();
     for (target, space) in all.into_iter().zip(spaces) {
@@ -259,9 +257,8 @@ fn stream(
     progress: &mut Progress,
 ) -> Result<Listed, Failure> {
     let name = options.name.as_str();
-    let begun = stores.ask_all::<Draft>(targets, "create", |_| {
-        let arguments = Arguments::new().with(&name).with(&epoch).with(&attempt);
-        arguments.with(&Decider::NAME).with(&block_bytes)
+    let begun = stores.ask_all(targets, async |store, _| {
+        store.create(name, epoch, attempt, Decider::NAME, block_bytes).await
     })?;
     for (target, draft) in targets.iter().zip(begun) {
         drafts.push((*target, draft.map_err(|error| unwanted(target, &error, name))?));
@@ -277,9 +274,8 @@ fn stream(
         let draft = drafts.iter().find(|(it, _)| it == target);
         draft.map_or(0, |(_, draft)| draft.draft)
     };
-    let prepared = stores.ask_all::<Listed>(targets, "prepare", |target| {
-        Arguments::new().with(&id(target)).with(&on)
-    })?;
+    let prepared = stores
+        .ask_all(targets, async |store, target| store.prepare(id(target), on.clone()).await)?;
     all_prepared(stores, name, targets, prepared)
 }
 
@@ -319,9 +315,7 @@ fn all_prepared(
     };
     let Some(failure) = failure else { return Ok(listed) };
     stores.insisting(|stores| {
-        done.into_iter().try_for_each(|target| {
-            stores.tell(target, "remove", || Arguments::version(&listed)).map(drop)
-        })
+        done.into_iter().try_for_each(|target| stores.remove(target, &listed).map(drop))
     })?;
     Err(failure)
 }

@@ -4,13 +4,13 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use nile_interfaces::dataset::MOST_BYTES;
-use nile_interfaces::dataset::records::{BlockRange, Copied, InFile, Piece};
+use nile_interfaces::dataset::records::{BlockRange, InFile, Listed};
+use nile_interfaces::dataset::{DatasetClient, MOST_BYTES};
 
 use super::catalogue::{Known, Part};
 use super::hand::{Handed, window};
 use super::progress::Progress;
-use super::stores::{Arguments, PIECES, Stores, failed};
+use super::stores::{PIECES, Stores, failed};
 use crate::failure::Failure;
 use crate::peer::known::Target;
 use crate::write::Output;
@@ -126,30 +126,35 @@ fn copy(
         Blocks { first, count, failures: Vec::new() }
     });
     let store = |it: &Blocks| &part.stores[it.failures.len()];
-    let ask = |it: &Blocks| {
-        let (target, listed) = store(it);
+    let ask = async |client: &DatasetClient, it: &Blocks| {
+        let (target, Listed { name, epoch, attempt, .. }) = store(it);
         let blocks = BlockRange { first: it.first, count: it.count };
         let base = InFile { file: file.name(target.node), at: base };
-        (*target, Arguments::version(listed).with(&blocks).with(&base))
+        client.read_into(name, *epoch, *attempt, blocks, base).await
     };
     let mut done = 0;
-    stores.flow::<_, Copied>("read_into", rows, ask, |mut blocks, end| match end {
-        Ok(copied) => {
-            done += copied.bytes;
-            show(done);
-            let count = copied.blocks.min(blocks.count);
-            let (first, count) = (blocks.first + count, blocks.count - count);
-            Ok((count > 0).then_some(Blocks { first, count, failures: Vec::new() }))
-        }
-        Err(error) => {
-            let (target, _) = store(&blocks);
-            blocks.failures.push(failed(target, &error).to_string());
-            match blocks.failures.len() < part.stores.len() {
-                true => Ok(Some(blocks)),
-                false => Err(nowhere(part, &blocks.failures)),
+    stores.flow(
+        rows,
+        |it| store(it).0,
+        ask,
+        |mut blocks, end| match end {
+            Ok(copied) => {
+                done += copied.bytes;
+                show(done);
+                let count = copied.blocks.min(blocks.count);
+                let (first, count) = (blocks.first + count, blocks.count - count);
+                Ok((count > 0).then_some(Blocks { first, count, failures: Vec::new() }))
             }
-        }
-    })?;
+            Err(error) => {
+                let (target, _) = store(&blocks);
+                blocks.failures.push(failed(target, &error).to_string());
+                match blocks.failures.len() < part.stores.len() {
+                    true => Ok(Some(blocks)),
+                    false => Err(nowhere(part, &blocks.failures)),
+                }
+            }
+        },
+    )?;
     Ok(done)
 }
 
@@ -163,8 +168,9 @@ fn call(stores: &mut Stores, part: &Part, at: u64) -> Result<Vec<u8>, Failure> {
     for (target, listed) in &part.stores {
         let places = (at..part.listed.bytes).step_by(MOST_BYTES).take(PIECES);
         let asked: Vec<(Target, u64)> = places.map(|at| (*target, at)).collect();
-        let pieces = stores.ask_each::<Piece, _>(&asked, "read", |_, at| {
-            Arguments::version(listed).with(at).with(&(MOST_BYTES as u32))
+        let Listed { name, epoch, attempt, .. } = listed;
+        let pieces = stores.ask_each(&asked, async |store, at| {
+            store.read(name, *epoch, *attempt, *at, MOST_BYTES as u32).await
         })?;
         let (mut bytes, mut why) = (Vec::new(), format!("{} has no byte {at}", target.place()));
         for ((_, place), piece) in asked.iter().zip(pieces) {

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::args::Remove as Options;
 use super::catalogue::{self, Catalogue};
 use super::names::Changed;
-use super::stores::{Arguments, Stores, failed, nodes};
+use super::stores::{Stores, failed, nodes};
 use crate::failure::Failure;
 
 /// Removes what a name means.
@@ -85,7 +85,7 @@ pub fn rest(
     };
     let mut on = BTreeSet::new();
     for (target, listed) in catalogue::held(stores)?.into_iter().filter(|it| is_meant(&it.1)) {
-        match stores.tell(target, "remove", || Arguments::version(&listed))? {
+        match stores.remove(target, &listed)? {
             Ok(()) => drop(on.insert(target.node)),
             Err(error) if error.status == Status::NotFound => {}
             Err(error) if matches!(error.status, Status::Dead | Status::Timeout) => {

@@ -1,65 +1,37 @@
-//! The dataset services of a cluster's nodes, and calls to them in the binary form: data do not
-//! travel as text.
+//! The dataset services of a cluster's nodes, and calls to them.
 
 use std::collections::BTreeSet;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use nile_abi::{NodeId, Status};
-use nile_bosml::{Decode, Encode, Writer};
+use nile_interfaces::dataset::DatasetClient;
 use nile_interfaces::dataset::records::{Draft, Listed};
+use nile_interfaces::name::NameClient;
+use nile_stl::{CallResult, all};
 
-use super::service::{Service, decode};
+use super::service;
 use crate::cluster::args::Query;
 use crate::cluster::session::Session;
 use crate::failure::Failure;
-use crate::peer::call::{CallFailed, Request};
+use crate::peer::call::CallFailed;
+use crate::peer::clients::Clients;
 use crate::peer::known::Target;
-
-/// The service.
-const SERVICE: &str = "dataset";
 
 /// Pieces of a dataset that are on their way at a time: so many that neither end waits for the
 /// other, and so few that other calls find their way to the store between them.
 pub const PIECES: usize = 4;
 
 /// How long a store that is busy is left alone.
-pub(super) const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The stores of a cluster, the one on the lowest node first.
 pub struct Stores {
     pub session: Session,
-    service: Service,
+    all: Vec<Target>,
     /// Who is asked what names mean.
-    pub(super) names: Service,
+    pub(super) names: Vec<Target>,
     /// Nodes whose stores could not be asked.
     absent: BTreeSet<NodeId>,
-}
-
-/// Arguments of a call.
-pub struct Arguments(Writer);
-
-impl Arguments {
-    pub fn new() -> Arguments {
-        Arguments(Writer::new())
-    }
-
-    /// One more.
-    pub fn with(mut self, value: &impl Encode) -> Arguments {
-        value.encode(&mut self.0);
-        self
-    }
-
-    /// Encoded; or what is wrong with them.
-    pub fn into_bytes(self) -> Result<Vec<u8>, String> {
-        self.0.into_bytes().map_err(|error| error.to_string())
-    }
-
-    /// A dataset's name and version.
-    pub fn version(listed: &Listed) -> Arguments {
-        let Listed { name, epoch, attempt, .. } = listed;
-        Arguments::new().with(&name.as_str()).with(epoch).with(attempt)
-    }
 }
 
 impl Stores {
@@ -68,23 +40,18 @@ impl Stores {
         let mut session = Session::open(&query.which, query.timeout)?;
         let none = || Failure::request("no node of the cluster keeps datasets");
         let absent = session.away();
-        let mut service = Service::find(&mut session, SERVICE)?.ok_or_else(none)?;
-        let mut names = Service::find(&mut session, super::names::SERVICE)?.ok_or_else(none)?;
+        let mut all = service::find::<DatasetClient>(&mut session)?.ok_or_else(none)?;
+        let mut names = service::find::<NameClient>(&mut session)?.ok_or_else(none)?;
         // One that has just been killed is not waited for.
-        for service in [&mut service, &mut names] {
-            service.all.retain(|target| !absent.contains(&target.node));
+        for targets in [&mut all, &mut names] {
+            targets.retain(|target| !absent.contains(&target.node));
         }
-        Ok(Stores { session, service, names, absent })
-    }
-
-    /// The service of the stores.
-    pub(super) fn service(&self) -> &Service {
-        &self.service
+        Ok(Stores { session, all, names, absent })
     }
 
     /// Every store.
     pub fn all(&self) -> Vec<Target> {
-        self.service.all.clone()
+        self.all.clone()
     }
 
     /// Whether the cluster was started without disks, and has none: then nobody keeps names.
@@ -94,14 +61,14 @@ impl Stores {
         }
         let all = self.all();
         let formatted: Vec<Result<bool, CallFailed>> =
-            self.ask_all(&all, "is_formatted", |_| Arguments::new())?;
+            self.ask_all(&all, async |store, _| store.is_formatted().await)?;
         let errors = formatted.iter().filter_map(|it| it.as_ref().err());
         Ok(errors.filter(|error| error.status == Status::NotFound).count() == formatted.len())
     }
 
     /// Forgets a store that does not answer.
     pub fn leave_out(&mut self, target: Target) {
-        self.service.all.retain(|it| *it != target);
+        self.all.retain(|it| *it != target);
         self.absent.insert(target.node);
     }
 
@@ -110,79 +77,53 @@ impl Stores {
         &self.absent
     }
 
-    /// Calls a method of stores, all calls at once; the encoded replies in the same order. One that
-    /// is busy is asked again, for as long as calls may take.
-    fn call<A>(
+    /// Calls stores, all calls at once, and gives what they reply in the same order. One that is
+    /// busy is asked again, for as long as calls may take.
+    pub fn ask_each<A, T>(
         &mut self,
         asked: &[(Target, A)],
-        method: &str,
-        arguments: impl Fn(&Target, &A) -> Arguments,
-    ) -> Result<Vec<Result<Vec<u8>, CallFailed>>, Failure> {
-        let deadline = Instant::now() + self.session.patience;
-        let mut replies: Vec<Option<Result<Vec<u8>, CallFailed>>> = vec![None; asked.len()];
-        loop {
-            let open: Vec<usize> = (0..asked.len()).filter(|at| replies[*at].is_none()).collect();
-            let request = |at: &usize| {
-                let (target, what) = &asked[*at];
-                self.service.request(*target, method, arguments(target, what))
-            };
-            let requests: Vec<Request> = open.iter().map(request).collect::<Result<_, _>>()?;
-            let ends = self.session.peer.requests(&requests, self.session.patience)?;
-            for (at, end) in open.into_iter().zip(ends) {
-                let is_busy = matches!(&end, Err(failed) if failed.status == Status::Busy);
-                if !is_busy || Instant::now() >= deadline {
-                    replies[at] = Some(end);
-                }
-            }
-            if replies.iter().all(Option::is_some) {
-                return Ok(replies.into_iter().flatten().collect());
-            }
-            thread::sleep(PAUSE);
-        }
-    }
-
-    /// What stores reply to calls that are made at once, in the same order.
-    pub fn ask_each<T: for<'a> Decode<'a>, A>(
-        &mut self,
-        asked: &[(Target, A)],
-        method: &str,
-        arguments: impl Fn(&Target, &A) -> Arguments,
+        ask: impl AsyncFn(&DatasetClient, &A) -> CallResult<T>,
     ) -> Result<Vec<Result<T, CallFailed>>, Failure> {
-        let replies = self.call(asked, method, arguments)?;
-        Ok(replies.into_iter().map(|end| end.and_then(|bytes| decode(&bytes))).collect())
+        let (patience, ask) = (self.session.patience, &ask);
+        self.session.peer.work(patience, async |clients| {
+            let one = async |(target, what): &(Target, A)| {
+                let store = clients.at(*target);
+                let end = unless_busy(&clients, patience, async || ask(&store, what).await).await;
+                end.map_err(CallFailed::from)
+            };
+            all(asked.iter().map(one)).await
+        })
     }
 
     /// What several stores reply, in the same order.
-    pub fn ask_all<T: for<'a> Decode<'a>>(
+    pub fn ask_all<T>(
         &mut self,
         targets: &[Target],
-        method: &str,
-        arguments: impl Fn(&Target) -> Arguments,
+        ask: impl AsyncFn(&DatasetClient, &Target) -> CallResult<T>,
     ) -> Result<Vec<Result<T, CallFailed>>, Failure> {
-        let asked: Vec<(Target, ())> = targets.iter().map(|target| (*target, ())).collect();
-        self.ask_each(&asked, method, |target, ()| arguments(target))
+        let asked: Vec<(Target, Target)> =
+            targets.iter().map(|target| (*target, *target)).collect();
+        self.ask_each(&asked, ask)
     }
 
     /// What a store replies.
-    pub fn ask<T: for<'a> Decode<'a>>(
+    pub fn ask<T>(
         &mut self,
         target: Target,
-        method: &str,
-        arguments: impl Fn() -> Arguments,
+        ask: impl AsyncFn(&DatasetClient) -> CallResult<T>,
     ) -> Result<Result<T, CallFailed>, Failure> {
-        let mut replies = self.ask_all(&[target], method, |_| arguments())?;
+        let mut replies = self.ask_all(&[target], async |store, _| ask(store).await)?;
         Ok(replies.pop().expect("one call has one end"))
     }
 
-    /// Has a store do something that has no reply.
-    pub fn tell(
+    /// Has a store remove a version of a dataset.
+    pub fn remove(
         &mut self,
         target: Target,
-        method: &str,
-        arguments: impl Fn() -> Arguments,
+        listed: &Listed,
     ) -> Result<Result<(), CallFailed>, Failure> {
-        let mut ends = self.call(&[(target, ())], method, |_, ()| arguments())?;
-        Ok(ends.pop().expect("one call has one end").map(drop))
+        let Listed { name, epoch, attempt, .. } = listed;
+        self.ask(target, async |store| store.remove(name, *epoch, *attempt).await)
     }
 
     /// Does something to its end, whether Ctrl-C is pressed or not. What waits after it ends at
@@ -199,10 +140,26 @@ impl Stores {
     pub fn abort(&mut self, drafts: &[(Target, Draft)]) {
         self.insisting(|stores| {
             for (target, draft) in drafts {
-                let id = || Arguments::new().with(&draft.draft);
-                let _ = stores.tell(*target, "abort", id);
+                let _ = stores.ask(*target, async |store| store.abort(draft.draft).await);
             }
         });
+    }
+}
+
+/// Asks a store, and again for so long while it is busy.
+pub(super) async fn unless_busy<T>(
+    clients: &Clients,
+    patience: Duration,
+    ask: impl AsyncFn() -> CallResult<T>,
+) -> CallResult<T> {
+    let until = Instant::now() + patience;
+    loop {
+        match ask().await {
+            Err(error) if error.status == Status::Busy && Instant::now() < until => {
+                clients.rest(PAUSE).await;
+            }
+            end => return end,
+        }
     }
 }
 

@@ -8,12 +8,12 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use nile_bosml::Bytes;
-use nile_interfaces::dataset::MOST_BYTES;
 use nile_interfaces::dataset::records::{Draft, InFile};
+use nile_interfaces::dataset::{DatasetClient, MOST_BYTES};
 
 use super::hand::{Handed, window};
 use super::progress::Progress;
-use super::stores::{Arguments, PIECES, Stores, failed};
+use super::stores::{PIECES, Stores, failed};
 use crate::failure::Failure;
 use crate::peer::known::Target;
 
@@ -114,27 +114,31 @@ impl Drafts<'_> {
                 from,
             })
         });
-        let ask = |it: &Range| {
-            let arguments = Arguments::new().with(&it.draft).with(&it.start);
-            let arguments = arguments.with(&((it.end - it.start) as u32));
-            (it.target, arguments.with(&InFile { file: file.name(it.target.node), at: it.from }))
+        let ask = async |store: &DatasetClient, it: &Range| {
+            let from = InFile { file: file.name(it.target.node), at: it.from };
+            store.write_from(it.draft, it.start, (it.end - it.start) as u32, from).await
         };
         let (progress, copies) = (&mut *self.progress, drafts.len() as u64);
         let mut all_taken = 0;
-        self.stores.flow::<_, u64>("write_from", ranges, ask, |range, end| {
-            let Range { target, draft, start, end: last, from } = range;
-            let taken = match end {
-                Ok(taken) => taken.clamp(0, last - start),
-                Err(error) => {
-                    look(from, last - start)?;
-                    return Err(failed(&target, &error));
-                }
-            };
-            all_taken += taken;
-            progress.show(first + all_taken / copies);
-            let (start, from) = (start + taken, from + taken);
-            Ok((start < last).then_some(Range { target, draft, start, end: last, from }))
-        })
+        self.stores.flow(
+            ranges,
+            |it| it.target,
+            ask,
+            |range, end| {
+                let Range { target, draft, start, end: last, from } = range;
+                let taken = match end {
+                    Ok(taken) => taken.clamp(0, last - start),
+                    Err(error) => {
+                        look(from, last - start)?;
+                        return Err(failed(&target, &error));
+                    }
+                };
+                all_taken += taken;
+                progress.show(first + all_taken / copies);
+                let (start, from) = (start + taken, from + taken);
+                Ok((start < last).then_some(Range { target, draft, start, end: last, from }))
+            },
+        )
     }
 
     /// The same by calls.
@@ -154,9 +158,8 @@ impl Drafts<'_> {
                 self.all.iter().map(piece)
             };
             let asked: Vec<(Target, Piece<'_>)> = places.flat_map(to_each).collect();
-            let ends = self.stores.ask_each::<u64, _>(&asked, "write", |_, piece| {
-                let Piece { draft, at, bytes } = piece;
-                Arguments::new().with(draft).with(at).with(&Bytes::from(*bytes))
+            let ends = self.stores.ask_each(&asked, async |store, piece| {
+                store.write(piece.draft, piece.at, Bytes::from(piece.bytes)).await
             })?;
             for ((target, _), end) in asked.iter().zip(ends) {
                 end.map_err(|error| failed(target, &error))?;

@@ -13,8 +13,8 @@ use nile_abi::{CoreId, Generation, Instant, Status};
 use nile_ipioe::CallId;
 use nile_stl::frame::Header;
 use nile_stl::{
-    CallError, CallId as OwnCall, CallResult, Gateway, Host, LocalFuture, MethodNumber, Place,
-    ServiceNumber, Stl,
+    CallError, CallId as OwnCall, CallResult, Client, Gateway, Host, LocalFuture, MethodNumber,
+    Place, ServiceNumber, Stl,
 };
 
 use super::Peer;
@@ -35,64 +35,94 @@ struct Wanted {
     slot: Slot,
 }
 
+/// Makes the clients that a piece of work has.
+pub struct Clients {
+    stl: Stl,
+    tool: Rc<Tool>,
+}
+
+impl Clients {
+    /// The client of an instance.
+    pub fn at<C: Client>(&self, target: Target) -> C {
+        let Target { node, generation, core, number } = target;
+        C::at(&self.stl, Place { node, core, generation, number: ServiceNumber(number) })
+    }
+
+    /// Waits so long.
+    pub async fn rest(&self, span: Duration) {
+        self.tool.sleep_until(self.tool.now() + span).await;
+    }
+}
+
 /// What clients of a tool reach.
 struct Tool {
     start: Clock,
     wanted: RefCell<Vec<Wanted>>,
+    /// When those want to go on that wait for a moment.
+    dues: Rc<RefCell<Vec<Instant>>>,
+}
+
+impl Tool {
+    /// How long until the first of them does.
+    fn rest(&self) -> Option<Duration> {
+        self.dues.take().into_iter().min().map(|due| due.since(self.now()))
+    }
 }
 
 impl Peer {
     /// Does `work`, whose clients call services of nodes, and wait for them at most so long each.
-    pub fn work<T, F: Future<Output = CallResult<T>>>(
+    /// Fails when someone presses Ctrl-C.
+    pub fn work<F: Future>(
         &mut self,
         patience: Duration,
-        work: impl FnOnce(Stl) -> F,
-    ) -> Result<Result<T, CallFailed>, Failure> {
-        let tool = Rc::new(Tool { start: Clock::now(), wanted: RefCell::default() });
+        work: impl FnOnce(Clients) -> F,
+    ) -> Result<F::Output, Failure> {
+        let start = Clock::now();
+        let tool = Rc::new(Tool { start, wanted: RefCell::default(), dues: Rc::default() });
         let stl = Stl::kernel(tool.clone()).with_patience(patience);
         stl.set_gateway(tool.clone());
         let mut open: Vec<(CallId, Slot)> = Vec::new();
-        let end = self.drive(&tool, work(stl.clone()), patience, &mut open);
+        let clients = Clients { stl: stl.clone(), tool: tool.clone() };
+        let end = self.drive(&tool, work(clients), patience, &mut open);
         stl.close();
         for (call, _) in open {
             self.give_up(call);
         }
-        end.map(|end| end.map_err(|CallError { status, message }| CallFailed::new(status, message)))
+        end
     }
 
-    fn drive<T>(
+    fn drive<F: Future>(
         &mut self,
         tool: &Tool,
-        work: impl Future<Output = CallResult<T>>,
+        work: F,
         patience: Duration,
         open: &mut Vec<(CallId, Slot)>,
-    ) -> Result<CallResult<T>, Failure> {
+    ) -> Result<F::Output, Failure> {
         let mut work = pin!(work);
         loop {
             if let Poll::Ready(end) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 return Ok(end);
             }
-            let wanted = tool.wanted.take();
-            let is_idle = wanted.is_empty();
-            for Wanted { request, patience, slot } in wanted {
+            let mut has_ended = false;
+            for Wanted { request, patience, slot } in tool.wanted.take() {
                 match self.begin(request, patience) {
                     Ok(call) => open.push((call, slot)),
-                    Err(failed) => *slot.borrow_mut() = Some(Err(error(failed))),
+                    Err(failed) => {
+                        *slot.borrow_mut() = Some(Err(error(failed)));
+                        has_ended = true;
+                    }
                 }
             }
-            if open.is_empty() {
-                // What waits for no call would wait for ever.
-                if is_idle {
-                    return Ok(Err(Status::Failed.into()));
-                }
+            if has_ended {
                 continue;
             }
             let calls: Vec<CallId> = open.iter().map(|(call, _)| *call).collect();
-            let ended = self.first_end(&calls, patience + SPARE)?;
-            let (call, end) = ended.unwrap_or_else(|| {
-                self.give_up(calls[0]);
-                (calls[0], Err(CallFailed::timed_out(calls[0].node)))
-            });
+            let most = patience + SPARE;
+            let rest = tool.rest().unwrap_or(most);
+            let ended = self.first_end(&calls, rest.min(most))?;
+            let late = calls.first().filter(|_| rest >= most);
+            let late = late.map(|call| (*call, Err(CallFailed::timed_out(call.node))));
+            let Some((call, end)) = ended.or(late) else { continue };
             if let Some(at) = open.iter().position(|(known, _)| *known == call) {
                 *open.swap_remove(at).1.borrow_mut() = Some(end.map_err(error));
             }
@@ -104,11 +134,9 @@ fn error(CallFailed { status, message }: CallFailed) -> CallError {
     CallError::new(status, message)
 }
 
-impl Target {
-    /// The place, as clients take it.
-    pub fn as_place(&self) -> Place {
-        let Target { node, generation, core, number } = *self;
-        Place { node, core, generation, number: ServiceNumber(number) }
+impl From<CallError> for CallFailed {
+    fn from(CallError { status, message }: CallError) -> CallFailed {
+        CallFailed::new(status, message)
     }
 }
 
@@ -157,8 +185,15 @@ impl Host for Tool {
 
     fn spawn(&self, _: LocalFuture<'static, ()>) {}
 
-    fn sleep_until(&self, _: Instant) -> LocalFuture<'static, ()> {
-        Box::pin(std::future::pending())
+    fn sleep_until(&self, due: Instant) -> LocalFuture<'static, ()> {
+        let (start, dues) = (self.start, self.dues.clone());
+        Box::pin(poll_fn(move |_| match Instant::START + start.elapsed() >= due {
+            true => Poll::Ready(()),
+            false => {
+                dues.borrow_mut().push(due);
+                Poll::Pending
+            }
+        }))
     }
 
     fn send(&self, _: CoreId, _: &Header, _: &[u8]) -> Result<(), Status> {

@@ -1,7 +1,6 @@
 //! The datasets that jobs read and make, as the command handles them: a job's output is in parts,
 //! `NAME/0-of-R` and so on.
 
-use nile_interfaces::dataset::records::SpaceEntry;
 use nile_interfaces::name::records::{NameEntry, NameExpectation, kind};
 
 use crate::advice;
@@ -9,7 +8,7 @@ use crate::data::catalogue;
 use crate::data::get;
 use crate::data::names::Changed;
 use crate::data::remove::rest;
-use crate::data::stores::{Arguments, Stores};
+use crate::data::stores::Stores;
 use crate::failure::Failure;
 use crate::size::Bytes;
 
@@ -39,7 +38,7 @@ pub fn check_free(stores: &mut Stores, names: &[&str]) -> Result<(), Failure> {
 /// Refuses data of so many bytes, which all disks together have no room for, before they are full.
 pub fn check_room(stores: &mut Stores, bytes: u64) -> Result<(), Failure> {
     let all = stores.all();
-    let spaces = stores.ask_all::<SpaceEntry>(&all, "space", |_| Arguments::new())?;
+    let spaces = stores.ask_all(&all, async |store, _| store.space().await)?;
     // Nodes that do not answer, or have no disk, say why when something is put there.
     let known: Vec<u64> = spaces.into_iter().flatten().map(|space| space.free).collect();
     let free = known.iter().fold(0, |sum: u64, free| sum.saturating_add(*free));

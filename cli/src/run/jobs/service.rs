@@ -4,16 +4,16 @@
 use std::time::{Duration, Instant};
 
 use nile_abi::Status;
-use nile_bosml::discovery;
+use nile_interfaces::job::JobClient;
 use nile_interfaces::job::records::{PhaseEntry, ProgressEntry, SpanEntry, TimelineEntry};
-use nile_interfaces::job::{INTERFACE, JobClient};
 use nile_stl::CallResult;
 
 use super::{Attempt, End, Jobs, Phase, Request, State, Timeline};
-use crate::cluster::services;
+use crate::data::service;
 use crate::data::stores::Stores;
 use crate::failure::Failure;
 use crate::peer::call::CallFailed;
+use crate::peer::clients::Clients;
 use crate::peer::known::{self, Target};
 
 /// What the service is called.
@@ -42,32 +42,21 @@ pub struct Service<'s> {
 impl<'s> Service<'s> {
     /// Finds it; a wrong request if no node offers it.
     pub fn open(stores: &'s mut Stores) -> Result<Service<'s>, Failure> {
-        let mut why = None;
-        for target in instances(stores) {
-            match services::schema(&mut stores.session, target)? {
-                Ok(schema) if is_known(&schema) => {
-                    return Ok(Service { stores, last: Some(target) });
-                }
-                Ok(_) => {
-                    why = Some(format!("{SERVICE}: {} is of another version", target.place()));
-                }
-                Err(failed) => why = Some(format!("{}: {failed}", target.place())),
-            }
-        }
-        Err(match why {
-            Some(why) => Failure::failed(why),
-            None => Failure::request("no node of the cluster runs jobs"),
-        })
+        let all = service::find::<JobClient>(&mut stores.session)?;
+        let none = || Failure::request("no node of the cluster runs jobs");
+        let last = all.ok_or_else(none)?.first().copied();
+        Ok(Service { stores, last })
     }
 
-    fn call<T, F: Future<Output = CallResult<T>>>(
+    fn call<T>(
         &mut self,
         target: Target,
         patience: Duration,
-        ask: impl FnOnce(JobClient) -> F,
+        ask: impl AsyncFn(&JobClient) -> CallResult<T>,
     ) -> Result<Result<T, CallFailed>, Failure> {
-        let place = target.as_place();
-        self.stores.session.peer.work(patience, |stl| ask(JobClient::at(&stl, place)))
+        let work = async |clients: Clients| ask(&clients.at(target)).await;
+        let end = self.stores.session.peer.work(patience, work)?;
+        Ok(end.map_err(CallFailed::from))
     }
 
     /// When what of a job ran that has ended.
@@ -75,7 +64,7 @@ impl<'s> Service<'s> {
         let mut all = Timeline::default();
         loop {
             let from = all.attempts.len() as u32;
-            let more = self.ask(|client| async move { client.timeline(job, from).await })?;
+            let more = self.ask(async |client| client.timeline(job, from).await)?;
             if add_times(&mut all, more) {
                 return Ok(all);
             }
@@ -83,10 +72,7 @@ impl<'s> Service<'s> {
     }
 
     /// Asks one node after the other until one knows the answer.
-    fn ask<T, F: Future<Output = CallResult<T>>>(
-        &mut self,
-        ask: impl Fn(JobClient) -> F,
-    ) -> Result<T, Failure> {
+    fn ask<T>(&mut self, ask: impl AsyncFn(&JobClient) -> CallResult<T>) -> Result<T, Failure> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let mut targets = instances(self.stores);
@@ -115,11 +101,6 @@ impl<'s> Service<'s> {
     }
 }
 
-/// Whether a schema is that of the service as it is known here.
-fn is_known(schema: &str) -> bool {
-    schema == discovery::to_text(INTERFACE.schema)
-}
-
 /// Whether another node may know.
 fn is_elsewhere(failed: &CallFailed) -> bool {
     use Status::{Busy, Dead, NotFound, Panicked, Timeout};
@@ -135,8 +116,7 @@ impl Jobs for Service<'_> {
     fn submit(&mut self, request: &Request) -> Result<u64, Failure> {
         let gone = || Failure::failed(format!("no node runs the service {SERVICE} any more"));
         let target = self.last.ok_or_else(gone)?;
-        let asked = request.clone();
-        match self.call(target, BEGUN, |client| async move { client.submit(asked).await })? {
+        match self.call(target, BEGUN, async |client| client.submit(request.clone()).await)? {
             Ok(job) => Ok(job),
             Err(failed) => Err(refused(request, &failed)),
         }
@@ -144,11 +124,11 @@ impl Jobs for Service<'_> {
 
     fn news(&mut self, job: u64, seen: usize, wait: Duration) -> Result<State, Failure> {
         let (seen, wait) = (seen as u32, wait.as_millis() as u32);
-        self.ask(|client| async move { client.news(job, seen, wait).await }).map(state)
+        self.ask(async |client| client.news(job, seen, wait).await).map(state)
     }
 
     fn cancel(&mut self, job: u64) -> Result<(), Failure> {
-        self.ask(|client| async move { client.cancel(job).await })
+        self.ask(async |client| client.cancel(job).await)
     }
 
     fn rest(&mut self, span: Duration) -> Result<(), Failure> {
