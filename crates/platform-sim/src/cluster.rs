@@ -2,7 +2,7 @@
 //! one seeded run.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -89,6 +89,8 @@ struct Node<'a> {
     /// Where its interfaces are plugged in.
     ports: Vec<PortId>,
     scheduler: Option<Scheduler<'a>>,
+    /// When something can happen in it next, as it stands in the agenda.
+    next: Option<Instant>,
     finished: Option<Finished>,
     /// What its disks hold while it is off.
     disks: Option<Vec<Contents>>,
@@ -101,6 +103,10 @@ struct Cluster<'a, F> {
     switch: Switch,
     neighbours: Option<Neighbours>,
     nodes: Vec<Node<'a>>,
+    /// The next moment of each node that has one: a step does not ask all of them.
+    agenda: BTreeSet<(Instant, usize)>,
+    /// Whose interface is plugged into each port, and which of its interfaces that is.
+    plugs: BTreeMap<PortId, (usize, usize)>,
     begin: &'a F,
     clock: Instant,
     /// What nodes have logged in lives that were ended.
@@ -136,14 +142,28 @@ where
     let nodes = options.nodes.iter().map(|node| {
         let drives = node.roles.iter().filter(|roles| roles.contains(Role::Network));
         let ports = drives.map(|_| switch.attach()).collect();
-        Node { ports, scheduler: None, finished: None, disks: None, lives: 0 }
+        Node { ports, scheduler: None, next: None, finished: None, disks: None, lives: 0 }
     });
-    let nodes = nodes.collect();
+    let nodes: Vec<Node<'_>> = nodes.collect();
+    let plugs = nodes.iter().enumerate().flat_map(|(node, it)| {
+        it.ports.iter().enumerate().map(move |(interface, port)| (*port, (node, interface)))
+    });
+    let plugs = plugs.collect();
     switch.set_all_links(options.link);
     let (clock, log) = (Instant::START, Vec::new());
     let neighbours = options.shows_pools.then(Neighbours::default);
-    let mut cluster =
-        Cluster { options, switch, neighbours, nodes, begin: &begin, clock, log, given_up: None };
+    let mut cluster = Cluster {
+        options,
+        switch,
+        neighbours,
+        nodes,
+        agenda: BTreeSet::new(),
+        plugs,
+        begin: &begin,
+        clock,
+        log,
+        given_up: None,
+    };
     for node in 0..options.nodes.len() {
         cluster.start(node);
     }
@@ -215,18 +235,33 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
         drop(held);
         self.nodes[node].scheduler = Some(scheduler);
         self.nodes[node].finished = None;
+        self.look(node);
+    }
+
+    /// Enters into the agenda what has changed in a node.
+    fn look(&mut self, at: usize) {
+        let node = &mut self.nodes[at];
+        let next = node.scheduler.as_ref().and_then(Scheduler::next_moment);
+        let last = core::mem::replace(&mut node.next, next);
+        if last != next {
+            if let Some(moment) = last {
+                self.agenda.remove(&(moment, at));
+            }
+            self.agenda.extend(next.map(|moment| (moment, at)));
+        }
     }
 
     /// Ends a node as a power failure does.
-    fn kill(&mut self, node: usize) {
-        let name = NodeId(node as u32 + 1);
-        let node = &mut self.nodes[node];
+    fn kill(&mut self, at: usize) {
+        let name = NodeId(at as u32 + 1);
+        let node = &mut self.nodes[at];
         if let Some(scheduler) = node.scheduler.take() {
             let mut state = scheduler.state.borrow_mut();
             node.disks = Some(state.lose_power());
             self.log.extend(state.log.drain(..).map(|line| format!("{name} {line}")));
             self.log.push(format!("{name} [{}] loses power", self.clock));
         }
+        self.look(at);
     }
 
     fn perform(&mut self, deed: Deed) {
@@ -240,6 +275,7 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
                     let now = self.clock.max(state.clock);
                     state.schedule(now, Event::Stop { core });
                 }
+                self.look(node);
             }
             Deed::Partition(sides) => {
                 let ports = |node: &usize| self.nodes[*node].ports.iter().copied();
@@ -256,21 +292,16 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
 
     /// The next thing that happens before `until`, anywhere.
     fn step(&mut self, until: Option<Instant>) -> Step {
-        let running = self.nodes.iter().enumerate().filter_map(|(at, node)| {
-            let scheduler = node.scheduler.as_ref()?;
-            Some((scheduler.next_moment(), at))
-        });
-        let running: Vec<(Option<Instant>, usize)> = running.collect();
-        if running.is_empty() {
+        let Some(first) = self.nodes.iter().position(|node| node.scheduler.is_some()) else {
             return Step::Ended;
-        }
-        let next = running.iter().filter_map(|(moment, at)| Some(((*moment)?, *at))).min();
+        };
+        let next = self.agenda.first().copied();
         let frame = self.switch.next_due();
         let moment = next.map(|(moment, _)| moment).into_iter().chain(frame).min();
         match (moment, until) {
             (Some(moment), Some(until)) if moment > until => return Step::Waits,
             (None, Some(_)) => return Step::Waits,
-            (None, None) => return Step::Stuck(running[0].1),
+            (None, None) => return Step::Stuck(first),
             (Some(moment), _) => self.clock = self.clock.max(moment),
         }
         if frame.is_some_and(|frame| next.is_none_or(|(moment, _)| frame <= moment)) {
@@ -280,6 +311,7 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
         let Some((_, at)) = next else { return Step::Went };
         let went = self.nodes[at].scheduler.as_mut().is_some_and(Scheduler::step);
         self.carry(at);
+        self.look(at);
         let Some(scheduler) = &self.nodes[at].scheduler else { return Step::Went };
         if scheduler.state.borrow().power_failed {
             self.kill(at);
@@ -287,6 +319,7 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
             let ended = self.nodes[at].scheduler.take().map(Scheduler::finish);
             self.nodes[at].disks = ended.as_ref().map(|it| it.disks.clone());
             self.nodes[at].finished = ended;
+            self.look(at);
         } else if !went || scheduler.is_broken() {
             return Step::Stuck(at);
         }
@@ -307,11 +340,10 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
     /// Gives frames that are due to their nodes.
     fn deliver(&mut self) {
         while let Some((port, frame)) = self.switch.poll(self.clock) {
-            for node in &self.nodes {
-                let interface = node.ports.iter().position(|it| *it == port);
-                if let (Some(interface), Some(scheduler)) = (interface, &node.scheduler) {
-                    scheduler.arrive(self.clock, interface, &frame);
-                }
+            let Some((node, interface)) = self.plugs.get(&port).copied() else { continue };
+            if let Some(scheduler) = &self.nodes[node].scheduler {
+                scheduler.arrive(self.clock, interface, &frame);
+                self.look(node);
             }
         }
     }
