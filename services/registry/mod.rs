@@ -117,8 +117,8 @@ impl RegistryKernel for Registry {
         self.state.list(skip as usize)
     }
 
-    fn instances(&self, name: &str, skip: u32) -> Vec<Found> {
-        self.state.instances(name, skip as usize)
+    fn instances(&self, name: &str, from: u32, core: u16) -> Vec<Found> {
+        self.state.instances(name, At { node: NodeId(from), core: CoreId(core) })
     }
 
     fn local(&self, from: u32) -> Vec<Local> {

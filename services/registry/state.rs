@@ -183,14 +183,11 @@ impl State {
         page(inner.listed(types.flat_map(each)).skip(skip))
     }
 
-    /// Where the instances of a name are, as many as fit a reply.
-    pub fn instances(&self, name: &str, skip: usize) -> Vec<Found> {
+    /// Where the instances of a name are from a core on, as many as fit a reply.
+    pub fn instances(&self, name: &str, from: At) -> Vec<Found> {
         let inner = self.0.borrow();
-        let types = Layer::ALL.into_iter().flat_map(|layer| inner.registry.types(layer));
-        let all = types.flat_map(|(id, _)| inner.registry.instances(id));
-        let named = all.filter(|it| it.name() == name);
-        let places = named.filter_map(|it| inner.place(it.handle().instance).ok());
-        page(places.skip(skip))
+        let named = inner.registry.named(name, from);
+        page(named.filter_map(|it| inner.place(it.handle().instance).ok()))
     }
 
     /// What an instance of this node said of itself when it was published.
@@ -303,15 +300,13 @@ impl Inner {
         };
         let ty = self.register(ty)?;
         // A core has one instance of a name: what it published before is gone, told or not.
-        let old = self.places.iter().find(|(id, known)| {
-            (known.node, known.core) == (at.node, at.core)
-                && self.registry.instance(**id).is_some_and(|it| it.name() == name)
-        });
-        match old.map(|(id, known)| (*id, *known)) {
+        let old = self.registry.named(name, at).next().map(|it| it.handle());
+        if let Some(old) = old.filter(|it| it.location.place() == at) {
             // It asks again because it did not hear the answer.
-            Some((_, known)) if known == place => return Ok(()),
-            Some((id, _)) => self.remove(id),
-            None => {}
+            if self.places.get(&old.instance) == Some(&place) {
+                return Ok(());
+            }
+            self.remove(old.instance);
         }
         let handle = self.registry.publish(ty, new, at).map_err(refused)?;
         self.places.insert(handle.instance, place);

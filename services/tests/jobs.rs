@@ -19,7 +19,7 @@ use nile_platform_sim::Deed;
 use nile_stl::{CallResult, Place, Stl};
 
 async fn store(stl: &Stl) -> CallResult<DatasetClient> {
-    let found = RegistryClient::find(stl).await?.instances("dataset", 0).await?;
+    let found = RegistryClient::find(stl).await?.instances("dataset", 0, 0).await?;
     let here = found.into_iter().map(Place::from).find(Place::is_here);
     Ok(DatasetClient::at(stl, here.expect("this node has a disk")))
 }
@@ -50,7 +50,7 @@ async fn remove(stl: &Stl, output: &str) -> CallResult<()> {
     let change = names.change(output, stamp + 1, expected, NameEntry::default()).await?;
     assert_eq!(change.outcome, 0, "{change:?}");
     let parts = format!("{output}/");
-    for at in RegistryClient::find(stl).await?.instances("dataset", 0).await? {
+    for at in RegistryClient::find(stl).await?.instances("dataset", 0, 0).await? {
         let store = DatasetClient::at(&stl.with_patience(Duration::from_millis(50)), at.into());
         for it in store.list(0).await.unwrap_or_default() {
             if it.name.starts_with(&parts) {
@@ -439,7 +439,7 @@ fn a_job_goes_on_when_the_node_of_its_master_is_gone_for_ever() {
         }
         let client = meet(&stl, 3).await?;
         let there = nile_stl::At { node: nile_abi::NodeId(2), core: CoreId(1) };
-        let found = RegistryClient::find(&stl).await?.instances("dataset", 0).await?;
+        let found = RegistryClient::find(&stl).await?.instances("dataset", 0, 0).await?;
         let second = found.into_iter().map(Place::from).find(|it| it.node == there.node);
         let store = DatasetClient::at(&stl, second.expect("n2 has a disk"));
         let draft = store.create("input", 1, 1, Decider::HERE, 100).await?.draft;

@@ -299,6 +299,12 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "sim-terasort-64",
+        what: "TeraSort on 64 nodes of 4 cores, one of which is killed",
+        command: &["./nile", "sim", "terasort", "--nodes", "64", "--seed", "6"],
+        ..STEP
+    },
+    Step {
         name: "cluster",
         what: "clusters hosted, in QEMU and mixed, used and under attack",
         command: &[

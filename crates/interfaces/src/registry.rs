@@ -101,10 +101,10 @@ pub trait Registry {
     #[stl_k(reply = "instances")]
     fn list(&self, skip: u32) -> Vec<Listed>;
 
-    /// Where the instances of this name are, on all nodes, some at a time: those behind the `skip`
-    /// first. None: there are no more.
+    /// Where the instances of this name are, in the order of nodes and cores, some at a time: those
+    /// from the core `core` of the node `from` on. None: there are no more.
     #[stl_k(reply = "found")]
-    fn instances(&self, name: &str, skip: u32) -> Vec<Found>;
+    fn instances(&self, name: &str, from: u32, core: u16) -> Vec<Found>;
 
     /// The instances of this node from the one with this number in the registry on, some at a
     /// time. None: there are no more.
@@ -147,11 +147,17 @@ impl RegistryClient {
         }
     }
 
-    /// Where all instances of a name are. Each page is a call.
+    /// Where all instances of a name are, this node's first. Each page is a call.
     pub async fn places(&self, name: &str) -> CallResult<Vec<Place>> {
         let mut places: Vec<Place> = Vec::new();
         loop {
-            let more = self.instances(name, places.len() as u32).await?;
+            // A core has one of a name.
+            let behind = |it: &Place| match it.core.0.checked_add(1) {
+                Some(core) => (it.node.0, core),
+                None => (it.node.0.saturating_add(1), 0),
+            };
+            let (node, core) = places.last().map_or((0, 0), behind);
+            let more = self.instances(name, node, core).await?;
             if more.is_empty() {
                 return Ok(places);
             }

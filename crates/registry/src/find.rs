@@ -1,6 +1,8 @@
 //! From a query to an instance: first the type, by name or by subsystem and capability, then the
 //! instance, by the summed weights of the keywords that match (Dhara, III.C and IV.A).
 
+use nile_abi::{CoreId, NodeId};
+
 use crate::attribute::{Attribute, AttributeValue, cut, get};
 use crate::entry::Entry;
 use crate::error::FindError;
@@ -182,11 +184,11 @@ impl Registry {
         query: &Query<'_>,
     ) -> Option<&'e Instance> {
         let named = self.names.get(entry.ty.default_instance.as_deref()?)?;
-        let ours = named.iter().filter(|(of, ..)| *of == ty);
+        let ours = named.iter().filter(|(_, of, _)| *of == ty);
         let satisfying = ours.filter(|(.., id)| {
             entry.get(*id).is_some_and(|instance| query.is_satisfied_by(instance))
         });
-        let best = satisfying.min_by_key(|(_, place, id)| (query.distance(*place), *id));
+        let best = satisfying.min_by_key(|(place, _, id)| (query.distance(*place), *id));
         entry.get(best?.2)
     }
 
@@ -194,14 +196,14 @@ impl Registry {
     /// highest layer's oldest type on the lowest core.
     pub fn find_named(&self, name: &str, prefer: Option<Place>) -> Result<Found, FindError> {
         let unknown = || FindError::UnknownName(cut(name));
-        let named = self.names.get(name).ok_or_else(unknown)?;
-        let preferred = prefer.and_then(|place| {
-            let there = named.iter().find(|(_, on, _)| *on == place);
-            there.or_else(|| named.iter().find(|(_, on, _)| on.node == place.node))
+        let from = |core, node| self.named(name, Place { node, core }).next();
+        let near = prefer.and_then(|Place { node, core }| {
+            let there = from(core, node).filter(|it| it.handle.location.core == core);
+            there.or_else(|| from(CoreId(0), node)).filter(|it| it.handle.location.node == node)
         });
-        let (ty, _, id) = preferred.or_else(|| named.first()).ok_or_else(unknown)?;
-        let instance = self.instance(*id).ok_or_else(unknown)?;
-        Ok(Found { ty: *ty, handle: instance.handle, by: Match::Name })
+        let found = near.or_else(|| from(CoreId(0), NodeId(0))).ok_or_else(unknown)?;
+        let ty = self.type_of(found.handle.instance).ok_or_else(unknown)?;
+        Ok(Found { ty, handle: found.handle, by: Match::Name })
     }
 }
 

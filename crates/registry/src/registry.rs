@@ -39,8 +39,8 @@ pub struct Registry {
     /// The type of each instance that was ever published; empty where it was unpublished.
     directory: Vec<Option<TypeId>>,
     count: usize,
-    /// Whoever has a name.
-    pub(crate) names: BTreeMap<Arc<str>, BTreeSet<(TypeId, Place, InstanceId)>>,
+    /// Whoever has a name, by place.
+    pub(crate) names: BTreeMap<Arc<str>, BTreeSet<(Place, TypeId, InstanceId)>>,
     pub(crate) bindings: Bindings,
     pub(crate) watchers: Watchers,
 }
@@ -171,7 +171,7 @@ impl Registry {
             entry.add(instance, &keywords);
         }
         let named = self.names.entry(name.clone()).or_default();
-        named.insert((ty, handle.location.place(), handle.instance));
+        named.insert((handle.location.place(), ty, handle.instance));
         self.directory.push(Some(ty));
         self.count += 1;
         self.watchers.tell(ty, || Event::Publish { ty, name: name.clone(), handle });
@@ -217,21 +217,21 @@ impl Registry {
             entry.relocate(to);
         }
         if let Some(named) = self.names.get_mut(&name) {
-            named.remove(&(ty, from.location.place(), id));
-            named.insert((ty, place, id));
+            named.remove(&(from.location.place(), ty, id));
+            named.insert((place, ty, id));
         }
         self.watchers.tell(ty, || Event::Move { ty, name: name.clone(), from, to });
         Ok(Moved { from, to })
     }
 
     fn is_taken(&self, name: &str, ty: TypeId, place: Place) -> bool {
-        let all = (ty, place, InstanceId(0))..=(ty, place, InstanceId(u32::MAX));
+        let all = (place, ty, InstanceId(0))..=(place, ty, InstanceId(u32::MAX));
         self.names.get(name).is_some_and(|named| named.range(all).next().is_some())
     }
 
     fn forget_name(&mut self, name: &str, ty: TypeId, handle: Handle) {
         if let Some(named) = self.names.get_mut(name) {
-            named.remove(&(ty, handle.location.place(), handle.instance));
+            named.remove(&(handle.location.place(), ty, handle.instance));
             if named.is_empty() {
                 self.names.remove(name);
             }
@@ -310,6 +310,14 @@ impl Registry {
             let keywords = instance.keywords.iter();
             keywords.map(|(id, weight)| (entry.keywords.word(*id), *weight))
         })
+    }
+
+    /// The instances of a name, of any type, from a place on, in the order of places.
+    pub fn named(&self, name: &str, from: Place) -> impl Iterator<Item = &Instance> {
+        let named = self.names.get(name).into_iter();
+        let first = (from, TypeId { layer: Layer::High, index: 0 }, InstanceId(0));
+        let there = named.flat_map(move |named| named.range(first..));
+        there.filter_map(|(_, ty, id)| self.entry(*ty)?.get(*id))
     }
 
     /// How many instances are published.

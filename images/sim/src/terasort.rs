@@ -41,7 +41,7 @@ const NODES: u32 = 3;
 
 /// Runs the scenario; blocks until all its runs are done.
 pub fn run(options: &Options) -> Report {
-    let nodes = options.nodes.unwrap_or(NODES).clamp(3, 16);
+    let nodes = options.nodes.unwrap_or(NODES).clamp(3, 256);
     let totals: Mutex<BTreeMap<String, u64>> = Mutex::default();
     let mut report = run_seeds(SCENARIO.name, options, nodes, |seed| {
         let run = simulate(seed, nodes, Conduct::default());

@@ -264,7 +264,7 @@ impl Bench {
     }
 
     async fn store(&self) -> CallResult<DatasetClient> {
-        let found = RegistryClient::find(&self.stl).await?.instances("dataset", 0).await?;
+        let found = RegistryClient::find(&self.stl).await?.instances("dataset", 0, 0).await?;
         let here = found.into_iter().map(Place::from).find(Place::is_here);
         let missing = || CallError::new(Status::NotFound, "no disk here");
         Ok(DatasetClient::at(&self.stl, here.ok_or_else(missing)?))

@@ -125,7 +125,7 @@ impl Pair {
                 let named = self.model.rows.iter().filter(|row| row.new.name == name);
                 let expected = named.map(|row| (row.ty, row.handle)).min_by_key(|(ty, it)| {
                     let place = it.location.place();
-                    (prefer.map(core) != Some(place), *ty, place)
+                    (prefer.map(core) != Some(place), place, *ty)
                 });
                 prop_assert_eq!(found.map(|it| (it.ty, it.handle)).ok(), expected);
             }

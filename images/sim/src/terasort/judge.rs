@@ -132,8 +132,7 @@ impl<'s> Judge<'s> {
     /// Where the stores are.
     pub async fn stores(&self) -> CallResult<Vec<Place>> {
         let stl = self.stl.with_patience(PATIENCE);
-        let found = RegistryClient::find(&stl).await?.instances("dataset", 0).await?;
-        Ok(found.into_iter().map(Place::from).collect())
+        RegistryClient::find(&stl).await?.places("dataset").await
     }
 
     pub async fn holdings(&self) -> CallResult<Holdings> {
