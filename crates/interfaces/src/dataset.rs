@@ -167,7 +167,7 @@ pub trait Dataset {
 
     /// Pulls a dataset from another node's store, prepared or committed there, and prepares it
     /// here; its owner stays the same. If it fails, or the caller stops waiting, nothing of it is
-    /// left. Well, and at once, if it is here already.
+    /// left. Succeeds immediately if the dataset is already here.
     #[stl_k(reply = "dataset")]
     async fn fetch_from(
         &self,

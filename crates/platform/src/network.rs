@@ -32,8 +32,8 @@ pub trait Interface {
     }
 
     /// Fills `into` with parts, one after the other, of the pool that the node with this address
-    /// shows by this name. `false` says that there are any bytes now: there is no such pool, or no
-    /// longer, or a buffer was given up.
+    /// shows by this name. `false`: the pool is gone, or the read raced with the owner, which gave
+    /// a buffer up; `into` holds garbage.
     fn read_pool(&self, _of: MacAddress, _name: u64, _parts: &[Part], _into: &mut [u8]) -> bool {
         false
     }

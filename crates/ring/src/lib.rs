@@ -29,7 +29,7 @@
 //! * [`requests`]: what was asked and is not answered yet.
 //!
 //! Anything read from shared memory is distrusted. The protocols are checked by loom
-//! (`tests/loom.rs`).
+//! (`tests/loom`).
 #![no_std]
 
 extern crate alloc;

@@ -79,8 +79,8 @@ pub trait Node {
     /// first, over more bytes.
     fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32>;
 
-    /// Samples this core from now on, so often in a second in which it does not sleep; not at all
-    /// for 0. Waits for the management core. `Invalid` (more than [`MOST_HERTZ`]), `Denied` (this
+    /// Takes `hertz` samples per second of this core's busy time from now on; 0 disables. Waits
+    /// for the management core. `Invalid` (more than [`MOST_HERTZ`]), `Denied` (this
     /// machine cannot), `NoMemory`, `NoTables`.
     fn sample(&self, hertz: u32) -> NodeFuture<()>;
 
@@ -217,8 +217,8 @@ pub trait Interface {
     fn shows_pool(&self) -> Option<u64>;
 
     /// Fills `into` with parts, one after the other, of the pool that the node with this address
-    /// shows by this name. `false` says that there are any bytes now: there is no such pool, or no
-    /// longer, or a buffer was given up.
+    /// shows by this name. `false`: the pool is gone, or the read raced with the owner, which gave
+    /// a buffer up; `into` holds garbage.
     fn read_pool(&self, of: MacAddress, name: u64, parts: &[Part], into: &mut [u8]) -> bool;
 }
 
