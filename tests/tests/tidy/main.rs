@@ -3,6 +3,7 @@
 //!
 //! * [`source`]: the tree, and Rust files as tokens.
 //! * [`text`]: lines, files, stubs, paths.
+//! * [`markdown`]: documents: width, paragraphs, dates, links, paths.
 //! * [`unsafety`]: where unsafe code may stand, and its reasons.
 //! * [`modules`]: every file is part of a crate.
 //! * [`crates`]: who may know whom, and who may know the machine.
@@ -11,6 +12,7 @@
 //! sample that it must reject.
 
 mod crates;
+mod markdown;
 mod modules;
 mod source;
 mod text;
@@ -74,6 +76,31 @@ fn no_stub_is_forgotten() {
 #[test]
 fn no_file_names_a_place_on_somebody_s_machine() {
     holds(text::machine_paths);
+}
+
+#[test]
+fn no_line_of_a_document_is_too_long() {
+    holds(markdown::long_lines);
+}
+
+#[test]
+fn no_paragraph_of_the_front_door_is_too_long() {
+    holds(markdown::long_paragraphs);
+}
+
+#[test]
+fn documents_say_what_is_and_not_when() {
+    holds(markdown::dates);
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    holds(markdown::dead_links);
+}
+
+#[test]
+fn every_path_in_a_document_is_there() {
+    holds(markdown::missing_paths);
 }
 
 #[test]
