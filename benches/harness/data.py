@@ -1,6 +1,6 @@
 """The records of a run, which every contestant sorts: generated once by NileOS, and brought into
 the form that a contestant reads before any time is taken. Their checksum is that of `valsort` and
-`teravalidate`, taken by a check of its own (`tests/check_results.py`)."""
+`teravalidate`, taken by a check of its own (`tools/check_results.py`)."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from typing import BinaryIO
 from harness.install import HERE, Tools, say
 from harness.processes import Command, Crew
 
-CHECK = HERE.parent.parent / "tests/check_results.py"
+CHECK = HERE.parent.parent / "tools/check_results.py"
 
 RECORD = 100
 

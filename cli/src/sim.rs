@@ -39,7 +39,7 @@ pub fn check(options: &Sim) -> Result<(), Failure> {
 
 fn find(options: &Sim) -> Result<&'static Scenario, Failure> {
     let name = options.scenario.as_str();
-    let all = || SCENARIOS.iter().chain([&nile_sim::terasort::SCENARIO]);
+    let all = || SCENARIOS.iter().chain([&nile_terasort_simulation::SCENARIO]);
     all().find(|scenario| scenario.name == name).ok_or_else(|| {
         let names: Vec<&str> = all().map(|scenario| scenario.name).collect();
         Failure::request(format!("no simulation `{name}`; {}", suggestion(name, names)))

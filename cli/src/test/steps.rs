@@ -152,6 +152,8 @@ pub const STEPS: &[Step] = &[
             "--test",
             "sim",
             "--test",
+            "terasort",
+            "--test",
             "stress",
             "--test",
             "tidy",
@@ -342,14 +344,14 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "differential",
         what: "jobs beside models of them in another language, 20 seconds of draws",
-        command: &["python3", "tests/differential", "--seconds", "20", "--first", "32"],
+        command: &["python3", "tools/differential", "--seconds", "20", "--first", "32"],
         needs: &[Need::Python, Need::Hosted, Need::Packages],
         ..STEP
     },
     Step {
         name: "differential-control",
         what: "a job that does wrong differs from its model",
-        command: &["python3", "tests/differential", "--control"],
+        command: &["python3", "tools/differential", "--control"],
         needs: &[Need::Python, Need::Hosted, Need::Packages],
         ..STEP
     },
@@ -410,7 +412,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "differential-long",
         what: "jobs beside models of them in another language, an hour of larger draws",
-        command: &["python3", "tests/differential", "--seconds", "3600", "--most", "16M"],
+        command: &["python3", "tools/differential", "--seconds", "3600", "--most", "16M"],
         environment: RELEASE,
         needs: &[Need::Python, Need::Hosted, Need::Packages],
         limit_seconds: 4500,

@@ -64,7 +64,7 @@ fn cluster() -> Place {
 
 /// What the independent program says of results.
 fn checked(arguments: &[&str]) -> Value {
-    let script = root().join("tests/check_results.py");
+    let script = root().join("tools/check_results.py");
     let mut command = Command::new("python3");
     let said = run(command.arg(script), arguments).expect(0);
     serde_json::from_str(&said.out).expect("it prints a document")

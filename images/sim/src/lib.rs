@@ -3,11 +3,7 @@
 //!
 //! The kernel with all scenarios is compiled for the simulator here, once for all programs that
 //! simulate nodes.
-//!
-//! * [`terasort`]: whole jobs on nodes that fail.
 #![forbid(unsafe_code)]
-
-pub mod terasort;
 
 use nile_abi::call::{Answer, System};
 use nile_abi::{Status, VirtAddr};

@@ -1,4 +1,4 @@
-//! What the independent check in `tests/check_results.py` says of our outputs.
+//! What the independent check in `tools/check_results.py` says of our outputs.
 
 extern crate std;
 
@@ -17,7 +17,7 @@ use crate::validate::Validator;
 /// Writes the files into a fresh folder and runs the check over them. Gives its exit status and
 /// what it says, or nothing where there is no Python.
 fn check(arguments: &[&str], files: &[&[u8]]) -> Option<(i32, String)> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/check_results.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/check_results.py");
     let folder = tempfile::tempdir().unwrap();
     let write = |(index, bytes): (usize, &&[u8])| {
         let path = folder.path().join(format!("{index}"));

@@ -8,10 +8,10 @@ use nile_interfaces::job::records::ProgressEntry;
 use nile_platform_sim::Deed;
 use nile_stl::{CallError, CallResult};
 
-use super::expected::Expected;
-use super::holdings::{Holders, Holdings};
-use super::judge::{Found, GLANCE, Judge, said};
-use super::plot::WORKERS;
+use crate::expected::Expected;
+use crate::holdings::{Holders, Holdings};
+use crate::judge::{Found, GLANCE, Judge, said};
+use crate::plot::WORKERS;
 
 /// How long what a job leaves may take to be cleared away.
 const CLEARING: Duration = Duration::from_secs(60);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares jobs with models of them: python3 tests/differential [OPTIONS]
+"""Compares jobs with models of them: python3 tools/differential [OPTIONS]
 
 Each draw is a job over an input, with so many reduce tasks, so much memory and so many copies, on a
 cluster of hosted nodes of some shape; sometimes a worker core or a node dies in its midst. Its
@@ -191,7 +191,7 @@ def main() -> int:
                     print(f"    refused {wrong}", flush=True)
                     counts["refused"] += 1
                 elif wrong is not None:
-                    print(f"    WRONG: {wrong}\n    again: tests/differential --draw {number}"
+                    print(f"    WRONG: {wrong}\n    again: tools/differential --draw {number}"
                           f" --most {options.most >> 10}K", flush=True)
                     wrongs += 1
                 number += 1

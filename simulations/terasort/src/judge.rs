@@ -10,11 +10,11 @@ use nile_interfaces::registry::RegistryClient;
 use nile_platform_sim::Deed;
 use nile_stl::{At, CallResult, Place, Stl};
 
-use super::absences::Absences;
-use super::expected::Expected;
-use super::holdings::{Holders, Holdings};
-use super::plot::{Blow, PHASES, Plot, WORKERS, What, When, Work};
-use super::stage::Stage;
+use crate::absences::Absences;
+use crate::expected::Expected;
+use crate::holdings::{Holders, Holdings};
+use crate::plot::{Blow, PHASES, Plot, WORKERS, What, When, Work};
+use crate::stage::Stage;
 
 /// How often the judge looks while something is to happen, and otherwise: so, too, when for a
 /// while nothing has changed, and the sort waits for a node.

@@ -14,6 +14,8 @@
 //! blocks that have none. Published output is whole, on as many nodes as it ought to be. In the end
 //! disks have nothing but the input, the output and the jobs' records, and no buffer is missing.
 
+#![forbid(unsafe_code)]
+
 mod absences;
 mod expected;
 mod holdings;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nile_sort::{Checksum, Summary, Tera, Validator};
 
-use super::plot::Work;
+use crate::plot::Work;
 
 /// Of each key how many values it has, their bytes, and the sum of their checksums.
 type Tallies = BTreeMap<Vec<u8>, [u64; 3]>;

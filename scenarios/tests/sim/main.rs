@@ -5,14 +5,12 @@
 //! * [`cluster`]: several nodes with a switch between them.
 //! * [`hostile`]: packages that mean harm.
 //! * [`interleavings`]: what was wrong once.
-//! * [`terasort`]: whole jobs on nodes that fail: that the checks of that simulation can fail.
 
 mod cluster;
 mod hostile;
 mod interleavings;
 mod packages;
 mod scenarios;
-mod terasort;
 
 use std::time::Duration;
 

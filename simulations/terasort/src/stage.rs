@@ -13,9 +13,9 @@ use nile_platform_sim::{
 };
 use nile_stl::Stl;
 
-use super::judge::Judge;
-use super::plot::{Plot, WORKERS};
-use super::{Broken, Run};
+use crate::judge::Judge;
+use crate::plot::{Plot, WORKERS};
+use crate::{Broken, Run};
 
 /// How long a run may take, in virtual time.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -103,7 +103,7 @@ impl Stage {
             format!("[node]\nid = {}\nkeepers = {keepers}\n[network]\nunsealed = true\n", node + 1);
         let config = Config::parse(&format!("{pool}{member}"));
         let mut config = config.expect("it is the same for all nodes but for a number");
-        config.packages = crate::STORE;
+        config.packages = nile_sim::STORE;
         config
     }
 
@@ -123,7 +123,7 @@ impl Stage {
             memory_bytes: 32 << 20,
             pool_bytes: POOL,
             wake_mode: None,
-            packages: crate::PACKAGES.into(),
+            packages: nile_sim::PACKAGES.into(),
             disks: if is_judge { Vec::new() } else { vec![disk] },
             faults: Faults { package_faults: self.plot.package_faults, ..Faults::default() },
             limit: LIMIT,

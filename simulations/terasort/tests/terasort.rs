@@ -1,6 +1,6 @@
 //! The simulation of whole jobs: it repeats itself, and finds what does wrong on purpose.
 
-use nile_sim::terasort::{Conduct, simulate};
+use nile_terasort_simulation::{Conduct, simulate};
 
 /// The first seeds: what one of them has no occasion for, another has.
 const SEEDS: std::ops::Range<u64> = 0..6;

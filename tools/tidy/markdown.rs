@@ -29,7 +29,7 @@ const ROOTS: [&str; 13] = [
     "scenarios/",
     "services/",
     "simulations/",
-    "tests/",
+    "tools/",
 ];
 
 fn documents(tree: &[Source]) -> impl Iterator<Item = &Source> {
