@@ -94,8 +94,8 @@ impl Pair<'_> {
         };
         let config = path.join(format!("n{id}.toml"));
         fs::write(&config, format!("{}[node]\nid = {id}\n[network]\n{network}\n", self.config))?;
-        let hosted = env::var_os("NILE_HOSTED").ok_or_else(|| {
-            Failure::Node("NILE_HOSTED does not say which program is a node".into())
+        let hosted = env::var_os("NILE_HOSTED_SCENARIOS").ok_or_else(|| {
+            Failure::Node("NILE_HOSTED_SCENARIOS does not say which program is a node".into())
         })?;
         let mut node = Command::new(hosted);
         node.args(["--cores", "1", "--program", program]).args(self.options);

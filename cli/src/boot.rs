@@ -10,6 +10,8 @@ mod sim;
 use std::fs;
 
 use nile_kernel::report::Report;
+use nile_node::Programs;
+use nile_scenarios::Scenarios;
 
 use crate::args::{Boot, Machine};
 use crate::child;
@@ -72,7 +74,7 @@ pub fn check(options: &Boot) -> Result<(), Failure> {
         ));
     }
     packages::check(&options.packages)?;
-    nile_scenarios::check(options.program.as_str())
+    Scenarios::check(options.program.as_str())
         .map_err(|error| Failure::request(format!("--program: {error}")))?;
     check_memory(options.memory)?;
     let config = config::read(options.config.as_ref())?;

@@ -105,21 +105,13 @@ pub fn read(file: Option<&File>) -> Result<Config, Failure> {
 /// What `text` says, which came from the file `path`, perhaps with lines of our own behind it.
 pub fn parse(path: Option<&Path>, text: &str) -> Result<Config, Failure> {
     let file = path.unwrap_or(Path::new("the default configuration"));
-    let checked = Config::parse(text).and_then(|config| {
-        nile_scenarios::check_services(&config)?;
-        Ok(config)
-    });
-    checked.map_err(|error| place(&file.display(), &error))
+    nile_node::configuration(text).map_err(|error| place(&file.display(), &error))
 }
 
 /// The roles that `config`, which came from `path`, gives to each of `cores` cores.
 pub fn roles(path: Option<&Path>, config: &Config, cores: u16) -> Result<Vec<RoleSet>, Failure> {
     let file = path.unwrap_or(Path::new("the default configuration"));
-    let checked = config.roles(cores.into()).and_then(|roles| {
-        nile_scenarios::check_protocols(config, &roles)?;
-        Ok(roles)
-    });
-    checked.map_err(|error| place(&file.display(), &error))
+    nile_node::roles(config, cores.into()).map_err(|error| place(&file.display(), &error))
 }
 
 /// The bytes of the pool of a node with so much memory, as `config`, which came from `path`, has

@@ -22,8 +22,9 @@ pub const KERNEL_SYMBOLS: &str = "NILE_KERNEL_SYMBOLS";
 /// The bare kernel that runs scenarios, and the same with symbols.
 pub const SCENARIOS: &str = "NILE_SCENARIOS";
 pub const SCENARIOS_SYMBOLS: &str = "NILE_SCENARIOS_SYMBOLS";
-/// The program that is a hosted node.
+/// The program that is a hosted node, and the one that runs scenarios.
 pub const HOSTED: &str = "NILE_HOSTED";
+pub const HOSTED_SCENARIOS: &str = "NILE_HOSTED_SCENARIOS";
 /// The folder with the project's packages, each as `NAME.elf`.
 pub const PACKAGES: &str = "NILE_PACKAGES";
 /// The folder with the same packages with symbols, each as `NAME`.
@@ -58,6 +59,8 @@ pub enum Need {
     Scenarios,
     /// The program that is a hosted node.
     Hosted,
+    /// The program that is a hosted node and runs scenarios.
+    HostedScenarios,
     /// The project's packages.
     Packages,
     /// The program that runs the benchmarks.
@@ -81,6 +84,7 @@ impl Need {
             Need::Kernel => "kernel",
             Need::Scenarios => "scenarios",
             Need::Hosted => "hosted",
+            Need::HostedScenarios => "hosted-scenarios",
             Need::Packages => "packages",
             Need::Benches => "benches",
             Need::Reference => "reference",
@@ -120,7 +124,8 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
         Command::Boot(options) => {
             boot::check(options)?;
             let mut needs = match (options.machine, &options.iso, options.firmware) {
-                (Machine::Hosted, ..) => vec![Need::Hosted],
+                (Machine::Hosted, ..) if options.only_boots() => vec![Need::Hosted],
+                (Machine::Hosted, ..) => vec![Need::HostedScenarios],
                 (Machine::Sim, ..) => vec![],
                 (Machine::Qemu, None, _) if options.only_boots() => {
                     vec![Need::Qemu, Need::Kernel]
@@ -142,7 +147,13 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
             Some(Beside::Peers(options)) => bench::peers::needs(options)?,
             Some(Beside::Paper(options)) => bench::paper::needs(options)?,
             Some(Beside::Linux(options)) => bench::linux::needs(options)?,
-            None => vec![Need::Qemu, Need::Kernel, Need::Scenarios, Need::Hosted, Need::Benches],
+            None => vec![
+                Need::Qemu,
+                Need::Kernel,
+                Need::Scenarios,
+                Need::HostedScenarios,
+                Need::Benches,
+            ],
         },
         Command::Image(options) => {
             image::check(options)?;
@@ -150,18 +161,17 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
         }
         Command::Up(options) => {
             let kinds = cluster::up::check(options)?;
-            let image = options.program.as_ref().map_or(Need::Kernel, |_| Need::Scenarios);
-            of_cluster(&kinds, image)
+            of_cluster(&kinds, options.program.is_some())
         }
         Command::Run(options) => {
-            let mut needs = of_cluster(&run::check(options)?, Need::Kernel);
+            let mut needs = of_cluster(&run::check(options)?, false);
             if run::needs_packages(options) {
                 needs.push(Need::Packages);
             }
             needs
         }
         Command::Profile(options) => {
-            let mut needs = of_cluster(&profile::check(options)?, Need::Kernel);
+            let mut needs = of_cluster(&profile::check(options)?, false);
             needs.push(Need::Packages);
             needs
         }
@@ -170,7 +180,7 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
         }
         Command::Fault(options) => {
             let kinds = cluster::fault::machine(options).into_iter();
-            kinds.flat_map(|kind| of_nodes(kind, Need::Kernel)).collect()
+            kinds.flat_map(|kind| of_nodes(kind, false)).collect()
         }
         Command::Status(_)
         | Command::Services(_)
@@ -193,17 +203,19 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
     })
 }
 
-/// What a cluster of such nodes needs.
-fn of_cluster(kinds: &[Kind], image: Need) -> Vec<Need> {
+/// What a cluster of such nodes needs, which serve or run a scenario.
+fn of_cluster(kinds: &[Kind], scenario: bool) -> Vec<Need> {
     let kinds_there = [Kind::Qemu, Kind::Hosted].into_iter().filter(|it| kinds.contains(it));
-    kinds_there.flat_map(|kind| of_nodes(kind, image)).collect()
+    kinds_there.flat_map(|kind| of_nodes(kind, scenario)).collect()
 }
 
-/// What nodes of a cluster need, of which those in QEMU boot `image`.
-fn of_nodes(kind: Kind, image: Need) -> Vec<Need> {
-    match kind {
-        Kind::Qemu => vec![Need::Qemu, image],
-        Kind::Hosted => vec![Need::Hosted],
+/// What nodes of a cluster need.
+fn of_nodes(kind: Kind, scenario: bool) -> Vec<Need> {
+    match (kind, scenario) {
+        (Kind::Qemu, false) => vec![Need::Qemu, Need::Kernel],
+        (Kind::Qemu, true) => vec![Need::Qemu, Need::Scenarios],
+        (Kind::Hosted, false) => vec![Need::Hosted],
+        (Kind::Hosted, true) => vec![Need::HostedScenarios],
     }
 }
 

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Status};
 use nile_bosml::{Bytes, discovery};
-use nile_kernel::{Core, Join};
+use nile_kernel::Core;
 use nile_platform::Machine;
 use nile_services::ackermann::AckermannClient;
 use nile_stl::{CallError, CallResult, Stl};
@@ -42,7 +42,7 @@ pub fn start<M: Machine>(core: &Core<M>) {
 
 /// Starts the default services and the probe.
 pub fn serve<M: Machine>(core: &Core<M>) {
-    let defaults = serve_defaults(core);
+    let defaults = nile_node::deploy(core);
     let owner = core.clone();
     core.spawn(async move {
         defaults.await;
@@ -56,15 +56,6 @@ pub fn serve<M: Machine>(core: &Core<M>) {
             }
         }
     });
-}
-
-/// Starts the default services, as every node has them.
-pub fn serve_defaults<M: Machine>(core: &Core<M>) -> Join<()> {
-    let node = core.clone();
-    core.spawn(async move {
-        let (stl, roles) = (node.stl(), node.roles());
-        nile_services::deploy_offered(&stl, roles, |name| node.offers(name)).await;
-    })
 }
 
 /// The probe on one core, once it is published.

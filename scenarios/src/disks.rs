@@ -14,7 +14,6 @@ use nile_platform::Machine;
 use nile_platform::disk::{DiskError, MAX_PIECES};
 
 use crate::arguments::Arguments;
-use crate::calls;
 use crate::conduct::{conduct, conducts};
 use crate::disk_calls;
 use crate::talk::Talk;
@@ -40,7 +39,7 @@ struct Wish {
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let bad = Some(arguments.number("bad", u64::MAX)).filter(|bad| *bad != u64::MAX);
     let wish = Wish { bad, look: arguments.number("look", 0) != 0 };
-    calls::serve_defaults(core);
+    nile_node::deploy(core);
     let driver = core.clone();
     core.spawn(async move {
         let Ok(talk) = Talk::answer(&driver, BEGIN).await else { return };

@@ -95,10 +95,11 @@ mod tickless;
 mod timers;
 mod wanderer;
 
-use core::fmt;
+use alloc::format;
+use alloc::string::String;
 
-use nile_abi::RoleSet;
-use nile_kernel::{Config, ConfigError, Core};
+use nile_kernel::Core;
+use nile_node::{Node, Programs};
 use nile_platform::Machine;
 
 use arguments::Arguments;
@@ -150,22 +151,21 @@ pub const PROGRAMS: [&str; 43] = [
     "system-call",
 ];
 
-/// There is no such program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UnknownProgram;
+/// What a node of the tests can be started for.
+pub struct Scenarios;
 
-impl fmt::Display for UnknownProgram {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown program; the programs are {}", PROGRAMS.join(", "))
+impl Programs for Scenarios {
+    fn check(program: &str) -> Result<(), String> {
+        let name = Arguments::new(program).name();
+        match PROGRAMS.contains(&name) {
+            true => Ok(()),
+            false => Err(format!("unknown program; the programs are {}", PROGRAMS.join(", "))),
+        }
     }
-}
 
-impl core::error::Error for UnknownProgram {}
-
-/// Whether `command` names a program.
-pub fn check(command: &str) -> Result<(), UnknownProgram> {
-    let name = Arguments::new(command).name();
-    if PROGRAMS.contains(&name) { Ok(()) } else { Err(UnknownProgram) }
+    fn start<M: Machine>(core: &Core<M>, program: &str) {
+        start(core, program);
+    }
 }
 
 /// Whether a program runs packages, which the node must have been given.
@@ -184,25 +184,12 @@ pub fn needs_disk(program: &str) -> bool {
     program.starts_with("disk") || matches!(program, "datasets" | "jobs")
 }
 
-/// Whether the services that a configuration names are those of this image.
-pub fn check_services(config: &Config) -> Result<(), ConfigError> {
-    config.check_services(nile_services::ALL.iter().map(|service| service.name()))
-}
-
-/// Whether the protocols that a configuration assigns to cores are on network cores.
-pub fn check_protocols(config: &Config, roles: &[RoleSet]) -> Result<(), ConfigError> {
-    config.check_protocols(nile_services::PROTOCOLS.iter().map(|service| service.name()), roles)
-}
-
 /// Starts this core's part of `command`: a program's name, then `key=value` words. A name that is
-/// not known starts nothing, and the node never ends: [`check`] it before.
-pub fn start<M: Machine>(core: &Core<M>, command: &str) {
+/// not known starts nothing, and the node never ends: it was checked before.
+fn start<M: Machine>(core: &Core<M>, command: &str) {
     let arguments = Arguments::new(command);
     match arguments.name() {
-        "boot" => {
-            calls::serve_defaults(core);
-            core.boot_and_report();
-        }
+        "boot" | "serve" => Node::start(core, command),
         "ping" => ping::start(core, &arguments),
         "restart" => restart::start(core),
         "manager-restart" => manager_restart::start(core),
@@ -239,10 +226,6 @@ pub fn start<M: Machine>(core: &Core<M>, command: &str) {
         "dataset-nodes" => dataset_nodes::start(core, &arguments),
         "bulk-cost" => bulk_cost::start(core, &arguments),
         "rpc-cost" => rpc_cost::start(core, &arguments),
-        "serve" => {
-            calls::serve_defaults(core);
-            core.boot_and_serve();
-        }
         "registry-restart" => registry_restart::start(core),
         "counts" => counts::start(core, &arguments),
         "disk-cost" => disk_cost::start(core, &arguments),

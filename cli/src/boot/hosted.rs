@@ -1,7 +1,6 @@
 //! A node as a Linux process. It keeps its standard output for the report and logs to standard
 //! error; its exit status is the contract's.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use super::{Node, NodeEnd, Ran};
@@ -10,13 +9,13 @@ use crate::child;
 use crate::config;
 use crate::disk::Files;
 use crate::failure::Failure;
-use crate::needs::{self, HOSTED};
+use crate::needs::{self, HOSTED, HOSTED_SCENARIOS};
 use crate::packages;
 use crate::symbols::Symbols;
 
 /// Runs a hosted node to its end.
 pub fn boot(options: &Boot) -> Result<Ran, Failure> {
-    let mut command = child::command(program()?);
+    let mut command = child::command(needs::provided(image_of(options))?);
     arguments(&mut command, options.cores, options.memory.0, options.program.as_str());
     let config = options.config.as_ref().map(config::File::handed_on).transpose()?;
     if let Some(config) = &config {
@@ -47,9 +46,9 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
     ran
 }
 
-/// The program that is a node.
-pub fn program() -> Result<PathBuf, Failure> {
-    needs::provided(HOSTED)
+/// Which program is the node: scenarios have one of their own.
+fn image_of(options: &Boot) -> &'static str {
+    if options.only_boots() { HOSTED } else { HOSTED_SCENARIOS }
 }
 
 /// Tells a node what it is, with so many bytes of memory, and what it does.

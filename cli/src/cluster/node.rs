@@ -124,7 +124,7 @@ pub fn start(
     let command = match node.machine {
         Kind::Qemu => qemu(folder, record, node, program, &config, disk.as_deref())?,
         Kind::Hosted => {
-            let mut command = Command::new(boot::hosted::program()?);
+            let mut command = Command::new(hosted(program.is_some())?);
             let program = program.unwrap_or(PROGRAM);
             boot::hosted::arguments(&mut command, record.cores, record.memory, program);
             command.arg("--config").arg(&config);
@@ -157,6 +157,11 @@ pub fn start(
 /// The socket, in the folder of its cluster, at which a hosted node takes files.
 pub fn files(node: NodeId) -> String {
     format!("{node}.files")
+}
+
+/// The program of a hosted node that serves, or runs a scenario.
+pub fn hosted(scenario: bool) -> Result<PathBuf, Failure> {
+    needs::provided(if scenario { needs::HOSTED_SCENARIOS } else { needs::HOSTED })
 }
 
 /// Where samples of what a hosted node's cores do are found, in the folder of its cluster.

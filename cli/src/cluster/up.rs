@@ -12,6 +12,9 @@ use super::args::{Kind, Up};
 use super::folder::{Claim, Disk, Folder, KEY, Node, Record};
 use super::ready::{self, Waiting};
 use super::{down, keepers, node, process};
+use nile_node::Programs;
+use nile_scenarios::Scenarios;
+
 use crate::args::Program;
 use crate::failure::Failure;
 use crate::peer::new_key;
@@ -38,7 +41,7 @@ pub fn check(options: &Up) -> Result<Vec<Kind>, Failure> {
     config::roles(file, &config, options.cores)?;
     config::pool(file, &config, options.memory.0)?;
     if let Some(program) = &options.program {
-        nile_scenarios::check(program.as_str())
+        Scenarios::check(program.as_str())
             .map_err(|error| Failure::request(format!("--program: {error}")))?;
     }
     Ok(kinds)
@@ -105,7 +108,7 @@ impl Started {
             boot::qemu::program()?;
         }
         if kinds.contains(&Kind::Hosted) {
-            boot::hosted::program()?;
+            node::hosted(options.program.is_some())?;
         }
         Failure::at_signals()?;
         let disk = disk(options)?;

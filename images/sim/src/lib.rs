@@ -8,11 +8,13 @@
 use nile_abi::call::{Answer, System};
 use nile_abi::{Status, VirtAddr};
 use nile_kernel::{Config, Core};
+use nile_node::Programs;
 use nile_package::Store;
 use nile_platform::Loop;
 use nile_platform::user::Ask;
 use nile_platform_sim::options::Program;
 use nile_platform_sim::{Misbehaviour, SimMachine, compute, misbehave, raw_call};
+use nile_scenarios::Scenarios;
 use nile_unruly::{Act, Acts, Span};
 
 /// Every package of the project: what `Options::packages` takes.
@@ -47,7 +49,7 @@ pub const STORE: Store = Store::Linked(&[
 
 /// The loop of one core of a node that runs the scenario `command`: what `simulate` begins with.
 pub fn scenario(machine: SimMachine, config: &Config, command: &str) -> Box<dyn Loop> {
-    Box::new(Core::start(machine, config, |core| nile_scenarios::start(core, command)))
+    Box::new(Core::start(machine, config, |core| Scenarios::start(core, command)))
 }
 
 fn unruly(system: &dyn System, argument: &[u8]) -> u64 {

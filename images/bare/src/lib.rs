@@ -1,21 +1,21 @@
-//! What the platform calls, for an image that runs some set of programs.
+//! Bare images: the one place that sees both the kernel and the x86_64 platform. A program names
+//! what its nodes can be started for; [`image`] is what the platform calls.
+//!
+//! * `runtime`: what a freestanding program must bring itself.
+#![no_std]
+
+extern crate alloc;
+
+mod runtime;
 
 use alloc::format;
 use alloc::string::{String, ToString};
 
 use nile_kernel::{Config, ConfigError};
+use nile_node::Programs;
 use nile_package::BootModule;
 use nile_platform::Outcome;
 use nile_platform_x86_64::{Core, Image, Plan};
-
-/// The programs that a node can be started for.
-pub trait Programs {
-    /// Whether there is a program of this name, else what there is.
-    fn check(program: &str) -> Result<(), String>;
-
-    /// Starts a core's part of a program.
-    fn start(core: &nile_kernel::Core<Core>, program: &str);
-}
 
 /// The image that runs these programs.
 pub const fn image<P: Programs>() -> Image {
@@ -32,12 +32,8 @@ fn plan<P: Programs>(
 ) -> Result<Plan, String> {
     P::check(program)?;
     let module = BootModule::parse(module).map_err(|error| error.to_string())?;
-    let config = Config::parse(module.config).map_err(|error| name_line(&error))?;
-    let services = nile_services::ALL.iter().map(|service| service.name());
-    config.check_services(services).map_err(|error| name_line(&error))?;
-    let roles = config.roles(cores).map_err(|error| name_line(&error))?;
-    let protocols = nile_services::PROTOCOLS.iter().map(|service| service.name());
-    config.check_protocols(protocols, &roles).map_err(|error| name_line(&error))?;
+    let config = nile_node::configuration(module.config).map_err(|error| name_line(&error))?;
+    let roles = nile_node::roles(&config, cores).map_err(|error| name_line(&error))?;
     let pool = config.pool_bytes(memory).map_err(|error| name_line(&error))?;
     Ok(Plan { roles, pool })
 }

@@ -1,5 +1,5 @@
-//! The program as `nile boot` calls it: what it prints, what it refuses, every scenario, and two
-//! nodes on devices of Linux.
+//! The program as `nile boot` calls it: what it prints, what it refuses, and nodes on devices of
+//! Linux. Scenarios are run by the command line's tests.
 
 use std::fs;
 use std::io::Read;
@@ -14,7 +14,7 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The program.
-const PROGRAM: &str = env!("CARGO_BIN_EXE_nile-hosted");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_nile-hosted-scenarios");
 
 /// What a node left behind.
 struct Ended {
@@ -148,38 +148,6 @@ fn what_no_node_can_be_is_refused_with_its_number() {
     assert!(refusal(&["--memory", "9000G"]).contains("at most 8192 GiB"));
     assert!(refusal(&["--program", "sing"]).contains("--program sing: unknown program"));
     assert!(refusal(&["--speed"]).contains("--speed"));
-}
-
-#[test]
-fn every_scenario_passes() {
-    let ticks = config("ticks.toml", "[timer]\ntick_hz = 100\ntick_workers = true\n");
-    let pool = config("pool.toml", "[pool]\nbytes = \"4M\"\n");
-    // Those with packages are run where packages are built: by the command line's tests.
-    let alone = |program: &&str| !nile_scenarios::needs_cluster(program);
-    for program in nile_scenarios::PROGRAMS.into_iter().filter(alone) {
-        if nile_scenarios::needs_packages(program) {
-            continue;
-        }
-        let mut arguments = vec!["--memory", "128M", "--program", program];
-        let file = match program {
-            "ticked" => Some(&ticks),
-            "pool" | "disks" | "datasets" => Some(&pool),
-            _ => None,
-        };
-        if let Some(file) = file {
-            arguments.extend(["--config", file.to_str().expect("a plain path")]);
-        }
-        let disk = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenario.disk");
-        let disk_of_16_mib = format!("{}:16777216", disk.display());
-        if nile_scenarios::needs_disk(program) {
-            // Each begins with an empty one.
-            let _ = fs::remove_file(&disk);
-            arguments.extend(["--disk", &disk_of_16_mib]);
-        }
-        let (report, log) = report_and_log(&arguments);
-        let passed = program == "boot" || report["program"]["passed"] == true;
-        assert!(passed, "{program}: {}\n{log}", report["program"]);
-    }
 }
 
 /// A network namespace, with what is in it.
