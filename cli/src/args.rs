@@ -1,5 +1,6 @@
 //! The command line. What can be said wrong is refused here, before anything starts: clap ends
 //! the process with status 2 and a message that names the argument.
+#![expect(missing_docs, reason = "clap prints what is documented here as help")]
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -85,6 +86,17 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+}
+
+impl Command {
+    /// Whether `nile-dev` carries it out, which has the simulator, the tests and the benchmarks.
+    pub fn is_for_developers(&self) -> bool {
+        match self {
+            Command::Test(_) | Command::Bench(_) | Command::Sim(_) | Command::Guest(_) => true,
+            Command::Boot(options) => options.machine == Machine::Sim,
+            _ => false,
+        }
+    }
 }
 
 /// The machines that a node can be booted on.

@@ -1,17 +1,13 @@
 //! `nile boot`: one node from its first instruction to its power-off, and the report that it
 //! sends in between.
 
-pub mod guest;
 pub mod hosted;
 pub mod qemu;
 mod report;
-mod sim;
 
 use std::fs;
 
 use nile_kernel::report::Report;
-use nile_node::Programs;
-use nile_scenarios::Scenarios;
 
 use crate::args::{Boot, Machine};
 use crate::child;
@@ -28,14 +24,17 @@ const LEAST_MEMORY: Bytes = Bytes::mebi(16);
 /// Boots the node that `options` describe and prints its report. Blocks until the node has ended.
 pub fn run(options: &Boot) -> Result<(), Failure> {
     check(options)?;
-    if options.machine != Machine::Sim {
-        Failure::at_signals()?;
-    }
-    let (document, outcome) = match options.machine {
+    Failure::at_signals()?;
+    let ran = match options.machine {
         Machine::Qemu => qemu::boot(options),
         Machine::Hosted => hosted::boot(options),
-        Machine::Sim => sim::boot(options),
+        Machine::Sim => Err(crate::hand_on()),
     }?;
+    show(options, ran)
+}
+
+/// Prints the report of a node, and says whether it ended well.
+pub fn show(options: &Boot, (document, outcome): Ran) -> Result<(), Failure> {
     // A node that failed may still have said what it found.
     if let Some(document) = document {
         let report: Report = serde_json::from_str(&document)
@@ -74,8 +73,6 @@ pub fn check(options: &Boot) -> Result<(), Failure> {
         ));
     }
     packages::check(&options.packages)?;
-    Scenarios::check(options.program.as_str())
-        .map_err(|error| Failure::request(format!("--program: {error}")))?;
     check_memory(options.memory)?;
     let config = config::read(options.config.as_ref())?;
     let file = options.config.as_ref().map(config::File::path);
@@ -110,7 +107,7 @@ pub fn host_memory() -> Option<Bytes> {
 }
 
 /// What a node's machine gives back: its report, if it sent one, and whether it ended well.
-type Ran = (Option<String>, Result<(), Failure>);
+pub type Ran = (Option<String>, Result<(), Failure>);
 
 /// The end of a node that ran as a child process. Its log goes to standard error as it comes.
 struct Node<'a> {

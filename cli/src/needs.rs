@@ -9,26 +9,30 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use crate::args::{Beside, Command, Firmware, Machine, Nile};
+use crate::args::{Command, Firmware, Machine, Nile};
 use crate::cluster::args::Kind;
 use crate::config::File;
 use crate::failure::Failure;
-use crate::{bench, boot, cluster, image, packages, print, profile, run, sim, test};
+use crate::{boot, cluster, image, packages, print, profile, run};
 
 /// The bare kernel without symbols, as machines load it.
 pub const KERNEL: &str = "NILE_KERNEL";
 /// The same kernel with symbols, for backtraces.
 pub const KERNEL_SYMBOLS: &str = "NILE_KERNEL_SYMBOLS";
-/// The bare kernel that runs scenarios, and the same with symbols.
+/// The bare kernel that runs scenarios.
 pub const SCENARIOS: &str = "NILE_SCENARIOS";
+/// The same kernel with symbols.
 pub const SCENARIOS_SYMBOLS: &str = "NILE_SCENARIOS_SYMBOLS";
-/// The program that is a hosted node, and the one that runs scenarios.
+/// The program that is a hosted node.
 pub const HOSTED: &str = "NILE_HOSTED";
+/// The program that is a hosted node of the tests.
 pub const HOSTED_SCENARIOS: &str = "NILE_HOSTED_SCENARIOS";
 /// The folder with the project's packages, each as `NAME.elf`.
 pub const PACKAGES: &str = "NILE_PACKAGES";
 /// The folder with the same packages with symbols, each as `NAME`.
 pub const PACKAGES_SYMBOLS: &str = "NILE_PACKAGES_SYMBOLS";
+/// The program that carries out the commands of developers.
+pub const DEVELOPERS: &str = "NILE_DEV";
 /// The program that runs the benchmarks.
 pub const BENCHES: &str = "NILE_BENCHES";
 /// The program that a Linux guest runs.
@@ -63,6 +67,8 @@ pub enum Need {
     HostedScenarios,
     /// The project's packages.
     Packages,
+    /// The program that carries out the commands of developers, and what that needs for this one.
+    Developers,
     /// The program that runs the benchmarks.
     Benches,
     /// The sort in one process that NileOS's is measured against.
@@ -86,6 +92,7 @@ impl Need {
             Need::Hosted => "hosted",
             Need::HostedScenarios => "hosted-scenarios",
             Need::Packages => "packages",
+            Need::Developers => "dev",
             Need::Benches => "benches",
             Need::Reference => "reference",
             Need::Guest => "guest",
@@ -93,8 +100,12 @@ impl Need {
     }
 }
 
-/// Prints what the command `arguments` needs; a wrong command is refused as it would be itself.
-pub fn show(arguments: &[OsString]) -> Result<(), Failure> {
+/// What a command needs; refuses one that cannot be fulfilled.
+pub type NeedsOf = fn(&Command) -> Result<Vec<Need>, Failure>;
+
+/// Prints what the command `arguments` needs by `needs_of`; a wrong command is refused as it would
+/// be itself.
+pub fn show(arguments: &[OsString], needs_of: NeedsOf) -> Result<(), Failure> {
     let nile = match Nile::try_parse_from([&["nile".into()], arguments].concat()) {
         Ok(nile) => nile,
         // Help is printed by the command itself, and needs nothing.
@@ -118,15 +129,16 @@ fn config_of(command: &Command) -> Option<&File> {
     }
 }
 
-/// What to install comes before what to build, so that something missing is told at once.
-fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
+/// What a command of users needs. What to install comes before what to build, so that something
+/// missing is told at once.
+pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
     Ok(match command {
         Command::Boot(options) => {
             boot::check(options)?;
             let mut needs = match (options.machine, &options.iso, options.firmware) {
                 (Machine::Hosted, ..) if options.only_boots() => vec![Need::Hosted],
                 (Machine::Hosted, ..) => vec![Need::HostedScenarios],
-                (Machine::Sim, ..) => vec![],
+                (Machine::Sim, ..) => return Ok(vec![Need::Developers]),
                 (Machine::Qemu, None, _) if options.only_boots() => {
                     vec![Need::Qemu, Need::Kernel]
                 }
@@ -134,27 +146,14 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
                 (Machine::Qemu, Some(_), Firmware::Bios) => vec![Need::Qemu],
                 (Machine::Qemu, Some(_), Firmware::Uefi) => vec![Need::Qemu, Need::Ovmf],
             };
-            if options.machine != Machine::Sim && packages::needs_own(options) {
+            if packages::needs_own(options) {
                 needs.push(Need::Packages);
             }
             needs
         }
-        Command::Test(options) => {
-            test::check(options)?;
-            test::needs(options)
+        Command::Test(_) | Command::Bench(_) | Command::Sim(_) | Command::Guest(_) => {
+            vec![Need::Developers]
         }
-        Command::Bench(options) => match &options.beside {
-            Some(Beside::Peers(options)) => bench::peers::needs(options)?,
-            Some(Beside::Paper(options)) => bench::paper::needs(options)?,
-            Some(Beside::Linux(options)) => bench::linux::needs(options)?,
-            None => vec![
-                Need::Qemu,
-                Need::Kernel,
-                Need::Scenarios,
-                Need::HostedScenarios,
-                Need::Benches,
-            ],
-        },
         Command::Image(options) => {
             image::check(options)?;
             vec![Need::IsoTools, Need::Kernel]
@@ -194,11 +193,6 @@ fn needs_of(command: &Command) -> Result<Vec<Need>, Failure> {
         | Command::Ls(_)
         | Command::Rm(_)
         | Command::Completions(_) => vec![],
-        Command::Sim(options) => {
-            sim::check(options)?;
-            vec![]
-        }
-        Command::Guest(_) => vec![Need::Qemu],
         Command::Switch(_) | Command::Needs { .. } => vec![],
     })
 }

@@ -12,9 +12,6 @@ use super::args::{Kind, Up};
 use super::folder::{Claim, Disk, Folder, KEY, Node, Record};
 use super::ready::{self, Waiting};
 use super::{down, keepers, node, process};
-use nile_node::Programs;
-use nile_scenarios::Scenarios;
-
 use crate::args::Program;
 use crate::failure::Failure;
 use crate::peer::new_key;
@@ -40,10 +37,6 @@ pub fn check(options: &Up) -> Result<Vec<Kind>, Failure> {
     let config = config::parse(file, &text)?;
     config::roles(file, &config, options.cores)?;
     config::pool(file, &config, options.memory.0)?;
-    if let Some(program) = &options.program {
-        Scenarios::check(program.as_str())
-            .map_err(|error| Failure::request(format!("--program: {error}")))?;
-    }
     Ok(kinds)
 }
 

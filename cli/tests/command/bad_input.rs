@@ -29,7 +29,8 @@ fn wrong_arguments_are_named() {
     refused(&["boot", "--interface", "tap:a"], &["--interface", "--machine hosted"]);
     refused(&["up", "--interface", "eth0"], &["eth0", "tap:NAME or packet:NAME"]);
     refused(&["boot", "--program", "a\nb"], &["'\\n' cannot stand on a kernel's command line"]);
-    refused(&["boot", "--program", "nonsense"], &["unknown program", "isolation"]);
+    let nonsense = ["boot", "--machine", "sim", "--program", "nonsense"];
+    refused(&nonsense, &["unknown program", "isolation"]);
     refused(&["boot", "--firmware", "uefi"], &["--iso"]);
     refused(&["test", "nonsense"], &["no test `nonsense`; there are: format, lint"]);
     refused(&["image", "--iso", "/nonexistent/nile.iso"], &["/nonexistent/nile.iso"]);

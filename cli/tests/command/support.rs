@@ -31,6 +31,8 @@ pub fn nile() -> Command {
     }
     // Its clusters are those of the launcher.
     command.env("NILE_ROOT", root());
+    // What tests and simulates is the program beside it, which the launcher has built.
+    command.env("NILE_DEV", Path::new(env!("CARGO_BIN_EXE_nile")).with_file_name("nile-dev"));
     command
 }
 

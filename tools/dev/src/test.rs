@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use scratch::Scratch;
 use steps::{STEPS, Step};
 
-use crate::args::Test;
-use crate::child::{self, ChildError};
-use crate::failure::Failure;
-use crate::needs::{self, Need, ROOT};
+use nile_cli::args::Test;
+use nile_cli::child::{self, ChildError};
+use nile_cli::failure::Failure;
+use nile_cli::needs::{self, Need, ROOT};
 
 /// How much of a failed step's output is shown: its end, where the reason stands.
 const SHOWN: u64 = 64 << 10;
@@ -41,11 +41,11 @@ pub fn run(options: &Test) -> Result<(), Failure> {
     let root = needs::provided(ROOT)?;
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for step in STEPS.iter().filter(|step| chosen(step, options)) {
-        crate::print(&format!("{:<14} {:<52} ", step.name, step.what))?;
+        nile_cli::print(&format!("{:<14} {:<52} ", step.name, step.what))?;
         let start = Instant::now();
         let verdict = perform(step, &root)?;
         let seconds = start.elapsed().as_secs_f64();
-        crate::print(&match verdict {
+        nile_cli::print(&match verdict {
             Verdict::Passed(tests) => {
                 passed += 1;
                 let tests = tests.map(|count| format!(", {count} passed")).unwrap_or_default();
@@ -62,7 +62,7 @@ pub fn run(options: &Test) -> Result<(), Failure> {
         })?;
     }
     let skips = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
-    crate::print(&format!("{passed} passed, {failed} failed{skips}\n"))?;
+    nile_cli::print(&format!("{passed} passed, {failed} failed{skips}\n"))?;
     match failed {
         0 => Ok(()),
         _ => Err(Failure::failed("see the output of the failed steps above")),
@@ -158,7 +158,7 @@ fn read(file: &mut File, bytes: u64) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::process;
+    use nile_cli::process;
 
     /// A process that is in no group of the step's, a file, and then `end`.
     fn leaving((end, limit_seconds): (&'static str, u64)) -> String {

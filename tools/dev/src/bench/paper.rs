@@ -1,11 +1,11 @@
 //! `nile bench paper`: the experiment of the NileOS paper's section IV at this machine's scale
 //! (`benches/paper`).
 
-use crate::args::Paper;
 use crate::bench::python;
-use crate::failure::Failure;
-use crate::needs::Need;
-use crate::size::Bytes;
+use nile_cli::args::Paper;
+use nile_cli::failure::Failure;
+use nile_cli::needs::Need;
+use nile_cli::size::Bytes;
 
 /// The levels of a whole run and of one for trying, if nobody says.
 const SIZES: [Bytes; 3] = [Bytes::mebi(64), Bytes::mebi(128), Bytes::mebi(256)];
@@ -72,8 +72,8 @@ fn levels<T: Copy + Ord>(asked: &[T], usual: &[T], quick: &[T], is_quick: bool) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Beside, Command, Nile};
     use clap::Parser;
+    use nile_cli::args::{Beside, Command, Nile};
 
     fn asked(words: &str) -> Result<Paper, clap::Error> {
         let words = format!("nile bench paper {words}");

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::cluster::process;
-use crate::run::place::usual_folder;
+use nile_cli::process;
+use nile_cli::usual_folder;
 
 /// How long processes that have been told to end may take.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -3,10 +3,10 @@
 
 use nile_simulations::{Options, Report, SCENARIOS, Scenario};
 
-use crate::args::Sim;
-use crate::failure::Failure;
-use crate::nearest::suggestion;
-use crate::table;
+use nile_cli::args::Sim;
+use nile_cli::failure::Failure;
+use nile_cli::nearest::suggestion;
+use nile_cli::table;
 
 /// Failed runs that are shown with their commands; the document has them all.
 const SHOWN: usize = 10;
@@ -16,7 +16,7 @@ pub fn run(options: &Sim) -> Result<(), Failure> {
     let scenario = find(options)?;
     let Sim { seed, runs, nodes, senders, .. } = *options;
     let report = (scenario.run)(&Options { seed, runs, nodes, senders });
-    crate::print(&match options.json {
+    nile_cli::print(&match options.json {
         true => serde_json::to_string(&report)
             .map(|text| text + "\n")
             .map_err(|error| Failure::failed(format!("the report cannot be written: {error}")))?,

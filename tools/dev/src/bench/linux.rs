@@ -4,10 +4,10 @@
 use std::thread;
 
 use super::python;
-use crate::args::{GUEST_CORES, Linux};
-use crate::failure::Failure;
-use crate::needs::{self, GUEST, Need};
-use crate::size::Bytes;
+use nile_cli::args::{GUEST_CORES, Linux};
+use nile_cli::failure::Failure;
+use nile_cli::needs::{self, GUEST, Need};
+use nile_cli::size::Bytes;
 
 /// How much is sorted if nobody says.
 const USUAL: Bytes = Bytes::mebi(96);
@@ -61,12 +61,13 @@ fn cores(options: &Linux) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Beside, Nile};
     use clap::Parser;
+    use nile_cli::args::{Beside, Nile};
 
     fn asked(words: &str) -> Linux {
         let words = format!("nile bench linux {words}");
-        let crate::args::Command::Bench(bench) = Nile::parse_from(words.split_whitespace()).command
+        let nile_cli::args::Command::Bench(bench) =
+            Nile::parse_from(words.split_whitespace()).command
         else {
             panic!("it is a benchmark")
         };

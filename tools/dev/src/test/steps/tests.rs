@@ -14,9 +14,9 @@ fn every_step_can_be_named_and_run() {
 
 #[test]
 fn every_test_program_is_run_by_a_step() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut found = 0;
-    for folder in ["*/tests", "crates/*/tests", "images/*/tests"] {
+    for folder in ["*/tests", "crates/*/tests", "images/*/tests", "simulations/*/tests"] {
         for folder in folders(&root, folder) {
             for entry in fs::read_dir(&folder).into_iter().flatten() {
                 let path = entry.expect("a folder of the source tree can be read").path();

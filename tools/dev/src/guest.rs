@@ -4,17 +4,17 @@
 
 use nile_abi::{MacAddress, NodeId};
 
-use super::qemu;
-use crate::args::Guest;
-use crate::child;
-use crate::disk::{self, Bus};
-use crate::failure::Failure;
-use crate::serial::Said;
+use nile_cli::args::Guest;
+use nile_cli::boot::{self, qemu};
+use nile_cli::child;
+use nile_cli::disk::{self, Bus};
+use nile_cli::failure::Failure;
+use nile_cli::serial::Said;
 
 /// Runs the guest until it powers its machine off.
 pub fn run(options: &Guest) -> Result<(), Failure> {
     qemu::check_cores(options.cores)?;
-    super::check_memory(options.memory)?;
+    boot::check_memory(options.memory)?;
     let mut command = child::command(qemu::program()?);
     qemu::machine(&mut command, options.cores, options.memory.0, false);
     qemu::load(&mut command, &options.kernel, &options.append, options.initrd.as_deref());
@@ -27,12 +27,12 @@ pub fn run(options: &Guest) -> Result<(), Failure> {
     }
     let mut report = None;
     let status = child::listen(&mut command, options.limit, |said| match said {
-        Said::Line(line) => crate::say(format_args!("{line}")),
+        Said::Line(line) => nile_cli::say(format_args!("{line}")),
         Said::Report(document) => report = Some(document),
     })
     .map_err(|error| error.of("the guest"))?;
     match (status.success(), report) {
-        (true, Some(document)) => crate::print(&format!("{document}\n")),
+        (true, Some(document)) => nile_cli::print(&format!("{document}\n")),
         (true, None) => Err(Failure::failed("the guest ended without a report; its log is above")),
         (false, _) => Err(Failure::failed(format!("the guest's machine ended with {status}"))),
     }

@@ -3,11 +3,11 @@
 
 use clap::ValueEnum;
 
-use crate::args::{Peer, Peers};
 use crate::bench::python;
-use crate::failure::Failure;
-use crate::needs::Need;
-use crate::size::Bytes;
+use nile_cli::args::{Peer, Peers};
+use nile_cli::failure::Failure;
+use nile_cli::needs::Need;
+use nile_cli::size::Bytes;
 
 /// How much is sorted if nobody says: 10^9 bytes, in whole MiB.
 const USUAL: Bytes = Bytes::mebi(954);
@@ -78,8 +78,8 @@ fn name(peer: Peer) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Beside, Command, Nile};
     use clap::Parser;
+    use nile_cli::args::{Beside, Command, Nile};
 
     fn asked(words: &str) -> Peers {
         let words = format!("nile bench peers {words}");
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn the_tuning_file_has_every_peer() {
-        let tuning = include_str!("../../../benches/harness/tuning.toml");
+        let tuning = include_str!("../../../../benches/harness/tuning.toml");
         for peer in Peer::value_variants() {
             assert!(tuning.contains(&format!("\n[{}]\n", name(*peer))), "{peer:?}");
         }

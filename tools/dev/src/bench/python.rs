@@ -4,11 +4,11 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::args::Outcome;
-use crate::failure::Failure;
-use crate::needs::{self, PACKAGES, ROOT};
-use crate::size::Bytes;
-use crate::write;
+use nile_cli::args::Outcome;
+use nile_cli::failure::Failure;
+use nile_cli::needs::{self, PACKAGES, ROOT};
+use nile_cli::size::Bytes;
+use nile_cli::write;
 
 /// Refuses a place for a report that is no folder and cannot become one.
 pub fn check(outcome: &Outcome) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! The steps of `nile test`, in the order in which they run.
 
-use crate::needs::Need;
+use nile_cli::needs::Need;
 
 /// One step: a command that checks something and says by its exit status whether it holds.
 pub struct Step {
@@ -114,7 +114,7 @@ pub const STEPS: &[Step] = &[
             "nile-sim",
             "--lib",
             "--bin",
-            "nile",
+            "nile-dev",
             "--bin",
             "nile-benches",
         ],

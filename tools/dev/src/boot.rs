@@ -1,19 +1,35 @@
-//! A node in the simulator, inside this process: the same seed gives the same run.
+//! `nile boot --machine sim`: a node in the simulator, inside this process: the same seed gives the
+//! same run.
 
+use nile_node::Programs;
 use nile_platform::Outcome;
 use nile_platform_sim::{DiskOptions, Faults, Options, simulate};
+use nile_scenarios::Scenarios;
 
-use super::Ran;
-use crate::args::Boot;
-use crate::config;
-use crate::disk::Disk;
-use crate::failure::Failure;
+use nile_cli::args::Boot;
+use nile_cli::boot::{self, Ran};
+use nile_cli::config;
+use nile_cli::disk::Disk;
+use nile_cli::failure::Failure;
 
 /// The seed when none is given.
 const DEFAULT_SEED: u64 = 1;
 
+/// Simulates the node that `options` describe and prints its report.
+pub fn run(options: &Boot) -> Result<(), Failure> {
+    check(options)?;
+    boot::show(options, simulated(options)?)
+}
+
+/// Refuses what no simulated node could do.
+pub fn check(options: &Boot) -> Result<(), Failure> {
+    boot::check(options)?;
+    Scenarios::check(options.program.as_str())
+        .map_err(|error| Failure::request(format!("--program: {error}")))
+}
+
 /// Simulates a node to its end. `--limit` counts in virtual time.
-pub fn boot(options: &Boot) -> Result<Ran, Failure> {
+fn simulated(options: &Boot) -> Result<Ran, Failure> {
     let mut config = config::read(options.config.as_ref())?;
     let file = options.config.as_ref().map(config::File::path);
     config.packages = nile_sim::STORE;
@@ -31,8 +47,8 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
     let program = options.program.as_str();
     match simulate(&run, |machine| nile_sim::scenario(machine, &config, program)) {
         Ok(finished) => {
-            finished.log.iter().for_each(|line| crate::say(format_args!("{line}")));
-            crate::say(format_args!(
+            finished.log.iter().for_each(|line| nile_cli::say(format_args!("{line}")));
+            nile_cli::say(format_args!(
                 "trace {:016x}, {} events",
                 finished.trace_hash, finished.events
             ));
@@ -45,7 +61,7 @@ pub fn boot(options: &Boot) -> Result<Ran, Failure> {
             Ok((finished.reports.into_iter().next_back(), outcome))
         }
         Err(stuck) => {
-            stuck.log.iter().for_each(|line| crate::say(format_args!("{line}")));
+            stuck.log.iter().for_each(|line| nile_cli::say(format_args!("{line}")));
             Err(Failure::failed(stuck.to_string()))
         }
     }

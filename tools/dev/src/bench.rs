@@ -1,6 +1,6 @@
 //! `nile bench`: the benchmarks, each beside its peer in the same run. They are a program of
 //! their own, so that this command does not carry their peers; it takes the names to run and
-//! sends each result as a report (see [`serial`](crate::serial)). Here the results become one
+//! sends each result as a report (see [`serial`](nile_cli::serial)). Here the results become one
 //! table or one document. Whole other systems are [`peers`] of another kind, [`paper`] is an
 //! experiment with them, and [`linux`] is one in a guest.
 
@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::args::{Bench, Beside};
-use crate::child;
-use crate::failure::Failure;
-use crate::needs::{self, BENCHES};
-use crate::serial::Said;
-use crate::table;
+use nile_cli::args::{Bench, Beside};
+use nile_cli::child;
+use nile_cli::failure::Failure;
+use nile_cli::needs::{self, BENCHES};
+use nile_cli::serial::Said;
+use nile_cli::table;
 
 /// How long all benchmarks together may take.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
@@ -72,7 +72,7 @@ pub fn run(options: &Bench) -> Result<(), Failure> {
     let mut last = String::new();
     let status = child::listen_with(GRACE, &mut command, LIMIT, |said| match said {
         Said::Line(line) => {
-            crate::say(format_args!("{line}"));
+            nile_cli::say(format_args!("{line}"));
             last = line;
         }
         Said::Report(document) => match serde_json::from_str(&document) {
@@ -84,7 +84,7 @@ pub fn run(options: &Bench) -> Result<(), Failure> {
     if status.code() == Some(2) {
         return Err(Failure::Request(last));
     }
-    crate::print(&match options.json {
+    nile_cli::print(&match options.json {
         true => document(&results),
         false => describe(&results),
     })?;

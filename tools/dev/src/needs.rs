@@ -1,0 +1,40 @@
+//! What the commands of developers need before they can run. The launcher asks `nile` first, and
+//! this program once it is built.
+
+use nile_cli::args::{Beside, Command, Machine};
+use nile_cli::failure::Failure;
+use nile_cli::needs::{Need, of_users};
+
+use crate::{bench, boot, sim, test};
+
+/// What a command needs; refuses one that cannot be fulfilled.
+pub fn of(command: &Command) -> Result<Vec<Need>, Failure> {
+    Ok(match command {
+        Command::Test(options) => {
+            test::check(options)?;
+            test::needs(options)
+        }
+        Command::Bench(options) => match &options.beside {
+            Some(Beside::Peers(options)) => bench::peers::needs(options)?,
+            Some(Beside::Paper(options)) => bench::paper::needs(options)?,
+            Some(Beside::Linux(options)) => bench::linux::needs(options)?,
+            None => vec![
+                Need::Qemu,
+                Need::Kernel,
+                Need::Scenarios,
+                Need::HostedScenarios,
+                Need::Benches,
+            ],
+        },
+        Command::Boot(options) if options.machine == Machine::Sim => {
+            boot::check(options)?;
+            vec![]
+        }
+        Command::Sim(options) => {
+            sim::check(options)?;
+            vec![]
+        }
+        Command::Guest(_) => vec![Need::Qemu],
+        command => of_users(command)?,
+    })
+}
