@@ -150,9 +150,10 @@ mod tests {
             <f doc=""><type>float_64</type><size>8</size><encoded>true</encoded>
               <encrypted>false</encrypted></f>
           </fields></element><encoded>true</encoded><encrypted>false</encrypted></all>
-        <work><type>list</type><element><type>one_of</type><cases><ready/><pieces><type>uint_8</type>
-          <size>1</size><encoded>true</encoded><encrypted>false</encrypted></pieces></cases>
-          </element><encoded>true</encoded><encrypted>false</encrypted></work>
+        <work><type>list</type><element><type>one_of</type><cases><ready/><pieces>
+          <type>uint_8</type><size>1</size><encoded>true</encoded><encrypted>false</encrypted>
+          </pieces>
+          </cases></element><encoded>true</encoded><encrypted>false</encrypted></work>
         <runs><type>list</type><element><type>one_of</type><cases><none/><some><type>core</type>
           <size>6</size><encoded>true</encoded><encrypted>false</encrypted></some></cases>
           </element><encoded>true</encoded><encrypted>false</encrypted></runs>
@@ -162,8 +163,9 @@ mod tests {
     #[test]
     fn replies_have_the_types_of_their_schema() {
         let text = "<reply><at>n2.c3</at><all><item><n>18446744073709551615</n><f>1.5</f></item>\
-                    <item><n>0</n><f>NaN</f></item></all><work><item>ready</item><item><pieces>2</pieces>\
-                    </item></work><runs><item>none</item><item><some>n1.c2</some></item></runs>\
+                    <item><n>0</n><f>NaN</f></item></all><work><item>ready</item>\
+                    <item><pieces>2</pieces></item></work><runs><item>none</item>\
+                    <item><some>n1.c2</some></item></runs>\
                     <raw>AQI=</raw></reply>";
         let reply = to_json(DOCUMENT, "look", text).unwrap();
         let all = json!([{ "n": u64::MAX, "f": 1.5 }, { "n": 0, "f": "NaN" }]);

@@ -21,8 +21,8 @@
 //!
 //! A `list` has the type of its elements in `element` after `type`, a `record` its fields in
 //! `fields`, a `one_of` its cases in `cases`, of which those without a value are empty elements,
-//! as in `<none/>`; `size` is missing where there is no largest one, `least` and `most` where there is no
-//! range.
+//! as in `<none/>`; `size` is missing where there is no largest one, `least` and `most` where there
+//! is no range.
 
 mod parse;
 mod print;

@@ -15,8 +15,8 @@ mod tests;
 #[doc(hidden)]
 pub use alloc::borrow::Cow;
 
-/// Takes a field of this name. A function of its own for each type, as [`put`] is: records are many,
-/// and calls that get here have been sent or looked up.
+/// Takes a field of this name. A function of its own for each type, as [`put`] is: records are
+/// many, and calls that get here have been sent or looked up.
 #[doc(hidden)]
 #[inline(never)]
 pub fn field<'a, T: Decode<'a>>(input: &mut Reader<'a>, name: &'static str) -> Result<T, Error> {

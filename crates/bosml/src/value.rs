@@ -42,8 +42,8 @@ pub enum Value<'a> {
 impl<'a> Value<'a> {
     /// Takes a value of this type off the front of a message. It borrows strings and bytes; lists,
     /// records and cases take at most twice `size_of::<Value>()` for each byte of the message and
-    /// each list, record and case of the type that the byte is within. Fails with the place of what is not
-    /// of this type or not in `range`.
+    /// each list, record and case of the type that the byte is within. Fails with the place of what
+    /// is not of this type or not in `range`.
     pub fn decode(
         input: &mut Reader<'a>,
         ty: &Type<'_>,

@@ -13,8 +13,8 @@ impl Service<'_> {
     /// with a letter or `_`, goes on with those, digits, `-` and `.`, is ASCII, at most
     /// [`MAX_NAME`] bytes long, and is used once among its neighbours; documentation is one line;
     /// a range belongs to an integer or a length and is not empty; a record has a field; there are
-    /// 1 to [`MAX_CASES`] cases to choose from; types are nested at most [`MAX_DEPTH`] deep. Fails with [`ErrorKind::Schema`] or
-    /// [`ErrorKind::TooDeep`] and the path to what is wrong.
+    /// 1 to [`MAX_CASES`] cases to choose from; types are nested at most [`MAX_DEPTH`] deep. Fails
+    /// with [`ErrorKind::Schema`] or [`ErrorKind::TooDeep`] and the path to what is wrong.
     pub fn check(&self) -> Result<(), Error> {
         check_word(&self.name, &self.doc)
             .and_then(|()| {
