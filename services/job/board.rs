@@ -21,6 +21,7 @@ use super::hosted::Hosted;
 use super::post::Post;
 use super::shelf::Shelf;
 use crate::alarm::Alarm;
+use crate::sweeping::Sweeping;
 
 /// How often it is looked who is there, while there are jobs.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
@@ -55,7 +56,7 @@ pub struct Board {
     has_no_disk: Cell<bool>,
     is_watching: Cell<bool>,
     /// Whether it will be looked for parts that nobody takes care of.
-    pub(super) is_sweeping: Cell<bool>,
+    pub(super) sweeping: Sweeping,
     /// Whether it is looked which jobs to forget.
     pub(super) is_forgetting: Cell<bool>,
     /// Whether it is looked whose turn it is, and the pause in between.
@@ -78,7 +79,7 @@ impl Board {
             is_loading: Cell::new(false),
             has_no_disk: Cell::new(false),
             is_watching: Cell::new(false),
-            is_sweeping: Cell::new(false),
+            sweeping: Sweeping::default(),
             is_forgetting: Cell::new(false),
             is_taking_turns: Cell::new(false),
             turn: Alarm::default(),

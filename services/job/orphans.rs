@@ -41,7 +41,7 @@ impl Board {
     }
 
     fn sweep_in(self: &Rc<Self>, mut pause: Duration) {
-        if self.is_sweeping.replace(true) {
+        if !self.sweeping.ask() {
             return;
         }
         let board = self.clone();
@@ -50,13 +50,14 @@ impl Board {
                 board.stl.host().sleep_until(board.now() + pause).await;
                 // Of nodes that were away then, nothing could be forgotten.
                 board.forget_old_soon();
+                board.sweeping.begin();
                 // What cannot be asked now is asked again.
-                match board.sweep().await {
-                    Ok(true) => break,
-                    Ok(false) | Err(_) => pause = AGAIN,
+                let is_clean = board.sweep().await == Ok(true);
+                if board.sweeping.is_over(is_clean) {
+                    break;
                 }
+                pause = if is_clean { SOON } else { AGAIN };
             }
-            board.is_sweeping.set(false);
         });
     }
 
@@ -80,7 +81,10 @@ impl Board {
                         let _ = board.show(hosted.id, &parts).await;
                     }
                 }
-                End::Failed(_) => board.unname(&hosted).await,
+                End::Failed(_) => {
+                    board.unname(&hosted).await;
+                    let _ = board.show(hosted.id, &[]).await;
+                }
             }
             if has_run {
                 hosted.account.borrow_mut().ended = Some(board.now());
@@ -146,17 +150,25 @@ impl Board {
         }
     }
 
-    /// Commits the parts of a job's output, wherever they are; gives how many there were, and how
-    /// many blocks they have.
+    /// Commits the parts of the output of a job that has ended, wherever they are, and removes those
+    /// that are none: whoever made one may have ended before it could. Gives how many there were, and
+    /// how many blocks they have.
     async fn show(&self, id: JobId, parts: &[Part]) -> CallResult<(usize, u32)> {
         let catalogue = Catalogue::gather(&self.cluster).await?;
         let mut found = BTreeMap::new();
         for (store, it) in &catalogue.entries {
-            if it.epoch == id.0 && it.owner == JOB_OWNED && is_among(parts, &it.name, it.attempt) {
-                if !it.committed {
-                    let client = &catalogue.stores[*store].client;
-                    client.confirm(&it.name, it.epoch, it.attempt).await?;
-                }
+            if it.epoch != id.0 || it.owner != JOB_OWNED {
+                continue;
+            }
+            let client = &catalogue.stores[*store].client;
+            let is_part = is_among(parts, &it.name, it.attempt);
+            match (is_part, it.committed) {
+                (true, false) => client.confirm(&it.name, it.epoch, it.attempt).await?,
+                // The node does it by itself, if it cannot be asked and comes back.
+                (false, false) => drop(client.remove(&it.name, it.epoch, it.attempt).await),
+                (_, true) => {}
+            }
+            if is_part {
                 found.insert(&it.name, it.blocks);
             }
         }

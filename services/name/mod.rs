@@ -27,6 +27,7 @@ use nile_store::{Name as Known, RECORDS};
 use nile_sync::Lock;
 
 use crate::job::cluster::Cluster;
+use crate::sweeping::Sweeping;
 use keeper::Hosted;
 use nile_interfaces::name::NameKernel;
 use nile_interfaces::name::records::{NameAnswer, NameEntry, NameExpectation, NamePage};
@@ -43,7 +44,7 @@ struct Shared {
     /// This node's part in keeping names, once somebody has asked for it.
     hosted: RefCell<Option<Rc<Hosted>>>,
     loading: Lock,
-    is_sweeping: Cell<bool>,
+    sweeping: Sweeping,
     undecided: RefCell<Undecided>,
     /// Draws numbers where the machine has none to give.
     drawn: Cell<u64>,
@@ -57,7 +58,7 @@ impl Start for Name {
             stl,
             hosted: RefCell::default(),
             loading: Lock::default(),
-            is_sweeping: Cell::new(false),
+            sweeping: Sweeping::default(),
             undecided: RefCell::default(),
             drawn: Cell::new(0),
         });

@@ -79,7 +79,7 @@ pub type Undecided = BTreeMap<(String, u64, u32), Instant>;
 impl Shared {
     /// In a while it is looked at all that this node's stores have.
     pub fn sweep_soon(self: &Rc<Self>) {
-        if self.is_sweeping.replace(true) {
+        if !self.sweeping.ask() {
             return;
         }
         let shared = self.clone();
@@ -88,12 +88,13 @@ impl Shared {
             loop {
                 shared.sleep(pause).await;
                 pause = AGAIN;
+                shared.sweeping.begin();
                 // What cannot be asked now is asked again.
-                if shared.sweep().await == Ok(true) {
+                let is_clean = shared.sweep().await == Ok(true);
+                if shared.sweeping.is_over(is_clean) {
                     break;
                 }
             }
-            shared.is_sweeping.set(false);
         });
     }
 

@@ -13,6 +13,7 @@ pub mod deploy;
 mod in_time;
 mod line;
 mod page;
+mod sweeping;
 
 pub use deploy::{deploy, deploy_offered};
 

@@ -73,8 +73,8 @@ pub struct Client {
     backlog: RefCell<VecDeque<Message>>,
     asked: RefCell<Requests<Answer>>,
     offers: RefCell<BTreeMap<u32, VecDeque<Offer>>>,
-    /// Told of each.
-    acceptors: Notify,
+    /// By tags: notified of each.
+    acceptors: RefCell<BTreeMap<u32, Rc<Notify>>>,
     /// The ends of channels that the management core believes are here.
     senders: RefCell<BTreeMap<ChannelId, SenderEnd>>,
     receivers: RefCell<BTreeMap<ChannelId, ReceiverEnd>>,
@@ -108,7 +108,7 @@ impl Client {
             backlog: RefCell::default(),
             asked: RefCell::new(Requests::with_capacity(MOST_ASKED)),
             offers: RefCell::default(),
-            acceptors: Notify::default(),
+            acceptors: RefCell::default(),
             senders: RefCell::default(),
             receivers: RefCell::default(),
             arrivals: Cell::new(0),
@@ -213,7 +213,9 @@ impl Client {
                 self.receivers.borrow_mut().insert(channel, end);
                 self.offers.borrow_mut().entry(tag).or_default().push_back(offer);
                 // All of them look: the first may have gone away.
-                self.acceptors.notify();
+                if let Some(acceptors) = self.acceptors.borrow().get(&tag) {
+                    acceptors.notify();
+                }
             }
             Event::Closed { channel } => {
                 if let Some(end) = self.senders.borrow().get(&channel) {
@@ -348,7 +350,8 @@ impl Client {
     /// The next receiving end for `tag`. Waits for one.
     pub(crate) async fn take_offer(&self, tag: u32) -> Offer {
         let next = || self.offers.borrow_mut().get_mut(&tag).and_then(VecDeque::pop_front);
-        self.acceptors.until(next).await
+        let acceptors = self.acceptors.borrow_mut().entry(tag).or_default().clone();
+        acceptors.until(next).await
     }
 
     /// A package begins to run here: its number. `Exists` while there is another.

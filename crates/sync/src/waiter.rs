@@ -1,14 +1,14 @@
 //! The waker of one task.
 
-use core::cell::{Cell, RefCell};
+use core::cell::Cell;
 use core::fmt;
 use core::task::Waker;
 
 /// The one task that waits for something. Of two that wait, the later is woken.
 #[derive(Default)]
 pub struct Waiter {
-    /// The last one that waited. It stays when it was woken: mostly the same task waits again.
-    waker: RefCell<Option<Waker>>,
+    waker: Cell<Option<Waker>>,
+    /// Whether there is one: a look at it that costs nothing.
     waits: Cell<bool>,
 }
 
@@ -16,11 +16,7 @@ impl Waiter {
     /// The task of `waker` waits from now on.
     #[inline]
     pub fn wait(&self, waker: &Waker) {
-        let mut known = self.waker.borrow_mut();
-        match known.as_mut() {
-            Some(known) => known.clone_from(waker),
-            None => *known = Some(waker.clone()),
-        }
+        self.waker.set(Some(waker.clone()));
         self.waits.set(true);
     }
 
@@ -33,14 +29,17 @@ impl Waiter {
     /// Nobody waits any more.
     pub fn forget(&self) {
         self.waits.set(false);
+        self.waker.set(None);
     }
 
     /// Wakes the task that waits. Whether there was one.
     #[inline]
     pub fn wake(&self) -> bool {
-        let waited = self.waits.replace(false);
-        if waited && let Some(waker) = self.waker.borrow().as_ref() {
-            waker.wake_by_ref();
+        let waiting = self.waker.take();
+        self.waits.set(false);
+        let waited = waiting.is_some();
+        if let Some(waker) = waiting {
+            waker.wake();
         }
         waited
     }
