@@ -150,9 +150,9 @@ impl Board {
         }
     }
 
-    /// Commits the parts of the output of a job that has ended, wherever they are, and removes those
-    /// that are none: whoever made one may have ended before it could. Gives how many there were, and
-    /// how many blocks they have.
+    /// Commits the parts of the output of a job that has ended, wherever they are, and removes
+    /// those that are none: whoever made one may have ended before it could. Gives how many there
+    /// were, and how many blocks they have.
     async fn show(&self, id: JobId, parts: &[Part]) -> CallResult<(usize, u32)> {
         let catalogue = Catalogue::gather(&self.cluster).await?;
         let mut found = BTreeMap::new();

@@ -302,7 +302,7 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "sim-terasort-64",
-        what: "TeraSort on 64 nodes of 4 cores, one of which is killed",
+        what: "TeraSort on 64 nodes of 4 cores, two of which are killed",
         command: &["./nile", "sim", "terasort", "--nodes", "64", "--seed", "6"],
         ..STEP
     },
@@ -485,6 +485,15 @@ pub const STEPS: &[Step] = &[
         name: "sim-names-long",
         what: "one history for each name, 100,000 seeds",
         command: &["./nile", "sim", "names", "--runs", "100000"],
+        environment: RELEASE,
+        limit_seconds: 1800,
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "sim-terasort-64-long",
+        what: "whole jobs on 64 nodes of 4 cores, 20 seeds",
+        command: &["./nile", "sim", "terasort", "--nodes", "64", "--runs", "20"],
         environment: RELEASE,
         limit_seconds: 1800,
         long: true,
