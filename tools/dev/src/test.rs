@@ -1,6 +1,9 @@
 //! `nile test`: every check of the project as one list of steps, the quick ones first. Each step
 //! is a command with a limit; its output is shown when it fails. What it leaves behind is ended and
 //! removed, and processes are reported: a step that leaves any has failed.
+//!
+//! Steps run in two lanes side by side: those that build, of which one is enough for all
+//! processors, and those that mostly wait. Each step is told when it has ended.
 
 mod scratch;
 mod steps;
@@ -10,10 +13,12 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use scratch::Scratch;
-use steps::{STEPS, Step};
+use steps::{Lane, STEPS, Step};
 
 use nile_cli::args::Test;
 use nile_cli::child::{self, ChildError};
@@ -28,10 +33,18 @@ const PROBE: Duration = Duration::from_secs(60);
 
 /// How one step ended.
 enum Verdict {
-    /// It holds; how many tests said so, if it was a run of tests.
-    Passed(Option<u64>),
+    Passed(Figures),
     Failed(String),
     Skipped(&'static str),
+}
+
+/// What the output of a step that holds has said.
+#[derive(PartialEq, Debug)]
+struct Figures {
+    /// How many tests have passed, if it was a run of tests.
+    tests: Option<u64>,
+    /// Seconds that Cargo took to build.
+    built: f64,
 }
 
 /// Runs the steps that `options` choose, prints one line for each and the totals.
@@ -40,27 +53,49 @@ pub fn run(options: &Test) -> Result<(), Failure> {
     Failure::at_signals()?;
     let root = needs::provided(ROOT)?;
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for step in STEPS.iter().filter(|step| chosen(step, options)) {
-        nile_cli::print(&format!("{:<14} {:<52} ", step.name, step.what))?;
-        let start = Instant::now();
-        let verdict = perform(step, &root)?;
-        let seconds = start.elapsed().as_secs_f64();
-        nile_cli::print(&match verdict {
-            Verdict::Passed(tests) => {
-                passed += 1;
-                let tests = tests.map(|count| format!(", {count} passed")).unwrap_or_default();
-                format!("ok {seconds:8.1} s{tests}\n")
-            }
-            Verdict::Failed(output) => {
-                failed += 1;
-                format!("FAILED {seconds:4.1} s\n{output}\n")
-            }
-            Verdict::Skipped(why) => {
-                skipped += 1;
-                format!("not run: {why}\n")
-            }
-        })?;
-    }
+    let (tell, told) = mpsc::channel();
+    thread::scope(|scope| {
+        for lane in [Lane::Builds, Lane::Waits] {
+            let (tell, root) = (tell.clone(), &root);
+            scope.spawn(move || {
+                for step in STEPS.iter().filter(|it| it.lane == lane && chosen(it, options)) {
+                    let start = Instant::now();
+                    let ended = perform(step, root);
+                    let is_over = ended.is_err();
+                    // Whoever does not listen any more has failed.
+                    if tell.send((step, start.elapsed(), ended)).is_err() || is_over {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(tell);
+        for (step, took, ended) in told {
+            let seconds = took.as_secs_f64();
+            let said = match ended? {
+                Verdict::Passed(Figures { tests, built }) => {
+                    passed += 1;
+                    let built = if built < 1.0 {
+                        String::new()
+                    } else {
+                        format!(", {built:.0} s to build")
+                    };
+                    let tests = tests.map(|count| format!(", {count} passed")).unwrap_or_default();
+                    format!("ok {seconds:8.1} s{built}{tests}")
+                }
+                Verdict::Failed(output) => {
+                    failed += 1;
+                    format!("FAILED {seconds:4.1} s\n{output}")
+                }
+                Verdict::Skipped(why) => {
+                    skipped += 1;
+                    format!("not run: {why}")
+                }
+            };
+            nile_cli::print(&format!("{:<14} {:<52} {said}\n", step.name, step.what))?;
+        }
+        Ok(())
+    })?;
     let skips = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
     nile_cli::print(&format!("{passed} passed, {failed} failed{skips}\n"))?;
     match failed {
@@ -108,7 +143,7 @@ fn perform(step: &Step, root: &Path) -> Result<Verdict, Failure> {
         |error: io::Error| Failure::failed(format!("cannot keep a step's output: {error}"));
     let mut output = tempfile::tempfile().map_err(cannot)?;
     let scratch = Scratch::new().map_err(cannot)?;
-    let mut command = command(step.command, root);
+    let mut command = command(&step.command.split_whitespace().collect::<Vec<_>>(), root);
     command.envs(step.environment.iter().copied());
     scratch.hold(&mut command);
     command.stdout(output.try_clone().map_err(cannot)?);
@@ -118,26 +153,42 @@ fn perform(step: &Step, root: &Path) -> Result<Verdict, Failure> {
         Err(error) => format!("{} {error}", step.name),
         Ok(status) if !status.success() => status.to_string(),
         Ok(_) => {
-            let tests = tests_run(&read(&mut output, u64::MAX).map_err(cannot)?);
+            let figures = Figures::of(&read(&mut output, u64::MAX).map_err(cannot)?);
             let left = scratch.left();
-            match tests {
+            match figures.tests {
                 Some(0) => "its command ran no test".into(),
                 _ if !left.is_empty() => format!("it left running: {}", left.join("; ")),
-                tests => return Ok(Verdict::Passed(tests)),
+                _ => return Ok(Verdict::Passed(figures)),
             }
         }
     };
     Ok(Verdict::Failed(read(&mut output, SHOWN).map_err(cannot)? + &problem))
 }
 
-/// How many tests passed by the closing lines of the test programs in `output`; `None` if it has
-/// none.
-fn tests_run(output: &str) -> Option<u64> {
-    let count = |line: &str| -> Option<u64> {
-        let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
-        counts.split(' ').next()?.parse().ok()
-    };
-    output.lines().filter_map(count).reduce(|sum, count| sum + count)
+impl Figures {
+    /// By the closing lines of the test programs in `output`, and Cargo's.
+    fn of(output: &str) -> Figures {
+        let count = |line: &str| -> Option<u64> {
+            let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+            counts.split(' ').next()?.parse().ok()
+        };
+        let tests = output.lines().filter_map(count).reduce(|sum, count| sum + count);
+        Figures { tests, built: output.lines().filter_map(seconds_to_build).sum() }
+    }
+}
+
+/// The seconds in a line of Cargo's: "Finished `dev` profile [optimized] target(s) in 1m 06s".
+fn seconds_to_build(line: &str) -> Option<f64> {
+    let (_, took) = line.trim_start().strip_prefix("Finished `")?.rsplit_once(" in ")?;
+    took.split(' ').try_fold(0.0, |sum, part| {
+        let (number, unit) = part.split_at(part.len().checked_sub(1)?);
+        let number: f64 = number.parse().ok()?;
+        match unit {
+            "s" => Some(sum + number),
+            "m" => Some(sum + 60.0 * number),
+            _ => None,
+        }
+    })
 }
 
 fn command(words: &[&str], root: &Path) -> Command {
@@ -159,11 +210,15 @@ fn read(file: &mut File, bytes: u64) -> io::Result<String> {
 mod tests {
     use super::*;
     use nile_cli::process;
+    use std::fs;
 
     /// A process that is in no group of the step's, a file, and then `end`.
     fn leaving((end, limit_seconds): (&'static str, u64)) -> String {
-        const LEAVES: &str = "setsid sleep 1000 & touch $TMPDIR/file; echo in $TMPDIR; eval $0";
-        let command = Vec::leak(vec!["sh", "-c", LEAVES, end]);
+        const LEAVES: &str = "setsid sleep 1000 & touch $TMPDIR/file; echo in $TMPDIR; eval \"$@\"";
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("leaves");
+        fs::write(&script, LEAVES).unwrap();
+        let command = String::leak(format!("sh {} {end}", script.display()));
         let step = Step { name: "leaving", command, limit_seconds, ..steps::STEP };
         let Verdict::Failed(output) = perform(&step, Path::new("/")).unwrap() else {
             panic!("it has left a process behind");
@@ -187,8 +242,18 @@ mod tests {
     #[test]
     fn tests_are_counted_over_all_programs() {
         let line = "test result: ok. 12 passed; 0 failed; 0 ignored\n";
-        assert_eq!(tests_run(&format!("noise\n{line}\n{line}")), Some(24));
-        assert_eq!(tests_run(&line.replace("12", "0")), Some(0));
-        assert_eq!(tests_run("    Finished `dev` profile\n"), None);
+        let tests = |output: &str| Figures::of(output).tests;
+        assert_eq!(tests(&format!("noise\n{line}\n{line}")), Some(24));
+        assert_eq!(tests(&line.replace("12", "0")), Some(0));
+        assert_eq!(tests("    Finished `dev` profile\n"), None);
+    }
+
+    #[test]
+    fn what_cargo_took_to_build_is_added_up() {
+        let line =
+            |took: &str| format!("    Finished `dev` profile [optimized] target(s) in {took}\n");
+        let built = |output: &str| Figures::of(output).built;
+        assert_eq!(built(&(line("1m 06s") + "noise in 3s\n" + &line("0.25s"))), 66.25);
+        assert_eq!(built(&line("soon")), 0.0);
     }
 }

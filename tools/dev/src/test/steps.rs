@@ -8,8 +8,8 @@ pub struct Step {
     pub name: &'static str,
     /// What it checks, in a few words.
     pub what: &'static str,
-    /// The command, run in the root of the source tree.
-    pub command: &'static [&'static str],
+    /// The command, its words between blanks, run in the root of the source tree.
+    pub command: &'static str,
     /// What it finds in its environment besides.
     pub environment: &'static [(&'static str, &'static str)],
     /// What the launcher has to install or to build for it.
@@ -18,8 +18,19 @@ pub struct Step {
     pub limit_seconds: u64,
     /// Whether it runs only with `--full`.
     pub long: bool,
+    /// What it runs beside.
+    pub lane: Lane,
     /// A tool that may be missing, in which case the step is not run.
     pub tool: Option<Tool>,
+}
+
+/// Steps of one lane run one after the other, and beside those of the other one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// It builds, or has all processors at work.
+    Builds,
+    /// It mostly waits, or has one processor at work.
+    Waits,
 }
 
 /// A tool that a step needs and that the launcher does not install.
@@ -34,26 +45,17 @@ pub struct Tool {
 pub const STEP: Step = Step {
     name: "",
     what: "",
-    command: &[],
+    command: "",
     environment: &[],
     needs: &[],
     limit_seconds: 900,
     long: false,
+    lane: Lane::Builds,
     tool: None,
 };
 
 /// The environment of what takes long: its commands run the programs that users run.
 const RELEASE: &[(&str, &str)] = &[("NILE_PROFILE", "release")];
-
-/// Runs every fuzz target from its corpus. What it finds goes to the build folder, so that the
-/// corpus stays as it was checked in.
-const FUZZ: &str = r#"
-for target in $(cargo +nightly fuzz list --fuzz-dir fuzz); do
-    found=${CARGO_TARGET_DIR:-target}/fuzz/$target
-    mkdir -p "$found"
-    cargo +nightly fuzz run --fuzz-dir fuzz "$target" "$found" "fuzz/corpus/$target" -- \
-        -max_total_time=60 -max_len=4096 -timeout=10
-done"#;
 
 /// Every step. The quick ones come first, so that a plain mistake is told early.
 ///
@@ -63,7 +65,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "format",
         what: "the source is formatted",
-        command: &["cargo", "fmt", "--all", "--check"],
+        command: "cargo fmt --all --check",
         needs: &[Need::Lints],
         limit_seconds: 60,
         ..STEP
@@ -72,29 +74,15 @@ pub const STEPS: &[Step] = &[
         name: "lint",
         what: "clippy has no complaint",
         needs: &[Need::Lints],
-        command: &["cargo", "clippy", "--all-targets", "--", "--deny", "warnings"],
+        command: "cargo clippy --all-targets -- --deny warnings",
         ..STEP
     },
     Step {
         name: "lint-kernel",
         what: "nor has it about the kernel as it is built",
-        command: &[
-            "cargo",
-            "clippy",
-            "--package",
-            "nile-bare",
-            "--package",
-            "nile-bare-scenarios",
-            "--profile",
-            "bare",
-            "--target",
-            "x86_64-unknown-linux-gnu",
-            "--config",
-            "images/bare/build.toml",
-            "--",
-            "--deny",
-            "warnings",
-        ],
+        command: "cargo clippy --package nile-bare --package nile-bare-scenarios --profile bare \
+                  --target x86_64-unknown-linux-gnu --config images/bare/build.toml -- --deny \
+                  warnings",
         needs: &[Need::Lints],
         ..STEP
     },
@@ -103,290 +91,245 @@ pub const STEPS: &[Step] = &[
         what: "each crate's unit tests and property tests",
         // The other programs have no tests and are many. Nor has the kernel in the simulator, which
         // takes longer to compile than all others.
-        command: &[
-            "cargo",
-            "test",
-            "--no-fail-fast",
-            "--workspace",
-            "--exclude",
-            "nile-bare*",
-            "--exclude",
-            "nile-sim",
-            "--lib",
-            "--bin",
-            "nile-dev",
-            "--bin",
-            "nile-benches",
-        ],
+        command: "cargo test --no-fail-fast --workspace --exclude nile-bare* --exclude nile-sim \
+                  --lib --bin nile-dev --bin nile-benches",
         ..STEP
     },
     Step {
         name: "integration",
         what: "each crate from outside, and the scenarios",
-        command: &[
-            "cargo",
-            "test",
-            "--no-fail-fast",
-            "--test",
-            "boot",
-            "--test",
-            "control",
-            "--test",
-            "counts",
-            "--test",
-            "deployed",
-            "--test",
-            "guide",
-            "--test",
-            "heap",
-            "--test",
-            "hostile",
-            "--test",
-            "jobs",
-            "--test",
-            "node",
-            "--test",
-            "policies",
-            "--test",
-            "replies",
-            "--test",
-            "sim",
-            "--test",
-            "terasort",
-            "--test",
-            "stress",
-            "--test",
-            "tidy",
-            "--test",
-            "user",
-            "--",
-            "--skip",
-            "the_sort",
-        ],
+        command: "cargo test --no-fail-fast --test boot --test control --test counts --test \
+                  deployed --test guide --test heap --test hostile --test jobs --test node \
+                  --test policies --test replies --test sim --test terasort --test stress --test \
+                  tidy --test user -- --skip the_sort",
         needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
         ..STEP
     },
     Step {
         name: "mutation",
         what: "every reader of outside bytes, fed for a second each at least",
-        command: &["cargo", "test", "--test", "bytes"],
+        command: "cargo test --test bytes",
         environment: &[("NILE_FUZZ_SECONDS", "1")],
         ..STEP
     },
     Step {
         name: "examples",
         what: "the examples in the documentation",
-        command: &["cargo", "test", "--doc"],
+        command: "cargo test --doc",
         ..STEP
     },
     Step {
         name: "models",
         what: "rings and idle protocol under every interleaving",
-        command: &["cargo", "test", "--package", "nile-ring", "--release", "--test", "loom"],
+        command: "cargo test --package nile-ring --release --test loom",
         environment: &[("RUSTFLAGS", "--cfg loom")],
         ..STEP
     },
     Step {
         name: "bad-input",
         what: "wrong requests end with status 2 and start nothing",
-        command: &["cargo", "test", "--test", "command", "--", "bad_input::", "launcher::"],
+        command: "cargo test --test command -- bad_input:: launcher::",
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "interrupt",
         what: "however a command ends, its node ends with it",
-        command: &["cargo", "test", "--test", "command", "interrupt::"],
+        command: "cargo test --test command interrupt::",
         needs: &[Need::Qemu],
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "switch",
         what: "the virtual switch as a process",
-        command: &["cargo", "test", "--test", "command", "switch::"],
+        command: "cargo test --test command switch::",
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "dissector",
         what: "tshark shows every field of every frame",
-        command: &["cargo", "test", "--test", "command", "dissector::"],
+        command: "cargo test --test command dissector::",
         needs: &[Need::Tshark],
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "peers",
         what: "what runs NileOS's peers, and the judge of its targets",
-        command: &["python3", "-m", "unittest", "discover", "--start", "benches/peers/tests"],
+        command: "python3 -m unittest discover --start benches/peers/tests",
         needs: &[Need::Python],
         limit_seconds: 120,
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "peers-quick",
         what: "a little is sorted beside those peers that need no Java",
-        command: &["./nile", "bench", "peers", "--quick"],
+        command: "./nile bench peers --quick",
         needs: &[Need::Python],
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "paper",
         what: "the paper's experiment: its statistics, by published results, and its report",
-        command: &["python3", "benches/paper/tests"],
+        command: "python3 benches/paper/tests",
         needs: &[Need::Python],
         limit_seconds: 600,
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "paper-quick",
         what: "the paper's experiment, small and without Hadoop",
-        command: &["./nile", "bench", "paper", "--quick"],
+        command: "./nile bench paper --quick",
         needs: &[Need::Python],
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "linux",
         what: "what runs guests beside each other, and the judge of its targets",
-        command: &["python3", "-m", "unittest", "discover", "--start", "benches/linux/tests"],
+        command: "python3 -m unittest discover --start benches/linux/tests",
         needs: &[Need::Python],
         limit_seconds: 120,
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "linux-quick",
         what: "a little is sorted by a NileOS guest and by a Linux guest",
-        command: &["./nile", "bench", "linux", "--quick"],
+        command: "./nile bench linux --quick",
         needs: &[Need::Python, Need::Qemu],
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "linux-network",
         what: "the same by two nodes, and by two Linux guests",
-        command: &["./nile", "bench", "linux", "--quick", "--nodes", "2"],
+        command: "./nile bench linux --quick --nodes 2",
         needs: &[Need::Python, Need::Qemu],
+        long: true,
         ..STEP
     },
     Step {
         name: "sim-calls",
         what: "calls at most once, on a failing network",
-        command: &["./nile", "sim", "calls", "--runs", "50"],
+        command: "./nile sim calls --runs 50",
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "sim-bulk",
         what: "goodput of one and of twenty senders",
-        command: &["./nile", "sim", "bulk", "--senders", "20"],
+        command: "./nile sim bulk --senders 20",
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "sim-gossip",
         what: "membership and directories of 1,000 nodes",
-        command: &["./nile", "sim", "gossip", "--nodes", "1000"],
+        command: "./nile sim gossip --nodes 1000",
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "sim-jobs",
         what: "a job whose nodes, cores and masters are killed, 5,000 seeds",
-        command: &["./nile", "sim", "jobs", "--runs", "5000"],
+        command: "./nile sim jobs --runs 5000",
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "sim-names",
         what: "one history for each name, whatever keepers and disks are lost, 4,000 seeds",
-        command: &["./nile", "sim", "names", "--runs", "4000"],
+        command: "./nile sim names --runs 4000",
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "sim-terasort",
         what: "whole jobs on nodes that are killed or cut off in every phase, 48 seeds",
-        command: &["./nile", "sim", "terasort", "--runs", "48"],
+        command: "./nile sim terasort --runs 48",
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "sim-terasort-64",
         what: "TeraSort on 64 nodes of 4 cores, two of which are killed",
-        command: &["./nile", "sim", "terasort", "--nodes", "64", "--seed", "6"],
+        command: "./nile sim terasort --nodes 64 --seed 6",
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "cluster",
         what: "clusters hosted, in QEMU and mixed, used and under attack",
-        command: &[
-            "cargo",
-            "test",
-            "--test",
-            "command",
-            "--",
-            "cluster::",
-            "datasets::",
-            "machines::",
-            "attack::",
-        ],
+        command: "cargo test --test command -- cluster:: datasets:: machines:: attack::",
         needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "jobs",
         what: "jobs from the command line, right, refused, interrupted, waiting for each other",
-        command: &[
-            "cargo",
-            "test",
-            "--test",
-            "command",
-            "jobs::",
-            "--",
-            "--skip",
-            "jobs::faults::",
-            "--test-threads",
-            "1",
-        ],
+        command: "cargo test --test command jobs:: -- --skip jobs::faults:: --test-threads 1",
         needs: &[Need::Qemu],
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "differential",
         what: "jobs beside models of them in another language, 20 seconds of draws",
-        command: &["python3", "tools/differential", "--seconds", "20", "--first", "32"],
+        command: "python3 tools/differential --seconds 20 --first 32",
         needs: &[Need::Python, Need::Hosted, Need::Packages],
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "differential-control",
         what: "a job that does wrong differs from its model",
-        command: &["python3", "tools/differential", "--control"],
+        command: "python3 tools/differential --control",
         needs: &[Need::Python, Need::Hosted, Need::Packages],
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "boot",
         what: "one node boots on every machine, with 1 to 64 cores",
-        command: &["cargo", "test", "--test", "command", "boot::"],
+        command: "cargo test --test command boot::",
         needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "scenarios",
         what: "the same steps in the simulator, on Linux and in QEMU",
-        command: &["cargo", "test", "--test", "command", "scenario::"],
+        command: "cargo test --test command scenario::",
         needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "determinism",
         what: "a seed is one run, in debug and release builds",
-        command: &["cargo", "test", "--test", "command", "determinism::"],
+        command: "cargo test --test command determinism::",
         long: true,
         ..STEP
     },
     Step {
         name: "image",
         what: "the ISO image boots under BIOS and under UEFI",
-        command: &["cargo", "test", "--test", "command", "image::"],
+        command: "cargo test --test command image::",
         needs: &[Need::Qemu, Need::IsoTools, Need::Ovmf],
+        lane: Lane::Waits,
         ..STEP
     },
     Step {
         name: "attack-long",
         what: "a node under attack for a minute",
-        command: &["cargo", "test", "--test", "command", "attack::"],
+        command: "cargo test --test command attack::",
         environment: &[("NILE_ATTACK_SECONDS", "60")],
         long: true,
         ..STEP
@@ -394,16 +337,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "jobs-long",
         what: "jobs on three nodes that die, in each phase",
-        command: &[
-            "cargo",
-            "test",
-            "--test",
-            "command",
-            "jobs::faults::",
-            "--",
-            "--test-threads",
-            "1",
-        ],
+        command: "cargo test --test command jobs::faults:: -- --test-threads 1",
         environment: RELEASE,
         limit_seconds: 1800,
         long: true,
@@ -412,7 +346,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "differential-long",
         what: "jobs beside models of them in another language, an hour of larger draws",
-        command: &["python3", "tools/differential", "--seconds", "3600", "--most", "16M"],
+        command: "python3 tools/differential --seconds 3600 --most 16M",
         environment: RELEASE,
         needs: &[Need::Python, Need::Hosted, Need::Packages],
         limit_seconds: 4500,
@@ -422,7 +356,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "sort-control",
         what: "the benchmarks of the sort can miss their targets",
-        command: &["cargo", "test", "--test", "control", "the_controls_of_the_sort"],
+        command: "cargo test --test control the_controls_of_the_sort",
         environment: RELEASE,
         long: true,
         ..STEP
@@ -430,7 +364,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "peers-control",
         what: "NileOS, hindered, misses its targets beside its peers",
-        command: &["./nile", "bench", "peers", "--quick", "--size", "128M", "--control"],
+        command: "./nile bench peers --quick --size 128M --control",
         environment: RELEASE,
         needs: &[Need::Python],
         long: true,
@@ -439,7 +373,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "paper-control",
         what: "the paper's experiment tells a hindered NileOS from one that is not",
-        command: &["./nile", "bench", "paper", "--quick", "--control"],
+        command: "./nile bench paper --quick --control",
         environment: RELEASE,
         needs: &[Need::Python],
         long: true,
@@ -448,7 +382,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "linux-control",
         what: "NileOS, hindered, misses its targets beside Linux",
-        command: &["./nile", "bench", "linux", "--quick", "--control"],
+        command: "./nile bench linux --quick --control",
         environment: RELEASE,
         needs: &[Need::Python, Need::Qemu],
         long: true,
@@ -457,7 +391,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "sim-calls-long",
         what: "calls between 100 nodes, a thousand seeds",
-        command: &["./nile", "sim", "calls", "--nodes", "100", "--runs", "1000"],
+        command: "./nile sim calls --nodes 100 --runs 1000",
         environment: RELEASE,
         limit_seconds: 1800,
         long: true,
@@ -466,7 +400,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "sim-gossip-long",
         what: "membership and directories of 10,000 nodes",
-        command: &["./nile", "sim", "gossip", "--nodes", "10000"],
+        command: "./nile sim gossip --nodes 10000",
         environment: RELEASE,
         limit_seconds: 1800,
         long: true,
@@ -475,7 +409,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "sim-jobs-long",
         what: "jobs on 12 nodes, 200,000 seeds",
-        command: &["./nile", "sim", "jobs", "--nodes", "12", "--runs", "200000"],
+        command: "./nile sim jobs --nodes 12 --runs 200000",
         environment: RELEASE,
         limit_seconds: 1800,
         long: true,
@@ -484,7 +418,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "sim-names-long",
         what: "one history for each name, 100,000 seeds",
-        command: &["./nile", "sim", "names", "--runs", "100000"],
+        command: "./nile sim names --runs 100000",
         environment: RELEASE,
         limit_seconds: 1800,
         long: true,
@@ -493,7 +427,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "sim-terasort-64-long",
         what: "whole jobs on 64 nodes of 4 cores, 20 seeds",
-        command: &["./nile", "sim", "terasort", "--nodes", "64", "--runs", "20"],
+        command: "./nile sim terasort --nodes 64 --runs 20",
         environment: RELEASE,
         limit_seconds: 1800,
         long: true,
@@ -502,7 +436,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "sim-terasort-long",
         what: "whole jobs on nodes that are killed or cut off in every phase, 1,000 seeds",
-        command: &["./nile", "sim", "terasort", "--runs", "1000"],
+        command: "./nile sim terasort --runs 1000",
         environment: RELEASE,
         limit_seconds: 1800,
         long: true,
@@ -511,7 +445,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "properties",
         what: "the property tests with many more cases",
-        command: &["cargo", "test", "--release", "--lib"],
+        command: "cargo test --release --lib",
         environment: &[("PROPTEST_CASES", "5000")],
         limit_seconds: 1800,
         long: true,
@@ -520,7 +454,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "mutation-long",
         what: "every reader of outside bytes, fed for a minute each",
-        command: &["cargo", "test", "--release", "--package", "nile-fuzz", "--test", "bytes"],
+        command: "cargo test --release --package nile-fuzz --test bytes",
         environment: &[("NILE_FUZZ_SECONDS", "60")],
         limit_seconds: 2400,
         long: true,
@@ -529,7 +463,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "fuzz",
         what: "every reader of outside bytes, searched for a minute each",
-        command: &["sh", "-ec", FUZZ],
+        command: "sh -e fuzz/run",
         limit_seconds: 1800,
         long: true,
         tool: Some(Tool {
@@ -541,17 +475,7 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "miri",
         what: "the rings' unsafe code under Miri",
-        command: &[
-            "cargo",
-            "+nightly",
-            "miri",
-            "test",
-            "--package",
-            "nile-ring",
-            "--lib",
-            "--test",
-            "hostile",
-        ],
+        command: "cargo +nightly miri test --package nile-ring --lib --test hostile",
         limit_seconds: 1800,
         long: true,
         tool: Some(Tool {
