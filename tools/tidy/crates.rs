@@ -15,8 +15,17 @@ fn is_platform(path: &str) -> bool {
 
 /// The manifests of the crates in `crates/`, and what they say.
 fn manifests(tree: &[Source]) -> impl Iterator<Item = (&Source, Table)> {
+    manifests_in(tree, &["crates/"])
+}
+
+/// The manifests below these folders.
+fn manifests_in<'t>(
+    tree: &'t [Source],
+    folders: &'static [&'static str],
+) -> impl Iterator<Item = (&'t Source, Table)> {
     let manifests = tree.iter().filter(|source| {
-        source.path.starts_with("crates/") && source.path.ends_with("/Cargo.toml")
+        folders.iter().any(|folder| source.path.starts_with(folder))
+            && source.path.ends_with("/Cargo.toml")
     });
     manifests.map(|source| (source, source.text.parse().expect("cargo has read it, too")))
 }
@@ -47,6 +56,17 @@ pub fn wrong_dependencies(tree: &[Source]) -> Vec<String> {
         }
     }
     found
+}
+
+/// Packages that are linked with services, whose interfaces alone they need. One of the tests' runs
+/// the user half of a service.
+pub fn linked_services(tree: &[Source]) -> Vec<String> {
+    let packages = manifests_in(tree, &["packages/", "jobs/", "crates/tasks/", "crates/user/"]);
+    let others = packages.filter(|(source, _)| source.path != "packages/caller/Cargo.toml");
+    let linked = others.filter(|(_, manifest)| {
+        dependencies(manifest).iter().any(|(name, _)| name.as_str() == "nile-services")
+    });
+    linked.map(|(source, _)| source.violation(1, "depends on nile-services")).collect()
 }
 
 /// Crates that can be built in more than one way.
@@ -116,6 +136,16 @@ mod tests {
         assert_eq!(violations(wrong_dependencies, &[platform]), 1);
         let image = ("images/hosted/Cargo.toml", "[dependencies]\nnile-kernel = \"1\"");
         assert_eq!(violations(wrong_dependencies, &[image]), 0);
+    }
+
+    #[test]
+    fn a_package_that_is_linked_with_services_is_rejected() {
+        let package = |path, text| violations(linked_services, &[(path, text)]);
+        let services = "[dependencies]\nnile-services.workspace = true\n";
+        assert_eq!(package("jobs/fwq/Cargo.toml", services), 1);
+        assert_eq!(package("packages/caller/Cargo.toml", services), 0);
+        let interfaces = "[dependencies]\nnile-interfaces.workspace = true\n";
+        assert_eq!(package("jobs/fwq/Cargo.toml", interfaces), 0);
     }
 
     #[test]

@@ -129,6 +129,11 @@ fn kernel_and_platforms_do_not_know_each_other() {
 }
 
 #[test]
+fn packages_are_not_linked_with_services() {
+    holds(crates::linked_services);
+}
+
+#[test]
 fn crates_have_no_features() {
     holds(crates::features);
 }

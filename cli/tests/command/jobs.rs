@@ -54,6 +54,14 @@ fn job(place: &Place, arguments: &[&str]) -> Said {
     run(&mut nile(place), &[&["run"], arguments].concat())
 }
 
+#[test]
+fn packages_are_as_small_as_is_promised() {
+    for (name, most) in [("fwq", 150_000), ("wordcount", 350_000)] {
+        let bytes = fs::metadata(packages().join(name).with_extension("elf")).unwrap().len();
+        assert!((10_000..=most).contains(&bytes), "{name} has {bytes} bytes, at most {most}");
+    }
+}
+
 /// Three nodes with a worker core each.
 fn cluster() -> Place {
     let place = Place::new();
