@@ -67,6 +67,8 @@ pub enum Need {
     HostedScenarios,
     /// The project's packages.
     Packages,
+    /// That of them which sorts: a newcomer's first job waits for no other.
+    Tera,
     /// The program that carries out the commands of developers, and what that needs for this one.
     Developers,
     /// The program that runs the benchmarks.
@@ -92,6 +94,7 @@ impl Need {
             Need::Hosted => "hosted",
             Need::HostedScenarios => "hosted-scenarios",
             Need::Packages => "packages",
+            Need::Tera => "package-tera",
             Need::Developers => "dev",
             Need::Benches => "benches",
             Need::Reference => "reference",
@@ -164,9 +167,7 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         }
         Command::Run(options) => {
             let mut needs = of_cluster(&run::check(options)?, false);
-            if run::needs_packages(options) {
-                needs.push(Need::Packages);
-            }
+            needs.extend(run::package_of(options));
             needs
         }
         Command::Profile(options) => {

@@ -29,6 +29,7 @@ use args::{Run, What};
 
 use crate::cluster::args::Kind;
 use crate::failure::Failure;
+use crate::needs::Need;
 
 /// Runs what is asked for.
 pub fn run(options: &Run) -> Result<(), Failure> {
@@ -58,11 +59,15 @@ pub fn check(options: &Run) -> Result<Vec<Kind>, Failure> {
     }
 }
 
-/// Whether the code of the job is one of the packages that are built from this source tree: it runs
-/// as its source is now.
-pub fn needs_packages(options: &Run) -> bool {
+/// What holds the code of the job, if it is built from this source tree: it runs as its source is
+/// now.
+pub fn package_of(options: &Run) -> Option<Need> {
     match &options.what {
-        What::Package(words) => args::package(words).is_ok_and(|it| code::is_own(&it.file)),
-        _ => true,
+        What::Terasort(_) => Some(Need::Tera),
+        What::Wordcount(_) => Some(Need::Packages),
+        What::Package(words) => {
+            let is_own = args::package(words).is_ok_and(|it| code::is_own(&it.file));
+            is_own.then_some(Need::Packages)
+        }
     }
 }
