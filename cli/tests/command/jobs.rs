@@ -55,6 +55,32 @@ fn job(place: &Place, arguments: &[&str]) -> Said {
 }
 
 #[test]
+fn what_the_launcher_asks_is_about_the_cluster_of_its_tree() {
+    let place = Place::new();
+    let by_launcher = |arguments: &[&str]| {
+        let mut command = launcher();
+        place.in_here(&mut command);
+        run(command.env_remove("NILE_ROOT"), arguments).expect(0)
+    };
+    by_launcher(&[
+        "up",
+        "--machine",
+        "hosted",
+        "--memory",
+        "256M",
+        "--cores",
+        "6",
+        "--disk",
+        "64M",
+    ]);
+    // One that was started for the job would have two workers, and its output would go with it.
+    let text = root().join("LICENSE-MIT");
+    let words = ["run", "wordcount", text.to_str().unwrap(), "--reducers", "4", "--output", "made"];
+    by_launcher(&words);
+    by_launcher(&["get", "made", place.folder().join("got").to_str().unwrap()]);
+}
+
+#[test]
 fn packages_are_as_small_as_is_promised() {
     for (name, most) in [("fwq", 150_000), ("wordcount", 350_000)] {
         let bytes = fs::metadata(packages().join(name).with_extension("elf")).unwrap().len();
