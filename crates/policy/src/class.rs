@@ -1,0 +1,160 @@
+//! A policy, and what the mechanism keeps of it: what it has, by age, and how it has behaved.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use core::fmt;
+use core::time::Duration;
+
+use nile_abi::Instant;
+
+use crate::{Scheduling, Token};
+
+/// Names a policy of a scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ClassId(pub(crate) u16);
+
+impl ClassId {
+    /// The default: whoever is bound to nothing.
+    pub const DEFAULT: ClassId = ClassId(0);
+}
+
+/// Why a policy was expelled: its third failure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expulsion {
+    /// It had something ready and answered nothing.
+    Silent,
+    /// It answered what is not ready, or not its own.
+    Wrong,
+}
+
+impl fmt::Display for Expulsion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Expulsion::Silent => "it gave nothing although it had something that is ready",
+            Expulsion::Wrong => "it gave what is not ready, or not its own",
+        })
+    }
+}
+
+/// What has become of a policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Statistics<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its global priority; more is asked earlier.
+    pub priority: i64,
+    /// How many subjects are bound to it.
+    pub subjects: u32,
+    /// How much of theirs is ready.
+    pub ready: u32,
+    /// Right answers.
+    pub decisions: u64,
+    /// Answers that were refused or missing, in place of which the oldest ran.
+    pub refused: u64,
+    /// Turns that the mechanism gave out of the policy's order, so that nobody starves.
+    pub reserved: u64,
+    /// The time that its subjects have run.
+    pub ran: Duration,
+    /// Why it was expelled, if it was.
+    pub expelled: Option<Expulsion>,
+}
+
+/// The share of the time that each class can count on, in parts of a million.
+const RESERVE_PPM: u32 = 50_000;
+
+/// How long something may be ready before its class's reserve counts.
+pub(crate) const GUARD: Duration = Duration::from_millis(100);
+
+/// The most that a class has to its credit, or owes: its reserve of a second.
+const MOST_CREDIT: i64 = 1_000 * RESERVE_PPM as i64;
+
+/// A policy and what it has.
+pub(crate) struct Class {
+    pub name: Cow<'static, str>,
+    pub priority: i64,
+    /// None in the default, and in one that was expelled.
+    pub policy: Option<Box<dyn Scheduling>>,
+    /// What is ready, oldest first, and some that no longer is.
+    pub ages: VecDeque<Token>,
+    pub ready: u32,
+    pub subjects: u32,
+    pub decisions: u64,
+    pub refused: u64,
+    pub reserved: u64,
+    pub ran: Duration,
+    pub expelled: Option<Expulsion>,
+    /// What it has had less than its reserve, in nanoseconds; more, if negative.
+    credit: i64,
+    /// Until when the credit is counted.
+    counted: Instant,
+    /// Whether it is being given what it has to its credit.
+    is_reserved: bool,
+}
+
+impl Class {
+    pub fn new(
+        name: Cow<'static, str>,
+        priority: i64,
+        policy: Option<Box<dyn Scheduling>>,
+    ) -> Class {
+        Class {
+            name,
+            priority,
+            policy,
+            ages: VecDeque::new(),
+            ready: 0,
+            subjects: 0,
+            decisions: 0,
+            refused: 0,
+            reserved: 0,
+            ran: Duration::ZERO,
+            expelled: None,
+            credit: 0,
+            counted: Instant::START,
+            is_reserved: false,
+        }
+    }
+
+    /// A turn of one of its subjects took so long.
+    pub fn note(&mut self, end: Instant, span: Duration) {
+        self.count(end);
+        let span_nanos = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+        self.credit = self.credit.saturating_sub(span_nanos).max(-MOST_CREDIT);
+        self.ran += span;
+    }
+
+    /// What has accrued until `now`.
+    fn count(&mut self, now: Instant) {
+        let passed = now.since(self.counted) * RESERVE_PPM / 1_000_000;
+        let passed = i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX);
+        self.credit = self.credit.saturating_add(passed).min(MOST_CREDIT);
+        self.counted = now;
+    }
+
+    /// Whether it is due for its reserve: it has waited longer than the guard, and then until it
+    /// has had what it had too little.
+    pub fn is_due(&mut self, now: Instant, oldest: Instant) -> bool {
+        let has_waited = now.since(oldest) > GUARD;
+        if !has_waited && !self.is_reserved {
+            return false;
+        }
+        self.count(now);
+        self.is_reserved = self.credit > 0;
+        self.is_reserved
+    }
+
+    pub fn statistics(&self) -> Statistics<'_> {
+        Statistics {
+            name: &self.name,
+            priority: self.priority,
+            subjects: self.subjects,
+            ready: self.ready,
+            decisions: self.decisions,
+            refused: self.refused,
+            reserved: self.reserved,
+            ran: self.ran,
+            expelled: self.expelled,
+        }
+    }
+}

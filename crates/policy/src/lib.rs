@@ -1,0 +1,27 @@
+//! Policies as services (Dhara, III and IV.A): a policy decides, a mechanism does.
+//!
+//! * [`Scheduling`]: what a scheduling policy is told, and what it answers.
+//! * [`Scheduler`]: the mechanism. It owns whatever is ready, asks the policies in the order of
+//!   their global priorities, and goes on when a policy answers wrong, or not at all.
+//! * [`policies`]: real time, earliest deadline, fair, and first in first out.
+//!
+//! Nothing here knows a kernel: a core's executor schedules tasks by it, a cluster's `job` service
+//! gives out workers by it, and a simulation runs either.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod class;
+mod parameters;
+pub mod policies;
+mod scheduler;
+mod scheduling;
+
+pub use class::{ClassId, Expulsion, Statistics};
+pub use parameters::{Parameter, Parameters, Refusal};
+pub use scheduler::{Next, Picked, Scheduler, Turn};
+pub use scheduling::{Answer, Ran, Ready, Scheduling, Stop, Subject, Token};
+
+#[cfg(test)]
+mod tests;

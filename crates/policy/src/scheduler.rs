@@ -1,0 +1,485 @@
+//! The mechanism of scheduling: Dhara's policy manager (IV.A).
+//!
+//! What is ready is the mechanism's, each with its age. Policies hold tokens of it and are asked
+//! from the highest global priority to the lowest. Whatever they do, four things hold:
+//!
+//! * Something that is ready runs. When a policy answers wrong, or nothing, the oldest of what it
+//!   has runs, and the third time the policy is expelled: its subjects go to the default.
+//! * Nothing is lost, and nothing runs twice: a token is good for one turn, under one policy.
+//! * Nobody starves: a class whose oldest has waited longer than the guard gets turns until it has
+//!   had its reserve of the time, whatever stands above it.
+//! * Binding moves all that a subject has ready from the old policy to the new one at once, in the
+//!   order of age.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use nile_abi::Instant;
+
+use crate::class::{Class, GUARD};
+use crate::{
+    Answer, ClassId, Expulsion, Parameters, Ran, Ready, Refusal, Scheduling, Statistics, Stop,
+    Subject, Token,
+};
+
+/// Failures after which a policy is expelled.
+const MOST_FAILURES: u64 = 3;
+
+/// The default's global priority: above what is to run when there is nothing else.
+const DEFAULT_PRIORITY: i64 = 15;
+
+/// The shortest slice; a policy that gives less gives this.
+const LEAST_SLICE: Duration = Duration::from_micros(100);
+
+struct Entry<T> {
+    task: T,
+    subject: Subject,
+    class: ClassId,
+    since: Instant,
+    /// Its age: more is younger.
+    sequence: u64,
+}
+
+struct Slot<T> {
+    generation: u32,
+    entry: Option<Entry<T>>,
+}
+
+/// A turn that was given, to be handed back when it is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turn {
+    token: Token,
+    class: ClassId,
+    /// Whose turn it is.
+    pub subject: Subject,
+}
+
+/// What runs next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Picked<T> {
+    /// What was ready.
+    pub task: T,
+    /// What is handed back when it has run.
+    pub turn: Turn,
+    /// How long it may run, if that is limited.
+    pub slice: Option<Duration>,
+}
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Next<T> {
+    /// This runs.
+    Run(Picked<T>),
+    /// Nothing may run before then, unless something else becomes ready.
+    Wait(Instant),
+    /// Nothing is ready.
+    Nothing,
+}
+
+/// Schedules what is ready by policies. `T` is what its user knows a ready thing by.
+pub struct Scheduler<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+    classes: Vec<Class>,
+    /// The classes from the highest global priority to the lowest.
+    order: Vec<ClassId>,
+    /// Which class a subject is bound to; those that are not named, to the default.
+    bound: Vec<ClassId>,
+    sequence: u64,
+    ready: usize,
+}
+
+impl<T> Default for Scheduler<T> {
+    fn default() -> Scheduler<T> {
+        Scheduler {
+            slots: Vec::new(),
+            free: Vec::new(),
+            classes: Vec::from([Class::new(Cow::Borrowed("default"), DEFAULT_PRIORITY, None)]),
+            order: Vec::from([ClassId::DEFAULT]),
+            bound: Vec::new(),
+            sequence: 0,
+            ready: 0,
+        }
+    }
+}
+
+impl<T> Scheduler<T> {
+    /// Adds a policy. One of this name that was expelled is replaced; one that works is kept, as
+    /// others are bound to it.
+    pub fn install(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        priority: i64,
+        policy: Box<dyn Scheduling>,
+    ) -> ClassId {
+        let name = name.into();
+        if let Some(id) = self.class_named(&name) {
+            let class = self.class(id);
+            if class.expelled.is_some() {
+                *class = Class::new(name, priority, Some(policy));
+                self.sort();
+            }
+            return id;
+        }
+        let id = ClassId(u16::try_from(self.classes.len()).unwrap_or(u16::MAX));
+        self.classes.push(Class::new(name, priority, Some(policy)));
+        self.order.push(id);
+        self.sort();
+        id
+    }
+
+    /// Among equals, who came first.
+    fn sort(&mut self) {
+        let classes = &self.classes;
+        self.order.sort_by_key(|id| (core::cmp::Reverse(classes[id.0 as usize].priority), *id));
+    }
+
+    fn class(&mut self, id: ClassId) -> &mut Class {
+        &mut self.classes[id.0 as usize]
+    }
+
+    /// The policy of this name, if there is one here.
+    pub fn class_named(&self, name: &str) -> Option<ClassId> {
+        let index = self.classes.iter().position(|class| class.name == name)?;
+        u16::try_from(index).ok().map(ClassId)
+    }
+
+    /// What a subject is bound to.
+    pub fn class_of(&self, subject: Subject) -> ClassId {
+        self.bound.get(subject.0 as usize).copied().unwrap_or(ClassId::DEFAULT)
+    }
+
+    /// Whether anybody is bound to anything.
+    pub fn is_used(&self) -> bool {
+        self.classes.iter().skip(1).any(|class| class.subjects > 0)
+    }
+
+    /// How much is ready.
+    pub fn ready(&self) -> usize {
+        self.ready
+    }
+
+    /// What has become of each policy, from the highest global priority to the lowest.
+    pub fn statistics(&self) -> impl Iterator<Item = Statistics<'_>> {
+        self.order.iter().map(|id| self.classes[id.0 as usize].statistics())
+    }
+
+    /// Binds a subject to a policy, or changes its parameters; what it has ready goes with it.
+    pub fn bind(
+        &mut self,
+        subject: Subject,
+        to: ClassId,
+        parameters: &Parameters,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let class = self.classes.get_mut(to.0 as usize).ok_or(Refusal::NoPolicy)?;
+        if class.expelled.is_some() {
+            return Err(Refusal::Expelled);
+        }
+        match &mut class.policy {
+            Some(policy) => {
+                parameters.check(policy.parameters())?;
+                policy.admit(subject, parameters, now)?;
+            }
+            None => parameters.check(&[])?,
+        }
+        self.meet(subject);
+        let from = self.class_of(subject);
+        if from != to {
+            self.rebind(from, to, |it| it == subject);
+        }
+        Ok(())
+    }
+
+    /// Counts a subject among the default's from when it is first heard of.
+    fn meet(&mut self, subject: Subject) {
+        let known = self.bound.len();
+        let count = subject.0 as usize + 1;
+        if known < count {
+            self.bound.resize(count, ClassId::DEFAULT);
+            self.class(ClassId::DEFAULT).subjects += u32::try_from(count - known).unwrap_or(0);
+        }
+    }
+
+    /// Binds a subject to the default; `false` if it was.
+    pub fn unbind(&mut self, subject: Subject) -> bool {
+        let from = self.class_of(subject);
+        if from != ClassId::DEFAULT {
+            self.rebind(from, ClassId::DEFAULT, |it| it == subject);
+        }
+        from != ClassId::DEFAULT
+    }
+
+    /// Moves subjects, and all that they have ready, from one class to another.
+    fn rebind(&mut self, from: ClassId, to: ClassId, moves: impl Fn(Subject) -> bool) {
+        let ages = core::mem::take(&mut self.class(from).ages);
+        let mut stay = VecDeque::new();
+        let mut gone = Vec::new();
+        for token in ages {
+            match self.entry(token) {
+                Some(entry) if moves(entry.subject) => gone.push(token),
+                Some(_) => stay.push_back(token),
+                None => {}
+            }
+        }
+        let class = self.class(from);
+        class.ages = stay;
+        class.ready -= u32::try_from(gone.len()).unwrap_or(0);
+        if let Some(policy) = &mut class.policy {
+            gone.iter().for_each(|token| policy.dequeue(*token));
+        }
+        self.change_subjects(from, to, moves);
+        let mut come = VecDeque::with_capacity(gone.len());
+        for token in gone {
+            let slot = &mut self.slots[token.slot as usize];
+            // What the old policy knows it by is worth nothing from now on.
+            slot.generation = slot.generation.wrapping_add(1);
+            let token = Token { generation: slot.generation, ..token };
+            let Some(entry) = &mut slot.entry else { continue };
+            entry.class = to;
+            let ready = Ready { token, subject: entry.subject, since: entry.since };
+            come.push_back(token);
+            let class = &mut self.classes[to.0 as usize];
+            class.ready += 1;
+            if let Some(policy) = &mut class.policy {
+                policy.enqueue(&ready);
+            }
+        }
+        self.merge(to, come);
+    }
+
+    fn change_subjects(&mut self, from: ClassId, to: ClassId, moves: impl Fn(Subject) -> bool) {
+        let mut moved = Vec::new();
+        for (index, class) in self.bound.iter_mut().enumerate() {
+            let subject = Subject(u32::try_from(index).unwrap_or(u32::MAX));
+            if *class == from && moves(subject) {
+                *class = to;
+                moved.push(subject);
+            }
+        }
+        let count = u32::try_from(moved.len()).unwrap_or(0);
+        let class = self.class(from);
+        class.subjects -= count;
+        if let Some(policy) = &mut class.policy {
+            moved.iter().for_each(|subject| policy.leave(*subject));
+        }
+        self.class(to).subjects += count;
+    }
+
+    /// Adds tokens to those of a class; both are in the order of age.
+    fn merge(&mut self, to: ClassId, come: VecDeque<Token>) {
+        if come.is_empty() {
+            return;
+        }
+        let ages = core::mem::take(&mut self.class(to).ages);
+        let mut merged: Vec<Token> = ages.into_iter().chain(come).collect();
+        merged.retain(|token| self.entry(*token).is_some());
+        merged.sort_by_key(|token| self.entry(*token).map(|entry| entry.sequence));
+        self.class(to).ages = merged.into();
+    }
+
+    fn entry(&self, token: Token) -> Option<&Entry<T>> {
+        let slot = self.slots.get(token.slot as usize)?;
+        slot.entry.as_ref().filter(|_| slot.generation == token.generation)
+    }
+
+    /// Something of a subject is ready. The token is for [`Scheduler::remove`].
+    pub fn enqueue(&mut self, subject: Subject, task: T, now: Instant) -> Token {
+        self.meet(subject);
+        let class = self.class_of(subject);
+        self.sequence += 1;
+        self.ready += 1;
+        let entry = Entry { task, subject, class, since: now, sequence: self.sequence };
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 0, entry: None });
+            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.entry = Some(entry);
+        let token = Token { slot: index, generation: slot.generation };
+        let class = self.class(class);
+        class.ages.push_back(token);
+        class.ready += 1;
+        if let Some(policy) = &mut class.policy {
+            policy.enqueue(&Ready { token, subject, since: now });
+        }
+        token
+    }
+
+    /// Takes back what is ready no longer; `None` if it has had its turn, or its subject was bound
+    /// elsewhere since.
+    pub fn remove(&mut self, token: Token) -> Option<T> {
+        let class = self.entry(token)?.class;
+        if let Some(policy) = &mut self.class(class).policy {
+            policy.dequeue(token);
+        }
+        self.take(token).map(|entry| entry.task)
+    }
+
+    /// Takes everything of a subject that is ready.
+    pub fn remove_all(&mut self, subject: Subject) -> Vec<T> {
+        let class = self.class_of(subject);
+        let ages = self.class(class).ages.clone();
+        let is_its = |token: &Token| self.entry(*token).is_some_and(|it| it.subject == subject);
+        let tokens: Vec<Token> = ages.into_iter().filter(is_its).collect();
+        tokens.into_iter().filter_map(|token| self.remove(token)).collect()
+    }
+
+    /// Takes what the token stands for out of the slots.
+    fn take(&mut self, token: Token) -> Option<Entry<T>> {
+        let slot = self.slots.get_mut(token.slot as usize)?;
+        if slot.generation != token.generation {
+            return None;
+        }
+        let entry = slot.entry.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(token.slot);
+        self.ready -= 1;
+        let class = self.class(entry.class);
+        class.ready -= 1;
+        // What is gone is at the front, most of the time.
+        if class.ages.front() == Some(&token) {
+            class.ages.pop_front();
+        } else if class.ages.len() > 16 + 2 * class.ready as usize {
+            let mut ages = core::mem::take(&mut class.ages);
+            ages.retain(|token| self.entry(*token).is_some());
+            self.class(entry.class).ages = ages;
+        }
+        Some(entry)
+    }
+
+    /// The oldest that a class has.
+    fn oldest(&mut self, id: ClassId) -> Option<Token> {
+        while let Some(token) = self.class(id).ages.front().copied() {
+            if self.entry(token).is_some() {
+                return Some(token);
+            }
+            self.class(id).ages.pop_front();
+        }
+        None
+    }
+
+    /// What runs next.
+    pub fn next(&mut self, now: Instant) -> Next<T> {
+        if self.ready == 0 {
+            return Next::Nothing;
+        }
+        if let Some(picked) = self.next_reserved(now) {
+            return Next::Run(picked);
+        }
+        let mut until: Option<Instant> = None;
+        for place in 0..self.order.len() {
+            let id = self.order[place];
+            if self.class(id).ready == 0 {
+                continue;
+            }
+            match self.ask(id, now) {
+                Asked::Run(token, slice) => {
+                    if let Some(picked) = self.pick(token, slice) {
+                        return Next::Run(picked);
+                    }
+                }
+                Asked::Wait(then) => until = Some(until.map_or(then, |until| until.min(then))),
+            }
+        }
+        // A guard ends a wait that a policy would have go on for ever.
+        until.map_or(Next::Nothing, |until| Next::Wait(until.min(now + GUARD)))
+    }
+
+    /// What a class whose reserve is due runs.
+    fn next_reserved(&mut self, now: Instant) -> Option<Picked<T>> {
+        // Alone, a class has all there is.
+        if self.order.len() == 1 {
+            return None;
+        }
+        for place in 0..self.order.len() {
+            let id = self.order[place];
+            if self.class(id).ready == 0 {
+                continue;
+            }
+            let oldest = self.oldest(id)?;
+            let since = self.entry(oldest)?.since;
+            let class = self.class(id);
+            if class.is_due(now, since) {
+                class.reserved += 1;
+                if let Some(policy) = &mut class.policy {
+                    policy.dequeue(oldest);
+                }
+                return self.pick(oldest, None);
+            }
+        }
+        None
+    }
+
+    /// What a class that has something gives.
+    fn ask(&mut self, id: ClassId, now: Instant) -> Asked {
+        let answer = self.class(id).policy.as_mut().map(|policy| policy.next(now));
+        let failure = match answer {
+            // The default, which is no call.
+            None => return self.oldest(id).map_or(Asked::Wait(now), |it| Asked::Run(it, None)),
+            Some(Some(Answer::Wait(until))) if until > now => return Asked::Wait(until),
+            Some(Some(Answer::Run(token, slice))) => {
+                if self.entry(token).is_some_and(|entry| entry.class == id) {
+                    self.class(id).decisions += 1;
+                    let slice = slice.map(|slice| slice.clamp(LEAST_SLICE, GUARD));
+                    return Asked::Run(token, slice);
+                }
+                Expulsion::Wrong
+            }
+            Some(Some(Answer::Wait(_)) | None) => Expulsion::Silent,
+        };
+        let oldest = self.oldest(id);
+        let class = self.class(id);
+        class.refused += 1;
+        if class.refused >= MOST_FAILURES {
+            self.rebind(id, ClassId::DEFAULT, |_| true);
+            let class = self.class(id);
+            class.expelled = Some(failure);
+            class.policy = None;
+            // Its oldest is the default's now, by another token.
+            return self
+                .oldest(ClassId::DEFAULT)
+                .map_or(Asked::Wait(now), |it| Asked::Run(it, None));
+        }
+        match (oldest, &mut class.policy) {
+            (Some(oldest), Some(policy)) => {
+                policy.dequeue(oldest);
+                Asked::Run(oldest, None)
+            }
+            _ => Asked::Wait(now),
+        }
+    }
+
+    fn pick(&mut self, token: Token, slice: Option<Duration>) -> Option<Picked<T>> {
+        let Entry { task, subject, class, .. } = self.take(token)?;
+        Some(Picked { task, turn: Turn { token, class, subject }, slice })
+    }
+
+    /// A turn is over, after so long.
+    pub fn ran(&mut self, turn: Turn, end: Instant, span: Duration, why: Stop) {
+        let is_bound = self.class_of(turn.subject) == turn.class;
+        let Turn { token, class, subject } = turn;
+        let class = self.class(class);
+        class.note(end, span);
+        // A policy hears nothing of a subject that has been bound elsewhere meanwhile.
+        if let Some(policy) = class.policy.as_mut().filter(|_| is_bound) {
+            policy.ran(&Ran { token, subject, end, span, why });
+        }
+    }
+
+    /// A subject is gone, with all that it had ready; its number may be another's from now on.
+    pub fn forget(&mut self, subject: Subject) -> Vec<T> {
+        let tasks = self.remove_all(subject);
+        self.unbind(subject);
+        tasks
+    }
+}
+
+/// What asking a class has given.
+enum Asked {
+    Run(Token, Option<Duration>),
+    Wait(Instant),
+}
