@@ -15,6 +15,7 @@ use crate::cluster::args::{Call, Completions, Discover, Down, Fault, Logs, Query
 use crate::config;
 use crate::data::args::{Get, List, Put, Remove};
 use crate::disk::{Bus, Disk};
+use crate::policy::args::{Policies, Policy};
 use crate::profile::Profile;
 use crate::run::args::{Demo, Run};
 use crate::size::Bytes;
@@ -41,6 +42,10 @@ pub enum Command {
     Discover(Discover),
     /// Call a method of a service.
     Call(Call),
+    /// Show the policies of the running cluster, and who is bound to them.
+    Policies(Policies),
+    /// Bind what runs on a core to a policy, while it runs.
+    Policy(Policy),
     /// Break the running cluster on purpose, or mend it.
     Fault(Fault),
     /// Show the last lines of a node's log.

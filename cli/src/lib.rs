@@ -8,6 +8,7 @@
 //! * `cluster`: clusters of nodes on this machine, and what can be asked of them; `peer`: this
 //!   program on their network.
 //! * `data`: datasets of a cluster; `run`: jobs on them; `profile`: what cores did meanwhile.
+//! * `policy`: who is bound to which policy.
 //! * `switch`: the network of a cluster on one machine.
 //! * `image`: the kernel as a bootable ISO image.
 //! * [`child`], [`serial`], `interrupt`, `symbols`: running a machine and reading what it says.
@@ -36,6 +37,7 @@ pub mod needs;
 mod packages;
 mod path;
 mod peer;
+mod policy;
 mod profile;
 mod run;
 pub mod serial;
@@ -91,6 +93,8 @@ pub fn perform(command: Command) -> Result<(), Failure> {
         Command::Services(options) => cluster::services::run(&options),
         Command::Discover(options) => cluster::services::discover(&options),
         Command::Call(options) => cluster::call::run(&options),
+        Command::Policies(options) => policy::list(&options),
+        Command::Policy(options) => policy::run(&options),
         Command::Fault(options) => cluster::fault::run(&options),
         Command::Logs(options) => cluster::logs::run(&options),
         Command::Top(options) => cluster::top::run(&options),

@@ -186,6 +186,8 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         | Command::Services(_)
         | Command::Discover(_)
         | Command::Call(_)
+        | Command::Policies(_)
+        | Command::Policy(_)
         | Command::Logs(_)
         | Command::Top(_)
         | Command::Down(_)

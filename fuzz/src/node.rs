@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, RoleSet, Status, VirtAddr};
+use nile_policy::{Manager, Parameters, PolicyState, Refusal, Scheduling, SubjectState};
 use nile_stl::frame::{CallId, Header, MAX_DATA};
 use nile_stl::node::{
     Buffer, CoreState, Disk, Frame, Interface, MOST_HERTZ, Member, Memory, Node, NodeFuture,
@@ -150,6 +151,34 @@ impl Host for TestHost {
 /// The kernel beneath.
 struct TestNode(Rc<Cell<u64>>);
 
+/// A core on which nobody can be bound.
+struct NoPolicies;
+
+impl Manager for NoPolicies {
+    fn subjects(&self) -> Vec<SubjectState> {
+        let (name, policy) = ("kernel".into(), "default".into());
+        vec![SubjectState { name, policy }]
+    }
+
+    fn policies(&self) -> Vec<PolicyState> {
+        Vec::new()
+    }
+
+    fn install(&self, _: &str, _: i64, _: Box<dyn Scheduling>) {}
+
+    fn bind(&self, _: &str, _: &str, _: &Parameters) -> Result<(), Refusal> {
+        Err(Refusal::NoPolicy)
+    }
+
+    fn unbind(&self, _: &str) -> bool {
+        false
+    }
+
+    fn poll_expelled(&self, _: &mut Context<'_>) -> Poll<String> {
+        Poll::Pending
+    }
+}
+
 struct TestFrame {
     number: u64,
     size: PageSize,
@@ -193,6 +222,10 @@ impl Node for TestNode {
 
     fn address_of(&self, _: &Buffer) -> Option<PhysAddr> {
         None
+    }
+
+    fn policies(&self) -> Rc<dyn Manager> {
+        Rc::new(NoPolicies)
     }
 
     fn state_of(&self, core: CoreId) -> Option<CoreState> {

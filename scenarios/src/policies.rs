@@ -1,8 +1,10 @@
-//! Policies as services (Dhara, IV): instances of one type on different cores, found by keywords
-//! and attributes, called by one typed client, ordered by their priorities, bound with parameters
-//! that are checked. When one goes, what it was found by leads to the default.
+//! Policies as services (Dhara, IV): scheduling policies at work; and instances of one type on
+//! different cores, found by keywords and attributes, called by one typed client, ordered by their
+//! priorities, bound with parameters that are checked. When one goes, what it was found by leads to
+//! the default.
 
 mod eviction;
+mod scheduling;
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -48,7 +50,11 @@ pub fn start<M: Machine>(core: &Core<M>) {
     if conducts(core) {
         let core = core.clone();
         conduct(&core.clone(), "policies", move |findings| async move {
-            if let Err(error) = check(&core.stl(), &findings).await {
+            let result = async {
+                check(&core.stl(), &findings).await?;
+                scheduling::check(&core, &findings).await
+            };
+            if let Err(error) = result.await {
                 findings.check(false, format_args!("{error}"));
             }
         });

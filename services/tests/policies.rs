@@ -1,8 +1,8 @@
 //! Policies as services (Dhara, IV.A): instances of one type, found by their keywords and their
 //! attributes, ordered by their global priorities, bound to tasks one at a time.
 
+mod dispatching;
 mod node;
-mod scheduling;
 
 use nile_abi::Status;
 use nile_interfaces::registry::{Asker, NamedValue, RegistryClient, Wanted};
@@ -10,9 +10,9 @@ use nile_interfaces::time::TimeClient;
 use nile_registry::{Attribute, AttributeValue, Caller as Binder, Layer};
 use nile_stl::{CallError, CallResult, Registration, Stl};
 
-use scheduling::fair::{self, FairClient};
-use scheduling::fifo::{self, FifoClient};
-use scheduling::real_time::{self, RealTimeClient};
+use dispatching::even::{self, EvenClient};
+use dispatching::queued::{self, QueuedClient};
+use dispatching::urgent::{self, UrgentClient};
 
 const OPERATOR: Asker = Asker { standing: 0 };
 
@@ -24,7 +24,7 @@ async fn publish(stl: &Stl, policies: &[&'static Registration]) -> CallResult<()
 }
 
 fn policy() -> Wanted {
-    Wanted::of(&fair::TYPE)
+    Wanted::of(&even::TYPE)
 }
 
 fn refused<T>(result: CallResult<T>) -> (Status, String) {
@@ -33,12 +33,12 @@ fn refused<T>(result: CallResult<T>) -> (Status, String) {
 }
 
 /// Which policy that is: the one that has the task which is given to it.
-async fn which(stl: &Stl, found: &FairClient) -> CallResult<&'static str> {
+async fn which(stl: &Stl, found: &EvenClient) -> CallResult<&'static str> {
     found.enqueue(1, 0).await?;
     let all = [
-        ("fair", FairClient::find(stl).await?.next().await?),
-        ("fifo", FifoClient::find(stl).await?.next().await?),
-        ("real_time", RealTimeClient::find(stl).await?.next().await?),
+        ("even", EvenClient::find(stl).await?.next().await?),
+        ("queued", QueuedClient::find(stl).await?.next().await?),
+        ("urgent", UrgentClient::find(stl).await?.next().await?),
     ];
     let has: Vec<_> = all.iter().filter(|(_, task)| *task == 1).map(|(name, _)| *name).collect();
     assert_eq!(has.len(), 1, "{all:?}");
@@ -49,37 +49,36 @@ async fn which(stl: &Stl, found: &FairClient) -> CallResult<&'static str> {
 fn a_policy_is_found_by_what_is_said_of_it() {
     node::run(2, |stl| async move {
         // The type is registered by whichever instance comes first.
-        publish(&stl, &[&fifo::REGISTRATION, &fair::REGISTRATION, &real_time::REGISTRATION])
-            .await?;
+        publish(&stl, &[&queued::REGISTRATION, &even::REGISTRATION, &urgent::REGISTRATION]).await?;
         let order = |value: &'static str| Attribute::text("order", value);
         let preemptive = Attribute::new("preemptive", AttributeValue::Bool(true));
         for (wanted, name) in [
-            (policy().keyword("batch"), "fifo"),
-            (policy().keyword("latency"), "real_time"),
-            (policy().keyword("latency").keyword("interactive"), "fair"),
-            (policy().keyword("latency").at_most("global_priority", 25), "fair"),
-            (policy().at_least("global_priority", 21), "real_time"),
-            (policy().with(&order("arrival")), "fifo"),
-            (policy().with(&preemptive).with(&order("priority")), "real_time"),
+            (policy().keyword("batch"), "queued"),
+            (policy().keyword("latency"), "urgent"),
+            (policy().keyword("latency").keyword("interactive"), "even"),
+            (policy().keyword("latency").at_most("global_priority", 25), "even"),
+            (policy().at_least("global_priority", 21), "urgent"),
+            (policy().with(&order("arrival")), "queued"),
+            (policy().with(&preemptive).with(&order("priority")), "urgent"),
             // What matches nothing is served by the default, as is who wants nothing.
-            (policy().keyword("energy"), "fair"),
-            (policy(), "fair"),
+            (policy().keyword("energy"), "even"),
+            (policy(), "even"),
         ] {
-            let found: FairClient = wanted.find(&stl).await?;
+            let found: EvenClient = wanted.find(&stl).await?;
             assert_eq!(which(&stl, &found).await?, name, "{wanted:?}");
         }
         let nobody =
-            refused(policy().at_least("global_priority", 31).find::<FairClient>(&stl).await);
+            refused(policy().at_least("global_priority", 31).find::<EvenClient>(&stl).await);
         assert_eq!(nobody.0, Status::NotFound, "{}", nobody.1);
         let default = policy().keyword("batch").at_least("global_priority", 11);
-        let default: FairClient = default.find(&stl).await?;
-        assert_eq!(which(&stl, &default).await?, "fair", "the default satisfies it");
+        let default: EvenClient = default.find(&stl).await?;
+        assert_eq!(which(&stl, &default).await?, "even", "the default satisfies it");
 
         // Who has gone is not found, and what it matched goes to the default.
-        stl.unpublish("fifo").await?;
-        let found: FairClient = policy().keyword("batch").find(&stl).await?;
+        stl.unpublish("queued").await?;
+        let found: EvenClient = policy().keyword("batch").find(&stl).await?;
         found.enqueue(7, 0).await?;
-        assert_eq!(FairClient::find(&stl).await?.next().await?, 7);
+        assert_eq!(EvenClient::find(&stl).await?.next().await?, 7);
         Ok(())
     });
 }
@@ -87,18 +86,18 @@ fn a_policy_is_found_by_what_is_said_of_it() {
 #[test]
 fn wrong_queries_are_refused() {
     node::run(1, |stl| async move {
-        let unknown = refused(policy().find::<FairClient>(&stl).await);
+        let unknown = refused(policy().find::<EvenClient>(&stl).await);
         assert_eq!(unknown.0, Status::NotFound);
-        assert!(unknown.1.contains("scheduling"), "{}", unknown.1);
-        publish(&stl, &[&fair::REGISTRATION]).await?;
+        assert!(unknown.1.contains("dispatching"), "{}", unknown.1);
+        publish(&stl, &[&even::REGISTRATION]).await?;
 
         let other = refused(policy().find::<TimeClient>(&stl).await);
         assert_eq!(other.0, Status::Invalid);
-        assert!(other.1.contains("time") && other.1.contains("scheduling"), "{}", other.1);
+        assert!(other.1.contains("time") && other.1.contains("dispatching"), "{}", other.1);
         let low = stl.acting_as(Binder::Service(Layer::Low));
-        assert_eq!(refused(policy().find::<FairClient>(&low).await).0, Status::Denied);
+        assert_eq!(refused(policy().find::<EvenClient>(&low).await).0, Status::Denied);
         let high = stl.acting_as(Binder::Service(Layer::High));
-        assert_eq!(policy().find::<FairClient>(&high).await?.next().await?, 0);
+        assert_eq!(policy().find::<EvenClient>(&high).await?.next().await?, 0);
 
         let registry = RegistryClient::find(&stl).await?;
         let mut wrong = policy().at_least("global_priority", 1);
@@ -120,21 +119,20 @@ fn wrong_queries_are_refused() {
 #[test]
 fn a_policy_manager_visits_policies_by_their_global_priorities() {
     node::run(2, |stl| async move {
-        publish(&stl, &[&fair::REGISTRATION, &fifo::REGISTRATION, &real_time::REGISTRATION])
-            .await?;
+        publish(&stl, &[&even::REGISTRATION, &queued::REGISTRATION, &urgent::REGISTRATION]).await?;
         for (wanted, task) in [("batch", 1), ("interactive", 2), ("realtime", 3), ("realtime", 4)] {
-            let found: FairClient = policy().keyword(wanted).find(&stl).await?;
+            let found: EvenClient = policy().keyword(wanted).find(&stl).await?;
             found.enqueue(task, task).await?;
         }
         let registry = RegistryClient::find(&stl).await?;
-        let order = registry.order("scheduling").await?;
+        let order = registry.order("dispatching").await?;
         let names: Vec<_> = order.iter().map(|it| it.name.as_str()).collect();
-        assert_eq!(names, ["real_time", "fair", "fifo"]);
-        assert!(order.iter().all(|it| it.type_name == "scheduling"), "{order:?}");
+        assert_eq!(names, ["urgent", "even", "queued"]);
+        assert!(order.iter().all(|it| it.type_name == "dispatching"), "{order:?}");
         let mut ran = Vec::new();
         while ran.len() < 4 {
             for policy in &order {
-                let task = FairClient::at(&stl, policy.found.into()).next().await?;
+                let task = EvenClient::at(&stl, policy.found.into()).next().await?;
                 if task > 0 {
                     ran.push(task);
                     break;
@@ -146,7 +144,7 @@ fn a_policy_manager_visits_policies_by_their_global_priorities() {
 
         // What the policies share is with their type.
         let runnable = |count| vec![NamedValue::from(&Attribute::int("runnable", count))];
-        let share = |asker, values| registry.share(asker, "scheduling", values);
+        let share = |asker, values| registry.share(asker, "dispatching", values);
         assert_eq!(share(OPERATOR, vec![]).await?, runnable(0));
         assert_eq!(share(OPERATOR, runnable(4)).await?, runnable(4));
         let text = vec![NamedValue::from(&Attribute::text("runnable", "many"))];
@@ -164,15 +162,15 @@ fn a_policy_manager_visits_policies_by_their_global_priorities() {
 #[test]
 fn a_task_is_bound_to_one_policy_with_parameters_that_fit() {
     node::run(1, |stl| async move {
-        publish(&stl, &[&fair::REGISTRATION, &fifo::REGISTRATION]).await?;
+        publish(&stl, &[&even::REGISTRATION, &queued::REGISTRATION]).await?;
         let registry = RegistryClient::find(&stl).await?;
         let task = 42;
         let batch = || policy().keyword("batch");
         let local = |value: i64| vec![NamedValue::from(&Attribute::int("local_priority", value))];
         let bound = registry.bind(OPERATOR, task, batch(), local(9)).await?;
-        assert_eq!((bound.name.as_str(), bound.unbound.as_str()), ("fifo", ""));
-        let fifo: FifoClient = FifoClient::at(&stl, bound.found.into());
-        assert_eq!(fifo.waiting().await?, 0);
+        assert_eq!((bound.name.as_str(), bound.unbound.as_str()), ("queued", ""));
+        let queued: QueuedClient = QueuedClient::at(&stl, bound.found.into());
+        assert_eq!(queued.waiting().await?, 0);
 
         for (parameters, why) in [
             (local(10), "from 0 to 9"),
@@ -186,9 +184,9 @@ fn a_task_is_bound_to_one_policy_with_parameters_that_fit() {
         // A refused bind has unbound nothing; an accepted one says what it has unbound first.
         let said = vec![NamedValue::unsaid("local_priority", "0")];
         let bound = registry.bind(OPERATOR, task, policy(), said).await?;
-        assert_eq!((bound.name.as_str(), bound.unbound.as_str()), ("fair", "fifo"));
-        assert!(registry.unbind(task, "scheduling").await?);
-        assert!(!registry.unbind(task, "scheduling").await?);
+        assert_eq!((bound.name.as_str(), bound.unbound.as_str()), ("even", "queued"));
+        assert!(registry.unbind(task, "dispatching").await?);
+        assert!(!registry.unbind(task, "dispatching").await?);
         Ok(())
     });
 }

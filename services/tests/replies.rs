@@ -8,7 +8,7 @@ use nile_services::ALL;
 const PAGES: [&str; 4] = ["skip", "after", "from", "at"];
 
 /// Replies with lists that are no pages, and why they fit.
-const BOUNDED: [(&str, &str); 24] = [
+const BOUNDED: [(&str, &str); 26] = [
     ("bulk.counters", "what is counted is fixed"),
     ("core_manager.list", "a node has at most 256 cores"),
     ("core_manager.statistics", "causes and queues are fixed"),
@@ -27,6 +27,8 @@ const BOUNDED: [(&str, &str); 24] = [
     ("network.standing", "256 nodes at most; `seen` says where it goes on"),
     ("physical_memory.regions", "1024 regions at most"),
     ("physical_memory.statistics", "a node has at most 256 cores"),
+    ("policy_manager.policies", "a core has those of its image, and few that were published"),
+    ("policy_manager.subjects", "a core has some 20 services and a package"),
     ("registry.changes", "a watcher's queue has 256 at most"),
     ("registry.order", "the highest that fit"),
     ("registry.publication", "it came in one message"),

@@ -23,6 +23,7 @@ pub mod log;
 pub mod name;
 pub mod network;
 pub mod physical_memory;
+pub mod policy_manager;
 pub mod registry;
 pub mod task;
 pub mod time;

@@ -296,7 +296,7 @@ impl<M: Machine> CoreLoop<M> {
         }
         found |= core.devices.turn(&core.machine);
         for _ in 0..POLLS_PER_TURN {
-            if !core.executor.poll_one() {
+            if !core.executor.poll_one(|| core.now()) {
                 break;
             }
             core.machine.board().record(core.id()).count_poll();
@@ -343,7 +343,9 @@ impl<M: Machine> Loop for CoreLoop<M> {
             core.machine.relax();
             return Turn::Busy;
         }
-        Turn::Idle(core.timers.borrow().next_due())
+        // `None` is later than any moment here.
+        let due = [core.timers.borrow().next_due(), core.executor.next_due()];
+        Turn::Idle(due.into_iter().flatten().min())
     }
 
     fn has_work(&self) -> bool {
@@ -355,7 +357,7 @@ impl<M: Machine> Loop for CoreLoop<M> {
         }
         !self.running
             || core.client.is_ready()
-            || core.executor.is_ready()
+            || core.executor.is_ready(|| core.now())
             || core.manager.as_ref().is_some_and(|m| m.borrow().is_ready(&core.machine))
             || core.inputs.borrow().iter().any(|input| input.is_ready())
             || core.devices.is_ready()

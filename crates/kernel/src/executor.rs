@@ -2,8 +2,13 @@
 //! what is not `Send`, and nothing here is locked in earnest: the standard `Waker` demands `Sync`,
 //! therefore the ready queue sits behind a lock that is never contended.
 //!
+//! Tasks run in the order in which they became ready, until a subject of this core is bound to a
+//! policy: then [`managed`] says which is next. A task is its spawner's subject's.
+//!
 //! A task's waker is one reference-counted object that lives as long as the task; waking puts it
 //! on the ready queue unless it is there already.
+
+mod managed;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -16,14 +21,19 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
 
+use nile_abi::Instant;
+use nile_policy::{Stop, Subject};
 use nile_sync::OneShot;
 use spin::Mutex;
+
+use managed::Managed;
 
 type Ready = Mutex<VecDeque<Arc<Task>>>;
 
 /// The part of a task that its wakers hold.
 struct Task {
     slot: usize,
+    subject: Subject,
     queued: AtomicBool,
     ready: Arc<Ready>,
 }
@@ -53,6 +63,10 @@ pub struct Executor {
     ready: Arc<Ready>,
     live: Cell<usize>,
     closed: Cell<bool>,
+    /// Whose task is being polled.
+    subject: Cell<Subject>,
+    /// What policies decide, if anybody is bound.
+    managed: Managed,
 }
 
 impl Executor {
@@ -76,21 +90,36 @@ impl Executor {
             self.slots.borrow_mut().push(Slot::Free);
             self.slots.borrow().len() - 1
         });
-        let task =
-            Arc::new(Task { slot, queued: AtomicBool::new(false), ready: self.ready.clone() });
+        let subject = self.subject.get();
+        let task = Arc::new(Task {
+            slot,
+            subject,
+            queued: AtomicBool::new(false),
+            ready: self.ready.clone(),
+        });
         self.slots.borrow_mut()[slot] = Slot::Waiting(task.clone(), body);
         self.live.set(self.live.get() + 1);
         task.wake();
     }
 
-    /// Whether a task is ready to be polled.
-    pub fn is_ready(&self) -> bool {
-        !self.ready.lock().is_empty()
+    /// Whose tasks are started from now on; gives whose they were.
+    pub fn act_as(&self, subject: Subject) -> Subject {
+        self.subject.replace(subject)
+    }
+
+    /// Whether a task may be polled.
+    pub fn is_ready(&self, clock: impl Fn() -> Instant) -> bool {
+        !self.ready.lock().is_empty() || self.managed.is_ready(clock)
+    }
+
+    /// When a task may be polled that is ready and has to wait.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.managed.waits_until()
     }
 
     /// Tasks that wait for their turn.
     pub fn ready(&self) -> usize {
-        self.ready.lock().len()
+        self.ready.lock().len() + self.managed.ready()
     }
 
     /// Tasks that have not finished.
@@ -104,30 +133,41 @@ impl Executor {
         self.closed.set(true);
         let slots = core::mem::take(&mut *self.slots.borrow_mut());
         self.ready.lock().clear();
+        self.managed.close();
         drop(slots);
     }
 
-    /// Polls the next ready task. `false` if there was none.
-    pub fn poll_one(&self) -> bool {
-        let Some(task) = self.next_task() else { return false };
+    /// Polls the next ready task. `false` if there was none. Only where policies decide is the
+    /// time asked for.
+    pub fn poll_one(&self, clock: impl Fn() -> Instant) -> bool {
+        if self.managed.is_used() {
+            return self.poll_managed(&clock);
+        }
+        // The default, which is no call.
+        let Some(task) = self.ready.lock().pop_front() else { return false };
+        self.poll(task);
+        true
+    }
+
+    /// Polls a task; why its turn ended.
+    fn poll(&self, task: Arc<Task>) -> Stop {
         task.queued.store(false, Ordering::Release);
-        let Some(mut future) = self.take(&task) else { return true };
+        let Some(mut future) = self.take(&task) else { return Stop::Ended };
         let waker = Waker::from(task.clone());
+        let before = self.subject.replace(task.subject);
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+        self.subject.set(before);
         let slot = task.slot;
         if polled.is_pending() {
+            let yields = task.queued.load(Ordering::Acquire);
             self.slots.borrow_mut()[slot] = Slot::Waiting(task, future);
+            if yields { Stop::Yields } else { Stop::Waits }
         } else {
             self.slots.borrow_mut()[slot] = Slot::Free;
             self.free.borrow_mut().push(slot);
             self.live.set(self.live.get() - 1);
+            Stop::Ended
         }
-        true
-    }
-
-    /// Which task runs next: the one that has been ready longest. A policy plugs in here.
-    fn next_task(&self) -> Option<Arc<Task>> {
-        self.ready.lock().pop_front()
     }
 
     /// The future of `task`, unless the task has finished and its slot is free or another's.
@@ -175,7 +215,7 @@ mod tests {
 
     fn run(executor: &Executor) {
         for _ in 0..10_000 {
-            if !executor.poll_one() {
+            if !executor.poll_one(|| Instant::START) {
                 return;
             }
         }

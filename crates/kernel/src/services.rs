@@ -11,6 +11,7 @@ mod host;
 mod link;
 mod node;
 mod package;
+mod policies;
 
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;

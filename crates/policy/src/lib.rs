@@ -3,6 +3,7 @@
 //! * [`Scheduling`]: what a scheduling policy is told, and what it answers.
 //! * [`Scheduler`]: the mechanism. It owns whatever is ready, asks the policies in the order of
 //!   their global priorities, and goes on when a policy answers wrong, or not at all.
+//! * [`Manager`]: who binds subjects to policies on a core, or wherever else there are some.
 //! * [`policies`]: real time, earliest deadline, fair, and first in first out.
 //!
 //! Nothing here knows a kernel: a core's executor schedules tasks by it, a cluster's `job` service
@@ -13,12 +14,14 @@
 extern crate alloc;
 
 mod class;
+mod manager;
 mod parameters;
 pub mod policies;
 mod scheduler;
 mod scheduling;
 
 pub use class::{ClassId, Expulsion, Statistics};
+pub use manager::{Manager, PolicyState, SubjectState};
 pub use parameters::{Parameter, Parameters, Refusal};
 pub use scheduler::{Next, Picked, Scheduler, Turn};
 pub use scheduling::{Answer, Ran, Ready, Scheduling, Stop, Subject, Token};

@@ -68,6 +68,8 @@ impl Parameters {
 pub enum Refusal {
     /// There is no such policy here.
     NoPolicy,
+    /// There is no such subject here.
+    NoSubject,
     /// The policy was expelled, and has not been published anew.
     Expelled,
     /// The policy knows no such parameter.
@@ -101,7 +103,8 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::NoPolicy => f.write_str("there is no such policy on this core"),
+            Refusal::NoPolicy => f.write_str("there is no such policy here"),
+            Refusal::NoSubject => f.write_str("there is no such subject here"),
             Refusal::Expelled => {
                 f.write_str("the policy was expelled; publish it anew before binding to it")
             }

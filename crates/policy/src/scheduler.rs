@@ -90,6 +90,8 @@ pub struct Scheduler<T> {
     bound: Vec<ClassId>,
     sequence: u64,
     ready: usize,
+    /// The last ones that were expelled, until somebody asks.
+    expelled: Vec<ClassId>,
 }
 
 impl<T> Default for Scheduler<T> {
@@ -102,6 +104,7 @@ impl<T> Default for Scheduler<T> {
             bound: Vec::new(),
             sequence: 0,
             ready: 0,
+            expelled: Vec::new(),
         }
     }
 }
@@ -147,6 +150,11 @@ impl<T> Scheduler<T> {
         u16::try_from(index).ok().map(ClassId)
     }
 
+    /// The name of a policy; that of none, if there is none such.
+    pub fn name_of(&self, class: ClassId) -> &str {
+        self.classes.get(class.0 as usize).map_or("", |class| &class.name)
+    }
+
     /// What a subject is bound to.
     pub fn class_of(&self, subject: Subject) -> ClassId {
         self.bound.get(subject.0 as usize).copied().unwrap_or(ClassId::DEFAULT)
@@ -165,6 +173,12 @@ impl<T> Scheduler<T> {
     /// What has become of each policy, from the highest global priority to the lowest.
     pub fn statistics(&self) -> impl Iterator<Item = Statistics<'_>> {
         self.order.iter().map(|id| self.classes[id.0 as usize].statistics())
+    }
+
+    /// The next policy that was expelled since the last time that this was asked.
+    pub fn take_expelled(&mut self) -> Option<Statistics<'_>> {
+        let id = self.expelled.pop()?;
+        self.classes.get(id.0 as usize).map(Class::statistics)
     }
 
     /// Binds a subject to a policy, or changes its parameters; what it has ready goes with it.
@@ -439,6 +453,7 @@ impl<T> Scheduler<T> {
             let class = self.class(id);
             class.expelled = Some(failure);
             class.policy = None;
+            self.expelled.push(id);
             // Its oldest is the default's now, by another token.
             return self
                 .oldest(ClassId::DEFAULT)

@@ -8,7 +8,7 @@ use crate::{Parameter, Parameters, Refusal};
 
 /// Whom a policy serves: a service on a core, a package, a job. Whoever schedules numbers them,
 /// densely, from zero.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Subject(pub u32);
 
 /// Something that is ready, once: the mechanism alone makes these, and one that was answered

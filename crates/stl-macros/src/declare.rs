@@ -16,7 +16,7 @@ use crate::method::bounds;
 
 /// What interfaces say, and what implementations do.
 const SAID: [&str; 4] = ["subsystem", "capability", "layer", "type"];
-const DONE: [&str; 5] = ["working", "on", "user", "keywords", "attributes"];
+const DONE: [&str; 6] = ["working", "on", "user", "keywords", "attributes", "policy"];
 const KNOWN_OF_TYPES: &str = "name, profile, attributes, parameters, state, default";
 
 /// The attribute that is a place in the order of a type's instances.
@@ -51,6 +51,8 @@ pub struct Declared {
     pub user: Option<Ident>,
     pub keywords: Vec<(String, u16)>,
     pub attributes: Vec<Value>,
+    /// What decides on a core, if it is a scheduling policy: a type with a default.
+    pub policy: Option<Path>,
 }
 
 /// Of which type a service is.
@@ -135,6 +137,7 @@ impl Declared {
             user: None,
             keywords: Vec::new(),
             attributes: Vec::new(),
+            policy: None,
         };
         let mut seen = Seen::default();
         // What an instance of another's type does not say.
@@ -180,6 +183,7 @@ impl Declared {
                 };
             }
             "on" => self.on = meta.value()?.parse()?,
+            "policy" => self.policy = Some(meta.value()?.call(Path::parse_mod_style)?),
             "user" => self.user = Some(meta.value()?.parse()?),
             "keywords" => self.keywords = keywords(meta)?,
             "attributes" => {

@@ -65,6 +65,7 @@ use syn::{DeriveInput, Error, Item, ItemImpl, parse_macro_input};
 ///     keywords(recursion = 3, arithmetic = 1),            // each with its weight
 ///     attributes(depth = 9, exact = true, unit = "calls"), // what callers choose it by
 ///     user = OtherStruct,                                 // with the user half's state, if any
+///     policy = crate::Lottery,                            // what decides, if it is a policy
 /// )]
 /// impl AckermannKernel for Ackermann {
 ///     fn compute(&self, m: u64, n: u64) -> CallResult<u64> { … }

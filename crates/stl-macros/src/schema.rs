@@ -55,7 +55,7 @@ pub fn declare(interface: &Interface) -> TokenStream {
 /// How the node gets the service.
 pub fn register(registered: &Registered) -> TokenStream {
     let Registered { doc, declared, kernel, user } = registered;
-    let Declared { working, on, keywords, attributes, .. } = declared;
+    let Declared { working, on, keywords, attributes, policy, .. } = declared;
     let Some((state, methods_of)) = kernel.as_ref().or(user.as_ref()) else { return quote!() };
     let interface = quote!(<dyn #methods_of as ::nile_stl::Methods>::INTERFACE);
     let weight = |(word, weight): &(String, u16)| {
@@ -89,6 +89,12 @@ pub fn register(registered: &Registered) -> TokenStream {
         },
     };
     let (kernel, user) = (half(kernel), half(user));
+    let policy = match policy {
+        None => quote!(::core::option::Option::None),
+        Some(policy) => quote!(::core::option::Option::Some(|| {
+            ::nile_stl::generated::Box::new(<#policy as ::core::default::Default>::default())
+        })),
+    };
     let fits = fits(state.span(), &quote!(of(&REGISTRATION)));
     quote! {
         /// The service as the node deploys it.
@@ -100,6 +106,7 @@ pub fn register(registered: &Registered) -> TokenStream {
             on: #on,
             kernel: #kernel,
             user: #user,
+            policy: #policy,
         };
 
         #fits

@@ -65,11 +65,13 @@ impl Stl {
             Dispatched::Later(future) => {
                 let served = self.core.serving.run(host, (made.by, made.id), future);
                 let replier = host.clone();
+                let before = host.act_as(local.subject);
                 host.spawn(Box::pin(async move {
                     if let Some(result) = served.await {
                         reply(&*replier, made, result);
                     }
                 }));
+                host.act_as(before);
             }
         }
     }

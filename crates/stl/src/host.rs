@@ -7,6 +7,7 @@ use core::fmt;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
+use nile_policy::Subject;
 use nile_registry::{Caller, Place as At};
 
 use crate::frame::{CallId, Header, ServiceNumber};
@@ -48,6 +49,17 @@ pub trait Host {
     /// Says that from now on this core works for another one's call, or for nobody's: who is to
     /// be told [`Status::Panicked`] if the core's incarnation ends now.
     fn working_for(&self, call: Option<(CoreId, CallId)>);
+
+    /// The number of the subject of this name, whom policies serve on this core: a service, or the
+    /// core's package.
+    fn subject(&self, _name: &str) -> Subject {
+        Subject(0)
+    }
+
+    /// Whose tasks are started from now on; gives whose they were.
+    fn act_as(&self, _subject: Subject) -> Subject {
+        Subject(0)
+    }
 
     /// The kernel of this core, for kernel halves of services; none in a package.
     fn node(&self) -> Option<Rc<dyn Node>> {

@@ -40,6 +40,9 @@ pub trait Node {
     /// pool.
     fn address_of(&self, buffer: &Buffer) -> Option<PhysAddr>;
 
+    /// Who binds this core's subjects, its services and its package, to policies.
+    fn policies(&self) -> Rc<dyn nile_policy::Manager>;
+
     /// What a core is doing, without disturbing it; `None` if there is no such core.
     fn state_of(&self, core: CoreId) -> Option<CoreState>;
 

@@ -13,6 +13,7 @@ use core::pin::Pin;
 
 use nile_abi::{CoreId, Instant, RoleSet, Status};
 use nile_bosml::schema;
+use nile_policy::Scheduling;
 use nile_registry::{Attribute, Layer, ServiceType};
 
 use crate::published::Fingerprint;
@@ -201,6 +202,8 @@ pub struct Registration {
     pub kernel: Option<fn(&Stl) -> Half>,
     /// Makes the half of the methods tagged `stl_u`, if there are any.
     pub user: Option<fn(&Stl) -> Half>,
+    /// Makes the object that decides on a core, if it is a scheduling policy.
+    pub policy: Option<fn() -> Box<dyn Scheduling>>,
 }
 
 impl Registration {

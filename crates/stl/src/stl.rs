@@ -10,6 +10,7 @@ use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, Status};
+use nile_policy::Subject;
 use nile_registry::{Caller as Binder, Layer, Place as At};
 
 use crate::calls::{Calls, NEVER};
@@ -33,6 +34,8 @@ pub(crate) struct Local {
     /// Until it is unpublished.
     pub live: Cell<bool>,
     pub half: Half,
+    /// By what this core's policies know it.
+    pub subject: Subject,
 }
 
 /// The transport layer, as one service or program uses it. Cheap to clone.
@@ -223,9 +226,13 @@ impl Stl {
         let (host, number) = (&self.core.host, ServiceNumber(number));
         let (core, generation) = (host.core(), host.generation());
         let place = Place { node: Place::HERE, core, generation, number };
+        // What it starts is its own.
+        let subject = host.subject(name);
+        let before = host.act_as(subject);
         let half = make(&self.acting_as(Binder::Service(published.layer())), place);
+        host.act_as(before);
         let name = String::from(name);
-        let local = Rc::new(Local { published, place, live: Cell::new(true), half });
+        let local = Rc::new(Local { published, place, live: Cell::new(true), half, subject });
         self.core.numbers.borrow_mut().insert(number, local.clone());
         self.core.names.borrow_mut().push((name, local));
         Ok(place)

@@ -56,7 +56,7 @@ pub(crate) async fn next_pass<M: Machine>(core: &Core<M>) {
 fn has_work<M: Machine>(core: &Core<M>) -> bool {
     core.manager.is_some()
         || core.client.is_ready()
-        || core.executor.is_ready()
+        || core.executor.is_ready(|| core.now())
         || core.inputs.borrow().iter().any(|input| input.is_ready())
         || core.timers.borrow().next_due().is_some_and(|due| due <= core.now())
 }

@@ -6,6 +6,7 @@ use core::fmt;
 
 use nile_abi::{CoreId, Generation, Instant, Status};
 use nile_platform::Machine;
+use nile_policy::Subject;
 use nile_stl::frame::{CallId, Header};
 use nile_stl::node::Node;
 use nile_stl::{Host, LocalFuture};
@@ -62,6 +63,14 @@ impl<M: Machine> Host for CoreHost<M> {
         let machine = &self.0.machine;
         let record = machine.board().record(machine.core());
         record.set_working_for(machine.generation(), call.map(|(core, call)| (core, call.0)));
+    }
+
+    fn subject(&self, name: &str) -> Subject {
+        self.0.executor.subject(name)
+    }
+
+    fn act_as(&self, subject: Subject) -> Subject {
+        self.0.executor.act_as(subject)
     }
 
     fn node(&self) -> Option<Rc<dyn Node>> {

@@ -29,6 +29,9 @@ use crate::device::Device;
 use crate::memory::Frame;
 use crate::packages::{Ended, Package, PackageId};
 
+/// The subject of a core's package.
+const PACKAGE: &str = "package";
+
 /// Runs a request to its end, whoever still waits for it.
 fn whole<M: Machine, T: 'static>(
     core: &Core<M>,
@@ -73,6 +76,10 @@ impl<M: Machine> Node for CoreHost<M> {
 
     fn address_of(&self, buffer: &Buffer) -> Option<PhysAddr> {
         Some(self.0.pool()?.address_of(buffer))
+    }
+
+    fn policies(&self) -> Rc<dyn nile_policy::Manager> {
+        Rc::new(CoreHost(self.0.clone()))
     }
 
     fn state_of(&self, core: CoreId) -> Option<CoreState> {
@@ -176,7 +183,10 @@ impl<M: Machine> Node for CoreHost<M> {
             PackageSource::File(file) => Image::Shipped(file),
         };
         let calls = ServiceCalls::new(&core.stl());
-        let package = core.run_package(image, argument, limits, calls)?;
+        let before = core.executor.act_as(core.executor.subject(PACKAGE));
+        let package = core.run_package(image, argument, limits, calls);
+        core.executor.act_as(before);
+        let package = package?;
         Ok(Rc::new(Hosted(package)))
     }
 

@@ -17,7 +17,7 @@ const USUAL: i64 = 100;
 /// How long a turn may be, where it can be ended.
 const SLICE: Duration = Duration::from_millis(3);
 
-/// Nanoseconds of a subject with a weight of one, for each of one with the usual weight.
+/// Virtual time that passes in a nanosecond of a subject with a weight of one.
 const SCALE: u128 = 1 << 20;
 
 struct Share {
@@ -97,7 +97,8 @@ impl Scheduling for Fair {
         let Some(share) = self.shares.get_mut(&it.subject) else { return };
         let before = share.virtual_time;
         let weight = u128::from(share.weight.unsigned_abs());
-        share.virtual_time += it.span.as_nanos() * SCALE / weight;
+        // Where a clock does not tell a turn from none, each counts alike.
+        share.virtual_time += it.span.as_nanos().max(1) * SCALE / weight;
         if !share.ready.is_empty() {
             self.waiting.remove(&(before, it.subject));
             self.waiting.insert((share.virtual_time, it.subject));

@@ -6,21 +6,21 @@ use std::collections::BTreeSet;
 use nile_stl::{Start, Stl, service};
 
 /// The tasks, each after its priority.
-pub struct RealTime(RefCell<BTreeSet<(u64, u64)>>);
+pub struct Urgent(RefCell<BTreeSet<(u64, u64)>>);
 
-impl Start for RealTime {
-    fn start(_: &Stl) -> RealTime {
-        RealTime(RefCell::default())
+impl Start for Urgent {
+    fn start(_: &Stl) -> Urgent {
+        Urgent(RefCell::default())
     }
 }
 
 /// The task of the highest priority runs.
 #[service(
-    type = super::fair::TYPE,
+    type = super::even::TYPE,
     keywords(realtime = 9, latency = 5),
     attributes(global_priority = 30, preemptive = true, order = "priority"),
 )]
-impl RealTime {
+impl Urgent {
     /// A task can run.
     #[stl_k]
     fn enqueue(&self, task: u64, priority: u64) {

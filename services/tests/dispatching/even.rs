@@ -6,30 +6,30 @@ use std::collections::VecDeque;
 use nile_stl::{Start, Stl, service};
 
 /// The tasks, as they come to run.
-pub struct Fair(RefCell<VecDeque<u64>>);
+pub struct Even(RefCell<VecDeque<u64>>);
 
-impl Start for Fair {
-    fn start(_: &Stl) -> Fair {
-        Fair(RefCell::default())
+impl Start for Even {
+    fn start(_: &Stl) -> Even {
+        Even(RefCell::default())
     }
 }
 
 /// Tasks run in turns.
 #[service(
     subsystem = "processes",
-    capability = "scheduling",
+    capability = "dispatching",
     layer = high,
     on = every,
     keywords(interactive = 7, latency = 4),
     attributes(global_priority = 20, preemptive = true),
     type(
-        name = "scheduling",
+        name = "dispatching",
         attributes(global_priority: int in 0..=99, optional order: text in 1..=20),
         parameters(optional local_priority: int in 0..=9),
         state(runnable = 0),
     ),
 )]
-impl Fair {
+impl Even {
     /// A task can run, with a priority that its policy may heed.
     #[stl_k]
     fn enqueue(&self, task: u64, priority: u64) {

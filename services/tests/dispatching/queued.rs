@@ -6,21 +6,21 @@ use std::collections::VecDeque;
 use nile_stl::{Start, Stl, service};
 
 /// The tasks, the oldest first.
-pub struct Fifo(RefCell<VecDeque<u64>>);
+pub struct Queued(RefCell<VecDeque<u64>>);
 
-impl Start for Fifo {
-    fn start(_: &Stl) -> Fifo {
-        Fifo(RefCell::default())
+impl Start for Queued {
+    fn start(_: &Stl) -> Queued {
+        Queued(RefCell::default())
     }
 }
 
 /// Tasks run to their ends in the order in which they came.
 #[service(
-    type = super::fair::TYPE,
+    type = super::even::TYPE,
     keywords(batch = 8, throughput = 6),
     attributes(global_priority = 10, preemptive = false, order = "arrival"),
 )]
-impl Fifo {
+impl Queued {
     /// A task can run.
     #[stl_k]
     fn enqueue(&self, task: u64, priority: u64) {

@@ -1,0 +1,164 @@
+use alloc::rc::Rc;
+use core::time::Duration;
+
+use nile_policy::policies::{EarliestDeadline, Fair, Fifo, RealTime};
+use nile_policy::{Answer, Ready, Token};
+use nile_sync::yield_now;
+
+use super::*;
+
+/// An executor with the usual policies, whose time passes by a microsecond whenever it is asked.
+struct Bench {
+    executor: Rc<Executor>,
+    now: Rc<Cell<u64>>,
+    log: Rc<RefCell<Vec<&'static str>>>,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let executor = Rc::new(Executor::default());
+        executor.install("fifo", Fifo::PRIORITY, Box::<Fifo>::default());
+        executor.install("fair", Fair::PRIORITY, Box::<Fair>::default());
+        let deadline = Box::<EarliestDeadline>::default();
+        executor.install("earliest_deadline", EarliestDeadline::PRIORITY, deadline);
+        executor.install("real_time", RealTime::PRIORITY, Box::<RealTime>::default());
+        Bench { executor, now: Rc::default(), log: Rc::default() }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.now.get())
+    }
+
+    /// A task of this subject, which logs its name in each of its turns.
+    fn spawn(&self, subject: &'static str, turns: usize) {
+        let log = self.log.clone();
+        let before = self.executor.act_as(self.executor.subject(subject));
+        self.executor.spawn(async move {
+            for _ in 0..turns {
+                log.borrow_mut().push(subject);
+                yield_now().await;
+            }
+        });
+        self.executor.act_as(before);
+    }
+
+    fn bind(&self, subject: &str, policy: &str) {
+        self.executor.bind(subject, policy, &Parameters::none(), self.now()).unwrap();
+    }
+
+    fn run(&self, turns: usize) -> Vec<&'static str> {
+        let now = self.now.clone();
+        for _ in 0..turns {
+            let clock = || {
+                now.set(now.get() + 1_000);
+                Instant::from_nanos(now.get())
+            };
+            self.executor.poll_one(clock);
+        }
+        self.log.take()
+    }
+}
+
+#[test]
+fn a_bound_subject_goes_before_the_default_or_behind_it() {
+    let bench = Bench::new();
+    for subject in ["batch", "usual", "urgent"] {
+        bench.spawn(subject, 2);
+    }
+    bench.bind("batch", "fifo");
+    bench.bind("urgent", "real_time");
+    assert_eq!(bench.run(9), ["urgent", "urgent", "usual", "usual", "batch", "batch"]);
+    let bound: Vec<_> =
+        bench.executor.subjects().into_iter().map(|it| (it.name, it.policy)).collect();
+    let expected = [("kernel", "default"), ("batch", "fifo"), ("usual", "default")];
+    let expected = expected.into_iter().chain([("urgent", "real_time")]);
+    let expected: Vec<_> = expected.map(|(name, policy)| (name.into(), policy.into())).collect();
+    assert_eq!(bound, expected);
+}
+
+#[test]
+fn tasks_are_their_spawners_subjects() {
+    let bench = Bench::new();
+    let (executor, log) = (bench.executor.clone(), bench.log.clone());
+    let before = bench.executor.act_as(bench.executor.subject("urgent"));
+    bench.executor.spawn(async move {
+        let log = log.clone();
+        executor.spawn(async move { log.borrow_mut().push("child") });
+    });
+    bench.executor.act_as(before);
+    bench.spawn("usual", 1);
+    bench.bind("urgent", "real_time");
+    assert_eq!(bench.run(9), ["child", "usual"]);
+}
+
+#[test]
+fn when_nobody_is_bound_any_more_tasks_take_turns_as_before() {
+    let bench = Bench::new();
+    for subject in ["a", "b", "c"] {
+        bench.spawn(subject, 3);
+    }
+    bench.bind("c", "real_time");
+    assert_eq!(bench.run(1), ["c"]);
+    assert!(bench.executor.unbind("c"));
+    assert!(!bench.executor.unbind("c"));
+    assert!(!bench.executor.managed.is_used());
+    assert_eq!(bench.run(20), ["a", "b", "c", "a", "b", "c", "a", "b"]);
+}
+
+#[test]
+fn what_has_used_its_budget_up_waits_and_the_core_may_sleep() {
+    let bench = Bench::new();
+    bench.spawn("periodic", 1_000);
+    let parameters = Parameters::none().with("period_us", 10_000).with("budget_us", 100);
+    bench.executor.bind("periodic", "earliest_deadline", &parameters, bench.now()).unwrap();
+    let turns = bench.run(1_000).len();
+    assert!((90..=110).contains(&turns), "{turns} turns of a microsecond, of a budget of 100");
+    assert!(!bench.executor.is_ready(|| bench.now()));
+    let due = bench.executor.next_due().expect("it waits for its next period");
+    assert!(bench.executor.is_ready(|| due));
+    bench.now.set(due.as_nanos());
+    assert!(bench.run(1_000).len() >= 90);
+}
+
+#[test]
+fn what_is_unknown_is_refused() {
+    let bench = Bench::new();
+    bench.spawn("known", 1);
+    let bind =
+        |subject, policy| bench.executor.bind(subject, policy, &Parameters::none(), Instant::START);
+    assert_eq!(bind("unknown", "fifo"), Err(Refusal::NoSubject));
+    assert_eq!(bind("known", "unknown"), Err(Refusal::NoPolicy));
+    assert!(!bench.executor.managed.is_used());
+}
+
+/// Answers nothing.
+struct Silent;
+
+impl Scheduling for Silent {
+    fn enqueue(&mut self, _: &Ready) {}
+    fn dequeue(&mut self, _: Token) {}
+    fn next(&mut self, _: Instant) -> Option<Answer> {
+        None
+    }
+}
+
+#[test]
+fn an_expelled_policy_is_told_of() {
+    let bench = Bench::new();
+    bench.executor.install("silent", 50, Box::new(Silent));
+    let (executor, log) = (bench.executor.clone(), bench.log.clone());
+    bench.executor.spawn(async move {
+        let name = core::future::poll_fn(|context| executor.poll_expelled(context)).await;
+        assert_eq!(name, "silent");
+        log.borrow_mut().push("told");
+    });
+    bench.spawn("victim", 5);
+    bench.bind("victim", "silent");
+    let mut log = bench.run(20);
+    log.sort();
+    assert_eq!(log, ["told", "victim", "victim", "victim", "victim", "victim"]);
+    let silent = bench.executor.policies().into_iter().find(|it| it.name == "silent").unwrap();
+    assert_eq!((silent.subjects, silent.refused), (0, 3));
+    assert!(silent.expelled.is_some());
+    assert!(bench.now() < Instant::START + Duration::from_millis(1));
+}

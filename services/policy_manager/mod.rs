@@ -1,0 +1,346 @@
+//! The policy manager of a core (Dhara, IV.A): binds what runs here to scheduling policies.
+//!
+//! The registry says which policy that is and keeps who is bound to it; the core's executor takes
+//! the subject from its policy before and gives it to this one, in one step. What the registry has
+//! forgotten, since its core has restarted, it is told again.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::future::poll_fn;
+use core::time::Duration;
+
+use nile_abi::{CoreId, Status};
+use nile_interfaces::policy_manager::{PolicyEntry, PolicyManagerKernel, SubjectEntry};
+use nile_interfaces::registry::{Asker, Binding, NamedValue, RegistryClient, Wanted};
+use nile_policy::{Manager, Parameters, PolicyState, Refusal};
+use nile_registry::{AttributeValue, Caller as Binder, priority::PRIORITY};
+use nile_stl::{
+    CallError, CallResult, Caller, Place, Published, Registration, Start, Stl, service,
+};
+
+use crate::ALL;
+
+/// How often the registry is told what it has forgotten while it is not there yet, and how long
+/// that waits in between.
+const MOST_ATTEMPTS: u32 = 1_000;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
+
+/// A binding, as it was asked for.
+struct Asked {
+    asker: Asker,
+    subject: String,
+    wanted: Wanted,
+    parameters: Vec<NamedValue>,
+    /// The policy that was found.
+    policy: String,
+}
+
+/// What is bound here.
+pub struct PolicyManager(Rc<Shared>);
+
+struct Shared {
+    stl: Stl,
+    bound: RefCell<Vec<Asked>>,
+    /// Of which instances the policies here are: one that was expelled is another's when it is
+    /// published anew.
+    instances: RefCell<BTreeMap<String, Place>>,
+    /// Whether somebody waits for policies that are expelled.
+    watches: Cell<bool>,
+}
+
+impl Start for PolicyManager {
+    fn start(stl: &Stl) -> PolicyManager {
+        let stl = stl.acting_as(Binder::Operator);
+        let shared = Rc::new(Shared {
+            stl,
+            bound: RefCell::default(),
+            instances: RefCell::default(),
+            watches: Cell::default(),
+        });
+        let again = Rc::downgrade(&shared);
+        shared.stl.on_death(move |core, _| {
+            if let Some(shared) = again.upgrade().filter(|_| core == CoreId::BOOT) {
+                let stl = shared.stl.clone();
+                stl.host().spawn(Box::pin(async move { shared.tell_again().await }));
+            }
+        });
+        PolicyManager(shared)
+    }
+}
+
+#[service(on = every, keywords(policy = 5, scheduling = 3, bind = 2))]
+impl PolicyManagerKernel for PolicyManager {
+    fn subjects(&self) -> CallResult<Vec<SubjectEntry>> {
+        let subjects = self.0.manager()?.subjects();
+        Ok(subjects
+            .into_iter()
+            .map(|it| SubjectEntry { name: it.name, policy: it.policy })
+            .collect())
+    }
+
+    fn policies(&self) -> CallResult<Vec<PolicyEntry>> {
+        let mut all: Vec<PolicyEntry> =
+            self.0.manager()?.policies().into_iter().map(entry).collect();
+        // Those that nobody here has been bound to yet.
+        for registration in ALL.into_iter().filter(|it| it.policy.is_some()) {
+            if !all.iter().any(|it| it.name == registration.name()) {
+                all.push(unused(registration));
+            }
+        }
+        all.sort_by_key(|it| core::cmp::Reverse(it.priority));
+        Ok(all)
+    }
+
+    async fn bind(
+        &self,
+        caller: &Caller,
+        asker: Asker,
+        subject: String,
+        wanted: Wanted,
+        parameters: Vec<NamedValue>,
+    ) -> CallResult<Binding> {
+        not_a_package(caller)?;
+        self.0.bind(Asked { asker, subject, wanted, parameters, policy: String::new() }).await
+    }
+
+    async fn unbind(&self, caller: &Caller, subject: String) -> CallResult<bool> {
+        not_a_package(caller)?;
+        self.0.unbind(&subject).await
+    }
+}
+
+impl Shared {
+    fn manager(&self) -> CallResult<Rc<dyn Manager>> {
+        Ok(self.stl.node()?.policies())
+    }
+
+    /// The number of a subject in the registry of the node: its place among those of its core.
+    fn number_of(&self, subject: &str) -> CallResult<u64> {
+        let subjects = self.manager()?.subjects();
+        let found = subjects.iter().position(|it| it.name == subject);
+        let Some(index) = found else {
+            let names: Vec<&str> = subjects.iter().map(|it| it.name.as_str()).collect();
+            let (core, names) = (self.stl.host().core(), names.join(", "));
+            let message = format!("core {core} has no subject {subject}; it has {names}");
+            return Err(CallError::new(Status::NotFound, message));
+        };
+        Ok(u64::from(self.stl.host().core().0) << 32 | index as u64)
+    }
+
+    async fn bind(self: &Rc<Shared>, mut asked: Asked) -> CallResult<Binding> {
+        let number = self.number_of(&asked.subject)?;
+        let registry = RegistryClient::find(&self.stl).await?;
+        let Asked { asker, wanted, parameters, .. } = &asked;
+        let binding = registry.bind(*asker, number, wanted.clone(), parameters.clone()).await?;
+        if let Err(error) = self.schedule(&asked, &binding.name, binding.found.into()) {
+            // The registry has what is: it is bound as before.
+            self.restore(&registry, number, &asked).await;
+            return Err(error);
+        }
+        asked.policy = binding.name.clone();
+        let mut bound = self.bound.borrow_mut();
+        bound.retain(|it| it.subject != asked.subject);
+        bound.push(asked);
+        drop(bound);
+        if !self.watches.replace(true) {
+            let shared = self.clone();
+            self.stl.host().spawn(Box::pin(async move { shared.watch().await }));
+        }
+        Ok(binding)
+    }
+
+    /// Has the core's executor schedule a subject by the policy of this name.
+    fn schedule(&self, asked: &Asked, name: &str, instance: Place) -> CallResult<()> {
+        let Some((registration, make)) = self.policy(name) else {
+            let message = format!("{name} is no scheduling policy that this core could run");
+            return Err(CallError::new(Status::Invalid, message));
+        };
+        let mut parameters = Parameters::none();
+        for value in &asked.parameters {
+            let attribute = value.attribute(&[])?;
+            let AttributeValue::Int(number) = attribute.value else {
+                let message = format!("{} is {}, and not a whole number", value.name, value.value);
+                return Err(CallError::new(Status::Invalid, message));
+            };
+            parameters = parameters.with(value.name.clone(), number);
+        }
+        let manager = self.manager()?;
+        let expelled = |it: &PolicyState| it.name == name && it.expelled.is_some();
+        let is_expelled = manager.policies().iter().any(expelled);
+        let known = self.instances.borrow().get(name).copied();
+        if known.is_none() || is_expelled && known != Some(instance) {
+            manager.install(name, priority_of(registration), make());
+            self.instances.borrow_mut().insert(name.into(), instance);
+        }
+        manager.bind(&asked.subject, name, &parameters).map_err(refused)
+    }
+
+    /// The policy of this name, published here or part of every node.
+    fn policy(&self, name: &str) -> Option<(&'static Registration, MakePolicy)> {
+        let installed =
+            self.stl.installed().into_iter().filter_map(|(published, _)| match published {
+                Published::Linked(registration) => Some(registration),
+                Published::Described(_) => None,
+            });
+        let mut all = installed.chain(ALL).filter(|it| it.name() == name);
+        all.find_map(|it| Some((it, it.policy?)))
+    }
+
+    async fn unbind(&self, subject: &str) -> CallResult<bool> {
+        let number = self.number_of(subject)?;
+        let Some(asked) = self.forget(subject) else { return Ok(false) };
+        let was_bound = self.manager()?.unbind(subject);
+        let registry = RegistryClient::find(&self.stl).await?;
+        registry.unbind(number, &asked.wanted.type_name).await?;
+        Ok(was_bound)
+    }
+
+    fn forget(&self, subject: &str) -> Option<Asked> {
+        let mut bound = self.bound.borrow_mut();
+        let index = bound.iter().position(|it| it.subject == subject)?;
+        Some(bound.remove(index))
+    }
+
+    /// Has the registry say again what a subject was bound to before `refused` was asked for.
+    async fn restore(&self, registry: &RegistryClient, number: u64, refused: &Asked) {
+        let before = self
+            .bound
+            .borrow()
+            .iter()
+            .find(|it| it.subject == refused.subject)
+            .map(|it| (it.asker, it.wanted.clone(), it.parameters.clone()));
+        let restored = match before {
+            Some((asker, wanted, parameters)) => {
+                registry.bind(asker, number, wanted, parameters).await.map(|_| ())
+            }
+            None => registry.unbind(number, &refused.wanted.type_name).await.map(|_| ()),
+        };
+        if let Err(error) = restored {
+            let subject = &refused.subject;
+            self.stl.host().log(format_args!("the registry has {subject} bound wrongly: {error}"));
+        }
+    }
+
+    /// Tells a registry that is new who is bound here.
+    async fn tell_again(&self) {
+        let subjects: Vec<String> =
+            self.bound.borrow().iter().map(|it| it.subject.clone()).collect();
+        for subject in subjects {
+            if let Err(error) = self.tell(&subject).await {
+                self.stl.host().log(format_args!("{subject} is not bound again: {error}"));
+            }
+        }
+    }
+
+    async fn tell(&self, subject: &str) -> CallResult<()> {
+        let host = self.stl.host();
+        let number = self.number_of(subject)?;
+        let mut attempts = 0;
+        loop {
+            let asked = self
+                .bound
+                .borrow()
+                .iter()
+                .find(|it| it.subject == subject)
+                .map(|it| (it.asker, it.wanted.clone(), it.parameters.clone()));
+            // It was unbound meanwhile.
+            let Some((asker, wanted, parameters)) = asked else { return Ok(()) };
+            let told = match RegistryClient::find(&self.stl).await {
+                Ok(registry) => registry.bind(asker, number, wanted, parameters).await,
+                Err(error) => Err(error),
+            };
+            match told {
+                // It is not there yet, or the policy is not.
+                Err(CallError {
+                    status: Status::Dead | Status::NotFound | Status::Gone, ..
+                }) if attempts < MOST_ATTEMPTS => {
+                    attempts += 1;
+                    host.sleep_until(host.now() + BETWEEN_ATTEMPTS).await;
+                }
+                result => return result.map(|_| ()),
+            }
+        }
+    }
+
+    /// Says which policies are expelled, and that nobody is bound to them any more.
+    async fn watch(&self) {
+        let Ok(manager) = self.manager() else { return };
+        loop {
+            let name = poll_fn(|context| manager.poll_expelled(context)).await;
+            let why = manager.policies().into_iter().find(|it| it.name == name);
+            let why = why.and_then(|it| it.expelled).map(|it| it.to_string()).unwrap_or_default();
+            let host = self.stl.host();
+            host.log(format_args!("policy {name} is expelled: three times {why}"));
+            let is_its = |it: &&Asked| it.policy == name;
+            let freed: Vec<String> =
+                self.bound.borrow().iter().filter(is_its).map(|it| it.subject.clone()).collect();
+            for subject in freed {
+                if let Err(error) = self.unbind(&subject).await {
+                    host.log(format_args!("the registry has {subject} bound wrongly: {error}"));
+                }
+            }
+        }
+    }
+}
+
+type MakePolicy = fn() -> Box<dyn nile_policy::Scheduling>;
+
+fn priority_of(registration: &Registration) -> i64 {
+    let priority = registration.attributes.iter().find(|it| it.name == PRIORITY);
+    match priority.map(|it| &it.value) {
+        Some(AttributeValue::Int(priority)) => *priority,
+        _ => 0,
+    }
+}
+
+fn unused(registration: &Registration) -> PolicyEntry {
+    PolicyEntry {
+        name: registration.name().into(),
+        priority: priority_of(registration),
+        subjects: 0,
+        ready: 0,
+        decisions: 0,
+        refused: 0,
+        reserved: 0,
+        ran_ns: 0,
+        expelled: None,
+    }
+}
+
+fn entry(it: PolicyState) -> PolicyEntry {
+    PolicyEntry {
+        name: it.name,
+        priority: it.priority,
+        subjects: it.subjects,
+        ready: it.ready,
+        decisions: it.decisions,
+        refused: it.refused,
+        reserved: it.reserved,
+        ran_ns: u64::try_from(it.ran.as_nanos()).unwrap_or(u64::MAX),
+        expelled: it.expelled.map(|why| why.to_string()),
+    }
+}
+
+fn refused(refusal: Refusal) -> CallError {
+    let status = match refusal {
+        Refusal::NoPolicy | Refusal::NoSubject => Status::NotFound,
+        Refusal::Expelled => Status::Denied,
+        Refusal::Overcommitted { .. } => Status::Busy,
+        Refusal::Unknown { .. } | Refusal::OutOfRange { .. } | Refusal::Incomplete(_) => {
+            Status::Invalid
+        }
+    };
+    CallError::new(status, refusal.to_string())
+}
+
+fn not_a_package(caller: &Caller) -> CallResult<()> {
+    if caller.is_package() {
+        return Err(CallError::new(Status::Denied, "a package binds nobody to a policy"));
+    }
+    Ok(())
+}
