@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::policies;
 use crate::support::{Said, launcher, nile, root, run, runs};
 
 /// Far longer than anything here takes; only a failure waits for it.
@@ -185,6 +186,7 @@ fn a_cluster_is_started_called_broken_and_ended() {
     assert_eq!(place.places("ackermann"), found, "every node knows every instance");
     check_calls(&place);
     check_logs(&place);
+    policies::check(&place);
 
     place.run(&["fault", "kill", "n3"]).expect(0);
     let dead = place.run(&["call", "time.now", "--core", "n3.c0", "--json"]).expect(1);
@@ -291,8 +293,10 @@ fn check_faults(place: &Place) {
     // A core that is no process of its own: its node's core manager ends it, which is this one.
     let manager = |place: &Place| place.json(&["status"])["nodes"][1]["cores"][0].clone();
     assert!(manager(place)["queues"]["tasks"].is_u64(), "{}", manager(place));
-    place.run(&["fault", "restart", "n2.c0"]).expect(0);
-    until("the manager runs anew", || manager(place)["generation"] == 2);
+    policies::check_told_again(place, || {
+        place.run(&["fault", "restart", "n2.c0"]).expect(0);
+        until("the manager runs anew", || manager(place)["generation"] == 2);
+    });
     for (arguments, part) in [
         (&["kill", "n1.c7"][..], "no core `n1.c7`"),
         (&["kill", "n7"], "no node `n7`"),

@@ -15,6 +15,7 @@ mod interrupt;
 mod jobs;
 mod launcher;
 mod machines;
+mod policies;
 mod scenario;
 mod support;
 mod switch;

@@ -34,6 +34,9 @@ use crate::timers::{TimerId, Timers};
 /// Task polls in one pass, so that a busy core still looks at its channels and timers.
 const POLLS_PER_TURN: usize = 64;
 
+/// The subject of a core's package, for policies.
+pub(crate) const PACKAGE: &str = "package";
+
 /// A core as its tasks see it: cheap to clone, never leaves the core.
 pub struct Core<M: Machine>(Rc<Inner<M>>);
 
@@ -186,6 +189,10 @@ impl<M: Machine> Core<M> {
             manager.borrow_mut().open_for_business(&core.machine, pool);
         }
         core.start_services();
+        // Who may be bound before it runs.
+        if roles.contains(nile_abi::Role::Worker) {
+            core.executor.subject(PACKAGE);
+        }
         program(&core);
         CoreLoop { core, empty_passes: 0, running: false }
     }

@@ -24,13 +24,10 @@ use nile_stl::node::{
 use super::disk;
 use super::host::CoreHost;
 use super::package::ServiceCalls;
-use crate::core::Core;
+use crate::core::{Core, PACKAGE};
 use crate::device::Device;
 use crate::memory::Frame;
 use crate::packages::{Ended, Package, PackageId};
-
-/// The subject of a core's package.
-const PACKAGE: &str = "package";
 
 /// Runs a request to its end, whoever still waits for it.
 fn whole<M: Machine, T: 'static>(
