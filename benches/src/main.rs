@@ -45,6 +45,7 @@ mod mapping;
 mod node;
 mod pair;
 mod place;
+mod policy;
 mod poll;
 mod private;
 mod registry;
@@ -92,7 +93,7 @@ const fn usual(name: &'static str, run: Run) -> Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 21] = [
+const BENCHMARKS: [Benchmark; 22] = [
     usual("ring-poll", poll::run),
     usual("ring-sleep", sleep::run),
     usual("ring-throughput", throughput::run),
@@ -109,6 +110,7 @@ const BENCHMARKS: [Benchmark; 21] = [
     usual("disk", disk::run),
     usual("files", files::run),
     usual("call", call::run),
+    usual("policy", policy::run),
     usual("rpc", rpc::run),
     usual("bulk", bulk::run),
     usual("gossip", sims::run_gossip),

@@ -43,6 +43,7 @@
 //! | `registry-restart`| the registry is gone with its core; all is published and found again   |
 //! | `counts`          | what the kernel's operations cost                                      |
 //! | `call-cost`       | what calls to services cost                                            |
+//! | `policy-cost`     | what it costs that policies decide                                    |
 //! | `disk-cost`       | what reading and writing a disk costs                                  |
 //! | `system-call`     | what system calls cost                                                 |
 #![no_std]
@@ -84,6 +85,7 @@ mod packages_churn;
 mod packages_restart;
 mod ping;
 mod policies;
+mod policy_cost;
 mod pool;
 mod probe;
 mod registry_restart;
@@ -105,7 +107,7 @@ use nile_platform::Machine;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 43] = [
+pub const PROGRAMS: [&str; 44] = [
     "boot",
     "ping",
     "restart",
@@ -147,6 +149,7 @@ pub const PROGRAMS: [&str; 43] = [
     "rpc-cost",
     "counts",
     "call-cost",
+    "policy-cost",
     "disk-cost",
     "system-call",
 ];
@@ -230,6 +233,7 @@ fn start<M: Machine>(core: &Core<M>, command: &str) {
         "counts" => counts::start(core, &arguments),
         "disk-cost" => disk_cost::start(core, &arguments),
         "call-cost" => call_cost::start(core, &arguments),
+        "policy-cost" => policy_cost::start(core, &arguments),
         "system-call" => system_call::start(core, &arguments),
         _ => {}
     }

@@ -27,12 +27,12 @@ static POLICIES: [&Registration; 3] =
     [&first_in::REGISTRATION, &least_recent::REGISTRATION, &most_recent::REGISTRATION];
 
 /// How long a policy may take to be published, and to be gone.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long until what is not there yet is looked for again.
-const RETRY: Duration = Duration::from_micros(200);
+pub const RETRY: Duration = Duration::from_micros(200);
 
-const OPERATOR: Asker = Asker { standing: 0 };
+pub const OPERATOR: Asker = Asker { standing: 0 };
 
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>) {

@@ -5,7 +5,6 @@
 //! forgotten, since its core has restarted, it is told again.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
@@ -48,7 +47,7 @@ struct Shared {
     bound: RefCell<Vec<Asked>>,
     /// Of which instances the policies here are: one that was expelled is another's when it is
     /// published anew.
-    instances: RefCell<BTreeMap<String, Place>>,
+    instances: RefCell<Vec<(String, Place)>>,
     /// Whether somebody waits for policies that are expelled.
     watches: Cell<bool>,
 }
@@ -89,10 +88,11 @@ impl PolicyManagerKernel for PolicyManager {
         // Those that nobody here has been bound to yet.
         for registration in ALL.into_iter().filter(|it| it.policy.is_some()) {
             if !all.iter().any(|it| it.name == registration.name()) {
-                all.push(unused(registration));
+                let unused = unused(registration);
+                let place = all.iter().take_while(|it| it.priority >= unused.priority).count();
+                all.insert(place, unused);
             }
         }
-        all.sort_by_key(|it| core::cmp::Reverse(it.priority));
         Ok(all)
     }
 
@@ -172,10 +172,12 @@ impl Shared {
         let manager = self.manager()?;
         let expelled = |it: &PolicyState| it.name == name && it.expelled.is_some();
         let is_expelled = manager.policies().iter().any(expelled);
-        let known = self.instances.borrow().get(name).copied();
+        let known = self.instances.borrow().iter().find(|it| it.0 == name).map(|it| it.1);
         if known.is_none() || is_expelled && known != Some(instance) {
             manager.install(name, priority_of(registration), make());
-            self.instances.borrow_mut().insert(name.into(), instance);
+            let mut instances = self.instances.borrow_mut();
+            instances.retain(|it| it.0 != name);
+            instances.push((name.into(), instance));
         }
         manager.bind(&asked.subject, name, &parameters).map_err(refused)
     }

@@ -1,5 +1,5 @@
-//! The guides `docs/write-a-service.md` and `docs/write-a-job.md` work word by word: their files
-//! and commands, in a copy of the source tree.
+//! The guides `docs/write-a-service.md`, `docs/write-a-policy.md` and `docs/write-a-job.md` work word
+//! by word: their files and commands, in a copy of the source tree.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -46,8 +46,12 @@ fn copy_tree(root: &Path, copy: &Path) {
     fs::create_dir(copy.join("jobs")).unwrap();
     link(&root.join("jobs"), &copy.join("jobs"), &["letters"]);
     fs::copy(root.join("Cargo.lock"), copy.join("Cargo.lock")).unwrap();
-    link(&root.join("services"), &copy.join("services"), &["tests", "greeter", "shouter"]);
-    let tests = ["greeter.rs", "shouter.rs", "guide.rs"];
+    link(
+        &root.join("services"),
+        &copy.join("services"),
+        &["tests", "greeter", "shouter", "shortest"],
+    );
+    let tests = ["greeter.rs", "shouter.rs", "shortest.rs", "guide.rs"];
     link(&root.join("services/tests"), &copy.join("services/tests"), &tests);
 }
 
@@ -64,8 +68,9 @@ fn link(from: &Path, to: &Path, skipped: &[&str]) {
 #[test]
 fn the_guides_work_word_by_word() {
     take_what_is_built();
-    // One after the other, with one folder of what is built for both.
+    // One after the other, with one folder of what is built for all.
     assert_eq!(follow("write-a-service"), (4, 5), "the guide has changed: is it still tested?");
+    assert_eq!(follow("write-a-policy"), (2, 2), "the guide has changed: is it still tested?");
     assert_eq!(follow("write-a-job"), (4, 2), "the guide has changed: is it still tested?");
 }
 

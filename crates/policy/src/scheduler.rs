@@ -123,21 +123,23 @@ impl<T> Scheduler<T> {
             let class = self.class(id);
             if class.expelled.is_some() {
                 *class = Class::new(name, priority, Some(policy));
-                self.sort();
+                self.place(id);
             }
             return id;
         }
         let id = ClassId(u16::try_from(self.classes.len()).unwrap_or(u16::MAX));
         self.classes.push(Class::new(name, priority, Some(policy)));
-        self.order.push(id);
-        self.sort();
+        self.place(id);
         id
     }
 
-    /// Among equals, who came first.
-    fn sort(&mut self) {
-        let classes = &self.classes;
-        self.order.sort_by_key(|id| (core::cmp::Reverse(classes[id.0 as usize].priority), *id));
+    /// Gives a class its place in the order: among equals, behind those that came before.
+    fn place(&mut self, id: ClassId) {
+        self.order.retain(|other| *other != id);
+        let priority = self.class(id).priority;
+        let is_before = |other: &&ClassId| self.classes[other.0 as usize].priority >= priority;
+        let place = self.order.iter().take_while(is_before).count();
+        self.order.insert(place, id);
     }
 
     fn class(&mut self, id: ClassId) -> &mut Class {
@@ -242,8 +244,8 @@ impl<T> Scheduler<T> {
         let class = self.class(from);
         class.ages = stay;
         class.ready -= u32::try_from(gone.len()).unwrap_or(0);
-        if let Some(policy) = &mut class.policy {
-            gone.iter().for_each(|token| policy.dequeue(*token));
+        for token in &gone {
+            self.dequeue(from, *token);
         }
         self.change_subjects(from, to, moves);
         let mut come = VecDeque::with_capacity(gone.len());
@@ -288,11 +290,31 @@ impl<T> Scheduler<T> {
         if come.is_empty() {
             return;
         }
-        let ages = core::mem::take(&mut self.class(to).ages);
-        let mut merged: Vec<Token> = ages.into_iter().chain(come).collect();
-        merged.retain(|token| self.entry(*token).is_some());
-        merged.sort_by_key(|token| self.entry(*token).map(|entry| entry.sequence));
-        self.class(to).ages = merged.into();
+        let mut ages = core::mem::take(&mut self.class(to).ages);
+        let mut merged = VecDeque::with_capacity(ages.len() + come.len());
+        for token in come {
+            let age = self.age(token);
+            while let Some(older) = ages.pop_front_if(|it| self.age(*it) < age) {
+                merged.push_back(older);
+            }
+            merged.push_back(token);
+        }
+        merged.extend(ages);
+        self.class(to).ages = merged;
+    }
+
+    /// The age of what a token stands for; what is gone is older than all.
+    fn age(&self, token: Token) -> u64 {
+        self.entry(token).map_or(0, |entry| entry.sequence)
+    }
+
+    /// Has the policy of a class forget something.
+    fn dequeue(&mut self, class: ClassId, token: Token) {
+        let Some(entry) = self.entry(token) else { return };
+        let it = Ready { token, subject: entry.subject, since: entry.since };
+        if let Some(policy) = &mut self.class(class).policy {
+            policy.dequeue(&it);
+        }
     }
 
     fn entry(&self, token: Token) -> Option<&Entry<T>> {
@@ -327,9 +349,7 @@ impl<T> Scheduler<T> {
     /// elsewhere since.
     pub fn remove(&mut self, token: Token) -> Option<T> {
         let class = self.entry(token)?.class;
-        if let Some(policy) = &mut self.class(class).policy {
-            policy.dequeue(token);
-        }
+        self.dequeue(class, token);
         self.take(token).map(|entry| entry.task)
     }
 
@@ -419,9 +439,7 @@ impl<T> Scheduler<T> {
             let class = self.class(id);
             if class.is_due(now, since) {
                 class.reserved += 1;
-                if let Some(policy) = &mut class.policy {
-                    policy.dequeue(oldest);
-                }
+                self.dequeue(id, oldest);
                 return self.pick(oldest, None);
             }
         }
@@ -459,13 +477,9 @@ impl<T> Scheduler<T> {
                 .oldest(ClassId::DEFAULT)
                 .map_or(Asked::Wait(now), |it| Asked::Run(it, None));
         }
-        match (oldest, &mut class.policy) {
-            (Some(oldest), Some(policy)) => {
-                policy.dequeue(oldest);
-                Asked::Run(oldest, None)
-            }
-            _ => Asked::Wait(now),
-        }
+        let Some(oldest) = oldest else { return Asked::Wait(now) };
+        self.dequeue(id, oldest);
+        Asked::Run(oldest, None)
     }
 
     fn pick(&mut self, token: Token, slice: Option<Duration>) -> Option<Picked<T>> {

@@ -96,7 +96,7 @@ pub trait Scheduling {
     fn enqueue(&mut self, it: &Ready);
 
     /// That is not the policy's any more.
-    fn dequeue(&mut self, it: Token);
+    fn dequeue(&mut self, it: &Ready);
 
     /// What runs next, which is the policy's no more; `None` only if it has nothing.
     fn next(&mut self, now: Instant) -> Option<Answer>;

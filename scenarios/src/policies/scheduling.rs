@@ -28,7 +28,7 @@ pub struct Mute;
 
 impl Scheduling for Mute {
     fn enqueue(&mut self, _: &Ready) {}
-    fn dequeue(&mut self, _: Token) {}
+    fn dequeue(&mut self, _: &Ready) {}
     fn next(&mut self, _: Instant) -> Option<Answer> {
         None
     }
@@ -42,7 +42,7 @@ impl Scheduling for Stuck {
     fn enqueue(&mut self, it: &Ready) {
         self.0.get_or_insert(it.token);
     }
-    fn dequeue(&mut self, _: Token) {}
+    fn dequeue(&mut self, _: &Ready) {}
     fn next(&mut self, _: Instant) -> Option<Answer> {
         self.0.map(|token| Answer::Run(token, None))
     }

@@ -3,7 +3,8 @@
 //! promised to others, and gets no more than that: who has used it up waits for the next period
 //! (a constant bandwidth server).
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::Instant;
@@ -39,6 +40,7 @@ impl Terms {
 }
 
 struct Promise {
+    subject: Subject,
     terms: Terms,
     deadline: Instant,
     /// What is left of the budget until the deadline.
@@ -67,13 +69,16 @@ impl Promise {
 /// Earliest deadline first.
 #[derive(Default)]
 pub struct EarliestDeadline {
-    promises: BTreeMap<Subject, Promise>,
-    owners: BTreeMap<Token, Subject>,
+    promises: Vec<Promise>,
 }
 
 impl EarliestDeadline {
     /// Its global priority.
     pub const PRIORITY: i64 = 25;
+
+    fn promise(&mut self, subject: Subject) -> Option<&mut Promise> {
+        self.promises.iter_mut().find(|promise| promise.subject == subject)
+    }
 
     fn terms(parameters: &Parameters) -> Result<(Terms, Duration), Refusal> {
         let span = |it: Parameter| {
@@ -100,8 +105,8 @@ impl Scheduling for EarliestDeadline {
 
     fn admit(&mut self, subject: Subject, it: &Parameters, now: Instant) -> Result<(), Refusal> {
         let (terms, span) = EarliestDeadline::terms(it)?;
-        let others = self.promises.iter().filter(|(other, _)| **other != subject);
-        let promised: u64 = others.map(|(_, promise)| promise.terms.promised()).sum();
+        let others = self.promises.iter().filter(|promise| promise.subject != subject);
+        let promised: u64 = others.map(|promise| promise.terms.promised()).sum();
         let asked = terms.promised();
         if promised.saturating_add(asked) > MOST_PROMISED {
             return Err(Refusal::Overcommitted { promised, asked, most: MOST_PROMISED });
@@ -110,31 +115,37 @@ impl Scheduling for EarliestDeadline {
             Terms::Once => Duration::ZERO,
             Terms::Each { budget, .. } => budget,
         };
-        let ready = self.promises.remove(&subject).map(|it| it.ready).unwrap_or_default();
-        self.promises.insert(subject, Promise { terms, deadline: now + span, left, ready });
+        let deadline = now + span;
+        match self.promise(subject) {
+            Some(promise) => {
+                (promise.terms, promise.deadline, promise.left) = (terms, deadline, left)
+            }
+            None => {
+                let ready = VecDeque::new();
+                self.promises.push(Promise { subject, terms, deadline, left, ready });
+            }
+        }
         Ok(())
     }
 
     fn leave(&mut self, subject: Subject) {
-        self.promises.remove(&subject);
+        self.promises.retain(|promise| promise.subject != subject);
     }
 
     fn enqueue(&mut self, it: &Ready) {
-        let Some(promise) = self.promises.get_mut(&it.subject) else { return };
+        let Some(promise) = self.promise(it.subject) else { return };
         promise.renew(it.since);
         promise.ready.push_back(it.token);
-        self.owners.insert(it.token, it.subject);
     }
 
-    fn dequeue(&mut self, it: Token) {
-        let Some(subject) = self.owners.remove(&it) else { return };
-        if let Some(promise) = self.promises.get_mut(&subject) {
-            promise.ready.retain(|token| *token != it);
+    fn dequeue(&mut self, it: &Ready) {
+        if let Some(promise) = self.promise(it.subject) {
+            promise.ready.retain(|token| *token != it.token);
         }
     }
 
     fn next(&mut self, now: Instant) -> Option<Answer> {
-        let waiting = self.promises.values_mut().filter(|it| !it.ready.is_empty());
+        let waiting = self.promises.iter_mut().filter(|it| !it.ready.is_empty());
         let mut first: Option<&mut Promise> = None;
         let mut until: Option<Instant> = None;
         for promise in waiting {
@@ -147,7 +158,6 @@ impl Scheduling for EarliestDeadline {
         }
         let Some(promise) = first else { return until.map(Answer::Wait) };
         let token = promise.ready.pop_front()?;
-        self.owners.remove(&token);
         let slice = match promise.terms {
             Terms::Once => None,
             Terms::Each { .. } => Some(promise.left),
@@ -156,7 +166,7 @@ impl Scheduling for EarliestDeadline {
     }
 
     fn ran(&mut self, it: &Ran) {
-        if let Some(promise) = self.promises.get_mut(&it.subject) {
+        if let Some(promise) = self.promise(it.subject) {
             promise.left = promise.left.saturating_sub(it.span);
         }
     }

@@ -2,7 +2,8 @@
 //! slower the more it weighs; whoever is furthest behind runs next. Who has waited long is not paid
 //! for it: it goes on from where the others are.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::Instant;
@@ -21,6 +22,7 @@ const SLICE: Duration = Duration::from_millis(3);
 const SCALE: u128 = 1 << 20;
 
 struct Share {
+    subject: Subject,
     weight: i64,
     /// How much it has had for its weight.
     virtual_time: u128,
@@ -30,10 +32,8 @@ struct Share {
 /// Fair.
 #[derive(Default)]
 pub struct Fair {
-    shares: BTreeMap<Subject, Share>,
-    /// Those that have something ready, the furthest behind first.
-    waiting: BTreeSet<(u128, Subject)>,
-    owners: BTreeMap<Token, Subject>,
+    /// Those that are bound; a core has few, and jobs are few.
+    shares: Vec<Share>,
     /// Where the one was that ran last: who comes back is not further behind.
     floor: u128,
 }
@@ -41,6 +41,10 @@ pub struct Fair {
 impl Fair {
     /// Its global priority.
     pub const PRIORITY: i64 = 20;
+
+    fn share(&mut self, subject: Subject) -> Option<&mut Share> {
+        self.shares.iter_mut().find(|share| share.subject == subject)
+    }
 }
 
 impl Scheduling for Fair {
@@ -50,58 +54,46 @@ impl Scheduling for Fair {
 
     fn admit(&mut self, subject: Subject, it: &Parameters, _: Instant) -> Result<(), Refusal> {
         let weight = it.get(WEIGHT.name).unwrap_or(USUAL).max(1);
-        let (virtual_time, ready) = (self.floor, VecDeque::new());
-        let share = self.shares.entry(subject).or_insert(Share { weight, virtual_time, ready });
-        share.weight = weight;
+        match self.share(subject) {
+            Some(share) => share.weight = weight,
+            None => {
+                let (virtual_time, ready) = (self.floor, VecDeque::new());
+                self.shares.push(Share { subject, weight, virtual_time, ready });
+            }
+        }
         Ok(())
     }
 
     fn leave(&mut self, subject: Subject) {
-        if let Some(share) = self.shares.remove(&subject) {
-            self.waiting.remove(&(share.virtual_time, subject));
-        }
+        self.shares.retain(|share| share.subject != subject);
     }
 
     fn enqueue(&mut self, it: &Ready) {
-        let Some(share) = self.shares.get_mut(&it.subject) else { return };
+        let floor = self.floor;
+        let Some(share) = self.share(it.subject) else { return };
         if share.ready.is_empty() {
-            share.virtual_time = share.virtual_time.max(self.floor);
-            self.waiting.insert((share.virtual_time, it.subject));
+            share.virtual_time = share.virtual_time.max(floor);
         }
         share.ready.push_back(it.token);
-        self.owners.insert(it.token, it.subject);
     }
 
-    fn dequeue(&mut self, it: Token) {
-        let Some(subject) = self.owners.remove(&it) else { return };
-        let Some(share) = self.shares.get_mut(&subject) else { return };
-        share.ready.retain(|token| *token != it);
-        if share.ready.is_empty() {
-            self.waiting.remove(&(share.virtual_time, subject));
+    fn dequeue(&mut self, it: &Ready) {
+        if let Some(share) = self.share(it.subject) {
+            share.ready.retain(|token| *token != it.token);
         }
     }
 
     fn next(&mut self, _: Instant) -> Option<Answer> {
-        let (virtual_time, subject) = *self.waiting.first()?;
-        let share = self.shares.get_mut(&subject)?;
-        let token = share.ready.pop_front()?;
-        self.owners.remove(&token);
-        self.floor = self.floor.max(virtual_time);
-        if share.ready.is_empty() {
-            self.waiting.remove(&(virtual_time, subject));
-        }
-        Some(Answer::Run(token, Some(SLICE)))
+        let waiting = self.shares.iter_mut().filter(|share| !share.ready.is_empty());
+        let share = waiting.min_by_key(|share| share.virtual_time)?;
+        self.floor = self.floor.max(share.virtual_time);
+        share.ready.pop_front().map(|token| Answer::Run(token, Some(SLICE)))
     }
 
     fn ran(&mut self, it: &Ran) {
-        let Some(share) = self.shares.get_mut(&it.subject) else { return };
-        let before = share.virtual_time;
+        let Some(share) = self.share(it.subject) else { return };
         let weight = u128::from(share.weight.unsigned_abs());
         // Where a clock does not tell a turn from none, each counts alike.
         share.virtual_time += it.span.as_nanos().max(1) * SCALE / weight;
-        if !share.ready.is_empty() {
-            self.waiting.remove(&(before, it.subject));
-            self.waiting.insert((share.virtual_time, it.subject));
-        }
     }
 }

@@ -21,8 +21,8 @@ impl Scheduling for Fifo {
         self.0.push_back(it.token);
     }
 
-    fn dequeue(&mut self, it: Token) {
-        self.0.retain(|token| *token != it);
+    fn dequeue(&mut self, it: &Ready) {
+        self.0.retain(|token| *token != it.token);
     }
 
     fn next(&mut self, _: Instant) -> Option<Answer> {

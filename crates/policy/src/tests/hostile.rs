@@ -15,7 +15,7 @@ struct Silent;
 
 impl Scheduling for Silent {
     fn enqueue(&mut self, _: &Ready) {}
-    fn dequeue(&mut self, _: Token) {}
+    fn dequeue(&mut self, _: &Ready) {}
     fn next(&mut self, _: Instant) -> Option<Answer> {
         None
     }
@@ -26,7 +26,7 @@ struct Liar(u32);
 
 impl Scheduling for Liar {
     fn enqueue(&mut self, _: &Ready) {}
-    fn dequeue(&mut self, _: Token) {}
+    fn dequeue(&mut self, _: &Ready) {}
     fn next(&mut self, _: Instant) -> Option<Answer> {
         self.0 += 1;
         Some(Answer::Run(Token { slot: self.0 % 7, generation: self.0 * 31 }, None))
@@ -41,8 +41,8 @@ impl Scheduling for Twin {
     fn enqueue(&mut self, it: &Ready) {
         self.0.push(it.token);
     }
-    fn dequeue(&mut self, it: Token) {
-        self.0.retain(|token| *token != it);
+    fn dequeue(&mut self, it: &Ready) {
+        self.0.retain(|token| *token != it.token);
     }
     fn next(&mut self, _: Instant) -> Option<Answer> {
         let token = self.1.take().or_else(|| {
@@ -64,8 +64,8 @@ impl Scheduling for Forgetful {
             self.0.push(it.token);
         }
     }
-    fn dequeue(&mut self, it: Token) {
-        self.0.retain(|token| *token != it);
+    fn dequeue(&mut self, it: &Ready) {
+        self.0.retain(|token| *token != it.token);
     }
     fn next(&mut self, _: Instant) -> Option<Answer> {
         self.0.pop().map(|token| Answer::Run(token, None))
@@ -80,7 +80,7 @@ impl Scheduling for Thief {
     fn enqueue(&mut self, it: &Ready) {
         self.0.push(it.token);
     }
-    fn dequeue(&mut self, _: Token) {}
+    fn dequeue(&mut self, _: &Ready) {}
     fn next(&mut self, _: Instant) -> Option<Answer> {
         self.0.first().map(|token| Answer::Run(*token, None))
     }
@@ -94,8 +94,8 @@ impl Scheduling for Slices {
     fn enqueue(&mut self, it: &Ready) {
         self.0.push(it.token);
     }
-    fn dequeue(&mut self, it: Token) {
-        self.0.retain(|token| *token != it);
+    fn dequeue(&mut self, it: &Ready) {
+        self.0.retain(|token| *token != it.token);
     }
     fn next(&mut self, _: Instant) -> Option<Answer> {
         self.1 = !self.1;
@@ -109,7 +109,7 @@ struct Hoarder(Instant);
 
 impl Scheduling for Hoarder {
     fn enqueue(&mut self, _: &Ready) {}
-    fn dequeue(&mut self, _: Token) {}
+    fn dequeue(&mut self, _: &Ready) {}
     fn next(&mut self, now: Instant) -> Option<Answer> {
         self.0 = now + Duration::from_secs(3_600);
         Some(Answer::Wait(self.0))

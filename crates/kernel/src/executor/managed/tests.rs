@@ -2,7 +2,7 @@ use alloc::rc::Rc;
 use core::time::Duration;
 
 use nile_policy::policies::{EarliestDeadline, Fair, Fifo, RealTime};
-use nile_policy::{Answer, Ready, Token};
+use nile_policy::{Answer, Ready};
 use nile_sync::yield_now;
 
 use super::*;
@@ -136,7 +136,7 @@ struct Silent;
 
 impl Scheduling for Silent {
     fn enqueue(&mut self, _: &Ready) {}
-    fn dequeue(&mut self, _: Token) {}
+    fn dequeue(&mut self, _: &Ready) {}
     fn next(&mut self, _: Instant) -> Option<Answer> {
         None
     }
