@@ -1,7 +1,7 @@
 //! Scheduling policies beside the default: instructions for a task's turn on a node in QEMU that
-//! counts them, with tasks in a ring (lat_ctx) and in crowds (hackbench). The scenario `policy-cost`
-//! measures all of them in one run. Dhara's own figures are 1.05 to 1.15 for the ring and 1.122 for
-//! the crowd.
+//! counts them, with tasks in a ring (lat_ctx) and in crowds (hackbench). The scenario
+//! `policy-cost` measures all of them in one run. Dhara's own figures are 1.05 to 1.15 for the ring
+//! and 1.122 for the crowd.
 
 use std::time::Duration;
 

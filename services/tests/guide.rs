@@ -1,5 +1,5 @@
-//! The guides `docs/write-a-service.md`, `docs/write-a-policy.md` and `docs/write-a-job.md` work word
-//! by word: their files and commands, in a copy of the source tree.
+//! The guides `docs/write-a-service.md`, `docs/write-a-policy.md` and `docs/write-a-job.md` work
+//! word by word: their files and commands, in a copy of the source tree.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -60,20 +60,20 @@ pub struct Statistics<'a> {
     pub expelled: Option<Expulsion>,
 }
 
-/// The share of the time that each class can count on, in parts of a million.
-const RESERVE_PPM: u32 = 50_000;
+/// Each class can count on one part of this many of the time.
+const RESERVE: u64 = 20;
 
 /// How long something may be ready before its class's reserve counts.
 pub(crate) const GUARD: Duration = Duration::from_millis(100);
 
 /// The most that a class has to its credit, or owes: its reserve of a second.
-const MOST_CREDIT: i64 = 1_000 * RESERVE_PPM as i64;
+const MOST_CREDIT: i64 = 1_000_000_000 / RESERVE as i64;
 
 /// A policy and what it has.
 pub(crate) struct Class {
     pub name: Cow<'static, str>,
     pub priority: i64,
-    /// None in the default, and in one that was expelled.
+    /// None where age decides: in the default, in one that says so, and in one that was expelled.
     pub policy: Option<Box<dyn Scheduling>>,
     /// What is ready, oldest first, and some that no longer is.
     pub ages: VecDeque<Token>,
@@ -82,12 +82,15 @@ pub(crate) struct Class {
     pub decisions: u64,
     pub refused: u64,
     pub reserved: u64,
-    pub ran: Duration,
+    /// Nanoseconds.
+    pub ran: u64,
     pub expelled: Option<Expulsion>,
-    /// What it has had less than its reserve, in nanoseconds; more, if negative.
+    /// What it had had less than its reserve, in nanoseconds, when it was counted; more, if
+    /// negative.
     credit: i64,
-    /// Until when the credit is counted.
     counted: Instant,
+    /// What it had run by then.
+    counted_ran: u64,
     /// Whether it is being given what it has to its credit.
     is_reserved: bool,
 }
@@ -98,6 +101,7 @@ impl Class {
         priority: i64,
         policy: Option<Box<dyn Scheduling>>,
     ) -> Class {
+        let policy = policy.filter(|policy| !policy.is_by_age());
         Class {
             name,
             priority,
@@ -108,28 +112,22 @@ impl Class {
             decisions: 0,
             refused: 0,
             reserved: 0,
-            ran: Duration::ZERO,
+            ran: 0,
             expelled: None,
             credit: 0,
             counted: Instant::START,
+            counted_ran: 0,
             is_reserved: false,
         }
     }
 
-    /// A turn of one of its subjects took so long.
-    pub fn note(&mut self, end: Instant, span: Duration) {
-        self.count(end);
-        let span_nanos = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
-        self.credit = self.credit.saturating_sub(span_nanos).max(-MOST_CREDIT);
-        self.ran += span;
-    }
-
-    /// What has accrued until `now`.
+    /// Counts what has accrued until `now`, and what was had.
     fn count(&mut self, now: Instant) {
-        let passed = now.since(self.counted) * RESERVE_PPM / 1_000_000;
-        let passed = i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX);
-        self.credit = self.credit.saturating_add(passed).min(MOST_CREDIT);
-        self.counted = now;
+        let accrued = now.as_nanos().saturating_sub(self.counted.as_nanos()) / RESERVE;
+        let had = self.ran - self.counted_ran;
+        let change = i64::try_from(accrued).unwrap_or(i64::MAX).saturating_sub_unsigned(had);
+        self.credit = self.credit.saturating_add(change).clamp(-MOST_CREDIT, MOST_CREDIT);
+        (self.counted, self.counted_ran) = (now, self.ran);
     }
 
     /// Whether it is due for its reserve: it has waited longer than the guard, and then until it
@@ -153,7 +151,7 @@ impl Class {
             decisions: self.decisions,
             refused: self.refused,
             reserved: self.reserved,
-            ran: self.ran,
+            ran: Duration::from_nanos(self.ran),
             expelled: self.expelled,
         }
     }

@@ -31,6 +31,9 @@ const MOST_FAILURES: u64 = 3;
 /// The default's global priority: above what is to run when there is nothing else.
 const DEFAULT_PRIORITY: i64 = 15;
 
+/// How soon it is looked again whether a class that has waited is due.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// The shortest slice; a policy that gives less gives this.
 const LEAST_SLICE: Duration = Duration::from_micros(100);
 
@@ -92,6 +95,8 @@ pub struct Scheduler<T> {
     ready: usize,
     /// The last ones that were expelled, until somebody asks.
     expelled: Vec<ClassId>,
+    /// Before then nobody has waited longer than the guard.
+    guarded: Instant,
 }
 
 impl<T> Default for Scheduler<T> {
@@ -105,6 +110,7 @@ impl<T> Default for Scheduler<T> {
             sequence: 0,
             ready: 0,
             expelled: Vec::new(),
+            guarded: Instant::START,
         }
     }
 }
@@ -425,10 +431,10 @@ impl<T> Scheduler<T> {
 
     /// What a class whose reserve is due runs.
     fn next_reserved(&mut self, now: Instant) -> Option<Picked<T>> {
-        // Alone, a class has all there is.
-        if self.order.len() == 1 {
+        if now < self.guarded {
             return None;
         }
+        let mut guarded = now + GUARD;
         for place in 0..self.order.len() {
             let id = self.order[place];
             if self.class(id).ready == 0 {
@@ -436,13 +442,15 @@ impl<T> Scheduler<T> {
             }
             let oldest = self.oldest(id)?;
             let since = self.entry(oldest)?.since;
-            let class = self.class(id);
-            if class.is_due(now, since) {
-                class.reserved += 1;
+            if self.class(id).is_due(now, since) {
+                self.class(id).reserved += 1;
                 self.dequeue(id, oldest);
                 return self.pick(oldest, None);
             }
+            // Who has waited long enough has had its reserve, for now.
+            guarded = guarded.min((since + GUARD).max(now + LOOK));
         }
+        self.guarded = guarded;
         None
     }
 
@@ -487,15 +495,18 @@ impl<T> Scheduler<T> {
         Some(Picked { task, turn: Turn { token, class, subject }, slice })
     }
 
-    /// A turn is over, after so long.
-    pub fn ran(&mut self, turn: Turn, end: Instant, span: Duration, why: Stop) {
-        let is_bound = self.class_of(turn.subject) == turn.class;
-        let Turn { token, class, subject } = turn;
-        let class = self.class(class);
-        class.note(end, span);
+    /// A turn is over, which began at `start`.
+    pub fn ran(&mut self, turn: Turn, start: Instant, end: Instant, why: Stop) {
+        let Turn { token, class: id, subject } = turn;
+        let span = end.as_nanos().saturating_sub(start.as_nanos());
+        let class = self.class(id);
+        class.ran += span;
         // A policy hears nothing of a subject that has been bound elsewhere meanwhile.
-        if let Some(policy) = class.policy.as_mut().filter(|_| is_bound) {
-            policy.ran(&Ran { token, subject, end, span, why });
+        if class.policy.is_some() && self.class_of(subject) == id {
+            let it = Ran { token, subject, end, span: Duration::from_nanos(span), why };
+            if let Some(policy) = &mut self.class(id).policy {
+                policy.ran(&it);
+            }
         }
     }
 

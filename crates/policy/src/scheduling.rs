@@ -76,6 +76,12 @@ pub trait Scheduling {
         &[]
     }
 
+    /// Whether what has been ready longest runs next, whosever it is. Then it is not asked: the
+    /// mechanism knows.
+    fn is_by_age(&self) -> bool {
+        false
+    }
+
     /// Takes a subject, or changes the parameters of one that it has. A refusal changes nothing.
     fn admit(
         &mut self,

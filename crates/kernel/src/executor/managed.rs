@@ -33,6 +33,8 @@ pub(super) struct Managed {
     names: RefCell<Vec<String>>,
     /// Until when whatever is ready has to wait.
     waits_until: Cell<Option<Instant>>,
+    /// When the last turn of this pass was over.
+    last: Cell<Option<Instant>>,
     /// Those expelled of whom nobody has been told, and who waits for one.
     expelled: RefCell<Vec<String>>,
     watcher: Waiter,
@@ -88,12 +90,14 @@ impl Executor {
     #[inline(never)]
     pub(super) fn poll_managed(&self, clock: &dyn Fn() -> Instant) -> bool {
         let managed = &self.managed;
-        let now = clock();
+        let now = managed.last.take().unwrap_or_else(clock);
         let next = {
             let mut scheduler = managed.scheduler.borrow_mut();
-            while let Some(task) = self.next_woken() {
+            let mut woken = self.ready.lock();
+            while let Some(task) = woken.pop_front() {
                 scheduler.enqueue(task.subject, task, now);
             }
+            drop(woken);
             let next = scheduler.next(now);
             while let Some(it) = scheduler.take_expelled() {
                 managed.expelled.borrow_mut().push(it.name.to_owned());
@@ -117,12 +121,15 @@ impl Executor {
         managed.waits_until.set(None);
         let why = self.poll(picked.task);
         let end = clock();
-        managed.scheduler.borrow_mut().ran(picked.turn, end, end.since(now), why);
+        managed.last.set(Some(end));
+        managed.scheduler.borrow_mut().ran(picked.turn, now, end, why);
         true
     }
 
-    fn next_woken(&self) -> Option<Arc<Task>> {
-        self.ready.lock().pop_front()
+    /// A pass begins: time has passed since the last turn that was no task's.
+    #[inline]
+    pub fn begin_pass(&self) {
+        self.managed.last.set(None);
     }
 
     /// The subjects, in the order in which they came.

@@ -19,11 +19,12 @@ const USUAL: i64 = 100;
 const SLICE: Duration = Duration::from_millis(3);
 
 /// Virtual time that passes in a nanosecond of a subject with a weight of one.
-const SCALE: u128 = 1 << 20;
+const SCALE: u64 = 1 << 40;
 
 struct Share {
     subject: Subject,
-    weight: i64,
+    /// Virtual time that passes in a nanosecond of its turns.
+    per_nano: u64,
     /// How much it has had for its weight.
     virtual_time: u128,
     ready: VecDeque<Token>,
@@ -53,12 +54,13 @@ impl Scheduling for Fair {
     }
 
     fn admit(&mut self, subject: Subject, it: &Parameters, _: Instant) -> Result<(), Refusal> {
-        let weight = it.get(WEIGHT.name).unwrap_or(USUAL).max(1);
+        let weight = it.get(WEIGHT.name).unwrap_or(USUAL);
+        let per_nano = SCALE / weight.max(1).unsigned_abs();
         match self.share(subject) {
-            Some(share) => share.weight = weight,
+            Some(share) => share.per_nano = per_nano,
             None => {
                 let (virtual_time, ready) = (self.floor, VecDeque::new());
-                self.shares.push(Share { subject, weight, virtual_time, ready });
+                self.shares.push(Share { subject, per_nano, virtual_time, ready });
             }
         }
         Ok(())
@@ -92,8 +94,8 @@ impl Scheduling for Fair {
 
     fn ran(&mut self, it: &Ran) {
         let Some(share) = self.share(it.subject) else { return };
-        let weight = u128::from(share.weight.unsigned_abs());
         // Where a clock does not tell a turn from none, each counts alike.
-        share.virtual_time += it.span.as_nanos().max(1) * SCALE / weight;
+        let nanos = u64::try_from(it.span.as_nanos()).unwrap_or(u64::MAX).max(1);
+        share.virtual_time += u128::from(nanos) * u128::from(share.per_nano);
     }
 }

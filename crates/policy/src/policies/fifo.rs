@@ -1,15 +1,13 @@
 //! First in, first out: what is ready longest runs until it waits. It has the lowest priority of
 //! all, for long batches that take what nobody else wants (Dhara, IV.A).
 
-use alloc::collections::VecDeque;
-
 use nile_abi::Instant;
 
-use crate::{Answer, Ready, Scheduling, Token};
+use crate::{Answer, Ready, Scheduling};
 
-/// First in, first out.
+/// First in, first out: the mechanism's own order, so that there is nothing to hold or to ask.
 #[derive(Default)]
-pub struct Fifo(VecDeque<Token>);
+pub struct Fifo;
 
 impl Fifo {
     /// Its global priority.
@@ -17,15 +15,15 @@ impl Fifo {
 }
 
 impl Scheduling for Fifo {
-    fn enqueue(&mut self, it: &Ready) {
-        self.0.push_back(it.token);
+    fn is_by_age(&self) -> bool {
+        true
     }
 
-    fn dequeue(&mut self, it: &Ready) {
-        self.0.retain(|token| *token != it.token);
-    }
+    fn enqueue(&mut self, _: &Ready) {}
+
+    fn dequeue(&mut self, _: &Ready) {}
 
     fn next(&mut self, _: Instant) -> Option<Answer> {
-        self.0.pop_front().map(|token| Answer::Run(token, None))
+        None
     }
 }

@@ -67,9 +67,10 @@ impl Bench {
                     let waited = self.now.since(self.since[index]);
                     self.waited[index] = self.waited[index].max(waited);
                     let span = picked.slice.map_or(turn, |slice| slice.min(turn));
+                    let start = self.now;
                     self.now = self.now + span;
                     self.had[index] += span;
-                    self.scheduler.ran(picked.turn, self.now, span, Stop::Yields);
+                    self.scheduler.ran(picked.turn, start, self.now, Stop::Yields);
                     self.since[index] = self.now;
                     self.scheduler.enqueue(subject, subject, self.now);
                 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use nile_abi::Instant;
 use proptest::prelude::*;
 
-use super::bench::{micros, scheduler};
+use super::bench::scheduler;
 use crate::{Next, Parameters, Scheduler, Stop, Subject};
 
 /// How long a task runs before it lets others.
@@ -71,10 +71,11 @@ impl Core {
                     let index = picked.task;
                     let slice = picked.slice.map_or(TURN, |it| it.as_micros() as u64);
                     let span = TURN.min(self.left[index]).min(slice.max(1));
+                    let start = Core::at(now);
                     now += span;
                     self.left[index] -= span;
                     let why = if self.left[index] == 0 { Stop::Waits } else { Stop::Yields };
-                    self.scheduler.ran(picked.turn, Core::at(now), micros(span), why);
+                    self.scheduler.ran(picked.turn, start, Core::at(now), why);
                     if self.left[index] > 0 {
                         self.scheduler.enqueue(picked.turn.subject, index, Core::at(now));
                     }

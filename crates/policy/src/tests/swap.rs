@@ -64,11 +64,12 @@ proptest! {
                 Step::Next => match it.next(now) {
                     Next::Run(picked) => {
                         let queue = &mut model[picked.turn.subject.0 as usize].1;
-                        prop_assert_eq!(Some(&picked.task), queue.first(), "of one subject, by age");
+                        prop_assert_eq!(Some(&picked.task), queue.first(), "oldest first");
                         queue.remove(0);
                         let span = Duration::from_micros(100);
+                        let start = now;
                         now = now + span;
-                        it.ran(picked.turn, now, span, Stop::Waits);
+                        it.ran(picked.turn, start, now, Stop::Waits);
                     }
                     Next::Nothing => prop_assert!(model.iter().all(|(_, queue)| queue.is_empty())),
                     Next::Wait(_) => prop_assert!(false, "nobody has a budget"),

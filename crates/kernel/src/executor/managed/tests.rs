@@ -1,3 +1,5 @@
+//! Tasks of subjects that are bound, beside those of subjects that are not.
+
 use alloc::rc::Rc;
 use core::time::Duration;
 
