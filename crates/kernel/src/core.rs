@@ -302,7 +302,6 @@ impl<M: Machine> CoreLoop<M> {
             found |= input.wake_if_ready();
         }
         found |= core.devices.turn(&core.machine);
-        core.executor.begin_pass();
         for _ in 0..POLLS_PER_TURN {
             if !core.executor.poll_one(|| core.now()) {
                 break;

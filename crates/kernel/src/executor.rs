@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use core::task::{Context, Poll, Waker};
 
 use nile_abi::Instant;
@@ -28,12 +28,41 @@ use spin::Mutex;
 
 use managed::Managed;
 
-type Ready = Mutex<VecDeque<Arc<Task>>>;
+type Ready = Mutex<Woken>;
+
+/// The tasks that have become ready, in the order in which they did.
+#[derive(Default)]
+struct Woken {
+    /// Those of subjects that are bound to nothing.
+    usual: VecDeque<Arc<Task>>,
+    /// The others', by their class, from the one behind the default on.
+    bound: Vec<VecDeque<Arc<Task>>>,
+}
+
+impl Woken {
+    #[inline]
+    fn push(&mut self, task: Arc<Task>) {
+        match task.class.load(Ordering::Relaxed) {
+            0 => self.usual.push_back(task),
+            class => self.push_bound(class, task),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.usual.is_empty() && self.bound.iter().all(VecDeque::is_empty)
+    }
+
+    fn len(&self) -> usize {
+        self.usual.len() + self.bound.iter().map(VecDeque::len).sum::<usize>()
+    }
+}
 
 /// The part of a task that its wakers hold.
 struct Task {
     slot: usize,
     subject: Subject,
+    /// The number of the class that its subject is bound to.
+    class: AtomicU16,
     queued: AtomicBool,
     ready: Arc<Ready>,
 }
@@ -42,7 +71,7 @@ impl Wake for Task {
     fn wake(self: Arc<Self>) {
         if !self.queued.swap(true, Ordering::AcqRel) {
             let ready = self.ready.clone();
-            ready.lock().push_back(self);
+            ready.lock().push(self);
         }
     }
 }
@@ -94,6 +123,7 @@ impl Executor {
         let task = Arc::new(Task {
             slot,
             subject,
+            class: AtomicU16::new(self.managed.class_of(subject)),
             queued: AtomicBool::new(false),
             ready: self.ready.clone(),
         });
@@ -132,7 +162,7 @@ impl Executor {
     pub fn close(&self) {
         self.closed.set(true);
         let slots = core::mem::take(&mut *self.slots.borrow_mut());
-        self.ready.lock().clear();
+        *self.ready.lock() = Woken::default();
         self.managed.close();
         drop(slots);
     }
@@ -144,7 +174,7 @@ impl Executor {
             return self.poll_managed(&clock);
         }
         // The default, which is no call.
-        let Some(task) = self.ready.lock().pop_front() else { return false };
+        let Some(task) = self.ready.lock().usual.pop_front() else { return false };
         self.poll(task);
         true
     }

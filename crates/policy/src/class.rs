@@ -17,6 +17,16 @@ pub struct ClassId(pub(crate) u16);
 impl ClassId {
     /// The default: whoever is bound to nothing.
     pub const DEFAULT: ClassId = ClassId(0);
+
+    /// Its place among those of its scheduler, in the order in which they came.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// As a number, for what only holds numbers.
+    pub fn number(self) -> u16 {
+        self.0
+    }
 }
 
 /// Why a policy was expelled: its third failure.
@@ -93,6 +103,11 @@ pub(crate) struct Class {
     counted_ran: u64,
     /// Whether it is being given what it has to its credit.
     is_reserved: bool,
+    /// Turns since the last look that nobody has measured, and nanoseconds of those that were.
+    pub turns: u64,
+    pub measured: u64,
+    /// When it was last seen to have had a turn, or nothing ready.
+    served: Instant,
 }
 
 impl Class {
@@ -118,6 +133,9 @@ impl Class {
             counted: Instant::START,
             counted_ran: 0,
             is_reserved: false,
+            turns: 0,
+            measured: 0,
+            served: Instant::START,
         }
     }
 
@@ -130,11 +148,24 @@ impl Class {
         (self.counted, self.counted_ran) = (now, self.ran);
     }
 
+    /// Takes its part of what `turns` took together since the last look.
+    pub fn share(&mut self, now: Instant, nanos: u64, turns: u64) {
+        if self.turns > 0 || self.measured > 0 {
+            self.served = now;
+        }
+        // What a class had is counted to the turn, over time.
+        self.ran += self.measured + nanos.saturating_mul(self.turns) / turns.max(1);
+        (self.turns, self.measured) = (0, 0);
+    }
+
     /// Whether it is due for its reserve: it has waited longer than the guard, and then until it
     /// has had what it had too little.
-    pub fn is_due(&mut self, now: Instant, oldest: Instant) -> bool {
-        let has_waited = now.since(oldest) > GUARD;
-        if !has_waited && !self.is_reserved {
+    pub fn is_due(&mut self, now: Instant, is_ready: bool) -> bool {
+        if !is_ready {
+            self.served = now;
+        }
+        let has_waited = now.since(self.served) > GUARD;
+        if !is_ready || !has_waited && !self.is_reserved {
             return false;
         }
         self.count(now);
@@ -151,7 +182,7 @@ impl Class {
             decisions: self.decisions,
             refused: self.refused,
             reserved: self.reserved,
-            ran: Duration::from_nanos(self.ran),
+            ran: Duration::from_nanos(self.ran + self.measured),
             expelled: self.expelled,
         }
     }

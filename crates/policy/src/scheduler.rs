@@ -95,8 +95,9 @@ pub struct Scheduler<T> {
     ready: usize,
     /// The last ones that were expelled, until somebody asks.
     expelled: Vec<ClassId>,
-    /// Before then nobody has waited longer than the guard.
-    guarded: Instant,
+    /// When it was last looked who waits too long, and the class that does.
+    looked: Instant,
+    due: Option<ClassId>,
 }
 
 impl<T> Default for Scheduler<T> {
@@ -110,7 +111,8 @@ impl<T> Default for Scheduler<T> {
             sequence: 0,
             ready: 0,
             expelled: Vec::new(),
-            guarded: Instant::START,
+            looked: Instant::START,
+            due: None,
         }
     }
 }
@@ -407,51 +409,79 @@ impl<T> Scheduler<T> {
         if self.ready == 0 {
             return Next::Nothing;
         }
-        if let Some(picked) = self.next_reserved(now) {
+        if now >= self.looked + LOOK {
+            self.look(now, &|_| false);
+        }
+        if let Some(picked) = self.due.and_then(|id| self.next_oldest(id)) {
             return Next::Run(picked);
         }
         let mut until: Option<Instant> = None;
         for place in 0..self.order.len() {
-            let id = self.order[place];
-            if self.class(id).ready == 0 {
-                continue;
-            }
-            match self.ask(id, now) {
-                Asked::Run(token, slice) => {
-                    if let Some(picked) = self.pick(token, slice) {
-                        return Next::Run(picked);
-                    }
-                }
-                Asked::Wait(then) => until = Some(until.map_or(then, |until| until.min(then))),
+            match self.next_of(self.order[place], now) {
+                Next::Wait(then) => until = Some(until.map_or(then, |until| until.min(then))),
+                Next::Nothing => {}
+                run => return run,
             }
         }
-        // A guard ends a wait that a policy would have go on for ever.
-        until.map_or(Next::Nothing, |until| Next::Wait(until.min(now + GUARD)))
+        until.map_or(Next::Nothing, Next::Wait)
     }
 
-    /// What a class whose reserve is due runs.
-    fn next_reserved(&mut self, now: Instant) -> Option<Picked<T>> {
-        if now < self.guarded {
-            return None;
+    /// What runs next of a class.
+    pub fn next_of(&mut self, id: ClassId, now: Instant) -> Next<T> {
+        if self.class(id).ready == 0 {
+            return Next::Nothing;
         }
-        let mut guarded = now + GUARD;
+        match self.ask(id, now) {
+            Asked::Run(token, slice) => self.pick(token, slice).map_or(Next::Nothing, Next::Run),
+            // A guard ends a wait that a policy would have go on for ever.
+            Asked::Wait(until) => Next::Wait(until.min(now + GUARD)),
+        }
+    }
+
+    /// What a class has had ready longest, out of the order of its policy.
+    pub fn next_oldest(&mut self, id: ClassId) -> Option<Picked<T>> {
+        let oldest = self.oldest(id)?;
+        self.class(id).reserved += 1;
+        self.dequeue(id, oldest);
+        self.pick(oldest, None)
+    }
+
+    /// Looks which class has waited too long: it is to have turns until the next look. `waits` says
+    /// of which classes something is ready that is not here.
+    pub fn look(&mut self, now: Instant, waits: &dyn Fn(ClassId) -> bool) -> Option<ClassId> {
+        let sum = |of: fn(&Class) -> u64| self.classes.iter().map(of).sum::<u64>();
+        let (turns, measured) = (sum(|it| it.turns), sum(|it| it.measured));
+        let passed = now.as_nanos().saturating_sub(self.looked.as_nanos());
+        let rest = passed.saturating_sub(measured);
+        self.looked = now;
+        self.due = None;
         for place in 0..self.order.len() {
             let id = self.order[place];
-            if self.class(id).ready == 0 {
-                continue;
+            let is_waiting = waits(id);
+            let class = self.class(id);
+            class.share(now, rest, turns);
+            let is_ready = class.ready > 0 || is_waiting;
+            if class.is_due(now, is_ready) && self.due.is_none() {
+                self.due = Some(id);
             }
-            let oldest = self.oldest(id)?;
-            let since = self.entry(oldest)?.since;
-            if self.class(id).is_due(now, since) {
-                self.class(id).reserved += 1;
-                self.dequeue(id, oldest);
-                return self.pick(oldest, None);
-            }
-            // Who has waited long enough has had its reserve, for now.
-            guarded = guarded.min((since + GUARD).max(now + LOOK));
         }
-        self.guarded = guarded;
-        None
+        self.due
+    }
+
+    /// From now on time counts as its turns': before, there were none.
+    pub fn resume(&mut self, now: Instant) {
+        self.looked = now;
+    }
+
+    /// Something of a class that goes by age had a turn, without being here.
+    #[inline]
+    pub fn turned(&mut self, id: ClassId) {
+        self.class(id).turns += 1;
+    }
+
+    /// The classes from the highest global priority to the lowest, and whether each goes by age.
+    pub fn order(&self) -> impl Iterator<Item = (ClassId, bool)> {
+        self.order.iter().map(|id| (*id, self.classes[id.0 as usize].policy.is_none()))
     }
 
     /// What a class that has something gives.
@@ -500,7 +530,7 @@ impl<T> Scheduler<T> {
         let Turn { token, class: id, subject } = turn;
         let span = end.as_nanos().saturating_sub(start.as_nanos());
         let class = self.class(id);
-        class.ran += span;
+        class.measured += span;
         // A policy hears nothing of a subject that has been bound elsewhere meanwhile.
         if class.policy.is_some() && self.class_of(subject) == id {
             let it = Ran { token, subject, end, span: Duration::from_nanos(span), why };

@@ -1,8 +1,9 @@
 //! The tasks of a core whose subjects are bound to policies: Dhara's policy manager (IV.A).
 //!
 //! A subject is a service on this core or its package, by name; the kernel's own tasks are the
-//! first one's. Wakers put tasks on the executor's list as ever; before each turn what has come is
-//! given to the scheduler. When nobody is bound any more, what is ready goes back to the list.
+//! first one's. Wakers put a task on the list of the class that its subject is bound to. What goes by
+//! age runs from there; what a policy decides is handed over to it first. When nobody is bound any
+//! more, all go on the one list again.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -11,30 +12,43 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
+use core::sync::atomic::Ordering;
 use core::task::{Context, Poll};
 
 use nile_abi::Instant;
 use nile_policy::{
-    Next, Parameters, PolicyState, Refusal, Scheduler, Scheduling, Subject, SubjectState,
+    ClassId, Next, Parameters, Picked, PolicyState, Refusal, Scheduler, Scheduling, Subject,
+    SubjectState,
 };
 use nile_sync::Waiter;
 
-use super::{Executor, Task};
+use super::{Executor, Slot, Task, Woken};
 
 /// The subject of the kernel's own tasks.
 const KERNEL: &str = "kernel";
+
+/// Turns between two looks at the clock, where nobody asks for it.
+const TURNS_PER_LOOK: u32 = 32;
 
 /// What policies decide.
 #[derive(Default)]
 pub(super) struct Managed {
     is_used: Cell<bool>,
+    /// Whether somebody was bound since tasks were last given to their classes.
+    has_moved: Cell<bool>,
+    /// What policies hold: all that is ready of those that do not go by age.
     scheduler: RefCell<Scheduler<Arc<Task>>>,
+    /// The classes in the order in which they are asked, and whether each goes by age.
+    lanes: RefCell<Vec<(ClassId, bool)>>,
+    /// The class that has waited too long.
+    due: Cell<Option<ClassId>>,
+    turns: Cell<u32>,
     /// The subjects but the first, by their numbers.
     names: RefCell<Vec<String>>,
     /// Until when whatever is ready has to wait.
     waits_until: Cell<Option<Instant>>,
-    /// When the last turn of this pass was over.
-    last: Cell<Option<Instant>>,
+    /// Whether there was nothing to run.
+    is_idle: Cell<bool>,
     /// Those expelled of whom nobody has been told, and who waits for one.
     expelled: RefCell<Vec<String>>,
     watcher: Waiter,
@@ -56,8 +70,18 @@ impl Managed {
         self.waits_until.get()
     }
 
+    /// What policies hold.
     pub fn ready(&self) -> usize {
         self.scheduler.borrow().ready()
+    }
+
+    /// The number of the class that a subject's tasks are of.
+    #[inline]
+    pub fn class_of(&self, subject: Subject) -> u16 {
+        match self.is_used.get() {
+            true => self.scheduler.borrow().class_of(subject).number(),
+            false => ClassId::DEFAULT.number(),
+        }
     }
 
     pub fn close(&self) {
@@ -75,6 +99,40 @@ impl Managed {
     }
 }
 
+impl Woken {
+    /// One of a class that is not the default.
+    #[inline(never)]
+    pub(super) fn push_bound(&mut self, class: u16, task: Arc<Task>) {
+        let index = usize::from(class) - 1;
+        if self.bound.len() <= index {
+            self.bound.resize_with(index + 1, VecDeque::new);
+        }
+        self.bound[index].push_back(task);
+    }
+
+    fn of(&mut self, class: ClassId) -> Option<&mut VecDeque<Arc<Task>>> {
+        match class.index() {
+            0 => Some(&mut self.usual),
+            index => self.bound.get_mut(index - 1),
+        }
+    }
+
+    fn waits(&self, class: ClassId) -> bool {
+        match class.index() {
+            0 => !self.usual.is_empty(),
+            index => self.bound.get(index - 1).is_some_and(|tasks| !tasks.is_empty()),
+        }
+    }
+}
+
+/// What has been chosen.
+enum Chosen {
+    /// The oldest of a class that goes by age.
+    Oldest(ClassId, Arc<Task>),
+    /// What a policy, or the guard, has picked.
+    Picked(Picked<Arc<Task>>, Instant),
+}
+
 impl Executor {
     /// The subject of this name, which is new if there was none.
     pub fn subject(&self, name: &str) -> Subject {
@@ -86,50 +144,146 @@ impl Executor {
         })
     }
 
-    /// Gives the scheduler what has become ready, and polls what it says.
+    /// Polls what policies say. `false` if nothing may run.
     #[inline(never)]
     pub(super) fn poll_managed(&self, clock: &dyn Fn() -> Instant) -> bool {
         let managed = &self.managed;
-        let now = managed.last.take().unwrap_or_else(clock);
-        let next = {
-            let mut scheduler = managed.scheduler.borrow_mut();
-            let mut woken = self.ready.lock();
-            while let Some(task) = woken.pop_front() {
-                scheduler.enqueue(task.subject, task, now);
-            }
-            drop(woken);
-            let next = scheduler.next(now);
-            while let Some(it) = scheduler.take_expelled() {
-                managed.expelled.borrow_mut().push(it.name.to_owned());
-            }
-            next
-        };
-        if !managed.expelled.borrow().is_empty() {
-            managed.watcher.wake();
+        if managed.has_moved.get() {
+            self.settle();
         }
-        let picked = match next {
-            Next::Run(picked) => picked,
-            Next::Wait(until) => {
-                managed.waits_until.set(Some(until));
-                return false;
+        if managed.is_idle.take() {
+            managed.scheduler.borrow_mut().resume(clock());
+        }
+        let turns = managed.turns.get().wrapping_add(1);
+        managed.turns.set(turns);
+        if turns.is_multiple_of(TURNS_PER_LOOK) {
+            self.look(clock());
+        }
+        match self.choose(clock) {
+            Some(Chosen::Oldest(class, task)) => {
+                self.poll(task);
+                managed.scheduler.borrow_mut().turned(class);
+                true
             }
-            Next::Nothing => {
-                managed.waits_until.set(None);
-                return false;
+            Some(Chosen::Picked(picked, start)) => {
+                let why = self.poll(picked.task);
+                managed.scheduler.borrow_mut().ran(picked.turn, start, clock(), why);
+                true
             }
-        };
-        managed.waits_until.set(None);
-        let why = self.poll(picked.task);
-        let end = clock();
-        managed.last.set(Some(end));
-        managed.scheduler.borrow_mut().ran(picked.turn, now, end, why);
-        true
+            None => {
+                self.look(clock());
+                managed.is_idle.set(true);
+                false
+            }
+        }
     }
 
-    /// A pass begins: time has passed since the last turn that was no task's.
-    #[inline]
-    pub fn begin_pass(&self) {
-        self.managed.last.set(None);
+    /// Looks who has waited too long.
+    fn look(&self, now: Instant) {
+        let managed = &self.managed;
+        let woken = self.ready.lock();
+        let due = managed.scheduler.borrow_mut().look(now, &|class| woken.waits(class));
+        managed.due.set(due);
+    }
+
+    fn choose(&self, clock: &dyn Fn() -> Instant) -> Option<Chosen> {
+        let managed = &self.managed;
+        managed.waits_until.set(None);
+        if let Some(class) = managed.due.get()
+            && let Some(chosen) = self.choose_due(class, clock)
+        {
+            return Some(chosen);
+        }
+        let mut until: Option<Instant> = None;
+        for (class, by_age) in managed.lanes.borrow().iter().copied() {
+            let mut scheduler = managed.scheduler.borrow_mut();
+            // Of one that goes by age a scheduler only has what was bound to another before.
+            let next = match by_age && scheduler.ready() == 0 {
+                true => Next::Nothing,
+                false => {
+                    let now = clock();
+                    if !by_age {
+                        self.hand_over(&mut scheduler, class, now);
+                    }
+                    match scheduler.next_of(class, now) {
+                        Next::Run(picked) => {
+                            drop(scheduler);
+                            self.note_expelled();
+                            return Some(Chosen::Picked(picked, now));
+                        }
+                        next => next,
+                    }
+                }
+            };
+            drop(scheduler);
+            if by_age && let Some(task) = self.ready.lock().of(class).and_then(VecDeque::pop_front)
+            {
+                return Some(Chosen::Oldest(class, task));
+            }
+            if let Next::Wait(then) = next {
+                until = Some(until.map_or(then, |until| until.min(then)));
+            }
+        }
+        managed.waits_until.set(until);
+        None
+    }
+
+    /// The oldest of a class that has waited too long.
+    fn choose_due(&self, class: ClassId, clock: &dyn Fn() -> Instant) -> Option<Chosen> {
+        let mut scheduler = self.managed.scheduler.borrow_mut();
+        if let Some(picked) = scheduler.next_oldest(class) {
+            return Some(Chosen::Picked(picked, clock()));
+        }
+        let task = self.ready.lock().of(class)?.pop_front()?;
+        Some(Chosen::Oldest(class, task))
+    }
+
+    /// Gives a policy what has become ready of its subjects.
+    fn hand_over(&self, scheduler: &mut Scheduler<Arc<Task>>, class: ClassId, now: Instant) {
+        let mut woken = self.ready.lock();
+        let Some(tasks) = woken.of(class) else { return };
+        while let Some(task) = tasks.pop_front() {
+            scheduler.enqueue(task.subject, task, now);
+        }
+    }
+
+    /// Has whoever waits for it told which policies were expelled.
+    fn note_expelled(&self) {
+        let managed = &self.managed;
+        let mut scheduler = managed.scheduler.borrow_mut();
+        while let Some(it) = scheduler.take_expelled() {
+            managed.expelled.borrow_mut().push(it.name.to_owned());
+            managed.has_moved.set(true);
+            managed.watcher.wake();
+        }
+    }
+
+    /// Gives every task to the class that its subject is bound to now. No task is being polled.
+    fn settle(&self) {
+        let managed = &self.managed;
+        managed.has_moved.set(false);
+        managed.waits_until.set(None);
+        let mut scheduler = managed.scheduler.borrow_mut();
+        let class_of = |task: &Task| scheduler.class_of(task.subject).number();
+        for slot in self.slots.borrow().iter() {
+            if let Slot::Waiting(task, _) = slot {
+                task.class.store(class_of(task), Ordering::Relaxed);
+            }
+        }
+        let mut woken = self.ready.lock();
+        let Woken { usual, bound } = core::mem::take(&mut *woken);
+        // What policies hold was ready before.
+        let mut held = VecDeque::new();
+        if !scheduler.is_used() {
+            while let Next::Run(picked) = scheduler.next(Instant::START) {
+                held.push_back(picked.task);
+            }
+        }
+        for task in held.into_iter().chain(usual).chain(bound.into_iter().flatten()) {
+            woken.push(task);
+        }
+        *managed.lanes.borrow_mut() = scheduler.order().collect();
+        managed.is_used.set(scheduler.is_used());
     }
 
     /// The subjects, in the order in which they came.
@@ -168,8 +322,8 @@ impl Executor {
         let mut scheduler = managed.scheduler.borrow_mut();
         let class = scheduler.class_named(policy).ok_or(Refusal::NoPolicy)?;
         scheduler.bind(subject, class, parameters, now)?;
-        managed.is_used.set(scheduler.is_used());
-        managed.waits_until.set(None);
+        managed.has_moved.set(true);
+        managed.is_used.set(true);
         Ok(())
     }
 
@@ -177,20 +331,9 @@ impl Executor {
     pub fn unbind(&self, subject: &str) -> bool {
         let managed = &self.managed;
         let Some(subject) = managed.subject(subject) else { return false };
-        let mut scheduler = managed.scheduler.borrow_mut();
-        let was_bound = scheduler.unbind(subject);
-        managed.waits_until.set(None);
-        if was_bound && !scheduler.is_used() {
-            // The oldest first, and all of them older than what has come since.
-            let mut ready = VecDeque::new();
-            while let Next::Run(picked) = scheduler.next(Instant::START) {
-                ready.push_back(picked.task);
-            }
-            let mut list = self.ready.lock();
-            ready.append(&mut list);
-            *list = ready;
-            managed.is_used.set(false);
-        }
+        let was_bound = managed.scheduler.borrow_mut().unbind(subject);
+        managed.has_moved.set(true);
+        managed.is_used.set(true);
         was_bound
     }
 
