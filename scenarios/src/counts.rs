@@ -10,7 +10,7 @@ use core::future::poll_fn;
 use core::task::Poll;
 use core::time::Duration;
 
-use nile_abi::{Instant, PageSize, Status};
+use nile_abi::{Instant, PageSize, Status, Window};
 use nile_kernel::Core;
 use nile_kernel::timers::Timers;
 use nile_platform::Machine;
@@ -73,10 +73,10 @@ impl<M: Machine> Counter<M> {
         let due = |number: u64| Instant::START + Duration::from_nanos(number);
         let armed = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         for other in 0..OTHER_TIMERS {
-            timers.arm(due(u64::from(u32::MAX) + other), armed.clone());
+            timers.arm(Window::at(due(u64::from(u32::MAX) + other)), 0, armed.clone());
         }
         self.count("timer", async |number| {
-            timers.arm(due(number), armed.clone());
+            timers.arm(Window::at(due(number)), 0, armed.clone());
             if timers.fire_one(due(number)) { Ok(()) } else { Err(Status::Timeout) }
         })
         .await?;

@@ -1,15 +1,21 @@
-//! Deadlines of one core come in order and never early; every core sleeps at once.
+//! Deadlines of one core come in order and never early; every core sleeps at once. Those that have
+//! tolerance come together: the four of Dhara's example, 29, 30, 31 and 32 ms from now and 2 ms more
+//! or less, interrupt the core once.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::time::Duration;
 
+use nile_abi::Window;
 use nile_kernel::{Core, Join};
-use nile_platform::Machine;
+use nile_platform::{Cause, Machine};
 
 use crate::arguments::Arguments;
-use crate::conduct::{conduct, conducts};
+use crate::conduct::{Findings, conduct, conducts};
+
+/// How often the example is tried: something else may wake the core meanwhile.
+const TRIES: u32 = 5;
 
 /// Starts this core's part: only the conductor has one.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
@@ -43,10 +49,44 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
         }
         findings.check(latest != u64::MAX, format_args!("a deadline came early"));
         findings.figure("latest_ns", latest);
-        let order = order.borrow();
+        let order = order.take();
         let sorted = order.is_sorted();
         findings.check(sorted, format_args!("deadlines came out of order: {order:?}"));
         findings.check(order.len() > 1, format_args!("the machine was too slow to arm any"));
         findings.figure("in_order", order.len() as u64);
+        example(&core, &findings).await;
     });
+}
+
+async fn example<M: Machine>(core: &Core<M>, findings: &Findings) {
+    let (mut exact, mut tolerant) = (0, u64::MAX);
+    for _ in 0..TRIES {
+        exact = exact.max(four(core, findings, Duration::ZERO).await);
+        tolerant = tolerant.min(four(core, findings, Duration::from_millis(2)).await);
+    }
+    findings.check(tolerant <= 1, format_args!("four timers took {tolerant} interrupts"));
+    findings.figure("exact_interrupts", exact);
+    findings.figure("tolerant_interrupts", tolerant);
+}
+
+/// How many interrupts by this core's timer the four take.
+async fn four<M: Machine>(core: &Core<M>, findings: &Findings, tolerance: Duration) -> u64 {
+    // What the hardware was armed for before is over after this.
+    core.sleep(Duration::from_millis(1)).await;
+    let interrupts = || core.machine().board().record(core.id()).interrupts(Cause::Timer);
+    let (before, now) = (interrupts(), core.now());
+    let sleepers: Vec<Join<bool>> = (29..=32)
+        .map(|due| {
+            let window = Window::around(now + Duration::from_millis(due), tolerance);
+            let own = core.clone();
+            core.spawn(async move {
+                own.sleep_in(window).await;
+                own.now() >= window.from()
+            })
+        })
+        .collect();
+    for sleeper in sleepers {
+        findings.check(sleeper.await, format_args!("a timer came before its window"));
+    }
+    interrupts() - before
 }

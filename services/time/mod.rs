@@ -1,9 +1,11 @@
 //! The time service: the node's clock, and waiting for a moment of it. Times are nanoseconds since
 //! the node's start, the same on all of its cores.
 
-use nile_abi::Instant;
+use alloc::format;
+
+use nile_abi::{Instant, Status, Window};
 use nile_interfaces::time::TimeKernel;
-use nile_stl::{Start, Stl, service};
+use nile_stl::{CallError, CallResult, Start, Stl, service};
 
 /// The clock of a core.
 pub struct Time {
@@ -28,6 +30,17 @@ impl TimeKernel for Time {
         let host = self.stl.host();
         host.sleep_until(Instant::from_nanos(nanos)).await;
         host.now().as_nanos()
+    }
+
+    async fn sleep_in(&self, from: u64, until: u64) -> CallResult<u64> {
+        if until < from {
+            let message = format!("until is {until}, which is before from, {from}");
+            return Err(CallError::new(Status::Invalid, message));
+        }
+        let host = self.stl.host();
+        let window = Window::between(Instant::from_nanos(from), Instant::from_nanos(until));
+        host.sleep_in(window).await;
+        Ok(host.now().as_nanos())
     }
 
     fn uptime(&self) -> u64 {

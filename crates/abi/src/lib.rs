@@ -5,7 +5,7 @@
 //! * [`part`]: bytes of a buffer, as others read them.
 //! * [`status`]: how a call between cores ends, with its number on the wire.
 //! * [`role`]: what a core is for.
-//! * [`time`]: nanoseconds since the node started.
+//! * [`time`]: nanoseconds since the node started; [`window`]: when something may happen.
 //! * [`call`]: the entry table of packages, and the system calls.
 //! * [`ethernet`]: addresses of interfaces, the types of our frames.
 //! * [`address`]: physical and virtual addresses, page sizes.
@@ -20,6 +20,7 @@ pub mod part;
 pub mod role;
 pub mod status;
 pub mod time;
+pub mod window;
 
 pub use address::{PageSize, PhysAddr, VirtAddr};
 pub use ethernet::MacAddress;
@@ -28,6 +29,7 @@ pub use part::Part;
 pub use role::{Role, RoleSet};
 pub use status::Status;
 pub use time::Instant;
+pub use window::Window;
 
 /// The most cores one node can have: what an 8-bit APIC id can name.
 pub const MAX_CORES: usize = 256;

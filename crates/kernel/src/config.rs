@@ -11,6 +11,8 @@
 //! [timer]
 //! tick_hz = 10         # the periodic timer of management cores; 0 turns it off
 //! tick_workers = false # true lets it interrupt workers too: a control for measurements
+//! longest_slack_ms = 1000 # the most that what may be late is; 0 has every timer come as soon as
+//!                      # it may
 //!
 //! [idle]
 //! polls = 0            # empty passes of the loop before a core sleeps
@@ -60,6 +62,10 @@ const MAX_TABLES: usize = 128;
 /// The most ticks a second that a configuration may ask for.
 const MAX_TICK_HZ: u32 = 1000;
 
+/// The longest slack of a timer where the file says none, and the most that it may say.
+const LONGEST_SLACK_MS: u32 = 1000;
+const MAX_SLACK_MS: u32 = 60_000;
+
 /// A configuration that is valid by itself; whether it fits a machine, [`Config::roles`] says.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -68,6 +74,8 @@ pub struct Config {
     pub tick: Option<Duration>,
     /// Whether workers are ticked too.
     pub tick_workers: bool,
+    /// The most that a timer with slack is late so that cores wake less often.
+    pub longest_slack: Duration,
     /// Empty passes of a core's loop before it sleeps.
     pub polls: u32,
     pub(crate) dedicated: These,
@@ -150,11 +158,16 @@ struct File {
 struct Timer {
     tick_hz: Spanned<u32>,
     tick_workers: bool,
+    longest_slack_ms: Spanned<u32>,
 }
 
 impl Default for Timer {
     fn default() -> Timer {
-        Timer { tick_hz: Spanned::new(0..0, 10), tick_workers: false }
+        Timer {
+            tick_hz: Spanned::new(0..0, 10),
+            tick_workers: false,
+            longest_slack_ms: Spanned::new(0..0, LONGEST_SLACK_MS),
+        }
     }
 }
 
@@ -172,6 +185,7 @@ impl Default for Config {
             roles: BTreeMap::new(),
             tick: period(10),
             tick_workers: false,
+            longest_slack: Duration::from_millis(LONGEST_SLACK_MS.into()),
             polls: 0,
             dedicated: These::default(),
             services: BTreeMap::new(),
@@ -252,13 +266,15 @@ impl Config {
             })?;
             roles.insert(role, Placed { cores: cores.into_inner(), line });
         }
-        let hz = *file.timer.tick_hz.get_ref();
-        if hz > MAX_TICK_HZ {
-            return Err(ConfigError {
-                line: Some(line_of(text, file.timer.tick_hz.span().start)),
-                message: format!("tick_hz is {hz}; it can be 0 to {MAX_TICK_HZ}"),
-            });
-        }
+        let at_most = |name: &str, value: &Spanned<u32>, most: u32| match *value.get_ref() {
+            value if value <= most => Ok(value),
+            value_is => Err(ConfigError {
+                line: Some(line_of(text, value.span().start)),
+                message: format!("{name} is {value_is}; it can be 0 to {most}"),
+            }),
+        };
+        let hz = at_most("tick_hz", &file.timer.tick_hz, MAX_TICK_HZ)?;
+        let slack = at_most("longest_slack_ms", &file.timer.longest_slack_ms, MAX_SLACK_MS)?;
         let interface = file.network.interface.as_ref().map(|name| Named {
             name: name.get_ref().clone(),
             line: line_of(text, name.span().start),
@@ -274,6 +290,7 @@ impl Config {
             pool: PoolConfig::from_table(file.pool, |at| line_of(text, at))?,
             tick: period(hz),
             tick_workers: file.timer.tick_workers,
+            longest_slack: Duration::from_millis(slack.into()),
             polls: file.idle.polls,
             dedicated: file.idle.dedicated.map_or_else(These::default, |cores| These {
                 line: line_of(text, cores.span().start),
@@ -384,6 +401,7 @@ mod tests {
         let config = Config::parse("").unwrap();
         assert_eq!(config.tick, Some(Duration::from_millis(100)));
         assert!(!config.tick_workers);
+        assert_eq!(config.longest_slack, Duration::from_secs(1));
         assert_eq!(config.polls, 0);
         assert!(config.roles.is_empty());
     }
@@ -391,7 +409,7 @@ mod tests {
     #[test]
     fn every_setting_is_read() {
         let text = "[roles]\nmanagement = 1\nworker = [2, 3]\n\n\
-                    [timer]\ntick_hz = 0\ntick_workers = true\n\n\
+                    [timer]\ntick_hz = 0\ntick_workers = true\nlongest_slack_ms = 5\n\n\
                     [idle]\npolls = 7\ndedicated = [3]\n";
         let config = Config::parse(text).unwrap();
         assert_eq!(config.roles[&Role::Management], Placed { cores: Cores::Count(1), line: 2 });
@@ -399,6 +417,7 @@ mod tests {
         assert_eq!(config.roles[&Role::Worker], workers);
         assert_eq!(config.tick, None);
         assert!(config.tick_workers);
+        assert_eq!(config.longest_slack, Duration::from_millis(5));
         assert_eq!(config.polls, 7);
         assert!(config.is_dedicated(CoreId(3)) && !config.is_dedicated(CoreId(0)));
     }
@@ -448,6 +467,8 @@ mod tests {
             error("[timer]\ntick_hz = 1001"),
             "line 2: tick_hz is 1001; it can be 0 to 1000"
         );
+        let slack = error("[timer]\n\nlongest_slack_ms = 60001\n");
+        assert_eq!(slack, "line 3: longest_slack_ms is 60001; it can be 0 to 60000");
         assert!(error("[timer]\n\ntick = 3\n").starts_with("line 3: unknown field `tick`"));
         assert!(error("[roles\n").starts_with("line 1: "));
         assert!(error("[roles]\nworker = \"all\"\n").starts_with("line 2: "));

@@ -14,7 +14,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-use nile_abi::{CoreId, Instant, RoleSet};
+use nile_abi::{CoreId, Instant, RoleSet, Window};
 use nile_platform::{CorePhase, Hosting, Loop, Machine, NodePhase, Outcome, Queue, Sleeper, Turn};
 use nile_ring::Doorbell;
 
@@ -29,13 +29,16 @@ use crate::membership::Membership;
 use crate::pool::{Pool, PoolConfig};
 use crate::sampling::Sampling;
 use crate::services::Services;
-use crate::timers::{TimerId, Timers};
+use crate::timers::{Counts, TimerId, Timers};
 
 /// Task polls in one pass, so that a busy core still looks at its channels and timers.
 const POLLS_PER_TURN: usize = 64;
 
 /// The subject of a core's package, for policies.
 pub(crate) const PACKAGE: &str = "package";
+
+/// Timers that fire in one pass; the rest fires in the next.
+const TIMERS_PER_TURN: usize = 64;
 
 /// A core as its tasks see it: cheap to clone, never leaves the core.
 pub struct Core<M: Machine>(Rc<Inner<M>>);
@@ -76,6 +79,8 @@ pub struct Inner<M: Machine> {
     pool_config: Option<PoolConfig>,
     /// Empty passes before it sleeps; `None` if it never does.
     polls: Option<u32>,
+    /// The most that a timer may be late because its window says so.
+    longest_slack: Duration,
     pub(crate) sampling: Sampling<M>,
     ended: Cell<Option<Outcome>>,
 }
@@ -131,6 +136,11 @@ impl<M: Machine> Inner<M> {
         self.devices.file(&self.machine, name)
     }
 
+    /// What this core's timers have done.
+    pub fn timer_counts(&self) -> Counts {
+        self.timers.borrow().counts()
+    }
+
     /// Starts a task on this core.
     pub fn spawn<F>(&self, future: F) -> Join<F::Output>
     where
@@ -177,6 +187,7 @@ impl<M: Machine> Core<M> {
             pool: OnceCell::new(),
             pool_config: config.pool.clone(),
             polls: (!config.is_dedicated(id)).then_some(config.polls),
+            longest_slack: config.longest_slack,
             sampling: Sampling::new(tick),
             ended: Cell::new(None),
         }));
@@ -198,40 +209,59 @@ impl<M: Machine> Core<M> {
     }
 
     /// Waits for `span`.
-    pub fn sleep(&self, span: Duration) -> SleepUntil<M> {
+    pub fn sleep(&self, span: Duration) -> SleepIn<M> {
         self.sleep_until(self.now() + span)
     }
 
     /// Waits until `due`.
-    pub fn sleep_until(&self, due: Instant) -> SleepUntil<M> {
-        SleepUntil { core: self.clone(), due, timer: None }
+    pub fn sleep_until(&self, due: Instant) -> SleepIn<M> {
+        SleepIn { core: self.clone(), window: Window::at(due), priority: 0, timer: None }
+    }
+
+    /// Waits until the core is awake in this window, which it is at its end at the latest; its
+    /// slack counts up to the longest that the node's configuration allows.
+    pub fn sleep_in(&self, window: Window) -> SleepIn<M> {
+        let window = window.bounded(self.longest_slack);
+        SleepIn { core: self.clone(), window, priority: 0, timer: None }
     }
 }
 
 /// A wait for a moment.
-pub struct SleepUntil<M: Machine> {
+pub struct SleepIn<M: Machine> {
     core: Core<M>,
-    due: Instant,
+    window: Window,
+    priority: u32,
     timer: Option<TimerId>,
 }
 
-impl<M: Machine> Future for SleepUntil<M> {
+impl<M: Machine> SleepIn<M> {
+    /// The same for a subject of this priority: of the timers that a pass finds due, higher ones
+    /// fire first.
+    pub fn with_priority(mut self, priority: u32) -> SleepIn<M> {
+        self.priority = priority;
+        self
+    }
+}
+
+impl<M: Machine> Future for SleepIn<M> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.core.now() >= self.due {
+        // The core is awake: what has begun is over at once, and has no slack.
+        if self.core.now() >= self.window.from() {
             return Poll::Ready(());
         }
         let mut timers = self.core.timers.borrow_mut();
         let armed = self.timer.filter(|timer| timers.rewake(*timer, context.waker()));
-        let timer = armed.unwrap_or_else(|| timers.arm(self.due, context.waker().clone()));
+        let timer = armed
+            .unwrap_or_else(|| timers.arm(self.window, self.priority, context.waker().clone()));
         drop(timers);
         self.timer = Some(timer);
         Poll::Pending
     }
 }
 
-impl<M: Machine> Drop for SleepUntil<M> {
+impl<M: Machine> Drop for SleepIn<M> {
     fn drop(&mut self) {
         if let Some(timer) = self.timer {
             self.core.timers.borrow_mut().cancel(timer);
@@ -311,7 +341,10 @@ impl<M: Machine> CoreLoop<M> {
         }
         if core.timers.borrow().next_due().is_some() {
             let now = core.now();
-            while core.timers.borrow_mut().fire_one(now) {
+            for _ in 0..TIMERS_PER_TURN {
+                if !core.timers.borrow_mut().fire_one(now) {
+                    break;
+                }
                 found = true;
             }
         }

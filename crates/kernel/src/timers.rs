@@ -1,43 +1,133 @@
-//! Deadlines of one core, to the nanosecond. The hardware timer is armed only for the earliest,
-//! and only when the core sleeps, so a core without deadlines has no timer interrupts.
+//! Timers of one core, to the nanosecond. The hardware timer is armed only for the earliest end of
+//! a window, and only when the core sleeps, so a core without timers has no timer interrupts.
+//!
+//! A timer is a [`Window`]. The core wakes at the smallest `until`, and whenever it is awake it
+//! fires all timers whose `from` has come: for windows that are known in advance no other rule
+//! wakes a core less often (docs/book/timers.md). Those that are found together fire in the order
+//! of their subjects' priority, then of their ends. What is found later fires behind all of them,
+//! so that no priority starves another.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BinaryHeap};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::task::Waker;
 
-use nile_abi::Instant;
+use nile_abi::{Instant, Window};
 
-/// Names one armed deadline.
+/// Names one armed timer: the end of its window, and what tells it apart from others that end then.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct TimerId {
-    due: Instant,
-    // Tells apart deadlines of one moment, and keeps them in the order in which they were set.
-    sequence: u64,
+    until: Instant,
+    // Keeps the order in which timers were armed.
+    number: u64,
 }
 
-/// The armed deadlines of one core.
-#[derive(Default)]
+/// A timer that has slack or a priority: the one that begins first is next.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Early {
+    from: Instant,
+    id: TimerId,
+    priority: u32,
+}
+
+/// A timer whose window has begun: the highest is next.
+type Due = (u32, Reverse<TimerId>);
+
+/// What the timers of a core have done.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// Timers that were armed.
+    pub armed: u64,
+    /// Those that fired; the others were cancelled, or wait.
+    pub fired: u64,
+    /// Those that fired before their window's end: they needed no wake of their own.
+    pub coalesced: u64,
+}
+
+/// The armed timers of one core.
 pub struct Timers {
+    /// All of them, by the ends of their windows.
     armed: BTreeMap<TimerId, Waker>,
-    sequence: u64,
+    /// Those whose beginning is not the end or that have a priority, until they are due. Their
+    /// numbers are odd. Some may have been cancelled.
+    early: BinaryHeap<Reverse<Early>>,
+    /// How many of these there may be before it is looked which have been cancelled.
+    room: usize,
+    /// What was found due and has neither fired nor, perhaps, been cancelled.
+    due: BinaryHeap<Due>,
+    /// How far the clock has to be for anything in `early` or `due` to fire; the end of time if
+    /// there is nothing.
+    begins: Instant,
+    /// Of the last timer, but for the lowest bit, which says that one was entered in `early`.
+    number: u64,
+    cancelled: u64,
+    coalesced: u64,
+}
+
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
+/// Cancelled timers that are kept at most, beside as many as there are that wait.
+const ROOM: usize = 64;
+
+impl Default for Timers {
+    fn default() -> Timers {
+        Timers {
+            armed: BTreeMap::new(),
+            early: BinaryHeap::new(),
+            room: ROOM,
+            due: BinaryHeap::new(),
+            begins: NEVER,
+            number: 0,
+            cancelled: 0,
+            coalesced: 0,
+        }
+    }
 }
 
 impl Timers {
-    /// Wakes `waker` once, when `due` has come.
-    pub fn arm(&mut self, due: Instant, waker: Waker) -> TimerId {
-        self.sequence += 1;
-        let id = TimerId { due, sequence: self.sequence };
+    /// Wakes `waker` once, in this window. Higher priorities fire first.
+    pub fn arm(&mut self, window: Window, priority: u32, waker: Waker) -> TimerId {
+        self.number += 2;
+        let mut id = TimerId { until: window.until(), number: self.number };
+        if window.from() != id.until || priority > 0 {
+            id.number |= 1;
+            self.enter_early(Early { from: window.from(), id, priority });
+        }
         self.armed.insert(id, waker);
         id
     }
 
-    /// Forgets a deadline; nothing happens if it has fired.
-    pub fn cancel(&mut self, id: TimerId) {
-        self.armed.remove(&id);
+    #[cold]
+    fn enter_early(&mut self, it: Early) {
+        if self.early.len() >= self.room {
+            let mut early = core::mem::take(&mut self.early);
+            early.retain(|Reverse(it)| self.find(it.id).is_some());
+            self.room = 2 * early.len() + ROOM;
+            self.early = early;
+        }
+        self.begins = self.begins.min(it.from);
+        self.early.push(Reverse(it));
     }
 
-    /// Replaces the waker of a deadline. `false` if it has fired.
+    // These two are called, so that what arms and fires exact timers is in line.
+    #[inline(never)]
+    fn find(&mut self, id: TimerId) -> Option<&mut Waker> {
+        self.armed.get_mut(&id)
+    }
+
+    #[inline(never)]
+    fn take(&mut self, id: TimerId) -> Option<Waker> {
+        self.armed.remove(&id)
+    }
+
+    /// Forgets a timer; nothing happens if it has fired.
+    pub fn cancel(&mut self, id: TimerId) {
+        self.cancelled += u64::from(self.take(id).is_some());
+    }
+
+    /// Replaces the waker of a timer. `false` if it has fired.
     pub fn rewake(&mut self, id: TimerId, waker: &Waker) -> bool {
-        match self.armed.get_mut(&id) {
+        match self.find(id) {
             Some(armed) => {
                 armed.clone_from(waker);
                 true
@@ -46,14 +136,18 @@ impl Timers {
         }
     }
 
-    /// The earliest deadline.
+    /// The earliest end of a window: when the core has to be awake.
     pub fn next_due(&self) -> Option<Instant> {
-        self.armed.keys().next().map(|id| id.due)
+        self.armed.keys().next().map(|id| id.until)
     }
 
-    /// Wakes the next deadline that has come by `now`. `false` if none has.
+    /// Fires the next timer whose window has begun by `now`. `false` if there is none.
     pub fn fire_one(&mut self, now: Instant) -> bool {
-        match self.next_timer(now) {
+        let next = match self.begins <= now {
+            true => self.next_in_order(now),
+            false => self.next_exact(now),
+        };
+        match next {
             Some(waker) => {
                 waker.wake();
                 true
@@ -62,55 +156,60 @@ impl Timers {
         }
     }
 
-    /// Which due timer fires next: the earliest. A policy plugs in here.
-    fn next_timer(&mut self, now: Instant) -> Option<Waker> {
-        let first = self.armed.first_entry().filter(|entry| entry.key().due <= now)?;
+    /// The next of those that are due at once and have no slack.
+    fn next_exact(&mut self, now: Instant) -> Option<Waker> {
+        let first = self.armed.first_entry().filter(|entry| entry.key().until <= now)?;
         Some(first.remove())
+    }
+
+    /// The next of those that were found together, among which there may be some with slack.
+    #[cold]
+    fn next_in_order(&mut self, now: Instant) -> Option<Waker> {
+        if self.due.is_empty() {
+            self.find_due(now);
+        }
+        let mut found = None;
+        while found.is_none()
+            && let Some((_, Reverse(id))) = self.due.pop()
+        {
+            // Else it was cancelled meanwhile.
+            found = self.take(id).map(|waker| (id, waker));
+        }
+        if self.due.is_empty() {
+            // Until then, all that is due was in there.
+            self.begins = self.early.peek().map_or(NEVER, |Reverse(first)| first.from);
+        }
+        match found {
+            Some((id, waker)) => {
+                self.coalesced += u64::from(now < id.until);
+                Some(waker)
+            }
+            None => self.next_exact(now),
+        }
+    }
+
+    fn find_due(&mut self, now: Instant) {
+        let exact = self.armed.keys().take_while(|id| id.until <= now);
+        self.due.extend(exact.filter(|id| id.number & 1 == 0).map(|id| (0, Reverse(*id))));
+        while self.early.peek().is_some_and(|Reverse(first)| first.from <= now) {
+            if let Some(Reverse(first)) = self.early.pop() {
+                self.due.push((first.priority, Reverse(first.id)));
+            }
+        }
+    }
+
+    /// What they have done so far.
+    pub fn counts(&self) -> Counts {
+        let (armed, waiting) = (self.number / 2, self.armed.len() as u64);
+        let fired = armed - waiting - self.cancelled;
+        Counts { armed, fired, coalesced: self.coalesced }
+    }
+
+    /// The ends of the windows of those that are armed, the earliest first, at most so many.
+    pub fn ends(&self, most: usize) -> Vec<Instant> {
+        self.armed.keys().take(most).map(|id| id.until).collect()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::sync::Arc;
-    use alloc::task::Wake;
-    use core::sync::atomic::{AtomicU32, Ordering};
-
-    #[derive(Default)]
-    struct Count(AtomicU32);
-
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    #[test]
-    fn deadlines_fire_in_order_and_not_before() {
-        let mut timers = Timers::default();
-        let counts: [Arc<Count>; 3] = Default::default();
-        for (count, due) in counts.iter().zip([20, 10, 10]) {
-            timers.arm(Instant::from_nanos(due), count.clone().into());
-        }
-        assert_eq!(timers.next_due(), Some(Instant::from_nanos(10)));
-        assert!(!timers.fire_one(Instant::from_nanos(9)));
-        assert!(timers.fire_one(Instant::from_nanos(10)));
-        assert_eq!(counts[1].0.load(Ordering::Relaxed), 1);
-        assert!(timers.fire_one(Instant::from_nanos(10)));
-        assert!(!timers.fire_one(Instant::from_nanos(19)));
-        assert!(timers.fire_one(Instant::from_nanos(u64::MAX)));
-        assert_eq!(counts.map(|count| count.0.load(Ordering::Relaxed)), [1, 1, 1]);
-        assert_eq!(timers.next_due(), None);
-    }
-
-    #[test]
-    fn a_cancelled_deadline_does_not_fire() {
-        let mut timers = Timers::default();
-        let count = Arc::new(Count::default());
-        let id = timers.arm(Instant::from_nanos(5), count.clone().into());
-        timers.cancel(id);
-        assert!(!timers.rewake(id, &count.clone().into()));
-        assert!(!timers.fire_one(Instant::from_nanos(5)));
-        assert_eq!(count.0.load(Ordering::Relaxed), 0);
-    }
-}
+mod tests;

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
+use nile_abi::{CoreId, Generation, Instant, NodeId, Status, Window};
 use nile_policy::Subject;
 use nile_registry::{Caller, Place as At};
 
@@ -36,6 +36,17 @@ pub trait Host {
 
     /// Waits for a moment.
     fn sleep_until(&self, due: Instant) -> LocalFuture<'static, ()>;
+
+    /// Waits until the core is awake in this window, which it is at its end at the latest. A core
+    /// that knows no tolerance waits for the beginning.
+    fn sleep_in(&self, window: Window) -> LocalFuture<'static, ()> {
+        self.sleep_until(window.from())
+    }
+
+    /// Waits for `span`, or up to a quarter more: before something is tried or looked at again.
+    fn pause(&self, span: Duration) -> LocalFuture<'static, ()> {
+        self.sleep_in(Window::within(self.now() + span, span / 4))
+    }
 
     /// Sends a frame to another core, after all that went there before. Never blocks. `NotFound`
     /// if there is no such core, `Dead` if it has stopped for good. That an incarnation has ended

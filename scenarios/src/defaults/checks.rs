@@ -121,6 +121,11 @@ impl Checks {
         let woken = time.sleep_until(due).await?;
         self.check(woken >= due, format_args!("{target} wakes at {woken}, before {due}"));
         self.check(time.sleep_until(0).await? >= woken, format_args!("{target} goes back in time"));
+        let (from, until) = (woken + 50_000, woken + 90_000);
+        let within = time.sleep_in(from, until).await?;
+        self.check(within >= from, format_args!("{target} wakes at {within}, before {from}"));
+        let backwards = time.sleep_in(until, from).await;
+        self.fails(backwards, Status::Invalid, "a window that ends before it begins");
         let up = time.uptime().await?;
         let now = host.now().as_nanos();
         self.check(up > 0 && up <= now, format_args!("{target} is up for {up} of {now} ns"));

@@ -207,6 +207,20 @@ fn deadlines_come_in_order() {
 }
 
 #[test]
+fn timers_with_tolerance_come_together() {
+    let interrupts = |text| {
+        let (_, report) = pass(&options(1, 4), text, "timers");
+        let figures = report.program.expect("a scenario has a report").figures;
+        (figures["exact_interrupts"], figures["tolerant_interrupts"])
+    };
+    assert_eq!(interrupts(""), (4, 1));
+    // Each at the beginning of its window.
+    let text = "[timer]\nlongest_slack_ms = 0\n";
+    let failed = run(&options(1, 4), text, "timers").expect("it ends");
+    assert_eq!(failed.outcome, Outcome::Failure);
+}
+
+#[test]
 fn a_computing_worker_is_left_alone_and_the_counter_works() {
     let (_, report) = pass(&options(1, 4), "", "tickless ms=1000");
     let figures = report.program.expect("a scenario has a report").figures;

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::rc::Rc;
 use core::fmt;
 
-use nile_abi::{CoreId, Generation, Instant, Status};
+use nile_abi::{CoreId, Generation, Instant, Status, Window};
 use nile_platform::Machine;
 use nile_policy::Subject;
 use nile_stl::frame::{CallId, Header};
@@ -48,6 +48,10 @@ impl<M: Machine> Host for CoreHost<M> {
 
     fn sleep_until(&self, due: Instant) -> LocalFuture<'static, ()> {
         Box::pin(self.0.sleep_until(due))
+    }
+
+    fn sleep_in(&self, window: Window) -> LocalFuture<'static, ()> {
+        Box::pin(self.0.sleep_in(window))
     }
 
     fn send(&self, to: CoreId, header: &Header, data: &[u8]) -> Result<(), Status> {
