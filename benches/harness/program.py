@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 from types import FrameType
 from typing import Any
 
-from harness import machine
+from harness import machine, record
 from harness.data import Data, Job
 from harness.install import NotInstalled, Tools, say
 from harness.peer import Place
@@ -33,6 +33,7 @@ def parser(name: str) -> ArgumentParser:
     parser.add_argument("--report", type=Path)
     parser.add_argument("--control", action="store_true")
     parser.add_argument("--json", action="store_true")
+    record.argument(parser)
     return parser
 
 

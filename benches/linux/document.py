@@ -8,6 +8,7 @@ from typing import Any
 
 from harness import machine
 from harness import tuning
+from harness.record import Figure
 from linux import judge
 from linux.guests import Task
 from linux.turns import Entry
@@ -81,3 +82,20 @@ def guest(entry: Entry, ours: judge.Measured | None) -> dict[str, Any]:
         if ours:
             said["times_nileos"] = mine.seconds / ours.seconds
     return said
+
+
+def recorded(result: Mapping[str, Any]) -> list[Figure]:
+    """What is kept of a run: the medians of each guest, and the targets."""
+    made = []
+    for it in result["guests"]:
+        if "seconds" in it:
+            each = it["interrupts_per_worker"]
+            made.append(Figure(f"{it['title']}: sort", it["seconds"], "s"))
+            made.append(Figure(f"{it['title']}: interrupts of a worker", each, ""))
+            if it["noise"]:
+                quantum = it["noise"]["p999"] / 1000
+                made.append(Figure(f"{it['title']}: quantum 99.9%", quantum, "ms"))
+    for it in result["targets"]:
+        missed = "" if it["met"] else "target missed"
+        made.append(Figure(f"{it['name']}: {it['of']}", it["value"], "", missed))
+    return made

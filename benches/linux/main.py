@@ -15,10 +15,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from harness import program, tuning
+from harness import program, record, tuning
 from harness.install import Tools, say
 from linux import initramfs, page, text, turns
-from linux.document import document
+from linux.document import document, recorded
 from linux.guests import Linux, Place, Task
 from linux.kernel import Kernel
 from linux.node import NileOs
@@ -84,6 +84,8 @@ def bench(options: argparse.Namespace) -> int:
             entry.guest.end()
         shutil.rmtree(work, ignore_errors=True)
     print(json.dumps(result) if options.json else text.text(result), flush=True)
+    shape = f"{options.cores} cores" if options.nodes == 1 else f"{options.nodes} nodes"
+    record.append(options.record, f"linux {shape}", recorded(result))
     for problem in result["problems"]:
         say(problem)
     return 1 if result["problems"] else 0

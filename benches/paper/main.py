@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness import program
+from harness import program, record
 from harness.install import Tools, say
 from harness.peer import Place
 from paper import design, environments, report, result, show
@@ -56,6 +56,7 @@ def bench(options: argparse.Namespace) -> int:
         if options.report:
             report.write(document, options.report, place.tools)
     print(json.dumps(document) if options.json else show.text(document), flush=True)
+    record.append(options.record, "paper", result.recorded(document))
     for problem in document["problems"]:
         say(problem)
     return 1 if document["problems"] else 0

@@ -10,6 +10,7 @@ from statistics import fmean, linear_regression, median
 from typing import Any
 
 from harness import machine, tuning
+from harness.record import Figure
 from paper.environments import Contestant
 from paper.experiment import Observation
 
@@ -206,3 +207,22 @@ def effect(analysis: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A row of the table of the scale that counts."""
     rows: list[dict[str, Any]] = analysis["scales"][analysis["scale"]]["effects"]
     return next(it for it in rows if it["effect"] == name)
+
+
+def recorded(made: Mapping[str, Any]) -> list[Figure]:
+    """What is kept of a run: each environment beside NileOS, what a gigabyte takes, and what the
+    statistics say of it."""
+    titles = {it["name"]: it["title"] for it in made["environments"]}
+    kept = []
+    for it in made["comparisons"]:
+        of = f"{titles[it['environment']]} / NileOS"
+        kept.append(Figure(f"{of}, average", it["mean"], "x"))
+        kept.append(Figure(f"{of}, geometric mean", it["geometric_mean"], "x"))
+    for it in made["lines"]:
+        title = titles[it["environment"]]
+        kept.append(Figure(f"{title}, a further GB", it["seconds_per_gigabyte"], "s"))
+    if analysis := made["analysis"]:
+        scale = analysis["scales"][analysis["scale"]]
+        kept += [Figure(f"{it['effect']}, p", it["p"], "") for it in scale["effects"]]
+        kept.append(Figure("R2", scale["regression"]["r_squared"], ""))
+    return kept

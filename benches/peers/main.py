@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from harness import program, tuning
+from harness import program, record, tuning
 from harness.data import RECORD, Data, Job
 from harness.hadoop import HadoopLocal, HadoopYarn
 from harness.install import say
@@ -62,6 +62,7 @@ def bench(options: argparse.Namespace) -> int:
         if options.report:
             report.write(document, options.report, place.tools)
     print(json.dumps(document) if options.json else show.text(document), flush=True)
+    record.append(options.record, f"peers {size / 1e9:.3g} GB", result.recorded(document))
     for problem in document["problems"]:
         say(problem)
     return 1 if document["problems"] else 0

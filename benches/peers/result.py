@@ -7,6 +7,7 @@ from typing import Any
 
 from harness import machine, tuning
 from harness.data import RECORD
+from harness.record import Figure
 from peers import judge
 from peers.rounds import Entry
 
@@ -56,3 +57,18 @@ def contestant(entry: Entry, ours: judge.Measured | None) -> dict[str, Any]:
         if ours:
             said["times_nileos"] = figures.seconds / ours.seconds
     return said
+
+
+def recorded(result: dict[str, Any]) -> list[Figure]:
+    """What is kept of a run: each time, the memory, and the ratios that have targets."""
+    made = []
+    for it in result["contestants"]:
+        if "seconds" in it:
+            times = [turn["sort"]["seconds"] for turn in it["turns"]]
+            made += [Figure(it["title"], seconds, "s") for seconds in times]
+            memory = it["peak_memory_bytes"] / result["bytes"]
+            made.append(Figure(f"{it['title']} memory", memory, "x the data"))
+    for it in result["targets"]:
+        missed = "" if it["met"] else "target missed"
+        made.append(Figure(f"{it['name']}: {it['of']}", it["ratio"], "x", missed))
+    return made

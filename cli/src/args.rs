@@ -247,6 +247,19 @@ pub struct Bench {
     /// Print the figures as one JSON document and nothing else.
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub recorded: Recorded,
+}
+
+/// Figures that are kept.
+#[derive(Args)]
+pub struct Recorded {
+    /// Append the figures to a file in docs/figures, with the day, the commit and the machine.
+    #[arg(long, conflicts_with_all = ["quick", "control"])]
+    pub record: bool,
+    /// What was special about the run, such as a slow hour; it stands beside each figure.
+    #[arg(long, value_name = "TEXT", requires = "record")]
+    pub note: Option<String>,
 }
 
 /// Benchmarks beside whole other systems.
@@ -275,6 +288,8 @@ pub struct Outcome {
     /// Print the result as one JSON document and nothing else.
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub recorded: Recorded,
 }
 
 #[derive(Args)]

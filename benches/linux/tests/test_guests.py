@@ -18,7 +18,7 @@ sys.path.insert(0, str(HERE.parent))
 from harness import tuning  # noqa: E402
 from harness.processes import CommandFailed, environment_of, pids  # noqa: E402
 from linux import guests, initramfs, judge, kernel, node, page, text, turns  # noqa: E402
-from linux.document import document  # noqa: E402
+from linux.document import document, recorded  # noqa: E402
 from linux.guests import (  # noqa: E402
     Counts,
     Guest,
@@ -290,6 +290,9 @@ class Turns(unittest.TestCase):
         self.assertRegex(said, r"Linux, direct +FAILED: 10 records with checksum cd")
         self.assertRegex(said, r"NileOS +1.00 s +1.00 1.00 +1.00 +0 +0 +unknown +0 +5 +0 MB")
         self.assertEqual(len(result["problems"]), 1)
+        kept = {it.name: it.value for it in recorded(result)}
+        self.assertEqual((kept["NileOS: sort"], kept["Linux: sort"]), (1.0, 1.0))
+        self.assertNotIn("Linux, direct: sort", kept)
         html = page.whole_page(json.loads(json.dumps(result)), "<svg></svg>")
         self.assertIn("<svg></svg>", html)
         for outside in ("src=", "href=", "<link"):

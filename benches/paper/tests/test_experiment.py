@@ -312,6 +312,13 @@ class Report(unittest.TestCase):
         self.assertRegex(text, r"environment +2 .* significant")
         self.assertIn("What it cannot:", text)
 
+    def test_what_is_kept_of_a_run_has_each_environment_beside_nileos(self) -> None:
+        kept = {it.name: it.value for it in result.recorded(self.document)}
+        self.assertGreater(kept["Hadoop / NileOS, average"], 10)
+        self.assertIn("Nileos, a further GB", kept)
+        self.assertIn("environment, p", kept)
+        self.assertGreater(kept["R2"], 0.5)
+
     def test_findings_are_there_without_hadoop(self) -> None:
         rows = findings.rows(document({"nileos": 1.0, "linux": 0.9}))
         self.assertFalse(any("2.34 ×" in row[1] for row in rows))

@@ -15,7 +15,8 @@ from pathlib import Path
 BENCHES = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(BENCHES))
 
-from harness import data, hadoop, install, page, tuning, webhdfs  # noqa: E402
+from harness import data, hadoop, install, page, program, tuning, webhdfs  # noqa: E402
+from harness import record as recording  # noqa: E402
 from harness.data import Data, Form, Job, Records, WrongOutput  # noqa: E402
 from harness.peer import FAILURES, Peer, Place  # noqa: E402
 from harness.processes import (  # noqa: E402
@@ -27,7 +28,7 @@ from harness.processes import (  # noqa: E402
     gist,
     pids,
 )
-from peers import judge, report, rounds, show  # noqa: E402
+from peers import judge, report, result, rounds, show  # noqa: E402
 from peers.main import PEERS, room  # noqa: E402
 
 
@@ -320,6 +321,30 @@ class Result(unittest.TestCase):
         self.assertRegex(text, row)
         self.assertIn("not run: no java", text)
         self.assertRegex(text, r"x +o +2.00 +at least 3 +MISSED")
+
+    def test_what_is_kept_of_a_run_is_appended_to_a_file(self) -> None:
+        words = ["--runs", "1", "--record", "FILE", "2026-01-02", "abc", "2 CPUs, some", "odd"]
+        with tempfile.TemporaryDirectory() as name:
+            file = Path(name) / "peers.csv"
+            file.write_text("date,...\n")
+            words[words.index("FILE")] = str(file)
+            options = program.parser("peers").parse_args(words)
+            figures = result.recorded(self.document())
+            recording.append(options.record, "peers 1 GB", figures)
+            recording.append(None, "peers 1 GB", figures)
+            lines = file.read_text().splitlines()
+        start = '2026-01-02,abc,"2 CPUs, some",peers 1 GB,'
+        self.assertEqual(
+            lines,
+            [
+                "date,...",
+                f"{start}NileOS,0.5,s,odd",
+                f"{start}NileOS,0.5,s,odd",
+                f"{start}NileOS memory,1.074,x the data,odd",
+                f"{start}x: o,2,x,odd; target missed",
+            ],
+        )
+        self.assertEqual(recording.digits(12345.6), "12346")
 
     def test_the_page_needs_no_other_file(self) -> None:
         plot = page.drawing("<?xml version='1.0'?>\n<svg><text>here</text></svg>")

@@ -42,6 +42,9 @@ fn wrong_arguments_are_named() {
     refused(&["bench", "paper", "--runs", "1"], &["1 is not in 2..=1000"]);
     refused(&["bench", "paper", "--reducers", "1,65"], &["65 is not in 1..=64"]);
     refused(&["bench", "paper", "--sizes", "64M,99K"], &["99 KiB is less than 1 MiB"]);
+    refused(&["bench", "idle", "--record", "--quick"], &["--record", "--quick"]);
+    refused(&["bench", "paper", "--record", "--control"], &["--record", "--control"]);
+    refused(&["bench", "idle", "--note", "odd"], &["--record"]);
 }
 
 /// Output that nothing takes is a failure; what is said on standard error is said to nobody then.

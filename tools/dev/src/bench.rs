@@ -8,6 +8,7 @@ pub mod linux;
 pub mod paper;
 pub mod peers;
 mod python;
+mod record;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use nile_cli::failure::Failure;
 use nile_cli::needs::{self, BENCHES};
 use nile_cli::serial::Said;
 use nile_cli::table;
+use record::Record;
 
 /// How long all benchmarks together may take.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
@@ -64,6 +66,7 @@ pub fn run(options: &Bench) -> Result<(), Failure> {
         Some(Beside::Linux(options)) => return linux::run(options),
         None => {}
     }
+    let record = Record::of(&options.recorded, "bench")?;
     let mut command = child::command(needs::provided(BENCHES)?);
     command.args(options.control.then_some("--control"));
     command.args(options.quick.then_some("--quick")).args(&options.names);
@@ -88,6 +91,7 @@ pub fn run(options: &Bench) -> Result<(), Failure> {
         true => document(&results),
         false => describe(&results),
     })?;
+    record.map_or(Ok(()), |it| it.append(&results.benchmarks))?;
     if let Some(error) = damaged {
         return Err(Failure::failed(format!("a benchmark's result is damaged: {error}")));
     }

@@ -43,7 +43,7 @@ pub fn run(options: &Linux) -> Result<(), Failure> {
     command.args(["--runs", &runs.to_string(), "--nodes", &options.nodes.to_string()]);
     command.args(["--cores", &cores(options).to_string()]);
     command.args(options.quick.then_some("--quick"));
-    python::become_it(command, &options.outcome)
+    python::become_it("linux", command, &options.outcome)
 }
 
 fn size(options: &Linux) -> Bytes {

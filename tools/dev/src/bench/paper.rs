@@ -48,7 +48,7 @@ pub fn run(options: &Paper) -> Result<(), Failure> {
     command.args(["--runs", &options.runs.unwrap_or(RUNS).to_string()]);
     command.args(["--seed", &options.seed.to_string()]);
     command.args(has_hadoop(options).then_some("--hadoop"));
-    python::become_it(command, &options.outcome)
+    python::become_it("paper", command, &options.outcome)
 }
 
 /// Neither trying nor the control, which is about NileOS alone, wants Hadoop.

@@ -49,7 +49,7 @@ pub fn run(options: &Peers) -> Result<(), Failure> {
     let runs = options.runs.unwrap_or(if options.quick { 1 } else { RUNS });
     command.args(["--runs", &runs.to_string(), "--only"]);
     command.args(peers(options).into_iter().map(name));
-    python::become_it(command, &options.outcome)
+    python::become_it("peers", command, &options.outcome)
 }
 
 fn size(options: &Peers) -> Bytes {

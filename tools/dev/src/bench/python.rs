@@ -4,6 +4,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use super::record::Record;
 use nile_cli::args::Outcome;
 use nile_cli::failure::Failure;
 use nile_cli::needs::{self, PACKAGES, ROOT};
@@ -23,8 +24,11 @@ pub fn command(name: &str) -> Result<Command, Failure> {
     Ok(command)
 }
 
-/// Becomes that program.
-pub fn become_it(mut command: Command, outcome: &Outcome) -> Result<(), Failure> {
+/// Becomes that program, the benchmark of this name.
+pub fn become_it(name: &str, mut command: Command, outcome: &Outcome) -> Result<(), Failure> {
+    if let Some(record) = Record::of(&outcome.recorded, name)? {
+        record.arguments(&mut command);
+    }
     if let Some(folder) = &outcome.report {
         command.arg("--report").arg(folder);
     }
