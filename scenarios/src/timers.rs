@@ -1,6 +1,6 @@
 //! Deadlines of one core come in order and never early; every core sleeps at once. Those that have
-//! tolerance come together: the four of Dhara's example, 29, 30, 31 and 32 ms from now and 2 ms more
-//! or less, interrupt the core once.
+//! tolerance come together: the four of Dhara's example, 29, 30, 31 and 32 ms from now and 2 ms
+//! more or less, interrupt the core once.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
