@@ -34,6 +34,7 @@
 //! | `package-buffers` | packages pass buffers of the node's pool, and leave none behind         |
 //! | `package-text`    | text that was shipped is there when its package comes again            |
 //! | `package-channels`| packages send each other messages without system calls               |
+//! | `idle-nodes`      | what wakes nodes that know each other and have nothing to do           |
 //! | `cluster`         | nodes find each other; services are called wherever they are           |
 //! | `serve`           | nothing: a node of a cluster that serves until it is ended              |
 //! | `bulk`            | buffers between nodes: whole, in any number, and `Dead` when it is so  |
@@ -141,6 +142,7 @@ pub const PROGRAMS: [&str; 44] = [
     "package-channels",
     "package-channels-restart",
     "registry-restart",
+    "idle-nodes",
     "cluster",
     "serve",
     "bulk",
@@ -179,7 +181,10 @@ pub fn needs_packages(program: &str) -> bool {
 /// Whether a program is for nodes of a cluster: one node alone has nothing to do in it, or does not
 /// end.
 pub fn needs_cluster(program: &str) -> bool {
-    matches!(program, "cluster" | "bulk" | "bulk-cost" | "dataset-nodes" | "rpc-cost" | "serve")
+    matches!(
+        program,
+        "bulk" | "bulk-cost" | "cluster" | "dataset-nodes" | "idle-nodes" | "rpc-cost" | "serve"
+    )
 }
 
 /// Whether a program uses the node's disks, of which it must have one of 8 MiB at least.
@@ -209,6 +214,7 @@ fn start<M: Machine>(core: &Core<M>, command: &str) {
         "package-churn" => packages_churn::start(core, &arguments),
         "timers" => timers::start(core, &arguments),
         "idle" => idle::start(core, &arguments),
+        "idle-nodes" => idle::start_nodes(core, &arguments),
         "calls" => calls::start(core),
         "calls-churn" => calls_churn::start(core, &arguments),
         "defaults" => defaults::start(core),

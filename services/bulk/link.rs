@@ -13,7 +13,7 @@ use core::convert::Infallible;
 use core::time::Duration;
 
 use nile_abi::ethernet::BULK;
-use nile_abi::{Generation, Instant, NodeId, Status};
+use nile_abi::{Generation, Instant, NodeId, Status, Window};
 use nile_ipioe::seal::{Incarnation, Keys};
 use nile_ipioe::wire::BootNonce;
 use nile_ipioe::{ClusterKey, Purpose};
@@ -162,8 +162,8 @@ impl Protocol for Link {
         self.transfers.borrow_mut().transmit(now, frame)
     }
 
-    fn next_due(&self, now: Instant) -> Option<Instant> {
-        self.transfers.borrow().next_due(now)
+    fn next_due(&self, now: Instant) -> Option<Window> {
+        self.transfers.borrow().next_due(now).map(Window::at)
     }
 }
 
@@ -188,7 +188,7 @@ pub async fn follow(stl: Stl, post: Rc<Post>) {
             log(&error);
         }
         wait = if soon { RETRY } else { (wait * 2).min(MOST_RETRY) };
-        stl.host().sleep_until(stl.host().now() + wait).await;
+        stl.host().pause(wait).await;
     }
 }
 

@@ -90,7 +90,7 @@ impl Shared {
         if !news.is_empty() {
             self.teller.ring();
         }
-        self.clock.plan(gossip.next_due());
+        self.clock.plan(gossip.next_window());
     }
 
     /// Forgets all that was known.
@@ -218,7 +218,7 @@ async fn keep_time(stl: &Stl, shared: &Shared) -> Ends {
             if gossip.next_due().is_some_and(|due| due <= now) {
                 gossip.on_time(now);
             }
-            gossip.next_due()
+            gossip.next_window()
         })?;
         shared.pump();
         shared.clock.wait(stl, due, |_| Poll::Pending).await;

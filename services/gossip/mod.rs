@@ -61,7 +61,7 @@ impl Start for Gossip {
                     stl.host().log(format_args!("gossip begins anew: {error}"));
                 }
                 told = Some(error);
-                stl.host().sleep_until(stl.host().now() + RETRY).await;
+                stl.host().pause(RETRY).await;
             }
         }));
         Gossip { stl: own, shared }

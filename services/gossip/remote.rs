@@ -162,7 +162,7 @@ async fn ask(stl: &Stl, shared: &Shared, it: &Instanced) -> CallResult<()> {
             Err(error) if error.status != Status::NotFound => return Err(error),
             Err(_) => {}
         }
-        stl.host().sleep_until(stl.host().now() + AGAIN).await;
+        stl.host().pause(AGAIN).await;
     };
     let (generation, number) = (it.generation.0, *number);
     let publication = Publication { generation, number, ..publication };

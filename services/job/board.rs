@@ -8,7 +8,7 @@ use core::cell::{Cell, RefCell};
 use core::task::Poll;
 use core::time::Duration;
 
-use nile_abi::{Instant, Status};
+use nile_abi::{Instant, Status, Window};
 use nile_job::{
     Answer, AttemptId, Epoch, JobId, Keeper, Kind, Note, Settings, Standing, ToKeeper, ToMaster,
     Word, keeper, master,
@@ -152,7 +152,7 @@ impl Board {
                     told = Some(error.status);
                 }
             }
-            self.stl.host().sleep_until(self.now() + pause).await;
+            self.stl.host().pause(pause).await;
             pause = (pause * 2).min(LOAD_LAST * 2);
         };
         let node = self.cluster.node();
@@ -221,10 +221,10 @@ impl Board {
             spawn(&self.stl, async move {
                 board.drive(&hosted).await;
                 hosted.is_driven.set(false);
-                board.clock.plan(hosted.next_due());
+                board.clock.plan(hosted.next_due().map(Window::at));
             });
         }
-        self.clock.plan(hosted.next_due());
+        self.clock.plan(hosted.next_due().map(Window::at));
     }
 
     fn pump_master(self: &Rc<Self>, hosted: &Rc<Hosted>) {
@@ -306,7 +306,7 @@ impl Board {
                     let text = format!("the record cannot be kept: {error}");
                     self.stl.host().log(format_args!("{}: {text}", hosted.id));
                     hosted.account.borrow_mut().trouble = text;
-                    self.stl.host().sleep_until(self.now() + AGAIN).await;
+                    self.stl.host().pause(AGAIN).await;
                 }
             }
         }
@@ -332,7 +332,7 @@ impl Board {
                 }
                 due = [due, hosted.next_due()].into_iter().flatten().min();
             }
-            self.clock.wait(&self.stl, due, |_| Poll::Pending).await;
+            self.clock.wait(&self.stl, due.map(Window::at), |_| Poll::Pending).await;
         }
     }
 
@@ -350,7 +350,7 @@ impl Board {
                     hosted.feed(board.now(), &board.cluster);
                     board.kick(&hosted);
                 }
-                board.stl.host().sleep_until(board.now() + LOOK).await;
+                board.stl.host().pause(LOOK).await;
             }
             board.is_watching.set(false);
         });

@@ -130,7 +130,7 @@ impl Cluster {
             if self.workers().len() >= workers || host.now() >= end {
                 return Ok(());
             }
-            host.sleep_until(host.now() + BETWEEN).await;
+            host.pause(BETWEEN).await;
         }
     }
 

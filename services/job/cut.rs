@@ -58,7 +58,7 @@ impl Board {
                     Err(error) => failures += u32::from(is_of_code(error.status)),
                 }
             }
-            self.stl.host().sleep_until(self.now() + LOOK).await;
+            self.stl.host().pause(LOOK).await;
         };
         if let Some(master) = hosted.master.borrow_mut().as_mut().filter(|it| it.epoch() == epoch) {
             let now = self.now();

@@ -99,7 +99,7 @@ impl Board {
                 let message = format!("{output} is being made by job {job}, which is {phase}");
                 return Err(exists(message));
             }
-            self.stl.host().sleep_until(self.now() + LOOK).await;
+            self.stl.host().pause(LOOK).await;
         }
     }
 

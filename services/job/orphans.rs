@@ -47,7 +47,7 @@ impl Board {
         let board = self.clone();
         spawn(&self.stl, async move {
             loop {
-                board.stl.host().sleep_until(board.now() + pause).await;
+                board.stl.host().pause(pause).await;
                 // Of nodes that were away then, nothing could be forgotten.
                 board.forget_old_soon();
                 board.sweeping.begin();
@@ -114,7 +114,7 @@ impl Board {
             if are_all || is_gone || self.now() >= until {
                 return (names::facts(bytes, blocks, copies), are_all);
             }
-            self.stl.host().sleep_until(self.now() + BETWEEN).await;
+            self.stl.host().pause(BETWEEN).await;
         }
     }
 
@@ -135,7 +135,7 @@ impl Board {
                         format!("the name of its output waits: {error}");
                 }
             }
-            self.stl.host().sleep_until(self.now() + pause).await;
+            self.stl.host().pause(pause).await;
             pause = (pause * 2).min(AGAIN);
         }
     }

@@ -95,8 +95,7 @@ impl Post {
                         Err(error) if error.status == Status::Busy => {}
                         _ => break,
                     }
-                    let host = self.stl.host();
-                    host.sleep_until(host.now() + PAUSE).await;
+                    self.stl.host().pause(PAUSE).await;
                     if self.waiting.borrow().get(&to).is_none_or(|queue| !queue.is_empty()) {
                         break;
                     }

@@ -16,6 +16,7 @@ use alloc::rc::Rc;
 use alloc::string::String;
 use core::task::Poll;
 
+use nile_abi::Window;
 use nile_job::{Epoch, JobId, Master, Settings};
 
 use super::board::{Board, LOOK};
@@ -42,7 +43,7 @@ impl Board {
                 if board.jobs().iter().all(|it| it.turn.get().is_none()) {
                     break;
                 }
-                let again = board.now() + LOOK;
+                let again = Window::within(board.now() + LOOK, LOOK / 4);
                 board.turn.wait(&board.stl, Some(again), |_| Poll::Pending).await;
             }
             board.is_taking_turns.set(false);

@@ -11,7 +11,7 @@ use core::cell::{Cell, RefCell};
 use core::task::Poll;
 use core::time::Duration;
 
-use nile_abi::{NodeId, Status};
+use nile_abi::{NodeId, Status, Window};
 use nile_bosml::Bytes;
 use nile_names::keeper::Action;
 use nile_names::{Answer, Ask, Durable, Keeper, Settings, Standing};
@@ -149,7 +149,7 @@ impl Shared {
             if due.is_none() {
                 return;
             }
-            hosted.clock.wait(&self.stl, due, |_| Poll::Pending).await;
+            hosted.clock.wait(&self.stl, due.map(Window::at), |_| Poll::Pending).await;
         }
     }
 

@@ -88,8 +88,7 @@ impl Shared {
     }
 
     async fn sleep(&self, span: Duration) {
-        let host = self.stl.host();
-        host.sleep_until(host.now() + span).await;
+        self.stl.host().pause(span).await;
     }
 }
 

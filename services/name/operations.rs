@@ -9,7 +9,7 @@ use core::cell::RefCell;
 use core::task::Poll;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Instant, NodeId};
+use nile_abi::{CoreId, Instant, NodeId, Window};
 use nile_bosml::Bytes;
 use nile_names::proposal::Action as ProposalAction;
 use nile_names::scan::Action as ScanAction;
@@ -87,7 +87,10 @@ impl Shared {
                     ProposalAction::Done(outcome) => return outcome,
                 }
             }
-            inbox.alarm.wait(&self.stl, proposal.next_due(), |_| Poll::Pending).await;
+            inbox
+                .alarm
+                .wait(&self.stl, proposal.next_due().map(Window::at), |_| Poll::Pending)
+                .await;
             let answers = inbox.answers.take();
             for (from, answer) in answers {
                 proposal.receive(host.now(), from, answer);
@@ -150,7 +153,7 @@ impl Shared {
                     }
                 }
             }
-            inbox.alarm.wait(&self.stl, scan.next_due(), |_| Poll::Pending).await;
+            inbox.alarm.wait(&self.stl, scan.next_due().map(Window::at), |_| Poll::Pending).await;
             let answers = inbox.answers.take();
             for (from, answer) in answers {
                 scan.receive(host.now(), from, answer);

@@ -11,7 +11,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use nile_abi::ethernet::CALLS;
-use nile_abi::{Instant, Status};
+use nile_abi::{Instant, Status, Window};
 use nile_ipioe::{CallId, End, Endpoint, Event, Refused, Request};
 use nile_stl::{CallError, CallResult};
 use nile_sync::Waiter;
@@ -106,8 +106,8 @@ impl Protocol for Calls {
         self.endpoint.borrow_mut().transmit(now, frame)
     }
 
-    fn next_due(&self, _now: Instant) -> Option<Instant> {
-        self.endpoint.borrow().next_due()
+    fn next_due(&self, _now: Instant) -> Option<Window> {
+        self.endpoint.borrow().next_window()
     }
 }
 

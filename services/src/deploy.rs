@@ -116,7 +116,7 @@ async fn tell(stl: &Stl, published: Published, place: Place) -> CallResult<()> {
         match registry.publish(published.clone(), place).await {
             Err(error) if error.status == Status::Dead && attempts < MOST_ATTEMPTS => {
                 attempts += 1;
-                host.sleep_until(host.now() + BETWEEN_ATTEMPTS).await;
+                host.pause(BETWEEN_ATTEMPTS).await;
             }
             // Its end may have been told before it was.
             Ok(()) if !is_here() => return registry.unpublish(place).await,

@@ -8,7 +8,7 @@ use core::task::Context;
 use core::time::Duration;
 
 use nile_abi::ethernet::HEADER_BYTES;
-use nile_abi::{Instant, Status};
+use nile_abi::{Instant, Status, Window};
 use nile_stl::node::Interface;
 use nile_stl::{CallError, CallResult, Stl};
 use nile_sync::yield_now;
@@ -33,7 +33,7 @@ pub trait Protocol {
     fn transmit(&self, now: Instant, frame: &mut [u8]) -> Option<usize>;
 
     /// When there is something to do although nothing comes.
-    fn next_due(&self, now: Instant) -> Option<Instant>;
+    fn next_due(&self, now: Instant) -> Option<Window>;
 }
 
 /// An interface and the protocols over it, served by a task of this core as long as that lives.
@@ -194,12 +194,12 @@ impl Line {
         self.crowded.set(!sent);
     }
 
-    fn due(&self) -> Option<Instant> {
+    fn due(&self) -> Option<Window> {
         let now = self.now();
-        let retry = self.crowded.get().then(|| now + NO_ROOM);
+        let retry = self.crowded.get().then(|| Window::at(now + NO_ROOM));
         let protocols = self.protocols.borrow().clone();
         let speakers = protocols.iter().filter_map(Attached::present);
-        speakers.filter_map(|it| it.next_due(now)).chain(retry).min()
+        speakers.filter_map(|it| it.next_due(now)).chain(retry).reduce(Window::first_of)
     }
 }
 

@@ -7,7 +7,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
-use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
+use nile_abi::{CoreId, Generation, Instant, NodeId, Status, Window};
 use nile_job::worker::Action;
 use nile_job::{
     AttemptId, Failure, Fault, Job, JobId, Kind, Settings, Summary, ToWorker, Work, Worker,
@@ -226,7 +226,7 @@ impl Engine {
             due = [due, it.worker.next_due()].into_iter().flatten().min();
         }
         cuts.into_iter().for_each(|(job, ticket)| self.see_to_end(job, ticket));
-        self.alarm.plan(due);
+        self.alarm.plan(due.map(Window::at));
         self.changes.notify();
     }
 
@@ -254,7 +254,10 @@ impl Engine {
                     let next = engine.with(job, |worker, _| worker.next_due()).flatten();
                     due = [due, next].into_iter().flatten().min();
                 }
-                engine.alarm.wait(&engine.stl, due, |_| core::task::Poll::Pending).await;
+                engine
+                    .alarm
+                    .wait(&engine.stl, due.map(Window::at), |_| core::task::Poll::Pending)
+                    .await;
             }
             engine.is_ticking.set(false);
             engine.changes.notify();

@@ -161,7 +161,7 @@ impl Engine {
                 let text = format!("{wanted} copies, but {known} nodes have disks now");
                 return Err(CallError::new(Status::NotFound, text));
             }
-            host.sleep_until(host.now() + BETWEEN).await;
+            host.pause(BETWEEN).await;
         }
     }
 
@@ -178,7 +178,7 @@ impl Engine {
                 }
                 tries += 1;
                 self.stores.forget();
-                host.sleep_until(host.now() + BETWEEN).await;
+                host.pause(BETWEEN).await;
             }
         }
         Ok(())
@@ -228,7 +228,7 @@ impl Engine {
                     Err(_) => self.stores.forget(),
                 }
             }
-            host.sleep_until(host.now() + BETWEEN).await;
+            host.pause(BETWEEN).await;
         }
     }
 }

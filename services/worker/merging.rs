@@ -72,7 +72,7 @@ impl Engine {
                 let error = CallError::new(Status::NoMemory, text);
                 return Err(self.fail_for(attempt, Fault::Space, error));
             }
-            self.stl.host().sleep_until(self.now() + LOOK).await;
+            self.stl.host().pause(LOOK).await;
         }
         Err(CallError::new(Status::NotFound, "the attempt is off"))
     }

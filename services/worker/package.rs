@@ -267,9 +267,9 @@ impl Engine {
 
     /// Looks again when a package had time enough.
     fn later(self: &Rc<Self>, look: impl FnOnce(&super::engine::State) + 'static) {
-        let (engine, due): (_, Instant) = (self.clone(), self.now() + LISTENS);
+        let engine = self.clone();
         self.stl.host().spawn(Box::pin(async move {
-            engine.stl.host().sleep_until(due).await;
+            engine.stl.host().pause(LISTENS).await;
             look(&engine.state.borrow());
         }));
     }

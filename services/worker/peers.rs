@@ -187,7 +187,7 @@ impl Peers {
                 let parcels = core::mem::take(&mut engine.state.borrow_mut().parcels);
                 drop(parcels);
                 engine.changes.notify();
-                engine.stl.host().sleep_until(engine.now() + REOPEN).await;
+                engine.stl.host().pause(REOPEN).await;
             }
             engine.peers.is_listening.set(false);
         }));

@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::rc::Rc;
 use core::time::Duration;
 
-use nile_abi::Status;
+use nile_abi::{Status, Window};
 use nile_job::Job;
 use nile_stl::CallError;
 use nile_stl::node::RunningPackage;
@@ -36,7 +36,7 @@ impl Engine {
         self.stl.host().spawn(alloc::boxed::Box::pin(async move {
             let mut due = engine.now() + most;
             loop {
-                engine.stl.host().sleep_until(due).await;
+                engine.stl.host().sleep_in(Window::within(due, most / 8)).await;
                 let now = engine.now();
                 let program = engine.state.borrow();
                 let it = program.program.as_ref().filter(|it| Rc::ptr_eq(&it.running, &running));

@@ -153,7 +153,9 @@ impl Gossip {
         }
         // Nodes that start at once do not have their rounds at once.
         let phase = below(&mut self.random, 1_000) as u32;
-        self.round_at = Some(now + self.settings.period * phase / 1_000);
+        let round = now + self.settings.period * phase / 1_000;
+        self.round_at = Some(round);
+        self.swim.keep_step(round);
         self.on_time(now);
     }
 

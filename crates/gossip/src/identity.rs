@@ -165,18 +165,18 @@ impl Codec<Id> for Packets {
     }
 }
 
-/// The packet's sender, and the packet without what it says of nodes that are not `wanted`: foca
+/// The packet's header, and the packet without what it says of nodes that are not `wanted`: foca
 /// would take them for members. Fails if it is no packet.
 pub(crate) fn sift(
     packet: &[u8],
     mut wanted: impl FnMut(&Id) -> bool,
-) -> Result<(Id, alloc::vec::Vec<u8>), NoPacket> {
+) -> Result<(Header<Id>, alloc::vec::Vec<u8>), NoPacket> {
     let mut rest = packet;
     let header = header(&mut rest)?;
     let head = packet.len() - rest.len();
     let mut sifted = packet[..head].to_vec();
     if rest.is_empty() {
-        return Ok((header.src, sifted));
+        return Ok((header, sifted));
     }
     if rest.len() < 2
         || rest.len() != 2 + usize::from(u16::from_be_bytes([rest[0], rest[1]])) * MEMBER
@@ -192,5 +192,5 @@ pub(crate) fn sift(
         }
     }
     sifted[head..head + 2].copy_from_slice(&count.to_be_bytes());
-    Ok((header.src, sifted))
+    Ok((header, sifted))
 }

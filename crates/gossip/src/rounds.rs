@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use nile_abi::{Generation, Instant, NodeId};
+use nile_abi::{Generation, Instant, NodeId, Window};
 use rand_xoshiro::Xoshiro128PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -32,6 +32,9 @@ const MOST_ASKS: u8 = 5;
 /// The start broadcast is repeated after twice the time, up to so many periods.
 const LONGEST_START: u32 = 64;
 
+/// The part of a period by which what is due may be late.
+const SLACK: u32 = 5;
+
 /// Messages of rumours in one round, to each who is told.
 const RUMOUR_MESSAGES: usize = 4;
 
@@ -41,6 +44,12 @@ impl Gossip {
         let start = self.starting.as_ref().map(|starting| starting.at);
         let swim = self.round_at.and_then(|_| self.swim.next_due());
         [self.round_at, start, swim].into_iter().flatten().min()
+    }
+
+    /// The same, for a driver that has other things to do: all that is due can wait for a fifth of
+    /// a period, so that it is done together, or with what comes.
+    pub fn next_window(&self) -> Option<Window> {
+        self.next_due().map(|due| Window::within(due, self.settings.period / SLACK))
     }
 
     /// Does what is due.
@@ -54,10 +63,13 @@ impl Gossip {
         if self.starting.as_ref().is_some_and(|starting| starting.at <= now) {
             self.broadcast_start(now);
         }
-        if self.round_at.is_some_and(|at| at <= now) {
+        if let Some(at) = self.round_at.filter(|at| *at <= now) {
             self.round(now);
-            // Rounds that were slept through are not made up for.
-            self.round_at = Some(now + self.settings.period);
+            // A late round does not shift the next; those slept through are not made up for.
+            let period = self.settings.period;
+            let missed = (now - at).as_nanos() / period.as_nanos().max(1);
+            let on = u32::try_from(missed).unwrap_or(u32::MAX).saturating_add(1);
+            self.round_at = Some(at + period.saturating_mul(on));
         }
     }
 

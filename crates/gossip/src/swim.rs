@@ -7,7 +7,8 @@ use core::num::{NonZeroU8, NonZeroUsize};
 use core::time::Duration;
 
 use foca::{
-    Config, Foca, Member, NoCustomBroadcast, Notification, PeriodicParams, Runtime, State, Timer,
+    Config, Foca, Member, Message, NoCustomBroadcast, Notification, PeriodicParams, Runtime, State,
+    Timer,
 };
 use nile_abi::{Instant, NodeId};
 use rand_xoshiro::Xoshiro128PlusPlus;
@@ -19,6 +20,8 @@ pub(crate) struct Swim {
     foca: Foca<Id, Packets, Xoshiro128PlusPlus, NoCustomBroadcast>,
     config: Config,
     timers: Vec<(Instant, Timer<Id>)>,
+    /// One of the node's rounds, once it has any.
+    round: Option<Instant>,
     suspects: BTreeSet<NodeId>,
 }
 
@@ -90,7 +93,7 @@ impl Swim {
             periodic_gossip: Some(PeriodicParams { frequency: period, num_members: told }),
         };
         let foca = Foca::new(own, config.clone(), random, Packets);
-        Swim { foca, config, timers: Vec::new(), suspects: BTreeSet::new() }
+        Swim { foca, config, timers: Vec::new(), round: None, suspects: BTreeSet::new() }
     }
 
     /// A node lives and is to be watched, or is watched and has a new life.
@@ -134,17 +137,28 @@ impl Swim {
         mut wanted: impl FnMut(NodeId) -> bool,
     ) -> Result<(Id, Findings), NoPacket> {
         let own = *self.foca.identity();
-        let (sender, packet) = sift(packet, |id| match id.node == own.node {
+        let (header, packet) = sift(packet, |id| match id.node == own.node {
             true => *id == own,
             false => wanted(id.node),
         })?;
+        let sender = header.src;
         if sender.node != from {
             return Err(NoPacket);
         }
+        // A probe that is answered is asked by nobody else: the timer for that is over at once.
+        let is_of_it = |(_, timer): &(Instant, Timer<Id>)| match timer {
+            Timer::SendIndirectProbe { probed_id, .. } => *probed_id == sender,
+            _ => false,
+        };
+        let place = match header.message {
+            Message::Ack(_) => self.timers.iter().position(is_of_it),
+            _ => None,
+        };
+        let answered = place.map(|place| self.timers.swap_remove(place).1);
         let mut outcome = Ok(());
         let findings = self.run(now, |foca, findings| {
-            outcome = foca.handle_data(&packet, findings).map_err(|_| NoPacket);
-            Ok(())
+            outcome = foca.handle_data(&packet, &mut *findings).map_err(|_| NoPacket);
+            answered.map_or(Ok(()), |timer| foca.handle_timer(timer, findings))
         });
         outcome.map(|()| (sender, findings))
     }
@@ -164,6 +178,22 @@ impl Swim {
         Some(self.run(now, |foca, findings| foca.handle_timer(timer, findings)))
     }
 
+    /// What goes on in periods goes on at this moment and whole periods from it: in the node's
+    /// rounds, so that a core wakes once for all.
+    pub fn keep_step(&mut self, round: Instant) {
+        self.round = Some(round);
+    }
+
+    /// When a timer fires that is set for `at`: periodic ones at the round that is nearest, so that
+    /// one that was late does not shift the next.
+    fn in_step(&self, timer: &Timer<Id>, at: Instant) -> Instant {
+        let is_periodic = matches!(timer, Timer::ProbeRandomMember(_) | Timer::PeriodicGossip(_));
+        let Some(round) = self.round.filter(|_| is_periodic) else { return at };
+        let period = self.config.probe_period;
+        let rounds = (at - round + period / 2).as_nanos() / period.as_nanos().max(1);
+        round + period.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
+    }
+
     fn run(
         &mut self,
         now: Instant,
@@ -174,8 +204,9 @@ impl Swim {
     ) -> Findings {
         let mut findings = Findings::default();
         let _ = what(&mut self.foca, &mut findings);
-        let timers = findings.timers.drain(..);
-        self.timers.extend(timers.map(|(timer, after)| (now + after, timer)));
+        for (timer, after) in core::mem::take(&mut findings.timers) {
+            self.timers.push((self.in_step(&timer, now + after), timer));
+        }
         findings
     }
 

@@ -22,6 +22,8 @@ struct Net {
     /// Whether a message of one node reaches another.
     passes: fn(NodeId, NodeId) -> bool,
     events: BTreeMap<NodeId, Vec<Event>>,
+    /// How often a node had something to do although nothing had come.
+    wakes: u32,
 }
 
 const DELAY: Duration = Duration::from_millis(1);
@@ -29,7 +31,7 @@ const DELAY: Duration = Duration::from_millis(1);
 impl Net {
     fn new() -> Net {
         let (nodes, events) = Default::default();
-        Net { now: Instant::START, nodes, sent: Vec::new(), passes: |_, _| true, events }
+        Net { now: Instant::START, nodes, sent: Vec::new(), passes: |_, _| true, events, wakes: 0 }
     }
 
     /// So many nodes that have started.
@@ -86,6 +88,7 @@ impl Net {
             for gossip in self.nodes.values_mut() {
                 if gossip.next_due().is_some_and(|due| due <= self.now) {
                     gossip.on_time(self.now);
+                    self.wakes += 1;
                 }
             }
         }
@@ -279,4 +282,29 @@ fn the_text_form_of_a_message_can_be_read() {
     assert!(text.contains("<flags>1</flags>"), "{text}");
     let again = nile_bosml::text_to_binary(wire::FIELDS, wire::NAME, &text).unwrap();
     assert_eq!(&again, payload);
+}
+
+#[test]
+fn a_round_that_is_late_does_not_shift_the_next() {
+    let mut gossip = Gossip::new(settings(1, 1));
+    gossip.start(Instant::START);
+    let window = gossip.next_window().expect("it has rounds");
+    assert_eq!(window.until() - window.from(), PERIOD / 5);
+    let first = gossip.round_at.expect("it has rounds");
+    for late in [3, 90, 0, 700] {
+        let now = gossip.round_at.expect("it has rounds") + Duration::from_millis(late);
+        gossip.on_time(now);
+        let next = gossip.round_at.expect("it has rounds");
+        assert!(next > now && next - now <= PERIOD);
+        assert_eq!((next - first).as_nanos() % PERIOD.as_nanos(), 0, "{late} ms");
+    }
+}
+
+#[test]
+fn a_quiet_node_wakes_once_in_a_round() {
+    let mut net = Net::of(3);
+    net.rounds(100);
+    net.wakes = 0;
+    net.rounds(100);
+    assert!((300..=310).contains(&net.wakes), "{}", net.wakes);
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::ethernet::HEADER_BYTES;
-use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId};
+use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Window};
 
 use crate::checksum::Checksum;
 use crate::counters::Counters;
@@ -269,6 +269,12 @@ impl Endpoint {
     /// When [`on_time`](Endpoint::on_time) has something to do.
     pub fn next_due(&self) -> Option<Instant> {
         self.timers.next()
+    }
+
+    /// The same, for a driver that has other things to do: what no call waits for can wait a
+    /// little.
+    pub fn next_window(&self) -> Option<Window> {
+        self.timers.next_window()
     }
 
     /// Whether there is a frame to send.

@@ -75,6 +75,19 @@ fn nodes_find_each_other_and_call_each_other() {
     pass(&cluster(9, &[1, 2]));
 }
 
+#[test]
+fn slack_saves_an_idle_cluster_timer_interrupts() {
+    let interrupts = |slack_ms: u32| -> u64 {
+        let text = format!("[timer]\nlongest_slack_ms = {slack_ms}\n");
+        let ended = pass_with(&cluster(7, &[3, 3, 3]), &text, "idle-nodes");
+        let report = passed(&ended[0], "idle-nodes", 7);
+        report.program.expect("a scenario has a report").figures["timer_interrupts"]
+    };
+    // Each node had six a second when all timers were exact and each of gossip's had its own time.
+    let (tolerant, exact) = (interrupts(1000), interrupts(0));
+    assert!(tolerant < 40 && tolerant < exact, "{tolerant} in 10 s, {exact} without slack");
+}
+
 /// What a bad network does to a frame.
 fn bad() -> Link {
     let percent = Probability::percent;

@@ -8,7 +8,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use nile_abi::CoreId;
+use nile_abi::{CoreId, Window};
 use nile_platform::{Board, Hosting, Machine};
 
 use super::Manager;
@@ -73,8 +73,10 @@ impl<M: Machine> Manager<M> {
 
 /// Watches the cores of the node until there is no package any more.
 pub(crate) async fn watch<M: Machine>(core: Core<M>) {
+    let mut due = core.now();
     loop {
-        core.sleep(LOOK).await;
+        due = (due + LOOK).max(core.now());
+        core.sleep_in(Window::within(due, LOOK / 10)).await;
         let Some(manager) = &core.manager else { return };
         if !manager.borrow_mut().end_long_turns(&core.machine) {
             return;
