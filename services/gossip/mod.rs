@@ -83,7 +83,7 @@ impl GossipKernel for Gossip {
             };
             let behind = gossip.members().filter(|it| it.node.0 > after);
             let mut members: Vec<MemberEntry> = behind.map(entry).collect();
-            members.sort_by_key(|it| it.identity.node);
+            nile_order::sort_by_key(&mut members, |it| it.identity.node);
             members.truncate(MOST_MEMBERS);
             members
         })

@@ -169,7 +169,7 @@ impl Cluster {
         let (own, stl) = (self.node(), self.stl.with_patience(SOON));
         let mut places = self.places("dataset").await?;
         let name = |place: &Place| if place.is_here() { own } else { place.node };
-        places.sort_by_key(|place| (name(place), place.core));
+        nile_order::sort_by_key(&mut places, |place| (name(place), place.core));
         let store = |place: Place| {
             let client = DatasetClient::at(&stl, place);
             Store { node: name(&place), is_here: place.is_here(), client }
@@ -183,7 +183,7 @@ impl Cluster {
         let places = self.places("job").await?.into_iter();
         let mut nodes: Vec<NodeId> =
             places.map(|place| if place.is_here() { own } else { place.node }).collect();
-        nodes.sort();
+        nile_order::sort(&mut nodes);
         nodes.dedup();
         Ok(nodes)
     }

@@ -74,7 +74,7 @@ impl Board {
             let copies = hosted.with(|record| record.job.copies) as usize;
             ended.push(Ended { id: hosted.id, end: hosted.end(), copies });
         }
-        ended.sort_by_key(|job| job.id);
+        nile_order::sort_by_key(&mut ended, |job| job.id);
         let most = self.most_ended().await?;
         if ended.len() <= most {
             return Ok(());

@@ -284,7 +284,7 @@ impl Board {
         let mut all = self.list_here();
         all.extend(there.into_iter().filter_map(Result::ok).flatten());
         // Who knows of the end, then who has the master.
-        all.sort_by_key(|it| (it.job, it.ended == 0, it.master == 0));
+        nile_order::sort_by_key(&mut all, |it| (it.job, it.ended == 0, it.master == 0));
         all.dedup_by_key(|it| it.job);
         all
     }

@@ -112,7 +112,7 @@ impl Shelf {
         }
         let mut records = Vec::new();
         for (name, mut versions) in found {
-            versions.sort_unstable();
+            nile_order::sort(&mut versions);
             let Some((version, place)) = versions.pop() else { continue };
             let bytes = read(&stores[place], &name, version).await?;
             match unpack(&bytes) {

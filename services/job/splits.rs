@@ -51,7 +51,7 @@ pub fn cut(datasets: &[Vec<BlockEntry>], target: u64) -> Vec<Split> {
 
 fn nodes(block: &BlockEntry) -> Vec<NodeId> {
     let mut nodes: Vec<NodeId> = block.nodes.iter().map(|node| NodeId(*node)).collect();
-    nodes.sort();
+    nile_order::sort(&mut nodes);
     nodes
 }
 

@@ -61,7 +61,7 @@ impl Peers {
     /// What was learned after the first `seen`, and how much that is; `None` if nothing was.
     pub fn since(&self, seen: u64) -> Option<(u64, Vec<Peer>)> {
         let mut news: Vec<&(u64, Peer)> = self.nodes.values().filter(|it| it.0 > seen).collect();
-        news.sort_unstable_by_key(|it| it.0);
+        nile_order::sort_by_key(&mut news, |it| it.0);
         news.truncate(MOST_TOLD);
         let last = news.last()?.0;
         Some((last, news.into_iter().map(|(_, peer)| peer.clone()).collect()))

@@ -125,7 +125,7 @@ impl Line {
             Some(known) => known.protocol = protocol,
             None => protocols.push(Attached { kind, protocol, carried: Rc::default() }),
         }
-        protocols.sort_by_key(|it| it.kind);
+        nile_order::sort_by_key(&mut protocols, |it| it.kind);
         *self.protocols.borrow_mut() = protocols.into();
     }
 

@@ -72,7 +72,7 @@ impl Kept {
         }
         pieces.retain(|range| range.bytes > 0);
         // In their order within a partition, as a sort that keeps it gives them.
-        pieces.sort_by_key(|range| range.partition);
+        nile_order::sort_by_key(&mut pieces, |range| range.partition);
         Ok(Kept { buffers, pieces, note, far })
     }
 

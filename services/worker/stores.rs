@@ -89,7 +89,7 @@ impl Stores {
         };
         let places = registry.places("dataset").await?;
         let mut all: Vec<Rc<At>> = places.into_iter().map(at).collect();
-        all.sort_by_key(|at| (at.node, at.core));
+        nile_order::sort_by_key(&mut all, |at| (at.node, at.core));
         *self.known.borrow_mut() = (Some(now), all.clone());
         Ok(all)
     }
@@ -149,7 +149,7 @@ impl Stores {
         let all = self.all(FRESH).await?;
         let name = |at: &Rc<At>| if at.node == Place::HERE { own } else { at.node };
         let mut nodes: Vec<NodeId> = all.iter().map(name).collect();
-        nodes.sort();
+        nile_order::sort(&mut nodes);
         nodes.dedup();
         Ok(nodes)
     }

@@ -126,7 +126,7 @@ impl Directory {
         if items.is_empty() {
             return None;
         }
-        items.sort_by_key(|(changed, _)| *changed);
+        nile_order::sort_by_key(&mut items, |(changed, _)| *changed);
         let mut changes = Changes {
             node,
             generation,
@@ -265,7 +265,7 @@ impl Directory {
         let parts = [(below, gone.first < number), (above, number < gone.last)];
         self.gone.retain(|gone| !(gone.first..=gone.last).contains(&number));
         self.gone.extend(parts.into_iter().filter_map(|(part, is_any)| is_any.then_some(part)));
-        self.gone.sort_by_key(|gone| gone.first);
+        nile_order::sort_by_key(&mut self.gone, |gone| gone.first);
     }
 }
 

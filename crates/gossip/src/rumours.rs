@@ -52,7 +52,7 @@ impl Rumours {
     /// The nodes of which there is news, with the versions before it: what was told least first.
     pub fn all(&self) -> Vec<(NodeId, u32)> {
         let mut all: Vec<_> = self.about.iter().collect();
-        all.sort_by_key(|(_, rumour)| core::cmp::Reverse(rumour.left));
+        nile_order::sort_by_key(&mut all, |(_, rumour)| core::cmp::Reverse(rumour.left));
         all.into_iter().map(|(node, rumour)| (*node, rumour.base)).collect()
     }
 

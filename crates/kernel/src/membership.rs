@@ -131,7 +131,7 @@ impl Membership {
 /// Different nodes, so many that a majority of them outlives one.
 fn keepers(ids: &[u32]) -> Option<Vec<NodeId>> {
     let mut keepers: Vec<NodeId> = ids.iter().copied().map(NodeId).collect();
-    keepers.sort();
+    nile_order::sort(&mut keepers);
     keepers.dedup();
     let is_node = |node: &NodeId| !matches!(node.0, 0 | NOT_NODES..);
     let is_right = matches!(ids.len(), 1 | 3) && keepers.len() == ids.len();

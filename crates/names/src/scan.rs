@@ -175,7 +175,7 @@ impl Scan {
     fn tell(&mut self, now: Instant) {
         let needed = majority(self.keepers.len());
         let mut horizons: Vec<Horizon> = self.pages.iter().map(|it| it.horizon.clone()).collect();
-        horizons.sort_unstable_by(|one, other| other.cmp(one));
+        nile_order::sort_by(&mut horizons, |one, other| other.cmp(one));
         let horizon = horizons[needed - 1].clone();
         let told = match &horizon {
             Horizon::Nowhere => return,

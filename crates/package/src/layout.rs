@@ -120,7 +120,7 @@ impl<'a> Package<'a> {
                 _ => {}
             }
         }
-        segments.sort_by_key(|segment| segment.start);
+        nile_order::sort_by_key(&mut segments, |segment| segment.start);
         let relocations = dynamic.map(|table| find_relocations(&table, &segments));
         let package = Package {
             relocations: relocations.transpose()?.unwrap_or_default(),

@@ -195,7 +195,7 @@ impl Registry {
         let entries = self.layers.iter().flat_map(|layer| layer.types.iter().flatten());
         let on = entries.flat_map(|entry| entry.on(place).map(|it| it.handle.instance));
         let mut on: Vec<_> = on.collect();
-        on.sort_unstable();
+        nile_order::sort(&mut on);
         on.into_iter().filter_map(|id| self.unpublish(id).ok()).collect()
     }
 

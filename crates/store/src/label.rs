@@ -139,7 +139,7 @@ impl Label {
             });
             (is_free && label.may_add(name).is_ok()).then_some(())?;
             label.extents.push((name.into(), extent));
-            label.extents.sort_by_key(|(_, extent)| extent.start);
+            nile_order::sort_by_key(&mut label.extents, |(_, extent)| extent.start);
         }
         Some(label)
     }
@@ -194,7 +194,7 @@ impl Label {
         });
         let extent = extent.ok_or(LabelError::TooSmall { wanted, free })?;
         self.extents.push((name.into(), extent));
-        self.extents.sort_by_key(|(_, extent)| extent.start);
+        nile_order::sort_by_key(&mut self.extents, |(_, extent)| extent.start);
         let empty = Log::begin(&extent, 1, checksum).append(Kind::Sealed, &[]);
         Ok((extent, vec![empty, Step::Flush, self.write(checksum), Step::Flush]))
     }

@@ -35,7 +35,7 @@ impl<M: Machine> Core<M> {
     pub(crate) fn user_grants(&self) -> Vec<(VirtAddr, Grant, Access)> {
         let grants = self.client.users.0.borrow();
         let mut all: Vec<_> = grants.iter().map(|(grant, (at, how))| (*at, *grant, *how)).collect();
-        all.sort_unstable_by_key(|(at, ..)| *at);
+        nile_order::sort_by_key(&mut all, |(at, ..)| *at);
         all
     }
 

@@ -135,7 +135,7 @@ impl<M: Machine> Package<M> {
         for some in all(asked).await {
             pieces.extend(some?);
         }
-        pieces.sort_unstable_by_key(Piece::at);
+        nile_order::sort_by_key(&mut pieces, Piece::at);
         for Part { contents: (at, bytes), .. } in parts {
             fill(&pieces, *at, bytes);
         }
