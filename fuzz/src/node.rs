@@ -13,7 +13,7 @@ use nile_policy::{Manager, Parameters, PolicyState, Refusal, Scheduling, Subject
 use nile_stl::frame::{CallId, Header, MAX_DATA};
 use nile_stl::node::{
     Buffer, CoreState, Disk, Frame, Interface, MOST_HERTZ, Member, Memory, Node, NodeFuture,
-    PackageLimits, PackageSource, Pool, Region, RunningPackage, Samples,
+    PackageLimits, PackageSource, Pool, Region, RunningPackage, Samples, TimerState,
 };
 use nile_stl::{Host, LocalFuture, Place, Stl};
 
@@ -226,6 +226,10 @@ impl Node for TestNode {
 
     fn policies(&self) -> Rc<dyn Manager> {
         Rc::new(NoPolicies)
+    }
+
+    fn timers(&self, _most: usize) -> TimerState {
+        TimerState::default()
     }
 
     fn state_of(&self, core: CoreId) -> Option<CoreState> {

@@ -6,11 +6,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::{CoreId, Status};
-use nile_interfaces::core_manager::{
-    CoreEntry, CoreManagerKernel, CoreStatistics, Interrupts, QueueDepth,
-};
+use nile_interfaces::core_manager::{CoreEntry, CoreManagerKernel, CoreStatistics, QueueDepth};
 use nile_stl::node::CoreState;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
+
+use crate::interrupt::causes;
 
 /// The cores' records are its state.
 pub struct CoreManager {
@@ -35,10 +35,6 @@ impl CoreManagerKernel for CoreManager {
     fn statistics(&self, core: u16) -> CallResult<CoreStatistics> {
         let missing = || CallError::new(Status::NotFound, format!("the node has no core {core}"));
         let state = self.stl.node()?.state_of(CoreId(core)).ok_or_else(missing)?;
-        let each = state
-            .interrupts
-            .iter()
-            .map(|(cause, count)| Interrupts { cause: String::from(*cause), count: *count });
         let queues = state
             .queues
             .iter()
@@ -46,7 +42,7 @@ impl CoreManagerKernel for CoreManager {
         Ok(CoreStatistics {
             entry: entry(CoreId(core), &state),
             hardware_id: state.hardware_id,
-            interrupts: each.collect(),
+            interrupts: causes(&state),
             wakes: state.wakes,
             turns: state.turns,
             sleeps: state.sleeps,

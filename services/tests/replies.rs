@@ -8,12 +8,13 @@ use nile_services::ALL;
 const PAGES: [&str; 4] = ["skip", "after", "from", "at"];
 
 /// Replies with lists that are no pages, and why they fit.
-const BOUNDED: [(&str, &str); 26] = [
+const BOUNDED: [(&str, &str); 28] = [
     ("bulk.counters", "what is counted is fixed"),
     ("core_manager.list", "a node has at most 256 cores"),
     ("core_manager.statistics", "causes and queues are fixed"),
     ("disk.list", "the disks of one core"),
     ("gossip.namesakes", "the one that was heard last, if any"),
+    ("interrupt.counts", "causes are fixed"),
     ("job.list", "the latest that fit"),
     ("job.news", "1024 parts, 256 workers and the phases at most"),
     ("job.progress", "1024 parts, 256 workers and the phases at most"),
@@ -35,6 +36,7 @@ const BOUNDED: [(&str, &str); 26] = [
     ("registry.share", "a type shares at most 32 values of 1024 bytes"),
     ("task.next", "arguments and names of a job are 32 KiB at most"),
     ("task.source", "a piece has the buffers of one split at most"),
+    ("timer.list", "the next 64 at most"),
 ];
 
 fn has_list(ty: &Type<'_>) -> bool {

@@ -3,7 +3,7 @@
 //! which is in `services`.
 //!
 //! * Memory and cores of a node: [`heap`], [`physical_memory`], [`virtual_memory`],
-//!   [`core_manager`], [`time`], [`log`].
+//!   [`core_manager`], [`time`], [`timer`], [`interrupt`], [`log`].
 //! * Its disks and what is on them: [`disk`], [`dataset`], [`name`].
 //! * Services of all nodes: [`registry`], [`network`], [`gossip`], [`bulk`].
 //! * Jobs: [`job`], [`worker`], [`task`].
@@ -18,6 +18,7 @@ pub mod dataset;
 pub mod disk;
 pub mod gossip;
 pub mod heap;
+pub mod interrupt;
 pub mod job;
 pub mod log;
 pub mod name;
@@ -27,5 +28,6 @@ pub mod policy_manager;
 pub mod registry;
 pub mod task;
 pub mod time;
+pub mod timer;
 pub mod virtual_memory;
 pub mod worker;

@@ -40,6 +40,8 @@ pub struct Counts {
     pub armed: u64,
     /// Those that fired; the others were cancelled, or wait.
     pub fired: u64,
+    /// Those that wait.
+    pub waiting: u64,
     /// Those that fired before their window's end: they needed no wake of their own.
     pub coalesced: u64,
 }
@@ -202,7 +204,7 @@ impl Timers {
     pub fn counts(&self) -> Counts {
         let (armed, waiting) = (self.number / 2, self.armed.len() as u64);
         let fired = armed - waiting - self.cancelled;
-        Counts { armed, fired, coalesced: self.coalesced }
+        Counts { armed, fired, waiting, coalesced: self.coalesced }
     }
 
     /// The ends of the windows of those that are armed, the earliest first, at most so many.

@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 use core::task::{Context, Poll};
 
 use nile_abi::{
-    CoreId, Generation, MacAddress, NodeId, PageSize, Part, PhysAddr, RoleSet, Status, VirtAddr,
+    CoreId, Generation, Instant, MacAddress, NodeId, PageSize, Part, PhysAddr, RoleSet, Status,
+    VirtAddr,
 };
 
 pub use nile_ring::{Buffer, Handle, Pool, PoolId};
@@ -45,6 +46,9 @@ pub trait Node {
 
     /// What a core is doing, without disturbing it; `None` if there is no such core.
     fn state_of(&self, core: CoreId) -> Option<CoreState>;
+
+    /// What this core's timers do, and by when the next ones fire, at most so many.
+    fn timers(&self, most: usize) -> TimerState;
 
     /// Gives the package that runs on this core at least `bytes` more bytes of zeroed memory:
     /// where they are in it, and how many. Waits for the management core. `NotFound` if none
@@ -332,6 +336,25 @@ pub struct CoreState {
     pub system_calls: u64,
     /// How long its queues are, by name.
     pub queues: Vec<(&'static str, u64)>,
+}
+
+/// What the timers of a core do.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct TimerState {
+    /// Timers that this incarnation has armed.
+    pub armed: u64,
+    /// Those that have fired.
+    pub fired: u64,
+    /// Those of them that have fired before their end.
+    pub coalesced: u64,
+    /// Those that wait.
+    pub waiting: u64,
+    /// Interrupts by the core's timer since the node started.
+    pub interrupts: u64,
+    /// Interrupts of any cause that came while it slept.
+    pub wakes: u64,
+    /// By when the next ones fire, the first one first.
+    pub ends: Vec<Instant>,
 }
 
 impl Stl {

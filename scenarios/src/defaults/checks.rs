@@ -10,9 +10,11 @@ use core::time::Duration;
 use nile_abi::{CoreId, Status};
 use nile_interfaces::core_manager::CoreManagerClient;
 use nile_interfaces::heap::HeapClient;
+use nile_interfaces::interrupt::InterruptClient;
 use nile_interfaces::log::LogClient;
 use nile_interfaces::physical_memory::PhysicalMemoryClient;
 use nile_interfaces::time::TimeClient;
+use nile_interfaces::timer::TimerClient;
 use nile_interfaces::virtual_memory::VirtualMemoryClient;
 use nile_registry::Caller as Binder;
 use nile_stl::{CallResult, Stl};
@@ -73,7 +75,8 @@ impl Checks {
     pub async fn on(&self, target: CoreId) -> CallResult<()> {
         self.virtual_memory(target).await?;
         self.heap(target).await?;
-        self.time(target).await
+        self.time(target).await?;
+        self.timer(target).await
     }
 
     async fn virtual_memory(&self, target: CoreId) -> CallResult<()> {
@@ -137,10 +140,50 @@ impl Checks {
         Ok(())
     }
 
+    /// What waits is listed, and counted when it has fired.
+    async fn timer(&self, target: CoreId) -> CallResult<()> {
+        let timer = TimerClient::find_at(&self.stl, target).await?;
+        let before = timer.counts().await?;
+        let sum = before.fired + before.waiting;
+        self.check(sum <= before.armed, format_args!("{target} counts wrongly: {before:?}"));
+        let time = TimeClient::find_at(&self.stl, target).await?;
+        let due = time.now().await? + 100_000;
+        time.sleep_in(due, due + 1_000_000).await?;
+        let after = timer.counts().await?;
+        let grown = after.armed > before.armed && after.fired > before.fired;
+        self.check(grown, format_args!("a timer of {target} is not counted: {after:?}"));
+        let list = timer.list().await?;
+        self.check(list.is_sorted(), format_args!("timers of {target} are not in order: {list:?}"));
+        Ok(())
+    }
+
+    /// Every core's interrupts by cause, as the core manager has them.
+    async fn interrupts(&self) -> CallResult<()> {
+        let interrupt = InterruptClient::find(&self.stl).await?;
+        let list = interrupt.list(0).await?;
+        let known = usize::from(self.cores).min(nile_interfaces::interrupt::MOST_LISTED);
+        self.check(list.len() == known, format_args!("{} of {known} cores", list.len()));
+        for (core, it) in (0u16..).zip(&list) {
+            let one = interrupt.counts(core).await?;
+            let grown = it
+                .causes
+                .iter()
+                .zip(&one.causes)
+                .all(|(before, now)| before.cause == now.cause && before.count <= now.count);
+            let right = it.core == core && one.core == core && grown;
+            self.check(right, format_args!("interrupts of {core}: {it:?}, then {one:?}"));
+        }
+        self.check(interrupt.list(self.cores).await?.is_empty(), format_args!("too many cores"));
+        let missing = interrupt.counts(self.cores).await;
+        self.fails(missing, Status::NotFound, "interrupts of a core that there is not");
+        Ok(())
+    }
+
     /// The services of the managing core. `foreign` is a frame that the conductor holds.
     pub async fn of_the_node(&self, foreign: u64) -> CallResult<()> {
         self.physical_memory(foreign).await?;
         self.core_manager().await?;
+        self.interrupts().await?;
         self.log().await?;
         self.layers().await
     }
@@ -235,6 +278,8 @@ impl Checks {
             ("physical_memory", false),
             ("virtual_memory", false),
             ("time", false),
+            ("timer", false),
+            ("interrupt", false),
         ] {
             let result = user.discover(service).await.map_err(|error| error.status);
             let right = if reached { result.is_ok() } else { result == Err(Status::Denied) };

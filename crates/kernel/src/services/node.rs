@@ -18,7 +18,7 @@ use nile_platform::{Cause, Machine, Manager, Outcome, Queue};
 use nile_stl::LocalFuture;
 use nile_stl::node::{
     self, Buffer, CoreState, Member, Memory, Node, NodeFuture, PackageEnd, PackageLimits,
-    PackageSource, Pool, Region, RunningPackage,
+    PackageSource, Pool, Region, RunningPackage, TimerState,
 };
 
 use super::disk;
@@ -96,6 +96,21 @@ impl<M: Machine> Node for CoreHost<M> {
             system_calls: record.system_calls(),
             queues: Queue::ALL.map(|queue| (queue.name(), record.queue(queue))).into(),
         })
+    }
+
+    fn timers(&self, most: usize) -> TimerState {
+        let timers = self.0.timers.borrow();
+        let counts = timers.counts();
+        let record = self.0.machine.board().record(self.0.id());
+        TimerState {
+            armed: counts.armed,
+            fired: counts.fired,
+            coalesced: counts.coalesced,
+            waiting: counts.waiting,
+            interrupts: record.interrupts(Cause::Timer),
+            wakes: record.wakes(),
+            ends: timers.ends(most),
+        }
     }
 
     fn grow_package(&self, bytes: u64) -> NodeFuture<(VirtAddr, u64)> {
