@@ -1,9 +1,12 @@
 //! Several nodes: they find each other, and services are called wherever they are. Every node
 //! runs this; n1 conducts, the others serve until it has left.
 
+use alloc::boxed::Box;
 use alloc::format;
+use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::future::Future;
 use core::time::Duration;
 
@@ -11,7 +14,7 @@ use nile_abi::{CoreId, NodeId, Status};
 use nile_bosml::{Bytes, discovery};
 use nile_interfaces::gossip::{GossipClient, MemberEntry};
 use nile_interfaces::network::NetworkClient;
-use nile_interfaces::registry::RegistryClient;
+use nile_interfaces::registry::{Listed, RegistryClient};
 use nile_interfaces::time::TimeClient;
 use nile_kernel::Core;
 use nile_platform::{Machine, Outcome};
@@ -33,6 +36,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How long nodes may take to find each other, and to notice an end.
 const PATIENCE: Duration = Duration::from_secs(40);
 
+/// Calls that are made at once to have no room for others.
+const CROWD: usize = 8;
+
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let (nodes, own) = (arguments.number("nodes", 3), core.clone());
@@ -46,6 +52,9 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
             }
             if let Err(error) = check_move(&stl, &findings).await {
                 findings.check(false, format_args!("moved: {error}"));
+            }
+            if let Err(error) = check_crowded(&stl, &findings).await {
+                findings.check(false, format_args!("crowded: {error}"));
             }
             if let Err(error) = check_names(&stl, &findings).await {
                 findings.check(false, format_args!("by name: {error}"));
@@ -231,6 +240,47 @@ async fn check_move(stl: &Stl, findings: &Findings) -> CallResult<()> {
     let gone = bound.seat().await.map_err(|error| error.status);
     findings.check(gone == Err(Status::Dead), format_args!("nobody says {gone:?}"));
     Ok(())
+}
+
+/// The way to this node's network core is full, and something is published meanwhile: other nodes
+/// learn of it later, from a node in the same generation.
+async fn check_crowded(stl: &Stl, findings: &Findings) -> CallResult<()> {
+    let network = NetworkClient::find(stl).await?;
+    let before = network.identity().await?;
+    let Some(place) = network.place().filter(|it| it.core != stl.host().core()) else {
+        return Ok(());
+    };
+    let (host, full) = (stl.host().clone(), Rc::new(Cell::new(0)));
+    let until_then = host.now() + LOOK / 5;
+    for _ in 0..CROWD {
+        let (host, full) = (host.clone(), full.clone());
+        let probe = ProbeClient::find_at(stl, place.core).await?;
+        host.clone().spawn(Box::pin(async move {
+            loop {
+                if probe.echo(Bytes::from(&[7; 60_000][..])).await.is_err() {
+                    full.set(full.get() + 1);
+                    host.sleep_until(host.now() + Duration::from_micros(50)).await;
+                }
+                if host.now() >= until_then {
+                    return;
+                }
+            }
+        }));
+    }
+    let here = ProbeClient::find_at(stl, CoreId::BOOT).await?;
+    here.host_wanderer().await?;
+    let there = At { node: NodeId(2), core: CoreId::BOOT };
+    until(stl, async || {
+        let known = RegistryClient::find_at(stl, there).await?.list_all().await?;
+        let is_ours = |it: &Listed| it.name == "wanderer" && it.found.node == CONDUCTOR;
+        let missing = || CallError::new(Status::NotFound, "n2 does not know the wanderer");
+        known.iter().any(is_ours).then_some(()).ok_or_else(missing)
+    })
+    .await?;
+    findings.check(full.get() > 0, format_args!("the way to the network core was never full"));
+    let after = until(stl, async || network.identity().await).await?;
+    findings.check(before == after, format_args!("{before:?} has become {after:?}"));
+    here.dismiss_wanderer().await
 }
 
 /// Calls by name, here and there.

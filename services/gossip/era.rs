@@ -24,6 +24,9 @@ use nile_interfaces::registry::RegistryClient;
 /// How long a call waits that ends when something happens.
 const LONG: Duration = Duration::from_secs(3600);
 
+/// How long until a call is made again for which the network core had no room.
+const BUSY: Duration = Duration::from_millis(5);
+
 /// Messages that wait for the network core; later ones are lost, as on the network.
 const MOST_WAITING: usize = 1024;
 
@@ -125,7 +128,7 @@ pub async fn live(stl: &Stl, shared: &Rc<Shared>) -> Ends {
     let mut exported = local::Exported::default();
     let told = local::update(stl, &network, &mut gossip, &mut exported).await;
     if told.as_ref().is_err_and(|error| error.status == Status::NoMemory) {
-        return begin_anew(&network, Generation(own.generation)).await;
+        return begin_anew(stl, &network, Generation(own.generation)).await;
     }
     told?;
     gossip.start(stl.host().now());
@@ -141,7 +144,7 @@ pub async fn live(stl: &Stl, shared: &Rc<Shared>) -> Ends {
     match first(tasks).await {
         // The numbers for exports are used up: another generation has them all again.
         Err(error) if error.status == Status::NoMemory => {
-            begin_anew(&network, Generation(own.generation)).await
+            begin_anew(stl, &network, Generation(own.generation)).await
         }
         end => end,
     }
@@ -159,7 +162,9 @@ async fn first(mut tasks: [LocalFuture<'_, Ends>; 5]) -> Ends {
 /// Takes what comes from other nodes.
 async fn hear(stl: &Stl, shared: &Shared, network: &NetworkClient) -> Ends {
     loop {
-        for Heard { from, kind, message } in patiently(network.hear()).await?.unwrap_or_default() {
+        for Heard { from, kind, message } in
+            patiently(insist(stl, || network.hear())).await?.unwrap_or_default()
+        {
             let (node, now) = (NodeId(from.node), stl.host().now());
             match kind {
                 0 | 1 => shared.with(|it| it.receive(now, node, &message.0, kind == 1))?,
@@ -170,7 +175,7 @@ async fn hear(stl: &Stl, shared: &Shared, network: &NetworkClient) -> Ends {
                     *shared.namesake.borrow_mut() = Some(namesake);
                     shared.with(|it| it.receive(now, node, message, true))?;
                 }
-                3 => return begin_anew(network, Generation(from.generation)).await,
+                3 => return begin_anew(stl, network, Generation(from.generation)).await,
                 4 => shared.with(|gossip| gossip.talked(node))?,
                 // Gossip meets nodes by itself.
                 _ => {}
@@ -181,8 +186,8 @@ async fn hear(stl: &Stl, shared: &Shared, network: &NetworkClient) -> Ends {
 }
 
 /// This node's generation is another life's: it takes a later one, and a new era begins.
-pub async fn begin_anew(network: &NetworkClient, above: Generation) -> Ends {
-    let Identity { node, generation } = network.renew(above.0).await?;
+pub async fn begin_anew(stl: &Stl, network: &NetworkClient, above: Generation) -> Ends {
+    let Identity { node, generation } = insist(stl, || network.renew(above.0)).await?;
     let message = format!("{above} of n{node} was known already: now it is g{generation}");
     Err(CallError::new(Status::Exists, message))
 }
@@ -192,6 +197,23 @@ pub async fn patiently<T>(call: impl Future<Output = CallResult<T>>) -> CallResu
     match call.await {
         Err(error) if error.status == Status::Timeout => Ok(None),
         result => result.map(Some),
+    }
+}
+
+/// The result of a call to this node's network core, made anew while that has no room for it.
+/// Nothing was done then, and a busy core is no other one: the era goes on. To end it would have
+/// all other nodes take this one for restarted, and end what they have to do with it.
+pub async fn insist<T, F>(stl: &Stl, mut call: impl FnMut() -> F) -> CallResult<T>
+where
+    F: Future<Output = CallResult<T>>,
+{
+    loop {
+        match call().await {
+            Err(error) if error.status == Status::Busy => {
+                stl.host().sleep_until(stl.host().now() + BUSY).await;
+            }
+            end => return end,
+        }
     }
 }
 

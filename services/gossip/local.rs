@@ -9,7 +9,7 @@ use nile_abi::CoreId;
 use nile_gossip::{Attribute, Core, Gossip, Instance, Keyword, Update};
 use nile_stl::{CallResult, Stl};
 
-use super::era::{Ends, Shared, patiently};
+use super::era::{Ends, Shared, insist, patiently};
 use nile_interfaces::network::NetworkClient;
 use nile_interfaces::registry::{Found, Local, RegistryClient};
 
@@ -94,13 +94,14 @@ async fn changes(
     let is_gone = |place: &(u16, u32, u16)| !present.iter().any(|it| key(&it.found) == *place);
     let gone: Vec<_> = exported.numbers.extract_if(.., |place, _| is_gone(place)).collect();
     for (_, number) in gone {
-        network.withdraw(number).await?;
+        insist(stl, || network.withdraw(number)).await?;
         updates.push(Update::Unpublish(number));
     }
     for local in present {
         let Found { core, generation, number, .. } = local.found;
         if let Entry::Vacant(place) = exported.numbers.entry(key(&local.found)) {
-            let exports = *place.insert(network.export(core, generation, number).await?);
+            let exports = insist(stl, || network.export(core, generation, number)).await?;
+            place.insert(exports);
             updates.push(Update::Publish(instance(local, exports)));
         }
     }

@@ -11,7 +11,7 @@ use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_gossip::{Event, Gossip, Instance, Keyword, State};
 use nile_stl::{At, CallError, CallResult, Stl};
 
-use super::era::{Ends, Shared, begin_anew};
+use super::era::{Ends, Shared, begin_anew, insist};
 use crate::ALL;
 use nile_interfaces::network::{Identity, NetworkClient};
 use nile_interfaces::registry::{NamedValue, Publication, RegistryClient, Weighted};
@@ -32,16 +32,16 @@ pub async fn tell(stl: &Stl, shared: &Rc<Shared>, network: &NetworkClient) -> En
             Event::NodeDown { node, generation } => {
                 stl.host().log(format_args!("{node} {generation} is gone"));
                 registry.forget_node(node.0).await?;
-                network.mourn(Identity { node: node.0, generation: generation.0 }).await?;
+                insist(stl, || network.mourn(identity(node, generation))).await?;
             }
             Event::NodeRestarted { node, old, generation } => {
                 stl.host().log(format_args!("{node} {old} is gone; it is {generation} now"));
                 registry.forget_node(node.0).await?;
-                network.mourn(Identity { node: node.0, generation: old.0 }).await?;
+                insist(stl, || network.mourn(identity(node, old))).await?;
             }
             Event::NodeUp { node, generation } => {
                 stl.host().log(format_args!("{node} {generation} is in the cluster"));
-                network.welcome(Identity { node: node.0, generation: generation.0 }).await?;
+                insist(stl, || network.welcome(identity(node, generation))).await?;
             }
             Event::Published { node, instance } | Event::Moved { node, instance } => {
                 let member = shared.with(|gossip| gossip.member(node))?;
@@ -63,7 +63,7 @@ pub async fn tell(stl: &Stl, shared: &Rc<Shared>, network: &NetworkClient) -> En
                 registry.unlearn(node.0, instance.number).await?;
             }
             Event::Namesake { generation, keeps } => {
-                let number = network.identity().await?.node;
+                let number = insist(stl, || network.identity()).await?.node;
                 let namesake = shared.namesake.borrow().clone();
                 let address = namesake.map_or_else(String::new, |it| it.address.to_string());
                 let other = format!("another node is n{number}, {generation} at {address}");
@@ -77,10 +77,16 @@ pub async fn tell(stl: &Stl, shared: &Rc<Shared>, network: &NetworkClient) -> En
                     "{other}: this one was there first; the other one has to have another id"
                 ));
             }
-            Event::GenerationTaken { generation } => return begin_anew(network, generation).await,
+            Event::GenerationTaken { generation } => {
+                return begin_anew(stl, network, generation).await;
+            }
             Event::NodeSuspect { .. } | Event::NodeTrusted { .. } | Event::CoreChanged { .. } => {}
         }
     }
+}
+
+fn identity(node: NodeId, generation: Generation) -> Identity {
+    Identity { node: node.0, generation: generation.0 }
 }
 
 /// Ends all that this node has to do with the cluster, in which another one has its number, and
@@ -92,7 +98,7 @@ async fn give_up(
     registry: &RegistryClient,
 ) -> Ends {
     shared.has_given_up.set(true);
-    network.retire().await?;
+    insist(stl, || network.retire()).await?;
     registry.forget_others().await?;
     stl.node()?.give_up();
     Err(CallError::new(Status::Exists, "another node has this one's number"))
