@@ -1,7 +1,7 @@
 //! Jobs on worker cores: numbers are sorted by the package `numbers`, over as many nodes as there
 //! are, in memory or by way of disks; a core that ends meanwhile does not matter. In the end the
 //! parts are what they should be, and nothing else is left: no buffer, no draft, no space. So it is
-//! if tasks compute for long, and after a job of which a task looped.
+//! if tasks compute for long, after a job of which a task looped, and if a small job runs beside.
 //!
 //! n1 conducts: a job's master runs beside it, without a record of the job. The input is on n1.
 
@@ -12,11 +12,11 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use nile_abi::{CoreId, NodeId, Role};
-use nile_job::{End, Job, JobId, Settings, Split};
+use nile_abi::{CoreId, NodeId, Role, Status};
+use nile_job::{End, Job, JobId, Settings, Share, Split};
 use nile_kernel::Core;
 use nile_platform::Machine;
-use nile_stl::{CallResult, Stl};
+use nile_stl::{CallError, CallResult, Stl, all};
 
 use crate::arguments::Arguments;
 use crate::calls::serve;
@@ -45,6 +45,8 @@ pub struct Wanted {
     slow: u64,
     /// Which map task of a job before it loops.
     stuck: u64,
+    /// Whether a small job runs beside the large one.
+    beside: u64,
 }
 
 /// Starts this core's part.
@@ -61,6 +63,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
         copies: arguments.number("copies", 1),
         slow: arguments.number("slow", 0),
         stuck: arguments.number("loop", 0),
+        beside: arguments.number("beside", 0),
     };
     let own = core.clone();
     let scenario = move |findings: Findings| async move {
@@ -98,7 +101,10 @@ async fn run<M: Machine>(core: &Core<M>, wanted: Wanted, findings: &Findings) ->
         let is_it = text.contains("it has done nothing for 1 s");
         findings.check(is_it, format_args!("a task that loops: {text}"));
     }
-    let Ended { end, progress } = driver.run(job.clone(), splits, Settings::default()).await?;
+    let Ended { end, progress } = match wanted.beside {
+        0 => driver.run(job.clone(), splits, Settings::default()).await?,
+        _ => beside(&stl, wanted, (&driver, &data), (job.clone(), splits), findings).await?,
+    };
     findings.figure("attempts", progress.counters.attempts.into());
     findings.figure("retries", progress.counters.retries.into());
     findings.figure("spilled", progress.counters.spilled);
@@ -133,6 +139,40 @@ async fn run<M: Machine>(core: &Core<M>, wanted: Wanted, findings: &Findings) ->
     }
     data.remove("numbers").await?;
     cleared(core, &data, (spaces, free), findings).await
+}
+
+/// Runs the job with a small one beside it, which is over long before.
+async fn beside(
+    stl: &Stl,
+    wanted: Wanted,
+    (driver, data): (&Driver, &Data),
+    large: (Job, Vec<Split>),
+    findings: &Findings,
+) -> CallResult<Ended> {
+    let input = data.write("few", 3, wanted.numbers).await?;
+    let few = Job {
+        id: JobId(8),
+        input: Vec::from(["few@1.0".into()]),
+        output: "few.sorted".into(),
+        ..job(Wanted { slow: 0, fail: 0, ..wanted })
+    };
+    let small = (few.clone(), splits(&input, data));
+    let timed = async |(job, splits)| {
+        let ended = driver.run(job, splits, Settings::default()).await?;
+        CallResult::Ok((ended, stl.host().now()))
+    };
+    let mut both = all([timed(large), timed(small)]).await.into_iter();
+    let (large, small) = (both.next(), both.next());
+    let missing = || CallError::new(Status::Failed, "a job is missing");
+    let (large, small) = (large.ok_or_else(missing)??, small.ok_or_else(missing)??);
+    let is_done = matches!(small.0.end, End::Published(_));
+    findings.check(is_done, format_args!("the small job ended as {:?}", small.0.end));
+    // Whom an ended core has hurt more is chance.
+    let holds = small.1 < large.1 || wanted.kill > 0;
+    findings.check(holds, format_args!("the small job waited for the large one"));
+    data.check(&few, &input, findings).await?;
+    data.remove("few").await?;
+    Ok(large.0)
 }
 
 /// All buffers and all space are free again, some time.
@@ -183,6 +223,7 @@ fn job(wanted: Wanted) -> Job {
         blocks: 0,
         conserves: true,
         task_timeout: 0,
+        share: Share::default(),
     }
 }
 

@@ -5,9 +5,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
-use core::time::Duration;
 
-use nile_abi::{CoreId, NodeId, Status};
+use nile_abi::{CoreId, NodeId};
 use nile_bosml::Bytes;
 use nile_job::{JobId, ToKeeper, ToWorker, WorkerId};
 use nile_stl::Stl;
@@ -17,10 +16,6 @@ use nile_interfaces::job::JobClient;
 
 /// Messages that wait for a keeper; of older ones the first are dropped.
 const MOST_TO_KEEPER: usize = 8;
-
-/// How often a worker is told that works for another job, and how long is waited in between.
-const BUSY: u32 = 8;
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// Who hears.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,17 +84,7 @@ impl Post {
         match to {
             To::Worker(_, worker) => {
                 let Some(line) = self.cluster.line(worker) else { return };
-                for _ in 0..BUSY {
-                    match line.orders(&self.stl, bytes).await {
-                        // It is about to end the job before, most often.
-                        Err(error) if error.status == Status::Busy => {}
-                        _ => break,
-                    }
-                    self.stl.host().pause(PAUSE).await;
-                    if self.waiting.borrow().get(&to).is_none_or(|queue| !queue.is_empty()) {
-                        break;
-                    }
-                }
+                let _ = line.orders(&self.stl, bytes).await;
             }
             To::Keeper(_, node) => {
                 let at = self.cluster.at(node, CoreId::BOOT);

@@ -67,7 +67,7 @@ impl Hosted {
 
     /// Its line of the list.
     pub fn entry(&self, own: NodeId) -> JobEntry {
-        let mut outline = self.with(outline);
+        let (mut outline, share) = self.with(|record| (outline(record), record.job.share));
         let is_ending = self.is_ending() && self.has_run();
         if is_ending {
             end_late(&mut outline);
@@ -87,6 +87,8 @@ impl Hosted {
             phase,
             master: if is_here { own.0 } else { 0 },
             ended: outline.ended,
+            policy: share.policy.name().into(),
+            weight: share.weight,
         }
     }
 }

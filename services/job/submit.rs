@@ -5,7 +5,7 @@ use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
 use nile_abi::{CoreId, NodeId, Status};
-use nile_job::{Job, JobId, Record, Split};
+use nile_job::{Job, JobId, Record, Share, Split};
 use nile_names::What;
 use nile_stl::{CallError, CallResult, all};
 
@@ -61,6 +61,7 @@ impl Board {
         catalogue: Catalogue,
         since: nile_abi::Instant,
     ) -> CallResult<u64> {
+        let share = share(&request)?;
         if !self.is_loaded() || self.open() >= MOST_OPEN {
             let message = if self.is_loaded() { "too many jobs run" } else { "it has just begun" };
             return Err(CallError::new(Status::Busy, format!("{message}: try again")));
@@ -95,6 +96,7 @@ impl Board {
             blocks: splits.iter().map(|split| split.blocks).sum(),
             conserves: request.conserves,
             task_timeout: request.task_timeout,
+            share,
         };
         let workers = self.cluster.workers().len();
         if workers == 0 {
@@ -224,8 +226,14 @@ impl Board {
     }
 }
 
+fn share(request: &JobRequest) -> CallResult<Share> {
+    let JobRequest { policy, weight, deadline_ms, .. } = request;
+    Share::new(policy, *weight, *deadline_ms).map_err(|error| invalid(format!("{error}")))
+}
+
 /// What can be said without looking around.
 fn check(request: &JobRequest) -> CallResult<()> {
+    share(request)?;
     if request.reducers == 0 {
         return Err(invalid(format!("{}", nile_job::Refused::NoReducers)));
     }

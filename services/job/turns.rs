@@ -1,15 +1,17 @@
-//! Jobs take turns: one at a time has the cluster's worker cores. Every job wants all of them and
-//! the memory beside them, so that two side by side would each have a part, and both be slow.
+//! Jobs share the cluster's workers: each worker core decides by policies whose task comes next.
+//! Here is decided when a job begins, which is at once but for two:
 //!
-//! Which jobs there are is asked of all nodes. A job is *queued* while another one has begun, or a
-//! queued one has a lower number. Else it is *next*, and asks again: if it is the only one that is
-//! next or has begun, it begins, else it is queued again. Of two that were next at the same time,
-//! at least one asks when the other was next already, so never do both begin. Those that are queued
-//! again see each other, and their numbers decide.
+//! * Jobs of the policy `fifo` take turns: one at a time has begun.
+//! * Each has its outputs in the nodes' memory until it ends, so that no more than [`MOST_BEGUN`]
+//!   have begun.
 //!
-//! A job that begins anew, after its master was lost, waits for nobody: it may have workers, and
-//! would wait for one that waits for these. A worker core, which works for one job at a time,
-//! settles it wherever two have begun after all.
+//! Which jobs there are is asked of all nodes. A job is *queued* while it has to wait for others.
+//! Else it is *next*, and asks again: if no other is next whom it would have to wait for, it
+//! begins, else it is queued again. Of two that were next at the same time, at least one asks when
+//! the other was next already, so never do both begin. Those that are queued again see each other,
+//! and their numbers decide.
+//!
+//! A job that begins anew, after its master was lost, waits for nobody.
 
 use alloc::format;
 use alloc::rc::Rc;
@@ -17,7 +19,7 @@ use alloc::string::String;
 use core::task::Poll;
 
 use nile_abi::Window;
-use nile_job::{Epoch, JobId, Master, Settings};
+use nile_job::{Epoch, JobId, Master, Policy, Settings, Share};
 
 use super::board::{Board, LOOK};
 use super::cluster::spawn;
@@ -27,6 +29,9 @@ use nile_interfaces::job::records::JobEntry;
 /// The phase of a job that waits for its turn, and of one that may have it.
 pub const QUEUED: &str = "queued";
 const NEXT: &str = "next";
+
+/// The most jobs of a cluster that have begun.
+const MOST_BEGUN: usize = 8;
 
 impl Board {
     /// Has a new job wait for its turn, which may be now.
@@ -60,7 +65,8 @@ impl Board {
                 if hosted.turn.get() != Some(turn) {
                     break;
                 }
-                match ahead(hosted.id, turn, &jobs) {
+                let share = hosted.with(|record| record.job.share);
+                match ahead(hosted.id, share, turn, &jobs) {
                     Some(other) => {
                         hosted.turn.set(Some(QUEUED));
                         hosted.account.borrow_mut().wait_for(self.now(), described(other));
@@ -87,10 +93,13 @@ impl Board {
 }
 
 /// The job that one has to wait for, which is queued or next itself.
-fn ahead<'j>(id: JobId, turn: &str, jobs: &'j [JobEntry]) -> Option<&'j JobEntry> {
+fn ahead<'j>(id: JobId, share: Share, turn: &str, jobs: &'j [JobEntry]) -> Option<&'j JobEntry> {
     // One without a master has none that would ever make place.
-    let mut others = jobs.iter().filter(|it| it.job != id.0 && it.ended == 0 && it.master != 0);
-    others.find(|it| it.phase != QUEUED || turn == QUEUED && it.job < id.0)
+    let others = jobs.iter().filter(|it| it.job != id.0 && it.ended == 0 && it.master != 0);
+    let before = others.filter(|it| it.phase != QUEUED || turn == QUEUED && it.job < id.0);
+    let is_fifo = |policy: &str| policy == Policy::Fifo.name();
+    let mut found = before.clone().filter(|it| is_fifo(share.policy.name()) && is_fifo(&it.policy));
+    found.next().or_else(|| before.skip(MOST_BEGUN - 1).next())
 }
 
 fn described(job: &JobEntry) -> String {
@@ -102,28 +111,45 @@ fn described(job: &JobEntry) -> String {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     fn job(job: u64, phase: &str, master: u32, ended: u32) -> JobEntry {
-        let [name, output, phase] = ["sort", "out", phase].map(String::from);
-        JobEntry { job, name, output, phase, master, ended }
+        let [name, output, phase, policy] = ["sort", "out", phase, "fifo"].map(String::from);
+        JobEntry { job, name, output, phase, master, ended, policy, weight: 100 }
     }
+
+    const FIFO: Share = Share { policy: Policy::Fifo, weight: 100, deadline_ms: 0 };
 
     #[test]
     fn who_has_begun_and_who_has_a_lower_number_is_first() {
-        let first = |jobs: &[JobEntry]| ahead(JobId(5), QUEUED, jobs).map(|it| it.job);
+        let first = |jobs: &[JobEntry]| ahead(JobId(5), FIFO, QUEUED, jobs).map(|it| it.job);
         assert_eq!(first(&[job(5, QUEUED, 1, 0)]), None);
         assert_eq!(first(&[job(4, QUEUED, 1, 0), job(5, QUEUED, 1, 0)]), Some(4));
         assert_eq!(first(&[job(5, QUEUED, 1, 0), job(6, QUEUED, 2, 0)]), None);
         assert_eq!(first(&[job(5, QUEUED, 1, 0), job(6, "mapping", 2, 0)]), Some(6));
         assert_eq!(first(&[job(4, "over", 2, 1), job(3, "over", 0, 2)]), None);
         assert_eq!(first(&[job(5, QUEUED, 1, 0), job(6, NEXT, 2, 0)]), Some(6));
-        let next = |jobs: &[JobEntry]| ahead(JobId(5), NEXT, jobs).map(|it| it.job);
+        let next = |jobs: &[JobEntry]| ahead(JobId(5), FIFO, NEXT, jobs).map(|it| it.job);
         assert_eq!(next(&[job(4, QUEUED, 1, 0), job(5, NEXT, 1, 0)]), None);
         assert_eq!(next(&[job(5, NEXT, 1, 0), job(6, NEXT, 1, 0)]), Some(6));
         // Nobody runs it now.
         assert_eq!(first(&[job(4, "waiting", 0, 0)]), None);
         assert_eq!(described(&job(6, "mapping", 2, 0)), "sort (out) has the workers");
         assert_eq!(described(&job(4, QUEUED, 2, 0)), "sort (out) is first");
+    }
+
+    #[test]
+    fn fair_jobs_begin_beside_others_until_there_are_many() {
+        let fair = |number| JobEntry { policy: "fair".into(), ..job(number, "mapping", 1, 0) };
+        let first =
+            |share, jobs: &[JobEntry]| ahead(JobId(50), share, QUEUED, jobs).map(|it| it.job);
+        let many: Vec<JobEntry> = (1..=MOST_BEGUN as u64).map(fair).collect();
+        assert_eq!(first(Share::default(), &[job(1, "mapping", 1, 0), fair(2)]), None);
+        assert_eq!(first(FIFO, &many[..2]), None, "it waits for those like it alone");
+        assert_eq!(first(Share::default(), &many[1..]), None);
+        assert_eq!(first(Share::default(), &many), Some(MOST_BEGUN as u64));
+        assert_eq!(first(FIFO, &many), Some(MOST_BEGUN as u64));
     }
 }

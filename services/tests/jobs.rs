@@ -5,7 +5,7 @@ mod job;
 
 use std::time::Duration;
 
-use job::{meet, request, run, run_on, until, wait};
+use job::{fifo, meet, request, run, run_on, until, wait};
 use nile_abi::{CoreId, Status};
 use nile_bosml::Bytes;
 use nile_interfaces::dataset::DatasetClient;
@@ -224,8 +224,8 @@ fn news_of_a_job_come_at_once_or_after_a_while() {
         let client = meet(&stl, 1).await?;
         put(&stl, "input", 40).await?;
         let now = || stl.host().now();
-        let job = client.submit(request(&["input"], "output", 1)).await?;
-        let behind = client.submit(request(&["input"], "behind", 1)).await?;
+        let job = client.submit(fifo(&["input"], "output", 1)).await?;
+        let behind = client.submit(fifo(&["input"], "behind", 1)).await?;
         // It waits for its turn, and has nothing else to tell.
         let queued = until(&stl, &client, behind, |it| !it.error.is_empty()).await;
         let seen = queued.phases.len() as u32;
@@ -262,10 +262,10 @@ fn jobs_take_turns_and_one_that_waits_can_be_cancelled() {
     run((1, 1, 0), Vec::new(), |_, stl| async move {
         let client = meet(&stl, 1).await?;
         put(&stl, "input", 40).await?;
-        let first = client.submit(request(&["input"], "first", 1)).await?;
+        let first = client.submit(fifo(&["input"], "first", 1)).await?;
         until(&stl, &client, first, |it| it.maps_done > 0).await;
-        let second = client.submit(request(&["input"], "second", 1)).await?;
-        let third = client.submit(request(&["input"], "third", 1)).await?;
+        let second = client.submit(fifo(&["input"], "second", 1)).await?;
+        let third = client.submit(fifo(&["input"], "third", 1)).await?;
         let waits = until(&stl, &client, second, |it| !it.error.is_empty()).await;
         assert_eq!((waits.phase.as_str(), waits.master), ("queued", 1));
         assert_eq!((waits.error.as_str(), waits.attempts), ("count (first) has the workers", 0));
@@ -287,6 +287,37 @@ fn jobs_take_turns_and_one_that_waits_can_be_cancelled() {
 }
 
 #[test]
+fn jobs_that_share_workers_begin_at_once() {
+    run((1, 1, 0), Vec::new(), |_, stl| async move {
+        let client = meet(&stl, 1).await?;
+        put(&stl, "input", 40).await?;
+        let mut jobs = vec![client.submit(request(&["input"], "large", 1)).await?];
+        for (output, policy, deadline_ms) in
+            [("light", "fair", 0), ("dated", "earliest_deadline", 60_000), ("last", "fifo", 0)]
+        {
+            let job = request(&[], output, 1);
+            let job = JobRequest { policy: policy.into(), deadline_ms, ..job };
+            jobs.push(client.submit(job).await?);
+        }
+        for job in &jobs[1..] {
+            let begun = until(&stl, &client, *job, |it| it.attempts > 0).await;
+            assert!(begun.phases.iter().all(|it| it.name != "queued"), "{begun:?}");
+        }
+        let known = client.list().await?;
+        let policies: Vec<&str> = known.iter().map(|it| it.policy.as_str()).collect();
+        assert_eq!(policies, ["fair", "fair", "earliest_deadline", "fifo"]);
+        for job in jobs {
+            assert_eq!(until(&stl, &client, job, |it| it.ended != 0).await.ended, 1);
+        }
+        let wrong = JobRequest { policy: "lifo".into(), ..request(&[], "wrong", 1) };
+        let (status, text) = refused(&client, wrong).await;
+        assert_eq!(status, Status::Invalid);
+        assert!(text.contains("fair, earliest_deadline and fifo"), "{text}");
+        Ok(())
+    });
+}
+
+#[test]
 fn jobs_of_several_nodes_take_turns() {
     run((3, 3, 2), Vec::new(), |at, stl| async move {
         let client = meet(&stl, 3).await?;
@@ -294,7 +325,7 @@ fn jobs_of_several_nodes_take_turns() {
         let mut jobs = Vec::new();
         for output in ["a", "b"] {
             let made = format!("{output}{at}");
-            jobs.push(client.submit(request(&[], &made, 3)).await?);
+            jobs.push(client.submit(fifo(&[], &made, 3)).await?);
         }
         let is_waiting = |it: &JobEntry| it.phase == "queued" || it.phase == "next";
         let mut most = 0;

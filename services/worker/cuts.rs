@@ -71,8 +71,8 @@ impl Engine {
         let unknown = || CallError::new(Status::NotFound, format!("{job} has not come here"));
         let (cut, is_new) = cut.flatten().ok_or_else(unknown)?;
         if cut.put(index, sample) || of == 0 && is_new {
-            self.with_job(job, |it| it.desk.queue(cut.ticket));
-            self.keep_package(job);
+            self.with_job(job, |it| it.claim.cuts = true);
+            self.share();
         }
         if cut.samples.borrow().iter().any(Option::is_none) {
             return Ok(None);
@@ -99,7 +99,12 @@ impl Engine {
     }
 
     /// The package has cut.
-    pub fn package_has_cut(&self, ticket: Ticket, bytes: &[u8], slices: u32) -> CallResult<()> {
+    pub fn package_has_cut(
+        self: &Rc<Self>,
+        ticket: Ticket,
+        bytes: &[u8],
+        slices: u32,
+    ) -> CallResult<()> {
         let (job, cut) = self.cut_of(ticket)?;
         if !(1..=MOST_SLICES).contains(&slices) {
             let text = format!("{slices} slices: there are 1 to {MOST_SLICES}");
@@ -108,6 +113,7 @@ impl Engine {
         self.with_job(job, |it| it.desk.let_go(ticket));
         cut.end.borrow_mut().get_or_insert(Ok(Bounds { bytes: Blob(bytes.into()), slices }));
         self.changes.notify();
+        self.share();
         Ok(())
     }
 

@@ -13,7 +13,7 @@ pub enum Next {
     Stop(Ticket),
     /// It waits for work though it has not said what came of this: it has lost it.
     Lost(Ticket),
-    /// The job is over.
+    /// The job is over, or another one has the core.
     End,
 }
 
@@ -26,12 +26,25 @@ pub struct Desk {
     working: Option<Ticket>,
     is_off: bool,
     is_over: bool,
+    /// Whether another job has the core.
+    is_left: bool,
 }
 
 impl Desk {
     /// There is work, to be begun when the package has nothing else to do.
     pub fn queue(&mut self, ticket: Ticket) {
         self.queued = Some(ticket);
+        self.is_left = false;
+    }
+
+    /// Another job gets the core: when the package has nothing else to do, it is told to end.
+    pub fn leave(&mut self) {
+        self.is_left = true;
+    }
+
+    /// Whether there is anything that the package does or is to do.
+    pub fn is_busy(&self) -> bool {
+        self.queued.is_some() || self.working.is_some()
     }
 
     /// The work is off. Gives whether the package has it, and is to be waited for.
@@ -93,12 +106,12 @@ impl Desk {
             self.working = Some(ticket);
             return Some(Next::Work(ticket));
         }
-        self.is_over.then_some(Next::End)
+        (self.is_over || self.is_left).then_some(Next::End)
     }
 
     /// The package is no more: what it worked on.
     pub fn died(&mut self) -> Option<Ticket> {
-        self.is_off = false;
+        (self.is_off, self.is_left) = (false, false);
         self.working.take()
     }
 }
@@ -119,6 +132,21 @@ mod tests {
         desk.let_go(1);
         desk.close();
         assert_eq!(desk.next(true), Some(Next::End));
+    }
+
+    #[test]
+    fn a_package_makes_room_when_it_has_done_its_work() {
+        let mut desk = Desk::default();
+        desk.queue(1);
+        assert_eq!(desk.next(true), Some(Next::Work(1)));
+        desk.leave();
+        assert_eq!((desk.next(false), desk.is_busy()), (None, true));
+        desk.let_go(1);
+        assert_eq!((desk.next(true), desk.is_busy()), (Some(Next::End), false));
+        assert_eq!(desk.died(), None);
+        desk.leave();
+        desk.queue(2);
+        assert_eq!(desk.next(true), Some(Next::Work(2)), "its turn has come again before it went");
     }
 
     #[test]

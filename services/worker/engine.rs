@@ -2,19 +2,18 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
-use nile_abi::{CoreId, Generation, Instant, NodeId, Status, Window};
+use nile_abi::{CoreId, Generation, Instant, NodeId, Window};
 use nile_job::worker::Action;
 use nile_job::{
     AttemptId, Failure, Fault, Job, JobId, Kind, Settings, Summary, ToWorker, Work, Worker,
     WorkerId,
 };
 use nile_stl::node::{Handle, Pool, in_call};
-use nile_stl::{CallError, CallResult, Stl};
+use nile_stl::{CallResult, Stl};
 use nile_sync::Notify;
 
 use super::attempt::{Attempt, Held, Input, Part, Phase};
@@ -26,6 +25,7 @@ use super::loads::Loads;
 use super::package::Program;
 use super::peers::Peers;
 use super::stores::{Named, Stores};
+use super::turns::{Claim, Turns};
 use crate::alarm::Alarm;
 
 /// Handles that are remembered before it is looked which of them are on their way still.
@@ -64,8 +64,10 @@ pub struct State {
     pub jobs: BTreeMap<JobId, JobState>,
     /// The package that runs here.
     pub program: Option<Program>,
-    /// The file of the last package that was a dataset, and which one that was.
-    pub code: Option<(Named, Rc<[u8]>)>,
+    /// Which job has the core.
+    pub turns: Turns,
+    /// The files of the last packages that were datasets, and which ones those were.
+    pub codes: Vec<(Named, Rc<[u8]>)>,
     /// Pieces that were asked for.
     pub fetches: Fetches,
     /// Blocks that other nodes were asked for, and those that have come.
@@ -99,6 +101,8 @@ pub struct JobState {
     pub parts: BTreeMap<AttemptId, Part>,
     /// Bounds that are cut here.
     pub cut: Option<Rc<Cut>>,
+    /// Its claim to the core.
+    pub claim: Claim,
     /// Where the blocks of input datasets end, as far as is known.
     pub ends: Rc<RefCell<BTreeMap<u16, Vec<u64>>>>,
     job: Option<Rc<Job>>,
@@ -164,7 +168,7 @@ impl Engine {
         Ok(WorkerId { node, life, core: host.core(), generation: host.generation() })
     }
 
-    /// A message of a master. `Busy` while another job has this core.
+    /// A message of a master.
     pub async fn orders(self: &Rc<Self>, message: &[u8]) -> CallResult<()> {
         let message = ToWorker::decode(message)?;
         let (id, job) = (self.identity().await?, message.job);
@@ -173,16 +177,9 @@ impl Engine {
             let is_former = |it: &JobState| it.worker.id() != id || it.worker.is_dropped();
             if state.jobs.get(&job).is_some_and(is_former) {
                 // Of another life of the node: nobody knows its attempts any more.
-                if let Some(former) = state.jobs.remove(&job) {
-                    former.end();
-                }
+                state.remove(job, self.now());
             }
             if !state.jobs.contains_key(&job) {
-                let other = state.jobs.iter().find(|(_, it)| !it.worker.is_over());
-                if let Some((other, _)) = other {
-                    let message = format!("{} of {} runs {other}", id.core, id.node);
-                    return Err(CallError::new(Status::Busy, message));
-                }
                 state.machines += 1;
                 let now = self.stl.host().now();
                 let worker = Worker::new(now, id, state.machines, job, Settings::default());
@@ -228,6 +225,12 @@ impl Engine {
         cuts.into_iter().for_each(|(job, ticket)| self.see_to_end(job, ticket));
         self.alarm.plan(due.map(Window::at));
         self.changes.notify();
+        self.share();
+    }
+
+    /// Has the task that keeps time look whose turn it is when that may change.
+    pub(super) fn plan_turn(&self) {
+        self.alarm.plan(self.turn_due().map(Window::at));
     }
 
     /// Has the machines told when their time comes, while there are any.
@@ -254,10 +257,10 @@ impl Engine {
                     let next = engine.with(job, |worker, _| worker.next_due()).flatten();
                     due = [due, next].into_iter().flatten().min();
                 }
-                engine
-                    .alarm
-                    .wait(&engine.stl, due.map(Window::at), |_| core::task::Poll::Pending)
-                    .await;
+                engine.see_to_patience();
+                engine.share();
+                due = [due, engine.turn_due()].into_iter().flatten().min();
+                engine.alarm.wait(&engine.stl, due.map(Window::at), |_| core::task::Poll::Pending).await;
             }
             engine.is_ticking.set(false);
             engine.changes.notify();
@@ -429,7 +432,17 @@ impl Engine {
         self.with_job(job, |it| it.desk.close());
         let is_kept = self.with_job(job, |it| it.is_kept).unwrap_or(false);
         // Else whoever sees to the package forgets it, when that has ended.
-        if !is_kept && let Some(former) = self.state.borrow_mut().jobs.remove(&job) {
+        if !is_kept {
+            self.state.borrow_mut().remove(job, self.now());
+        }
+    }
+}
+
+impl State {
+    /// Forgets a job.
+    pub fn remove(&mut self, job: JobId, now: Instant) {
+        if let Some(former) = self.jobs.remove(&job) {
+            self.turns.forget(job, &former.claim, now);
             former.end();
         }
     }
@@ -446,6 +459,7 @@ impl JobState {
             dropped: Vec::new(),
             parts: BTreeMap::new(),
             cut: None,
+            claim: Claim::default(),
             ends: Rc::default(),
             job: None,
             is_kept: false,

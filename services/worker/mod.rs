@@ -2,7 +2,7 @@
 //! machines ([`nile_job::Worker`]), one for each job; runs the job's package; and moves all data:
 //! blocks of splits to the package, pieces of outputs between workers, parts to disks.
 //!
-//! A core works for one job at a time: orders of another one are `busy` until it is over.
+//! A core has a task of one job at a time; `turns` decides whose comes next.
 //!
 //! * `engine`: the jobs, and what their machines want done. `attempt`: what is known of one.
 //! * `package`: the life of the package; `work`: what it calls; `desk`: what it is to do next;
@@ -31,6 +31,7 @@ mod package;
 mod peers;
 mod progress;
 mod stores;
+mod turns;
 mod work;
 
 use alloc::rc::Rc;

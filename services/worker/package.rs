@@ -28,6 +28,9 @@ const LOOK: Duration = Duration::from_millis(1);
 /// The most bytes of memory that a job's package may have, besides buffers of the pool.
 const MOST_MEMORY: u64 = 256 << 20;
 
+/// How many packages' files are kept.
+const MOST_FILES: usize = 4;
+
 /// The most bytes of a package's file.
 const MOST_FILE: usize = 16 << 20;
 
@@ -64,11 +67,9 @@ impl Engine {
                     }
                 }
             }
-            let former = engine.state.borrow_mut().jobs.remove(&job);
-            if let Some(former) = former {
-                former.end();
-            }
+            engine.state.borrow_mut().remove(job, engine.now());
             engine.changes.notify();
+            engine.share();
         }));
     }
 
@@ -99,8 +100,13 @@ impl Engine {
         let limits = PackageLimits { memory_bytes: MOST_MEMORY, ..PackageLimits::default() };
         let until = self.now() + CLEARING;
         let running = loop {
-            match node.run_package(source.clone(), &[], limits) {
-                // The last one's memory is not given back yet.
+            let is_there = self.state.borrow().program.is_some();
+            let started = match is_there {
+                true => Err(Status::Exists),
+                false => node.run_package(source.clone(), &[], limits),
+            };
+            match started {
+                // The one of the job before is about to end, or its memory is not given back yet.
                 Err(Status::Exists) if self.now() < until => {
                     self.stl.host().sleep_until(self.now() + LOOK).await;
                 }
@@ -116,16 +122,16 @@ impl Engine {
             Program { job: job_id, running: running.clone(), has_asked: false, heard, calls: 0 };
         self.state.borrow_mut().program = Some(program);
         self.see_to_progress(&job, running.clone());
+        self.leave_if_late(id);
         self.changes.notify();
         Ok(running)
     }
 
-    /// A package's file, which is a dataset. The last one is kept: jobs of one package follow each
-    /// other, and a version of a dataset never changes.
+    /// A package's file, which is a dataset. The last ones are kept: jobs of one package follow each
+    /// other, those that share the core come again, and a version of a dataset never changes.
     async fn file(&self, named: &Named) -> CallResult<Rc<[u8]>> {
-        if let Some((known, file)) = &self.state.borrow().code
-            && known == named
-        {
+        let known = |(known, _): &&(Named, Rc<[u8]>)| known == named;
+        if let Some((_, file)) = self.state.borrow().codes.iter().find(known) {
             return Ok(file.clone());
         }
         let mut error = CallError::new(Status::NotFound, format!("no node has {}", named.name));
@@ -133,7 +139,11 @@ impl Engine {
             match self.file_of(named, &at).await {
                 Ok(file) => {
                     let file = Rc::from(file);
-                    self.state.borrow_mut().code = Some((named.clone(), Rc::clone(&file)));
+                    let codes = &mut self.state.borrow_mut().codes;
+                    if codes.len() == MOST_FILES {
+                        codes.remove(0);
+                    }
+                    codes.push((named.clone(), Rc::clone(&file)));
                     return Ok(file);
                 }
                 Err(other) if other.status == Status::NotFound => {}
@@ -201,6 +211,7 @@ impl Engine {
         let working = self.with_job(job, |it| it.desk.died()).flatten();
         self.lose_work(job, working, text);
         self.changes.notify();
+        self.share();
     }
 
     /// What the package worked on came to nothing; or it was off, and is now over.
@@ -252,10 +263,21 @@ impl Engine {
         });
     }
 
-    /// Stops the package if it does not end in time, though the job is over.
+    /// Stops the package if it does not end in time, though the job is over or another one has the
+    /// core. If that job's turn comes again, it is started again.
     pub fn see_to_leave(self: &Rc<Self>, job: JobId) {
+        let running = self.state.borrow().program.as_ref().map(|it| it.running.clone());
         let engine = self.clone();
-        self.later(move |state| engine.stop_program(state, job));
+        self.later(move |state| {
+            let is_it = |it: &Rc<dyn RunningPackage>| {
+                let working = state.jobs.get(&job).is_some_and(|it| it.desk.is_busy());
+                let now = state.program.as_ref().map(|it| &it.running);
+                !working && now.is_some_and(|now| Rc::ptr_eq(now, it))
+            };
+            if running.as_ref().is_some_and(is_it) {
+                engine.stop_program(state, job);
+            }
+        });
     }
 
     fn stop_program(&self, state: &super::engine::State, job: JobId) {

@@ -60,10 +60,12 @@ impl Engine {
             Next::Work(ticket) => self.work(job, ticket),
             Next::Stop(ticket) => {
                 self.lose_work(job, Some(ticket), "");
+                self.share();
                 Some(nothing(kind::STOP, ticket))
             }
             Next::Lost(ticket) => {
                 self.lose_work(job, Some(ticket), "the package has let it go without a word");
+                self.share();
                 None
             }
             Next::End => {
@@ -128,6 +130,9 @@ impl Engine {
         // Who cuts bounds keeps what it reads, in another order. Pairs of others take more.
         let output = if bounded { block } else { block + block * 12 / 100 };
         let all = u64::from(job.blocks) * output.div_ceil(size).max(1);
+        // Of several jobs none has the pool for its own.
+        let open = self.state.borrow().jobs.values().filter(|it| !it.worker.is_over()).count();
+        let all = if open > 1 { 0 } else { all };
         Budget {
             capacity: self.pool.capacity(),
             free: self.pool.free_buffers(),
@@ -432,6 +437,7 @@ impl Engine {
             self.with_job(job, |it| it.desk.let_go(ticket));
             cut.fail(CallError::new(Status::Failed, String::from(text)));
             self.changes.notify();
+            self.share();
             return Ok(());
         }
         let attempt = self.attempt_of(ticket)?;

@@ -2,10 +2,13 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::jobs::Request;
 use crate::cluster::args::{MOST_NODES, Machines, Which};
+use crate::failure::Failure;
 use crate::size::Bytes;
 
 /// For how many seconds a task may do nothing if nothing else is said: slow code is legitimate.
@@ -53,6 +56,8 @@ pub struct Usual {
     /// as a failure; 0 for ever. Four failures of a task end the job.
     #[arg(long, value_name = "SECONDS", default_value_t = TASK_TIMEOUT)]
     pub task_timeout: u32,
+    #[command(flatten)]
+    pub share: Share,
     /// On how many nodes the input and the output are to be.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub copies: u8,
@@ -72,6 +77,92 @@ pub struct Usual {
     /// How often in a second the cores of hosted nodes that are started for it are sampled.
     #[arg(skip)]
     pub sample_rate: Option<u32>,
+}
+
+/// How a job shares workers with others.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Share {
+    /// Who gets a worker that is free and that several jobs want: fair, by their weights;
+    /// earliest_deadline, before all fair ones; fifo, one after the other, behind all others.
+    #[arg(long, value_name = "NAME", value_enum, default_value_t)]
+    pub policy: Policy,
+    /// What the job weighs among fair ones, from 1 to 10000; 100 if nothing is said.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub weight: Option<u32>,
+    /// In how long it is to be done, as 90s, 10m or 2h: for earliest_deadline.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub deadline: Option<Duration>,
+}
+
+/// Who gets a worker that is free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Policy {
+    /// By their weights.
+    #[default]
+    Fair,
+    /// Who is to be done first.
+    EarliestDeadline,
+    /// Who came first.
+    Fifo,
+}
+
+impl Policy {
+    /// As the job service calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::Fair => "fair",
+            Policy::EarliestDeadline => "earliest_deadline",
+            Policy::Fifo => "fifo",
+        }
+    }
+}
+
+impl Share {
+    /// Refuses what does not go together.
+    pub fn check(&self) -> Result<(), Failure> {
+        let name = self.policy.name();
+        let wrong = match self.policy {
+            Policy::EarliestDeadline if self.deadline.is_none() => {
+                String::from("--policy earliest_deadline needs --deadline DURATION, as 10m")
+            }
+            Policy::Fair | Policy::Fifo if self.deadline.is_some() => {
+                format!("--deadline is for --policy earliest_deadline, not for {name}")
+            }
+            Policy::EarliestDeadline | Policy::Fifo if self.weight.is_some() => {
+                format!("--weight is for --policy fair, not for {name}")
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::request(wrong))
+    }
+
+    /// The request with this.
+    pub fn of(&self, request: Request) -> Request {
+        Request {
+            policy: self.policy.name().into(),
+            weight: self.weight.unwrap_or(0),
+            deadline_ms: self.deadline.map_or(0, |it| it.as_millis() as u64),
+            ..request
+        }
+    }
+}
+
+/// Reads a time, at most a day.
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => 0,
+    };
+    let seconds = number.parse::<u64>().ok().and_then(|it| it.checked_mul(scale));
+    match seconds {
+        Some(seconds @ 1..=86_400) => Ok(Duration::from_secs(seconds)),
+        _ => Err(format!("`{text}` is not a time from 1s to 24h, as 90s, 10m or 2h")),
+    }
 }
 
 #[derive(Args)]
@@ -202,6 +293,26 @@ mod tests {
         assert!(Package::try_parse_from(["x.elf", "--reducers", "0"]).is_err());
         let plain = Package::try_parse_from(["x.elf", "gen", "100"]).unwrap();
         assert_eq!(plain.arguments, ["gen", "100"]);
+    }
+
+    #[test]
+    fn a_share_is_checked() {
+        let read = |words: &str| Package::try_parse_from(words.split(' '));
+        let share = |words: &str| read(words).unwrap().usual.share;
+        let usual = share("x.elf").of(Request::default());
+        assert_eq!((usual.policy.as_str(), usual.weight, usual.deadline_ms), ("fair", 0, 0));
+        let dated = share("x.elf --policy earliest_deadline --deadline 10m");
+        assert!(dated.check().is_ok());
+        assert_eq!(dated.of(Request::default()).deadline_ms, 600_000);
+        let unknown = read("x.elf --policy lifo").unwrap_err().to_string();
+        assert!(unknown.contains("fair, earliest_deadline, fifo"), "{unknown}");
+        for wrong in ["--weight 0", "--weight 10001", "--deadline 5", "--deadline 25h"] {
+            assert!(read(&format!("x.elf {wrong}")).is_err(), "{wrong}");
+        }
+        let wrong = ["--policy earliest_deadline", "--deadline 5s", "--policy fifo --weight 3"];
+        for wrong in wrong {
+            assert!(share(&format!("x.elf {wrong}")).check().is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `nile demo`: a cluster of the real kernel in QEMU generates, sorts and validates, and then one
 //! hosted node does the same with more.
 
-use super::args::{Demo, Format, TASK_TIMEOUT, Terasort, Usual};
+use super::args::{Demo, Format, Share, TASK_TIMEOUT, Terasort, Usual};
 use super::terasort;
 use crate::cluster::args::{Kind, Machines, Which};
 use crate::failure::Failure;
@@ -38,6 +38,7 @@ fn sort(kind: Kind, nodes: u16, size: Bytes) -> Terasort {
         reducers: None,
         copies: 1,
         task_timeout: TASK_TIMEOUT,
+        share: Share::default(),
         disk_folder: None,
         keep: false,
         json: false,

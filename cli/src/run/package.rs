@@ -125,7 +125,7 @@ fn job(
         put::file(&mut place.stores, &options)?;
         input.push(name);
     }
-    let request = Request {
+    let request = usual.share.of(Request {
         name: name.into(),
         package: code::put(place, &options.file)?,
         arguments: options.arguments.clone(),
@@ -137,7 +137,8 @@ fn job(
         copies: usual.copies.into(),
         conserves: false,
         task_timeout: usual.task_timeout,
-    };
+        ..Request::default()
+    });
     let mut service = Service::open(&mut place.stores)?;
     let done = watch::to_end(&mut service, &request, &usual.hooks, &mut Bar::new(name, 0));
     // Files have been put under names that nobody gave them.
@@ -179,6 +180,8 @@ fn say(options: &Package, name: &str, done: &Done, output: Option<Vec<u8>>) -> R
             "imbalance": state.imbalance,
             "spilled_bytes": state.spilled,
             "retries": state.retries,
+            "policy": options.usual.share.policy.name(),
+            "weight": options.usual.share.weight,
         });
         return crate::print(&format!("{document}\n"));
     }

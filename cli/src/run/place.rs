@@ -59,6 +59,7 @@ fn plan(usual: &Usual, data: u64) -> Result<Plan, Failure> {
 /// Refuses a job with `data` bytes that could not run; the machines of the cluster that would be
 /// started for it.
 pub fn check(usual: &Usual, data: u64) -> Result<Vec<Kind>, Failure> {
+    usual.share.check()?;
     let Plan::Own(which, profile) = plan(usual, data)? else { return Ok(Vec::new()) };
     check_reducers(usual.reducers, profile.workers())?;
     up::check(&profile.up(which, None))?;

@@ -138,13 +138,13 @@ fn three(
     let workers = place.workers();
     let reducers = options.usual.reducers.unwrap_or(workers);
     let bytes = rows * RECORD;
-    let usual = Request {
+    let usual = options.usual.share.of(Request {
         package: package.into(),
         memory: place.memory,
         copies: options.usual.copies.into(),
         task_timeout: options.usual.task_timeout,
         ..Request::default()
-    };
+    });
     let mut do_job = |place: &mut Place, request: Request, total| -> Result<Done, Failure> {
         let mut service = Service::open(&mut place.stores)?;
         let bar = &mut Bar::new(&request.name, total);

@@ -8,6 +8,7 @@ use nile_abi::NodeId;
 use nile_stl_macros::Record;
 
 use crate::id::JobId;
+use crate::share::Share;
 
 /// The most reduce tasks of a job: their bounds, and the list of its parts, have to fit a message.
 pub const MOST_REDUCERS: u32 = 1024;
@@ -61,6 +62,8 @@ pub struct Job {
     /// For how many seconds an attempt's code may neither take nor give anything before it has
     /// failed; 0: for ever.
     pub task_timeout: u32,
+    /// Its claim to workers that other jobs want, too.
+    pub share: Share,
 }
 
 /// A part of the input that one map task reads: some blocks of a dataset, one after the other.

@@ -8,7 +8,7 @@
 //! reduce attempt writes a *part* of the job's output. A *plan* is the bounds of partitions.
 //!
 //! * [`id`]: names of all these.
-//! * [`job`]: what is asked for; [`end`]: what comes of it; [`record`]: what outlives masters.
+//! * [`job`]: what is asked for; [`share`]: how it shares workers with other jobs; [`end`]: what comes of it; [`record`]: what outlives masters.
 //! * [`keeper`]: [`Keeper`], one of those who keep the record; `ballot`: what a majority says.
 //! * [`settings`]: how long is waited, how often is tried.
 //! * [`message`]: what masters and workers say; [`lane`]: how it arrives once and in order.
@@ -33,6 +33,7 @@ pub mod message;
 pub mod progress;
 pub mod record;
 pub mod settings;
+pub mod share;
 pub mod spans;
 pub mod wire;
 pub mod worker;
@@ -52,5 +53,6 @@ pub use message::{
 pub use progress::{Counters, Phase, Progress};
 pub use record::{Answer, Ask, Record, Standing};
 pub use settings::Settings;
+pub use share::{NoShare, Policy, Share};
 pub use spans::{MOST_SPANS, Outcome, Span, Spans};
 pub use worker::Worker;

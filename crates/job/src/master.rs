@@ -58,6 +58,8 @@ pub struct Master {
     node: NodeId,
     splits: Vec<Split>,
     settings: Settings,
+    /// When it began.
+    since: Instant,
     stage: Stage,
     tasks: Tasks,
     queue: Queue,
@@ -128,6 +130,7 @@ impl Master {
             node,
             splits,
             settings,
+            since: now,
             stage: Stage::Inheriting(now + settings.settle),
             tasks,
             queue: Queue::default(),

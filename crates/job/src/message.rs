@@ -222,7 +222,7 @@ const ATTEMPT: usize = 20;
 impl Item for Order {
     fn weight(&self) -> usize {
         match self {
-            Order::Job(job) => 64 + 4 * job.keepers.len() + job.text_bytes(),
+            Order::Job(job) => 96 + 4 * job.keepers.len() + job.text_bytes(),
             Order::Plan(plan) => 16 + plan.bounds.bytes.0.len(),
             Order::Assign { work: Work::Split(split), .. } => ATTEMPT + 28 + 4 * split.nodes.len(),
             Order::Assign { .. } | Order::Cancel(_) | Order::Drop(_) => ATTEMPT + 8,

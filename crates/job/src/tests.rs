@@ -166,6 +166,9 @@ fn no_more_than_the_next_slice_is_fetched() {
     ];
     worker.receive(now, orders(0, &[]));
     worker.receive(now, orders(0, &begun));
+    assert!(worker.wants() && worker.running().is_none());
+    worker.go(now);
+    assert_eq!((worker.wants(), worker.running()), (false, Some(by)));
     let asked = |worker: &mut Worker| {
         let actions = core::iter::from_fn(|| worker.poll());
         let piece = |action| match action {
@@ -204,6 +207,42 @@ fn no_more_than_the_next_slice_is_fetched() {
     let again = Location { output: AttemptId { number: 2, ..attempt(Kind::Map, 1) }, ..output(1) };
     worker.receive(now, orders(4, &[Order::Outputs(vec![again])]));
     assert_eq!(asked(&mut worker), [(1, 6), (1, 7)]);
+}
+
+#[test]
+fn what_has_given_way_to_another_job_is_done_again() {
+    let mut bench = Bench::new(job(2), splits(6, 2, 2), 2, 1);
+    bench.outcome = all_records::<6>;
+    for kind in [Kind::Map, Kind::Reduce] {
+        while !bench.started.iter().any(|(_, it)| it.task.kind == kind) {
+            assert!(bench.step());
+        }
+        bench.settle();
+        let runs = |(id, worker): (&WorkerId, &Worker)| {
+            worker.running().filter(|it| it.task.kind == kind).map(|it| (*id, it))
+        };
+        let (id, given) = bench.workers.iter().find_map(runs).unwrap();
+        bench.give_way(id);
+        bench.wait(Duration::from_millis(1));
+        assert!(bench.workers[&id].running() != Some(given));
+    }
+    assert!(matches!(bench.run(), End::Published(_)));
+    let counters = bench.master.progress().counters;
+    assert_eq!((counters.attempts, counters.retries), (6 + 2 + 2, 2));
+}
+
+#[test]
+fn workers_are_told_how_long_there_is_until_the_deadline() {
+    let share = crate::Share::new("earliest_deadline", 0, 5000).unwrap();
+    let mut bench = Bench::new(crate::Job { share, ..job(1) }, splits(1, 1, 1), 1, 1);
+    bench.settle();
+    let left = |bench: &Bench, id| bench.workers[&id].job().unwrap().share.deadline_ms;
+    assert_eq!(left(&bench, worker_id(1, 0)), 5000);
+    bench.kill(worker_id(1, 0));
+    bench.wait(Duration::from_secs(3));
+    bench.join(worker_id(2, 0));
+    bench.wait(Duration::from_millis(100));
+    assert!((1900..=2000).contains(&left(&bench, worker_id(2, 0))));
 }
 
 #[test]

@@ -32,8 +32,8 @@ pub enum Action {
     Send(NodeId, ToMaster),
     /// Send this to another worker.
     Peer(WorkerId, Peer),
-    /// Run this attempt, and say by [`Worker::done`] or [`Worker::failed`] what came of it. No
-    /// other runs.
+    /// Run this attempt, as [`Worker::go`] allowed, and say by [`Worker::done`] or
+    /// [`Worker::failed`] what came of it. No other of the job runs.
     Start(AttemptId, Work),
     /// This attempt comes after the one that runs: some of its input may be read by then. Not all
     /// attempts are said to come, and one that was said to may not.
@@ -198,7 +198,31 @@ impl Worker {
         }
     }
 
-    /// Whether this attempt waits for another one's end.
+    /// Whether an attempt waits for nothing but the core.
+    pub fn wants(&self) -> bool {
+        matches!(self.core, Core::Idle) && !self.next.is_empty()
+    }
+
+    /// The core is this job's: the attempt that waits for it starts.
+    pub fn go(&mut self, now: Instant) {
+        if matches!(self.core, Core::Idle)
+            && let Some(next) = self.next.pop_front()
+        {
+            self.start(now, next);
+            self.flush(now);
+        }
+    }
+
+    /// The running attempt waits for what does not come while others want the core: it is stopped,
+    /// and the master, which hears of that, has its task done again.
+    pub fn give_way(&mut self, now: Instant) {
+        if matches!(self.core, Core::Running(_)) {
+            self.stop();
+            self.flush(now);
+        }
+    }
+
+    /// Whether this attempt waits for another one's end, or for the core.
     pub fn expects(&self, attempt: AttemptId) -> bool {
         self.next.iter().any(|next| next.attempt == attempt)
     }
@@ -298,12 +322,10 @@ impl Worker {
         self.flush(now);
     }
 
-    /// The core is free: what waits for it begins.
+    /// Nothing runs any more.
     fn rest(&mut self, now: Instant) {
         self.core = Core::Idle;
-        if let Some(next) = self.next.pop_front() {
-            self.start(now, next);
-        } else if self.over.is_some() {
+        if self.over.is_some() {
             self.finish_over(now);
         }
     }

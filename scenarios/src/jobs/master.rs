@@ -28,9 +28,9 @@ const LIMIT: Duration = Duration::from_secs(40);
 
 /// Where workers say what they have to say.
 pub struct Notes {
-    heard: RefCell<VecDeque<Blob>>,
-    /// The job that is over.
-    over: Cell<u64>,
+    heard: RefCell<VecDeque<ToMaster>>,
+    /// The jobs that are over.
+    over: RefCell<Vec<u64>>,
 }
 
 /// The same, as the driver finds it.
@@ -45,7 +45,7 @@ mod job {
 
     impl Start for Job {
         fn start(_: &Stl) -> Job {
-            Job(Notes { heard: RefCell::default(), over: Cell::new(0) })
+            Job(Notes { heard: RefCell::default(), over: RefCell::default() })
         }
     }
 
@@ -55,14 +55,15 @@ mod job {
     impl Job {
         /// What a worker says.
         #[stl_k]
-        fn notes(&self, message: Bytes<'_>) {
-            self.0.heard.borrow_mut().push_back(message.into());
+        fn notes(&self, message: Bytes<'_>) -> CallResult<()> {
+            self.0.heard.borrow_mut().push_back(ToMaster::decode(&message.0)?);
+            Ok(())
         }
 
         /// How the job stands.
         #[stl_k(reply = "standing")]
         fn standing(&self, job: u64, _keepers: u32) -> CallResult<Blob> {
-            let is_over = self.0.over.get() == job;
+            let is_over = self.0.over.borrow().contains(&job);
             let standing = if is_over { Standing::Unknown } else { Standing::Open(Epoch::FIRST) };
             Ok(Blob(standing.encode()?))
         }
@@ -70,13 +71,16 @@ mod job {
         /// A job is over.
         #[stl_k]
         fn close(&self, job: u64) {
-            self.0.over.set(job);
+            self.0.over.borrow_mut().push(job);
         }
 
-        /// What was said and not taken.
+        /// What was said to a job's master and not taken.
         #[stl_k(reply = "messages")]
-        fn take(&self) -> Vec<Blob> {
-            self.0.heard.borrow_mut().pop_front().into_iter().collect()
+        fn take(&self, job: u64) -> CallResult<Vec<Blob>> {
+            let mut heard = self.0.heard.borrow_mut();
+            let place = heard.iter().position(|message| message.job.0 == job);
+            let message = place.and_then(|place| heard.remove(place));
+            Ok(message.map(|it| it.encode()).transpose()?.map(Blob).into_iter().collect())
         }
     }
 }
@@ -113,9 +117,10 @@ pub struct Driver {
     /// The core of this node that is to end when some map task is done.
     kill: Option<CoreId>,
     has_killed: Cell<bool>,
-    /// What was said by tasks of their own.
-    cut: Rc<RefCell<Option<CallResult<Bounds>>>>,
 }
+
+/// Bounds that a task of its own has cut.
+type Cut = Rc<RefCell<Option<CallResult<Bounds>>>>;
 
 impl Driver {
     /// A driver of these workers' cores; node zero is this one.
@@ -125,8 +130,7 @@ impl Driver {
         workers: Vec<(NodeId, CoreId)>,
         kill: Option<CoreId>,
     ) -> Driver {
-        let (has_killed, cut) = (Cell::new(false), Rc::default());
-        Driver { stl: stl.clone(), notes, workers, kill, has_killed, cut }
+        Driver { stl: stl.clone(), notes, workers, kill, has_killed: Cell::new(false) }
     }
 
     /// Whether a core was ended.
@@ -134,11 +138,11 @@ impl Driver {
         self.has_killed.get()
     }
 
-    /// Runs a job to its end.
+    /// Runs a job to its end; others may run at the same time.
     pub async fn run(&self, job: Job, splits: Vec<Split>, settings: Settings) -> CallResult<Ended> {
         let host = self.stl.host();
         let node = self.stl.node()?.member().map_or(NodeId(1), |member| member.node);
-        let id = job.id;
+        let (id, cut) = (job.id, Cut::default());
         let mut master = Master::new(host.now(), node, Epoch::FIRST, job, splits, settings);
         let (mut known, mut census) = (Vec::new(), host.now());
         let limit = host.now() + LIMIT;
@@ -148,10 +152,10 @@ impl Driver {
                 self.count(&mut master, &mut known).await;
                 census = host.now() + CENSUS;
             }
-            for Blob(note) in self.notes.0.take().await? {
+            for Blob(note) in self.notes.0.take(id.0).await? {
                 master.receive(host.now(), ToMaster::decode(&note)?);
             }
-            if let Some(cut) = self.cut.borrow_mut().take() {
+            if let Some(cut) = cut.borrow_mut().take() {
                 master.cut(host.now(), cut?);
             }
             if master.next_due().is_some_and(|due| due <= host.now()) {
@@ -160,7 +164,7 @@ impl Driver {
             while let Some(action) = master.poll() {
                 match action {
                     Action::Send(to, message) => self.send(to, message),
-                    Action::Cut(samples) => self.have_cut(id, samples, &known),
+                    Action::Cut(samples) => self.have_cut(id, samples, &known, &cut),
                     Action::Decide(end) => {
                         last = master.progress();
                         master.decided(host.now(), Verdict::Ended(end));
@@ -227,9 +231,9 @@ impl Driver {
     }
 
     /// Has the first worker that can cut bounds. None can where none has heard of the job yet.
-    fn have_cut(&self, job: JobId, samples: Vec<Vec<u8>>, known: &[WorkerId]) {
+    fn have_cut(&self, job: JobId, samples: Vec<Vec<u8>>, known: &[WorkerId], cut: &Cut) {
         let workers: Vec<At> = known.iter().map(|id| self.at(*id)).collect();
-        let (stl, cut) = (self.stl.clone(), self.cut.clone());
+        let (stl, cut) = (self.stl.clone(), cut.clone());
         self.stl.host().spawn(Box::pin(async move {
             let mut end = Err(CallError::new(Status::NotFound, "nobody cuts"));
             let until = stl.host().now() + LIMIT;

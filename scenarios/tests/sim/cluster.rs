@@ -297,6 +297,8 @@ fn jobs_run_over_several_nodes() {
         (606, "jobs whole=1 reducers=4"),
         (607, "jobs blocks=30 kill=3 whole=1 reducers=3"),
         (608, "jobs blocks=0 reducers=3"),
+        (609, "jobs blocks=40 beside=1 slow=50 reducers=4"),
+        (610, "jobs blocks=40 beside=1 kill=2 reducers=3"),
     ] {
         run_job(seed, 2, command);
     }

@@ -91,6 +91,9 @@ fn jobs_sort_numbers() {
         ("jobs slow=4000 loop=1", 0..3),
         ("jobs blocks=30 kill=2", 0..8),
         ("jobs blocks=30 kill=3 memory=1", 0..8),
+        ("jobs blocks=30 beside=1", 0..8),
+        ("jobs blocks=30 beside=1 memory=1", 0..4),
+        ("jobs blocks=30 beside=1 kill=2", 0..8),
     ] {
         for seed in seeds {
             let figures = run_job(seed, command).program.expect("it is a scenario").figures;

@@ -122,7 +122,13 @@ pub fn request(input: &[&str], output: &str, reducers: u32) -> JobRequest {
         copies: 1,
         conserves: false,
         task_timeout: 0,
+        ..JobRequest::default()
     }
+}
+
+/// The same, in its turn among those like it.
+pub fn fifo(input: &[&str], output: &str, reducers: u32) -> JobRequest {
+    JobRequest { policy: "fifo".into(), ..request(input, output, reducers) }
 }
 
 /// Waits for this.

@@ -168,7 +168,14 @@ impl Bench {
             act(machine, now);
         }
         loop {
-            let action = self.machines.borrow_mut().get_mut(&job).and_then(Machine::poll);
+            let next = |machine: &mut Machine| {
+                // Attempts of several jobs do not get in each other's way here.
+                if machine.wants() {
+                    machine.go(now);
+                }
+                machine.poll()
+            };
+            let action = self.machines.borrow_mut().get_mut(&job).and_then(next);
             let Some(action) = action else { break };
             self.act(job, action);
         }

@@ -50,6 +50,8 @@ pub struct Cluster {
     pub settings: Settings,
     pub weather: Weather,
     pub code: Code,
+    /// Whether other jobs have the cores from time to time.
+    pub shares: bool,
     plot: Vec<(When, Blow)>,
     /// Which side of a partition each host is on.
     pub sides: Option<Vec<bool>>,
@@ -74,6 +76,10 @@ pub enum Event {
     Cut(NodeId, Epoch, Bounds),
     /// A reduce attempt goes on to this slice.
     Takes(WorkerId, AttemptId, u32),
+    /// Another job leaves a core to whatever waits for it.
+    Turn(WorkerId),
+    /// Another job wants the core of an attempt that waits for something.
+    GiveWay(WorkerId, AttemptId),
     Blow(Blow),
     /// A node comes back.
     Rise(NodeId),
@@ -107,6 +113,7 @@ impl Cluster {
         }
         let (weather, code) = (Weather::draw(&mut random), Code::draw(&mut random, 12));
         let plot = plot::draw(&mut random, nodes);
+        let shares = below(&mut random, 2) == 0;
         let mut cluster = Cluster {
             random,
             now: Instant::START,
@@ -118,6 +125,7 @@ impl Cluster {
             settings: Settings::default(),
             weather,
             code,
+            shares,
             plot,
             sides: None,
             views: BTreeMap::new(),
@@ -210,6 +218,20 @@ impl Cluster {
             Event::Takes(id, attempt, slice) => {
                 let now = self.now;
                 self.worker(&id).into_iter().for_each(|it| it.takes(now, attempt, slice));
+                self.pump(id.node)?;
+            }
+            Event::Turn(id) => {
+                let now = self.now;
+                if let Some(core) = self.node(id.node).core_of(&id) {
+                    self.node(id.node).cores[core].is_waiting = false;
+                    self.worker(&id).into_iter().for_each(|it| it.go(now));
+                    self.pump(id.node)?;
+                }
+            }
+            Event::GiveWay(id, attempt) => {
+                let now = self.now;
+                let worker = self.worker(&id).filter(|it| it.running() == Some(attempt));
+                worker.into_iter().for_each(|it| it.give_way(now));
                 self.pump(id.node)?;
             }
             Event::Blow(blow) if self.now < Instant::START + BUSY => self.strike(blow)?,

@@ -30,8 +30,11 @@ impl Cluster {
         for core in 0..self.node(id).cores.len() {
             loop {
                 let worker = self.node(id).cores[core].worker.as_mut();
-                let Some(action) = worker.and_then(|it| it.poll()) else { break };
-                self.do_for_worker(id, core, action)?;
+                match worker.and_then(|it| it.poll()) {
+                    Some(action) => self.do_for_worker(id, core, action)?,
+                    None if self.has_its_turn(id, core) => {}
+                    None => break,
+                }
             }
         }
         if let Some(master) = &self.node(id).master {
@@ -166,6 +169,24 @@ impl Cluster {
         Ok(())
     }
 
+    /// Lets the attempt that waits for a core begin, if no other job has the core: if one has, it
+    /// begins when that is done. Whether it did.
+    fn has_its_turn(&mut self, id: NodeId, core: usize) -> bool {
+        let (now, me) = (self.now, self.node(id).worker_id(core));
+        let shares = self.shares;
+        let Some(worker) = self.worker(&me).filter(|it| it.wants()) else { return false };
+        if !shares {
+            worker.go(now);
+            return true;
+        }
+        if !std::mem::replace(&mut self.node(id).cores[core].is_waiting, true) {
+            let most = [0, 0, 20, 200, 1500][below(&mut self.random, 5) as usize];
+            let delay = span(&mut self.random, Duration::from_millis(most));
+            self.plan(now + delay, Event::Turn(me));
+        }
+        false
+    }
+
     /// How long something takes on a core.
     fn effort(&mut self, id: NodeId, core: usize) -> Duration {
         let slowness = self.node(id).cores[core].slowness;
@@ -190,6 +211,10 @@ impl Cluster {
             return Err(format!("{me} starts {attempt} while {other} runs there"));
         }
         *exec = Some(Exec { attempt, work, slices: 0, taken: Vec::new() });
+        if self.shares && below(&mut self.random, 16) == 0 {
+            let at = self.now + span(&mut self.random, Duration::from_millis(40));
+            self.plan(at, Event::GiveWay(me, attempt));
+        }
         if !waits {
             self.plan(self.now + delay, Event::Step(me, attempt, false));
         }

@@ -31,6 +31,8 @@ pub struct Core {
     /// How many machines this incarnation had.
     pub machines: u32,
     pub exec: Option<Exec>,
+    /// Whether its turn is planned, while other jobs share the cores.
+    pub is_waiting: bool,
     /// Pieces of map attempts, one for each partition: they go with the core.
     pub outputs: BTreeMap<AttemptId, Vec<Vec<Record>>>,
     /// How many times slower than others it is.
@@ -72,6 +74,7 @@ impl Node {
             worker: None,
             machines: 0,
             exec: None,
+            is_waiting: false,
             outputs: BTreeMap::new(),
             slowness: 1,
         };
@@ -111,6 +114,7 @@ impl Node {
         let core = &mut self.cores[core];
         core.generation = core.generation.next();
         (core.worker, core.exec, core.machines) = (None, None, 0);
+        core.is_waiting = false;
         core.outputs.clear();
     }
 

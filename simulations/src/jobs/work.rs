@@ -65,6 +65,7 @@ impl Work {
             blocks: 0,
             conserves: true,
             task_timeout: 0,
+            share: nile_job::Share::default(),
         };
         Work { job, splits, records }
     }

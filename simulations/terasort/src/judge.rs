@@ -15,6 +15,7 @@ use crate::expected::Expected;
 use crate::holdings::{Holders, Holdings};
 use crate::plot::{Blow, PHASES, Plot, WORKERS, What, When, Work};
 use crate::stage::Stage;
+use crate::verdict::LOST;
 
 /// How often the judge looks while something is to happen, and otherwise: so, too, when for a
 /// while nothing has changed, and the sort waits for a node.
@@ -34,6 +35,9 @@ const APART: Duration = Duration::from_secs(4);
 
 /// How often in a row nobody knows of a job that was not begun.
 const UNKNOWN: u32 = 10;
+
+/// What jobs beside the sort make.
+const OTHERS: [&str; 2] = ["beside.pairs", "beside.made"];
 
 pub type Found<T> = Result<T, String>;
 
@@ -92,6 +96,7 @@ impl<'s> Judge<'s> {
             self.stage.count("refused");
             return self.check_rest(None).await;
         };
+        self.submit_others(&jobs).await;
         let ended = self.watch(&jobs, job).await?;
         let is_done = ended.ended == 1;
         self.stage.count(match (is_done, plot.work) {
@@ -157,8 +162,7 @@ impl<'s> Judge<'s> {
             samples: 0,
             copies: plot.input_copies,
             conserves: false,
-            task_timeout: 0,
-            memory: 0,
+            ..JobRequest::default()
         };
         let parts = request.reducers;
         let job = jobs.submit(request).await.map_err(said("submit"))?;
@@ -201,7 +205,85 @@ impl<'s> Judge<'s> {
             memory: plot.memory,
             copies: plot.output_copies,
             conserves: plot.work == Work::Sort,
-            task_timeout: 0,
+            ..JobRequest::default()
+        }
+    }
+
+    /// Has other jobs begun beside the sort, if the plot has them: one that reads its input, and one
+    /// that reads nothing. Whether they were in fact begun turns out in the end.
+    async fn submit_others(&self, jobs: &JobClient) {
+        if !self.plot().has_others {
+            return;
+        }
+        let pairs = JobRequest {
+            name: OTHERS[0].into(),
+            package: "pairs".into(),
+            arguments: vec!["keys=3".into(), "collect=2048".into()],
+            output: OTHERS[0].into(),
+            weight: 300,
+            samples: 0,
+            reducers: 1,
+            conserves: false,
+            ..self.request()
+        };
+        let dated = JobRequest {
+            name: OTHERS[1].into(),
+            package: "tera".into(),
+            arguments: vec!["gen".into(), "300".into()],
+            input: Vec::new(),
+            output: OTHERS[1].into(),
+            policy: "earliest_deadline".into(),
+            weight: 0,
+            deadline_ms: 5000,
+            ..pairs.clone()
+        };
+        for request in [pairs, dated] {
+            let name = request.name.clone();
+            match jobs.submit(request).await {
+                Ok(_) => self.stage.count("jobs beside"),
+                Err(error) => self.note(format_args!("submit {name}: {error}")),
+            }
+        }
+    }
+
+    /// Waits for the ends of jobs beside the sort; the outputs that they have made.
+    pub async fn ended_others(&self) -> Found<Vec<&'static str>> {
+        if !self.plot().has_others {
+            return Ok(Vec::new());
+        }
+        let jobs = JobClient::find_at(&self.stl, CoreId::BOOT).await.map_err(said("jobs"))?;
+        let limit = self.now() + JOB;
+        loop {
+            let listed = jobs.list().await.unwrap_or_default();
+            let others: Vec<_> =
+                listed.iter().filter(|it| OTHERS.contains(&it.output.as_str())).collect();
+            let open = others.iter().find(|it| it.ended == 0);
+            match open {
+                Some(open) if self.now() > limit => {
+                    let entry = jobs.progress(open.job).await;
+                    return Err(format!("{} never ends: {entry:?}", open.output));
+                }
+                None if !listed.is_empty() => {
+                    for it in others.iter().filter(|it| it.ended == 2) {
+                        self.may_have_failed(&jobs, it.job).await?;
+                    }
+                    let is_made =
+                        |name: &&str| others.iter().any(|it| it.output == **name && it.ended == 1);
+                    return Ok(OTHERS.into_iter().filter(is_made).collect());
+                }
+                _ => self.wait(GLANCE * 4).await,
+            }
+        }
+    }
+
+    /// A job beside the sort may fail only because blocks of its input were lost for long.
+    async fn may_have_failed(&self, jobs: &JobClient, job: u64) -> Found<()> {
+        let entry = jobs.progress(job).await.map_err(said("progress"))?;
+        self.note(format_args!("{} has failed: {}", entry.output, entry.error));
+        self.stage.count("jobs beside failed");
+        match entry.output == OTHERS[0] && entry.error.starts_with(LOST) {
+            true => Ok(()),
+            false => Err(format!("{} has failed: {}", entry.output, entry.error)),
         }
     }
 

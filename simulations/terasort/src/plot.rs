@@ -61,6 +61,8 @@ pub struct Plot {
     pub shows_pools: bool,
     /// Whether the disks are so full that they have no room for the output.
     pub is_full: bool,
+    /// Whether two other jobs run beside the sort.
+    pub has_others: bool,
     /// How many packages of each node fault in the midst of what they do.
     pub package_faults: u32,
 }
@@ -164,6 +166,7 @@ impl Plot {
             is_full: dice.one_in(8),
             package_faults: u32::from(dice.one_in(4)),
             shows_pools: dice.one_in(2),
+            has_others: false,
         };
         if dice.one_in(2) || conduct.leaves_values_out {
             let keys = [3, 40, 100_000][dice.below(3) as usize];
@@ -176,6 +179,7 @@ impl Plot {
             plot.rows += 1500;
             plot.blows.retain(|blow| matches!(blow.what, What::Core(..)));
         }
+        plot.has_others = !plot.is_full && conduct == Conduct::default() && dice.one_in(2);
         if conduct.wants_too_much {
             let when = When::In { phase: 0, percent: 0, after: Duration::ZERO };
             let node = (plot.via + 1) % nodes;

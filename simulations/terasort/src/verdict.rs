@@ -29,7 +29,7 @@ const SPARE: u64 = 48 << 10;
 const OF_STORE: usize = 2;
 
 /// What a job's error begins with that has lost blocks.
-const LOST: &str = "no living node has a copy of block";
+pub const LOST: &str = "no living node has a copy of block";
 
 impl Judge<'_> {
     /// Fills all disks but for a little.
@@ -148,7 +148,8 @@ impl Judge<'_> {
         if plot.is_full {
             outputs.push((BALLAST, plot.nodes as u32, 1));
         }
-        let limit = now + CLEARING;
+        outputs.extend(self.ended_others().await?.into_iter().map(|name| (name, 1, 1)));
+        let limit = self.now() + CLEARING;
         let holdings = loop {
             let fault = match self.look(&outputs).await {
                 Ok((holdings, None)) => break holdings,

@@ -33,6 +33,13 @@ pub struct JobRequest {
     /// For how many seconds an attempt's code may neither take nor give anything before it has
     /// failed; 0 for ever.
     pub task_timeout: u32,
+    /// By which policy it gets workers that other jobs want, too: `fair`, which an empty name also
+    /// means, `earliest_deadline` or `fifo`.
+    pub policy: String,
+    /// What it weighs among fair jobs, from 1 to 10,000; 0 for 100.
+    pub weight: u32,
+    /// In how many milliseconds it is to be done, for `earliest_deadline`; else 0.
+    pub deadline_ms: u64,
 }
 
 /// One phase of a job.
@@ -200,6 +207,10 @@ pub struct JobEntry {
     pub master: u32,
     /// 0 not yet, 1 it has made its output, 2 it has failed.
     pub ended: u32,
+    /// By which policy it gets workers that others want, too.
+    pub policy: String,
+    /// What it weighs.
+    pub weight: u32,
 }
 
 /// A worker core of the cluster.

@@ -70,7 +70,8 @@ impl Master {
         }
     }
 
-    fn queue_if_open(&mut self, task: TaskId) {
+    /// A task is to be done again, unless it is done or under way.
+    pub(super) fn queue_if_open(&mut self, task: TaskId) {
         if self.tasks.get(task).is_open() {
             self.requeue(task);
         }

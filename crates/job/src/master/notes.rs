@@ -72,8 +72,10 @@ impl Master {
             }
             Note::Stopped(attempt) => {
                 self.free(now, slot, attempt, Outcome::Stopped);
-                // It stopped by itself, which it does if a session ends that this master ended.
-                self.drop_attempt(attempt);
+                // It stopped by itself: it gave way to another job.
+                if self.drop_attempt(attempt).is_some() {
+                    self.queue_if_open(attempt.task);
+                }
             }
             Note::Gathered(attempt) => self.hear_gathered(attempt),
             Note::Missing { location, lack } => self.hear_missing(now, slot, location, lack),
@@ -106,7 +108,7 @@ impl Master {
             let order = Self::farewell(end, &self.crew.mates[slot].id);
             self.crew.order(slot, order);
         } else if self.is_cutting() {
-            self.brief(slot);
+            self.brief(now, slot);
         }
     }
 

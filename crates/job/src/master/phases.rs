@@ -28,7 +28,7 @@ impl Master {
                 }
             }
             Stage::Sampling if self.tasks.left(Kind::Sample) == 0 => {
-                self.have_bounds_cut();
+                self.have_bounds_cut(now);
             }
             Stage::Deciding(end, again) if *again <= now => {
                 let end = end.clone();
@@ -73,7 +73,7 @@ impl Master {
         }
         if self.splits.is_empty() {
             // The code that has bounds cut relies on them, also where there is nothing to divide.
-            return self.have_bounds_cut();
+            return self.have_bounds_cut(now);
         }
         // Evenly over the input.
         let samples = (self.job.samples as usize).min(self.splits.len());
@@ -83,12 +83,12 @@ impl Master {
         self.place(now);
     }
 
-    fn have_bounds_cut(&mut self) {
+    fn have_bounds_cut(&mut self, now: Instant) {
         self.stage = Stage::Cutting;
         let samples = mem::take(&mut self.samples);
         self.actions.push_back(Action::Cut(samples));
         // Whoever has taken samples may be gone: each of the others can cut as well.
-        (0..self.crew.mates.len()).for_each(|slot| self.brief(slot));
+        (0..self.crew.mates.len()).for_each(|slot| self.brief(now, slot));
     }
 
     pub(super) fn start_mapping(&mut self, now: Instant) {

@@ -105,7 +105,7 @@ impl Master {
         self.counters.attempts += 1;
         self.counters.retries += u32::from(again);
         self.counters.local += u32::from(is_local && id.kind == Kind::Map);
-        self.brief(slot);
+        self.brief(now, slot);
         let knows_plan = self.crew.mates[slot].briefed[1];
         let needs_plan = id.kind != Kind::Sample && !knows_plan;
         if let Some(plan) = self.plan.as_ref().filter(|_| needs_plan) {
@@ -125,11 +125,16 @@ impl Master {
     }
 
     /// Tells a worker what the job is, once it hears orders.
-    pub(super) fn brief(&mut self, slot: usize) {
+    pub(super) fn brief(&mut self, now: Instant, slot: usize) {
         let mate = &mut self.crew.mates[slot];
         let hears = !matches!(mate.state, State::Joining | State::Over | State::Gone);
         if hears && !core::mem::replace(&mut mate.briefed[0], true) {
-            self.crew.order(slot, Order::Job(Box::new(self.job.clone())));
+            let mut job = self.job.clone();
+            // Clocks of nodes have nothing in common: it is told how long there is left.
+            let passed = now.since(self.since).as_millis() as u64;
+            let left = job.share.deadline_ms.saturating_sub(passed).max(1);
+            job.share.deadline_ms = left.min(job.share.deadline_ms);
+            self.crew.order(slot, Order::Job(Box::new(job)));
         }
     }
 

@@ -74,6 +74,7 @@ pub fn job(reducers: u32) -> Job {
         blocks: 0,
         conserves: true,
         task_timeout: 0,
+        share: crate::Share::default(),
     }
 }
 
@@ -130,6 +131,12 @@ impl Bench {
         let worker = Worker::new(self.now, id, 1, self.keeper.record().job.id, Settings::default());
         self.workers.insert(id, worker);
         self.master.join(self.now, id);
+    }
+
+    /// What runs on a worker gives way to another job's.
+    pub fn give_way(&mut self, id: WorkerId) {
+        self.workers.get_mut(&id).unwrap().give_way(self.now);
+        self.pump(id);
     }
 
     /// A worker's incarnation ends, and everybody knows.
@@ -275,7 +282,11 @@ impl Bench {
 
     fn pump(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
-        while let Some(action) = worker.poll() {
+        loop {
+            if worker.wants() {
+                worker.go(self.now);
+            }
+            let Some(action) = worker.poll() else { break };
             match action {
                 worker::Action::Send(_, message) => {
                     self.messages += 1;

@@ -74,6 +74,8 @@ fn workers_are_told_ahead_what_is_next_to_them() {
     let (worker, first) = bench.running[0];
     let machine = bench.workers.get_mut(&worker).unwrap();
     machine.done(bench.now, first, all_records::<12>(worker, first).unwrap());
+    assert!(machine.wants());
+    machine.go(bench.now);
     let begun = core::iter::from_fn(|| machine.poll()).any(
         |action| matches!(action, worker::Action::Start(attempt, _) if attempt.task != first.task),
     );

@@ -39,6 +39,7 @@ fn messages() -> (ToWorker, ToMaster) {
         blocks: 12,
         conserves: true,
         task_timeout: 13,
+        share: Share { policy: Policy::EarliestDeadline, weight: 14, deadline_ms: 15 },
     };
     let bounds = Bounds { bytes: Blob(vec![1, 2, 3]), slices: 5 };
     let plan = Plan { epoch: Epoch(2), bounds };

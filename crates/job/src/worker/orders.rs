@@ -82,7 +82,7 @@ impl Worker {
     }
 
     /// Ends what runs, if anything does.
-    fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         match mem::replace(&mut self.core, Core::Idle) {
             Core::Running(run) => {
                 self.actions.push_back(Action::Stop(run.attempt));
@@ -99,14 +99,11 @@ impl Worker {
             Order::Job(job) => self.job = Some(*job),
             Order::Plan(plan) => self.plan = Some(plan),
             Order::Assign { attempt, work } => {
-                let next = Next { attempt, work, outputs: Vec::new() };
-                if matches!(self.core, Core::Idle) {
-                    return self.start(now, next);
+                let is_first = matches!(self.core, Core::Idle) && self.next.is_empty();
+                if let (false, Work::Split(_)) = (is_first, &work) {
+                    self.actions.push_back(Action::Expect(attempt, work.clone()));
                 }
-                if let Work::Split(_) = &next.work {
-                    self.actions.push_back(Action::Expect(attempt, next.work.clone()));
-                }
-                self.next.push_back(next);
+                self.next.push_back(Next { attempt, work, outputs: Vec::new() });
             }
             Order::Cancel(attempt) => self.cancel(attempt),
             Order::Drop(attempt) => {
