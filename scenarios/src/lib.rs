@@ -108,7 +108,7 @@ use nile_platform::Machine;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 44] = [
+pub const PROGRAMS: [&str; 45] = [
     "boot",
     "ping",
     "restart",

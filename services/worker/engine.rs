@@ -260,7 +260,10 @@ impl Engine {
                 engine.see_to_patience();
                 engine.share();
                 due = [due, engine.turn_due()].into_iter().flatten().min();
-                engine.alarm.wait(&engine.stl, due.map(Window::at), |_| core::task::Poll::Pending).await;
+                engine
+                    .alarm
+                    .wait(&engine.stl, due.map(Window::at), |_| core::task::Poll::Pending)
+                    .await;
             }
             engine.is_ticking.set(false);
             engine.changes.notify();

@@ -105,8 +105,8 @@ impl Turns {
     /// The present turn is over.
     fn end(&mut self, now: Instant) {
         if let Some(Present { turn, since, ended, .. }) = self.present.take() {
-            let span = ended.unwrap_or(now).since(since) / SLOWER;
-            self.scheduler.ran(turn, clock(now), span, Stop::Yields);
+            let end = clock(ended.unwrap_or(now));
+            self.scheduler.ran(turn, clock(since), end, Stop::Yields);
         }
     }
 
