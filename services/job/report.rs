@@ -219,7 +219,7 @@ impl Board {
         seen: usize,
         wait: Duration,
     ) -> CallResult<ProgressEntry> {
-        let until = |span| self.stl.host().pause(span);
+        let until = |span| self.stl.host().sleep_until(self.now() + span);
         match self.job(id).filter(|it| it.is_told_here()) {
             Some(hosted) => hosted.news(seen, until(wait)).await,
             // Whoever asks again and again would do so as fast as it can.
