@@ -127,8 +127,8 @@ impl Engine {
         Ok(running)
     }
 
-    /// A package's file, which is a dataset. The last ones are kept: jobs of one package follow each
-    /// other, those that share the core come again, and a version of a dataset never changes.
+    /// A package's file, which is a dataset. The last ones are kept: jobs of one package follow
+    /// each other, those that share the core come again, and a version of a dataset never changes.
     async fn file(&self, named: &Named) -> CallResult<Rc<[u8]>> {
         let known = |(known, _): &&(Named, Rc<[u8]>)| known == named;
         if let Some((_, file)) = self.state.borrow().codes.iter().find(known) {

@@ -8,7 +8,8 @@
 //! reduce attempt writes a *part* of the job's output. A *plan* is the bounds of partitions.
 //!
 //! * [`id`]: names of all these.
-//! * [`job`]: what is asked for; [`share`]: how it shares workers with other jobs; [`end`]: what comes of it; [`record`]: what outlives masters.
+//! * [`job`]: what is asked for; [`share`]: how it shares workers with other jobs; [`end`]: what
+//!   comes of it; [`record`]: what outlives masters.
 //! * [`keeper`]: [`Keeper`], one of those who keep the record; `ballot`: what a majority says.
 //! * [`settings`]: how long is waited, how often is tried.
 //! * [`message`]: what masters and workers say; [`lane`]: how it arrives once and in order.

@@ -209,8 +209,8 @@ impl<'s> Judge<'s> {
         }
     }
 
-    /// Has other jobs begun beside the sort, if the plot has them: one that reads its input, and one
-    /// that reads nothing. Whether they were in fact begun turns out in the end.
+    /// Has other jobs begun beside the sort, if the plot has them: one that reads its input, and
+    /// one that reads nothing. Whether they were in fact begun turns out in the end.
     async fn submit_others(&self, jobs: &JobClient) {
         if !self.plot().has_others {
             return;

@@ -1,9 +1,9 @@
 //! The tasks of a core whose subjects are bound to policies: Dhara's policy manager (IV.A).
 //!
 //! A subject is a service on this core or its package, by name; the kernel's own tasks are the
-//! first one's. Wakers put a task on the list of the class that its subject is bound to. What goes by
-//! age runs from there; what a policy decides is handed over to it first. When nobody is bound any
-//! more, all go on the one list again.
+//! first one's. Wakers put a task on the list of the class that its subject is bound to. What goes
+//! by age runs from there; what a policy decides is handed over to it first. When nobody is bound
+//! any more, all go on the one list again.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
