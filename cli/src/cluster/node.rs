@@ -53,26 +53,27 @@ pub fn common_config(file: Option<&config::File>) -> Result<String, Failure> {
 }
 
 /// The same configuration with a pool of buffers for the nodes' disks, an eighth of the memory and
-/// at most 64 MiB, unless it says something of a pool.
-pub fn with_pool(text: String, memory: Bytes) -> String {
+/// at most 64 MiB, unless it says something of a pool. Buffers have the usual size, or a smaller
+/// one if there were too few of them for jobs on so many nodes and cores.
+pub fn with_pool(text: String, memory: Bytes, nodes: usize, cores: u16) -> String {
     if has_pool(&text) {
         return text;
     }
-    let pieces = ((memory.0 / 8) >> 21).clamp(1, 32);
-    format!("{text}\n[pool]\nbytes = \"{}M\"\n", 2 * pieces)
+    const USUAL: u64 = 256 << 10;
+    let pool = ((memory.0 / 8) >> 21).clamp(1, 32) << 21;
+    with_buffers(text, pool, of_pieces(nodes, cores), USUAL)
 }
 
 /// The same configuration with a pool of so many bytes, in whole 2 MiB; a wrong request if it has
-/// a pool itself. Its buffers are as large as jobs like them, in whole 64 KiB, if there are enough
-/// of them then for a node with so many `cores`: each of what is on its way takes a buffer, however
-/// little of it there is. Larger ones are of use where `nodes` send them to each other.
+/// a pool itself. Its buffers are as large as jobs like them if there are enough of them then for a
+/// node with so many `cores`: each of what is on its way takes a buffer, however little of it
+/// there is. Larger ones are of use where `nodes` send them to each other.
 pub fn with_own_pool(
     text: String,
     pool: Bytes,
     nodes: usize,
     cores: u16,
 ) -> Result<String, Failure> {
-    const UNIT: u64 = 64 << 10;
     // Whoever merges what was put on disk has two for each run. A node alone that
     // `nile run` makes has five cores or more.
     let (most, of_core) = if nodes > 1 { (2560 << 10, 40) } else { (1536 << 10, 80) };
@@ -80,9 +81,26 @@ pub fn with_own_pool(
     if has_pool(&text) {
         return Err(Failure::request("the configuration has a [pool]; leave --pool out"));
     }
-    let pieces = (pool.0 >> 21).max(1);
-    let buffer = ((pieces << 21) / enough / UNIT * UNIT).clamp(UNIT, most) >> 10;
-    Ok(format!("{text}\n[pool]\nbytes = \"{}M\"\nbuffer = \"{buffer}K\"\n", 2 * pieces))
+    let pool = (pool.0 >> 21).max(1) << 21;
+    Ok(with_buffers(text, pool, enough.max(of_pieces(nodes, cores)), most))
+}
+
+/// Buffers that a node of a job wants at least. All workers of the cluster make outputs, most of
+/// them more than one, and each worker of the node takes a piece of every output at once. Besides,
+/// a worker has what it works on.
+fn of_pieces(nodes: usize, cores: u16) -> u64 {
+    const WORKING: u64 = 14;
+    let workers = u64::from(if cores > 2 { cores - 2 } else { cores });
+    let outputs = 2 * workers * nodes as u64;
+    workers * (if nodes > 1 { outputs } else { 0 } + WORKING)
+}
+
+/// The configuration with a pool of `bytes` in at least `enough` buffers of at most `most` bytes,
+/// in whole 64 KiB each; in smaller ones there is no gain.
+fn with_buffers(text: String, bytes: u64, enough: u64, most: u64) -> String {
+    const UNIT: u64 = 64 << 10;
+    let buffer = (bytes / enough / UNIT * UNIT).clamp(UNIT, most);
+    format!("{text}\n[pool]\nbytes = \"{}M\"\nbuffer = \"{}K\"\n", bytes >> 20, buffer >> 10)
 }
 
 /// Whether a configuration, which was checked before, says something of a pool.
@@ -269,13 +287,28 @@ mod tests {
 
     #[test]
     fn nodes_with_disks_have_a_pool() {
-        for (memory, pool) in [(4, 2), (64, 8), (512, 64), (8192, 64)] {
-            let text = with_pool("[timer]\ntick_hz = 5\n".into(), Bytes::mebi(memory));
+        let pools = [
+            (64, 1, 4, 8, 256),
+            (64, 3, 3, 8, 256),
+            (512, 1, 4, 64, 256),
+            (512, 3, 4, 64, 256),
+            (8192, 3, 4, 64, 256),
+            // Of each of 24 x 2 workers and more comes a piece for each of two here.
+            (192, 24, 4, 24, 64),
+            (8192, 24, 4, 64, 256),
+            (8192, 64, 4, 64, 64),
+            (4, 1, 1, 2, 128),
+        ];
+        for (memory, nodes, cores, pool, buffer) in pools {
+            let text = "[timer]\ntick_hz = 5\n".into();
+            let text = with_pool(text, Bytes::mebi(memory), nodes, cores);
             let config = nile_kernel::Config::parse(&text).unwrap();
             assert_eq!(config.pool_bytes(1 << 40).unwrap(), pool << 20, "{memory} MiB");
+            let own = config.pool.unwrap().buffer;
+            assert_eq!(own, buffer << 10, "{memory} MiB, {nodes} nodes, {cores} cores");
         }
         let said = "[pool]\nbytes = \"4M\"\n";
-        assert_eq!(with_pool(said.into(), Bytes::mebi(512)), said);
+        assert_eq!(with_pool(said.into(), Bytes::mebi(512), 1, 4), said);
         assert!(with_own_pool(said.into(), Bytes::mebi(512), 1, 5).is_err());
         let pools = [
             (1, 1, 5, 2, 64 << 10),
@@ -285,6 +318,7 @@ mod tests {
             (1025, 1, 19, 1024, 640 << 10),
             (497, 3, 3, 496, 2496 << 10),
             (1025, 2, 5, 1024, 2560 << 10),
+            (65, 48, 4, 64, 128 << 10),
         ];
         for (asked, nodes, cores, pool, buffer) in pools {
             let text = with_own_pool(String::new(), Bytes::mebi(asked), nodes, cores).unwrap();

@@ -60,12 +60,12 @@ fn common_config(options: &Up) -> Result<String, Failure> {
         Some(settings) => settings.clone(),
         None => node::common_config(options.config.as_ref())?,
     };
+    let nodes = options.machine.of_nodes(options.nodes).map_err(Failure::request)?.len();
     match options.pool {
-        Some(pool) => {
-            let nodes = options.machine.of_nodes(options.nodes).map_err(Failure::request)?;
-            node::with_own_pool(text, pool, nodes.len(), options.cores)
+        Some(pool) => node::with_own_pool(text, pool, nodes, options.cores),
+        None if options.disk.is_some() => {
+            Ok(node::with_pool(text, options.memory, nodes, options.cores))
         }
-        None if options.disk.is_some() => Ok(node::with_pool(text, options.memory)),
         None => Ok(text),
     }
 }

@@ -40,7 +40,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         }
         false => {
             let on = on.join(", ");
-            crate::print(&format!("{name}: {bytes} bytes in {blocks} blocks on {on}\n"))
+            let plural = if blocks == 1 { "" } else { "s" };
+            crate::print(&format!("{name}: {bytes} bytes in {blocks} block{plural} on {on}\n"))
         }
     }
 }

@@ -1,11 +1,14 @@
 //! A sort on three hosted nodes whose worker core, node, or node of the master dies, in each of its
 //! phases: by the step `jobs-long` of `./nile test --full`. What has to be there at that moment
-//! holds its breath meanwhile, so that the phase is the one that is meant.
+//! holds its breath meanwhile, so that the phase is the one that is meant. And a sort on many
+//! nodes, of which one dies.
 
 use std::fs;
 use std::path::Path;
 
-use super::{cluster, job, names, sorted};
+use serde_json::Value;
+
+use super::{cluster, document, job, names, sorted};
 use crate::cluster::Place;
 
 /// How often a sort is begun until it is met in a phase, which may be short.
@@ -97,4 +100,30 @@ fn a_sort_without_another_copy_ends_with_the_names_of_what_is_lost() {
         place.run(&["rm", "terasort.input"]).expect(0);
         assert_eq!(names(&place), Vec::<String>::new());
     }
+}
+
+/// Nearly a hundred cores on one machine: at any time most of them wait for a processor.
+#[test]
+fn a_sort_on_24_nodes_survives_the_death_of_one() {
+    let place = Place::new();
+    let nodes = ["up", "--machine", "hosted", "--nodes", "24", "--cores", "4", "--memory", "192M"];
+    place.run(&[&nodes[..], &["--disk", "128M", "--direct"]].concat()).expect(0);
+    let generations = || -> Vec<Value> {
+        let shown = place.json(&["status"]);
+        let nodes = shown["nodes"].as_array().unwrap().iter();
+        nodes.map(|it| it["generation"].clone()).collect()
+    };
+    let before = generations();
+    assert_eq!(before.len(), 24);
+    let sort = |at: &str| {
+        let words = ["terasort", "--size", "10M", "--copies", "2", "--json", "--at", at];
+        let sorted = document(&job(&place, &words).expect(0));
+        assert_eq!((&sorted["valid"], &sorted["records"]), (&true.into(), &104_857.into()));
+        sorted["checksum"].clone()
+    };
+    let expected = sort("sort:mapping=true");
+    assert_eq!(generations(), before, "no node seemed to be another one");
+    let dies = format!("sort:mapping=kill -KILL {}", place.leader("n7"));
+    assert_eq!(sort(&dies), expected);
+    place.run(&["fault", "restart", "n7"]).expect(0);
 }

@@ -336,7 +336,7 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "jobs-long",
-        what: "jobs on three nodes that die, in each phase",
+        what: "jobs on three nodes that die, in each phase, and on 24, one of which dies",
         command: "cargo test --test command jobs::faults:: -- --test-threads 1",
         environment: RELEASE,
         limit_seconds: 1800,
