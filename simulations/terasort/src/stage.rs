@@ -20,9 +20,14 @@ use crate::{Broken, Run};
 /// How long a run may take, in virtual time.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Bytes of a disk and of a node's pool.
+/// Bytes of a disk.
 const DISK: u64 = 2 << 20;
-const POOL: u64 = 2 << 20;
+
+/// MiB of a node's pool. Whoever merges has two buffers for each run, and each worker of the
+/// cluster may leave one.
+fn pool_mebibytes(nodes: usize) -> u64 {
+    2 * (1 + nodes as u64 / 128)
+}
 
 /// A run.
 pub struct Stage {
@@ -97,7 +102,8 @@ impl Stage {
     }
 
     fn config(&self, node: usize) -> Config {
-        let pool = String::from("[pool]\nbytes = \"2M\"\nbuffer = \"8K\"\n");
+        let pool = pool_mebibytes(self.plot.nodes);
+        let pool = format!("[pool]\nbytes = \"{pool}M\"\nbuffer = \"8K\"\n");
         let keepers = if self.plot.nodes < 3 { "[1]" } else { "[1, 2, 3]" };
         let member =
             format!("[node]\nid = {}\nkeepers = {keepers}\n[network]\nunsealed = true\n", node + 1);
@@ -121,7 +127,7 @@ impl Stage {
             seed: self.plot.seed.wrapping_mul(1000).wrapping_add(node as u64),
             roles,
             memory_bytes: 32 << 20,
-            pool_bytes: POOL,
+            pool_bytes: pool_mebibytes(self.plot.nodes) << 20,
             wake_mode: None,
             packages: nile_sim::PACKAGES.into(),
             disks: if is_judge { Vec::new() } else { vec![disk] },
