@@ -96,10 +96,10 @@ impl Board {
 fn ahead<'j>(id: JobId, share: Share, turn: &str, jobs: &'j [JobEntry]) -> Option<&'j JobEntry> {
     // One without a master has none that would ever make place.
     let others = jobs.iter().filter(|it| it.job != id.0 && it.ended == 0 && it.master != 0);
-    let before = others.filter(|it| it.phase != QUEUED || turn == QUEUED && it.job < id.0);
+    let mut before = others.filter(|it| it.phase != QUEUED || turn == QUEUED && it.job < id.0);
     let is_fifo = |policy: &str| policy == Policy::Fifo.name();
     let mut found = before.clone().filter(|it| is_fifo(share.policy.name()) && is_fifo(&it.policy));
-    found.next().or_else(|| before.skip(MOST_BEGUN - 1).next())
+    found.next().or_else(|| before.nth(MOST_BEGUN - 1))
 }
 
 fn described(job: &JobEntry) -> String {

@@ -128,7 +128,7 @@ impl Engine {
     }
 
     /// A package's file, which is a dataset. The last ones are kept: jobs of one package follow
-    /// each other, those that share the core come again, and a version of a dataset never changes.
+    /// each other, those that share the core come again, and a dataset's version never changes.
     async fn file(&self, named: &Named) -> CallResult<Rc<[u8]>> {
         let known = |(known, _): &&(Named, Rc<[u8]>)| known == named;
         if let Some((_, file)) = self.state.borrow().codes.iter().find(known) {
