@@ -20,6 +20,7 @@
 //! * [`disk`]: a hosted disk, beside plain reads and writes; [`files`]: a file put and got, beside
 //!   `cp`.
 //! * [`interrupt`]: Ctrl-C, upon which nothing is left behind.
+//! * [`jobs_fair`]: a small job that begins while a large one runs.
 //! * [`sort`]: the sort job, beside a sort in one process.
 //! * [`rpc`], [`bulk`]: calls and transfers between nodes; [`sims`]: what simulations measure.
 //! * [`call`]: calls to services, on booted nodes; [`system_call`]: and to the kernel.
@@ -41,6 +42,7 @@ mod image_size;
 // Both programs end what they have started in the same way, and neither is a library.
 #[path = "../../cli/src/interrupt.rs"]
 mod interrupt;
+mod jobs_fair;
 mod mapping;
 mod node;
 mod pair;
@@ -93,7 +95,7 @@ const fn usual(name: &'static str, run: Run) -> Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 22] = [
+const BENCHMARKS: [Benchmark; 23] = [
     usual("ring-poll", poll::run),
     usual("ring-sleep", sleep::run),
     usual("ring-throughput", throughput::run),
@@ -114,6 +116,12 @@ const BENCHMARKS: [Benchmark; 22] = [
     usual("rpc", rpc::run),
     usual("bulk", bulk::run),
     usual("gossip", sims::run_gossip),
+    Benchmark {
+        name: "jobs-fair",
+        run: jobs_fair::run,
+        quick: Some(jobs_fair::try_out),
+        long: true,
+    },
     Benchmark { name: "sort", run: sort::run, quick: Some(sort::try_out), long: true },
     Benchmark {
         name: "sort-scaling",

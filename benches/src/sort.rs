@@ -8,7 +8,7 @@
 //! Controls: the nodes' workers are stopped for a while in the midst of a sort; and nodes have so
 //! many workers with so large buffers that those take more memory than they may.
 
-mod field;
+pub mod field;
 
 use serde_json::Value;
 

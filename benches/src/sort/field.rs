@@ -228,6 +228,41 @@ impl Cluster<'_> {
         }
     }
 
+    /// What a command prints as JSON.
+    pub fn json(&self, words: &[String]) -> Result<Value, Failure> {
+        let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+        words.extend(["--cluster", self.name]);
+        document(&self.field.say(&words)?)
+    }
+
+    /// Removes a dataset.
+    pub fn remove(&self, dataset: &str) -> Result<(), Failure> {
+        self.field.say(&["rm", dataset, "--cluster", self.name]).map(drop)
+    }
+
+    /// Sorts so much by this policy, and has another command run while map tasks do; what that one
+    /// prints as JSON.
+    pub fn sort_beside(
+        &self,
+        size: &str,
+        policy: &str,
+        other: &[String],
+    ) -> Result<Value, Failure> {
+        settle();
+        let said = self.field.runtime.path().join("beside.json");
+        let launcher = node::launcher()?;
+        let words: Vec<String> = other.iter().map(|it| format!("'{it}'")).collect();
+        let (said_text, launcher) = (said.display(), launcher.display());
+        let other = format!(
+            "sort:mapping=NILE_BUILT=1 '{launcher}' {} --cluster {} > '{said_text}'",
+            words.join(" "),
+            self.name
+        );
+        let run = ["run", "terasort", "--cluster", self.name, "--size", size, "--json"];
+        self.field.say(&[&run[..], &["--policy", policy, "--at", &other]].concat())?;
+        document(&fs::read_to_string(said)?)
+    }
+
     /// The worker processes of its nodes.
     fn workers(&self) -> Vec<u32> {
         let mark = format!("/{}", self.name);
