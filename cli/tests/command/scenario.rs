@@ -11,6 +11,10 @@ use crate::support::{launcher, launcher_again, run};
 /// Asks for the tick on workers too, which one scenario needs: it is the control of another.
 const TICKS: &str = "[timer]\ntick_hz = 100\ntick_workers = true\n";
 
+/// A small job beside a large one, whose tasks compute for longer than it takes to be held for
+/// gone; both after one of which a task loops.
+const JOBS: &str = "jobs blocks=6 slow=3000 loop=1 beside=1";
+
 /// Gives the node a pool.
 const POOL: &str = "[pool]\nbytes = \"4M\"\n";
 
@@ -34,8 +38,7 @@ fn all_hold_on(machine: &str) {
         PROGRAMS.into_iter().filter(alone).partition(|program| needs_packages(program));
     for program in with.into_iter().chain(without) {
         let mut command = starts.next().expect("there is no last");
-        // Longer than it takes to be held for gone.
-        let words = if program == "jobs" { "jobs blocks=6 slow=3000 loop=1" } else { program };
+        let words = if program == "jobs" { JOBS } else { program };
         command.args(["boot", "--json", "--machine", machine, "--program", words]);
         let config = match program {
             "ticked" => Some(&ticks),
