@@ -12,8 +12,8 @@ use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, RoleSet, Status,
 use nile_policy::{Manager, Parameters, PolicyState, Refusal, Scheduling, SubjectState};
 use nile_stl::frame::{CallId, Header, MAX_DATA};
 use nile_stl::node::{
-    Buffer, CoreState, Disk, Frame, Interface, MOST_HERTZ, Member, Memory, Node, NodeFuture,
-    PackageLimits, PackageSource, Pool, Region, RunningPackage, Samples, TimerState,
+    Buffer, CoreState, DrivenInterface, Frame, MOST_HERTZ, Member, Memory, Node, NodeFuture,
+    PackageLimits, PackageSource, Pool, PoolDisk, Region, RunningPackage, Samples, TimerState,
 };
 use nile_stl::{Host, LocalFuture, Place, Stl};
 
@@ -256,20 +256,15 @@ impl Node for TestNode {
         })
     }
 
-    /// For a scenario's service only: a call of any other that comes here is a defect.
-    fn overrun_stack(&self) {
-        panic!("a default service uses up the stack");
-    }
-
     fn member(&self) -> Option<Member> {
         None
     }
 
-    fn interfaces(&self) -> Vec<Rc<dyn Interface>> {
+    fn interfaces(&self) -> Vec<Rc<DrivenInterface>> {
         Vec::new()
     }
 
-    fn disks(&self) -> Vec<Rc<dyn Disk>> {
+    fn disks(&self) -> Vec<PoolDisk> {
         Vec::new()
     }
 

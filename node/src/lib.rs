@@ -14,20 +14,20 @@ use nile_abi::RoleSet;
 use nile_kernel::{Config, ConfigError, Core, Join};
 use nile_platform::Machine;
 
-/// The programs that a node of some image can be started for. A program is a name, and whatever
+/// The programs that a node on the machine `M` of some image can be started for. A program is a name, and whatever
 /// follows it after a space.
-pub trait Programs {
+pub trait Programs<M: Machine> {
     /// Whether there is such a program, else what there is.
     fn check(program: &str) -> Result<(), String>;
 
     /// Starts a core's part of a program that was checked before.
-    fn start<M: Machine>(core: &Core<M>, program: &str);
+    fn start(core: &Core<M>, program: &str);
 }
 
 /// A node with its services: `boot` has it report and end, `serve` has it report and stay.
 pub struct Node;
 
-impl Programs for Node {
+impl<M: Machine> Programs<M> for Node {
     fn check(program: &str) -> Result<(), String> {
         match program {
             "boot" | "serve" => Ok(()),
@@ -35,7 +35,7 @@ impl Programs for Node {
         }
     }
 
-    fn start<M: Machine>(core: &Core<M>, program: &str) {
+    fn start(core: &Core<M>, program: &str) {
         deploy(core);
         match program {
             "serve" => core.boot_and_serve(),

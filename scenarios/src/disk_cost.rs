@@ -10,7 +10,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::PageSize;
-use nile_kernel::{Core, Disk, Frame, Transfer};
+use nile_device::{DrivenDisk, Transfer};
+use nile_kernel::{Core, Frame};
 use nile_platform::Machine;
 
 use crate::arguments::Arguments;
@@ -79,7 +80,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
 /// The middle round's nanoseconds for a MiB.
 async fn measure<M: Machine>(
     core: &Core<M>,
-    disk: &Rc<Disk>,
+    disk: &Rc<DrivenDisk>,
     work: Work,
     writes: bool,
 ) -> Result<u64, String> {
@@ -101,7 +102,7 @@ async fn measure<M: Machine>(
 }
 
 async fn round<M: Machine>(
-    disk: &Rc<Disk>,
+    disk: &Rc<DrivenDisk>,
     work: Work,
     writes: bool,
     mut free: Vec<Frame<M>>,

@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 use nile_abi::PageSize;
-use nile_kernel::{Core, Disk, Frame, Transfer};
+use nile_device::{DrivenDisk, Transfer};
+use nile_kernel::{Core, Frame};
 use nile_platform::Machine;
 use nile_platform::disk::{DiskError, MAX_PIECES};
 
@@ -88,12 +89,12 @@ fn word(at: u64, salt: u64) -> u64 {
 /// A disk and memory of its core's.
 struct Bench<M: Machine> {
     core: Core<M>,
-    disk: Rc<Disk>,
+    disk: Rc<DrivenDisk>,
     sector: u64,
     bytes: u64,
 }
 
-async fn use_disk<M: Machine>(core: &Core<M>, disk: &Rc<Disk>, wish: Wish) -> Checked {
+async fn use_disk<M: Machine>(core: &Core<M>, disk: &Rc<DrivenDisk>, wish: Wish) -> Checked {
     let description = disk.description();
     let (sector, bytes) = (u64::from(description.sector_bytes), description.bytes);
     if !bytes.is_multiple_of(sector) || bytes < 8 << 20 {

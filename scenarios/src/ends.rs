@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Status};
 use nile_kernel::Core;
-use nile_platform::Machine;
+use nile_platform::Misbehave;
 use nile_stl::{CallError, CallResult, Stl};
 
 use crate::calls::{probe_on, serve};
@@ -29,7 +29,8 @@ enum Failure {
 }
 
 /// Starts this core's part.
-pub fn start<M: Machine>(core: &Core<M>) {
+pub fn start<M: Misbehave>(core: &Core<M>) {
+    probe::let_overrun(core);
     serve(core);
     if conducts(core) {
         let core = core.clone();
@@ -116,7 +117,7 @@ async fn moved(stl: &Stl, findings: &Findings) -> CallResult<()> {
 
 /// A method that panics ends its own call with `Panicked`, others of its core with `Dead`; the
 /// core comes back.
-async fn panicked<M: Machine>(
+async fn panicked<M: Misbehave>(
     core: &Core<M>,
     peer: CoreId,
     failure: Failure,

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use nile_abi::{Generation, Status, VirtAddr};
 use nile_kernel::Core;
-use nile_platform::{Fault, Machine};
+use nile_platform::{Fault, Misbehave};
 
 use crate::conduct::{conduct, conducts};
 use crate::restart::wait_for;
@@ -18,7 +18,7 @@ const UNTOUCHED: u64 = 0x600d_da7a;
 const STRAY: u64 = 0xbad;
 
 /// Starts this core's part.
-pub fn start<M: Machine>(core: &Core<M>) {
+pub fn start<M: Misbehave>(core: &Core<M>) {
     let writer = core.clone();
     core.spawn(async move {
         let Ok(talk) = Talk::answer(&writer, WRITE).await else { return };

@@ -103,7 +103,7 @@ use alloc::string::String;
 
 use nile_kernel::Core;
 use nile_node::{Node, Programs};
-use nile_platform::Machine;
+use nile_platform::Misbehave;
 
 use arguments::Arguments;
 
@@ -159,17 +159,22 @@ pub const PROGRAMS: [&str; 45] = [
 /// What a node of the tests can be started for.
 pub struct Scenarios;
 
-impl Programs for Scenarios {
+impl<M: Misbehave> Programs<M> for Scenarios {
     fn check(program: &str) -> Result<(), String> {
-        let name = Arguments::new(program).name();
-        match PROGRAMS.contains(&name) {
-            true => Ok(()),
-            false => Err(format!("unknown program; the programs are {}", PROGRAMS.join(", "))),
-        }
+        check(program)
     }
 
-    fn start<M: Machine>(core: &Core<M>, program: &str) {
+    fn start(core: &Core<M>, program: &str) {
         start(core, program);
+    }
+}
+
+/// Whether there is such a program, else which there are.
+pub fn check(program: &str) -> Result<(), String> {
+    let name = Arguments::new(program).name();
+    match PROGRAMS.contains(&name) {
+        true => Ok(()),
+        false => Err(format!("unknown program; the programs are {}", PROGRAMS.join(", "))),
     }
 }
 
@@ -194,7 +199,7 @@ pub fn needs_disk(program: &str) -> bool {
 
 /// Starts this core's part of `command`: a program's name, then `key=value` words. A name that is
 /// not known starts nothing, and the node never ends: it was checked before.
-fn start<M: Machine>(core: &Core<M>, command: &str) {
+fn start<M: Misbehave>(core: &Core<M>, command: &str) {
     let arguments = Arguments::new(command);
     match arguments.name() {
         "boot" | "serve" => Node::start(core, command),

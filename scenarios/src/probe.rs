@@ -3,10 +3,13 @@
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use core::cell::Cell;
+use core::future::pending;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, Status};
 use nile_bosml::{Blob, Bytes};
+use nile_kernel::Core;
+use nile_platform::Misbehave;
 use nile_registry::Caller as Binder;
 use nile_services::ackermann::AckermannClient;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
@@ -41,6 +44,22 @@ impl Counted<'_> {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
+    }
+}
+
+/// What uses up the stack of this core.
+struct Overrun(Box<dyn Fn()>);
+
+/// Lets the probe of this core use up its stack.
+pub fn let_overrun<M: Misbehave>(core: &Core<M>) {
+    let owner = core.clone();
+    let make = || Ok(Rc::new(Overrun(Box::new(move || owner.machine().overrun_stack()))));
+    if let Ok(overrun) = core.stl().shared(make) {
+        core.spawn(async move {
+            // The services share it as long as somebody keeps it.
+            let _overrun = overrun;
+            pending::<()>().await;
+        });
     }
 }
 
@@ -183,7 +202,9 @@ impl Probe {
     /// Never answers either: uses up the stack of its core.
     #[stl_k]
     fn overrun_stack(&self) -> CallResult<()> {
-        self.stl.node()?.overrun_stack();
+        let refused = || CallError::new(Status::Denied, "this scenario overruns no stack");
+        let overrun = self.stl.shared::<Overrun>(|| Err(refused()))?;
+        (overrun.0)();
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bulk::{OutgoingId, Refused, Why};
-use nile_stl::node::{Buffer, Interface, Pool};
+use nile_stl::node::{Buffer, DrivenInterface, Pool};
 use nile_stl::{CallError, CallResult, Caller, Stl};
 
 use super::link::Link;
@@ -62,7 +62,7 @@ impl Post {
     pub fn transfers(
         &self,
         settings: nile_bulk::Settings,
-        interface: Rc<dyn Interface>,
+        interface: Rc<DrivenInterface>,
     ) -> CallResult<Transfers> {
         Ok(Transfers::new(settings, self.mailboxes.clone(), self.pool()?.clone(), interface))
     }

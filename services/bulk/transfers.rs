@@ -14,7 +14,7 @@ use nile_bulk::{
     Settings, Shown, Transfer, Why,
 };
 use nile_ipioe::Seal;
-use nile_stl::node::{Buffer, Interface, Pool};
+use nile_stl::node::{Buffer, DrivenInterface, Pool};
 use nile_sync::Waiter;
 
 use super::mailboxes::{Arrived, Mailboxes};
@@ -45,7 +45,7 @@ pub struct Transfers {
     dry: bool,
     mailboxes: Rc<RefCell<Mailboxes>>,
     pool: Pool,
-    interface: Rc<dyn Interface>,
+    interface: Rc<DrivenInterface>,
     /// By which name receivers can read this node's pool, and this node theirs.
     shows: Option<u64>,
 }
@@ -93,7 +93,7 @@ impl Transfers {
         settings: Settings,
         mailboxes: Rc<RefCell<Mailboxes>>,
         pool: Pool,
-        interface: Rc<dyn Interface>,
+        interface: Rc<DrivenInterface>,
     ) -> Transfers {
         let (outgoing, incoming) = (BTreeMap::new(), BTreeMap::new());
         // What is to be sealed goes in frames.

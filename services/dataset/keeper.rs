@@ -8,7 +8,7 @@ use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
 
 use nile_abi::{NodeId, Status};
-use nile_stl::node::Disk;
+use nile_stl::node::PoolDisk;
 use nile_stl::{CallError, CallResult, Stl};
 use nile_store::label::LABEL_BYTES;
 use nile_store::{Action, Checksum, DiskFailed, Error, Label, Recovery, Step, Store, Ticket};
@@ -84,7 +84,7 @@ impl Keeper {
     }
 
     /// A file that a program of this machine has handed to this node. `NotFound` if there is none.
-    pub fn file(&self, name: u64) -> CallResult<Rc<dyn Disk>> {
+    pub fn file(&self, name: u64) -> CallResult<PoolDisk> {
         let missing = "this node has no such file of another program, or no longer";
         self.stl.node()?.file(name).ok_or_else(|| CallError::new(Status::NotFound, missing))
     }

@@ -1,13 +1,12 @@
 //! The disk that datasets are on, through buffers of the node's pool.
 
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use nile_abi::Status;
-use nile_stl::node::{Buffer, Disk, Handle, Moved, Pool};
+use nile_stl::node::{Buffer, Handle, Moved, Pool, PoolDisk};
 use nile_stl::{CallError, CallResult, Stl};
 use nile_store::{Block, Range, Step, UNIT};
 
@@ -16,7 +15,7 @@ const LINE: usize = 64;
 
 /// A disk and the buffers that its data go through.
 pub struct Medium {
-    disk: Rc<dyn Disk>,
+    disk: PoolDisk,
     pool: Pool,
     name: String,
     bytes: u64,
@@ -37,12 +36,12 @@ impl Medium {
         })?;
         let description = disk.description();
         if !UNIT.is_multiple_of(u64::from(description.sector_bytes)) {
-            let (name, bytes) = (description.name, description.sector_bytes);
+            let (name, bytes) = (&description.name, description.sector_bytes);
             let message =
                 format!("{name} has sectors of {bytes} bytes; datasets want 4096 at most");
             return Err(CallError::new(Status::Invalid, message));
         }
-        let (name, bytes) = (description.name, description.bytes);
+        let (name, bytes) = (description.name.clone(), description.bytes);
         let medium = Medium { disk, pool, name, bytes, own: RefCell::new(None) };
         *medium.own.borrow_mut() = Some(medium.buffer()?);
         Ok(medium)
@@ -109,7 +108,7 @@ impl Medium {
     /// Fills a buffer with `bytes` bytes of a file of another program's, from byte `at` on.
     pub async fn read_file(
         &self,
-        file: &Rc<dyn Disk>,
+        file: &PoolDisk,
         at: u64,
         buffer: Buffer,
         bytes: usize,
@@ -122,7 +121,7 @@ impl Medium {
     /// Writes the first `bytes` bytes of a buffer to such a file, from byte `at` on.
     pub async fn write_file(
         &self,
-        file: &Rc<dyn Disk>,
+        file: &PoolDisk,
         at: u64,
         buffer: Buffer,
         bytes: usize,

@@ -4,13 +4,12 @@
 //! When a call fails, its buffers are free.
 
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use nile_abi::Status;
 use nile_bosml::Buffer as Handle;
 use nile_interfaces::disk::{Content, DiskEntry, DiskKernel};
-use nile_stl::node::{Buffer, Disk as Driven, from_call, in_call};
+use nile_stl::node::{Buffer, PoolDisk, from_call, in_call};
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
 /// The disks of a core.
@@ -28,8 +27,8 @@ impl Start for Disk {
 impl DiskKernel for Disk {
     fn list(&self) -> CallResult<Vec<DiskEntry>> {
         let disks = self.stl.node()?.disks();
-        let entry = |(number, disk): (u32, Rc<dyn Driven>)| {
-            let it = disk.description();
+        let entry = |(number, disk): (u32, PoolDisk)| {
+            let it = disk.description().clone();
             let (name, serial, bytes, sector) = (it.name, it.serial, it.bytes, it.sector_bytes);
             DiskEntry { number, name, serial, bytes, sector }
         };
@@ -71,7 +70,7 @@ impl DiskKernel for Disk {
 }
 
 impl Disk {
-    fn disk(&self, number: u32) -> CallResult<Rc<dyn Driven>> {
+    fn disk(&self, number: u32) -> CallResult<PoolDisk> {
         let mut disks = self.stl.node()?.disks();
         match disks.len() {
             some if (number as usize) < some => Ok(disks.swap_remove(number as usize)),

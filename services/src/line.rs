@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use nile_abi::ethernet::HEADER_BYTES;
 use nile_abi::{Instant, Status, Window};
-use nile_stl::node::Interface;
+use nile_stl::node::DrivenInterface;
 use nile_stl::{CallError, CallResult, Stl};
 use nile_sync::yield_now;
 
@@ -39,7 +39,7 @@ pub trait Protocol {
 /// An interface and the protocols over it, served by a task of this core as long as that lives.
 pub struct Line {
     stl: Stl,
-    interface: Rc<dyn Interface>,
+    interface: Rc<DrivenInterface>,
     /// By EtherType: whoever has a lower one goes first.
     protocols: RefCell<Rc<[Attached]>>,
     /// The task that takes frames and keeps the deadlines.
@@ -103,7 +103,7 @@ impl Line {
     }
 
     /// The interface.
-    pub fn interface(&self) -> &Rc<dyn Interface> {
+    pub fn interface(&self) -> &Rc<DrivenInterface> {
         &self.interface
     }
 

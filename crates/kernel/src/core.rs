@@ -15,13 +15,13 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, RoleSet, Window};
+use nile_device::{DrivenDisk, DrivenInterface};
 use nile_platform::{CorePhase, Hosting, Loop, Machine, NodePhase, Outcome, Queue, Sleeper, Turn};
 use nile_ring::Doorbell;
 
 use crate::client::Client;
 use crate::config::Config;
-use crate::device::{Device, Devices};
-use crate::disk::Disk;
+use crate::device::Devices;
 use crate::executor::{Executor, Join};
 use crate::input::Input;
 use crate::manager::{Manager, watch};
@@ -122,17 +122,17 @@ impl<M: Machine> Inner<M> {
     }
 
     /// The network interfaces that this core drives.
-    pub(crate) fn interfaces(&self) -> &[Rc<Device>] {
+    pub(crate) fn interfaces(&self) -> &[Rc<DrivenInterface>] {
         self.devices.interfaces(&self.machine)
     }
 
     /// The disks that this core drives.
-    pub fn disks(&self) -> &[Rc<Disk>] {
+    pub fn disks(&self) -> &[Rc<DrivenDisk>] {
         self.devices.disks(&self.machine)
     }
 
     /// The file that another program of this machine has handed to the node under this name.
-    pub(crate) fn file(&self, name: u64) -> Option<Rc<Disk>> {
+    pub(crate) fn file(&self, name: u64) -> Option<Rc<DrivenDisk>> {
         self.devices.file(&self.machine, name)
     }
 

@@ -27,7 +27,6 @@ pub mod config;
 mod control;
 pub mod core;
 mod device;
-pub mod disk;
 pub mod executor;
 mod input;
 mod manager;
@@ -44,7 +43,6 @@ pub mod timers;
 pub use self::channel::{Inbound, Outbound};
 pub use self::config::{Config, ConfigError, Named};
 pub use self::core::{Core, CoreLoop, run};
-pub use self::disk::{Disk, Transfer};
 pub use self::executor::Join;
 pub use self::memory::{Frame, MemoryRegion, MemoryStatistics};
 pub use self::packages::{

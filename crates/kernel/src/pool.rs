@@ -16,9 +16,8 @@ use alloc::string::String;
 use core::ops::Deref;
 
 use nile_abi::{PageSize, PhysAddr};
-use nile_platform::disk::Piece;
 use nile_platform::{Grant, Machine};
-use nile_ring::{Buffer, Lent, PoolError, PoolId, PoolMemory};
+use nile_ring::{Buffer, PoolError, PoolId, PoolMemory};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -170,12 +169,6 @@ impl Pool {
     /// Its memory.
     pub fn memory(&self) -> Grant {
         Grant { start: self.start, bytes: self.bytes }
-    }
-
-    /// A buffer that is lent, for a disk to read or write; `None` unless it is whole cache lines.
-    pub fn piece(&self, lent: &Lent) -> Option<Piece> {
-        let at = PhysAddr(self.start.0 + lent.offset() as u64);
-        Some(Piece { at, region: lent.region()? })
     }
 
     /// Where the bytes of a buffer are for a device of this machine.

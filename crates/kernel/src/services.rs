@@ -6,7 +6,6 @@
 
 mod buffers;
 mod channels;
-mod disk;
 mod host;
 mod link;
 mod node;

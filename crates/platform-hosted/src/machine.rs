@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use nile_abi::{CoreId, Generation, Instant, PhysAddr, Role, RoleSet, Status, VirtAddr};
 use nile_platform::user::Access;
 use nile_platform::{
-    AttachError, Board, Cause, Disk, Grant, Interface, Machine, Sleeper, WakeMode,
+    AttachError, Board, Cause, Disk, Grant, Interface, Machine, Misbehave, Sleeper, WakeMode,
 };
 use nile_ring::{PoolMemory, Region, SLEEPING, Signal, Sleep};
 use rustix::io::Errno;
@@ -173,26 +173,6 @@ impl Machine for Hosted {
         }
     }
 
-    /// In a worker process the write is real and hits or faults. A system core may write all of
-    /// the node's memory, so there it hits; any other write of its would endanger cores that
-    /// share its process, so it ends this core alone, by a panic.
-    fn stray_write(&self, at: VirtAddr, value: u64) {
-        let inside = self.node.arena.contains(at);
-        assert!(self.isolated || inside, "a write of {value:#x} to {at}, which is not memory");
-        let pointer: *mut u64 = ptr::with_exposed_provenance_mut(at.0 as usize);
-        // SAFETY: in the arena lies nothing that a wrong value makes unsound. Anywhere else the
-        // caller wants this process, which is a worker alone, to suffer what a stray write does.
-        unsafe { pointer.write_volatile(value) };
-    }
-
-    fn overrun_stack(&self) {
-        assert!(
-            self.isolated,
-            "a stack that is used up would end the cores that share the process"
-        );
-        nile_platform::recurse_for_ever(0);
-    }
-
     /// `Denied` on a core that is a thread: others share its process.
     fn user(&self) -> Result<HostedUser, Status> {
         if self.isolated { HostedUser::new(self.node, self.core) } else { Err(Status::Denied) }
@@ -258,6 +238,28 @@ impl Machine for Hosted {
 
     fn manager(&self) -> Option<&HostedManager> {
         self.manager.as_ref()
+    }
+}
+
+impl Misbehave for Hosted {
+    /// In a worker process the write is real and hits or faults. A system core may write all of
+    /// the node's memory, so there it hits; any other write of its would endanger cores that
+    /// share its process, so it ends this core alone, by a panic.
+    fn stray_write(&self, at: VirtAddr, value: u64) {
+        let inside = self.node.arena.contains(at);
+        assert!(self.isolated || inside, "a write of {value:#x} to {at}, which is not memory");
+        let pointer: *mut u64 = ptr::with_exposed_provenance_mut(at.0 as usize);
+        // SAFETY: in the arena lies nothing that a wrong value makes unsound. Anywhere else the
+        // caller wants this process, which is a worker alone, to suffer what a stray write does.
+        unsafe { pointer.write_volatile(value) };
+    }
+
+    fn overrun_stack(&self) {
+        assert!(
+            self.isolated,
+            "a stack that is used up would end the cores that share the process"
+        );
+        nile_platform::recurse_for_ever(0);
     }
 }
 

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use nile_abi::{CoreId, Instant, MacAddress, Part};
-use nile_platform::network::Traffic;
+use nile_platform::interface::Traffic;
 use nile_platform::{Cause, Interface};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};

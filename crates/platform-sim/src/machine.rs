@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, PhysAddr, Status, VirtAddr};
 use nile_platform::{
-    AttachError, Board, Disk, Grant, Handoff, Interface, Machine, Manager, Outcome, WakeMode,
+    AttachError, Board, Disk, Grant, Handoff, Interface, Machine, Manager, Misbehave, Outcome,
+    WakeMode,
 };
 use nile_ring::{PoolMemory, Region, Signal};
 
@@ -113,16 +114,6 @@ impl Machine for SimMachine {
         self.state.borrow_mut().pass_time(self.core, span);
     }
 
-    /// A simulated core has no addresses but its grants', and those are typed memory: every stray
-    /// write is a fault.
-    fn stray_write(&self, at: VirtAddr, value: u64) {
-        panic!("page fault: {} wrote {value:#x} to {at}", self.core);
-    }
-
-    fn overrun_stack(&self) {
-        panic!("the stack of {} is used up", self.core);
-    }
-
     fn user(&self) -> Result<SimUser, Status> {
         SimUser::new(&self.state, self.core)
     }
@@ -159,6 +150,18 @@ impl Machine for SimMachine {
 
     fn manager(&self) -> Option<&SimManager> {
         self.manager.as_ref()
+    }
+}
+
+impl Misbehave for SimMachine {
+    /// A simulated core has no addresses but its grants', and those are typed memory: every stray
+    /// write is a fault.
+    fn stray_write(&self, at: VirtAddr, value: u64) {
+        panic!("page fault: {} wrote {value:#x} to {at}", self.core);
+    }
+
+    fn overrun_stack(&self) {
+        panic!("the stack of {} is used up", self.core);
     }
 }
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use nile_abi::ethernet::STANDARD_FRAME;
 use nile_abi::{CoreId, Instant, MacAddress, Part};
 use nile_platform::Interface;
-use nile_platform::network::Traffic;
+use nile_platform::interface::Traffic;
 
 use crate::state::State;
 

@@ -13,8 +13,8 @@ use core::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Role, Status, VirtAddr};
 use nile_memory::{AddressSpace, MemoryMap, PhysicalMemory, TablePool};
 use nile_platform::{
-    AttachError, Board, Disk, Grant, Handoff, Interface, Machine, Manager, NodeDescription,
-    Outcome, Sleeper, Step, Tables, WakeMode,
+    AttachError, Board, Disk, Grant, Handoff, Interface, Machine, Manager, Misbehave,
+    NodeDescription, Outcome, Sleeper, Step, Tables, WakeMode,
 };
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
@@ -234,16 +234,6 @@ impl Machine for Core {
         while privileged::read_tsc().wrapping_sub(begun) < ticks {}
     }
 
-    fn stray_write(&self, at: VirtAddr, value: u64) {
-        // SAFETY: none can be given, and that is the point: the tables of this core, not its
-        // code, keep what is not its own. The caller gives up what the write may hit.
-        unsafe { (at.0 as *mut u64).write_volatile(value) }
-    }
-
-    fn overrun_stack(&self) {
-        nile_platform::recurse_for_ever(0);
-    }
-
     fn user(&self) -> Result<UserHalf, Status> {
         UserHalf::new(self.node)
     }
@@ -302,6 +292,18 @@ impl Machine for Core {
 
     fn manager(&self) -> Option<&NodeManager> {
         self.manager.as_ref()
+    }
+}
+
+impl Misbehave for Core {
+    fn stray_write(&self, at: VirtAddr, value: u64) {
+        // SAFETY: none can be given, and that is the point: the tables of this core, not its
+        // code, keep what is not its own. The caller gives up what the write may hit.
+        unsafe { (at.0 as *mut u64).write_volatile(value) }
+    }
+
+    fn overrun_stack(&self) {
+        nile_platform::recurse_for_ever(0);
     }
 }
 

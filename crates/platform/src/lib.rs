@@ -11,8 +11,8 @@
 //! * [`cause`]: why a core was interrupted.
 //! * [`samples`]: what a core was found doing, time and again.
 //! * [`user`]: [`User`], how a core runs a package.
-//! * [`network`]: [`Interface`], a network interface on the core that drives it.
-//! * [`disk`]: [`Disk`], a disk on the core that drives it.
+//! * [`interface`], [`disk`]: what a machine gives of its devices, as `nile-device` says.
+//! * [`misbehave`]: [`Misbehave`], what scenarios do wrong on purpose. The kernel uses none of it.
 //! * [`turn`]: [`Loop`], the kernel as a machine that steps it sees it.
 //! * [`handoff`]: [`Handoff`], the machine as the boot path found it, handed to the kernel as an
 //!   explicit description, never assumed to be the whole machine.
@@ -23,10 +23,9 @@ extern crate alloc;
 
 pub mod board;
 pub mod cause;
-pub mod disk;
 pub mod handoff;
 pub mod machine;
-pub mod network;
+pub mod misbehave;
 pub mod record;
 pub mod samples;
 pub mod turn;
@@ -34,13 +33,12 @@ pub mod user;
 
 pub use board::{Board, NodePhase};
 pub use cause::Cause;
-pub use disk::Disk;
 pub use handoff::{Handoff, NodeDescription, Step, Tables};
 pub use machine::{
     AttachError, CONTROL_BYTES, Grant, Machine, Manager, Outcome, Sleeper, WakeMode,
-    recurse_for_ever,
 };
-pub use network::Interface;
+pub use misbehave::{Misbehave, recurse_for_ever};
+pub use nile_device::{Disk, Interface, disk, interface};
 pub use record::{CorePhase, Fault, Hosting, Queue, Record};
 pub use turn::{Loop, Turn};
 pub use user::User;

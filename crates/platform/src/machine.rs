@@ -124,16 +124,6 @@ pub trait Machine: Signal + 'static {
     /// It is the measuring stick of the tickless promise.
     fn compute(&self, span: Duration);
 
-    /// Writes a word to an address of this core's address space, whatever is there: a stray
-    /// write. The proof of isolation makes one on purpose; nothing else calls this. On an address
-    /// that this core has no right to write, it does not return: the core's incarnation ends.
-    fn stray_write(&self, at: VirtAddr, value: u64);
-
-    /// Calls itself until the stack is used up, which ends the core's incarnation as a stray write
-    /// does. A test of that calls it; nothing else does. Where the stack's end is not this core's
-    /// alone to suffer, it panics instead.
-    fn overrun_stack(&self);
-
     /// The user half of this core, empty. `Denied` where packages may not run; `Exists` while
     /// there is one already.
     fn user(&self) -> Result<Self::User, Status>;
@@ -235,12 +225,4 @@ pub trait Manager {
     /// Ends the node. Every other loop has stopped or will be stopped by this. On real machines
     /// it does not return.
     fn power_off(&self, outcome: Outcome);
-}
-
-/// Calls itself until the stack is used up: what [`Machine::overrun_stack`] does on machines whose
-/// stacks end in a guard page.
-#[expect(unconditional_recursion, reason = "that is what it is for")]
-pub fn recurse_for_ever(depth: u64) -> u64 {
-    let frame = core::hint::black_box([depth; 64]);
-    recurse_for_ever(depth + 1) + frame[(depth % 64) as usize]
 }

@@ -8,7 +8,7 @@
 //! * [`error`]: how a call fails.
 //! * [`service`]: a service as `#[service]` generates it.
 //! * [`host`]: what the layer needs from the core beneath and from the registry.
-//! * [`node`]: what a service's kernel half may ask of the kernel beneath.
+//! * [`node`]: what a service's kernel half may ask of the kernel beneath; `pool_disk`, its disks.
 //! * [`stl`]: [`Stl`], one core's services; `invoke`, calls by name; [`target`], typed calls.
 //! * [`published`]: what is known of a service that is callable.
 //! * [`composite`]: services made of services.
@@ -33,6 +33,7 @@ pub mod frame;
 pub mod host;
 mod invoke;
 pub mod node;
+mod pool_disk;
 pub mod published;
 pub mod relay;
 pub mod service;

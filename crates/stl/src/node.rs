@@ -6,15 +6,15 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::task::{Context, Poll};
 
 use nile_abi::{
-    CoreId, Generation, Instant, MacAddress, NodeId, PageSize, Part, PhysAddr, RoleSet, Status,
-    VirtAddr,
+    CoreId, Generation, Instant, NodeId, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
 };
 
+pub use nile_device::{DrivenInterface, Interface};
 pub use nile_ring::{Buffer, Handle, Pool, PoolId};
 
+pub use crate::pool_disk::{Moved, Moving, PoolDisk};
 use crate::{CallError, CallResult, LocalFuture, Stl};
 
 /// What a request to the kernel gives.
@@ -55,23 +55,20 @@ pub trait Node {
     /// runs, `NoMemory` beyond its limit, `NoTables`, `Invalid` for no bytes or too many.
     fn grow_package(&self, bytes: u64) -> NodeFuture<(VirtAddr, u64)>;
 
-    /// Uses up the stack of this core, which restarts: a test of that calls it.
-    fn overrun_stack(&self);
-
     /// What this node is in a cluster, as its network core; `None` if it is alone.
     fn member(&self) -> Option<Member>;
 
     /// The network interfaces that this core drives: the same ones whenever it is asked.
-    fn interfaces(&self) -> Vec<Rc<dyn Interface>>;
+    fn interfaces(&self) -> Vec<Rc<DrivenInterface>>;
 
     /// The disks that this core drives: the same ones whenever it is asked.
-    fn disks(&self) -> Vec<Rc<dyn Disk>>;
+    fn disks(&self) -> Vec<PoolDisk>;
 
     /// The open file that another program of this machine has handed to the node under this name,
     /// as a disk without end and without sectors: of the buffers of a transfer, whole lines of 64
     /// bytes, it moves as many bytes as are to be hashed, and takes no hash. `None` if there is
     /// none, or no longer, or this core is in another process.
-    fn file(&self, name: u64) -> Option<Rc<dyn Disk>> {
+    fn file(&self, name: u64) -> Option<PoolDisk> {
         let _ = name;
         None
     }
@@ -198,78 +195,6 @@ pub struct Member {
     pub key: Option<[u8; 32]>,
     /// The nodes that keep the names of datasets, in the order of their numbers: one or three.
     pub keepers: Vec<NodeId>,
-}
-
-/// A network interface that this core drives. Frames are Ethernet II frames without their check
-/// sequence. Nothing here waits.
-pub trait Interface {
-    /// The address that frames to it carry.
-    fn address(&self) -> MacAddress;
-
-    /// Bytes of the largest frame that the link carries, header included.
-    fn max_frame(&self) -> usize;
-
-    /// Ready when a frame has come; else the task is woken when one does. One task waits.
-    fn poll_frame(&self, context: &mut Context<'_>) -> Poll<()>;
-
-    /// Gives at most `limit` frames that have come to `take`, in their order; how many.
-    fn receive(&self, limit: usize, take: &mut dyn FnMut(&[u8])) -> usize;
-
-    /// Has `fill` write frames where the device reads them until it gives `None`; `false` if there
-    /// is no more room, which comes without notice within microseconds.
-    fn transmit(&self, fill: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> bool;
-
-    /// By which name this node's pool can be read at the other ends of the links, where these are
-    /// memory.
-    fn shows_pool(&self) -> Option<u64>;
-
-    /// Fills `into` with parts, one after the other, of the pool that the node with this address
-    /// shows by this name. `false`: the pool is gone, or the read raced with the owner, which gave
-    /// a buffer up; `into` holds garbage.
-    fn read_pool(&self, of: MacAddress, name: u64, parts: &[Part], into: &mut [u8]) -> bool;
-}
-
-/// A disk that this core drives. Places on it are in bytes, whole sectors.
-pub trait Disk {
-    /// What it is.
-    fn description(&self) -> DiskDescription;
-
-    /// Fills buffers of the node's pool, one after the other, with what is on the disk from `at`
-    /// on. If it may, takes the [hash](Moved::hash) of the first `hashed` bytes. `Invalid` (out of
-    /// range, not whole sectors, too much at once) or `Failed`.
-    fn read(&self, at: u64, buffers: Vec<Buffer>, hashed: usize) -> Moving;
-
-    /// Writes buffers of the node's pool, one after the other, from `at` on. It is durable after a
-    /// flush that began when this had ended. As above, or `Denied` (the disk may only be read).
-    fn write(&self, at: u64, buffers: Vec<Buffer>, hashed: usize) -> Moving;
-
-    /// Makes durable all writes that have ended. `Failed`.
-    fn flush(&self) -> LocalFuture<'static, CallResult<()>>;
-}
-
-/// A transfer on its way.
-pub type Moving = LocalFuture<'static, CallResult<Moved>>;
-
-/// What a disk has read or written.
-pub struct Moved {
-    /// The buffers, as they were given.
-    pub buffers: Vec<Buffer>,
-    /// The rapidhash (V3) of as many of the bytes as was asked for, if whoever moved them has seen
-    /// them; `None` if it was asked for none, or a device has moved them by itself.
-    pub hash: Option<u64>,
-}
-
-/// What a disk is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DiskDescription {
-    /// What the machine calls it.
-    pub name: String,
-    /// Its serial number, which stays with it; empty if it has none.
-    pub serial: String,
-    /// Its bytes.
-    pub bytes: u64,
-    /// Bytes of a sector.
-    pub sector_bytes: u32,
 }
 
 /// A frame that is mapped on this core. Dropping it gives it back without waiting.

@@ -18,13 +18,13 @@ use nile_platform::Outcome;
 use nile_platform_x86_64::{Core, Image, Plan};
 
 /// The image that runs these programs.
-pub const fn image<P: Programs>() -> Image {
+pub const fn image<P: Programs<Core>>() -> Image {
     Image { plan: plan::<P>, run: run::<P> }
 }
 
 /// On the boot path: whether the node can do what it is asked for, and what its cores and memory
 /// are for.
-fn plan<P: Programs>(
+fn plan<P: Programs<Core>>(
     module: &'static [u8],
     program: &str,
     cores: usize,
@@ -46,7 +46,7 @@ fn name_line(ConfigError { line, message }: &ConfigError) -> String {
 }
 
 /// One core's whole life.
-fn run<P: Programs>(machine: Core, module: &'static [u8], program: &str) -> Outcome {
+fn run<P: Programs<Core>>(machine: Core, module: &'static [u8], program: &str) -> Outcome {
     const PARSED: &str = "the boot path has parsed it";
     let module = BootModule::parse(module).expect(PARSED);
     let mut config = Config::parse(module.config).expect(PARSED);

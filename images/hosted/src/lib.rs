@@ -29,7 +29,7 @@ const WRONG_REQUEST: u8 = 2;
 const INTERRUPTED: u8 = 130;
 
 /// Runs the node that the command line asks for, or a core of it, to its end.
-pub fn main<P: Programs>() -> ExitCode {
+pub fn main<P: Programs<Hosted>>() -> ExitCode {
     // Worker cores are this same program: they leave here.
     if let Some(status) = be_worker(core_main::<P>) {
         return status;
@@ -142,7 +142,7 @@ fn read_packages(path: &str) -> Result<Store, String> {
 }
 
 /// What runs on every core.
-fn core_main<P: Programs>(machine: Hosted, boot: &Boot) -> Outcome {
+fn core_main<P: Programs<Hosted>>(machine: Hosted, boot: &Boot) -> Outcome {
     live(machine, boot, P::start)
 }
 

@@ -1,10 +1,8 @@
 //! `nile boot --machine sim`: a node in the simulator, inside this process: the same seed gives the
 //! same run.
 
-use nile_node::Programs;
 use nile_platform::Outcome;
 use nile_platform_sim::{DiskOptions, Faults, Options, simulate};
-use nile_scenarios::Scenarios;
 
 use nile_cli::args::Boot;
 use nile_cli::boot::{self, Ran};
@@ -24,7 +22,7 @@ pub fn run(options: &Boot) -> Result<(), Failure> {
 /// Refuses what no simulated node could do.
 pub fn check(options: &Boot) -> Result<(), Failure> {
     boot::check(options)?;
-    Scenarios::check(options.program.as_str())
+    nile_scenarios::check(options.program.as_str())
         .map_err(|error| Failure::request(format!("--program: {error}")))
 }
 

@@ -8,24 +8,21 @@ use alloc::rc::Rc;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::future::Future;
-use core::task::{Context, Poll};
 use core::time::Duration;
 
-use nile_abi::{CoreId, Instant, MacAddress, PageSize, Part, PhysAddr, Status, VirtAddr};
+use nile_abi::{CoreId, Instant, PageSize, PhysAddr, Status, VirtAddr};
 use nile_package::Image;
 use nile_platform::samples::Sample;
 use nile_platform::{Cause, Machine, Manager, Outcome, Queue};
 use nile_stl::LocalFuture;
 use nile_stl::node::{
-    self, Buffer, CoreState, Member, Memory, Node, NodeFuture, PackageEnd, PackageLimits,
-    PackageSource, Pool, Region, RunningPackage, TimerState,
+    self, Buffer, CoreState, DrivenInterface, Member, Memory, Node, NodeFuture, PackageEnd,
+    PackageLimits, PackageSource, Pool, PoolDisk, Region, RunningPackage, TimerState,
 };
 
-use super::disk;
 use super::host::CoreHost;
 use super::package::ServiceCalls;
 use crate::core::{Core, PACKAGE};
-use crate::device::Device;
 use crate::memory::Frame;
 use crate::packages::{Ended, Package, PackageId};
 
@@ -35,6 +32,13 @@ fn whole<M: Machine, T: 'static>(
     request: impl Future<Output = Result<T, Status>> + 'static,
 ) -> NodeFuture<T> {
     Box::pin(core.spawn(request))
+}
+
+impl<M: Machine> CoreHost<M> {
+    /// Where the node's pool begins for a device. Nobody has a buffer of a node without one.
+    fn pool_start(&self) -> PhysAddr {
+        self.0.pool().map_or(PhysAddr(0), |pool| pool.memory().start)
+    }
 }
 
 impl<M: Machine> Node for CoreHost<M> {
@@ -118,10 +122,6 @@ impl<M: Machine> Node for CoreHost<M> {
         Box::pin(async move { package.ok_or(Status::NotFound)?.grow(bytes).await })
     }
 
-    fn overrun_stack(&self) {
-        self.0.machine.overrun_stack();
-    }
-
     fn member(&self) -> Option<Member> {
         let membership = self.0.membership.as_ref()?;
         let machine = &self.0.machine;
@@ -135,19 +135,17 @@ impl<M: Machine> Node for CoreHost<M> {
         })
     }
 
-    fn interfaces(&self) -> Vec<Rc<dyn node::Interface>> {
-        let shared = |device| Rc::new(Driven(device)) as Rc<dyn node::Interface>;
-        self.0.interfaces().iter().cloned().map(shared).collect()
+    fn interfaces(&self) -> Vec<Rc<DrivenInterface>> {
+        self.0.interfaces().to_vec()
     }
 
-    fn disks(&self) -> Vec<Rc<dyn node::Disk>> {
+    fn disks(&self) -> Vec<PoolDisk> {
         let disks = self.0.disks().iter().cloned();
-        disks.map(|disk| Rc::new(disk::Driven { core: self.0.clone(), disk }) as _).collect()
+        disks.map(|disk| PoolDisk::new(disk, self.pool_start())).collect()
     }
 
-    fn file(&self, name: u64) -> Option<Rc<dyn node::Disk>> {
-        let disk = self.0.file(name)?;
-        Some(Rc::new(disk::Driven { core: self.0.clone(), disk }))
+    fn file(&self, name: u64) -> Option<PoolDisk> {
+        Some(PoolDisk::new(self.0.file(name)?, self.pool_start()))
     }
 
     fn entropy(&self, bytes: &mut [u8]) -> bool {
@@ -210,39 +208,6 @@ impl<M: Machine> Node for CoreHost<M> {
     fn end_core(&self, core: CoreId) -> NodeFuture<()> {
         let own = self.0.clone();
         whole(&self.0, async move { own.end_core(core).await })
-    }
-}
-
-/// A network interface as a service has it.
-struct Driven(Rc<Device>);
-
-impl node::Interface for Driven {
-    fn address(&self) -> MacAddress {
-        self.0.address()
-    }
-
-    fn max_frame(&self) -> usize {
-        self.0.max_frame()
-    }
-
-    fn poll_frame(&self, context: &mut Context<'_>) -> Poll<()> {
-        self.0.poll_frame(context.waker())
-    }
-
-    fn receive(&self, limit: usize, take: &mut dyn FnMut(&[u8])) -> usize {
-        self.0.receive(limit, take)
-    }
-
-    fn transmit(&self, fill: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> bool {
-        self.0.transmit(fill)
-    }
-
-    fn shows_pool(&self) -> Option<u64> {
-        self.0.shows_pool()
-    }
-
-    fn read_pool(&self, of: MacAddress, name: u64, parts: &[Part], into: &mut [u8]) -> bool {
-        self.0.read_pool(of, name, parts, into)
     }
 }
 

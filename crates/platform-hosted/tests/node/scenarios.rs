@@ -7,7 +7,7 @@ use std::time::Duration;
 use nile_abi::{CoreId, EndpointId, Generation, PageSize, PhysAddr, VirtAddr};
 use nile_memory::{Mapping, Permissions};
 use nile_platform::{AttachError, Cause, CorePhase, Fault, Grant};
-use nile_platform::{Machine, Manager, NodePhase, Outcome};
+use nile_platform::{Machine, Manager, Misbehave, NodePhase, Outcome};
 use nile_platform_hosted::{Boot, Hosted, HostedManager};
 use nile_ring::{Mover, Region, Wake};
 use rustix::process::{Pid, Signal, kill_process};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nile_abi::call::{Answer, USER_BASE, USER_BYTES};
 use nile_abi::{Generation, PageSize, PhysAddr, Status, VirtAddr};
 use nile_platform::user::{Access, Exit, Start, User};
-use nile_platform::{Fault, Grant, Machine, Manager, Outcome};
+use nile_platform::{Fault, Grant, Machine, Manager, Misbehave, Outcome};
 use nile_platform_hosted::{Hosted, HostedUser};
 use nile_ring::{Region, Signal};
 

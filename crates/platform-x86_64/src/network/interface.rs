@@ -13,7 +13,7 @@ use heapless::Vec;
 use nile_abi::MacAddress;
 use nile_abi::ethernet::HEADER_BYTES;
 use nile_platform::Interface;
-use nile_platform::network::Traffic;
+use nile_platform::interface::Traffic;
 use virtio_drivers::BufferDirection;
 use virtio_drivers::transport::{DeviceStatus, Transport};
 

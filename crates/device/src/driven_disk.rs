@@ -11,11 +11,12 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
-use nile_platform::disk::{Description, DiskError, Piece, Request};
+use crate::Disk;
+use crate::disk::{Description, DiskError, Piece, Request};
 
-/// A disk that this core drives.
-pub struct Disk {
-    device: Box<dyn nile_platform::Disk>,
+/// A disk that this core drives: the same one for all its tasks.
+pub struct DrivenDisk {
+    device: Box<dyn Disk>,
     requests: RefCell<Requests>,
 }
 
@@ -43,10 +44,10 @@ enum Slot {
     },
 }
 
-impl Disk {
+impl DrivenDisk {
     /// A disk of which nobody has asked anything yet.
-    pub(crate) fn new(device: Box<dyn nile_platform::Disk>) -> Disk {
-        Disk { device, requests: RefCell::default() }
+    pub fn new(device: Box<dyn Disk>) -> DrivenDisk {
+        DrivenDisk { device, requests: RefCell::default() }
     }
 
     /// What it is.
@@ -115,18 +116,19 @@ impl Disk {
     }
 
     /// Whether a request has ended and nobody was told.
-    pub(crate) fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         self.requests.borrow().in_flight > 0 && self.device.is_ready()
     }
 
     /// Whether no request is under way.
-    pub(crate) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         let requests = self.requests.borrow();
         requests.in_flight == 0 && requests.waiting.is_empty()
     }
 
-    /// Tells the device what there is to do, and tasks what is done; whether anything was done.
-    pub(crate) fn turn(&self) -> bool {
+    /// Tells the device what there is to do, and tasks what is done; whether anything was done. The
+    /// core's loop does once a pass.
+    pub fn turn(&self) -> bool {
         if self.requests.borrow().in_flight == 0 {
             return false;
         }
@@ -172,7 +174,7 @@ impl Disk {
 /// A request of a disk. As a future it gives how it ended, and its memory back. Dropped before
 /// that, it goes on, and its memory goes when it has ended.
 pub struct Transfer<T> {
-    disk: Rc<Disk>,
+    disk: Rc<DrivenDisk>,
     slot: Option<u32>,
     memory: Rc<Cell<Option<T>>>,
 }
@@ -218,8 +220,8 @@ impl<T> Drop for Transfer<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::Completion;
     use nile_abi::PhysAddr;
-    use nile_platform::disk::Completion;
     use nile_ring::Region;
 
     /// Does what it is asked for when the test says so.
@@ -232,7 +234,7 @@ mod tests {
 
     const ROOM: usize = 2;
 
-    impl nile_platform::Disk for Slow {
+    impl Disk for Slow {
         fn description(&self) -> &Description {
             &self.description
         }
@@ -264,7 +266,7 @@ mod tests {
     }
 
     struct Bench {
-        disk: Rc<Disk>,
+        disk: Rc<DrivenDisk>,
         given: Rc<RefCell<Vec<u32>>>,
         ended: Rc<RefCell<Vec<Completion>>>,
         hashed: Rc<Cell<u64>>,
@@ -287,7 +289,7 @@ mod tests {
                 ended: ended.clone(),
                 hashed: hashed.clone(),
             };
-            Bench { disk: Rc::new(Disk::new(Box::new(slow))), given, ended, hashed }
+            Bench { disk: Rc::new(DrivenDisk::new(Box::new(slow))), given, ended, hashed }
         }
 
         fn end_last(&self, result: Result<(), DiskError>) {

@@ -1,0 +1,25 @@
+//! What a core does wrong on purpose, so that scenarios see that it alone suffers.
+
+use nile_abi::VirtAddr;
+
+use crate::Machine;
+
+/// A machine whose cores can misbehave. Only scenarios ask for that.
+pub trait Misbehave: Machine {
+    /// Writes a word to an address of this core's address space, whatever is there: a stray
+    /// write. On an address that this core has no right to write, it does not return: the core's
+    /// incarnation ends.
+    fn stray_write(&self, at: VirtAddr, value: u64);
+
+    /// Calls itself until the stack is used up, which ends the core's incarnation as a stray write
+    /// does. Where the stack's end is not this core's alone to suffer, it panics instead.
+    fn overrun_stack(&self);
+}
+
+/// Calls itself until the stack is used up: [`Misbehave::overrun_stack`] on machines whose stacks
+/// end in a guard page.
+#[expect(unconditional_recursion, reason = "that is what it is for")]
+pub fn recurse_for_ever(depth: u64) -> u64 {
+    let frame = core::hint::black_box([depth; 64]);
+    recurse_for_ever(depth + 1) + frame[(depth % 64) as usize]
+}
