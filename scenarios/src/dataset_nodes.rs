@@ -16,9 +16,9 @@ use nile_interfaces::name::records::{
 };
 use nile_kernel::Core;
 use nile_platform::Machine;
-use nile_services::dataset::stores_of;
+use nile_services::cluster;
 use nile_stl::node::{Pool, from_call};
-use nile_stl::{At, CallError, CallResult, Place, Stl};
+use nile_stl::{At, CallError, CallResult, Stl};
 
 use crate::arguments::Arguments;
 use crate::cluster::{start_with, until};
@@ -55,7 +55,11 @@ fn byte(at: usize, round: u64) -> u8 {
 /// A store of a node, as soon as it has one.
 async fn store(stl: &Stl, node: NodeId) -> CallResult<DatasetClient> {
     let none = || CallError::new(Status::NotFound, format!("{node} has no store"));
-    until(stl, async || stores_of(stl, node).await.pop().ok_or_else(none)).await
+    until(stl, async || {
+        let found = cluster::stores(stl).await?.into_iter().find(|store| store.node == node);
+        found.map(|store| store.client).ok_or_else(none)
+    })
+    .await
 }
 
 struct Here<'a> {
@@ -74,7 +78,7 @@ async fn check(
     (rounds, ends): (u64, bool),
     findings: &Findings,
 ) -> CallResult<()> {
-    let datasets = store(stl, Place::HERE).await?;
+    let datasets = store(stl, cluster::node(stl)).await?;
     let free = datasets.space().await?.free;
     let none = || CallError::new(Status::NotFound, "the configuration gives no pool");
     let pool = pool.ok_or_else(none)?;

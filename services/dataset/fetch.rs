@@ -10,8 +10,8 @@ use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Generation, NodeId, Status};
-use nile_stl::{At, CallError, CallResult, LocalFuture, Stl};
+use nile_abi::{Generation, NodeId, Status};
+use nile_stl::{CallError, CallResult, LocalFuture, Stl};
 use nile_store::{Block, Manifest, Name, Owner, Version};
 
 use super::blocks;
@@ -19,6 +19,7 @@ use super::keeper::Keeper;
 use super::streams::Stream;
 use super::travel::refused;
 use crate::bulk::port::{Mailbox, Port, Received};
+use crate::cluster;
 use nile_interfaces::dataset::DatasetClient;
 use nile_interfaces::dataset::records::{Destination, Listed};
 
@@ -33,20 +34,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long to wait after a node said that it has no free buffer.
 const BUSY: Duration = Duration::from_millis(1);
-
-/// The cores of another node that are asked for a store.
-const MOST_CORES: u16 = 64;
-
-/// The dataset services of a node, [`Place::HERE`](nile_stl::Place::HERE) for this one.
-pub async fn stores_of(stl: &Stl, node: NodeId) -> Vec<DatasetClient> {
-    let mut found = Vec::new();
-    for core in (0..MOST_CORES).map(CoreId) {
-        if let Ok(store) = DatasetClient::find_at(stl, At { node, core }).await {
-            found.push(store);
-        }
-    }
-    found
-}
 
 /// Sends a block to a mailbox; gives its length.
 pub async fn send(
@@ -149,20 +136,19 @@ async fn find(
     version: Version,
     from: NodeId,
 ) -> CallResult<(DatasetClient, Listed)> {
-    let missing = format!("{from} has no store, or nothing is known of that node");
-    let mut error = CallError::new(Status::NotFound, missing);
     let (epoch, attempt) = (version.epoch.0, version.attempt.0);
-    for store in stores_of(stl, from).await {
-        match store.inspect(name.as_str(), epoch, attempt).await {
-            Ok(about) if about.here == about.blocks => return Ok((store, about)),
-            Ok(_) => {
-                let message = format!("{name}: {from} does not have all of it");
-                error = CallError::new(Status::NotFound, message);
-            }
-            Err(other) => error = other,
+    let stores = cluster::stores(stl).await?.into_iter().filter(|store| store.node == from);
+    let missing = format!("{from} has no store, or nothing is known of that node");
+    let missing = CallError::new(Status::NotFound, missing);
+    cluster::first(stores, missing, async |store| {
+        let about = store.client.inspect(name.as_str(), epoch, attempt).await?;
+        if about.here != about.blocks {
+            let message = format!("{name}: {from} does not have all of it");
+            return Err(CallError::new(Status::NotFound, message));
         }
-    }
-    Err(error)
+        Ok((store.client, about))
+    })
+    .await
 }
 
 /// The dataset as its source has it. Where that does not count on this node, it is one more holder.

@@ -34,6 +34,7 @@ use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 use nile_store::{Manifest, Name, Owner, Space, State, Store, Ticket, Version, checksum};
 use nile_sync::Notify;
 
+use crate::cluster;
 use crate::page::page;
 use given::Given;
 use keeper::Keeper;
@@ -45,8 +46,6 @@ use nile_interfaces::dataset::records::{
 };
 use streams::{Stream, Streams};
 use travel::{listed, refused};
-
-pub use fetch::stores_of;
 
 /// The most entries of one reply.
 const MOST_LISTED: usize = 128;
@@ -132,7 +131,7 @@ impl Shared {
         if !node.entropy(&mut seed) {
             seed = (now.as_nanos() ^ medium.bytes()).to_le_bytes();
         }
-        let own = self.owner()?;
+        let own = self.owner();
         let seed = u64::from_le_bytes(seed);
         let keeper = Keeper::mount(&self.stl, medium, own.node, checksum, seed).await?;
         // What this node had prepared in an earlier life and not committed, it never will be.
@@ -155,12 +154,9 @@ impl Shared {
     }
 
     /// This node in its present incarnation.
-    fn owner(&self) -> CallResult<Owner> {
-        let member = self.stl.node()?.member();
-        Ok(match member {
-            Some(member) => Owner { node: member.node, generation: member.generation },
-            None => Owner { node: NodeId(1), generation: Generation::FIRST },
-        })
+    fn owner(&self) -> Owner {
+        let (node, generation) = cluster::life(&self.stl);
+        Owner { node, generation }
     }
 
     async fn finish(
@@ -171,7 +167,7 @@ impl Shared {
     ) -> CallResult<(Rc<Stream>, Manifest)> {
         let stream = self.streams.find(draft)?;
         let nodes: Vec<NodeId> = match nodes {
-            [] => Vec::from([self.owner()?.node]),
+            [] => Vec::from([self.owner().node]),
             nodes => nodes.iter().map(|node| NodeId(*node)).collect(),
         };
         let manifest = stream.finish(keeper, &nodes).await?;
@@ -206,7 +202,7 @@ impl DatasetKernel for Dataset {
         block_bytes: u32,
     ) -> CallResult<Draft> {
         let keeper = self.shared.keeper().await?;
-        let own = self.shared.owner()?;
+        let own = self.shared.owner();
         let owner = match owner {
             Decider { node: 0, .. } => own,
             Decider { node, generation } => {
@@ -385,7 +381,7 @@ impl DatasetKernel for Dataset {
         node: u32,
     ) -> CallResult<Listed> {
         let keeper = self.shared.keeper().await?;
-        let own = self.shared.owner()?.node;
+        let own = self.shared.owner().node;
         let (key, version, from) = (named(name)?, Version::new(epoch, attempt), NodeId(node));
         if from == own || node == 0 {
             let message = format!("{name}: it is to come from another node than this one");

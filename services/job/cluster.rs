@@ -13,13 +13,9 @@ use nile_stl::{At, CallResult, LocalFuture, Place, Stl, all};
 use nile_sync::OneShot;
 
 use super::workers::{self, Line};
-use nile_interfaces::dataset::DatasetClient;
+use crate::cluster;
+pub use crate::cluster::Store;
 use nile_interfaces::gossip::GossipClient;
-use nile_interfaces::network::NetworkClient;
-use nile_interfaces::registry::RegistryClient;
-
-/// What a node without a cluster is.
-const ALONE: (NodeId, Generation) = (NodeId(1), Generation::FIRST);
 
 /// How long a node may take that is asked something small.
 pub const SOON: Duration = Duration::from_secs(2);
@@ -44,16 +40,6 @@ struct Seen {
     members: BTreeMap<NodeId, bool>,
 }
 
-/// A store of datasets.
-pub struct Store {
-    /// Its node, by its name.
-    pub node: NodeId,
-    /// Whether it is on this node.
-    pub is_here: bool,
-    /// The way to it.
-    pub client: DatasetClient,
-}
-
 impl Cluster {
     /// Says something in the node's log.
     pub fn log(&self, what: core::fmt::Arguments<'_>) {
@@ -67,35 +53,23 @@ impl Cluster {
 
     /// This node.
     pub fn node(&self) -> NodeId {
-        let member = self.stl.node().ok().and_then(|node| node.member());
-        member.map_or(ALONE.0, |member| member.node)
-    }
-
-    fn is_alone(&self) -> bool {
-        self.stl.node().map_or(true, |node| node.member().is_none())
-    }
-
-    async fn own(&self) -> CallResult<(NodeId, Generation)> {
-        if self.is_alone() {
-            return Ok(ALONE);
-        }
-        let own = NetworkClient::find(&self.stl).await?.identity().await?;
-        Ok((NodeId(own.node), Generation(own.generation)))
+        cluster::node(&self.stl)
     }
 
     /// How another node, or this one, is named in calls.
     pub fn at(&self, node: NodeId, core: CoreId) -> At {
-        At { node: if node == self.node() { Place::HERE } else { node }, core }
+        cluster::at(&self.stl, node, core)
     }
 
     /// Looks who is there. Waits for the registry, gossip, and worker cores that are new.
     pub async fn look(&self) -> CallResult<()> {
-        let own = self.own().await?;
-        let places: BTreeSet<Place> = self.places(workers::SERVICE).await?.into_iter().collect();
-        let stores = self.places("dataset").await?;
-        let members = match self.is_alone() {
-            true => BTreeMap::from([(own.0, true)]),
-            false => self.members().await,
+        let own = cluster::identity(&self.stl).await?;
+        let places = cluster::places(&self.stl, workers::SERVICE).await?;
+        let places: BTreeSet<Place> = places.into_iter().map(|(_, place)| place).collect();
+        let stores = cluster::places(&self.stl, "dataset").await?;
+        let members = match cluster::member(&self.stl) {
+            None => BTreeMap::from([(own.0, true)]),
+            Some(_) => self.members().await,
         };
         let new: Vec<Place> = {
             let seen = &mut *self.seen.borrow_mut();
@@ -106,7 +80,7 @@ impl Cluster {
             if !members.is_empty() {
                 seen.members = members;
             }
-            seen.with_disks = stores.into_iter().map(|place| place.node).collect();
+            seen.with_disks = stores.into_iter().map(|(_, place)| place.node).collect();
             seen.workers.retain(|place, _| places.contains(place));
             places.into_iter().filter(|place| !seen.workers.contains_key(place)).collect()
         };
@@ -159,31 +133,20 @@ impl Cluster {
         !members.is_empty() && members.get(&node) != Some(&true)
     }
 
-    /// Where the instances of a service are.
-    async fn places(&self, name: &str) -> CallResult<Vec<Place>> {
-        RegistryClient::find(&self.stl).await?.places(name).await
-    }
-
     /// The stores of the nodes, in the order of the nodes' numbers and cores.
     pub async fn stores(&self) -> CallResult<Vec<Store>> {
-        let (own, stl) = (self.node(), self.stl.with_patience(SOON));
-        let mut places = self.places("dataset").await?;
-        let name = |place: &Place| if place.is_here() { own } else { place.node };
-        nile_order::sort_by_key(&mut places, |place| (name(place), place.core));
-        let store = |place: Place| {
-            let client = DatasetClient::at(&stl, place);
-            Store { node: name(&place), is_here: place.is_here(), client }
-        };
-        Ok(places.into_iter().map(store).collect())
+        cluster::stores(&self.stl.with_patience(SOON)).await
+    }
+
+    /// The stores of this node.
+    pub async fn own_stores(&self) -> CallResult<Vec<Store>> {
+        Ok(self.stores().await?.into_iter().filter(|store| store.is_here).collect())
     }
 
     /// The nodes that have a job service.
     pub async fn nodes(&self) -> CallResult<Vec<NodeId>> {
-        let own = self.node();
-        let places = self.places("job").await?.into_iter();
-        let mut nodes: Vec<NodeId> =
-            places.map(|place| if place.is_here() { own } else { place.node }).collect();
-        nile_order::sort(&mut nodes);
+        let places = cluster::places(&self.stl, "job").await?.into_iter();
+        let mut nodes: Vec<NodeId> = places.map(|(node, _)| node).collect();
         nodes.dedup();
         Ok(nodes)
     }

@@ -92,7 +92,7 @@ impl Board {
     /// How many ended jobs this node's stores have room for.
     async fn most_ended(&self) -> CallResult<usize> {
         let mut most = MOST_ENDED;
-        for store in self.cluster.stores().await?.into_iter().filter(|store| store.is_here) {
+        for store in self.cluster.own_stores().await? {
             if store.client.is_formatted().await? {
                 let units = store.client.space().await?.log / nile_store::UNIT;
                 most = most.min((units / SHARE_OF_LOG) as usize);

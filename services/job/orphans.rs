@@ -178,7 +178,7 @@ impl Board {
     /// Looks at everything. Gives whether nothing is left to decide.
     async fn sweep(self: &Rc<Self>) -> CallResult<bool> {
         let mut is_clean = true;
-        for store in self.cluster.stores().await?.into_iter().filter(|store| store.is_here) {
+        for store in self.cluster.own_stores().await? {
             if !store.client.is_formatted().await? {
                 continue;
             }

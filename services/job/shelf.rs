@@ -46,8 +46,7 @@ impl Shelf {
     }
 
     async fn stores(&self) -> CallResult<Vec<Store>> {
-        let stores = self.cluster.stores().await?;
-        let here: Vec<Store> = stores.into_iter().filter(|store| store.is_here).collect();
+        let here = self.cluster.own_stores().await?;
         let missing = || CallError::new(Status::NotFound, "this node has no disk for datasets");
         if here.is_empty() { Err(missing()) } else { Ok(here) }
     }

@@ -26,6 +26,7 @@ use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 use nile_store::{Name as Known, RECORDS};
 use nile_sync::Lock;
 
+use crate::cluster;
 use crate::job::cluster::Cluster;
 use crate::sweeping::Sweeping;
 use keeper::Hosted;
@@ -72,7 +73,7 @@ impl Start for Name {
 impl Shared {
     /// The nodes that keep names.
     fn keepers(&self) -> Vec<NodeId> {
-        let member = self.stl.node().ok().and_then(|node| node.member());
+        let member = cluster::member(&self.stl);
         member.map_or_else(|| Vec::from([self.cluster.node()]), |member| member.keepers)
     }
 

@@ -101,7 +101,7 @@ impl Shared {
     /// Looks at everything. Gives whether nothing is left to decide.
     async fn sweep(self: &Rc<Self>) -> CallResult<bool> {
         let mut stores = Vec::new();
-        for store in self.cluster.stores().await?.into_iter().filter(|store| store.is_here) {
+        for store in self.cluster.own_stores().await? {
             if store.client.is_formatted().await? {
                 stores.push(store);
             }

@@ -2,6 +2,7 @@
 //! (docs/write-a-service.md); the build script finds it.
 //!
 //! * [`deploy`]: what runs where, and how a core's services get into the registry.
+//! * [`cluster`]: which node this is, and what the others have.
 //! * [`ALL`]: every service's registration; [`PROTOCOLS`]: those of one network core.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -9,6 +10,7 @@
 extern crate alloc;
 
 mod alarm;
+pub mod cluster;
 pub mod deploy;
 mod in_time;
 mod line;

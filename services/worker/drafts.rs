@@ -14,7 +14,8 @@ use nile_stl::{CallError, CallResult, LocalFuture, Stl};
 use nile_sync::{Notify, Waiter};
 
 use super::engine::Engine;
-use super::stores::{At, pass};
+use super::stores::pass;
+use crate::cluster::Store;
 use nile_interfaces::dataset::records::Decider;
 
 /// Buffers that are on their way to the disk at a time: whoever writes waits with the next one.
@@ -24,7 +25,7 @@ const MOST_OPEN: usize = 2;
 pub struct Writer {
     stl: Stl,
     pool: Pool,
-    store: Rc<At>,
+    store: Rc<Store>,
     draft: u64,
     state: RefCell<State>,
     changes: Notify,
@@ -73,7 +74,7 @@ impl Writer {
     }
 
     /// The way to its store.
-    pub fn store(&self) -> &At {
+    pub fn store(&self) -> &Store {
         &self.store
     }
 

@@ -6,7 +6,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
-use nile_abi::{CoreId, Generation, Instant, NodeId, Window};
+use nile_abi::{CoreId, Instant, Window};
 use nile_job::worker::Action;
 use nile_job::{
     AttemptId, Failure, Fault, Job, JobId, Kind, Settings, Summary, ToWorker, Work, Worker,
@@ -538,6 +538,3 @@ impl JobState {
         }))
     }
 }
-
-/// Of a node that is in no cluster.
-pub const ALONE: (NodeId, Generation) = (NodeId(1), Generation::FIRST);

@@ -11,13 +11,14 @@ use core::time::Duration;
 use nile_abi::{CoreId, NodeId, Status};
 use nile_bosml::Blob;
 use nile_job::{Fault, Kind, Summary};
-use nile_stl::{CallError, CallResult, Place};
+use nile_stl::{CallError, CallResult};
 use nile_sync::first;
 
 use super::attempt::{Attempt, Held, Part};
 use super::drafts::{Draft, Writer};
 use super::engine::Engine;
 use super::stores::Named;
+use crate::cluster::Store;
 use nile_interfaces::dataset::DatasetClient;
 use nile_interfaces::dataset::records::Decider;
 
@@ -152,7 +153,7 @@ impl Engine {
         let wanted = attempt.job.copies.max(1) as usize;
         let until = host.now() + NODES_PATIENCE;
         loop {
-            let nodes = self.stores.nodes(own).await?;
+            let nodes = self.stores.nodes().await?;
             let known = nodes.len();
             if let Some(chosen) = chosen(nodes, own, wanted) {
                 return Ok(chosen);
@@ -203,10 +204,8 @@ impl Engine {
     pub fn decide(self: &Rc<Self>, part: Part, is_wanted: bool) {
         let engine = self.clone();
         self.stl.host().spawn(Box::pin(async move {
-            let own = engine.peers.node();
             for node in part.nodes {
-                let place = if node == own { Place::HERE } else { node };
-                engine.tell_stores(place, &part.named, is_wanted).await;
+                engine.tell_stores(node, &part.named, is_wanted).await;
             }
         }));
     }
@@ -215,18 +214,15 @@ impl Engine {
         let Named { name, epoch, attempt } = named;
         let host = self.stl.host();
         for _ in 0..TOLD {
-            for at in self.stores.of(node).await.unwrap_or_default() {
-                let told = if is_wanted {
-                    at.client.confirm(name, *epoch, *attempt).await
-                } else {
-                    at.client.remove(name, *epoch, *attempt).await
-                };
-                match told {
-                    Ok(()) => return,
-                    // Another store of that node has it.
-                    Err(error) if error.status == Status::NotFound => {}
-                    Err(_) => self.stores.forget(),
-                }
+            let missing = CallError::from(Status::NotFound);
+            let tell = async |store: &Store| match is_wanted {
+                true => store.client.confirm(name, *epoch, *attempt).await,
+                false => store.client.remove(name, *epoch, *attempt).await,
+            };
+            match self.stores.first_of(&[node], missing, &|| true, tell).await {
+                Ok(()) => return,
+                Err(error) if error.status == Status::NotFound => {}
+                Err(_) => self.stores.forget(),
             }
             host.pause(BETWEEN).await;
         }

@@ -6,16 +6,17 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
-use nile_abi::{NodeId, Status};
+use nile_abi::Status;
 use nile_job::Fault;
 use nile_stl::node::Buffer;
-use nile_stl::{CallError, CallResult, Place};
+use nile_stl::{CallError, CallResult};
 
 use super::attempt::{Attempt, Input};
 use super::engine::Engine;
 use super::gather::RunAt;
 use super::loads::Loads;
-use super::stores::{At, Named};
+use super::stores::Named;
+use crate::cluster::Store;
 use nile_interfaces::dataset::records::Destination;
 use nile_interfaces::worker::records::DraftBlock;
 
@@ -67,41 +68,30 @@ impl Engine {
     /// Lengths of the blocks of a dataset from the one with the number `skip` on, some at a time.
     async fn lengths(&self, input: &Input, skip: u32) -> CallResult<Vec<u32>> {
         let Named { name, epoch, attempt } = &input.named;
-        let mut error = unknown(&input.named);
-        for node in self.places(&input.split.nodes).await? {
-            for at in self.stores.of(node).await? {
-                let blocks = at.client.blocks(name, *epoch, *attempt, skip).await;
-                match self.stores.heed(blocks) {
-                    Ok(blocks) => return Ok(blocks.into_iter().map(|it| it.bytes).collect()),
-                    Err(other) => error = other,
-                }
-            }
-        }
-        Err(error)
+        let blocks = self.from_copies(input, &|| true, async |store| {
+            store.client.blocks(name, *epoch, *attempt, skip).await
+        });
+        Ok(blocks.await?.into_iter().map(|it| it.bytes).collect())
     }
 
-    /// The nodes of a list, this one first if it is among them.
-    async fn places(&self, nodes: &[NodeId]) -> CallResult<Vec<NodeId>> {
-        let (own, _) = self.peers.own().await?;
-        let others = nodes.iter().copied().filter(|node| *node != own);
-        let here = nodes.contains(&own).then_some(Place::HERE);
-        Ok(here.into_iter().chain(others).collect())
+    /// What the first node says that has a copy of the input.
+    async fn from_copies<T>(
+        &self,
+        input: &Input,
+        is_wanted: &dyn Fn() -> bool,
+        ask: impl AsyncFnMut(&Store) -> CallResult<T>,
+    ) -> CallResult<T> {
+        let missing = unknown(&input.named);
+        self.stores.first_of(&input.split.nodes, missing, is_wanted, ask).await
     }
 
     /// A few bytes of a dataset, from wherever it is.
     pub async fn read_piece(&self, input: &Input, at: u64, bytes: u32) -> CallResult<Vec<u8>> {
         let Named { name, epoch, attempt } = &input.named;
-        let mut error = unknown(&input.named);
-        for node in self.places(&input.split.nodes).await? {
-            for store in self.stores.of(node).await? {
-                let piece = store.client.read(name, *epoch, *attempt, at, bytes).await;
-                match self.stores.heed(piece) {
-                    Ok(piece) => return Ok(piece.bytes.0),
-                    Err(other) => error = other,
-                }
-            }
-        }
-        Err(error)
+        let piece = self.from_copies(input, &|| true, async |store| {
+            store.client.read(name, *epoch, *attempt, at, bytes).await
+        });
+        Ok(piece.await?.bytes.0)
     }
 
     /// Reads a block of a split, in a task of its own: what a store gives has to be claimed.
@@ -121,37 +111,11 @@ impl Engine {
         input: &Input,
         block: u32,
     ) -> CallResult<(Buffer, usize)> {
-        let mut error = unknown(&input.named);
-        for node in self.places(&input.split.nodes).await? {
-            let is_wanted = || attempt.is_wanted();
-            let read = if node == Place::HERE {
-                self.stores.load(&self.pool, &input.named, block, is_wanted).await
-            } else {
-                self.fetch_block(&input.named, block, node).await
-            };
-            match read {
-                Err(other) if attempt.is_wanted() => error = other,
-                result => return result,
-            }
-        }
-        Err(error)
-    }
-
-    /// A block from any store of another node.
-    async fn fetch_block(
-        &self,
-        named: &Named,
-        block: u32,
-        node: NodeId,
-    ) -> CallResult<(Buffer, usize)> {
-        let mut error = unknown(named);
-        for at in self.stores.of(node).await? {
-            match self.block_of(named, block, &at).await {
-                Err(other) => error = other,
-                result => return result,
-            }
-        }
-        Err(error)
+        let is_wanted = || attempt.is_wanted();
+        self.from_copies(input, &is_wanted, async |store| {
+            self.block_of(&input.named, block, store, &is_wanted).await
+        })
+        .await
     }
 
     /// A block from a store: one of another node sends it to this core's mailbox.
@@ -159,19 +123,19 @@ impl Engine {
         &self,
         named: &Named,
         block: u32,
-        at: &At,
+        at: &Store,
+        is_wanted: &dyn Fn() -> bool,
     ) -> CallResult<(Buffer, usize)> {
-        if at.node == Place::HERE {
-            return self.stores.load_from(at, &self.pool, named, block, &|| true).await;
+        if at.is_here {
+            return self.stores.load_from(at, &self.pool, named, block, is_wanted).await;
         }
         let Named { name, epoch, attempt } = named;
-        let (own, _) = self.peers.own().await?;
-        let label = self.number();
+        let (own, label) = (self.peers.node(), self.number());
         let send = async |mailbox| {
             let to = Destination { node: own.0, mailbox, label };
             at.client.send(name, *epoch, *attempt, block, to).await.map(|_| ())
         };
-        self.stores.heed(self.parcel(label, send).await)
+        self.parcel(label, send).await
     }
 
     /// Waits for a buffer that somebody is asked to send to this core's mailbox.
@@ -232,7 +196,7 @@ impl Engine {
     ) -> CallResult<(Buffer, usize)> {
         let RunAt { from, entry } = at;
         let place = (nile_abi::CoreId(entry.store), entry.draft, entry.first + index);
-        let (own, _) = self.peers.own().await?;
+        let own = self.peers.node();
         if from.node == own {
             let is_wanted = || attempt.is_wanted();
             return self.stores.load_draft(&self.pool, place, is_wanted).await;

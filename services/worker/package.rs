@@ -16,7 +16,8 @@ use nile_stl::{CallError, CallResult};
 use super::attempt::{Attempt, Input};
 use super::desk::Ticket;
 use super::engine::Engine;
-use super::stores::{At, Named};
+use super::stores::Named;
+use crate::cluster::{Store, first};
 
 /// How long a package has to let go what is off, or to end, before it is stopped.
 const LISTENS: Duration = Duration::from_secs(1);
@@ -134,27 +135,20 @@ impl Engine {
         if let Some((_, file)) = self.state.borrow().codes.iter().find(known) {
             return Ok(file.clone());
         }
-        let mut error = CallError::new(Status::NotFound, format!("no node has {}", named.name));
-        for at in self.stores.everywhere().await? {
-            match self.file_of(named, &at).await {
-                Ok(file) => {
-                    let file = Rc::from(file);
-                    let codes = &mut self.state.borrow_mut().codes;
-                    if codes.len() == MOST_FILES {
-                        codes.remove(0);
-                    }
-                    codes.push((named.clone(), Rc::clone(&file)));
-                    return Ok(file);
-                }
-                Err(other) if other.status == Status::NotFound => {}
-                Err(other) => error = other,
-            }
+        let missing = CallError::new(Status::NotFound, format!("no node has {}", named.name));
+        let stores = self.stores.everywhere().await?;
+        let found = first(stores, missing, async |store| self.file_of(named, &store).await);
+        let file = Rc::from(found.await?);
+        let codes = &mut self.state.borrow_mut().codes;
+        if codes.len() == MOST_FILES {
+            codes.remove(0);
         }
-        Err(error)
+        codes.push((named.clone(), Rc::clone(&file)));
+        Ok(file)
     }
 
     /// A package's file, as a store has it.
-    async fn file_of(&self, named: &Named, at: &At) -> CallResult<Vec<u8>> {
+    async fn file_of(&self, named: &Named, at: &Store) -> CallResult<Vec<u8>> {
         let Named { name, epoch, attempt } = named;
         let (mut file, mut number) = (Vec::new(), 0);
         loop {
@@ -163,7 +157,7 @@ impl Engine {
                 return Ok(file);
             }
             for _ in blocks {
-                let (buffer, bytes) = self.block_of(named, number, at).await?;
+                let (buffer, bytes) = self.block_of(named, number, at, &|| true).await?;
                 if file.len() + bytes > MOST_FILE {
                     let message = format!("{name}: more than {MOST_FILE} bytes");
                     return Err(CallError::new(Status::NoMemory, message));

@@ -13,9 +13,9 @@ use nile_bosml::{Blob, Bytes, Decode, Encode, Reader, Writer};
 use nile_job::{JobId, Peer, Standing, ToMaster, WorkerId};
 use nile_stl::{At, CallResult, Place, Stl};
 
-use super::engine::{ALONE, Engine};
+use super::engine::Engine;
 use crate::bulk::port::Port;
-use nile_interfaces::network::NetworkClient;
+use crate::cluster;
 use nile_interfaces::worker::WorkerClient;
 use nile_interfaces::worker::records::Delivery;
 
@@ -56,17 +56,12 @@ impl Peers {
 
     /// This node.
     pub fn node(&self) -> NodeId {
-        let member = self.stl.node().ok().and_then(|node| node.member());
-        member.map_or(ALONE.0, |member| member.node)
+        cluster::node(&self.stl)
     }
 
     /// This node, and its incarnation, as its network core has it now.
     pub async fn own(&self) -> CallResult<(NodeId, Generation)> {
-        if self.stl.node()?.member().is_none() {
-            return Ok(ALONE);
-        }
-        let own = NetworkClient::find(&self.stl).await?.identity().await?;
-        Ok((NodeId(own.node), Generation(own.generation)))
+        cluster::identity(&self.stl).await
     }
 
     /// Whether a worker is this core in its present incarnation.
@@ -94,7 +89,7 @@ impl Peers {
     }
 
     fn at(&self, node: NodeId, core: CoreId) -> At {
-        At { node: if node == self.node() { Place::HERE } else { node }, core }
+        cluster::at(&self.stl, node, core)
     }
 
     /// Forgets the way to a worker if a call says that it leads nowhere.
@@ -175,7 +170,7 @@ impl Peers {
     /// Takes what comes to this core's mailbox, as long as there are jobs. Nothing comes to a node
     /// that is alone.
     pub fn listen(&self, engine: &Rc<Engine>) {
-        let is_alone = self.stl.node().map_or(true, |node| node.member().is_none());
+        let is_alone = cluster::member(&self.stl).is_none();
         if is_alone || self.is_listening.replace(true) {
             return;
         }

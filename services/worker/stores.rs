@@ -9,10 +9,9 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, NodeId, Status};
 use nile_stl::node::{Buffer, Pool, from_call, in_call};
-use nile_stl::{CallError, CallResult, Place, Stl};
+use nile_stl::{CallError, CallResult, Stl};
 
-use nile_interfaces::dataset::DatasetClient;
-use nile_interfaces::registry::RegistryClient;
+use crate::cluster::{self, Store};
 
 /// For how long what the registry has said is believed before it is asked again for what it did
 /// not have.
@@ -24,20 +23,10 @@ const PAUSE: Duration = Duration::from_micros(300);
 /// For how long a buffer is waited for while nothing else is wrong.
 pub const BUFFER_PATIENCE: Duration = Duration::from_secs(20);
 
-/// A store.
-pub struct At {
-    /// Its node; [`Place::HERE`] for this one.
-    pub node: NodeId,
-    /// Its core.
-    pub core: CoreId,
-    /// The way to it.
-    pub client: DatasetClient,
-}
-
 /// The stores that are known.
 pub struct Stores {
     stl: Stl,
-    known: RefCell<(Option<Instant>, Vec<Rc<At>>)>,
+    known: RefCell<(Option<Instant>, Vec<Rc<Store>>)>,
     are_workers_elsewhere: Cell<bool>,
 }
 
@@ -73,38 +62,59 @@ impl Stores {
     }
 
     /// Every store, those of this node first. Waits for the registry if it was not asked lately.
-    async fn all(&self, since: Duration) -> CallResult<Vec<Rc<At>>> {
+    async fn all(&self, since: Duration) -> CallResult<Vec<Rc<Store>>> {
         let now = self.stl.host().now();
         if let (Some(asked), known) = &*self.known.borrow()
             && now.since(*asked) < since
         {
             return Ok(known.clone());
         }
-        let registry = RegistryClient::find(&self.stl).await?;
-        let workers = registry.places("worker").await?;
-        self.are_workers_elsewhere.set(workers.iter().any(|place| !place.is_here()));
-        let at = |place: Place| {
-            let client = DatasetClient::at(&self.stl, place);
-            Rc::new(At { node: place.node, core: place.core, client })
-        };
-        let places = registry.places("dataset").await?;
-        let mut all: Vec<Rc<At>> = places.into_iter().map(at).collect();
-        nile_order::sort_by_key(&mut all, |at| (at.node, at.core));
+        let workers = cluster::places(&self.stl, "worker").await?;
+        self.are_workers_elsewhere.set(workers.iter().any(|(_, place)| !place.is_here()));
+        let stores = cluster::stores(&self.stl).await?.into_iter();
+        let mut all: Vec<Rc<Store>> = stores.map(Rc::new).collect();
+        nile_order::sort_by_key(&mut all, |store| !store.is_here);
         *self.known.borrow_mut() = (Some(now), all.clone());
         Ok(all)
     }
 
-    /// The stores of a node; [`Place::HERE`] for this one.
-    pub async fn of(&self, node: NodeId) -> CallResult<Vec<Rc<At>>> {
-        let here = |all: Vec<Rc<At>>| -> Vec<Rc<At>> {
-            all.into_iter().filter(|at| at.node == node).collect()
+    /// The stores of a node.
+    pub async fn of(&self, node: NodeId) -> CallResult<Vec<Rc<Store>>> {
+        let its = |all: Vec<Rc<Store>>| -> Vec<Rc<Store>> {
+            all.into_iter().filter(|store| store.node == node).collect()
         };
-        let known = here(self.all(Duration::MAX).await?);
-        if known.is_empty() { Ok(here(self.all(FRESH).await?)) } else { Ok(known) }
+        let known = its(self.all(Duration::MAX).await?);
+        if known.is_empty() { Ok(its(self.all(FRESH).await?)) } else { Ok(known) }
+    }
+
+    /// The stores of this node.
+    async fn here(&self) -> CallResult<Vec<Rc<Store>>> {
+        self.of(cluster::node(&self.stl)).await
+    }
+
+    /// What the first store of these nodes says that has it; this node is asked first if it is
+    /// one of them. See [`cluster::first`]. No more is asked when it `is_wanted` no longer.
+    pub async fn first_of<T>(
+        &self,
+        nodes: &[NodeId],
+        missing: CallError,
+        is_wanted: &dyn Fn() -> bool,
+        mut ask: impl AsyncFnMut(&Store) -> CallResult<T>,
+    ) -> CallResult<T> {
+        let own = cluster::node(&self.stl);
+        let others = nodes.iter().filter(|node| **node != own);
+        let nodes = nodes.iter().filter(|node| **node == own).chain(others);
+        let nodes = nodes.take_while(|_| is_wanted());
+        cluster::first(nodes, missing.clone(), async |node| {
+            let stores = self.of(*node).await?;
+            let ask = async |store: Rc<Store>| self.heed(ask(&store).await);
+            cluster::first(stores, missing.clone(), ask).await
+        })
+        .await
     }
 
     /// All stores, those of this node first.
-    pub async fn everywhere(&self) -> CallResult<Vec<Rc<At>>> {
+    pub async fn everywhere(&self) -> CallResult<Vec<Rc<Store>>> {
         self.all(FRESH).await
     }
 
@@ -130,59 +140,37 @@ impl Stores {
 
     /// The store of this node that the core with the number `core` writes to. `NotFound` if there
     /// is none.
-    pub async fn own(&self, core: CoreId) -> CallResult<Rc<At>> {
-        let here = self.of(Place::HERE).await?;
+    pub async fn own(&self, core: CoreId) -> CallResult<Rc<Store>> {
+        let here = self.here().await?;
         let missing = || CallError::new(Status::NotFound, "this node has no disk for datasets");
         let place = core.index() % here.len().max(1);
         here.get(place).cloned().ok_or_else(missing)
     }
 
     /// The store on a core of this node.
-    pub async fn on(&self, core: CoreId) -> CallResult<Rc<At>> {
-        let here = self.of(Place::HERE).await?;
+    pub async fn on(&self, core: CoreId) -> CallResult<Rc<Store>> {
+        let here = self.here().await?;
         let missing = || CallError::new(Status::NotFound, format!("{core} has no store any more"));
         here.into_iter().find(|at| at.core == core).ok_or_else(missing)
     }
 
-    /// The nodes that have stores, in the order of their numbers; this one is `own`.
-    pub async fn nodes(&self, own: NodeId) -> CallResult<Vec<NodeId>> {
+    /// The nodes that have stores, in the order of their numbers.
+    pub async fn nodes(&self) -> CallResult<Vec<NodeId>> {
         let all = self.all(FRESH).await?;
-        let name = |at: &Rc<At>| if at.node == Place::HERE { own } else { at.node };
-        let mut nodes: Vec<NodeId> = all.iter().map(name).collect();
+        let mut nodes: Vec<NodeId> = all.iter().map(|store| store.node).collect();
         nile_order::sort(&mut nodes);
         nodes.dedup();
         Ok(nodes)
     }
 
-    /// A block of a dataset that a store of this node has. `NotFound` if none has it.
-    pub async fn load(
-        &self,
-        pool: &Pool,
-        named: &Named,
-        block: u32,
-        is_wanted: impl Fn() -> bool,
-    ) -> CallResult<(Buffer, usize)> {
-        let missing = format!("{}: not on this node", named.name);
-        let mut error = CallError::new(Status::NotFound, missing);
-        for at in self.of(Place::HERE).await? {
-            match self.load_from(&at, pool, named, block, &is_wanted).await {
-                Ok(loaded) => return Ok(loaded),
-                // The others may have it; what is damaged is told rather than what is not here.
-                Err(other) if other.status == Status::NotFound => {}
-                Err(other) => error = other,
-            }
-        }
-        self.heed(Err(error))
-    }
-
     /// A block of a dataset that a store of this node may have.
     pub async fn load_from(
         &self,
-        at: &At,
+        at: &Store,
         pool: &Pool,
         named: &Named,
         block: u32,
-        is_wanted: &impl Fn() -> bool,
+        is_wanted: &dyn Fn() -> bool,
     ) -> CallResult<(Buffer, usize)> {
         let Named { name, epoch, attempt } = named;
         let load = async || at.client.load(name, *epoch, *attempt, block).await;
@@ -204,7 +192,7 @@ impl Stores {
     /// Does again what fails because no buffer is free, as long as somebody wants it.
     async fn patiently<T>(
         &self,
-        is_wanted: &impl Fn() -> bool,
+        is_wanted: &dyn Fn() -> bool,
         mut call: impl AsyncFnMut() -> CallResult<T>,
     ) -> CallResult<T> {
         let host = self.stl.host();

@@ -1,0 +1,136 @@
+//! The cluster as the services of a node see it: which node this is, where the instances of a
+//! service are, and which stores there are. Whoever wants something of which there are copies asks
+//! for the [first] that is good.
+
+use alloc::vec::Vec;
+
+use nile_abi::{CoreId, Generation, NodeId, Status};
+use nile_interfaces::dataset::DatasetClient;
+use nile_interfaces::network::NetworkClient;
+use nile_interfaces::registry::RegistryClient;
+use nile_stl::node::Member;
+use nile_stl::{At, CallError, CallResult, Place, Stl};
+
+/// A node that is in no cluster.
+const ALONE: (NodeId, Generation) = (NodeId(1), Generation::FIRST);
+
+/// What this node is in its cluster; `None` if it is in none.
+pub fn member(stl: &Stl) -> Option<Member> {
+    stl.node().ok()?.member()
+}
+
+/// This node, by its name.
+pub fn node(stl: &Stl) -> NodeId {
+    life(stl).0
+}
+
+/// This node, and its incarnation as the calling core knows it.
+pub fn life(stl: &Stl) -> (NodeId, Generation) {
+    member(stl).map_or(ALONE, |member| (member.node, member.generation))
+}
+
+/// This node, and its incarnation as other nodes know it. Waits for the network core.
+pub async fn identity(stl: &Stl) -> CallResult<(NodeId, Generation)> {
+    if member(stl).is_none() {
+        return Ok(ALONE);
+    }
+    let own = NetworkClient::find(stl).await?.identity().await?;
+    Ok((NodeId(own.node), Generation(own.generation)))
+}
+
+/// How a core of a node, which may be this one, is named in calls.
+pub fn at(stl: &Stl, node: NodeId, core: CoreId) -> At {
+    At { node: if node == self::node(stl) { Place::HERE } else { node }, core }
+}
+
+/// Where the instances of a service are, with the names of their nodes, in the order of nodes and
+/// cores. Waits for the registry, a page at a time.
+pub async fn places(stl: &Stl, service: &str) -> CallResult<Vec<(NodeId, Place)>> {
+    let own = node(stl);
+    let name = |place: Place| (if place.is_here() { own } else { place.node }, place);
+    let places = RegistryClient::find(stl).await?.places(service).await?;
+    let mut places: Vec<_> = places.into_iter().map(name).collect();
+    nile_order::sort_by_key(&mut places, |(node, place)| (*node, place.core));
+    Ok(places)
+}
+
+/// A store of datasets.
+pub struct Store {
+    /// Its node, by its name.
+    pub node: NodeId,
+    /// Its core.
+    pub core: CoreId,
+    /// Whether it is on this node.
+    pub is_here: bool,
+    /// The way to it.
+    pub client: DatasetClient,
+}
+
+/// All stores that are known here, in the order of nodes and cores. Waits for the registry.
+pub async fn stores(stl: &Stl) -> CallResult<Vec<Store>> {
+    let store = |(node, place): (NodeId, Place)| {
+        let client = DatasetClient::at(stl, place);
+        Store { node, core: place.core, is_here: place.is_here(), client }
+    };
+    Ok(places(stl, "dataset").await?.into_iter().map(store).collect())
+}
+
+/// What the first of these says that has it. Else the error of the last one that failed; one that
+/// does not have it is told of only if no other has failed, and `missing` if none was asked.
+pub async fn first<C, T>(
+    copies: impl IntoIterator<Item = C>,
+    missing: CallError,
+    mut ask: impl AsyncFnMut(C) -> CallResult<T>,
+) -> CallResult<T> {
+    let mut error = missing;
+    for copy in copies {
+        match ask(copy).await {
+            Err(other) => error = worse(error, other),
+            found => return found,
+        }
+    }
+    Err(error)
+}
+
+/// Which of two failures is told: what is damaged rather than what is not there.
+fn worse(first: CallError, second: CallError) -> CallError {
+    match (first.status, second.status) {
+        (Status::NotFound, _) => second,
+        (_, Status::NotFound) => first,
+        _ => second,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::future::Future;
+    use core::pin::pin;
+    use core::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn ready<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => value,
+            Poll::Pending => panic!("nothing here waits"),
+        }
+    }
+
+    #[test]
+    fn damage_is_told_rather_than_absence() {
+        let missing = || CallError::new(Status::NotFound, "nobody was asked");
+        let found = |copies: &[Result<u32, Status>]| {
+            let mut asked = 0;
+            let result = ready(first(copies, missing(), async |copy| {
+                asked += 1;
+                (*copy).map_err(|status| CallError::new(status, "said so"))
+            }));
+            (result.map_err(|error| error.status), asked)
+        };
+        assert_eq!(found(&[]), (Err(Status::NotFound), 0));
+        assert_eq!(found(&[Err(Status::NotFound), Ok(2), Ok(3)]), (Ok(2), 2));
+        let damaged = [Err(Status::NotFound), Err(Status::Failed), Err(Status::NotFound)];
+        assert_eq!(found(&damaged), (Err(Status::Failed), 3));
+        assert_eq!(found(&[Err(Status::Failed), Err(Status::Dead)]), (Err(Status::Dead), 2));
+    }
+}
