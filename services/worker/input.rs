@@ -68,14 +68,14 @@ impl Engine {
     /// Lengths of the blocks of a dataset from the one with the number `skip` on, some at a time.
     async fn lengths(&self, input: &Input, skip: u32) -> CallResult<Vec<u32>> {
         let Named { name, epoch, attempt } = &input.named;
-        let blocks = self.from_copies(input, &|| true, async |store| {
+        let blocks = self.ask_copies(input, &|| true, async |store| {
             store.client.blocks(name, *epoch, *attempt, skip).await
         });
         Ok(blocks.await?.into_iter().map(|it| it.bytes).collect())
     }
 
     /// What the first node says that has a copy of the input.
-    async fn from_copies<T>(
+    async fn ask_copies<T>(
         &self,
         input: &Input,
         is_wanted: &dyn Fn() -> bool,
@@ -88,7 +88,7 @@ impl Engine {
     /// A few bytes of a dataset, from wherever it is.
     pub async fn read_piece(&self, input: &Input, at: u64, bytes: u32) -> CallResult<Vec<u8>> {
         let Named { name, epoch, attempt } = &input.named;
-        let piece = self.from_copies(input, &|| true, async |store| {
+        let piece = self.ask_copies(input, &|| true, async |store| {
             store.client.read(name, *epoch, *attempt, at, bytes).await
         });
         Ok(piece.await?.bytes.0)
@@ -112,7 +112,7 @@ impl Engine {
         block: u32,
     ) -> CallResult<(Buffer, usize)> {
         let is_wanted = || attempt.is_wanted();
-        self.from_copies(input, &is_wanted, async |store| {
+        self.ask_copies(input, &is_wanted, async |store| {
             self.block_of(&input.named, block, store, &is_wanted).await
         })
         .await
