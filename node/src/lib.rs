@@ -14,8 +14,8 @@ use nile_abi::RoleSet;
 use nile_kernel::{Config, ConfigError, Core, Join};
 use nile_platform::Machine;
 
-/// The programs that a node on the machine `M` of some image can be started for. A program is a name, and whatever
-/// follows it after a space.
+/// The programs that a node of some image can be started for, on the machine `M`. A program is a
+/// name, and whatever follows it after a space.
 pub trait Programs<M: Machine> {
     /// Whether there is such a program, else what there is.
     fn check(program: &str) -> Result<(), String>;
