@@ -32,7 +32,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// How long until what is not there yet is looked for again.
 pub const RETRY: Duration = Duration::from_micros(200);
 
-pub const OPERATOR: Asker = Asker { standing: 0 };
+pub const OPERATOR: Asker = Asker::Operator;
 
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>) {

@@ -18,7 +18,7 @@ use nile_stl::{CallError, CallResult, LocalFuture, Stl};
 
 use super::{local, not_joined, remote};
 use crate::alarm::Alarm;
-use nile_interfaces::network::{Heard, Identity, NetworkClient};
+use nile_interfaces::network::{Heard, Identity, NetworkClient, News};
 use nile_interfaces::registry::RegistryClient;
 
 /// How long a call waits that ends when something happens.
@@ -162,23 +162,30 @@ async fn first(mut tasks: [LocalFuture<'_, Ends>; 5]) -> Ends {
 /// Takes what comes from other nodes.
 async fn hear(stl: &Stl, shared: &Shared, network: &NetworkClient) -> Ends {
     loop {
-        for Heard { from, kind, message } in
+        for Heard { from, what } in
             patiently(insist(stl, || network.hear())).await?.unwrap_or_default()
         {
             let (node, now) = (NodeId(from.node), stl.host().now());
-            match kind {
-                0 | 1 => shared.with(|it| it.receive(now, node, &message.0, kind == 1))?,
-                5 => {
-                    let Some((address, message)) = message.0.split_first_chunk() else { continue };
-                    let (address, generation) = (MacAddress(*address), Generation(from.generation));
+            match what {
+                News::Gossip(message) => {
+                    shared.with(|it| it.receive(now, node, &message.0, false))?
+                }
+                News::Announced(message) => {
+                    shared.with(|it| it.receive(now, node, &message.0, true))?
+                }
+                News::Namesake { address, message } => {
+                    let Ok(address) = <[u8; 6]>::try_from(&address.0[..]) else { continue };
+                    let (address, generation) = (MacAddress(address), Generation(from.generation));
                     let namesake = Namesake { address, generation, heard: now };
                     *shared.namesake.borrow_mut() = Some(namesake);
-                    shared.with(|it| it.receive(now, node, message, true))?;
+                    shared.with(|it| it.receive(now, node, &message.0, true))?;
                 }
-                3 => return begin_anew(stl, network, Generation(from.generation)).await,
-                4 => shared.with(|gossip| gossip.talked(node))?,
+                News::Outdated => {
+                    return begin_anew(stl, network, Generation(from.generation)).await;
+                }
+                News::Talked => shared.with(|gossip| gossip.talked(node))?,
                 // Gossip meets nodes by itself.
-                _ => {}
+                News::Met => {}
             }
         }
         shared.pump();

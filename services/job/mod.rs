@@ -37,7 +37,7 @@ use core::time::Duration;
 
 use nile_abi::Status;
 use nile_bosml::{Blob, Bytes};
-use nile_job::{JobId, Standing, ToKeeper, ToMaster};
+use nile_job::{JobId, ToKeeper, ToMaster};
 use nile_registry::Caller as Binder;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
@@ -45,7 +45,7 @@ use crate::page::page;
 use board::Board;
 use nile_interfaces::job::JobKernel;
 use nile_interfaces::job::records::{
-    JobEntry, JobRequest, ProgressEntry, StandingEntry, TimelineEntry, WorkerPlace,
+    JobEntry, JobRequest, ProgressEntry, TimelineEntry, WorkerPlace,
 };
 
 /// The jobs of a node.
@@ -57,11 +57,6 @@ impl Start for Job {
     fn start(stl: &Stl) -> Job {
         Job { board: Board::new(&stl.acting_as(Binder::Operator)) }
     }
-}
-
-fn standing_entry(standing: Option<Standing>) -> CallResult<StandingEntry> {
-    let bytes = standing.as_ref().map(Standing::encode).transpose()?;
-    Ok(StandingEntry { is_known: standing.is_some(), standing: Blob(bytes.unwrap_or_default()) })
 }
 
 #[service(on = manager, keywords(job = 5, master = 2, mapreduce = 1))]
@@ -141,8 +136,9 @@ impl JobKernel for Job {
         Ok(())
     }
 
-    fn standing_here(&self, job: u64) -> CallResult<StandingEntry> {
-        standing_entry(self.board.standing(JobId(job)))
+    fn standing_here(&self, job: u64) -> CallResult<Option<Blob>> {
+        let standing = self.board.standing(JobId(job));
+        Ok(standing.map(|standing| standing.encode().map(Blob)).transpose()?)
     }
 
     fn progress_here(&self, job: u64) -> CallResult<ProgressEntry> {

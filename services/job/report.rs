@@ -302,8 +302,8 @@ impl Board {
         let mut strangers: Vec<NodeId> = own.iter().map(|_| self.cluster.node()).collect();
         let nodes = self.cluster.nodes().await.ok()?;
         let answers = self.ask_nodes(&nodes, |client| async move {
-            let entry = client.standing_here(id.0).await?;
-            Ok(entry.is_known.then(|| Standing::decode(&entry.standing.0)).transpose()?)
+            let standing = client.standing_here(id.0).await?;
+            Ok(standing.map(|standing| Standing::decode(&standing.0)).transpose()?)
         });
         let mut open = None;
         for (node, answer) in answers.await {

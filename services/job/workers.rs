@@ -4,7 +4,8 @@
 use alloc::format;
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
-use nile_bosml::{Blob, Bytes, Decode, Encode, Reader, Writer, discovery};
+use nile_bosml::{Bytes, Decode, Encode, Reader, Writer, discovery};
+use nile_interfaces::worker::records;
 use nile_job::{Bounds, JobId, WorkerId};
 use nile_stl::{CallError, CallResult, MethodNumber, Place, Stl};
 
@@ -63,9 +64,7 @@ impl Line {
         of.encode(&mut arguments);
         Bytes::from(sample).encode(&mut arguments);
         let reply = stl.call_at(self.place, self.cut, &arguments.into_bytes()?).await?;
-        let reply = &mut Reader::new(&reply);
-        let are_cut = bool::decode(reply)?;
-        let (bytes, slices) = (Blob::decode(reply)?, u32::decode(reply)?);
-        Ok(are_cut.then_some(Bounds { bytes, slices }))
+        let cut = <Option<records::Bounds>>::decode(&mut Reader::new(&reply))?;
+        Ok(cut.map(|records::Bounds { bounds: bytes, slices }| Bounds { bytes, slices }))
     }
 }

@@ -37,7 +37,9 @@ use nile_sync::{Notify, Waiter};
 
 use calls::{Calls, refused};
 use exports::Exports;
-use nile_interfaces::network::{Counter, Forwarded, Heard, Identity, NetworkKernel, Standing};
+use nile_interfaces::network::{
+    Counter, Forwarded, Heard, Identity, NetworkKernel, News, Standing,
+};
 use serve::{Asked, Serving};
 use standing::Peers;
 
@@ -147,20 +149,22 @@ impl Shared {
             }
             Event::Cancelled { serving } => self.serving.cancel(serving),
             Event::Gossip { from, generation, data, .. } => {
-                self.hear(Identity::new(from, generation), 0, data);
+                self.hear(Identity::new(from, generation), News::Gossip(Blob(data)));
             }
             Event::Broadcast { from, generation, data, .. } => {
-                self.hear(Identity::new(from, generation), 1, data);
+                self.hear(Identity::new(from, generation), News::Announced(Blob(data)));
             }
             Event::Namesake { node, generation, address, data, .. } => {
-                self.hear(Identity::new(node, generation), 5, [&address.0[..], &data].concat());
+                let (address, message) = (Blob(address.0.into()), Blob(data));
+                let what = News::Namesake { address, message };
+                self.hear(Identity::new(node, generation), what);
             }
             Event::Met { node, generation } | Event::Restarted { node, new: generation, .. } => {
                 let met = calls.endpoint.borrow().peer(node);
                 if let Some(met) = met.filter(|met| met.generation == generation) {
                     self.learn(|peers| peers.met(node, generation, met.nonce));
                 }
-                self.hear(Identity::new(node, generation), 2, Vec::new());
+                self.hear(Identity::new(node, generation), News::Met);
             }
             Event::Outdated { known } => self.begin_anew(Identity::new(NodeId(0), known)),
             // Whoever waits was told.
@@ -176,19 +180,22 @@ impl Shared {
 
     /// Has gossip begin anew with a generation above this one.
     fn begin_anew(&self, above: Identity) {
-        self.hear(above, 3, Vec::new());
+        self.hear(above, News::Outdated);
     }
 
     /// Gossip has the node hear what it has not: a call goes there anyway.
     fn talk(&self, node: NodeId) {
         if self.talked.borrow_mut().insert(node) {
-            self.hear(Identity { node: node.0, generation: 0 }, 4, Vec::new());
+            self.hear(Identity { node: node.0, generation: 0 }, News::Talked);
         }
     }
 
-    fn hear(&self, from: Identity, kind: u8, message: Vec<u8>) {
+    fn hear(&self, from: Identity, what: News) {
         // Gossip says nothing that is longer than a frame: whoever does says no gossip.
-        if message.len() > LONGEST_HEARD {
+        if let News::Gossip(message) | News::Announced(message) | News::Namesake { message, .. } =
+            &what
+            && message.0.len() > LONGEST_HEARD
+        {
             return;
         }
         let mut heard = self.heard.borrow_mut();
@@ -196,7 +203,7 @@ impl Shared {
             // Gossip tells everything more than once.
             heard.pop_front();
         }
-        heard.push_back(Heard { from, kind, message: Blob::from(Bytes::from(&message[..])) });
+        heard.push_back(Heard { from, what });
         self.listener.notify();
     }
 }

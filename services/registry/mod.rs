@@ -40,7 +40,7 @@ impl RegistryKernel for Registry {
     }
 
     fn locate(&self, caller: &Caller, asker: Asker, name: &str) -> CallResult<Found> {
-        self.state.find(asker.of(caller)?, name, caller.core)
+        self.state.find(asker.of(caller), name, caller.core)
     }
 
     fn locate_at(
@@ -52,7 +52,7 @@ impl RegistryKernel for Registry {
         name: &str,
     ) -> CallResult<Found> {
         let at = At { node: NodeId(node), core: CoreId(core) };
-        self.state.find_at(asker.of(caller)?, name, at)
+        self.state.find_at(asker.of(caller), name, at)
     }
 
     fn learn(
@@ -80,7 +80,7 @@ impl RegistryKernel for Registry {
     }
 
     fn search(&self, caller: &Caller, asker: Asker, wanted: Wanted) -> CallResult<Found> {
-        self.state.search(asker.of(caller)?, &wanted, caller.core)
+        self.state.search(asker.of(caller), &wanted, caller.core)
     }
 
     fn order(&self, type_name: &str) -> CallResult<Vec<Listed>> {
@@ -94,7 +94,7 @@ impl RegistryKernel for Registry {
         type_name: &str,
         values: Vec<NamedValue>,
     ) -> CallResult<Vec<NamedValue>> {
-        self.state.share(asker.of(caller)?, type_name, &values)
+        self.state.share(asker.of(caller), type_name, &values)
     }
 
     fn bind(
@@ -105,7 +105,7 @@ impl RegistryKernel for Registry {
         wanted: Wanted,
         parameters: Vec<NamedValue>,
     ) -> CallResult<Binding> {
-        let asker = asker.of(caller)?;
+        let asker = asker.of(caller);
         self.state.bind(asker, subject, &wanted, &parameters, caller.core)
     }
 

@@ -14,7 +14,7 @@ use dispatching::even::{self, EvenClient};
 use dispatching::queued::{self, QueuedClient};
 use dispatching::urgent::{self, UrgentClient};
 
-const OPERATOR: Asker = Asker { standing: 0 };
+const OPERATOR: Asker = Asker::Operator;
 
 async fn publish(stl: &Stl, policies: &[&'static Registration]) -> CallResult<()> {
     for policy in policies {
@@ -151,7 +151,7 @@ fn a_policy_manager_visits_policies_by_their_global_priorities() {
         assert_eq!(refused(share(OPERATOR, text).await).0, Status::Invalid);
         let other = vec![NamedValue::from(&Attribute::int("running", 1))];
         assert_eq!(refused(share(OPERATOR, other).await).0, Status::Invalid);
-        let low = Asker { standing: 3 };
+        let low = Asker::Low;
         let denied = refused(share(low, runnable(5)).await);
         assert_eq!(denied.0, Status::Denied, "a lower layer shares nothing with a higher one");
         assert_eq!(share(low, vec![]).await?, runnable(4));

@@ -37,7 +37,7 @@ mod work;
 use alloc::rc::Rc;
 
 use nile_abi::{CoreId, NodeId, Status};
-use nile_bosml::{Blob, Bytes};
+use nile_bosml::Bytes;
 use nile_job::{JobId, Peer};
 use nile_registry::Caller as Binder;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
@@ -124,12 +124,9 @@ impl WorkerKernel for Worker {
         index: u32,
         of: u32,
         sample: Bytes<'_>,
-    ) -> CallResult<Bounds> {
+    ) -> CallResult<Option<Bounds>> {
         caller.kernels_only()?;
         let cut = self.engine()?.cut(JobId(job), index, of, &sample.0).await?;
-        Ok(match cut {
-            Some(cut) => Bounds { are_cut: true, bounds: cut.bytes, slices: cut.slices },
-            None => Bounds { are_cut: false, bounds: Blob::default(), slices: 0 },
-        })
+        Ok(cut.map(|cut| Bounds { bounds: cut.bytes, slices: cut.slices }))
     }
 }

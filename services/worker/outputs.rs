@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use nile_abi::{CoreId, Part};
 use nile_stl::node::{Buffer, Pool, in_view};
 
-use nile_interfaces::task::records::{MOST_NOTE, Output, Range, far};
+use nile_interfaces::task::records::{Far, MOST_NOTE, Output, Range};
 
 /// An output that is kept in memory.
 #[derive(Debug)]
@@ -18,8 +18,7 @@ pub struct Kept {
     /// Sorted by partitions.
     pieces: Vec<Range>,
     note: Vec<u8>,
-    /// One of [`far`].
-    far: u32,
+    far: Far,
 }
 
 /// A sorted run of one partition, in blocks of a draft that are one after the other.
@@ -53,9 +52,6 @@ impl Kept {
     pub fn new(output: Output, buffers: Vec<Buffer>, reducers: u32) -> Result<Kept, String> {
         let Output { mut pieces, note, far, .. } = output;
         let note = note.0;
-        if !matches!(far, far::RANGES | far::JOINED | far::WHOLE) {
-            return Err(format!("{far} says nothing about what other nodes get of it"));
-        }
         if note.len() > MOST_NOTE {
             return Err(format!("a note of {} bytes, more than {MOST_NOTE}", note.len()));
         }
@@ -100,13 +96,13 @@ impl Kept {
 
     /// Whether other nodes get its buffers whole.
     pub fn is_whole(&self) -> bool {
-        self.far == far::WHOLE
+        self.far == Far::Whole
     }
 
     /// Whether other nodes may get this one and the next as one output. Whoever made them has said
     /// so of both: what is read in order, as sorted pairs are, is in none if two are read as one.
     pub fn joins(&self, next: &Kept) -> bool {
-        [self.far, next.far] == [far::JOINED; 2] && self.note == next.note
+        [self.far, next.far] == [Far::Joined; 2] && self.note == next.note
     }
 
     /// The note.
@@ -218,14 +214,13 @@ mod tests {
             Kept::new(Output { far, note, ..Output::default() }, Vec::new(), 1)
         };
         let kept = |far, note| made(far, note).unwrap();
-        let one = kept(far::JOINED, 7);
-        assert!(one.joins(&kept(far::JOINED, 7)));
-        assert!(!one.joins(&kept(far::JOINED, 8)), "noted of another");
-        for other in [far::RANGES, far::WHOLE] {
+        let one = kept(Far::Joined, 7);
+        assert!(one.joins(&kept(Far::Joined, 7)));
+        assert!(!one.joins(&kept(Far::Joined, 8)), "noted of another");
+        for other in [Far::Ranges, Far::Whole] {
             assert!(!one.joins(&kept(other, 7)) && !kept(other, 7).joins(&one));
             assert!(!kept(other, 7).joins(&kept(other, 7)));
         }
-        assert!(made(3, 7).is_err());
     }
 
     #[test]

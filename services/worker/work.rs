@@ -23,7 +23,7 @@ use super::gather::Given;
 use super::loads::Loads;
 use super::outputs::Kept;
 use nile_interfaces::dataset::records::Decider;
-use nile_interfaces::task::records::{Block, Command, Output, Piece, Source, kind, source};
+use nile_interfaces::task::records::{Block, Command, CommandKind, Output, Piece, Piled, Source};
 
 impl Engine {
     /// The job of the package that runs.
@@ -47,7 +47,7 @@ impl Engine {
                 }
             };
             let (job, next) = self.changes.until(look).await?;
-            let Some(next) = next else { return Ok(nothing(kind::NOTHING, 0)) };
+            let Some(next) = next else { return Ok(nothing(CommandKind::Nothing, 0)) };
             if let Some(command) = self.command(job, next) {
                 return Ok(command);
             }
@@ -61,7 +61,7 @@ impl Engine {
             Next::Stop(ticket) => {
                 self.lose_work(job, Some(ticket), "");
                 self.share();
-                Some(nothing(kind::STOP, ticket))
+                Some(nothing(CommandKind::Stop, ticket))
             }
             Next::Lost(ticket) => {
                 self.lose_work(job, Some(ticket), "the package has let it go without a word");
@@ -70,7 +70,7 @@ impl Engine {
             }
             Next::End => {
                 self.see_to_leave(job);
-                Some(nothing(kind::END, 0))
+                Some(nothing(CommandKind::End, 0))
             }
         }
     }
@@ -94,13 +94,13 @@ impl Engine {
         };
         if let Some(cut) = cut {
             let blocks = cut.samples();
-            return Some(Command { blocks, shared: is_shared, ..command(kind::CUT) });
+            return Some(Command { blocks, shared: is_shared, ..command(CommandKind::Cut) });
         }
         let attempt = attempt?;
         let index = attempt.id.task.index;
         let Some(input) = &attempt.input else {
             let (maps, bounds) = (attempt.maps, Blob(bounds));
-            return Some(Command { index, maps, bounds, slices, ..command(kind::REDUCE) });
+            return Some(Command { index, maps, bounds, slices, ..command(CommandKind::Reduce) });
         };
         let split = &input.split;
         let is_map = attempt.kind() == Kind::Map;
@@ -118,7 +118,7 @@ impl Engine {
             spill,
             keeps: u32::try_from(keeps).unwrap_or(u32::MAX),
             shared: is_map && is_shared,
-            ..command(if is_map { kind::MAP } else { kind::SAMPLE })
+            ..command(if is_map { CommandKind::Map } else { CommandKind::Sample })
         })
     }
 
@@ -340,32 +340,20 @@ impl Engine {
         }
         let read = gather.borrow().bytes();
         self.with(attempt.job_id, |worker, _| worker.progress(attempt.id, read));
-        let empty = Source {
-            kind: source::ALL,
-            map: 0,
-            buffers: Vec::new(),
-            pieces: Vec::new(),
-            note: Blob::default(),
-            run: 0,
-            bytes: 0,
-        };
         Ok(match given {
-            None => empty,
+            None => Source::All,
             Some(Given::Shared(map, output)) => {
                 let Output { buffers, pieces, note, .. } = output;
-                let bytes = pieces.iter().map(|it| u64::from(it.bytes)).sum();
-                Source { kind: source::SHARED, map, buffers, pieces, note, bytes, ..empty }
+                Source::Shared(Piled { map, buffers, pieces, note })
             }
             Some(Given::Own(map, output, buffers)) => {
                 let Output { pieces, note, .. } = output;
-                let bytes = pieces.iter().map(|it| u64::from(it.bytes)).sum();
-                let buffers = self.give_all(buffers);
-                Source { kind: source::OWN, map, buffers, pieces, note, bytes, ..empty }
+                Source::Own(Piled { map, buffers: self.give_all(buffers), pieces, note })
             }
             Some(Given::Run(map, run, entry)) => {
                 let loads = Loads::new(entry.blocks, 0);
                 attempt.runs.borrow_mut().push(Rc::new(RefCell::new(loads)));
-                Source { kind: source::RUN, map, run, bytes: entry.bytes, ..empty }
+                Source::Run { map, run, bytes: entry.bytes }
             }
         })
     }
@@ -460,7 +448,7 @@ fn no_input() -> CallError {
 }
 
 /// A command about nothing.
-pub fn nothing(kind: u32, ticket: Ticket) -> Command {
+pub fn nothing(kind: CommandKind, ticket: Ticket) -> Command {
     Command {
         kind,
         ticket,

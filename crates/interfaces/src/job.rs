@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use nile_bosml::{Blob, Bytes};
 use nile_stl::{CallResult, Caller, service};
 
-use records::{JobEntry, JobRequest, ProgressEntry, StandingEntry, TimelineEntry, WorkerPlace};
+use records::{JobEntry, JobRequest, ProgressEntry, TimelineEntry, WorkerPlace};
 
 /// Jobs over the worker cores of the cluster.
 #[service(subsystem = "jobs", capability = "jobs", layer = high)]
@@ -88,7 +88,7 @@ pub trait Job {
 
     /// How a job stands, as far as this node's disks say.
     #[stl_k(reply = "standing")]
-    fn standing_here(&self, job: u64) -> CallResult<StandingEntry>;
+    fn standing_here(&self, job: u64) -> CallResult<Option<Blob>>;
 
     /// How far a job is, as far as this node knows.
     #[stl_k(reply = "progress")]

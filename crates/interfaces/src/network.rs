@@ -21,12 +21,30 @@ pub struct Identity {
 pub struct Heard {
     /// From whom.
     pub from: Identity,
-    /// 0 a message of gossip, 1 one that went to all, 2 the node was met, 3 this node has to begin
-    /// anew with a generation above this one, 4 the node was talked to, 5 a message that went to
-    /// all from another node with this one's number, behind the six bytes of its address.
-    pub kind: u8,
-    /// The message.
-    pub message: Blob,
+    /// What.
+    pub what: News,
+}
+
+/// What can come for the management core.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub enum News {
+    /// A message of gossip.
+    Gossip(Blob),
+    /// One that went to all.
+    Announced(Blob),
+    /// One that went to all from another node with this one's number.
+    Namesake {
+        /// The six bytes of its address.
+        address: Blob,
+        /// The message.
+        message: Blob,
+    },
+    /// The node was met.
+    Met,
+    /// The node was talked to.
+    Talked,
+    /// This node has to begin anew with a generation above this one.
+    Outdated,
 }
 
 /// How a call to another node ended that was not refused.

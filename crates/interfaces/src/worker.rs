@@ -44,5 +44,5 @@ pub trait Worker {
         index: u32,
         of: u32,
         #[range(0..=16384)] sample: Bytes<'_>,
-    ) -> CallResult<Bounds>;
+    ) -> CallResult<Option<Bounds>>;
 }

@@ -11,7 +11,7 @@ use nile_abi::call::{System, SystemCall};
 use nile_abi::{CoreId, Instant, Status};
 use nile_bosml::{Buffer, Bytes};
 use nile_interfaces::task::TaskClient;
-use nile_interfaces::task::records::{Command, kind};
+use nile_interfaces::task::records::{Command, CommandKind};
 use nile_stl::{CallError, CallResult};
 use nile_user::{PoolBuffer, Runtime, with_services};
 
@@ -53,7 +53,7 @@ pub(crate) fn serve(system: &dyn System, stages: &dyn Stages) -> u64 {
                 },
             };
             match command.kind {
-                kind::END => return Ok(()),
+                CommandKind::End => return Ok(()),
                 _ => desk.obey(command)?,
             }
         }
@@ -76,22 +76,21 @@ impl<'s> Desk<'s> {
         let task = Task::new(self.clone(), command);
         let stages = self.stages;
         let done = match kind {
-            kind::SAMPLE => stages.sample(&task).and_then(|sample| {
+            CommandKind::Sample => stages.sample(&task).and_then(|sample| {
                 self.told("the sample", |it| it.sampled(ticket, Bytes::from(&sample[..])))?;
                 self.told("the end", |it| it.done(ticket, 0, 0))
             }),
-            kind::CUT => stages.cut(&task).and_then(|Bounds { bytes, slices }| {
+            CommandKind::Cut => stages.cut(&task).and_then(|Bounds { bytes, slices }| {
                 let slices = slices.get();
                 self.told("the bounds", |it| it.cut(ticket, Bytes::from(&bytes[..]), slices))
             }),
-            kind::MAP => stages.map(&task).and_then(|done| {
+            CommandKind::Map => stages.map(&task).and_then(|done| {
                 self.told("the end", |it| it.done(ticket, done.records, done.checksum))
             }),
-            kind::REDUCE => stages.reduce(&task).and_then(|done| {
+            CommandKind::Reduce => stages.reduce(&task).and_then(|done| {
                 self.told("the end", |it| it.done(ticket, done.records, done.checksum))
             }),
-            kind::NOTHING | kind::STOP => Ok(()),
-            _ => Err(Halt::code(format!("command {kind} is not known to this package"))),
+            CommandKind::Nothing | CommandKind::Stop | CommandKind::End => Ok(()),
         };
         match done {
             Err(Halt::Failed { fault, text }) => {
@@ -118,9 +117,9 @@ impl<'s> Desk<'s> {
         loop {
             let command = self.told("the next command", |it| it.next(false))?;
             match command.kind {
-                kind::NOTHING => return Ok(()),
-                kind::STOP if command.ticket != ticket => {}
-                kind::STOP => return Err(Halt::Stopped),
+                CommandKind::Nothing => return Ok(()),
+                CommandKind::Stop if command.ticket != ticket => {}
+                CommandKind::Stop => return Err(Halt::Stopped),
                 // Who is told to begin something else has nothing else to do any more.
                 _ => {
                     *self.next.borrow_mut() = Some(command);

@@ -31,7 +31,7 @@ pub mod task;
 mod tests;
 
 pub use map_reduce::{Emitter, Lines, MapReduce, Values, map_reduce};
-pub use nile_interfaces::task::records::Range;
+pub use nile_interfaces::task::records::{Far, Range};
 pub use outcome::{Done, Fault, Halt, Outcome};
 pub use stages::{Bounds, Stages, run};
-pub use task::{Block, DESCRIBED, Far, Kept, MOST_DESCRIBED, Run, Source, Task};
+pub use task::{Block, DESCRIBED, Kept, MOST_DESCRIBED, Run, Source, Task};

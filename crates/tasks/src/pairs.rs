@@ -4,11 +4,11 @@
 use alloc::vec::Vec;
 use core::mem;
 
-use nile_interfaces::task::records::Range;
+use nile_interfaces::task::records::{Far, Range};
 use nile_user::PoolBuffer;
 
 use crate::outcome::{Halt, Outcome};
-use crate::task::{Block, DESCRIBED, Far, Kept, MOST_DESCRIBED, Run, Source, Task};
+use crate::task::{Block, DESCRIBED, Kept, MOST_DESCRIBED, Run, Source, Task};
 
 /// A buffer that is being filled.
 #[derive(Default)]

@@ -12,7 +12,7 @@ use core::num::NonZeroU32;
 use nile_abi::Status;
 use nile_bosml::{Blob, Buffer};
 use nile_interfaces::task::TaskClient;
-use nile_interfaces::task::records::{self, Command, Output, Range, far, source};
+use nile_interfaces::task::records::{self, Command, Far, Output, Piled, Range};
 use nile_stl::CallResult;
 use nile_user::{PoolBuffer, PoolView};
 
@@ -70,19 +70,6 @@ pub struct Kept<'s> {
 enum Held<'s> {
     Views(Vec<PoolView<'s>>),
     Own(Vec<PoolBuffer<'s>>),
-}
-
-/// What other nodes get of an output that is kept in memory, if they ask for a partition of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Far {
-    /// The partition's ranges.
-    Ranges = far::RANGES as isize,
-    /// The partition's ranges, which may come as one output with those of others that are joined
-    /// and have the same note: for what means the same however it is divided into outputs. A
-    /// sorted stream does not.
-    Joined = far::JOINED as isize,
-    /// All of its buffers: for what is read in other places than the ranges, too.
-    Whole = far::WHOLE as isize,
 }
 
 /// A sorted run of a map task, on this node's disk or on another's.
@@ -263,7 +250,7 @@ impl<'s> Task<'s> {
     ) -> Outcome {
         let pass = |(buffer, bytes)| self.desk.pass(buffer, bytes);
         let buffers = buffers.into_iter().map(pass).collect::<Outcome<Vec<Buffer>>>()?;
-        let output = Output { buffers, pieces, note: Blob(note), far: far as u32 };
+        let output = Output { buffers, pieces, note: Blob(note), far };
         let ticket = self.command.ticket;
         self.written("an output", |it| it.keep(ticket, output))
     }
@@ -282,17 +269,19 @@ impl<'s> Task<'s> {
     pub fn source(&self) -> Outcome<Option<Source<'s>>> {
         let ticket = self.command.ticket;
         let source = self.waited("a piece", |it| it.source(ticket))?;
-        let records::Source { kind, map, buffers, pieces, note, run, bytes } = source;
-        Ok(Some(match kind {
-            source::ALL => return Ok(None),
-            source::SHARED => Source::Kept(self.viewed(map, &buffers, pieces, note.0)?),
-            source::OWN => {
+        Ok(Some(match source {
+            records::Source::All => return Ok(None),
+            records::Source::Shared(Piled { map, buffers, pieces, note }) => {
+                Source::Kept(self.viewed(map, &buffers, pieces, note.0)?)
+            }
+            records::Source::Own(Piled { map, buffers, pieces, note }) => {
                 let claim = |buffer| self.desk.claim(buffer);
                 let buffers = buffers.into_iter().map(claim).collect::<Outcome<_>>()?;
                 Source::Kept(Kept { map, pieces, note: note.0, buffers: Held::Own(buffers) })
             }
-            source::RUN => Source::Run(Run { map, number: run, bytes }),
-            _ => return Err(Halt::code(format!("a source of kind {kind} is not known"))),
+            records::Source::Run { map, run, bytes } => {
+                Source::Run(Run { map, number: run, bytes })
+            }
         }))
     }
 

@@ -18,7 +18,9 @@ use nile_abi::call::System;
 use nile_abi::{CoreId, Status};
 use nile_bosml::{Blob, Buffer, Bytes};
 use nile_interfaces::task::TaskClient;
-use nile_interfaces::task::records::{Block, Command, Output, Range, Source, far, kind, source};
+use nile_interfaces::task::records::{
+    Block, Command, CommandKind, Far, Output, Piled, Range, Source,
+};
 use nile_stl::{CallError, CallResult};
 use nile_user::{PoolBuffer, Runtime, with_services};
 
@@ -89,11 +91,11 @@ impl<'s> Package<'_, 's> {
         loop {
             let command = self.task.next(true).await?;
             let done = match command.kind {
-                kind::END => return Ok(()),
-                kind::SAMPLE => self.sample(&command).await,
-                kind::CUT => self.cut(&command).await,
-                kind::MAP => self.map(&command).await,
-                kind::REDUCE => self.reduce(&command).await,
+                CommandKind::End => return Ok(()),
+                CommandKind::Sample => self.sample(&command).await,
+                CommandKind::Cut => self.cut(&command).await,
+                CommandKind::Map => self.map(&command).await,
+                CommandKind::Reduce => self.reduce(&command).await,
                 _ => Ok(()),
             };
             if let Err(failed) = done {
@@ -106,7 +108,7 @@ impl<'s> Package<'_, 's> {
     /// Asks whether the present task is off.
     async fn breathe(&self) -> Done {
         match self.task.next(false).await?.kind {
-            kind::STOP => Err(Failed { fault: 0, text: String::new() }),
+            CommandKind::Stop => Err(Failed { fault: 0, text: String::new() }),
             _ => Ok(()),
         }
     }
@@ -185,7 +187,7 @@ impl<'s> Package<'_, 's> {
                 buffers: Vec::from([buffer.pass(content.len())?]),
                 pieces: ranges(&numbers, &bounds),
                 note: Blob(Vec::from([1])),
-                far: if whole { far::WHOLE } else { far::JOINED },
+                far: if whole { Far::Whole } else { Far::Joined },
             };
             self.task.keep(ticket, output).await?;
         }
@@ -231,10 +233,11 @@ impl<'s> Package<'_, 's> {
         let mut all = Vec::new();
         loop {
             let next = self.patiently(async || self.task.source(ticket).await).await?;
-            match next.kind {
-                source::SHARED | source::OWN => self.kept(&next, &mut all)?,
-                source::RUN => self.run(ticket, next.run, &mut all).await?,
-                _ => break,
+            match next {
+                Source::Shared(piled) => self.kept(&piled, false, &mut all)?,
+                Source::Own(piled) => self.kept(&piled, true, &mut all)?,
+                Source::Run { run, .. } => self.run(ticket, run, &mut all).await?,
+                Source::All => break,
             }
         }
         all.sort_unstable();
@@ -248,7 +251,7 @@ impl<'s> Package<'_, 's> {
         Ok(self.task.done(ticket, all.len() as u64, sum).await?)
     }
 
-    fn kept(&self, next: &Source, all: &mut Vec<u64>) -> Done {
+    fn kept(&self, next: &Piled, is_own: bool, all: &mut Vec<u64>) -> Done {
         if next.note.0 != [1] {
             return Err(Failed { fault: 0, text: String::from("a note that nobody wrote") });
         }
@@ -259,9 +262,9 @@ impl<'s> Package<'_, 's> {
             }
         };
         for (number, buffer) in next.buffers.iter().enumerate() {
-            match next.kind {
-                source::OWN => take(number, &self.runtime.claim_buffer(*buffer)?),
-                _ => take(number, &self.runtime.view_buffer(*buffer)?),
+            match is_own {
+                true => take(number, &self.runtime.claim_buffer(*buffer)?),
+                false => take(number, &self.runtime.view_buffer(*buffer)?),
             }
         }
         Ok(())

@@ -268,8 +268,7 @@ async fn cut_at(stl: &Stl, at: At, job: JobId, samples: &[Vec<u8>]) -> CallResul
     let none = [Vec::new()];
     let samples = if samples.is_empty() { &none } else { samples };
     for (sample, index) in samples.iter().zip(0..) {
-        let cut = worker.cut(job.0, index, of, Bytes::from(&sample[..])).await?;
-        if cut.are_cut {
+        if let Some(cut) = worker.cut(job.0, index, of, Bytes::from(&sample[..])).await? {
             return Ok(Bounds { bytes: cut.bounds, slices: cut.slices });
         }
     }

@@ -56,8 +56,6 @@ pub struct Identity {
 /// Bounds.
 #[derive(Record)]
 pub struct Bounds {
-    /// Whether they are cut.
-    pub are_cut: bool,
     /// They.
     pub bounds: Blob,
     /// How many slices partitions have.
@@ -138,12 +136,12 @@ impl Worker {
 
     /// Cuts bounds.
     #[stl_k(reply = "bounds")]
-    fn cut(&self, job: u64, index: u32, of: u32, sample: Bytes<'_>) -> CallResult<Bounds> {
+    fn cut(&self, job: u64, index: u32, of: u32, sample: Bytes<'_>) -> CallResult<Option<Bounds>> {
         if !self.bench.machines.borrow().contains_key(&JobId(job)) {
             return Err(CallError::new(Status::NotFound, "the job has not come here"));
         }
-        let are_cut = index + 1 == of;
-        Ok(Bounds { are_cut, bounds: Blob(sample.0.to_vec()), slices: 1 })
+        let cut = Bounds { bounds: Blob(sample.0.to_vec()), slices: 1 };
+        Ok((index + 1 == of).then_some(cut))
     }
 }
 

@@ -3,7 +3,6 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use nile_bosml::Blob;
 use nile_stl::Record;
 
 /// A job that is asked for.
@@ -220,13 +219,4 @@ pub struct WorkerPlace {
     pub node: u32,
     /// The core.
     pub core: u16,
-}
-
-/// How a job stands ([`nile_job::Standing`]), if that is known.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct StandingEntry {
-    /// Whether it is known.
-    pub is_known: bool,
-    /// How it stands.
-    pub standing: Blob,
 }

@@ -1,12 +1,11 @@
 //! What goes into the registry and comes out of it.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use nile_abi::{CoreId, Generation, NodeId, Status};
+use nile_abi::{CoreId, Generation, NodeId};
 use nile_registry::{Caller as Binder, Layer};
-use nile_stl::{CallError, CallResult, Caller, Place, Record, ServiceNumber};
+use nile_stl::{Caller, Place, Record, ServiceNumber};
 
 use super::values::{NamedValue, Rule};
 
@@ -122,41 +121,42 @@ impl From<Found> for Place {
 
 /// On whose behalf a core asks: a kernel is believed, a package is a user.
 #[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asker {
-    /// 0: the operator, 1: a user, 2 to 4: a service of the high, low or micro layer.
-    pub standing: u8,
+pub enum Asker {
+    /// The operator.
+    Operator,
+    /// A user.
+    User,
+    /// A service of the high layer.
+    High,
+    /// One of the low layer.
+    Low,
+    /// One of the micro layer.
+    Micro,
 }
 
 impl Asker {
-    /// The standing that `caller` really has. `Invalid` if there is no such.
-    pub fn of(self, caller: &Caller) -> CallResult<Binder> {
-        if caller.is_package() {
-            return Ok(Binder::User);
-        }
-        match self.standing {
-            0 => Ok(Binder::Operator),
-            1 => Ok(Binder::User),
-            2 => Ok(Binder::Service(Layer::High)),
-            3 => Ok(Binder::Service(Layer::Low)),
-            4 => Ok(Binder::Service(Layer::Micro)),
-            other => {
-                let message = format!("asker.standing is {other}, which is not within 0 to 4");
-                Err(CallError::new(Status::Invalid, message))
-            }
+    /// The standing that `caller` really has.
+    pub fn of(self, caller: &Caller) -> Binder {
+        match self {
+            _ if caller.is_package() => Binder::User,
+            Asker::Operator => Binder::Operator,
+            Asker::User => Binder::User,
+            Asker::High => Binder::Service(Layer::High),
+            Asker::Low => Binder::Service(Layer::Low),
+            Asker::Micro => Binder::Service(Layer::Micro),
         }
     }
 }
 
 impl From<Binder> for Asker {
     fn from(binder: Binder) -> Asker {
-        let standing = match binder {
-            Binder::Operator => 0,
-            Binder::User => 1,
-            Binder::Service(Layer::High) => 2,
-            Binder::Service(Layer::Low) => 3,
-            Binder::Service(Layer::Micro) => 4,
-        };
-        Asker { standing }
+        match binder {
+            Binder::Operator => Asker::Operator,
+            Binder::User => Asker::User,
+            Binder::Service(Layer::High) => Asker::High,
+            Binder::Service(Layer::Low) => Asker::Low,
+            Binder::Service(Layer::Micro) => Asker::Micro,
+        }
     }
 }
 

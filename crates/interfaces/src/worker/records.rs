@@ -69,11 +69,9 @@ pub struct DraftBlock {
     pub block: u32,
 }
 
-/// Bounds that were cut, if they are done.
+/// Bounds that were cut.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Whether all samples are there, and these are the bounds.
-    pub are_cut: bool,
     /// The bounds.
     pub bounds: Blob,
     /// How many slices partitions have.

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
 use nile_bosml::Blob;
-use nile_interfaces::task::records::{Command, Range, far, kind};
+use nile_interfaces::task::records::{Command, CommandKind, Far, Range};
 use nile_ring::Buffer;
 
 use super::pool::Buffers;
@@ -53,13 +53,13 @@ pub struct Stored {
     pub buffers: Vec<Buffer>,
     pub pieces: Vec<Range>,
     pub note: Blob,
-    pub far: u32,
+    pub far: Far,
 }
 
 impl Stored {
     /// Whether another node gets this one and the next as one, as the worker service says it.
     fn joins(&self, next: &Stored) -> bool {
-        [self.far, next.far] == [far::JOINED; 2] && self.note == next.note
+        [self.far, next.far] == [Far::Joined; 2] && self.note == next.note
     }
 }
 
@@ -190,7 +190,7 @@ impl<'j> Agent<'j> {
         let work = state.queue.pop_front().filter(|_| state.error.is_none());
         let Some(work) = work else {
             state.queue.clear();
-            return self.command(state, kind::END, 0);
+            return self.command(state, CommandKind::End, 0);
         };
         state.tickets += 1;
         let (ticket, sources) = (state.tickets, self.sources(state, work));
@@ -203,23 +203,27 @@ impl<'j> Agent<'j> {
                 dataset: dataset as u32,
                 first_block: first as u32,
                 blocks: blocks as u32,
-                spill: self.job.spills && kind == kind::MAP && map.is_multiple_of(2),
+                spill: self.job.spills && kind == CommandKind::Map && map.is_multiple_of(2),
                 // A node may know late that there are others.
-                shared: self.job.far && kind == kind::MAP && map % 3 != 2,
+                shared: self.job.far && kind == CommandKind::Map && map % 3 != 2,
                 ..self.command(state, kind, ticket)
             }
         };
         match work {
-            Work::Sample(map) => split(map, kind::SAMPLE, state),
-            Work::Map(map) => split(map, kind::MAP, state),
+            Work::Sample(map) => split(map, CommandKind::Sample, state),
+            Work::Map(map) => split(map, CommandKind::Map, state),
             Work::Cut => Command {
                 blocks: state.samples.len() as u32,
                 shared: self.job.far,
-                ..self.command(state, kind::CUT, ticket)
+                ..self.command(state, CommandKind::Cut, ticket)
             },
             Work::Reduce(partition) => {
                 let maps = state.maps.len() as u32;
-                Command { index: partition, maps, ..self.command(state, kind::REDUCE, ticket) }
+                Command {
+                    index: partition,
+                    maps,
+                    ..self.command(state, CommandKind::Reduce, ticket)
+                }
             }
         }
     }
@@ -233,21 +237,21 @@ impl<'j> Agent<'j> {
             let Attempt { ticket, work, .. } = attempt;
             let may_stop = matches!(work, Work::Map(_) | Work::Reduce(_));
             if state.error.is_some() {
-                return self.command(state, kind::STOP, ticket);
+                return self.command(state, CommandKind::Stop, ticket);
             }
             if is_due && may_stop && state.was_stopped.insert(work) {
                 state.queue.push_front(work);
                 state.stopped += 1;
-                return self.command(state, kind::STOP, ticket);
+                return self.command(state, CommandKind::Stop, ticket);
             }
             state.attempt = Some(attempt);
         }
-        self.command(state, kind::NOTHING, 0)
+        self.command(state, CommandKind::Nothing, 0)
     }
 
-    fn command(&self, state: &State, kind: u32, ticket: u64) -> Command {
+    fn command(&self, state: &State, kind: CommandKind, ticket: u64) -> Command {
         // What is said of other kinds only is left out, as on a node.
-        let has_bounds = [kind::MAP, kind::REDUCE].contains(&kind);
+        let has_bounds = [CommandKind::Map, CommandKind::Reduce].contains(&kind);
         let bounds = if has_bounds { state.bounds.clone() } else { Vec::new() };
         Command {
             kind,
@@ -263,7 +267,7 @@ impl<'j> Agent<'j> {
             blocks: 0,
             bounds: Blob(bounds),
             spill: false,
-            keeps: if kind == kind::MAP { self.job.keeps } else { 0 },
+            keeps: if kind == CommandKind::Map { self.job.keeps } else { 0 },
             shared: false,
             memory: (self.job.buffers * self.job.buffer) as u64,
         }

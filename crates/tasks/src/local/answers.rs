@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use nile_abi::call::{Answer, System, SystemCall};
 use nile_abi::{Status, VirtAddr};
 use nile_bosml::{Blob, Buffer, Bytes, Decode, Encode, Reader};
-use nile_interfaces::task::records::{self, Block, Output, Range, Source, far, source};
+use nile_interfaces::task::records::{self, Block, Far, Output, Piled, Range, Source};
 use nile_stl::relay::{self, Relayed};
 use nile_stl::{CallError, CallResult};
 
@@ -217,41 +217,30 @@ impl Agent<'_> {
     }
 
     fn source(&self, state: &mut State, ticket: u64) -> CallResult<Source> {
-        let none = Source {
-            kind: source::ALL,
-            map: 0,
-            buffers: Vec::new(),
-            pieces: Vec::new(),
-            note: Blob::default(),
-            run: 0,
-            bytes: 0,
-        };
         let attempt = state.attempt(ticket)?;
         let Work::Reduce(partition) = attempt.work else {
             return Err(invalid("a task without pieces"));
         };
-        let Some(slice) = attempt.sources.front_mut() else { return Ok(none) };
+        let Some(slice) = attempt.sources.front_mut() else { return Ok(Source::All) };
         let Some(next) = slice.pop_front() else {
             attempt.sources.pop_front();
-            return Ok(none);
+            return Ok(Source::All);
         };
         let given = match next {
             Piece::Run { map } => {
                 let run = &state.maps[map].runs[&partition];
                 let bytes = run.iter().map(|block| block.len() as u64).sum();
                 let run = (map as u64) << 32 | u64::from(partition);
-                Source { kind: source::RUN, map: map as u32, run, bytes, ..none }
+                Source::Run { map: map as u32, run, bytes }
             }
             Piece::Shared { map, output, piece } => {
                 let Stored { buffers, pieces, note, .. } = &state.maps[map].kept[output];
-                Source {
-                    kind: source::SHARED,
+                Source::Shared(Piled {
                     map: map as u32,
                     buffers: buffers.iter().map(Buffers::view).collect(),
                     pieces: of_partition(pieces, piece),
                     note: note.clone(),
-                    ..none
-                }
+                })
             }
             Piece::Far { map, outputs, piece } => {
                 let outputs = outputs.iter().map(|output| &state.maps[map].kept[*output]);
@@ -259,7 +248,7 @@ impl Agent<'_> {
                 for stored in outputs {
                     let pieces = of_partition(&stored.pieces, piece);
                     note = stored.note.clone();
-                    if stored.far == far::WHOLE {
+                    if stored.far == Far::Whole {
                         bytes = stored.buffers.iter().map(|it| it.to_vec()).collect();
                         all = pieces;
                     } else {
@@ -270,7 +259,7 @@ impl Agent<'_> {
                 let buffers = bytes.iter().map(give).collect::<CallResult<_>>()?;
                 let (map, pieces) = (map as u32, all);
                 state.far += 1;
-                Source { kind: source::OWN, map, buffers, pieces, note, ..none }
+                Source::Own(Piled { map, buffers, pieces, note })
             }
         };
         Ok(given)
