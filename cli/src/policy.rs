@@ -17,7 +17,7 @@ use crate::peer::known::Target;
 use args::{Action, Bind, Policies, Policy, Subject, Unbind};
 
 /// Who asks: a person.
-const OPERATOR: Asker = Asker { standing: 0 };
+const OPERATOR: Asker = Asker::Operator;
 
 /// Prints the policies of every node.
 pub fn list(options: &Policies) -> Result<(), Failure> {
