@@ -74,7 +74,7 @@ impl Default for Turns {
                 EarliestDeadline::PRIORITY,
                 Box::new(EarliestDeadline::default()),
             ),
-            scheduler.install("fifo", Fifo::PRIORITY, Box::new(Fifo::default())),
+            scheduler.install("fifo", Fifo::PRIORITY, Box::new(Fifo)),
         ];
         Turns { scheduler, classes, present: None, gave_way: None }
     }
