@@ -244,6 +244,7 @@ fn on_three_nodes_jobs_wait_for_each_other() {
     let begin = |name: &str, more: &[&str]| {
         let mut command = nile(&place);
         command.args(["run", "terasort", "--size", "60M", "--name", name, "--json"]).args(more);
+        command.args(["--policy", "fifo"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let are = |field: &str, value: &str| {

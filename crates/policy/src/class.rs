@@ -148,6 +148,12 @@ impl Class {
         (self.counted, self.counted_ran) = (now, self.ran);
     }
 
+    /// Begins to count from here: it has nothing ready, and is owed nothing for that.
+    pub fn begin(&mut self, now: Instant) {
+        self.served = now;
+        self.is_reserved = false;
+    }
+
     /// Takes its part of what `turns` took together since the last look.
     pub fn share(&mut self, now: Instant, nanos: u64, turns: u64) {
         if self.turns > 0 || self.measured > 0 {

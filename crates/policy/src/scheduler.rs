@@ -98,6 +98,8 @@ pub struct Scheduler<T> {
     /// When it was last looked who waits too long, and the class that does.
     looked: Instant,
     due: Option<ClassId>,
+    /// Whether nothing was ready since anything was last picked.
+    is_idle: bool,
 }
 
 impl<T> Default for Scheduler<T> {
@@ -113,6 +115,7 @@ impl<T> Default for Scheduler<T> {
             expelled: Vec::new(),
             looked: Instant::START,
             due: None,
+            is_idle: true,
         }
     }
 }
@@ -380,6 +383,7 @@ impl<T> Scheduler<T> {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(token.slot);
         self.ready -= 1;
+        self.is_idle = self.ready == 0;
         let class = self.class(entry.class);
         class.ready -= 1;
         // What is gone is at the front, most of the time.
@@ -408,6 +412,9 @@ impl<T> Scheduler<T> {
     pub fn next(&mut self, now: Instant) -> Next<T> {
         if self.ready == 0 {
             return Next::Nothing;
+        }
+        if core::mem::take(&mut self.is_idle) {
+            self.resume(now);
         }
         if now >= self.looked + LOOK {
             self.look(now, &|_| false);
@@ -468,9 +475,11 @@ impl<T> Scheduler<T> {
         self.due
     }
 
-    /// From now on time counts as its turns': before, there were none.
+    /// From now on time counts as turns': before, there was nothing to run.
     pub fn resume(&mut self, now: Instant) {
         self.looked = now;
+        self.due = None;
+        self.classes.iter_mut().for_each(|class| class.begin(now));
     }
 
     /// Something of a class that goes by age had a turn, without being here.

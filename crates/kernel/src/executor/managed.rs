@@ -150,6 +150,7 @@ impl Executor {
         let managed = &self.managed;
         if managed.has_moved.get() {
             self.settle();
+            managed.is_idle.set(true);
         }
         if managed.is_idle.take() {
             managed.scheduler.borrow_mut().resume(clock());
