@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, RoleSet, Status, VirtAddr};
-use nile_policy::{Manager, Parameters, PolicyState, Refusal, Scheduling, SubjectState};
+use nile_policy::{Manager, Parameters, Refusal, Scheduling, Statistics, SubjectState};
 use nile_stl::frame::{CallId, Header, MAX_DATA};
 use nile_stl::node::{
     Buffer, CoreState, DrivenInterface, Frame, MOST_HERTZ, Member, Memory, Node, NodeFuture,
@@ -160,7 +160,7 @@ impl Manager for NoPolicies {
         vec![SubjectState { name, policy }]
     }
 
-    fn policies(&self) -> Vec<PolicyState> {
+    fn policies(&self) -> Vec<Statistics> {
         Vec::new()
     }
 

@@ -16,7 +16,7 @@ use core::time::Duration;
 use nile_abi::{CoreId, Status};
 use nile_interfaces::policy_manager::{PolicyEntry, PolicyManagerKernel, SubjectEntry};
 use nile_interfaces::registry::{Asker, Binding, NamedValue, RegistryClient, Wanted};
-use nile_policy::{Manager, Parameters, PolicyState, Refusal};
+use nile_policy::{Manager, Parameters, Refusal, Statistics};
 use nile_registry::{AttributeValue, Caller as Binder, priority::PRIORITY};
 use nile_stl::{
     CallError, CallResult, Caller, Place, Published, Registration, Start, Stl, service,
@@ -170,7 +170,7 @@ impl Shared {
             parameters = parameters.with(value.name.clone(), number);
         }
         let manager = self.manager()?;
-        let expelled = |it: &PolicyState| it.name == name && it.expelled.is_some();
+        let expelled = |it: &Statistics| it.name == name && it.expelled.is_some();
         let is_expelled = manager.policies().iter().any(expelled);
         let known = self.instances.borrow().iter().find(|it| it.0 == name).map(|it| it.1);
         if known.is_none() || is_expelled && known != Some(instance) {
@@ -314,7 +314,7 @@ fn unused(registration: &Registration) -> PolicyEntry {
     }
 }
 
-fn entry(it: PolicyState) -> PolicyEntry {
+fn entry(it: Statistics) -> PolicyEntry {
     PolicyEntry {
         name: it.name,
         priority: it.priority,

@@ -3,6 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
@@ -48,10 +49,10 @@ impl fmt::Display for Expulsion {
 }
 
 /// What has become of a policy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Statistics<'a> {
-    /// Its name.
-    pub name: &'a str,
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Statistics {
+    /// Its name, or `default`.
+    pub name: String,
     /// Its global priority; more is asked earlier.
     pub priority: i64,
     /// How many subjects are bound to it.
@@ -179,9 +180,9 @@ impl Class {
         self.is_reserved
     }
 
-    pub fn statistics(&self) -> Statistics<'_> {
+    pub fn statistics(&self) -> Statistics {
         Statistics {
-            name: &self.name,
+            name: self.name.clone().into_owned(),
             priority: self.priority,
             subjects: self.subjects,
             ready: self.ready,

@@ -21,7 +21,7 @@ mod scheduler;
 mod scheduling;
 
 pub use class::{ClassId, Expulsion, Statistics};
-pub use manager::{Manager, PolicyState, SubjectState};
+pub use manager::{Manager, SubjectState};
 pub use parameters::{Parameter, Parameters, Refusal};
 pub use scheduler::{Next, Picked, Scheduler, Turn};
 pub use scheduling::{Answer, Ran, Ready, Scheduling, Stop, Subject, Token};

@@ -1,12 +1,11 @@
 //! What whoever schedules offers to whoever binds.
 
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::task::Poll;
-use core::time::Duration;
 
-use crate::{Expulsion, Parameters, Refusal, Scheduling, Statistics};
+use crate::{Parameters, Refusal, Scheduling, Statistics};
 
 /// A subject as its manager knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,52 +16,13 @@ pub struct SubjectState {
     pub policy: String,
 }
 
-/// A policy and what has become of it, as [`Statistics`] has it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PolicyState {
-    /// Its name, or `default`.
-    pub name: String,
-    /// Its global priority.
-    pub priority: i64,
-    /// How many subjects are bound to it.
-    pub subjects: u32,
-    /// How much of theirs is ready.
-    pub ready: u32,
-    /// Right answers.
-    pub decisions: u64,
-    /// Answers that were refused or missing.
-    pub refused: u64,
-    /// Turns given out of its order, so that nobody starves.
-    pub reserved: u64,
-    /// The time that its subjects have run.
-    pub ran: Duration,
-    /// Why it was expelled, if it was.
-    pub expelled: Option<Expulsion>,
-}
-
-impl From<Statistics<'_>> for PolicyState {
-    fn from(it: Statistics<'_>) -> PolicyState {
-        PolicyState {
-            name: it.name.to_string(),
-            priority: it.priority,
-            subjects: it.subjects,
-            ready: it.ready,
-            decisions: it.decisions,
-            refused: it.refused,
-            reserved: it.reserved,
-            ran: it.ran,
-            expelled: it.expelled,
-        }
-    }
-}
-
 /// Who binds subjects to policies: Dhara's policy manager (IV.A) as others see it. Nothing waits.
 pub trait Manager {
     /// The subjects, in the order in which they came.
     fn subjects(&self) -> Vec<SubjectState>;
 
     /// The policies from the highest global priority to the lowest, the default among them.
-    fn policies(&self) -> Vec<PolicyState>;
+    fn policies(&self) -> Vec<Statistics>;
 
     /// Adds a policy, unless there is one of this name that works.
     fn install(&self, name: &str, priority: i64, policy: Box<dyn Scheduling>);

@@ -184,12 +184,12 @@ impl<T> Scheduler<T> {
     }
 
     /// What has become of each policy, from the highest global priority to the lowest.
-    pub fn statistics(&self) -> impl Iterator<Item = Statistics<'_>> {
+    pub fn statistics(&self) -> impl Iterator<Item = Statistics> {
         self.order.iter().map(|id| self.classes[id.0 as usize].statistics())
     }
 
     /// The next policy that was expelled since the last time that this was asked.
-    pub fn take_expelled(&mut self) -> Option<Statistics<'_>> {
+    pub fn take_expelled(&mut self) -> Option<Statistics> {
         let id = self.expelled.pop()?;
         self.classes.get(id.0 as usize).map(Class::statistics)
     }

@@ -17,7 +17,7 @@ use core::task::{Context, Poll};
 
 use nile_abi::Instant;
 use nile_policy::{
-    ClassId, Next, Parameters, Picked, PolicyState, Refusal, Scheduler, Scheduling, Subject,
+    ClassId, Next, Parameters, Picked, Refusal, Scheduler, Scheduling, Statistics, Subject,
     SubjectState,
 };
 use nile_sync::Waiter;
@@ -153,7 +153,11 @@ impl Executor {
             managed.is_idle.set(true);
         }
         if managed.is_idle.take() {
-            managed.scheduler.borrow_mut().resume(clock());
+            // Who has to wait has waited meanwhile; all others had nothing to run.
+            match managed.ready() {
+                0 => managed.scheduler.borrow_mut().resume(clock()),
+                _ => self.look(clock()),
+            }
         }
         let turns = managed.turns.get().wrapping_add(1);
         managed.turns.set(turns);
@@ -253,7 +257,7 @@ impl Executor {
         let managed = &self.managed;
         let mut scheduler = managed.scheduler.borrow_mut();
         while let Some(it) = scheduler.take_expelled() {
-            managed.expelled.borrow_mut().push(it.name.to_owned());
+            managed.expelled.borrow_mut().push(it.name);
             managed.has_moved.set(true);
             managed.watcher.wake();
         }
@@ -301,8 +305,8 @@ impl Executor {
     }
 
     /// The policies from the highest global priority to the lowest.
-    pub fn policies(&self) -> Vec<PolicyState> {
-        self.managed.scheduler.borrow().statistics().map(PolicyState::from).collect()
+    pub fn policies(&self) -> Vec<Statistics> {
+        self.managed.scheduler.borrow().statistics().collect()
     }
 
     /// Adds a policy, unless there is one of this name that works.

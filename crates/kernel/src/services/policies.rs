@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::task::{Context, Poll};
 
 use nile_platform::Machine;
-use nile_policy::{Manager, Parameters, PolicyState, Refusal, Scheduling, SubjectState};
+use nile_policy::{Manager, Parameters, Refusal, Scheduling, Statistics, SubjectState};
 
 use super::host::CoreHost;
 
@@ -15,7 +15,7 @@ impl<M: Machine> Manager for CoreHost<M> {
         self.0.executor.subjects()
     }
 
-    fn policies(&self) -> Vec<PolicyState> {
+    fn policies(&self) -> Vec<Statistics> {
         self.0.executor.policies()
     }
 

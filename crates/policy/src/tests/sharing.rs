@@ -1,6 +1,5 @@
 //! Who gets how much, and in what order.
 
-use alloc::borrow::ToOwned;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -36,7 +35,7 @@ fn policies_are_asked_by_their_global_priorities_and_the_default_is_in_between()
         it.enqueue(Subject(subject), subject, Instant::START);
     }
     assert_eq!(order(&mut it), [4, 3, 2, 0, 1]);
-    let names: Vec<_> = it.statistics().map(|it| it.name.to_owned()).collect();
+    let names: Vec<_> = it.statistics().map(|it| it.name).collect();
     assert_eq!(names, ["real_time", "earliest_deadline", "fair", "default", "fifo"]);
 }
 

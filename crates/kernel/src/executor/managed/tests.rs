@@ -122,6 +122,34 @@ fn what_has_used_its_budget_up_waits_and_the_core_may_sleep() {
     assert!(bench.run(1_000).len() >= 90);
 }
 
+/// Has its subjects wait for ever.
+struct Hoarder;
+
+impl Scheduling for Hoarder {
+    fn enqueue(&mut self, _: &Ready) {}
+    fn dequeue(&mut self, _: &Ready) {}
+    fn next(&mut self, now: Instant) -> Option<Answer> {
+        Some(Answer::Wait(now + Duration::from_secs(3_600)))
+    }
+}
+
+#[test]
+fn who_is_made_to_wait_for_ever_has_turns_though_the_core_sleeps() {
+    let bench = Bench::new();
+    bench.executor.install("hoarder", 50, Box::new(Hoarder));
+    bench.spawn("victim", 5);
+    bench.executor.bind("victim", "hoarder", &Parameters::none(), bench.now()).unwrap();
+    let mut turns = 0;
+    while turns < 5 && bench.now() < Instant::START + Duration::from_secs(1) {
+        turns += bench.run(10).len();
+        // The core sleeps until something may run.
+        if let Some(due) = bench.executor.next_due() {
+            bench.now.set(due.as_nanos());
+        }
+    }
+    assert_eq!(turns, 5);
+}
+
 #[test]
 fn what_is_unknown_is_refused() {
     let bench = Bench::new();
