@@ -74,7 +74,7 @@ pub struct Statistics {
 /// Each class can count on one part of this many of the time.
 const RESERVE: u64 = 20;
 
-/// How long something may be ready before its class's reserve counts.
+/// How long a class may be ready without a turn before its reserve counts.
 pub(crate) const GUARD: Duration = Duration::from_millis(100);
 
 /// The most that a class has to its credit, or owes: its reserve of a second.

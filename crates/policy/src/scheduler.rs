@@ -6,7 +6,7 @@
 //! * Something that is ready runs. When a policy answers wrong, or nothing, the oldest of what it
 //!   has runs, and the third time the policy is expelled: its subjects go to the default.
 //! * Nothing is lost, and nothing runs twice: a token is good for one turn, under one policy.
-//! * Nobody starves: a class whose oldest has waited longer than the guard gets turns until it has
+//! * Nobody starves: a class that is ready and had no turn for the guard gets turns until it has
 //!   had its reserve of the time, whatever stands above it.
 //! * Binding moves all that a subject has ready from the old policy to the new one at once, in the
 //!   order of age.
