@@ -48,7 +48,7 @@ impl CoreManagerKernel for CoreManager {
             sleeps: state.sleeps,
             polls: state.polls,
             system_calls: state.system_calls,
-            load: load(&state),
+            load: state.load,
             queues: queues.collect(),
         })
     }
@@ -77,9 +77,4 @@ fn entry(core: CoreId, state: &CoreState) -> CoreEntry {
         generation: state.generation.0,
         phase: state.phase.into(),
     }
-}
-
-fn load(state: &CoreState) -> u64 {
-    let percent = u128::from(state.polls) * 100 / u128::from(state.turns.max(1));
-    u64::try_from(percent).unwrap_or(u64::MAX)
 }

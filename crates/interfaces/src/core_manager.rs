@@ -38,7 +38,7 @@ pub struct CoreStatistics {
     pub polls: u64,
     /// System calls of its packages.
     pub system_calls: u64,
-    /// Polls of tasks in a hundred passes of its loop: the fuller its passes, the higher.
+    /// The percent of its last second or so in which it had something to do.
     pub load: u64,
     /// What waits.
     pub queues: Vec<QueueDepth>,

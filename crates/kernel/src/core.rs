@@ -16,7 +16,9 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, RoleSet, Window};
 use nile_device::{DrivenDisk, DrivenInterface};
-use nile_platform::{CorePhase, Hosting, Loop, Machine, NodePhase, Outcome, Queue, Sleeper, Turn};
+use nile_platform::{
+    CorePhase, Hosting, Load, Loop, Machine, NodePhase, Outcome, Queue, Sleeper, Turn,
+};
 use nile_ring::Doorbell;
 
 use crate::client::Client;
@@ -36,6 +38,10 @@ const POLLS_PER_TURN: usize = 64;
 
 /// The subject of a core's package, for policies.
 pub(crate) const PACKAGE: &str = "package";
+
+/// Passes in a row that find nothing after which a core counts as idle, should it not sleep
+/// before: shorter gaps are not worth a look at the clock.
+const IDLE_AFTER: u32 = 64;
 
 /// Timers that fire in one pass; the rest fires in the next.
 const TIMERS_PER_TURN: usize = 64;
@@ -205,7 +211,7 @@ impl<M: Machine> Core<M> {
             core.executor.subject(PACKAGE);
         }
         program(&core);
-        CoreLoop { core, empty_passes: 0, running: false }
+        CoreLoop { core, empty_passes: 0, is_idle: false, running: false }
     }
 
     /// Waits for `span`.
@@ -273,6 +279,7 @@ impl<M: Machine> Drop for SleepIn<M> {
 pub struct CoreLoop<M: Machine> {
     core: Core<M>,
     empty_passes: u32,
+    is_idle: bool,
     running: bool,
 }
 
@@ -289,7 +296,9 @@ impl<M: Machine> CoreLoop<M> {
                     // Its last incarnation's buffers are free from here on.
                     core.pool();
                     core.client.introduce(core);
-                    core.machine.board().record(core.id()).set_phase(CorePhase::Running);
+                    let record = core.machine.board().record(core.id());
+                    record.set_busy(Load::starting(core.now()));
+                    record.set_phase(CorePhase::Running);
                     core.client.wake_manager(core);
                 }
                 None
@@ -303,6 +312,15 @@ impl<M: Machine> CoreLoop<M> {
         // If the node goes on without this core, its peers are to know.
         self.core.client.wake_manager(&self.core);
         Turn::Stopped(self.core.ended.get().unwrap_or(Outcome::Success))
+    }
+
+    /// Says that the core is idle, or busy, from now on, should it not be so already.
+    fn note_idle(&mut self, is_idle: bool) {
+        if self.is_idle != is_idle {
+            self.is_idle = is_idle;
+            let record = self.core.machine.board().record(self.core.id());
+            record.set_busy(record.busy().turned(is_idle, self.core.now()));
+        }
     }
 
     /// Says how long the core's queues are.
@@ -375,14 +393,20 @@ impl<M: Machine> Loop for CoreLoop<M> {
         }
         if found {
             self.note_queues();
+            self.note_idle(false);
             self.empty_passes = 0;
             return Turn::Busy;
         }
         if core.polls.is_none_or(|polls| self.empty_passes < polls) {
-            self.empty_passes = self.empty_passes.saturating_add(1);
             core.machine.relax();
+            self.empty_passes = self.empty_passes.saturating_add(1);
+            if self.empty_passes >= IDLE_AFTER {
+                self.note_idle(true);
+            }
             return Turn::Busy;
         }
+        self.note_idle(true);
+        let core = &self.core;
         // `None` is later than any moment here.
         let due = [core.timers.borrow().next_due(), core.executor.next_due()];
         Turn::Idle(due.into_iter().flatten().min())

@@ -24,6 +24,7 @@ extern crate alloc;
 pub mod board;
 pub mod cause;
 pub mod handoff;
+pub mod load;
 pub mod machine;
 pub mod misbehave;
 pub mod record;
@@ -34,6 +35,7 @@ pub mod user;
 pub use board::{Board, NodePhase};
 pub use cause::Cause;
 pub use handoff::{Handoff, NodeDescription, Step, Tables};
+pub use load::Load;
 pub use machine::{
     AttachError, CONTROL_BYTES, Grant, Machine, Manager, Outcome, Sleeper, WakeMode,
 };

@@ -7,9 +7,9 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use nile_abi::{CoreId, Generation, RoleSet};
+use nile_abi::{CoreId, Generation, Instant, RoleSet};
 
-use crate::Cause;
+use crate::{Cause, Load};
 
 /// Bytes of one record: a page, so that page permissions can protect it.
 pub const RECORD_BYTES: usize = 4096;
@@ -28,6 +28,8 @@ const FAULT_AT: usize = 10;
 const FAULT_ADDRESS: usize = 11;
 const WAKES: usize = 12;
 const PACKAGE: usize = 13;
+/// Two words: since when, and the share, its lowest bit whether the core idles.
+const LOAD: usize = 14;
 const INTERRUPTS: usize = 16;
 const QUEUES: usize = 32;
 /// Two rows of two words, for incarnations of odd and even number: whom the core works for, and
@@ -284,6 +286,19 @@ impl<'a> Record<'a> {
     /// Counts one task poll.
     pub fn count_poll(&self) {
         self.count(POLLS);
+    }
+
+    /// How busy the core is. What is read while it is written can be off by one span.
+    pub fn busy(&self) -> Load {
+        let since = Instant::from_nanos(self.load(LOAD));
+        let share = self.load(LOAD + 1);
+        Load { since, share: share >> 1, is_idle: share & 1 != 0 }
+    }
+
+    /// Says how busy the core is.
+    pub fn set_busy(&self, load: Load) {
+        self.words[LOAD].store(load.since.as_nanos(), Ordering::Relaxed);
+        self.store(LOAD + 1, load.share << 1 | u64::from(load.is_idle));
     }
 
     /// System calls of the core's packages.

@@ -259,6 +259,8 @@ pub struct CoreState {
     pub polls: u64,
     /// System calls of its packages.
     pub system_calls: u64,
+    /// The percent of its last second or so in which it had something to do.
+    pub load: u64,
     /// How long its queues are, by name.
     pub queues: Vec<(&'static str, u64)>,
 }

@@ -98,6 +98,7 @@ impl<M: Machine> Node for CoreHost<M> {
             sleeps: record.sleeps(),
             polls: record.polls(),
             system_calls: record.system_calls(),
+            load: record.busy().percent(self.0.now()),
             queues: Queue::ALL.map(|queue| (queue.name(), record.queue(queue))).into(),
         })
     }
