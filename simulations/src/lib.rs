@@ -18,6 +18,7 @@
 //! * [`gossip`]: membership and directories.
 //! * [`jobs`]: masters and workers of a job.
 //! * [`names`]: one history for each name of a dataset.
+//! * [`policies`]: scheduling policies, hostile ones too, while subjects are bound to others.
 //!
 //! A new one is a module with `pub fn run(options: &Options) -> Report` and an entry in the list.
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@ pub mod jobs;
 pub mod linear;
 pub mod names;
 pub mod options;
+pub mod policies;
 pub mod report;
 pub mod runs;
 pub mod trace;
@@ -77,5 +79,10 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "names",
         about: "names of datasets, changed by many at once while keepers and disks are lost",
         run: names::run,
+    },
+    Scenario {
+        name: "policies",
+        about: "scheduling policies, hostile ones too, while their subjects are bound to others",
+        run: policies::run,
     },
 ];

@@ -104,6 +104,8 @@ pub(crate) struct Class {
     counted_ran: u64,
     /// Whether it is being given what it has to its credit.
     is_reserved: bool,
+    /// What it may still have before it has had all but a reserve, in nanoseconds.
+    room: i64,
     /// Turns since the last look that nobody has measured, and nanoseconds of those that were.
     pub turns: u64,
     pub measured: u64,
@@ -134,6 +136,7 @@ impl Class {
             counted: Instant::START,
             counted_ran: 0,
             is_reserved: false,
+            room: MOST_CREDIT,
             turns: 0,
             measured: 0,
             served: Instant::START,
@@ -149,20 +152,41 @@ impl Class {
         (self.counted, self.counted_ran) = (now, self.ran);
     }
 
-    /// Begins to count from here: it has nothing ready, and is owed nothing for that.
-    pub fn begin(&mut self, now: Instant) {
+    /// Begins to count from here, `passed` after the last look: it had nothing ready, and is owed
+    /// nothing for that.
+    pub fn begin(&mut self, now: Instant, passed: u64) {
         self.served = now;
         self.is_reserved = false;
+        self.allow(passed, 0);
     }
 
-    /// Takes its part of what `turns` took together since the last look.
-    pub fn share(&mut self, now: Instant, nanos: u64, turns: u64) {
+    /// Counts what it may have, and what it had.
+    fn allow(&mut self, passed: u64, had: u64) {
+        let allowed = i64::try_from(passed - passed / RESERVE).unwrap_or(i64::MAX);
+        let change = allowed.saturating_sub_unsigned(had);
+        self.room = self.room.saturating_add(change).clamp(-MOST_CREDIT, MOST_CREDIT);
+    }
+
+    /// Takes its part of what `turns` took together since the last look, `passed` ago.
+    pub fn share(&mut self, now: Instant, passed: u64, nanos: u64, turns: u64) {
         if self.turns > 0 || self.measured > 0 {
             self.served = now;
         }
         // What a class had is counted to the turn, over time.
-        self.ran += self.measured + nanos.saturating_mul(self.turns) / turns.max(1);
+        let had = self.measured + nanos.saturating_mul(self.turns) / turns.max(1);
+        self.ran += had;
         (self.turns, self.measured) = (0, 0);
+        self.allow(passed, had);
+    }
+
+    /// Whether its subjects leave room for others by themselves.
+    pub fn is_bounded(&self) -> bool {
+        self.room >= 0 && self.policy.as_ref().is_some_and(|policy| policy.is_bounded())
+    }
+
+    /// When it last had a turn, or nothing ready.
+    pub fn served(&self) -> Instant {
+        self.served
     }
 
     /// Whether it is due for its reserve: it has waited longer than the guard, and then until it

@@ -419,8 +419,18 @@ impl<T> Scheduler<T> {
         if now >= self.looked + LOOK {
             self.look(now, &|_| false);
         }
-        if let Some(picked) = self.due.and_then(|id| self.next_oldest(id)) {
-            return Next::Run(picked);
+        if let Some(due) = self.due {
+            for place in 0..self.order.len() {
+                let id = self.order[place];
+                if self.is_bounded(id)
+                    && let Next::Run(picked) = self.next_of(id, now)
+                {
+                    return Next::Run(picked);
+                }
+            }
+            if let Some(picked) = self.next_oldest(due) {
+                return Next::Run(picked);
+            }
         }
         let mut until: Option<Instant> = None;
         for place in 0..self.order.len() {
@@ -431,6 +441,12 @@ impl<T> Scheduler<T> {
             }
         }
         until.map_or(Next::Nothing, Next::Wait)
+    }
+
+    /// Whether the subjects of a class have no more than they were promised: they run before what
+    /// has waited too long.
+    pub fn is_bounded(&self, id: ClassId) -> bool {
+        self.classes[id.0 as usize].is_bounded()
     }
 
     /// What runs next of a class.
@@ -453,33 +469,37 @@ impl<T> Scheduler<T> {
         self.pick(oldest, None)
     }
 
-    /// Looks which class has waited too long: it is to have turns until the next look. `waits` says
-    /// of which classes something is ready that is not here.
+    /// Looks which class has waited too long, and longest: behind those that are bounded it is to
+    /// have turns until the next look. `waits` says of which classes something is ready that is
+    /// not here.
     pub fn look(&mut self, now: Instant, waits: &dyn Fn(ClassId) -> bool) -> Option<ClassId> {
         let sum = |of: fn(&Class) -> u64| self.classes.iter().map(of).sum::<u64>();
         let (turns, measured) = (sum(|it| it.turns), sum(|it| it.measured));
         let passed = now.as_nanos().saturating_sub(self.looked.as_nanos());
         let rest = passed.saturating_sub(measured);
         self.looked = now;
-        self.due = None;
+        let mut longest: Option<(Instant, ClassId)> = None;
         for place in 0..self.order.len() {
             let id = self.order[place];
             let is_waiting = waits(id);
             let class = self.class(id);
-            class.share(now, rest, turns);
+            class.share(now, passed, rest, turns);
             let is_ready = class.ready > 0 || is_waiting;
-            if class.is_due(now, is_ready) && self.due.is_none() {
-                self.due = Some(id);
+            let served = class.served();
+            if class.is_due(now, is_ready) && longest.is_none_or(|(since, _)| served < since) {
+                longest = Some((served, id));
             }
         }
+        self.due = longest.map(|(_, id)| id);
         self.due
     }
 
     /// From now on time counts as turns': before, there was nothing to run.
     pub fn resume(&mut self, now: Instant) {
+        let passed = now.as_nanos().saturating_sub(self.looked.as_nanos());
         self.looked = now;
         self.due = None;
-        self.classes.iter_mut().for_each(|class| class.begin(now));
+        self.classes.iter_mut().for_each(|class| class.begin(now, passed));
     }
 
     /// Something of a class that goes by age had a turn, without being here.

@@ -82,6 +82,12 @@ pub trait Scheduling {
         false
     }
 
+    /// Whether its subjects never have more than they were promised, which leaves room for others:
+    /// then what waits for its reserve waits behind them. The mechanism looks whether that is so.
+    fn is_bounded(&self) -> bool {
+        false
+    }
+
     /// Takes a subject, or changes the parameters of one that it has. A refusal changes nothing.
     fn admit(
         &mut self,

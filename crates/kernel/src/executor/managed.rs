@@ -194,43 +194,59 @@ impl Executor {
     fn choose(&self, clock: &dyn Fn() -> Instant) -> Option<Chosen> {
         let managed = &self.managed;
         managed.waits_until.set(None);
-        if let Some(class) = managed.due.get()
-            && let Some(chosen) = self.choose_due(class, clock)
-        {
-            return Some(chosen);
+        if let Some(due) = managed.due.get() {
+            for (class, by_age) in managed.lanes.borrow().iter().copied() {
+                if managed.scheduler.borrow().is_bounded(class)
+                    && let Ok(chosen) = self.choose_of(class, by_age, clock())
+                {
+                    return Some(chosen);
+                }
+            }
+            if let Some(chosen) = self.choose_due(due, clock) {
+                return Some(chosen);
+            }
         }
         let mut until: Option<Instant> = None;
         for (class, by_age) in managed.lanes.borrow().iter().copied() {
-            let mut scheduler = managed.scheduler.borrow_mut();
             // Of one that goes by age a scheduler only has what was bound to another before.
-            let next = match by_age && scheduler.ready() == 0 {
-                true => Next::Nothing,
-                false => {
-                    let now = clock();
-                    if !by_age {
-                        self.hand_over(&mut scheduler, class, now);
-                    }
-                    match scheduler.next_of(class, now) {
-                        Next::Run(picked) => {
-                            drop(scheduler);
-                            self.note_expelled();
-                            return Some(Chosen::Picked(picked, now));
-                        }
-                        next => next,
-                    }
-                }
+            let next = match by_age && managed.scheduler.borrow().ready() == 0 {
+                true => Err(None),
+                false => self.choose_of(class, by_age, clock()),
             };
-            drop(scheduler);
+            let then = match next {
+                Ok(chosen) => return Some(chosen),
+                Err(then) => then,
+            };
             if by_age && let Some(task) = self.ready.lock().of(class).and_then(VecDeque::pop_front)
             {
                 return Some(Chosen::Oldest(class, task));
             }
-            if let Next::Wait(then) = next {
-                until = Some(until.map_or(then, |until| until.min(then)));
-            }
+            until = [until, then].into_iter().flatten().min();
         }
         managed.waits_until.set(until);
         None
+    }
+
+    /// What the policy of a class gives; else until when it has its subjects wait, if it does.
+    fn choose_of(
+        &self,
+        class: ClassId,
+        by_age: bool,
+        now: Instant,
+    ) -> Result<Chosen, Option<Instant>> {
+        let mut scheduler = self.managed.scheduler.borrow_mut();
+        if !by_age {
+            self.hand_over(&mut scheduler, class, now);
+        }
+        match scheduler.next_of(class, now) {
+            Next::Run(picked) => {
+                drop(scheduler);
+                self.note_expelled();
+                Ok(Chosen::Picked(picked, now))
+            }
+            Next::Wait(until) => Err(Some(until)),
+            Next::Nothing => Err(None),
+        }
     }
 
     /// The oldest of a class that has waited too long.

@@ -103,6 +103,10 @@ impl Scheduling for EarliestDeadline {
         &[PERIOD, BUDGET, DEADLINE]
     }
 
+    fn is_bounded(&self) -> bool {
+        self.promises.iter().all(|promise| matches!(promise.terms, Terms::Each { .. }))
+    }
+
     fn admit(&mut self, subject: Subject, it: &Parameters, now: Instant) -> Result<(), Refusal> {
         let (terms, span) = EarliestDeadline::terms(it)?;
         let others = self.promises.iter().filter(|promise| promise.subject != subject);

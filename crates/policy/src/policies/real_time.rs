@@ -15,12 +15,24 @@ const LOCAL_PRIORITY: Parameter = Parameter::new("local_priority", 0, 99);
 pub struct RealTime {
     priorities: Vec<(Subject, i64)>,
     /// What is ready, by priority, the highest first.
-    ready: VecDeque<(i64, Token)>,
+    ready: VecDeque<(i64, Subject, Token)>,
 }
 
 impl RealTime {
     /// Its global priority.
     pub const PRIORITY: i64 = 30;
+
+    fn priority(&self, subject: Subject) -> i64 {
+        let own = self.priorities.iter().find(|(known, _)| *known == subject);
+        own.map_or(0, |(_, priority)| *priority)
+    }
+
+    /// Behind all that is as urgent.
+    fn insert(&mut self, subject: Subject, token: Token) {
+        let priority = self.priority(subject);
+        let place = self.ready.partition_point(|(other, ..)| *other >= priority);
+        self.ready.insert(place, (priority, subject, token));
+    }
 }
 
 impl Scheduling for RealTime {
@@ -31,6 +43,11 @@ impl Scheduling for RealTime {
     fn admit(&mut self, subject: Subject, it: &Parameters, _: Instant) -> Result<(), Refusal> {
         self.leave(subject);
         self.priorities.push((subject, it.get(LOCAL_PRIORITY.name).unwrap_or(0)));
+        // What is ready already is as urgent now as what comes later.
+        let is_own = |(_, whose, _): &(i64, Subject, Token)| *whose == subject;
+        let own: Vec<Token> = self.ready.iter().filter(|it| is_own(it)).map(|it| it.2).collect();
+        self.ready.retain(|it| !is_own(it));
+        own.into_iter().for_each(|token| self.insert(subject, token));
         Ok(())
     }
 
@@ -39,17 +56,14 @@ impl Scheduling for RealTime {
     }
 
     fn enqueue(&mut self, it: &Ready) {
-        let own = self.priorities.iter().find(|(known, _)| *known == it.subject);
-        let priority = own.map_or(0, |(_, priority)| *priority);
-        let place = self.ready.partition_point(|(other, _)| *other >= priority);
-        self.ready.insert(place, (priority, it.token));
+        self.insert(it.subject, it.token);
     }
 
     fn dequeue(&mut self, it: &Ready) {
-        self.ready.retain(|(_, token)| *token != it.token);
+        self.ready.retain(|(.., token)| *token != it.token);
     }
 
     fn next(&mut self, _: Instant) -> Option<Answer> {
-        self.ready.pop_front().map(|(_, token)| Answer::Run(token, None))
+        self.ready.pop_front().map(|(.., token)| Answer::Run(token, None))
     }
 }

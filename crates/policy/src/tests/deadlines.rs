@@ -127,6 +127,26 @@ fn more_work_than_was_promised_misses() {
     assert!(core.run(300_000) > 0);
 }
 
+/// Who waits for its reserve waits behind what was promised, which leaves room for it.
+#[test]
+fn a_reserve_takes_nothing_that_was_promised() {
+    let set = [(3_000, 1_400), (5_000, 1_450), (47_000, 8_950)];
+    let mut core = Core::new(&set.map(|(period, budget)| Periodic { period, budget }));
+    let of = |core: &Core, name| core.scheduler.class_named(name).unwrap();
+    for (subject, name) in [(3, "fair"), (4, "fifo"), (5, "default")] {
+        let class = of(&core, name);
+        core.scheduler.bind(Subject(subject), class, &Parameters::none(), Instant::START).unwrap();
+        // Always ready, and never with a deadline.
+        core.set.push(Periodic { period: u64::MAX, budget: u64::MAX });
+        core.left.push(0);
+        core.next.push(0);
+    }
+    assert_eq!(core.run(2_000_000), 0);
+    for it in core.scheduler.statistics().filter(|it| it.subjects > 0) {
+        assert!(it.ran.as_millis() > 10, "{} had {:?}", it.name, it.ran);
+    }
+}
+
 #[test]
 fn a_job_that_is_due_earlier_goes_first() {
     let (mut it, [.., deadline, _]) = scheduler();

@@ -116,6 +116,23 @@ fn the_real_time_ones_leave_everybody_their_reserve() {
 }
 
 #[test]
+fn a_change_of_priority_is_for_what_is_ready_too() {
+    let (mut it, [.., real_time]) = scheduler();
+    let urgent = |priority| Parameters::none().with("local_priority", priority);
+    for subject in [0, 1] {
+        it.bind(Subject(subject), real_time, &urgent(10), Instant::START).unwrap();
+        it.enqueue(Subject(subject), subject, Instant::START);
+    }
+    it.bind(Subject(1), real_time, &urgent(20), Instant::START).unwrap();
+    it.enqueue(Subject(1), 2, Instant::START);
+    let mut order = Vec::new();
+    while let Next::Run(picked) = it.next(Instant::START) {
+        order.push(picked.task);
+    }
+    assert_eq!(order, [1, 2, 0]);
+}
+
+#[test]
 fn a_deadline_gets_its_budget_and_no_more() {
     let (mut it, [_, fair, deadline, _]) = scheduler();
     let terms = Parameters::none().with("period_us", 10_000).with("budget_us", 3_000);

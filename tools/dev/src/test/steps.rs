@@ -250,6 +250,13 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "sim-policies",
+        what: "scheduling policies, hostile ones too, bound to others at any moment, 1,000 seeds",
+        command: "./nile sim policies --runs 1000",
+        lane: Lane::Waits,
+        ..STEP
+    },
+    Step {
         name: "sim-terasort",
         what: "whole jobs on nodes that are killed or cut off in every phase, 48 seeds",
         command: "./nile sim terasort --runs 48",
@@ -419,6 +426,24 @@ pub const STEPS: &[Step] = &[
         name: "sim-names-long",
         what: "one history for each name, 100,000 seeds",
         command: "./nile sim names --runs 100000",
+        environment: RELEASE,
+        limit_seconds: 1800,
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "sim-policies-long",
+        what: "scheduling policies, hostile ones too, 100,000 seeds",
+        command: "./nile sim policies --runs 100000",
+        environment: RELEASE,
+        limit_seconds: 1800,
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "sim-terasort-256",
+        what: "TeraSort on 256 nodes of 4 cores, two of which are killed; takes 7 GB of memory",
+        command: "./nile sim terasort --nodes 256 --seed 6",
         environment: RELEASE,
         limit_seconds: 1800,
         long: true,
