@@ -55,7 +55,9 @@ add("flags.segmented", "bool", "Segmented", 16, nil, 0x0004)
 add("flags.routed", "bool", "Routed", 16, nil, 0x0008)
 add("flags.timed", "bool", "Timed", 16, nil, 0x0010)
 add("flags.named", "bool", "Named", 16, nil, 0x0020)
-add("flags.unknown", "uint16", "Unknown flags", base.HEX, nil, 0xffc0)
+add("flags.package", "bool", "A package asks", 16, nil, 0x0040)
+add("flags.operator", "bool", "An operator asks", 16, nil, 0x0080)
+add("flags.unknown", "uint16", "Unknown flags", base.HEX, nil, 0xff00)
 add("data_length", "uint16", "Data length")
 add("id", "uint32", "Message id")
 add("crc", "uint32", "CRC-32C", base.HEX)
@@ -187,7 +189,9 @@ local EXTENSIONS = {
     { 0x01, { { "sequence", 8 } } },
 }
 
-local FLAGS = { "sealed", "encoded", "segmented", "routed", "timed", "named", "unknown" }
+local FLAGS = {
+    "sealed", "encoded", "segmented", "routed", "timed", "named", "package", "operator", "unknown",
+}
 
 local BULK_DESTINATION = { { "destination.node", 4 }, { "destination.generation", 4 } }
 local BULK_HEADERS = {

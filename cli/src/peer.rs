@@ -19,7 +19,7 @@ use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
 
 use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Status};
 use nile_gossip::{Destination, Gossip};
-use nile_ipioe::{BootNonce, CallId, End, Endpoint, Event, Request};
+use nile_ipioe::{Asker, BootNonce, CallId, End, Endpoint, Event, Request};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::advice;
@@ -198,6 +198,7 @@ impl Peer {
             service: call.target.number,
             method: call.method,
             encoded,
+            asker: Asker::Operator,
             deadline: now + patience,
         };
         self.endpoint.call(now, request, call.arguments).map_err(CallFailed::refused)

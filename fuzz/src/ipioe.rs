@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Status};
 use nile_ipioe::wire::{self, Frame, MAX_MESSAGE};
-use nile_ipioe::{BootNonce, ClusterKey, Endpoint, Event, Limits, Request, Settings, checksum};
+use nile_ipioe::{
+    Asker, BootNonce, ClusterKey, Endpoint, Event, Limits, Request, Settings, checksum,
+};
 
 use crate::input::Input;
 
@@ -38,6 +40,7 @@ fn met(key: Option<ClusterKey>, now: Instant) -> [Endpoint; 2] {
         service: 3,
         method: 4,
         encoded: true,
+        asker: Asker::Package,
         deadline: now + WAIT,
     };
     nodes[0].call(now, request, vec![5; 40]).expect("there is room");

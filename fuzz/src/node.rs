@@ -244,6 +244,7 @@ impl Node for TestNode {
             sleeps: 1,
             polls: u64::MAX,
             system_calls: 2,
+            load: 100,
             queues: vec![("tasks", 3)],
         })
     }

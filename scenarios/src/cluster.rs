@@ -56,6 +56,9 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
             if let Err(error) = check_crowded(&stl, &findings).await {
                 findings.check(false, format_args!("crowded: {error}"));
             }
+            if let Err(error) = check_callers(&stl, &findings).await {
+                findings.check(false, format_args!("callers: {error}"));
+            }
             if let Err(error) = check_names(&stl, &findings).await {
                 findings.check(false, format_args!("by name: {error}"));
             }
@@ -300,6 +303,28 @@ async fn check_names(stl: &Stl, findings: &Findings) -> CallResult<()> {
     let nobody = At { node: NodeId(99), core: CoreId(0) };
     let missing = stl.find_at(nobody, "ackermann").await.map_err(|error| error.status);
     findings.check(missing == Err(Status::NotFound), format_args!("n99: {missing:?}"));
+    Ok(())
+}
+
+/// Who asks is told to the other node, which refuses whom a method is not for.
+async fn check_callers(stl: &Stl, findings: &Findings) -> CallResult<()> {
+    let there = At { node: NodeId(2), core: CoreId(0) };
+    let manager = stl.find_at(there, "core_manager").await?;
+    let memory = stl.find_at(there, "physical_memory").await?;
+    let package = stl.for_package();
+    let listed = package.invoke_in(manager, "core_manager", "list", &[]).await;
+    findings.check(listed.is_ok(), format_args!("a package lists no cores: {listed:?}"));
+    let (core, word) = (1u16.to_le_bytes(), 9u64.to_le_bytes());
+    for (who, stl, place, method, arguments) in [
+        ("a package", &package, manager, ("core_manager", "end_core"), &core[..]),
+        ("a peer", stl, memory, ("physical_memory", "free"), &word[..]),
+    ] {
+        let error = stl.invoke_in(place, method.0, method.1, arguments).await.err();
+        let is_refused = error.as_ref().is_some_and(|error| {
+            error.status == Status::Denied && error.message.contains(&format!("not for {who}"))
+        });
+        findings.check(is_refused, format_args!("{who} calls {method:?}: {error:?}"));
+    }
     Ok(())
 }
 

@@ -73,19 +73,19 @@ pub fn let_overrun<M: Misbehave>(core: &Core<M>) {
 )]
 impl Probe {
     /// Gives back what it gets.
-    #[stl_k(reply = "data")]
+    #[stl_k(reply = "data", allow(package, operator, peer))]
     fn echo(&self, data: Bytes<'_>) -> Blob {
         data.into()
     }
 
     /// One more.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     fn next(&self, number: u64) -> u64 {
         number.wrapping_add(1)
     }
 
     /// Adds "what has names" that 'keywords' and <generated code> have, too.
-    #[stl_k(reply = "sum")]
+    #[stl_k(reply = "sum", allow(package, operator, peer))]
     fn r#move(
         &self,
         caller: &Caller,
@@ -101,31 +101,31 @@ impl Probe {
     }
 
     /// Calls another service.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     async fn relay(&self, m: u64, n: u64) -> CallResult<u64> {
         AckermannClient::find(&self.stl).await?.compute(m, n).await
     }
 
     /// Calls the probes of all cores so many times each, at once: how many answered rightly.
-    #[stl_k(reply = "good")]
+    #[stl_k(reply = "good", allow(package, operator, peer))]
     async fn flood(&self, each: u64) -> CallResult<u64> {
         crate::flood::flood(&self.stl, each).await
     }
 
     /// Calls the probes of all other cores without rest until then: how the calls ended.
-    #[stl_k(reply = "ends")]
+    #[stl_k(reply = "ends", allow(package, operator, peer))]
     async fn churn(&self, until_nanos: u64) -> crate::calls_churn::Ends {
         crate::calls_churn::churn(&self.stl, Instant::from_nanos(until_nanos)).await
     }
 
     /// Calls the service of the registry's layer, which skips one.
-    #[stl_k(reply = "text")]
+    #[stl_k(reply = "text", allow(package, operator, peer))]
     async fn skip_a_layer(&self) -> CallResult<alloc::string::String> {
         self.stl.discover("registry").await
     }
 
     /// Publishes the wanderer on this core.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     async fn host_wanderer(&self) -> CallResult<()> {
         let Some(make) = wanderer::REGISTRATION.kernel else { return Ok(()) };
         self.stl.acting_as(Binder::Operator).publish(&wanderer::REGISTRATION, make).await?;
@@ -133,13 +133,13 @@ impl Probe {
     }
 
     /// Unpublishes it.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     async fn dismiss_wanderer(&self) -> CallResult<()> {
         self.stl.acting_as(Binder::Operator).unpublish(wanderer::REGISTRATION.name()).await
     }
 
     /// Answers after so long.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     async fn wait(&self, micros: u64) -> u64 {
         let _counted = Counted::new(&self.waiting);
         let host = self.stl.host();
@@ -148,14 +148,14 @@ impl Probe {
     }
 
     /// How many calls of `wait` go on: those that were cancelled do not.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     fn waiting(&self) -> u64 {
         self.waiting.get()
     }
 
     /// Has the managing core's probe called, and keeps how that ends. (It does not wait for it:
     /// it is the managing core that asks for this, and its end would cancel it.)
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     async fn ask_manager(&self) -> CallResult<()> {
         let probe = ProbeClient::find_at(&self.stl, CoreId::BOOT).await?;
         let kept = self.end.clone();
@@ -167,7 +167,7 @@ impl Probe {
     }
 
     /// How the call of the managing core ended, as a status code.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     async fn end_of_call(&self) -> u16 {
         loop {
             if let Some(end) = self.end.get() {
@@ -179,7 +179,7 @@ impl Probe {
     }
 
     /// Ends this instance and publishes another one.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     async fn renew(&self) -> CallResult<()> {
         self.stl.unpublish(REGISTRATION.name()).await?;
         let make = REGISTRATION.kernel.ok_or(CallError::from(Status::Invalid))?;
@@ -187,20 +187,20 @@ impl Probe {
     }
 
     /// Never answers: the core restarts.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     fn panic(&self) {
         panic!("a scenario wants it");
     }
 
     /// The same, but first it waits.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     async fn panic_later(&self, micros: u64) {
         self.wait(micros).await;
         panic!("a scenario wants it");
     }
 
     /// Never answers either: uses up the stack of its core.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     fn overrun_stack(&self) -> CallResult<()> {
         let refused = || CallError::new(Status::Denied, "this scenario overruns no stack");
         let overrun = self.stl.shared::<Overrun>(|| Err(refused()))?;
@@ -209,7 +209,7 @@ impl Probe {
     }
 
     /// How many buffers of the node's pool nobody has.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     fn free_buffers(&self) -> CallResult<u64> {
         let missing = || CallError::new(Status::NotFound, "this node has no pool");
         Ok(self.stl.node()?.pool().ok_or_else(missing)?.free_buffers() as u64)

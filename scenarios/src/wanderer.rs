@@ -23,7 +23,7 @@ impl Start for Wanderer {
 )]
 impl Wanderer {
     /// The core that it is on.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     fn seat(&self) -> u16 {
         self.core
     }

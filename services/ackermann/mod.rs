@@ -26,13 +26,13 @@ impl Start for Ackermann {
 )]
 impl Ackermann {
     /// The function's value, computed in the kernel.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     fn compute(&self, #[range(0..=3)] m: u64, #[range(0..=100_000)] n: u64) -> CallResult<u64> {
         ackermann(m, n)
     }
 
     /// The same, computed in user mode without a system call.
-    #[stl_u]
+    #[stl_u(allow(package, operator, peer))]
     fn estimate(&self, #[range(0..=3)] m: u64, #[range(0..=100_000)] n: u64) -> CallResult<u64> {
         ackermann(m, n)
     }

@@ -161,9 +161,6 @@ impl Post {
 
     fn owner(&self, caller: &Caller) -> CallResult<Owner> {
         let core = caller.own_core()?;
-        if caller.is_package() {
-            return Err(CallError::new(Status::Denied, "a package does not reach the pool"));
-        }
         Ok(Owner { core, generation: self.stl.host().generation_of(core) })
     }
 

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use nile_abi::{CoreId, Status};
 use nile_interfaces::core_manager::{CoreEntry, CoreManagerKernel, CoreStatistics, QueueDepth};
 use nile_stl::node::CoreState;
-use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
+use nile_stl::{CallError, CallResult, Start, Stl, service};
 
 use crate::interrupt::causes;
 
@@ -53,18 +53,12 @@ impl CoreManagerKernel for CoreManager {
         })
     }
 
-    async fn stop_package(&self, caller: &Caller, core: u16, package: u32) -> CallResult<()> {
-        if caller.is_package() {
-            return Err(CallError::new(Status::Denied, "a package stops no package"));
-        }
+    async fn stop_package(&self, core: u16, package: u32) -> CallResult<()> {
         let stopped = self.stl.node()?.stop_package(CoreId(core), package).await;
         stopped.map_err(|status| CallError::new(status, format!("core {core} stops no package")))
     }
 
-    async fn end_core(&self, caller: &Caller, core: u16) -> CallResult<()> {
-        if caller.is_package() {
-            return Err(CallError::new(Status::Denied, "a package ends no core"));
-        }
+    async fn end_core(&self, core: u16) -> CallResult<()> {
         let ended = self.stl.node()?.end_core(CoreId(core)).await;
         ended.map_err(|status| CallError::new(status, format!("core {core} cannot be ended")))
     }

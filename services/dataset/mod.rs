@@ -402,15 +402,13 @@ impl DatasetKernel for Dataset {
         keeper::is_formatted(&Medium::open(&self.shared.stl)?, checksum).await
     }
 
-    async fn note(&self, caller: &Caller, key: &str, value: Bytes<'_>) -> CallResult<()> {
-        caller.kernels_only()?;
+    async fn note(&self, key: &str, value: Bytes<'_>) -> CallResult<()> {
         let keeper = self.shared.keeper().await?;
         let key = named(key)?;
         self.shared.change(&keeper, &key, |store| store.note(key.clone(), &value.0)).await
     }
 
-    async fn notes(&self, caller: &Caller, after: &str) -> CallResult<Vec<NoteEntry>> {
-        caller.kernels_only()?;
+    async fn notes(&self, after: &str) -> CallResult<Vec<NoteEntry>> {
         let keeper = self.shared.keeper().await?;
         let after = if after.is_empty() { None } else { Some(named(after)?) };
         let note = |(key, value): (&Name, &[u8])| NoteEntry {

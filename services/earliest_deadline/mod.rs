@@ -24,7 +24,7 @@ impl Start for EarliestDeadline {
 )]
 impl EarliestDeadline {
     /// How it decides, for people.
-    #[stl_k(reply = "text")]
+    #[stl_k(reply = "text", allow(package, operator, peer))]
     fn explain(&self) -> String {
         "the earliest deadline runs next: deadline_us from the bind on, or budget_us in each \
          period_us, of which 95% of a core are promised at most"

@@ -37,7 +37,7 @@ impl Start for Fair {
 )]
 impl Fair {
     /// How it decides, for people.
-    #[stl_k(reply = "text")]
+    #[stl_k(reply = "text", allow(package, operator, peer))]
     fn explain(&self) -> String {
         "who had the least for its weight runs next; weight is 100 unless it is given".into()
     }

@@ -24,7 +24,7 @@ impl Start for Fifo {
 )]
 impl Fifo {
     /// How it decides, for people.
-    #[stl_k(reply = "text")]
+    #[stl_k(reply = "text", allow(package, operator, peer))]
     fn explain(&self) -> String {
         "who has been ready longest runs next, behind all other policies and the default".into()
     }

@@ -39,7 +39,7 @@ use nile_abi::Status;
 use nile_bosml::{Blob, Bytes};
 use nile_job::{JobId, ToKeeper, ToMaster};
 use nile_registry::Caller as Binder;
-use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
+use nile_stl::{CallError, CallResult, Start, Stl, service};
 
 use crate::page::page;
 use board::Board;
@@ -95,43 +95,30 @@ impl JobKernel for Job {
         Ok(page(self.board.cluster.workers().into_iter().map(place)))
     }
 
-    async fn standing(&self, caller: &Caller, job: u64, keepers: u32) -> CallResult<Blob> {
-        caller.kernels_only()?;
+    async fn standing(&self, job: u64, keepers: u32) -> CallResult<Blob> {
         let standing = self.board.standing_or_open(JobId(job), keepers).await;
         Ok(Blob(standing.encode()?))
     }
 
-    fn notes(&self, caller: &Caller, message: Bytes<'_>) -> CallResult<()> {
-        caller.kernels_only()?;
+    fn notes(&self, message: Bytes<'_>) -> CallResult<()> {
         self.board.notes(ToMaster::decode(&message.0)?);
         Ok(())
     }
 
-    fn keep(&self, caller: &Caller, message: Bytes<'_>) -> CallResult<()> {
-        caller.kernels_only()?;
+    fn keep(&self, message: Bytes<'_>) -> CallResult<()> {
         self.board.keep(ToKeeper::decode(&message.0)?);
         Ok(())
     }
 
-    async fn begin(&self, caller: &Caller, request: JobRequest) -> CallResult<u64> {
-        caller.kernels_only()?;
+    async fn begin(&self, request: JobRequest) -> CallResult<u64> {
         self.board.begin_here(request).await
     }
 
-    async fn found(
-        &self,
-        caller: &Caller,
-        job: u64,
-        at: u32,
-        of: u32,
-        piece: Bytes<'_>,
-    ) -> CallResult<()> {
-        caller.kernels_only()?;
+    async fn found(&self, job: u64, at: u32, of: u32, piece: Bytes<'_>) -> CallResult<()> {
         self.board.found(JobId(job), at as usize, of as usize, &piece.0).await
     }
 
-    async fn withdraw(&self, caller: &Caller, job: u64) -> CallResult<()> {
-        caller.kernels_only()?;
+    async fn withdraw(&self, job: u64) -> CallResult<()> {
         self.board.withdraw(JobId(job)).await;
         Ok(())
     }

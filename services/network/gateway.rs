@@ -9,9 +9,9 @@ use core::cell::Cell;
 use nile_abi::{Instant, Status};
 use nile_bosml::Bytes;
 use nile_registry::Caller as Binder;
-use nile_stl::{CallError, CallResult, Gateway, LocalFuture, MethodNumber, Place, Stl};
+use nile_stl::{CallError, CallResult, Gateway, LocalFuture, MethodNumber, Origin, Place, Stl};
 
-use nile_interfaces::network::{Identity, NetworkClient};
+use nile_interfaces::network::{Called, Identity, NetworkClient};
 
 /// The way from a core to other nodes.
 pub struct ByNetwork(Rc<Way>);
@@ -49,6 +49,7 @@ impl Gateway for ByNetwork {
         place: Place,
         method: MethodNumber,
         arguments: &[u8],
+        origin: Origin,
         deadline: Instant,
     ) -> LocalFuture<'static, CallResult<Vec<u8>>> {
         let (this, arguments) = (self.0.clone(), Vec::from(arguments));
@@ -57,9 +58,13 @@ impl Gateway for ByNetwork {
             let stl = this.stl.with_patience(patience);
             let network = NetworkClient::at(&stl, this.network().await?);
             let to = Identity { node: place.node.0, generation: place.generation.0 };
-            let (core, number) = (place.core.0, place.number.0);
-            let call = network.call(to, core, number, method.0, Bytes::from(&arguments[..]));
-            let result = call.await;
+            let called = Called {
+                core: place.core.0,
+                number: place.number.0,
+                method: method.0,
+                for_package: origin.is_package(),
+            };
+            let result = network.call(to, called, Bytes::from(&arguments[..])).await;
             if result.as_ref().is_err_and(|error| error.status == Status::Dead) {
                 // It may be the network core that is gone.
                 this.found.set(None);

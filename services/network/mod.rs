@@ -29,7 +29,7 @@ use nile_abi::ethernet::{BULK, CALLS};
 use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bosml::{Blob, Bytes};
 use nile_ipioe::wire::BootNonce;
-use nile_ipioe::{ClusterKey, Endpoint, Event, Request, Settings};
+use nile_ipioe::{Asker, ClusterKey, Endpoint, Event, Request, Settings};
 use nile_stl::{
     CallError, CallResult, Caller, MethodNumber, Place, ServiceNumber, Start, Stl, service,
 };
@@ -38,7 +38,7 @@ use nile_sync::{Notify, Waiter};
 use calls::{Calls, refused};
 use exports::Exports;
 use nile_interfaces::network::{
-    Counter, Forwarded, Heard, Identity, NetworkKernel, News, Standing,
+    Called, Counter, Forwarded, Heard, Identity, NetworkKernel, News, Standing,
 };
 use serve::{Asked, Serving};
 use standing::Peers;
@@ -140,11 +140,11 @@ impl Inner {
 impl Shared {
     fn take(&self, stl: &Stl, calls: &Rc<Calls>, event: Event) {
         match event {
-            Event::Request { serving, service, method, encoded, deadline, data, .. } => {
+            Event::Request { serving, service, method, encoded, asker, deadline, data, .. } => {
                 self.talk(serving.node);
                 let place = self.exports.borrow().find(ServiceNumber(service));
                 let method = MethodNumber(method);
-                let asked = Asked { serving, place, method, encoded, deadline, data };
+                let asked = Asked { serving, place, method, encoded, asker, deadline, data };
                 self.serving.begin(stl, calls, asked);
             }
             Event::Cancelled { serving } => self.serving.cancel(serving),
@@ -218,19 +218,18 @@ impl NetworkKernel for Network {
         &self,
         caller: &Caller,
         to: Identity,
-        core: u16,
-        number: u16,
-        method: u16,
+        called: Called,
         arguments: Bytes<'_>,
     ) -> CallResult<Forwarded> {
         let request = Request {
             to: NodeId(to.node),
             generation: Some(Generation(to.generation)),
             source_core: caller.own_core()?,
-            core: CoreId(core),
-            service: number,
-            method,
+            core: CoreId(called.core),
+            service: called.number,
+            method: called.method,
             encoded: true,
+            asker: if called.for_package { Asker::Package } else { Asker::Kernel },
             deadline: caller.deadline,
         };
         let inner = self.inner()?;
@@ -321,9 +320,6 @@ impl NetworkKernel for Network {
 
     async fn standing(&self, caller: &Caller, generation: u32, seen: u64) -> CallResult<Standing> {
         let core = caller.own_core()?;
-        if caller.is_package() {
-            return Err(CallError::new(Status::Denied, "a package runs no protocol"));
-        }
         let asker = (core, self.stl.host().generation_of(core));
         poll_fn(|context| {
             let inner = match self.inner() {

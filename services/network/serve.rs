@@ -10,8 +10,8 @@ use core::cell::RefCell;
 
 use nile_abi::{Instant, Status};
 use nile_bosml::{REPLY, binary_to_text, discovery, text_to_binary};
-use nile_ipioe::ServingId;
-use nile_stl::{CallError, CallResult, MethodNumber, Place, Stl};
+use nile_ipioe::{Asker, ServingId};
+use nile_stl::{CallError, CallResult, MethodNumber, Origin, Place, Stl};
 use nile_sync::Flag;
 
 use super::calls::Calls;
@@ -24,6 +24,7 @@ pub struct Asked {
     pub method: MethodNumber,
     /// Whether the arguments are in the binary form, as the reply then is.
     pub encoded: bool,
+    pub asker: Asker,
     pub deadline: Instant,
     pub data: Vec<u8>,
 }
@@ -70,7 +71,12 @@ fn reply(calls: &Calls, serving: ServingId, encoded: bool, result: CallResult<Ve
 async fn answer(stl: &Stl, asked: Asked) -> CallResult<Vec<u8>> {
     let gone = || CallError::new(Status::Gone, "the instance is gone");
     let place = asked.place.ok_or_else(gone)?;
-    let stl = stl.for_node().with_patience(asked.deadline - stl.host().now());
+    let origin = match asked.asker {
+        Asker::Kernel => Origin::Peer,
+        Asker::Package => Origin::PeersPackage,
+        Asker::Operator => Origin::Operator,
+    };
+    let stl = stl.on_behalf_of(origin).with_patience(asked.deadline - stl.host().now());
     if asked.encoded {
         return stl.try_at(place, asked.method, &asked.data).await;
     }

@@ -18,9 +18,7 @@ use nile_interfaces::policy_manager::{PolicyEntry, PolicyManagerKernel, SubjectE
 use nile_interfaces::registry::{Asker, Binding, NamedValue, RegistryClient, Wanted};
 use nile_policy::{Manager, Parameters, Refusal, Statistics};
 use nile_registry::{AttributeValue, Caller as Binder, priority::PRIORITY};
-use nile_stl::{
-    CallError, CallResult, Caller, Place, Published, Registration, Start, Stl, service,
-};
+use nile_stl::{CallError, CallResult, Place, Published, Registration, Start, Stl, service};
 
 use crate::ALL;
 
@@ -98,18 +96,15 @@ impl PolicyManagerKernel for PolicyManager {
 
     async fn bind(
         &self,
-        caller: &Caller,
         asker: Asker,
         subject: String,
         wanted: Wanted,
         parameters: Vec<NamedValue>,
     ) -> CallResult<Binding> {
-        not_a_package(caller)?;
         self.0.bind(Asked { asker, subject, wanted, parameters, policy: String::new() }).await
     }
 
-    async fn unbind(&self, caller: &Caller, subject: String) -> CallResult<bool> {
-        not_a_package(caller)?;
+    async fn unbind(&self, subject: String) -> CallResult<bool> {
         self.0.unbind(&subject).await
     }
 }
@@ -338,11 +333,4 @@ fn refused(refusal: Refusal) -> CallError {
         }
     };
     CallError::new(status, refusal.to_string())
-}
-
-fn not_a_package(caller: &Caller) -> CallResult<()> {
-    if caller.is_package() {
-        return Err(CallError::new(Status::Denied, "a package binds nobody to a policy"));
-    }
-    Ok(())
 }

@@ -24,7 +24,7 @@ impl Start for RealTime {
 )]
 impl RealTime {
     /// How it decides, for people.
-    #[stl_k(reply = "text")]
+    #[stl_k(reply = "text", allow(package, operator, peer))]
     fn explain(&self) -> String {
         "the highest local_priority runs next, 0 unless it is given; others keep 5% each".into()
     }

@@ -3,7 +3,7 @@
 
 use nile_abi::Status;
 use nile_stl::node::Samples;
-use nile_stl::{CallError, CallResult, Caller, Record, Start, Stl, service};
+use nile_stl::{CallError, CallResult, Record, Start, Stl, service};
 
 use nile_bosml::Blob;
 
@@ -18,13 +18,6 @@ pub struct Sampler {
 impl Start for Sampler {
     fn start(stl: &Stl) -> Sampler {
         Sampler { stl: stl.clone() }
-    }
-}
-
-fn not_for_packages(caller: &Caller) -> CallResult<()> {
-    match caller.is_package() {
-        true => Err(CallError::new(Status::Denied, "packages are sampled, and sample nobody")),
-        false => Ok(()),
     }
 }
 
@@ -53,9 +46,8 @@ pub struct Sampled {
 impl Sampler {
     /// Has this core note where it is, so many times in a second that it does not sleep through; 0
     /// ends that. `invalid` above 1000; `denied` on machines that cannot, and to packages.
-    #[stl_k]
-    async fn sample(&self, caller: &Caller, hertz: u32) -> CallResult<()> {
-        not_for_packages(caller)?;
+    #[stl_k(allow(operator, peer))]
+    async fn sample(&self, hertz: u32) -> CallResult<()> {
         self.stl.node()?.sample(hertz).await.map_err(|status| match status {
             Status::Denied => CallError::new(status, "this machine samples no cores"),
             _ => status.into(),
@@ -64,9 +56,8 @@ impl Sampler {
 
     /// The samples from the number `from` on, which begin at 1: some at a time, and none if all
     /// have been told. `denied` to packages, which need not know where the kernel is.
-    #[stl_k(reply = "sampled")]
-    fn take(&self, caller: &Caller, from: u64) -> CallResult<Sampled> {
-        not_for_packages(caller)?;
+    #[stl_k(reply = "sampled", allow(operator, peer))]
+    fn take(&self, from: u64) -> CallResult<Sampled> {
         let Samples { words, next, lost } = self.stl.node()?.samples(from, AT_ONCE);
         let words = words.into_iter().flat_map(u64::to_le_bytes).collect();
         Ok(Sampled { next, lost, words: Blob(words) })

@@ -1,6 +1,9 @@
-//! No answer grows with the cluster: a reply with a list is a page, or bounded by what does not
-//! grow.
+//! What all schemas of the image promise: no answer grows with the cluster, as a reply with a list
+//! is a page, or bounded by what does not grow; and docs/callers.md says who may call what.
 
+use std::fmt::Write;
+
+use nile_bosml::schema::CallerKind;
 use nile_bosml::schema::{Method, Type};
 use nile_services::ALL;
 
@@ -73,4 +76,43 @@ fn no_reply_grows_with_the_cluster() {
     );
     let old: Vec<_> = known.iter().filter(|name| !lists.iter().any(|it| it == *name)).collect();
     assert!(old.is_empty(), "{old:?} have no such lists any more");
+}
+
+/// Where the table of callers is.
+const CALLERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/callers.md");
+
+/// What stands above it.
+const ABOVE: &str = "\
+# Who may call which method
+
+Each method's declaration says who may call it besides the kernels of its own node
+([security](security.md)). This table is made from the declarations: with `NILE_WRITE_DOCS` set,
+`cargo test -p nile-services --test replies` writes it.
+
+| method | package | operator | peer |
+| ------ | ------- | -------- | ---- |
+";
+
+#[test]
+fn the_table_of_callers_is_that_of_the_declarations() {
+    let mut table = String::from(ABOVE);
+    let mut services: Vec<_> = ALL.iter().map(|it| (it.name(), it.interface.schema)).collect();
+    services.sort_by_key(|(name, _)| *name);
+    for (name, schema) in services {
+        for method in schema.methods.iter() {
+            let said =
+                CallerKind::ALL.map(|kind| if method.callers.has(kind) { "yes" } else { "" });
+            let [package, operator, peer] = said;
+            let name = format!("`{name}.{}`", method.name);
+            writeln!(table, "| {name} | {package} | {operator} | {peer} |").unwrap();
+        }
+    }
+    if std::env::var_os("NILE_WRITE_DOCS").is_some() {
+        std::fs::write(CALLERS, &table).unwrap();
+    }
+    let written = std::fs::read_to_string(CALLERS).unwrap_or_default();
+    assert!(
+        written == table,
+        "docs/callers.md is not what the declarations say: run this test with NILE_WRITE_DOCS=1"
+    );
 }

@@ -83,18 +83,15 @@ impl WorkerKernel for Worker {
         })
     }
 
-    async fn orders(&self, caller: &Caller, message: Bytes<'_>) -> CallResult<()> {
-        caller.kernels_only()?;
+    async fn orders(&self, message: Bytes<'_>) -> CallResult<()> {
         self.engine()?.orders(&message.0).await
     }
 
-    fn peer(&self, caller: &Caller, number: u64, message: Bytes<'_>) -> CallResult<u32> {
-        caller.kernels_only()?;
+    fn peer(&self, number: u64, message: Bytes<'_>) -> CallResult<u32> {
         Ok(self.engine()?.asked(number, Peer::decode(&message.0)?))
     }
 
     fn piece(&self, caller: &Caller, number: u64, delivery: Delivery) -> CallResult<()> {
-        caller.kernels_only()?;
         if delivery.outputs.iter().any(|output| output.own == 0) {
             // Views are of this node's pool.
             caller.own_core()?;
@@ -103,13 +100,7 @@ impl WorkerKernel for Worker {
         Ok(())
     }
 
-    async fn run_block(
-        &self,
-        caller: &Caller,
-        what: DraftBlock,
-        to: Destination,
-    ) -> CallResult<()> {
-        caller.kernels_only()?;
+    async fn run_block(&self, what: DraftBlock, to: Destination) -> CallResult<()> {
         let engine = self.engine()?;
         let place = (CoreId(what.store), what.draft, what.block);
         let (buffer, bytes) = engine.stores.load_draft(&engine.pool, place, || true).await?;
@@ -119,13 +110,12 @@ impl WorkerKernel for Worker {
 
     async fn cut(
         &self,
-        caller: &Caller,
+
         job: u64,
         index: u32,
         of: u32,
         sample: Bytes<'_>,
     ) -> CallResult<Option<Bounds>> {
-        caller.kernels_only()?;
         let cut = self.engine()?.cut(JobId(job), index, of, &sample.0).await?;
         Ok(cut.map(|cut| Bounds { bounds: cut.bytes, slices: cut.slices }))
     }

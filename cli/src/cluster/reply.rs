@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use nile_bosml::schema::{Method, Parameter, Service, Type};
+use nile_bosml::schema::{CallerKind, Method, Parameter, Service, Type};
 use nile_bosml::{REPLY, Value as Bosml, discovery, values_from_text};
 use serde_json::{Map, Value};
 
@@ -84,6 +84,7 @@ pub fn schema(service: &Service<'_>) -> Value {
             "name": method.name,
             "doc": method.doc,
             "mode": method.mode.name(),
+            "callers": method.callers.iter().map(CallerKind::name).collect::<Vec<_>>(),
             "parameters": parameters(&method.parameters),
             "reply": parameters(&method.reply),
         })
@@ -141,7 +142,7 @@ mod tests {
     use serde_json::json;
 
     const DOCUMENT: &str = r#"<probe doc="A test">
-      <look mode="kernel" doc="Looks"><parameters/><reply>
+      <look mode="kernel" callers="operator peer" doc="Looks"><parameters/><reply>
         <at doc=""><type>core</type><size>6</size><encoded>true</encoded>
           <encrypted>false</encrypted></at>
         <all doc=""><type>list</type><element><type>record</type><fields>
@@ -183,6 +184,7 @@ mod tests {
         let list = &schema["methods"][0]["reply"][1];
         assert_eq!(list["element"]["fields"][0]["type"], "uint_64");
         assert_eq!(schema["methods"][0]["mode"], "kernel");
+        assert_eq!(schema["methods"][0]["callers"], json!(["operator", "peer"]));
         let cases = &schema["methods"][0]["reply"][2]["element"]["cases"];
         assert_eq!((&cases[0]["name"], &cases[1]["type"]), (&json!("ready"), &json!("uint_8")));
     }

@@ -14,7 +14,7 @@ use nile_ipioe::CallId;
 use nile_stl::frame::Header;
 use nile_stl::{
     CallError, CallId as OwnCall, CallResult, Client, Gateway, Host, LocalFuture, MethodNumber,
-    Place, ServiceNumber, Stl,
+    Origin, Place, ServiceNumber, Stl,
 };
 
 use super::Peer;
@@ -146,6 +146,7 @@ impl Gateway for Tool {
         place: Place,
         method: MethodNumber,
         arguments: &[u8],
+        _: Origin,
         deadline: Instant,
     ) -> LocalFuture<'static, CallResult<Vec<u8>>> {
         let Place { node, core, generation, number } = place;

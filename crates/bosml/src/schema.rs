@@ -4,6 +4,7 @@
 //! A schema is a constant where the `#[service]` macro writes it, and owned where it was parsed
 //! from a discovery document: every list is a [`Cow`].
 
+mod callers;
 mod check;
 mod fingerprint;
 mod owned;
@@ -14,6 +15,7 @@ use alloc::boxed::Box;
 use crate::error::Error;
 use crate::text::text_to_binary;
 
+pub use callers::{CallerKind, Callers};
 pub use check::MAX_NAME;
 pub(crate) use check::is_name_byte;
 pub use fingerprint::{Fingerprint, begins_with, list, text};
@@ -265,6 +267,8 @@ pub struct Method<'a> {
     pub doc: Cow<'a, str>,
     /// Where it runs.
     pub mode: Mode,
+    /// Who may call it, besides the kernels of its own node.
+    pub callers: Callers,
     /// What it takes, in order.
     pub parameters: Cow<'a, [Parameter<'a>]>,
     /// What it gives, in order.

@@ -89,6 +89,6 @@ pub trait Bulk {
 
     /// What the protocol has counted in this incarnation of the node, and how many frames of which
     /// protocol this core's interface has carried.
-    #[stl_k(reply = "counters")]
+    #[stl_k(reply = "counters", allow(operator, peer))]
     fn counters(&self) -> CallResult<Vec<Counter>>;
 }

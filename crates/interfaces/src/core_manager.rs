@@ -4,7 +4,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use nile_stl::{CallResult, Caller, Record, service};
+use nile_stl::{CallResult, Record, service};
 
 /// A core.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
@@ -66,19 +66,19 @@ pub struct Interrupts {
 #[service(subsystem = "cores", capability = "management", layer = high)]
 pub trait CoreManager {
     /// Every core.
-    #[stl_k(reply = "cores")]
+    #[stl_k(reply = "cores", allow(package, operator, peer))]
     fn list(&self) -> CallResult<Vec<CoreEntry>>;
 
     /// What one core has done.
-    #[stl_k(reply = "statistics")]
+    #[stl_k(reply = "statistics", allow(package, operator, peer))]
     fn statistics(&self, core: u16) -> CallResult<CoreStatistics>;
 
     /// Ends the package of this number on a core before its next turn; not for packages.
-    #[stl_k]
-    async fn stop_package(&self, caller: &Caller, core: u16, package: u32) -> CallResult<()>;
+    #[stl_k(allow(operator, peer))]
+    async fn stop_package(&self, core: u16, package: u32) -> CallResult<()>;
 
     /// Ends a core's incarnation as a panic of its kernel does, so that its next one begins; not
     /// for packages. Tests of a cluster break it so.
-    #[stl_k]
-    async fn end_core(&self, caller: &Caller, core: u16) -> CallResult<()>;
+    #[stl_k(allow(operator, peer))]
+    async fn end_core(&self, core: u16) -> CallResult<()>;
 }

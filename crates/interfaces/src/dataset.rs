@@ -36,7 +36,7 @@ pub trait Dataset {
     /// `write` writes becomes blocks of `block_bytes`; zero for as long ones as there can be,
     /// which are those of a buffer: `invalid` if that is less. A draft that a core of this node
     /// has begun ends with the core's incarnation; one of another node, if it is left alone.
-    #[stl_k(reply = "draft")]
+    #[stl_k(reply = "draft", allow(operator, peer))]
     async fn create(
         &self,
         caller: &Caller,
@@ -51,7 +51,7 @@ pub trait Dataset {
     /// What it has already is not added again: a call may be repeated. Waits for a block that is
     /// full. `busy` while bytes before these have yet to come, `no_memory` if the disk is full; the
     /// draft is then to be aborted.
-    #[stl_k(reply = "bytes")]
+    #[stl_k(reply = "bytes", allow(operator, peer))]
     async fn write(
         &self,
         draft: u64,
@@ -62,25 +62,25 @@ pub trait Dataset {
     /// Adds a block to a draft: a buffer of the node's pool, as many bytes as its handle says. It
     /// is over when the block is on the disk, though not durable before `commit` or `prepare`.
     /// Several may be on their way: the blocks have the order of the calls.
-    #[stl_k]
+    #[stl_k(allow(operator, peer))]
     async fn append(&self, caller: &Caller, draft: u64, buffer: Buffer) -> CallResult<()>;
 
     /// A block of a draft that is on the disk, in a buffer of the node's pool, which is then the
     /// caller's. `not_found` if there is no such draft, or not this block yet.
-    #[stl_k(reply = "buffer")]
+    #[stl_k(reply = "buffer", allow(operator, peer))]
     async fn load_draft(&self, caller: &Caller, draft: u64, block: u32) -> CallResult<Buffer>;
 
     /// Commits a draft that has its only copy here.
-    #[stl_k(reply = "dataset")]
+    #[stl_k(reply = "dataset", allow(operator, peer))]
     async fn commit(&self, draft: u64) -> CallResult<Listed>;
 
     /// Makes a draft durable that all of `nodes` have whole, or will have, this one among them. It
     /// is a dataset when its owner has confirmed it.
-    #[stl_k(reply = "dataset")]
+    #[stl_k(reply = "dataset", allow(operator, peer))]
     async fn prepare(&self, draft: u64, #[range(1..=16)] nodes: Vec<u32>) -> CallResult<Listed>;
 
     /// Commits what was prepared: the owner first, then the others. It may be repeated.
-    #[stl_k]
+    #[stl_k(allow(operator, peer))]
     async fn confirm(
         &self,
         #[range(1..=128)] name: &str,
@@ -89,11 +89,11 @@ pub trait Dataset {
     ) -> CallResult<()>;
 
     /// Ends a draft and leaves nothing of it. It may be repeated.
-    #[stl_k]
+    #[stl_k(allow(operator, peer))]
     async fn abort(&self, draft: u64) -> CallResult<()>;
 
     /// Removes a dataset, prepared or committed, and frees its space.
-    #[stl_k]
+    #[stl_k(allow(operator, peer))]
     async fn remove(
         &self,
         #[range(1..=128)] name: &str,
@@ -103,15 +103,15 @@ pub trait Dataset {
 
     /// The datasets here in the order of names, prepared ones among them: the first hundred and
     /// some, or those after the `skip` first.
-    #[stl_k(reply = "datasets")]
+    #[stl_k(reply = "datasets", allow(package, operator, peer))]
     async fn list(&self, skip: u32) -> CallResult<Vec<Listed>>;
 
     /// The committed dataset of a name.
-    #[stl_k(reply = "dataset")]
+    #[stl_k(reply = "dataset", allow(package, operator, peer))]
     async fn look_up(&self, #[range(1..=128)] name: &str) -> CallResult<Listed>;
 
     /// What is here of one version of a dataset, prepared or committed.
-    #[stl_k(reply = "dataset")]
+    #[stl_k(reply = "dataset", allow(package, operator, peer))]
     async fn inspect(
         &self,
         #[range(1..=128)] name: &str,
@@ -120,7 +120,7 @@ pub trait Dataset {
     ) -> CallResult<Listed>;
 
     /// The blocks of a dataset: the first hundred and some, or those after the `skip` first.
-    #[stl_k(reply = "blocks")]
+    #[stl_k(reply = "blocks", allow(package, operator, peer))]
     async fn blocks(
         &self,
         #[range(1..=128)] name: &str,
@@ -131,7 +131,7 @@ pub trait Dataset {
 
     /// `length` bytes of a dataset from byte `at` on; fewer at its end. `failed` names the
     /// block and the disk if they are not what was written.
-    #[stl_k(reply = "piece")]
+    #[stl_k(reply = "piece", allow(package, operator, peer))]
     async fn read(
         &self,
         #[range(1..=128)] name: &str,
@@ -142,7 +142,7 @@ pub trait Dataset {
     ) -> CallResult<Piece>;
 
     /// A block of a dataset in a buffer of the node's pool, which is then the caller's.
-    #[stl_k(reply = "buffer")]
+    #[stl_k(reply = "buffer", allow(operator, peer))]
     async fn load(
         &self,
         caller: &Caller,
@@ -154,7 +154,7 @@ pub trait Dataset {
 
     /// Sends a block of a dataset to a mailbox of a node, as `network.send` does; over when it is
     /// there. Gives its length. `busy` if no buffer is free now.
-    #[stl_k(reply = "bytes")]
+    #[stl_k(reply = "bytes", allow(operator, peer))]
     async fn send(
         &self,
         caller: &Caller,
@@ -168,7 +168,7 @@ pub trait Dataset {
     /// Pulls a dataset from another node's store, prepared or committed there, and prepares it
     /// here; its owner stays the same. If it fails, or the caller stops waiting, nothing of it is
     /// left. Succeeds immediately if the dataset is already here.
-    #[stl_k(reply = "dataset")]
+    #[stl_k(reply = "dataset", allow(operator, peer))]
     async fn fetch_from(
         &self,
         #[range(1..=128)] name: &str,
@@ -179,41 +179,36 @@ pub trait Dataset {
 
     /// Whether there are datasets on this disk, or were. Nothing is written, as other calls do to
     /// a disk that is blank.
-    #[stl_k(reply = "is_formatted")]
+    #[stl_k(reply = "is_formatted", allow(operator, peer))]
     async fn is_formatted(&self) -> CallResult<bool>;
 
     /// Gives a note of this store another value, durable when this is over; an empty one removes
     /// it. `no_memory` if the store's log is full.
-    #[stl_k]
+    #[stl_k(allow(operator, peer))]
     async fn note(
         &self,
-        caller: &Caller,
         #[range(1..=128)] key: &str,
         #[range(0..=1024)] value: Bytes<'_>,
     ) -> CallResult<()>;
 
     /// The durable notes of this store in the order of their keys, those behind `after` (which may
     /// be empty) as far as they fit a reply; none behind the last.
-    #[stl_k(reply = "notes")]
-    async fn notes(
-        &self,
-        caller: &Caller,
-        #[range(0..=128)] after: &str,
-    ) -> CallResult<Vec<NoteEntry>>;
+    #[stl_k(reply = "notes", allow(operator, peer))]
+    async fn notes(&self, #[range(0..=128)] after: &str) -> CallResult<Vec<NoteEntry>>;
 
     /// A number that this store has for as long as it is there, and that no other ever had.
-    #[stl_k(reply = "identity")]
+    #[stl_k(reply = "identity", allow(operator, peer))]
     async fn store_identity(&self) -> CallResult<u64>;
 
     /// How much space there is.
-    #[stl_k(reply = "space")]
+    #[stl_k(reply = "space", allow(operator, peer))]
     async fn space(&self) -> CallResult<SpaceEntry>;
 
     /// Adds blocks to a draft out of a file that a program of this machine has handed to this node
     /// (docs/files.md): `bytes` bytes that begin `at` bytes from the dataset's start, where a block
     /// begins. All but the dataset's last block are full. Gives how many bytes were taken, perhaps
     /// fewer; they are not durable yet. `not_found`: no such file, `busy`: no buffer is free.
-    #[stl_k(reply = "bytes")]
+    #[stl_k(reply = "bytes", allow(operator, peer))]
     async fn write_from(
         &self,
         draft: u64,
@@ -224,7 +219,7 @@ pub trait Dataset {
 
     /// Copies blocks of a dataset to such a file, in which the dataset's first byte is to be at
     /// `base.at` (modulo 2^64). Gives how much was copied, perhaps less. Fails as `read` does.
-    #[stl_k(reply = "copied")]
+    #[stl_k(reply = "copied", allow(operator, peer))]
     async fn read_into(
         &self,
         #[range(1..=128)] name: &str,

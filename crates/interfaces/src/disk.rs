@@ -36,11 +36,11 @@ pub struct Content {
 #[service(subsystem = "storage", capability = "disks", layer = low)]
 pub trait Disk {
     /// The disks that this core drives.
-    #[stl_k(reply = "disks")]
+    #[stl_k(reply = "disks", allow(package, operator, peer))]
     fn list(&self) -> CallResult<Vec<DiskEntry>>;
 
     /// Fills buffers, one after the other, with what is on a disk from byte `at` on.
-    #[stl_k(reply = "content")]
+    #[stl_k(reply = "content", allow(operator, peer))]
     async fn read(
         &self,
         caller: &Caller,
@@ -52,7 +52,7 @@ pub trait Disk {
 
     /// Writes buffers, one after the other, to a disk from byte `at` on. It is durable after a
     /// flush that is called when this has ended.
-    #[stl_k(reply = "buffers")]
+    #[stl_k(reply = "buffers", allow(operator, peer))]
     async fn write(
         &self,
         caller: &Caller,
@@ -62,6 +62,6 @@ pub trait Disk {
     ) -> CallResult<Vec<Buffer>>;
 
     /// Makes durable what was written by calls that have ended.
-    #[stl_k]
+    #[stl_k(allow(operator, peer))]
     async fn flush(&self, caller: &Caller, disk: u32) -> CallResult<()>;
 }

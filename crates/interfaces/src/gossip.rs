@@ -35,19 +35,19 @@ pub struct MemberEntry {
 pub trait Gossip {
     /// The nodes that are known, the dead of the last minutes among them, in the order of their
     /// numbers: those behind `after`, at most a thousand. Fewer: there are no more.
-    #[stl_k(reply = "members")]
+    #[stl_k(reply = "members", allow(operator, peer))]
     fn members(&self, after: u32) -> CallResult<Vec<MemberEntry>>;
 
     /// Whether a node lives in a generation, as far as this one knows.
-    #[stl_k(reply = "lives")]
+    #[stl_k(reply = "lives", allow(operator, peer))]
     fn lives(&self, node: u32, generation: u32) -> CallResult<bool>;
 
     /// Other nodes that have this one's number, as far as it has heard of them in the last minutes.
-    #[stl_k(reply = "namesakes")]
+    #[stl_k(reply = "namesakes", allow(operator, peer))]
     fn namesakes(&self) -> CallResult<Vec<NamesakeEntry>>;
 
     /// Leaves the cluster in order: the others learn at once that this node is gone.
-    #[stl_k]
+    #[stl_k(allow(operator, peer))]
     fn leave(&self, caller: &Caller) -> CallResult<()>;
 }
 

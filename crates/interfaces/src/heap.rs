@@ -30,12 +30,12 @@ pub struct HeapUse {
 #[service(subsystem = "memory", capability = "heap", layer = high)]
 pub trait Heap {
     /// Gives the calling core's package at least so many bytes of zeroed memory.
-    #[stl_k(reply = "grown")]
+    #[stl_k(reply = "grown", allow(package))]
     async fn grow(&self, caller: &Caller, bytes: u64) -> CallResult<Grown>;
 
     /// Memory of so many bytes at a multiple of `align`, a power of two up to 2 MiB: its address.
     /// It is not zeroed.
-    #[stl_u(reply = "address")]
+    #[stl_u(reply = "address", allow(package))]
     async fn allocate(
         &self,
         #[range(1..=1_099_511_627_776)] bytes: u64,
@@ -43,10 +43,10 @@ pub trait Heap {
     ) -> CallResult<u64>;
 
     /// Frees what was allocated at an address.
-    #[stl_u]
+    #[stl_u(allow(package))]
     fn free(&self, address: u64) -> CallResult<()>;
 
     /// What is in the arena.
-    #[stl_u(reply = "use")]
+    #[stl_u(reply = "use", allow(package))]
     fn usage(&self) -> HeapUse;
 }

@@ -24,10 +24,10 @@ pub struct CoreInterrupts {
 #[service(subsystem = "interrupts", capability = "counting", layer = low)]
 pub trait Interrupt {
     /// Those of one core.
-    #[stl_k(reply = "interrupts")]
+    #[stl_k(reply = "interrupts", allow(operator, peer))]
     fn counts(&self, core: u16) -> CallResult<CoreInterrupts>;
 
     /// Those of the cores from this one on, 32 at most.
-    #[stl_k(reply = "cores")]
+    #[stl_k(reply = "cores", allow(operator, peer))]
     fn list(&self, from: u16) -> CallResult<Vec<CoreInterrupts>>;
 }

@@ -6,7 +6,7 @@ pub mod records;
 use alloc::vec::Vec;
 
 use nile_bosml::{Blob, Bytes};
-use nile_stl::{CallResult, Caller, service};
+use nile_stl::{CallResult, service};
 
 use records::{JobEntry, JobRequest, ProgressEntry, TimelineEntry, WorkerPlace};
 
@@ -16,17 +16,17 @@ pub trait Job {
     /// Begins a job; its number. Nothing is left of one that is refused: `invalid`, with what is
     /// wrong; `not_found` (an input is not there or not whole, no disk, no worker); `exists` (its
     /// output); `busy` (try again).
-    #[stl_k(reply = "job")]
+    #[stl_k(reply = "job", allow(operator, peer))]
     async fn submit(&self, request: JobRequest) -> CallResult<u64>;
 
     /// How far a job is, or how it ended. `not_found` if no node that answers knows it: ended jobs
     /// are told of for a while.
-    #[stl_k(reply = "progress")]
+    #[stl_k(reply = "progress", allow(operator, peer))]
     async fn progress(&self, job: u64) -> CallResult<ProgressEntry>;
 
     /// The same, as soon as the job has ended or has more phases than the `seen` ones that the
     /// caller knows of; after `wait` milliseconds in any case.
-    #[stl_k(reply = "progress")]
+    #[stl_k(reply = "progress", allow(operator, peer))]
     async fn news(
         &self,
         job: u64,
@@ -36,46 +36,45 @@ pub trait Job {
 
     /// When what of a job ran, by its last master: its phases, and attempts from the place `from`
     /// on. `not_found` if no node that answers has had a master of it.
-    #[stl_k(reply = "timeline")]
+    #[stl_k(reply = "timeline", allow(operator, peer))]
     async fn timeline(&self, job: u64, from: u32) -> CallResult<TimelineEntry>;
 
     /// Has a job end without output, unless it has ended. `busy` while it has no master: try again.
-    #[stl_k]
+    #[stl_k(allow(operator, peer))]
     async fn cancel(&self, job: u64) -> CallResult<()>;
 
     /// The jobs of the cluster: those that run, and those that ended lately; the latest of them, as
     /// many as fit a reply.
-    #[stl_k(reply = "jobs")]
+    #[stl_k(reply = "jobs", allow(operator, peer))]
     async fn list(&self) -> Vec<JobEntry>;
 
     /// The worker cores that jobs can use, as this node sees them now: at most some thousand, as
     /// many as fit a reply.
-    #[stl_k(reply = "workers")]
+    #[stl_k(reply = "workers", allow(operator, peer))]
     async fn workers(&self) -> CallResult<Vec<WorkerPlace>>;
 
     /// How a job stands, as [`nile_job::Standing`] is written; open if nobody knows now. `keepers`
     /// is what the manifests of its parts have ([`nile_job::Job::keepers_in_manifest`]).
-    #[stl_k(reply = "standing")]
-    async fn standing(&self, caller: &Caller, job: u64, keepers: u32) -> CallResult<Blob>;
+    #[stl_k(reply = "standing", allow(operator, peer))]
+    async fn standing(&self, job: u64, keepers: u32) -> CallResult<Blob>;
 
     /// A worker's message to a master of this node.
-    #[stl_k]
-    fn notes(&self, caller: &Caller, message: Bytes<'_>) -> CallResult<()>;
+    #[stl_k(allow(operator, peer))]
+    fn notes(&self, message: Bytes<'_>) -> CallResult<()>;
 
     /// A keeper's message to a keeper of this node.
-    #[stl_k]
-    fn keep(&self, caller: &Caller, message: Bytes<'_>) -> CallResult<()>;
+    #[stl_k(allow(operator, peer))]
+    fn keep(&self, message: Bytes<'_>) -> CallResult<()>;
 
     /// Begins a job on this node. For other nodes, which have no disk.
-    #[stl_k(reply = "job")]
-    async fn begin(&self, caller: &Caller, request: JobRequest) -> CallResult<u64>;
+    #[stl_k(reply = "job", allow(operator, peer))]
+    async fn begin(&self, request: JobRequest) -> CallResult<u64>;
 
     /// A piece of a new job's record, which begins `at` bytes from its start and has `of` in all.
     /// When the last one is taken, the record is durable here.
-    #[stl_k]
+    #[stl_k(allow(operator, peer))]
     async fn found(
         &self,
-        caller: &Caller,
         job: u64,
         at: u32,
         of: u32,
@@ -83,27 +82,27 @@ pub trait Job {
     ) -> CallResult<()>;
 
     /// A new job is not begun after all.
-    #[stl_k]
-    async fn withdraw(&self, caller: &Caller, job: u64) -> CallResult<()>;
+    #[stl_k(allow(operator, peer))]
+    async fn withdraw(&self, job: u64) -> CallResult<()>;
 
     /// How a job stands, as far as this node's disks say.
-    #[stl_k(reply = "standing")]
+    #[stl_k(reply = "standing", allow(operator, peer))]
     fn standing_here(&self, job: u64) -> CallResult<Option<Blob>>;
 
     /// How far a job is, as far as this node knows.
-    #[stl_k(reply = "progress")]
+    #[stl_k(reply = "progress", allow(operator, peer))]
     fn progress_here(&self, job: u64) -> CallResult<ProgressEntry>;
 
     /// When what of a job ran, if its last master was here.
-    #[stl_k(reply = "timeline")]
+    #[stl_k(reply = "timeline", allow(operator, peer))]
     fn timeline_here(&self, job: u64, from: u32) -> CallResult<TimelineEntry>;
 
     /// Has a job end whose master is here, or which has ended; whether that is so.
-    #[stl_k(reply = "is_here")]
+    #[stl_k(reply = "is_here", allow(operator, peer))]
     fn cancel_here(&self, job: u64) -> bool;
 
     /// The jobs whose records this node keeps, in the order of their numbers, some at a time: those
     /// behind `after`. None: there are no more.
-    #[stl_k(reply = "jobs")]
+    #[stl_k(reply = "jobs", allow(operator, peer))]
     fn list_here(&self, after: u64) -> Vec<JobEntry>;
 }

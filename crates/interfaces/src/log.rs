@@ -25,11 +25,11 @@ pub struct Line {
 #[service(subsystem = "log", capability = "lines", layer = high)]
 pub trait Log {
     /// Writes a line of at most 1024 bytes; what is no printable letter is replaced.
-    #[stl_k(reply = "number")]
+    #[stl_k(reply = "number", allow(package, operator, peer))]
     fn write(&self, caller: &Caller, #[range(0..=1024)] line: &str) -> u64;
 
     /// Writes a line about a call: a method of a service of this image, its encoded arguments.
-    #[stl_k(reply = "number")]
+    #[stl_k(reply = "number", allow(package, operator, peer))]
     fn call(
         &self,
         caller: &Caller,
@@ -40,6 +40,6 @@ pub trait Log {
 
     /// The last lines, the newest last: so many, or fewer if that would be too long a reply or
     /// the log has not so many.
-    #[stl_k(reply = "lines")]
+    #[stl_k(reply = "lines", allow(operator, peer))]
     fn tail(&self, #[range(0..=256)] lines: u16) -> Vec<Line>;
 }

@@ -13,12 +13,12 @@ use records::{NameAnswer, NameEntry, NameExpectation, NamePage};
 #[service(subsystem = "storage", capability = "names", layer = high)]
 pub trait Name {
     /// What a name means: what most of its keepers agree on, at some time during the call.
-    #[stl_k(reply = "answer")]
+    #[stl_k(reply = "answer", allow(package, operator, peer))]
     async fn look(&self, caller: &Caller, #[range(1..=128)] name: &str) -> CallResult<NameAnswer>;
 
     /// Changes what a name means, if it means what is expected. `change` is a number that nobody
     /// has drawn before: with the same one, a call whose answer was lost may be repeated, anywhere.
-    #[stl_k(reply = "answer")]
+    #[stl_k(reply = "answer", allow(operator, peer))]
     async fn change(
         &self,
         caller: &Caller,
@@ -30,14 +30,14 @@ pub trait Name {
 
     /// The names that mean something, in their order: the first hundred and some, or those behind
     /// `after`.
-    #[stl_k(reply = "page")]
+    #[stl_k(reply = "page", allow(operator, peer))]
     async fn list(&self, caller: &Caller, #[range(0..=128)] after: &str) -> CallResult<NamePage>;
 
     /// What a proposer or a keeper asks this node as a keeper, as docs/names.md has it.
-    #[stl_k(reply = "answer")]
-    async fn ask(&self, caller: &Caller, message: Bytes<'_>) -> CallResult<Blob>;
+    #[stl_k(reply = "answer", allow(operator, peer))]
+    async fn ask(&self, message: Bytes<'_>) -> CallResult<Blob>;
 
     /// How this node stands as a keeper of names, in words. `not_found` if it is none.
-    #[stl_k(reply = "standing")]
+    #[stl_k(reply = "standing", allow(operator, peer))]
     async fn standing(&self) -> CallResult<String>;
 }

@@ -16,6 +16,19 @@ pub struct Identity {
     pub generation: u32,
 }
 
+/// Which method of another node is called, and for whom.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Called {
+    /// The core of that node.
+    pub core: u16,
+    /// The number by which the node exports the instance.
+    pub number: u16,
+    /// The method's place in its schema.
+    pub method: u16,
+    /// Whether a package of this node has asked its kernel for it.
+    pub for_package: bool,
+}
+
 /// Something that came over the network for the management core.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct Heard {
@@ -114,7 +127,7 @@ pub struct Peer {
 #[service(subsystem = "network", capability = "calls", layer = micro)]
 pub trait Network {
     /// Which node this is, in which incarnation.
-    #[stl_k(reply = "identity")]
+    #[stl_k(reply = "identity", allow(operator, peer))]
     fn identity(&self) -> CallResult<Identity>;
 
     /// Calls a method of an instance that another node exports; the arguments and the reply are
@@ -124,9 +137,7 @@ pub trait Network {
         &self,
         caller: &Caller,
         to: Identity,
-        core: u16,
-        number: u16,
-        method: u16,
+        called: Called,
         arguments: Bytes<'_>,
     ) -> CallResult<Forwarded>;
 
@@ -157,7 +168,7 @@ pub trait Network {
 
     /// What the protocol has counted, and how many frames of which protocol this core's interface
     /// has carried.
-    #[stl_k(reply = "counters")]
+    #[stl_k(reply = "counters", allow(operator, peer))]
     fn counters(&self) -> CallResult<Vec<Counter>>;
 
     /// A core is about to send to a node by another protocol: gossip has it hear what it has not,

@@ -47,11 +47,11 @@ pub struct MemoryRegion {
 #[service(subsystem = "memory", capability = "physical", layer = low)]
 pub trait PhysicalMemory {
     /// How much memory there is, and for whom frames are held.
-    #[stl_k(reply = "use")]
+    #[stl_k(reply = "use", allow(package, operator, peer))]
     async fn statistics(&self) -> CallResult<MemoryUse>;
 
     /// The regions that firmware names.
-    #[stl_k(reply = "regions")]
+    #[stl_k(reply = "regions", allow(operator, peer))]
     async fn regions(&self) -> CallResult<Vec<MemoryRegion>>;
 
     /// Holds a frame of 4096, 2097152 or 1073741824 bytes for the calling core: its address.

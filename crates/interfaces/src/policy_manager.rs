@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use nile_stl::{CallResult, Caller, Record, service};
+use nile_stl::{CallResult, Record, service};
 
 use crate::registry::{Asker, Binding, NamedValue, Wanted};
 
@@ -43,21 +43,20 @@ pub struct PolicyEntry {
 #[service(subsystem = "processes", capability = "policies", layer = high)]
 pub trait PolicyManager {
     /// The subjects of this core.
-    #[stl_k(reply = "subjects")]
+    #[stl_k(reply = "subjects", allow(package, operator, peer))]
     fn subjects(&self) -> CallResult<Vec<SubjectEntry>>;
 
     /// The policies that this core can have, from the highest global priority to the lowest.
-    #[stl_k(reply = "policies")]
+    #[stl_k(reply = "policies", allow(package, operator, peer))]
     fn policies(&self) -> CallResult<Vec<PolicyEntry>>;
 
     /// Binds a subject of this core to the policy that is wanted: it leaves the one before with all
     /// that it has ready, and the policy schedules it from then on. Not for packages. `NotFound`
     /// (no such subject, policy or type), `Invalid` (a parameter), `Busy` (what is asked for cannot
     /// be kept beside what is promised), `Denied`.
-    #[stl_k(reply = "binding")]
+    #[stl_k(reply = "binding", allow(operator, peer))]
     async fn bind(
         &self,
-        caller: &Caller,
         asker: Asker,
         subject: String,
         wanted: Wanted,
@@ -65,6 +64,6 @@ pub trait PolicyManager {
     ) -> CallResult<Binding>;
 
     /// Binds a subject to the default again; whether it was bound. Not for packages.
-    #[stl_k(reply = "was_bound")]
-    async fn unbind(&self, caller: &Caller, subject: String) -> CallResult<bool>;
+    #[stl_k(reply = "was_bound", allow(operator, peer))]
+    async fn unbind(&self, subject: String) -> CallResult<bool>;
 }

@@ -21,19 +21,19 @@ pub use wanted::Wanted;
 #[service(subsystem = "naming", capability = "registry", layer = micro)]
 pub trait Registry {
     /// Publishes an instance of the calling core, and its type if that is new.
-    #[stl_k]
+    #[stl_k(allow(operator, peer))]
     fn publish(&self, caller: &Caller, publication: Publication) -> CallResult<()>;
 
     /// Ends an instance of the calling core.
-    #[stl_k]
+    #[stl_k(allow(operator, peer))]
     fn unpublish(&self, caller: &Caller, generation: u32, number: u16) -> CallResult<()>;
 
     /// The instance of this name that is nearest to the caller.
-    #[stl_k(reply = "found")]
+    #[stl_k(reply = "found", allow(operator, peer))]
     fn locate(&self, caller: &Caller, asker: Asker, name: &str) -> CallResult<Found>;
 
     /// The instance of this name on one core of a node; node 0 is this one.
-    #[stl_k(reply = "found")]
+    #[stl_k(reply = "found", allow(operator, peer))]
     fn locate_at(
         &self,
         caller: &Caller,
@@ -45,7 +45,7 @@ pub trait Registry {
 
     /// Publishes an instance of another node, by that node's generation and the number that the
     /// node exports it by. For the gossip service, which lives where the registry does.
-    #[stl_k]
+    #[stl_k(allow(operator, peer))]
     fn learn(
         &self,
         caller: &Caller,
@@ -55,24 +55,24 @@ pub trait Registry {
     ) -> CallResult<()>;
 
     /// Ends an instance of another node. For the gossip service.
-    #[stl_k]
+    #[stl_k(allow(operator, peer))]
     fn unlearn(&self, caller: &Caller, node: u32, number: u16) -> CallResult<()>;
 
     /// Ends every instance of another node. For the gossip service.
-    #[stl_k]
+    #[stl_k(allow(operator, peer))]
     fn forget_node(&self, caller: &Caller, node: u32) -> CallResult<()>;
 
     /// The instance of a type whose attributes are as wanted and whose keywords match best.
-    #[stl_k(reply = "found")]
+    #[stl_k(reply = "found", allow(package, operator, peer))]
     fn search(&self, caller: &Caller, asker: Asker, wanted: Wanted) -> CallResult<Found>;
 
     /// The instances of a type that have a global priority, the highest first, as many as fit a
     /// reply.
-    #[stl_k(reply = "instances")]
+    #[stl_k(reply = "instances", allow(package, operator, peer))]
     fn order(&self, type_name: &str) -> CallResult<Vec<Listed>>;
 
     /// What the instances of a type share, some of it set before: what it has had from the first.
-    #[stl_k(reply = "values")]
+    #[stl_k(reply = "values", allow(operator, peer))]
     fn share(
         &self,
         caller: &Caller,
@@ -82,7 +82,7 @@ pub trait Registry {
     ) -> CallResult<Vec<NamedValue>>;
 
     /// Binds a subject to the best instance of a type, and unbinds it from the last one before.
-    #[stl_k(reply = "binding")]
+    #[stl_k(reply = "binding", allow(operator, peer))]
     fn bind(
         &self,
         caller: &Caller,
@@ -93,44 +93,44 @@ pub trait Registry {
     ) -> CallResult<Binding>;
 
     /// Unbinds a subject from the instance of a type; whether it was bound.
-    #[stl_k(reply = "was_bound")]
+    #[stl_k(reply = "was_bound", allow(operator, peer))]
     fn unbind(&self, subject: u64, type_name: &str) -> CallResult<bool>;
 
     /// The instances of all nodes, some at a time: those behind the `skip` first. None: there are
     /// no more.
-    #[stl_k(reply = "instances")]
+    #[stl_k(reply = "instances", allow(package, operator, peer))]
     fn list(&self, skip: u32) -> Vec<Listed>;
 
     /// Where the instances of this name are, in the order of nodes and cores, some at a time: those
     /// from the core `core` of the node `from` on. None: there are no more.
-    #[stl_k(reply = "found")]
+    #[stl_k(reply = "found", allow(package, operator, peer))]
     fn instances(&self, name: &str, from: u32, core: u16) -> Vec<Found>;
 
     /// The instances of this node from the one with this number in the registry on, some at a
     /// time. None: there are no more.
-    #[stl_k(reply = "instances")]
+    #[stl_k(reply = "instances", allow(package, operator, peer))]
     fn local(&self, from: u32) -> Vec<Local>;
 
     /// What an instance on a core of this node said of itself: for nodes that do not have it in
     /// their image.
-    #[stl_k(reply = "publication")]
+    #[stl_k(reply = "publication", allow(package, operator, peer))]
     fn publication(&self, core: u16, name: &str) -> CallResult<Publication>;
 
     /// Ends every instance of all other nodes. For the gossip service, which begins anew.
-    #[stl_k]
+    #[stl_k(allow(operator, peer))]
     fn forget_others(&self, caller: &Caller) -> CallResult<()>;
 
     /// Begins to note what is published, unpublished and moved, of one type or of all (""): the
     /// watcher's number. It ends with the calling core's incarnation.
-    #[stl_k(reply = "watcher")]
+    #[stl_k(reply = "watcher", allow(operator, peer))]
     fn watch(&self, caller: &Caller, type_name: &str) -> CallResult<u64>;
 
     /// What has happened since the last time; waits until something has.
-    #[stl_k(reply = "changes")]
+    #[stl_k(reply = "changes", allow(package, operator, peer))]
     async fn changes(&self, watcher: u64) -> CallResult<Vec<Change>>;
 
     /// Ends a watch.
-    #[stl_k]
+    #[stl_k(allow(operator, peer))]
     fn unwatch(&self, watcher: u64) -> CallResult<()>;
 }
 

@@ -23,16 +23,16 @@ use records::{Block, Command, Output, Piece, Source};
 pub trait Task {
     /// What to do next. A package that has nothing to do waits for it; one that asks without
     /// waiting goes on with what it does, unless that is off.
-    #[stl_k(reply = "command")]
+    #[stl_k(reply = "command", allow(package))]
     async fn next(&self, caller: &Caller, wait: bool) -> CallResult<Command>;
 
     /// The block of this place in the split, from 0; `invalid` behind the last.
-    #[stl_k(reply = "block")]
+    #[stl_k(reply = "block", allow(package))]
     async fn block(&self, caller: &Caller, ticket: u64, index: u32) -> CallResult<Block>;
 
     /// At most so many bytes that follow the split in its dataset, for records that begin in it;
     /// fewer where a block ends, none at the dataset's end. `skip` of them are left out.
-    #[stl_k(reply = "piece")]
+    #[stl_k(reply = "piece", allow(package))]
     async fn beyond(
         &self,
         caller: &Caller,
@@ -42,7 +42,7 @@ pub trait Task {
     ) -> CallResult<Piece>;
 
     /// A sample of the split of at most 16 KiB.
-    #[stl_k]
+    #[stl_k(allow(package))]
     async fn sampled(
         &self,
         caller: &Caller,
@@ -51,13 +51,13 @@ pub trait Task {
     ) -> CallResult<()>;
 
     /// The sample of this place, from 0, of those that bounds are cut from.
-    #[stl_k(reply = "piece")]
+    #[stl_k(reply = "piece", allow(package))]
     async fn sample(&self, caller: &Caller, ticket: u64, index: u32) -> CallResult<Piece>;
 
     /// The bounds that were cut, and how many slices each partition is taken in; the cut is done.
     /// With more than one, the `partition` of a range is that of a slice: the first partition's
     /// slices, then those of the next one.
-    #[stl_k]
+    #[stl_k(allow(package))]
     async fn cut(
         &self,
         caller: &Caller,
@@ -67,12 +67,12 @@ pub trait Task {
     ) -> CallResult<()>;
 
     /// Keeps an output of a map attempt in memory. An attempt may have several: they add up.
-    #[stl_k]
+    #[stl_k(allow(package))]
     async fn keep(&self, caller: &Caller, ticket: u64, output: Output) -> CallResult<()>;
 
     /// Adds bytes to a partition's sorted run of a map attempt; partitions in their order. At most
     /// a few buffers are on their way to the disk at a time.
-    #[stl_k]
+    #[stl_k(allow(package))]
     async fn spill(
         &self,
         caller: &Caller,
@@ -83,21 +83,21 @@ pub trait Task {
 
     /// What a reduce attempt takes next of the slice that it is at; waits for it. After the last of
     /// that it goes on to the next slice.
-    #[stl_k(reply = "source")]
+    #[stl_k(reply = "source", allow(package))]
     async fn source(&self, caller: &Caller, ticket: u64) -> CallResult<Source>;
 
     /// The block of this place in a run, from 0, in their order; `invalid` behind the last.
-    #[stl_k(reply = "block")]
+    #[stl_k(reply = "block", allow(package))]
     async fn run(&self, caller: &Caller, ticket: u64, run: u64, index: u32) -> CallResult<Block>;
 
     /// Adds a block to the part of a reduce attempt. At most a few are on their way to the disk at
     /// a time.
-    #[stl_k]
+    #[stl_k(allow(package))]
     async fn write(&self, caller: &Caller, ticket: u64, buffer: Buffer) -> CallResult<()>;
 
     /// An attempt is done, over so many records with checksums of this sum: of its input, or of a
     /// reduce attempt its output. It does not wait; what is still on its way goes on by itself.
-    #[stl_k]
+    #[stl_k(allow(package))]
     async fn done(
         &self,
         caller: &Caller,
@@ -108,7 +108,7 @@ pub trait Task {
 
     /// An attempt or a cut has come to nothing: 0 the code, 1 its input, 2 the disk's
     /// space is at fault.
-    #[stl_k]
+    #[stl_k(allow(package))]
     async fn failed(
         &self,
         caller: &Caller,

@@ -28,10 +28,10 @@ pub struct TimerCounts {
 #[service(subsystem = "timers", capability = "core timers", layer = low)]
 pub trait Timer {
     /// How many, and what became of them.
-    #[stl_k(reply = "counts")]
+    #[stl_k(reply = "counts", allow(operator, peer))]
     fn counts(&self) -> CallResult<TimerCounts>;
 
     /// By when those that wait fire, in nanoseconds since the node's start: the next 64 at most.
-    #[stl_k(reply = "nanos")]
+    #[stl_k(reply = "nanos", allow(operator, peer))]
     fn list(&self) -> CallResult<Vec<u64>>;
 }

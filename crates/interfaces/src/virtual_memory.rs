@@ -14,6 +14,6 @@ pub trait VirtualMemory {
     async fn unmap(&self, address: u64) -> CallResult<()>;
 
     /// Last-level tables of the node that no core uses.
-    #[stl_k(reply = "free_tables")]
+    #[stl_k(reply = "free_tables", allow(operator, peer))]
     async fn tables(&self) -> CallResult<u64>;
 }

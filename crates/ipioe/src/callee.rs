@@ -15,7 +15,7 @@ use crate::rtt::back_off;
 use crate::settings::{MAX_PATIENCE, MOST_RETRY};
 use crate::timers::Timer;
 use crate::transmit::{Acknowledge, Refusal, Work};
-use crate::wire::{MAX_MESSAGE, Segment, Subject};
+use crate::wire::{Asker, MAX_MESSAGE, Segment, Subject};
 
 /// What a request's header says.
 pub(crate) struct Asked {
@@ -27,6 +27,7 @@ pub(crate) struct Asked {
     pub method: u16,
     pub patience: u32,
     pub oldest: u32,
+    pub asker: Asker,
     pub encoded: bool,
     pub segment: Option<Segment>,
 }
@@ -124,6 +125,7 @@ impl Endpoint {
             service: it.service,
             method: it.method,
             encoded: it.encoded,
+            asker: it.asker,
             deadline,
             due: deadline,
         };
@@ -149,8 +151,9 @@ impl Endpoint {
             return;
         };
         let Some(entry) = session.served.entries.get_mut(&number) else { return };
-        let same = (it.source_core, it.core, it.service, it.method, it.encoded);
-        if same != (entry.source_core, entry.core, entry.service, entry.method, entry.encoded) {
+        let said = (it.source_core, it.core, it.service, it.method, it.encoded, it.asker);
+        let Entry { source_core, core, service, method, encoded, asker, .. } = *entry;
+        if said != (source_core, core, service, method, encoded, asker) {
             self.counters.unexpected += 1;
             return;
         }
@@ -376,6 +379,7 @@ fn request(serving: ServingId, entry: &Entry, data: Vec<u8>) -> Event {
         service: entry.service,
         method: entry.method,
         encoded: entry.encoded,
+        asker: entry.asker,
         deadline: entry.deadline,
         data,
     }

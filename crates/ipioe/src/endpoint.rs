@@ -168,6 +168,7 @@ impl Endpoint {
             service: it.service,
             method: it.method,
             encoded: it.encoded,
+            asker: it.asker,
             deadline,
             message: Outgoing::new(data, step),
             sent: None,

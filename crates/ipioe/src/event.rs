@@ -5,6 +5,8 @@ use core::fmt;
 
 use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Status};
 
+use crate::wire::Asker;
+
 /// A call that this endpoint made.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CallId {
@@ -42,6 +44,8 @@ pub struct Request {
     pub method: u16,
     /// Whether the data are in the binary form.
     pub encoded: bool,
+    /// Who of this node asks.
+    pub asker: Asker,
     /// When the caller stops waiting.
     pub deadline: Instant,
 }
@@ -81,6 +85,8 @@ pub enum Event {
         method: u16,
         /// Whether the data are in the binary form.
         encoded: bool,
+        /// Who of the other node asks, as that node says.
+        asker: Asker,
         /// When the caller stops waiting, by this node's clock.
         deadline: Instant,
         /// The arguments.

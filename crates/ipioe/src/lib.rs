@@ -48,4 +48,4 @@ pub use endpoint::{Endpoint, PeerInfo, Usage};
 pub use event::{CallId, End, Event, Refused, ReplyRefused, Request, ServingId};
 pub use seal::{ClusterKey, Purpose, Seal};
 pub use settings::{Limits, Settings};
-pub use wire::BootNonce;
+pub use wire::{Asker, BootNonce};

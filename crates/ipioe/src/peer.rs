@@ -13,6 +13,7 @@ use crate::seal::{Incarnation, Seal};
 use crate::settings::{FIRST_PROBE, PROBE};
 use crate::sorted::Sorted;
 use crate::window::Window;
+use crate::wire::Asker;
 
 /// Another node, met or not.
 #[derive(Debug, Default)]
@@ -154,6 +155,7 @@ pub(crate) struct Call {
     pub service: u16,
     pub method: u16,
     pub encoded: bool,
+    pub asker: Asker,
     pub deadline: Instant,
     pub message: Outgoing,
     /// When it was first sent.
@@ -188,6 +190,7 @@ pub(crate) struct Entry {
     pub service: u16,
     pub method: u16,
     pub encoded: bool,
+    pub asker: Asker,
     /// When the caller stops waiting, by our clock.
     pub deadline: Instant,
     /// When its timer is due.

@@ -125,7 +125,9 @@ impl Endpoint {
     fn on_genuine(&mut self, now: Instant, header: &Header, data: &[u8]) {
         let &Header { id, node, encoded, segment, .. } = header;
         match header.body {
-            Body::Request { source_core, core, service, method, patience, oldest, .. } => {
+            Body::Request {
+                source_core, core, service, method, patience, oldest, asker, ..
+            } => {
                 let asked = Asked {
                     node,
                     id,
@@ -135,6 +137,7 @@ impl Endpoint {
                     method,
                     patience,
                     oldest,
+                    asker,
                     encoded,
                     segment,
                 };

@@ -170,6 +170,7 @@ impl Endpoint {
             method: call.method,
             patience,
             oldest: oldest as u32,
+            asker: call.asker,
         };
         let mut header = session.header(&self.me, number as u32, body);
         let (data, segment) = call.message.segment(index);

@@ -72,6 +72,39 @@ pub mod flag {
     pub const TIMED: u16 = 1 << 4;
     /// The sender's boot nonce.
     pub const NAMED: u16 = 1 << 5;
+    /// A package of the sender asks.
+    pub const PACKAGE: u16 = 1 << 6;
+    /// Whoever operates the cluster asks.
+    pub const OPERATOR: u16 = 1 << 7;
+}
+
+/// Who of a node asks, as that node says.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Asker {
+    /// A kernel.
+    #[default]
+    Kernel,
+    /// A package.
+    Package,
+    /// Whoever operates the cluster, by a tool.
+    Operator,
+}
+
+impl Asker {
+    /// The flags that say so.
+    fn flags(self) -> u16 {
+        match self {
+            Asker::Kernel => 0,
+            Asker::Package => flag::PACKAGE,
+            Asker::Operator => flag::OPERATOR,
+        }
+    }
+
+    /// Whom these flags tell of; nobody can be two.
+    fn of(flags: u16) -> Option<Asker> {
+        let flags = flags & (flag::PACKAGE | flag::OPERATOR);
+        [Asker::Kernel, Asker::Package, Asker::Operator].into_iter().find(|it| it.flags() == flags)
+    }
 }
 
 /// Bits of a hello's state.
@@ -140,6 +173,8 @@ pub enum Body {
         patience: u32,
         /// Every call of the sender's to this node before this one has ended.
         oldest: u32,
+        /// Who asks.
+        asker: Asker,
     },
     /// The end of a call.
     Reply {
@@ -258,7 +293,7 @@ fn layout(op: u8) -> Option<(u16, u16, usize)> {
     use flag::*;
     let message = SEALED | ENCODED | SEGMENTED | ROUTED;
     Some(match op {
-        opcode::REQUEST => (message | TIMED, TIMED, 16),
+        opcode::REQUEST => (message | TIMED | PACKAGE | OPERATOR, TIMED, 16),
         opcode::REPLY => (message, 0, 16),
         opcode::BROADCAST => (SEALED | ENCODED | NAMED, NAMED, 0),
         opcode::GOSSIP => (message, 0, 8),

@@ -19,7 +19,7 @@ mod tests;
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use nile_bosml::schema::{Method, Mode, Parameter};
+use nile_bosml::schema::{Callers, Method, Mode, Parameter};
 
 pub use error::{ComposeError, Problem};
 pub use plan::{Call, CallId, OutcomeError, Plan, PlanError, Slot, Slots, Step};
@@ -93,6 +93,8 @@ pub struct Composed {
     name: Cow<'static, str>,
     parameters: Vec<Parameter<'static>>,
     reply: Vec<Parameter<'static>>,
+    /// Those whom each of its parts allows: whoever calls it has them all called.
+    callers: Callers,
     body: Body,
 }
 
@@ -155,6 +157,7 @@ impl Composed {
             name: self.name.clone(),
             doc: doc.into(),
             mode,
+            callers: self.callers,
             parameters: self.parameters.clone().into(),
             reply: self.reply.clone().into(),
         }

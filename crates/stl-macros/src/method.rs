@@ -1,10 +1,11 @@
 //! A method as it was written, understood: where it runs, what it takes and gives.
 
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
     Attribute, Error, Expr, ExprLit, ExprRange, FnArg, Ident, Lifetime, Lit, LitStr, Meta, Pat,
-    RangeLimits, Result, ReturnType, Signature, Type, TypePath, parse_quote,
+    RangeLimits, Result, ReturnType, Signature, Token, Type, TypePath, parse_quote,
 };
 
 use crate::check;
@@ -32,6 +33,8 @@ pub struct Method {
     /// The same without `CallResult`.
     pub reply: Type,
     pub reply_name: String,
+    /// Who may call it besides the own node's kernels.
+    pub callers: Vec<Ident>,
     pub failure: Failure,
 }
 
@@ -64,7 +67,7 @@ impl Method {
         (at, mode): (usize, Mode),
     ) -> Result<Method> {
         check::method(signature)?;
-        let reply_name = take_tag(attributes)?;
+        let Tag { reply_name, callers } = take_tag(attributes)?;
         let mut caller = None;
         let mut parameters = Vec::new();
         let mut inputs = signature.inputs.iter_mut();
@@ -120,6 +123,7 @@ impl Method {
             parameters,
             reply,
             reply_name,
+            callers,
             failure,
         })
     }
@@ -140,8 +144,14 @@ pub fn tag_of(attribute: &Attribute) -> Option<Mode> {
     }
 }
 
-/// Takes the tag off a method, if it has one: its reply's name.
-fn take_tag(attributes: &mut Vec<Attribute>) -> Result<String> {
+/// What a method's tag says.
+struct Tag {
+    reply_name: String,
+    callers: Vec<Ident>,
+}
+
+/// Takes the tag off a method, if it has one.
+fn take_tag(attributes: &mut Vec<Attribute>) -> Result<Tag> {
     let mut found = None;
     for attribute in core::mem::take(attributes) {
         if tag_of(&attribute).is_none() {
@@ -151,17 +161,37 @@ fn take_tag(attributes: &mut Vec<Attribute>) -> Result<String> {
         if found.is_some() {
             return Err(Error::new(attribute.span(), "a method has one tag"));
         }
-        let mut name = String::from("value");
+        let mut tag = Tag { reply_name: String::from("value"), callers: Vec::new() };
         if let Meta::List(_) = attribute.meta {
-            let meta: Meta = attribute.parse_args()?;
-            if !meta.path().is_ident("reply") {
-                return Err(Error::new(meta.span(), "known here: reply = \"name\""));
+            for meta in attribute.parse_args_with(Listed::parse_terminated)? {
+                if meta.path().is_ident("reply") {
+                    tag.reply_name = text(&meta)?;
+                } else if meta.path().is_ident("allow") {
+                    tag.callers = callers(&meta)?;
+                } else {
+                    let known = "known here: reply = \"name\", allow(package, operator, peer)";
+                    return Err(Error::new(meta.span(), known));
+                }
             }
-            name = text(&meta)?;
         }
-        found = Some(name);
+        found = Some(tag);
     }
-    Ok(found.unwrap_or_default())
+    Ok(found.unwrap_or(Tag { reply_name: String::new(), callers: Vec::new() }))
+}
+
+type Listed = Punctuated<Meta, Token![,]>;
+
+/// Who may call, as in `allow(package, peer)`.
+fn callers(meta: &Meta) -> Result<Vec<Ident>> {
+    let listed = meta.require_list()?;
+    let names = listed.parse_args_with(Punctuated::<Ident, Token![,]>::parse_terminated)?;
+    for name in &names {
+        if !["package", "operator", "peer"].iter().any(|known| name == known) {
+            let why = "callers are package, operator, peer; the own node's kernels always may";
+            return Err(Error::new(name.span(), why));
+        }
+    }
+    Ok(names.into_iter().collect())
 }
 
 fn is_caller(ty: &Type) -> bool {

@@ -223,6 +223,7 @@ fn method(method: &Method) -> TokenStream {
         Mode::User => quote!(User),
     };
     let parameters = method.parameters.iter().map(parameter);
+    let callers = method.callers.iter().map(|kind| format_ident!("{}", capital(&kind.to_string())));
     let reply = if method.gives_nothing() {
         quote!()
     } else {
@@ -243,6 +244,9 @@ fn method(method: &Method) -> TokenStream {
             name: ::nile_stl::generated::Cow::Borrowed(#name),
             doc: ::nile_stl::generated::Cow::Borrowed(#doc),
             mode: ::nile_stl::generated::bosml::schema::Mode::#mode,
+            callers: ::nile_stl::generated::bosml::schema::Callers::NONE #(.with(
+                ::nile_stl::generated::bosml::schema::CallerKind::#callers
+            ))*,
             parameters: ::nile_stl::generated::Cow::Borrowed(const { &[#(#parameters),*] }),
             reply: ::nile_stl::generated::Cow::Borrowed(const { &[#reply] }),
         }

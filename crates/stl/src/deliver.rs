@@ -33,7 +33,9 @@ impl Stl {
                 let place = Place { node, core, generation, number: service };
                 let made = Made { by: from, generation: caller, id };
                 let caller = Caller { core: from, origin, deadline };
-                self.serve(place, made, |local| self.dispatch(local, &caller, method, data));
+                self.serve(place, made, |local| {
+                    self.dispatch(local, origin, &caller, method, data)
+                });
             }
             // An earlier incarnation of this core has asked.
             Header::Reply { caller, .. } if caller != host.generation() => {}

@@ -242,7 +242,7 @@ mod tests {
         caller: Generation(u32::MAX),
         method: MethodNumber(3),
         deadline: Instant::from_nanos(1 << 60),
-        origin: Origin::Node,
+        origin: Origin::PeersPackage,
     };
 
     fn through(header: Header, data: &[u8]) -> usize {

@@ -56,6 +56,26 @@ impl CallError {
         CallError::new(Status::NotFound, message)
     }
 
+    /// The method's declaration does not allow these callers.
+    #[cold]
+    pub(crate) fn not_allowed(
+        service: &str,
+        method: &schema::Method<'_>,
+        kind: schema::CallerKind,
+    ) -> CallError {
+        let (name, kind) = (&method.name, kind.name());
+        let message = match method.callers {
+            schema::Callers::NONE => format!(
+                "{service}.{name} is for the kernels of its node, not for a {kind}: its \
+                 declaration allows nobody else"
+            ),
+            callers => {
+                format!("{service}.{name} is not for a {kind}: its declaration allows {callers}")
+            }
+        };
+        CallError::new(Status::Denied, message)
+    }
+
     /// The method is in the service's other half.
     #[doc(hidden)]
     #[cold]

@@ -12,7 +12,7 @@ use nile_registry::{Caller, Place as At};
 
 use crate::frame::{CallId, Header, ServiceNumber};
 use crate::node::Node;
-use crate::{CallResult, LocalFuture, MethodNumber, Published};
+use crate::{CallResult, LocalFuture, MethodNumber, Origin, Published};
 
 /// The core beneath.
 pub trait Host {
@@ -104,13 +104,15 @@ impl Place {
 
 /// The way to other nodes.
 pub trait Gateway {
-    /// Calls a method of an instance on another node; over by `deadline`. Fails as a call does:
+    /// Calls a method of an instance on another node for `origin`; over by `deadline`. Fails as a
+    /// call does:
     /// `Dead` if that node's incarnation has ended, `Timeout` if nothing was heard in time.
     fn call(
         &self,
         place: Place,
         method: MethodNumber,
         arguments: &[u8],
+        origin: Origin,
         deadline: Instant,
     ) -> LocalFuture<'static, CallResult<Vec<u8>>>;
 }

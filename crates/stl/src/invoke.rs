@@ -9,7 +9,7 @@ use core::future::{Future, poll_fn};
 use core::task::Poll;
 
 use nile_abi::{Instant, Status};
-use nile_bosml::schema::Mode;
+use nile_bosml::schema::{CallerKind, Mode};
 use nile_bosml::{Decode, Encode, Reader, Writer, discovery};
 use nile_registry::Place as At;
 
@@ -17,7 +17,9 @@ use crate::documents::Document;
 use crate::frame::{Header, MAX_DATA};
 use crate::host::Place;
 use crate::stl::{Local, Resolved};
-use crate::{CallError, CallResult, Caller, Dispatched, Interface, LocalFuture, MethodNumber, Stl};
+use crate::{
+    CallError, CallResult, Caller, Dispatched, Interface, LocalFuture, MethodNumber, Origin, Stl,
+};
 
 /// The name of the method that every service has: its schema as a discovery document.
 pub const DISCOVER: &str = "discover";
@@ -109,7 +111,7 @@ impl Stl {
             return Dispatched::Done(Err(error));
         }
         // Of most calls nothing more has to be known than which method it is.
-        if self.core.upstream.is_none()
+        if self.origin == Origin::Kernel
             && !local.half.asks_caller
             && let Some((number, _)) = local.known(method)
         {
@@ -261,7 +263,7 @@ impl Stl {
     #[inline]
     fn begin(&self, local: &Local, method: MethodNumber, arguments: &[u8]) -> Dispatched {
         let caller = if local.half.asks_caller { self.caller() } else { Caller::UNKNOWN };
-        self.dispatch(local, &caller, method, arguments)
+        self.dispatch(local, self.origin, &caller, method, arguments)
     }
 
     /// Whether the rule of the layers lets the caller call a service. `Denied` if not.
@@ -284,13 +286,14 @@ impl Stl {
         arguments: &[u8],
     ) -> Option<Dispatched> {
         let local = self.local(place)?;
-        Some(self.dispatch(&local, caller, method, arguments))
+        Some(self.dispatch(&local, caller.origin, caller, method, arguments))
     }
 
     #[inline]
     pub(crate) fn dispatch(
         &self,
         local: &Local,
+        origin: Origin,
         caller: &Caller,
         method: MethodNumber,
         arguments: &[u8],
@@ -298,7 +301,30 @@ impl Stl {
         if method == MethodNumber::DISCOVER {
             return Dispatched::Done(encode_one(&discovery::to_text(local.published.schema())));
         }
+        if let Some(kind) = origin.kind()
+            && let Err(error) = self.check_allowed(local, kind, method)
+        {
+            return Dispatched::Done(Err(error));
+        }
         local.half.service.dispatch(caller, method, arguments)
+    }
+
+    /// Whether the declaration of a method allows these callers. `Denied` if not. Within a package
+    /// its own services may be called by all of it.
+    #[inline(never)]
+    fn check_allowed(
+        &self,
+        local: &Local,
+        kind: CallerKind,
+        method: MethodNumber,
+    ) -> CallResult<()> {
+        let schema = local.published.schema();
+        // One that is not there is told by whoever dispatches.
+        let declared = schema.methods.get(usize::from(method.0));
+        match declared.filter(|it| self.core.upstream.is_none() && !it.callers.has(kind)) {
+            Some(it) => Err(CallError::not_allowed(&schema.name, it, kind)),
+            None => Ok(()),
+        }
     }
 
     /// Relays a call to the kernel beneath this package.
@@ -336,7 +362,7 @@ impl Stl {
         if !place.is_here() {
             let alone = || CallError::new(Status::NotFound, "this node is not in a cluster");
             let gateway = self.gateway().ok_or_else(alone)?;
-            return gateway.call(place, method, arguments, self.deadline()).await;
+            return gateway.call(place, method, arguments, self.origin, self.deadline()).await;
         }
         if place.core == host.core() {
             let gone = || CallError::new(Status::Gone, "the instance is gone");

@@ -13,6 +13,7 @@ use core::pin::Pin;
 
 use nile_abi::{CoreId, Instant, RoleSet, Status};
 use nile_bosml::schema;
+use nile_bosml::schema::CallerKind;
 use nile_policy::Scheduling;
 use nile_registry::{Attribute, Layer, ServiceType};
 
@@ -39,27 +40,19 @@ impl Caller {
     pub const UNKNOWN: Caller =
         Caller { core: CoreId(u16::MAX), origin: Origin::Kernel, deadline: Instant::START };
 
-    /// Whether a package asks, and not a kernel.
+    /// Whether a package asks, of whatever node, and not a kernel.
     pub fn is_package(&self) -> bool {
-        self.origin == Origin::Package
-    }
-
-    /// `Denied` if a package asks: for methods that the kernels of a cluster call.
-    pub fn kernels_only(&self) -> CallResult<()> {
-        match self.origin {
-            Origin::Package => {
-                Err(CallError::new(Status::Denied, "this is between the kernels of a cluster"))
-            }
-            Origin::Kernel | Origin::Node => Ok(()),
-        }
+        self.origin.is_package()
     }
 
     /// The core of this node that asks, for methods that act on the calling core. `Denied` if
     /// another node asks: the core that the call came from only passes it on.
     pub fn own_core(&self) -> CallResult<CoreId> {
         match self.origin {
-            Origin::Node => Err(CallError::new(Status::Denied, "this is for cores of this node")),
             Origin::Kernel | Origin::Package => Ok(self.core),
+            Origin::Peer | Origin::Operator | Origin::PeersPackage => {
+                Err(CallError::new(Status::Denied, "this is for cores of this node"))
+            }
         }
     }
 }
@@ -72,14 +65,35 @@ pub enum Origin {
     Kernel = 0,
     /// The package that a core runs.
     Package = 1,
-    /// Another node, for which a network core passes the call on.
-    Node = 2,
+    /// The kernel of another node, for which a network core passes the call on.
+    Peer = 2,
+    /// Whoever operates the cluster, likewise.
+    Operator = 3,
+    /// A package of another node, likewise.
+    PeersPackage = 4,
 }
 
 impl Origin {
     /// The origin of this number.
     pub fn from_number(number: u8) -> Option<Origin> {
-        [Origin::Kernel, Origin::Package, Origin::Node].get(usize::from(number)).copied()
+        let all =
+            [Origin::Kernel, Origin::Package, Origin::Peer, Origin::Operator, Origin::PeersPackage];
+        all.get(usize::from(number)).copied()
+    }
+
+    /// Whether it is a package, of whatever node.
+    pub fn is_package(self) -> bool {
+        self.kind() == Some(CallerKind::Package)
+    }
+
+    /// What declarations call it; nothing for a kernel of the own node, which may call everything.
+    pub fn kind(self) -> Option<CallerKind> {
+        match self {
+            Origin::Kernel => None,
+            Origin::Package | Origin::PeersPackage => Some(CallerKind::Package),
+            Origin::Peer => Some(CallerKind::Peer),
+            Origin::Operator => Some(CallerKind::Operator),
+        }
     }
 }
 

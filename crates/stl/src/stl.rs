@@ -126,10 +126,10 @@ impl Stl {
         Stl { binder: Binder::User, origin: Origin::Package, ..self.clone() }
     }
 
-    /// The same, for another node whose calls this core passes on.
+    /// The same, for whom of another node this core passes calls on.
     #[must_use]
-    pub fn for_node(&self) -> Stl {
-        Stl { origin: Origin::Node, ..self.clone() }
+    pub fn on_behalf_of(&self, origin: Origin) -> Stl {
+        Stl { origin, ..self.clone() }
     }
 
     /// The same, with calls that wait so long.

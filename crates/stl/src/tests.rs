@@ -152,6 +152,7 @@ fn serve_endless(stl: &Stl) -> Place {
         name: Cow::Borrowed("wait"),
         doc: Cow::Borrowed(""),
         mode: Mode::Kernel,
+        callers: nile_bosml::schema::Callers::NONE,
         parameters: Cow::Borrowed(&[]),
         reply: Cow::Borrowed(&[]),
     };
@@ -290,7 +291,7 @@ impl Directory for Moving {
 #[crate::service(subsystem = "tests", capability = "anything")]
 trait Anything {
     /// The next number.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     fn next(&self) -> u64;
 }
 

@@ -26,7 +26,7 @@ impl Start for Counter {
 )]
 impl Counter {
     /// Adds a number to the total, and gives it.
-    #[stl_u(reply = "total")]
+    #[stl_u(reply = "total", allow(package, operator, peer))]
     fn add(&self, #[range(0..=1000)] number: u64) -> u64 {
         self.total.set(self.total.get() + number);
         self.total.get()

@@ -2,13 +2,15 @@
 //! system call, those of the kernel cost one, errors come back with their reasons. Then it offers
 //! a service, or calls the one that another core's package offers.
 //!
-//! Its argument is `core=N` and then `serve` or `call`. It exits with 0, or with the number of the
-//! first check that failed.
+//! Its argument is `core=N` and then `serve`, `call`, or `attack` and the names of services, with
+//! commas between. It exits with 0, or with the number of the first check that failed; an attack,
+//! with [`ATTACKED`] and how many methods have refused it.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+pub mod attack;
 pub mod counter;
 
 use nile_abi::call::System;
@@ -21,6 +23,9 @@ use counter::CounterClient;
 
 /// Calls in user mode.
 const CALLS: u64 = 100;
+
+/// What an attack exits with, besides how many methods have refused it.
+pub const ATTACKED: u64 = 1000;
 
 /// What the package whose service is called counts to.
 pub const TOTAL: u64 = 30;
@@ -49,6 +54,11 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
         match words.next() {
             Some("serve") => counter::serve(&runtime, services),
             Some("call") => call_the_other(services),
+            Some("attack") => {
+                let names = words.next().unwrap_or_default();
+                let refused = services.block_on(attack::refused(services.stl(), names));
+                refused.map_or(4, |count| ATTACKED + count)
+            }
             _ => 3,
         }
     })

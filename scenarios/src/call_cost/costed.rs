@@ -20,17 +20,17 @@ impl Start for Costed {
 #[service(subsystem = "tests", capability = "costing", layer = high, on = every)]
 impl Costed {
     /// Does nothing.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     fn nothing(&self) {}
 
     /// The work of a context switch.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     fn work(&self, seed: u64) -> u64 {
         work(seed)
     }
 
     /// Gives back what it gets.
-    #[stl_k(reply = "data")]
+    #[stl_k(reply = "data", allow(package, operator, peer))]
     fn echo(&self, data: Bytes<'_>) -> Blob {
         data.into()
     }

@@ -45,7 +45,7 @@ pub mod segment {
         keywords(stack = 1))]
     impl Segment {
         /// The buffer with a header.
-        #[stl_k(reply = "buffer")]
+        #[stl_k(reply = "buffer", allow(package, operator, peer))]
         fn wrap(&self, buffer: Bytes<'_>) -> Blob {
             joined(&[&SEGMENT, &buffer.0])
         }
@@ -71,7 +71,7 @@ pub mod packet {
         keywords(stack = 1))]
     impl Packet {
         /// The buffer with a header.
-        #[stl_k(reply = "buffer")]
+        #[stl_k(reply = "buffer", allow(package, operator, peer))]
         fn wrap(&self, buffer: Bytes<'_>) -> Blob {
             joined(&[&PACKET, &buffer.0])
         }
@@ -99,13 +99,13 @@ pub mod wire {
         keywords(stack = 1))]
     impl Wire {
         /// The buffer with a trailer, if it is short enough.
-        #[stl_k(reply = "buffer")]
+        #[stl_k(reply = "buffer", allow(package, operator, peer))]
         fn wrap(&self, #[range(0..=1500)] buffer: Bytes<'_>) -> Blob {
             joined(&[&buffer.0, &TRAILER])
         }
 
         /// Ends this instance.
-        #[stl_k]
+        #[stl_k(allow(package, operator, peer))]
         async fn leave(&self) -> CallResult<()> {
             self.stl.unpublish(REGISTRATION.name()).await
         }
@@ -130,7 +130,7 @@ pub mod adder {
         keywords(sum = 1))]
     impl Adder {
         /// The sum of a buffer's bytes.
-        #[stl_k(reply = "sum")]
+        #[stl_k(reply = "sum", allow(package, operator, peer))]
         fn add(&self, buffer: Bytes<'_>) -> u32 {
             sum_of(&buffer.0)
         }
@@ -155,7 +155,7 @@ pub mod meter {
         keywords(size = 1))]
     impl Meter {
         /// How many bytes a buffer has.
-        #[stl_k(reply = "bytes")]
+        #[stl_k(reply = "bytes", allow(package, operator, peer))]
         fn measure(&self, buffer: Bytes<'_>) -> u64 {
             buffer.0.len() as u64
         }
@@ -205,7 +205,7 @@ pub mod gate {
         keywords(gate = 1))]
     impl Gate {
         /// Waits until so many calls of it are waiting, or were when one of them was over.
-        #[stl_k(reply = "callers")]
+        #[stl_k(reply = "callers", allow(package, operator, peer))]
         async fn meet(&self, callers: u64) -> u64 {
             let host = self.stl.host();
             let before = self.came.get();
@@ -219,7 +219,7 @@ pub mod gate {
         }
 
         /// Who came and who went.
-        #[stl_k(reply = "seen")]
+        #[stl_k(reply = "seen", allow(package, operator, peer))]
         fn look(&self) -> Seen {
             Seen { came: self.came.get(), went: self.went.get() }
         }

@@ -54,14 +54,14 @@ mod job {
         keywords(job = 1))]
     impl Job {
         /// What a worker says.
-        #[stl_k]
+        #[stl_k(allow(package, operator, peer))]
         fn notes(&self, message: Bytes<'_>) -> CallResult<()> {
             self.0.heard.borrow_mut().push_back(ToMaster::decode(&message.0)?);
             Ok(())
         }
 
         /// How the job stands.
-        #[stl_k(reply = "standing")]
+        #[stl_k(reply = "standing", allow(package, operator, peer))]
         fn standing(&self, job: u64, _keepers: u32) -> CallResult<Blob> {
             let is_over = self.0.over.borrow().contains(&job);
             let standing = if is_over { Standing::Unknown } else { Standing::Open(Epoch::FIRST) };
@@ -69,13 +69,13 @@ mod job {
         }
 
         /// A job is over.
-        #[stl_k]
+        #[stl_k(allow(package, operator, peer))]
         fn close(&self, job: u64) {
             self.0.over.borrow_mut().push(job);
         }
 
         /// What was said to a job's master and not taken.
-        #[stl_k(reply = "messages")]
+        #[stl_k(reply = "messages", allow(package, operator, peer))]
         fn take(&self, job: u64) -> CallResult<Vec<Blob>> {
             let mut heard = self.0.heard.borrow_mut();
             let place = heard.iter().position(|message| message.job.0 == job);

@@ -60,13 +60,13 @@ pub mod least_recent {
     )]
     impl LeastRecent {
         /// A page was used.
-        #[stl_k]
+        #[stl_k(allow(package, operator, peer))]
         fn touch(&self, page: u64) {
             self.0.note(page, true);
         }
 
         /// The page that leaves; 0 if there is none.
-        #[stl_k(reply = "page")]
+        #[stl_k(reply = "page", allow(package, operator, peer))]
         fn victim(&self) -> u64 {
             self.0.take(false)
         }
@@ -94,13 +94,13 @@ pub mod first_in {
     )]
     impl FirstIn {
         /// A page was used.
-        #[stl_k]
+        #[stl_k(allow(package, operator, peer))]
         fn touch(&self, page: u64) {
             self.0.note(page, false);
         }
 
         /// The page that leaves.
-        #[stl_k(reply = "page")]
+        #[stl_k(reply = "page", allow(package, operator, peer))]
         fn victim(&self) -> u64 {
             self.0.take(false)
         }
@@ -128,19 +128,19 @@ pub mod most_recent {
     )]
     impl MostRecent {
         /// A page was used.
-        #[stl_k]
+        #[stl_k(allow(package, operator, peer))]
         fn touch(&self, page: u64) {
             self.0.note(page, true);
         }
 
         /// The page that leaves.
-        #[stl_k(reply = "page")]
+        #[stl_k(reply = "page", allow(package, operator, peer))]
         fn victim(&self) -> u64 {
             self.0.take(true)
         }
 
         /// What only this policy has: how many pages it knows.
-        #[stl_k(reply = "pages")]
+        #[stl_k(reply = "pages", allow(package, operator, peer))]
         fn pages(&self) -> u64 {
             self.0.0.borrow().len() as u64
         }

@@ -71,7 +71,7 @@ mod mute {
     )]
     impl Silent {
         /// How it decides.
-        #[stl_k(reply = "text")]
+        #[stl_k(reply = "text", allow(package, operator, peer))]
         fn explain(&self) -> String {
             "it does not".into()
         }
@@ -98,7 +98,7 @@ mod stuck {
     )]
     impl Liar {
         /// How it decides.
-        #[stl_k(reply = "text")]
+        #[stl_k(reply = "text", allow(package, operator, peer))]
         fn explain(&self) -> String {
             "the first one, for ever".into()
         }

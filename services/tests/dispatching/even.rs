@@ -31,7 +31,7 @@ impl Start for Even {
 )]
 impl Even {
     /// A task can run, with a priority that its policy may heed.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     fn enqueue(&self, task: u64, priority: u64) {
         // Whoever asks first runs first.
         let _ = priority;
@@ -39,7 +39,7 @@ impl Even {
     }
 
     /// The task that runs next, and leaves the policy; 0 if it has none.
-    #[stl_k(reply = "task")]
+    #[stl_k(reply = "task", allow(package, operator, peer))]
     fn next(&self) -> u64 {
         self.0.borrow_mut().pop_front().unwrap_or(0)
     }

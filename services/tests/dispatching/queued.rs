@@ -22,7 +22,7 @@ impl Start for Queued {
 )]
 impl Queued {
     /// A task can run.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     fn enqueue(&self, task: u64, priority: u64) {
         // Whoever asks first runs first.
         let _ = priority;
@@ -30,13 +30,13 @@ impl Queued {
     }
 
     /// The oldest task.
-    #[stl_k(reply = "task")]
+    #[stl_k(reply = "task", allow(package, operator, peer))]
     fn next(&self) -> u64 {
         self.0.borrow_mut().pop_front().unwrap_or(0)
     }
 
     /// What only this policy has: how many wait.
-    #[stl_k(reply = "tasks")]
+    #[stl_k(reply = "tasks", allow(package, operator, peer))]
     fn waiting(&self) -> u64 {
         self.0.borrow().len() as u64
     }

@@ -22,13 +22,13 @@ impl Start for Urgent {
 )]
 impl Urgent {
     /// A task can run.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     fn enqueue(&self, task: u64, priority: u64) {
         self.0.borrow_mut().insert((priority, task));
     }
 
     /// The task of the highest priority.
-    #[stl_k(reply = "task")]
+    #[stl_k(reply = "task", allow(package, operator, peer))]
     fn next(&self) -> u64 {
         self.0.borrow_mut().pop_last().map_or(0, |(_, task)| task)
     }

@@ -113,14 +113,14 @@ impl Start for Worker {
 #[service(subsystem = "jobs", capability = "work", layer = high, on = worker, keywords(worker = 5))]
 impl Worker {
     /// Which worker it is.
-    #[stl_k(reply = "worker")]
+    #[stl_k(reply = "worker", allow(package, operator, peer))]
     async fn identity(&self) -> CallResult<Identity> {
         let WorkerId { node, life, core, generation } = self.bench.identity().await?;
         Ok(Identity { node: node.0, life: life.0, core: core.0, generation: generation.0 })
     }
 
     /// What a master says.
-    #[stl_k]
+    #[stl_k(allow(package, operator, peer))]
     async fn orders(&self, message: Bytes<'_>) -> CallResult<()> {
         let message = ToWorker::decode(&message.0)?;
         let id = self.bench.identity().await?;
@@ -135,7 +135,7 @@ impl Worker {
     }
 
     /// Cuts bounds.
-    #[stl_k(reply = "bounds")]
+    #[stl_k(reply = "bounds", allow(package, operator, peer))]
     fn cut(&self, job: u64, index: u32, of: u32, sample: Bytes<'_>) -> CallResult<Option<Bounds>> {
         if !self.bench.machines.borrow().contains_key(&JobId(job)) {
             return Err(CallError::new(Status::NotFound, "the job has not come here"));

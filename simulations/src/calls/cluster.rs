@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nile_abi::{Generation, Instant, NodeId};
-use nile_ipioe::{CallId, End, Event, Limits, Request, ServingId};
+use nile_ipioe::{Asker, CallId, End, Event, Limits, Request, ServingId};
 use nile_switch::Link;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -241,6 +241,7 @@ impl Cluster {
             service: token as u16,
             method: 1,
             encoded: true,
+            asker: Asker::Kernel,
             deadline,
         };
         let call = node.endpoint.call(now, request, data);

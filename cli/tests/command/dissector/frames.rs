@@ -6,7 +6,7 @@ use nile_abi::ethernet::HEADER_BYTES;
 use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Status};
 use nile_bulk::wire as bulk;
 use nile_ipioe::wire::{Body, Frame, Header, Route, Segment};
-use nile_ipioe::{BootNonce, ClusterKey, Endpoint, Event, Request, Settings, checksum};
+use nile_ipioe::{Asker, BootNonce, ClusterKey, Endpoint, Event, Request, Settings, checksum};
 
 /// A request's data in the text form.
 pub const DOCUMENT: &str = "<compute><m>2</m><n>3</n></compute>";
@@ -38,6 +38,7 @@ pub fn conversation(key: Option<ClusterKey>) -> Vec<Vec<u8>> {
         service: 5,
         method: 6,
         encoded: false,
+        asker: Asker::Package,
         deadline: now + Duration::from_secs(5),
     };
     one.call(now, request, DOCUMENT.into()).unwrap();
@@ -108,6 +109,7 @@ fn header() -> Header {
             method: 6,
             patience: 1_000_000,
             oldest: 70,
+            asker: Asker::Operator,
         },
     }
 }

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::error::{Error, ErrorKind, excerpt};
-use crate::schema::{Element, Method, Mode, Parameter, Range, Service, Type};
+use crate::schema::{Callers, Element, Method, Mode, Parameter, Range, Service, Type};
 use crate::text::{Content, Scanner, Tag, mismatch};
 use crate::{MAX_DEPTH, MAX_MESSAGE, REPLY};
 
@@ -37,6 +37,7 @@ struct Opened<'t> {
     name: &'t str,
     doc: Cow<'t, str>,
     mode: Option<Mode>,
+    callers: Option<Callers>,
     content: Content,
 }
 
@@ -63,6 +64,7 @@ impl<'t> Parse<'t> {
             name: opened.name.into(),
             doc: opened.doc.clone(),
             mode,
+            callers: opened.callers.unwrap_or_default(),
             parameters: parameters.into(),
             reply: reply.into(),
         })
@@ -167,7 +169,7 @@ impl<'t> Parse<'t> {
             self.scan = before;
             return Ok(None);
         };
-        let (mut doc, mut mode) = (None, None);
+        let (mut doc, mut mode, mut callers) = (None, None, None);
         loop {
             let at = self.scan.offset();
             let Some((attribute, value)) = self.scan.attribute()? else { break };
@@ -180,7 +182,14 @@ impl<'t> Parse<'t> {
                     let kind = || ErrorKind::WrongType { expected: "a mode", found: found() };
                     mode.ok_or_else(|| Error::new(kind(), at))?;
                 }
-                "doc" | "mode" => {
+                "callers" if callers.is_none() => match Callers::parse(&value) {
+                    Ok(known) => callers = Some(known),
+                    Err(name) => {
+                        let (expected, found) = ("callers", excerpt(name));
+                        return Err(Error::new(ErrorKind::WrongType { expected, found }, at));
+                    }
+                },
+                "doc" | "mode" | "callers" => {
                     let name = alloc::format!("@{attribute}");
                     return Err(Error::new(ErrorKind::DuplicateParameter { name }, at));
                 }
@@ -188,11 +197,15 @@ impl<'t> Parse<'t> {
             }
         }
         let content = self.scan.end_of_tag()?;
-        Ok(Some(Opened { name, doc: doc.unwrap_or_default(), mode, content }))
+        Ok(Some(Opened { name, doc: doc.unwrap_or_default(), mode, callers, content }))
     }
 
     fn no_mode(&self, opened: &Opened<'_>, at: usize) -> Result<(), Error> {
-        if opened.mode.is_some() { Err(unknown("mode", at)) } else { Ok(()) }
+        match (opened.mode, opened.callers) {
+            (Some(_), _) => Err(unknown("mode", at)),
+            (_, Some(_)) => Err(unknown("callers", at)),
+            (None, None) => Ok(()),
+        }
     }
 
     /// Opens the element `name` if it comes next. It has neither attributes nor is it empty.

@@ -1,6 +1,6 @@
 //! Writing discovery documents.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use core::fmt::Display;
 use core::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::text::escape_lossy;
 /// same service, if [`Service::check`] has no complaint.
 pub fn to_text(service: &Service<'_>) -> String {
     let mut out = String::new();
-    open(&mut out, 0, &service.name, None, &service.doc);
+    open(&mut out, 0, &service.name, &[], &service.doc);
     end(&mut out, service.methods.is_empty());
     for method in service.methods.iter() {
         put_method(&mut out, method);
@@ -21,13 +21,15 @@ pub fn to_text(service: &Service<'_>) -> String {
 }
 
 fn put_method(out: &mut String, method: &Method<'_>) {
-    open(out, 1, &method.name, Some(("mode", method.mode.name())), &method.doc);
+    let callers = method.callers.to_string();
+    let said = [("mode", method.mode.name()), ("callers", &callers)];
+    open(out, 1, &method.name, &said, &method.doc);
     end(out, false);
     for (name, values) in [("parameters", &method.parameters), ("reply", &method.reply)] {
-        open(out, 2, name, None, "");
+        open(out, 2, name, &[], "");
         end(out, values.is_empty());
         for value in values.iter() {
-            open(out, 3, &value.name, None, &value.doc);
+            open(out, 3, &value.name, &[], &value.doc);
             out.push('>');
             put_parameter(out, value);
             line(out, "</", &value.name);
@@ -88,11 +90,11 @@ fn put_named(out: &mut String, name: &str, all: &[Parameter<'_>]) {
     }
 }
 
-fn open(out: &mut String, depth: usize, name: &str, more: Option<(&str, &str)>, doc: &str) {
+fn open(out: &mut String, depth: usize, name: &str, more: &[(&str, &str)], doc: &str) {
     indent(out, depth);
     out.push('<');
     out.push_str(name);
-    if let Some((name, value)) = more {
+    for (name, value) in more {
         attribute(out, name, value);
     }
     attribute(out, "doc", doc);

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::{parse, to_text};
 use crate::error::{Error, ErrorKind};
-use crate::schema::{Element, Method, Mode, Parameter, Range, Service, Type};
+use crate::schema::{CallerKind, Callers, Element, Method, Mode, Parameter, Range, Service, Type};
 use crate::{MAX_DEPTH, MAX_MESSAGE};
 
 /// The service of the paper's Figure 11, with names that XML can have.
@@ -26,6 +26,7 @@ fn ackermann() -> Service<'static> {
         name: "compute".into(),
         doc: "Calls Ackermann's function".into(),
         mode: Mode::User,
+        callers: Callers::NONE.with(CallerKind::Package).with(CallerKind::Peer),
         parameters: vec![
             parameter("m", "The first argument", Some(Range { least: 0, most: 3 })),
             parameter("n", "", None),
@@ -37,6 +38,7 @@ fn ackermann() -> Service<'static> {
         name: "reset".into(),
         doc: "".into(),
         mode: Mode::Kernel,
+        callers: Callers::NONE,
         parameters: vec![].into(),
         reply: vec![].into(),
     };
@@ -49,7 +51,7 @@ fn ackermann() -> Service<'static> {
 
 const DOCUMENT: &str = "\
 <ackermann doc=\"Ackermann's function\">
-  <compute mode=\"user\" doc=\"Calls Ackermann's function\">
+  <compute mode=\"user\" callers=\"package peer\" doc=\"Calls Ackermann's function\">
     <parameters>
       <m doc=\"The first argument\"><type>uint_64</type><size>8</size><encoded>true</encoded>\
 <encrypted>false</encrypted><least>0</least><most>3</most></m>
@@ -238,11 +240,13 @@ proptest! {
         takes in parameters(types()),
         gives in parameters(types()),
         mode in prop::sample::select(vec![Mode::Kernel, Mode::User]),
+        callers in prop::sample::select(vec![Callers::NONE, Callers::ALL]),
     ) {
         let method = |name: &'static str| Method {
             name: name.into(),
             doc: doc.clone().into(),
             mode,
+            callers,
             parameters: takes.clone().into(),
             reply: gives.clone().into(),
         };

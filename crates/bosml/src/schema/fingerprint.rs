@@ -144,6 +144,7 @@ const fn ty(hash: u32, kind: &Type<'_>) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Callers;
     use super::*;
     use crate::discovery;
     use crate::schema::Range;
@@ -189,6 +190,7 @@ mod tests {
             name: Cow::Borrowed(name),
             doc: Cow::Borrowed(""),
             mode,
+            callers: Callers::NONE,
             parameters: Cow::Borrowed(&TAKES),
             reply: Cow::Borrowed(&FIELDS),
         }

@@ -63,6 +63,7 @@ impl Method<'_> {
             name: text(self.name),
             doc: text(self.doc),
             mode: self.mode,
+            callers: self.callers,
             parameters: all(self.parameters, Parameter::into_owned),
             reply: all(self.reply, Parameter::into_owned),
         }

@@ -18,6 +18,7 @@ fn service(parameters: Vec<Parameter<'static>>) -> Service<'static> {
         name: "compute".into(),
         doc: "".into(),
         mode: Mode::User,
+        callers: Callers::NONE,
         parameters: parameters.into(),
         reply: vec![].into(),
     };

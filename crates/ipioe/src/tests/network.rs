@@ -10,7 +10,7 @@ use core::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Status};
 
 use crate::wire::BootNonce;
-use crate::{ClusterKey, Endpoint, Event, Request, ServingId, Settings};
+use crate::{Asker, ClusterKey, Endpoint, Event, Request, ServingId, Settings};
 
 /// What becomes of a frame: how many times it arrives, and how much later than others.
 pub type Fate = Box<dyn FnMut(usize, &mut Vec<u8>) -> Vec<Duration>>;
@@ -52,6 +52,7 @@ pub fn request(to: u32, deadline: Instant) -> Request {
         service: 5,
         method: 6,
         encoded: true,
+        asker: Asker::Kernel,
         deadline,
     }
 }

@@ -11,11 +11,23 @@ use crate::checksum::portable;
 use crate::wire::*;
 
 fn bodies() -> impl Strategy<Value = Body> {
-    let names = (1u32.., any::<u32>(), any::<[u16; 4]>(), any::<[u32; 2]>());
-    let call = names.prop_map(|(to, generation, [a, b, service, method], [patience, oldest])| {
+    let askers = prop::sample::select(vec![Asker::Kernel, Asker::Package, Asker::Operator]);
+    let names = (1u32.., any::<u32>(), any::<[u16; 4]>(), any::<[u32; 2]>(), askers);
+    let call = names.prop_map(|(to, generation, [a, b, service, method], waits, asker)| {
         let (to, generation) = (NodeId(to), Generation(generation));
         let (source_core, core) = (CoreId(a), CoreId(b));
-        Body::Request { to, generation, source_core, core, service, method, patience, oldest }
+        let [patience, oldest] = waits;
+        Body::Request {
+            to,
+            generation,
+            source_core,
+            core,
+            service,
+            method,
+            patience,
+            oldest,
+            asker,
+        }
     });
     let reply =
         (1u32.., 1u32.., any::<[u16; 4]>()).prop_map(|(to, of, [a, b, service, status])| {

@@ -34,7 +34,7 @@ impl Header {
     /// The opcode and all flags.
     fn kind(&self) -> (u8, u16) {
         let (op, mut flags) = match self.body {
-            Body::Request { .. } => (opcode::REQUEST, flag::TIMED),
+            Body::Request { asker, .. } => (opcode::REQUEST, flag::TIMED | asker.flags()),
             Body::Reply { .. } => (opcode::REPLY, 0),
             Body::Broadcast { .. } => (opcode::BROADCAST, flag::NAMED),
             Body::Gossip { .. } => (opcode::GOSSIP, 0),
@@ -94,6 +94,7 @@ impl Header {
                 method: last,
                 patience,
                 oldest,
+                asker: _,
             } => {
                 w.call(to, generation, [source_core.0, core.0, service, last]);
                 timed = Some((patience, oldest));

@@ -42,6 +42,7 @@ impl<'a> Frame<'a> {
         if flags & !may != 0 || flags & must != must {
             return Err(Malformed::Flags);
         }
+        let asker = Asker::of(flags).ok_or(Malformed::Flags)?;
         if reserved != 0 || node.0 == 0 || generation.0 == 0 {
             return Err(Malformed::Field);
         }
@@ -62,7 +63,7 @@ impl<'a> Frame<'a> {
         }
 
         let (own, extensions) = bytes[COMMON_BYTES..header_bytes].split_at(own_bytes);
-        let extensions = Extensions::read(flags, Fields(extensions));
+        let extensions = Extensions { asker, ..Extensions::read(flags, Fields(extensions)) };
         if let Some(segment) = extensions.segment {
             segment.check(data_bytes)?;
         }
@@ -177,6 +178,8 @@ struct Extensions {
     oldest: u32,
     nonce: BootNonce,
     sequence: Option<u64>,
+    /// Not an extension, but flags alone.
+    asker: Asker,
 }
 
 impl Extensions {
@@ -226,7 +229,7 @@ fn body(op: u8, mut fields: Fields<'_>, extensions: &Extensions) -> Result<Body,
             if op == opcode::REPLY {
                 Body::Reply { to, generation, source_core, core, service, status: last }
             } else {
-                let Extensions { patience, oldest, .. } = *extensions;
+                let Extensions { patience, oldest, asker, .. } = *extensions;
                 let method = last;
                 Body::Request {
                     to,
@@ -237,6 +240,7 @@ fn body(op: u8, mut fields: Fields<'_>, extensions: &Extensions) -> Result<Body,
                     method,
                     patience,
                     oldest,
+                    asker,
                 }
             }
         }

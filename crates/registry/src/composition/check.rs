@@ -3,7 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use nile_bosml::schema::{Method, Parameter, Type};
+use nile_bosml::schema::{Callers, Method, Parameter, Type};
 
 use super::{
     Body, ComposeError, Composed, Composition, Orchestration, Problem, Reference, Shape, Source,
@@ -46,9 +46,11 @@ impl Composer<'_> {
             return Err(ComposeError::TooManyParts);
         }
         check_name(&it.name).map_err(ComposeError::BadName)?;
+        let mut callers = Callers::ALL;
         let (parameters, reply, body) = match &it.shape {
             Shape::Component(service, method) => {
                 let found = self.method(&it.name, service, method)?;
+                callers = found.callers;
                 let body = Body::Component(service.clone(), method.clone());
                 (found.parameters.to_vec(), found.reply.to_vec(), body)
             }
@@ -72,7 +74,13 @@ impl Composer<'_> {
                 self.orchestrate(&it.name, orchestration, depth)?
             }
         };
-        Ok(Composed { name: it.name.clone(), parameters, reply, body })
+        let parts: Vec<&Composed> = match &body {
+            Body::Component(..) => Vec::new(),
+            Body::Lengthwise(parts) | Body::Widthwise(parts) => parts.iter().collect(),
+            Body::Orchestrated(parts, _) => parts.iter().map(|(part, _)| part).collect(),
+        };
+        let callers = parts.iter().fold(callers, |all, part| all.and(part.callers));
+        Ok(Composed { name: it.name.clone(), parameters, reply, callers, body })
     }
 
     fn method(

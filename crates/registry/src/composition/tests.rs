@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use nile_abi::{CoreId, NodeId, Status};
-use nile_bosml::schema::{Method, Mode, Parameter, Range, Service, Type};
+use nile_bosml::schema::{Callers, Method, Mode, Parameter, Range, Service, Type};
 
 use super::*;
 use crate::limits::{MAX_DEPTH, MAX_PARTS};
@@ -29,7 +29,8 @@ fn method(
     reply: Vec<Parameter<'static>>,
 ) -> Method<'static> {
     let (parameters, reply) = (parameters.into(), reply.into());
-    Method { name: name.into(), doc: "".into(), mode: Mode::Kernel, parameters, reply }
+    let callers = Callers::ALL;
+    Method { name: name.into(), doc: "".into(), mode: Mode::Kernel, callers, parameters, reply }
 }
 
 fn service(name: &'static str, methods: Vec<Method<'static>>) -> ServiceType {
