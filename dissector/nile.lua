@@ -80,6 +80,7 @@ add("hello.state", "uint16", "State", base.HEX)
 add("hello.state.asks", "bool", "Asks for a hello", 16, nil, 0x0001)
 add("hello.state.echoes", "bool", "Echo is valid", 16, nil, 0x0002)
 add("hello.state.refuses", "bool", "Refuses the receiver's generation", 16, nil, 0x0004)
+add("hello.state.leaves", "bool", "The sender ends", 16, nil, 0x0008)
 add("hello.echo", "uint32", "Echoed id")
 add("hello.echo_nonce", "bytes", "Echoed boot nonce")
 add("hello.sequence", "uint64", "First sequence to come")
@@ -175,7 +176,13 @@ local HEADERS = {
     },
     [6] = {
         { "destination.node", 4 }, { "hello.known", 4 },
-        { "hello.state", 2, { "hello.state.asks", "hello.state.echoes", "hello.state.refuses" } },
+        {
+            "hello.state", 2,
+            {
+                "hello.state.asks", "hello.state.echoes", "hello.state.refuses",
+                "hello.state.leaves",
+            },
+        },
         { "-", 2 }, { "hello.echo", 4 }, { "hello.echo_nonce", 16 }, { "hello.sequence", 8 },
     },
 }

@@ -288,6 +288,7 @@ impl Peer {
                 Event::Cancelled { .. }
                 | Event::Met { .. }
                 | Event::Restarted { .. }
+                | Event::Left { .. }
                 | Event::Namesake { .. } => {}
             }
         }
@@ -310,6 +311,19 @@ impl Peer {
             };
         }
         Ok(())
+    }
+}
+
+/// A tool that ends says so: nodes would remember it for ten minutes, and have room for a thousand.
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let now = self.now();
+        self.endpoint.leave();
+        while let Some(length) = self.endpoint.transmit(now, self.cable.frame()) {
+            if self.cable.send(length).is_err() {
+                return;
+            }
+        }
     }
 }
 

@@ -110,7 +110,10 @@ fn check(node: &mut Endpoint, now: Instant, key: bool) {
             | Event::Namesake { data, .. } => {
                 assert!(data.len() <= MAX_MESSAGE && !key);
             }
-            Event::Met { .. } | Event::Restarted { .. } | Event::Outdated { .. } => assert!(!key),
+            Event::Met { .. }
+            | Event::Restarted { .. }
+            | Event::Left { .. }
+            | Event::Outdated { .. } => assert!(!key),
             Event::Cancelled { .. } | Event::Ended { .. } => {}
         }
     }

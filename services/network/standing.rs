@@ -42,6 +42,14 @@ impl Peers {
         }
     }
 
+    /// An incarnation of a node has said that it ends: a tool's, of which nobody has to know more.
+    pub fn left(&mut self, node: NodeId, generation: Generation) {
+        let identity = Identity::new(node, generation);
+        if self.nodes.get(&node).is_some_and(|(_, known)| known.identity == identity) {
+            self.nodes.remove(&node);
+        }
+    }
+
     /// An incarnation of a node lives, though it may have been held for gone: the way to it was
     /// cut for a while.
     pub fn lives(&mut self, node: NodeId, generation: Generation) {

@@ -18,8 +18,8 @@ use crate::seal::{Incarnation, Keys, Seal};
 use crate::settings::{CHALLENGE_LIFE, Limits, MAX_PATIENCE, Settings, TELL};
 use crate::sorted::Sorted;
 use crate::timers::{Timer, Timers};
-use crate::transmit::Work;
-use crate::wire::{BootNonce, MAX_MESSAGE, MAX_SEGMENTS, MESSAGE_HEADER, TAG_BYTES};
+use crate::transmit::{Hello, Work};
+use crate::wire::{BootNonce, MAX_MESSAGE, MAX_SEGMENTS, MESSAGE_HEADER, TAG_BYTES, state};
 
 /// The keys of a node in a cluster that has one.
 #[derive(Debug)]
@@ -81,6 +81,8 @@ pub struct Endpoint {
     pub(crate) announced: u64,
     /// What it was at two moments, at least [`CHALLENGE_LIFE`] apart.
     recent: [(Instant, u64); 2],
+    /// Announcements before this one prove nothing, as boots have left since.
+    pub(crate) proof_floor: u64,
     /// Above all sequences and numbers of calls that were used with peers since forgotten.
     pub(crate) first_sequence: u64,
     pub(crate) first_call: u64,
@@ -122,6 +124,7 @@ impl Endpoint {
             events: VecDeque::new(),
             announced: 0,
             recent: [(Instant::START, 0); 2],
+            proof_floor: 0,
             first_sequence: 0,
             usage: Usage::default(),
             counters: Counters::default(),
@@ -245,6 +248,14 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Says to everybody that this boot ends: those that have met it forget it. What is still to
+    /// be sent goes first; after this nothing should.
+    pub fn leave(&mut self) {
+        let everybody = (NodeId(0), MacAddress::BROADCAST);
+        let (node, mac) = everybody;
+        self.offer(Work::Hello(Hello { node, mac, state: state::LEAVES, echo: None }));
+    }
+
     /// The most bytes of a [`broadcast`](Endpoint::broadcast), and of any message in one frame.
     pub fn frame_room(&self) -> usize {
         self.step()
@@ -338,14 +349,19 @@ impl Endpoint {
         let Some(node) = idle.min_by_key(|(_, peer)| heard(peer)).map(|(node, _)| *node) else {
             return false;
         };
-        let Some(peer) = self.peers.remove(&node) else { return false };
+        self.forget(node);
+        true
+    }
+
+    /// Forgets a peer of which nothing is needed.
+    pub(crate) fn forget(&mut self, node: NodeId) {
+        let Some(peer) = self.peers.remove(&node) else { return };
         self.first_call = self.first_call.max(peer.next_call);
         let broadcast = peer.candidate.and_then(|it| it.broadcast);
         self.usage.bytes -= broadcast.map_or(0, |(_, data)| data.len());
         if let Some(session) = peer.session {
             self.drop_session(session);
         }
-        true
     }
 
     /// Rounds of announcements: those that were sent before the last but one prove nothing.

@@ -159,6 +159,13 @@ pub enum Event {
         /// The one that lives.
         new: Generation,
     },
+    /// A node that had been met says that it ends. Calls to it end as [`End::Dead`].
+    Left {
+        /// Which.
+        node: NodeId,
+        /// The incarnation that ends.
+        generation: Generation,
+    },
     /// A peer knows a later incarnation of this very node: this one talks to nobody who does. The
     /// owner begins anew with a generation above it.
     Outdated {

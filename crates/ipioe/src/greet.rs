@@ -8,7 +8,7 @@ use nile_abi::{Generation, Instant, MacAddress, NodeId};
 
 use crate::endpoint::Endpoint;
 use crate::event::Event;
-use crate::peer::{Candidate, Seals, Session};
+use crate::peer::{Candidate, Peer, Seals, Session};
 use crate::receive::open;
 use crate::rtt::back_off;
 use crate::seal::{Incarnation, Purpose, Seal};
@@ -82,6 +82,9 @@ impl Endpoint {
             let data = self.scratch.clone();
             return self.tell_broadcast(them, header.encoded, data);
         };
+        if said.has(state::LEAVES) {
+            return self.left(now, them);
+        }
         if self.is_proof(now, them.node, &said) {
             if said.has(state::REFUSES) {
                 return self.refused_by(&said);
@@ -96,6 +99,25 @@ impl Endpoint {
         if said.has(state::ASKS) {
             self.answer(them, frame.source(), header.id, 0);
         }
+    }
+
+    /// A boot that was met ends: no call of it or to it goes on.
+    fn left(&mut self, now: Instant, them: Incarnation) {
+        let (node, generation) = (them.node, them.generation);
+        self.end_calls_to(now, node, generation);
+        // A recording of its last hellos proves nothing, though nobody remembers it.
+        self.proof_floor = self.announced;
+        let is_used = |peer: &Peer| !peer.calls.is_empty() || !peer.held.is_empty();
+        match self.peers.get_mut(&node) {
+            // Somebody waits for the next boot of this node.
+            Some(peer) if is_used(peer) => {
+                let session = peer.session.take();
+                peer.proof_floor = self.announced;
+                session.into_iter().for_each(|session| self.drop_session(session));
+            }
+            _ => self.forget(node),
+        }
+        self.tell(Event::Left { node, generation });
     }
 
     /// An announcement of a boot that has not proved that it lives.
@@ -114,6 +136,10 @@ impl Endpoint {
         };
         if !open(seal.as_ref(), frame, &mut self.scratch) {
             self.counters.forged += 1;
+            return;
+        }
+        if said.as_ref().is_some_and(|said| said.has(state::LEAVES)) {
+            // Nobody here has met it, and nobody will.
             return;
         }
         let (header, mac) = (*frame.header(), frame.source());
@@ -180,7 +206,8 @@ impl Endpoint {
     /// before the last time that we met this node.
     fn is_proof(&mut self, now: Instant, node: NodeId, said: &Said) -> bool {
         let freshest = self.freshest(now);
-        let floor = self.peers.get(&node).map_or(0, |peer| peer.proof_floor).max(freshest);
+        let met = self.peers.get(&node).map_or(0, |peer| peer.proof_floor);
+        let floor = met.max(freshest).max(self.proof_floor);
         let back = (self.announced as u32).wrapping_sub(said.echo);
         let echoed = self.announced.checked_sub(u64::from(back)).filter(|_| back != 0);
         let is_ours = said.has(state::ECHOES) && said.echo_nonce == self.me.nonce;

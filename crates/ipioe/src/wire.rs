@@ -115,6 +115,8 @@ pub mod state {
     pub const ECHOES: u16 = 1 << 1;
     /// The receiver's generation is not above the one that the sender knows.
     pub const REFUSES: u16 = 1 << 2;
+    /// The sender ends: nothing of it comes any more.
+    pub const LEAVES: u16 = 1 << 3;
 }
 
 /// What distinguishes a boot from all others.

@@ -319,7 +319,10 @@ impl Cluster {
                 }
             }
             // Of a former life.
-            Event::Met { .. } | Event::Restarted { .. } | Event::Namesake { .. } => {}
+            Event::Met { .. }
+            | Event::Restarted { .. }
+            | Event::Left { .. }
+            | Event::Namesake { .. } => {}
             Event::Outdated { known } => {
                 return Err(format!("{} was told that it is {known}", node.id));
             }
@@ -404,6 +407,11 @@ impl Cluster {
 
     fn restart(&mut self, index: usize) -> Result<(), String> {
         self.restarts += 1;
+        if !self.conduct.has_amnesia && below(&mut self.random, 2) == 0 {
+            // It ends in good order, and says so.
+            self.nodes[index].endpoint.leave();
+            self.pump(index)?;
+        }
         let lost = self.nodes[index].restart(&self.kind, self.conduct.has_amnesia);
         self.ledger.forget(lost.into_values());
         self.broadcast(index);

@@ -265,3 +265,54 @@ fn a_late_copy_of_a_request_whose_time_is_over_is_not_done() {
     network.flush();
     assert_eq!(requests(&mut network, 1), []);
 }
+
+/// Tools one after the other: each calls the first node, and then leaves or does not.
+fn tools(key: Option<u8>, count: u32, leave: bool) -> (usize, Network) {
+    let mut nodes = nodes(1, key);
+    nodes[0].limits.peers = 4;
+    let mut network = Network::new(nodes);
+    let mut answered = 0;
+    for tool in 0..count {
+        network.nodes.push(crate::Endpoint::new(settings(100 + tool, 1, key)));
+        network.events.push(Default::default());
+        let deadline = network.later(300);
+        network.nodes[1].call(network.now, request(1, deadline), vec![7]).expect("room");
+        network.run(100);
+        for serving in requests(&mut network, 0) {
+            let (now, node) = (network.now, &mut network.nodes[0]);
+            node.reply(now, serving, Status::Ok, false, vec![]).expect("waited");
+        }
+        answered += usize::from(matches!(network.wait_end(1), End::Answered { .. }));
+        if leave {
+            network.nodes[1].leave();
+        }
+        network.run(10);
+        network.nodes.pop();
+        network.events.pop();
+    }
+    (answered, network)
+}
+
+#[test]
+fn tools_that_leave_are_forgotten_and_others_fill_the_table() {
+    for key in [None, Some(1)] {
+        let (answered, network) = tools(key, 40, true);
+        assert_eq!((answered, network.nodes[0].usage().peers), (40, 0));
+        let (answered, network) = tools(key, 10, false);
+        assert_eq!((answered, network.nodes[0].usage().peers), (4, 4));
+    }
+}
+
+#[test]
+fn a_recording_of_who_has_left_does_nothing() {
+    let (_, mut network) = tools(Some(1), 1, true);
+    let recorded = network.captured.clone();
+    network.events[0].clear();
+    for frame in recorded {
+        network.nodes[0].receive(network.now, &frame);
+        network.run(1);
+    }
+    assert_eq!(requests(&mut network, 0), []);
+    let met = network.events[0].iter().any(|event| matches!(event, Event::Met { .. }));
+    assert!(!met, "{:?}", network.events[0]);
+}

@@ -50,7 +50,7 @@ fn bodies() -> impl Strategy<Value = Body> {
             Body::Acknowledge { to, generation, id, bitmap, subject, segment }
         },
     );
-    let hello = (any::<[u32; 3]>(), 0u16..8, nonce.clone(), any::<u64>(), nonce).prop_map(
+    let hello = (any::<[u32; 3]>(), 0u16..16, nonce.clone(), any::<u64>(), nonce).prop_map(
         |([to, known, echo], state, echo_nonce, sequence, nonce)| {
             let (to, known) = (NodeId(to), Generation(known));
             Body::Hello { to, known, state, echo, echo_nonce, sequence, nonce }

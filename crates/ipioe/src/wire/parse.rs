@@ -263,7 +263,8 @@ fn body(op: u8, mut fields: Fields<'_>, extensions: &Extensions) -> Result<Body,
             let (state, reserved, echo) = (fields.half(), fields.half(), fields.word());
             let echo_nonce = BootNonce(fields.take());
             let sequence = fields.long();
-            if reserved != 0 || state & !(state::ASKS | state::ECHOES | state::REFUSES) != 0 {
+            let known = state::ASKS | state::ECHOES | state::REFUSES | state::LEAVES;
+            if reserved != 0 || state & !known != 0 {
                 return Err(Malformed::Field);
             }
             let nonce = extensions.nonce;
