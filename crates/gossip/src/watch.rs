@@ -1,7 +1,7 @@
 //! Whom this node probes. SWIM probes any member at random; `foca` keeps its members in a vector
 //! that it searches from end to end for every message, and 10,000 of them would take most of a
 //! core's time. A node therefore watches those who are nearest to it, by [`place`], on either side
-//! of a ring: everybody, in a cluster of up to 33 nodes. As distances are the same from
+//! of a ring: everybody, in a cluster of up to 65 nodes. As distances are the same from
 //! both ends, whoever is watched watches back, and every node is watched by as many.
 
 use alloc::vec::Vec;
