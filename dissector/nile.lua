@@ -400,7 +400,8 @@ function calls.dissector(tvb, pinfo, root)
     local fields = HEADERS[header.opcode]
     if header.version ~= 1 then return frame:malformed("another version") end
     if not fields then return frame:malformed("an unknown opcode") end
-    if band(header.flags, 0xffc0) ~= 0 then frame:malformed("unknown flags") end
+    if band(header.flags, 0xff00) ~= 0 then frame:malformed("unknown flags") end
+    if band(header.flags, 0xc0) == 0xc0 then frame:malformed("two who ask") end
     if tvb:len() < header.stop then return frame:malformed("shorter than it says") end
     local complete = frame:walk(fields, header.length)
     local segment

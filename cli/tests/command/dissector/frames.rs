@@ -70,6 +70,11 @@ pub fn conversation(key: Option<ClusterKey>) -> Vec<Vec<u8>> {
         other.on_time(now);
     }
     assert_eq!(ended, 4, "the nodes talk to each other");
+    one.leave();
+    let mut out = vec![0; 1514];
+    while let Some(bytes) = one.transmit(now, &mut out) {
+        frames.push(out[..bytes].to_vec());
+    }
     frames
 }
 
