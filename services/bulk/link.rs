@@ -6,7 +6,6 @@
 //! keys: no sequence is used twice, and none is accepted that was sealed for another link.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use core::cell::RefCell;
 use core::convert::Infallible;
@@ -17,6 +16,7 @@ use nile_abi::{Generation, Instant, NodeId, Status, Window};
 use nile_ipioe::seal::{Incarnation, Keys};
 use nile_ipioe::wire::BootNonce;
 use nile_ipioe::{ClusterKey, Purpose};
+use nile_order::SortedMap;
 use nile_registry::Caller as Binder;
 use nile_stl::{CallError, CallResult, Place, Stl};
 
@@ -60,7 +60,7 @@ pub struct Link {
     stl: Stl,
     network: Place,
     /// Who was talked to, and when the network service was told.
-    talked: RefCell<BTreeMap<NodeId, Instant>>,
+    talked: RefCell<SortedMap<NodeId, Instant>>,
 }
 
 impl Link {

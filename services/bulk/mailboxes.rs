@@ -4,11 +4,12 @@
 //! A mailbox belongs to an incarnation of a core. It may hold a share of the pool, so that one
 //! whose owner is slow takes nothing from the others.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::task::Waker;
 
 use nile_abi::{CoreId, Generation, NodeId};
+use nile_order::SortedMap;
 use nile_stl::node::{Buffer, Handle, Pool};
 
 /// The fewest buffers that a mailbox may hold.
@@ -69,7 +70,7 @@ struct Mailbox {
 
 /// All mailboxes of a node.
 #[derive(Default)]
-pub struct Mailboxes(BTreeMap<u64, Mailbox>);
+pub struct Mailboxes(SortedMap<u64, Mailbox>);
 
 impl Mailboxes {
     /// Opens a mailbox. Its owner may do so again.

@@ -1,7 +1,7 @@
 //! Transfers over an interface, between buffers of the pool: the protocol's endpoint, the buffers
 //! that it reads and fills, and those that are announced and wait for room.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -14,6 +14,7 @@ use nile_bulk::{
     Settings, Shown, Transfer, Why,
 };
 use nile_ipioe::Seal;
+use nile_order::SortedMap;
 use nile_stl::node::{Buffer, DrivenInterface, Pool};
 use nile_sync::Waiter;
 
@@ -53,8 +54,8 @@ pub struct Transfers {
 /// What all transfers send, and the buffers that they fill.
 struct Held {
     pool: Pool,
-    outgoing: BTreeMap<OutgoingId, Outgoing>,
-    incoming: BTreeMap<IncomingId, Incoming>,
+    outgoing: SortedMap<OutgoingId, Outgoing>,
+    incoming: SortedMap<IncomingId, Incoming>,
 }
 
 struct Outgoing {
@@ -95,7 +96,7 @@ impl Transfers {
         pool: Pool,
         interface: Rc<DrivenInterface>,
     ) -> Transfers {
-        let (outgoing, incoming) = (BTreeMap::new(), BTreeMap::new());
+        let (outgoing, incoming) = (SortedMap::new(), SortedMap::new());
         // What is to be sealed goes in frames.
         let shows = interface.shows_pool().filter(|_| !settings.sealed);
         Transfers {

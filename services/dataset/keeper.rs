@@ -2,12 +2,12 @@
 //! whoever waits for the end of something.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
 
 use nile_abi::{NodeId, Status};
+use nile_order::SortedMap;
 use nile_stl::node::PoolDisk;
 use nile_stl::{CallError, CallResult, Stl};
 use nile_store::label::LABEL_BYTES;
@@ -25,7 +25,7 @@ pub struct Keeper {
     pub medium: Medium,
     store: RefCell<Store>,
     /// Where ends are left for those who wait for them.
-    waiting: RefCell<BTreeMap<Ticket, OneShot<Result<(), Error>>>>,
+    waiting: RefCell<SortedMap<Ticket, OneShot<Result<(), Error>>>>,
     is_driven: Cell<bool>,
 }
 

@@ -2,13 +2,13 @@
 //! until a block is full.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
 use core::cell::RefCell;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
+use nile_order::SortedMap;
 use nile_stl::node::Buffer;
 use nile_stl::{CallError, CallResult, all};
 use nile_store::{DraftId, Manifest, Name, Owner, Version};
@@ -33,7 +33,7 @@ const MOST_DRAFTS: usize = 1024;
 
 /// The drafts of a core.
 #[derive(Default)]
-pub struct Streams(RefCell<BTreeMap<u64, Rc<Stream>>>);
+pub struct Streams(RefCell<SortedMap<u64, Rc<Stream>>>);
 
 /// A draft, and what of its present block has come.
 pub struct Stream {
@@ -101,7 +101,7 @@ impl Streams {
             None => now.since(stream.state.borrow().touched) > PATIENCE,
         };
         let drafts = &mut *self.0.borrow_mut();
-        for (_, stream) in drafts.extract_if(.., |_, stream| is_left(stream)) {
+        for (_, stream) in drafts.extract(|_, stream| is_left(stream)) {
             stream.give_up(keeper);
         }
     }

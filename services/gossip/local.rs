@@ -1,12 +1,11 @@
 //! What this node has: its cores and instances, read from the registry, exported by the network
 //! core, and put into the directory that all other nodes get.
 
-use alloc::collections::BTreeMap;
-use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
 
 use nile_abi::CoreId;
 use nile_gossip::{Attribute, Core, Gossip, Instance, Keyword, Update};
+use nile_order::SortedMap;
 use nile_stl::{CallResult, Stl};
 
 use super::era::{Ends, Shared, insist, patiently};
@@ -17,9 +16,9 @@ use nile_interfaces::registry::{Found, Local, RegistryClient};
 #[derive(Default)]
 pub struct Exported {
     /// The number of each instance for other nodes, by its place here.
-    numbers: BTreeMap<(u16, u32, u16), u16>,
+    numbers: SortedMap<(u16, u32, u16), u16>,
     /// Each core's incarnation and roles.
-    cores: BTreeMap<u16, (u32, u8)>,
+    cores: SortedMap<u16, (u32, u8)>,
 }
 
 fn key(found: &Found) -> (u16, u32, u16) {
@@ -92,16 +91,16 @@ async fn changes(
         present.extend(page);
     }
     let is_gone = |place: &(u16, u32, u16)| !present.iter().any(|it| key(&it.found) == *place);
-    let gone: Vec<_> = exported.numbers.extract_if(.., |place, _| is_gone(place)).collect();
-    for (_, number) in gone {
+    for (_, number) in exported.numbers.extract(|place, _| is_gone(place)) {
         insist(stl, || network.withdraw(number)).await?;
         updates.push(Update::Unpublish(number));
     }
     for local in present {
         let Found { core, generation, number, .. } = local.found;
-        if let Entry::Vacant(place) = exported.numbers.entry(key(&local.found)) {
+        let place = key(&local.found);
+        if !exported.numbers.contains_key(&place) {
             let exports = insist(stl, || network.export(core, generation, number)).await?;
-            place.insert(exports);
+            exported.numbers.insert(place, exports);
             updates.push(Update::Publish(instance(local, exports)));
         }
     }

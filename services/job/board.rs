@@ -1,6 +1,5 @@
 //! The jobs of this node, and whoever does what their machines want.
 
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -13,6 +12,7 @@ use nile_job::{
     Answer, AttemptId, Epoch, JobId, Keeper, Kind, Note, Settings, Standing, ToKeeper, ToMaster,
     Word, keeper, master,
 };
+use nile_order::SortedMap;
 use nile_stl::Stl;
 
 use super::cluster::{Cluster, spawn};
@@ -48,7 +48,7 @@ pub struct Board {
     /// Records that come in pieces.
     pub arriving: RefCell<Arriving>,
     post: Rc<Post>,
-    jobs: RefCell<BTreeMap<JobId, Rc<Hosted>>>,
+    jobs: RefCell<SortedMap<JobId, Rc<Hosted>>>,
     /// Whether it is known which records the disks have.
     is_loaded: Cell<bool>,
     is_loading: Cell<bool>,

@@ -1,13 +1,13 @@
 //! What datasets the cluster has: which of them a job's input names are, and whether its output is
 //! there already.
 
-use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::Status;
 use nile_names::{Entry, What};
+use nile_order::SortedSet;
 use nile_stl::{CallError, CallResult, all};
 
 use super::cluster::{Cluster, Store};
@@ -162,7 +162,7 @@ impl Catalogue {
 
     /// The nodes that have stores, in their order.
     pub fn nodes(&self) -> Vec<nile_abi::NodeId> {
-        let nodes: BTreeSet<_> = self.stores.iter().map(|store| store.node).collect();
+        let nodes: SortedSet<_> = self.stores.iter().map(|store| store.node).collect();
         nodes.into_iter().collect()
     }
 }

@@ -1,7 +1,6 @@
 //! Who is in the cluster: worker cores, stores, nodes that are dead.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::future::Future;
@@ -9,6 +8,7 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, NodeId};
 use nile_job::WorkerId;
+use nile_order::{SortedMap, SortedSet};
 use nile_stl::{At, CallResult, LocalFuture, Place, Stl, all};
 use nile_sync::OneShot;
 
@@ -33,11 +33,11 @@ pub struct Cluster {
 #[derive(Default)]
 struct Seen {
     own: Option<(NodeId, Generation)>,
-    workers: BTreeMap<Place, Line>,
+    workers: SortedMap<Place, Line>,
     /// Nodes that have disks for datasets, as places name them.
-    with_disks: BTreeSet<NodeId>,
+    with_disks: SortedSet<NodeId>,
     /// Nodes that gossip tells of, and whether they are alive; none if it tells of nothing.
-    members: BTreeMap<NodeId, bool>,
+    members: SortedMap<NodeId, bool>,
 }
 
 impl Cluster {
@@ -65,10 +65,10 @@ impl Cluster {
     pub async fn look(&self) -> CallResult<()> {
         let own = cluster::identity(&self.stl).await?;
         let places = cluster::places(&self.stl, workers::SERVICE).await?;
-        let places: BTreeSet<Place> = places.into_iter().map(|(_, place)| place).collect();
+        let places: SortedSet<Place> = places.into_iter().map(|(_, place)| place).collect();
         let stores = cluster::places(&self.stl, "dataset").await?;
         let members = match cluster::member(&self.stl) {
-            None => BTreeMap::from([(own.0, true)]),
+            None => SortedMap::from([(own.0, true)]),
             Some(_) => self.members().await,
         };
         let new: Vec<Place> = {
@@ -108,8 +108,8 @@ impl Cluster {
         }
     }
 
-    async fn members(&self) -> BTreeMap<NodeId, bool> {
-        let Ok(gossip) = GossipClient::find(&self.stl).await else { return BTreeMap::new() };
+    async fn members(&self) -> SortedMap<NodeId, bool> {
+        let Ok(gossip) = GossipClient::find(&self.stl).await else { return SortedMap::new() };
         let members = gossip.everyone().await.unwrap_or_default();
         let member = members.iter().map(|it| (NodeId(it.identity.node), it.state != "down"));
         member.collect()

@@ -1,12 +1,12 @@
 //! Records of new jobs, as they come to their keepers: in pieces, as calls have room for little.
 
-use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use nile_abi::{CoreId, NodeId, Status};
 use nile_bosml::Bytes;
 use nile_job::{JobId, Keeper, Record, Settings};
+use nile_order::SortedMap;
 use nile_stl::{CallError, CallResult};
 
 use super::board::{Board, MOST_OPEN};
@@ -23,7 +23,7 @@ pub const PIECE: usize = 48 << 10;
 
 /// Records that have come in part; the oldest give way.
 #[derive(Default)]
-pub struct Arriving(BTreeMap<JobId, Vec<u8>>);
+pub struct Arriving(SortedMap<JobId, Vec<u8>>);
 
 impl Arriving {
     /// Takes a piece that begins at byte `at`, of `of` in all. The record, if it is whole.

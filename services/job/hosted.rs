@@ -1,7 +1,6 @@
 //! A job whose record this node keeps: its keeper, its master while that is here, and what is to
 //! be told of it.
 
-use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
@@ -9,6 +8,7 @@ use core::time::Duration;
 
 use nile_abi::{Instant, NodeId};
 use nile_job::{End, JobId, Keeper, Master, Phase, Progress, Record, Spans, WorkerId};
+use nile_order::SortedSet;
 use nile_stl::LocalFuture;
 use nile_sync::{Notify, first};
 
@@ -48,8 +48,8 @@ pub struct Hosted {
 
 #[derive(Default)]
 struct Told {
-    workers: BTreeSet<WorkerId>,
-    dead: BTreeSet<NodeId>,
+    workers: SortedSet<WorkerId>,
+    dead: SortedSet<NodeId>,
 }
 
 /// The times of a job, and what its master said last.
@@ -177,16 +177,16 @@ impl Hosted {
         let told = &mut *self.told.borrow_mut();
         let (nodes, keepers) = self.with(|record| {
             let holders = record.splits.iter().flat_map(|split| split.nodes.iter());
-            let nodes: BTreeSet<NodeId> = holders.copied().collect();
+            let nodes: SortedSet<NodeId> = holders.copied().collect();
             (nodes, record.job.keepers.clone())
         });
         for node in keepers.into_iter().filter(|node| cluster.is_dead(*node)) {
             self.keeper.borrow_mut().is_dead(now, node);
         }
         let Some(master) = &mut *self.master.borrow_mut() else { return };
-        let workers: BTreeSet<WorkerId> = cluster.workers().into_iter().collect();
+        let workers: SortedSet<WorkerId> = cluster.workers().into_iter().collect();
         let all = nodes.into_iter().chain(workers.iter().map(|worker| worker.node));
-        let dead: BTreeSet<NodeId> = all.filter(|node| cluster.is_dead(*node)).collect();
+        let dead: SortedSet<NodeId> = all.filter(|node| cluster.is_dead(*node)).collect();
         for worker in told.workers.difference(&workers) {
             master.leave(now, *worker);
         }

@@ -1,13 +1,13 @@
 //! What jobs have left behind: parts of outputs on this node's disks that no worker takes care of
 //! any more.
 
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
 use core::time::Duration;
 
 use nile_job::{End, JobId, Part, Standing};
 use nile_names::Facts;
+use nile_order::SortedMap;
 use nile_stl::CallResult;
 
 use super::board::Board;
@@ -155,7 +155,7 @@ impl Board {
     /// were, and how many blocks they have.
     async fn show(&self, id: JobId, parts: &[Part]) -> CallResult<(usize, u32)> {
         let catalogue = Catalogue::gather(&self.cluster).await?;
-        let mut found = BTreeMap::new();
+        let mut found = SortedMap::new();
         for (store, it) in &catalogue.entries {
             if it.epoch != id.0 || it.owner != JOB_OWNED {
                 continue;

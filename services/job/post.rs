@@ -1,7 +1,7 @@
 //! Messages on their way. Nobody waits for them: what is lost is said again. One message at a time
 //! is on its way to each of those who hear, so that who does not answer holds up nobody else.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -9,6 +9,7 @@ use core::cell::RefCell;
 use nile_abi::{CoreId, NodeId};
 use nile_bosml::Bytes;
 use nile_job::{JobId, ToKeeper, ToWorker, WorkerId};
+use nile_order::SortedMap;
 use nile_stl::Stl;
 
 use super::cluster::{Cluster, SOON, spawn};
@@ -29,7 +30,7 @@ pub struct Post {
     stl: Stl,
     cluster: Rc<Cluster>,
     /// What waits for each of those that something is on its way to.
-    waiting: RefCell<BTreeMap<To, VecDeque<Vec<u8>>>>,
+    waiting: RefCell<SortedMap<To, VecDeque<Vec<u8>>>>,
 }
 
 impl Post {

@@ -1,7 +1,6 @@
 //! Records of jobs on this node's disks: each is a small dataset, `.jobs/` and the job's number,
 //! whose epoch counts its changes. One is durable before the one before it goes.
 
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
@@ -11,6 +10,7 @@ use core::cell::RefCell;
 use nile_abi::Status;
 use nile_bosml::{Bytes, Decode, Reader};
 use nile_job::{JobId, Record};
+use nile_order::SortedMap;
 use nile_stl::{CallError, CallResult};
 
 use super::catalogue::listed;
@@ -36,7 +36,7 @@ const TRIES: u32 = 16;
 pub struct Shelf {
     cluster: Rc<Cluster>,
     /// The version of each record that is durable.
-    versions: RefCell<BTreeMap<JobId, u64>>,
+    versions: RefCell<SortedMap<JobId, u64>>,
 }
 
 impl Shelf {
@@ -96,7 +96,7 @@ impl Shelf {
 
     /// Every record that is here. `NotFound` if the node has no disk.
     pub async fn load(&self) -> CallResult<Vec<Record>> {
-        let mut found: BTreeMap<String, Vec<(u64, usize)>> = BTreeMap::new();
+        let mut found: SortedMap<String, Vec<(u64, usize)>> = SortedMap::new();
         let stores = self.stores().await?;
         for (place, store) in stores.iter().enumerate() {
             // A disk that nobody has used has no records, and stays as it is.

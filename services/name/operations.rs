@@ -1,7 +1,7 @@
 //! Names read, changed and listed: the proposer's part of the protocol, over calls to the keepers.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -14,6 +14,7 @@ use nile_bosml::Bytes;
 use nile_names::proposal::Action as ProposalAction;
 use nile_names::scan::Action as ScanAction;
 use nile_names::{Answer, Ask, Entry, Expect, Lack, Outcome, Proposal, Scan, Settings, Task, What};
+use nile_order::SortedMap;
 use nile_stl::{CallResult, LocalFuture, all};
 use nile_store::Name;
 
@@ -182,8 +183,8 @@ impl Shared {
     }
 
     /// Every name that means something.
-    pub async fn everything(self: &Rc<Self>) -> CallResult<BTreeMap<String, Entry>> {
-        let mut entries = BTreeMap::new();
+    pub async fn everything(self: &Rc<Self>) -> CallResult<SortedMap<String, Entry>> {
+        let mut entries = SortedMap::new();
         let mut after = None;
         loop {
             let page = self.list(after, self.soon()).await?;

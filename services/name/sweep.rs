@@ -2,7 +2,6 @@
 //! was replaced or removed while this node was away goes, and what nobody will decide any more is
 //! given up.
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,6 +9,7 @@ use core::time::Duration;
 
 use nile_abi::{Instant, NodeId};
 use nile_names::{Entry, Expect, Facts, Outcome, What};
+use nile_order::{SortedMap, SortedSet};
 use nile_stl::CallResult;
 use nile_store::{RECORDS, Version};
 
@@ -74,7 +74,7 @@ fn verdict(dataset: &Listed, entry: &Entry) -> Verdict {
 }
 
 /// Datasets that were seen undecided, and since when.
-pub type Undecided = BTreeMap<(String, u64, u32), Instant>;
+pub type Undecided = SortedMap<(String, u64, u32), Instant>;
 
 impl Shared {
     /// In a while it is looked at all that this node's stores have.
@@ -110,7 +110,7 @@ impl Shared {
             return Ok(true);
         }
         let entries = self.everything().await?;
-        let mut seen = BTreeSet::new();
+        let mut seen = SortedSet::new();
         let mut is_clean = true;
         for store in &stores {
             let datasets = listed(&store.client).await?.into_iter();
@@ -176,12 +176,12 @@ fn latest(catalogue: &Catalogue, name: &str) -> Option<What> {
     let committed = || catalogue.entries.iter().filter(|(_, it)| it.committed);
     let nodes = |is_it: &dyn Fn(&Listed) -> bool| -> Vec<NodeId> {
         let stores = committed().filter(|(_, it)| is_it(it)).map(|(store, _)| *store);
-        let nodes: BTreeSet<NodeId> = stores.map(|it| catalogue.stores[it].node).collect();
+        let nodes: SortedSet<NodeId> = stores.map(|it| catalogue.stores[it].node).collect();
         nodes.into_iter().take(nile_names::MOST_NODES).collect()
     };
     let dataset = committed().map(|it| &it.1).filter(|it| it.name == name);
     let dataset = dataset.max_by_key(|it| (it.epoch, it.attempt));
-    let mut outputs: BTreeMap<(u64, u32), BTreeMap<u32, &Listed>> = BTreeMap::new();
+    let mut outputs: SortedMap<(u64, u32), SortedMap<u32, &Listed>> = SortedMap::new();
     for (_, it) in committed() {
         if let Some((whole, index, of)) = part_of(&it.name)
             && whole == name

@@ -2,7 +2,6 @@
 //! brought to the task that waits for it.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
@@ -13,6 +12,7 @@ use core::task::{Context, Poll};
 use nile_abi::ethernet::CALLS;
 use nile_abi::{Instant, Status, Window};
 use nile_ipioe::{CallId, End, Endpoint, Event, Refused, Request};
+use nile_order::SortedMap;
 use nile_stl::{CallError, CallResult};
 use nile_sync::Waiter;
 
@@ -26,7 +26,7 @@ pub struct Calls {
     pub line: Rc<Line>,
     pub endpoint: RefCell<Endpoint>,
     /// Whom to wake when a call ends, and then how it did.
-    waiting: RefCell<BTreeMap<CallId, Waiting>>,
+    waiting: RefCell<SortedMap<CallId, Waiting>>,
     inbox: Box<Inbox>,
     closed: Cell<bool>,
 }

@@ -1,15 +1,14 @@
 //! The numbers by which other nodes call the instances of this one. A number is never used again
 //! within the node's incarnation, which is that of the core that keeps this table (DESIGN §8).
 
-use alloc::collections::BTreeMap;
-
+use nile_order::SortedMap;
 use nile_stl::{Place, ServiceNumber};
 
 /// What this node exports.
 #[derive(Default)]
 pub struct Exports {
-    by_number: BTreeMap<u16, Place>,
-    by_place: BTreeMap<Place, u16>,
+    by_number: SortedMap<u16, Place>,
+    by_place: SortedMap<Place, u16>,
     last: u16,
 }
 

@@ -17,7 +17,7 @@ mod serve;
 mod standing;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -30,6 +30,7 @@ use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bosml::{Blob, Bytes};
 use nile_ipioe::wire::BootNonce;
 use nile_ipioe::{Asker, ClusterKey, Endpoint, Event, Request, Settings};
+use nile_order::SortedSet;
 use nile_stl::{
     CallError, CallResult, Caller, MethodNumber, Place, ServiceNumber, Start, Stl, service,
 };
@@ -78,7 +79,7 @@ struct Shared {
     /// Who waits for what is heard.
     listener: Notify,
     /// Who was talked to since the last time that anybody heard.
-    talked: RefCell<BTreeSet<NodeId>>,
+    talked: RefCell<SortedSet<NodeId>>,
     peers: RefCell<Peers>,
     /// Who waits for news of them.
     follower: Waiter,

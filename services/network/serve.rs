@@ -1,7 +1,6 @@
 //! Calls of other nodes to instances of this one.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
@@ -11,6 +10,7 @@ use core::cell::RefCell;
 use nile_abi::{Instant, Status};
 use nile_bosml::{REPLY, binary_to_text, discovery, text_to_binary};
 use nile_ipioe::{Asker, ServingId};
+use nile_order::SortedMap;
 use nile_stl::{CallError, CallResult, MethodNumber, Origin, Place, Stl};
 use nile_sync::Flag;
 
@@ -32,7 +32,7 @@ pub struct Asked {
 /// The calls that are being served; the flag of one is raised when nobody waits for its end any
 /// more.
 #[derive(Default)]
-pub struct Serving(RefCell<BTreeMap<ServingId, Rc<Flag>>>);
+pub struct Serving(RefCell<SortedMap<ServingId, Rc<Flag>>>);
 
 impl Serving {
     /// Begins to serve a call, and answers it in the incarnation of this node that it came to.

@@ -1,7 +1,6 @@
 //! What this node knows of the others' incarnations, for whoever runs another protocol between
 //! the same nodes: told in the order in which it was learned, the latest of each node.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use nile_abi::{Generation, NodeId};
@@ -9,6 +8,7 @@ use nile_bosml::Blob;
 use nile_ipioe::wire::BootNonce;
 
 use nile_interfaces::network::{Identity, Peer};
+use nile_order::SortedMap;
 
 /// The most nodes that are remembered; what was learned first is forgotten first.
 const MOST: usize = 4096;
@@ -19,7 +19,7 @@ const MOST_TOLD: usize = 256;
 /// What was learned, by node.
 #[derive(Default)]
 pub struct Peers {
-    nodes: BTreeMap<NodeId, (u64, Peer)>,
+    nodes: SortedMap<NodeId, (u64, Peer)>,
     learned: u64,
 }
 

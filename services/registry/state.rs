@@ -1,6 +1,5 @@
 //! The registry's data, and in which incarnation of its core each instance was published.
 
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
@@ -10,6 +9,7 @@ use core::fmt::Display;
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bosml::discovery;
+use nile_order::SortedMap;
 use nile_registry::{
     Attribute, Caller as Binder, Constraint, Event, Instance, InstanceId, Layer, Query, Registry,
     ServiceType, Subject, Target, TypeId, TypeQuery, WatchFilter, WatcherId,
@@ -37,11 +37,11 @@ pub(super) struct State(Rc<RefCell<Inner>>);
 struct Inner {
     registry: Registry,
     /// Where each instance is, as its core numbers it, or its node.
-    places: BTreeMap<InstanceId, Place>,
+    places: SortedMap<InstanceId, Place>,
     /// What this node's instances said that are of no service of its image: other nodes ask.
-    unknown_elsewhere: BTreeMap<InstanceId, Publication>,
+    unknown_elsewhere: SortedMap<InstanceId, Publication>,
     /// By the numbers that callers have, each with the core that watches.
-    watchers: BTreeMap<u64, (CoreId, WatcherId)>,
+    watchers: SortedMap<u64, (CoreId, WatcherId)>,
     next_watcher: u64,
     /// Who waits for a change.
     news: Rc<Notify>,
@@ -350,7 +350,7 @@ impl Inner {
     fn forget(&mut self, core: CoreId, generation: Generation) {
         self.remove_all(|at| at.is_here() && (at.core, at.generation) == (core, generation));
         // Its next incarnation is heard of after this.
-        for (_, (_, id)) in self.watchers.extract_if(.., |_, (watches, _)| *watches == core) {
+        for (_, (_, id)) in self.watchers.extract(|_, (watches, _)| *watches == core) {
             let _ = self.registry.unwatch(id);
         }
     }

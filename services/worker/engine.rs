@@ -1,7 +1,6 @@
 //! The engine of a worker core: does what the machines of its jobs want done.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
@@ -12,6 +11,7 @@ use nile_job::{
     AttemptId, Failure, Fault, Job, JobId, Kind, Settings, Summary, ToWorker, Work, Worker,
     WorkerId,
 };
+use nile_order::SortedMap;
 use nile_stl::node::{Handle, Pool, in_call};
 use nile_stl::{CallResult, Stl};
 use nile_sync::Notify;
@@ -61,7 +61,7 @@ pub struct Engine {
 #[derive(Default)]
 pub struct State {
     /// The jobs that this core has a machine for.
-    pub jobs: BTreeMap<JobId, JobState>,
+    pub jobs: SortedMap<JobId, JobState>,
     /// The package that runs here.
     pub program: Option<Program>,
     /// Which job has the core.
@@ -71,12 +71,12 @@ pub struct State {
     /// Pieces that were asked for.
     pub fetches: Fetches,
     /// Blocks that other nodes were asked for, and those that have come.
-    pub parcels: BTreeMap<u64, Option<nile_stl::node::Buffer>>,
+    pub parcels: SortedMap<u64, Option<nile_stl::node::Buffer>>,
     /// Pieces that are on their way to others: the number of who has asked, and whether it has
     /// begun.
-    pub delivering: BTreeMap<Wanted, (u64, bool)>,
+    pub delivering: SortedMap<Wanted, (u64, bool)>,
     /// Deliveries that failed, and whose askers do not know that yet.
-    pub spoiled: BTreeMap<Wanted, u64>,
+    pub spoiled: SortedMap<Wanted, u64>,
     /// Handles that the package was given and may not have claimed.
     given: Vec<Handle>,
     machines: u32,
@@ -94,17 +94,17 @@ pub struct JobState {
     /// The one that comes next.
     expected: Option<Rc<Attempt>>,
     /// What map attempts have made.
-    pub held: BTreeMap<AttemptId, Rc<Held>>,
+    pub held: SortedMap<AttemptId, Rc<Held>>,
     /// What nobody needs, but somebody may still look at.
     pub dropped: Vec<Rc<Held>>,
     /// Parts of the output.
-    pub parts: BTreeMap<AttemptId, Part>,
+    pub parts: SortedMap<AttemptId, Part>,
     /// Bounds that are cut here.
     pub cut: Option<Rc<Cut>>,
     /// Its claim to the core.
     pub claim: Claim,
     /// Where the blocks of input datasets end, as far as is known.
-    pub ends: Rc<RefCell<BTreeMap<u16, Vec<u64>>>>,
+    pub ends: Rc<RefCell<SortedMap<u16, Vec<u64>>>>,
     job: Option<Rc<Job>>,
     /// Whether somebody sees to its package.
     pub is_kept: bool,
@@ -458,9 +458,9 @@ impl JobState {
             desk: Desk::default(),
             attempt: None,
             expected: None,
-            held: BTreeMap::new(),
+            held: SortedMap::new(),
             dropped: Vec::new(),
-            parts: BTreeMap::new(),
+            parts: SortedMap::new(),
             cut: None,
             claim: Claim::default(),
             ends: Rc::default(),

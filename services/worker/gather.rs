@@ -1,11 +1,12 @@
 //! What comes for reduce attempts: pieces that were asked for, until each is whole, and what the
 //! package has not taken yet. No IO.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use nile_abi::{CoreId, Generation};
 use nile_job::{AttemptId, JobId, PieceId, WorkerId};
+use nile_order::{SortedMap, SortedSet};
 use nile_stl::node::Buffer;
 
 use nile_interfaces::task::records::Output;
@@ -25,14 +26,14 @@ pub struct Fetch {
     outputs: Vec<Delivered>,
     runs: Vec<RunEntry>,
     /// What has come, by its place in the piece.
-    buffers: BTreeMap<u32, Buffer>,
+    buffers: SortedMap<u32, Buffer>,
     /// How many buffers there will be, once that is known.
     expected: Option<u32>,
 }
 
 /// Pieces that were asked for and are not whole, by the numbers that tell them apart.
 #[derive(Default, Debug)]
-pub struct Fetches(BTreeMap<u64, Fetch>);
+pub struct Fetches(SortedMap<u64, Fetch>);
 
 impl Fetches {
     /// The number of a piece that is asked for, again or, with the number `new`, for the first
@@ -122,7 +123,7 @@ pub struct RunAt {
 #[derive(Default, Debug)]
 pub struct Gather {
     /// What has come of each slice that is not over yet.
-    ready: BTreeMap<u32, VecDeque<Given>>,
+    ready: SortedMap<u32, VecDeque<Given>>,
     /// The slice that the package takes, how many have all come, and how many there are.
     present: u32,
     whole: u32,
@@ -131,7 +132,7 @@ pub struct Gather {
     outputs: BTreeMap<u32, (AttemptId, bool)>,
     runs: Vec<RunAt>,
     /// Cores of this node whose buffers the package looks at.
-    sharers: BTreeSet<(CoreId, Generation)>,
+    sharers: SortedSet<(CoreId, Generation)>,
     bytes: u64,
 }
 

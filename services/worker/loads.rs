@@ -1,9 +1,9 @@
 //! Blocks that are read before they are asked for. No IO: it says which to read.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use nile_order::SortedMap;
 use nile_stl::CallError;
 use nile_stl::node::Buffer;
 
@@ -13,7 +13,7 @@ pub struct Loads {
     blocks: u32,
     /// How many are read ahead.
     depth: u32,
-    slots: BTreeMap<u32, Slot>,
+    slots: SortedMap<u32, Slot>,
     /// Where reading ahead would be by now if there were more blocks.
     reach: u32,
     /// Nobody wants any more.
@@ -31,7 +31,7 @@ enum Slot {
 impl Loads {
     /// So many blocks, of which at most `depth` are read ahead.
     pub fn new(blocks: u32, depth: u32) -> Loads {
-        Loads { blocks, depth, slots: BTreeMap::new(), reach: 0, is_closed: false }
+        Loads { blocks, depth, slots: SortedMap::new(), reach: 0, is_closed: false }
     }
 
     /// From now on at most `depth` blocks are read ahead.

@@ -1,12 +1,12 @@
 //! What map attempts have made and this core keeps: outputs in memory, and sorted runs on the disk.
 //! No IO.
 
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::{CoreId, Part};
+use nile_order::SortedMap;
 use nile_stl::node::{Buffer, Pool, in_view};
 
 use nile_interfaces::task::records::{Far, MOST_NOTE, Output, Range};
@@ -40,7 +40,7 @@ pub struct Run {
 #[derive(Default, Debug)]
 pub struct Made {
     kept: Vec<Kept>,
-    runs: BTreeMap<u32, Run>,
+    runs: SortedMap<u32, Run>,
     /// The partition of the last block that was spilled, and how many there were.
     spilled: Option<u32>,
     blocks: u32,

@@ -2,7 +2,6 @@
 //! nodes.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
@@ -11,6 +10,7 @@ use core::time::Duration;
 use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bosml::{Blob, Bytes, Decode, Encode, Reader, Writer};
 use nile_job::{JobId, Peer, Standing, ToMaster, WorkerId};
+use nile_order::SortedMap;
 use nile_stl::{At, CallResult, Place, Stl};
 
 use super::engine::Engine;
@@ -37,9 +37,9 @@ const LONG: Duration = Duration::from_secs(40);
 /// The way to others.
 pub struct Peers {
     stl: Stl,
-    known: RefCell<BTreeMap<WorkerId, Rc<WorkerClient>>>,
+    known: RefCell<SortedMap<WorkerId, Rc<WorkerClient>>>,
     /// Where the services of masters are, by node.
-    masters: RefCell<BTreeMap<NodeId, Place>>,
+    masters: RefCell<SortedMap<NodeId, Place>>,
     is_listening: Cell<bool>,
 }
 

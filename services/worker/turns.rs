@@ -11,12 +11,12 @@
 //! call for longer than [`PATIENCE`] while others want the core gives way, and is done again later.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use core::time::Duration;
 
 use nile_abi::Instant;
 use nile_job::{JobId, Policy, Share};
+use nile_order::SortedMap;
 use nile_policy::policies::{EarliestDeadline, Fair, Fifo};
 use nile_policy::{ClassId, Next, Parameters, Scheduler, Stop, Subject, Token, Turn};
 
@@ -180,7 +180,7 @@ impl State {
 }
 
 /// A number for a subject that no job has.
-fn free_subject(jobs: &BTreeMap<JobId, JobState>) -> Subject {
+fn free_subject(jobs: &SortedMap<JobId, JobState>) -> Subject {
     let is_free = |it: &u32| jobs.values().all(|job| job.claim.subject != Some(Subject(*it)));
     Subject((0..).find(is_free).unwrap_or(u32::MAX))
 }

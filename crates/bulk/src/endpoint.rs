@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 
 use nile_abi::ethernet::HEADER_BYTES;
 use nile_abi::{Generation, Instant, MacAddress, NodeId, Status};
+use nile_order::SortedMap;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
@@ -28,7 +29,6 @@ use crate::pace::Pace;
 use crate::peers::{Ended, Peers};
 use crate::settings::Settings;
 use crate::shown::Shown;
-use crate::table::Table;
 use crate::wire::{Body, DATA_BYTES, Header, SEAL_BYTES, TAG_BYTES};
 
 /// The fewest bytes of data for which a frame must have room.
@@ -62,8 +62,8 @@ pub struct Endpoint {
     random: Xoshiro256PlusPlus,
     peers: Peers,
     pace: Pace,
-    outgoing: Table<u32, Box<Outgoing>>,
-    incoming: Table<IncomingId, Box<Incoming>>,
+    outgoing: SortedMap<u32, Box<Outgoing>>,
+    incoming: SortedMap<IncomingId, Box<Incoming>>,
     /// The number of the next transfer.
     pub(crate) number: u32,
     /// Transfers that are to be granted more, in turns.
@@ -98,8 +98,8 @@ impl Endpoint {
             random: Xoshiro256PlusPlus::seed_from_u64(settings.seed),
             peers: Peers::new(settings.limits.peers),
             pace: Pace::new(&settings.link),
-            outgoing: Table::new(),
-            incoming: Table::new(),
+            outgoing: SortedMap::new(),
+            incoming: SortedMap::new(),
             number: 1,
             wanting: VecDeque::new(),
             sending: VecDeque::new(),
@@ -129,7 +129,7 @@ impl Endpoint {
         if self.outgoing.len() >= self.settings.limits.outgoing {
             return Err(Refused::Busy);
         }
-        while self.outgoing.contains(&self.number) {
+        while self.outgoing.contains_key(&self.number) {
             self.number = self.number.wrapping_add(1);
         }
         let number = self.number;

@@ -21,7 +21,6 @@
 //! * [`shown`]: where a transfer's bytes lie, for a receiver that can read them there.
 //! * `pace`: how much may be on its way to this endpoint.
 //! * `peers`: the other endpoints, and which of their transfers are over.
-//! * `table`: a small map.
 //! * [`endpoint`]: [`Endpoint`], all of it together.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -39,7 +38,6 @@ pub mod seal;
 pub mod sessions;
 pub mod settings;
 pub mod shown;
-mod table;
 mod window;
 pub mod wire;
 

@@ -1,15 +1,15 @@
 //! The other endpoints: which incarnation lives, where it is, and which of its transfers are over.
 
 use nile_abi::{Generation, MacAddress, NodeId, Status};
+use nile_order::SortedMap;
 
 use crate::event::IncomingId;
-use crate::table::Table;
 use crate::wire::{Body, Credit};
 
 /// All nodes that were ever heard of. A node that is gone keeps its line, so that frames of its
 /// dead incarnations stay dead.
 pub struct Peers {
-    nodes: Table<NodeId, Peer>,
+    nodes: SortedMap<NodeId, Peer>,
     limit: usize,
 }
 
@@ -22,7 +22,7 @@ struct Peer {
     /// Its transfers before this one are over at their sender: their frames are old.
     oldest: Option<u32>,
     /// Its transfers that are over here, and perhaps not there.
-    ended: Table<u32, Ended>,
+    ended: SortedMap<u32, Ended>,
 }
 
 /// How a transfer ended, as its sender is told when it has not heard of it.
@@ -56,7 +56,7 @@ pub enum Standing {
 
 impl Peers {
     pub fn new(limit: usize) -> Peers {
-        Peers { nodes: Table::new(), limit }
+        Peers { nodes: SortedMap::new(), limit }
     }
 
     /// A frame has come from an incarnation of a node, from the interface `mac`.
@@ -82,7 +82,7 @@ impl Peers {
 
     /// An incarnation of a node, and those before it, are gone. `false` if that is not news.
     pub fn bury(&mut self, node: NodeId, generation: Generation) -> bool {
-        let known = self.nodes.contains(&node);
+        let known = self.nodes.contains_key(&node);
         if self.is_dead(node, generation) || (!known && self.nodes.len() >= self.limit) {
             return false;
         }
@@ -106,7 +106,7 @@ impl Peers {
                 *peer = Peer::new(generation, None);
                 return true;
             }
-            None if room => self.nodes.insert(node, Peer::new(generation, None)),
+            None if room => drop(self.nodes.insert(node, Peer::new(generation, None))),
             _ => {}
         }
         false
@@ -136,7 +136,7 @@ impl Peers {
             return false;
         }
         peer.oldest = Some(oldest);
-        peer.ended.retain(|number| !is_before(*number, oldest));
+        peer.ended.retain(|number, _| !is_before(*number, oldest));
         true
     }
 
@@ -166,7 +166,7 @@ impl Peers {
 
 impl Peer {
     fn new(generation: Generation, mac: Option<MacAddress>) -> Peer {
-        Peer { generation, dead: false, mac, oldest: None, ended: Table::new() }
+        Peer { generation, dead: false, mac, oldest: None, ended: SortedMap::new() }
     }
 
     fn is_old(&self, number: u32) -> bool {

@@ -5,9 +5,9 @@ use alloc::boxed::Box;
 use nile_abi::{Generation, NodeId};
 use nile_ipioe::Seal;
 use nile_ipioe::window::Window;
+use nile_order::SortedMap;
 
 use crate::seal::{OpenError, Sealer};
-use crate::table::Table;
 use crate::wire::{SEAL_BYTES, TAG_BYTES};
 
 /// A sequence number that no frame has, because no window accepts it.
@@ -15,7 +15,7 @@ const NO_FRAME: u64 = u64::MAX;
 
 /// The seals that were agreed on with other nodes (`nile_ipioe::seal::Keys::pair`, purpose bulk).
 pub struct Sessions {
-    nodes: Table<NodeId, Box<Session>>,
+    nodes: SortedMap<NodeId, Box<Session>>,
 }
 
 struct Session {
@@ -39,7 +39,7 @@ impl Default for Sessions {
 impl Sessions {
     /// Nobody was met.
     pub fn new() -> Sessions {
-        Sessions { nodes: Table::new() }
+        Sessions { nodes: SortedMap::new() }
     }
 
     /// An incarnation of a node was met: `to` seals for it, `from` opens what it has sealed. To

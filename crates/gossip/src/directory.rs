@@ -2,8 +2,9 @@
 //! What has changed since any version is found by that, whoever holds the directory, so that a
 //! directory of any size travels in pages of which nobody keeps a cursor.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+
+use nile_order::SortedMap;
 
 use crate::records::{Core, Gone, Instance, Refused, Update, size};
 use crate::wire::{CHANGES, Changes};
@@ -12,8 +13,8 @@ use crate::wire::{CHANGES, Changes};
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Directory {
     version: u32,
-    cores: BTreeMap<u16, Core>,
-    instances: BTreeMap<u16, Instance>,
+    cores: SortedMap<u16, Core>,
+    instances: SortedMap<u16, Instance>,
     /// Numbers that were used, as ranges that neither meet nor touch, in order.
     gone: Vec<Gone>,
     /// Of everything, in the binary form.

@@ -1,10 +1,10 @@
 //! What gossip does with a message.
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use nile_abi::{Instant, NodeId};
 use nile_bosml::MAX_MESSAGE;
+use nile_order::SortedSet;
 
 use crate::event::Destination;
 use crate::gossip::Gossip;
@@ -126,7 +126,7 @@ impl Gossip {
             self.want(row, from, false, reply);
         }
         let is_urgent = message.flags & URGENT != 0;
-        let listed: BTreeSet<u32> = message.rows.iter().map(|row| row.node).collect();
+        let listed: SortedSet<u32> = message.rows.iter().map(|row| row.node).collect();
         for range in message.ranges.iter().take(MOST_PARTS) {
             self.compare_range(range, &listed, is_urgent, reply);
         }
@@ -154,7 +154,7 @@ impl Gossip {
     fn compare_range(
         &mut self,
         said: &Range,
-        listed: &BTreeSet<u32>,
+        listed: &SortedSet<u32>,
         is_urgent: bool,
         reply: &mut Packer,
     ) {

@@ -1,15 +1,15 @@
 //! What is still to be told. A rumour is not a message but a node of which there is news: what is
 //! told is what is known at the time, so that later news replaces earlier by itself.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use nile_abi::NodeId;
+use nile_order::SortedMap;
 
 /// The rumours.
 #[derive(Default)]
 pub(crate) struct Rumours {
-    about: BTreeMap<NodeId, Rumour>,
+    about: SortedMap<NodeId, Rumour>,
 }
 
 struct Rumour {

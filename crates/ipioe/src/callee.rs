@@ -364,7 +364,7 @@ impl Endpoint {
                 self.tell(Event::Cancelled { serving: ServingId { node, generation, number } });
             }
         }
-        for (id, (message, due)) in partial.into_pairs() {
+        for (id, (message, due)) in partial {
             self.timers.clear(due, Timer::Partial(node, id));
             self.usage.bytes -= message.len();
         }

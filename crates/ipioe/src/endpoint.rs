@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use nile_abi::ethernet::HEADER_BYTES;
 use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Window};
+use nile_order::SortedMap;
 
 use crate::checksum::Checksum;
 use crate::counters::Counters;
@@ -16,7 +17,6 @@ use crate::peer::{Call, Gossip, Peer, Session};
 use crate::rtt::Jitter;
 use crate::seal::{Incarnation, Keys, Seal};
 use crate::settings::{CHALLENGE_LIFE, Limits, MAX_PATIENCE, Settings, TELL};
-use crate::sorted::Sorted;
 use crate::timers::{Timer, Timers};
 use crate::transmit::{Hello, Work};
 use crate::wire::{BootNonce, MAX_MESSAGE, MAX_SEGMENTS, MESSAGE_HEADER, TAG_BYTES, state};
@@ -73,7 +73,7 @@ pub struct Endpoint {
     pub(crate) limits: Limits,
     pub(crate) checksum: Checksum,
     pub(crate) jitter: Jitter,
-    pub(crate) peers: Sorted<NodeId, Box<Peer>>,
+    pub(crate) peers: SortedMap<NodeId, Box<Peer>>,
     pub(crate) timers: Timers,
     pub(crate) work: VecDeque<Work>,
     pub(crate) events: VecDeque<Event>,
@@ -118,7 +118,7 @@ impl Endpoint {
             checksum: settings.checksum,
             first_call: jitter.next() >> 32,
             jitter,
-            peers: Sorted::default(),
+            peers: SortedMap::default(),
             timers: Timers::default(),
             work: VecDeque::new(),
             events: VecDeque::new(),

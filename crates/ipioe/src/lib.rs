@@ -34,7 +34,6 @@ mod receive;
 mod rtt;
 pub mod seal;
 pub mod settings;
-mod sorted;
 #[cfg(test)]
 mod tests;
 mod timers;

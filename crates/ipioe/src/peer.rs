@@ -5,13 +5,13 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Status};
+use nile_order::SortedMap;
 
 use crate::ended::Ended;
 use crate::message::{Incoming, Outgoing};
 use crate::rtt::Rtt;
 use crate::seal::{Incarnation, Seal};
 use crate::settings::{FIRST_PROBE, PROBE};
-use crate::sorted::Sorted;
 use crate::window::Window;
 use crate::wire::Asker;
 
@@ -99,7 +99,7 @@ pub(crate) struct Session {
     pub heard: Instant,
     pub served: Served,
     /// Gossip of which only a part has come, by id, with when it is given up.
-    pub partial: Sorted<u32, (Incoming, Instant)>,
+    pub partial: SortedMap<u32, (Incoming, Instant)>,
 }
 
 impl Session {
@@ -118,7 +118,7 @@ impl Session {
             is_confirmed: false,
             heard: now,
             served: Served::default(),
-            partial: Sorted::default(),
+            partial: SortedMap::default(),
         }
     }
 

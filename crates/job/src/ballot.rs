@@ -1,7 +1,7 @@
 //! What a keeper that runs the master, or wants to, has from the others: promises first, then
 //! their word that the job has ended (the proposer of Paxos).
 
-use alloc::collections::BTreeSet;
+use nile_order::SortedSet;
 
 use crate::end::End;
 use crate::id::Epoch;
@@ -14,9 +14,9 @@ pub(crate) struct Ballot {
     keepers: usize,
     step: Step,
     /// Who has agreed in this step.
-    votes: BTreeSet<usize>,
+    votes: SortedSet<usize>,
     /// Who has no record of the job.
-    strangers: BTreeSet<usize>,
+    strangers: SortedSet<usize>,
     /// The latest master that a keeper of these has followed, and its end if one has accepted it.
     inherited: (Epoch, Option<End>),
 }
@@ -52,7 +52,7 @@ pub(crate) enum Outcome {
 impl Ballot {
     /// Asks for promises.
     pub fn open(epoch: Epoch, keepers: usize) -> Ballot {
-        let (votes, strangers) = (BTreeSet::new(), BTreeSet::new());
+        let (votes, strangers) = (SortedSet::new(), SortedSet::new());
         let inherited = (Epoch::NONE, None);
         Ballot { epoch, keepers, step: Step::Promising, votes, strangers, inherited }
     }
@@ -138,7 +138,7 @@ impl Ballot {
         }
     }
 
-    fn is_majority(&self, ranks: &BTreeSet<usize>) -> bool {
+    fn is_majority(&self, ranks: &SortedSet<usize>) -> bool {
         2 * ranks.len() > self.keepers
     }
 }

@@ -14,11 +14,12 @@ mod queue;
 mod schedule;
 mod tasks;
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
 
 use nile_abi::{Instant, NodeId};
+use nile_order::{SortedMap, SortedSet};
 
 use crate::end::{End, Failure, Fault, JobError, Summary};
 use crate::id::{AttemptId, Epoch, Kind, TaskId, WorkerId};
@@ -70,11 +71,11 @@ pub struct Master {
     /// Outputs of map tasks, in the order in which they were made, some of them lost since.
     outputs: Vec<Location>,
     /// Map tasks whose output is lost and not yet asked for again.
-    lost: BTreeSet<u32>,
+    lost: SortedSet<u32>,
     /// Other tasks that are to be queued.
-    unplaced: BTreeSet<TaskId>,
+    unplaced: SortedSet<TaskId>,
     /// Splits that cannot be read now.
-    parked: BTreeSet<TaskId>,
+    parked: SortedSet<TaskId>,
     /// When they are looked at again.
     recheck: Option<Instant>,
     /// Attempts that run, the oldest first.
@@ -82,10 +83,10 @@ pub struct Master {
     /// How many map attempts run.
     mapping: usize,
     /// Workers that were told to end an attempt and have not said that they did.
-    stopping: BTreeSet<usize>,
+    stopping: SortedSet<usize>,
     /// Reduce attempts that run.
-    reducing: BTreeMap<AttemptId, usize>,
-    dead: BTreeSet<NodeId>,
+    reducing: SortedMap<AttemptId, usize>,
+    dead: SortedSet<NodeId>,
     /// Since when there is no worker.
     idle_since: Option<Instant>,
     samples: Vec<Vec<u8>>,
@@ -138,15 +139,15 @@ impl Master {
             plan: None,
             heirlooms: Vec::new(),
             outputs: Vec::new(),
-            lost: BTreeSet::new(),
-            unplaced: BTreeSet::new(),
-            parked: BTreeSet::new(),
+            lost: SortedSet::new(),
+            unplaced: SortedSet::new(),
+            parked: SortedSet::new(),
             recheck: None,
             running: BTreeSet::new(),
             mapping: 0,
-            stopping: BTreeSet::new(),
-            reducing: BTreeMap::new(),
-            dead: BTreeSet::new(),
+            stopping: SortedSet::new(),
+            reducing: SortedMap::new(),
+            dead: SortedSet::new(),
             idle_since: Some(now),
             samples: Vec::new(),
             actions: VecDeque::new(),

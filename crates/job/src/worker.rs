@@ -7,11 +7,12 @@
 mod fetch;
 mod orders;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
 
 use nile_abi::{Instant, NodeId};
+use nile_order::SortedMap;
 
 use crate::end::{Failure, Fault, Summary};
 use crate::id::{AttemptId, Epoch, JobId, Kind, PieceId, Session, WorkerId};
@@ -78,7 +79,7 @@ pub struct Worker {
     lane: Lane<Note>,
     job: Option<Job>,
     plan: Option<Plan>,
-    held: BTreeMap<AttemptId, Held>,
+    held: SortedMap<AttemptId, Held>,
     core: Core,
     /// What runs as soon as the attempt before has ended, the next one first.
     next: VecDeque<Next>,
@@ -139,7 +140,7 @@ impl Worker {
             lane: Lane::default(),
             job: None,
             plan: None,
-            held: BTreeMap::new(),
+            held: SortedMap::new(),
             core: Core::Idle,
             next: VecDeque::new(),
             heard: now,

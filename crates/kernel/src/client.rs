@@ -4,13 +4,14 @@
 
 mod user;
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;
 
 use nile_abi::{ChannelId, CoreId, EndpointId, Generation, Instant, PhysAddr, Status};
+use nile_order::{SortedMap, SortedSet};
 use nile_platform::{Grant, Machine};
 use nile_ring::{
     Endpoint, Message, ReceiveError, Receiver, Region, Request as Asked, RequestId, Requests,
@@ -72,19 +73,19 @@ pub struct Client {
     /// What waits for room in the ring.
     backlog: RefCell<VecDeque<Message>>,
     asked: RefCell<Requests<Answer>>,
-    offers: RefCell<BTreeMap<u32, VecDeque<Offer>>>,
+    offers: RefCell<SortedMap<u32, VecDeque<Offer>>>,
     /// By tags: notified of each.
-    acceptors: RefCell<BTreeMap<u32, Rc<Notify>>>,
+    acceptors: RefCell<SortedMap<u32, Rc<Notify>>>,
     /// The ends of channels that the management core believes are here.
-    senders: RefCell<BTreeMap<ChannelId, SenderEnd>>,
-    receivers: RefCell<BTreeMap<ChannelId, ReceiverEnd>>,
+    senders: RefCell<SortedMap<ChannelId, SenderEnd>>,
+    receivers: RefCell<SortedMap<ChannelId, ReceiverEnd>>,
     /// How many receiving ends have come here.
     arrivals: Cell<u64>,
     /// The grants that this core has attached.
-    regions: RefCell<BTreeMap<PhysAddr, Region>>,
+    regions: RefCell<SortedMap<PhysAddr, Region>>,
     /// The grants that it has forgotten, until the management core knows, and those on their way
     /// to the user half.
-    leaving: RefCell<BTreeSet<Grant>>,
+    leaving: RefCell<SortedSet<Grant>>,
     /// The grants in the user half of its tables.
     users: UserGrants,
     /// The package that runs here.

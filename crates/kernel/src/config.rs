@@ -38,6 +38,7 @@ use core::fmt;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Role, RoleSet};
+use nile_order::SortedMap;
 use nile_package::Store;
 use serde::Deserialize;
 use toml::Spanned;
@@ -69,7 +70,7 @@ const MAX_SLACK_MS: u32 = 60_000;
 /// A configuration that is valid by itself; whether it fits a machine, [`Config::roles`] says.
 #[derive(Clone, Debug)]
 pub struct Config {
-    pub(crate) roles: BTreeMap<Role, Placed>,
+    pub(crate) roles: SortedMap<Role, Placed>,
     /// The period of the management cores' timer; `None` when it is off.
     pub tick: Option<Duration>,
     /// Whether workers are ticked too.
@@ -79,7 +80,7 @@ pub struct Config {
     /// Empty passes of a core's loop before it sleeps.
     pub polls: u32,
     pub(crate) dedicated: These,
-    pub(crate) services: BTreeMap<String, These>,
+    pub(crate) services: SortedMap<String, These>,
     /// What the node is in a cluster; `None` if it is alone.
     pub membership: Option<Membership>,
     /// The interface that a hosted node drives; other machines have their own devices.
@@ -182,13 +183,13 @@ impl Default for Config {
     /// What an empty file says.
     fn default() -> Config {
         Config {
-            roles: BTreeMap::new(),
+            roles: SortedMap::new(),
             tick: period(10),
             tick_workers: false,
             longest_slack: Duration::from_millis(LONGEST_SLACK_MS.into()),
             polls: 0,
             dedicated: These::default(),
-            services: BTreeMap::new(),
+            services: SortedMap::new(),
             membership: None,
             interface: None,
             pool: None,
@@ -204,7 +205,7 @@ impl Config {
     }
 
     /// Whether `core` offers each service that the file names.
-    pub(crate) fn offers(&self, core: CoreId) -> BTreeMap<String, bool> {
+    pub(crate) fn offers(&self, core: CoreId) -> SortedMap<String, bool> {
         let services = self.services.iter();
         services.map(|(name, these)| (name.clone(), these.cores.contains(&core))).collect()
     }
@@ -257,7 +258,7 @@ impl Config {
             line: error.span().map(|span| line_of(text, span.start)),
             message: one_line(error.message()),
         })?;
-        let mut roles = BTreeMap::new();
+        let mut roles = SortedMap::new();
         for (name, cores) in file.roles {
             let line = line_of(text, name.span().start);
             let role = name.get_ref().parse().map_err(|_| ConfigError {
@@ -412,9 +413,10 @@ mod tests {
                     [timer]\ntick_hz = 0\ntick_workers = true\nlongest_slack_ms = 5\n\n\
                     [idle]\npolls = 7\ndedicated = [3]\n";
         let config = Config::parse(text).unwrap();
-        assert_eq!(config.roles[&Role::Management], Placed { cores: Cores::Count(1), line: 2 });
+        let managers = Placed { cores: Cores::Count(1), line: 2 };
+        assert_eq!(config.roles.get(&Role::Management), Some(&managers));
         let workers = Placed { cores: Cores::These([2, 3].into()), line: 3 };
-        assert_eq!(config.roles[&Role::Worker], workers);
+        assert_eq!(config.roles.get(&Role::Worker), Some(&workers));
         assert_eq!(config.tick, None);
         assert!(config.tick_workers);
         assert_eq!(config.longest_slack, Duration::from_millis(5));

@@ -11,11 +11,11 @@ mod memory;
 mod runs;
 mod watch;
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use nile_abi::{CoreId, EndpointId, Generation, PageSize, Status};
 use nile_memory::MemoryKind;
+use nile_order::SortedSet;
 use nile_platform::{Grant, Handoff, Machine, Manager as _, NodeDescription, NodePhase, WakeMode};
 use nile_ring::{Message, Wake};
 
@@ -266,7 +266,7 @@ impl<M: Machine> Manager<M> {
 
     /// Takes a grant from every core that has it, and from those that it was about to be given.
     fn take_back(&mut self, grant: Grant, cores: &[CoreId]) {
-        for core in BTreeSet::from_iter(cores) {
+        for core in SortedSet::from_iter(cores) {
             self.revoke(grant, *core);
         }
         // Where a core is told to forget it, that core's acknowledgement frees it.

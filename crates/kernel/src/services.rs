@@ -12,12 +12,12 @@ mod node;
 mod package;
 mod policies;
 
-use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::string::String;
 use core::cell::RefCell;
 
 use nile_abi::{CoreId, Generation, Status};
+use nile_order::SortedMap;
 use nile_platform::{CorePhase, Fault, Machine};
 use nile_ring::Message;
 use nile_stl::Stl;
@@ -38,13 +38,13 @@ const TAG: u32 = u32::from_be_bytes(*b"STL\0");
 pub(crate) struct Services<M: Machine> {
     stl: RefCell<Option<Stl>>,
     /// By the core they lead to.
-    links: RefCell<BTreeMap<CoreId, Rc<Link<M>>>>,
+    links: RefCell<SortedMap<CoreId, Rc<Link<M>>>>,
     /// The incarnation of each core that was last heard of.
-    alive: RefCell<BTreeMap<CoreId, Generation>>,
+    alive: RefCell<SortedMap<CoreId, Generation>>,
     /// The package whose calls are served here.
     package: RefCell<Option<Package<M>>>,
     /// Whether this core offers the services that the node's configuration names.
-    offers: BTreeMap<String, bool>,
+    offers: SortedMap<String, bool>,
     /// The rings that this core's packages may accept.
     rings: channels::Offers,
 }

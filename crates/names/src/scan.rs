@@ -1,10 +1,11 @@
 //! All names in their order, as a majority of the keepers has them. Of each name that is what it
 //! stood for at some time while it was asked for; names need not be of the same time.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use nile_abi::{Instant, NodeId};
+use nile_order::SortedMap;
 use nile_store::Name;
 
 use crate::ballot::Ballot;
@@ -59,7 +60,7 @@ struct Page {
     is_heard: bool,
     is_fresh: bool,
     /// Its names behind those that are told.
-    cells: BTreeMap<Name, (Ballot, Entry)>,
+    cells: SortedMap<Name, (Ballot, Entry)>,
     /// Up to where they are all there is.
     horizon: Horizon,
 }
@@ -182,7 +183,7 @@ impl Scan {
             Horizon::Name(name) => Some(name.clone()),
             Horizon::End => None,
         };
-        let mut votes: BTreeMap<Name, Vec<(Ballot, Entry)>> = BTreeMap::new();
+        let mut votes: SortedMap<Name, Vec<(Ballot, Entry)>> = SortedMap::new();
         for page in self.pages.iter().filter(|page| page.horizon >= horizon) {
             for (name, cell) in &page.cells {
                 if told.as_ref().is_none_or(|last| name <= last) {

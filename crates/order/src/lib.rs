@@ -1,15 +1,29 @@
-//! Sorting of short lists, in little code.
+//! Order for short lists, in little code: sorting, and maps and sets that are sorted rows.
 //!
 //! The standard library makes four kilobytes of each type that is sorted, which is a twentieth of a
 //! kernel's image for lists of a few nodes. Here the numbers of the places are sorted, by one piece
 //! of code for all types, and then the list is put in their order. Equals stay as they were.
+//!
+//! It makes four to eight kilobytes of each type of `BTreeMap` and `BTreeSet`. [`SortedMap`] and
+//! [`SortedSet`] make a tenth of that and answer as those do. Inserting and removing move what
+//! comes after, so they are for some thousands of entries, or for many that seldom change. What
+//! grows with the data of a cluster and changes with it belongs in a B-tree.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod map;
+mod set;
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
+use core::ops::{Bound, Range, RangeBounds};
+
+pub use map::{Entry, SortedMap};
+pub use set::SortedSet;
 
 /// Sorts a list.
 pub fn sort<T: Ord>(items: &mut [T]) {
@@ -41,33 +55,26 @@ fn places(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize
     places
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Numbers that repeat, each with its place.
-    fn list(count: u32, seed: u32) -> Vec<(u32, u32)> {
-        let mut state = seed;
-        let mut next = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            state >> 24
-        };
-        (0..count).map(|place| (next() % 16, place)).collect()
-    }
-
-    #[test]
-    fn lists_are_sorted_as_the_standard_library_sorts_them() {
-        for count in 0..200 {
-            let (mut own, mut other) = (list(count, count), list(count, count));
-            sort_by_key(&mut own, |it| it.0);
-            other.sort_by_key(|it| it.0);
-            assert_eq!(own, other, "equals stay as they were");
-            sort_by(&mut own, |one, other| other.cmp(one));
-            other.sort_by(|one, other| other.cmp(one));
-            assert_eq!(own, other);
-            sort(&mut own);
-            other.sort();
-            assert_eq!(own, other);
-        }
-    }
+/// The places in a sorted row of what lies within `bounds`; none if they are the wrong way round.
+/// `at(key)` gives the place of a key, or where it would be.
+fn within<Q: ?Sized>(
+    bounds: &impl RangeBounds<Q>,
+    count: usize,
+    at: impl Fn(&Q) -> Result<usize, usize>,
+) -> Range<usize> {
+    let past = |found: Result<usize, usize>| found.map_or_else(|at| at, |at| at + 1);
+    let start = match bounds.start_bound() {
+        Bound::Included(first) => at(first).unwrap_or_else(|at| at),
+        Bound::Excluded(before) => past(at(before)),
+        Bound::Unbounded => 0,
+    };
+    let end = match bounds.end_bound() {
+        Bound::Included(last) => past(at(last)),
+        Bound::Excluded(after) => at(after).unwrap_or_else(|at| at),
+        Bound::Unbounded => count,
+    };
+    start..end.max(start)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,10 @@
 //! The keywords of one type's instances: each word is kept once, with the rows that have it.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+
+use nile_order::SortedMap;
 
 use crate::limits::MAX_QUERY_KEYWORDS;
 use crate::postings::{self, Postings};
@@ -16,7 +17,7 @@ pub(crate) struct KeywordId(u32);
 /// The words, and their rows.
 #[derive(Default)]
 pub(crate) struct Keywords {
-    ids: BTreeMap<Arc<str>, KeywordId>,
+    ids: SortedMap<Arc<str>, KeywordId>,
     words: Vec<(Arc<str>, Postings)>,
     free: Vec<KeywordId>,
 }

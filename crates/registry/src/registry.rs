@@ -7,6 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use nile_abi::Generation;
+use nile_order::SortedMap;
 
 use crate::attribute::{self, Attribute, AttributeError, AttributeValue, cut};
 use crate::bind::Bindings;
@@ -28,14 +29,14 @@ use crate::watch::{Event, Watchers};
 pub(crate) struct LayerRegistry {
     /// At the index of their number; empty where a type was unregistered.
     types: Vec<Option<Entry>>,
-    pub(crate) by_capability: BTreeMap<Box<str>, BTreeMap<Box<str>, TypeId>>,
+    pub(crate) by_capability: SortedMap<Box<str>, SortedMap<Box<str>, TypeId>>,
 }
 
 /// See the module. Nothing in it blocks.
 #[derive(Default)]
 pub struct Registry {
     layers: [LayerRegistry; 3],
-    pub(crate) by_name: BTreeMap<Box<str>, TypeId>,
+    pub(crate) by_name: SortedMap<Box<str>, TypeId>,
     /// The type of each instance that was ever published; empty where it was unpublished.
     directory: Vec<Option<TypeId>>,
     count: usize,

@@ -2,11 +2,12 @@
 //! watcher that does not keep up is told how many events it missed, at the place where they are
 //! missing.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::fmt;
 
 use nile_abi::Status;
+use nile_order::SortedMap;
 
 use crate::limits::{MAX_WATCH_QUEUE, MAX_WATCHERS};
 use crate::registry::Registry;
@@ -109,7 +110,7 @@ struct Watcher {
 /// Everyone who watches.
 #[derive(Default)]
 pub(crate) struct Watchers {
-    watchers: BTreeMap<WatcherId, Watcher>,
+    watchers: SortedMap<WatcherId, Watcher>,
     next: u64,
 }
 

@@ -1,7 +1,6 @@
 //! The calls that this core made to others and that have not ended: each ends once, by a reply,
 //! by [`Status::Dead`] or [`Status::Panicked`] when its callee is gone, or by [`Status::Timeout`].
 
-use alloc::collections::BTreeSet;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -10,6 +9,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use nile_abi::{CoreId, Generation, Instant, Status};
+use nile_order::SortedSet;
 use nile_ring::{Message, Request, RequestId, Requests};
 use nile_sync::OneShot;
 
@@ -34,7 +34,7 @@ pub(crate) struct Calls {
     table: RefCell<Requests<Waiting>>,
     /// When sweeps for expired calls are due: each is a task that waits, so none is planned that
     /// would not be the first.
-    sweeps: RefCell<BTreeSet<Instant>>,
+    sweeps: RefCell<SortedSet<Instant>>,
 }
 
 /// The end of time: when what has no deadline is over.

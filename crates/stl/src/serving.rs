@@ -1,7 +1,6 @@
 //! The calls of other cores that go on here: each is a task that can be cancelled, and whoever
 //! it works for is known to the core while it works.
 
-use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -10,6 +9,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use nile_abi::CoreId;
+use nile_order::SortedMap;
 use nile_sync::Waiter;
 
 use crate::frame::CallId;
@@ -29,7 +29,7 @@ type Shared = Rc<RefCell<Work>>;
 
 /// The calls that go on.
 #[derive(Default)]
-pub(crate) struct Serving(RefCell<BTreeMap<(CoreId, CallId), Shared>>);
+pub(crate) struct Serving(RefCell<SortedMap<(CoreId, CallId), Shared>>);
 
 impl Serving {
     /// Runs a method for another core. Gives `None` if the call was cancelled.

@@ -1,6 +1,5 @@
 //! The transport layer of one core, or of one package: its services, and calls to any service.
 
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::{Rc, Weak};
 use alloc::string::String;
@@ -10,6 +9,7 @@ use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, Status};
+use nile_order::SortedMap;
 use nile_policy::Subject;
 use nile_registry::{Caller as Binder, Layer, Place as At};
 
@@ -50,7 +50,7 @@ pub struct Stl {
 
 pub(crate) struct Inner {
     pub host: Rc<dyn Host>,
-    numbers: RefCell<BTreeMap<ServiceNumber, Rc<Local>>>,
+    numbers: RefCell<SortedMap<ServiceNumber, Rc<Local>>>,
     /// The one that was looked for last is the first. A core has a few tens, most of them with
     /// names of different lengths: looking at one after the other is quicker than a tree.
     names: RefCell<Vec<(String, Rc<Local>)>>,
@@ -63,7 +63,7 @@ pub(crate) struct Inner {
     gateway: RefCell<Option<Rc<dyn Gateway>>>,
     pub upstream: Option<Rc<dyn Upstream>>,
     /// Where services of this node were found, until one is not there any more.
-    found: RefCell<BTreeMap<String, Place>>,
+    found: RefCell<SortedMap<String, Place>>,
     pub documents: Documents,
     /// What services of this core have in common.
     shared: RefCell<Vec<Weak<dyn Any>>>,

@@ -11,6 +11,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use nile_abi::{Generation, NodeId};
+use nile_order::SortedMap;
 
 use crate::error::Error;
 use crate::manifest::{Manifest, Name, Version};
@@ -19,14 +20,14 @@ use crate::table::State;
 /// The datasets of the nodes that are present.
 #[derive(Debug, Default)]
 pub struct Catalogue {
-    present: BTreeMap<NodeId, Generation>,
+    present: SortedMap<NodeId, Generation>,
     datasets: BTreeMap<(Name, Version), Entry>,
 }
 
 #[derive(Debug)]
 struct Entry {
     manifest: Rc<Manifest>,
-    stores: BTreeMap<NodeId, State>,
+    stores: SortedMap<NodeId, State>,
 }
 
 /// What a store is to do with what it has prepared, or has and nobody needs any more.
@@ -80,7 +81,7 @@ impl Catalogue {
         if !self.present.contains_key(&node) {
             return Err(Error::NotFound);
         }
-        let new = || Entry { manifest: manifest.clone(), stores: BTreeMap::new() };
+        let new = || Entry { manifest: manifest.clone(), stores: SortedMap::new() };
         let key = (manifest.name.clone(), manifest.version);
         let entry = self.datasets.entry(key).or_insert_with(new);
         if !Rc::ptr_eq(&entry.manifest, manifest) && entry.manifest != *manifest {

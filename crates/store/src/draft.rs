@@ -1,9 +1,9 @@
 //! Datasets that are being written: in memory alone, so that power loss takes them away.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use nile_abi::NodeId;
+use nile_order::SortedMap;
 
 use crate::entry::NOWHERE;
 use crate::error::Error;
@@ -36,12 +36,12 @@ pub(crate) struct Draft {
     pub name: Name,
     pub version: Version,
     pub owner: Owner,
-    blocks: BTreeMap<u32, Reserved>,
+    blocks: SortedMap<u32, Reserved>,
 }
 
 impl Draft {
     pub fn new(name: Name, version: Version, owner: Owner) -> Draft {
-        Draft { name, version, owner, blocks: BTreeMap::new() }
+        Draft { name, version, owner, blocks: SortedMap::new() }
     }
 
     /// Reserves space for a block; gives its first unit. Again with the same length, it gives the

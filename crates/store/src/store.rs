@@ -1,9 +1,10 @@
 //! [`Store`]: drafts, datasets, and what is asked of them. What it does to its disk is in `work`.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 
 use nile_abi::NodeId;
 use nile_ipioe::checksum::Checksum;
+use nile_order::SortedMap;
 
 use crate::checkpoint::Checkpoint;
 use crate::draft::{Draft, DraftId};
@@ -31,7 +32,7 @@ pub struct Store {
     pub(crate) log: Log,
     pub(crate) table: Table,
     pub(crate) free: Free,
-    drafts: BTreeMap<DraftId, Draft>,
+    drafts: SortedMap<DraftId, Draft>,
     pub(crate) queue: VecDeque<(Ticket, Operation)>,
     pub(crate) work: Option<Work>,
     /// Something was asked of the disk that has not ended.
@@ -61,7 +62,7 @@ impl Store {
             log,
             table,
             free,
-            drafts: BTreeMap::new(),
+            drafts: SortedMap::new(),
             queue: VecDeque::new(),
             work,
             is_waiting: false,

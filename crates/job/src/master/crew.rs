@@ -1,9 +1,10 @@
 //! The workers of a master: what each is doing, and the session with each.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use nile_abi::{Instant, NodeId};
+use nile_order::{SortedMap, SortedSet};
 
 use crate::id::{AttemptId, Epoch, JobId, Session, TaskId, WorkerId};
 use crate::lane::Lane;
@@ -30,7 +31,7 @@ pub struct Mate {
     /// Whether it was told of the job and the plan.
     pub briefed: [bool; 2],
     /// Tasks whose output it has.
-    pub has: BTreeSet<TaskId>,
+    pub has: SortedSet<TaskId>,
     /// Bytes that its attempt has read.
     pub read: u64,
     /// The place of its attempt among the spans, if that is kept.
@@ -65,10 +66,10 @@ pub enum State {
 #[derive(Debug, Default)]
 pub struct Crew {
     pub mates: Vec<Mate>,
-    slots: BTreeMap<WorkerId, usize>,
+    slots: SortedMap<WorkerId, usize>,
     timers: BTreeSet<(Instant, usize)>,
     /// Slots with something to say, or whose timer may have changed.
-    touched: BTreeSet<usize>,
+    touched: SortedSet<usize>,
     /// How many join, know that the job is over, and are gone.
     counts: [usize; 3],
 }
@@ -153,7 +154,7 @@ impl Crew {
             ask: now,
             told: 0,
             briefed: [false; 2],
-            has: BTreeSet::new(),
+            has: SortedSet::new(),
             read: 0,
             span: None,
             timer: None,
@@ -203,7 +204,7 @@ impl Crew {
     }
 
     /// The slots that were touched since the last call.
-    pub fn take_touched(&mut self) -> BTreeSet<usize> {
+    pub fn take_touched(&mut self) -> SortedSet<usize> {
         core::mem::take(&mut self.touched)
     }
 

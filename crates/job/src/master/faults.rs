@@ -1,11 +1,11 @@
 //! What is lost, and how it is made again.
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 
 use nile_abi::Instant;
+use nile_order::SortedSet;
 
 use super::crew::State;
 use super::{Master, Stage};
@@ -139,7 +139,7 @@ impl Master {
         if !self.is_at_work() {
             return;
         }
-        let parked: BTreeSet<TaskId> = mem::take(&mut self.parked);
+        let parked: SortedSet<TaskId> = mem::take(&mut self.parked);
         let is_lost = |task: &TaskId| {
             let unread = self.tasks.get(*task).unread;
             unread.is_some_and(|(since, _)| since + self.settings.block_patience <= now)

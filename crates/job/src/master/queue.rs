@@ -2,11 +2,12 @@
 //! of every node that has a copy, and in one queue of all; what is taken from one is found stale
 //! in the others. So no step looks at all tasks or at all workers.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{Instant, NodeId};
+use nile_order::{SortedMap, SortedSet};
 
 use super::tasks::Tasks;
 use crate::id::{Kind, TaskId};
@@ -14,9 +15,9 @@ use crate::id::{Kind, TaskId};
 /// What waits.
 #[derive(Debug, Default)]
 pub struct Queue {
-    nodes: BTreeMap<NodeId, Local>,
+    nodes: SortedMap<NodeId, Local>,
     /// Nodes with idle workers, by how many.
-    crowd: BTreeSet<(usize, NodeId)>,
+    crowd: SortedSet<(usize, NodeId)>,
     /// Idle workers, in the order in which they began to be.
     rested: BTreeSet<(Instant, usize)>,
     /// Tasks with input, in the order in which they began to wait.
@@ -24,7 +25,7 @@ pub struct Queue {
     /// Partitions that wait.
     reduces: VecDeque<u32>,
     /// Nodes that have gained a task or a worker.
-    fresh: BTreeSet<NodeId>,
+    fresh: SortedSet<NodeId>,
     /// Tasks with input that wait.
     pending: usize,
     /// Entries that were looked at.

@@ -7,6 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use nile_abi::Instant;
+use nile_order::SortedMap;
 
 use super::{Action, Core, Run, Worker};
 use crate::id::{AttemptId, PieceId};
@@ -28,7 +29,7 @@ pub struct Gathering {
     /// Pieces of known outputs that nobody was asked for.
     ready: BTreeSet<Wanted>,
     /// Pieces that were asked for: at most a handful.
-    open: BTreeMap<Wanted, Fetch>,
+    open: SortedMap<Wanted, Fetch>,
     /// Slices of which it was said that all their pieces are taken.
     told: u32,
 }
@@ -48,7 +49,7 @@ impl Gathering {
             next: 0,
             known: BTreeMap::new(),
             ready: BTreeSet::new(),
-            open: BTreeMap::new(),
+            open: SortedMap::new(),
             told: 0,
         };
         gathering.learn(outputs);

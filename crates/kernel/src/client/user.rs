@@ -1,11 +1,11 @@
 //! A core's user half as its client keeps it: how grants get there from the kernel half and how
 //! they go back, whatever becomes of the management core meanwhile.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use nile_abi::{Status, VirtAddr};
+use nile_order::SortedMap;
 use nile_platform::user::Access;
 use nile_platform::{Grant, Machine};
 
@@ -15,7 +15,7 @@ use crate::core::Core;
 
 /// The grants in the user half of this core's tables.
 #[derive(Default)]
-pub struct UserGrants(RefCell<BTreeMap<Grant, (VirtAddr, Access)>>);
+pub struct UserGrants(RefCell<SortedMap<Grant, (VirtAddr, Access)>>);
 
 impl UserGrants {
     /// What a new incarnation of the management core is told of them.

@@ -6,10 +6,10 @@
 //! sender still read the old entry. If the old entry said "a store is enough", the sender's core
 //! must execute a fence before that notification; it is asked to, and the move waits for it.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use nile_abi::{ChannelId, CoreId, EndpointId, MAX_RECEIVERS, Status};
+use nile_order::SortedMap;
 use nile_platform::{Board, CorePhase, Grant, Machine};
 use nile_ring::{LINE_BYTES, Mover, Wake};
 
@@ -58,7 +58,7 @@ struct Moving {
 
 /// All channels of the node, and the pen of the receiver map.
 pub struct Channels {
-    channels: BTreeMap<ChannelId, Channel>,
+    channels: SortedMap<ChannelId, Channel>,
     mover: Mover,
     free_endpoints: Vec<EndpointId>,
 }
@@ -68,7 +68,7 @@ impl Channels {
     pub fn new<M: Machine>(machine: &M) -> Channels {
         let notifier = machine.board().notifier();
         Channels {
-            channels: BTreeMap::new(),
+            channels: SortedMap::new(),
             mover: Mover::new(notifier.map().clone(), notifier.doorbells().clone()),
             free_endpoints: Vec::new(),
         }

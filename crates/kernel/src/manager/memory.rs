@@ -13,12 +13,13 @@ mod pool;
 mod tests;
 mod user;
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use nile_abi::{CoreId, PageSize, PhysAddr, Status, VirtAddr};
 use nile_memory::paging::{MapError, Mapping, Page, Permissions, Retired, TableMemory};
 use nile_memory::{PhysicalMemory, TablePool};
+use nile_order::{SortedMap, SortedSet};
 use nile_platform::user::Access;
 use nile_platform::{Grant, Tables};
 use nile_ring::Region;
@@ -39,10 +40,10 @@ struct Holding {
     bytes: u64,
     origin: Origin,
     /// The cores that have it mapped, and where.
-    holders: BTreeMap<CoreId, Half>,
+    holders: SortedMap<CoreId, Half>,
     /// The cores whose tables no longer have it where it was, but which may still have a
     /// translation, and the last-level tables that wait with it.
-    leaving: BTreeMap<CoreId, Vec<Retired>>,
+    leaving: SortedMap<CoreId, Vec<Retired>>,
     /// An earlier incarnation of the managing core gave it out.
     adopted: bool,
 }
@@ -63,7 +64,7 @@ pub struct Memory<T: TableMemory> {
     places: Places,
     owner: CoreId,
     /// After a restart of the managing core: the cores that have yet to say what they have.
-    unheard: BTreeSet<CoreId>,
+    unheard: SortedSet<CoreId>,
     /// Whether tables may have what is not in `given`.
     recovered: bool,
     /// Whether user halves have no page of what is not in `given`.
@@ -145,7 +146,7 @@ impl<T: TableMemory> Memory<T> {
             given: BTreeMap::new(),
             places,
             owner,
-            unheard: BTreeSet::new(),
+            unheard: SortedSet::new(),
             recovered: false,
             swept: true,
         }
@@ -268,7 +269,7 @@ impl<T: TableMemory> Memory<T> {
     }
 
     fn enter(&mut self, start: PhysAddr, bytes: u64, origin: Origin) -> Grant {
-        let (holders, leaving) = (BTreeMap::new(), BTreeMap::new());
+        let (holders, leaving) = (SortedMap::new(), SortedMap::new());
         self.given.insert(start, Holding { bytes, origin, holders, leaving, adopted: false });
         Grant { start, bytes }
     }

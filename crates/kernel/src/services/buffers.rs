@@ -4,13 +4,13 @@
 //! A package that may use the pool has all of it mapped. That a buffer is its own is a promise
 //! among packages of one node that were given that right, as between kernels: see CAVEATS.md.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::mem;
 
 use nile_abi::call::{POOL_BASE, PoolCall, PoolHandle, PoolPlace};
 use nile_abi::{Status, VirtAddr};
+use nile_order::SortedMap;
 use nile_ring::{Buffer, Handle, Pool, PoolId};
 
 /// Handles that are remembered before it is looked which of them are on their way still.
@@ -32,7 +32,7 @@ pub(super) struct Buffers(RefCell<Owned>);
 #[derive(Default)]
 struct Owned {
     /// Those it has, by their numbers in the pool.
-    held: BTreeMap<u32, Buffer>,
+    held: SortedMap<u32, Buffer>,
     /// Those that it has passed and that nobody may have claimed yet.
     passed: Vec<Handle>,
     /// How many may be passed before it is looked again who has claimed some.

@@ -22,7 +22,7 @@
 //! both happen at once.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::rc::{Rc, Weak};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
@@ -32,6 +32,7 @@ use core::task::{Poll, Waker};
 
 use nile_abi::call::{ChannelCall, ChannelPlace, Event};
 use nile_abi::{ChannelId, CoreId, Instant, PhysAddr, Status};
+use nile_order::SortedMap;
 use nile_platform::{Grant, Machine};
 use nile_ring::channel::region_len;
 use nile_ring::{LINE_BYTES, Message};
@@ -225,10 +226,10 @@ impl<M: Machine> Core<M> {
 /// The ends that a package has, and what it is to be told of them.
 #[derive(Default)]
 pub(super) struct Ends {
-    open: RefCell<BTreeMap<ChannelId, Rc<dyn End>>>,
+    open: RefCell<SortedMap<ChannelId, Rc<dyn End>>>,
     last: Cell<u32>,
     /// What has happened and was not told: for each end once, and whether it is closed.
-    happened: RefCell<BTreeMap<ChannelId, bool>>,
+    happened: RefCell<SortedMap<ChannelId, bool>>,
     waiter: Waiter,
     /// The package has ended.
     over: Cell<bool>,

@@ -2,7 +2,7 @@
 //! the package's calls, and hands it the calls to the services that it publishes.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
@@ -16,6 +16,7 @@ use core::time::Duration;
 use nile_abi::call::{Event, SystemCall};
 use nile_abi::{Instant, Status};
 use nile_bosml::{Blob, Bytes, discovery};
+use nile_order::SortedMap;
 use nile_platform::Machine;
 use nile_registry::Layer;
 use nile_stl::frame::MAX_DATA;
@@ -57,7 +58,7 @@ struct Desk {
     /// Calls that the package has not seen, by their tickets.
     arrived: VecDeque<Incoming>,
     /// Calls that it has not answered, seen or not.
-    open: BTreeMap<u64, Open>,
+    open: SortedMap<u64, Open>,
     next_ticket: u64,
     /// Who waits for a call to arrive.
     waiter: Waiter,

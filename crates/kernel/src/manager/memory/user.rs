@@ -5,7 +5,6 @@
 //! what they have in their user halves; what none of them spoke of belonged to packages that are
 //! gone, and is swept out.
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use nile_abi::call::{USER_BASE, USER_BYTES};
@@ -13,6 +12,7 @@ use nile_abi::{CoreId, PageSize, PhysAddr, Status, VirtAddr};
 use nile_memory::paging::{
     AddressSpace, EntryKind, Level, MapError, Mapping, Permissions, TableIndex, TableMemory,
 };
+use nile_order::SortedSet;
 use nile_platform::user::Access;
 use nile_platform::{Grant, Tables};
 
@@ -95,8 +95,9 @@ impl<T: TableMemory> Memory<T> {
             return Err(Status::Invalid);
         }
         let holding = self.given.get_mut(&grant.start).ok_or(Status::NotFound)?;
-        let others = holding.holders.keys().chain(holding.leaving.keys());
-        if access == Access::Execute && others.into_iter().any(|other| *other != core) {
+        let is_shared =
+            holding.holders.keys().chain(holding.leaving.keys()).any(|other| *other != core);
+        if access == Access::Execute && is_shared {
             return Err(Status::Denied);
         }
         let space = self.tables.spaces.get_mut(core.index()).ok_or(Status::NotFound)?;
@@ -124,7 +125,7 @@ impl<T: TableMemory> Memory<T> {
     /// the cores that are to forget something, and then to say so.
     pub fn sweep(&mut self) -> Vec<CoreId> {
         self.swept = true;
-        let mut claimed = BTreeSet::new();
+        let mut claimed = SortedSet::new();
         for (start, holding) in &self.given {
             let grant = Grant { start: *start, bytes: holding.bytes };
             for (core, half) in &holding.holders {
