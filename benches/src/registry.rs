@@ -171,6 +171,7 @@ fn service_type(ty: usize) -> ServiceType {
         subsystem: SUBSYSTEM.into(),
         capability: capability(ty).into(),
         layer: Layer::High,
+        extends: None,
         description: "".into(),
         profile: nile_bosml::schema::Service {
             name: capability(ty).into(),

@@ -19,8 +19,9 @@ use nile_stl::{CallError, CallResult, Registration, Stl};
 
 use crate::calls::serve;
 use crate::conduct::{Findings, conduct, conducts};
+use eviction::first_in::{self, FirstInClient};
 use eviction::least_recent::{self, LeastRecentClient};
-use eviction::{first_in, most_recent};
+use eviction::most_recent;
 
 /// The policies; each is on the core of its place in this list, as far as there are cores.
 static POLICIES: [&Registration; 3] =
@@ -143,6 +144,22 @@ async fn check_found(stl: &Stl, findings: &Findings) -> CallResult<()> {
         let found = which(stl, &wanted).await?;
         findings.check(found == name, format_args!("{found} is found by {wanted:?}"));
     }
+    // Only those that keep buckets.
+    let bucket = Wanted::of(&first_in::TYPE);
+    for (wanted, name) in [
+        (bucket.clone().keyword("cyclic"), "most_recent"),
+        (bucket.clone().keyword("sequential"), "first_in"),
+    ] {
+        let found: FirstInClient = wanted.find(stl).await?;
+        found.touch(1).await?;
+        found.touch(2).await?;
+        let first = found.victim().await?;
+        found.victim().await?;
+        let right = first == if name == "first_in" { 1 } else { 2 };
+        findings.check(right, format_args!("page {first} leaves, of {name}"));
+    }
+    let unknown = bucket.keyword("locality").find::<FirstInClient>(stl).await.map(|_| ());
+    expect(findings, unknown, Status::NotFound, "no instance");
     let many = wanted().keyword("scan").at_least("queue", 4097);
     let found = many.find::<LeastRecentClient>(stl).await.map(|_| ());
     expect(findings, found, Status::NotFound, "default");
@@ -155,7 +172,9 @@ async fn check_order(stl: &Stl, findings: &Findings) -> CallResult<()> {
     let order = registry.order("eviction").await?;
     let names: Vec<_> = order.iter().map(|it| it.name.as_str()).collect();
     let listed = registry.list_all().await?;
-    let mut low = listed.iter().filter(|it| it.type_name == "eviction");
+    let mut low = listed
+        .iter()
+        .filter(|it| it.type_name == "eviction" || it.extends.iter().any(|it| it == "eviction"));
     let low = low.by_ref().map(|it| it.name.as_str()).filter(|name| *name != "least_recent");
     let expected: Vec<_> = ["least_recent"].into_iter().chain(low).collect();
     findings.check(names == expected && names.len() == 3, format_args!("the order is {names:?}"));
@@ -193,6 +212,16 @@ async fn check_bound(stl: &Stl, findings: &Findings) -> CallResult<()> {
     let bound = registry.bind(OPERATOR, process, default, labelled).await?;
     let right = (bound.name.as_str(), bound.unbound.as_str()) == ("least_recent", "most_recent");
     findings.check(right, format_args!("bound again: {bound:?}"));
+    // Buckets take a parameter of their own, and are in the way of no pool.
+    let threshold = NamedValue::from(&Attribute::int("threshold", 64));
+    let with = [queue(5), Vec::from([threshold])].concat();
+    let sequential = wanted().keyword("sequential");
+    let bound = registry.bind(OPERATOR, process, sequential, with.clone()).await?;
+    let right = (bound.name.as_str(), bound.unbound.as_str()) == ("first_in", "least_recent");
+    findings.check(right, format_args!("bound to a bucket: {bound:?}"));
+    let pool = wanted().keyword("random");
+    let refused = registry.bind(OPERATOR, process, pool, with).await.map(|_| ());
+    expect(findings, refused, Status::Invalid, "threshold");
     let unbound = registry.unbind(process, "eviction").await?;
     let again = registry.unbind(process, "eviction").await?;
     findings.check(unbound && !again, format_args!("unbound: {unbound}, then {again}"));

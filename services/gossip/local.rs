@@ -133,6 +133,7 @@ fn instance(local: Local, number: u16) -> Instance {
         subsystem: local.subsystem,
         capability: local.capability,
         layer: local.layer,
+        extends: local.extends,
         keywords: keywords.map(|it| Keyword { word: it.word, weight: it.weight }).collect(),
         attributes: attributes.map(|it| Attribute { name: it.name, value: it.value }).collect(),
         changed: 0,

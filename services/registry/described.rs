@@ -1,19 +1,20 @@
 //! What was published, as the registry has it: a type and its instance.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::Status;
 use nile_bosml::{discovery, schema};
-use nile_registry::{Attribute, Keyword, Layer, NewInstance, ServiceType};
+use nile_registry::{Attribute, Keyword, Layer, NewInstance, Parent, ServiceType};
 use nile_stl::published::begins_with;
 use nile_stl::{CallError, CallResult, Place, Published, Registration};
 
 use crate::ALL;
 use nile_interfaces::registry::{self as values, NamedValue, Rule};
-use nile_interfaces::registry::{Declaration, Publication, Weighted};
+use nile_interfaces::registry::{Ancestor, Declaration, Publication, Weighted};
 
 /// What the registry is told of an instance: of a service of this image, only which it is.
 pub fn publication(published: &Published, place: Place) -> Publication {
@@ -31,6 +32,12 @@ pub fn publication(published: &Published, place: Place) -> Publication {
         told.attributes = named(registration.attributes);
         if let Some(ty) = registration.interface.ty {
             told.declaration = declaration(ty);
+            let ancestor = |it: &ServiceType| Ancestor {
+                subsystem: String::from(&*it.subsystem),
+                capability: String::from(&*it.capability),
+                declaration: declaration(it),
+            };
+            told.ancestors = ty.ancestors().map(ancestor).collect();
         }
     }
     let weighted = |(word, weight)| Weighted { word: String::from(word), weight };
@@ -80,6 +87,7 @@ pub(super) fn known(known: &'static Registration) -> (ServiceType, NewInstance) 
             subsystem: Cow::Borrowed(interface.subsystem),
             capability: Cow::Borrowed(interface.capability),
             layer: interface.layer,
+            extends: None,
             description: interface.schema.doc.clone(),
             profile: interface.schema.clone(),
             state: Cow::Borrowed(&[]),
@@ -93,7 +101,7 @@ pub(super) fn known(known: &'static Registration) -> (ServiceType, NewInstance) 
 
 /// A service that this image does not know. `Invalid` if what is said of it cannot be.
 pub(super) fn unknown(
-    mut profile: schema::Service<'static>,
+    profile: schema::Service<'static>,
     publication: &Publication,
 ) -> CallResult<(ServiceType, NewInstance)> {
     let Publication { name, subsystem, capability, layer, keywords, declaration, .. } = publication;
@@ -111,33 +119,61 @@ pub(super) fn unknown(
         attributes: Cow::Owned(values::attributes(&publication.attributes, &[])?),
         keywords: keywords.iter().map(keyword).collect(),
     };
-    if !declaration.name.is_empty() {
-        let (methods, has) = (usize::from(declaration.methods), profile.methods.len());
-        if methods > has {
-            return Err(invalid(format!("the type has {methods} methods, its instance {has}")));
-        }
-        profile.name = Cow::Owned(declaration.name.clone());
-        profile.methods.to_mut().truncate(methods);
+    // From the farthest that it extends to its own.
+    let mut extends = None;
+    for Ancestor { subsystem, capability, declaration } in publication.ancestors.iter().rev() {
+        let profile = first_methods(&profile, declaration)?;
+        let ty = declared((subsystem, capability, layer), declaration, profile, extends)?;
+        extends = Some(Parent::Owned(Box::new(ty)));
     }
+    let profile = match declaration.name.as_str() {
+        "" => profile,
+        _ => first_methods(&profile, declaration)?,
+    };
+    let ty = declared((subsystem, capability, layer), declaration, profile, extends)?;
+    Ok((ty, new))
+}
+
+/// What a type has of its instance's methods.
+fn first_methods(
+    schema: &schema::Service<'static>,
+    declaration: &Declaration,
+) -> CallResult<schema::Service<'static>> {
+    let (methods, has) = (usize::from(declaration.methods), schema.methods.len());
+    let Some(first) = schema.methods.get(..methods) else {
+        let message = format!("the type has {methods} methods, its instance {has}");
+        return Err(CallError::new(Status::Invalid, message));
+    };
+    let (name, doc) = (Cow::Owned(declaration.name.clone()), schema.doc.clone());
+    Ok(schema::Service { name, doc, methods: Cow::Owned(first.to_vec()) })
+}
+
+/// A type that was described at run time.
+fn declared(
+    (subsystem, capability, layer): (&str, &str, Layer),
+    declaration: &Declaration,
+    profile: schema::Service<'static>,
+    extends: Option<Parent>,
+) -> CallResult<ServiceType> {
     let (mut attributes, mut parameters) = (Vec::new(), Vec::new());
     for rule in &declaration.rules {
         let rules = if rule.binds { &mut parameters } else { &mut attributes };
         rules.push(rule.rule()?);
     }
     let default = Some(&declaration.default_instance).filter(|name| !name.is_empty());
-    let ty = ServiceType {
+    Ok(ServiceType {
         name: profile.name.clone(),
-        subsystem: Cow::Owned(subsystem.clone()),
-        capability: Cow::Owned(capability.clone()),
+        subsystem: Cow::Owned(subsystem.into()),
+        capability: Cow::Owned(capability.into()),
         layer,
+        extends,
         description: profile.doc.clone(),
         state: Cow::Owned(values::attributes(&declaration.state, &[])?),
         attributes: Cow::Owned(attributes),
         parameters: Cow::Owned(parameters),
         default_instance: default.map(|name| Cow::Owned(name.clone())),
         profile,
-    };
-    Ok((ty, new))
+    })
 }
 
 /// What of a type another instance says otherwise; its documentation does not count.
@@ -153,6 +189,8 @@ pub(super) fn differ(known: &ServiceType, new: &ServiceType) -> Option<&'static 
         Some("attributes or parameters")
     } else if (&known.state, &known.default_instance) != (&new.state, &new.default_instance) {
         Some("state or default")
+    } else if known.extends != new.extends {
+        Some("parent")
     } else {
         None
     }

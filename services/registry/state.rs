@@ -10,9 +10,11 @@ use core::fmt::Display;
 use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bosml::discovery;
 use nile_order::SortedMap;
+use nile_registry::limits::MAX_ANCESTORS;
 use nile_registry::{
-    Attribute, Caller as Binder, Constraint, Event, Instance, InstanceId, Layer, Query, Registry,
-    ServiceType, Subject, Target, TypeId, TypeQuery, WatchFilter, WatcherId,
+    Attribute, Caller as Binder, Constraint, Event, Instance, InstanceId, Layer, Query,
+    RegisterError, Registry, ServiceType, Subject, Target, TypeId, TypeQuery, WatchFilter,
+    WatcherId,
 };
 use nile_stl::{At, CallError, CallResult, Place, ServiceNumber, Stl};
 use nile_sync::Notify;
@@ -134,7 +136,7 @@ impl State {
     ) -> CallResult<Binding> {
         let mut inner = self.0.borrow_mut();
         let found = inner.find(wanted, near)?;
-        let rules = inner.registry.service_type(found.ty).map_or(&[][..], |ty| &ty.parameters);
+        let rules = inner.registry.parameter_rules(found.ty);
         let parameters = values::attributes(parameters, rules)?;
         let target = Target::Instance(found.handle.instance);
         let bound = inner.registry.bind(asker, Subject(subject), &target, &parameters);
@@ -150,7 +152,7 @@ impl State {
     pub fn order(&self, type_name: &str) -> CallResult<Vec<Listed>> {
         let inner = self.0.borrow();
         let ty = inner.type_named(type_name)?;
-        Ok(page(inner.listed(inner.registry.by_priority(ty).map(|it| (ty, it)))))
+        Ok(page(inner.listed(inner.registry.by_priority(ty))))
     }
 
     pub fn share(
@@ -220,6 +222,7 @@ impl State {
                 subsystem: ty.subsystem.to_string(),
                 capability: ty.capability.to_string(),
                 layer: ty.layer as u8,
+                extends: lineage(ty),
                 keywords: keywords.map(weighted).collect(),
                 attributes: attributes.map(NamedValue::from).collect(),
             })
@@ -317,8 +320,20 @@ impl Inner {
         Ok(())
     }
 
-    /// The type, registered if it was not. `Exists` if there is another one of the name.
+    /// The type, registered if it was not, as are those that it extends. `Exists` if there is
+    /// another one of the name.
     fn register(&mut self, ty: ServiceType) -> CallResult<TypeId> {
+        let ancestors: Vec<_> = ty.ancestors().collect();
+        if ancestors.len() > MAX_ANCESTORS {
+            return Err(refused(RegisterError::TooDeep));
+        }
+        for ancestor in ancestors.into_iter().rev() {
+            self.register_one(ancestor.clone())?;
+        }
+        self.register_one(ty)
+    }
+
+    fn register_one(&mut self, ty: ServiceType) -> CallResult<TypeId> {
         let Some(known) = self.registry.find_type(TypeQuery::Name(&ty.name)) else {
             return self.registry.register(ty).map_err(refused);
         };
@@ -373,11 +388,13 @@ impl Inner {
     fn find(&self, wanted: &Wanted, near: CoreId) -> CallResult<nile_registry::Found> {
         let Wanted { type_name, keywords, conditions } = wanted;
         let ty = self.type_named(type_name)?;
-        let rules = self.registry.service_type(ty).map_or(&[][..], |ty| &ty.attributes);
         let words: Vec<&str> = keywords.iter().map(String::as_str).collect();
         let mut values = Vec::new();
         for condition in conditions {
-            values.push((condition.relation()?, condition.value.attribute(rules)?));
+            values.push((
+                condition.relation()?,
+                condition.value.attribute(self.registry.attribute_rules(ty))?,
+            ));
         }
         let constraints = values.iter().map(|(relation, Attribute { name, value })| Constraint {
             name,
@@ -401,6 +418,7 @@ impl Inner {
             Some(Listed {
                 name: instance.name().into(),
                 type_name: ty.name.to_string(),
+                extends: lineage(ty),
                 layer: ty.layer.name().into(),
                 working: instance.working().into(),
                 found: self.place(handle.instance).ok()?,
@@ -423,6 +441,11 @@ impl Inner {
         let missing = || CallError::new(Status::NotFound, format!("no watcher {number}"));
         self.watchers.get(&number).map(|(_, id)| *id).ok_or_else(missing)
     }
+}
+
+/// What a type extends, the nearest first.
+fn lineage(ty: &ServiceType) -> Vec<String> {
+    ty.ancestors().map(|it| it.name.to_string()).collect()
 }
 
 /// Whether somebody may bind instances of a type.

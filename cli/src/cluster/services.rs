@@ -28,6 +28,7 @@ pub fn run(options: &Query) -> Result<(), Failure> {
             json!({
                 "name": it.name,
                 "type": it.type_name,
+                "extends": it.extends,
                 "layer": layer(it.layer),
                 "location": target.place(),
                 "keywords": keywords,
@@ -43,10 +44,10 @@ pub fn run(options: &Query) -> Result<(), Failure> {
         vec![["name", "type", "layer", "location", "keywords"].map(String::from).to_vec()];
     for (target, it) in &all {
         let keywords: Vec<_> = it.keywords.iter().map(|it| it.word.as_str()).collect();
-        let (name, type_name) = (it.name.clone(), it.type_name.clone());
+        let lineage: Vec<_> = [&it.type_name].into_iter().chain(&it.extends).cloned().collect();
         rows.push(vec![
-            name,
-            type_name,
+            it.name.clone(),
+            lineage.join(" < "),
             layer(it.layer).into(),
             target.place(),
             keywords.join(" "),
@@ -91,8 +92,8 @@ pub fn schema(
     }))
 }
 
-/// The instances of the service of this name, or else of this type; at least one. Suggests what
-/// may have been meant if there is none.
+/// The instances of the service of this name, or else of this type or one that extends it; at least
+/// one. Suggests what may have been meant if there is none.
 pub fn instances(session: &Session, name: &str) -> Result<Vec<Target>, Failure> {
     let all = known::instances(session.peer.known());
     let with = |is_it: &dyn Fn(&nile_gossip::Instance) -> bool| -> Vec<Target> {
@@ -100,7 +101,7 @@ pub fn instances(session: &Session, name: &str) -> Result<Vec<Target>, Failure> 
     };
     let mut found = with(&|it| it.name == name);
     if found.is_empty() {
-        found = with(&|it| it.type_name == name);
+        found = with(&|it| it.type_name == name || it.extends.iter().any(|it| it == name));
     }
     match found.is_empty() {
         false => Ok(found),

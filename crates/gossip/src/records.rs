@@ -37,6 +37,8 @@ records! {
         pub capability: String,
         /// Its type's layer: 0 high, 1 low, 2 micro.
         pub layer: u8,
+        /// The names of the types that its type extends, the nearest first.
+        pub extends: Vec<String>,
         /// What characterizes it.
         pub keywords: Vec<Keyword>,
         /// Its attributes.

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use nile_stl::{CallResult, Caller, Place, service};
 
 pub use records::{
-    Asker, Binding, Change, Declaration, Found, Listed, Local, Publication, Weighted,
+    Ancestor, Asker, Binding, Change, Declaration, Found, Listed, Local, Publication, Weighted,
 };
 pub use values::{Condition, NamedValue, Rule, attributes};
 pub use wanted::Wanted;

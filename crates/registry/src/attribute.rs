@@ -217,13 +217,13 @@ pub(crate) fn check_rules(rules: &[AttributeRule]) -> Result<(), AttributeError>
 }
 
 /// Whether the list can be one and follows the rules.
-pub(crate) fn check(
+pub(crate) fn check<'r>(
     attributes: &[Attribute],
-    rules: &[AttributeRule],
+    rules: impl IntoIterator<Item = &'r AttributeRule> + Clone,
     others: Others,
 ) -> Result<(), AttributeError> {
     check_list(attributes)?;
-    for rule in rules {
+    for rule in rules.clone() {
         match get(attributes, &rule.name) {
             Some(value) => check_value(value, rule)?,
             None if rule.required => {
@@ -233,7 +233,8 @@ pub(crate) fn check(
         }
     }
     if others == Others::Refused {
-        let unknown = attributes.iter().find(|it| rules.iter().all(|rule| rule.name != it.name));
+        let unknown =
+            attributes.iter().find(|it| rules.clone().into_iter().all(|rule| rule.name != it.name));
         if let Some(unknown) = unknown {
             return Err(AttributeError::Unknown(unknown.name.as_ref().into()));
         }

@@ -1,5 +1,6 @@
 //! From a subject to an instance. A subject, a task for example, uses one instance of a type at a
-//! time: binding it to another unbinds it first (Dhara, III.C).
+//! time: binding it to another unbinds it first (Dhara, III.C). Types that extend one and the same
+//! are one type in this: a subject is bound to one of all their instances.
 //!
 //! What the service behind the registry does with an unbind and a bind, for example to take a task
 //! out of one policy's queue and put it into another's, it does in the order in which
@@ -73,23 +74,28 @@ struct Binding {
 /// All that is bound.
 #[derive(Default)]
 pub(crate) struct Bindings {
+    /// By the farthest type that the instance's extends.
     by_subject: BTreeMap<(Subject, TypeId), Binding>,
     by_instance: BTreeSet<(InstanceId, Subject)>,
 }
 
 impl Bindings {
-    fn remove(&mut self, subject: Subject, ty: TypeId) -> Option<Binding> {
-        let binding = self.by_subject.remove(&(subject, ty))?;
+    fn remove(&mut self, subject: Subject, root: TypeId) -> Option<Binding> {
+        let binding = self.by_subject.remove(&(subject, root))?;
         self.by_instance.remove(&(binding.instance, subject));
         Some(binding)
     }
 
     /// Unbinds all subjects of an instance.
-    pub(crate) fn drop_instance(&mut self, ty: TypeId, handle: Handle) -> Vec<Unbound> {
+    pub(crate) fn drop_instance(
+        &mut self,
+        (ty, root): (TypeId, TypeId),
+        handle: Handle,
+    ) -> Vec<Unbound> {
         let range = (handle.instance, Subject(0))..=(handle.instance, Subject(u64::MAX));
         let subjects: Vec<_> = self.by_instance.range(range).map(|(_, it)| *it).collect();
         let unbind = |subject| {
-            let Binding { parameters, .. } = self.remove(subject, ty)?;
+            let Binding { parameters, .. } = self.remove(subject, root)?;
             Some(Unbound { subject, ty, handle, parameters })
         };
         subjects.into_iter().filter_map(unbind).collect()
@@ -118,29 +124,36 @@ impl Registry {
             }
         };
         caller.may_bind(ty.layer).map_err(BindError::Layer)?;
-        let rules = self.service_type(ty).map_or(&[][..], |ty| &ty.parameters);
+        let rules = self.parameter_rules(ty);
         attribute::check(parameters, rules, Others::Refused).map_err(BindError::Parameter)?;
-        let is_new = !self.bindings.by_subject.contains_key(&(subject, ty));
+        let root = self.root(ty);
+        let is_new = !self.bindings.by_subject.contains_key(&(subject, root));
         if is_new && self.bindings.by_subject.len() >= MAX_BINDINGS {
             return Err(BindError::TooManyBindings);
         }
-        let unbound = self.unbind(subject, ty);
+        let unbound = self.unbind(subject, root);
         let binding = Binding { instance: handle.instance, parameters: parameters.into() };
-        self.bindings.by_subject.insert((subject, ty), binding);
+        self.bindings.by_subject.insert((subject, root), binding);
         self.bindings.by_instance.insert((handle.instance, subject));
         Ok(Bound { unbound, ty, handle })
     }
 
     /// Unbinds a subject from what it has bound of a type; nothing if it has nothing bound.
     pub fn unbind(&mut self, subject: Subject, ty: TypeId) -> Option<Unbound> {
-        let Binding { instance, parameters } = self.bindings.remove(subject, ty)?;
-        let handle = self.instance(instance)?.handle;
+        self.binding(subject, ty)?;
+        let root = self.root(ty);
+        let Binding { instance, parameters } = self.bindings.remove(subject, root)?;
+        let (ty, handle) = (self.type_of(instance)?, self.instance(instance)?.handle);
         Some(Unbound { subject, ty, handle, parameters })
     }
 
     /// What a subject has bound of a type, as it is now, and with which parameters.
     pub fn binding(&self, subject: Subject, ty: TypeId) -> Option<(Handle, &[Attribute])> {
-        let Binding { instance, parameters } = self.bindings.by_subject.get(&(subject, ty))?;
+        let key = (subject, self.root(ty));
+        let Binding { instance, parameters } = self.bindings.by_subject.get(&key)?;
+        if !self.is_a(self.type_of(*instance)?, ty) {
+            return None;
+        }
         Some((self.instance(*instance)?.handle, parameters))
     }
 

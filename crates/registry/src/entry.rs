@@ -11,7 +11,7 @@ use nile_abi::CoreId;
 use crate::attribute::Attribute;
 use crate::keywords::Keywords;
 use crate::priority::Priority;
-use crate::service::{Instance, InstanceId, Keyword, Place, ServiceType};
+use crate::service::{Instance, InstanceId, Keyword, Place, ServiceType, TypeId};
 
 /// Fewer rows than this are never renumbered.
 const FEW_ROWS: usize = 16;
@@ -26,19 +26,27 @@ pub(crate) struct Entry {
     pub(crate) ty: ServiceType,
     /// What the instances share, as it is now.
     pub(crate) state: Vec<Attribute>,
+    /// The type that it extends.
+    pub(crate) parent: Option<TypeId>,
+    /// The types that extend it.
+    pub(crate) children: Vec<TypeId>,
     rows: Vec<Row>,
     count: usize,
     pub(crate) keywords: Keywords,
     /// The instances of each core.
     places: BTreeSet<(Place, InstanceId)>,
-    priorities: BTreeMap<Priority, InstanceId>,
+    /// Of a type that extends none: the order of its instances, and of those of all types that
+    /// extend it.
+    pub(crate) priorities: BTreeMap<Priority, InstanceId>,
 }
 
 impl Entry {
-    pub(crate) fn new(ty: ServiceType) -> Entry {
+    pub(crate) fn new(ty: ServiceType, parent: Option<TypeId>) -> Entry {
         Entry {
             state: ty.state.to_vec(),
             ty,
+            parent,
+            children: Vec::new(),
             rows: Vec::new(),
             count: 0,
             keywords: Keywords::default(),
@@ -67,9 +75,6 @@ impl Entry {
         let id = instance.handle.instance;
         instance.keywords = self.keywords.add(self.rows.len() as u32, keywords);
         self.places.insert((instance.handle.location.place(), id));
-        if let Some(priority) = instance.priority {
-            self.priorities.insert(priority, id);
-        }
         self.rows.push(Row { id, instance: Some(Box::new(instance)) });
         self.count += 1;
     }
@@ -106,11 +111,6 @@ impl Entry {
         range.filter_map(|(_, id)| self.get(*id))
     }
 
-    /// Those that asked for a priority, the highest first.
-    pub(crate) fn by_priority(&self) -> impl Iterator<Item = &Instance> {
-        self.priorities.values().rev().filter_map(|id| self.get(*id))
-    }
-
     /// Changes an instance's location and generation.
     pub(crate) fn relocate(&mut self, to: crate::service::Handle) {
         if let Some(row) = self.row(to.instance)
@@ -128,9 +128,6 @@ impl Entry {
         let instance = self.rows[row].instance.take()?;
         self.keywords.remove(row as u32, &instance.keywords);
         self.places.remove(&(instance.handle.location.place(), id));
-        if let Some(priority) = instance.priority {
-            self.priorities.remove(&priority);
-        }
         self.count -= 1;
         if self.rows.len() > FEW_ROWS.max(2 * self.count) {
             self.renumber();

@@ -28,6 +28,15 @@ pub enum RegisterError {
     Attribute(AttributeError),
     /// The layer has registered [`MAX_TYPES`] in its life.
     TooManyTypes,
+    /// It extends a type of this name, which is not registered: that one comes first. So no type
+    /// extends itself, however far around.
+    UnknownParent(String),
+    /// It extends the type of this name, and is of another layer.
+    OtherLayer(String),
+    /// It does not begin with the methods of the type of this name, which it extends.
+    OtherMethods(String),
+    /// It extends more than [`MAX_ANCESTORS`] types.
+    TooDeep,
 }
 
 /// Why a type was not unregistered.
@@ -37,6 +46,8 @@ pub enum UnregisterError {
     UnknownType,
     /// It has so many instances; unpublish them first.
     HasInstances(usize),
+    /// So many types extend it; unregister them first.
+    IsExtended(usize),
 }
 
 /// Why a type's common state was not set.
@@ -136,6 +147,18 @@ impl fmt::Display for RegisterError {
             RegisterError::TooManyTypes => {
                 write!(f, "the layer has registered {MAX_TYPES} types, the most in its life")
             }
+            RegisterError::UnknownParent(name) => {
+                write!(f, "it extends `{name}`, which is no type; register that before")
+            }
+            RegisterError::OtherLayer(name) => {
+                write!(f, "it extends `{name}`, which is of another layer")
+            }
+            RegisterError::OtherMethods(name) => {
+                write!(f, "it extends `{name}`, and does not begin with its methods")
+            }
+            RegisterError::TooDeep => {
+                write!(f, "it extends more than {MAX_ANCESTORS} types, or itself")
+            }
         }
     }
 }
@@ -146,6 +169,9 @@ impl fmt::Display for UnregisterError {
             UnregisterError::UnknownType => f.write_str("there is no such type"),
             UnregisterError::HasInstances(count) => {
                 write!(f, "the type has {count} instances; unpublish them first")
+            }
+            UnregisterError::IsExtended(count) => {
+                write!(f, "{count} types extend the type; unregister them first")
             }
         }
     }
@@ -242,6 +268,7 @@ impl From<RegisterError> for Status {
     fn from(error: RegisterError) -> Status {
         match error {
             RegisterError::NameTaken(_) | RegisterError::CapabilityTaken(..) => Status::Exists,
+            RegisterError::UnknownParent(_) => Status::NotFound,
             _ => Status::Invalid,
         }
     }
@@ -251,7 +278,7 @@ impl From<UnregisterError> for Status {
     fn from(error: UnregisterError) -> Status {
         match error {
             UnregisterError::UnknownType => Status::NotFound,
-            UnregisterError::HasInstances(_) => Status::Busy,
+            UnregisterError::HasInstances(_) | UnregisterError::IsExtended(_) => Status::Busy,
         }
     }
 }

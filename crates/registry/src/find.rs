@@ -159,31 +159,67 @@ impl Registry {
     ///
     /// Without keywords all instances are equal, and the default goes before the oldest. If no
     /// instance has any of the keywords, it is the default, if that satisfies the constraints.
+    ///
+    /// The instances of types that extend the one that is meant are its instances, too.
     pub fn find(&self, query: &Query<'_>) -> Result<Found, FindError> {
         check_query(query)?;
         let ty = self.find_type(query.ty).ok_or(FindError::UnknownType)?;
         let entry = self.entry(ty).ok_or(FindError::UnknownType)?;
+        let default = entry.ty.default_instance.as_deref();
         let found = match query.keywords {
-            [] => {
-                let default = self.default_of(ty, entry, query);
+            [] => self.best(ty, query, &|ty, entry| {
+                let default = self.default_of(ty, entry, default, query);
                 unranked(entry, query, default).map(|it| (it, Match::Unranked))
-            }
-            _ => ranked(entry, query)
-                .or_else(|| Some((self.default_of(ty, entry, query)?, Match::Default))),
+            }),
+            _ => self.best(ty, query, &|_, entry| ranked(entry, query)).or_else(|| {
+                self.best(ty, query, &|ty, entry| {
+                    Some((self.default_of(ty, entry, default, query)?, Match::Default))
+                })
+            }),
         };
-        let (instance, by) = found.ok_or(FindError::NoMatch)?;
+        let (ty, instance, by) = found.ok_or(FindError::NoMatch)?;
         Ok(Found { ty, handle: instance.handle, by })
     }
 
-    /// The type's default instance, if it satisfies the constraints. There may be one on each core:
-    /// then the one on the preferred core, else the oldest of its node, else the oldest.
+    /// The best of what `of` finds in a type and in each that extends it.
+    fn best<'e>(
+        &'e self,
+        ty: TypeId,
+        query: &Query<'_>,
+        of: &dyn Fn(TypeId, &'e Entry) -> Option<(&'e Instance, Match)>,
+    ) -> Option<(TypeId, &'e Instance, Match)> {
+        let asked = self.entry(ty)?;
+        let default = asked.ty.default_instance.as_deref();
+        let mut best = of(ty, asked).map(|(instance, by)| (ty, instance, by));
+        let mut rest = asked.children.clone();
+        while let Some(ty) = rest.pop() {
+            let Some(entry) = self.entry(ty) else { continue };
+            rest.extend(&entry.children);
+            let Some((instance, by)) = of(ty, entry) else { continue };
+            // What goes before: the greater score, what is nearer, the default, what is older.
+            let order = |instance: &Instance, by| {
+                let other = by == Match::Unranked && default != Some(&*instance.name);
+                let score = if let Match::Keywords(score) = by { score } else { 0 };
+                let distance = query.distance(instance.handle.location.place());
+                (u32::MAX - score, distance, other, instance.handle.instance)
+            };
+            if best.is_none_or(|(_, known, why)| order(instance, by) < order(known, why)) {
+                best = Some((ty, instance, by));
+            }
+        }
+        best
+    }
+
+    /// The instances of a type with the default's name that satisfy the constraints: the one on
+    /// the preferred core, else the oldest of its node, else the oldest.
     fn default_of<'e>(
         &self,
         ty: TypeId,
         entry: &'e Entry,
+        default: Option<&str>,
         query: &Query<'_>,
     ) -> Option<&'e Instance> {
-        let named = self.names.get(entry.ty.default_instance.as_deref()?)?;
+        let named = self.names.get(default?)?;
         let ours = named.iter().filter(|(_, of, _)| *of == ty);
         let satisfying = ours.filter(|(.., id)| {
             entry.get(*id).is_some_and(|instance| query.is_satisfied_by(instance))

@@ -49,7 +49,7 @@ pub use layer::{Caller, Layer, LayerError};
 pub use priority::Priority;
 pub use registry::{Moved, Registry, Unpublished};
 pub use service::{
-    Handle, Instance, InstanceId, Keyword, Location, NewInstance, Place, ServiceNumber,
+    Handle, Instance, InstanceId, Keyword, Location, NewInstance, Parent, Place, ServiceNumber,
     ServiceType, TypeId,
 };
 pub use watch::{Event, WatchError, WatchFilter, WatcherId};

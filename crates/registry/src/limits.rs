@@ -4,6 +4,9 @@
 /// Service types that one layer registers in its life; the numbers of types are not reused.
 pub const MAX_TYPES: usize = 4096;
 
+/// How many types a type extends: its parent, that one's, and so on.
+pub const MAX_ANCESTORS: usize = 8;
+
 /// Instances that are published at one time, over all layers.
 pub const MAX_INSTANCES: usize = 32_768;
 

@@ -8,8 +8,9 @@ use alloc::vec::Vec;
 
 use nile_abi::Generation;
 use nile_order::SortedMap;
+use nile_bosml::schema::begins_with;
 
-use crate::attribute::{self, Attribute, AttributeError, AttributeValue, cut};
+use crate::attribute::{self, Attribute, AttributeError, AttributeRule, AttributeValue, cut};
 use crate::bind::Bindings;
 use crate::bind::Unbound;
 use crate::entry::Entry;
@@ -17,7 +18,7 @@ use crate::error::{
     MoveError, PublishError, RegisterError, StateError, UnknownInstance, UnregisterError,
 };
 use crate::layer::Layer;
-use crate::limits::{MAX_INSTANCES, MAX_TEXT, MAX_TYPES};
+use crate::limits::{MAX_ANCESTORS, MAX_INSTANCES, MAX_TEXT, MAX_TYPES};
 use crate::priority::{PRIORITY, Priority};
 use crate::service::{
     Handle, Instance, InstanceId, Location, NewInstance, Place, ServiceNumber, ServiceType, TypeId,
@@ -92,11 +93,76 @@ impl Registry {
         }
         let index = u16::try_from(layer.types.len()).map_err(|_| RegisterError::TooManyTypes)?;
         let id = TypeId { layer: ty.layer, index };
+        let parent = self.parent_of(&ty)?;
+        if let Some(parent) = parent.and_then(|parent| self.entry_mut(parent)) {
+            parent.children.push(id);
+        }
+        let layer = &mut self.layers[ty.layer as usize];
         let capabilities = layer.by_capability.entry(ty.subsystem.as_ref().into()).or_default();
         capabilities.insert(ty.capability.as_ref().into(), id);
         self.by_name.insert(ty.name.as_ref().into(), id);
-        layer.types.push(Some(Entry::new(ty)));
+        layer.types.push(Some(Entry::new(ty, parent)));
         Ok(id)
+    }
+
+    /// The type that another one extends, if it can.
+    fn parent_of(&self, ty: &ServiceType) -> Result<Option<TypeId>, RegisterError> {
+        let Some(parent) = &ty.extends else { return Ok(None) };
+        let name = || cut(&parent.get().name);
+        let unknown = || RegisterError::UnknownParent(name());
+        let id = self.by_name.get(&*parent.get().name).copied().ok_or_else(unknown)?;
+        let known = self.service_type(id).ok_or_else(unknown)?;
+        if known.layer != ty.layer {
+            return Err(RegisterError::OtherLayer(name()));
+        }
+        if !begins_with(&ty.profile, &known.profile) {
+            return Err(RegisterError::OtherMethods(name()));
+        }
+        if self.lineage(id).count() > MAX_ANCESTORS {
+            return Err(RegisterError::TooDeep);
+        }
+        for (own, theirs) in [
+            (&ty.attributes, self.rules(id, |it| &it.attributes)),
+            (&ty.parameters, self.rules(id, |it| &it.parameters)),
+        ] {
+            let mut theirs = theirs;
+            if let Some(twice) = theirs.find(|it| own.iter().any(|own| own.name == it.name)) {
+                let twice = AttributeError::Twice(twice.name.as_ref().into());
+                return Err(RegisterError::Attribute(twice));
+            }
+        }
+        Ok(Some(id))
+    }
+
+    /// A type and those that it extends, the nearest first.
+    pub fn lineage(&self, ty: TypeId) -> impl Iterator<Item = TypeId> + Clone {
+        core::iter::successors(Some(ty), |it| self.entry(*it)?.parent)
+    }
+
+    /// The farthest type that a type extends: itself if it extends none.
+    pub(crate) fn root(&self, ty: TypeId) -> TypeId {
+        self.lineage(ty).last().unwrap_or(ty)
+    }
+
+    /// Rules of a type and of those that it extends.
+    pub(crate) fn rules<'r>(
+        &'r self,
+        ty: TypeId,
+        which: fn(&'r ServiceType) -> &'r [AttributeRule],
+    ) -> impl Iterator<Item = &'r AttributeRule> + Clone {
+        let types = self.lineage(ty).filter_map(|id| self.service_type(id));
+        types.flat_map(which)
+    }
+
+    /// What attributes of a type's instances must be: its own rules, and those of the types that
+    /// it extends.
+    pub fn attribute_rules(&self, ty: TypeId) -> impl Iterator<Item = &AttributeRule> + Clone {
+        self.rules(ty, |it| &it.attributes)
+    }
+
+    /// The same of what a subject gives when it binds.
+    pub fn parameter_rules(&self, ty: TypeId) -> impl Iterator<Item = &AttributeRule> + Clone {
+        self.rules(ty, |it| &it.parameters)
     }
 
     /// Takes a type out that has no instances, and gives what was registered.
@@ -104,10 +170,13 @@ impl Registry {
         let layer = &mut self.layers[id.layer as usize];
         let slot = layer.types.get_mut(usize::from(id.index));
         let slot = slot.ok_or(UnregisterError::UnknownType)?;
-        let entry = slot.take_if(|entry| entry.len() == 0);
-        let Some(Entry { ty, .. }) = entry else {
-            let count = slot.as_ref().map(Entry::len);
-            return Err(count.map_or(UnregisterError::UnknownType, UnregisterError::HasInstances));
+        let entry = slot.take_if(|entry| entry.len() == 0 && entry.children.is_empty());
+        let Some(Entry { ty, parent, .. }) = entry else {
+            return Err(match slot.as_ref().map(|entry| (entry.len(), entry.children.len())) {
+                Some((0, children)) => UnregisterError::IsExtended(children),
+                Some((count, _)) => UnregisterError::HasInstances(count),
+                None => UnregisterError::UnknownType,
+            });
         };
         if let Some(capabilities) = layer.by_capability.get_mut(ty.subsystem.as_ref()) {
             capabilities.remove(ty.capability.as_ref());
@@ -116,6 +185,9 @@ impl Registry {
             }
         }
         self.by_name.remove(ty.name.as_ref());
+        if let Some(parent) = parent.and_then(|parent| self.entry_mut(parent)) {
+            parent.children.retain(|child| *child != id);
+        }
         Ok(ty)
     }
 
@@ -129,8 +201,8 @@ impl Registry {
         new: NewInstance,
         place: Place,
     ) -> Result<Handle, PublishError> {
-        let entry = self.entry(ty).ok_or(PublishError::UnknownType)?;
-        new.check(&entry.ty.attributes)?;
+        let first = self.entry(self.root(ty)).ok_or(PublishError::UnknownType)?;
+        new.check(self.attribute_rules(ty))?;
         if self.is_taken(&new.name, ty, place) {
             return Err(PublishError::Exists(new.name.into(), place));
         }
@@ -139,7 +211,7 @@ impl Registry {
         }
         let priority = match attribute::get(&new.attributes, PRIORITY) {
             Some(AttributeValue::Int(global)) => {
-                Some(entry.place_of(*global).ok_or(PublishError::NumbersExhausted)?)
+                Some(first.place_of(*global).ok_or(PublishError::NumbersExhausted)?)
             }
             _ => None,
         };
@@ -171,23 +243,31 @@ impl Registry {
         if let Some(entry) = self.entry_mut(ty) {
             entry.add(instance, &keywords);
         }
+        let root = self.root(ty);
+        if let Some((priority, first)) = priority.zip(self.entry_mut(root)) {
+            first.priorities.insert(priority, handle.instance);
+        }
         let named = self.names.entry(name.clone()).or_default();
         named.insert((handle.location.place(), ty, handle.instance));
         self.directory.push(Some(ty));
         self.count += 1;
-        self.watchers.tell(ty, || Event::Publish { ty, name: name.clone(), handle });
+        self.tell(ty, || Event::Publish { ty, name: name.clone(), handle });
     }
 
     /// Takes an instance out. Its handles are dead; whoever was bound to it is told in the result.
     pub fn unpublish(&mut self, id: InstanceId) -> Result<Unpublished, UnknownInstance> {
         let ty = self.type_of(id).ok_or(UnknownInstance)?;
         let instance = self.entry_mut(ty).and_then(|entry| entry.remove(id));
-        let Instance { handle, name, .. } = *instance.ok_or(UnknownInstance)?;
+        let Instance { handle, name, priority, .. } = *instance.ok_or(UnknownInstance)?;
+        let root = self.root(ty);
+        if let Some((priority, first)) = priority.zip(self.entry_mut(root)) {
+            first.priorities.remove(&priority);
+        }
         self.directory[id.0 as usize - 1] = None;
         self.count -= 1;
         self.forget_name(&name, ty, handle);
-        self.watchers.tell(ty, || Event::Unpublish { ty, name: name.clone(), handle });
-        let unbound = self.bindings.drop_instance(ty, handle);
+        self.tell(ty, || Event::Unpublish { ty, name: name.clone(), handle });
+        let unbound = self.bindings.drop_instance((ty, root), handle);
         Ok(Unpublished { ty, name, handle, unbound })
     }
 
@@ -221,8 +301,14 @@ impl Registry {
             named.remove(&(from.location.place(), ty, id));
             named.insert((place, ty, id));
         }
-        self.watchers.tell(ty, || Event::Move { ty, name: name.clone(), from, to });
+        self.tell(ty, || Event::Move { ty, name: name.clone(), from, to });
         Ok(Moved { from, to })
+    }
+
+    /// Tells whoever watches a type or one that it extends.
+    fn tell(&mut self, ty: TypeId, event: impl Fn() -> Event) {
+        let lineage: Vec<_> = self.lineage(ty).collect();
+        self.watchers.tell(&lineage, event);
     }
 
     fn is_taken(&self, name: &str, ty: TypeId, place: Place) -> bool {
@@ -326,13 +412,22 @@ impl Registry {
         self.count
     }
 
-    /// The instances of a type, the oldest first.
+    /// The instances of a type itself, the oldest first; not those of types that extend it.
     pub fn instances(&self, ty: TypeId) -> impl Iterator<Item = &Instance> {
         self.entry(ty).into_iter().flat_map(Entry::instances)
     }
 
-    /// The instances of a type that asked for a global priority, the highest first.
-    pub fn by_priority(&self, ty: TypeId) -> impl Iterator<Item = &Instance> {
-        self.entry(ty).into_iter().flat_map(Entry::by_priority)
+    /// The instances of a type, and of those that extend it, that asked for a global priority, the
+    /// highest first, each with the type that it is published for.
+    pub fn by_priority(&self, ty: TypeId) -> impl Iterator<Item = (TypeId, &Instance)> {
+        let first = self.entry(self.root(ty)).into_iter();
+        let all = first.flat_map(|entry| entry.priorities.values().rev());
+        let all = all.filter_map(|id| Some((self.type_of(*id)?, self.instance(*id)?)));
+        all.filter(move |(own, _)| self.is_a(*own, ty))
+    }
+
+    /// Whether a type is another one or extends it.
+    pub fn is_a(&self, ty: TypeId, other: TypeId) -> bool {
+        self.lineage(ty).any(|it| it == other)
     }
 }

@@ -17,7 +17,7 @@ use crate::attribute::{
 use crate::error::{PublishError, RegisterError};
 use crate::keywords::KeywordId;
 use crate::layer::Layer;
-use crate::limits::{MAX_KEYWORDS, MAX_METHODS, MAX_TEXT};
+use crate::limits::{MAX_ANCESTORS, MAX_KEYWORDS, MAX_METHODS, MAX_TEXT};
 use crate::priority::{PRIORITY, Priority};
 
 /// A service type: what its instances have in common (the `ST_Desc` of Dhara, III.C).
@@ -31,6 +31,9 @@ pub struct ServiceType {
     pub capability: Cow<'static, str>,
     /// In whose registry its instances are published.
     pub layer: Layer,
+    /// The type that it extends: its instances are instances of that one, too (the
+    /// *generalization* of Dhara, III.C). It is of the same layer and begins with its methods.
+    pub extends: Option<Parent>,
     /// A description for people.
     pub description: Cow<'static, str>,
     /// The functions that every instance has.
@@ -44,6 +47,34 @@ pub struct ServiceType {
     /// The name of the instance that serves requests which match none.
     pub default_instance: Option<Cow<'static, str>>,
 }
+
+/// The type that another one extends: in a constant, or as it came from elsewhere.
+#[derive(Clone, Debug)]
+pub enum Parent {
+    /// In a constant.
+    Static(&'static ServiceType),
+    /// From a package or another node.
+    Owned(Box<ServiceType>),
+}
+
+impl Parent {
+    /// The type itself.
+    pub const fn get(&self) -> &ServiceType {
+        match self {
+            Parent::Static(ty) => ty,
+            Parent::Owned(ty) => ty,
+        }
+    }
+}
+
+impl PartialEq for Parent {
+    /// A type is known by its name; constants could extend each other in a circle.
+    fn eq(&self, other: &Parent) -> bool {
+        self.get().name == other.get().name
+    }
+}
+
+impl Eq for Parent {}
 
 /// A word that characterises an instance, with its importance.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -188,6 +219,13 @@ impl Instance {
 }
 
 impl ServiceType {
+    /// The types that it extends, the nearest first, as it names them; one more than
+    /// [`MAX_ANCESTORS`] at most.
+    pub fn ancestors(&self) -> impl Iterator<Item = &ServiceType> {
+        let types = core::iter::successors(Some(self), |ty| Some(ty.extends.as_ref()?.get()));
+        types.skip(1).take(MAX_ANCESTORS + 1)
+    }
+
     /// Whether it can be registered, as far as it alone says.
     pub(crate) fn check(&self) -> Result<(), RegisterError> {
         let names = [&self.name, &self.subsystem, &self.capability];
@@ -210,7 +248,10 @@ impl ServiceType {
 
 impl NewInstance {
     /// Whether it can be published by a type with these rules, as far as it alone says.
-    pub(crate) fn check(&self, rules: &[AttributeRule]) -> Result<(), PublishError> {
+    pub(crate) fn check<'r>(
+        &self,
+        rules: impl Iterator<Item = &'r AttributeRule> + Clone,
+    ) -> Result<(), PublishError> {
         check_name(&self.name).map_err(PublishError::BadName)?;
         if self.working.len() > MAX_TEXT {
             return Err(PublishError::TooLong);

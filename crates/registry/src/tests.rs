@@ -1,6 +1,7 @@
 //! The registry by example, and against a naive one.
 
 mod examples;
+mod extended;
 mod model;
 mod random;
 mod refused;
@@ -19,6 +20,7 @@ fn scheduling() -> ServiceType {
         subsystem: "process management".into(),
         capability: "scheduling".into(),
         layer: Layer::High,
+        extends: None,
         description: "who runs next".into(),
         profile: Service { name: "sched".into(), doc: "".into(), methods: Vec::new().into() },
         state: [Attribute::int("runnable", 0)].to_vec().into(),

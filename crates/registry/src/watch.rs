@@ -18,7 +18,7 @@ use crate::service::{Handle, TypeId};
 pub enum WatchFilter {
     /// The instances of every type.
     All,
-    /// Those of this one.
+    /// Those of this one, and of all that extend it.
     Type(TypeId),
 }
 
@@ -115,10 +115,10 @@ pub(crate) struct Watchers {
 }
 
 impl Watchers {
-    /// Tells whoever watches the type.
-    pub(crate) fn tell(&mut self, ty: TypeId, event: impl Fn() -> Event) {
+    /// Tells whoever watches one of these types.
+    pub(crate) fn tell(&mut self, types: &[TypeId], event: impl Fn() -> Event) {
         for watcher in self.watchers.values_mut() {
-            if matches!(watcher.filter, WatchFilter::Type(other) if other != ty) {
+            if matches!(&watcher.filter, WatchFilter::Type(other) if !types.contains(other)) {
                 continue;
             }
             if watcher.queue.len() < watcher.capacity {

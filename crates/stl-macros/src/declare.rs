@@ -17,7 +17,7 @@ use crate::method::bounds;
 /// What interfaces say, and what implementations do.
 const SAID: [&str; 4] = ["subsystem", "capability", "layer", "type"];
 const DONE: [&str; 6] = ["working", "on", "user", "keywords", "attributes", "policy"];
-const KNOWN_OF_TYPES: &str = "name, profile, attributes, parameters, state, default";
+const KNOWN_OF_TYPES: &str = "name, extends, profile, attributes, parameters, state, default";
 
 /// The attribute that is a place in the order of a type's instances.
 const PRIORITY: &str = "global_priority";
@@ -69,6 +69,8 @@ pub enum Kind {
 pub struct OwnType {
     /// Its name, if it is not the service's.
     pub name: Option<String>,
+    /// The type that it extends.
+    pub extends: Option<Path>,
     /// The methods that every instance has, if not all.
     pub profile: Option<Vec<Ident>>,
     pub attributes: Vec<Rule>,
@@ -200,13 +202,7 @@ impl Declared {
                 self.says.ty = Kind::Own(own);
             }
             "type" => {
-                let value = meta.value()?;
-                if value.peek(LitStr) {
-                    let why = "a type by its path, as in `type = crate::eviction::TYPE`: so the \
-                               compiler knows what its services have";
-                    return Err(value.error(why));
-                }
-                self.says.ty = Kind::Other(value.call(Path::parse_mod_style)?);
+                self.says.ty = Kind::Other(type_path(meta, "type")?);
             }
             // Those that are known were looked for before.
             _ => {}
@@ -238,14 +234,16 @@ impl Form {
 impl OwnType {
     /// Whether it is the type that a service has of which nothing is said.
     pub fn says_nothing(&self) -> bool {
-        let OwnType { name, profile, attributes, parameters, state, default } = self;
+        let OwnType { name, extends, profile, attributes, parameters, state, default } = self;
         let lists = attributes.is_empty() && parameters.is_empty() && state.is_empty();
-        lists && name.is_none() && profile.is_none() && matches!(default, DefaultInstance::This)
+        let names = name.is_none() && extends.is_none() && profile.is_none();
+        lists && names && matches!(default, DefaultInstance::This)
     }
 
     fn read(&mut self, key: &str, meta: &ParseNestedMeta<'_>) -> Result<()> {
         match key {
             "name" => self.name = Some(text(meta)?),
+            "extends" => self.extends = Some(type_path(meta, "extends")?),
             "profile" => self.profile = Some(listed(meta, Ident::parse)?),
             "attributes" => self.attributes = rules(meta)?,
             "parameters" => self.parameters = rules(meta)?,
@@ -288,6 +286,18 @@ impl Seen {
         self.0.push(name.into());
         Ok(())
     }
+}
+
+/// The path of a type.
+fn type_path(meta: &ParseNestedMeta<'_>, what: &str) -> Result<Path> {
+    let value = meta.value()?;
+    if value.peek(LitStr) {
+        return Err(value.error(format!(
+            "a type by its path, as in `{what} = crate::eviction::TYPE`: so the compiler knows \
+             what its services have"
+        )));
+    }
+    value.call(Path::parse_mod_style)
 }
 
 fn text(meta: &ParseNestedMeta<'_>) -> Result<String> {

@@ -36,6 +36,7 @@ use syn::{DeriveInput, Error, Item, ItemImpl, parse_macro_input};
 ///     layer = high,                                       // high, low, micro
 ///     type(                                               // more about its type, if any
 ///         name = "arithmetic",                            // else as the service's
+///         extends = crate::arithmetic::TYPE,              // what instances of it are, too
 ///         profile(compute),                               // the methods all instances begin with
 ///         attributes(depth: int in 0..=99, optional unit: text in 1..=9),
 ///         parameters(most: int),                          // what a subject says when it binds

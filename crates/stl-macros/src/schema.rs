@@ -130,6 +130,12 @@ fn own_type(interface: &Interface, own: &OwnType) -> TokenStream {
     let Says { subsystem, capability, layer, .. } = says;
     let type_name = own.name.as_ref().unwrap_or(name);
     let (attributes, parameters) = (rules(&own.attributes), rules(&own.parameters));
+    let extends = match &own.extends {
+        Some(path) => quote! {
+            ::core::option::Option::Some(::nile_stl::service::declared::Parent::Static(&#path))
+        },
+        None => quote!(::core::option::Option::None),
+    };
     let state = values(&own.state);
     let default = match &own.default {
         DefaultInstance::This => Some(name),
@@ -150,6 +156,7 @@ fn own_type(interface: &Interface, own: &OwnType) -> TokenStream {
                 subsystem: ::nile_stl::generated::Cow::Borrowed(#subsystem),
                 capability: ::nile_stl::generated::Cow::Borrowed(#capability),
                 layer: ::nile_stl::generated::Layer::#layer,
+                extends: #extends,
                 description: ::nile_stl::generated::Cow::Borrowed(#doc),
                 profile: ::nile_stl::generated::bosml::schema::Service {
                     name: ::nile_stl::generated::Cow::Borrowed(#type_name),

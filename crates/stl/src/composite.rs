@@ -145,6 +145,7 @@ fn learn(parts: &mut Registry, service: &str, schema: Schema<'_>) -> CallResult<
         capability: name(),
         // A schema does not say the layer; the rule of the layers is kept by whoever finds it.
         layer: Layer::High,
+        extends: None,
         description: Cow::Borrowed(""),
         profile: schema.into_owned(),
         state: Cow::Borrowed(&[]),

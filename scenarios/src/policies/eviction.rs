@@ -31,7 +31,7 @@ impl Pages {
     }
 }
 
-/// What every node has, and the type of all of them.
+/// What every node has, and the type of all of them: one pool of pages for all processes.
 pub mod least_recent {
     use super::Pages;
     use nile_stl::{Start, Stl, service};
@@ -73,7 +73,8 @@ pub mod least_recent {
     }
 }
 
-/// For what is read once from the start to the end.
+/// For what is read once from the start to the end, and the type of those that keep a bucket of
+/// pages for each process.
 pub mod first_in {
     use super::Pages;
     use nile_stl::{Start, Stl, service};
@@ -88,9 +89,17 @@ pub mod first_in {
 
     /// The page that came first leaves.
     #[service(
-        type = super::least_recent::TYPE,
+        subsystem = "memory management",
+        capability = "bucket replacement",
         keywords(sequential = 6, scan = 2),
         attributes(global_priority = 10, queue = 100, order = "arrival"),
+        type(
+            name = "bucket_eviction",
+            extends = super::least_recent::TYPE,
+            attributes(order: text in 1..=8),
+            parameters(optional threshold: int in 1..=4096),
+            default = none,
+        ),
     )]
     impl FirstIn {
         /// A page was used.
@@ -122,7 +131,7 @@ pub mod most_recent {
 
     /// The page that was used last leaves.
     #[service(
-        type = super::least_recent::TYPE,
+        type = super::first_in::TYPE,
         keywords(sequential = 2, scan = 6, cyclic = 4),
         attributes(global_priority = 10, queue = 2000, order = "use"),
     )]

@@ -67,6 +67,39 @@ mod fifo {
     }
 }
 
+/// Declares a type that extends the first.
+mod sliced {
+    use nile_stl::{Start, Stl, service};
+
+    pub struct Sliced;
+
+    impl Start for Sliced {
+        fn start(_: &Stl) -> Sliced {
+            Sliced
+        }
+    }
+
+    /// Who runs next, and for how long.
+    #[service(
+        subsystem = "processes",
+        capability = "sliced scheduling",
+        layer = low,
+        attributes(global_priority = 11, slice = 5),
+        type(extends = super::fair::TYPE, attributes(slice: int in 1..=50), default = none),
+    )]
+    impl Sliced {
+        /// A task can run, once more.
+        #[stl_k]
+        fn enqueue(&self, _task: u64) {}
+
+        /// How long it may.
+        #[stl_k(reply = "slice")]
+        fn slice(&self) -> u64 {
+            5
+        }
+    }
+}
+
 fn place() -> Place {
     let (node, core) = (Place::HERE, CoreId(3));
     Place { node, core, generation: Generation(2), number: ServiceNumber(5) }
@@ -90,6 +123,10 @@ fn a_type_and_its_instance_arrive_as_they_were_declared() {
     let (declared, declared_new) = known(&fifo::REGISTRATION);
     assert_eq!(new, declared_new);
     assert_eq!(differ(&ty, &declared), None, "only the words about it are other ones");
+    let (ty, new) = understood(&told(&sliced::REGISTRATION)).unwrap();
+    assert_eq!((&ty, &new), (&sliced::TYPE, &known(&sliced::REGISTRATION).1));
+    let parent = ty.ancestors().next().expect("it extends one");
+    assert_eq!(differ(parent, &fair::TYPE), None);
 }
 
 #[test]
@@ -143,7 +180,7 @@ fn what_cannot_be_is_refused() {
 
 #[test]
 fn a_value_that_nobody_knows_is_what_its_rule_wants_or_what_it_looks_like() {
-    let rules = &fair::TYPE.attributes;
+    let rules = &*fair::TYPE.attributes;
     let value = |name, text| NamedValue::unsaid(name, text).attribute(rules).unwrap();
     let looks = ["-7", "true", "x"].map(|text| NamedValue::unsaid("any", text));
     let looks: Vec<_> = looks.iter().map(|it| it.attribute(&[]).unwrap().value.kind()).collect();

@@ -410,6 +410,7 @@ pub fn instance(node: u32, number: u16) -> Instance {
         subsystem: "storage".into(),
         capability: "blocks".into(),
         layer: 1,
+        extends: Vec::new(),
         keywords: vec![Keyword { word: "disk".into(), weight: 3 }],
         attributes: Vec::new(),
         changed: 0,

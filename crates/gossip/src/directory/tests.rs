@@ -20,6 +20,7 @@ fn instance(number: u16, name: &str) -> Instance {
         subsystem: "storage".to_string(),
         capability: "blocks".to_string(),
         layer: 0,
+        extends: Vec::new(),
         keywords: Vec::new(),
         attributes: Vec::new(),
         changed: 0,

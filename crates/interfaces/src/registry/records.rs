@@ -31,6 +31,8 @@ pub struct Publication {
     pub attributes: Vec<NamedValue>,
     /// The rest of its type.
     pub declaration: Declaration,
+    /// What its type extends, the nearest first.
+    pub ancestors: Vec<Ancestor>,
     /// The incarnation of the core.
     pub generation: u32,
     /// The instance's number there.
@@ -52,6 +54,17 @@ pub struct Declaration {
     pub default_instance: String,
 }
 
+/// A type that the instance's extends. All of them are of one layer, and have its first methods.
+#[derive(Record, Clone, Default, Debug)]
+pub struct Ancestor {
+    /// Its subsystem.
+    pub subsystem: String,
+    /// Its capability.
+    pub capability: String,
+    /// The rest of it.
+    pub declaration: Declaration,
+}
+
 /// An instance of this node, as other nodes are told of it.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct Local {
@@ -69,6 +82,8 @@ pub struct Local {
     pub capability: String,
     /// Its type's layer: 0 high, 1 low, 2 micro.
     pub layer: u8,
+    /// The types that its type extends, the nearest first.
+    pub extends: Vec<String>,
     /// What characterizes it.
     pub keywords: Vec<Weighted>,
     /// Its attributes.
@@ -178,6 +193,8 @@ pub struct Listed {
     pub name: String,
     /// Its type's name.
     pub type_name: String,
+    /// The types that this one extends, the nearest first: it is an instance of them, too.
+    pub extends: Vec<String>,
     /// Its type's layer.
     pub layer: String,
     /// How it works.

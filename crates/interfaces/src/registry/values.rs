@@ -34,10 +34,14 @@ impl NamedValue {
 
     /// The value, with `rules` for what its kind was not said of. `Invalid` if it is not of the
     /// kind that was said; one that is not what its rule wants is text, which the rule refuses.
-    pub fn attribute(&self, rules: &[AttributeRule]) -> CallResult<Attribute> {
+    pub fn attribute<'r>(
+        &self,
+        rules: impl IntoIterator<Item = &'r AttributeRule>,
+    ) -> CallResult<Attribute> {
         let NamedValue { name, kind, value } = self;
         let said = KINDS.get(usize::from(*kind)).copied();
-        let rule = rules.iter().find(|rule| rule.name == *name).map(|rule| rule.kind);
+        let is_it = |rule: &&AttributeRule| rule.name == *name;
+        let rule = rules.into_iter().find(is_it).map(|rule| rule.kind);
         let wanted = said.or(rule);
         let may_be = |kind| wanted.is_none_or(|wanted| wanted == kind);
         let value = match (value.parse(), value.as_str()) {
@@ -58,10 +62,13 @@ impl NamedValue {
 }
 
 /// All values of a list. Fails as the first that does.
-pub fn attributes(values: &[NamedValue], rules: &[AttributeRule]) -> CallResult<Vec<Attribute>> {
+pub fn attributes<'r>(
+    values: &[NamedValue],
+    rules: impl IntoIterator<Item = &'r AttributeRule> + Clone,
+) -> CallResult<Vec<Attribute>> {
     let mut all = Vec::new();
     for value in values {
-        all.push(value.attribute(rules)?);
+        all.push(value.attribute(rules.clone())?);
     }
     Ok(all)
 }

@@ -39,6 +39,7 @@ fn service(name: &'static str, methods: Vec<Method<'static>>) -> ServiceType {
         subsystem: "text".into(),
         capability: name.into(),
         layer: Layer::High,
+        extends: None,
         description: "".into(),
         profile: Service { name: name.into(), doc: "".into(), methods: methods.into() },
         state: Vec::new().into(),

@@ -118,7 +118,7 @@ fn a_taken_priority_is_lowered_and_placed_directly_after() {
     let (mut registry, ty, [rt, fair, fifo]) = three();
     let late = registry.publish(ty, policy("late", 20, &[]), core(1)).unwrap();
     let later = registry.publish(ty, policy("later", 20, &[]), core(1)).unwrap();
-    let order: Vec<_> = registry.by_priority(ty).map(Instance::handle).collect();
+    let order: Vec<_> = registry.by_priority(ty).map(|(_, it)| it.handle()).collect();
     assert_eq!(order, [rt, fair, late, later, fifo]);
     let got = registry.instance(later.instance).unwrap().priority();
     assert_eq!(got, Some(Priority { global: 20, lowered: 2 }));
@@ -138,9 +138,9 @@ proptest! {
         }
         // Stable: equal ones stay in the order in which they came.
         expected.sort_by_key(|(priority, _)| core::cmp::Reverse(*priority));
-        let order: Vec<_> = registry.by_priority(ty).map(Instance::handle).collect();
+        let order: Vec<_> = registry.by_priority(ty).map(|(_, it)| it.handle()).collect();
         prop_assert_eq!(order, expected.iter().map(|(_, it)| *it).collect::<Vec<_>>());
-        let got: Vec<_> = registry.by_priority(ty).filter_map(Instance::priority).collect();
+        let got: Vec<_> = registry.by_priority(ty).filter_map(|(_, it)| it.priority()).collect();
         prop_assert!(got.is_sorted_by(|higher, lower| higher > lower), "no two are equal");
     }
 }

@@ -18,9 +18,21 @@ pub type Binding = (Subject, TypeId, InstanceId);
 pub struct Model {
     pub rows: Vec<Row>,
     pub bound: Vec<Binding>,
+    /// Which type extends which.
+    pub extends: Vec<(TypeId, TypeId)>,
 }
 
 impl Model {
+    /// A type and those that it extends.
+    pub fn lineage(&self, ty: TypeId) -> Vec<TypeId> {
+        let mut lineage = alloc::vec![ty];
+        while let Some((_, parent)) = self.extends.iter().find(|(it, _)| lineage.last() == Some(it))
+        {
+            lineage.push(*parent);
+        }
+        lineage
+    }
+
     pub fn at(&self, id: InstanceId) -> Option<&Row> {
         self.rows.iter().find(|row| row.handle.instance == id)
     }
@@ -70,7 +82,8 @@ impl Model {
             matched.map(|it| u32::from(it.weight)).sum()
         };
         let far = |row: &Row| prefer != Some(row.handle.location.place());
-        let ours = || self.rows.iter().filter(|row| row.ty == ty).filter(satisfied);
+        let ours =
+            || self.rows.iter().filter(|row| self.lineage(row.ty).contains(&ty)).filter(satisfied);
         let is_other = |row: &Row| row.new.name != default;
         if words.is_empty() {
             let any = ours().min_by_key(|row| (far(row), is_other(row), row.handle.instance));

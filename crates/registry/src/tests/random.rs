@@ -1,16 +1,19 @@
 //! Random requests to the registry and to the naive one.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use super::model::{Model, Row};
+use super::model::{Binding, Model, Row};
 use super::*;
 
 /// Few, so that instances share them.
 const WORDS: [&str; 5] = ["fast", "small", "fair", "batch", "local"];
+/// Two of their own, one that extends the first, one that extends that.
+const TYPES: usize = 4;
 const NAMES: [&str; 4] = ["a", "b", "c", "fair"];
 
 #[derive(Clone, Debug)]
@@ -36,24 +39,24 @@ fn any_op() -> impl Strategy<Value = Op> {
     let constraint = || proptest::option::of((relation.clone(), 0i64..4));
     let name = || select(NAMES.to_vec());
     prop_oneof![
-        8 => (0usize..2, name(), 0u16..40, keywords(), proptest::option::of(0i64..4))
+        8 => (0usize..TYPES, name(), 0u16..40, keywords(), proptest::option::of(0i64..4))
             .prop_map(|(t, n, c, k, l)| Op::Publish(t, n, c, k, l)),
         3 => any::<Index>().prop_map(Op::Unpublish),
         2 => (any::<Index>(), 0u16..40).prop_map(|(i, c)| Op::Move(i, c)),
         1 => (0u16..40).prop_map(Op::RemoveCore),
-        8 => (0usize..2, words(), constraint(), proptest::option::of(0u16..40))
+        8 => (0usize..TYPES, words(), constraint(), proptest::option::of(0u16..40))
             .prop_map(|(t, w, l, c)| Op::Find(t, w, l, c)),
         1 => (name(), proptest::option::of(0u16..40)).prop_map(|(n, c)| Op::Named(n, c)),
         3 => (0u64..6, any::<Index>()).prop_map(|(s, i)| Op::Bind(s, i)),
-        2 => (0u64..6, 0usize..2, words()).prop_map(|(s, t, w)| Op::BindFound(s, t, w)),
-        1 => (0u64..6, 0usize..2).prop_map(|(s, t)| Op::Unbind(s, t)),
+        2 => (0u64..6, 0usize..TYPES, words()).prop_map(|(s, t, w)| Op::BindFound(s, t, w)),
+        1 => (0u64..6, 0usize..TYPES).prop_map(|(s, t)| Op::Unbind(s, t)),
     ]
 }
 
 struct Pair {
     registry: Registry,
     model: Model,
-    types: [TypeId; 2],
+    types: [TypeId; TYPES],
     watcher: WatcherId,
     /// Every handle there ever was.
     handles: Vec<Handle>,
@@ -69,11 +72,19 @@ impl Pair {
             parameters: Vec::new().into(),
             ..other(name, layer)
         };
-        let types = [("x", Layer::High), ("y", Layer::Micro)]
+        let [x, y] = [("x", Layer::High), ("y", Layer::Micro)]
             .map(|(name, layer)| registry.register(free(name, layer)).unwrap());
+        let extending = |name, parent| ServiceType {
+            extends: Some(Parent::Owned(Box::new(parent))),
+            ..free(name, Layer::High)
+        };
+        let z = registry.register(extending("z", free("x", Layer::High))).unwrap();
+        let w = registry.register(extending("w", free("z", Layer::High))).unwrap();
+        let types = [x, y, z, w];
+        let model = Model { extends: alloc::vec![(z, x), (w, z)], ..Model::default() };
         let watcher = registry.watch(WatchFilter::All, 4096).unwrap();
         let (handles, told) = (Vec::new(), Vec::new());
-        Pair { registry, model: Model::default(), types, watcher, handles, told }
+        Pair { registry, model, types, watcher, handles, told }
     }
 
     fn pick(&self, index: Index) -> Option<InstanceId> {
@@ -139,9 +150,11 @@ impl Pair {
                 self.bind(Subject(subject), Target::Query(query), expected.map(|(id, _)| id))?;
             }
             Op::Unbind(subject, ty) => {
-                let key = (Subject(subject), self.types[ty]);
-                let unbound = self.registry.unbind(key.0, key.1);
-                let expected = self.model.bound.iter().position(|(s, t, _)| (*s, *t) == key);
+                let (subject, ty) = (Subject(subject), self.types[ty]);
+                let unbound = self.registry.unbind(subject, ty);
+                let is_it =
+                    |(s, t, _): &Binding| *s == subject && self.model.lineage(*t).contains(&ty);
+                let expected = self.model.bound.iter().position(is_it);
                 let expected = expected.map(|at| self.model.bound.remove(at).2);
                 prop_assert_eq!(unbound.map(|it| it.handle.instance), expected);
             }
@@ -222,7 +235,9 @@ impl Pair {
         let bound = self.registry.bind(Caller::Operator, subject, &target, &[]);
         prop_assert_eq!(bound.as_ref().ok().map(|it| (it.ty, it.handle)), row);
         let (Ok(bound), Some((ty, handle))) = (bound, row) else { return Ok(()) };
-        let before = self.model.bound.iter().position(|(s, t, _)| (*s, *t) == (subject, ty));
+        let root = |ty| self.model.lineage(ty).pop();
+        let is_it = |(s, t, _): &Binding| *s == subject && root(*t) == root(ty);
+        let before = self.model.bound.iter().position(is_it);
         let before = before.map(|at| self.model.bound.remove(at).2);
         prop_assert_eq!(bound.unbound.map(|it| it.handle.instance), before);
         self.model.bound.push((subject, ty, handle.instance));

@@ -4,14 +4,16 @@
 use alloc::borrow::Cow;
 
 use nile_bosml::schema::{Method, Range, Service};
-use nile_registry::limits::{MAX_ATTRIBUTES, MAX_KEYWORDS, MAX_NAME, MAX_TEXT};
+use nile_registry::limits::{MAX_ANCESTORS, MAX_ATTRIBUTES, MAX_KEYWORDS, MAX_NAME, MAX_TEXT};
 use nile_registry::priority::PRIORITY;
 
 use crate::published::{begins_with, list};
 use crate::{Interface, Registration};
 
 pub use crate::published::text;
-pub use nile_registry::{Attribute, AttributeKind, AttributeRule, AttributeValue, ServiceType};
+pub use nile_registry::{
+    Attribute, AttributeKind, AttributeRule, AttributeValue, Parent, ServiceType,
+};
 
 /// The first so many methods of a service.
 pub const fn first(schema: &'static Service<'static>, count: usize) -> &'static [Method<'static>] {
@@ -80,6 +82,19 @@ impl Misfit {
                  missing here, and let others follow",
             ]);
         }
+        if let Some(parent) = &ty.extends {
+            let parent = parent.get();
+            if !begins_with(&ty.profile, &parent.profile) {
+                return told(&[
+                    "a type begins with the methods of the type that it extends, `",
+                    text(&parent.name),
+                    "`: put those first",
+                ]);
+            }
+            if ty.layer as u8 != parent.layer as u8 {
+                return told(&["a type is of the layer of what it extends, `", text(&parent.name)]);
+            }
+        }
         if let Some(name) = bad_list(list(&ty.state)) {
             return told(&["state `", name, "` is too long, or one too many"]);
         }
@@ -95,10 +110,31 @@ impl Misfit {
         if keywords.len() > MAX_KEYWORDS {
             return told(&["there are more keywords than a service may have"]);
         }
-        let rules: &'static [AttributeRule] = match service.interface.ty {
-            Some(ty) => list(&ty.attributes),
-            None => &[],
-        };
+        let (mut ty, mut depth) = (service.interface.ty, 0);
+        while let Some(one) = ty {
+            if depth > MAX_ANCESTORS {
+                return told(&["a type extends too many others, or itself"]);
+            }
+            if let Some(misfit) = Misfit::of_rules(attributes, list(&one.attributes)) {
+                return Some(misfit);
+            }
+            ty = match &one.extends {
+                Some(Parent::Static(parent)) => Some(parent),
+                _ => None,
+            };
+            depth += 1;
+        }
+        match find(attributes, PRIORITY) {
+            None | Some(AttributeValue::Int(_)) => None,
+            Some(_) => told(&["attribute `", PRIORITY, "` must be a whole number"]),
+        }
+    }
+
+    /// What is wrong with attributes; nothing if they are as one type wants them.
+    const fn of_rules(
+        attributes: &'static [Attribute],
+        rules: &'static [AttributeRule],
+    ) -> Option<Misfit> {
         let mut at = 0;
         while at < rules.len() {
             let rule = &rules[at];
@@ -117,10 +153,7 @@ impl Misfit {
             }
             at += 1;
         }
-        match find(attributes, PRIORITY) {
-            None | Some(AttributeValue::Int(_)) => None,
-            Some(_) => told(&["attribute `", PRIORITY, "` must be a whole number"]),
-        }
+        None
     }
 
     /// What to tell.
