@@ -140,6 +140,9 @@ async fn check_found(stl: &Stl, findings: &Findings) -> CallResult<()> {
         (wanted().with(&order("use")), "most_recent"),
         (wanted().at_least("queue", 2001), "least_recent"),
         (wanted().keyword("random"), "least_recent"),
+        (wanted().least("queue"), "first_in"),
+        (wanted().keyword("scan").least("queue"), "most_recent"),
+        (wanted().at_least("queue", 101).least("queue"), "most_recent"),
     ] {
         let found = which(stl, &wanted).await?;
         findings.check(found == name, format_args!("{found} is found by {wanted:?}"));

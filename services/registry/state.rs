@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::fmt::Display;
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
@@ -45,6 +45,8 @@ struct Inner {
     /// By the numbers that callers have, each with the core that watches.
     watchers: SortedMap<u64, (CoreId, WatcherId)>,
     next_watcher: u64,
+    /// What random numbers begin with.
+    drawn: Cell<u64>,
     /// Who waits for a change.
     news: Rc<Notify>,
 }
@@ -59,6 +61,11 @@ impl State {
     /// A registry without services, that forgets those of cores which end.
     pub fn new(stl: &Stl) -> State {
         let inner = Rc::new(RefCell::new(Inner::default()));
+        let mut seed = [0; 8];
+        // Without a source of it every node draws the same, which is as good for a balance.
+        if stl.node().is_ok_and(|node| node.entropy(&mut seed)) {
+            inner.borrow().drawn.set(u64::from_le_bytes(seed));
+        }
         let dying = Rc::downgrade(&inner);
         stl.on_death(move |core, generation| {
             if let Some(inner) = dying.upgrade() {
@@ -386,7 +393,7 @@ impl Inner {
 
     /// The instance that is wanted near a core.
     fn find(&self, wanted: &Wanted, near: CoreId) -> CallResult<nile_registry::Found> {
-        let Wanted { type_name, keywords, conditions } = wanted;
+        let Wanted { type_name, keywords, conditions, least } = wanted;
         let ty = self.type_named(type_name)?;
         let words: Vec<&str> = keywords.iter().map(String::as_str).collect();
         let mut values = Vec::new();
@@ -403,7 +410,20 @@ impl Inner {
         });
         let constraints: Vec<_> = constraints.collect();
         let query = Query::of(TypeQuery::Id(ty)).keywords(&words).constraints(&constraints);
+        let query = match least.as_str() {
+            "" => query,
+            least => query.least(least, self.draw()),
+        };
         self.registry.find(&query.prefer(near.into())).map_err(refused)
+    }
+
+    /// A random number (SplitMix64).
+    fn draw(&self) -> u64 {
+        self.drawn.set(self.drawn.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
+        let mixed = self.drawn.get();
+        let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
     }
 
     /// Instances with their types, as they are told.

@@ -46,6 +46,9 @@ pub struct Bind {
     /// What an attribute of the policy must be, as 'global_priority>=20'.
     #[arg(long = "with", value_name = "CONDITION")]
     pub conditions: Vec<With>,
+    /// Of those that fit equally well one with the least of this attribute, or a tenth more.
+    #[arg(long, value_name = "NAME")]
+    pub least: Option<String>,
     /// Parameters of the policy, as weight=300.
     #[arg(value_name = "NAME=VALUE")]
     pub parameters: Vec<Value>,
@@ -71,6 +74,7 @@ impl Bind {
             type_name: self.kind.clone(),
             keywords: self.keywords.clone(),
             conditions: self.conditions.iter().map(|it| it.0.clone()).collect(),
+            least: self.least.clone().unwrap_or_default(),
         }
     }
 }

@@ -87,6 +87,11 @@ impl Entry {
         self.at(self.row(id)? as u32)
     }
 
+    pub(crate) fn get_mut(&mut self, id: InstanceId) -> Option<&mut Instance> {
+        let row = self.row(id)?;
+        self.rows[row].instance.as_deref_mut()
+    }
+
     /// The instance in a row.
     pub(crate) fn at(&self, row: u32) -> Option<&Instance> {
         self.rows.get(row as usize)?.instance.as_deref()

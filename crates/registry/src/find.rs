@@ -7,6 +7,7 @@ use crate::attribute::{Attribute, AttributeValue, cut, get};
 use crate::entry::Entry;
 use crate::error::FindError;
 use crate::layer::Layer;
+use crate::least::Least;
 use crate::limits::{MAX_ATTRIBUTES, MAX_QUERY_KEYWORDS};
 use crate::registry::Registry;
 use crate::service::{Handle, Instance, Place, TypeId};
@@ -69,14 +70,17 @@ pub struct Query<'a> {
     pub keywords: &'a [&'a str],
     /// What must hold.
     pub constraints: &'a [Constraint<'a>],
-    /// The core whose instance is taken of those that match equally well.
+    /// The core whose instance is taken of those that match equally well. It does not count if
+    /// there is an objective.
     pub prefer: Option<Place>,
+    /// The objective: of those that match equally well one with the least of this.
+    pub least: Option<Least<'a>>,
 }
 
 impl<'a> Query<'a> {
     /// Any instance of a type.
     pub fn of(ty: TypeQuery<'a>) -> Query<'a> {
-        Query { ty, keywords: &[], constraints: &[], prefer: None }
+        Query { ty, keywords: &[], constraints: &[], prefer: None, least: None }
     }
 
     /// With these keywords.
@@ -97,6 +101,12 @@ impl<'a> Query<'a> {
         Query { prefer: Some(place), ..self }
     }
 
+    /// One with the least of this attribute, or within a tenth of that: a random number decides.
+    #[must_use]
+    pub fn least(self, attribute: &'a str, random: u64) -> Query<'a> {
+        Query { least: Some(Least { attribute, random }), ..self }
+    }
+
     /// How far a place is from the preferred one: 0 it is that, 1 it is on the same node.
     fn distance(&self, place: Place) -> u8 {
         match self.prefer {
@@ -106,7 +116,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    fn is_satisfied_by(&self, instance: &Instance) -> bool {
+    pub(crate) fn is_satisfied_by(&self, instance: &Instance) -> bool {
         self.constraints.iter().all(|it| it.is_satisfied_by(&instance.attributes))
     }
 }
@@ -166,17 +176,18 @@ impl Registry {
         let ty = self.find_type(query.ty).ok_or(FindError::UnknownType)?;
         let entry = self.entry(ty).ok_or(FindError::UnknownType)?;
         let default = entry.ty.default_instance.as_deref();
-        let found = match query.keywords {
-            [] => self.best(ty, query, &|ty, entry| {
+        let found = match (query.keywords, query.least) {
+            (_, Some(least)) => self.least(ty, query, least)?,
+            ([], None) => self.best(ty, query, &|ty, entry| {
                 let default = self.default_of(ty, entry, default, query);
                 unranked(entry, query, default).map(|it| (it, Match::Unranked))
             }),
-            _ => self.best(ty, query, &|_, entry| ranked(entry, query)).or_else(|| {
-                self.best(ty, query, &|ty, entry| {
-                    Some((self.default_of(ty, entry, default, query)?, Match::Default))
-                })
-            }),
+            _ => self.best(ty, query, &|_, entry| ranked(entry, query)),
         };
+        let found = found.or_else(|| {
+            let default = |ty, entry| self.default_of(ty, entry, default, query);
+            self.best(ty, query, &|ty, entry| Some((default(ty, entry)?, Match::Default)))
+        });
         let (ty, instance, by) = found.ok_or(FindError::NoMatch)?;
         Ok(Found { ty, handle: instance.handle, by })
     }

@@ -11,6 +11,7 @@
 //! * `postings`, `keywords`, `entry`: a type with its instances, and the index of its keywords.
 //! * [`registry`]: register, publish, move, unpublish.
 //! * [`find`]: from a query to an instance.
+//! * [`least`]: the best by an attribute, and a balance among those that are about as good.
 //! * [`bind`]: from a subject to an instance.
 //! * [`watch`]: what happens to instances, told in order.
 //! * [`composition`]: services made of services.
@@ -28,6 +29,7 @@ pub mod error;
 pub mod find;
 mod keywords;
 pub mod layer;
+pub mod least;
 pub mod limits;
 mod postings;
 pub mod priority;
@@ -46,8 +48,9 @@ pub use error::{
 };
 pub use find::{Constraint, Found, Match, Query, Relation, TypeQuery};
 pub use layer::{Caller, Layer, LayerError};
+pub use least::Least;
 pub use priority::Priority;
-pub use registry::{Moved, Registry, Unpublished};
+pub use registry::{Moved, Quality, Registry, Unpublished};
 pub use service::{
     Handle, Instance, InstanceId, Keyword, Location, NewInstance, Parent, Place, ServiceNumber,
     ServiceType, TypeId,

@@ -3,6 +3,7 @@
 mod examples;
 mod extended;
 mod model;
+mod objective;
 mod random;
 mod refused;
 

@@ -22,13 +22,16 @@ pub struct Wanted {
     pub keywords: Vec<String>,
     /// What its attributes must be.
     pub conditions: Vec<Condition>,
+    /// The attribute of which it has the least, or at most a tenth more; empty if that does not
+    /// matter.
+    pub least: String,
 }
 
 impl Wanted {
     /// Any instance of a type.
     pub fn of(ty: &ServiceType) -> Wanted {
         let type_name = String::from(&*ty.name);
-        Wanted { type_name, keywords: Vec::new(), conditions: Vec::new() }
+        Wanted { type_name, keywords: Vec::new(), conditions: Vec::new(), least: String::new() }
     }
 
     /// One that this word describes, if there is any.
@@ -54,6 +57,14 @@ impl Wanted {
     #[must_use]
     pub fn at_least(self, name: &'static str, least: i64) -> Wanted {
         self.condition(2, &Attribute::int(name, least))
+    }
+
+    /// Of those that are as good otherwise one with the least of an attribute, or at most a tenth
+    /// more: which of these, chance and the number of their subjects decide.
+    #[must_use]
+    pub fn least(mut self, name: &'static str) -> Wanted {
+        self.least = name.into();
+        self
     }
 
     fn condition(mut self, relation: u8, attribute: &Attribute) -> Wanted {
