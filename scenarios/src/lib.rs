@@ -44,6 +44,7 @@
 //! | `registry-restart`| the registry is gone with its core; all is published and found again   |
 //! | `counts`          | what the kernel's operations cost                                      |
 //! | `call-cost`       | what calls to services cost                                            |
+//! | `slices`          | a package that loops shares its core, and is interrupted for nothing   |
 //! | `policy-cost`     | what it costs that policies decide                                    |
 //! | `disk-cost`       | what reading and writing a disk costs                                  |
 //! | `system-call`     | what system calls cost                                                 |
@@ -92,6 +93,7 @@ mod probe;
 mod registry_restart;
 mod restart;
 mod rpc_cost;
+mod slices;
 mod system_call;
 mod talk;
 mod tickless;
@@ -108,7 +110,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 45] = [
+pub const PROGRAMS: [&str; 46] = [
     "boot",
     "ping",
     "restart",
@@ -135,6 +137,7 @@ pub const PROGRAMS: [&str; 45] = [
     "flood",
     "composed",
     "policies",
+    "slices",
     "ends",
     "package-calls",
     "package-buffers",
@@ -180,7 +183,8 @@ pub fn check(program: &str) -> Result<(), String> {
 
 /// Whether a program runs packages, which the node must have been given.
 pub fn needs_packages(program: &str) -> bool {
-    program.starts_with("package") || matches!(program, "jobs" | "unruly" | "system-call")
+    program.starts_with("package")
+        || matches!(program, "jobs" | "slices" | "unruly" | "system-call")
 }
 
 /// Whether a program is for nodes of a cluster: one node alone has nothing to do in it, or does not
@@ -228,6 +232,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "flood" => flood::start(core, &arguments),
         "composed" => composed::start(core),
         "policies" => policies::start(core),
+        "slices" => slices::start(core),
         "ends" => ends::start(core),
         "package-calls" => package_calls::start(core),
         "package-buffers" => package_buffers::start(core),

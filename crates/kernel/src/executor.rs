@@ -22,7 +22,7 @@ use core::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use core::task::{Context, Poll, Waker};
 
 use nile_abi::Instant;
-use nile_policy::{Stop, Subject};
+use nile_policy::{SLICE, Stop, Subject};
 use nile_sync::OneShot;
 use spin::Mutex;
 
@@ -147,6 +147,20 @@ impl Executor {
         self.managed.waits_until()
     }
 
+    /// When the task that is being polled has had its slice, if it can be stopped; `None` while no
+    /// other task waits for its turn.
+    pub fn slice_ends(&self, clock: impl Fn() -> Instant) -> Option<Instant> {
+        if self.managed.is_used() {
+            return self.managed.slice_ends(!self.ready.lock().is_empty(), &clock);
+        }
+        (!self.ready.lock().is_empty()).then(|| clock() + SLICE)
+    }
+
+    /// The slice of the task that is being polled was over.
+    pub fn note_preempted(&self) {
+        self.managed.note_preempted();
+    }
+
     /// Tasks that wait for their turn.
     pub fn ready(&self) -> usize {
         self.ready.lock().len() + self.managed.ready()
@@ -167,7 +181,7 @@ impl Executor {
         drop(slots);
     }
 
-    /// Polls the next ready task. `false` if there was none. Only where policies decide is the
+    /// Polls the next ready task. `false` if there was none, or the pass is long already. Only where policies decide is the
     /// time asked for.
     pub fn poll_one(&self, clock: impl Fn() -> Instant) -> bool {
         if self.managed.is_used() {

@@ -3,7 +3,8 @@
 //! A package runs by turns ([`nile_platform::User`]). A turn has the core for itself; between two
 //! turns the core's loop goes on, so that a worker in a job drains its channels when the package
 //! calls the kernel and when the core's manager signals it (NileOS paper, III.C), which it does
-//! when a turn takes long (`manager::watch`). However a package ends, all its memory goes back, but
+//! when a turn takes long (`manager::watch`). While others of the core wait for their turn, or a
+//! timer of its, a turn has an end, by the policy that the package is bound to. However a package ends, all its memory goes back, but
 //! for text that may be wanted again, and the core runs the next one.
 //!
 //! * `layout`: where in user memory everything is.
@@ -38,7 +39,7 @@ pub use nile_stl::node::PackageLimits;
 use nile_sync::{Flag, Notify};
 
 use crate::control::Request;
-use crate::core::Core;
+use crate::core::{Core, PACKAGE};
 pub use outcome::{Ended, LoadError, PackageReport};
 pub(crate) use shared::Hold;
 use space::Space;
@@ -192,7 +193,9 @@ impl<M: Machine> Core<M> {
         let argument = Vec::from(argument);
         let running = package.clone();
         self.serve_package(Some(package.clone()));
+        let before = self.executor.act_as(self.executor.subject(PACKAGE));
         self.spawn(async move { running.live(image, &argument, limits, &calls).await });
+        self.executor.act_as(before);
         Ok(package)
     }
 

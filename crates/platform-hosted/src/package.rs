@@ -3,7 +3,7 @@
 //!
 //! * it calls the gate, an address that it was told;
 //! * it faults: Linux's signal, handled on a stack of our own, ends the coroutine;
-//! * the core is signalled: the handler of SIGURG suspends the coroutine. The next turn returns
+//! * the core is signalled, or a timer ends the turn: the handler of SIGURG suspends the coroutine. The next turn returns
 //!   from the handler, and Linux restores every register. (Linux ignores SIGURG where nobody
 //!   handles it, so one that comes late harms no process.)
 //!
@@ -26,7 +26,7 @@ use nile_abi::{PageSize, VirtAddr};
 use nile_platform::user::{Ask, Exit};
 use nile_platform::{Cause, Fault};
 
-use crate::{context, dispatch, fault, handlers, signals};
+use crate::{context, dispatch, fault, handlers, signals, timer};
 
 /// The least stack that a package can start on.
 pub(crate) const LEAST_STACK: u64 = corosensei::stack::MIN_STACK_SIZE as u64;
@@ -248,12 +248,13 @@ pub(crate) fn handle_interruptions() {
     });
 }
 
-/// The core was signalled.
-extern "C" fn interrupt(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
+/// The core was signalled, or the turn's end has come.
+extern "C" fn interrupt(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     let in_package = dispatch::leave_package();
     // Linux gives them back to whom it has interrupted.
     context::take_modes();
-    fault::count_interrupt(Cause::Signal);
+    let is_timer = timer::expiry(info).is_some();
+    fault::count_interrupt(if is_timer { Cause::Timer } else { Cause::Signal });
     let (Some(inside), Some(yielder), true) = (inside(), yielder(), in_package) else {
         return SIGNALLED.store(true, Ordering::SeqCst);
     };

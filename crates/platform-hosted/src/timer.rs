@@ -44,6 +44,13 @@ impl Timer {
         core: CoreId,
         period: Duration,
     ) -> io::Result<Timer> {
+        let timer = Timer::new(clock, signal, core)?;
+        timer.set(period, period)?;
+        Ok(timer)
+    }
+
+    /// One that does so when it is set.
+    pub fn new(clock: libc::clockid_t, signal: libc::c_int, core: CoreId) -> io::Result<Timer> {
         // SAFETY: all zeros is a valid sigevent; every field that matters is set below.
         let mut event: libc::sigevent = unsafe { MaybeUninit::zeroed().assume_init() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
@@ -56,12 +63,17 @@ impl Timer {
             succeeded(libc::timer_create(clock, &mut event, timer.as_mut_ptr()))?;
             timer.assume_init()
         };
-        let timer = Timer { timer };
-        let period = signals::timespec(period);
-        let times = libc::itimerspec { it_interval: period, it_value: period };
+        Ok(Timer { timer })
+    }
+
+    /// Sends its signal in `first`, or no more if that is zero, and then every `period`, or once.
+    pub fn set(&self, first: Duration, period: Duration) -> io::Result<()> {
+        let times = libc::itimerspec {
+            it_interval: signals::timespec(period),
+            it_value: signals::timespec(first),
+        };
         // SAFETY: the timer exists; the old setting is not asked for.
-        succeeded(unsafe { libc::timer_settime(timer.timer, 0, &times, ptr::null_mut()) })?;
-        Ok(timer)
+        succeeded(unsafe { libc::timer_settime(self.timer, 0, &times, ptr::null_mut()) })
     }
 }
 

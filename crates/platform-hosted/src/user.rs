@@ -5,15 +5,17 @@
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::time::Duration;
 
 use nile_abi::call::{Answer, POOL_BASE, USER_BASE, USER_BYTES};
-use nile_abi::{CoreId, Status, VirtAddr};
+use nile_abi::{CoreId, Instant, Status, VirtAddr};
 use nile_platform::user::{Access, BadAddress, Exit, Gateway, Start};
 use nile_platform::{AttachError, Fault, Grant, User};
 
 use crate::layout::end;
 use crate::node::Node;
 use crate::package::{self, LEAST_STACK, Package};
+use crate::timer::Timer;
 use crate::{context, dispatch, handlers};
 
 /// Whether there may be a package's code or data at an address of this process.
@@ -32,6 +34,9 @@ pub struct HostedUser {
     package: Option<Package>,
     /// Sorted by address.
     memory: Vec<UserMemory>,
+    /// What ends its turns, once one was to be ended, and the end that it is set for.
+    timer: Option<Timer>,
+    end: Option<Instant>,
 }
 
 /// A piece of user memory.
@@ -66,7 +71,23 @@ impl HostedUser {
         // Who signals this core looks for the process after it has published what it signals
         // for; this core looks for what was published after it has named its process.
         fence(Ordering::SeqCst);
-        Ok(HostedUser { node, core, package: None, memory: Vec::new() })
+        Ok(HostedUser { node, core, package: None, memory: Vec::new(), timer: None, end: None })
+    }
+
+    /// Has the package interrupted then. Where Linux refuses a timer its turns end by signals alone.
+    fn set_end(&mut self, end: Option<Instant>) {
+        if end == self.end {
+            return;
+        }
+        self.end = end;
+        if self.timer.is_none() {
+            self.timer = Timer::new(libc::CLOCK_MONOTONIC, libc::SIGURG, self.core).ok();
+        }
+        let Some(timer) = &self.timer else { return };
+        let now = self.node.record.clock.now();
+        // Zero would stop it.
+        let span = end.map_or(Duration::ZERO, |end| end.since(now).max(Duration::from_nanos(1)));
+        let _ = timer.set(span, Duration::ZERO);
     }
 
     /// Maps a part of the node's memory for the package.
@@ -116,6 +137,7 @@ impl HostedUser {
 impl Drop for HostedUser {
     fn drop(&mut self) {
         self.package = None;
+        self.timer = None;
         self.node.set_package_process(self.core, 0);
         for piece in &self.memory {
             self.node.arena.unmap_user(VirtAddr(piece.at), piece.bytes);
@@ -183,7 +205,8 @@ impl User for HostedUser {
     }
 
     /// A package that was not started has done what it may not.
-    fn run(&mut self, answer: Answer) -> Exit {
+    fn run(&mut self, answer: Answer, until: Option<Instant>) -> Exit {
+        self.set_end(until);
         let nothing = Fault { kind: Fault::EXCEPTION, code: 0, at: 0, address: 0 };
         self.package.as_mut().map_or(Exit::Fault(nothing), |package| package.run(answer))
     }

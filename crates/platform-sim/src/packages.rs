@@ -15,6 +15,9 @@ pub(crate) const TURN: (Duration, Duration) = (Duration::from_nanos(100), Durati
 /// How long a package loops if nobody signals its core: far longer than a node should wait.
 pub(crate) const LOOP: Duration = Duration::from_secs(30);
 
+/// A turn that ends so soon is not broken into.
+pub(crate) const MOST_AT_ONCE: Duration = Duration::from_millis(100);
+
 /// One turn of so many goes wrong while there is something left to go wrong.
 const GOES_WRONG: u64 = 16;
 
@@ -47,6 +50,8 @@ struct OfCore {
     signalled: bool,
     /// For how long the core's present pass leaves it to a package that computes.
     held: Option<Duration>,
+    /// Whether that ends by its timer.
+    by_timer: bool,
 }
 
 impl Packages {
@@ -96,9 +101,18 @@ impl Packages {
         std::mem::take(&mut self.cores[core.index()].signalled)
     }
 
-    /// The core's package computes for so long if nobody signals the core.
-    pub fn holds(&mut self, core: CoreId, span: Duration) {
-        self.cores[core.index()].held = Some(span);
+    /// The core's package computes for so long if nobody signals the core, and if its turn has no
+    /// sooner end.
+    pub fn holds(&mut self, core: CoreId, span: Duration, end: Option<Duration>) {
+        let core = &mut self.cores[core.index()];
+        core.held = Some(end.map_or(span, |end| span.min(end)));
+        core.by_timer = end.is_some_and(|end| end < span);
+    }
+
+    /// Whether a package that was left to itself until now is interrupted by its core's timer; told
+    /// once.
+    pub fn take_timer(&mut self, core: CoreId) -> bool {
+        std::mem::take(&mut self.cores[core.index()].by_timer)
     }
 
     /// For how long the core's pass has left it to a package that computes; told once.

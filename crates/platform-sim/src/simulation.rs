@@ -418,6 +418,12 @@ impl<'a> Scheduler<'a> {
             };
             return;
         }
+        if let Status::Held(_) = self.cores[at].status {
+            let mut state = self.state.borrow_mut();
+            if state.packages.take_timer(id) {
+                state.interrupt(id, Cause::Timer);
+            }
+        }
         let Some(body) = self.cores[at].body.as_mut() else { return };
         let turn = catch_unwind(AssertUnwindSafe(|| body.turn()));
         let mut state = self.state.borrow_mut();

@@ -15,7 +15,7 @@ use crate::memory::SimMemory;
 use crate::neighbours::Neighbours;
 use crate::network::Wire;
 use crate::options::Options;
-use crate::packages::{Fate, LOOP, Packages, TURN};
+use crate::packages::{Fate, LOOP, MOST_AT_ONCE, Packages, TURN};
 use crate::trace::{Happening, Trace};
 
 /// What the clock brings.
@@ -221,11 +221,29 @@ impl State {
     }
 
     /// Decides what becomes of the next turn of a core's package, which computes for so long
-    /// already or not. Its time passes.
-    pub fn package_turn(&mut self, core: CoreId, computes: Option<Duration>) -> Fate {
-        let fate = self.draw_fate(core, computes.is_some());
+    /// already or not, and which ends then at the latest. Its time passes.
+    pub fn package_turn(
+        &mut self,
+        core: CoreId,
+        computes: Option<Duration>,
+        until: Option<Instant>,
+    ) -> Fate {
+        let mut fate = self.draw_fate(core, computes.is_some());
         if fate == Fate::Loops {
-            self.packages.holds(core, computes.unwrap_or(LOOP));
+            let left = until.map(|until| until.since(self.time_of(core)));
+            match (computes, left.filter(|left| *left <= MOST_AT_ONCE)) {
+                // Short as it is, it is over before anything else of the core is looked at.
+                (Some(span), Some(left)) if span <= left => {
+                    self.pass_time(core, span);
+                    fate = Fate::Goes;
+                }
+                (Some(_), Some(left)) => {
+                    self.pass_time(core, left);
+                    self.interrupt(core, Cause::Timer);
+                    fate = Fate::Interrupted;
+                }
+                _ => self.packages.holds(core, computes.unwrap_or(LOOP), left),
+            }
         }
         self.note(core, Happening::Package, u64::from(fate == Fate::Goes));
         fate

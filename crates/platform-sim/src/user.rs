@@ -263,6 +263,13 @@ impl SimUser {
         Ok(argument)
     }
 
+    /// The package computes from now on. A turn that has an end begins anew, and passes at once.
+    fn hold(&self, span: Duration, until: Option<Instant>) {
+        if until.is_none() {
+            self.state.borrow_mut().packages.holds(self.core, span, None);
+        }
+    }
+
     fn end(&mut self, fault: Fault) -> Exit {
         // Its memory is a function's: it is dropped as the function would drop it.
         self.package = None;
@@ -380,7 +387,7 @@ impl User for SimUser {
 
     /// What the seed chooses may come first: an interruption, a fault, a loop. A package that was
     /// not started has done what it may not.
-    fn run(&mut self, answer: Answer) -> Exit {
+    fn run(&mut self, answer: Answer, until: Option<Instant>) -> Exit {
         let nothing = Fault { kind: Fault::EXCEPTION, code: 0, at: 0, address: 0 };
         let Some(package) = &mut self.package else {
             return Exit::Fault(self.fault.unwrap_or(nothing));
@@ -390,9 +397,9 @@ impl User for SimUser {
         package.computes = package.computes.filter(|until| *until > now);
         let holds = package.computes.map(|until| until.since(now));
         let holds = if package.loops { Some(LOOP) } else { holds };
-        let fate = self.state.borrow_mut().package_turn(self.core, holds);
+        let fate = self.state.borrow_mut().package_turn(self.core, holds, until);
         match fate {
-            Fate::Goes => {}
+            Fate::Goes => package.computes = None,
             Fate::Interrupted => return Exit::Interrupted,
             Fate::Loops => {
                 package.loops |= package.computes.is_none();
@@ -406,13 +413,12 @@ impl User for SimUser {
             Ok(CoroutineResult::Yield(Doing::Relaxing)) => Exit::Interrupted,
             Ok(CoroutineResult::Yield(Doing::Misbehaving(Misbehaviour::Loop))) => {
                 package.loops = true;
-                self.state.borrow_mut().packages.holds(self.core, LOOP);
+                self.hold(LOOP, until);
                 Exit::Interrupted
             }
             Ok(CoroutineResult::Yield(Doing::Computing(span))) => {
-                let mut state = self.state.borrow_mut();
-                package.computes = Some(state.time_of(self.core) + span);
-                state.packages.holds(self.core, span);
+                package.computes = Some(self.state.borrow().time_of(self.core) + span);
+                self.hold(span, until);
                 Exit::Interrupted
             }
             Ok(CoroutineResult::Yield(Doing::Misbehaving(Misbehaviour::StrayAccess(at)))) => {

@@ -141,7 +141,7 @@ fn exits(
         let (mut user, seen, mut answer) = (Some(user), seen.clone(), Answer::ok(0));
         Box::new(move || {
             let Some(half) = &mut user else { return Turn::Stopped(Outcome::Success) };
-            let exit = half.run(answer);
+            let exit = half.run(answer, None);
             seen.borrow_mut().push(exit);
             match exit {
                 Exit::Call(ask) if ask.number != SystemCall::Exit as u64 => {
@@ -259,7 +259,7 @@ fn a_loop_ends_when_its_core_is_signalled() {
                     user = None;
                     return Turn::Stopped(Outcome::Success);
                 };
-                assert_eq!(half.run(Answer::ok(0)), Exit::Interrupted);
+                assert_eq!(half.run(Answer::ok(0), None), Exit::Interrupted);
                 Turn::Busy
             })
         })
@@ -325,7 +325,7 @@ fn the_seed_chooses_what_goes_wrong() {
         let mut user = home(&machine, grants, b"");
         user.start(Start::Linked("c")).expect("it is linked in");
         Box::new(move || {
-            user.run(Answer::ok(1));
+            user.run(Answer::ok(1), None);
             Turn::Busy
         })
     });
@@ -359,7 +359,7 @@ fn a_package_that_is_forgotten_leaves_nothing() {
         let mut user = home(&machine, grants, b"");
         user.start(Start::Linked("guards")).expect("it is linked in");
         assert!(matches!(machine.user(), Err(Status::Exists)));
-        assert!(matches!(user.run(Answer::ok(0)), Exit::Call(_)));
+        assert!(matches!(user.run(Answer::ok(0), None), Exit::Call(_)));
         assert_eq!(DROPPED.get(), 0);
         drop(user);
         assert_eq!(DROPPED.get(), 1);
@@ -410,7 +410,7 @@ fn memory_and_starts_are_checked() {
         assert_eq!(user.start(Start::Linked("other")), Err(Status::NotFound));
         let at = Start::At { entry: TABLE, stack: ARGUMENT, argument: TABLE };
         assert_eq!(user.start(at), Err(Status::NotFound), "a simulated core runs no code");
-        assert!(matches!(user.run(Answer::ok(0)), Exit::Fault(_)), "it was not started");
+        assert!(matches!(user.run(Answer::ok(0), None), Exit::Fault(_)), "it was not started");
         Box::new(|| Turn::Stopped(Outcome::Success))
     })
     .unwrap_or_else(|stuck| panic!("{stuck}\n{}", stuck.log.join("\n")));

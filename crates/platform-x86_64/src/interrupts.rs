@@ -2,8 +2,8 @@
 //! one handler, which counts the interrupt by its cause and does nothing else. What an interrupt
 //! was about is found by the core's loop, which it wakes.
 //!
-//! A package that was interrupted in user mode goes on, unless it was by a signal, by a device or
-//! by what the package itself did: these end its turn ([`crate::user`]). A device rings the core's
+//! A package that was interrupted in user mode goes on, unless it was by a timer, by a signal, by a
+//! device or by what the package itself did: these end its turn ([`crate::user`]). A device rings the core's
 //! doorbell.
 //!
 //! Handlers run with interrupts masked, on their own stack, and touch only what is private to the
@@ -189,9 +189,9 @@ extern "C" fn handle(state: &mut State) {
                 samples::take(&state.frame);
             }
             local.apic.end_of_interrupt();
-            // A core that manages the node must go on with its loop, or nobody's does; one that is
-            // sampled is asked for its samples.
-            if users && cause == Cause::Tick {
+            // The turn's end has come. Or it is a tick: a core that manages the node must go on with
+            // its loop, or nobody's does; one that is sampled is asked for its samples.
+            if users {
                 turn::end(state, Left::Interrupted);
             }
         }

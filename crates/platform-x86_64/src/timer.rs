@@ -67,6 +67,16 @@ pub fn clear_deadline() {
     change(comes_when_due, |schedule, _| schedule.deadline = None);
 }
 
+/// The same as a deadline of the turn of a package, which is interrupted by nothing sooner. To be
+/// called with interrupts masked, before each turn.
+pub(crate) fn set_turn_end(end: Option<Instant>) {
+    if end.is_some() || SCHEDULE.get().deadline.is_some() {
+        change(comes_when_due, |schedule, local| {
+            schedule.deadline = end.map(|end| local.clock.tsc_at(end));
+        });
+    }
+}
+
 /// The timer's interrupt has come: says what for, and arms the timer for what comes next.
 /// Called with interrupts masked.
 pub(crate) fn expired(local: &Local) -> Cause {

@@ -1,7 +1,8 @@
 //! User mode: how a core runs a package.
 //!
 //! A package runs by *turns*: [`User::run`] gives it the core until it makes a system call, does
-//! what it may not, or the core is signalled; the kernel decides what comes next. Nothing else of
+//! what it may not, the turn's end has come or the core is signalled; the kernel decides what comes
+//! next. Nothing else of
 //! the kernel runs on the core meanwhile. On x86_64 user mode is ring 3; hosted, it is a stack of
 //! its own in the worker's process; in a simulation it is a coroutine.
 //!
@@ -11,8 +12,8 @@
 //! [`User::map`] makes it usable there. The kernel reads and writes user memory by [`User::read`]
 //! and [`User::write`] alone, which check every byte.
 
-use nile_abi::VirtAddr;
 use nile_abi::call::Answer;
+use nile_abi::{Instant, VirtAddr};
 
 use crate::{AttachError, Fault, Grant};
 
@@ -70,7 +71,7 @@ pub struct Ask {
 pub enum Exit {
     /// It asks something; the next turn brings the answer.
     Call(Ask),
-    /// The core was signalled. The next turn goes on where this one stopped.
+    /// The core was signalled, or the turn's end has come. The next turn goes on where this one stopped.
     Interrupted,
     /// It did what it may not. There is no next turn.
     Fault(Fault),
@@ -104,9 +105,9 @@ pub trait User: 'static {
     fn start(&mut self, start: Start) -> Result<(), nile_abi::Status>;
 
     /// One turn of the package. `answer` is for the call that ended the last turn; in the first
-    /// turn, and after an interruption, nobody sees it. Returns in time without bound, unless the
-    /// core is signalled.
-    fn run(&mut self, answer: Answer) -> Exit;
+    /// turn, and after an interruption, nobody sees it. Interrupted at `until`, soon if that is
+    /// past; without it the turn returns in time without bound, unless the core is signalled.
+    fn run(&mut self, answer: Answer, until: Option<Instant>) -> Exit;
 }
 
 /// The user half of a machine that runs no packages: there is none.
@@ -138,7 +139,7 @@ impl User for NoUser {
         match *self {}
     }
 
-    fn run(&mut self, _: Answer) -> Exit {
+    fn run(&mut self, _: Answer, _: Option<Instant>) -> Exit {
         match *self {}
     }
 }

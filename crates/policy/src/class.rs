@@ -75,7 +75,11 @@ pub struct Statistics {
 const RESERVE: u64 = 20;
 
 /// How long a class may be ready without a turn before its reserve counts.
+/// Nor is any turn longer while others wait.
 pub(crate) const GUARD: Duration = Duration::from_millis(100);
+
+/// How long a turn may be while others wait, where nothing says otherwise.
+pub const SLICE: Duration = Duration::from_millis(3);
 
 /// The most that a class has to its credit, or owes: its reserve of a second.
 const MOST_CREDIT: i64 = 1_000_000_000 / RESERVE as i64;

@@ -20,10 +20,10 @@ pub mod policies;
 mod scheduler;
 mod scheduling;
 
-pub use class::{ClassId, Expulsion, Statistics};
+pub use class::{ClassId, Expulsion, SLICE, Statistics};
 pub use manager::{Manager, SubjectState};
 pub use parameters::{Parameter, Parameters, Refusal};
-pub use scheduler::{Next, Picked, Scheduler, Turn};
+pub use scheduler::{Next, Picked, Scheduler, Turn, usual_slice};
 pub use scheduling::{Answer, Ran, Ready, Scheduling, Stop, Subject, Token};
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use core::time::Duration;
 
 use nile_abi::Instant;
 
-use crate::class::{Class, GUARD};
+use crate::class::{Class, GUARD, SLICE};
 use crate::{
     Answer, ClassId, Expulsion, Parameters, Ran, Ready, Refusal, Scheduling, Statistics, Stop,
     Subject, Token,
@@ -67,8 +67,8 @@ pub struct Picked<T> {
     pub task: T,
     /// What is handed back when it has run.
     pub turn: Turn,
-    /// How long it may run, if that is limited.
-    pub slice: Option<Duration>,
+    /// How long it may run while others wait, where turns can be ended.
+    pub slice: Duration,
 }
 
 /// What is to be done.
@@ -466,7 +466,7 @@ impl<T> Scheduler<T> {
         let oldest = self.oldest(id)?;
         self.class(id).reserved += 1;
         self.dequeue(id, oldest);
-        self.pick(oldest, None)
+        self.pick(oldest, SLICE)
     }
 
     /// Looks which class has waited too long, and longest: behind those that are bounded it is to
@@ -508,6 +508,11 @@ impl<T> Scheduler<T> {
         self.class(id).turns += 1;
     }
 
+    /// The same, if somebody has measured it.
+    pub fn measured(&mut self, id: ClassId, span: Duration) {
+        self.class(id).measured += u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+    }
+
     /// The classes from the highest global priority to the lowest, and whether each goes by age.
     pub fn order(&self) -> impl Iterator<Item = (ClassId, bool)> {
         self.order.iter().map(|id| (*id, self.classes[id.0 as usize].policy.is_none()))
@@ -518,12 +523,15 @@ impl<T> Scheduler<T> {
         let answer = self.class(id).policy.as_mut().map(|policy| policy.next(now));
         let failure = match answer {
             // The default, which is no call.
-            None => return self.oldest(id).map_or(Asked::Wait(now), |it| Asked::Run(it, None)),
+            None => {
+                let slice = usual_slice(id);
+                return self.oldest(id).map_or(Asked::Wait(now), |it| Asked::Run(it, slice));
+            }
             Some(Some(Answer::Wait(until))) if until > now => return Asked::Wait(until),
             Some(Some(Answer::Run(token, slice))) => {
                 if self.entry(token).is_some_and(|entry| entry.class == id) {
                     self.class(id).decisions += 1;
-                    let slice = slice.map(|slice| slice.clamp(LEAST_SLICE, GUARD));
+                    let slice = slice.map_or(GUARD, |slice| slice.clamp(LEAST_SLICE, GUARD));
                     return Asked::Run(token, slice);
                 }
                 Expulsion::Wrong
@@ -542,14 +550,14 @@ impl<T> Scheduler<T> {
             // Its oldest is the default's now, by another token.
             return self
                 .oldest(ClassId::DEFAULT)
-                .map_or(Asked::Wait(now), |it| Asked::Run(it, None));
+                .map_or(Asked::Wait(now), |it| Asked::Run(it, SLICE));
         }
         let Some(oldest) = oldest else { return Asked::Wait(now) };
         self.dequeue(id, oldest);
-        Asked::Run(oldest, None)
+        Asked::Run(oldest, SLICE)
     }
 
-    fn pick(&mut self, token: Token, slice: Option<Duration>) -> Option<Picked<T>> {
+    fn pick(&mut self, token: Token, slice: Duration) -> Option<Picked<T>> {
         let Entry { task, subject, class, .. } = self.take(token)?;
         Some(Picked { task, turn: Turn { token, class, subject }, slice })
     }
@@ -579,6 +587,12 @@ impl<T> Scheduler<T> {
 
 /// What asking a class has given.
 enum Asked {
-    Run(Token, Option<Duration>),
+    Run(Token, Duration),
     Wait(Instant),
+}
+
+/// How long a turn of a class that goes by age may be while others wait: the default's subjects take
+/// turns; others run until they wait, but for whoever is due for its reserve.
+pub fn usual_slice(id: ClassId) -> Duration {
+    if id == ClassId::DEFAULT { SLICE } else { GUARD }
 }

@@ -179,6 +179,13 @@ fn a_looping_package_is_stopped_by_a_late_signal() {
 }
 
 #[test]
+fn a_looping_package_shares_its_core_and_is_interrupted_for_nothing() {
+    for seed in 0..10 {
+        pass(&node(seed), "slices");
+    }
+}
+
+#[test]
 fn packages_outlive_the_management_core() {
     for seed in 0..20 {
         pass(&node(seed), "package-manager-restart");

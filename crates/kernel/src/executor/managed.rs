@@ -14,11 +14,12 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::Ordering;
 use core::task::{Context, Poll};
+use core::time::Duration;
 
 use nile_abi::Instant;
 use nile_policy::{
-    ClassId, Next, Parameters, Picked, Refusal, Scheduler, Scheduling, Statistics, Subject,
-    SubjectState,
+    ClassId, Next, Parameters, Picked, Refusal, SLICE, Scheduler, Scheduling, Statistics, Stop,
+    Subject, SubjectState, usual_slice,
 };
 use nile_sync::Waiter;
 
@@ -45,6 +46,12 @@ pub(super) struct Managed {
     turns: Cell<u32>,
     /// The subjects but the first, by their numbers.
     names: RefCell<Vec<String>>,
+    /// How long the present turn may be while others wait, and when one of a higher class may run.
+    slice: Cell<Duration>,
+    ends: Cell<Option<Instant>>,
+    /// When its slice began, if it was asked for, and whether it was over.
+    began: Cell<Option<Instant>>,
+    is_preempted: Cell<bool>,
     /// Until when whatever is ready has to wait.
     waits_until: Cell<Option<Instant>>,
     /// Whether there was nothing to run.
@@ -68,6 +75,18 @@ impl Managed {
 
     pub fn waits_until(&self) -> Option<Instant> {
         self.waits_until.get()
+    }
+
+    #[inline(never)]
+    pub fn slice_ends(&self, others: bool, clock: &dyn Fn() -> Instant) -> Option<Instant> {
+        let now = clock();
+        self.began.set(Some(now));
+        let slice = (others || self.ready() > 0).then(|| now + self.slice.get());
+        slice.into_iter().chain(self.ends.get()).min()
+    }
+
+    pub fn note_preempted(&self) {
+        self.is_preempted.set(true);
     }
 
     /// What policies hold.
@@ -144,7 +163,7 @@ impl Executor {
         })
     }
 
-    /// Polls what policies say. `false` if nothing may run.
+    /// Polls what policies say. `false` if nothing may run, or nothing more in this pass.
     #[inline(never)]
     pub(super) fn poll_managed(&self, clock: &dyn Fn() -> Instant) -> bool {
         let managed = &self.managed;
@@ -167,13 +186,22 @@ impl Executor {
         match self.choose(clock) {
             Some(Chosen::Oldest(class, task)) => {
                 self.poll(task);
-                managed.scheduler.borrow_mut().turned(class);
+                let mut scheduler = managed.scheduler.borrow_mut();
+                match managed.began.take() {
+                    Some(began) => scheduler.measured(class, clock().since(began)),
+                    None => scheduler.turned(class),
+                }
                 true
             }
             Some(Chosen::Picked(picked, start)) => {
-                let why = self.poll(picked.task);
+                let why = match self.poll(picked.task) {
+                    _ if managed.is_preempted.take() => Stop::Preempted,
+                    why => why,
+                };
+                managed.began.set(None);
                 managed.scheduler.borrow_mut().ran(picked.turn, start, clock(), why);
-                true
+                // The loop is to look around before the next, which may be as long.
+                why != Stop::Preempted
             }
             None => {
                 self.look(clock());
@@ -194,6 +222,8 @@ impl Executor {
     fn choose(&self, clock: &dyn Fn() -> Instant) -> Option<Chosen> {
         let managed = &self.managed;
         managed.waits_until.set(None);
+        managed.ends.set(None);
+        managed.is_preempted.set(false);
         if let Some(due) = managed.due.get() {
             for (class, by_age) in managed.lanes.borrow().iter().copied() {
                 if managed.scheduler.borrow().is_bounded(class)
@@ -203,6 +233,7 @@ impl Executor {
                 }
             }
             if let Some(chosen) = self.choose_due(due, clock) {
+                managed.slice.set(SLICE);
                 return Some(chosen);
             }
         }
@@ -214,11 +245,16 @@ impl Executor {
                 false => self.choose_of(class, by_age, clock()),
             };
             let then = match next {
-                Ok(chosen) => return Some(chosen),
+                Ok(chosen) => {
+                    managed.ends.set(until);
+                    return Some(chosen);
+                }
                 Err(then) => then,
             };
             if by_age && let Some(task) = self.ready.lock().of(class).and_then(VecDeque::pop_front)
             {
+                managed.slice.set(usual_slice(class));
+                managed.ends.set(until);
                 return Some(Chosen::Oldest(class, task));
             }
             until = [until, then].into_iter().flatten().min();
@@ -242,6 +278,7 @@ impl Executor {
             Next::Run(picked) => {
                 drop(scheduler);
                 self.note_expelled();
+                self.managed.slice.set(picked.slice);
                 Ok(Chosen::Picked(picked, now))
             }
             Next::Wait(until) => Err(Some(until)),

@@ -6,9 +6,10 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
 use core::str;
+use core::time::Duration;
 
 use nile_abi::call::{Answer, SystemCall};
-use nile_abi::{Status, VirtAddr};
+use nile_abi::{Instant, Status, VirtAddr};
 use nile_platform::user::{Ask, Exit};
 use nile_platform::{Hosting, Machine, User};
 
@@ -61,6 +62,18 @@ fn has_work<M: Machine>(core: &Core<M>) -> bool {
         || core.timers.borrow().next_due().is_some_and(|due| due <= core.now())
 }
 
+/// The least that a turn is given: what ends sooner brings its package no further.
+const LEAST_TURN: Duration = Duration::from_micros(50);
+
+/// When a turn is to end that begins now: by what waits on this core for it, or is going to. What
+/// has its core for itself is not interrupted.
+fn end<M: Machine>(core: &Core<M>) -> Option<Instant> {
+    let due = core.timers.borrow().next_due();
+    let ends = [due, core.executor.slice_ends(|| core.now())];
+    let end = ends.into_iter().flatten().min()?;
+    Some(end.max(core.now() + LEAST_TURN))
+}
+
 impl<M: Machine> Package<M> {
     /// Runs a loaded package until it ends.
     pub(super) async fn take_turns(&self, calls: &impl Calls<M>) -> Ended {
@@ -72,14 +85,18 @@ impl<M: Machine> Package<M> {
                 return Ended::Stopped;
             }
             let record = core.machine.board().record(core.id());
+            let until = end(core);
             record.set_hosting(Hosting::Turn);
-            let exit = self.0.space.with_user(|user| user.run(answer));
+            let exit = self.0.space.with_user(|user| user.run(answer, until));
             record.set_hosting(Hosting::Package);
             let Ok(exit) = exit else { return Ended::Stopped };
             match exit {
                 Exit::Fault(fault) => return Ended::Faulted(fault),
                 Exit::Interrupted => {
                     count(&self.0.counters.interruptions);
+                    if until.is_some_and(|until| until <= core.now()) {
+                        core.executor.note_preempted();
+                    }
                     since_pass = CALLS_PER_PASS;
                 }
                 Exit::Call(ask) => {

@@ -22,7 +22,7 @@ use nile_stl::node::{
 
 use super::host::CoreHost;
 use super::package::ServiceCalls;
-use crate::core::{Core, PACKAGE};
+use crate::core::Core;
 use crate::memory::Frame;
 use crate::packages::{Ended, Package, PackageId};
 
@@ -194,11 +194,7 @@ impl<M: Machine> Node for CoreHost<M> {
             PackageSource::File(file) => Image::Shipped(file),
         };
         let calls = ServiceCalls::new(&core.stl());
-        let before = core.executor.act_as(core.executor.subject(PACKAGE));
-        let package = core.run_package(image, argument, limits, calls);
-        core.executor.act_as(before);
-        let package = package?;
-        Ok(Rc::new(Hosted(package)))
+        Ok(Rc::new(Hosted(core.run_package(image, argument, limits, calls)?)))
     }
 
     fn stop_package(&self, core: CoreId, package: u32) -> NodeFuture<()> {

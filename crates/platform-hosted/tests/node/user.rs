@@ -148,21 +148,21 @@ fn at(program: u64) -> Start {
 fn asks_and_answers(machine: &Hosted) -> Played {
     let mut user = package(machine, programs::ask())?;
     ensure!(matches!(machine.user(), Err(Status::Exists)), "a second user");
-    let mut exit = user.run(Answer { status: 99, value: 99 });
+    let mut exit = user.run(Answer { status: 99, value: 99 }, None);
     let Exit::Call(ask) = exit else { return Err(format!("{exit:?}")) };
     ensure!((ask.number, ask.word) == (0, 5), "{ask:?}");
     ensure!(ask.input == (VirtAddr(0x11), 0x22), "{ask:?}");
     ensure!(ask.output == (VirtAddr(0x33), 0x44), "{ask:?}");
     for number in 0..1000 {
-        exit = user.run(Answer { status: number, value: number * 2 });
+        exit = user.run(Answer { status: number, value: number * 2 }, None);
         let Exit::Call(ask) = exit else { return Err(format!("{exit:?}")) };
         ensure!((ask.number, ask.word) == (number + 1, number * 2 + 1), "{ask:?}");
     }
     drop(user);
     let mut user = package(machine, programs::return_())?;
-    let exit = user.run(Answer::ok(0));
+    let exit = user.run(Answer::ok(0), None);
     ensure!(is_exception(exit), "a return from the entry point: {exit:?}");
-    ensure!(user.run(Answer::ok(0)) == exit, "a package runs after its end");
+    ensure!(user.run(Answer::ok(0), None) == exit, "a package runs after its end");
     Ok(())
 }
 
@@ -218,7 +218,7 @@ fn memory_is_checked(machine: &Hosted) -> Played {
 
 fn starts_are_checked(machine: &Hosted) -> Played {
     let mut user = home(machine)?;
-    ensure!(is_exception(user.run(Answer::ok(0))), "a package runs before its start");
+    ensure!(is_exception(user.run(Answer::ok(0), None)), "a package runs before its start");
     ensure!(user.start(Start::Linked("x")) == Err(Status::NotFound), "a linked program");
     let Start::At { entry, stack, argument } = at(0) else { return Err("no address".into()) };
     let stacks =
@@ -258,7 +258,7 @@ fn faults_end_a_package(machine: &Hosted) -> Played {
     }
     for (what, program, kind, address) in cases {
         let mut user = package(machine, program)?;
-        let exit = user.run(Answer::ok(0));
+        let exit = user.run(Answer::ok(0), None);
         let Exit::Fault(fault) = exit else { return Err(format!("{what}: {exit:?}")) };
         ensure!((fault.kind, fault.address) == (kind, address), "{what}: {fault:?}");
         let place = CODE.0..CODE.0 + PAGE;
@@ -266,7 +266,7 @@ fn faults_end_a_package(machine: &Hosted) -> Played {
         // The `ud2` behind it was not reached.
         let code = if what == "ud2" { 4 } else { fault.code };
         ensure!(fault.code == code && (what == "ud2" || code != 4), "{what}: {fault:?}");
-        ensure!(user.run(Answer::ok(0)) == exit, "{what}: a package runs after its end");
+        ensure!(user.run(Answer::ok(0), None) == exit, "{what}: a package runs after its end");
     }
     Ok(())
 }
@@ -278,7 +278,7 @@ fn signals_interrupt(machine: &Hosted, program: u64, round: u64) -> Played {
     word(machine, READY).store(round, Ordering::Release);
     wake(machine, C1);
     loop {
-        match user.run(answer) {
+        match user.run(answer, None) {
             Exit::Interrupted if seen < SIGNALS => {
                 seen += 1;
                 // It counts on from round to round: the script may look late.
@@ -321,7 +321,7 @@ fn loops_are_forgotten(machine: &Hosted) -> Played {
                 let process = rustix::process::Pid::from_raw(process).expect("a process");
                 let _ = rustix::process::kill_process(process, rustix::process::Signal::URG);
             });
-            user.run(Answer::ok(0))
+            user.run(Answer::ok(0), None)
         });
         ensure!(exit == Exit::Interrupted, "{exit:?}");
         drop(user);
@@ -334,7 +334,7 @@ fn loops_are_forgotten(machine: &Hosted) -> Played {
 /// With a package that waits for an answer, a fault of the kernel's is the worker's end.
 fn the_kernels_own_fault(machine: &Hosted) -> Played {
     let mut user = package(machine, programs::ask())?;
-    let exit = user.run(Answer::ok(0));
+    let exit = user.run(Answer::ok(0), None);
     ensure!(matches!(exit, Exit::Call(_)), "{exit:?}");
     // The table: mapped, but the package may only read it, and so may its kernel.
     machine.stray_write(VirtAddr(TABLE.0), 7);

@@ -18,7 +18,7 @@
 //! | an address where the kernel is      | every address is checked before a copy ([`memory`]);   |
 //! |                                     | SMAP refuses what the kernel touches otherwise         |
 //! | reading what the kernel left behind | registers, vectors too, are its own or zero            |
-//! | never giving the core back          | a signal ends the turn                                 |
+//! | never giving the core back          | a signal ends the turn, and the timer if others wait   |
 //!
 //! * [`memory`]: which user memory there is, and how the kernel copies from and to it.
 //! * [`turn`]: the way into ring 3 and back.
@@ -27,7 +27,7 @@ pub mod memory;
 pub mod turn;
 
 use nile_abi::call::{Answer, POOL_BASE, USER_BASE, USER_BYTES};
-use nile_abi::{PageSize, Status, VirtAddr};
+use nile_abi::{Instant, PageSize, Status, VirtAddr};
 use nile_platform::user::{Access, BadAddress, Exit, Gateway, Start, User};
 use nile_platform::{AttachError, Fault, Grant};
 
@@ -38,6 +38,7 @@ use crate::node::Node;
 use crate::private::Private;
 use crate::privileged;
 use crate::samples::{self, Code};
+use crate::timer;
 
 use memory::UserMemory;
 use turn::Left;
@@ -100,6 +101,7 @@ impl Drop for UserHalf {
         // What is still in the tables the processor may look up again, even unasked: the kernel
         // has it taken out first.
         privileged::invalidate_all();
+        timer::set_turn_end(None);
         samples::set_code(None);
         TAKEN.set(false);
     }
@@ -146,7 +148,7 @@ impl User for UserHalf {
         Ok(())
     }
 
-    fn run(&mut self, answer: Answer) -> Exit {
+    fn run(&mut self, answer: Answer, until: Option<Instant>) -> Exit {
         if self.stage == Stage::Called {
             turn::answer(answer);
             self.stage = Stage::Answered;
@@ -158,6 +160,7 @@ impl User for UserHalf {
         // From here on an interrupt stays pending until the package runs, and interrupts that. A
         // signal that came before is remembered: perhaps the kernel had looked around already.
         let left = privileged::without_interrupts(|| {
+            timer::set_turn_end(until);
             // SAFETY: interrupts are masked; `by_call` says how the last turn ended.
             (!turn::forget_signal()).then(|| unsafe { turn::enter(by_call) })
         });

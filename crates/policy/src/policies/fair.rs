@@ -4,19 +4,17 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use nile_abi::Instant;
 
-use crate::{Answer, Parameter, Parameters, Ran, Ready, Refusal, Scheduling, Subject, Token};
+use crate::{
+    Answer, Parameter, Parameters, Ran, Ready, Refusal, SLICE, Scheduling, Subject, Token,
+};
 
 const WEIGHT: Parameter = Parameter::new("weight", 1, 10_000);
 
 /// The weight of who says nothing of it.
 const USUAL: i64 = 100;
-
-/// How long a turn may be, where it can be ended.
-const SLICE: Duration = Duration::from_millis(3);
 
 /// Virtual time that passes in a nanosecond of a subject with a weight of one.
 const SCALE: u64 = 1 << 40;

@@ -66,7 +66,7 @@ impl Bench {
                     assert_eq!(picked.turn.subject, subject, "a task has run as another's");
                     let waited = self.now.since(self.since[index]);
                     self.waited[index] = self.waited[index].max(waited);
-                    let span = picked.slice.map_or(turn, |slice| slice.min(turn));
+                    let span = picked.slice.min(turn);
                     let start = self.now;
                     self.now = self.now + span;
                     self.had[index] += span;

@@ -69,7 +69,7 @@ impl Core {
             match self.scheduler.next(Core::at(now)) {
                 Next::Run(picked) => {
                     let index = picked.task;
-                    let slice = picked.slice.map_or(TURN, |it| it.as_micros() as u64);
+                    let slice = picked.slice.as_micros() as u64;
                     let span = TURN.min(self.left[index]).min(slice.max(1));
                     let start = Core::at(now);
                     now += span;

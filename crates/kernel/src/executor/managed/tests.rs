@@ -192,3 +192,54 @@ fn an_expelled_policy_is_told_of() {
     assert!(silent.expelled.is_some());
     assert!(bench.now() < Instant::START + Duration::from_millis(1));
 }
+
+/// A task that says when its slice would end.
+fn slice_of(bench: &Bench, subject: &'static str) -> Rc<Cell<Option<Duration>>> {
+    let (executor, now, seen) = (bench.executor.clone(), bench.now.clone(), Rc::default());
+    let told: Rc<Cell<_>> = Rc::clone(&seen);
+    let before = executor.act_as(executor.subject(subject));
+    let asked = executor.clone();
+    executor.spawn(async move {
+        let now = Instant::from_nanos(now.get());
+        told.set(asked.slice_ends(|| now).map(|end| end.since(now)));
+        asked.note_preempted();
+    });
+    executor.act_as(before);
+    seen
+}
+
+#[test]
+fn a_turn_has_an_end_while_others_wait() {
+    let guard = Duration::from_millis(100);
+    for (policy, slice) in [(None, SLICE), (Some("fair"), SLICE), (Some("fifo"), guard)] {
+        let bench = Bench::new();
+        if let Some(policy) = policy {
+            bench.executor.subject("package");
+            bench.bind("package", policy);
+        }
+        let alone = slice_of(&bench, "package");
+        bench.run(2);
+        assert_eq!(alone.get(), None, "{policy:?}");
+        // Another one of the class, so that its turn does not come first.
+        let beside = slice_of(&bench, "package");
+        bench.spawn("package", 1);
+        bench.run(3);
+        assert_eq!(beside.get(), Some(slice), "{policy:?}");
+    }
+}
+
+#[test]
+fn a_turn_ends_when_a_higher_class_may_go_on() {
+    let bench = Bench::new();
+    bench.spawn("periodic", 1_000);
+    let parameters = Parameters::none().with("period_us", 2_000).with("budget_us", 100);
+    bench.executor.bind("periodic", "earliest_deadline", &parameters, bench.now()).unwrap();
+    bench.run(200);
+    assert!(bench.executor.next_due().is_some());
+    bench.executor.subject("package");
+    bench.bind("package", "fifo");
+    let slice = slice_of(&bench, "package");
+    bench.run(1);
+    let slice = slice.get().expect("it has an end");
+    assert!(slice < Duration::from_millis(2), "{slice:?}");
+}
