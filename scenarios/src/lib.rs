@@ -45,6 +45,7 @@
 //! | `counts`          | what the kernel's operations cost                                      |
 //! | `call-cost`       | what calls to services cost                                            |
 //! | `slices`          | a package that loops shares its core, and is interrupted for nothing   |
+//! | `hostile`         | policies that do wrong harm nobody, and are expelled                   |
 //! | `policy-cost`     | what it costs that policies decide                                    |
 //! | `disk-cost`       | what reading and writing a disk costs                                  |
 //! | `system-call`     | what system calls cost                                                 |
@@ -72,6 +73,7 @@ mod disk_cost;
 mod disks;
 mod ends;
 mod flood;
+mod hostile;
 mod idle;
 mod isolation;
 mod jobs;
@@ -110,7 +112,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 46] = [
+pub const PROGRAMS: [&str; 47] = [
     "boot",
     "ping",
     "restart",
@@ -138,6 +140,7 @@ pub const PROGRAMS: [&str; 46] = [
     "composed",
     "policies",
     "slices",
+    "hostile",
     "ends",
     "package-calls",
     "package-buffers",
@@ -233,6 +236,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "composed" => composed::start(core),
         "policies" => policies::start(core),
         "slices" => slices::start(core),
+        "hostile" => hostile::start(core),
         "ends" => ends::start(core),
         "package-calls" => package_calls::start(core),
         "package-buffers" => package_buffers::start(core),

@@ -168,8 +168,12 @@ impl Shared {
         let expelled = |it: &Statistics| it.name == name && it.expelled.is_some();
         let is_expelled = manager.policies().iter().any(expelled);
         let known = self.instances.borrow().iter().find(|it| it.0 == name).map(|it| it.1);
-        if known.is_none() || is_expelled && known != Some(instance) {
+        // One that ended the last incarnation of this core is not known, and expelled.
+        let is_new = known.map_or(!is_expelled, |known| is_expelled && known != instance);
+        if is_new {
             manager.install(name, priority_of(registration), make());
+        }
+        if is_new || known.is_none() {
             let mut instances = self.instances.borrow_mut();
             instances.retain(|it| it.0 != name);
             instances.push((name.into(), instance));
@@ -327,7 +331,7 @@ fn refused(refusal: Refusal) -> CallError {
     let status = match refusal {
         Refusal::NoPolicy | Refusal::NoSubject => Status::NotFound,
         Refusal::Expelled => Status::Denied,
-        Refusal::Overcommitted { .. } => Status::Busy,
+        Refusal::Overcommitted { .. } | Refusal::Deciding => Status::Busy,
         Refusal::Unknown { .. } | Refusal::OutOfRange { .. } | Refusal::Incomplete(_) => {
             Status::Invalid
         }

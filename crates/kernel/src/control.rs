@@ -84,6 +84,8 @@ pub enum Request {
     Release { grant: Grant },
     /// The caller has no translation of a released grant any more.
     Invalidated { grant: Grant },
+    /// The caller is going to ask policies: look whether one returns.
+    Watch,
     /// How much memory there is, free and in tables.
     Statistics,
     /// The `index`th region of the node's memory.
@@ -142,6 +144,7 @@ impl Request {
             Request::Allocate { size } => (4, [size.bytes(), 0, 0, 0, 0, 0]),
             Request::Release { grant } => (5, [grant.start.0, grant.bytes, 0, 0, 0, 0]),
             Request::Invalidated { grant } => (6, [grant.start.0, grant.bytes, 0, 0, 0, 0]),
+            Request::Watch => (22, [0; 6]),
             Request::Statistics => (7, [0; 6]),
             Request::Region { index } => (8, [index, 0, 0, 0, 0, 0]),
             Request::Started { generation } => (9, [u64::from(generation.0), 0, 0, 0, 0, 0]),
@@ -187,6 +190,7 @@ impl Request {
             },
             5 => Request::Release { grant: grant(w[0], w[1]) },
             6 => Request::Invalidated { grant: grant(w[0], w[1]) },
+            22 => Request::Watch,
             7 => Request::Statistics,
             8 => Request::Region { index: w[0] },
             9 => Request::Started { generation: Generation(narrow(w[0])?) },
@@ -396,6 +400,7 @@ mod tests {
             Request::Allocate { size: PageSize::Huge },
             Request::Release { grant: GRANT },
             Request::Invalidated { grant: GRANT },
+            Request::Watch,
             Request::Statistics,
             Request::Region { index: 5 },
             Request::MapUser { grant: GRANT, at: AT, access: Access::Execute },

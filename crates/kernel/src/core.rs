@@ -14,10 +14,10 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-use nile_abi::{CoreId, Instant, RoleSet, Window};
+use nile_abi::{CoreId, Generation, Instant, RoleSet, Window};
 use nile_device::{DrivenDisk, DrivenInterface};
 use nile_platform::{
-    CorePhase, Hosting, Load, Loop, Machine, NodePhase, Outcome, Queue, Sleeper, Turn,
+    CorePhase, Fault, Hosting, Load, Loop, Machine, NodePhase, Outcome, Queue, Sleeper, Turn,
 };
 use nile_ring::Doorbell;
 
@@ -205,6 +205,7 @@ impl<M: Machine> Core<M> {
             let pool = core.pool().map(Pool::memory);
             manager.borrow_mut().open_for_business(&core.machine, pool);
         }
+        core.bar_policy();
         core.start_services();
         // Who may be bound before it runs.
         if roles.contains(nile_abi::Role::Worker) {
@@ -212,6 +213,22 @@ impl<M: Machine> Core<M> {
         }
         program(&core);
         CoreLoop { core, empty_passes: 0, is_idle: false, running: false }
+    }
+
+    /// The policy in which the last incarnation has ended is asked no more.
+    fn bar_policy(&self) {
+        let board = self.machine.board();
+        let (record, last) = (board.record(self.id()), self.machine.generation().0.wrapping_sub(1));
+        let policy = record.policy_name(record.policy());
+        record.set_policy(0);
+        record.set_bound(false);
+        // Who was ended from outside may have been in any.
+        let is_endless = board.record(CoreId::BOOT).is_endless(self.id(), Generation(last));
+        let is_its = record.fault().is_some_and(|fault| fault.kind != Fault::KILLED) || is_endless;
+        if let Some(policy) = policy.filter(|_| is_its) {
+            self.machine.log(format_args!("policy {policy} is expelled: the core ended in it"));
+            self.executor.bar(&policy);
+        }
     }
 
     /// Waits for `span`.

@@ -181,8 +181,8 @@ impl Executor {
         drop(slots);
     }
 
-    /// Polls the next ready task. `false` if there was none, or the pass is long already. Only where policies decide is the
-    /// time asked for.
+    /// Polls the next ready task. `false` if there was none, or the pass is long already. Only
+    /// where policies decide is the time asked for.
     pub fn poll_one(&self, clock: impl Fn() -> Instant) -> bool {
         if self.managed.is_used() {
             return self.poll_managed(&clock);

@@ -79,6 +79,7 @@ impl<M: Machine> Manager<M> {
         let generation = machine.generation();
         if generation != Generation::FIRST {
             self.memory.expect_word_of(board.core_ids());
+            self.watch.want();
             for core in board.core_ids() {
                 self.links.post(core, control::EVENT, &Event::Hello { generation }.encode());
                 // Also a core whose package computes, and which looks at nothing meanwhile.
@@ -226,6 +227,10 @@ impl<M: Machine> Manager<M> {
                 self.order(machine, core, Event::StopPackage { package })?
             }
             Request::EndCore { core } => self.order(machine, core, Event::End)?,
+            Request::Watch => {
+                self.watch.want();
+                Reply::Done
+            }
             Request::ShowPool { shown } => {
                 let pool = self.pool.ok_or(Status::NotFound)?;
                 match shown {

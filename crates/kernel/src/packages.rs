@@ -4,8 +4,9 @@
 //! turns the core's loop goes on, so that a worker in a job drains its channels when the package
 //! calls the kernel and when the core's manager signals it (NileOS paper, III.C), which it does
 //! when a turn takes long (`manager::watch`). While others of the core wait for their turn, or a
-//! timer of its, a turn has an end, by the policy that the package is bound to. However a package ends, all its memory goes back, but
-//! for text that may be wanted again, and the core runs the next one.
+//! timer of its, a turn has an end, by the policy that the package is bound to. However a package
+//! ends, all its memory goes back, but for text that may be wanted again, and the core runs the
+//! next one.
 //!
 //! * `layout`: where in user memory everything is.
 //! * `load`: an image, made ready in memory of the kernel's.

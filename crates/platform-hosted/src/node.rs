@@ -20,6 +20,7 @@ use crate::boot::BootRecord;
 use crate::disk::Opened;
 use crate::handed::Handed;
 use crate::layout::PACKAGE_BYTES;
+use crate::machine::is_isolated;
 use crate::network::Link;
 use crate::samples::Samples;
 use crate::signals;
@@ -164,6 +165,16 @@ impl Node {
         i32::try_from(number).ok().and_then(Pid::from_raw)
     }
 
+    /// Ends a worker that does not return from a policy. A core that is a thread goes on: Linux
+    /// ends none alone.
+    fn end_process(&self, core: CoreId) {
+        let record = self.board.record(core);
+        let process = i32::try_from(record.hardware_id()).ok().and_then(Pid::from_raw);
+        if let Some(process) = process.filter(|_| is_isolated(record.roles())) {
+            let _ = kill_process(process, rustix::process::Signal::KILL);
+        }
+    }
+
     fn package_word(&self, core: CoreId) -> &AtomicU64 {
         &self.packages.words()[core.index() * (PACKAGE_BYTES / size_of::<u64>())]
     }
@@ -206,6 +217,10 @@ impl Signal for Node {
     fn signal(&self, core: CoreId) {
         if core.index() >= self.board.cores() {
             return;
+        }
+        let record = self.board.record(core);
+        if self.board.record(CoreId::BOOT).is_endless(core, record.generation()) {
+            self.end_process(core);
         }
         if let Some(process) = self.package_process(core) {
             // It fails if the process has just ended; then nobody waits.

@@ -3,9 +3,9 @@
 //!
 //! * it calls the gate, an address that it was told;
 //! * it faults: Linux's signal, handled on a stack of our own, ends the coroutine;
-//! * the core is signalled, or a timer ends the turn: the handler of SIGURG suspends the coroutine. The next turn returns
-//!   from the handler, and Linux restores every register. (Linux ignores SIGURG where nobody
-//!   handles it, so one that comes late harms no process.)
+//! * the core is signalled, or a timer ends the turn: the handler of SIGURG suspends the coroutine.
+//!   The next turn returns from the handler, and Linux restores every register. (Linux ignores
+//!   SIGURG where nobody handles it, so one that comes late harms no process.)
 //!
 //! A signal that comes while the kernel runs is kept. Each way in first says that the package
 //! runs and then looks for such a signal, as the coroutine already: one that comes before is

@@ -74,7 +74,8 @@ impl HostedUser {
         Ok(HostedUser { node, core, package: None, memory: Vec::new(), timer: None, end: None })
     }
 
-    /// Has the package interrupted then. Where Linux refuses a timer its turns end by signals alone.
+    /// Has the package interrupted then. Where Linux refuses a timer its turns end by signals
+    /// alone.
     fn set_end(&mut self, end: Option<Instant>) {
         if end == self.end {
             return;

@@ -22,6 +22,9 @@ use crate::user::SimUser;
 /// What reading the clock costs: a loop that waits for a moment reaches it.
 const CLOCK_READ: Duration = Duration::from_nanos(20);
 
+/// What a core's code unwinds with that would not return.
+pub(crate) struct Endless;
+
 /// One core of a simulated node.
 pub struct SimMachine {
     core: CoreId,
@@ -162,6 +165,11 @@ impl Misbehave for SimMachine {
 
     fn overrun_stack(&self) {
         panic!("the stack of {} is used up", self.core);
+    }
+
+    /// The simulator has the core make no further pass.
+    fn loop_for_ever() {
+        std::panic::resume_unwind(Box::new(Endless));
     }
 }
 

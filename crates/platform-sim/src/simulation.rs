@@ -12,7 +12,7 @@ use nile_platform::{Cause, CorePhase, Fault, Hosting, Loop, Outcome, Turn, WakeM
 use nile_ring::{Doorbell, Signal};
 
 use crate::disk::Contents;
-use crate::machine::SimMachine;
+use crate::machine::{Endless, SimMachine};
 use crate::options::Options;
 use crate::state::{Event, State};
 use crate::trace::Happening;
@@ -85,6 +85,8 @@ enum Status {
     Asleep { until: Option<Instant>, line: LineImage },
     /// Its package computes: it makes no pass before it is signalled, or before this has come.
     Held(Instant),
+    /// Its code does not return; a signal ends it once the managing core has said so.
+    Endless,
     /// Its incarnation ended; the next one starts with an event.
     Down,
     /// Its loop has ended.
@@ -222,7 +224,7 @@ impl<'a> Scheduler<'a> {
                 Some(state.clock)
             }
             Status::Asleep { until, .. } => *until,
-            Status::Down | Status::Stopped => None,
+            Status::Endless | Status::Down | Status::Stopped => None,
         });
         let next = cores.chain(state.next_event()).min()?;
         let tick = state.next_event_or_tick().unwrap_or(next);
@@ -287,7 +289,7 @@ impl<'a> Scheduler<'a> {
         let cores = self.cores.iter().filter_map(|core| match core.status {
             Status::Ready(at) | Status::Held(at) => Some(at),
             Status::Asleep { until, .. } => until,
-            Status::Dozing { .. } | Status::Down | Status::Stopped => None,
+            Status::Dozing { .. } | Status::Endless | Status::Down | Status::Stopped => None,
         });
         let all_stopped = self.cores.iter().all(|core| matches!(core.status, Status::Stopped));
         let next = cores.chain(state.next_event()).min();
@@ -311,6 +313,11 @@ impl<'a> Scheduler<'a> {
                     return self.wake_by(to.index(), Cause::Signal);
                 }
                 self.state.borrow_mut().interrupt(to, Cause::Signal);
+                if let Status::Endless = self.cores[to.index()].status
+                    && self.is_to_end(to)
+                {
+                    return self.stop(to.index(), Fault::KILLED);
+                }
                 match self.cores[to.index()].status {
                     // The turn ends at once, and the kernel's pass goes on.
                     Status::Held(_) => {
@@ -333,6 +340,13 @@ impl<'a> Scheduler<'a> {
             }
             Event::Start { core } => self.start(core.index()),
         }
+    }
+
+    /// Whether the managing core has said that this one's incarnation is to end.
+    fn is_to_end(&self, core: CoreId) -> bool {
+        let board = &self.state.borrow().board;
+        let generation = board.record(core).generation();
+        board.record(CoreId::BOOT).is_endless(core, generation)
     }
 
     fn interrupt_by_device(&mut self, to: CoreId) {
@@ -459,6 +473,10 @@ impl<'a> Scheduler<'a> {
                 }
                 self.cores[at].status = Status::Stopped;
             }
+            Err(panic) if panic.is::<Endless>() => {
+                state.end_pass(id);
+                self.cores[at].status = Status::Endless;
+            }
             Err(panic) => {
                 let line = format!("[{} {id}] panicked: {}", state.clock, reason(&*panic));
                 state.log.push(line);
@@ -483,7 +501,7 @@ impl Core {
         match self.status {
             Status::Ready(at) | Status::Held(at) => at <= clock,
             Status::Dozing { .. } => true,
-            Status::Asleep { .. } | Status::Down | Status::Stopped => false,
+            Status::Asleep { .. } | Status::Endless | Status::Down | Status::Stopped => false,
         }
     }
 
@@ -494,6 +512,7 @@ impl Core {
             Status::Dozing { .. } => "dozing".into(),
             Status::Asleep { until: Some(until), .. } => format!("asleep until {until}"),
             Status::Asleep { until: None, .. } => "asleep".into(),
+            Status::Endless => "in an endless loop".into(),
             Status::Down => "down".into(),
             Status::Stopped => "stopped".into(),
         };

@@ -3,8 +3,8 @@
 //! was about is found by the core's loop, which it wakes.
 //!
 //! A package that was interrupted in user mode goes on, unless it was by a timer, by a signal, by a
-//! device or by what the package itself did: these end its turn ([`crate::user`]). A device rings the core's
-//! doorbell.
+//! device or by what the package itself did: these end its turn ([`crate::user`]). A device rings
+//! the core's doorbell.
 //!
 //! Handlers run with interrupts masked, on their own stack, and touch only what is private to the
 //! core and its record. They never log.
@@ -189,14 +189,18 @@ extern "C" fn handle(state: &mut State) {
                 samples::take(&state.frame);
             }
             local.apic.end_of_interrupt();
-            // The turn's end has come. Or it is a tick: a core that manages the node must go on with
-            // its loop, or nobody's does; one that is sampled is asked for its samples.
+            // The turn's end has come. Or it is a tick: a core that manages the node must go on
+            // with its loop, or nobody's does; one that is sampled is asked for its samples.
             if users {
                 turn::end(state, Left::Interrupted);
             }
         }
         Vector::SIGNAL => {
             count_and_end(&local, Cause::Signal);
+            // It goes on from a package's turn, but not from a policy that does not return.
+            if !users && local.is_endless() {
+                fault::exception(&state.frame);
+            }
             look_around(state, users);
         }
         Vector::ERROR => {

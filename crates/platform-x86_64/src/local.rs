@@ -17,6 +17,8 @@ pub struct Local {
     pub generation: Generation,
     /// Where its interrupts are counted and its faults are told.
     pub record: Record<'static>,
+    /// The managing core's record, which says who is to end.
+    pub manager: Record<'static>,
     /// The doorbell that it sleeps behind, among the others'.
     pub bells: &'static Doorbells,
     /// Its interrupt controller.
@@ -32,6 +34,13 @@ static LOCAL: Private<Option<Local>> = Private::new(None);
 /// when it restarts.
 pub fn install(local: Local) {
     LOCAL.set(Some(local));
+}
+
+impl Local {
+    /// Whether this incarnation is to end: it does not return from a policy.
+    pub fn is_endless(&self) -> bool {
+        self.manager.is_endless(self.core, self.generation)
+    }
 }
 
 /// This core, once [`install`]ed.

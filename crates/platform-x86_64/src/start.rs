@@ -296,7 +296,8 @@ pub unsafe extern "C" fn core_start(core: u64, node: &'static Node) -> ! {
     }
     restart::install(node);
     let bells = board.notifier().doorbells();
-    local::install(Local { core, generation, record, bells, apic, clock: node.clock });
+    let (manager, clock) = (board.record(CoreId::BOOT), node.clock);
+    local::install(Local { core, generation, record, manager, bells, apic, clock });
 
     record.set_generation(generation);
     record.set_roles(entry.roles);

@@ -14,6 +14,13 @@ pub trait Misbehave: Machine {
     /// Calls itself until the stack is used up, which ends the core's incarnation as a stray write
     /// does. Where the stack's end is not this core's alone to suffer, it panics instead.
     fn overrun_stack(&self);
+
+    /// Never returns.
+    fn loop_for_ever() {
+        loop {
+            core::hint::spin_loop();
+        }
+    }
 }
 
 /// Calls itself until the stack is used up: [`Misbehave::overrun_stack`] on machines whose stacks

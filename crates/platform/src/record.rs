@@ -5,6 +5,7 @@
 //! The page is a row of 64-bit words, so any content is a valid record; a word out of range reads
 //! as the harmless value.
 
+use alloc::string::String;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use nile_abi::{CoreId, Generation, Instant, RoleSet};
@@ -28,14 +29,26 @@ const FAULT_AT: usize = 10;
 const FAULT_ADDRESS: usize = 11;
 const WAKES: usize = 12;
 const PACKAGE: usize = 13;
-/// Two words: since when, and the share, its lowest bit whether the core idles.
-const LOAD: usize = 14;
+/// Which policy decides, by its row; zero if none does.
+const POLICY: usize = 14;
+/// On the managing core: which incarnation is to end because a policy of its does not return.
+const ENDLESS: usize = 15;
 const INTERRUPTS: usize = 16;
 const QUEUES: usize = 32;
+/// Whether anybody here is bound to a policy.
+const IS_BOUND: usize = 60;
+/// Two words: since when, and the share, its lowest bit whether the core idles.
+const LOAD: usize = 61;
 /// Two rows of two words, for incarnations of odd and even number: whom the core works for, and
 /// the call.
 const WORKING_FOR: usize = 64;
 const IS_CALL: u64 = 1 << 16;
+/// Rows of [`NAME_BYTES`]: the names of the core's policies, for good.
+const POLICY_NAMES: usize = 128;
+const MOST_POLICIES: usize = 16;
+
+/// The most bytes of a policy's name; what is longer is cut.
+const NAME_BYTES: usize = 32;
 
 /// How far a core has come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -325,6 +338,81 @@ impl<'a> Record<'a> {
         self.words[PACKAGE].store(hosting as u64, Ordering::Relaxed);
     }
 
+    /// The number of the policy of this name, by which the core says that it decides; zero, which
+    /// says nothing, if there are too many.
+    pub fn name_policy(&self, name: &str) -> u64 {
+        let mut bytes = [0; NAME_BYTES];
+        let most = name.len().min(NAME_BYTES);
+        bytes[..most].copy_from_slice(&name.as_bytes()[..most]);
+        for number in 1..=MOST_POLICIES {
+            let known = self.name_bytes(number);
+            if known == [0; NAME_BYTES] {
+                for (word, bytes) in self.name_row(number).iter().zip(bytes.chunks(8)) {
+                    let word_bytes = bytes.try_into().unwrap_or_default();
+                    word.store(u64::from_le_bytes(word_bytes), Ordering::Release);
+                }
+            } else if known != bytes {
+                continue;
+            }
+            return number as u64;
+        }
+        0
+    }
+
+    fn name_row(&self, number: usize) -> &'a [AtomicU64] {
+        let words = NAME_BYTES / 8;
+        &self.words[POLICY_NAMES + words * (number - 1)..][..words]
+    }
+
+    fn name_bytes(&self, number: usize) -> [u8; NAME_BYTES] {
+        let mut bytes = [0; NAME_BYTES];
+        for (word, bytes) in self.name_row(number).iter().zip(bytes.chunks_mut(8)) {
+            bytes.copy_from_slice(&word.load(Ordering::Acquire).to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Says which policy decides from now on: its number, or zero.
+    #[inline]
+    pub fn set_policy(&self, number: u64) {
+        self.words[POLICY].store(number, Ordering::Relaxed);
+    }
+
+    /// The number of the policy that decides, or did when the core's incarnation ended; zero if
+    /// there is none.
+    pub fn policy(&self) -> u64 {
+        self.load(POLICY)
+    }
+
+    /// The name of the policy of this number.
+    pub fn policy_name(&self, number: u64) -> Option<String> {
+        let number = usize::try_from(number).ok().filter(|it| (1..=MOST_POLICIES).contains(it))?;
+        let bytes = self.name_bytes(number);
+        let bytes = bytes.split(|byte| *byte == 0).next()?;
+        core::str::from_utf8(bytes).ok().map(String::from)
+    }
+
+    /// Whether the core asks policies.
+    pub fn is_bound(&self) -> bool {
+        self.load(IS_BOUND) != 0
+    }
+
+    /// Says whether the core asks policies.
+    pub fn set_bound(&self, is_bound: bool) {
+        self.words[IS_BOUND].store(is_bound.into(), Ordering::Relaxed);
+    }
+
+    /// Of the managing core's record: says that an incarnation of a core is to end, which a signal
+    /// does from now on.
+    pub fn set_endless(&self, core: CoreId, generation: Generation) {
+        self.store(ENDLESS, u64::from(generation.0) << 32 | u64::from(core.0));
+    }
+
+    /// Whether that is so of this one.
+    pub fn is_endless(&self, core: CoreId, generation: Generation) -> bool {
+        self.load(ENDLESS) == u64::from(generation.0) << 32 | u64::from(core.0)
+    }
+
     /// How long a queue was after the last pass of the core's loop that had anything to do.
     pub fn queue(&self, queue: Queue) -> u64 {
         self.load(QUEUES + queue as usize)
@@ -352,5 +440,42 @@ impl<'a> Record<'a> {
         self.store(FAULT_AT, fault.at);
         self.store(FAULT_ADDRESS, fault.address);
         self.store(FAULT_KIND, fault.kind);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nile_ring::Region;
+
+    use crate::Board;
+
+    #[test]
+    fn policies_are_named_once_and_for_good() {
+        let board = Board::in_memory(2, Region::owned(4096));
+        let record = board.record(CoreId(1));
+        assert_eq!(record.policy_name(record.policy()), None);
+        assert_eq!(["fair", "fifo", "fair"].map(|name| record.name_policy(name)), [1, 2, 1]);
+        record.set_policy(2);
+        assert_eq!(record.policy_name(record.policy()).as_deref(), Some("fifo"));
+        let long = "a name that is longer than what a row has room for";
+        let number = record.name_policy(long);
+        assert_eq!(record.name_policy(long), number);
+        assert_eq!(record.policy_name(number).as_deref(), Some(&long[..NAME_BYTES]));
+        // When all rows are taken, nothing is said.
+        let names = (0..MOST_POLICIES).map(|number| alloc::format!("policy{number}"));
+        let last = names.fold(1, |_, name| record.name_policy(&name));
+        assert_eq!(last, 0);
+        assert_eq!((record.policy_name(0), record.policy_name(u64::MAX)), (None, None));
+    }
+
+    #[test]
+    fn one_incarnation_is_to_end() {
+        let board = Board::in_memory(2, Region::owned(4096));
+        let manager = board.record(CoreId::BOOT);
+        let one = |core, generation| manager.is_endless(CoreId(core), Generation(generation));
+        assert!(!one(1, 1) && !one(0, 1));
+        manager.set_endless(CoreId(1), Generation(4));
+        assert!(one(1, 4) && !one(1, 5) && !one(0, 4));
     }
 }

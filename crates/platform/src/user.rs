@@ -71,7 +71,8 @@ pub struct Ask {
 pub enum Exit {
     /// It asks something; the next turn brings the answer.
     Call(Ask),
-    /// The core was signalled, or the turn's end has come. The next turn goes on where this one stopped.
+    /// The core was signalled, or the turn's end has come. The next turn goes on where this one
+    /// stopped.
     Interrupted,
     /// It did what it may not. There is no next turn.
     Fault(Fault),

@@ -30,19 +30,22 @@ impl ClassId {
     }
 }
 
-/// Why a policy was expelled: its third failure.
+/// Why a policy was expelled: its third failure, or its last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expulsion {
     /// It had something ready and answered nothing.
     Silent,
     /// It answered what is not ready, or not its own.
     Wrong,
+    /// It ended an incarnation of its core, at once.
+    Fatal,
 }
 
 impl fmt::Display for Expulsion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Expulsion::Silent => "it gave nothing although it had something that is ready",
+            Expulsion::Fatal => "it panicked or did not return, which ended its core",
             Expulsion::Wrong => "it gave what is not ready, or not its own",
         })
     }

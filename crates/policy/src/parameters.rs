@@ -72,6 +72,8 @@ pub enum Refusal {
     NoSubject,
     /// The policy was expelled, and has not been published anew.
     Expelled,
+    /// A policy that decides binds nobody.
+    Deciding,
     /// The policy knows no such parameter.
     Unknown {
         /// The parameter.
@@ -108,6 +110,7 @@ impl fmt::Display for Refusal {
             Refusal::Expelled => {
                 f.write_str("the policy was expelled; publish it anew before binding to it")
             }
+            Refusal::Deciding => f.write_str("a policy binds nobody while it decides"),
             Refusal::Unknown { name, known: [] } => {
                 write!(f, "the policy takes no parameter, and so no {name}")
             }

@@ -144,6 +144,16 @@ impl<T> Scheduler<T> {
         id
     }
 
+    /// Has a policy of this name, which is not here, be one that was expelled: it has ended whom it
+    /// decided for.
+    pub fn bar(&mut self, name: impl Into<Cow<'static, str>>) {
+        let mut class = Class::new(name.into(), 0, None);
+        class.expelled = Some(Expulsion::Fatal);
+        let id = ClassId(u16::try_from(self.classes.len()).unwrap_or(u16::MAX));
+        self.classes.push(class);
+        self.place(id);
+    }
+
     /// Gives a class its place in the order: among equals, behind those that came before.
     fn place(&mut self, id: ClassId) {
         self.order.retain(|other| *other != id);
@@ -591,8 +601,8 @@ enum Asked {
     Wait(Instant),
 }
 
-/// How long a turn of a class that goes by age may be while others wait: the default's subjects take
-/// turns; others run until they wait, but for whoever is due for its reserve.
+/// How long a turn of a class that goes by age may be while others wait: the default's subjects
+/// take turns; others run until they wait, but for whoever is due for its reserve.
 pub fn usual_slice(id: ClassId) -> Duration {
     if id == ClassId::DEFAULT { SLICE } else { GUARD }
 }

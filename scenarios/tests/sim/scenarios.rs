@@ -273,6 +273,11 @@ fn policies_are_services() {
 }
 
 #[test]
+fn hostile_policies_harm_nobody() {
+    pass_seeds(20, 4, "hostile");
+}
+
+#[test]
 fn calls_end_once_and_say_why() {
     pass_seeds(30, 4, "ends");
 }

@@ -347,7 +347,8 @@ impl Executor {
     /// The subjects, in the order in which they came.
     pub fn subjects(&self) -> Vec<SubjectState> {
         let managed = &self.managed;
-        let scheduler = managed.scheduler.borrow();
+        // A policy that asks while it decides is told nothing.
+        let Ok(scheduler) = managed.scheduler.try_borrow() else { return Vec::new() };
         let names = managed.names.borrow();
         let all = core::iter::once(KERNEL).chain(names.iter().map(String::as_str));
         let state = |(number, name): (u32, &str)| SubjectState {
@@ -359,12 +360,26 @@ impl Executor {
 
     /// The policies from the highest global priority to the lowest.
     pub fn policies(&self) -> Vec<Statistics> {
-        self.managed.scheduler.borrow().statistics().collect()
+        let scheduler = self.managed.scheduler.try_borrow();
+        scheduler.map_or_else(|_| Vec::new(), |scheduler| scheduler.statistics().collect())
     }
 
     /// Adds a policy, unless there is one of this name that works.
     pub fn install(&self, name: &str, priority: i64, policy: Box<dyn Scheduling>) {
-        self.managed.scheduler.borrow_mut().install(name.to_owned(), priority, policy);
+        if let Ok(mut scheduler) = self.managed.scheduler.try_borrow_mut() {
+            scheduler.install(name.to_owned(), priority, policy);
+        }
+    }
+
+    /// Nobody is bound to the policy of this name before it is published anew: the last incarnation
+    /// of this core has ended in it.
+    pub fn bar(&self, name: &str) {
+        self.managed.scheduler.borrow_mut().bar(name.to_owned());
+    }
+
+    /// Whether anybody is bound to a policy.
+    pub fn is_bound(&self) -> bool {
+        self.managed.scheduler.try_borrow().map_or(true, |scheduler| scheduler.is_used())
     }
 
     /// Binds a subject to a policy.
@@ -377,7 +392,8 @@ impl Executor {
     ) -> Result<(), Refusal> {
         let managed = &self.managed;
         let subject = managed.subject(subject).ok_or(Refusal::NoSubject)?;
-        let mut scheduler = managed.scheduler.borrow_mut();
+        let scheduler = managed.scheduler.try_borrow_mut();
+        let mut scheduler = scheduler.map_err(|_| Refusal::Deciding)?;
         let class = scheduler.class_named(policy).ok_or(Refusal::NoPolicy)?;
         scheduler.bind(subject, class, parameters, now)?;
         managed.has_moved.set(true);
@@ -389,7 +405,9 @@ impl Executor {
     pub fn unbind(&self, subject: &str) -> bool {
         let managed = &self.managed;
         let Some(subject) = managed.subject(subject) else { return false };
-        let was_bound = managed.scheduler.borrow_mut().unbind(subject);
+        let Ok(mut scheduler) = managed.scheduler.try_borrow_mut() else { return false };
+        let was_bound = scheduler.unbind(subject);
+        drop(scheduler);
         managed.has_moved.set(true);
         managed.is_used.set(true);
         was_bound

@@ -4,6 +4,9 @@
 //! from time to time, and signals each core that has been in one turn since it looked last. That
 //! ends the turn, and the package goes on with the next one. A package that makes calls is never
 //! signalled, nor is a core that has none, and no core has a tick for this.
+//!
+//! The same look finds policies that do not return, as long as anybody is bound to one: the core
+//! makes no pass while its record names one and the same. Such a core's incarnation is ended.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -24,7 +27,12 @@ pub(super) struct Watch {
     is_on: bool,
     /// Of each core in a turn: how many system calls its packages had made.
     turns: Vec<Option<u64>>,
+    /// Of each core that was in a policy: in which, its passes, and for how many looks.
+    deciding: Vec<((u64, u64), u32)>,
 }
+
+/// Looks at which a policy that has not returned meanwhile is held to be endless.
+const MOST_LOOKS: u32 = 3;
 
 impl Watch {
     /// There may be a package.
@@ -49,6 +57,23 @@ impl Watch {
         }
         (long, is_any)
     }
+
+    /// The cores whose policies do not return, and whether any core asks policies.
+    fn look_for_endless(&mut self, board: &Board) -> (Vec<CoreId>, bool) {
+        self.deciding.resize(board.cores(), ((0, 0), 0));
+        let (mut endless, mut is_any) = (Vec::new(), false);
+        for (core, (seen, looks)) in board.core_ids().zip(&mut self.deciding) {
+            let record = board.record(core);
+            is_any |= record.is_bound();
+            let now = (record.policy(), record.turns());
+            *looks = if now.0 != 0 && now == *seen { *looks + 1 } else { 0 };
+            *seen = now;
+            if *looks == MOST_LOOKS {
+                endless.push(core);
+            }
+        }
+        (endless, is_any)
+    }
 }
 
 impl<M: Machine> Manager<M> {
@@ -60,13 +85,22 @@ impl<M: Machine> Manager<M> {
         begins
     }
 
-    /// Ends the turns that take long. Whether there are packages still.
+    /// Ends the turns that take long, and policies that do not return. Whether there are packages
+    /// still, or policies.
     fn end_long_turns(&mut self, machine: &M) -> bool {
         self.watch.is_wanted = false;
-        let (long, is_any) = self.watch.look(machine.board());
+        let board = machine.board();
+        let (long, is_any) = self.watch.look(board);
+        let (endless, is_bound) = self.watch.look_for_endless(board);
+        for core in endless {
+            let generation = board.record(core).generation();
+            machine.log(format_args!("a policy of {core} does not return"));
+            board.record(self.own).set_endless(core, generation);
+            machine.signal(core);
+        }
         // This core, were it one of them, could not look.
         long.into_iter().filter(|core| *core != self.own).for_each(|core| machine.signal(core));
-        self.watch.is_on = is_any || self.watch.is_wanted;
+        self.watch.is_on = is_any || is_bound || self.watch.is_wanted;
         self.watch.is_on
     }
 }

@@ -5,10 +5,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::task::{Context, Poll};
 
-use nile_platform::Machine;
-use nile_policy::{Manager, Parameters, Refusal, Scheduling, Statistics, SubjectState};
+use nile_abi::{CoreId, Instant};
+use nile_platform::{Board, Machine};
+use nile_policy::{
+    Answer, Manager, Parameter, Parameters, Ran, Ready, Refusal, Scheduling, Statistics, Subject,
+    SubjectState,
+};
 
 use super::host::CoreHost;
+use crate::control::Request;
 
 impl<M: Machine> Manager for CoreHost<M> {
     fn subjects(&self) -> Vec<SubjectState> {
@@ -20,18 +25,94 @@ impl<M: Machine> Manager for CoreHost<M> {
     }
 
     fn install(&self, name: &str, priority: i64, policy: Box<dyn Scheduling>) {
-        self.0.executor.install(name, priority, policy);
+        let (board, core) = (self.0.machine.board().clone(), self.0.id());
+        let number = board.record(core).name_policy(name);
+        let noted = Noted { policy, board, core, number };
+        self.0.executor.install(name, priority, Box::new(noted));
     }
 
     fn bind(&self, subject: &str, policy: &str, parameters: &Parameters) -> Result<(), Refusal> {
-        self.0.executor.bind(subject, policy, parameters, self.0.now())
+        self.0.executor.bind(subject, policy, parameters, self.0.now())?;
+        if !self.note_bound() {
+            let core = self.0.clone();
+            // Its next incarnation looks by itself.
+            self.0.spawn(async move {
+                let _ = core.request(Request::Watch).await;
+            });
+        }
+        Ok(())
     }
 
     fn unbind(&self, subject: &str) -> bool {
-        self.0.executor.unbind(subject)
+        let was_bound = self.0.executor.unbind(subject);
+        self.note_bound();
+        was_bound
     }
 
     fn poll_expelled(&self, context: &mut Context<'_>) -> Poll<String> {
         self.0.executor.poll_expelled(context)
+    }
+}
+
+impl<M: Machine> CoreHost<M> {
+    /// Says in the core's record whether it asks policies; gives whether it did.
+    fn note_bound(&self) -> bool {
+        let record = self.0.machine.board().record(self.0.id());
+        let was_bound = record.is_bound();
+        record.set_bound(self.0.executor.is_bound());
+        was_bound
+    }
+}
+
+/// A policy while which decides the core's record says so: the managing core sees from that which
+/// one does not return, and the core's next incarnation in which one the last has ended.
+struct Noted {
+    policy: Box<dyn Scheduling>,
+    board: Board,
+    core: CoreId,
+    number: u64,
+}
+
+impl Noted {
+    fn ask<R>(&mut self, work: impl FnOnce(&mut dyn Scheduling) -> R) -> R {
+        let record = self.board.record(self.core);
+        record.set_policy(self.number);
+        let result = work(&mut *self.policy);
+        record.set_policy(0);
+        result
+    }
+}
+
+impl Scheduling for Noted {
+    fn parameters(&self) -> &'static [Parameter] {
+        self.policy.parameters()
+    }
+
+    fn is_by_age(&self) -> bool {
+        self.policy.is_by_age()
+    }
+
+    fn admit(&mut self, it: Subject, given: &Parameters, now: Instant) -> Result<(), Refusal> {
+        self.ask(|policy| policy.admit(it, given, now))
+    }
+
+    fn leave(&mut self, subject: Subject) {
+        self.ask(|policy| policy.leave(subject));
+    }
+
+    fn enqueue(&mut self, it: &Ready) {
+        self.ask(|policy| policy.enqueue(it));
+    }
+
+    fn dequeue(&mut self, it: &Ready) {
+        self.ask(|policy| policy.dequeue(it));
+    }
+
+    fn next(&mut self, now: Instant) -> Option<Answer> {
+        self.ask(|policy| policy.next(now))
+    }
+
+    fn ran(&mut self, it: &Ran) {
+        self.ask(|policy| policy.ran(it));
     }
 }

@@ -8,6 +8,7 @@ use core::time::Duration;
 use nile_abi::Instant;
 
 use super::bench::{Bench, micros, scheduler};
+use crate::class::GUARD;
 use crate::{Answer, ClassId, Expulsion, Parameters, Ready, Refusal, Scheduling, Subject, Token};
 
 /// Answers nothing, ever.
@@ -132,6 +133,12 @@ fn beside(policy: Box<dyn Scheduling>) -> (Bench, ClassId) {
     (bench, hostile)
 }
 
+/// Nobody has waited for more than twice the guard for a turn, but for whoever is the policy's.
+fn nobody_else_has_waited(bench: &Bench) {
+    let others = &bench.waited[2..];
+    assert!(others.iter().all(|waited| *waited <= 2 * GUARD), "{others:?}");
+}
+
 fn expelled(bench: &Bench) -> Option<Expulsion> {
     bench.scheduler.statistics().find(|it| it.name == "hostile").and_then(|it| it.expelled)
 }
@@ -148,6 +155,7 @@ fn who_answers_wrong_is_expelled_and_its_subjects_go_on_by_the_default() {
     for (policy, why) in hostile {
         let (mut bench, id) = beside(policy);
         assert_eq!(expelled(&bench), Some(why));
+        nobody_else_has_waited(&bench);
         let it = bench.scheduler.statistics().find(|it| it.name == "hostile").unwrap();
         assert_eq!((it.refused, it.subjects, it.ready), (3, 0, 0), "{why:?}");
         assert!(bench.had.iter().all(|had| *had >= Duration::from_millis(150)), "{:?}", bench.had);
@@ -161,9 +169,23 @@ fn who_answers_wrong_is_expelled_and_its_subjects_go_on_by_the_default() {
 }
 
 #[test]
+fn who_ended_its_core_is_bound_to_by_nobody_before_it_is_published_anew() {
+    let (mut it, _) = scheduler::<u32>();
+    it.bar("fatal");
+    let id = it.class_named("fatal").unwrap();
+    let none = Parameters::none();
+    assert_eq!(it.bind(Subject(0), id, &none, Instant::START), Err(Refusal::Expelled));
+    let fatal = it.statistics().find(|it| it.name == "fatal").unwrap();
+    assert_eq!(fatal.expelled, Some(Expulsion::Fatal));
+    it.install("fatal", 7, Box::<Slices>::default());
+    it.bind(Subject(0), id, &none, Instant::START).unwrap();
+}
+
+#[test]
 fn slices_are_bounded() {
     let (bench, _) = beside(Box::<Slices>::default());
     assert_eq!(expelled(&bench), None);
+    nobody_else_has_waited(&bench);
     assert!(bench.had.iter().all(|had| *had >= Duration::from_millis(150)), "{:?}", bench.had);
 }
 
@@ -171,6 +193,7 @@ fn slices_are_bounded() {
 fn who_has_its_subjects_wait_for_ever_starves_nobody() {
     let (bench, _) = beside(Box::new(Hoarder(Instant::START)));
     assert_eq!(expelled(&bench), None);
+    nobody_else_has_waited(&bench);
     let shares: Vec<_> = bench.had.iter().map(|had| had.as_secs_f64() / 10.0).collect();
     assert!(
         shares[0] > 0.02 && shares[1] > 0.02 && shares[4] > 0.04 && shares[2] > 0.4,

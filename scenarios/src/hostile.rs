@@ -1,0 +1,245 @@
+//! Scheduling policies that do wrong, beside subjects that are bound to a good one. Whatever they
+//! do, all tasks come to their ends, the good ones wait no longer than twice the guard, and who
+//! answers wrong is expelled at its third failure. A policy that panics, or does not return, ends
+//! its core's incarnation; the next one begins without it.
+
+mod policies;
+
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::time::Duration;
+
+use nile_abi::{CoreId, Generation, Status};
+use nile_kernel::{Core, Join};
+use nile_platform::Misbehave;
+use nile_policy::policies::Fair;
+use nile_policy::{Expulsion, Manager, Parameters, Refusal, Statistics};
+use nile_stl::Stl;
+use nile_sync::yield_now;
+
+use crate::conduct::{Findings, conduct, conducts};
+use crate::restart::wait_for;
+use crate::talk::Talk;
+use crate::tickless::last_worker;
+use policies::{Hostile, How};
+
+const RUN: u32 = 22;
+
+/// Asks whether the policy is expelled, in place of running beside it.
+const IS_BARRED: u64 = 1 << 8;
+
+/// Turns of each good task, and of each that is bound to the policy, and how long one takes.
+const TURNS: u64 = 200;
+const FEW_TURNS: u64 = 40;
+const TURN: Duration = Duration::from_micros(20);
+
+/// Twice the guard.
+const MOST_WAIT: Duration = Duration::from_millis(200);
+
+/// Measurements until one is right: a machine holds a core up now and then.
+const MOST: usize = 4;
+
+/// Those that answer, with what each is expelled for.
+const ALL: [(How, Option<Expulsion>); 12] = [
+    (How::Silent, Some(Expulsion::Silent)),
+    (How::Liar, Some(Expulsion::Wrong)),
+    (How::Twin, Some(Expulsion::Wrong)),
+    (How::Forgetful, Some(Expulsion::Silent)),
+    (How::Thief, Some(Expulsion::Wrong)),
+    (How::Hoarder, None),
+    (How::Flapper, None),
+    (How::Glutton, None),
+    (How::Eternal, None),
+    (How::Zero, None),
+    (How::Panicker, Some(Expulsion::Fatal)),
+    (How::Looper, Some(Expulsion::Fatal)),
+];
+
+/// What went wrong, as the worker tells it.
+const LOST: u64 = 1;
+const WAITED: u64 = 2;
+const NOT_EXPELLED: u64 = 4;
+const BOUND: u64 = 8;
+const FAILED: u64 = 16;
+
+/// Starts this core's part.
+pub fn start<M: Misbehave>(core: &Core<M>) {
+    let worker = core.clone();
+    core.spawn(async move {
+        let Ok(talk) = Talk::answer(&worker, RUN).await else { return };
+        while let Ok(number) = talk.listen().await {
+            let told = match ALL.get((number % IS_BARRED) as usize) {
+                Some((how, why)) if number < IS_BARRED => beside(&worker, *how, *why).await,
+                Some((how, _)) => is_barred(&worker.stl(), *how),
+                None => Err(Status::Invalid),
+            };
+            if talk.tell(told.unwrap_or(FAILED)).await.is_err() {
+                break;
+            }
+        }
+    });
+    if conducts(core) {
+        let core = core.clone();
+        conduct(&core.clone(), "hostile", move |findings| async move {
+            let Some(worker) = last_worker(&core) else {
+                return findings.check(false, format_args!("the node has no worker core"));
+            };
+            findings.expect(judge(&core, worker, &findings).await, "no answer");
+        });
+    }
+}
+
+async fn judge<M: Misbehave>(
+    core: &Core<M>,
+    worker: CoreId,
+    findings: &Findings,
+) -> Result<(), Status> {
+    let mut talk = Talk::start(core, worker, RUN).await?;
+    let mut generation = Generation::FIRST;
+    for (number, (how, why)) in (0..).zip(ALL) {
+        if why != Some(Expulsion::Fatal) {
+            let mut told = FAILED;
+            for _ in 0..MOST {
+                told = talk.ask(number).await?;
+                if told == 0 {
+                    break;
+                }
+            }
+            findings.check(told == 0, format_args!("{how:?}: {told:#x}"));
+            continue;
+        }
+        let lost = talk.ask(number).await;
+        findings.check(lost == Err(Status::Dead), format_args!("{how:?} answers {lost:?}"));
+        generation = generation.next();
+        wait_for(core, worker, generation).await;
+        talk = Talk::start(core, worker, RUN).await?;
+        let told = talk.ask(number | IS_BARRED).await?;
+        findings.check(told == 0, format_args!("{how:?} is bound again: {told:#x}"));
+    }
+    Ok(())
+}
+
+fn manager(stl: &Stl) -> Result<Rc<dyn Manager>, Status> {
+    stl.node().map(|node| node.policies()).map_err(|error| error.status)
+}
+
+fn name_of(how: How) -> &'static str {
+    match how {
+        How::Silent => "silent",
+        How::Liar => "liar",
+        How::Twin => "twin",
+        How::Forgetful => "forgetful",
+        How::Thief => "thief",
+        How::Hoarder => "hoarder",
+        How::Flapper => "flapper",
+        How::Glutton => "glutton",
+        How::Eternal => "eternal",
+        How::Zero => "zero",
+        How::Panicker => "panicker",
+        How::Looper => "looper",
+    }
+}
+
+/// What a core has of a policy.
+fn state_of(manager: &dyn Manager, how: How) -> Option<Statistics> {
+    manager.policies().into_iter().find(|it| it.name == name_of(how))
+}
+
+/// Whether nobody is bound to the policy that has ended the last incarnation.
+fn is_barred(stl: &Stl, how: How) -> Result<u64, Status> {
+    let manager = manager(stl)?;
+    stl.host().subject("blue");
+    let expelled = state_of(&*manager, how).and_then(|it| it.expelled);
+    let bound = manager.bind("blue", name_of(how), &Parameters::none());
+    let is_barred = expelled == Some(Expulsion::Fatal) && bound == Err(Refusal::Expelled);
+    Ok(if is_barred { 0 } else { NOT_EXPELLED })
+}
+
+/// Runs two subjects of the policy beside two of a good one; what went wrong.
+async fn beside<M: Misbehave>(
+    core: &Core<M>,
+    how: How,
+    why: Option<Expulsion>,
+) -> Result<u64, Status> {
+    let stl = core.stl();
+    let manager = manager(&stl)?;
+    let has_bound = Rc::new(Cell::new(false));
+    let hostile = Hostile {
+        how,
+        loops: M::loop_for_ever,
+        manager: manager.clone(),
+        has_bound: has_bound.clone(),
+        given: Vec::new(),
+        kept: None,
+        pieces: Vec::new(),
+        count: 0,
+    };
+    manager.install("fair", Fair::PRIORITY, Box::<Fair>::default());
+    manager.install(name_of(how), 90, Box::new(hostile));
+    let mut tasks = Vec::new();
+    let all = [("red", TURNS), ("green", TURNS), ("blue", FEW_TURNS), ("pink", FEW_TURNS)];
+    for (name, turns) in all {
+        stl.host().subject(name);
+        let policy = if turns == TURNS { "fair" } else { name_of(how) };
+        let bound = manager.bind(name, policy, &Parameters::none());
+        bound.map_err(|_| Status::Denied)?;
+        // What a thief takes is bound elsewhere while it is ready.
+        let moves = (how == How::Thief && name == "blue").then(|| manager.clone());
+        tasks.push(task(core, &stl, name, turns, moves));
+    }
+    let (mut had, mut waits) = (0, Vec::new());
+    for ((_, turns), task) in all.into_iter().zip(tasks) {
+        let waited = task.await;
+        had += waited.len() as u64;
+        if turns == TURNS {
+            waits.extend(waited);
+        }
+    }
+    waits.sort_unstable();
+    let is_lost = had != 2 * (TURNS + FEW_TURNS) || core_has_ready(&*manager);
+    let has_waited = waits.get(waits.len() * 99 / 100).is_none_or(|wait| *wait > MOST_WAIT);
+    let state = state_of(&*manager, how);
+    let refused = if why.is_some() { 3 } else { 0 };
+    let is_told = state.is_some_and(|it| (it.expelled, it.refused) == (why, refused));
+    for (name, _) in all {
+        manager.unbind(name);
+    }
+    let wrong =
+        [(is_lost, LOST), (has_waited, WAITED), (!is_told, NOT_EXPELLED), (has_bound.get(), BOUND)];
+    Ok(wrong.into_iter().filter(|(is_so, _)| *is_so).map(|(_, bit)| bit).sum())
+}
+
+fn core_has_ready(manager: &dyn Manager) -> bool {
+    manager.policies().iter().any(|it| it.name != "default" && it.ready > 0)
+}
+
+/// A task of a subject, with how long it has waited for each of its turns.
+fn task<M: Misbehave>(
+    core: &Core<M>,
+    stl: &Stl,
+    name: &str,
+    turns: u64,
+    moves: Option<Rc<dyn Manager>>,
+) -> Join<Vec<Duration>> {
+    let host = stl.host();
+    let before = host.act_as(host.subject(name));
+    let own = core.clone();
+    let task = core.spawn(async move {
+        let mut waited = Vec::new();
+        let mut since = own.now();
+        for turn in 0..turns {
+            waited.push(own.now().since(since));
+            own.machine().compute(TURN);
+            if let Some(manager) = moves.as_ref().filter(|_| turn == FEW_TURNS / 2) {
+                manager.unbind("pink");
+            }
+            since = own.now();
+            yield_now().await;
+        }
+        waited
+    });
+    host.act_as(before);
+    task
+}
