@@ -31,6 +31,7 @@
 //! | `policies`        | instances of one type are found by keywords and attributes, and bound  |
 //! | `ends`            | calls to what is unpublished or panics end once, and say why           |
 //! | `package-calls`   | packages call services and offer them, in user mode and the kernel     |
+//! | `package-policy`| a package decides who runs next; none waits for it, whatever it does   |
 //! | `package-buffers` | packages pass buffers of the node's pool, and leave none behind         |
 //! | `package-text`    | text that was shipped is there when its package comes again            |
 //! | `package-channels`| packages send each other messages without system calls               |
@@ -83,6 +84,7 @@ mod moving;
 mod package_buffers;
 mod package_calls;
 mod package_channels;
+mod package_policy;
 mod package_text;
 mod packages;
 mod packages_churn;
@@ -112,7 +114,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 47] = [
+pub const PROGRAMS: [&str; 48] = [
     "boot",
     "ping",
     "restart",
@@ -143,6 +145,7 @@ pub const PROGRAMS: [&str; 47] = [
     "hostile",
     "ends",
     "package-calls",
+    "package-policy",
     "package-buffers",
     "package-text",
     "package-channels",
@@ -239,6 +242,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "hostile" => hostile::start(core),
         "ends" => ends::start(core),
         "package-calls" => package_calls::start(core),
+        "package-policy" => package_policy::start(core),
         "package-buffers" => package_buffers::start(core),
         "package-text" => package_text::start(core),
         "package-channels" | "package-channels-restart" => {

@@ -4,7 +4,7 @@
 //! the default.
 
 mod eviction;
-mod scheduling;
+pub mod scheduling;
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -232,7 +232,7 @@ async fn check_bound(stl: &Stl, findings: &Findings) -> CallResult<()> {
 }
 
 /// Notes what does not fail with this status, and a message that says this.
-fn expect(findings: &Findings, result: CallResult<()>, status: Status, says: &str) {
+pub fn expect(findings: &Findings, result: CallResult<()>, status: Status, says: &str) {
     let right = |error: &CallError| error.status == status && error.message.contains(says);
     let told = result.as_ref().is_err_and(right);
     findings.check(told, format_args!("not {status} with `{says}`, but {result:?}"));

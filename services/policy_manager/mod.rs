@@ -3,6 +3,10 @@
 //! The registry says which policy that is and keeps who is bound to it; the core's executor takes
 //! the subject from its policy before and gives it to this one, in one step. What the registry has
 //! forgotten, since its core has restarted, it is told again.
+//!
+//! * `ahead`: policies of packages, which are asked for orders of turns.
+
+mod ahead;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -16,11 +20,13 @@ use core::time::Duration;
 use nile_abi::{CoreId, Status};
 use nile_interfaces::policy_manager::{PolicyEntry, PolicyManagerKernel, SubjectEntry};
 use nile_interfaces::registry::{Asker, Binding, NamedValue, RegistryClient, Wanted};
+use nile_policy::policies::Ahead;
 use nile_policy::{Manager, Parameters, Refusal, Statistics};
 use nile_registry::{AttributeValue, Caller as Binder, priority::PRIORITY};
 use nile_stl::{CallError, CallResult, Place, Published, Registration, Start, Stl, service};
 
 use crate::ALL;
+use ahead::Elsewhere;
 
 /// How often the registry is told what it has forgotten while it is not there yet, and how long
 /// that waits in between.
@@ -46,6 +52,8 @@ struct Shared {
     /// Of which instances the policies here are: one that was expelled is another's when it is
     /// published anew.
     instances: RefCell<Vec<(String, Place)>>,
+    /// The policies of packages that somebody was bound to.
+    elsewhere: RefCell<Vec<Rc<Elsewhere>>>,
     /// Whether somebody waits for policies that are expelled.
     watches: Cell<bool>,
 }
@@ -57,6 +65,7 @@ impl Start for PolicyManager {
             stl,
             bound: RefCell::default(),
             instances: RefCell::default(),
+            elsewhere: RefCell::default(),
             watches: Cell::default(),
         });
         let again = Rc::downgrade(&shared);
@@ -132,7 +141,15 @@ impl Shared {
         let registry = RegistryClient::find(&self.stl).await?;
         let Asked { asker, wanted, parameters, .. } = &asked;
         let binding = registry.bind(*asker, number, wanted.clone(), parameters.clone()).await?;
-        if let Err(error) = self.schedule(&asked, &binding.name, binding.found.into()) {
+        let place = Place::from(binding.found);
+        let name = &binding.name;
+        let found = match self.policy(name) {
+            Some((registration, make)) => Ok((priority_of(registration), Some(make))),
+            None => ahead::priority_of(&registry, name, place).await.map(|it| (it, None)),
+        };
+        let scheduled =
+            found.and_then(|(priority, make)| self.schedule(&asked, name, place, priority, make));
+        if let Err(error) = scheduled {
             // The registry has what is: it is bound as before.
             self.restore(&registry, number, &asked).await;
             return Err(error);
@@ -149,12 +166,16 @@ impl Shared {
         Ok(binding)
     }
 
-    /// Has the core's executor schedule a subject by the policy of this name.
-    fn schedule(&self, asked: &Asked, name: &str, instance: Place) -> CallResult<()> {
-        let Some((registration, make)) = self.policy(name) else {
-            let message = format!("{name} is no scheduling policy that this core could run");
-            return Err(CallError::new(Status::Invalid, message));
-        };
+    /// Has the core's executor schedule a subject by the policy of this name, which is a package's
+    /// if there is nothing that makes one.
+    fn schedule(
+        &self,
+        asked: &Asked,
+        name: &str,
+        instance: Place,
+        priority: i64,
+        make: Option<MakePolicy>,
+    ) -> CallResult<()> {
         let mut parameters = Parameters::none();
         for value in &asked.parameters {
             let attribute = value.attribute(&[])?;
@@ -171,14 +192,33 @@ impl Shared {
         // One that ended the last incarnation of this core is not known, and expelled.
         let is_new = known.map_or(!is_expelled, |known| is_expelled && known != instance);
         if is_new {
-            manager.install(name, priority_of(registration), make());
+            let policy = match make {
+                Some(make) => make(),
+                None => self.elsewhere(name, instance),
+            };
+            manager.install(name, priority, policy);
         }
         if is_new || known.is_none() {
             let mut instances = self.instances.borrow_mut();
             instances.retain(|it| it.0 != name);
             instances.push((name.into(), instance));
         }
-        manager.bind(&asked.subject, name, &parameters).map_err(refused)
+        manager.bind(&asked.subject, name, &parameters).map_err(refused)?;
+        let elsewhere = self.elsewhere.borrow();
+        if let Some(it) = elsewhere.iter().find(|it| it.name == name).filter(|_| make.is_none()) {
+            it.ask_at(instance, &self.stl, manager.clone());
+        }
+        Ok(())
+    }
+
+    /// A policy that has its orders from a package.
+    fn elsewhere(&self, name: &str, place: Place) -> Box<dyn nile_policy::Scheduling> {
+        let new = Rc::new(Elsewhere::new(name, place));
+        let policy = Box::new(Ahead::new(new.plan.clone()));
+        let mut elsewhere = self.elsewhere.borrow_mut();
+        elsewhere.retain(|it| it.name != name);
+        elsewhere.push(new);
+        policy
     }
 
     /// The policy of this name, published here or part of every node.

@@ -40,6 +40,12 @@ pub fn publication(published: &Published, place: Place) -> Publication {
             told.ancestors = ty.ancestors().map(ancestor).collect();
         }
     }
+    if let Published::Described(described) = published {
+        told.attributes = unsaid(&described.attributes);
+        if !described.type_name.is_empty() {
+            told.declaration = said_by_name(&described.type_name);
+        }
+    }
     let weighted = |(word, weight)| Weighted { word: String::from(word), weight };
     told.document = discovery::to_text(published.schema());
     told.subsystem = published.subsystem().into();
@@ -51,6 +57,20 @@ pub fn publication(published: &Published, place: Place) -> Publication {
 
 fn named(attributes: &[Attribute]) -> Vec<NamedValue> {
     attributes.iter().map(NamedValue::from).collect()
+}
+
+fn unsaid(attributes: &[(String, String)]) -> Vec<NamedValue> {
+    attributes.iter().map(|(name, value)| NamedValue::unsaid(name, value)).collect()
+}
+
+/// What a type of this node's is declared as; one that there is not has more methods than any
+/// instance.
+fn said_by_name(name: &str) -> Declaration {
+    let known = ALL.into_iter().filter_map(|it| it.interface.ty).find(|ty| ty.name == name);
+    known.map_or_else(
+        || Declaration { name: name.into(), methods: u16::MAX, ..Declaration::default() },
+        declaration,
+    )
 }
 
 fn declaration(ty: &ServiceType) -> Declaration {
@@ -140,6 +160,11 @@ fn first_methods(
     declaration: &Declaration,
 ) -> CallResult<schema::Service<'static>> {
     let (methods, has) = (usize::from(declaration.methods), schema.methods.len());
+    if methods == usize::from(u16::MAX) {
+        let message =
+            format!("the node has no type {} to publish an instance of", declaration.name);
+        return Err(CallError::new(Status::NotFound, message));
+    }
     let Some(first) = schema.methods.get(..methods) else {
         let message = format!("the type has {methods} methods, its instance {has}");
         return Err(CallError::new(Status::Invalid, message));

@@ -44,7 +44,7 @@ fn copy_tree(root: &Path, copy: &Path) {
     let skipped = ["services", "jobs", "target", "Cargo.lock", ".git"];
     link(root, copy, &skipped);
     fs::create_dir(copy.join("jobs")).unwrap();
-    link(&root.join("jobs"), &copy.join("jobs"), &["letters"]);
+    link(&root.join("jobs"), &copy.join("jobs"), &["letters", "least"]);
     fs::copy(root.join("Cargo.lock"), copy.join("Cargo.lock")).unwrap();
     link(
         &root.join("services"),
@@ -70,7 +70,7 @@ fn the_guides_work_word_by_word() {
     take_what_is_built();
     // One after the other, with one folder of what is built for all.
     assert_eq!(follow("write-a-service"), (4, 5), "the guide has changed: is it still tested?");
-    assert_eq!(follow("write-a-policy"), (2, 2), "the guide has changed: is it still tested?");
+    assert_eq!(follow("write-a-policy"), (5, 4), "the guide has changed: is it still tested?");
     assert_eq!(follow("write-a-job"), (4, 2), "the guide has changed: is it still tested?");
 }
 

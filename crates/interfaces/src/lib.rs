@@ -6,6 +6,7 @@
 //!   [`core_manager`], [`time`], [`timer`], [`interrupt`], [`log`].
 //! * Its disks and what is on them: [`disk`], [`dataset`], [`name`].
 //! * Services of all nodes: [`registry`], [`network`], [`gossip`], [`bulk`].
+//! * Who runs next: [`scheduling`], [`policy_manager`].
 //! * Jobs: [`job`], [`worker`], [`task`].
 #![no_std]
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ pub mod network;
 pub mod physical_memory;
 pub mod policy_manager;
 pub mod registry;
+pub mod scheduling;
 pub mod task;
 pub mod time;
 pub mod timer;

@@ -4,7 +4,8 @@
 //! * [`Scheduler`]: the mechanism. It owns whatever is ready, asks the policies in the order of
 //!   their global priorities, and goes on when a policy answers wrong, or not at all.
 //! * [`Manager`]: who binds subjects to policies on a core, or wherever else there are some.
-//! * [`policies`]: real time, earliest deadline, fair, and first in first out.
+//! * [`policies`]: real time, earliest deadline, fair, and first in first out; and one whose order
+//!   somebody else makes, ahead.
 //!
 //! Nothing here knows a kernel: a core's executor schedules tasks by it, a cluster's `job` service
 //! gives out workers by it, and a simulation runs either.
@@ -23,7 +24,7 @@ mod scheduling;
 pub use class::{ClassId, Expulsion, SLICE, Statistics};
 pub use manager::{Manager, SubjectState};
 pub use parameters::{Parameter, Parameters, Refusal};
-pub use scheduler::{Next, Picked, Scheduler, Turn, usual_slice};
+pub use scheduler::{DEFAULT_PRIORITY, Next, Picked, Scheduler, Turn, usual_slice};
 pub use scheduling::{Answer, Ran, Ready, Scheduling, Stop, Subject, Token};
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use crate::{
 const MOST_FAILURES: u64 = 3;
 
 /// The default's global priority: above what is to run when there is nothing else.
-const DEFAULT_PRIORITY: i64 = 15;
+pub const DEFAULT_PRIORITY: i64 = 15;
 
 /// How soon it is looked again whether a class that has waited is due.
 const LOOK: Duration = Duration::from_millis(1);

@@ -7,8 +7,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use nile_abi::Generation;
-use nile_order::SortedMap;
 use nile_bosml::schema::begins_with;
+use nile_order::SortedMap;
 
 use crate::attribute::{self, Attribute, AttributeError, AttributeRule, AttributeValue, cut};
 use crate::bind::Bindings;

@@ -101,7 +101,9 @@ impl Stl {
         let (name, methods) = (Cow::Owned(name), Cow::Owned(alloc::vec![method]));
         let schema = Schema { name, doc: Cow::Owned(doc), methods };
         schema.check()?;
-        let described = Described { schema, subsystem, capability, layer, keywords };
+        let (type_name, attributes) = Default::default();
+        let described =
+            Described { schema, subsystem, capability, layer, keywords, type_name, attributes };
         let composite = Rc::new(composite);
         self.publish_described(described, |_| {
             let service = Rc::new(Published { composite, stl });

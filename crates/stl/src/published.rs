@@ -25,6 +25,10 @@ pub struct Described {
     pub layer: Layer,
     /// What characterizes it, each with its weight.
     pub keywords: Vec<(String, u16)>,
+    /// The type of another service that it is an instance of; empty if it is of its own.
+    pub type_name: String,
+    /// What it is chosen by, as a person would write it: names and values.
+    pub attributes: Vec<(String, String)>,
 }
 
 /// A service that is callable.

@@ -58,6 +58,16 @@ pub struct Keyword {
     pub weight: u16,
 }
 
+/// What a package says of a service for those who choose by it: an attribute, as a person would
+/// write it.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Said {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
 /// A service that a package publishes. It is of the high layer, as all that packages offer.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct Announcement {
@@ -69,6 +79,11 @@ pub struct Announcement {
     pub capability: String,
     /// What characterizes it.
     pub keywords: Vec<Keyword>,
+    /// The type that it is an instance of, which another service declares; empty if it is of its
+    /// own.
+    pub type_name: String,
+    /// What it is chosen by besides.
+    pub attributes: Vec<Said>,
 }
 
 /// A record's bytes. Fails if they are more than a message may have.

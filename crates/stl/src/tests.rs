@@ -163,6 +163,8 @@ fn serve_endless(stl: &Stl) -> Place {
         capability: String::new(),
         layer: Layer::High,
         keywords: Vec::new(),
+        type_name: String::new(),
+        attributes: Vec::new(),
     };
     let publish = stl
         .publish_described(described, |_| Half { service: Rc::new(Endless), asks_caller: false });

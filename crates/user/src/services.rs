@@ -21,7 +21,7 @@ use nile_abi::call::{Answer, Event, System, SystemCall};
 use nile_abi::{CoreId, Generation, Instant, Status};
 use nile_bosml::{Blob, discovery};
 use nile_stl::frame::{CallId, Header, MAX_DATA};
-use nile_stl::relay::{self, Announcement, Incoming, Keyword, Relayed};
+use nile_stl::relay::{self, Announcement, Incoming, Keyword, Relayed, Said};
 use nile_stl::{
     CallError, CallResult, Caller, Dispatched, Half, Host, LocalFuture, MethodNumber, Origin,
     Place, Registration, Stl, Upstream,
@@ -180,7 +180,8 @@ impl Services {
     }
 
     /// Makes a service of this package's callable from everywhere: its methods of user mode. The
-    /// package's manifest must name it. Fails with what the kernel's half says.
+    /// package's manifest must name it, or its type if another service declares that. Fails with
+    /// what the kernel's half says.
     pub fn publish(
         &self,
         registration: &'static Registration,
@@ -190,11 +191,21 @@ impl Services {
             word: String::from(*word),
             weight: u16::try_from(*weight).unwrap_or(u16::MAX),
         };
+        // A type of another name is another service's, which the node has.
+        let ty = registration.interface.ty.map_or("", |ty| &ty.name);
+        let is_own = ty == registration.interface.name;
+        let type_name = if is_own { String::new() } else { String::from(ty) };
         let announcement = Announcement {
             document: discovery::to_text(registration.interface.schema),
             subsystem: registration.interface.subsystem.into(),
             capability: registration.interface.capability.into(),
             keywords: registration.keywords.iter().map(keyword).collect(),
+            type_name,
+            attributes: registration
+                .attributes
+                .iter()
+                .map(|it| Said { name: it.name.to_string(), value: it.value.to_string() })
+                .collect(),
         };
         let input = relay::encode(&announcement)?;
         let number = self.bridge.call_to_end(SystemCall::Publish, 0, &input)?;

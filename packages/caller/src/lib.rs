@@ -2,9 +2,10 @@
 //! system call, those of the kernel cost one, errors come back with their reasons. Then it offers
 //! a service, or calls the one that another core's package offers.
 //!
-//! Its argument is `core=N` and then `serve`, `call`, or `attack` and the names of services, with
-//! commas between. It exits with 0, or with the number of the first check that failed; an attack,
-//! with [`ATTACKED`] and how many methods have refused it.
+//! Its argument is `core=N` and then `serve`, `call`, `attack` and the names of services, with
+//! commas between, or the name of a scheduling policy, which it publishes. It exits with 0, or with
+//! the number of the first check that failed; an attack, with [`ATTACKED`] and how many methods have
+//! refused it.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,7 @@ extern crate alloc;
 
 pub mod attack;
 pub mod counter;
+mod policies;
 
 use nile_abi::call::System;
 use nile_abi::{CoreId, Status};
@@ -59,6 +61,7 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
                 let refused = services.block_on(attack::refused(services.stl(), names));
                 refused.map_or(4, |count| ATTACKED + count)
             }
+            Some(policy) => policies::serve(&runtime, services, policy),
             _ => 3,
         }
     })

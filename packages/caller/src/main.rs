@@ -4,6 +4,6 @@
 
 nile_user::package! {
     name: "caller",
-    publishes: ["counter"],
+    publishes: ["counter", "scheduling"],
     main: nile_caller::main,
 }

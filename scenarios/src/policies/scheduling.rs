@@ -5,6 +5,7 @@ use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::Cell;
+use core::time::Duration;
 
 use nile_abi::{Instant, Status};
 use nile_interfaces::policy_manager::PolicyManagerClient;
@@ -20,7 +21,7 @@ use super::{OPERATOR, expect, publish};
 use crate::conduct::Findings;
 
 /// Turns of each that races.
-const TURNS: u64 = 2_000;
+pub const TURNS: u64 = 2_000;
 
 /// Races until one is as it is to be.
 const MOST_RACES: usize = 8;
@@ -115,7 +116,8 @@ pub async fn check<M: Machine>(core: &Core<M>, findings: &Findings) -> CallResul
     for name in ["red", "green"] {
         stl.host().subject(name);
     }
-    let bench = Bench { core: core.clone(), manager: PolicyManagerClient::find(&stl).await? };
+    let manager = PolicyManagerClient::find(&stl).await?;
+    let bench = Bench { core: core.clone(), manager, turn: Duration::ZERO };
     bench.check_shares(findings).await?;
     bench.check_refused(findings).await?;
     bench.check_hostile(findings).await?;
@@ -125,13 +127,20 @@ pub async fn check<M: Machine>(core: &Core<M>, findings: &Findings) -> CallResul
     Ok(())
 }
 
-struct Bench<M: Machine> {
-    core: Core<M>,
-    manager: PolicyManagerClient,
+pub struct Bench<M: Machine> {
+    pub core: Core<M>,
+    pub manager: PolicyManagerClient,
+    /// How long a turn computes.
+    pub turn: Duration,
 }
 
 impl<M: Machine> Bench<M> {
-    async fn bind(&self, subject: &str, word: &str, given: &[(&str, i64)]) -> CallResult<String> {
+    pub async fn bind(
+        &self,
+        subject: &str,
+        word: &str,
+        given: &[(&str, i64)],
+    ) -> CallResult<String> {
         let wanted = Wanted::of(&fair::TYPE).keyword(word);
         let given = given.iter().map(|(name, value)| NamedValue::unsaid(name, &value.to_string()));
         let bound = self.manager.bind(OPERATOR, subject.into(), wanted, given.collect()).await?;
@@ -139,7 +148,7 @@ impl<M: Machine> Bench<M> {
     }
 
     /// Has both take so many turns each; how many the other had had when each was done.
-    async fn race(&self) -> [u64; 2] {
+    pub async fn race(&self) -> [u64; 2] {
         let stl = self.core.stl();
         let counts: [Rc<Cell<u64>>; 2] = Default::default();
         let mut ends = Vec::new();
@@ -147,8 +156,12 @@ impl<M: Machine> Bench<M> {
             let (own, other) = (counts[which].clone(), counts[1 - which].clone());
             let host = stl.host();
             let before = host.act_as(host.subject(name));
+            let (core, turn) = (self.core.clone(), self.turn);
             ends.push(self.core.spawn(async move {
                 for _ in 0..TURNS {
+                    if !turn.is_zero() {
+                        core.machine().compute(turn);
+                    }
                     own.set(own.get() + 1);
                     yield_now().await;
                 }
@@ -165,7 +178,7 @@ impl<M: Machine> Bench<M> {
 
     /// Races until one ends `right`; how the last one ended otherwise. Now and then a machine holds
     /// a core up in the midst of a turn, which that subject's policy counts as it must.
-    async fn race_until(&self, right: impl Fn(u64, u64) -> bool) -> Result<(), [u64; 2]> {
+    pub async fn race_until(&self, right: impl Fn(u64, u64) -> bool) -> Result<(), [u64; 2]> {
         let mut last = [0; 2];
         for _ in 0..MOST_RACES {
             last = self.race().await;

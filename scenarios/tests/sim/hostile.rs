@@ -102,6 +102,8 @@ fn publish(
         subsystem: subsystem.into(),
         capability: "lines".into(),
         keywords: Vec::new(),
+        type_name: String::new(),
+        attributes: Vec::new(),
     };
     let input = relay::encode(&announcement).expect("it is no longer than a message");
     let mut output = [0; 512];

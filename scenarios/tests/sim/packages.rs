@@ -48,6 +48,13 @@ fn packages_call_services_and_offer_them() {
 }
 
 #[test]
+fn packages_decide_who_runs_next() {
+    for seed in 0..10 {
+        pass(&node(seed), "package-policy");
+    }
+}
+
+#[test]
 fn nothing_stays_of_linked_programs() {
     pass(&node(1), "package-text");
 }

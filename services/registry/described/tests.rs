@@ -1,9 +1,11 @@
 //! What goes from a core to the registry is the service that the core has.
 
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use nile_abi::{CoreId, Generation};
-use nile_stl::ServiceNumber;
+use nile_bosml::schema::Mode;
+use nile_stl::{Described, ServiceNumber};
 
 use super::*;
 
@@ -134,6 +136,37 @@ fn a_service_of_this_image_is_told_by_its_name() {
     let publication = told(ALL[0]);
     assert_eq!(publication.name, ALL[0].name());
     assert!(publication.document.is_empty() && publication.declaration.name.is_empty());
+}
+
+/// A policy as a package says it.
+fn policy_of_a_package(type_name: &str) -> Published {
+    let fair = crate::fair::REGISTRATION.interface;
+    let mut schema = fair.schema.clone();
+    schema.name = "least".into();
+    schema.methods.to_mut()[0].mode = Mode::User;
+    Published::Described(Rc::new(Described {
+        schema,
+        subsystem: fair.subsystem.into(),
+        capability: fair.capability.into(),
+        layer: Layer::High,
+        keywords: Vec::new(),
+        type_name: type_name.into(),
+        attributes: Vec::from([("global_priority".into(), "12".into())]),
+    }))
+}
+
+#[test]
+fn a_package_publishes_an_instance_of_a_type_that_the_node_has() {
+    let (ty, new) = understood(&publication(&policy_of_a_package("scheduling"), place())).unwrap();
+    assert_eq!(differ(&known(&crate::fair::REGISTRATION).0, &ty), None);
+    assert_eq!((&*new.name, &*ty.name), ("least", "scheduling"));
+    assert_eq!(*new.attributes, [Attribute::int("global_priority", 12)]);
+    let unknown = publication(&policy_of_a_package("paging"), place());
+    let error = understood(&unknown).expect_err("there is no such type");
+    assert!(
+        error.status == Status::NotFound && error.message.contains("no type paging"),
+        "{error}"
+    );
 }
 
 type Change = fn(&mut Publication);

@@ -246,7 +246,7 @@ impl Core {
         let start = self.now;
         let most = if below(&mut self.random, 50) == 0 { TURN * 10 } else { TURN };
         let wanted = span(&mut self.random, most);
-        let had = slice.map_or(wanted, |slice| slice.min(wanted));
+        let had = slice.min(wanted);
         self.now = self.now + had;
         let is_cut = had < wanted;
         let fate = below(&mut self.random, 10);

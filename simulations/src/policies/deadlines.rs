@@ -104,7 +104,7 @@ impl Core {
                 Next::Run(picked) => {
                     let index = picked.task;
                     trace.note(at(now), index as u64, 4, 0);
-                    let slice = picked.slice.map_or(TURN, |it| it.as_micros() as u64).max(1);
+                    let slice = (picked.slice.as_micros() as u64).max(1);
                     let own = self.promised.get_mut(index);
                     let span = own.as_ref().map_or(TURN, |it| it.left).min(slice).min(TURN);
                     let start = now;

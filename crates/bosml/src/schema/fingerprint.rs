@@ -38,7 +38,8 @@ impl Fingerprint {
 }
 
 /// Whether a service begins with the methods of `profile`: the same ones, by the same numbers, as
-/// far as their fingerprints can tell.
+/// far as their fingerprints can tell. Where each runs does not count: packages have theirs in user
+/// mode.
 pub const fn begins_with(schema: &Service<'_>, profile: &Service<'_>) -> bool {
     let (methods, wanted) = (list(&schema.methods), list(&profile.methods));
     if methods.len() < wanted.len() {
@@ -46,7 +47,7 @@ pub const fn begins_with(schema: &Service<'_>, profile: &Service<'_>) -> bool {
     }
     let mut at = 0;
     while at < wanted.len() {
-        if method(START, &methods[at]) != method(START, &wanted[at]) {
+        if signature(START, &methods[at]) != signature(START, &wanted[at]) {
             return false;
         }
         at += 1;
@@ -98,7 +99,12 @@ const fn method(hash: u32, method: &Method<'_>) -> u32 {
         Mode::Kernel => b'k',
         Mode::User => b'u',
     };
-    let hash = byte(name(hash, text(&method.name)), mode);
+    signature(byte(hash, mode), method)
+}
+
+/// What a method is but where it runs.
+const fn signature(hash: u32, method: &Method<'_>) -> u32 {
+    let hash = name(hash, text(&method.name));
     values(values(hash, list(&method.parameters)), list(&method.reply))
 }
 
@@ -221,9 +227,11 @@ mod tests {
         assert_eq!(Fingerprint::of(&told), CONSTANT);
         let renamed = changed(|it| it.name = "teste".into());
         assert!(Fingerprint::of(&renamed) != CONSTANT && begins_with(&renamed, &SCHEMA));
-        let changes: [Change; 11] = [
+        // Where a method runs is its callers' business, and not its type's.
+        let moved = changed(|it| it.methods.to_mut()[1].mode = Mode::Kernel);
+        assert!(Fingerprint::of(&moved) != CONSTANT && begins_with(&moved, &SCHEMA));
+        let changes: [Change; 10] = [
             |it| it.methods.to_mut()[1].name = "third".into(),
-            |it| it.methods.to_mut()[1].mode = Mode::Kernel,
             |it| it.methods.to_mut().swap(0, 1),
             |it| it.methods.to_mut()[0].parameters.to_mut().swap(0, 1),
             |it| it.methods.to_mut()[0].parameters.to_mut()[0].ty = Type::Uint32,

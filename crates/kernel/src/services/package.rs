@@ -226,12 +226,14 @@ async fn publish(
     announcement: Announcement,
     may: impl Fn(&str) -> bool,
 ) -> CallResult<ServiceNumber> {
-    let Announcement { document, subsystem, capability, keywords } = announcement;
+    let Announcement { document, subsystem, capability, keywords, type_name, attributes } =
+        announcement;
     desk.borrow_mut().announce(document.len())?;
     let schema = discovery::parse(&document)?.into_owned();
     let name = String::from(&*schema.name);
-    if !may(&name) {
-        let message = format!("the package's manifest does not name {name}");
+    let ty = if type_name.is_empty() { &name } else { &type_name };
+    if !may(ty) {
+        let message = format!("the package's manifest does not name {ty}");
         return Err(CallError::new(Status::Denied, message));
     }
     let keyword = |Keyword { word, weight }| (word, weight);
@@ -241,6 +243,8 @@ async fn publish(
         capability,
         layer: Layer::High,
         keywords: keywords.into_iter().map(keyword).collect(),
+        type_name,
+        attributes: attributes.into_iter().map(|it| (it.name, it.value)).collect(),
     };
     let window = desk.clone();
     // Noted before: if the package is stopped meanwhile, the service ends with it.

@@ -78,7 +78,7 @@ impl Misfit {
             return told(&[
                 "a service begins with the methods of its type `",
                 text(&ty.name),
-                "`, in their order and with their modes, parameters and replies: add what is \
+                "`, in their order and with their parameters and replies: add what is \
                  missing here, and let others follow",
             ]);
         }
