@@ -238,14 +238,14 @@ impl<M: Machine> Core<M> {
 
     /// Waits until `due`.
     pub fn sleep_until(&self, due: Instant) -> SleepIn<M> {
-        SleepIn { core: self.clone(), window: Window::at(due), priority: 0, timer: None }
+        SleepIn { core: self.clone(), window: Window::at(due), timer: None }
     }
 
     /// Waits until the core is awake in this window, which it is at its end at the latest; its
     /// slack counts up to the longest that the node's configuration allows.
     pub fn sleep_in(&self, window: Window) -> SleepIn<M> {
         let window = window.bounded(self.longest_slack);
-        SleepIn { core: self.clone(), window, priority: 0, timer: None }
+        SleepIn { core: self.clone(), window, timer: None }
     }
 }
 
@@ -253,17 +253,7 @@ impl<M: Machine> Core<M> {
 pub struct SleepIn<M: Machine> {
     core: Core<M>,
     window: Window,
-    priority: u32,
     timer: Option<TimerId>,
-}
-
-impl<M: Machine> SleepIn<M> {
-    /// The same for a subject of this priority: of the timers that a pass finds due, higher ones
-    /// fire first.
-    pub fn with_priority(mut self, priority: u32) -> SleepIn<M> {
-        self.priority = priority;
-        self
-    }
 }
 
 impl<M: Machine> Future for SleepIn<M> {
@@ -274,10 +264,11 @@ impl<M: Machine> Future for SleepIn<M> {
         if self.core.now() >= self.window.from() {
             return Poll::Ready(());
         }
+        let priority = self.core.executor.priority();
         let mut timers = self.core.timers.borrow_mut();
         let armed = self.timer.filter(|timer| timers.rewake(*timer, context.waker()));
-        let timer = armed
-            .unwrap_or_else(|| timers.arm(self.window, self.priority, context.waker().clone()));
+        let timer =
+            armed.unwrap_or_else(|| timers.arm(self.window, priority, context.waker().clone()));
         drop(timers);
         self.timer = Some(timer);
         Poll::Pending

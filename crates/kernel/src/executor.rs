@@ -137,6 +137,12 @@ impl Executor {
         self.subject.replace(subject)
     }
 
+    /// How urgent the timers of whose task is being polled are: by the policy that it is bound to.
+    #[inline]
+    pub fn priority(&self) -> u32 {
+        self.managed.priority_of(self.subject.get())
+    }
+
     /// Whether a task may be polled.
     pub fn is_ready(&self, clock: impl Fn() -> Instant) -> bool {
         !self.ready.lock().is_empty() || self.managed.is_ready(clock)

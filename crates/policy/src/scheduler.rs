@@ -183,6 +183,11 @@ impl<T> Scheduler<T> {
         self.bound.get(subject.0 as usize).copied().unwrap_or(ClassId::DEFAULT)
     }
 
+    /// The global priority of what a subject is bound to.
+    pub fn priority_of(&self, subject: Subject) -> i64 {
+        self.classes[self.class_of(subject).0 as usize].priority
+    }
+
     /// Whether anybody is bound to anything.
     pub fn is_used(&self) -> bool {
         self.classes.iter().skip(1).any(|class| class.subjects > 0)

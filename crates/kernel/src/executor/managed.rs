@@ -103,6 +103,15 @@ impl Managed {
         }
     }
 
+    /// The priority of a subject's timers; zero where policies decide nothing.
+    #[inline]
+    pub fn priority_of(&self, subject: Subject) -> u32 {
+        match self.is_used.get() {
+            true => u32::try_from(self.scheduler.borrow().priority_of(subject)).unwrap_or(0),
+            false => 0,
+        }
+    }
+
     pub fn close(&self) {
         drop(self.scheduler.take());
         self.is_used.set(false);

@@ -48,6 +48,16 @@ impl Bench {
         self.executor.bind(subject, policy, &Parameters::none(), self.now()).unwrap();
     }
 
+    /// A task of this subject that says how urgent its timers are.
+    fn urgency(&self, subject: &'static str) -> u32 {
+        let before = self.executor.act_as(self.executor.subject(subject));
+        let own = self.executor.clone();
+        let told = self.executor.spawn(async move { own.priority() });
+        self.executor.act_as(before);
+        self.run(1);
+        told.take().expect("it has run")
+    }
+
     fn run(&self, turns: usize) -> Vec<&'static str> {
         let now = self.now.clone();
         for _ in 0..turns {
@@ -242,4 +252,17 @@ fn a_turn_ends_when_a_higher_class_may_go_on() {
     bench.run(1);
     let slice = slice.get().expect("it has an end");
     assert!(slice < Duration::from_millis(2), "{slice:?}");
+}
+
+#[test]
+fn timers_are_as_urgent_as_the_policy_of_their_subject() {
+    let bench = Bench::new();
+    for subject in ["log", "job"] {
+        assert_eq!(bench.urgency(subject), 0, "nobody is bound");
+    }
+    bench.bind("log", "fair");
+    bench.bind("job", "fifo");
+    let usual = bench.urgency("heap");
+    assert!(bench.urgency("log") > usual && usual > bench.urgency("job"));
+    assert_eq!(bench.executor.priority(), usual, "the kernel's own");
 }
