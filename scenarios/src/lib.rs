@@ -19,7 +19,7 @@
 //! | `package`         | packages run on every worker, and leave nothing behind                 |
 //! | `unruly`          | packages that do what they may not are stopped; their core goes on     |
 //! | `package-churn`   | packages come and go; in the end nothing is missing                    |
-//! | `timers`          | deadlines come in order and never early                                |
+//! | `timers`          | deadlines come in order and never early, whichever timer wakes the core |
 //! | `idle`            | a node with nothing to do sleeps                                       |
 //! | `calls`           | services are called on every core, by name and bound; errors are told |
 //! | `calls-churn`     | calls end at once and truly while cores end and come back              |

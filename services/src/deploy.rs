@@ -14,7 +14,7 @@ use nile_stl::{At, CallResult, Directory, FIRST_SERVICE, LocalFuture, On, Place,
 
 use crate::network::gateway::ByNetwork;
 use crate::registry;
-use crate::{ALL, bulk, gossip, network};
+use crate::{ALL, bulk, gossip, network, timer_source};
 use nile_interfaces::registry::{Asker, RegistryClient};
 
 /// How often a core tells a registry that is not there yet, and how long it waits in between.
@@ -86,6 +86,9 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
             // Nobody could find it; that the registry does not know it is no news.
             let _ = stl.unpublish(registration.name()).await;
         }
+    }
+    if offers(timer_source::REGISTRATION.name()).unwrap_or(manages) {
+        timer_source::publish_all(stl).await;
     }
 }
 

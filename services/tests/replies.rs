@@ -11,7 +11,7 @@ use nile_services::ALL;
 const PAGES: [&str; 4] = ["skip", "after", "from", "at"];
 
 /// Replies with lists that are no pages, and why they fit.
-const BOUNDED: [(&str, &str); 28] = [
+const BOUNDED: [(&str, &str); 29] = [
     ("bulk.counters", "what is counted is fixed"),
     ("core_manager.list", "a node has at most 256 cores"),
     ("core_manager.statistics", "causes and queues are fixed"),
@@ -40,6 +40,7 @@ const BOUNDED: [(&str, &str); 28] = [
     ("task.next", "arguments and names of a job are 32 KiB at most"),
     ("task.source", "a piece has the buffers of one split at most"),
     ("timer.list", "the next 64 at most"),
+    ("timer.sources", "the timers of one machine"),
 ];
 
 fn has_list(ty: &Type<'_>) -> bool {

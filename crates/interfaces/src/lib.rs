@@ -3,7 +3,7 @@
 //! which is in `services`.
 //!
 //! * Memory and cores of a node: [`heap`], [`physical_memory`], [`virtual_memory`],
-//!   [`core_manager`], [`time`], [`timer`], [`interrupt`], [`log`].
+//!   [`core_manager`], [`time`], [`timer`], [`timer_source`], [`interrupt`], [`log`].
 //! * Its disks and what is on them: [`disk`], [`dataset`], [`name`].
 //! * Services of all nodes: [`registry`], [`network`], [`gossip`], [`bulk`].
 //! * Who runs next: [`scheduling`], [`policy_manager`].
@@ -31,5 +31,6 @@ pub mod scheduling;
 pub mod task;
 pub mod time;
 pub mod timer;
+pub mod timer_source;
 pub mod virtual_memory;
 pub mod worker;

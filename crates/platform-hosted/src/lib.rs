@@ -17,7 +17,8 @@
 //! * `layout`, `arena`, `large`, `boot`: the node's memory, what lies where, in what pages, what a
 //!   worker reads first.
 //! * `node`: the node as one of its processes sees it.
-//! * [`machine`]: one core, [`Hosted`]; `tick`: its periodic timer, of `timer`.
+//! * [`machine`]: one core, [`Hosted`]; `tick`: its periodic timer; `alarm`: what ends its sleep;
+//!   both of `timer`.
 //! * [`user`]: how a core runs a package, [`HostedUser`]; `package`: the package's own stack;
 //!   `dispatch`, `handlers`, `context`: what of Linux that takes.
 //! * [`network`]: the network interface: a link to a virtual switch, and `direct` links with other
@@ -29,6 +30,7 @@
 //! * [`samples`], `sampler`: what a core does, noted time and again if that is asked for.
 //! * `placement`, `image`: facts for the boot report.
 
+mod alarm;
 mod arena;
 mod boot;
 mod checksum;

@@ -18,7 +18,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use nile_abi::{CoreId, Generation, Instant, PhysAddr, Role, RoleSet, Status, VirtAddr};
 use nile_platform::user::Access;
 use nile_platform::{
-    AttachError, Board, Cause, Disk, Grant, Interface, Machine, Misbehave, Sleeper, WakeMode,
+    AttachError, Board, Cause, Disk, Grant, Interface, Machine, Misbehave, Sleeper, TimerSource,
+    WakeMode,
 };
 use nile_ring::{PoolMemory, Region, SLEEPING, Signal, Sleep};
 use rustix::io::Errno;
@@ -26,6 +27,7 @@ use rustix::rand::GetRandomFlags;
 use rustix::thread::futex;
 use rustix::time::ClockId;
 
+use crate::alarm::Alarm;
 use crate::checksum::checksum;
 use crate::disk::{HostedDisk, Opened};
 use crate::layout::end;
@@ -42,6 +44,7 @@ pub struct Hosted {
     core: CoreId,
     generation: Generation,
     tick: RefCell<Option<Tick>>,
+    alarm: Alarm,
     /// Whether this core is a process of its own.
     isolated: bool,
     manager: Option<HostedManager>,
@@ -64,7 +67,8 @@ impl Hosted {
     ) -> Hosted {
         let isolated = is_isolated(node.board.record(core).roles());
         let (tick, pooled) = (RefCell::new(None), Cell::new(false));
-        Hosted { node, core, generation, tick, isolated, manager, pooled }
+        let alarm = Alarm::default();
+        Hosted { node, core, generation, tick, alarm, isolated, manager, pooled }
     }
 
     /// Those of the node's devices that this core drives, if it has the role: device i belongs to
@@ -121,6 +125,18 @@ impl Machine for Hosted {
             Ok(tick) => *self.tick.borrow_mut() = Some(tick),
             Err(error) => self.log(format_args!("no tick: Linux refuses a timer: {error}")),
         }
+    }
+
+    fn timer_sources(&self) -> Vec<TimerSource> {
+        Alarm::sources().into()
+    }
+
+    fn timer_source(&self) -> usize {
+        self.alarm.place()
+    }
+
+    fn take_timer_source(&self, place: usize) -> Result<(), Status> {
+        self.alarm.take(place, self.core)
     }
 
     fn relax(&self) {
@@ -272,6 +288,8 @@ impl Sleeper for Hosted {
             return;
         }
         let deadline = until.map(|moment| self.node.record.clock.deadline(moment));
+        // From here on the alarm rings the doorbell.
+        let deadline = self.alarm.set(deadline);
         let mut wait = Err(Errno::AGAIN);
         wait_with_directs(|directs| {
             wait = if directs.is_empty() {
@@ -286,11 +304,14 @@ impl Sleeper for Hosted {
                 futex::waitv(&futexes, flags, deadline.as_ref(), ClockId::Monotonic)
             };
         });
+        let alarmed = self.alarm.place() != 0 && until.is_some_and(|until| self.now() >= until);
+        self.alarm.set(None);
         let record = self.node.board.record(self.core);
         let cause = match wait {
             Ok(0) => Some(Cause::Signal),
             Ok(_) => Some(Cause::Device),
             Err(Errno::TIMEDOUT) => Some(Cause::Timer),
+            Err(_) if alarmed => Some(Cause::Timer),
             // Rung before it slept (AGAIN), or interrupted by a tick or by the signal for a
             // core with a package, which have counted themselves.
             Err(_) => None,

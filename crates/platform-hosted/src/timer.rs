@@ -49,7 +49,8 @@ impl Timer {
         Ok(timer)
     }
 
-    /// One that does so when it is set.
+    /// A timer that is not set, whose `signal` goes to the calling thread, which is the one of
+    /// `core`.
     pub fn new(clock: libc::clockid_t, signal: libc::c_int, core: CoreId) -> io::Result<Timer> {
         // SAFETY: all zeros is a valid sigevent; every field that matters is set below.
         let mut event: libc::sigevent = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -68,12 +69,19 @@ impl Timer {
 
     /// Sends its signal in `first`, or no more if that is zero, and then every `period`, or once.
     pub fn set(&self, first: Duration, period: Duration) -> io::Result<()> {
-        let times = libc::itimerspec {
-            it_interval: signals::timespec(period),
-            it_value: signals::timespec(first),
-        };
+        self.arm(0, signals::timespec(first), signals::timespec(period))
+    }
+
+    /// Sets it to this moment of its clock, once, or to none.
+    pub fn set_at(&self, moment: Option<libc::timespec>) -> io::Result<()> {
+        let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        self.arm(libc::TIMER_ABSTIME, moment.unwrap_or(never), never)
+    }
+
+    fn arm(&self, flags: i32, first: libc::timespec, period: libc::timespec) -> io::Result<()> {
+        let times = libc::itimerspec { it_interval: period, it_value: first };
         // SAFETY: the timer exists; the old setting is not asked for.
-        succeeded(unsafe { libc::timer_settime(self.timer, 0, &times, ptr::null_mut()) })
+        succeeded(unsafe { libc::timer_settime(self.timer, flags, &times, ptr::null_mut()) })
     }
 }
 

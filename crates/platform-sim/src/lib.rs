@@ -17,6 +17,7 @@
 //! * `network`: a node's interface; `neighbours`: nodes that show each other their pools.
 //! * `disk`: a node's disks, and what is left of them when the power fails.
 //! * `memory`: the node's memory, with an emulated MMU for each core that checks every grant.
+//! * `timer`: what wakes a core at a moment: an exact timer, or a coarse one.
 //! * `state`: what all cores share: clock, events, generator.
 //! * [`trace`]: what happened, as a hash.
 #![forbid(unsafe_code)]
@@ -31,6 +32,7 @@ pub mod options;
 mod packages;
 pub mod simulation;
 mod state;
+mod timer;
 pub mod trace;
 pub mod user;
 

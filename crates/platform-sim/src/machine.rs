@@ -8,7 +8,7 @@ use std::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, PhysAddr, Status, VirtAddr};
 use nile_platform::{
     AttachError, Board, Disk, Grant, Handoff, Interface, Machine, Manager, Misbehave, Outcome,
-    WakeMode,
+    TimerSource, WakeMode,
 };
 use nile_ring::{PoolMemory, Region, Signal};
 
@@ -16,6 +16,7 @@ use crate::disk::SimDisk;
 use crate::memory::{HUGE_BASE, SHARED_BASE, SharedTables};
 use crate::network::SimInterface;
 use crate::state::State;
+use crate::timer;
 use crate::trace::Happening;
 use crate::user::SimUser;
 
@@ -83,6 +84,22 @@ impl Machine for SimMachine {
 
     fn set_tick(&self, period: Option<Duration>) {
         self.state.borrow_mut().set_tick(self.core, period);
+    }
+
+    fn timer_sources(&self) -> Vec<TimerSource> {
+        timer::SOURCES.to_vec()
+    }
+
+    fn timer_source(&self) -> usize {
+        self.state.borrow().sources[self.core.index()]
+    }
+
+    fn take_timer_source(&self, place: usize) -> Result<(), Status> {
+        if place >= timer::SOURCES.len() {
+            return Err(Status::NotFound);
+        }
+        self.state.borrow_mut().sources[self.core.index()] = place;
+        Ok(())
     }
 
     fn relax(&self) {

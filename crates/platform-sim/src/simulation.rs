@@ -399,6 +399,7 @@ impl<'a> Scheduler<'a> {
         let mut state = self.state.borrow_mut();
         state.end_pass(id);
         state.set_tick(id, None);
+        state.sources[id.index()] = 0;
         state.note(id, Happening::Stop, kind);
         let board = state.board.clone();
         let record = board.record(id);
@@ -427,6 +428,7 @@ impl<'a> Scheduler<'a> {
             } else {
                 state.note(id, Happening::Sleep, 0);
                 state.board.record(id).count_sleep();
+                let until = until.map(|due| state.timer_fires(id, due));
                 state.end_pass(id);
                 Status::Asleep { until, line }
             };

@@ -55,6 +55,8 @@ pub struct State {
     events: BTreeMap<(Instant, u64), Event>,
     next_event: u64,
     ticks: Vec<Tick>,
+    /// Which timer each core has.
+    pub sources: Vec<usize>,
     signal_delay: Duration,
     pub wake_mode: WakeMode,
     pub memory: SimMemory,
@@ -116,6 +118,7 @@ impl State {
             events: BTreeMap::new(),
             next_event: 0,
             ticks: vec![Tick::default(); cores],
+            sources: vec![0; cores],
             signal_delay: options.faults.signal_delay,
             wake_mode,
             memory,

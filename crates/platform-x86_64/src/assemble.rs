@@ -23,6 +23,7 @@ use crate::node::{CoreEntry, Fact, Frames, MAX_FACTS, MAX_REGIONS, Node, SharedP
 use crate::power::Power;
 use crate::space::{self, Ingredients, PrivateFrames};
 use crate::tables::TableFrames;
+use crate::timer::shared::Shared;
 use crate::{heap, layout};
 
 /// The boot path sees memory where it is.
@@ -54,6 +55,8 @@ pub struct Found<'a> {
     pub features: Features,
     /// The time.
     pub clock: Clock,
+    /// Timers beside those of the cores.
+    pub timers: Shared,
     /// How the machine is switched off.
     pub power: Power,
     /// The time since 1970 at the node's first instruction, if the machine has a calendar.
@@ -125,6 +128,7 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
         image_bytes: layout::image::file_bytes(),
         features: found.features,
         clock: found.clock,
+        timers: found.timers,
         power: found.power,
         started: found.started,
         facts: facts(&found, &taken),
@@ -226,6 +230,7 @@ fn build_spaces(
         tables: taken.tables,
         words: taken.words,
         platform: found.platform,
+        timers: found.timers,
         cores: found.cores.len(),
         interfaces: &taken.interfaces,
         buffers: taken.buffers,

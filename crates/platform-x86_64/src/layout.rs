@@ -58,6 +58,9 @@ pub const PHYSICAL_REACH: u64 = 1 << 44;
 pub const LOCAL_APIC: VirtAddr = VirtAddr(0xffff_b000_0000_0000);
 
 const IO_APIC_BASE: VirtAddr = VirtAddr(0xffff_b000_0001_0000);
+/// The HPET, on the cores that have a comparator of it.
+pub const HPET: VirtAddr = VirtAddr(0xffff_b000_0008_0000);
+
 const DEVICE_BASE: VirtAddr = VirtAddr(0xffff_b000_0010_0000);
 
 /// Kinds of registers that a device has, each seen through a window of its own.
@@ -294,7 +297,7 @@ mod tests {
         assert!(last.end <= SHARED_BASE);
         assert!(shared(PhysAddr(PHYSICAL_REACH)) <= TABLES_BASE);
         assert!(table(PhysAddr(PHYSICAL_REACH)) <= LOCAL_APIC);
-        assert!(io_apic(crate::acpi::MAX_IO_APICS) <= DEVICE_BASE);
+        assert!(io_apic(crate::acpi::MAX_IO_APICS) <= HPET && HPET < DEVICE_BASE);
         let devices = device_window(crate::devices::number_of_disk(crate::disk::MAX_DISKS), 0);
         assert!(devices.0 <= LOCAL_APIC.0 + PageSize::Large.bytes(), "one table maps them");
         assert!(devices < ZEROING_WINDOW);

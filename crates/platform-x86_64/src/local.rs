@@ -7,6 +7,7 @@ use nile_ring::Doorbells;
 use crate::apic::LocalApic;
 use crate::clock::Clock;
 use crate::private::Private;
+use crate::timer::shared::Shared;
 
 /// One core, as its own handlers see it.
 #[derive(Clone, Copy)]
@@ -25,6 +26,8 @@ pub struct Local {
     pub apic: LocalApic,
     /// The node's time.
     pub clock: Clock,
+    /// Timers beside its own.
+    pub timers: &'static Shared,
 }
 
 static LOCAL: Private<Option<Local>> = Private::new(None);

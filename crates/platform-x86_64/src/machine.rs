@@ -14,7 +14,7 @@ use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Role, Status, Vi
 use nile_memory::{AddressSpace, MemoryMap, PhysicalMemory, TablePool};
 use nile_platform::{
     AttachError, Board, Disk, Grant, Handoff, Interface, Machine, Manager, Misbehave,
-    NodeDescription, Outcome, Sleeper, Step, Tables, WakeMode,
+    NodeDescription, Outcome, Sleeper, Step, Tables, TimerSource, WakeMode,
 };
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
@@ -29,6 +29,8 @@ use crate::network::{InterfaceEntry, VirtioNet};
 use crate::node::{Frames, Node, region};
 use crate::pci::msix;
 use crate::tables::{TableFrames, ZeroingWindow};
+use crate::timer::Source;
+use crate::timer::shared::{LEAST_COUNTS, MOST_COUNTS, PIT_HERTZ};
 use crate::user::UserHalf;
 use crate::vector::Vector;
 use crate::virtio::registers::MESSAGE;
@@ -139,6 +141,35 @@ impl Core {
     }
 }
 
+impl Core {
+    /// The timers that it has.
+    fn timers(&self) -> impl Iterator<Item = (Source, TimerSource)> + use<> {
+        let (node, counts) = (self.node, Duration::from_nanos);
+        let (resolution, longest) = node.clock.timer_grain();
+        let exact = node.features.tsc_deadline;
+        let (name, cost) = if exact { ("tsc_deadline", 100) } else { ("apic", 200) };
+        let local = TimerSource { name, resolution, longest, cost, shared: false };
+        let (least, most) = (u64::from(LEAST_COUNTS), u64::from(MOST_COUNTS));
+        let hpet = TimerSource {
+            name: "hpet",
+            resolution: counts(least * node.timers.femtos / 1_000_000 + 1),
+            longest: counts(node.timers.femtos / 1_000 * most / 1_000),
+            cost: 2_000,
+            shared: true,
+        };
+        let pit = TimerSource {
+            name: "pit",
+            resolution: counts(1_000_000_000 / PIT_HERTZ + 1),
+            longest: counts(u64::from(u16::MAX) * 1_000_000_000 / PIT_HERTZ),
+            cost: 4_000,
+            shared: true,
+        };
+        let hpet = node.timers.has_comparator(self.id).then_some((Source::Hpet, hpet));
+        let pit = (node.timers.pit && self.id == CoreId::BOOT).then_some((Source::Pit, pit));
+        [Some((Source::Local, local)), hpet, pit].into_iter().flatten()
+    }
+}
+
 /// Where a core has a grant: at this plus the grant's physical address.
 fn base_of(node: &Node, grant: Grant) -> VirtAddr {
     let huge = grant.is_huge() && node.features.huge_pages;
@@ -185,6 +216,21 @@ impl Machine for Core {
     fn sample(&self, ring: Option<&'static Region>) -> bool {
         samples::note_in(ring);
         true
+    }
+
+    fn timer_sources(&self) -> Vec<TimerSource> {
+        self.timers().map(|(_, it)| it).collect()
+    }
+
+    fn timer_source(&self) -> usize {
+        let taken = timer::source();
+        self.timers().position(|(source, _)| source == taken).unwrap_or_default()
+    }
+
+    fn take_timer_source(&self, place: usize) -> Result<(), Status> {
+        let (source, _) = self.timers().nth(place).ok_or(Status::NotFound)?;
+        timer::take(source);
+        Ok(())
     }
 
     fn relax(&self) {

@@ -25,6 +25,7 @@ use crate::disk::{DiskEntry, MAX_DISKS};
 use crate::layout;
 use crate::network::{InterfaceEntry, MAX_INTERFACES};
 use crate::power::Power;
+use crate::timer::shared::Shared;
 
 /// The most memory regions that are told apart; what is past them is left unused.
 pub const MAX_REGIONS: usize = 128;
@@ -177,6 +178,8 @@ pub struct Node {
     pub features: Features,
     /// The time.
     pub clock: Clock,
+    /// Timers beside those of the cores.
+    pub timers: Shared,
     /// How the machine is switched off.
     pub power: Power,
     /// The time since 1970 at the node's first instruction, if the machine has a calendar.

@@ -36,6 +36,7 @@ use crate::layout::{self, IST_STACKS, Span, image};
 use crate::network::InterfaceEntry;
 use crate::node::{Frames, SharedPlaces};
 use crate::tables::TableFrames;
+use crate::timer::shared::Shared;
 
 #[cfg(freestanding)]
 core::arch::global_asm!(include_str!("space.s"), core_start = sym crate::start::core_start);
@@ -78,6 +79,8 @@ pub struct Ingredients<'a> {
     pub words: Frames,
     /// The controllers' addresses.
     pub platform: &'a Platform,
+    /// Timers that some cores share.
+    pub timers: Shared,
     /// How many cores there are.
     pub cores: usize,
     /// The network interfaces.
@@ -178,6 +181,9 @@ impl Ingredients<'_> {
             bytes: PageSize::Small.bytes(),
         };
         map(layout::LOCAL_APIC, page(self.platform.local_apic), Permissions::DEVICE)?;
+        if self.timers.has_comparator(core) {
+            map(layout::HPET, page(self.timers.hpet), Permissions::DEVICE)?;
+        }
         let interfaces = self.interfaces.iter().enumerate();
         let interfaces = interfaces.map(|(at, it)| {
             let windows: heapless::Vec<_, { layout::DEVICE_WINDOWS }> =

@@ -11,7 +11,7 @@ use nile_memory::{MemoryKind, MemoryMap, MemoryRegion};
 use nile_platform::{Board, CorePhase, Outcome};
 
 use crate::acpi::Platform;
-use crate::apic::{ApicId, IoApic, LocalApic, io, local as local_apic, pic};
+use crate::apic::{ApicId, IoApic, Line, LocalApic, io, local as local_apic, pic};
 use crate::assemble::{self, AssembleError, Found};
 use crate::bootinfo::{self, BootInfoError};
 use crate::clock::{CalibrateError, Clock, Hpet, calibrate};
@@ -25,6 +25,8 @@ use crate::mmio::Mmio;
 use crate::node::{MAX_STEPS, Node};
 use crate::pci::{ConfigurationSpace, Registers};
 use crate::power::{self, Ending, Power};
+use crate::timer::shared::Shared;
+use crate::vector::Vector;
 use crate::{calendar, entry, gdt, heap, idt, privileged, restart, serial, smp, space, user};
 
 /// What a node's parts are for.
@@ -139,6 +141,17 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     let (program, usable) = (bootinfo::program(info.command_line), memory.total_usable());
     let plan = (IMAGE.plan)(module, program, ids.len(), usable).map_err(StartError::Config)?;
     let cores: Vec<_> = ids.into_iter().zip(plan.roles).collect();
+    let route = |line: u32, core, trigger, polarity| {
+        let behind = platform.io_apics.iter().filter(|it| it.first_line <= line);
+        let Some(at) = behind.max_by_key(|it| it.first_line) else { return false };
+        // SAFETY: as above.
+        let io_apic = IoApic::new(unsafe { registers(at.base, io::REGISTER_BYTES) });
+        let line = Line(line - at.first_line);
+        io_apic.route(line, Vector::TIMER, core, trigger, polarity).is_ok()
+    };
+    let counting = hpet.filter(|_| clock.is_by_hpet());
+    let names = cores.iter().map(|(apic, _)| *apic);
+    let timers = Shared::find(&platform, counting, names, &route);
     step_done("configuration");
 
     // What hangs on the buses, and what day it is.
@@ -166,6 +179,7 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
         machine: cpu::machine(),
         features,
         clock,
+        timers,
         power,
         started,
         devices: &devices,
@@ -296,8 +310,12 @@ pub unsafe extern "C" fn core_start(core: u64, node: &'static Node) -> ! {
     }
     restart::install(node);
     let bells = board.notifier().doorbells();
-    let (manager, clock) = (board.record(CoreId::BOOT), node.clock);
-    local::install(Local { core, generation, record, manager, bells, apic, clock });
+    let (manager, clock, timers) = (board.record(CoreId::BOOT), node.clock, &node.timers);
+    local::install(Local { core, generation, record, manager, bells, apic, clock, timers });
+    if timers.has_comparator(core) {
+        // It may be the last incarnation's.
+        timers.hpet_stop(core);
+    }
 
     record.set_generation(generation);
     record.set_roles(entry.roles);

@@ -6,8 +6,12 @@
 //! comes earlier than it must, on cores that do not mind: its handler finds nothing due, and arms
 //! it for what is next.
 //!
+//! A core can take another timer than its own ([`shared`]), which is then armed in its place.
+//!
 //! A tick comes at multiples of its period from its start, however late a handler runs; ticks
 //! that were missed are not made up for.
+
+pub mod shared;
 
 use core::time::Duration;
 
@@ -35,6 +39,19 @@ struct Tick {
 }
 
 static SCHEDULE: Private<Schedule> = Private::new(Schedule::IDLE);
+
+/// Which timer this core has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// Its local APIC's.
+    Local,
+    /// Its comparator of the HPET.
+    Hpet,
+    /// The PIT.
+    Pit,
+}
+
+static SOURCE: Private<Source> = Private::new(Source::Local);
 
 /// When this core's timer interrupts, if it does.
 static ARMED: Private<Option<u64>> = Private::new(None);
@@ -77,6 +94,25 @@ pub(crate) fn set_turn_end(end: Option<Instant>) {
     }
 }
 
+/// The timer that this core has.
+pub fn source() -> Source {
+    SOURCE.get()
+}
+
+/// Takes another one, which the core must have: what is scheduled comes by it from now on. The one
+/// before may interrupt once more.
+pub fn take(source: Source) {
+    let Some(local) = local::get() else { return };
+    privileged::without_interrupts(|| {
+        let before = SOURCE.get();
+        SOURCE.set(source);
+        arm(&local, SCHEDULE.get().next());
+        if before != source {
+            stop(&local, before);
+        }
+    });
+}
+
 /// The timer's interrupt has come: says what for, and arms the timer for what comes next.
 /// Called with interrupts masked.
 pub(crate) fn expired(local: &Local) -> Cause {
@@ -115,14 +151,34 @@ fn comes_in_time(armed: Option<u64>, next: Option<u64>) -> bool {
 /// Arms the timer for what is next, or stops it.
 fn arm(local: &Local, next: Option<u64>) {
     ARMED.set(next);
-    let Some(next) = next else { return local.apic.timer_stop() };
-    if local.apic.has_tsc_deadline() {
+    let source = SOURCE.get();
+    let Some(next) = next else { return stop(local, source) };
+    if source != Source::Local {
+        arm_other(local, source, next);
+    } else if local.apic.has_tsc_deadline() {
         // Zero would stop it.
         local.apic.timer_start_at(next.max(1));
     } else {
         // What is too far for the timer's count comes in several steps.
         let ticks = next.saturating_sub(read_tsc());
         local.apic.timer_start(local.clock.timer_ticks(ticks));
+    }
+}
+
+#[cold]
+fn arm_other(local: &Local, source: Source, next: u64) {
+    let nanos = local.clock.nanos_for(next.saturating_sub(read_tsc()));
+    match source {
+        Source::Pit => shared::pit_start(nanos),
+        _ => local.timers.hpet_start(local.core, nanos),
+    }
+}
+
+fn stop(local: &Local, source: Source) {
+    match source {
+        Source::Local => local.apic.timer_stop(),
+        Source::Hpet => local.timers.hpet_stop(local.core),
+        Source::Pit => shared::pit_stop(),
     }
 }
 

@@ -11,7 +11,8 @@
 //! * [`cause`]: why a core was interrupted.
 //! * [`samples`]: what a core was found doing, time and again.
 //! * [`user`]: [`User`], how a core runs a package.
-//! * [`interface`], [`disk`]: what a machine gives of its devices, as `nile-device` says.
+//! * [`interface`], [`disk`], [`TimerSource`]: what a machine gives of its devices, as
+//!   `nile-device` says.
 //! * [`misbehave`]: [`Misbehave`], what scenarios do wrong on purpose. The kernel uses none of it.
 //! * [`turn`]: [`Loop`], the kernel as a machine that steps it sees it.
 //! * [`handoff`]: [`Handoff`], the machine as the boot path found it, handed to the kernel as an
@@ -40,7 +41,7 @@ pub use machine::{
     AttachError, CONTROL_BYTES, Grant, Machine, Manager, Outcome, Sleeper, WakeMode,
 };
 pub use misbehave::{Misbehave, recurse_for_ever};
-pub use nile_device::{Disk, Interface, disk, interface};
+pub use nile_device::{Disk, Interface, TimerSource, disk, interface};
 pub use record::{CorePhase, Fault, Hosting, Queue, Record};
 pub use turn::{Loop, Turn};
 pub use user::User;

@@ -10,7 +10,7 @@ use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Status, VirtAddr
 use nile_memory::paging::TableMemory;
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
-use crate::{Board, Disk, Handoff, Interface, User};
+use crate::{Board, Disk, Handoff, Interface, TimerSource, User};
 
 /// How a sleeping core of this machine is woken (NewtOS 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +97,17 @@ pub trait Machine: Signal + 'static {
     fn sample(&self, ring: Option<&'static Region>) -> bool {
         ring.is_none()
     }
+
+    /// The timers that can end this core's sleep: first the one that it has until it takes another.
+    fn timer_sources(&self) -> Vec<TimerSource>;
+
+    /// The one that it has, as a place in that list.
+    fn timer_source(&self) -> usize;
+
+    /// Takes another one, by its place in that list. What the core is to be woken for stays, and
+    /// it may be woken once too early. `NotFound` if there is none at this place, `Failed` if the
+    /// machine refuses it; then the core has the one before.
+    fn take_timer_source(&self, place: usize) -> Result<(), Status>;
 
     /// Between two passes of a busy loop that polls: lets a sibling run (`pause`), or in a
     /// simulator lets virtual time pass.

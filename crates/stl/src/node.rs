@@ -11,7 +11,7 @@ use nile_abi::{
     CoreId, Generation, Instant, NodeId, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
 };
 
-pub use nile_device::{DrivenInterface, Interface};
+pub use nile_device::{DrivenInterface, Interface, TimerSource};
 pub use nile_ring::{Buffer, Handle, Pool, PoolId};
 
 pub use crate::pool_disk::{Moved, Moving, PoolDisk};
@@ -49,6 +49,13 @@ pub trait Node {
 
     /// What this core's timers do, and by when the next ones fire, at most so many.
     fn timers(&self, most: usize) -> TimerState;
+
+    /// The timers that can end this core's sleep, and the place of the one that it has among them.
+    fn timer_sources(&self) -> (Vec<TimerSource>, usize);
+
+    /// Takes another of them; no deadline is lost, and the core may be woken once too early.
+    /// `NotFound` if there is none at this place, `Failed` if the machine refuses it.
+    fn take_timer_source(&self, place: usize) -> Result<(), Status>;
 
     /// Gives the package that runs on this core at least `bytes` more bytes of zeroed memory:
     /// where they are in it, and how many. Waits for the management core. `NotFound` if none

@@ -243,7 +243,7 @@ impl Stl {
     pub async fn publish(
         &self,
         registration: &'static Registration,
-        make: fn(&Stl) -> Half,
+        make: impl FnOnce(&Stl) -> Half,
     ) -> CallResult<Place> {
         self.publish_as(Published::Linked(registration), |stl, _| make(stl)).await
     }

@@ -14,7 +14,7 @@ use nile_interfaces::interrupt::InterruptClient;
 use nile_interfaces::log::LogClient;
 use nile_interfaces::physical_memory::PhysicalMemoryClient;
 use nile_interfaces::time::TimeClient;
-use nile_interfaces::timer::TimerClient;
+use nile_interfaces::timer::{Sources, TimerClient};
 use nile_interfaces::virtual_memory::VirtualMemoryClient;
 use nile_registry::Caller as Binder;
 use nile_stl::{CallResult, Stl};
@@ -159,8 +159,34 @@ impl Checks {
         }
         let grown = after.armed > before.armed && after.fired > before.fired;
         self.check(grown, format_args!("a timer of {target} is not counted: {after:?}"));
+        self.timer_sources(target, &timer).await?;
         let list = timer.list().await?;
         self.check(list.is_sorted(), format_args!("timers of {target} are not in order: {list:?}"));
+        Ok(())
+    }
+
+    /// A core is woken by the timer that is cheapest of those that will do.
+    async fn timer_sources(&self, target: CoreId, timer: &TimerClient) -> CallResult<()> {
+        let Sources { used, sources } = timer.sources().await?;
+        let known = sources.iter().any(|it| it.name == used);
+        self.check(known, format_args!("{target} has {used}, which is none of {sources:?}"));
+        for it in &sources {
+            // It, or one that is as good and cheaper.
+            let chosen = timer.choose(it.resolution_ns, it.longest_ms).await?;
+            let does = chosen.resolution_ns <= it.resolution_ns
+                && chosen.longest_ms >= it.longest_ms
+                && chosen.cost <= it.cost;
+            self.check(does, format_args!("{target} has chosen {chosen:?}, not {it:?}"));
+            let has = timer.sources().await?.used;
+            self.check(has == chosen.name, format_args!("{target} has {has}, not {chosen:?}"));
+            let taken = timer.take(it.name.clone()).await?;
+            self.check(taken == *it, format_args!("{target} has taken {taken:?}, not {it:?}"));
+        }
+        let exact = timer.choose(0, 0).await;
+        self.fails(exact, Status::NotFound, "a timer that is never late");
+        let other = timer.take("sundial".into()).await;
+        self.fails(other, Status::NotFound, "a timer that there is not");
+        timer.take(used).await?;
         Ok(())
     }
 

@@ -221,6 +221,24 @@ fn timers_with_tolerance_come_together() {
 }
 
 #[test]
+fn each_timer_is_as_late_as_it_says_and_loses_nothing() {
+    /// What waking and a few passes take, beside the timer itself.
+    const WAKING: u64 = 20_000;
+    for seed in 0..20 {
+        let (_, report) = pass(&options(seed, 4), "", "timers");
+        let figures = report.program.expect("a scenario has a report").figures;
+        let coarse = figures["late_ns_coarse"];
+        assert!(coarse > 2 * WAKING, "seed {seed}: nothing was drawn: {coarse}");
+        for name in ["simulated", "coarse"] {
+            let late = figures[format!("late_ns_{name}").as_str()];
+            let most = figures[format!("resolution_ns_{name}").as_str()] + WAKING;
+            assert!(late <= most, "seed {seed}: {name} is {late} ns late, at most {most}");
+        }
+        assert_eq!(figures["woken_over_changes"], 16);
+    }
+}
+
+#[test]
 fn a_computing_worker_is_left_alone_and_the_counter_works() {
     let (_, report) = pass(&options(1, 4), "", "tickless ms=1000");
     let figures = report.program.expect("a scenario has a report").figures;

@@ -17,7 +17,7 @@ use nile_platform::{Cause, Machine, Manager, Outcome, Queue};
 use nile_stl::LocalFuture;
 use nile_stl::node::{
     self, Buffer, CoreState, DrivenInterface, Member, Memory, Node, NodeFuture, PackageEnd,
-    PackageLimits, PackageSource, Pool, PoolDisk, Region, RunningPackage, TimerState,
+    PackageLimits, PackageSource, Pool, PoolDisk, Region, RunningPackage, TimerSource, TimerState,
 };
 
 use super::host::CoreHost;
@@ -116,6 +116,15 @@ impl<M: Machine> Node for CoreHost<M> {
             wakes: record.wakes(),
             ends: timers.ends(most),
         }
+    }
+
+    fn timer_sources(&self) -> (Vec<TimerSource>, usize) {
+        let machine = &self.0.machine;
+        (machine.timer_sources(), machine.timer_source())
+    }
+
+    fn take_timer_source(&self, place: usize) -> Result<(), Status> {
+        self.0.machine.take_timer_source(place)
     }
 
     fn grow_package(&self, bytes: u64) -> NodeFuture<(VirtAddr, u64)> {

@@ -71,6 +71,28 @@ impl Clock {
         self.ticks_per_nano.of(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
     }
 
+    /// Nanoseconds that `ticks` of the counter take.
+    pub fn nanos_for(&self, ticks: u64) -> u64 {
+        self.nanos_per_tick.of(ticks)
+    }
+
+    /// The core's own timer: what one count takes, and all that it can count.
+    pub fn timer_grain(&self) -> (Duration, Duration) {
+        let nanos = Duration::from_nanos;
+        match self.measured.timer_hertz {
+            Some(hertz) => {
+                let count = 1_000_000_000_u64.div_ceil(hertz.max(1));
+                (nanos(count), nanos(count * u64::from(u32::MAX)))
+            }
+            None => (nanos(1), Duration::MAX),
+        }
+    }
+
+    /// Whether the HPET was what it was measured by: then that counts.
+    pub fn is_by_hpet(&self) -> bool {
+        self.measured.reference == "hpet"
+    }
+
     /// Local APIC timer ticks that take at least as long as `ticks` of the counter, or what the
     /// timer can count if that is less.
     pub fn timer_ticks(&self, ticks: u64) -> u32 {

@@ -4,7 +4,7 @@
 use virtio_drivers::transport::pci::bus::ConfigurationAccess;
 
 use super::function::Function;
-use super::msix::{MESSAGES, core_bits};
+use super::msix::address;
 use crate::apic::ApicId;
 use crate::vector::Vector;
 
@@ -29,7 +29,7 @@ pub fn enable<C: ConfigurationAccess + Copy>(function: &mut Function<C>, message
     let at = function.capabilities(CAPABILITY).first().copied();
     let Some(at) = at.filter(|at| *at <= u8::MAX - BYTES) else { return false };
     let control = function.read(at);
-    function.write(at + ADDRESS, MESSAGES | core_bits(message.core));
+    function.write(at + ADDRESS, address(message.core));
     let data = if control & ADDRESS_OF_64_BITS == 0 {
         at + ADDRESS + 4
     } else {

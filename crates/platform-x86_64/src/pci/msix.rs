@@ -23,7 +23,7 @@ const DATA: usize = 8;
 const CONTROL: usize = 12;
 const MASKED: u32 = 1;
 
-pub(super) const MESSAGES: u32 = 0xfee0_0000;
+const MESSAGES: u32 = 0xfee0_0000;
 const CORE_SHIFT: u32 = 12;
 
 /// The largest name of a core that a message has room for; the one above means all cores.
@@ -55,8 +55,13 @@ pub fn reaches(core: ApicId) -> bool {
 }
 
 /// The part of a message's address that names a core.
-pub(super) fn core_bits(core: ApicId) -> u32 {
+fn core_bits(core: ApicId) -> u32 {
     core.0 << CORE_SHIFT
+}
+
+/// The address of messages to this core, which they can reach.
+pub fn address(core: ApicId) -> u32 {
+    MESSAGES | core_bits(core)
 }
 
 /// Has message `index` of the table interrupt `core`, which messages can reach, through `vector`.
@@ -64,7 +69,7 @@ pub fn route(table: Mmio, index: u16, core: ApicId, vector: Vector) {
     let entry = usize::from(index) * ENTRY_BYTES as usize;
     // Masked until all of it belongs together.
     table.write32(entry + CONTROL, MASKED);
-    table.write32(entry + ADDRESS, MESSAGES | core_bits(core));
+    table.write32(entry + ADDRESS, address(core));
     table.write32(entry + ADDRESS_HIGH, 0);
     table.write32(entry + DATA, vector.0.into());
     table.write32(entry + CONTROL, 0);

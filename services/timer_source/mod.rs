@@ -1,0 +1,83 @@
+//! The timers of the machine as services of the micro layer (Dhara, IV.D): the managing
+//! core publishes an instance for each, by what the machine says of it. Who needs another timer
+//! than the usual finds the cheapest that will do; `timer.choose` does so for a core.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+
+use nile_interfaces::timer_source::{CHEAP, SCHEMA, SourceEntry, TimerSourceKernel};
+use nile_registry::{Attribute, AttributeValue, Caller as Binder};
+use nile_stl::node::TimerSource;
+use nile_stl::published::Fingerprint;
+use nile_stl::{CallResult, Half, Interface, On, Registration, Start, Stl, service};
+
+/// The timer that the managing core has.
+pub struct Usual {
+    stl: Stl,
+}
+
+impl Start for Usual {
+    fn start(stl: &Stl) -> Usual {
+        Usual { stl: stl.clone() }
+    }
+}
+
+#[service(on = manager, keywords(timer = 5, source = 5))]
+impl TimerSourceKernel for Usual {
+    fn describe(&self) -> CallResult<SourceEntry> {
+        let (sources, place) = self.stl.node()?.timer_sources();
+        Ok(SourceEntry::from(&sources[place]))
+    }
+}
+
+/// One of the machine's timers.
+struct Published(SourceEntry);
+
+impl TimerSourceKernel for Published {
+    fn describe(&self) -> CallResult<SourceEntry> {
+        Ok(self.0.clone())
+    }
+}
+
+/// Publishes an instance for each timer of the machine; what could not be is logged.
+pub async fn publish_all(stl: &Stl) {
+    let own = stl.acting_as(Binder::Operator);
+    let sources = own.node().map(|node| node.timer_sources().0).unwrap_or_default();
+    for source in sources {
+        if let Err(error) = publish(&own, &source).await {
+            let name = source.name;
+            own.host().log(format_args!("timer {name} is not published: {error}"));
+        }
+    }
+}
+
+/// What is said of a service lives as long as the core's incarnation, which publishes a timer once.
+async fn publish(stl: &Stl, source: &TimerSource) -> CallResult<()> {
+    let (name, entry) = (source.name, SourceEntry::from(source));
+    let schema = Box::leak(Box::new(SCHEMA.clone()));
+    schema.name = Cow::Borrowed(name);
+    let fingerprint = Fingerprint::of(schema);
+    let interface = Interface { name, schema, fingerprint, ..*REGISTRATION.interface };
+    let number = |value: u64| AttributeValue::Int(i64::try_from(value).unwrap_or(i64::MAX));
+    let attributes = [
+        ("resolution_ns", number(entry.resolution_ns)),
+        ("longest_ms", number(entry.longest_ms)),
+        ("cost", number(entry.cost.into())),
+        ("shared", AttributeValue::Bool(entry.shared)),
+    ];
+    let cheapness = u32::from(u16::MAX).saturating_sub(entry.cost).max(1);
+    let registration = Registration {
+        interface: Box::leak(Box::new(interface)),
+        working: "",
+        keywords: Box::leak(Box::new([(CHEAP, cheapness)])),
+        attributes: Box::leak(Box::new(attributes.map(|(name, it)| Attribute::new(name, it)))),
+        on: On::Manager,
+        kernel: None,
+        user: None,
+        policy: None,
+    };
+    let registration = Box::leak(Box::new(registration));
+    let make = |_: &Stl| Half::of::<dyn TimerSourceKernel>(Rc::new(Published(entry)));
+    stl.publish(registration, make).await.map(drop)
+}
