@@ -4,7 +4,7 @@
 
 mod user;
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::{Ordering, fence};
@@ -82,7 +82,7 @@ pub struct Client {
     /// How many receiving ends have come here.
     arrivals: Cell<u64>,
     /// The grants that this core has attached.
-    regions: RefCell<SortedMap<PhysAddr, Region>>,
+    regions: RefCell<BTreeMap<PhysAddr, Region>>,
     /// The grants that it has forgotten, until the management core knows, and those on their way
     /// to the user half.
     leaving: RefCell<SortedSet<Grant>>,

@@ -1,3 +1,5 @@
+//! Against the standard library: lists are as it sorts them, maps and sets answer as its trees.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
 
