@@ -26,7 +26,7 @@ interrupt_stubs:
 .noaltmacro
 
 interrupt_entry:
-    cld                          # memmove may have been going down
+    cld                          # a package may have been going down
     push rax
     push rbx
     push rcx

@@ -102,8 +102,8 @@ impl<const N: usize> Note<N> {
     }
 }
 
-/// What the compiler calls by name. String instructions, because a loop written in Rust would be
-/// compiled into a call of itself.
+/// What the compiler calls by name. In assembly, because a loop written in Rust would be compiled
+/// into a call of itself.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! memory_routines {
@@ -129,14 +129,22 @@ memmove:
     sub rax, rsi
     cmp rax, rdx                 # as unsigned: the target starts inside the source
     jae memcpy
-    mov rax, rdi
-    lea rdi, [rdi + rdx - 1]
-    lea rsi, [rsi + rdx - 1]
-    mov rcx, rdx
-    std
-    rep movsb
-    cld
-    ret
+    mov rax, rdi                 # downwards, where string instructions take a byte a cycle
+    sub rdx, 16
+    jb 2f
+1:  mov rcx, [rsi + rdx + 8]
+    mov r8, [rsi + rdx]
+    mov [rdi + rdx + 8], rcx
+    mov [rdi + rdx], r8
+    sub rdx, 16
+    jae 1b
+2:  add rdx, 16
+    jz 4f
+3:  mov cl, [rsi + rdx - 1]
+    mov [rdi + rdx - 1], cl
+    dec rdx
+    jnz 3b
+4:  ret
 
 .global memset
 memset:

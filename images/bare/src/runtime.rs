@@ -22,8 +22,8 @@ extern "C" fn _Unwind_Resume() -> ! {
     nile_platform_x86_64::privileged::halt_forever()
 }
 
-// The compiler calls these by name. String instructions, because a loop written in Rust would be
-// compiled into a call of itself.
+// The compiler calls these by name. In assembly, because a loop written in Rust would be compiled
+// into a call of itself.
 core::arch::global_asm!(
     r#"
 .section .text.memory_routines, "ax", @progbits
@@ -45,14 +45,22 @@ memmove:
     sub rax, rsi
     cmp rax, rdx                 # as unsigned: the target starts inside the source
     jae memcpy
-    mov rax, rdi
-    lea rdi, [rdi + rdx - 1]
-    lea rsi, [rsi + rdx - 1]
-    mov rcx, rdx
-    std
-    rep movsb
-    cld
-    ret
+    mov rax, rdi                 # downwards, where string instructions take a byte a cycle
+    sub rdx, 16
+    jb 2f
+1:  mov rcx, [rsi + rdx + 8]
+    mov r8, [rsi + rdx]
+    mov [rdi + rdx + 8], rcx
+    mov [rdi + rdx], r8
+    sub rdx, 16
+    jae 1b
+2:  add rdx, 16
+    jz 4f
+3:  mov cl, [rsi + rdx - 1]
+    mov [rdi + rdx - 1], cl
+    dec rdx
+    jnz 3b
+4:  ret
 
 .global memset
 memset:
