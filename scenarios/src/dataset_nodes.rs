@@ -12,7 +12,7 @@ use nile_interfaces::dataset::records::{Decider, Destination, Listed};
 use nile_interfaces::dataset::{DatasetClient, JOB_OWNED, MOST_BYTES};
 use nile_interfaces::name::NameClient;
 use nile_interfaces::name::records::{
-    NameAnswer, NameEntry, NameExpectation, expected, kind, outcome,
+    Expected, NameAnswer, NameEntry, NameExpectation, NameKind, NameOutcome,
 };
 use nile_kernel::Core;
 use nile_platform::Machine;
@@ -138,7 +138,7 @@ impl Here<'_> {
         let here = NameClient::find(self.stl).await?;
         let at = At { node: NodeId(SOURCE), core: CoreId::BOOT };
         let there = NameClient::find_at(self.stl, at).await?;
-        let making = |job| NameEntry { kind: kind::MAKING, epoch: job, ..NameEntry::default() };
+        let making = |job| NameEntry { kind: NameKind::Making, epoch: job, ..NameEntry::default() };
         let is = |answer: &NameAnswer, end, kind, stamp| {
             (answer.outcome, answer.entry.kind, answer.entry.stamp) == (end, kind, stamp)
         };
@@ -146,25 +146,34 @@ impl Here<'_> {
             self.findings.check(holds, format_args!("{what}: {answer:?}"));
         };
         let never = there.look("thing").await?;
-        check(is(&never, outcome::DONE, kind::ABSENT, 0), &never, "it has never meant anything");
-        let absent = NameExpectation { kind: expected::ABSENT, number: 0 };
+        check(
+            is(&never, NameOutcome::Done, NameKind::Absent, 0),
+            &never,
+            "it has never meant anything",
+        );
+        let absent = NameExpectation { kind: Expected::Absent, number: 0 };
         for (by, what) in [(&here, "it is claimed"), (&there, "the same change once more")] {
             let claimed = by.change("thing", 7, absent, making(5)).await?;
-            check(is(&claimed, outcome::DONE, kind::MAKING, 1), &claimed, what);
+            check(is(&claimed, NameOutcome::Done, NameKind::Making, 1), &claimed, what);
         }
         let refused = there.change("thing", 8, absent, making(6)).await?;
-        let is_first = is(&refused, outcome::REFUSED, kind::MAKING, 1) && refused.entry.epoch == 5;
+        let is_first =
+            is(&refused, NameOutcome::Refused, NameKind::Making, 1) && refused.entry.epoch == 5;
         check(is_first, &refused, "another job has it");
         let page = there.list("").await?;
         let named = page.names.iter().any(|it| it.name == "thing" && it.entry.stamp == 1);
         self.findings.check(named, format_args!("it is listed: {page:?}"));
-        let given = NameExpectation { kind: expected::MAKING, number: 5 };
+        let given = NameExpectation { kind: Expected::Making, number: 5 };
         let gone = there.change("thing", 9, given, NameEntry::default()).await?;
-        check(is(&gone, outcome::DONE, kind::ABSENT, 2), &gone, "it is given up");
+        check(is(&gone, NameOutcome::Done, NameKind::Absent, 2), &gone, "it is given up");
         let late = here.change("thing", 10, NameExpectation::stamp(1), making(6)).await?;
-        check(is(&late, outcome::REFUSED, kind::ABSENT, 2), &late, "it has changed since");
+        check(is(&late, NameOutcome::Refused, NameKind::Absent, 2), &late, "it has changed since");
         let seen = here.look("thing").await?;
-        check(is(&seen, outcome::DONE, kind::ABSENT, 2), &seen, "as the other node has left it");
+        check(
+            is(&seen, NameOutcome::Done, NameKind::Absent, 2),
+            &seen,
+            "as the other node has left it",
+        );
         self.refused(here.look(".jobs/1").await, Status::Invalid, "a name of stores' own");
         Ok(())
     }

@@ -16,7 +16,8 @@ use nile_stl::{CallError, CallResult, LocalFuture};
 use super::board::{Board, LOOK};
 use crate::name::{lacking, travel};
 use nile_interfaces::job::records::JobEntry;
-use nile_interfaces::name::{NameClient, records};
+use nile_interfaces::name::NameClient;
+use nile_interfaces::name::records::NameOutcome;
 
 /// How long a job is waited for that would make the same, and of which it is not known whether it
 /// goes on.
@@ -32,7 +33,7 @@ impl Board {
         Box::pin(async move {
             let answer = NameClient::find(&self.stl).await?.look(name).await?;
             match answer.outcome {
-                records::outcome::DONE => Ok(travel::entry(&answer.entry)),
+                NameOutcome::Done => Ok(travel::entry(&answer.entry)),
                 _ => Err(lacking(&answer.missing)),
             }
         })
@@ -52,8 +53,8 @@ impl Board {
             let expected = travel::expectation(expect);
             let answer = client.change(name, change, expected, to).await?;
             match answer.outcome {
-                records::outcome::DONE => Ok(Ok(travel::entry(&answer.entry))),
-                records::outcome::REFUSED => Ok(Err(travel::entry(&answer.entry))),
+                NameOutcome::Done => Ok(Ok(travel::entry(&answer.entry))),
+                NameOutcome::Refused => Ok(Err(travel::entry(&answer.entry))),
                 _ => Err(lacking(&answer.missing)),
             }
         })

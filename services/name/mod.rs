@@ -125,13 +125,11 @@ impl NameKernel for Name {
         expected: NameExpectation,
         to: NameEntry,
     ) -> CallResult<NameAnswer> {
-        let bad = |what| CallError::new(Status::Invalid, what);
-        let expect =
-            travel::expect(&expected).ok_or_else(|| bad("this cannot be expected of a name"))?;
-        let to = travel::what(&to).ok_or_else(|| bad("a name cannot mean this"))?;
         if change == 0 {
-            return Err(bad("a change has a number that is not zero"));
+            let what = "a change has a number that is not zero";
+            return Err(CallError::new(Status::Invalid, what));
         }
+        let (expect, to) = (travel::expect(&expected), travel::what(&to));
         let task = Task::Change { id: change, expect, to };
         let outcome = self.shared.operate(named(name)?, task, caller.deadline).await;
         Ok(travel::answer(&outcome))

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use nile_abi::NodeId;
 use nile_interfaces::name::records::{
-    NameAnswer, NameEntry, NameExpectation, expected, kind, outcome,
+    Expected, NameAnswer, NameEntry, NameExpectation, NameKind, NameOutcome,
 };
 use nile_names::{Entry, Expect, Facts, Outcome, What};
 use nile_store::Version;
@@ -14,23 +14,22 @@ use super::operations::numbers;
 /// What the protocol expects, as calls have it.
 pub fn expectation(expect: Expect) -> NameExpectation {
     let (kind, number) = match expect {
-        Expect::Absent => (expected::ABSENT, 0),
-        Expect::Stamp(stamp) => (expected::STAMP, stamp),
-        Expect::Any => (expected::ANY, 0),
-        Expect::Making(job) => (expected::MAKING, job),
+        Expect::Absent => (Expected::Absent, 0),
+        Expect::Stamp(stamp) => (Expected::Stamp, stamp),
+        Expect::Any => (Expected::Any, 0),
+        Expect::Making(job) => (Expected::Making, job),
     };
     NameExpectation { kind, number }
 }
 
-/// What the protocol calls it; `None` if there is no such kind.
-pub fn expect(it: &NameExpectation) -> Option<Expect> {
-    Some(match it.kind {
-        expected::ABSENT => Expect::Absent,
-        expected::STAMP => Expect::Stamp(it.number),
-        expected::ANY => Expect::Any,
-        expected::MAKING => Expect::Making(it.number),
-        _ => return None,
-    })
+/// What the protocol calls it.
+pub fn expect(it: &NameExpectation) -> Expect {
+    match it.kind {
+        Expected::Absent => Expect::Absent,
+        Expected::Stamp => Expect::Stamp(it.number),
+        Expected::Any => Expect::Any,
+        Expected::Making => Expect::Making(it.number),
+    }
 }
 
 /// What a keeper has accepted.
@@ -46,39 +45,37 @@ pub fn told(entry: &Entry) -> NameEntry {
     match &entry.what {
         What::Absent => none,
         What::Dataset(version, about) => NameEntry {
-            kind: kind::DATASET,
+            kind: NameKind::Dataset,
             epoch: version.epoch.0,
             attempt: version.attempt.0,
             ..facts(about)
         },
-        What::Making { job } => NameEntry { kind: kind::MAKING, epoch: *job, ..none },
+        What::Making { job } => NameEntry { kind: NameKind::Making, epoch: *job, ..none },
         What::Output { job, parts, facts: about } => {
-            NameEntry { kind: kind::OUTPUT, epoch: *job, parts: *parts, ..facts(about) }
+            NameEntry { kind: NameKind::Output, epoch: *job, parts: *parts, ..facts(about) }
         }
     }
 }
 
-/// The same as the protocol has it; what is of no known kind means nothing.
+/// The same as the protocol has it.
 pub fn entry(told: &NameEntry) -> Entry {
-    let what = what(told).unwrap_or(What::Absent);
-    Entry { stamp: told.stamp, change: 0, what }
+    Entry { stamp: told.stamp, change: 0, what: what(told) }
 }
 
-/// What the name means; `None` if there is no such kind.
-pub fn what(told: &NameEntry) -> Option<What> {
+/// What the name means.
+pub fn what(told: &NameEntry) -> What {
     let facts = || Facts {
         bytes: told.bytes,
         blocks: told.blocks,
         copies: u8::try_from(told.copies).unwrap_or(u8::MAX),
         nodes: told.nodes.iter().copied().map(NodeId).collect(),
     };
-    Some(match told.kind {
-        kind::ABSENT => What::Absent,
-        kind::DATASET => What::Dataset(Version::new(told.epoch, told.attempt), facts()),
-        kind::MAKING => What::Making { job: told.epoch },
-        kind::OUTPUT => What::Output { job: told.epoch, parts: told.parts, facts: facts() },
-        _ => return None,
-    })
+    match told.kind {
+        NameKind::Absent => What::Absent,
+        NameKind::Dataset => What::Dataset(Version::new(told.epoch, told.attempt), facts()),
+        NameKind::Making => What::Making { job: told.epoch },
+        NameKind::Output => What::Output { job: told.epoch, parts: told.parts, facts: facts() },
+    }
 }
 
 /// How an operation ended.
@@ -91,9 +88,9 @@ pub fn answer(outcome: &Outcome) -> NameAnswer {
         missing: missing.into(),
     };
     match outcome {
-        Outcome::Done(entry) => answer(outcome::DONE, entry),
-        Outcome::Refused(entry) => answer(outcome::REFUSED, entry),
-        Outcome::NoMajority(lack) => lacking(outcome::NO_MAJORITY, &numbers(lack)),
-        Outcome::Unknown(lack) => lacking(outcome::UNKNOWN, &numbers(lack)),
+        Outcome::Done(entry) => answer(NameOutcome::Done, entry),
+        Outcome::Refused(entry) => answer(NameOutcome::Refused, entry),
+        Outcome::NoMajority(lack) => lacking(NameOutcome::NoMajority, &numbers(lack)),
+        Outcome::Unknown(lack) => lacking(NameOutcome::Unknown, &numbers(lack)),
     }
 }

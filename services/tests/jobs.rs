@@ -13,7 +13,7 @@ use nile_interfaces::dataset::records::{Decider, Listed};
 use nile_interfaces::job::JobClient;
 use nile_interfaces::job::records::{AttemptEntry, JobEntry, JobRequest, ProgressEntry, SpanEntry};
 use nile_interfaces::name::NameClient;
-use nile_interfaces::name::records::{NameEntry, NameExpectation, kind};
+use nile_interfaces::name::records::{NameEntry, NameExpectation, NameKind, NameOutcome};
 use nile_interfaces::registry::RegistryClient;
 use nile_platform_sim::Deed;
 use nile_stl::{CallResult, Place, Stl};
@@ -48,7 +48,7 @@ async fn remove(stl: &Stl, output: &str) -> CallResult<()> {
     let stamp = names.look(output).await?.entry.stamp;
     let expected = NameExpectation::stamp(stamp);
     let change = names.change(output, stamp + 1, expected, NameEntry::default()).await?;
-    assert_eq!(change.outcome, 0, "{change:?}");
+    assert_eq!(change.outcome, NameOutcome::Done, "{change:?}");
     let parts = format!("{output}/");
     for at in RegistryClient::find(stl).await?.instances("dataset", 0, 0).await? {
         let store = DatasetClient::at(&stl.with_patience(Duration::from_millis(50)), at.into());
@@ -364,7 +364,7 @@ fn of_jobs_that_make_the_same_one_is_taken_and_the_others_harm_it_not() {
         };
         assert!(mine.is_err() || mine == Ok(ended), "at {at}");
         let named = NameClient::find(&stl).await?.look("same").await?.entry;
-        assert_eq!((named.kind, named.epoch, named.parts), (kind::OUTPUT, ended, 2));
+        assert_eq!((named.kind, named.epoch, named.parts), (NameKind::Output, ended, 2));
         // Whoever makes it now is told that it is there.
         let (status, text) = refused(&client, request(&[], "same", 2)).await;
         assert_eq!((status, text.as_str()), (Status::Exists, "same is there already"));

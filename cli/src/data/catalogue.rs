@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nile_abi::{NodeId, Status};
 use nile_interfaces::dataset::records::{BlockEntry, Listed};
-use nile_interfaces::name::records::{NameEntry, kind};
+use nile_interfaces::name::records::{NameEntry, NameKind};
 
 use super::stores::{Stores, failed, nodes};
 use crate::failure::Failure;
@@ -54,8 +54,8 @@ impl Catalogue {
     /// What stores have of what a name means; none if it is neither a dataset nor an output.
     fn known(&self, name: &str, entry: &NameEntry) -> Option<Known> {
         let of = match entry.kind {
-            kind::DATASET => None,
-            kind::OUTPUT => Some(entry.parts),
+            NameKind::Dataset => None,
+            NameKind::Output => Some(entry.parts),
             _ => return None,
         };
         let mut parts: BTreeMap<u32, Part> = BTreeMap::new();
@@ -93,7 +93,7 @@ impl Catalogue {
                 parts: part.map(|it| (0, it)).into_iter().collect(),
             });
         }
-        if let Some(entry) = self.names.get(name).filter(|it| it.kind == kind::MAKING) {
+        if let Some(entry) = self.names.get(name).filter(|it| it.kind == NameKind::Making) {
             return Err(Failure::request(making(name, entry)));
         }
         let names = self.all().map(|it| it.0).filter(|known| is_hidden(known) == is_hidden(name));
@@ -245,7 +245,7 @@ mod tests {
         (target, listed)
     }
 
-    fn entry(kind: u32, epoch: u64, parts: u32) -> NameEntry {
+    fn entry(kind: NameKind, epoch: u64, parts: u32) -> NameEntry {
         NameEntry {
             stamp: 1,
             kind,
@@ -277,10 +277,10 @@ mod tests {
     #[test]
     fn a_name_means_the_version_that_its_keepers_say() {
         let names = [
-            ("a", entry(kind::DATASET, 3, 0)),
-            ("b", entry(kind::ABSENT, 2, 0)),
-            ("c", entry(kind::DATASET, 9, 0)),
-            ("d", entry(kind::MAKING, 5, 0)),
+            ("a", entry(NameKind::Dataset, 3, 0)),
+            ("b", entry(NameKind::Absent, 2, 0)),
+            ("c", entry(NameKind::Dataset, 9, 0)),
+            ("d", entry(NameKind::Making, 5, 0)),
         ];
         let held = vec![
             // A node that was away when it was replaced; one whose writer has not told it yet.
@@ -319,7 +319,7 @@ mod tests {
             listed("out/0-of-2", 4, 2, true),
             listed("out/1-of-2", 7, 2, false),
         ];
-        let names = [("out", entry(kind::OUTPUT, 5, 2))];
+        let names = [("out", entry(NameKind::Output, 5, 2))];
         let all = catalogue(&names, held.clone());
         let found = all.find("out").expect("it is there");
         assert_eq!((found.of, found.parts.len(), found.missing()), (Some(2), 2, None));

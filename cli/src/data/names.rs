@@ -5,7 +5,7 @@
 use nile_abi::{NodeId, Status};
 use nile_interfaces::name::NameClient;
 use nile_interfaces::name::records::{
-    NameAnswer, NameEntry, NameExpectation, NamePage, NamedEntry, outcome,
+    NameAnswer, NameEntry, NameExpectation, NameOutcome, NamePage, NamedEntry,
 };
 use nile_stl::CallResult;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -31,7 +31,7 @@ impl Stores {
         let answer: NameAnswer =
             self.ask_names(async |names| names.look(name).await).map_err(Lost::into_failure)?;
         match answer.outcome {
-            outcome::DONE => Ok(answer.entry),
+            NameOutcome::Done => Ok(answer.entry),
             _ => Err(no_majority(&answer.missing)),
         }
     }
@@ -49,10 +49,10 @@ impl Stores {
         });
         match asked {
             Ok(answer) => match answer.outcome {
-                outcome::DONE => Ok(Changed::Done),
-                outcome::REFUSED => Ok(Changed::Refused(answer.entry)),
-                outcome::NO_MAJORITY => Err(no_majority(&answer.missing)),
-                _ => Ok(Changed::Unknown),
+                NameOutcome::Done => Ok(Changed::Done),
+                NameOutcome::Refused => Ok(Changed::Refused(answer.entry)),
+                NameOutcome::NoMajority => Err(no_majority(&answer.missing)),
+                NameOutcome::Unknown => Ok(Changed::Unknown),
             },
             // Some node may have begun it.
             Err(Lost::Failed(_)) => Ok(Changed::Unknown),

@@ -8,7 +8,7 @@ use std::path::Path;
 use nile_abi::Status;
 use nile_interfaces::dataset::DatasetClient;
 use nile_interfaces::dataset::records::{Decider, Draft, Listed, SpaceEntry};
-use nile_interfaces::name::records::{NameEntry, NameExpectation, kind};
+use nile_interfaces::name::records::{NameEntry, NameExpectation, NameKind};
 use serde_json::json;
 
 use super::args::Put as Options;
@@ -100,8 +100,8 @@ fn put(
     let (targets, longest) = choose(stores, options.copies, total.unwrap_or(0))?;
     let before = stores.look(name)?;
     match before.kind {
-        kind::MAKING => return Err(Failure::request(catalogue::making(name, &before))),
-        kind::DATASET | kind::OUTPUT if !options.replace => {
+        NameKind::Making => return Err(Failure::request(catalogue::making(name, &before))),
+        NameKind::Dataset | NameKind::Output if !options.replace => {
             return Err(exists(options));
         }
         _ => {}
@@ -131,7 +131,7 @@ fn put(
         }
     };
     decide(stores, stamp, &targets, &listed)?;
-    if matches!(before.kind, kind::DATASET | kind::OUTPUT) {
+    if matches!(before.kind, NameKind::Dataset | NameKind::Output) {
         remove::rest(stores, name, &before)?;
     }
     Ok(Put { listed, targets, seconds: progress.seconds() })
@@ -157,7 +157,7 @@ fn decide(
 ) -> Result<(), Failure> {
     let Listed { name, epoch, attempt, bytes, blocks, copies, .. } = listed;
     let to = NameEntry {
-        kind: kind::DATASET,
+        kind: NameKind::Dataset,
         epoch: *epoch,
         attempt: *attempt,
         bytes: *bytes,
@@ -179,8 +179,8 @@ fn decide(
         Ok(Changed::Refused(now)) => {
             let _ = stores.insisting(|stores| stores.ask_all(targets, remove));
             Err(match now.kind {
-                kind::MAKING => Failure::request(catalogue::making(name, &now)),
-                kind::ABSENT => Failure::failed(format!(
+                NameKind::Making => Failure::request(catalogue::making(name, &now)),
+                NameKind::Absent => Failure::failed(format!(
                     "`{name}` was put and removed by others meanwhile; try again"
                 )),
                 _ => beaten(name),

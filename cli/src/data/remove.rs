@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use nile_abi::{NodeId, Status};
 use nile_interfaces::dataset::records::Listed;
-use nile_interfaces::name::records::{NameEntry, NameExpectation, kind};
+use nile_interfaces::name::records::{NameEntry, NameExpectation, NameKind};
 use serde_json::json;
 
 use super::args::Remove as Options;
@@ -24,13 +24,13 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
     let entry = stores.look(name)?;
     match entry.kind {
-        kind::DATASET | kind::OUTPUT => {}
+        NameKind::Dataset | NameKind::Output => {}
         // It says what there is.
         _ => drop(Catalogue::gather(&mut stores)?.find(name)?),
     }
     match stores.change(name, NameExpectation::stamp(entry.stamp), &NameEntry::default())? {
         Changed::Done => {}
-        Changed::Refused(now) if now.kind == kind::ABSENT => {
+        Changed::Refused(now) if now.kind == NameKind::Absent => {
             return Err(Failure::failed(format!(
                 "`{name}` was removed by somebody else meanwhile"
             )));
@@ -49,7 +49,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let on = nodes(rest(&mut stores, name, &entry)?);
     let left: Vec<NodeId> = entry.nodes.iter().copied().map(NodeId).collect();
     // Of an output it is not known here which nodes have parts.
-    let is_left = |node: &NodeId| entry.kind == kind::OUTPUT || left.contains(node);
+    let is_left = |node: &NodeId| entry.kind == NameKind::Output || left.contains(node);
     let left: BTreeSet<NodeId> = stores.absent().iter().copied().filter(is_left).collect();
     match options.query.json {
         true => {
@@ -79,7 +79,7 @@ pub fn rest(
 ) -> Result<BTreeSet<NodeId>, Failure> {
     let is_meant = |it: &Listed| match catalogue::part_of(&it.name) {
         Some((whole, ..)) if whole == name => {
-            before.kind == kind::OUTPUT && it.epoch == before.epoch
+            before.kind == NameKind::Output && it.epoch == before.epoch
         }
         _ => it.name == name && it.epoch <= before.stamp,
     };

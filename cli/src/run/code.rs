@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nile_interfaces::name::records::kind;
+use nile_interfaces::name::records::NameKind;
 use nile_ipioe::checksum;
 use nile_package::Package;
 
@@ -72,5 +72,5 @@ pub fn put(place: &mut Place, path: &Path) -> Result<String, Failure> {
 }
 
 fn is_there(place: &mut Place, name: &str) -> Result<bool, Failure> {
-    Ok(place.stores.look(name)?.kind == kind::DATASET)
+    Ok(place.stores.look(name)?.kind == NameKind::Dataset)
 }

@@ -1,7 +1,7 @@
 //! The datasets that jobs read and make, as the command handles them: a job's output is in parts,
 //! `NAME/0-of-R` and so on.
 
-use nile_interfaces::name::records::{NameEntry, NameExpectation, kind};
+use nile_interfaces::name::records::{NameEntry, NameExpectation, NameKind};
 
 use crate::advice;
 use crate::data::catalogue;
@@ -14,7 +14,7 @@ use crate::size::Bytes;
 
 /// Whether a name means a dataset or an output.
 pub fn is_there(stores: &mut Stores, name: &str) -> Result<bool, Failure> {
-    Ok(matches!(stores.look(name)?.kind, kind::DATASET | kind::OUTPUT))
+    Ok(matches!(stores.look(name)?.kind, NameKind::Dataset | NameKind::Output))
 }
 
 /// Refuses a name that means something.
@@ -22,8 +22,8 @@ pub fn check_free(stores: &mut Stores, names: &[&str]) -> Result<(), Failure> {
     for name in names {
         let entry = stores.look(name)?;
         match entry.kind {
-            kind::ABSENT => {}
-            kind::MAKING => return Err(Failure::request(catalogue::making(name, &entry))),
+            NameKind::Absent => {}
+            NameKind::Making => return Err(Failure::request(catalogue::making(name, &entry))),
             _ => {
                 return Err(Failure::request(format!(
                     "there is a dataset `{name}`; remove it with `{}`, or name another",
@@ -74,7 +74,7 @@ pub fn remove_made(stores: &mut Stores, made: &[(String, u64)]) -> Result<(), Fa
     stores.session.peer.insist();
     made.iter().try_for_each(|(name, job)| {
         let entry = stores.look(name)?;
-        match entry.kind == kind::OUTPUT && entry.epoch == *job {
+        match entry.kind == NameKind::Output && entry.epoch == *job {
             true => drop_entry(stores, name, &entry),
             false => Ok(()),
         }
@@ -82,7 +82,7 @@ pub fn remove_made(stores: &mut Stores, made: &[(String, u64)]) -> Result<(), Fa
 }
 
 fn drop_entry(stores: &mut Stores, name: &str, entry: &NameEntry) -> Result<(), Failure> {
-    if !matches!(entry.kind, kind::DATASET | kind::OUTPUT) {
+    if !matches!(entry.kind, NameKind::Dataset | NameKind::Output) {
         return Ok(());
     }
     let expected = NameExpectation::stamp(entry.stamp);

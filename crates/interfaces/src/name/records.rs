@@ -10,8 +10,8 @@ use nile_stl::Record;
 pub struct NameEntry {
     /// How often the name has changed; it only rises. 0: nobody has ever heard of it.
     pub stamp: u64,
-    /// One of [`kind`].
-    pub kind: u32,
+    /// What is under it.
+    pub kind: NameKind,
     /// The epoch of the dataset, or the number of the job.
     pub epoch: u64,
     /// The attempt of the dataset.
@@ -28,67 +28,72 @@ pub struct NameEntry {
     pub nodes: Vec<u32>,
 }
 
-/// The kinds of [`NameEntry::kind`].
-pub mod kind {
+/// What is under a name.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum NameKind {
     /// There is nothing of this name.
-    pub const ABSENT: u32 = 0;
+    #[default]
+    Absent,
     /// A dataset.
-    pub const DATASET: u32 = 1;
+    Dataset,
     /// A job makes its output under this name.
-    pub const MAKING: u32 = 2;
+    Making,
     /// The output of a job, in parts.
-    pub const OUTPUT: u32 = 3;
+    Output,
 }
 
 /// What a name has to mean for a change of it.
 #[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NameExpectation {
-    /// One of [`expected`].
-    pub kind: u32,
+    /// What is expected.
+    pub kind: Expected,
     /// The stamp, or the number of the job.
     pub number: u64,
 }
 
-/// The kinds of [`NameExpectation::kind`].
-pub mod expected {
+/// The kinds of expectations.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expected {
     /// Nothing.
-    pub const ABSENT: u32 = 0;
+    Absent,
     /// What it has meant since it had a stamp.
-    pub const STAMP: u32 = 1;
+    Stamp,
     /// Anything.
-    pub const ANY: u32 = 2;
+    Any,
     /// That a job makes its output.
-    pub const MAKING: u32 = 3;
+    Making,
 }
 
 impl NameExpectation {
     /// That the name has a stamp.
     pub fn stamp(stamp: u64) -> NameExpectation {
-        NameExpectation { kind: expected::STAMP, number: stamp }
+        NameExpectation { kind: Expected::Stamp, number: stamp }
     }
 }
 
 /// How an operation on a name ended.
 #[derive(Record, Clone, Default, PartialEq, Eq, Debug)]
 pub struct NameAnswer {
-    /// One of [`outcome`].
-    pub outcome: u32,
+    /// How it ended.
+    pub outcome: NameOutcome,
     /// What the name means now; nothing if it is not known.
     pub entry: NameEntry,
     /// The keepers that did not answer, if too few did.
     pub missing: Vec<u32>,
 }
 
-/// The outcomes of [`NameAnswer::outcome`].
-pub mod outcome {
+/// The ends of operations on names.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum NameOutcome {
     /// It was read, or changed.
-    pub const DONE: u32 = 0;
+    #[default]
+    Done,
     /// It was not changed: the name is not what was expected.
-    pub const REFUSED: u32 = 1;
+    Refused,
     /// It was neither read nor changed: most of the keepers did not answer.
-    pub const NO_MAJORITY: u32 = 2;
+    NoMajority,
     /// Most of the keepers did not answer in the midst: it may have been changed, or be later.
-    pub const UNKNOWN: u32 = 3;
+    Unknown,
 }
 
 /// A name and what it means.
