@@ -2,7 +2,6 @@
 //! for; one that is late, or gone, leaves turns to go by age.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,14 +9,10 @@ use core::cell::Cell;
 use core::future::poll_fn;
 use core::time::Duration;
 
-use nile_abi::{Status, Window};
-use nile_bosml::discovery;
-use nile_interfaces::registry::{NamedValue, RegistryClient};
+use nile_abi::Window;
 use nile_interfaces::scheduling::{ORDER, Waiting};
 use nile_policy::policies::{Load, Plan};
 use nile_policy::{DEFAULT_PRIORITY, Manager, Subject};
-use nile_registry::AttributeValue;
-use nile_registry::priority::PRIORITY;
 use nile_stl::{CallError, CallResult, Place, Stl, relay};
 
 /// How long an answer may take, and the rest between two questions.
@@ -35,31 +30,9 @@ pub(super) struct Elsewhere {
     is_asked: Cell<bool>,
 }
 
-/// The global priority of an instance of this node that may be asked for orders: beneath the
-/// default, since what brings the orders is the default's. `Invalid` if it has no method for that.
-pub(super) async fn priority_of(
-    registry: &RegistryClient,
-    name: &str,
-    place: Place,
-) -> CallResult<i64> {
-    let core = if place.is_here() { place.core } else { return Err(not_here(name)) };
-    let told = registry.publication(core.0, name).await?;
-    let schema = discovery::parse(&told.document)?;
-    if !schema.methods.iter().any(|method| method.name == ORDER) {
-        let message = format!("{name} decides nothing: it has no method `{ORDER}`");
-        return Err(CallError::new(Status::Invalid, message));
-    }
-    let priority = told.attributes.iter().find(|it| it.name == PRIORITY);
-    let value = priority.map(|it: &NamedValue| it.attribute(&[])).transpose()?;
-    match value.map(|it| it.value) {
-        Some(AttributeValue::Int(priority)) => Ok(priority.min(DEFAULT_PRIORITY - 1)),
-        _ => Ok(0),
-    }
-}
-
-fn not_here(name: &str) -> CallError {
-    CallError::new(Status::Invalid, format!("{name} is another node's"))
-}
+/// The global priority of all of them: beneath the default, since what brings their orders is the
+/// default's.
+pub(super) const PRIORITY: i64 = DEFAULT_PRIORITY - 1;
 
 impl Elsewhere {
     pub fn new(name: &str, place: Place) -> Elsewhere {

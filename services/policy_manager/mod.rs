@@ -143,13 +143,7 @@ impl Shared {
         let binding = registry.bind(*asker, number, wanted.clone(), parameters.clone()).await?;
         let place = Place::from(binding.found);
         let name = &binding.name;
-        let found = match self.policy(name) {
-            Some((registration, make)) => Ok((priority_of(registration), Some(make))),
-            None => ahead::priority_of(&registry, name, place).await.map(|it| (it, None)),
-        };
-        let scheduled =
-            found.and_then(|(priority, make)| self.schedule(&asked, name, place, priority, make));
-        if let Err(error) = scheduled {
+        if let Err(error) = self.schedule(&asked, name, place) {
             // The registry has what is: it is bound as before.
             self.restore(&registry, number, &asked).await;
             return Err(error);
@@ -168,14 +162,11 @@ impl Shared {
 
     /// Has the core's executor schedule a subject by the policy of this name, which is a package's
     /// if there is nothing that makes one.
-    fn schedule(
-        &self,
-        asked: &Asked,
-        name: &str,
-        instance: Place,
-        priority: i64,
-        make: Option<MakePolicy>,
-    ) -> CallResult<()> {
+    fn schedule(&self, asked: &Asked, name: &str, instance: Place) -> CallResult<()> {
+        let (priority, make) = match self.policy(name) {
+            Some((registration, make)) => (priority_of(registration), Some(make)),
+            None => (ahead::PRIORITY, None),
+        };
         let mut parameters = Parameters::none();
         for value in &asked.parameters {
             let attribute = value.attribute(&[])?;

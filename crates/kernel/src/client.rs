@@ -299,7 +299,7 @@ impl Client {
     }
 
     /// Sends a request that nobody waits for.
-    fn post<M: Machine>(&self, core: &Core<M>, payload: [u8; control::BYTES]) {
+    pub(crate) fn post<M: Machine>(&self, core: &Core<M>, payload: [u8; control::BYTES]) {
         let message = Message::new(control::REQUEST, &payload);
         let message = message.expect("a control message fills a cell");
         self.backlog.borrow_mut().push_back(message);

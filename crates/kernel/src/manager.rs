@@ -229,7 +229,7 @@ impl<M: Machine> Manager<M> {
             Request::EndCore { core } => self.order(machine, core, Event::End)?,
             Request::Watch => {
                 self.watch.want();
-                Reply::Done
+                return Ok(None);
             }
             Request::ShowPool { shown } => {
                 let pool = self.pool.ok_or(Status::NotFound)?;

@@ -106,7 +106,7 @@ mod strange {
     }
 
     /// It names who is not its own.
-    #[service(type = TYPE, keywords(strange = 9), attributes(global_priority = 99))]
+    #[service(type = TYPE, keywords(strange = 9), attributes(global_priority = 13))]
     impl Strange {
         /// How it decides.
         #[stl_u(reply = "text", allow(package, operator, peer))]

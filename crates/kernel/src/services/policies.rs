@@ -13,7 +13,7 @@ use nile_policy::{
 };
 
 use super::host::CoreHost;
-use crate::control::Request;
+use crate::control::{self, Request};
 
 impl<M: Machine> Manager for CoreHost<M> {
     fn subjects(&self) -> Vec<SubjectState> {
@@ -34,11 +34,8 @@ impl<M: Machine> Manager for CoreHost<M> {
     fn bind(&self, subject: &str, policy: &str, parameters: &Parameters) -> Result<(), Refusal> {
         self.0.executor.bind(subject, policy, parameters, self.0.now())?;
         if !self.note_bound() {
-            let core = self.0.clone();
-            // Its next incarnation looks by itself.
-            self.0.spawn(async move {
-                let _ = core.request(Request::Watch).await;
-            });
+            // Lost with its incarnation: the next one looks by itself.
+            self.0.client.post(&self.0, Request::Watch.encode(control::UNANSWERED));
         }
         Ok(())
     }

@@ -3,7 +3,6 @@
 //! longest runs; so one that is slow, or dead, harms nobody. One that names a subject which was
 //! never its own does wrong, which counts against the policy as any wrong answer.
 
-use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -35,9 +34,10 @@ pub struct Plan(RefCell<State>);
 #[derive(Default)]
 struct State {
     subjects: Vec<(Subject, Duration)>,
-    ready: VecDeque<Ready>,
-    /// Who has the next turns.
-    order: VecDeque<Subject>,
+    /// Oldest first.
+    ready: Vec<Ready>,
+    /// Who has the next turns, the last one first.
+    order: Vec<Subject>,
     /// Wrong orders that the policy has yet to answer for.
     wrong: u32,
     /// What had the last turn, which is no answer any more.
@@ -69,7 +69,8 @@ impl Plan {
     /// The order of the next turns, in place of what is left of the one before.
     pub fn give(&self, order: impl IntoIterator<Item = Subject>) {
         let mut state = self.0.borrow_mut();
-        let order: VecDeque<Subject> = order.into_iter().take(MOST_TURNS).collect();
+        let mut order: Vec<Subject> = order.into_iter().take(MOST_TURNS).collect();
+        order.reverse();
         let is_its = |it: &Subject| state.subjects.iter().any(|(subject, _)| subject == it);
         match order.iter().all(is_its) {
             true => state.order = order,
@@ -104,7 +105,7 @@ impl Scheduling for Ahead {
     }
 
     fn enqueue(&mut self, it: &Ready) {
-        self.0.0.borrow_mut().ready.push_back(*it);
+        self.0.0.borrow_mut().ready.push(*it);
     }
 
     fn dequeue(&mut self, it: &Ready) {
@@ -119,11 +120,14 @@ impl Scheduling for Ahead {
         }
         let mut place = None;
         while place.is_none()
-            && let Some(subject) = state.order.pop_front()
+            && let Some(subject) = state.order.pop()
         {
             place = state.ready.iter().position(|it| it.subject == subject);
         }
-        let next = state.ready.remove(place.unwrap_or(0))?;
+        if state.ready.is_empty() {
+            return None;
+        }
+        let next = state.ready.remove(place.unwrap_or(0));
         state.is_used = true;
         // Woken while the policy decides, which only puts somebody on a list.
         let waker = if state.order.len() <= MOST_TURNS / 2 { state.waker.take() } else { None };
