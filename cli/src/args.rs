@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use nile_platform_hosted::Outside;
 
 use crate::cluster::args::{Call, Completions, Discover, Down, Fault, Logs, Query, Top, Up};
+use crate::compose::args::Compose;
 use crate::config;
 use crate::data::args::{Get, List, Put, Remove};
 use crate::disk::{Bus, Disk};
@@ -42,6 +43,8 @@ pub enum Command {
     Discover(Discover),
     /// Call a method of a service.
     Call(Call),
+    /// Plan how services lead from values that there are to values that are wanted.
+    Compose(Compose),
     /// Show the policies of the running cluster, and who is bound to them.
     Policies(Policies),
     /// Bind what runs on a core to a policy, while it runs.

@@ -26,6 +26,7 @@ pub mod boot;
 pub mod child;
 mod cluster;
 mod completions;
+mod compose;
 pub mod config;
 mod data;
 pub mod disk;
@@ -93,6 +94,7 @@ pub fn perform(command: Command) -> Result<(), Failure> {
         Command::Services(options) => cluster::services::run(&options),
         Command::Discover(options) => cluster::services::discover(&options),
         Command::Call(options) => cluster::call::run(&options),
+        Command::Compose(options) => compose::run(&options),
         Command::Policies(options) => policy::list(&options),
         Command::Policy(options) => policy::run(&options),
         Command::Fault(options) => cluster::fault::run(&options),

@@ -186,6 +186,7 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         | Command::Services(_)
         | Command::Discover(_)
         | Command::Call(_)
+        | Command::Compose(_)
         | Command::Policies(_)
         | Command::Policy(_)
         | Command::Logs(_)

@@ -13,7 +13,8 @@ use nile_policy::{Manager, Parameters, Refusal, Scheduling, Statistics, SubjectS
 use nile_stl::frame::{CallId, Header, MAX_DATA};
 use nile_stl::node::{
     Buffer, CoreState, DrivenInterface, Frame, MOST_HERTZ, Member, Memory, Node, NodeFuture,
-    PackageLimits, PackageSource, Pool, PoolDisk, Region, RunningPackage, Samples, TimerState,
+    PackageLimits, PackageSource, Pool, PoolDisk, Region, RunningPackage, Samples, TimerSource,
+    TimerState,
 };
 use nile_stl::{Host, LocalFuture, Place, Stl};
 
@@ -226,6 +227,14 @@ impl Node for TestNode {
 
     fn policies(&self) -> Rc<dyn Manager> {
         Rc::new(NoPolicies)
+    }
+
+    fn timer_sources(&self) -> (Vec<TimerSource>, usize) {
+        (Vec::new(), 0)
+    }
+
+    fn take_timer_source(&self, _: usize) -> Result<(), Status> {
+        Err(Status::NotFound)
     }
 
     fn timers(&self, _most: usize) -> TimerState {

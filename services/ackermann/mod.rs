@@ -27,6 +27,7 @@ impl Start for Ackermann {
 impl Ackermann {
     /// The function's value, computed in the kernel.
     #[stl_k(allow(package, operator, peer))]
+    #[pure]
     fn compute(&self, #[range(0..=3)] m: u64, #[range(0..=100_000)] n: u64) -> CallResult<u64> {
         ackermann(m, n)
     }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::policies;
 use crate::support::{Said, launcher, nile, root, run, runs};
+use crate::{compose, policies};
 
 /// Far longer than anything here takes; only a failure waits for it.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -187,6 +187,7 @@ fn a_cluster_is_started_called_broken_and_ended() {
     check_calls(&place);
     check_logs(&place);
     policies::check(&place);
+    compose::check(&place);
 
     place.run(&["fault", "kill", "n3"]).expect(0);
     let dead = place.run(&["call", "time.now", "--core", "n3.c0", "--json"]).expect(1);

@@ -6,6 +6,7 @@ mod attack;
 mod bad_input;
 mod boot;
 mod cluster;
+mod compose;
 mod datasets;
 mod determinism;
 mod dissector;

@@ -236,6 +236,12 @@ impl<'a> Parameter<'a> {
         Parameter { name, doc, ty, range: None, encoded: true, encrypted: false }
     }
 
+    /// What the value means: its name, unless its documentation is `means MEANING`, as
+    /// `#[means("MEANING")]` has it. Services are composed by it.
+    pub fn meaning(&self) -> &str {
+        self.doc.strip_prefix(MEANS).unwrap_or(&self.name)
+    }
+
     /// The same value with these bounds, both included.
     #[must_use]
     pub const fn within(mut self, least: i128, most: i128) -> Parameter<'a> {
@@ -248,6 +254,10 @@ impl<'a> Parameter<'a> {
         self.ty.size(self.range)
     }
 }
+
+/// What the documentation of a value begins with that means something else than its name says. A
+/// field of its own would be 24 bytes more of each value in the constants of every image.
+pub const MEANS: &str = "means ";
 
 /// In which mode of the processor a method runs (NileOS paper, III.C).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -269,6 +279,9 @@ pub struct Method<'a> {
     pub mode: Mode,
     /// Who may call it, besides the kernels of its own node.
     pub callers: Callers,
+    /// Whether it has no effects, so that it may be called twice, in any order, or for nothing:
+    /// tagged `pure`.
+    pub pure: bool,
     /// What it takes, in order.
     pub parameters: Cow<'a, [Parameter<'a>]>,
     /// What it gives, in order.

@@ -8,6 +8,7 @@
 //!   *widthwise*, all parts taking the same input and their replies being collected.
 //! * An *orchestrated* service has a schema of its own and says which of its inputs each part
 //!   gets and where each value of its reply comes from. Its parts do not feed each other.
+//! * A *network* says so, too, and its parts may feed those that follow.
 
 mod check;
 mod error;
@@ -44,6 +45,9 @@ pub enum Shape {
     Widthwise(Vec<Composition>),
     /// Each with inputs of its own.
     Orchestrated(Orchestration),
+    /// Each with inputs of its own, which can come from parts that stand before it: lengthwise and
+    /// widthwise chaining in general. A part begins as soon as all that feed it are over.
+    Network(Orchestration),
 }
 
 /// The service of a component.
@@ -55,7 +59,7 @@ pub enum Reference {
     Instance(Cow<'static, str>),
 }
 
-/// A service that calls others, whose outputs are not each other's inputs.
+/// A service that calls others, whose outputs are not each other's inputs, but in a network.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Orchestration {
     /// What it takes.
@@ -126,6 +130,14 @@ impl Composition {
         Composition { name: name.into(), shape: Shape::Widthwise(parts) }
     }
 
+    /// Parts that may feed those that follow.
+    pub fn network(
+        name: impl Into<Cow<'static, str>>,
+        orchestration: Orchestration,
+    ) -> Composition {
+        Composition { name: name.into(), shape: Shape::Network(orchestration) }
+    }
+
     /// A service that calls parts which do not feed each other.
     pub fn orchestrated(
         name: impl Into<Cow<'static, str>>,
@@ -158,6 +170,7 @@ impl Composed {
             doc: doc.into(),
             mode,
             callers: self.callers,
+            pure: false,
             parameters: self.parameters.clone().into(),
             reply: self.reply.clone().into(),
         }

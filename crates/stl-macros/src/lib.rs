@@ -79,6 +79,10 @@ use syn::{DeriveInput, Error, Item, ItemImpl, parse_macro_input};
 /// A service that nobody else calls is one block, `impl Ackermann`, with all of that in its
 /// attribute and at its methods.
 ///
+/// A method that is `#[pure]`, without effects, can be part of a composition that is planned by
+/// itself. `#[means("word")]` at a parameter, or at a method for its reply, says what a value means
+/// if its name does not.
+///
 /// A method takes `&self`, perhaps `&Caller`, and typed parameters, and gives a value or a
 /// `CallResult`; in a block that is both a `Result` whose error becomes a `CallError`, too. It may
 /// be `async`.

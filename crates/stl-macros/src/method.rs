@@ -24,6 +24,7 @@ pub struct Method {
     pub number: u16,
     pub doc: String,
     pub mode: Mode,
+    pub pure: bool,
     pub is_async: bool,
     /// How it names the caller that it asks for.
     pub caller: Option<Type>,
@@ -35,6 +36,8 @@ pub struct Method {
     pub reply_name: String,
     /// Who may call it besides the own node's kernels.
     pub callers: Vec<Ident>,
+    /// What the reply means, if that is not its name.
+    pub reply_means: Option<String>,
     pub failure: Failure,
 }
 
@@ -57,6 +60,8 @@ pub struct Parameter {
     pub ty: Type,
     pub range: Option<(i128, i128)>,
     pub encrypted: bool,
+    /// What it means, if that is not its name.
+    pub means: Option<String>,
 }
 
 impl Method {
@@ -68,6 +73,7 @@ impl Method {
     ) -> Result<Method> {
         check::method(signature)?;
         let Tag { reply_name, callers } = take_tag(attributes)?;
+        let (pure, reply_means) = take_qualities(attributes)?;
         let mut caller = None;
         let mut parameters = Vec::new();
         let mut inputs = signature.inputs.iter_mut();
@@ -92,19 +98,21 @@ impl Method {
             };
             let name = name.ident.clone();
             check::parameter(&name)?;
-            let (mut range, mut encrypted) = (None, false);
+            let (mut range, mut encrypted, mut means) = (None, false, None);
             for attribute in core::mem::take(&mut input.attrs) {
                 if attribute.path().is_ident("range") {
                     range = Some(bounds(&attribute.parse_args()?)?);
                 } else if attribute.path().is_ident("encrypted") {
                     encrypted = true;
+                } else if attribute.path().is_ident("means") {
+                    means = Some(meaning(&attribute)?);
                 } else {
                     input.attrs.push(attribute);
                 }
             }
             let mut ty = (*input.ty).clone();
             NameLifetimes.visit_type_mut(&mut ty);
-            parameters.push(Parameter { name, ty, range, encrypted });
+            parameters.push(Parameter { name, ty, range, encrypted, means });
         }
         let output = match &signature.output {
             ReturnType::Type(_, ty) => (**ty).clone(),
@@ -117,6 +125,7 @@ impl Method {
             number: at as u16,
             doc: doc_line(attributes),
             mode,
+            pure,
             is_async: signature.asyncness.is_some(),
             caller,
             output,
@@ -124,6 +133,7 @@ impl Method {
             reply,
             reply_name,
             callers,
+            reply_means,
             failure,
         })
     }
@@ -192,6 +202,33 @@ fn callers(meta: &Meta) -> Result<Vec<Ident>> {
         }
     }
     Ok(names.into_iter().collect())
+}
+
+/// Takes off whether the method is pure, and what its reply means.
+fn take_qualities(attributes: &mut Vec<Attribute>) -> Result<(bool, Option<String>)> {
+    let (mut pure, mut means) = (false, None);
+    for attribute in core::mem::take(attributes) {
+        if attribute.path().is_ident("pure") {
+            attribute.meta.require_path_only()?;
+            pure = true;
+        } else if attribute.path().is_ident("means") {
+            means = Some(meaning(&attribute)?);
+        } else {
+            attributes.push(attribute);
+        }
+    }
+    Ok((pure, means))
+}
+
+/// What stands in `#[means("…")]`.
+fn meaning(attribute: &Attribute) -> Result<String> {
+    let text: LitStr = attribute.parse_args()?;
+    match text.value() {
+        meaning if meaning.is_empty() || meaning.contains(char::is_whitespace) => {
+            Err(Error::new(text.span(), "a meaning is a word"))
+        }
+        meaning => Ok(meaning),
+    }
 }
 
 fn is_caller(ty: &Type) -> bool {

@@ -229,16 +229,18 @@ fn method(method: &Method) -> TokenStream {
         Mode::Kernel => quote!(Kernel),
         Mode::User => quote!(User),
     };
+    let pure = method.pure;
     let parameters = method.parameters.iter().map(parameter);
     let callers = method.callers.iter().map(|kind| format_ident!("{}", capital(&kind.to_string())));
     let reply = if method.gives_nothing() {
         quote!()
     } else {
         let (name, ty) = (&method.reply_name, &method.reply);
+        let doc = doc_of(method.reply_means.as_deref());
         quote! {
             ::nile_stl::generated::bosml::schema::Parameter {
                 name: ::nile_stl::generated::Cow::Borrowed(#name),
-                doc: ::nile_stl::generated::Cow::Borrowed(""),
+                doc: ::nile_stl::generated::Cow::Borrowed(#doc),
                 ty: <#ty as ::nile_stl::generated::bosml::Typed>::TYPE,
                 range: ::core::option::Option::None,
                 encoded: true,
@@ -254,6 +256,7 @@ fn method(method: &Method) -> TokenStream {
             callers: ::nile_stl::generated::bosml::schema::Callers::NONE #(.with(
                 ::nile_stl::generated::bosml::schema::CallerKind::#callers
             ))*,
+            pure: #pure,
             parameters: ::nile_stl::generated::Cow::Borrowed(const { &[#(#parameters),*] }),
             reply: ::nile_stl::generated::Cow::Borrowed(const { &[#reply] }),
         }
@@ -261,21 +264,26 @@ fn method(method: &Method) -> TokenStream {
 }
 
 fn parameter(parameter: &Parameter) -> TokenStream {
-    let Parameter { name, ty, range, encrypted } = parameter;
-    let name = plain_name(name);
+    let Parameter { name, ty, range, encrypted, means } = parameter;
+    let (name, doc) = (plain_name(name), doc_of(means.as_deref()));
     let mut ty = ty.clone();
     syn::visit_mut::VisitMut::visit_type_mut(&mut Static, &mut ty);
     let range = range_of(*range);
     quote! {
         ::nile_stl::generated::bosml::schema::Parameter {
             name: ::nile_stl::generated::Cow::Borrowed(#name),
-            doc: ::nile_stl::generated::Cow::Borrowed(""),
+            doc: ::nile_stl::generated::Cow::Borrowed(#doc),
             ty: <#ty as ::nile_stl::generated::bosml::Typed>::TYPE,
             range: #range,
             encoded: true,
             encrypted: #encrypted,
         }
     }
+}
+
+/// The documentation of a value: what it means, if its name does not say that.
+fn doc_of(means: Option<&str>) -> String {
+    means.map_or_else(String::new, |means| format!("means {means}"))
 }
 
 /// Makes every lifetime `'static`.

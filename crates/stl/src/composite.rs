@@ -122,7 +122,9 @@ fn components(composition: &Composition) -> impl Iterator<Item = (&str, &str)> {
         match &it.shape {
             Shape::Component(..) => {}
             Shape::Lengthwise(parts) | Shape::Widthwise(parts) => left.extend(parts.iter().rev()),
-            Shape::Orchestrated(it) => left.extend(it.parts.iter().rev().map(|(part, _)| part)),
+            Shape::Orchestrated(it) | Shape::Network(it) => {
+                left.extend(it.parts.iter().rev().map(|(part, _)| part))
+            }
         }
         Some(it)
     });

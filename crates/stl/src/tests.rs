@@ -153,6 +153,7 @@ fn serve_endless(stl: &Stl) -> Place {
         doc: Cow::Borrowed(""),
         mode: Mode::Kernel,
         callers: nile_bosml::schema::Callers::NONE,
+        pure: false,
         parameters: Cow::Borrowed(&[]),
         reply: Cow::Borrowed(&[]),
     };

@@ -38,6 +38,7 @@ struct Opened<'t> {
     doc: Cow<'t, str>,
     mode: Option<Mode>,
     callers: Option<Callers>,
+    pure: bool,
     content: Content,
 }
 
@@ -65,6 +66,7 @@ impl<'t> Parse<'t> {
             doc: opened.doc.clone(),
             mode,
             callers: opened.callers.unwrap_or_default(),
+            pure: opened.pure,
             parameters: parameters.into(),
             reply: reply.into(),
         })
@@ -169,7 +171,7 @@ impl<'t> Parse<'t> {
             self.scan = before;
             return Ok(None);
         };
-        let (mut doc, mut mode, mut callers) = (None, None, None);
+        let (mut doc, mut mode, mut callers, mut pure) = (None, None, None, false);
         loop {
             let at = self.scan.offset();
             let Some((attribute, value)) = self.scan.attribute()? else { break };
@@ -182,6 +184,7 @@ impl<'t> Parse<'t> {
                     let kind = || ErrorKind::WrongType { expected: "a mode", found: found() };
                     mode.ok_or_else(|| Error::new(kind(), at))?;
                 }
+                "pure" if !pure && value == "true" => pure = true,
                 "callers" if callers.is_none() => match Callers::parse(&value) {
                     Ok(known) => callers = Some(known),
                     Err(name) => {
@@ -197,14 +200,19 @@ impl<'t> Parse<'t> {
             }
         }
         let content = self.scan.end_of_tag()?;
-        Ok(Some(Opened { name, doc: doc.unwrap_or_default(), mode, callers, content }))
+        let doc = doc.unwrap_or_default();
+        Ok(Some(Opened { name, doc, mode, callers, pure, content }))
     }
 
     fn no_mode(&self, opened: &Opened<'_>, at: usize) -> Result<(), Error> {
-        match (opened.mode, opened.callers) {
-            (Some(_), _) => Err(unknown("mode", at)),
-            (_, Some(_)) => Err(unknown("callers", at)),
-            (None, None) => Ok(()),
+        let of_methods = [
+            ("mode", opened.mode.is_some()),
+            ("callers", opened.callers.is_some()),
+            ("pure", opened.pure),
+        ];
+        match of_methods.iter().find(|(_, is_there)| *is_there) {
+            Some((name, _)) => Err(unknown(name, at)),
+            None => Ok(()),
         }
     }
 

@@ -22,7 +22,8 @@ pub fn to_text(service: &Service<'_>) -> String {
 
 fn put_method(out: &mut String, method: &Method<'_>) {
     let callers = method.callers.to_string();
-    let said = [("mode", method.mode.name()), ("callers", &callers)];
+    let pure = if method.pure { "true" } else { "" };
+    let said = [("mode", method.mode.name()), ("callers", &callers), ("pure", pure)];
     open(out, 1, &method.name, &said, &method.doc);
     end(out, false);
     for (name, values) in [("parameters", &method.parameters), ("reply", &method.reply)] {

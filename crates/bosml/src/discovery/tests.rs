@@ -27,6 +27,7 @@ fn ackermann() -> Service<'static> {
         doc: "Calls Ackermann's function".into(),
         mode: Mode::User,
         callers: Callers::NONE.with(CallerKind::Package).with(CallerKind::Peer),
+        pure: false,
         parameters: vec![
             parameter("m", "The first argument", Some(Range { least: 0, most: 3 })),
             parameter("n", "", None),
@@ -39,6 +40,7 @@ fn ackermann() -> Service<'static> {
         doc: "".into(),
         mode: Mode::Kernel,
         callers: Callers::NONE,
+        pure: false,
         parameters: vec![].into(),
         reply: vec![].into(),
     };
@@ -241,12 +243,14 @@ proptest! {
         gives in parameters(types()),
         mode in prop::sample::select(vec![Mode::Kernel, Mode::User]),
         callers in prop::sample::select(vec![Callers::NONE, Callers::ALL]),
+        pure: bool,
     ) {
         let method = |name: &'static str| Method {
             name: name.into(),
             doc: doc.clone().into(),
             mode,
             callers,
+            pure,
             parameters: takes.clone().into(),
             reply: gives.clone().into(),
         };

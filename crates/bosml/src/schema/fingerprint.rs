@@ -104,7 +104,10 @@ const fn method(hash: u32, method: &Method<'_>) -> u32 {
 
 /// What a method is but where it runs.
 const fn signature(hash: u32, method: &Method<'_>) -> u32 {
-    let hash = name(hash, text(&method.name));
+    let mut hash = name(hash, text(&method.name));
+    if method.pure {
+        hash = byte(hash, b'p');
+    }
     values(values(hash, list(&method.parameters)), list(&method.reply))
 }
 
@@ -197,6 +200,7 @@ mod tests {
             doc: Cow::Borrowed(""),
             mode,
             callers: Callers::NONE,
+            pure: false,
             parameters: Cow::Borrowed(&TAKES),
             reply: Cow::Borrowed(&FIELDS),
         }
@@ -230,8 +234,9 @@ mod tests {
         // Where a method runs is its callers' business, and not its type's.
         let moved = changed(|it| it.methods.to_mut()[1].mode = Mode::Kernel);
         assert!(Fingerprint::of(&moved) != CONSTANT && begins_with(&moved, &SCHEMA));
-        let changes: [Change; 10] = [
+        let changes: [Change; 11] = [
             |it| it.methods.to_mut()[1].name = "third".into(),
+            |it| it.methods.to_mut()[1].pure = true,
             |it| it.methods.to_mut().swap(0, 1),
             |it| it.methods.to_mut()[0].parameters.to_mut().swap(0, 1),
             |it| it.methods.to_mut()[0].parameters.to_mut()[0].ty = Type::Uint32,

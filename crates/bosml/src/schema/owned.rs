@@ -64,6 +64,7 @@ impl Method<'_> {
             doc: text(self.doc),
             mode: self.mode,
             callers: self.callers,
+            pure: self.pure,
             parameters: all(self.parameters, Parameter::into_owned),
             reply: all(self.reply, Parameter::into_owned),
         }

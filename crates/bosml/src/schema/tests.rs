@@ -19,6 +19,7 @@ fn service(parameters: Vec<Parameter<'static>>) -> Service<'static> {
         doc: "".into(),
         mode: Mode::User,
         callers: Callers::NONE,
+        pure: false,
         parameters: parameters.into(),
         reply: vec![].into(),
     };

@@ -71,7 +71,10 @@ impl Composer<'_> {
                 (parameters, reply, Body::Widthwise(parts))
             }
             Shape::Orchestrated(orchestration) => {
-                self.orchestrate(&it.name, orchestration, depth)?
+                self.orchestrate(&it.name, orchestration, depth, false)?
+            }
+            Shape::Network(orchestration) => {
+                self.orchestrate(&it.name, orchestration, depth, true)?
             }
         };
         let parts: Vec<&Composed> = match &body {
@@ -121,11 +124,17 @@ impl Composer<'_> {
         whole: &str,
         it: &Orchestration,
         depth: usize,
+        feeds: bool,
     ) -> Result<(Vec<Parameter<'static>>, Vec<Parameter<'static>>, Body), ComposeError> {
         let parts = self.parts(whole, it.parts.iter().map(|(part, _)| part), depth)?;
-        for (part, (_, wires)) in parts.iter().zip(&it.parts) {
+        for (at, (part, (_, wires))) in parts.iter().zip(&it.parts).enumerate() {
             check_wires(&part.name, &part.parameters, wires, |wire| match &wire.from {
                 Source::Input(name) => Ok((whole, parameter(&it.parameters, name))),
+                // Only from those before it, so none waits for itself.
+                Source::Output(from, name) if feeds => {
+                    let part = parts[..at].iter().find(|part| part.name == *from);
+                    Ok((from, part.and_then(|part| parameter(&part.reply, name))))
+                }
                 Source::Output(from, _) => Err(ComposeError::Feeds {
                     from: cut(from),
                     to: part.name.as_ref().into(),

@@ -143,6 +143,8 @@ struct Run<'c, V> {
 }
 
 enum State<'c, V> {
+    /// Parts that feed it are not over.
+    Waiting(&'c [Wire]),
     /// A component that is to be called with this.
     Ready(Slots<V>),
     /// A component that has been called.
@@ -167,13 +169,11 @@ impl<'c, V: Clone> Run<'c, V> {
             }
             Body::Orchestrated(parts, _) => {
                 let runs = parts.iter().map(|(part, wires)| {
-                    Run::start(
-                        part,
-                        &wired(wires, |source| match source {
-                            Source::Input(name) => slot(input, name),
-                            Source::Output(..) => None,
-                        }),
-                    )
+                    let fed = wires.iter().any(|it| matches!(it.from, Source::Output(..)));
+                    match fed {
+                        true => Run { part, state: State::Waiting(wires) },
+                        false => Run::start(part, &wired(wires, |it| given(it, input, &[]))),
+                    }
                 });
                 State::Sides(input.clone(), runs.collect())
             }
@@ -228,6 +228,7 @@ impl<'c, V: Clone> Run<'c, V> {
             }
             (State::Sides(input, runs), body) => {
                 runs.iter_mut().for_each(|run| run.finish(id, reply));
+                feed(input, runs);
                 let all_over = runs.iter().all(|run| run.reply().is_some());
                 all_over.then(|| match body {
                     Body::Orchestrated(_, results) => gather(input, runs, results),
@@ -253,13 +254,33 @@ fn collect<V: Clone>(runs: &[Run<'_, V>]) -> Slots<V> {
 
 /// What an orchestrated service gives.
 fn gather<V: Clone>(input: &Slots<V>, runs: &[Run<'_, V>], results: &[Wire]) -> Slots<V> {
-    wired(results, |source| match source {
+    wired(results, |source| given(source, input, runs))
+}
+
+/// Begins the parts that waited for what is there now.
+fn feed<V: Clone>(input: &Slots<V>, runs: &mut [Run<'_, V>]) {
+    for at in 0..runs.len() {
+        let State::Waiting(wires) = runs[at].state else { continue };
+        let slots = wired(wires, |it| given(it, input, runs));
+        if slots.len() == wires.len() {
+            runs[at] = Run::start(runs[at].part, &slots);
+        }
+    }
+}
+
+/// What a source has, if that is there already.
+fn given<'v, V: Clone>(
+    source: &Source,
+    input: &'v Slots<V>,
+    runs: &'v [Run<'_, V>],
+) -> Option<&'v Slot<V>> {
+    match source {
         Source::Input(name) => slot(input, name),
         Source::Output(part, name) => {
             let run = runs.iter().find(|run| run.part.name == *part);
             slot(run?.reply()?, name)
         }
-    })
+    }
 }
 
 fn wired<'v, V: Clone + 'v>(

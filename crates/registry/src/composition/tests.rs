@@ -29,8 +29,15 @@ fn method(
     reply: Vec<Parameter<'static>>,
 ) -> Method<'static> {
     let (parameters, reply) = (parameters.into(), reply.into());
-    let callers = Callers::ALL;
-    Method { name: name.into(), doc: "".into(), mode: Mode::Kernel, callers, parameters, reply }
+    Method {
+        name: name.into(),
+        doc: "".into(),
+        mode: Mode::Kernel,
+        callers: Callers::ALL,
+        pure: false,
+        parameters,
+        reply,
+    }
 }
 
 fn service(name: &'static str, methods: Vec<Method<'static>>) -> ServiceType {
