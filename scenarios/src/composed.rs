@@ -1,6 +1,7 @@
 //! Services made of services whose parts are on different cores: chained, side by side,
-//! orchestrated, and one within another. Parts that do not fit are refused when they are composed;
-//! a part that fails, or has gone, ends the call with its status; calls that nobody waits for end.
+//! orchestrated, as a network, and one within another. Parts that do not fit are refused when they
+//! are composed; a part that fails, or has gone, ends the call with its status, but for a pure one,
+//! which is called once more; calls that nobody waits for end.
 
 mod parts;
 
@@ -25,7 +26,7 @@ use crate::calls::serve;
 use crate::conduct::{Findings, conduct, conducts};
 use parts::gate::{GateClient, Seen};
 use parts::wire::WireClient;
-use parts::{adder, gate, meter, packet, segment, sum_of, wire, wrapped};
+use parts::{adder, flaky, gate, meter, packet, segment, sum_of, wire, wrapped};
 
 /// How long a part may take to be published.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -34,13 +35,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const RETRY: Duration = Duration::from_micros(200);
 
 /// The parts; each is on the core of its place in this list, as far as there are cores.
-static PARTS: [&Registration; 6] = [
+static PARTS: [&Registration; 7] = [
     &segment::REGISTRATION,
     &gate::REGISTRATION,
     &packet::REGISTRATION,
     &wire::REGISTRATION,
     &adder::REGISTRATION,
     &meter::REGISTRATION,
+    &flaky::REGISTRATION,
 ];
 
 /// Starts this core's part.
@@ -76,8 +78,11 @@ pub fn start<M: Machine>(core: &Core<M>) {
 }
 
 async fn check(stl: &Stl, findings: &Findings) -> CallResult<()> {
-    for composition in [stack(), looks(), pair(), send(), inspect(), patient("hasty")] {
-        publish(stl, &composition).await?;
+    let all = [stack(), looks(), pair(), send(), inspect(), patient("hasty"), digest()];
+    for composition in
+        all.iter().chain(&[fails_and("looks_again", "look"), fails_and("acts", "act")])
+    {
+        publish(stl, composition).await?;
     }
     check_results(stl, findings).await?;
     check_refused(stl, findings).await?;
@@ -168,6 +173,38 @@ fn send() -> Composition {
     Composition::orchestrated("send", orchestration)
 }
 
+/// A part that feeds another one, beside one that it does not feed.
+fn digest() -> Composition {
+    let wire = |to: &'static str, from| Wire { to: to.into(), from };
+    let input = || Source::Input("buffer".into());
+    let output = |part: &'static str, name: &'static str| Source::Output(part.into(), name.into());
+    let wrapped = || vec![wire("buffer", output("stack", "buffer"))];
+    Composition::network(
+        "digest",
+        Orchestration {
+            parameters: vec![Parameter::plain("buffer", Type::Bytes)],
+            reply: vec![
+                Parameter::plain("sum", Type::Uint32),
+                Parameter::plain("bytes", Type::Uint64),
+            ],
+            parts: vec![
+                (part("stack", "stack"), vec![wire("buffer", input())]),
+                (part("adder", "add"), wrapped()),
+                (part("meter", "measure"), vec![wire("buffer", input())]),
+            ],
+            results: vec![
+                wire("sum", output("adder", "sum")),
+                wire("bytes", output("meter", "bytes")),
+            ],
+        },
+    )
+}
+
+/// One part, every other call of which fails.
+fn fails_and(name: &'static str, method: &'static str) -> Composition {
+    Composition::lengthwise(name, vec![part("flaky", method)])
+}
+
 /// A composed service, then others side by side of which one is composed here.
 fn inspect() -> Composition {
     let sides = vec![part("looks", "looks"), Composition::lengthwise("again", vec![stack()])];
@@ -211,6 +248,12 @@ async fn check_results(stl: &Stl, findings: &Findings) -> CallResult<()> {
         right(u32::decode(&mut input)? == sum_of(&data), "send.sum");
         input.finish()?;
 
+        let reply = call(stl, "digest", &argument).await?;
+        let mut input = Reader::new(&reply);
+        right(u32::decode(&mut input)? == sum_of(&frame), "digest.sum");
+        right(u64::decode(&mut input)? == length, "digest.bytes");
+        input.finish()?;
+
         let reply = call(stl, "inspect", &argument).await?;
         let mut input = Reader::new(&reply);
         right(u32::decode(&mut input)? == sum_of(&frame), "inspect.looks.adder");
@@ -218,6 +261,11 @@ async fn check_results(stl: &Stl, findings: &Findings) -> CallResult<()> {
         right(Blob::decode(&mut input)?.0 == wrapped(&frame), "inspect.again");
         input.finish()?;
     }
+    // What is pure is called again, what has effects never.
+    let reply = call(stl, "looks_again", &[]).await?;
+    findings.check(reply == 2u64.to_le_bytes(), format_args!("looks_again: {reply:?}"));
+    let failed = call(stl, "acts", &[]).await.map_err(|error| error.status);
+    findings.check(failed == Err(Status::Dead), format_args!("acts: {failed:?}"));
     // One after the other, they would wait for ever.
     let reply = call(stl, "pair", &2u64.to_le_bytes()).await?;
     findings.check(reply == [2u64, 2].map(u64::to_le_bytes).concat(), format_args!("pair"));

@@ -186,7 +186,8 @@ impl Composite {
     }
 
     /// Carries the composition out: calls its parts by `stl`, waiting for each until `deadline`
-    /// at most. `arguments` are encoded as its parameters, the reply as its reply. Dropping the
+    /// at most. A pure part whose instance has ended is called once more, at the next best one.
+    /// `arguments` are encoded as its parameters, the reply as its reply. Dropping the
     /// future cancels the calls. Fails with `Invalid` (wrong arguments), and as the first part
     /// that fails, which the message names.
     pub async fn call(
@@ -236,7 +237,13 @@ impl Composite {
             let unknown = || CallError::new(Status::NotFound, format!("no {service}.{name}"));
             let method = self.method(service, name).ok_or_else(unknown)?;
             let arguments = join(&method.parameters, &call.input)?;
-            split(&method.reply, &stl.invoke(service, name, &arguments).await?)
+            let mut reply = stl.invoke(service, name, &arguments).await;
+            if method.pure && reply.as_ref().is_err_and(|error| may_be_elsewhere(error.status)) {
+                // Its place is forgotten: this finds the next best one.
+                let left = deadline.since(stl.host().now());
+                reply = stl.with_patience(left).invoke(service, name, &arguments).await;
+            }
+            split(&method.reply, &reply?)
         })
     }
 
@@ -244,6 +251,11 @@ impl Composite {
         let id = self.parts.find_type(TypeQuery::Name(service))?;
         Some(self.parts.service_type(id)?.profile.method(name)?.1)
     }
+}
+
+/// Whether a call ended so because of where it was made.
+fn may_be_elsewhere(status: Status) -> bool {
+    matches!(status, Status::Dead | Status::Gone | Status::Panicked)
 }
 
 /// The calls of a plan that are not over.

@@ -78,6 +78,52 @@ pub mod packet {
     }
 }
 
+/// Ends its first calls as if it had died.
+pub mod flaky {
+    use core::cell::Cell;
+
+    use nile_abi::Status;
+    use nile_stl::{CallError, CallResult, Start, Stl, service};
+
+    #[derive(Default)]
+    pub struct Flaky {
+        looked: Cell<u64>,
+        done: Cell<u64>,
+    }
+
+    impl Start for Flaky {
+        fn start(_: &Stl) -> Flaky {
+            Flaky::default()
+        }
+    }
+
+    /// Every other call of it fails.
+    fn every_other(calls: &Cell<u64>) -> CallResult<u64> {
+        calls.set(calls.get() + 1);
+        match calls.get() % 2 {
+            0 => Ok(calls.get()),
+            _ => Err(CallError::new(Status::Dead, "the first of two")),
+        }
+    }
+
+    /// Something that fails.
+    #[service(subsystem = "tests", capability = "failing", layer = high, on = manager)]
+    impl Flaky {
+        /// How often it was called, without effects.
+        #[stl_k(reply = "calls")]
+        #[pure]
+        fn look(&self) -> CallResult<u64> {
+            every_other(&self.looked)
+        }
+
+        /// The same, with effects.
+        #[stl_k(reply = "calls")]
+        fn act(&self) -> CallResult<u64> {
+            every_other(&self.done)
+        }
+    }
+}
+
 /// The lower layer, which is of the layer of services below, too.
 pub mod wire {
     use super::{Bytes, TRAILER, joined};

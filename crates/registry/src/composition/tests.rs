@@ -341,3 +341,24 @@ fn the_first_failure_is_the_plan_s() {
     assert_eq!(lacking, Err(OutcomeError::Missing("size".into())));
     assert_eq!(plan.step(), Step::Failed("counter", Status::Invalid));
 }
+
+#[test]
+fn a_part_of_a_network_begins_when_what_feeds_it_is_over() {
+    let Shape::Orchestrated(mut it) = both(input("two")).shape else { panic!("it is one") };
+    it.parts[0].1 = vec![wire("text", Source::Output("sorter".into(), "text".into()))];
+    it.parameters.remove(0);
+    let network = |it: &Orchestration| Composition::network("network", it.clone());
+    let late = registry().compose(&network(&it)).unwrap_err();
+    assert!(matches!(late, ComposeError::Chain { problem: Problem::Missing, .. }), "{late}");
+    it.parts.reverse();
+    let composed = registry().compose(&network(&it)).unwrap();
+    let mut plan = Plan::new(&composed, &slots(&[("two", "c b")])).unwrap();
+    let (id, method, input) = call(&mut plan);
+    assert_eq!((method.as_str(), input), ("sort", slots(&[("text", "c b")])));
+    assert_eq!(plan.step(), Step::Wait, "nobody counts what is not sorted");
+    plan.finish(id, Ok(slots(&[("text", "b c")]))).unwrap();
+    let (id, method, input) = call(&mut plan);
+    assert_eq!((method.as_str(), input), ("count", slots(&[("text", "b c")])));
+    plan.finish(id, Ok(slots(&[("words", "2"), ("size", "3")]))).unwrap();
+    assert_eq!(plan.step(), Step::Done(slots(&[("words", "2"), ("sorted", "b c")])));
+}
