@@ -44,16 +44,16 @@ pub trait Timer {
     fn counts(&self) -> CallResult<TimerCounts>;
 
     /// The timers of the machine that this core can be woken by, and which it is woken by.
-    #[stl_k(reply = "sources")]
+    #[stl_k(reply = "sources", allow(operator, peer))]
     fn sources(&self) -> CallResult<Sources>;
 
     /// Has the core be woken by the cheapest of them that is late by at most `resolution_ns` and
     /// waits for at least `longest_ms` at once. All deadlines stay. `NotFound` if none will do.
-    #[stl_k(reply = "source")]
+    #[stl_k(reply = "source", allow(operator, peer))]
     async fn choose(&self, resolution_ns: u64, longest_ms: u64) -> CallResult<SourceEntry>;
 
     /// The same for the one of this name.
-    #[stl_k(reply = "source")]
+    #[stl_k(reply = "source", allow(operator, peer))]
     fn take(&self, source: String) -> CallResult<SourceEntry>;
 
     /// By when those that wait fire, in nanoseconds since the node's start: the next 64 at most.

@@ -50,6 +50,6 @@ impl From<&Machines> for SourceEntry {
 )]
 pub trait TimerSource {
     /// What it can do.
-    #[stl_k(reply = "source")]
+    #[stl_k(reply = "source", allow(package, operator, peer))]
     fn describe(&self) -> CallResult<SourceEntry>;
 }

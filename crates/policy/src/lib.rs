@@ -20,12 +20,14 @@ mod parameters;
 pub mod policies;
 mod scheduler;
 mod scheduling;
+mod turn;
 
 pub use class::{ClassId, Expulsion, SLICE, Statistics};
 pub use manager::{Manager, SubjectState};
 pub use parameters::{Parameter, Parameters, Refusal};
-pub use scheduler::{DEFAULT_PRIORITY, Next, Picked, Scheduler, Turn, usual_slice};
+pub use scheduler::{DEFAULT_PRIORITY, Scheduler, usual_slice};
 pub use scheduling::{Answer, Ran, Ready, Scheduling, Stop, Subject, Token};
+pub use turn::{Next, Picked, Turn};
 
 #[cfg(test)]
 mod tests;

@@ -20,6 +20,7 @@ use core::time::Duration;
 use nile_abi::Instant;
 
 use crate::class::{Class, GUARD, SLICE};
+use crate::turn::{Next, Picked, Turn};
 use crate::{
     Answer, ClassId, Expulsion, Parameters, Ran, Ready, Refusal, Scheduling, Statistics, Stop,
     Subject, Token,
@@ -49,37 +50,6 @@ struct Entry<T> {
 struct Slot<T> {
     generation: u32,
     entry: Option<Entry<T>>,
-}
-
-/// A turn that was given, to be handed back when it is over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Turn {
-    token: Token,
-    class: ClassId,
-    /// Whose turn it is.
-    pub subject: Subject,
-}
-
-/// What runs next.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Picked<T> {
-    /// What was ready.
-    pub task: T,
-    /// What is handed back when it has run.
-    pub turn: Turn,
-    /// How long it may run while others wait, where turns can be ended.
-    pub slice: Duration,
-}
-
-/// What is to be done.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Next<T> {
-    /// This runs.
-    Run(Picked<T>),
-    /// Nothing may run before then, unless something else becomes ready.
-    Wait(Instant),
-    /// Nothing is ready.
-    Nothing,
 }
 
 /// Schedules what is ready by policies. `T` is what its user knows a ready thing by.

@@ -4,8 +4,8 @@
 //!
 //! Its argument is `core=N` and then `serve`, `call`, `attack` and the names of services, with
 //! commas between, or the name of a scheduling policy, which it publishes. It exits with 0, or with
-//! the number of the first check that failed; an attack, with [`ATTACKED`] and how many methods have
-//! refused it.
+//! the number of the first check that failed; an attack, with [`ATTACKED`] and how many methods
+//! have refused it.
 #![no_std]
 #![forbid(unsafe_code)]
 
