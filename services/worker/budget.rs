@@ -56,6 +56,17 @@ impl Budget {
         share.max(buffers + buffers / 8 + 1)
     }
 
+    /// How many outputs an attempt keeps at most. Whoever reduces on another node has all outputs
+    /// of a partition at once, each in buffers of its own: half of what a node like this one has
+    /// for outputs is for them.
+    pub fn outputs(&self) -> usize {
+        if self.coming.is_none() {
+            return usize::MAX;
+        }
+        let room = self.left().saturating_sub(WORKING * self.workers.max(1));
+        (room / 2 / self.workers.max(1) / self.maps.max(1)).max(1)
+    }
+
     /// Whether an attempt that would keep this many buffers has to spill.
     pub fn spills(&self, buffers: usize) -> bool {
         let workers = self.workers.max(1);
@@ -176,6 +187,15 @@ mod tests {
         let tight = Budget { free: NODE.capacity - room, ..NODE };
         assert_eq!((tight.keeps(64), tight.keeps(1)), (64 + 8 + 1, 2));
         assert_eq!(Budget { workers: 0, capacity: 0, free: 0, ..NODE }.keeps(0), 1);
+    }
+
+    #[test]
+    fn the_outputs_of_all_maps_have_room_where_they_are_reduced() {
+        assert_eq!(NODE.outputs(), usize::MAX, "nothing goes to other nodes");
+        let small = Budget { capacity: 128, workers: 1, coming: Some(12), maps: 6, ..NODE };
+        assert_eq!(small.outputs(), (128 - 16 - WORKING) / 2 / 6);
+        assert_eq!(Budget { maps: 1_000, ..small }.outputs(), 1);
+        assert_eq!(Budget { maps: 0, workers: 0, capacity: 0, ..small }.outputs(), 1);
     }
 
     #[test]

@@ -108,6 +108,7 @@ impl Engine {
         let budget = is_map.then(|| self.budget(&job, split, slices, is_bounded));
         let spill = budget.is_some_and(|it| it.spills(blocks));
         let keeps = budget.filter(|_| !spill).map_or(0, |it| it.keeps(blocks));
+        let outputs = budget.map_or(0, |it| it.outputs());
         Some(Command {
             index,
             dataset: split.dataset.into(),
@@ -117,6 +118,7 @@ impl Engine {
             slices,
             spill,
             keeps: u32::try_from(keeps).unwrap_or(u32::MAX),
+            outputs: u32::try_from(outputs).unwrap_or(u32::MAX),
             shared: is_map && is_shared,
             ..command(if is_map { CommandKind::Map } else { CommandKind::Sample })
         })
@@ -464,6 +466,7 @@ pub fn nothing(kind: CommandKind, ticket: Ticket) -> Command {
         bounds: Blob::default(),
         spill: false,
         keeps: 0,
+        outputs: 0,
         shared: false,
         memory: 0,
     }

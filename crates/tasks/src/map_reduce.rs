@@ -71,8 +71,17 @@ impl Stages for Pairs<'_> {
     fn map(&self, task: &Task<'_>) -> Outcome<Done> {
         let (table, stash) = (HashMap::default(), Stash::default());
         let most = self.0.collects(task.arguments());
-        let mut out =
-            Emitter { job: self.0, task, table, bytes: 0, most, stash, kept: 0, buffer: 0 };
+        let mut out = Emitter {
+            job: self.0,
+            task,
+            table,
+            bytes: 0,
+            most,
+            stash,
+            outputs: 0,
+            kept: 0,
+            buffer: 0,
+        };
         let mut records = 0;
         lines(task, |line| {
             records += 1;
@@ -117,7 +126,8 @@ pub struct Emitter<'e, 's> {
     most: usize,
     /// What was not kept.
     stash: Stash,
-    /// Buffers that were kept, and bytes of one, once that is known.
+    /// Outputs and buffers that were kept, and bytes of one, once that is known.
+    outputs: u32,
     kept: usize,
     buffer: usize,
 }
@@ -191,10 +201,12 @@ impl Emitter<'_, '_> {
         if self.buffer == 0 {
             self.buffer = self.task.buffer()?.len().max(1);
         }
-        Ok(self.kept + bytes.div_ceil(self.buffer) <= self.task.keeps() as usize)
+        let has_buffers = self.kept + bytes.div_ceil(self.buffer) <= self.task.keeps() as usize;
+        Ok(has_buffers && self.outputs < self.task.outputs())
     }
 
     fn keep(&mut self, pairs: &[Emitted]) -> Outcome {
+        self.outputs += 1;
         let (task, mut packing) = (self.task, Packing::default());
         let mut gathered = Vec::with_capacity(GATHERED);
         for partition in pairs.chunk_by(|one, other| one.0 == other.0) {

@@ -172,6 +172,11 @@ impl<'s> Task<'s> {
         self.command.keeps
     }
 
+    /// How many outputs a map task may keep, for the same reason.
+    pub fn outputs(&self) -> u32 {
+        self.command.outputs
+    }
+
     /// Whether pieces of map tasks' outputs go to other nodes, too: what a map task and a cut know.
     pub fn is_shared(&self) -> bool {
         self.command.shared

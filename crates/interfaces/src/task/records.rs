@@ -37,6 +37,9 @@ pub struct Command {
     pub spill: bool,
     /// Of `Map`: how many buffers outputs may have that are kept in memory.
     pub keeps: u32,
+    /// Of `Map`: how many outputs may be kept. On other nodes each has buffers of its own, however
+    /// small it is.
+    pub outputs: u32,
     /// Of `Map` and `Cut`: pieces go to other nodes, too.
     pub shared: bool,
     /// Bytes of the pool that the job may use on this node.

@@ -268,6 +268,7 @@ impl<'j> Agent<'j> {
             bounds: Blob(bounds),
             spill: false,
             keeps: if kind == CommandKind::Map { self.job.keeps } else { 0 },
+            outputs: u32::MAX,
             shared: false,
             memory: (self.job.buffers * self.job.buffer) as u64,
         }

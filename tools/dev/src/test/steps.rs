@@ -295,6 +295,14 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "differential-small-outputs",
+        what: "a draw whose map tasks leave many small outputs for a pool of 128 buffers",
+        command: "python3 tools/differential --draw 2899 --most 16384K",
+        needs: &[Need::Python, Need::Hosted, Need::Packages],
+        lane: Lane::Waits,
+        ..STEP
+    },
+    Step {
         name: "differential-control",
         what: "a job that does wrong differs from its model",
         command: "python3 tools/differential --control",
