@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
+use alloc::collections::BTreeSet;
 use nile_abi::{Instant, NodeId};
 use nile_bosml::MAX_MESSAGE;
-use nile_order::SortedSet;
 
 use crate::event::Destination;
 use crate::gossip::Gossip;
@@ -126,7 +126,7 @@ impl Gossip {
             self.want(row, from, false, reply);
         }
         let is_urgent = message.flags & URGENT != 0;
-        let listed: SortedSet<u32> = message.rows.iter().map(|row| row.node).collect();
+        let listed: BTreeSet<u32> = message.rows.iter().map(|row| row.node).collect();
         for range in message.ranges.iter().take(MOST_PARTS) {
             self.compare_range(range, &listed, is_urgent, reply);
         }
@@ -154,7 +154,7 @@ impl Gossip {
     fn compare_range(
         &mut self,
         said: &Range,
-        listed: &SortedSet<u32>,
+        listed: &BTreeSet<u32>,
         is_urgent: bool,
         reply: &mut Packer,
     ) {
