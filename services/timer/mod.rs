@@ -42,7 +42,8 @@ impl TimerKernel for Timer {
 
     fn sources(&self) -> CallResult<Sources> {
         let (sources, used) = self.stl.node()?.timer_sources();
-        let used = sources[used].name.into();
+        let missing = || CallError::new(Status::NotFound, "the machine names no timer");
+        let used = sources.get(used).ok_or_else(missing)?.name.into();
         Ok(Sources { used, sources: sources.iter().map(SourceEntry::from).collect() })
     }
 

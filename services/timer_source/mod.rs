@@ -6,11 +6,12 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 
+use nile_abi::Status;
 use nile_interfaces::timer_source::{CHEAP, SCHEMA, SourceEntry, TimerSourceKernel};
 use nile_registry::{Attribute, AttributeValue, Caller as Binder};
 use nile_stl::node::TimerSource;
 use nile_stl::published::Fingerprint;
-use nile_stl::{CallResult, Half, Interface, On, Registration, Start, Stl, service};
+use nile_stl::{CallError, CallResult, Half, Interface, On, Registration, Start, Stl, service};
 
 /// The timer that the managing core has.
 pub struct Usual {
@@ -27,7 +28,8 @@ impl Start for Usual {
 impl TimerSourceKernel for Usual {
     fn describe(&self) -> CallResult<SourceEntry> {
         let (sources, place) = self.stl.node()?.timer_sources();
-        Ok(SourceEntry::from(&sources[place]))
+        let missing = || CallError::new(Status::NotFound, "the machine names no timer");
+        sources.get(place).map(SourceEntry::from).ok_or_else(missing)
     }
 }
 
