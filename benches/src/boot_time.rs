@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// See the module. The control boots many more cores than the host has CPUs.
 pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
-    let (cores, boots) = if mode == Mode::Control { (128, 1) } else { (4, BOOTS) };
+    let (cores, boots) = if mode == Mode::Control { (64, 1) } else { (4, BOOTS) };
     let ours = boot(cores, boots)?;
     if mode == Mode::Real {
         boot(64, 1)?;
