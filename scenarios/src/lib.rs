@@ -40,6 +40,7 @@
 //! | `serve`           | nothing: a node of a cluster that serves until it is ended              |
 //! | `bulk`            | buffers between nodes: whole, in any number, and `Dead` when it is so  |
 //! | `dataset-nodes`   | datasets come from another node whole, or leave nothing                |
+//! | `sweeps`          | names without a history are adopted once, whoever races                |
 //! | `bulk-cost`       | what it costs to move buffers to another node                          |
 //! | `rpc-cost`        | what calls to another node cost                                        |
 //! | `registry-restart`| the registry is gone with its core; all is published and found again   |
@@ -98,6 +99,7 @@ mod registry_restart;
 mod restart;
 mod rpc_cost;
 mod slices;
+mod sweeps;
 mod system_call;
 mod talk;
 mod tickless;
@@ -114,7 +116,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 48] = [
+pub const PROGRAMS: [&str; 49] = [
     "boot",
     "ping",
     "restart",
@@ -156,6 +158,7 @@ pub const PROGRAMS: [&str; 48] = [
     "serve",
     "bulk",
     "dataset-nodes",
+    "sweeps",
     "bulk-cost",
     "rpc-cost",
     "counts",
@@ -199,6 +202,7 @@ pub fn needs_cluster(program: &str) -> bool {
     matches!(
         program,
         "bulk" | "bulk-cost" | "cluster" | "dataset-nodes" | "idle-nodes" | "rpc-cost" | "serve"
+            | "sweeps"
     )
 }
 
@@ -251,6 +255,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "cluster" => cluster::start(core, &arguments),
         "bulk" => bulk::start(core, &arguments),
         "dataset-nodes" => dataset_nodes::start(core, &arguments),
+        "sweeps" => sweeps::start(core, &arguments),
         "bulk-cost" => bulk_cost::start(core, &arguments),
         "rpc-cost" => rpc_cost::start(core, &arguments),
         "registry-restart" => registry_restart::start(core),

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{Instant, NodeId};
-use nile_names::{Entry, Expect, Facts, Outcome, What};
+use nile_names::{Entry, Expect, Facts, What};
 use nile_order::{SortedMap, SortedSet};
 use nile_stl::CallResult;
 use nile_store::{RECORDS, Version};
@@ -127,7 +127,11 @@ impl Shared {
                         store.client.confirm(&it.name, it.epoch, it.attempt).await?
                     }
                     Verdict::Remove => self.remove(store, &it).await?,
-                    Verdict::Adopt => is_clean &= self.adopt(name).await?,
+                    Verdict::Adopt => {
+                        self.adopt(name).await?;
+                        // What else there is of this name is looked at again by what it means now.
+                        is_clean = false;
+                    }
                     Verdict::Undecided => {
                         is_clean = false;
                         seen.insert((it.name.clone(), it.epoch, it.attempt));
@@ -160,14 +164,13 @@ impl Shared {
     }
 
     /// Has a name that nobody has ever heard of mean what the stores that answer have committed of
-    /// it: the latest. Gives whether it means that now.
-    async fn adopt(self: &Rc<Self>, name: &str) -> CallResult<bool> {
+    /// it: the latest, if there is one whole.
+    async fn adopt(self: &Rc<Self>, name: &str) -> CallResult<()> {
         let catalogue = Catalogue::gather(&self.cluster).await?;
-        let Some(what) = latest(&catalogue, name) else { return Ok(false) };
+        let Some(what) = latest(&catalogue, name) else { return Ok(()) };
         let host = self.stl.host();
         host.log(format_args!("{name} has no history: its name means what is there"));
-        let outcome = self.change(name, self.draw(), Expect::Stamp(0), what).await?;
-        Ok(matches!(outcome, Outcome::Done(_)))
+        self.change(name, self.draw(), Expect::Stamp(0), what).await.map(drop)
     }
 }
 

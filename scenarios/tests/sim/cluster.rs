@@ -286,6 +286,29 @@ fn datasets_come_over_a_network_that_is_slower_than_disks() {
 }
 
 #[test]
+fn sweeps_that_race_adopt_a_name_once() {
+    let (mut ours, mut theirs) = (0, 0);
+    for seed in 550..570 {
+        let options = with_stores(cluster(seed, &[2, 2, 2]));
+        // Around the moment at which all three begin to sweep, four seconds after they have begun.
+        let program = format!("sweeps nodes=3 at={}", 3_999_000 + 500 * (seed - 550));
+        let ended = simulate_cluster(&options, |node, machine| {
+            let text = config(node, "", true).replace("[node]", "[node]\nkeepers = [1, 2, 3]");
+            let config = Config::parse(&text).expect("the test's configuration is valid");
+            nile_sim::scenario(machine, &config, &program)
+        });
+        let ended = ended.unwrap_or_else(|stuck| panic!("{stuck}\n{}", stuck.log.join("\n")));
+        let first = ended.into_iter().flatten().next().expect("n1 has ended");
+        let report = passed(&first, &program, seed).program.expect("it is a scenario");
+        match report.figures["claimed"] {
+            0 => theirs += 1,
+            _ => ours += 1,
+        }
+    }
+    assert!(ours > 2 && theirs > 2, "no race: {ours} claims were first, and {theirs} sweeps");
+}
+
+#[test]
 fn jobs_run_over_several_nodes() {
     for (seed, command) in [
         (600, "jobs"),
