@@ -201,7 +201,13 @@ pub fn needs_packages(program: &str) -> bool {
 pub fn needs_cluster(program: &str) -> bool {
     matches!(
         program,
-        "bulk" | "bulk-cost" | "cluster" | "dataset-nodes" | "idle-nodes" | "rpc-cost" | "serve"
+        "bulk"
+            | "bulk-cost"
+            | "cluster"
+            | "dataset-nodes"
+            | "idle-nodes"
+            | "rpc-cost"
+            | "serve"
             | "sweeps"
     )
 }
