@@ -108,7 +108,7 @@ impl Board {
     async fn phase_of(&self, id: JobId) -> Option<String> {
         let jobs = self.list().await;
         let is_it = |it: &&JobEntry| {
-            let goes_on = it.ended == 0 && it.master != 0;
+            let goes_on = it.ended.is_open() && it.master != 0;
             it.job == id.0 && goes_on && it.phase != Phase::Ending.to_string()
         };
         jobs.iter().find(is_it).map(|it| it.phase.clone())

@@ -15,7 +15,9 @@ use super::cluster::SOON;
 use super::hosted::{Account, Hosted};
 use super::turns::QUEUED;
 use nile_interfaces::job::JobClient;
-use nile_interfaces::job::records::{JobEntry, PartEntry, PhaseEntry, ProgressEntry, WorkerEntry};
+use nile_interfaces::job::records::{
+    JobEnd, JobEntry, PartEntry, PhaseEntry, ProgressEntry, WorkerEntry,
+};
 
 /// How long one waits for news of a job whose master is on another node.
 const ELSEWHERE: Duration = Duration::from_millis(20);
@@ -40,7 +42,7 @@ impl Hosted {
         if self.is_ending() {
             end_late(&mut entry);
         } else if self.has_lost_name.get() {
-            (entry.ended, entry.parts) = (2, Vec::new());
+            (entry.ended, entry.parts) = (JobEnd::Failed, Vec::new());
             entry.error = format!(
                 "{}: others have taken or removed the name before the job had ended",
                 entry.output
@@ -52,14 +54,14 @@ impl Hosted {
         if master.is_some() || self.is_ending() && self.has_run() {
             // Other keepers do not know that what it has made cannot be seen yet.
             entry.master = own.0;
-        } else if self.turn.get().is_some() && entry.ended == 0 {
+        } else if self.turn.get().is_some() && entry.ended.is_open() {
             (entry.master, entry.phase) = (own.0, QUEUED.into());
         }
         let until = account.ended.unwrap_or(now);
         entry.first_task_us = account.first_task.map_or(0, micros);
         entry.total_us = micros(until.since(account.since));
         entry.phases = phases(&account, until, entry.read);
-        if entry.ended == 0 {
+        if entry.ended.is_open() {
             entry.error.clone_from(&account.trouble);
         }
         entry
@@ -75,8 +77,8 @@ impl Hosted {
         let master = self.master.borrow();
         let turn = self.turn.get();
         let phase = match (&*master, outline.ended) {
-            (Some(master), 0) => master.phase().to_string(),
-            (None, 0) => turn.map_or(outline.phase, String::from),
+            (Some(master), JobEnd::Open) => master.phase().to_string(),
+            (None, JobEnd::Open) => turn.map_or(outline.phase, String::from),
             _ => outline.phase,
         };
         let is_here = master.is_some() || turn.is_some() || is_ending;
@@ -96,7 +98,7 @@ impl Hosted {
 /// Whoever is told that a job has ended wants to read what it has made: as long as that cannot be
 /// seen, it ends.
 fn end_late(entry: &mut ProgressEntry) {
-    (entry.ended, entry.phase) = (0, Phase::Ending.to_string());
+    (entry.ended, entry.phase) = (JobEnd::Open, Phase::Ending.to_string());
 }
 
 /// What a record says.
@@ -114,7 +116,8 @@ fn outline(record: &Record) -> ProgressEntry {
     match record.end() {
         None => {}
         Some(End::Published(parts)) => {
-            (entry.ended, entry.maps_done, entry.reduces_done) = (1, entry.maps, entry.reduces);
+            entry.ended = JobEnd::Made;
+            (entry.maps_done, entry.reduces_done) = (entry.maps, entry.reduces);
             let sum = |of: fn(&Part) -> u64| parts.iter().map(of).fold(0, u64::wrapping_add);
             (entry.records, entry.checksum) = (sum(|it| it.records), sum(|it| it.checksum));
             entry.written = sum(|it| it.bytes);
@@ -123,13 +126,13 @@ fn outline(record: &Record) -> ProgressEntry {
             entry.parts = parts.iter().map(part).collect();
         }
         Some(End::Failed(error)) => {
-            entry.ended = 2;
+            entry.ended = JobEnd::Failed;
             let plain = |name: &String| name.split('@').next().unwrap_or_default().into();
             let input: Vec<String> = job.input.iter().map(plain).collect();
             entry.error = error.text(&input);
         }
     }
-    if entry.ended != 0 {
+    if !entry.ended.is_open() {
         entry.phase = String::from("over");
     }
     entry
@@ -137,7 +140,7 @@ fn outline(record: &Record) -> ProgressEntry {
 
 fn add_progress(entry: &mut ProgressEntry, said: &Progress) {
     let counters = said.counters;
-    if entry.ended == 0 {
+    if entry.ended.is_open() {
         entry.phase = said.phase.to_string();
         (entry.maps_done, entry.maps) = said.maps;
         (entry.reduces_done, entry.reduces) = said.reduces;
@@ -196,7 +199,7 @@ impl Board {
         let own = self.cluster.node();
         let here = self.progress_here(id);
         if let Some(entry) = &here
-            && (entry.master == own.0 || entry.ended != 0 && !entry.phases.is_empty())
+            && (entry.master == own.0 || !entry.ended.is_open() && !entry.phases.is_empty())
         {
             return Ok(entry.clone());
         }
@@ -206,7 +209,7 @@ impl Board {
         let there = there.filter_map(|(node, entry)| Some((node, entry.ok()?)));
         // Who has the master knows most; then who knows of the end, and had it.
         let knows = |(node, it): &(NodeId, ProgressEntry)| {
-            (it.master == node.0, it.ended != 0, it.phases.len(), it.attempts)
+            (it.master == node.0, !it.ended.is_open(), it.phases.len(), it.attempts)
         };
         let all = there.chain(here.map(|entry| (own, entry)));
         all.max_by_key(knows).map(|it| it.1).ok_or_else(|| unknown(id))
@@ -286,7 +289,7 @@ impl Board {
         let mut all = self.list_here();
         all.extend(there.into_iter().filter_map(Result::ok).flatten());
         // Who knows of the end, then who has the master.
-        nile_order::sort_by_key(&mut all, |it| (it.job, it.ended == 0, it.master == 0));
+        nile_order::sort_by_key(&mut all, |it| (it.job, it.ended.is_open(), it.master == 0));
         all.dedup_by_key(|it| it.job);
         all
     }

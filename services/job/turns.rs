@@ -95,7 +95,7 @@ impl Board {
 /// The job that one has to wait for, which is queued or next itself.
 fn ahead<'j>(id: JobId, share: Share, turn: &str, jobs: &'j [JobEntry]) -> Option<&'j JobEntry> {
     // One without a master has none that would ever make place.
-    let others = jobs.iter().filter(|it| it.job != id.0 && it.ended == 0 && it.master != 0);
+    let others = jobs.iter().filter(|it| it.job != id.0 && it.ended.is_open() && it.master != 0);
     let mut before = others.filter(|it| it.phase != QUEUED || turn == QUEUED && it.job < id.0);
     let is_fifo = |policy: &str| policy == Policy::Fifo.name();
     let mut found = before.clone().filter(|it| is_fifo(share.policy.name()) && is_fifo(&it.policy));
@@ -114,8 +114,9 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
+    use nile_interfaces::job::records::JobEnd::{self, Failed, Made, Open};
 
-    fn job(job: u64, phase: &str, master: u32, ended: u32) -> JobEntry {
+    fn job(job: u64, phase: &str, master: u32, ended: JobEnd) -> JobEntry {
         let [name, output, phase, policy] = ["sort", "out", phase, "fifo"].map(String::from);
         JobEntry { job, name, output, phase, master, ended, policy, weight: 100 }
     }
@@ -125,28 +126,28 @@ mod tests {
     #[test]
     fn who_has_begun_and_who_has_a_lower_number_is_first() {
         let first = |jobs: &[JobEntry]| ahead(JobId(5), FIFO, QUEUED, jobs).map(|it| it.job);
-        assert_eq!(first(&[job(5, QUEUED, 1, 0)]), None);
-        assert_eq!(first(&[job(4, QUEUED, 1, 0), job(5, QUEUED, 1, 0)]), Some(4));
-        assert_eq!(first(&[job(5, QUEUED, 1, 0), job(6, QUEUED, 2, 0)]), None);
-        assert_eq!(first(&[job(5, QUEUED, 1, 0), job(6, "mapping", 2, 0)]), Some(6));
-        assert_eq!(first(&[job(4, "over", 2, 1), job(3, "over", 0, 2)]), None);
-        assert_eq!(first(&[job(5, QUEUED, 1, 0), job(6, NEXT, 2, 0)]), Some(6));
+        assert_eq!(first(&[job(5, QUEUED, 1, Open)]), None);
+        assert_eq!(first(&[job(4, QUEUED, 1, Open), job(5, QUEUED, 1, Open)]), Some(4));
+        assert_eq!(first(&[job(5, QUEUED, 1, Open), job(6, QUEUED, 2, Open)]), None);
+        assert_eq!(first(&[job(5, QUEUED, 1, Open), job(6, "mapping", 2, Open)]), Some(6));
+        assert_eq!(first(&[job(4, "over", 2, Made), job(3, "over", 0, Failed)]), None);
+        assert_eq!(first(&[job(5, QUEUED, 1, Open), job(6, NEXT, 2, Open)]), Some(6));
         let next = |jobs: &[JobEntry]| ahead(JobId(5), FIFO, NEXT, jobs).map(|it| it.job);
-        assert_eq!(next(&[job(4, QUEUED, 1, 0), job(5, NEXT, 1, 0)]), None);
-        assert_eq!(next(&[job(5, NEXT, 1, 0), job(6, NEXT, 1, 0)]), Some(6));
+        assert_eq!(next(&[job(4, QUEUED, 1, Open), job(5, NEXT, 1, Open)]), None);
+        assert_eq!(next(&[job(5, NEXT, 1, Open), job(6, NEXT, 1, Open)]), Some(6));
         // Nobody runs it now.
-        assert_eq!(first(&[job(4, "waiting", 0, 0)]), None);
-        assert_eq!(described(&job(6, "mapping", 2, 0)), "sort (out) has the workers");
-        assert_eq!(described(&job(4, QUEUED, 2, 0)), "sort (out) is first");
+        assert_eq!(first(&[job(4, "waiting", 0, Open)]), None);
+        assert_eq!(described(&job(6, "mapping", 2, Open)), "sort (out) has the workers");
+        assert_eq!(described(&job(4, QUEUED, 2, Open)), "sort (out) is first");
     }
 
     #[test]
     fn fair_jobs_begin_beside_others_until_there_are_many() {
-        let fair = |number| JobEntry { policy: "fair".into(), ..job(number, "mapping", 1, 0) };
+        let fair = |number| JobEntry { policy: "fair".into(), ..job(number, "mapping", 1, Open) };
         let first =
             |share, jobs: &[JobEntry]| ahead(JobId(50), share, QUEUED, jobs).map(|it| it.job);
         let many: Vec<JobEntry> = (1..=MOST_BEGUN as u64).map(fair).collect();
-        assert_eq!(first(Share::default(), &[job(1, "mapping", 1, 0), fair(2)]), None);
+        assert_eq!(first(Share::default(), &[job(1, "mapping", 1, Open), fair(2)]), None);
         assert_eq!(first(FIFO, &many[..2]), None, "it waits for those like it alone");
         assert_eq!(first(Share::default(), &many[1..]), None);
         assert_eq!(first(Share::default(), &many), Some(MOST_BEGUN as u64));

@@ -12,7 +12,7 @@ use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
 use crate::worker::Engine;
 use nile_interfaces::task::TaskKernel;
-use nile_interfaces::task::records::{Block, Command, Output, Piece, Source};
+use nile_interfaces::task::records::{Block, Command, Fault, Output, Piece, Source};
 
 /// The tasks of this core's package: the engine of the worker service has them.
 pub struct Task {
@@ -145,7 +145,13 @@ impl TaskKernel for Task {
         self.engine(caller)?.package_is_done(ticket, records, checksum)
     }
 
-    async fn failed(&self, caller: &Caller, ticket: u64, fault: u32, text: &str) -> CallResult<()> {
+    async fn failed(
+        &self,
+        caller: &Caller,
+        ticket: u64,
+        fault: Fault,
+        text: &str,
+    ) -> CallResult<()> {
         self.engine(caller)?.package_has_failed(ticket, fault, text)
     }
 }

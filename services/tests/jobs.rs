@@ -11,7 +11,9 @@ use nile_bosml::Bytes;
 use nile_interfaces::dataset::DatasetClient;
 use nile_interfaces::dataset::records::{Decider, Listed};
 use nile_interfaces::job::JobClient;
-use nile_interfaces::job::records::{AttemptEntry, JobEntry, JobRequest, ProgressEntry, SpanEntry};
+use nile_interfaces::job::records::{
+    AttemptEntry, JobEnd, JobEntry, JobRequest, ProgressEntry, SpanEntry,
+};
 use nile_interfaces::name::NameClient;
 use nile_interfaces::name::records::{NameEntry, NameExpectation, NameKind, NameOutcome};
 use nile_interfaces::registry::RegistryClient;
@@ -90,8 +92,8 @@ fn a_node_without_a_cluster_runs_jobs_one_after_the_other() {
     run((1, 1, 0), Vec::new(), |_, stl| async move {
         let client = meet(&stl, 1).await?;
         let job = client.submit(request(&[], "made", 1)).await?;
-        let ended = until(&stl, &client, job, |it| it.ended != 0).await;
-        assert_eq!((ended.ended, ended.error.as_str()), (1, ""));
+        let ended = until(&stl, &client, job, |it| !it.ended.is_open()).await;
+        assert_eq!((ended.ended, ended.error.as_str()), (JobEnd::Made, ""));
         assert_eq!((ended.reduces_done, ended.maps, ended.records), (1, 0, 1));
         assert_eq!((ended.parts.len(), ended.checksum, ended.phase.as_str()), (1, 5, "over"));
         let phases: Vec<&str> = ended.phases.iter().map(|it| it.name.as_str()).collect();
@@ -103,8 +105,8 @@ fn a_node_without_a_cluster_runs_jobs_one_after_the_other() {
         let sampled = JobRequest { samples: 2, ..request(&["made", "more"], "counted", 1) };
         let second = client.submit(sampled).await?;
         assert!(second > job, "later jobs have higher numbers");
-        let ended = until(&stl, &client, second, |it| it.ended != 0).await;
-        assert_eq!((ended.ended, ended.error.as_str()), (1, ""));
+        let ended = until(&stl, &client, second, |it| !it.ended.is_open()).await;
+        assert_eq!((ended.ended, ended.error.as_str()), (JobEnd::Made, ""));
         assert!(ended.maps > 4 && ended.maps_done == ended.maps, "{ended:?}");
         // All of it to be mapped, and before that two splits to be sampled: the byte of the one
         // dataset, and five blocks of the other.
@@ -117,7 +119,7 @@ fn a_node_without_a_cluster_runs_jobs_one_after_the_other() {
         let expected = [("counted/0-of-1", true), ("made/0-of-1", true), ("more", true)];
         assert_eq!(outputs(&listed), expected);
         let jobs = client.list().await?;
-        assert_eq!(jobs.iter().map(|it| it.ended).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!(jobs.iter().map(|it| it.ended).collect::<Vec<_>>(), [JobEnd::Made; 2]);
 
         // Each of these is refused, and nothing of it is left.
         let (status, text) = refused(&client, request(&["more"], "made", 1)).await;
@@ -168,8 +170,8 @@ fn many_long_samples_are_cut() {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let sampled = JobRequest { samples: 32, ..request(&names, "counted", 1) };
         let job = client.submit(sampled).await?;
-        let ended = until(&stl, &client, job, |it| it.ended != 0).await;
-        assert_eq!((ended.ended, ended.error.as_str()), (1, ""));
+        let ended = until(&stl, &client, job, |it| !it.ended.is_open()).await;
+        assert_eq!((ended.ended, ended.error.as_str()), (JobEnd::Made, ""));
         // Each has been sampled, mapped, and all reduced.
         assert_eq!((ended.attempts, ended.maps), (32 + 32 + 1, 32));
         Ok(())
@@ -184,8 +186,8 @@ fn a_small_disk_has_room_for_one_job_after_the_other() {
         let mut least = u64::MAX;
         for _ in 0..100 {
             let job = client.submit(request(&[], "made", 1)).await?;
-            let ended = until(&stl, &client, job, |it| it.ended != 0).await;
-            assert_eq!((ended.ended, ended.error.as_str()), (1, ""));
+            let ended = until(&stl, &client, job, |it| !it.ended.is_open()).await;
+            assert_eq!((ended.ended, ended.error.as_str()), (JobEnd::Made, ""));
             remove(&stl, "made").await?;
             least = least.min(store.space().await?.log_free);
         }
@@ -207,13 +209,13 @@ fn a_cancelled_job_leaves_nothing_and_a_second_of_the_same_output_waits() {
         let (status, text) = refused(&client, request(&["input"], "output", 1)).await;
         assert!(status == Status::Exists && text.contains("is being made by job"), "{text}");
         client.cancel(job).await?;
-        let ended = until(&stl, &client, job, |it| it.ended != 0).await;
-        assert_eq!((ended.ended, ended.error.as_str()), (2, "cancelled"));
+        let ended = until(&stl, &client, job, |it| !it.ended.is_open()).await;
+        assert_eq!((ended.ended, ended.error.as_str()), (JobEnd::Failed, "cancelled"));
         client.cancel(job).await?;
         wait(&stl, Duration::from_secs(1)).await;
         assert_eq!(outputs(&store(&stl).await?.list(0).await?), [("input", true)]);
         let again = client.submit(request(&["input"], "output", 1)).await?;
-        assert_eq!(until(&stl, &client, again, |it| it.ended != 0).await.ended, 1);
+        assert_eq!(until(&stl, &client, again, |it| !it.ended.is_open()).await.ended, JobEnd::Made);
         Ok(())
     });
 }
@@ -237,9 +239,9 @@ fn news_of_a_job_come_at_once_or_after_a_while() {
         loop {
             let entry = client.news(job, phases.len() as u32, 1000).await?;
             looks += 1;
-            assert!(entry.ended != 0 || entry.phases.len() > phases.len(), "{entry:?}");
+            assert!(!entry.ended.is_open() || entry.phases.len() > phases.len(), "{entry:?}");
             phases = entry.phases;
-            if entry.ended != 0 {
+            if !entry.ended.is_open() {
                 break;
             }
         }
@@ -248,11 +250,14 @@ fn news_of_a_job_come_at_once_or_after_a_while() {
         assert!(looks <= names.len() + 1, "{looks} looks");
         // What is over has no news, and is told at once.
         let begun = now();
-        assert_eq!(client.news(job, 9, 1000).await?.ended, 1);
+        assert_eq!(client.news(job, 9, 1000).await?.ended, JobEnd::Made);
         assert!(now().since(begun) < Duration::from_millis(20));
         let missing = client.news(77, 0, 0).await.expect_err("there is none").status;
         assert_eq!(missing, Status::NotFound);
-        assert_eq!(until(&stl, &client, behind, |it| it.ended != 0).await.ended, 1);
+        assert_eq!(
+            until(&stl, &client, behind, |it| !it.ended.is_open()).await.ended,
+            JobEnd::Made
+        );
         Ok(())
     });
 }
@@ -272,15 +277,18 @@ fn jobs_take_turns_and_one_that_waits_can_be_cancelled() {
         let waits = until(&stl, &client, third, |it| !it.error.is_empty()).await;
         assert_eq!(waits.phase, "queued");
         client.cancel(third).await?;
-        let ended = until(&stl, &client, third, |it| it.ended != 0).await;
-        assert_eq!((ended.ended, ended.error.as_str(), ended.attempts), (2, "cancelled", 0));
+        let ended = until(&stl, &client, third, |it| !it.ended.is_open()).await;
+        assert_eq!(
+            (ended.ended, ended.error.as_str(), ended.attempts),
+            (JobEnd::Failed, "cancelled", 0)
+        );
         let other = client.progress(first).await?;
-        assert_eq!(other.ended, 0, "it was not waited for: {other:?}");
+        assert_eq!(other.ended, JobEnd::Open, "it was not waited for: {other:?}");
         let begun = until(&stl, &client, second, |it| it.attempts > 0).await;
         let other = client.progress(first).await?;
-        assert_eq!((other.ended, begun.error.as_str()), (1, ""), "they took turns");
-        let ended = until(&stl, &client, second, |it| it.ended != 0).await;
-        assert_eq!((ended.ended, ended.phases[0].name.as_str()), (1, "queued"));
+        assert_eq!((other.ended, begun.error.as_str()), (JobEnd::Made, ""), "they took turns");
+        let ended = until(&stl, &client, second, |it| !it.ended.is_open()).await;
+        assert_eq!((ended.ended, ended.phases[0].name.as_str()), (JobEnd::Made, "queued"));
         assert!(ended.phases[0].us > 0 && ended.first_task_us >= ended.phases[0].us, "{ended:?}");
         Ok(())
     });
@@ -307,7 +315,10 @@ fn jobs_that_share_workers_begin_at_once() {
         let policies: Vec<&str> = known.iter().map(|it| it.policy.as_str()).collect();
         assert_eq!(policies, ["fair", "fair", "earliest_deadline", "fifo"]);
         for job in jobs {
-            assert_eq!(until(&stl, &client, job, |it| it.ended != 0).await.ended, 1);
+            assert_eq!(
+                until(&stl, &client, job, |it| !it.ended.is_open()).await.ended,
+                JobEnd::Made
+            );
         }
         let wrong = JobRequest { policy: "lifo".into(), ..request(&[], "wrong", 1) };
         let (status, text) = refused(&client, wrong).await;
@@ -331,9 +342,9 @@ fn jobs_of_several_nodes_take_turns() {
         let mut most = 0;
         loop {
             let known = client.list().await?;
-            let runs = |it: &&JobEntry| it.ended == 0 && it.master != 0 && !is_waiting(it);
+            let runs = |it: &&JobEntry| it.ended.is_open() && it.master != 0 && !is_waiting(it);
             most = most.max(known.iter().filter(runs).count());
-            if known.len() == 6 && known.iter().all(|it| it.ended == 1) {
+            if known.len() == 6 && known.iter().all(|it| it.ended == JobEnd::Made) {
                 break;
             }
             wait(&stl, Duration::from_millis(5)).await;
@@ -355,8 +366,12 @@ fn of_jobs_that_make_the_same_one_is_taken_and_the_others_harm_it_not() {
         }
         let ended = loop {
             let known = client.list().await?;
-            let ended: Vec<&JobEntry> = known.iter().filter(|it| it.ended == 1).collect();
-            assert!(known.len() <= 1 && known.iter().all(|it| it.ended != 2), "{known:?}");
+            let ended: Vec<&JobEntry> =
+                known.iter().filter(|it| it.ended == JobEnd::Made).collect();
+            assert!(
+                known.len() <= 1 && known.iter().all(|it| it.ended != JobEnd::Failed),
+                "{known:?}"
+            );
             if let [it] = &ended[..] {
                 break it.job;
             }
@@ -385,8 +400,8 @@ fn a_job_waits_for_a_worker_that_is_just_coming_back() {
         stl.host().sleep_until(asked).await;
         assert_eq!(client.workers().await?.len(), 1, "the other node is known to be dead");
         let job = client.submit(request(&[], "made", 2)).await?;
-        let ended = until(&stl, &client, job, |it| it.ended != 0).await;
-        assert_eq!((ended.ended, ended.error.as_str(), ended.reduces_done), (1, "", 2));
+        let ended = until(&stl, &client, job, |it| !it.ended.is_open()).await;
+        assert_eq!((ended.ended, ended.error.as_str(), ended.reduces_done), (JobEnd::Made, "", 2));
         // It does not wait for one that never comes.
         let begun = stl.host().now();
         let (status, text) = refused(&client, request(&[], "new", 3)).await;
@@ -411,15 +426,18 @@ fn a_node_that_takes_an_ended_job_to_go_on_refuses_no_other() {
         let job = client.submit(request(&["input"], "made", 1)).await?;
         let begun = until(&stl, &client, job, |it| it.maps_done > 0).await;
         let now = || stl.host().now();
-        assert!(begun.ended == 0 && now() < nile_abi::Instant::START + killed, "{begun:?}");
-        assert_eq!(until(&stl, &client, job, |it| it.ended != 0).await.ended, 1);
+        assert!(begun.ended.is_open() && now() < nile_abi::Instant::START + killed, "{begun:?}");
+        assert_eq!(until(&stl, &client, job, |it| !it.ended.is_open()).await.ended, JobEnd::Made);
         assert!(now() > nile_abi::Instant::START + killed, "one of its keepers has died");
         remove(&stl, "made").await?;
         // The others forget it when that one is there again, which believes it to go on.
-        let is_back = |it: &JobEntry| (it.job, it.ended, it.master) == (job, 0, 0);
+        let is_back = |it: &JobEntry| (it.job, it.ended, it.master) == (job, JobEnd::Open, 0);
         while !client.list().await?.iter().any(is_back) {
             let other = client.submit(request(&[], "other", 1)).await?;
-            assert_eq!(until(&stl, &client, other, |it| it.ended != 0).await.ended, 1);
+            assert_eq!(
+                until(&stl, &client, other, |it| !it.ended.is_open()).await.ended,
+                JobEnd::Made
+            );
             remove(&stl, "other").await?;
         }
         assert!(now() > nile_abi::Instant::START + again);
@@ -427,7 +445,7 @@ fn a_node_that_takes_an_ended_job_to_go_on_refuses_no_other() {
         while client.list().await?.iter().any(|it| it.job == job) {
             wait(&stl, Duration::from_millis(20)).await;
         }
-        assert_eq!(until(&stl, &client, same, |it| it.ended != 0).await.ended, 1);
+        assert_eq!(until(&stl, &client, same, |it| !it.ended.is_open()).await.ended, JobEnd::Made);
         Ok(())
     });
 }
@@ -441,8 +459,8 @@ fn a_cluster_of_many_nodes_does_a_job() {
         let client = meet(&stl, 48).await?;
         put(&stl, "input", 400).await?;
         let job = client.submit(request(&["input"], "made", 48)).await?;
-        let ended = until(&stl, &client, job, |it| it.ended != 0).await;
-        assert_eq!((ended.ended, ended.error.as_str(), ended.reduces_done), (1, "", 48));
+        let ended = until(&stl, &client, job, |it| !it.ended.is_open()).await;
+        assert_eq!((ended.ended, ended.error.as_str(), ended.reduces_done), (JobEnd::Made, "", 48));
         Ok(())
     });
 }
@@ -478,11 +496,11 @@ fn a_job_goes_on_when_the_node_of_its_master_is_gone_for_ever() {
         store.commit(draft).await?;
         let job = client.submit(request(&["input"], "output", 2)).await?;
         let begun = until(&stl, &client, job, |it| it.maps_done > 0).await;
-        assert_eq!((begun.master, begun.ended), (1, 0));
+        assert_eq!((begun.master, begun.ended), (1, JobEnd::Open));
         let killed = nile_abi::Instant::START + killed;
         assert!(stl.host().now() < killed, "the job began too late: {begun:?}");
-        let ended = until(&stl, &client, job, |it| it.ended != 0).await;
-        assert_eq!((ended.ended, ended.error.as_str()), (1, ""));
+        let ended = until(&stl, &client, job, |it| !it.ended.is_open()).await;
+        assert_eq!((ended.ended, ended.error.as_str()), (JobEnd::Made, ""));
         assert!(stl.host().now() > killed, "the job ended too early: {ended:?}");
         assert!(ended.parts.iter().all(|part| part.node != 1), "{:?}", ended.parts);
         Ok(())

@@ -22,7 +22,7 @@ use super::outputs::Kept;
 use super::stores::BUFFER_PATIENCE;
 use crate::bulk::port::Port;
 use nile_interfaces::task::records::Output;
-use nile_interfaces::worker::records::{Delivered, Delivery, RunEntry, answer};
+use nile_interfaces::worker::records::{Answer, Delivered, Delivery, RunEntry};
 
 /// Which piece for which attempt.
 pub type Wanted = (JobId, PieceId, AttemptId);
@@ -54,11 +54,11 @@ impl Engine {
             // What was not answered is asked again.
             let (Ok(answered), Peer::Fetch { piece, by, .. }) = (answered, message) else { return };
             match answered {
-                answer::COMING => {
+                Answer::Coming => {
                     engine.with(job, |worker, now| worker.coming(now, piece, by));
                 }
-                answer::LOST => engine.state.borrow_mut().fetches.forget(number),
-                answer::MISSING => {
+                Answer::Lost => engine.state.borrow_mut().fetches.forget(number),
+                Answer::Missing => {
                     let missing = Peer::Missing { job, piece, by };
                     engine.with(job, |worker, now| worker.receive_peer(now, missing));
                 }
@@ -68,26 +68,26 @@ impl Engine {
         }));
     }
 
-    /// What another worker says, or this one to itself: one of [`answer`].
-    pub fn asked(self: &Rc<Self>, number: u64, message: Peer) -> u32 {
+    /// What another worker says, or this one to itself: what comes of that.
+    pub fn asked(self: &Rc<Self>, number: u64, message: Peer) -> Answer {
         let Peer::Fetch { job, piece, by, .. } = message else {
-            let Peer::Missing { job, .. } = message else { return answer::NOTHING };
+            let Peer::Missing { job, .. } = message else { return Answer::Nothing };
             self.with(job, |worker, now| worker.receive_peer(now, message));
             self.pump(job);
-            return answer::NOTHING;
+            return Answer::Nothing;
         };
         let wanted = (job, piece, by);
         {
             let state = &mut *self.state.borrow_mut();
             if state.spoiled.get(&wanted) == Some(&number) {
                 state.spoiled.remove(&wanted);
-                return answer::LOST;
+                return Answer::Lost;
             }
             if !state.jobs.contains_key(&job) {
-                return answer::MISSING;
+                return Answer::Missing;
             }
             if state.delivering.contains_key(&wanted) {
-                return answer::COMING;
+                return Answer::Coming;
             }
             state.delivering.insert(wanted, (number, false));
         }
@@ -95,11 +95,11 @@ impl Engine {
         self.pump(job);
         let delivering = &mut self.state.borrow_mut().delivering;
         match delivering.get(&wanted) {
-            Some((_, true)) => answer::COMING,
+            Some((_, true)) => Answer::Coming,
             // The machine has told that it is missing.
             _ => {
                 delivering.remove(&wanted);
-                answer::NOTHING
+                Answer::Nothing
             }
         }
     }

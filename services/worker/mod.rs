@@ -47,7 +47,7 @@ pub(crate) use engine::Engine;
 use crate::bulk::port::Port;
 use nile_interfaces::dataset::records::Destination;
 use nile_interfaces::worker::WorkerKernel;
-use nile_interfaces::worker::records::{Bounds, Delivery, DraftBlock, Identity};
+use nile_interfaces::worker::records::{Answer, Bounds, Delivery, DraftBlock, Identity};
 
 /// The engine of this core, if its node has a pool.
 pub struct Worker {
@@ -87,7 +87,7 @@ impl WorkerKernel for Worker {
         self.engine()?.orders(&message.0).await
     }
 
-    fn peer(&self, number: u64, message: Bytes<'_>) -> CallResult<u32> {
+    fn peer(&self, number: u64, message: Bytes<'_>) -> CallResult<Answer> {
         Ok(self.engine()?.asked(number, Peer::decode(&message.0)?))
     }
 

@@ -17,7 +17,7 @@ use super::engine::Engine;
 use crate::bulk::port::Port;
 use crate::cluster;
 use nile_interfaces::worker::WorkerClient;
-use nile_interfaces::worker::records::Delivery;
+use nile_interfaces::worker::records::{Answer, Delivery};
 
 /// The mailbox of core 0; those of the others follow.
 const MAILBOX: u64 = 0x4A0B_0000;
@@ -102,7 +102,7 @@ impl Peers {
     }
 
     /// Says something to another worker; its answer.
-    pub async fn ask(&self, to: WorkerId, number: u64, message: Peer) -> CallResult<u32> {
+    pub async fn ask(&self, to: WorkerId, number: u64, message: Peer) -> CallResult<Answer> {
         let bytes = message.encode()?;
         let worker = self.worker(to).await?;
         self.heed(to, worker.peer(number, Bytes::from(&bytes[..])).await)

@@ -23,6 +23,7 @@ use super::gather::Given;
 use super::loads::Loads;
 use super::outputs::Kept;
 use nile_interfaces::dataset::records::Decider;
+use nile_interfaces::task::records::Fault as Blamed;
 use nile_interfaces::task::records::{Block, Command, CommandKind, Output, Piece, Piled, Source};
 
 impl Engine {
@@ -417,7 +418,7 @@ impl Engine {
     pub fn package_has_failed(
         self: &Rc<Self>,
         ticket: Ticket,
-        fault: u32,
+        fault: Blamed,
         text: &str,
     ) -> CallResult<()> {
         let job = self.package_job()?;
@@ -432,14 +433,14 @@ impl Engine {
         }
         let attempt = self.attempt_of(ticket)?;
         self.with_job(job, |it| it.desk.let_go(ticket));
-        match u8::try_from(fault).ok().and_then(Fault::from_number) {
-            Some(Fault::Space) => self.fail(&attempt, Fault::Space, text.into()),
-            Some(Fault::Input) if self.lost_source(&attempt).is_some() => {
+        match fault {
+            Blamed::Space => self.fail(&attempt, Fault::Space, text.into()),
+            Blamed::Input if self.lost_source(&attempt).is_some() => {
                 self.fail(&attempt, Fault::Input, text.into());
             }
             // What cannot be read the engine knows by itself. What was read and is not as the code
             // wants it is the same on every node.
-            _ => self.fail_by_code(&attempt, text),
+            Blamed::Input | Blamed::Code => self.fail_by_code(&attempt, text),
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ pub mod records;
 use nile_bosml::{Buffer, Bytes};
 use nile_stl::{CallResult, Caller, service};
 
-use records::{Block, Command, Output, Piece, Source};
+use records::{Block, Command, Fault, Output, Piece, Source};
 
 /// The tasks that a job gives to the package of a worker core.
 #[service(subsystem = "jobs", capability = "tasks", layer = high)]
@@ -106,14 +106,13 @@ pub trait Task {
         checksum: u64,
     ) -> CallResult<()>;
 
-    /// An attempt or a cut has come to nothing: 0 the code, 1 its input, 2 the disk's
-    /// space is at fault.
+    /// An attempt or a cut has come to nothing: what is at fault, and what happened, for people.
     #[stl_k(allow(package))]
     async fn failed(
         &self,
         caller: &Caller,
         ticket: u64,
-        #[range(0..=2)] fault: u32,
+        fault: Fault,
         text: &str,
     ) -> CallResult<()>;
 }

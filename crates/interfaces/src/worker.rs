@@ -7,7 +7,7 @@ use nile_bosml::Bytes;
 use nile_stl::{CallResult, Caller, service};
 
 use crate::dataset::records::Destination;
-use records::{Bounds, Delivery, DraftBlock, Identity};
+use records::{Answer, Bounds, Delivery, DraftBlock, Identity};
 
 /// Runs the tasks of jobs.
 #[service(subsystem = "jobs", capability = "work", layer = high)]
@@ -23,7 +23,7 @@ pub trait Worker {
     /// What another worker says; what comes of that. The number is its name for the piece that it
     /// asks for.
     #[stl_k(reply = "answer", allow(operator, peer))]
-    fn peer(&self, number: u64, message: Bytes<'_>) -> CallResult<u32>;
+    fn peer(&self, number: u64, message: Bytes<'_>) -> CallResult<Answer>;
 
     /// Some of a piece that was asked for, or where it is.
     #[stl_k(allow(operator, peer))]

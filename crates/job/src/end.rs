@@ -41,15 +41,14 @@ pub struct Failure {
 /// What was at fault when an attempt failed.
 #[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
 #[record(crate = nile_bosml)]
-#[repr(u8)]
 pub enum Fault {
     /// The job's code: it panicked or gave an error. This is tried a few times.
-    Code = 0,
+    Code,
     /// No copy of the input could be read now; it is tried again until the block counts as lost.
-    Input = 1,
+    Input,
     /// The node's disk is full, or too few nodes have disks for the copies that are wanted; it is
     /// tried a few times, elsewhere if there is an elsewhere.
-    Space = 2,
+    Space,
 }
 
 /// How a job ends, once.
@@ -136,13 +135,6 @@ pub enum Verdict {
     Ended(End),
     /// The job has a later master.
     Superseded(Epoch),
-}
-
-impl Fault {
-    /// The fault with this number on the wire.
-    pub fn from_number(number: u8) -> Option<Fault> {
-        [Fault::Code, Fault::Input, Fault::Space].get(usize::from(number)).copied()
-    }
 }
 
 impl fmt::Display for JobError {

@@ -94,7 +94,7 @@ impl<'s> Desk<'s> {
         };
         match done {
             Err(Halt::Failed { fault, text }) => {
-                let told = self.call(|it| it.failed(ticket, fault as u32, &text));
+                let told = self.call(|it| it.failed(ticket, fault, &text));
                 match told {
                     Err(error) if error.status != Status::NotFound => Err(error),
                     _ => Ok(()),

@@ -7,6 +7,8 @@ use core::fmt;
 use nile_abi::Status;
 use nile_stl::CallError;
 
+pub use nile_interfaces::task::records::Fault;
+
 /// The most bytes of a line that are shown with a failure.
 const SHOWN: usize = 80;
 
@@ -25,17 +27,6 @@ pub enum Halt {
         /// What, where, and what to do.
         text: String,
     },
-}
-
-/// What a failure is the fault of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fault {
-    /// The job's code, or what it was asked to do.
-    Code = 0,
-    /// The input, or what a map task has left, could not be read.
-    Input = 1,
-    /// The space on a disk, or the memory.
-    Space = 2,
 }
 
 /// What a map or a reduce task has seen: of a job that only reorders records, both add up to the

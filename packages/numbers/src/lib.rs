@@ -19,7 +19,7 @@ use nile_abi::{CoreId, Status};
 use nile_bosml::{Blob, Buffer, Bytes};
 use nile_interfaces::task::TaskClient;
 use nile_interfaces::task::records::{
-    Block, Command, CommandKind, Far, Output, Piled, Range, Source,
+    Block, Command, CommandKind, Far, Fault, Output, Piled, Range, Source,
 };
 use nile_stl::{CallError, CallResult};
 use nile_user::{PoolBuffer, Runtime, with_services};
@@ -35,19 +35,19 @@ const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// What goes wrong: with the code, or with a call.
 struct Failed {
-    fault: u32,
+    fault: Fault,
     text: String,
 }
 
 impl From<CallError> for Failed {
     fn from(error: CallError) -> Failed {
-        Failed { fault: 0, text: format!("{error}") }
+        Failed { fault: Fault::Code, text: format!("{error}") }
     }
 }
 
 impl From<Status> for Failed {
     fn from(status: Status) -> Failed {
-        Failed { fault: 0, text: format!("{status}") }
+        Failed { fault: Fault::Code, text: format!("{status}") }
     }
 }
 
@@ -108,7 +108,7 @@ impl<'s> Package<'_, 's> {
     /// Asks whether the present task is off.
     async fn breathe(&self) -> Done {
         match self.task.next(false).await?.kind {
-            CommandKind::Stop => Err(Failed { fault: 0, text: String::new() }),
+            CommandKind::Stop => Err(Failed { fault: Fault::Code, text: String::new() }),
             _ => Ok(()),
         }
     }
@@ -157,7 +157,7 @@ impl<'s> Package<'_, 's> {
     async fn map(&self, command: &Command) -> Done {
         let fails = format!("fail={}", command.index);
         if command.arguments.contains(&fails) {
-            return Err(Failed { fault: 0, text: String::from("it was asked to fail") });
+            return Err(Failed { fault: Fault::Code, text: String::from("it was asked to fail") });
         }
         if command.arguments.contains(&format!("loop={}", command.index)) {
             (self.compute)(self.system, None);
@@ -193,7 +193,10 @@ impl<'s> Package<'_, 's> {
         }
         let behind = self.task.beyond(ticket, 0, NUMBER as u32).await?;
         if !matches!(behind.bytes.0.len(), 0 | NUMBER) {
-            return Err(Failed { fault: 1, text: String::from("a number that is cut in two") });
+            return Err(Failed {
+                fault: Fault::Input,
+                text: String::from("a number that is cut in two"),
+            });
         }
         if command.spill {
             all.sort_unstable();
@@ -253,7 +256,10 @@ impl<'s> Package<'_, 's> {
 
     fn kept(&self, next: &Piled, is_own: bool, all: &mut Vec<u64>) -> Done {
         if next.note.0 != [1] {
-            return Err(Failed { fault: 0, text: String::from("a note that nobody wrote") });
+            return Err(Failed {
+                fault: Fault::Code,
+                text: String::from("a note that nobody wrote"),
+            });
         }
         let mut take = |number: usize, bytes: &[u8]| {
             for range in next.pieces.iter().filter(|range| range.buffer as usize == number) {
@@ -278,7 +284,10 @@ impl<'s> Package<'_, 's> {
             let numbers = numbers(buffer.get(..block.bytes as usize).unwrap_or(&[]));
             let is_sorted = numbers.is_sorted() && numbers.first().is_none_or(|it| *it >= last);
             if !is_sorted {
-                return Err(Failed { fault: 0, text: String::from("a run that is not sorted") });
+                return Err(Failed {
+                    fault: Fault::Code,
+                    text: String::from("a run that is not sorted"),
+                });
             }
             last = numbers.last().copied().unwrap_or(last);
             all.extend(numbers);

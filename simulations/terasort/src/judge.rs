@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nile_abi::{CoreId, Instant, NodeId};
 use nile_interfaces::job::JobClient;
-use nile_interfaces::job::records::{JobRequest, ProgressEntry};
+use nile_interfaces::job::records::{JobEnd, JobRequest, ProgressEntry};
 use nile_interfaces::registry::RegistryClient;
 use nile_platform_sim::Deed;
 use nile_stl::{At, CallResult, Place, Stl};
@@ -98,7 +98,7 @@ impl<'s> Judge<'s> {
         };
         self.submit_others(&jobs).await;
         let ended = self.watch(&jobs, job).await?;
-        let is_done = ended.ended == 1;
+        let is_done = ended.ended == JobEnd::Made;
         self.stage.count(match (is_done, plot.work) {
             (true, Work::Sort) => "sorted",
             (true, Work::Pairs { .. }) => "counted",
@@ -169,12 +169,12 @@ impl<'s> Judge<'s> {
         let limit = self.now() + JOB;
         let ended = loop {
             match jobs.progress(job).await {
-                Ok(entry) if entry.ended != 0 => break entry,
+                Ok(entry) if !entry.ended.is_open() => break entry,
                 it if self.now() > limit => return Err(format!("a job never ends: {it:?}")),
                 _ => self.wait(GLANCE).await,
             }
         };
-        if ended.ended != 1 {
+        if ended.ended != JobEnd::Made {
             return Err(format!("the input could not be made: {}", ended.error));
         }
         let holdings = self.holdings().await.map_err(said("stores"))?;
@@ -257,18 +257,19 @@ impl<'s> Judge<'s> {
             let listed = jobs.list().await.unwrap_or_default();
             let others: Vec<_> =
                 listed.iter().filter(|it| OTHERS.contains(&it.output.as_str())).collect();
-            let open = others.iter().find(|it| it.ended == 0);
+            let open = others.iter().find(|it| it.ended.is_open());
             match open {
                 Some(open) if self.now() > limit => {
                     let entry = jobs.progress(open.job).await;
                     return Err(format!("{} never ends: {entry:?}", open.output));
                 }
                 None if !listed.is_empty() => {
-                    for it in others.iter().filter(|it| it.ended == 2) {
+                    for it in others.iter().filter(|it| it.ended == JobEnd::Failed) {
                         self.may_have_failed(&jobs, it.job).await?;
                     }
-                    let is_made =
-                        |name: &&str| others.iter().any(|it| it.output == **name && it.ended == 1);
+                    let is_made = |name: &&str| {
+                        others.iter().any(|it| it.output == **name && it.ended == JobEnd::Made)
+                    };
                     return Ok(OTHERS.into_iter().filter(is_made).collect());
                 }
                 _ => self.wait(GLANCE * 4).await,
@@ -324,7 +325,7 @@ impl<'s> Judge<'s> {
             let listed = jobs.list().await;
             let found = listed.map(|all| all.into_iter().find(|it| it.output == "output"));
             match found {
-                Ok(Some(it)) if it.master != 0 || it.ended != 0 => return Some(it.job),
+                Ok(Some(it)) if it.master != 0 || !it.ended.is_open() => return Some(it.job),
                 // Its keepers will find out.
                 Ok(Some(_)) | Err(_) => unknown = 0,
                 Ok(None) => unknown += 1,
@@ -349,7 +350,7 @@ impl<'s> Judge<'s> {
                 if entry.phase != last.phase {
                     self.note(format_args!("the sort is {} on n{}", entry.phase, entry.master));
                 }
-                if entry.ended != 0 {
+                if !entry.ended.is_open() {
                     return Ok(entry);
                 }
                 if how_far(&entry) != how_far(&last) {

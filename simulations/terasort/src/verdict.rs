@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nile_abi::{Instant, Status};
 use nile_interfaces::dataset::records::Decider;
-use nile_interfaces::job::records::ProgressEntry;
+use nile_interfaces::job::records::{JobEnd, ProgressEntry};
 use nile_platform_sim::Deed;
 use nile_stl::{CallError, CallResult};
 
@@ -76,7 +76,7 @@ impl Judge<'_> {
     ) -> Found<()> {
         let plot = self.plot();
         let error = &ended.error;
-        if ended.ended == 1 {
+        if ended.ended == JobEnd::Made {
             let records = expected.records();
             return match (ended.records == records, plot.is_full) {
                 (true, false) => Ok(()),

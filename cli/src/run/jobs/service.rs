@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use nile_abi::Status;
 use nile_interfaces::job::JobClient;
-use nile_interfaces::job::records::{PhaseEntry, ProgressEntry, SpanEntry, TimelineEntry};
+use nile_interfaces::job::records::{JobEnd, PhaseEntry, ProgressEntry, SpanEntry, TimelineEntry};
 use nile_stl::CallResult;
 
 use super::{Attempt, End, Jobs, Phase, Request, State, Timeline};
@@ -177,9 +177,11 @@ fn state(now: ProgressEntry) -> State {
     let micros = Duration::from_micros;
     let phase = |it: PhaseEntry| Phase { name: it.name, took: micros(it.us), bytes: it.bytes };
     let (end, waits) = match now.ended {
-        0 => (None, now.error),
-        1 => (Some(End::Done { records: now.records, checksum: now.checksum }), String::new()),
-        _ => (Some(End::Failed(now.error)), String::new()),
+        JobEnd::Open => (None, now.error),
+        JobEnd::Made => {
+            (Some(End::Done { records: now.records, checksum: now.checksum }), String::new())
+        }
+        JobEnd::Failed => (Some(End::Failed(now.error)), String::new()),
     };
     State {
         phase: now.phase,

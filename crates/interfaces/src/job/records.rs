@@ -41,6 +41,25 @@ pub struct JobRequest {
     pub deadline_ms: u64,
 }
 
+/// Whether a job has ended, and how.
+#[derive(Record, Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum JobEnd {
+    /// It has not.
+    #[default]
+    Open,
+    /// It has made its output.
+    Made,
+    /// It has failed, or was cancelled.
+    Failed,
+}
+
+impl JobEnd {
+    /// Whether it has not ended.
+    pub fn is_open(self) -> bool {
+        self == JobEnd::Open
+    }
+}
+
 /// One phase of a job.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct PhaseEntry {
@@ -125,8 +144,8 @@ pub struct ProgressEntry {
     pub phases: Vec<PhaseEntry>,
     /// The workers that are busy; the first hundreds of them.
     pub workers: Vec<WorkerEntry>,
-    /// 0 not yet, 1 it has made its output, 2 it has failed.
-    pub ended: u32,
+    /// Whether it has ended, and how.
+    pub ended: JobEnd,
     /// Why it has failed, or what it waits for.
     pub error: String,
     /// Records of its output.
@@ -204,8 +223,8 @@ pub struct JobEntry {
     pub phase: String,
     /// The node of its master; 0 if this is not known.
     pub master: u32,
-    /// 0 not yet, 1 it has made its output, 2 it has failed.
-    pub ended: u32,
+    /// Whether it has ended, and how.
+    pub ended: JobEnd,
     /// By which policy it gets workers that others want, too.
     pub policy: String,
     /// What it weighs.

@@ -171,6 +171,17 @@ pub struct Piled {
     pub note: Blob,
 }
 
+/// What a failure is the fault of.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The job's code, or what it was asked to do.
+    Code,
+    /// The input, or what a map task has left, could not be read.
+    Input,
+    /// The space on a disk, or the memory.
+    Space,
+}
+
 /// The most bytes of an output's note.
 pub const MOST_NOTE: usize = 16 << 10;
 

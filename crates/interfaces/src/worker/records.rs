@@ -79,13 +79,14 @@ pub struct Bounds {
 }
 
 /// What comes of asking for a piece.
-pub mod answer {
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
     /// Whoever has asked will be told, or has it.
-    pub const NOTHING: u32 = 0;
+    Nothing,
     /// It is on its way.
-    pub const COMING: u32 = 1;
+    Coming,
     /// It was on its way and got lost: what came of it is worth nothing.
-    pub const LOST: u32 = 2;
+    Lost,
     /// It is not here.
-    pub const MISSING: u32 = 3;
+    Missing,
 }
