@@ -311,6 +311,22 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "soak",
+        what: "a cluster that is used while its nodes and network break, beside a model of it",
+        command: "python3 tools/soak --seconds 15",
+        needs: &[Need::Python, Need::Hosted, Need::Packages],
+        lane: Lane::Waits,
+        ..STEP
+    },
+    Step {
+        name: "soak-control",
+        what: "the soak's model notices a wrong byte and a name that comes back",
+        command: "python3 tools/soak --control",
+        needs: &[Need::Python, Need::Hosted, Need::Packages],
+        lane: Lane::Waits,
+        ..STEP
+    },
+    Step {
         name: "boot",
         what: "one node boots on every machine, with 1 to 64 cores",
         command: "cargo test --test command boot::",
@@ -362,6 +378,16 @@ pub const STEPS: &[Step] = &[
         name: "differential-long",
         what: "jobs beside models of them in another language, an hour of larger draws",
         command: "python3 tools/differential --seconds 3600 --most 16M",
+        environment: RELEASE,
+        needs: &[Need::Python, Need::Hosted, Need::Packages],
+        limit_seconds: 4500,
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "soak-long",
+        what: "the same for an hour, with larger files; what nodes take does not grow",
+        command: "python3 tools/soak --seconds 3600 --most 9000",
         environment: RELEASE,
         needs: &[Need::Python, Need::Hosted, Need::Packages],
         limit_seconds: 4500,

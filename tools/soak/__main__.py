@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Uses a cluster while it breaks, with a model of every promise beside it:
+python3 tools/soak [OPTIONS]
+
+Clients put, replace, get, remove and list datasets and run jobs on three hosted nodes, while nodes
+are killed, stopped and cut off and the network loses frames, one fault at a time. What was said to
+be done has to be there, byte for byte, until something later was; what was removed stays away; what
+fails has changed nothing; every command ends in time; soon after each fault everything can be read.
+What the nodes take of memory, descriptors, threads and disk is compared over time.
+
+All is drawn from `--seed`; which command meets which fault depends on time.
+
+Exit status 0: all was kept, 1: something was not, 2: the request was wrong.
+"""
+
+import argparse
+import random
+import shutil
+import sys
+import time
+
+from clients import Client, Soak
+from faults import Faults
+from history import Broken
+from meters import MIB, Meters, has_grown
+from place import Place
+
+from cluster import build  # noqa: E402, of tools/differential
+
+CLIENTS = 3
+
+# How long all may take to be readable again when a fault is over.
+BOUND_SECONDS = 60
+
+# How much of each log is shown when something was not kept.
+LOG_LINES = 15
+
+
+def settle(soak: Soak, probe: Client) -> None:
+    """Waits until all can be read, for as long as that may take."""
+    soak.pause()
+    begun = time.monotonic()
+    left, is_whole = set(soak.histories), False
+    while not soak.is_over:
+        is_whole = is_whole or probe.listed()
+        left = {name for name in left if not probe.fetch(name)}
+        took = time.monotonic() - begun
+        if is_whole and not left:
+            soak.note(f"all can be read after {took:.1f} s")
+            break
+        if took > BOUND_SECONDS:
+            what = f"not readable: {sorted(left)}" if left else "not whole, or nodes are missing"
+            raise Broken(f"{took:.0f} s after the fault, {what}")
+        time.sleep(0.5)
+    soak.calm_since = time.monotonic()
+    soak.resume()
+
+
+def rest(soak: Soak, meters: Meters, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while not soak.is_over and time.monotonic() < until:
+        meters.sample()
+        with soak.lock:
+            soak.lock.wait_for(lambda: soak.is_over, timeout=min(2.0, seconds))
+
+
+def soak_for(options: argparse.Namespace, tampering: str | None) -> Soak:
+    """Uses a cluster for a while; what came of it."""
+    dice = random.Random(f"{options.seed} faults")
+    with Place() as place:
+        soak = Soak(place, options.seed, options.most << 10, tampering)
+        meters = Meters(place)
+        faults = Faults(place, dice)
+        soak.say(f"seed {options.seed}; {faults.spared} is never killed")
+        clients = [Client(soak, number) for number in range(CLIENTS)]
+        probe = Client(soak, CLIENTS)
+        for client in clients:
+            client.start()
+        until = time.monotonic() + options.seconds
+        longest = min(20.0, options.seconds / 6)
+        try:
+            while not soak.is_over and time.monotonic() < until:
+                rest(soak, meters, dice.uniform(0.1, 1) * longest)
+                if tampering is None:
+                    befall(soak, meters, faults, dice.choice((0.05, 0.3, 1)) * longest)
+                    settle(soak, probe)
+        except Broken as broken:
+            soak.fails(str(broken))
+        finally:
+            with soak.lock:
+                soak.is_over = True
+                soak.lock.notify_all()
+            for client in clients:
+                client.join()
+        print(meters.table())
+        kept = place.keep_logs()
+        end = place.run("down")
+        if end.status != 0 or place.processes():
+            soak.fails(f"nile down: {end}; left: {place.processes()}")
+        for grown in meters.grown():
+            soak.fails(grown)
+    if soak.broken and tampering is None:
+        for log in sorted(kept.iterdir()):
+            lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+            print(f"\nthe end of {log}:", *lines, sep="\n  ")
+    else:
+        shutil.rmtree(kept)
+    return soak
+
+
+def befall(soak: Soak, meters: Meters, faults: Faults, seconds: float) -> None:
+    """A fault, from its beginning to its end."""
+    if soak.is_over:
+        return
+    fault = faults.drawn()
+    soak.say(f"{fault.what} for {seconds:.1f} s")
+    soak.calm_since = None
+    soak.counts["faults"] += 1
+    fault.breaks()
+    try:
+        rest(soak, meters, seconds)
+    finally:
+        fault.mends()
+    soak.say(f"{fault.what}: over")
+
+
+def told(soak: Soak) -> None:
+    print(", ".join(f"{count} {name}" for name, count in sorted(soak.counts.items())))
+    if soak.broken:
+        print("the last operations:\n" + "\n".join(soak.last))
+        print("BROKEN: " + "\nBROKEN: ".join(soak.broken))
+
+
+def control(options: argparse.Namespace) -> int:
+    """Whether what is wrong is noticed: a byte, a name that comes back, and what only grows."""
+    missed = 0
+    for tampering in ("byte", "name"):
+        soak = soak_for(options, tampering)
+        is_noticed = any("cannot end so" in broken for broken in soak.broken)
+        said = soak.broken[0].splitlines()[0] if soak.broken else ""
+        print(f"{tampering}: {'noticed' if is_noticed else 'MISSED'}: {said}")
+        missed += not is_noticed
+    if not has_grown("rss", 20 * MIB, 60 * MIB) or has_grown("rss", 20 * MIB, 22 * MIB):
+        missed += 1
+    return int(missed > 0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="soak", allow_abbrev=False)
+    parser.add_argument("--seconds", type=float, default=25, help="how long")
+    parser.add_argument("--seed", default="1", help="what all is drawn from")
+    parser.add_argument(
+        "--most", type=int, default=2049, help="KiB, below which files' sizes are around limits"
+    )
+    parser.add_argument(
+        "--control", action="store_true", help="break promises: succeeds if that is found"
+    )
+    options = parser.parse_args()
+    build()
+    if options.control:
+        return control(options)
+    soak = soak_for(options, None)
+    told(soak)
+    if soak.broken:
+        print(f"again: python3 tools/soak --seed {options.seed} --seconds {options.seconds:.0f}")
+    return int(bool(soak.broken))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
