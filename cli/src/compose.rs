@@ -40,7 +40,7 @@ pub fn run(options: &Compose) -> Result<(), Failure> {
 fn offers(session: &mut Session) -> Result<Vec<Offer>, Failure> {
     let mut asked: BTreeMap<String, (Target, Quality)> = BTreeMap::new();
     for (target, it) in known::instances(session.peer.known()) {
-        if it.layer > Layer::Low as u8 {
+        if it.layer > Layer::Low {
             continue;
         }
         let quality = quality(it);

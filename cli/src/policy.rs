@@ -38,7 +38,7 @@ fn bind(options: &Bind) -> Result<(), Failure> {
     let wanted = options.wanted();
     let mut parameters = Vec::new();
     for args::Value { name, value } in &options.parameters {
-        parameters.push(NamedValue::unsaid(name, value));
+        parameters.push(NamedValue::written(name, value));
     }
     let mut session = Session::open(&options.query.which, options.query.timeout)?;
     let target = manager_of(&mut session, &options.subject)?;
@@ -49,14 +49,13 @@ fn bind(options: &Bind) -> Result<(), Failure> {
     let bound = bound.map_err(|failed| refused(&options.subject, &failed))?;
     let (subject, policy, before) = (&options.subject, &bound.name, &bound.unbound);
     if options.query.json {
-        let before = (!before.is_empty()).then_some(before);
         let document =
             json!({ "subject": subject.to_string(), "policy": policy, "before": before });
         return crate::print(&format!("{document}\n"));
     }
-    let before = match before.as_str() {
-        "" => String::new(),
-        before => format!(", and to {before} no more"),
+    let before = match before {
+        None => String::new(),
+        Some(before) => format!(", and to {before} no more"),
     };
     crate::print(&format!("{subject} is bound to {policy}{before}\n"))
 }

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::Status;
-use nile_interfaces::registry::{Asker, NamedValue, RegistryClient, Wanted};
+use nile_interfaces::registry::{Asker, Binding, NamedValue, RegistryClient, Wanted};
 use nile_kernel::Core;
 use nile_platform::Machine;
 use nile_registry::Attribute;
@@ -190,22 +190,27 @@ async fn check_order(stl: &Stl, findings: &Findings) -> CallResult<()> {
     Ok(())
 }
 
+/// What a subject is bound to, and what it was bound to before.
+fn told(bound: &Binding) -> (&str, Option<&str>) {
+    (&bound.name, bound.unbound.as_deref())
+}
+
 async fn check_bound(stl: &Stl, findings: &Findings) -> CallResult<()> {
     let registry = RegistryClient::find(stl).await?;
     let queue = |size| Vec::from([NamedValue::from(&Attribute::int("queue", size))]);
     let process = 7;
     let scans = wanted().keyword("scan");
     let bound = registry.bind(OPERATOR, process, scans, queue(4096)).await?;
-    let right = bound.name == "most_recent" && bound.unbound.is_empty();
+    let right = bound.name == "most_recent" && bound.unbound.is_none();
     findings.check(right, format_args!("bound: {bound:?}"));
-    let label = |text| NamedValue::unsaid("label", text);
+    let label = |text| NamedValue::written("label", text);
     for (parameters, why) in [
         (Vec::new(), "must be given"),
         (queue(0), "from 1 to 4096"),
-        (Vec::from([NamedValue::unsaid("queue", "long")]), "a whole number"),
+        (Vec::from([NamedValue::written("queue", "long")]), "a whole number"),
         ([queue(5), Vec::from([label("much too long")])].concat(), "from 1 to 8"),
         ([queue(5), queue(6)].concat(), "twice"),
-        ([queue(5), Vec::from([NamedValue::unsaid("nice", "3")])].concat(), "nice"),
+        ([queue(5), Vec::from([NamedValue::written("nice", "3")])].concat(), "nice"),
     ] {
         let refused = registry.bind(OPERATOR, process, wanted(), parameters).await;
         expect(findings, refused.map(|_| ()), Status::Invalid, why);
@@ -213,14 +218,14 @@ async fn check_bound(stl: &Stl, findings: &Findings) -> CallResult<()> {
     let labelled = [queue(5), Vec::from([label("8 bytes.")])].concat();
     let default = wanted().keyword("random");
     let bound = registry.bind(OPERATOR, process, default, labelled).await?;
-    let right = (bound.name.as_str(), bound.unbound.as_str()) == ("least_recent", "most_recent");
+    let right = told(&bound) == ("least_recent", Some("most_recent"));
     findings.check(right, format_args!("bound again: {bound:?}"));
     // Buckets take a parameter of their own, and are in the way of no pool.
     let threshold = NamedValue::from(&Attribute::int("threshold", 64));
     let with = [queue(5), Vec::from([threshold])].concat();
     let sequential = wanted().keyword("sequential");
     let bound = registry.bind(OPERATOR, process, sequential, with.clone()).await?;
-    let right = (bound.name.as_str(), bound.unbound.as_str()) == ("first_in", "least_recent");
+    let right = told(&bound) == ("first_in", Some("least_recent"));
     findings.check(right, format_args!("bound to a bucket: {bound:?}"));
     let pool = wanted().keyword("random");
     let refused = registry.bind(OPERATOR, process, pool, with).await.map(|_| ());

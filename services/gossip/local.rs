@@ -1,6 +1,7 @@
 //! What this node has: its cores and instances, read from the registry, exported by the network
 //! core, and put into the directory that all other nodes get.
 
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use nile_abi::CoreId;
@@ -135,7 +136,9 @@ fn instance(local: Local, number: u16) -> Instance {
         layer: local.layer,
         extends: local.extends,
         keywords: keywords.map(|it| Keyword { word: it.word, weight: it.weight }).collect(),
-        attributes: attributes.map(|it| Attribute { name: it.name, value: it.value }).collect(),
+        attributes: attributes
+            .map(|it| Attribute { name: it.name, value: it.value.to_string() })
+            .collect(),
         changed: 0,
     }
 }

@@ -124,7 +124,7 @@ impl Instanced {
             capability: instance.capability.clone(),
             layer: instance.layer,
             keywords: keywords.map(weighted).collect(),
-            attributes: attributes.map(|it| NamedValue::unsaid(&it.name, &it.value)).collect(),
+            attributes: attributes.map(|it| NamedValue::written(&it.name, &it.value)).collect(),
             generation: generation.0,
             number: instance.number,
             ..Publication::default()

@@ -169,7 +169,7 @@ impl Shared {
         };
         let mut parameters = Parameters::none();
         for value in &asked.parameters {
-            let attribute = value.attribute(&[])?;
+            let attribute = value.attribute(&[]);
             let AttributeValue::Int(number) = attribute.value else {
                 let message = format!("{} is {}, and not a whole number", value.name, value.value);
                 return Err(CallError::new(Status::Invalid, message));

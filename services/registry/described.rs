@@ -41,7 +41,7 @@ pub fn publication(published: &Published, place: Place) -> Publication {
         }
     }
     if let Published::Described(described) = published {
-        told.attributes = unsaid(&described.attributes);
+        told.attributes = written(&described.attributes);
         if !described.type_name.is_empty() {
             told.declaration = said_by_name(&described.type_name);
         }
@@ -50,7 +50,7 @@ pub fn publication(published: &Published, place: Place) -> Publication {
     told.document = discovery::to_text(published.schema());
     told.subsystem = published.subsystem().into();
     told.capability = published.capability().into();
-    told.layer = published.layer() as u8;
+    told.layer = published.layer();
     told.keywords = published.keywords().into_iter().map(weighted).collect();
     told
 }
@@ -59,8 +59,8 @@ fn named(attributes: &[Attribute]) -> Vec<NamedValue> {
     attributes.iter().map(NamedValue::from).collect()
 }
 
-fn unsaid(attributes: &[(String, String)]) -> Vec<NamedValue> {
-    attributes.iter().map(|(name, value)| NamedValue::unsaid(name, value)).collect()
+fn written(attributes: &[(String, String)]) -> Vec<NamedValue> {
+    attributes.iter().map(|(name, value)| NamedValue::written(name, value)).collect()
 }
 
 /// What a type of this node's is declared as; one that there is not has more methods than any
@@ -83,7 +83,7 @@ fn declaration(ty: &ServiceType) -> Declaration {
         methods: ty.profile.methods.len() as u16,
         rules,
         state: named(&ty.state),
-        default_instance: ty.default_instance.as_deref().unwrap_or_default().into(),
+        default_instance: ty.default_instance.as_deref().map(String::from),
     }
 }
 
@@ -125,9 +125,6 @@ pub(super) fn unknown(
     publication: &Publication,
 ) -> CallResult<(ServiceType, NewInstance)> {
     let Publication { name, subsystem, capability, layer, keywords, declaration, .. } = publication;
-    let invalid = |message| CallError::new(Status::Invalid, message);
-    let unknown = || invalid(format!("no layer {layer}; there are 0 to 2"));
-    let layer = Layer::ALL.get(usize::from(*layer)).copied().ok_or_else(unknown)?;
     let working = match publication.working.as_str() {
         "" => profile.doc.clone(),
         working => Cow::Owned(working.into()),
@@ -136,21 +133,21 @@ pub(super) fn unknown(
     let new = NewInstance {
         name: Cow::Owned(name.clone()),
         working,
-        attributes: Cow::Owned(values::attributes(&publication.attributes, &[])?),
+        attributes: Cow::Owned(values::attributes(&publication.attributes, &[])),
         keywords: keywords.iter().map(keyword).collect(),
     };
     // From the farthest that it extends to its own.
     let mut extends = None;
     for Ancestor { subsystem, capability, declaration } in publication.ancestors.iter().rev() {
         let profile = first_methods(&profile, declaration)?;
-        let ty = declared((subsystem, capability, layer), declaration, profile, extends)?;
+        let ty = declared((subsystem, capability, *layer), declaration, profile, extends)?;
         extends = Some(Parent::Owned(Box::new(ty)));
     }
     let profile = match declaration.name.as_str() {
         "" => profile,
         _ => first_methods(&profile, declaration)?,
     };
-    let ty = declared((subsystem, capability, layer), declaration, profile, extends)?;
+    let ty = declared((subsystem, capability, *layer), declaration, profile, extends)?;
     Ok((ty, new))
 }
 
@@ -183,9 +180,8 @@ fn declared(
     let (mut attributes, mut parameters) = (Vec::new(), Vec::new());
     for rule in &declaration.rules {
         let rules = if rule.binds { &mut parameters } else { &mut attributes };
-        rules.push(rule.rule()?);
+        rules.push(rule.rule());
     }
-    let default = Some(&declaration.default_instance).filter(|name| !name.is_empty());
     Ok(ServiceType {
         name: profile.name.clone(),
         subsystem: Cow::Owned(subsystem.into()),
@@ -193,10 +189,10 @@ fn declared(
         layer,
         extends,
         description: profile.doc.clone(),
-        state: Cow::Owned(values::attributes(&declaration.state, &[])?),
+        state: Cow::Owned(values::attributes(&declaration.state, &[])),
         attributes: Cow::Owned(attributes),
         parameters: Cow::Owned(parameters),
-        default_instance: default.map(|name| Cow::Owned(name.clone())),
+        default_instance: declaration.default_instance.clone().map(Cow::Owned),
         profile,
     })
 }

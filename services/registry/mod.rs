@@ -15,6 +15,7 @@ use nile_stl::{At, CallError, CallResult, Caller, Place, Start, Stl, service};
 pub use described::publication;
 use nile_interfaces::registry::{
     Asker, Binding, Change, Found, Listed, Local, NamedValue, Publication, RegistryKernel, Wanted,
+    standing,
 };
 use state::State;
 
@@ -40,7 +41,7 @@ impl RegistryKernel for Registry {
     }
 
     fn locate(&self, caller: &Caller, asker: Asker, name: &str) -> CallResult<Found> {
-        self.state.find(asker.of(caller), name, caller.core)
+        self.state.find(standing(asker, caller), name, caller.core)
     }
 
     fn locate_at(
@@ -52,7 +53,7 @@ impl RegistryKernel for Registry {
         name: &str,
     ) -> CallResult<Found> {
         let at = At { node: NodeId(node), core: CoreId(core) };
-        self.state.find_at(asker.of(caller), name, at)
+        self.state.find_at(standing(asker, caller), name, at)
     }
 
     fn learn(
@@ -80,7 +81,7 @@ impl RegistryKernel for Registry {
     }
 
     fn search(&self, caller: &Caller, asker: Asker, wanted: Wanted) -> CallResult<Found> {
-        self.state.search(asker.of(caller), &wanted, caller.core)
+        self.state.search(standing(asker, caller), &wanted, caller.core)
     }
 
     fn order(&self, type_name: &str) -> CallResult<Vec<Listed>> {
@@ -94,7 +95,7 @@ impl RegistryKernel for Registry {
         type_name: &str,
         values: Vec<NamedValue>,
     ) -> CallResult<Vec<NamedValue>> {
-        self.state.share(asker.of(caller), type_name, &values)
+        self.state.share(standing(asker, caller), type_name, &values)
     }
 
     fn bind(
@@ -105,7 +106,7 @@ impl RegistryKernel for Registry {
         wanted: Wanted,
         parameters: Vec<NamedValue>,
     ) -> CallResult<Binding> {
-        let asker = asker.of(caller);
+        let asker = standing(asker, caller);
         self.state.bind(asker, subject, &wanted, &parameters, caller.core)
     }
 

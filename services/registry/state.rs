@@ -22,7 +22,7 @@ use nile_sync::Notify;
 use super::described;
 use crate::page::page;
 use nile_interfaces::registry::Wanted;
-use nile_interfaces::registry::{self as values, NamedValue};
+use nile_interfaces::registry::{self as values, Condition, NamedValue};
 use nile_interfaces::registry::{Binding, Change, Found, Listed, Local, Publication, Weighted};
 
 /// Instances in one answer about this node's.
@@ -144,7 +144,7 @@ impl State {
         let mut inner = self.0.borrow_mut();
         let found = inner.find(wanted, near)?;
         let rules = inner.registry.parameter_rules(found.ty);
-        let parameters = values::attributes(parameters, rules)?;
+        let parameters = values::attributes(parameters, rules);
         let target = Target::Instance(found.handle.instance);
         let bound = inner.registry.bind(asker, Subject(subject), &target, &parameters);
         let bound = bound.map_err(refused)?;
@@ -152,7 +152,7 @@ impl State {
         Ok(Binding {
             found: inner.place(bound.handle.instance)?,
             name: name_of(bound.handle.instance).unwrap_or_default(),
-            unbound: bound.unbound.and_then(|it| name_of(it.handle.instance)).unwrap_or_default(),
+            unbound: bound.unbound.and_then(|it| name_of(it.handle.instance)),
         })
     }
 
@@ -172,7 +172,7 @@ impl State {
         let ty = inner.type_named(type_name)?;
         for value in values {
             permit(asker, type_name, ty)?;
-            let Attribute { name, value } = value.attribute(&[])?;
+            let Attribute { name, value } = value.attribute(&[]);
             inner.registry.set_state(ty, &name, value).map_err(refused)?;
         }
         Ok(inner.registry.state(ty).unwrap_or_default().iter().map(NamedValue::from).collect())
@@ -228,7 +228,7 @@ impl State {
                 type_name: ty.name.to_string(),
                 subsystem: ty.subsystem.to_string(),
                 capability: ty.capability.to_string(),
-                layer: ty.layer as u8,
+                layer: ty.layer,
                 extends: lineage(ty),
                 keywords: keywords.map(weighted).collect(),
                 attributes: attributes.map(NamedValue::from).collect(),
@@ -397,11 +397,8 @@ impl Inner {
         let ty = self.type_named(type_name)?;
         let words: Vec<&str> = keywords.iter().map(String::as_str).collect();
         let mut values = Vec::new();
-        for condition in conditions {
-            values.push((
-                condition.relation()?,
-                condition.value.attribute(self.registry.attribute_rules(ty))?,
-            ));
+        for Condition { relation, value } in conditions {
+            values.push((*relation, value.attribute(self.registry.attribute_rules(ty))));
         }
         let constraints = values.iter().map(|(relation, Attribute { name, value })| Constraint {
             name,
@@ -410,9 +407,9 @@ impl Inner {
         });
         let constraints: Vec<_> = constraints.collect();
         let query = Query::of(TypeQuery::Id(ty)).keywords(&words).constraints(&constraints);
-        let query = match least.as_str() {
-            "" => query,
-            least => query.least(least, self.draw()),
+        let query = match least {
+            None => query,
+            Some(least) => query.least(least, self.draw()),
         };
         self.registry.find(&query.prefer(near.into())).map_err(refused)
     }
@@ -439,7 +436,7 @@ impl Inner {
                 name: instance.name().into(),
                 type_name: ty.name.to_string(),
                 extends: lineage(ty),
-                layer: ty.layer.name().into(),
+                layer: ty.layer,
                 working: instance.working().into(),
                 found: self.place(handle.instance).ok()?,
                 keywords: keywords.map(|(word, _)| word.into()).collect(),

@@ -15,7 +15,7 @@ use nile_stl::{At, CallResult, Directory, FIRST_SERVICE, LocalFuture, On, Place,
 use crate::network::gateway::ByNetwork;
 use crate::registry;
 use crate::{ALL, bulk, gossip, network, timer_source};
-use nile_interfaces::registry::{Asker, RegistryClient};
+use nile_interfaces::registry::RegistryClient;
 
 /// How often a core tells a registry that is not there yet, and how long it waits in between.
 const MOST_ATTEMPTS: u32 = 1000;
@@ -147,7 +147,7 @@ impl NodeRegistry {
 impl Directory for NodeRegistry {
     fn find(&self, caller: Binder, name: &str) -> LocalFuture<'static, CallResult<Place>> {
         let (registry, name) = (self.client(), String::from(name));
-        Box::pin(async move { Ok(registry.locate(Asker::from(caller), &name).await?.into()) })
+        Box::pin(async move { Ok(registry.locate(caller, &name).await?.into()) })
     }
 
     fn find_at(
@@ -156,7 +156,7 @@ impl Directory for NodeRegistry {
         at: At,
         name: &str,
     ) -> LocalFuture<'static, CallResult<Place>> {
-        let (registry, name, asker) = (self.client(), String::from(name), Asker::from(caller));
+        let (registry, name, asker) = (self.client(), String::from(name), caller);
         Box::pin(
             async move { Ok(registry.locate_at(asker, at.node.0, at.core.0, &name).await?.into()) },
         )

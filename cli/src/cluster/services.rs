@@ -14,14 +14,10 @@ use crate::peer::call::{Call, CallFailed};
 use crate::peer::known::{self, Target};
 use crate::table;
 
-/// The layers of services by number.
-const LAYERS: [&str; 3] = ["high", "low", "micro"];
-
 /// Prints every instance.
 pub fn run(options: &Query) -> Result<(), Failure> {
     let session = Session::open(&options.which, options.timeout)?;
     let all = known::instances(session.peer.known());
-    let layer = |layer: u8| LAYERS.get(usize::from(layer)).copied().unwrap_or("unknown");
     if options.json {
         let service = |(target, it): &(Target, &nile_gossip::Instance)| {
             let keywords: Vec<_> = it.keywords.iter().map(|it| it.word.as_str()).collect();
@@ -29,7 +25,7 @@ pub fn run(options: &Query) -> Result<(), Failure> {
                 "name": it.name,
                 "type": it.type_name,
                 "extends": it.extends,
-                "layer": layer(it.layer),
+                "layer": it.layer.name(),
                 "location": target.place(),
                 "keywords": keywords,
                 "subsystem": it.subsystem,
@@ -48,7 +44,7 @@ pub fn run(options: &Query) -> Result<(), Failure> {
         rows.push(vec![
             it.name.clone(),
             lineage.join(" < "),
-            layer(it.layer).into(),
+            it.layer.name().into(),
             target.place(),
             keywords.join(" "),
         ]);

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::{Args, Subcommand};
 use nile_abi::{CoreId, NodeId};
 use nile_interfaces::registry::{Condition, NamedValue, Wanted};
+use nile_registry::Relation;
 
 use crate::cluster::args::{Place, Query};
 
@@ -74,7 +75,7 @@ impl Bind {
             type_name: self.kind.clone(),
             keywords: self.keywords.clone(),
             conditions: self.conditions.iter().map(|it| it.0.clone()).collect(),
-            least: self.least.clone().unwrap_or_default(),
+            least: self.least.clone(),
         }
     }
 }
@@ -136,9 +137,11 @@ impl FromStr for With {
     type Err = String;
 
     fn from_str(text: &str) -> Result<With, String> {
-        for (sign, relation) in [("<=", 1), (">=", 2), ("=", 0)] {
+        for (sign, relation) in
+            [("<=", Relation::AtMost), (">=", Relation::AtLeast), ("=", Relation::Equal)]
+        {
             if let Some((name, value)) = text.split_once(sign).filter(|it| !it.0.is_empty()) {
-                return Ok(With(Condition { relation, value: NamedValue::unsaid(name, value) }));
+                return Ok(With(Condition { relation, value: NamedValue::written(name, value) }));
             }
         }
         Err(format!("`{text}` is no condition; write 'name=value', 'name<=value' or 'name>=value'"))
@@ -161,9 +164,13 @@ mod tests {
 
     #[test]
     fn conditions_compare_an_attribute_with_a_value() {
-        for (text, name, relation) in [("a=1", "a", 0), ("a<=1", "a", 1), ("bc>=1", "bc", 2)] {
+        for (text, name, relation) in [
+            ("a=1", "a", Relation::Equal),
+            ("a<=1", "a", Relation::AtMost),
+            ("bc>=1", "bc", Relation::AtLeast),
+        ] {
             let With(it) = text.parse().unwrap();
-            assert_eq!((it.value.name.as_str(), it.value.value.as_str()), (name, "1"));
+            assert_eq!(it.value, NamedValue::written(name, "1"));
             assert_eq!(it.relation, relation);
         }
         assert!("global_priority".parse::<With>().is_err());

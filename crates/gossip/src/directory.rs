@@ -201,7 +201,7 @@ impl Directory {
                 Some(_) => self.bytes + more <= room.bytes,
                 None => self.has_room(bytes, room),
             };
-            if bytes > room.instance || instance.layer > 2 || !fits {
+            if bytes > room.instance || !fits {
                 refused += 1;
                 continue;
             }

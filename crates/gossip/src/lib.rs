@@ -44,6 +44,6 @@ mod tests;
 pub use directory::Directory;
 pub use event::{Counters, Destination, Event};
 pub use gossip::Gossip;
-pub use records::{Attribute, Core, Instance, Keyword, Refused, Update};
+pub use records::{Attribute, Core, Instance, Keyword, Layer, Refused, Update};
 pub use settings::{Limits, Settings};
 pub use table::{Member, State};

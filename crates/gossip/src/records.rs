@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use nile_bosml::{Encode, Writer, records};
+pub use nile_registry::Layer;
 
 records! {
     /// A core of the node.
@@ -35,8 +36,8 @@ records! {
         pub subsystem: String,
         /// Its type's capability.
         pub capability: String,
-        /// Its type's layer: 0 high, 1 low, 2 micro.
-        pub layer: u8,
+        /// Its type's layer.
+        pub layer: Layer,
         /// The names of the types that its type extends, the nearest first.
         pub extends: Vec<String>,
         /// What characterizes it.

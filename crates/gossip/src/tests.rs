@@ -135,7 +135,7 @@ fn instance(number: u16) -> Instance {
         type_name: "store".to_string(),
         subsystem: "storage".to_string(),
         capability: "blocks".to_string(),
-        layer: 1,
+        layer: crate::Layer::Low,
         extends: Vec::new(),
         keywords: vec![Keyword { word: "disk".to_string(), weight: 3 }],
         attributes: vec![Attribute { name: "speed".to_string(), value: "7".to_string() }],

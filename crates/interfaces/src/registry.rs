@@ -13,8 +13,9 @@ use nile_stl::{CallResult, Caller, Place, service};
 
 pub use records::{
     Ancestor, Asker, Binding, Change, Declaration, Found, Listed, Local, Publication, Weighted,
+    standing,
 };
-pub use values::{Condition, NamedValue, Rule, attributes};
+pub use values::{Bounds, Condition, GivenValue, NamedValue, Rule, attributes};
 pub use wanted::Wanted;
 
 /// Which services there are, and where.

@@ -6,6 +6,7 @@ use alloc::string::String;
 use core::fmt;
 
 use nile_bosml::schema::Range;
+use nile_stl_macros::Record;
 
 use crate::limits::{MAX_ATTRIBUTES, MAX_NAME, MAX_TEXT};
 
@@ -21,7 +22,8 @@ pub enum AttributeValue {
 }
 
 /// The type of a value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub enum AttributeKind {
     /// A whole number.
     Int,

@@ -2,6 +2,7 @@
 //! instance, by the summed weights of the keywords that match (Dhara, III.C and IV.A).
 
 use nile_abi::{CoreId, NodeId};
+use nile_stl_macros::Record;
 
 use crate::attribute::{Attribute, AttributeValue, cut, get};
 use crate::entry::Entry;
@@ -26,7 +27,8 @@ pub enum TypeQuery<'a> {
 }
 
 /// How an attribute must compare with the value of a constraint.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub enum Relation {
     /// It is the same.
     Equal,

@@ -3,10 +3,14 @@
 
 use core::fmt;
 
+use nile_stl_macros::Record;
+
 /// How far a service type is from the hardware.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Record, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[record(crate = nile_bosml)]
 pub enum Layer {
     /// What applications use: scheduling and paging policies, stores, jobs.
+    #[default]
     High,
     /// What the high layer is made of: timers, interrupts.
     Low,
@@ -44,7 +48,8 @@ impl fmt::Display for Layer {
 }
 
 /// Who wants to bind or call.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[record(crate = nile_bosml)]
 pub enum Caller {
     /// A person at the command line: reaches every layer.
     Operator,

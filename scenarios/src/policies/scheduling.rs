@@ -142,7 +142,7 @@ impl<M: Machine> Bench<M> {
         given: &[(&str, i64)],
     ) -> CallResult<String> {
         let wanted = Wanted::of(&fair::TYPE).keyword(word);
-        let given = given.iter().map(|(name, value)| NamedValue::unsaid(name, &value.to_string()));
+        let given = given.iter().map(|(name, value)| NamedValue::written(name, &value.to_string()));
         let bound = self.manager.bind(OPERATOR, subject.into(), wanted, given.collect()).await?;
         Ok(bound.name)
     }

@@ -409,7 +409,7 @@ pub fn instance(node: u32, number: u16) -> Instance {
         type_name: "store".into(),
         subsystem: "storage".into(),
         capability: "blocks".into(),
-        layer: 1,
+        layer: nile_gossip::Layer::Low,
         extends: Vec::new(),
         keywords: vec![Keyword { word: "disk".into(), weight: 3 }],
         attributes: Vec::new(),

@@ -19,7 +19,7 @@ fn instance(number: u16, name: &str) -> Instance {
         type_name: "store".to_string(),
         subsystem: "storage".to_string(),
         capability: "blocks".to_string(),
-        layer: 0,
+        layer: crate::Layer::High,
         extends: Vec::new(),
         keywords: Vec::new(),
         attributes: Vec::new(),

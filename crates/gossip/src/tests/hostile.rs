@@ -102,7 +102,7 @@ prop_compose! {
     ) -> Changes {
         let of = |kind: u8| changed.iter().filter(move |it| it.2 == kind);
         let instances =
-            of(0).map(|it| Instance { changed: it.1, layer: it.2, ..instance(it.0) }).collect();
+            of(0).map(|it| Instance { changed: it.1, ..instance(it.0) }).collect();
         let gone = of(1).map(|it| Gone { first: it.0, last: it.0 / 2 + 9, changed: it.1 });
         let cores = of(2).map(|it| Core { core: it.0, generation: 1, roles: 1, changed: it.1 });
         let (gone, cores) = (gone.collect(), cores.collect());

@@ -4,7 +4,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::{CoreId, Generation, NodeId};
-use nile_registry::{Caller as Binder, Layer};
+pub use nile_registry::Caller as Asker;
+use nile_registry::Layer;
 use nile_stl::{Caller, Place, Record, ServiceNumber};
 
 use super::values::{NamedValue, Rule};
@@ -21,8 +22,8 @@ pub struct Publication {
     pub subsystem: String,
     /// Its type's capability.
     pub capability: String,
-    /// Its type's layer: 0 high, 1 low, 2 micro.
-    pub layer: u8,
+    /// Its type's layer.
+    pub layer: Layer,
     /// How it works, for people; empty if its schema says so.
     pub working: String,
     /// What characterizes it.
@@ -50,8 +51,8 @@ pub struct Declaration {
     pub rules: Vec<Rule>,
     /// What the instances share, as it is at first.
     pub state: Vec<NamedValue>,
-    /// The instance that serves what matches none; empty if there is none.
-    pub default_instance: String,
+    /// The instance that serves what matches none, if there is one.
+    pub default_instance: Option<String>,
 }
 
 /// A type that the instance's extends. All of them are of one layer, and have its first methods.
@@ -80,8 +81,8 @@ pub struct Local {
     pub subsystem: String,
     /// Its type's capability.
     pub capability: String,
-    /// Its type's layer: 0 high, 1 low, 2 micro.
-    pub layer: u8,
+    /// Its type's layer.
+    pub layer: Layer,
     /// The types that its type extends, the nearest first.
     pub extends: Vec<String>,
     /// What characterizes it.
@@ -134,45 +135,10 @@ impl From<Found> for Place {
     }
 }
 
-/// On whose behalf a core asks: a kernel is believed, a package is a user.
-#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asker {
-    /// The operator.
-    Operator,
-    /// A user.
-    User,
-    /// A service of the high layer.
-    High,
-    /// One of the low layer.
-    Low,
-    /// One of the micro layer.
-    Micro,
-}
-
-impl Asker {
-    /// The standing that `caller` really has.
-    pub fn of(self, caller: &Caller) -> Binder {
-        match self {
-            _ if caller.is_package() => Binder::User,
-            Asker::Operator => Binder::Operator,
-            Asker::User => Binder::User,
-            Asker::High => Binder::Service(Layer::High),
-            Asker::Low => Binder::Service(Layer::Low),
-            Asker::Micro => Binder::Service(Layer::Micro),
-        }
-    }
-}
-
-impl From<Binder> for Asker {
-    fn from(binder: Binder) -> Asker {
-        match binder {
-            Binder::Operator => Asker::Operator,
-            Binder::User => Asker::User,
-            Binder::Service(Layer::High) => Asker::High,
-            Binder::Service(Layer::Low) => Asker::Low,
-            Binder::Service(Layer::Micro) => Asker::Micro,
-        }
-    }
+/// The standing that `caller` really has of one on whose behalf it asks: a kernel is believed, a
+/// package is a user.
+pub fn standing(asker: Asker, caller: &Caller) -> Asker {
+    if caller.is_package() { Asker::User } else { asker }
 }
 
 /// What a subject is bound to.
@@ -182,8 +148,8 @@ pub struct Binding {
     pub found: Found,
     /// Its name.
     pub name: String,
-    /// The name of the instance that the subject was unbound from before; empty if none.
-    pub unbound: String,
+    /// The name of the instance that the subject was unbound from before, if there was one.
+    pub unbound: Option<String>,
 }
 
 /// One instance of the list.
@@ -196,7 +162,7 @@ pub struct Listed {
     /// The types that this one extends, the nearest first: it is an instance of them, too.
     pub extends: Vec<String>,
     /// Its type's layer.
-    pub layer: String,
+    pub layer: Layer,
     /// How it works.
     pub working: String,
     /// Where it is.

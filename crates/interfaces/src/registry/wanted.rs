@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::Status;
-use nile_registry::{Attribute, Caller as Binder, ServiceType};
+use nile_registry::{Attribute, Relation, ServiceType};
 use nile_stl::published::begins_with;
 use nile_stl::{CallError, CallResult, Client, Record, Stl};
 
@@ -22,16 +22,15 @@ pub struct Wanted {
     pub keywords: Vec<String>,
     /// What its attributes must be.
     pub conditions: Vec<Condition>,
-    /// The attribute of which it has the least, or at most a tenth more; empty if that does not
-    /// matter.
-    pub least: String,
+    /// The attribute of which it has the least, or at most a tenth more, if that matters.
+    pub least: Option<String>,
 }
 
 impl Wanted {
     /// Any instance of a type.
     pub fn of(ty: &ServiceType) -> Wanted {
         let type_name = String::from(&*ty.name);
-        Wanted { type_name, keywords: Vec::new(), conditions: Vec::new(), least: String::new() }
+        Wanted { type_name, keywords: Vec::new(), conditions: Vec::new(), least: None }
     }
 
     /// One that this word describes, if there is any.
@@ -44,30 +43,30 @@ impl Wanted {
     /// One that has this attribute.
     #[must_use]
     pub fn with(self, attribute: &Attribute) -> Wanted {
-        self.condition(0, attribute)
+        self.condition(Relation::Equal, attribute)
     }
 
     /// One that has at most so much of an attribute.
     #[must_use]
     pub fn at_most(self, name: &'static str, most: i64) -> Wanted {
-        self.condition(1, &Attribute::int(name, most))
+        self.condition(Relation::AtMost, &Attribute::int(name, most))
     }
 
     /// One that has at least so much of an attribute.
     #[must_use]
     pub fn at_least(self, name: &'static str, least: i64) -> Wanted {
-        self.condition(2, &Attribute::int(name, least))
+        self.condition(Relation::AtLeast, &Attribute::int(name, least))
     }
 
     /// Of those that are as good otherwise one with the least of an attribute, or at most a tenth
     /// more: which of these, chance and the number of their subjects decide.
     #[must_use]
     pub fn least(mut self, name: &'static str) -> Wanted {
-        self.least = name.into();
+        self.least = Some(name.into());
         self
     }
 
-    fn condition(mut self, relation: u8, attribute: &Attribute) -> Wanted {
+    fn condition(mut self, relation: Relation, attribute: &Attribute) -> Wanted {
         self.conditions.push(Condition { relation, value: NamedValue::from(attribute) });
         self
     }
@@ -98,9 +97,9 @@ impl Wanted {
         }
         stl.may_call(interface)?;
         // The transport finds services for whoever calls it, as it does by their names.
-        let operator = stl.acting_as(Binder::Operator);
+        let operator = stl.acting_as(Asker::Operator);
         let registry = RegistryClient::find(&operator).await?;
-        let found = registry.search(Asker::from(Binder::Operator), self.clone()).await?;
+        let found = registry.search(Asker::Operator, self.clone()).await?;
         Ok(C::at(stl, found.into()))
     }
 }
