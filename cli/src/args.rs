@@ -14,7 +14,7 @@ use nile_platform_hosted::Outside;
 use crate::cluster::args::{Call, Completions, Discover, Down, Fault, Logs, Query, Top, Up};
 use crate::compose::args::Compose;
 use crate::config;
-use crate::data::args::{Get, List, Put, Remove};
+use crate::data::args::{Get, List, Mend, Put, Remove};
 use crate::disk::{Bus, Disk};
 use crate::policy::args::{Policies, Policy};
 use crate::profile::Profile;
@@ -65,6 +65,8 @@ pub enum Command {
     Ls(List),
     /// Remove a dataset.
     Rm(Remove),
+    /// Look at a node's disk, mend it from the copies of other nodes, or make it empty.
+    Disk(Mend),
     /// Run a job on the cluster that is up, or on one that is started and ended for it.
     Run(Run),
     /// Run a job, and write when what of it ran on which core.

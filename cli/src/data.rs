@@ -7,7 +7,7 @@
 //! * [`catalogue`]: what names mean, and what the stores have of it.
 //! * [`flow`]: many calls one after another; [`hand`]: files that nodes read and write themselves.
 //! * `write`: bytes into drafts; `read`: bytes out of datasets.
-//! * [`put`], [`get`], [`list`], [`remove`]: the commands.
+//! * [`put`], [`get`], [`list`], [`remove`]: the commands; [`mend`]: those for disks.
 //! * [`progress`]: how far a transfer is, on a terminal.
 
 pub mod args;
@@ -16,6 +16,7 @@ mod flow;
 pub mod get;
 mod hand;
 pub mod list;
+pub mod mend;
 pub mod names;
 mod progress;
 pub mod put;

@@ -105,6 +105,7 @@ pub fn perform(command: Command) -> Result<(), Failure> {
         Command::Get(options) => data::get::run(&options),
         Command::Ls(options) => data::list::run(&options),
         Command::Rm(options) => data::remove::run(&options),
+        Command::Disk(options) => data::mend::run(&options),
         Command::Run(options) => run::run(&options),
         Command::Profile(options) => profile::run(&options),
         Command::Demo(options) => run::demo::run(&options),

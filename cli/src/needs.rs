@@ -196,6 +196,7 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         | Command::Get(_)
         | Command::Ls(_)
         | Command::Rm(_)
+        | Command::Disk(_)
         | Command::Completions(_) => vec![],
         Command::Switch(_) | Command::Needs { .. } => vec![],
     })

@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
+use core::time::Duration;
 
 use nile_abi::Status;
 use nile_stl::node::Buffer;
@@ -13,7 +14,7 @@ use nile_sync::Notify;
 use super::keeper::Keeper;
 use super::streams::Stream;
 use super::travel::refused;
-use nile_interfaces::dataset::records::{BlockRange, Copied, InFile};
+use nile_interfaces::dataset::records::{BlockRange, Copied, InFile, Verified};
 
 /// Blocks that are copied at once.
 const MOST_COPIED: u32 = 16;
@@ -219,6 +220,41 @@ impl Last {
             Ok(None)
         })
     }
+}
+
+/// Blocks that are read again at most before it is told how they are, and for how long.
+const MOST_VERIFIED: u32 = 256;
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// Reads blocks again, from the `skip`-th on.
+pub async fn verify(
+    keeper: &Keeper,
+    (name, version): (&Name, Version),
+    skip: u32,
+) -> CallResult<Verified> {
+    let blocks = keeper.with(|store| {
+        let dataset = store.get(name, version).ok_or_else(|| not_here(name))?;
+        Ok::<u32, CallError>(dataset.manifest.blocks().len() as u32)
+    })?;
+    let host = keeper.stl.host();
+    let begun = host.now();
+    let mut verified = Verified { looked: 0, damaged: Vec::new() };
+    for number in (skip..blocks).take(MOST_VERIFIED as usize) {
+        if verified.looked > 0 && host.now().since(begun) > AT_ONCE {
+            break;
+        }
+        match read(keeper, name, version, number as usize).await {
+            Err(error) if error.status == Status::Failed => verified.damaged.push(number),
+            // It is elsewhere.
+            Ok(_) => {}
+            Err(error) if error.status == Status::NotFound => {
+                keeper.with(|store| store.get(name, version).map(drop)).ok_or(error)?;
+            }
+            Err(error) => return Err(error),
+        }
+        verified.looked += 1;
+    }
+    Ok(verified)
 }
 
 /// Copies blocks, as many of them as there are free buffers for and up to the first that fails, to

@@ -4,20 +4,29 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
+use core::time::Duration;
 
 use nile_abi::{NodeId, Status};
 use nile_order::SortedMap;
 use nile_stl::node::PoolDisk;
 use nile_stl::{CallError, CallResult, Stl};
 use nile_store::label::LABEL_BYTES;
-use nile_store::{Action, Checksum, DiskFailed, Error, Label, Recovery, Step, Store, Ticket};
+use nile_store::{
+    Action, Checksum, DiskFailed, Error, Extent, Label, LabelError, Recovery, Step, Store, Ticket,
+    UNIT,
+};
 use nile_sync::OneShot;
 
 use super::medium::Medium;
+use nile_interfaces::dataset::records::DiskFault;
 
 /// The extent of a disk that datasets are on.
 const EXTENT: &str = "datasets";
+
+/// How often it is looked whether a step has ended.
+const BETWEEN: Duration = Duration::from_millis(1);
 
 /// A store and its disk.
 pub struct Keeper {
@@ -29,12 +38,75 @@ pub struct Keeper {
     is_driven: Cell<bool>,
 }
 
+/// Why a disk has no store that can be used.
+#[derive(Clone)]
+pub struct Unusable {
+    pub fault: DiskFault,
+    pub error: CallError,
+}
+
+impl From<CallError> for Unusable {
+    fn from(error: CallError) -> Unusable {
+        Unusable { fault: DiskFault::Device, error }
+    }
+}
+
+impl Unusable {
+    fn new(medium: &Medium, fault: DiskFault, error: &dyn core::fmt::Display) -> Unusable {
+        let error = CallError::new(Status::Failed, format!("{}: {error}", medium.name()));
+        Unusable { fault, error }
+    }
+}
+
+/// The label of a disk.
+async fn label(medium: &Medium, checksum: Checksum) -> Result<Label, Unusable> {
+    Label::read(&first(medium).await?, medium.bytes(), checksum).map_err(|error| {
+        let fault = match error {
+            LabelError::Truncated { .. } => DiskFault::Cut,
+            LabelError::Version(_) => DiskFault::Version,
+            _ => DiskFault::Label,
+        };
+        Unusable::new(medium, fault, &error)
+    })
+}
+
+/// The bytes that the label has; zeros where the disk is too short for them.
+async fn first(medium: &Medium) -> CallResult<Vec<u8>> {
+    let there = medium.bytes().min(LABEL_BYTES) / UNIT * UNIT;
+    let mut bytes = medium.read_bytes(0, there as usize).await?;
+    bytes.resize(LABEL_BYTES as usize, 0);
+    Ok(bytes)
+}
+
 /// Whether a disk has a store.
-pub async fn is_formatted(medium: &Medium, checksum: Checksum) -> CallResult<bool> {
-    let label = medium.read_bytes(0, LABEL_BYTES as usize).await?;
-    // What is damaged is a matter of those who want to use it.
-    let label = Label::read(&label, medium.bytes(), checksum);
-    Ok(label.is_ok_and(|label| label.find(EXTENT).is_some()))
+pub async fn is_formatted(medium: &Medium, checksum: Checksum) -> Result<bool, Unusable> {
+    Ok(label(medium, checksum).await?.find(EXTENT).is_some())
+}
+
+/// Gives a disk an empty store, whatever it has. `seed` is a number that was never here before.
+pub async fn format(medium: &Medium, checksum: Checksum, seed: u64) -> Result<(), Unusable> {
+    let mut label = Label::anew(&first(medium).await?, medium.bytes(), checksum);
+    add(medium, &mut label, checksum, seed).await?;
+    for step in label.renew(checksum) {
+        medium.step(step).await?;
+    }
+    Ok(())
+}
+
+/// Adds the extent with an empty store.
+async fn add(
+    medium: &Medium,
+    label: &mut Label,
+    checksum: Checksum,
+    seed: u64,
+) -> Result<Extent, Unusable> {
+    let added = label.add(EXTENT, None, seed, checksum);
+    let (extent, steps) =
+        added.map_err(|error| Unusable::new(medium, DiskFault::Device, &error))?;
+    for step in steps {
+        medium.step(step).await?;
+    }
+    Ok(extent)
 }
 
 impl Keeper {
@@ -46,29 +118,19 @@ impl Keeper {
         node: NodeId,
         checksum: Checksum,
         seed: u64,
-    ) -> CallResult<Rc<Keeper>> {
-        let failed = |error: &dyn core::fmt::Display| {
-            CallError::new(Status::Failed, format!("{}: {error}", medium.name()))
-        };
-        let label = medium.read_bytes(0, LABEL_BYTES as usize).await?;
-        let mut label =
-            Label::read(&label, medium.bytes(), checksum).map_err(|error| failed(&error))?;
+    ) -> Result<Rc<Keeper>, Unusable> {
+        let mut label = label(&medium, checksum).await?;
         let extent = match label.find(EXTENT) {
             Some(extent) => *extent,
-            None => {
-                let added = label.add(EXTENT, None, seed, checksum);
-                let (extent, steps) = added.map_err(|error| failed(&error))?;
-                for step in steps {
-                    medium.step(step).await?;
-                }
-                extent
-            }
+            None => add(&medium, &mut label, checksum, seed).await?,
         };
         let mut recovery = Recovery::new(node, extent, checksum);
         while let Some(range) = recovery.next() {
             recovery.take(&medium.read_bytes(range.at, range.bytes as usize).await?);
         }
-        let store = RefCell::new(recovery.finish().map_err(|error| failed(&error))?);
+        let store = recovery.finish();
+        let store = store.map_err(|error| Unusable::new(&medium, DiskFault::Log, &error))?;
+        let store = RefCell::new(store);
         for step in label.renew(checksum) {
             medium.step(step).await?;
         }
@@ -105,6 +167,15 @@ impl Keeper {
         self.waiting.borrow_mut().insert(ticket, end.clone());
         self.drive();
         end.await
+    }
+
+    /// Has nothing more done to the disk: all that waits fails, and what is under way has ended.
+    pub async fn retire(self: &Rc<Self>) {
+        self.with(Store::retire);
+        self.drive();
+        while self.is_driven.get() {
+            self.stl.host().pause(BETWEEN).await;
+        }
     }
 
     /// Does what the store wants, in a task of its own.

@@ -22,28 +22,31 @@ mod travel;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
+use core::time::Duration;
 
-use nile_abi::{CoreId, Generation, NodeId, Status};
+use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
 use nile_bosml::{Blob, Bytes};
 use nile_registry::Caller as Binder;
 use nile_stl::node::from_call;
-use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
-use nile_store::{Manifest, Name, Owner, Space, State, Store, Ticket, Version, checksum};
+use nile_stl::{At, CallError, CallResult, Caller, Place, Start, Stl, service};
+use nile_store::{Checksum, Manifest, Name, Owner, Space, State, Store, Ticket, Version, checksum};
 use nile_sync::Notify;
 
 use crate::cluster;
+use crate::job::cluster::whole;
 use crate::page::page;
 use given::Given;
-use keeper::Keeper;
+use keeper::{Keeper, Unusable};
 use medium::Medium;
 use nile_interfaces::dataset::DatasetKernel;
 use nile_interfaces::dataset::records::{
-    BlockEntry, BlockRange, Copied, Decider, Destination, Draft, InFile, Listed, NoteEntry, Piece,
-    SpaceEntry,
+    BlockEntry, BlockRange, Condition, Copied, Decider, Destination, DiskFault, Draft, InFile,
+    Listed, NoteEntry, Piece, SpaceEntry, Verified,
 };
+use nile_interfaces::name::NameClient;
 use streams::{Stream, Streams};
 use travel::{listed, refused};
 
@@ -75,9 +78,12 @@ enum Mounted {
     /// It is being mounted.
     Soon,
     Is(Rc<Keeper>),
-    /// It cannot be; the next who asks has it tried again.
-    Failed(CallError),
+    /// It could not be at this time; who asks after a while has it tried again.
+    Failed(Unusable, Instant),
 }
+
+/// How long a store that could not be mounted is left alone: its whole log may have been read.
+const RETRY: Duration = Duration::from_secs(30);
 
 impl Start for Dataset {
     fn start(stl: &Stl) -> Dataset {
@@ -103,36 +109,55 @@ impl Start for Dataset {
 impl Shared {
     /// The store, which is mounted when it is first asked for.
     async fn keeper(self: &Rc<Self>) -> CallResult<Rc<Keeper>> {
-        if matches!(*self.mounted.borrow(), Mounted::Not | Mounted::Failed(_)) {
+        let now = self.stl.host().now();
+        let is_due = match &*self.mounted.borrow() {
+            Mounted::Not => true,
+            Mounted::Failed(why, at) => why.error.status != Status::Failed || now >= *at + RETRY,
+            Mounted::Soon | Mounted::Is(_) => false,
+        };
+        if is_due {
             self.mounted.replace(Mounted::Soon);
             let shared = self.clone();
             self.stl.host().spawn(Box::pin(async move {
-                shared.mounted.replace(match shared.mount().await {
+                let mounted = match shared.mount().await {
                     Ok(keeper) => Mounted::Is(keeper),
-                    Err(error) => Mounted::Failed(error),
-                });
+                    Err(why) => {
+                        let host = shared.stl.host();
+                        if why.error.status == Status::Failed {
+                            host.log(format_args!("no datasets can be had here: {}", why.error));
+                        }
+                        Mounted::Failed(why, host.now())
+                    }
+                };
+                shared.mounted.replace(mounted);
                 shared.mounts.notify();
             }));
         }
         let mounted = || match &*self.mounted.borrow() {
             Mounted::Is(keeper) => Some(Ok(keeper.clone())),
-            Mounted::Failed(error) => Some(Err(error.clone())),
+            Mounted::Failed(why, _) => Some(Err(why.error.clone())),
             Mounted::Not | Mounted::Soon => None,
         };
         self.mounts.until(mounted).await
     }
 
-    async fn mount(&self) -> CallResult<Rc<Keeper>> {
-        let node = self.stl.node()?;
-        let medium = Medium::open(&self.stl)?;
-        let checksum = node.checksum().unwrap_or(checksum::portable);
+    fn checksum(&self) -> CallResult<Checksum> {
+        Ok(self.stl.node()?.checksum().unwrap_or(checksum::portable))
+    }
+
+    /// A number that was never here before.
+    fn seed(&self) -> CallResult<u64> {
         let mut seed = [0; 8];
         let now = self.stl.host().now();
-        if !node.entropy(&mut seed) {
-            seed = (now.as_nanos() ^ medium.bytes()).to_le_bytes();
-        }
-        let own = self.owner();
-        let seed = u64::from_le_bytes(seed);
+        Ok(match self.stl.node()?.entropy(&mut seed) {
+            true => u64::from_le_bytes(seed),
+            false => now.as_nanos() ^ u64::from(self.owner().node.0) << 48,
+        })
+    }
+
+    async fn mount(&self) -> Result<Rc<Keeper>, Unusable> {
+        let (medium, checksum) = (Medium::open(&self.stl)?, self.checksum()?);
+        let (own, seed) = (self.owner(), self.seed()?);
         let keeper = Keeper::mount(&self.stl, medium, own.node, checksum, seed).await?;
         // What this node had prepared in an earlier life and not committed, it never will be.
         let undecided: Vec<(Name, Version)> = keeper.with(|store| {
@@ -145,6 +170,65 @@ impl Shared {
             removed.map_err(|error| refused(error, name.as_str()))?;
         }
         Ok(keeper)
+    }
+
+    /// How the disk and its store are, looked at anew.
+    async fn examine(self: &Rc<Self>) -> CallResult<Condition> {
+        let medium = Medium::open(&self.stl)?;
+        let (disk, bytes) = (medium.name().to_string(), medium.bytes());
+        let formatted = keeper::is_formatted(&medium, self.checksum()?).await;
+        drop(medium);
+        let condition = |fault, why: Option<CallError>| {
+            let why = why.map_or_else(String::new, |error| error.message.into());
+            Condition { disk, bytes, fault, why }
+        };
+        match formatted {
+            Err(why) => return Ok(condition(why.fault, Some(why.error))),
+            Ok(false) => return Ok(condition(DiskFault::Blank, None)),
+            Ok(true) => {}
+        }
+        if matches!(&*self.mounted.borrow(), Mounted::Failed(..)) {
+            self.mounted.replace(Mounted::Not);
+        }
+        let error = self.keeper().await.err();
+        let fault = match &*self.mounted.borrow() {
+            Mounted::Failed(why, _) => why.fault,
+            _ => DiskFault::None,
+        };
+        Ok(condition(fault, error))
+    }
+
+    /// Gives the disk an empty store.
+    async fn format(self: &Rc<Self>) -> CallResult<()> {
+        let before = match self.mounted.replace(Mounted::Soon) {
+            Mounted::Soon => {
+                let what = "the store is being opened; try again";
+                return Err(CallError::new(Status::Busy, what));
+            }
+            before => before,
+        };
+        if let Mounted::Is(keeper) = before {
+            self.streams.end(&keeper).await;
+            keeper.retire().await;
+        }
+        let formatted = self.erase().await;
+        self.mounted.replace(match formatted.clone() {
+            Ok(()) => Mounted::Not,
+            Err(why) => Mounted::Failed(why, self.stl.host().now()),
+        });
+        self.mounts.notify();
+        formatted.map_err(|why| why.error)?;
+        self.keeper().await?;
+        // Who keeps names here looks at the store anew.
+        let names = NameClient::find_at(&self.stl, At { node: Place::HERE, core: CoreId::BOOT });
+        if let Ok(names) = names.await {
+            let _ = names.standing().await;
+        }
+        Ok(())
+    }
+
+    async fn erase(&self) -> Result<(), Unusable> {
+        keeper::format(&Medium::open(&self.stl)?, self.checksum()?, self.seed()?).await
     }
 
     /// The core that calls, in its present incarnation.
@@ -395,11 +479,35 @@ impl DatasetKernel for Dataset {
     }
 
     async fn is_formatted(&self) -> CallResult<bool> {
-        if matches!(&*self.shared.mounted.borrow(), Mounted::Is(_)) {
-            return Ok(true);
+        if matches!(&*self.shared.mounted.borrow(), Mounted::Not) {
+            let (medium, checksum) = (Medium::open(&self.shared.stl)?, self.shared.checksum()?);
+            let formatted = keeper::is_formatted(&medium, checksum).await;
+            if matches!(formatted, Ok(false)) {
+                return Ok(false);
+            }
         }
-        let checksum = self.shared.stl.node()?.checksum().unwrap_or(checksum::portable);
-        keeper::is_formatted(&Medium::open(&self.shared.stl)?, checksum).await
+        self.shared.keeper().await.map(|_| true)
+    }
+
+    async fn examine(&self) -> CallResult<Condition> {
+        self.shared.examine().await
+    }
+
+    async fn verify(
+        &self,
+        name: &str,
+        epoch: u64,
+        attempt: u32,
+        skip: u32,
+    ) -> CallResult<Verified> {
+        let keeper = self.shared.keeper().await?;
+        let (name, version) = (named(name)?, Version::new(epoch, attempt));
+        blocks::verify(&keeper, (&name, version), skip).await
+    }
+
+    async fn format(&self) -> CallResult<()> {
+        let shared = self.shared.clone();
+        whole(&self.shared.stl, async move { shared.format().await }).await
     }
 
     async fn note(&self, key: &str, value: Bytes<'_>) -> CallResult<()> {

@@ -4,6 +4,7 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::time::Duration;
 
@@ -120,6 +121,14 @@ impl Streams {
         if let Some(stream) = stream {
             stream.give_up(keeper);
             stream.at_rest().await;
+        }
+    }
+
+    /// Ends all drafts, and waits for blocks that are under way.
+    pub async fn end(&self, keeper: &Rc<Keeper>) {
+        let all: Vec<u64> = self.0.borrow().keys().copied().collect();
+        for id in all {
+            self.abort(keeper, id).await;
         }
     }
 

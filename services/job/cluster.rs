@@ -6,7 +6,7 @@ use core::cell::RefCell;
 use core::future::Future;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Generation, NodeId};
+use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_job::WorkerId;
 use nile_order::{SortedMap, SortedSet};
 use nile_stl::{At, CallResult, LocalFuture, Place, Stl, all};
@@ -15,6 +15,7 @@ use nile_sync::OneShot;
 use super::workers::{self, Line};
 use crate::cluster;
 pub use crate::cluster::Store;
+use nile_interfaces::dataset::DatasetClient;
 use nile_interfaces::gossip::GossipClient;
 
 /// How long a node may take that is asked something small.
@@ -34,8 +35,9 @@ pub struct Cluster {
 struct Seen {
     own: Option<(NodeId, Generation)>,
     workers: SortedMap<Place, Line>,
-    /// Nodes that have disks for datasets, as places name them.
-    with_disks: SortedSet<NodeId>,
+    /// Where there are disks for datasets, as places name them, and whether their stores have been
+    /// found to be usable: one that is not is asked again.
+    disks: SortedMap<Place, bool>,
     /// Nodes that gossip tells of, and whether they are alive; none if it tells of nothing.
     members: SortedMap<NodeId, bool>,
 }
@@ -71,7 +73,7 @@ impl Cluster {
             None => SortedMap::from([(own.0, true)]),
             Some(_) => self.members().await,
         };
-        let new: Vec<Place> = {
+        let (new, doubtful): (Vec<Place>, Vec<Place>) = {
             let seen = &mut *self.seen.borrow_mut();
             if seen.own.replace(own) != Some(own) {
                 seen.workers.clear();
@@ -80,11 +82,25 @@ impl Cluster {
             if !members.is_empty() {
                 seen.members = members;
             }
-            seen.with_disks = stores.into_iter().map(|(_, place)| place.node).collect();
+            seen.disks.retain(|place, _| stores.iter().any(|(_, store)| store == place));
             seen.workers.retain(|place, _| places.contains(place));
-            places.into_iter().filter(|place| !seen.workers.contains_key(place)).collect()
+            let doubtful = stores.into_iter().map(|(_, place)| place);
+            (
+                places.into_iter().filter(|place| !seen.workers.contains_key(place)).collect(),
+                doubtful.filter(|place| seen.disks.get(place) != Some(&true)).collect(),
+            )
         };
         let stl = self.stl.with_patience(SOON);
+        let usable = all(doubtful.into_iter().map(|place| {
+            let stl = stl.clone();
+            async move {
+                let formatted = DatasetClient::at(&stl, place).is_formatted().await;
+                // One that does not answer is dead rather than damaged.
+                (place, !formatted.is_err_and(|error| error.status == Status::Failed))
+            }
+        }));
+        let usable = usable.await;
+        self.seen.borrow_mut().disks.extend(usable);
         let found = all(new.into_iter().map(|place| {
             let stl = stl.clone();
             async move { Some((place, Line::open(&stl, place).await.ok()?)) }
@@ -118,7 +134,8 @@ impl Cluster {
     /// The worker cores that can be used: what they write they write to their node's disk.
     pub fn workers(&self) -> Vec<WorkerId> {
         let seen = self.seen.borrow();
-        let usable = seen.workers.iter().filter(|(at, _)| seen.with_disks.contains(&at.node));
+        let has_disk = |node| seen.disks.iter().any(|(at, usable)| at.node == node && *usable);
+        let usable = seen.workers.iter().filter(|(at, _)| has_disk(at.node));
         usable.map(|(_, line)| line.id).collect()
     }
 

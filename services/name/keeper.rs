@@ -33,6 +33,8 @@ const INTRODUCED: Duration = Duration::from_millis(40);
 pub struct Hosted {
     keeper: RefCell<Keeper>,
     store: DatasetClient,
+    /// Which store that is.
+    identity: u64,
     /// What has yet to be made durable, in this order.
     queue: RefCell<VecDeque<Durable>>,
     is_writing: Cell<bool>,
@@ -56,9 +58,15 @@ impl Shared {
         Ok(answer)
     }
 
-    /// How this node stands as a keeper.
+    /// How this node stands as a keeper. If its store is not the one that it was, it begins anew.
     pub async fn standing(self: &Rc<Self>) -> CallResult<Standing> {
-        Ok(self.hosted().await?.keeper.borrow().standing())
+        let mut hosted = self.hosted().await?;
+        if hosted.store.store_identity().await? != hosted.identity {
+            hosted.fail(CallError::new(Status::Failed, "the disk has another store now"));
+            hosted = self.hosted().await?;
+        }
+        let standing = hosted.keeper.borrow().standing();
+        Ok(standing)
     }
 
     /// The keeper, from the notes of this node's first store. `not_found` if the node is none, or
@@ -88,6 +96,7 @@ impl Shared {
             let what = format!("{node}: a note about names cannot be read");
             CallError::new(Status::Failed, what)
         };
+        let identity = store.store_identity().await?;
         let (mut charter, mut cells) = (None, Vec::new());
         let mut after = String::new();
         loop {
@@ -113,6 +122,7 @@ impl Shared {
         Ok(Hosted {
             keeper: RefCell::new(keeper),
             store,
+            identity,
             queue: RefCell::default(),
             is_writing: Cell::new(false),
             given: Cell::new(0),
@@ -183,15 +193,23 @@ impl Hosted {
                 Ok(bytes) => self.store.note(&key, Bytes::from(&bytes[..])).await,
                 Err(error) => Err(error.into()),
             };
-            if let Err(error) = written {
-                *self.failed.borrow_mut() = Some(error);
-                self.queue.borrow_mut().clear();
-            } else {
-                self.durable.set(self.durable.get() + 1);
+            match written {
+                Err(error) => self.fail(error),
+                Ok(()) => {
+                    self.durable.set(self.durable.get() + 1);
+                    self.changes.notify();
+                }
             }
-            self.changes.notify();
         }
         self.is_writing.set(false);
+    }
+
+    /// What is in memory counts for nothing any more.
+    fn fail(&self, error: CallError) {
+        *self.failed.borrow_mut() = Some(error);
+        self.queue.borrow_mut().clear();
+        self.changes.notify();
+        self.clock.ring();
     }
 
     /// Waits until all is durable that was given out so far.

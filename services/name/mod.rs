@@ -30,8 +30,8 @@ use crate::cluster;
 use crate::job::cluster::Cluster;
 use crate::sweeping::Sweeping;
 use keeper::Hosted;
-use nile_interfaces::name::NameKernel;
 use nile_interfaces::name::records::{NameAnswer, NameEntry, NameExpectation, NamePage};
+use nile_interfaces::name::{KEEPS, NameKernel};
 use sweep::Undecided;
 
 /// The names of datasets.
@@ -151,7 +151,7 @@ impl NameKernel for Name {
             nodes.join(", ")
         };
         Ok(match self.shared.standing().await? {
-            Standing::In => String::from("it keeps names"),
+            Standing::In => String::from(KEEPS),
             Standing::Waiting(others) => {
                 format!("it is new, and waits for all keepers: {}", nodes(others))
             }

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use nile_abi::NodeId;
 
-use crate::cluster::args::Query;
+use crate::cluster::args::{Place, Query};
 
 #[derive(Args)]
 pub struct Put {
@@ -50,4 +51,44 @@ pub struct Remove {
     pub name: String,
     #[command(flatten)]
     pub query: Query,
+}
+
+#[derive(Args)]
+pub struct Mend {
+    /// What is to be done.
+    #[arg(value_enum)]
+    pub action: DiskAction,
+    /// The node, as n1.
+    pub node: OfNode,
+    /// Format the disk: all that it has is given up.
+    #[arg(long)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub query: Query,
+}
+
+/// What can be done to a disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum DiskAction {
+    /// Tell what is damaged, and which other nodes have it.
+    Check,
+    /// Get from other nodes what is damaged or missing.
+    Repair,
+    /// Give the node an empty store.
+    Format,
+}
+
+/// A node, and no core of it.
+#[derive(Clone, Copy, Debug)]
+pub struct OfNode(pub NodeId);
+
+impl std::str::FromStr for OfNode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<OfNode, String> {
+        match text.parse() {
+            Ok(Place { node, core: None }) => Ok(OfNode(node)),
+            _ => Err(format!("`{text}` names no node; write n1")),
+        }
+    }
 }

@@ -8,7 +8,7 @@ use nile_abi::{NodeId, Status};
 use nile_interfaces::dataset::records::{BlockEntry, Listed};
 use nile_interfaces::name::records::{NameEntry, NameKind};
 
-use super::stores::{Stores, failed, nodes};
+use super::stores::{Stores, failed, is_unusable, nodes};
 use crate::failure::Failure;
 use crate::nearest::suggestion;
 use crate::peer::known::Target;
@@ -119,8 +119,8 @@ pub fn held(stores: &mut Stores) -> Result<Vec<(Target, Listed)>, Failure> {
                 Ok(page) => page,
                 // A node without a disk keeps nothing.
                 Err(error) if error.status == Status::NotFound => break,
-                Err(error) if matches!(error.status, Status::Dead | Status::Timeout) => {
-                    stores.leave_out(target);
+                Err(error) if is_unusable(&error) => {
+                    stores.leave_out_for(target, &error);
                     break;
                 }
                 Err(error) => return Err(failed(&target, &error)),

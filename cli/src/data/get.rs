@@ -57,7 +57,7 @@ pub fn whole(stores: &mut Stores, name: &str) -> Result<Known, Failure> {
             } else {
                 format!("; not there: {}", away.join(", "))
             };
-            Err(Failure::failed(format!("{name}: {lacks}{away}")))
+            Err(stores.blaming(Failure::failed(format!("{name}: {lacks}{away}"))))
         }
     }
 }

@@ -44,5 +44,5 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         false if rows.len() == 1 => crate::print("there are no datasets\n")?,
         false => crate::print(&table::columns("", &rows))?,
     }
-    Failure::unless_all_asked(stores.absent())
+    stores.unless_all_asked()
 }

@@ -3,10 +3,10 @@
 //! once more, as each has a number of its own.
 
 use nile_abi::{NodeId, Status};
-use nile_interfaces::name::NameClient;
 use nile_interfaces::name::records::{
     NameAnswer, NameEntry, NameExpectation, NameOutcome, NamePage, NamedEntry,
 };
+use nile_interfaces::name::{KEEPS, NameClient};
 use nile_stl::CallResult;
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -58,6 +58,21 @@ impl Stores {
             Err(Lost::Failed(_)) => Ok(Changed::Unknown),
             Err(lost) => Err(lost.into_failure()),
         }
+    }
+
+    /// What a node that is to keep names waits for before it does; none if it does.
+    pub fn waits_for_names(&mut self, node: NodeId) -> Result<Option<String>, Failure> {
+        let target = self.names.iter().copied().find(|target| target.node == node);
+        let Some(target) = target else { return Ok(Some("it does not answer".into())) };
+        let work = async |clients: Clients| {
+            let names: NameClient = clients.at(target);
+            names.standing().await
+        };
+        let standing = self.session.peer.work(self.session.patience, work)?;
+        Ok(match standing.map_err(CallFailed::from) {
+            Ok(standing) => Some(standing).filter(|it| it != KEEPS),
+            Err(error) => Some(failed(&target, &error).to_string()),
+        })
     }
 
     /// Every name that means something, in their order.

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::args::Remove as Options;
 use super::catalogue::{self, Catalogue};
 use super::names::Changed;
-use super::stores::{Stores, failed, nodes};
+use super::stores::{Stores, failed, is_unusable, nodes};
 use crate::failure::Failure;
 
 /// Removes what a name means.
@@ -62,10 +62,10 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
     match left.is_empty() {
         true => Ok(()),
-        false => Err(Failure::Partial(format!(
+        false => Err(stores.blaming(Failure::Partial(format!(
             "what these nodes have of {name} goes when they are back: {}",
             nodes(left).join(", ")
-        ))),
+        )))),
     }
 }
 
@@ -88,9 +88,7 @@ pub fn rest(
         match stores.remove(target, &listed)? {
             Ok(()) => drop(on.insert(target.node)),
             Err(error) if error.status == Status::NotFound => {}
-            Err(error) if matches!(error.status, Status::Dead | Status::Timeout) => {
-                stores.leave_out(target);
-            }
+            Err(error) if is_unusable(&error) => stores.leave_out_for(target, &error),
             Err(error) => return Err(failed(&target, &error)),
         }
     }

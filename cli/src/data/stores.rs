@@ -1,6 +1,6 @@
 //! The dataset services of a cluster's nodes, and calls to them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use nile_abi::{NodeId, Status};
@@ -10,7 +10,8 @@ use nile_interfaces::name::NameClient;
 use nile_stl::{CallResult, all};
 
 use super::service;
-use crate::cluster::args::Query;
+use crate::advice;
+use crate::cluster::args::{Query, Which};
 use crate::cluster::session::Session;
 use crate::failure::Failure;
 use crate::peer::call::CallFailed;
@@ -27,16 +28,34 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The stores of a cluster, the one on the lowest node first.
 pub struct Stores {
     pub session: Session,
+    which: Which,
     all: Vec<Target>,
     /// Who is asked what names mean.
     pub(super) names: Vec<Target>,
     /// Nodes whose stores could not be asked.
     absent: BTreeSet<NodeId>,
+    /// Of those, the ones whose disk is to blame, and why.
+    broken: BTreeMap<NodeId, String>,
 }
 
 impl Stores {
-    /// Takes a place in the cluster, and finds its stores. A wrong request if it has none.
+    /// Takes a place in the cluster, and finds its stores. A wrong request if it has none. Those
+    /// that cannot be opened are left out, as those of nodes that are away.
     pub fn open(query: &Query) -> Result<Stores, Failure> {
+        let mut stores = Stores::of_all(query)?;
+        let all = stores.all();
+        let formatted = stores.ask_all(&all, async |store, _| store.is_formatted().await)?;
+        for (target, error) in all.into_iter().zip(formatted) {
+            match error {
+                Err(error) if is_unusable(&error) => stores.leave_out_for(target, &error),
+                _ => {}
+            }
+        }
+        Ok(stores)
+    }
+
+    /// The same with those that cannot be opened.
+    pub fn of_all(query: &Query) -> Result<Stores, Failure> {
         let mut session = Session::open(&query.which, query.timeout)?;
         let none = || Failure::request("no node of the cluster keeps datasets");
         let absent = session.away();
@@ -46,7 +65,8 @@ impl Stores {
         for targets in [&mut all, &mut names] {
             targets.retain(|target| !absent.contains(&target.node));
         }
-        Ok(Stores { session, all, names, absent })
+        let which = query.which.clone();
+        Ok(Stores { session, which, all, names, absent, broken: BTreeMap::new() })
     }
 
     /// Every store.
@@ -56,7 +76,7 @@ impl Stores {
 
     /// Whether the cluster was started without disks, and has none: then nobody keeps names.
     pub fn have_no_disks(&mut self) -> Result<bool, Failure> {
-        if self.session.record.disk.is_some() {
+        if self.session.record.disk.is_some() || !self.broken.is_empty() {
             return Ok(false);
         }
         let all = self.all();
@@ -70,6 +90,31 @@ impl Stores {
     pub fn leave_out(&mut self, target: Target) {
         self.all.retain(|it| *it != target);
         self.absent.insert(target.node);
+    }
+
+    /// Forgets a store that cannot do what it is asked, and why.
+    pub fn leave_out_for(&mut self, target: Target, error: &CallFailed) {
+        self.leave_out(target);
+        if error.status == Status::Failed {
+            self.broken.insert(target.node, error.message.clone());
+        }
+    }
+
+    /// How a command ends that was done with the stores that could be asked.
+    pub fn unless_all_asked(&self) -> Result<(), Failure> {
+        Failure::unless_all_asked(&self.absent).map_err(|failure| self.blaming(failure))
+    }
+
+    /// A failure that may be for want of a store whose disk is to blame, and says so.
+    pub fn blaming(&self, failure: Failure) -> Failure {
+        let Some((node, why)) = self.broken.first_key_value() else { return failure };
+        let check = advice::named(&self.which, "disk", &["check", &node.to_string()]);
+        let why = format!("\n{node}: {why}; see `{check}`");
+        match failure {
+            Failure::Failed(message) => Failure::Failed(message + &why),
+            Failure::Partial(message) => Failure::Partial(message + &why),
+            other => other,
+        }
     }
 
     /// The nodes that should have stores and could not be asked.
@@ -144,6 +189,11 @@ impl Stores {
             }
         });
     }
+}
+
+/// Whether a store cannot be had at all: its node is away, or its disk has failed.
+pub fn is_unusable(error: &CallFailed) -> bool {
+    matches!(error.status, Status::Dead | Status::Timeout | Status::Failed)
 }
 
 /// Asks a store, and again for so long while it is busy.

@@ -160,9 +160,10 @@ impl Place {
         Ok(Place { stores, which, machines, memory, is_own })
     }
 
-    /// Worker cores of the nodes that live.
+    /// Worker cores of the nodes that live and whose disks can be used.
     pub fn workers(&self) -> u32 {
-        let cores = self.cores().into_iter();
+        let away = self.stores.absent();
+        let cores = self.cores().into_iter().filter(|(node, ..)| !away.contains(node));
         cores.filter(|(.., roles)| roles.contains(Role::Worker)).count() as u32
     }
 

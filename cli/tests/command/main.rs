@@ -9,6 +9,7 @@ mod cluster;
 mod compose;
 mod datasets;
 mod determinism;
+mod disks;
 mod dissector;
 mod elsewhere;
 mod image;

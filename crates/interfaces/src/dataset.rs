@@ -15,8 +15,8 @@ use nile_bosml::{Buffer, Bytes};
 use nile_stl::{CallResult, Caller, service};
 
 use records::{
-    BlockEntry, BlockRange, Copied, Decider, Destination, Draft, InFile, Listed, NoteEntry, Piece,
-    SpaceEntry,
+    BlockEntry, BlockRange, Condition, Copied, Decider, Destination, Draft, InFile, Listed,
+    NoteEntry, Piece, SpaceEntry, Verified,
 };
 
 /// The owner of datasets that a job's record decides on: no node. A mount leaves them as they are.
@@ -178,9 +178,29 @@ pub trait Dataset {
     ) -> CallResult<Listed>;
 
     /// Whether there are datasets on this disk, or were. Nothing is written, as other calls do to
-    /// a disk that is blank.
+    /// a disk that is blank. Fails as all other calls do if the store cannot be opened.
     #[stl_k(reply = "is_formatted", allow(operator, peer))]
     async fn is_formatted(&self) -> CallResult<bool>;
+
+    /// How the disk and its store are, looked at anew. A disk that is blank stays so.
+    #[stl_k(reply = "condition", allow(operator, peer))]
+    async fn examine(&self) -> CallResult<Condition>;
+
+    /// Reads the blocks of a dataset that are here, from block `skip` on and for about a second,
+    /// and tells which of them are damaged.
+    #[stl_k(reply = "verified", allow(operator, peer))]
+    async fn verify(
+        &self,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+        skip: u32,
+    ) -> CallResult<Verified>;
+
+    /// Gives the disk an empty store, whatever it has. This node then is as one whose disk was
+    /// lost.
+    #[stl_k(allow(operator, peer))]
+    async fn format(&self) -> CallResult<()>;
 
     /// Gives a note of this store another value, durable when this is over; an empty one removes
     /// it. `no_memory` if the store's log is full.

@@ -9,6 +9,9 @@ use nile_stl::{CallResult, Caller, service};
 
 use records::{NameAnswer, NameEntry, NameExpectation, NamePage};
 
+/// What `standing` says of a keeper that waits for nothing.
+pub const KEEPS: &str = "it keeps names";
+
 /// What names of datasets mean.
 #[service(subsystem = "storage", capability = "names", layer = high)]
 pub trait Name {

@@ -41,6 +41,14 @@ pub enum LabelError {
     /// The label, and with it all stores of the disk, is of another version of the format. It is
     /// not overwritten.
     Version(u32),
+    /// The disk is shorter than its extents, which are as they were: grown back, it has all that
+    /// was not cut off. It is not overwritten.
+    Truncated {
+        /// Bytes of the disk that the label speaks of.
+        wanted: u64,
+        /// Bytes that it has.
+        disk: u64,
+    },
     /// The disk, or what is left of it, is too small for an extent of so many bytes.
     TooSmall {
         /// Bytes that are wanted.
@@ -59,14 +67,17 @@ impl fmt::Display for LabelError {
         match self {
             LabelError::Foreign => write!(
                 f,
-                "the disk has something else than a label of NileOS; to use it, erase its first \
-                 8 KiB"
+                "the disk has something else than a label of NileOS, or its label is damaged"
+            ),
+            LabelError::Truncated { wanted, disk } => write!(
+                f,
+                "the disk was cut: it has {disk} bytes, and had {wanted}; give it as many again, \
+                 and what was not cut off is there"
             ),
             LabelError::Version(version) => write!(
                 f,
                 "the disk has stores in version {version} of their format, this is NileOS with \
-                 version {VERSION}: copy the datasets with the NileOS that has written them, or \
-                 erase the disk's first 8 KiB"
+                 version {VERSION}: copy the datasets with the NileOS that has written them"
             ),
             LabelError::TooSmall { wanted, free } => {
                 write!(f, "no room for an extent of {wanted} bytes: {free} are free in one piece")
@@ -86,7 +97,7 @@ pub struct Label {
     sequence: u64,
     disk_bytes: u64,
     extents: Vec<(Box<str>, Extent)>,
-    /// A copy of it is of an older version.
+    /// A copy of it is damaged, or of an older version.
     is_old: bool,
 }
 
@@ -100,19 +111,37 @@ impl Label {
         let copies = bytes.chunks_exact(UNIT as usize).take(2);
         let labels = copies.filter_map(|copy| Label::parse(copy, disk_bytes, checksum));
         let labels: Vec<Label> = labels.collect();
-        let is_old = labels.iter().any(|label| label.is_old);
+        let is_damaged = |copy: &[u8]| {
+            Label::version(copy, checksum).is_none() && copy.iter().any(|byte| *byte != 0)
+        };
+        let is_old = labels.iter().any(|label| label.is_old)
+            || bytes.chunks_exact(UNIT as usize).take(2).any(is_damaged);
         let newest = labels.into_iter().max_by_key(|label| label.sequence);
         newest
             .map(|label| Label { is_old, ..label })
-            .ok_or_else(|| Label::other_version(bytes, checksum))
+            .ok_or_else(|| Label::unreadable(bytes, disk_bytes, checksum))
     }
 
     /// What a disk has whose label cannot be read.
-    fn other_version(bytes: &[u8], checksum: Checksum) -> LabelError {
-        let mut copies = bytes.chunks_exact(UNIT as usize).take(2);
-        let version = copies.find_map(|copy| Label::version(copy, checksum));
+    fn unreadable(bytes: &[u8], disk_bytes: u64, checksum: Checksum) -> LabelError {
+        let copies = || bytes.chunks_exact(UNIT as usize).take(2);
+        let longer = copies().filter_map(|copy| Label::parse(copy, 1 << 63, checksum));
+        let end = |label: &Label| label.extents().map(|(_, it)| it.start + it.bytes).max();
+        if let Some(wanted) = longer.filter_map(|label| end(&label)).max() {
+            return LabelError::Truncated { wanted, disk: disk_bytes };
+        }
+        let version = copies().find_map(|copy| Label::version(copy, checksum));
         let version = version.filter(|version| !(OLD_VERSION..=VERSION).contains(version));
         version.map_or(LabelError::Foreign, LabelError::Version)
+    }
+
+    /// The label of a disk that is to be empty, whatever it has: to be [renewed](Self::renew) once
+    /// it has its extents.
+    pub fn anew(bytes: &[u8], disk_bytes: u64, checksum: Checksum) -> Label {
+        let copies = bytes.chunks_exact(UNIT as usize).take(2);
+        let labels = copies.filter_map(|copy| Label::parse(copy, 1 << 63, checksum));
+        let sequence = labels.map(|label| label.sequence).max().unwrap_or(0);
+        Label { sequence, disk_bytes, extents: Vec::new(), is_old: true }
     }
 
     /// The version of the format that a copy is of. `None` if it is none, or damaged.
@@ -208,8 +237,8 @@ impl Label {
     }
 
     /// What is to be done to the disk, in this order, before anything is written to a store of it:
-    /// nothing, unless the label is of an older version, which those who write that would take for
-    /// their own.
+    /// nothing, unless a copy of the label is damaged, or of an older version, which those who
+    /// write that would take for their own.
     pub fn renew(&mut self, checksum: Checksum) -> Vec<Step> {
         if !core::mem::take(&mut self.is_old) {
             return Vec::new();

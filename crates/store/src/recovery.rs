@@ -22,8 +22,7 @@ const MOST_GENERATIONS: u64 = u64::MAX / 2;
 /// Why a store cannot be mounted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MountError {
-    /// Neither half of the log has a whole checkpoint: nothing was formatted here, or the disk has
-    /// lost it.
+    /// Neither half of the log has a whole checkpoint: the disk has lost it.
     NoStore,
     /// The disk has lost or changed a record that it had said was durable.
     Lost {
@@ -40,17 +39,15 @@ pub enum MountError {
 impl fmt::Display for MountError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            MountError::NoStore => write!(f, "no dataset store is in this extent of the disk"),
-            MountError::Lost { index } => write!(
-                f,
-                "the disk has lost record {index} of the store's log, which was durable; restore \
-                 the disk, or format the extent and take the datasets from other copies"
-            ),
+            MountError::NoStore => write!(f, "neither half of the store's log is whole"),
+            MountError::Lost { index } => {
+                write!(f, "the disk has lost record {index} of the store's log, which was durable")
+            }
             MountError::UsedUp => {
-                write!(f, "the store's log has used up its generations; format the extent")
+                write!(f, "the store's log has used up its generations")
             }
             MountError::Contradiction => {
-                write!(f, "the records of the store's log contradict each other; format the extent")
+                write!(f, "the records of the store's log contradict each other")
             }
         }
     }

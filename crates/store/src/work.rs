@@ -270,6 +270,11 @@ impl Store {
         self.ended.extend(tickets.into_iter().map(|ticket| (ticket, Ok(()))));
     }
 
+    /// Asks nothing more of the disk: what waits fails, and so does all that comes.
+    pub fn retire(&mut self) {
+        self.fail(DiskFailed);
+    }
+
     fn fail(&mut self, failed: DiskFailed) {
         self.has_failed = true;
         let under_way = self.work.take().map(|work| match work.job {

@@ -145,3 +145,45 @@ pub struct SpaceEntry {
     /// Bytes of the longest block that can be written here: those of a buffer of the node's pool.
     pub block_bytes: u32,
 }
+
+/// How a disk and its store are.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Condition {
+    /// What the machine calls the disk.
+    pub disk: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// What is wrong with it.
+    pub fault: DiskFault,
+    /// The same in words; empty if nothing is.
+    pub why: String,
+}
+
+/// Why a disk has no store that can be used.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum DiskFault {
+    /// It has one.
+    #[default]
+    None,
+    /// Nothing was ever written to it.
+    Blank,
+    /// Its label is damaged, or it has something else.
+    Label,
+    /// Its label is of another version of the format.
+    Version,
+    /// It is shorter than it was.
+    Cut,
+    /// The store's log is damaged.
+    Log,
+    /// The device does not do what it is asked.
+    Device,
+}
+
+/// Blocks of a dataset that were read again.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Verified {
+    /// How many blocks were looked at, whether they are here or elsewhere.
+    pub looked: u32,
+    /// The numbers of those that are here and are not what was written.
+    pub damaged: Vec<u32>,
+}

@@ -77,7 +77,35 @@ fn extents_share_a_disk() {
     assert_eq!((rest.start, rest.bytes), (LABEL_BYTES + 5 * MIB, 3 * MIB - LABEL_BYTES));
     assert!(mount(&disk, rest).is_ok());
     // The same label on a smaller disk names extents that are not there.
-    assert_eq!(read(&disk, 4 * MIB), Err(LabelError::Foreign));
+    let cut = LabelError::Truncated { wanted: 8 * MIB, disk: 4 * MIB };
+    assert_eq!(read(&disk, 4 * MIB), Err(cut));
+}
+
+#[test]
+fn a_copy_that_is_damaged_is_written_anew() {
+    let mut disk = Disk::new(4 * MIB);
+    let mut label = read(&disk, 4 * MIB).expect("a blank disk");
+    for step in add(&mut label, "one", None).expect("there is room") {
+        disk.step(&step);
+    }
+    assert_eq!(label.renew(crc32c::crc32c_append), [], "the other copy is blank");
+    disk.write(100, &[1]);
+    let mut found = read(&disk, 4 * MIB).expect("the other copy holds");
+    for step in found.renew(crc32c::crc32c_append) {
+        disk.step(&step);
+    }
+    for copy in [0, UNIT] {
+        let mut disk = disk.clone();
+        disk.write(copy + 100, &[1]);
+        assert_eq!(names(&read(&disk, 4 * MIB).expect("one copy holds")), ["one"]);
+    }
+    // Empty on purpose, whatever its label said.
+    let anew = disk.read(0, LABEL_BYTES as usize);
+    let mut label = Label::anew(&anew, 2 * MIB, crc32c::crc32c_append);
+    let steps = add(&mut label, "two", None).expect("there is room").into_iter();
+    let steps: Vec<Step> = steps.chain(label.renew(crc32c::crc32c_append)).collect();
+    steps.iter().for_each(|step| assert!(disk.step(step)));
+    assert_eq!(names(&read(&disk, 4 * MIB).expect("a label")), ["two"]);
 }
 
 #[test]
