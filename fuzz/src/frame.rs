@@ -7,7 +7,7 @@ use nile_interfaces::time::TimeClient;
 use nile_ring::{Message, PAYLOAD_BYTES};
 use nile_services::ackermann::AckermannClient;
 use nile_stl::frame::{Assembler, CallId, Header, MAX_DATA, cells};
-use nile_stl::{CallResult, FIRST_SERVICE, LocalFuture, Place};
+use nile_stl::{CallResult, FIRST_SERVICE, LocalFuture, PeerEnd, Place};
 
 use crate::input::Input;
 use crate::node::{CORES, TestHost};
@@ -33,7 +33,7 @@ pub fn frame(bytes: &[u8]) -> bool {
         let from = CoreId(1 + u16::from(from) % (CORES as u16 - 1));
         match step {
             0xff => {
-                stl.peer_died(from, Generation::FIRST, Some(CallId(u64::from(step))));
+                stl.peer_ended(from, Generation::FIRST, PeerEnd::By(CallId(u64::from(step))));
                 host.poll_tasks();
                 waiting.check(Some(from));
                 assemblers[from.index()] = Assembler::default();
@@ -68,7 +68,7 @@ pub fn frame(bytes: &[u8]) -> bool {
         host.poll_tasks();
     }
     for core in (1..CORES as u16).map(CoreId) {
-        stl.peer_died(core, Generation::FIRST, None);
+        stl.peer_ended(core, Generation::FIRST, PeerEnd::Died);
         host.poll_tasks();
         waiting.check(Some(core));
     }

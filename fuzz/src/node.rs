@@ -311,6 +311,14 @@ impl Node for TestNode {
     fn end_core(&self, core: CoreId) -> NodeFuture<()> {
         ready(if core.index() < CORES { Ok(()) } else { Err(Status::NotFound) })
     }
+
+    fn leave_core(&self, core: CoreId, _: Duration, _: bool) -> NodeFuture<()> {
+        ready(if core.index() < CORES { Ok(()) } else { Err(Status::NotFound) })
+    }
+
+    fn call_back_core(&self, core: CoreId) -> NodeFuture<()> {
+        ready(if core.index() < CORES { Ok(()) } else { Err(Status::NotFound) })
+    }
 }
 
 impl Frame for TestFrame {

@@ -40,6 +40,7 @@
 //! | `serve`           | nothing: a node of a cluster that serves until it is ended              |
 //! | `bulk`            | buffers between nodes: whole, in any number, and `Dead` when it is so  |
 //! | `dataset-nodes`   | datasets come from another node whole, or leave nothing                |
+//! | `leaving`         | cores leave as planned and come back, and no call is lost              |
 //! | `sweeps`          | names without a history are adopted once, whoever races                |
 //! | `bulk-cost`       | what it costs to move buffers to another node                          |
 //! | `rpc-cost`        | what calls to another node cost                                        |
@@ -79,6 +80,7 @@ mod hostile;
 mod idle;
 mod isolation;
 mod jobs;
+mod leaving;
 mod manager_restart;
 mod memory;
 mod moving;
@@ -116,7 +118,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 49] = [
+pub const PROGRAMS: [&str; 50] = [
     "boot",
     "ping",
     "restart",
@@ -153,6 +155,7 @@ pub const PROGRAMS: [&str; 49] = [
     "package-channels",
     "package-channels-restart",
     "registry-restart",
+    "leaving",
     "idle-nodes",
     "cluster",
     "serve",
@@ -261,6 +264,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "cluster" => cluster::start(core, &arguments),
         "bulk" => bulk::start(core, &arguments),
         "dataset-nodes" => dataset_nodes::start(core, &arguments),
+        "leaving" => leaving::start(core, &arguments),
         "sweeps" => sweeps::start(core, &arguments),
         "bulk-cost" => bulk_cost::start(core, &arguments),
         "rpc-cost" => rpc_cost::start(core, &arguments),

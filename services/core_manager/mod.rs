@@ -1,11 +1,13 @@
 //! The core manager: what each core of the node is for and what it has done, read from the cores'
-//! records without disturbing them, and the end of a package, or of any core's incarnation.
+//! records without disturbing them; the end of a package, or of any core's incarnation; cores that
+//! leave and come back.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
-use nile_abi::{CoreId, Status};
+use nile_abi::{CoreId, Role, RoleSet, Status};
 use nile_interfaces::core_manager::{CoreEntry, CoreManagerKernel, CoreStatistics, QueueDepth};
 use nile_stl::node::CoreState;
 use nile_stl::{CallError, CallResult, Start, Stl, service};
@@ -33,8 +35,7 @@ impl CoreManagerKernel for CoreManager {
     }
 
     fn statistics(&self, core: u16) -> CallResult<CoreStatistics> {
-        let missing = || CallError::new(Status::NotFound, format!("the node has no core {core}"));
-        let state = self.stl.node()?.state_of(CoreId(core)).ok_or_else(missing)?;
+        let state = self.state_of(core)?;
         let queues = state
             .queues
             .iter()
@@ -61,6 +62,70 @@ impl CoreManagerKernel for CoreManager {
     async fn end_core(&self, core: u16) -> CallResult<()> {
         let ended = self.stl.node()?.end_core(CoreId(core)).await;
         ended.map_err(|status| CallError::new(status, format!("core {core} cannot be ended")))
+    }
+
+    async fn renew(&self, core: u16, patience_ms: u32) -> CallResult<()> {
+        let roles = self.state_of(core)?.roles;
+        if roles.contains(Role::Network) && self.stl.node()?.member().is_some() {
+            // The others would take it for another node.
+            let what = format!(
+                "core {core} is the node's link to its cluster, which does not begin anew without \
+                 the node: core_manager.end_core ends both"
+            );
+            return Err(CallError::new(Status::Denied, what));
+        }
+        self.leave(core, patience_ms, false).await
+    }
+
+    async fn send_away(&self, core: u16, patience_ms: u32) -> CallResult<()> {
+        let worker = RoleSet::EMPTY.with(Role::Worker);
+        if self.state_of(core)?.roles != worker {
+            let what = format!(
+                "core {core} is not a worker alone, and the node needs what else it does: \
+                 core_manager.list tells roles"
+            );
+            return Err(CallError::new(Status::Denied, what));
+        }
+        let node = self.stl.node()?;
+        let others = (0..self.stl.host().cores() as u16).filter(|other| *other != core);
+        let states = others.filter_map(|other| node.state_of(CoreId(other)));
+        let serves = |state: &CoreState| {
+            state.roles.contains(Role::Worker) && !matches!(state.phase, "away" | "stopped")
+        };
+        if !states.into_iter().any(|state| serves(&state)) {
+            let what = format!("core {core} is the node's last worker, and one stays");
+            return Err(CallError::new(Status::Denied, what));
+        }
+        self.leave(core, patience_ms, true).await
+    }
+
+    async fn call_back(&self, core: u16) -> CallResult<()> {
+        self.state_of(core)?;
+        let back = self.stl.node()?.call_back_core(CoreId(core)).await;
+        back.map_err(|status| CallError::new(status, format!("core {core} does not come back")))
+    }
+}
+
+impl CoreManager {
+    fn state_of(&self, core: u16) -> CallResult<CoreState> {
+        let missing = || CallError::new(Status::NotFound, format!("the node has no core {core}"));
+        self.stl.node()?.state_of(CoreId(core)).ok_or_else(missing)
+    }
+
+    async fn leave(&self, core: u16, patience_ms: u32, is_away: bool) -> CallResult<()> {
+        let patience = Duration::from_millis(patience_ms.into());
+        let left = self.stl.node()?.leave_core(CoreId(core), patience, is_away).await;
+        left.map_err(|status| {
+            let why = match status {
+                Status::Denied => "manages the node, and stays".into(),
+                Status::Busy => format!(
+                    "has not done what it works on within {patience_ms} ms, and stays as it was"
+                ),
+                Status::Dead => "is away, or has stopped".into(),
+                _ => "does not leave".into(),
+            };
+            CallError::new(status, format!("core {core} {why}"))
+        })
     }
 }
 

@@ -1,5 +1,5 @@
 //! What each core of the node is for and what it has done; the end of a package, or of any core's
-//! incarnation.
+//! incarnation; cores that leave and come back.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -81,4 +81,20 @@ pub trait CoreManager {
     /// for packages. Tests of a cluster break it so.
     #[stl_k(allow(operator, peer))]
     async fn end_core(&self, core: u16) -> CallResult<()>;
+
+    /// Has a core leave and begin anew, once what it works on is done. Callers of its services
+    /// find others meanwhile. Waits until its next incarnation runs. `busy`: what it works on is
+    /// not done within `patience_ms`, and the core goes on as it was.
+    #[stl_k(allow(operator, peer))]
+    async fn renew(&self, core: u16, #[range(1..=60000)] patience_ms: u32) -> CallResult<()>;
+
+    /// Has a worker core leave in the same way, and stay away: the machine has its processor and
+    /// its buffers until it is called back. One worker stays.
+    #[stl_k(allow(operator, peer))]
+    async fn send_away(&self, core: u16, #[range(1..=60000)] patience_ms: u32) -> CallResult<()>;
+
+    /// Has a core that is away begin anew, and waits until it runs; one that is there stays as it
+    /// is.
+    #[stl_k(allow(operator, peer))]
+    async fn call_back(&self, core: u16) -> CallResult<()>;
 }

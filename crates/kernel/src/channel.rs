@@ -180,6 +180,11 @@ impl<M: Machine> Outbound<M> {
         Ok(rest)
     }
 
+    /// Whether the receiver has taken all that was sent, or is gone.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.closed.is_raised() || self.sender.borrow().as_ref().is_none_or(Sender::is_drained)
+    }
+
     /// Waits until the receiver is gone. One task at a time can wait.
     pub fn closed(&self) -> impl Future<Output = ()> + use<M> {
         let closed = self.closed.clone();

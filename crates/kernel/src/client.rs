@@ -246,6 +246,9 @@ impl Client {
                 }
             }
             Event::End => panic!("the core manager was asked to end this core"),
+            Event::Leave { patience_ms } => {
+                core.begin_to_leave(Duration::from_millis(patience_ms.into()));
+            }
             Event::Hello { generation } => self.greet(core, generation),
         }
     }
@@ -365,6 +368,18 @@ impl Client {
         let control = Rc::new(Control::new(PackageId(self.packages.get())));
         *package = Some(control.clone());
         Ok(control)
+    }
+
+    /// Whether a package is here.
+    pub(crate) fn has_package(&self) -> bool {
+        self.package.borrow().is_some()
+    }
+
+    /// Ends the package that is here before its next turn.
+    pub(crate) fn stop_package(&self) {
+        if let Some(control) = &*self.package.borrow() {
+            control.stop();
+        }
     }
 
     /// The package that ran here is gone.

@@ -77,6 +77,10 @@ pub enum Request {
     StopPackage { core: CoreId, package: PackageId },
     /// End the incarnation of the core `core`, whatever that core is doing.
     EndCore { core: CoreId },
+    /// Have a core leave as planned, within so long, and stay away afterwards or not.
+    Leave { core: CoreId, patience_ms: u32, is_away: bool },
+    /// Have a core that is away, or is to be, begin its next incarnation.
+    CallBack { core: CoreId },
     /// Enter a grant of the core that sends on this channel in the tables of the caller, which
     /// receives on it. `NotFound` unless both ends are open and that core has the grant.
     Join { channel: ChannelId, grant: Grant },
@@ -127,6 +131,8 @@ pub enum Event {
     StopPackage { package: PackageId },
     /// Panic: somebody wants this incarnation to end.
     End,
+    /// Leave as planned, within so long.
+    Leave { patience_ms: u32 },
 }
 
 type Words = [u64; 6];
@@ -162,6 +168,10 @@ impl Request {
                 (17, [u64::from(core.0), u64::from(package.0), 0, 0, 0, 0])
             }
             Request::EndCore { core } => (19, [u64::from(core.0), 0, 0, 0, 0, 0]),
+            Request::Leave { core, patience_ms, is_away } => {
+                (21, [u64::from(core.0), u64::from(patience_ms), u64::from(is_away), 0, 0, 0])
+            }
+            Request::CallBack { core } => (23, [u64::from(core.0), 0, 0, 0, 0, 0]),
             Request::ShowPool { shown } => (20, [u64::from(shown), 0, 0, 0, 0, 0]),
             Request::Join { channel, grant } => {
                 (18, [u64::from(channel.0), grant.start.0, grant.bytes, 0, 0, 0])
@@ -223,6 +233,10 @@ impl Request {
             18 => Request::Join { channel: ChannelId(narrow(w[0])?), grant: grant(w[1], w[2]) },
             19 => Request::EndCore { core: core(w[0])? },
             20 => Request::ShowPool { shown: w[0] != 0 },
+            21 => {
+                Request::Leave { core: core(w[0])?, patience_ms: narrow(w[1])?, is_away: w[2] != 0 }
+            }
+            23 => Request::CallBack { core: core(w[0])? },
             _ => return None,
         };
         Some((number, request))
@@ -289,6 +303,7 @@ impl Event {
             Event::Fence { channel } => (5, [u64::from(channel.0), 0, 0, 0, 0, 0]),
             Event::StopPackage { package } => (6, [u64::from(package.0), 0, 0, 0, 0, 0]),
             Event::End => (7, [0; 6]),
+            Event::Leave { patience_ms } => (8, [u64::from(patience_ms), 0, 0, 0, 0, 0]),
         };
         encode(operation, Status::Ok, 0, words)
     }
@@ -310,6 +325,7 @@ impl Event {
             5 => Event::Fence { channel: ChannelId(narrow(w[0])?) },
             6 => Event::StopPackage { package: PackageId(narrow(w[0])?) },
             7 => Event::End,
+            8 => Event::Leave { patience_ms: narrow(w[0])? },
             _ => return None,
         })
     }
@@ -412,6 +428,8 @@ mod tests {
             Request::StopPackage { core: CoreId(3), package: PackageId(u32::MAX) },
             Request::Join { channel, grant: GRANT },
             Request::EndCore { core: CoreId(9) },
+            Request::Leave { core: CoreId(9), patience_ms: u32::MAX, is_away: true },
+            Request::CallBack { core: CoreId(9) },
         ] {
             assert_eq!(Request::decode(&request.encode(NUMBER)), Some((NUMBER, request)));
         }
@@ -443,6 +461,7 @@ mod tests {
             Event::Hello { generation: Generation(2) },
             Event::StopPackage { package: PackageId(9) },
             Event::End,
+            Event::Leave { patience_ms: 2000 },
         ] {
             assert_eq!(Event::decode(&event.encode()), Some(event));
         }
@@ -482,7 +501,7 @@ mod tests {
                 let word = garbage() >> [0, 32, 48, 63][garbage() as usize % 4];
                 place.copy_from_slice(&word.to_le_bytes());
             }
-            bytes[0] %= 20;
+            bytes[0] %= 24;
             bytes[1] %= 2;
             if let Some((number, request)) = Request::decode(&bytes) {
                 assert_eq!(Request::decode(&request.encode(number)), Some((number, request)));

@@ -17,7 +17,7 @@ use core::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, RoleSet, Window};
 use nile_device::{DrivenDisk, DrivenInterface};
 use nile_platform::{
-    CorePhase, Fault, Hosting, Load, Loop, Machine, NodePhase, Outcome, Queue, Sleeper, Turn,
+    CorePhase, Hosting, Load, Loop, Machine, NodePhase, Outcome, Queue, Sleeper, Turn,
 };
 use nile_ring::Doorbell;
 
@@ -26,6 +26,7 @@ use crate::config::Config;
 use crate::device::Devices;
 use crate::executor::{Executor, Join};
 use crate::input::Input;
+use crate::leave::Leaving;
 use crate::manager::{Manager, watch};
 use crate::membership::Membership;
 use crate::pool::{Pool, PoolConfig};
@@ -89,6 +90,7 @@ pub struct Inner<M: Machine> {
     longest_slack: Duration,
     pub(crate) sampling: Sampling<M>,
     ended: Cell<Option<Outcome>>,
+    pub(crate) leaving: Leaving,
 }
 
 impl<M: Machine> Inner<M> {
@@ -196,6 +198,7 @@ impl<M: Machine> Core<M> {
             longest_slack: config.longest_slack,
             sampling: Sampling::new(tick),
             ended: Cell::new(None),
+            leaving: Leaving::default(),
         }));
         // Memory of the last incarnation may be somebody else's once this one has said that it is
         // there: until then its disks must have forgotten what they were to do with it.
@@ -224,7 +227,7 @@ impl<M: Machine> Core<M> {
         record.set_bound(false);
         // Who was ended from outside may have been in any.
         let is_endless = board.record(CoreId::BOOT).is_endless(self.id(), Generation(last));
-        let is_its = record.fault().is_some_and(|fault| fault.kind != Fault::KILLED) || is_endless;
+        let is_its = record.fault().is_some_and(|fault| fault.is_its_own()) || is_endless;
         if let Some(policy) = policy.filter(|_| is_its) {
             self.machine.log(format_args!("policy {policy} is expelled: the core ended in it"));
             self.executor.bar(&policy);
@@ -398,6 +401,10 @@ impl<M: Machine> Loop for CoreLoop<M> {
                 manager.borrow_mut().stop_node(&core.machine);
             }
             return self.stop();
+        }
+        if core.may_leave() {
+            core.machine.set_tick(None);
+            core.machine.leave();
         }
         if found {
             self.note_queues();

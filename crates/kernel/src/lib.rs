@@ -12,6 +12,7 @@
 //! * [`pool`]: buffers in memory that all cores of the node share.
 //! * [`packages`]: user mode: how a core loads a package, runs it, serves it and ends it.
 //! * `control`, `client`, `manager`: what a core asks of the management core, and how that answers.
+//! * `leave`: planned ends of cores.
 //! * `device`: the network interfaces of a core; [`disk`]: its disks.
 //! * `services`: the service transport layer of a core, and its links to the other cores.
 //! * [`boot`] and [`report`]: the first program, and what it says.
@@ -29,6 +30,7 @@ pub mod core;
 mod device;
 pub mod executor;
 mod input;
+mod leave;
 mod manager;
 pub mod membership;
 pub mod memory;

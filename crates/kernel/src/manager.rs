@@ -16,7 +16,9 @@ use alloc::vec::Vec;
 use nile_abi::{CoreId, EndpointId, Generation, PageSize, Status};
 use nile_memory::MemoryKind;
 use nile_order::SortedSet;
-use nile_platform::{Grant, Handoff, Machine, Manager as _, NodeDescription, NodePhase, WakeMode};
+use nile_platform::{
+    CorePhase, Grant, Handoff, Machine, Manager as _, NodeDescription, NodePhase, WakeMode,
+};
 use nile_ring::{Message, Wake};
 
 use crate::config::Config;
@@ -227,6 +229,24 @@ impl<M: Machine> Manager<M> {
                 self.order(machine, core, Event::StopPackage { package })?
             }
             Request::EndCore { core } => self.order(machine, core, Event::End)?,
+            Request::Leave { core, patience_ms, is_away } => {
+                if core == self.own {
+                    return Err(Status::Denied);
+                }
+                let told = self.order(machine, core, Event::Leave { patience_ms })?;
+                machine.board().record(self.own).set_away(core, is_away);
+                told
+            }
+            Request::CallBack { core } => {
+                if core.index() >= machine.board().cores() {
+                    return Err(Status::NotFound);
+                }
+                machine.board().record(self.own).set_away(core, false);
+                if let Some(manager) = machine.manager() {
+                    manager.call_back(core);
+                }
+                Reply::Done
+            }
             Request::Watch => {
                 self.watch.want();
                 return Ok(None);
@@ -293,9 +313,10 @@ impl<M: Machine> Manager<M> {
         let record = machine.board().record(core);
         let kind = record.fault().map_or("no reason", |fault| fault.kind_name());
         self.links.renew(machine, core);
-        let stopped = self.links.has_stopped(core);
+        let stopped = self.links.is_out(core);
         if stopped {
-            machine.log(format_args!("core {core} has stopped after {kind}; the node goes on"));
+            let how = if record.phase() == CorePhase::Away { "is away" } else { "has stopped" };
+            machine.log(format_args!("core {core} {how} after {kind}; the node goes on"));
         } else {
             let generation = record.generation();
             let what = format_args!("core {core} restarted as {generation} after {kind}");
@@ -339,7 +360,7 @@ impl<M: Machine> Manager<M> {
         if core.index() >= machine.board().cores() {
             return Err(Status::NotFound);
         }
-        if self.links.has_stopped(core) {
+        if self.links.is_out(core) {
             return Err(Status::Dead);
         }
         self.event(core, event);

@@ -20,8 +20,8 @@ use nile_abi::{CoreId, Generation, Status};
 use nile_order::SortedMap;
 use nile_platform::{CorePhase, Fault, Machine};
 use nile_ring::Message;
-use nile_stl::Stl;
 use nile_stl::frame::{Assembler, CallId};
+use nile_stl::{PeerEnd, Stl};
 
 use crate::channel::Inbound;
 use crate::config::Config;
@@ -65,6 +65,11 @@ impl<M: Machine> Services<M> {
     /// Calls that services here work on, and calls made here that have not ended.
     pub fn open_calls(&self) -> (usize, usize) {
         self.stl.borrow().as_ref().map_or((0, 0), Stl::open_calls)
+    }
+
+    /// Whether no call is worked on here, and each answer has been taken.
+    pub fn is_drained(&self) -> bool {
+        self.open_calls().0 == 0 && self.links.borrow().values().all(|link| link.is_drained())
     }
 
     /// The core's end: forgets every link. (What the layer holds holds the core.)
@@ -162,7 +167,7 @@ impl<M: Machine> Core<M> {
     /// Whether an incarnation of a core has ended.
     fn is_gone(&self, peer: CoreId, generation: Generation) -> bool {
         let record = self.machine.board().record(peer);
-        record.generation() != generation || record.phase() == CorePhase::Stopped
+        record.generation() != generation || record.phase().is_out()
     }
 
     /// An incarnation of a core has ended: with it the calls between the two, and what this core
@@ -178,8 +183,12 @@ impl<M: Machine> Core<M> {
         if let Some(link) = link {
             link.give_up();
         }
-        let culprit = self.culprit(peer, generation);
-        self.stl().peer_died(peer, generation, culprit);
+        let end = match self.culprit(peer, generation) {
+            _ if self.has_left(peer, generation) => PeerEnd::Left,
+            Some(culprit) => PeerEnd::By(culprit),
+            None => PeerEnd::Died,
+        };
+        self.stl().peer_ended(peer, generation, end);
     }
 
     /// Nothing can be sent over a link any more: its peer is gone, or it could not be opened.
@@ -196,11 +205,21 @@ impl<M: Machine> Core<M> {
         }
     }
 
+    /// Whether an incarnation of another core ended as planned: what it had not answered then, it
+    /// had not looked at.
+    fn has_left(&self, peer: CoreId, generation: Generation) -> bool {
+        let record = self.machine.board().record(peer);
+        let now = record.generation();
+        let is_last =
+            now == generation.next() || now == generation && record.phase() == CorePhase::Away;
+        is_last && record.fault() == Some(Fault::LEFT)
+    }
+
     /// The call of this core that an incarnation of another one worked on when its own code
     /// ended it.
     fn culprit(&self, peer: CoreId, generation: Generation) -> Option<CallId> {
         let record = self.machine.board().record(peer);
-        let by_itself = record.fault().is_some_and(|fault| fault.kind != Fault::KILLED);
+        let by_itself = record.fault().is_some_and(|fault| fault.is_its_own());
         // The record tells why the last incarnation ended, not those before.
         if record.generation() != generation.next() || !by_itself {
             return None;

@@ -11,6 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::hint::{black_box, spin_loop};
 use std::num::NonZero;
+use std::panic;
 use std::ptr;
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -50,6 +51,24 @@ pub struct Hosted {
     manager: Option<HostedManager>,
     /// Whether its right to the pool was asked for.
     pooled: Cell<bool>,
+}
+
+/// What a core unwinds with that leaves as planned.
+pub(crate) struct Left;
+
+/// Frees the buffers of a core whose incarnation is over: it may not have another one soon.
+pub(crate) fn give_buffers_back(node: &Node, core: CoreId) {
+    let buffers = node.record.layout.buffers();
+    if buffers.bytes > 0
+        && let Ok(region) = node.arena.region(buffers)
+    {
+        // SAFETY: as for [`Machine::pool`]; the incarnation has unwound, and its process does
+        // nothing but end.
+        let memory = unsafe { PoolMemory::new(region, core) };
+        if let Err(error) = memory.give_back() {
+            log(&core.to_string(), format_args!("its buffers are not given back: {error}"));
+        }
+    }
 }
 
 /// Whether a core with these roles is a process of its own: a worker and nothing else.
@@ -250,6 +269,11 @@ impl Machine for Hosted {
 
     fn calendar(&self) -> Option<Duration> {
         SystemTime::now().duration_since(UNIX_EPOCH).ok()
+    }
+
+    /// Unwinds to whoever runs the incarnation, which drops what it had.
+    fn leave(&self) -> ! {
+        panic::resume_unwind(Box::new(Left))
     }
 
     fn manager(&self) -> Option<&HostedManager> {

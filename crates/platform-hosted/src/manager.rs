@@ -5,12 +5,13 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use nile_abi::VirtAddr;
+use nile_abi::{CoreId, VirtAddr};
 use nile_memory::{MemoryKind, MemoryMap, MemoryRegion, PhysicalMemory};
 use nile_platform::{Grant, Handoff, Manager, NodeDescription, Outcome};
 
 use crate::arena::BASE;
 use crate::node::Node;
+use crate::signals;
 use crate::tables::ArenaTables;
 
 /// The byte before the report on standard output (RFC 7464).
@@ -104,6 +105,11 @@ impl Manager for HostedManager {
     }
 
     /// Returns at once; the node ends when all its loops have.
+    fn call_back(&self, _: CoreId) {
+        // It looks after all workers, and starts those that are not to be away any more.
+        signals::tell_main_thread();
+    }
+
     fn power_off(&self, outcome: Outcome) {
         self.node.finish(outcome);
     }

@@ -63,6 +63,34 @@ impl Lives {
         again
     }
 
+    /// Ends the present incarnation, which has left as planned; whether the next one is to start,
+    /// which is not while the core is away. The core itself must not run.
+    pub fn leave(&mut self, node: &Node) -> bool {
+        let (record, who) = (node.board.record(self.core), self.core.to_string());
+        let is_away = node.board.record(CoreId::BOOT).is_away(self.core);
+        let ended = self.generation;
+        self.generation = ended.next();
+        record.set_fault(Fault::LEFT);
+        record.set_phase(if is_away { CorePhase::Away } else { CorePhase::Restarting });
+        record.set_generation(self.generation);
+        match is_away {
+            true => {
+                log(&who, format_args!("{ended} has left, and is away until it is called back"))
+            }
+            false => {
+                log(&who, format_args!("{ended} has left as planned; {} starts", self.generation));
+                self.begin();
+            }
+        }
+        node.wake_managers_of(self.core);
+        !is_away
+    }
+
+    /// The next incarnation starts now.
+    pub fn begin(&mut self) {
+        self.began = Instant::now();
+    }
+
     /// The core's loop has ended for good. A node cannot go on without the core that manages it.
     pub fn stop(&self, node: &Node) {
         node.board.record(self.core).set_phase(CorePhase::Stopped);

@@ -10,7 +10,7 @@ use nile_abi::CoreId;
 use nile_platform::CorePhase;
 use rustix::thread::gettid;
 
-use crate::machine::Hosted;
+use crate::machine::{Hosted, Left};
 use crate::manager::HostedManager;
 use crate::node::Node;
 use crate::restart::Lives;
@@ -50,6 +50,11 @@ fn live(node: &'static Node, core: CoreId, manager: Option<HostedManager>, core_
                     node.finish(outcome);
                 }
                 return;
+            }
+            // Only workers can be away.
+            Err(end) if end.is::<Left>() => {
+                node.board.record(CoreId::BOOT).set_away(core, false);
+                lives.leave(node);
             }
             Err(_) if lives.end(node, fault::of_panic()) => {}
             Err(_) => return,

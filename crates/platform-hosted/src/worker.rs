@@ -17,12 +17,15 @@ use nile_abi::{CoreId, Generation};
 use nile_platform::{CorePhase, Machine, NodePhase};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use crate::machine::Hosted;
+use crate::machine::{Hosted, Left, give_buffers_back};
 use crate::node::{Node, log};
 use crate::restart::Lives;
 use crate::sampler::Sampler;
 use crate::start::CoreMain;
 use crate::{fault, placement, signals};
+
+/// The exit status of a worker that has left as planned.
+const LEFT: u8 = 102;
 
 /// The first argument of a worker process; its core and its generation follow.
 const ARGUMENT: &str = "--worker-of-a-node";
@@ -30,8 +33,9 @@ const ARGUMENT: &str = "--worker-of-a-node";
 /// A worker core as the node sees it. Dropping it ends its process.
 pub(crate) struct Worker {
     lives: Lives,
-    /// Its process; none once it stays stopped.
+    /// Its process; none once it stays stopped, and while it is away.
     child: Option<Child>,
+    is_away: bool,
 }
 
 impl Worker {
@@ -40,20 +44,36 @@ impl Worker {
     pub fn start(node: &Node, core: CoreId) -> io::Result<Worker> {
         let lives = Lives::first(core);
         let child = spawn(node, &lives)?;
-        Ok(Worker { lives, child: Some(child) })
+        Ok(Worker { lives, child: Some(child), is_away: false })
     }
 
-    /// If the process has ended, starts the next incarnation, or not, as the core deserves.
+    /// If the process has ended, starts the next incarnation, or not, as the core deserves; or if
+    /// it was called back.
     pub fn look_after(&mut self, node: &Node) {
+        if self.is_away && !node.board.record(CoreId::BOOT).is_away(self.core()) {
+            self.is_away = false;
+            self.lives.begin();
+            return self.start_again(node);
+        }
         let Some(status) = self.ended() else { return };
         node.set_package_process(self.core(), 0);
         if status.success() && node.board.phase() == NodePhase::Stopping {
             return self.lives.stop(node);
         }
-        let record = node.board.record(self.core());
-        if !self.lives.end(node, fault::of_process(status, record.fault())) {
+        if status.code() == Some(LEFT.into()) && node.board.phase() != NodePhase::Stopping {
+            self.is_away = !self.lives.leave(node);
+            if !self.is_away {
+                self.start_again(node);
+            }
             return;
         }
+        let record = node.board.record(self.core());
+        if self.lives.end(node, fault::of_process(status, record.fault())) {
+            self.start_again(node);
+        }
+    }
+
+    fn start_again(&mut self, node: &Node) {
         match spawn(node, &self.lives) {
             Ok(child) => self.child = Some(child),
             Err(error) => {
@@ -149,8 +169,13 @@ fn join(core: CoreId, generation: Generation) -> io::Result<(&'static Node, Host
 /// Runs the core's main function. Its outcome matters to no one: the management core's does.
 fn live(node: &'static Node, machine: Hosted, core_main: CoreMain) -> ExitCode {
     let _sampler = Sampler::start(node, machine.core());
+    let core = machine.core();
     match panic::catch_unwind(AssertUnwindSafe(|| core_main(machine, &node.record.boot))) {
         Ok(_) => ExitCode::SUCCESS,
+        Err(end) if end.is::<Left>() => {
+            give_buffers_back(node, core);
+            ExitCode::from(LEFT)
+        }
         Err(_) => ExitCode::from(fault::PANICKED),
     }
 }

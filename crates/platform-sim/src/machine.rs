@@ -15,7 +15,7 @@ use nile_ring::{PoolMemory, Region, Signal};
 use crate::disk::SimDisk;
 use crate::memory::{HUGE_BASE, SHARED_BASE, SharedTables};
 use crate::network::SimInterface;
-use crate::state::State;
+use crate::state::{Event, State};
 use crate::timer;
 use crate::trace::Happening;
 use crate::user::SimUser;
@@ -25,6 +25,9 @@ const CLOCK_READ: Duration = Duration::from_nanos(20);
 
 /// What a core's code unwinds with that would not return.
 pub(crate) struct Endless;
+
+/// What a core unwinds with that leaves as planned.
+pub(crate) struct Left;
 
 /// One core of a simulated node.
 pub struct SimMachine {
@@ -168,6 +171,11 @@ impl Machine for SimMachine {
         Some(BEGINNING + begun.since(Instant::START) + self.now().since(Instant::START))
     }
 
+    /// The simulator ends the loop, and drops with it what the incarnation had.
+    fn leave(&self) -> ! {
+        std::panic::resume_unwind(Box::new(Left))
+    }
+
     fn manager(&self) -> Option<&SimManager> {
         self.manager.as_ref()
     }
@@ -217,6 +225,12 @@ impl Manager for SimManager {
 
     fn report(&self, document: &str) {
         self.state.borrow_mut().reports.push(document.into());
+    }
+
+    fn call_back(&self, core: CoreId) {
+        let mut state = self.state.borrow_mut();
+        let now = state.clock;
+        state.schedule(now, Event::CallBack { core });
     }
 
     fn power_off(&self, outcome: Outcome) {

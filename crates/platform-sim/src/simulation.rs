@@ -12,7 +12,7 @@ use nile_platform::{Cause, CorePhase, Fault, Hosting, Loop, Outcome, Turn, WakeM
 use nile_ring::{Doorbell, Signal};
 
 use crate::disk::Contents;
-use crate::machine::{Endless, SimMachine};
+use crate::machine::{Endless, Left, SimMachine};
 use crate::options::Options;
 use crate::state::{Event, State};
 use crate::trace::Happening;
@@ -89,8 +89,22 @@ enum Status {
     Endless,
     /// Its incarnation ended; the next one starts with an event.
     Down,
+    /// It has left, and begins anew when it is called back.
+    Away,
     /// Its loop has ended.
     Stopped,
+}
+
+impl Status {
+    /// Whether the core runs nothing, and nothing that happens by itself changes that.
+    fn is_over(&self) -> bool {
+        matches!(self, Status::Stopped | Status::Away)
+    }
+
+    /// Whether it runs nothing now.
+    fn is_down(&self) -> bool {
+        matches!(self, Status::Down) || self.is_over()
+    }
 }
 
 struct Core {
@@ -156,7 +170,7 @@ impl<'a> Scheduler<'a> {
 
     /// Whether every loop has ended, and the node with an outcome.
     pub fn has_stopped(&self) -> bool {
-        let all = self.cores.iter().all(|core| matches!(core.status, Status::Stopped));
+        let all = self.cores.iter().all(|core| core.status.is_over());
         all && self.state.borrow().outcome.is_some()
     }
 
@@ -212,7 +226,7 @@ impl<'a> Scheduler<'a> {
     /// When the next thing can happen, as far as this node alone knows; `None` if never.
     pub fn next_moment(&self) -> Option<Instant> {
         let state = self.state.borrow();
-        if self.cores.iter().all(|core| matches!(core.status, Status::Stopped)) {
+        if self.cores.iter().all(|core| core.status.is_over()) {
             return None;
         }
         let cores = self.cores.iter().filter_map(|core| match &core.status {
@@ -224,7 +238,7 @@ impl<'a> Scheduler<'a> {
                 Some(state.clock)
             }
             Status::Asleep { until, .. } => *until,
-            Status::Endless | Status::Down | Status::Stopped => None,
+            Status::Endless | Status::Down | Status::Away | Status::Stopped => None,
         });
         let next = cores.chain(state.next_event()).min()?;
         let tick = state.next_event_or_tick().unwrap_or(next);
@@ -289,9 +303,10 @@ impl<'a> Scheduler<'a> {
         let cores = self.cores.iter().filter_map(|core| match core.status {
             Status::Ready(at) | Status::Held(at) => Some(at),
             Status::Asleep { until, .. } => until,
-            Status::Dozing { .. } | Status::Endless | Status::Down | Status::Stopped => None,
+            Status::Dozing { .. } | Status::Endless => None,
+            Status::Down | Status::Away | Status::Stopped => None,
         });
-        let all_stopped = self.cores.iter().all(|core| matches!(core.status, Status::Stopped));
+        let all_stopped = self.cores.iter().all(|core| core.status.is_over());
         let next = cores.chain(state.next_event()).min();
         match next.filter(|_| !all_stopped) {
             Some(next) => {
@@ -306,7 +321,7 @@ impl<'a> Scheduler<'a> {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Signal { to } => {
-                if matches!(self.cores[to.index()].status, Status::Down | Status::Stopped) {
+                if self.cores[to.index()].status.is_down() {
                     return;
                 }
                 if let Status::Asleep { .. } = self.cores[to.index()].status {
@@ -334,11 +349,16 @@ impl<'a> Scheduler<'a> {
             }
             Event::Tick { core, setting } => self.state.borrow_mut().tick(core, setting),
             Event::Stop { core } => {
-                if !matches!(self.cores[core.index()].status, Status::Down | Status::Stopped) {
+                if !self.cores[core.index()].status.is_down() {
                     self.stop(core.index(), Fault::KILLED);
                 }
             }
             Event::Start { core } => self.start(core.index()),
+            Event::CallBack { core } => {
+                if let Status::Away = self.cores[core.index()].status {
+                    self.start(core.index());
+                }
+            }
         }
     }
 
@@ -351,7 +371,7 @@ impl<'a> Scheduler<'a> {
 
     fn interrupt_by_device(&mut self, to: CoreId) {
         match self.cores[to.index()].status {
-            Status::Down | Status::Stopped => {}
+            Status::Down | Status::Away | Status::Stopped => {}
             Status::Asleep { .. } => self.wake_by(to.index(), Cause::Device),
             _ => self.state.borrow_mut().interrupt(to, Cause::Device),
         }
@@ -404,11 +424,16 @@ impl<'a> Scheduler<'a> {
         let board = state.board.clone();
         let record = board.record(id);
         record.set_fault(Fault { kind, code: 0, at: 0, address: 0 });
-        record.set_phase(CorePhase::Restarting);
+        let is_away = kind == Fault::PLANNED && board.record(CoreId::BOOT).is_away(id);
+        record.set_phase(if is_away { CorePhase::Away } else { CorePhase::Restarting });
         record.set_generation(record.generation().next());
-        let delay = state.draw_span(RESTART.0, RESTART.1);
-        let when = state.clock + delay;
-        state.schedule(when, Event::Start { core: id });
+        if is_away {
+            self.cores[at].status = Status::Away;
+        } else {
+            let delay = state.draw_span(RESTART.0, RESTART.1);
+            let when = state.clock + delay;
+            state.schedule(when, Event::Start { core: id });
+        }
         drop(state);
         board.notifier().doorbells().wake(CoreId::BOOT, &From(&self.state, id));
     }
@@ -475,6 +500,10 @@ impl<'a> Scheduler<'a> {
                 }
                 self.cores[at].status = Status::Stopped;
             }
+            Err(panic) if panic.is::<Left>() => {
+                drop(state);
+                self.stop(at, Fault::PLANNED);
+            }
             Err(panic) if panic.is::<Endless>() => {
                 state.end_pass(id);
                 self.cores[at].status = Status::Endless;
@@ -503,7 +532,8 @@ impl Core {
         match self.status {
             Status::Ready(at) | Status::Held(at) => at <= clock,
             Status::Dozing { .. } => true,
-            Status::Asleep { .. } | Status::Endless | Status::Down | Status::Stopped => false,
+            Status::Asleep { .. } | Status::Endless => false,
+            Status::Down | Status::Away | Status::Stopped => false,
         }
     }
 
@@ -516,6 +546,7 @@ impl Core {
             Status::Asleep { until: None, .. } => "asleep".into(),
             Status::Endless => "in an endless loop".into(),
             Status::Down => "down".into(),
+            Status::Away => "away".into(),
             Status::Stopped => "stopped".into(),
         };
         format!("{} {status}", self.id)

@@ -33,6 +33,8 @@ pub enum Event {
     Stop { core: CoreId },
     /// A stopped core begins its next incarnation.
     Start { core: CoreId },
+    /// So does one that is away.
+    CallBack { core: CoreId },
 }
 
 /// A core's periodic timer. Every setting has a number, so that the ticks of an earlier one are

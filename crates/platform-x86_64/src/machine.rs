@@ -13,8 +13,8 @@ use core::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Role, Status, VirtAddr};
 use nile_memory::{AddressSpace, MemoryMap, PhysicalMemory, TablePool};
 use nile_platform::{
-    AttachError, Board, Disk, Grant, Handoff, Interface, Machine, Manager, Misbehave,
-    NodeDescription, Outcome, Sleeper, Step, Tables, TimerSource, WakeMode,
+    AttachError, Board, CorePhase, Disk, Fault, Grant, Handoff, Interface, Machine, Manager,
+    Misbehave, NodeDescription, NodePhase, Outcome, Sleeper, Step, Tables, TimerSource, WakeMode,
 };
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
@@ -36,7 +36,8 @@ use crate::vector::Vector;
 use crate::virtio::registers::MESSAGE;
 use crate::virtio::{Device, DeviceRegisters};
 use crate::{
-    checksum, devices, entropy, interrupts, layout, power, privileged, samples, serial, timer, user,
+    checksum, devices, entropy, interrupts, layout, local, power, privileged, restart, samples,
+    serial, timer, user,
 };
 
 /// Grants of more pages than this are forgotten by forgetting everything.
@@ -336,6 +337,32 @@ impl Machine for Core {
         Some(self.node.started? + self.now().since(Instant::START))
     }
 
+    fn leave(&self) -> ! {
+        timer::clear_deadline();
+        let record = self.board.record(self.id);
+        record.set_fault(Fault::LEFT);
+        if self.board.record(CoreId::BOOT).is_away(self.id) {
+            if let Some(buffers) = self.node.buffers {
+                // SAFETY: as in `pool`; nothing of this incarnation runs any more.
+                let memory =
+                    unsafe { PoolMemory::new(region(buffers, layout::SHARED_BASE), self.id) };
+                if let Err(error) = memory.give_back() {
+                    self.log(format_args!("its buffers are not given back: {error}"));
+                }
+            }
+            record.set_phase(CorePhase::Away);
+            self.board.notifier().doorbells().wake(CoreId::BOOT, self);
+        }
+        restart::after_leaving(|| {
+            if self.board.phase() == NodePhase::Stopping {
+                record.set_phase(CorePhase::Stopped);
+                privileged::halt_forever();
+            }
+            // SAFETY: this core's interrupt handlers are installed (`new`).
+            unsafe { privileged::enable_interrupts_and_halt() };
+        })
+    }
+
     fn manager(&self) -> Option<&NodeManager> {
         self.manager.as_ref()
     }
@@ -483,6 +510,12 @@ impl Manager for NodeManager {
 
     fn report(&self, document: &str) {
         serial::report(document);
+    }
+
+    fn call_back(&self, core: CoreId) {
+        if let Some(local) = local::get() {
+            local.apic.send_fixed(self.node.core(core).apic, Vector::SIGNAL);
+        }
     }
 
     fn power_off(&self, outcome: Outcome) {

@@ -8,7 +8,7 @@
 use nile_platform::{CorePhase, Fault};
 
 use crate::ledger::Ledger;
-use crate::local;
+use crate::local::{self, Local};
 use crate::node::Node;
 use crate::power::{self, Ending};
 use crate::private::Private;
@@ -40,6 +40,25 @@ pub fn core(fault: Fault) -> ! {
         ));
         power::off(Ending::Failure);
     }
+    begin_again(&local, node)
+}
+
+/// Ends this core's incarnation, which has left as planned, and begins the next one; while the core
+/// is to be away, `wait` is called first, again and again, with interrupts masked, and waits for
+/// one.
+pub fn after_leaving(wait: impl Fn()) -> ! {
+    privileged::disable_interrupts();
+    let (Some(local), Some(node)) = (local::get(), NODE.get()) else {
+        power::off(Ending::Failure);
+    };
+    while local.manager.is_away(local.core) {
+        wait();
+        privileged::disable_interrupts();
+    }
+    begin_again(&local, node)
+}
+
+fn begin_again(local: &Local, node: &'static Node) -> ! {
     local.record.set_phase(CorePhase::Restarting);
     let root = node.core(local.core).root;
     let stack_top = layout::stack(local.core).end;

@@ -193,6 +193,13 @@ pub trait Machine: Signal + 'static {
         None
     }
 
+    /// Ends this core's incarnation as planned: it has nothing under way, and nothing of it runs
+    /// again. No fault is told but [`Fault::LEFT`](crate::Fault::LEFT). The next incarnation
+    /// begins at once, or, if the managing core's record says that this one is to be
+    /// [away](crate::Record::is_away), when it is [called back](Manager::call_back); a core that is
+    /// away has no buffers. Not on the core that manages the node.
+    fn leave(&self) -> !;
+
     /// The node's management, on the core that manages it; `None` elsewhere.
     fn manager(&self) -> Option<&Self::Manager>;
 }
@@ -232,6 +239,10 @@ pub trait Manager {
 
     /// Prints one machine-readable document for the program that started the node.
     fn report(&self, document: &str);
+
+    /// Has a core that is away begin its next incarnation, now that its own record no longer says
+    /// that it is to be. One that is not away is not disturbed.
+    fn call_back(&self, core: CoreId);
 
     /// Ends the node. Every other loop has stopped or will be stopped by this. On real machines
     /// it does not return.

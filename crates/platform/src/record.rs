@@ -42,6 +42,10 @@ const LOAD: usize = 61;
 /// Two rows of two words, for incarnations of odd and even number: whom the core works for, and
 /// the call.
 const WORKING_FOR: usize = 64;
+/// On the managing core: which cores are to be away, a bit each.
+const AWAY: usize = 68;
+/// How often the core was asked to leave and has stayed.
+const STAYS: usize = 72;
 const IS_CALL: u64 = 1 << 16;
 /// Rows of [`NAME_BYTES`]: the names of the core's policies, for good.
 const POLICY_NAMES: usize = 128;
@@ -64,15 +68,21 @@ pub enum CorePhase {
     Restarting = 3,
     /// Its loop has ended for good.
     Stopped = 4,
+    /// Its loop runs and is about to end as planned: it takes no calls any more.
+    Leaving = 5,
+    /// Its last incarnation has left, and the next one begins when the core is called back.
+    Away = 6,
 }
 
 impl CorePhase {
-    const ALL: [CorePhase; 5] = [
+    const ALL: [CorePhase; 7] = [
         CorePhase::Offline,
         CorePhase::Starting,
         CorePhase::Running,
         CorePhase::Restarting,
         CorePhase::Stopped,
+        CorePhase::Leaving,
+        CorePhase::Away,
     ];
 
     /// The name used in reports.
@@ -83,7 +93,14 @@ impl CorePhase {
             CorePhase::Running => "running",
             CorePhase::Restarting => "restarting",
             CorePhase::Stopped => "stopped",
+            CorePhase::Leaving => "leaving",
+            CorePhase::Away => "away",
         }
+    }
+
+    /// Whether the core runs nothing: it has stopped for good, or is away.
+    pub fn is_out(self) -> bool {
+        matches!(self, CorePhase::Stopped | CorePhase::Away)
     }
 }
 
@@ -147,6 +164,16 @@ impl Fault {
     pub const EXCEPTION: u64 = 3;
     /// The machine (or a test) stopped the core from outside.
     pub const KILLED: u64 = 4;
+    /// The core left as it was asked to: no fault.
+    pub const PLANNED: u64 = 5;
+
+    /// A planned end.
+    pub const LEFT: Fault = Fault { kind: Fault::PLANNED, code: 0, at: 0, address: 0 };
+
+    /// Whether the core's own code ended it.
+    pub fn is_its_own(&self) -> bool {
+        !matches!(self.kind, Fault::KILLED | Fault::PLANNED)
+    }
 
     /// The name of the fault's kind in reports.
     pub fn kind_name(&self) -> &'static str {
@@ -155,6 +182,7 @@ impl Fault {
             Fault::PAGE => "page fault",
             Fault::EXCEPTION => "exception",
             Fault::KILLED => "killed",
+            Fault::PLANNED => "a planned end",
             _ => "unknown",
         }
     }
@@ -413,6 +441,28 @@ impl<'a> Record<'a> {
         self.load(ENDLESS) == u64::from(generation.0) << 32 | u64::from(core.0)
     }
 
+    /// Of the managing core's record: says whether a core is to be away once it has left.
+    pub fn set_away(&self, core: CoreId, is_away: bool) {
+        let (word, bit) = (AWAY + core.index() / 64, 1 << (core.index() % 64));
+        let others = self.load(word) & !bit;
+        self.store(word, if is_away { others | bit } else { others });
+    }
+
+    /// Whether that is so.
+    pub fn is_away(&self, core: CoreId) -> bool {
+        self.load(AWAY + core.index() / 64) & 1 << (core.index() % 64) != 0
+    }
+
+    /// How often the core was asked to leave, in all its incarnations, and has stayed.
+    pub fn stays(&self) -> u64 {
+        self.load(STAYS)
+    }
+
+    /// Counts one such time.
+    pub fn count_stay(&self) {
+        self.count(STAYS);
+    }
+
     /// How long a queue was after the last pass of the core's loop that had anything to do.
     pub fn queue(&self, queue: Queue) -> u64 {
         self.load(QUEUES + queue as usize)
@@ -467,6 +517,18 @@ mod tests {
         let last = names.fold(1, |_, name| record.name_policy(&name));
         assert_eq!(last, 0);
         assert_eq!((record.policy_name(0), record.policy_name(u64::MAX)), (None, None));
+    }
+
+    #[test]
+    fn any_of_all_cores_may_be_away() {
+        let board = Board::in_memory(2, Region::owned(4096));
+        let manager = board.record(CoreId::BOOT);
+        for core in [0, 1, 63, 64, 255].map(CoreId) {
+            manager.set_away(core, true);
+            assert!(manager.is_away(core) && !manager.is_away(CoreId(core.0 ^ 2)));
+            manager.set_away(core, false);
+            assert!(!manager.is_away(core));
+        }
     }
 
     #[test]

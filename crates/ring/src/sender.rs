@@ -76,6 +76,11 @@ impl Sender {
         Ok(())
     }
 
+    /// Whether the receiver has taken all that was published.
+    pub fn is_drained(&self) -> bool {
+        self.ring.receiver_line()[0].load(Acquire) as u32 == self.next
+    }
+
     /// Wakes the receiver, in the way it needs, for what was published so far. Never blocks.
     #[inline]
     pub fn notify(&self, notifier: &Notifier, signal: &impl Signal) {

@@ -11,6 +11,18 @@ use crate::host::{Host, Place};
 use crate::stl::Local;
 use crate::{CallError, CallResult, Caller, Dispatched, Stl};
 
+/// How a core's incarnation ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PeerEnd {
+    /// As planned: a call that it had not answered it had not looked at, and ends with `Gone`.
+    Left,
+    /// By its own code, when it worked on this call of this core: that one ends with `Panicked`,
+    /// the others with `Dead`.
+    By(CallId),
+    /// Otherwise: all end with `Dead`.
+    Died,
+}
+
 /// A call of another core.
 #[derive(Clone, Copy)]
 struct Made {
@@ -51,7 +63,8 @@ impl Stl {
 
     fn serve(&self, place: Place, made: Made, dispatch: impl FnOnce(&Local) -> Dispatched) {
         let host = &self.core.host;
-        let Some(local) = self.local(place) else {
+        let local = self.local(place).filter(|_| !self.core.is_withdrawn.get());
+        let Some(local) = local else {
             let gone = CallError::new(Status::Gone, "the instance is gone");
             return reply(&**host, made, Err(gone));
         };
@@ -85,15 +98,14 @@ impl Stl {
         self.core.calls.end_all(core, Generation(u32::MAX), |_| error.clone());
     }
 
-    /// A core's incarnation has ended. `culprit` is the call of this core that it was working on
-    /// when its own code ended it: that one ends with `Panicked`, the others with `Dead`. What it
-    /// had called here is cancelled.
-    pub fn peer_died(&self, core: CoreId, generation: Generation, culprit: Option<CallId>) {
+    /// A core's incarnation has ended. What it had called here is cancelled.
+    pub fn peer_ended(&self, core: CoreId, generation: Generation, end: PeerEnd) {
         self.core.serving.cancel_all(core);
-        self.core.calls.end_all(core, generation, |call| match culprit {
-            Some(culprit) if culprit == call => {
+        self.core.calls.end_all(core, generation, |call| match end {
+            PeerEnd::By(culprit) if culprit == call => {
                 CallError::new(Status::Panicked, "the method ended its core, which restarts")
             }
+            PeerEnd::Left => CallError::new(Status::Gone, "the core has left"),
             _ => CallError::new(Status::Dead, "the core restarts"),
         });
         let mourners = self.core.mourners.borrow().clone();

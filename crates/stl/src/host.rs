@@ -50,8 +50,8 @@ pub trait Host {
 
     /// Sends a frame to another core, after all that went there before. Never blocks. `NotFound`
     /// if there is no such core, `Dead` if it has stopped for good. That an incarnation has ended
-    /// is told by [`Stl::peer_died`](crate::Stl::peer_died): of one before the present one, at the
-    /// latest before this returns.
+    /// is told by [`Stl::peer_ended`](crate::Stl::peer_ended): of one before the present one, at
+    /// the latest before this returns.
     fn send(&self, to: CoreId, header: &Header, data: &[u8]) -> Result<(), Status>;
 
     /// Writes a line to the node's log.

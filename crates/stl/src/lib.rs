@@ -45,6 +45,7 @@ mod tests;
 
 pub use all::all;
 pub use composite::{Composite, CompositeType};
+pub use deliver::PeerEnd;
 pub use error::{CallError, CallResult};
 pub use frame::{CallId, MethodNumber, ServiceNumber};
 pub use host::{Directory, Gateway, Host, Place, Upstream};

@@ -6,6 +6,7 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use nile_abi::{
     CoreId, Generation, Instant, NodeId, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
@@ -118,6 +119,17 @@ pub trait Node {
     /// next one begins. Waits for the management core, not for the end. `NotFound` (no such core)
     /// or `Dead` (it has stopped for good).
     fn end_core(&self, core: CoreId) -> NodeFuture<()>;
+
+    /// Has another core leave as planned, once what it works on is done: its services are
+    /// withdrawn, and what it has not begun its callers take elsewhere. Then its next incarnation
+    /// begins, at once or, if it is to be away, when it is called back. Waits for that. `Busy`: it
+    /// was not done within `patience`, and the core stays; `NotFound` (no such core), `Denied`
+    /// (the core that manages the node), `Dead` (it has stopped, or is away).
+    fn leave_core(&self, core: CoreId, patience: Duration, is_away: bool) -> NodeFuture<()>;
+
+    /// Has a core that is away begin its next incarnation, and waits until that runs. `NotFound`
+    /// (no such core), `Timeout` (it does not begin: it has stopped for good).
+    fn call_back_core(&self, core: CoreId) -> NodeFuture<()>;
 }
 
 /// The most samples of a core in a second.

@@ -59,6 +59,8 @@ pub(crate) struct Inner {
     pub serving: Rc<Serving>,
     /// Told of every core whose incarnation ended.
     pub mourners: RefCell<Vec<Mourner>>,
+    /// Whether the services of this core take no calls of others.
+    pub is_withdrawn: Cell<bool>,
     directory: RefCell<Option<Rc<dyn Directory>>>,
     gateway: RefCell<Option<Rc<dyn Gateway>>>,
     pub upstream: Option<Rc<dyn Upstream>>,
@@ -83,6 +85,9 @@ pub(crate) enum Resolved {
     Up,
 }
 
+/// How long until other nodes have heard, as a rule, of what the directory has no longer.
+const HEARSAY: Duration = Duration::from_millis(20);
+
 impl Stl {
     /// The transport layer of a core's kernel.
     pub fn kernel(host: Rc<dyn Host>) -> Stl {
@@ -103,6 +108,7 @@ impl Stl {
             calls: Rc::new(Calls::new()),
             serving: Rc::default(),
             mourners: RefCell::default(),
+            is_withdrawn: Cell::new(false),
             directory: RefCell::default(),
             gateway: RefCell::default(),
             upstream,
@@ -311,6 +317,34 @@ impl Stl {
         let gateway = self.core.gateway.borrow_mut().take();
         let mourners = core::mem::take(&mut *self.core.mourners.borrow_mut());
         drop((names, numbers, directory, gateway, mourners));
+    }
+
+    /// Nobody is to call the services of this core any more: the directory gives them to nobody,
+    /// and when other nodes have heard of that, callers are told *gone*. What is worked on goes on.
+    pub async fn withdraw(&self) {
+        let directory = self.core.directory.borrow().clone();
+        if let Some(directory) = directory {
+            for (_, place) in self.installed() {
+                // A directory that is not there has nothing of this core.
+                let _ = directory.unpublish(place).await;
+            }
+        }
+        if self.gateway().is_some() {
+            self.core.host.pause(HEARSAY).await;
+        }
+        self.core.is_withdrawn.set(true);
+    }
+
+    /// They may be called again.
+    pub async fn restore(&self) {
+        self.core.is_withdrawn.set(false);
+        let Some(directory) = self.core.directory.borrow().clone() else { return };
+        for (published, place) in self.installed() {
+            if let Err(error) = directory.publish(published.clone(), place).await {
+                let name = published.name();
+                self.core.host.log(format_args!("service {name} is not found again: {error}"));
+            }
+        }
     }
 
     /// What is installed here.

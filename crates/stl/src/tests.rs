@@ -20,7 +20,7 @@ use crate::frame::Header;
 use crate::serving::MOST_SERVED;
 use crate::{
     CallError, CallId, CallResult, Caller, Described, Directory, Dispatched, Half, Host,
-    LocalFuture, MethodNumber, Place, Published, Service, ServiceNumber, Stl,
+    LocalFuture, MethodNumber, PeerEnd, Place, Published, Service, ServiceNumber, Stl,
 };
 
 const PEER: CoreId = CoreId(1);
@@ -221,7 +221,7 @@ fn the_end_of_an_incarnation_ends_the_calls_to_it_alone() {
     let culprit = host.last_call();
     let mut old = call(&stl, place(OLD));
     let mut new = call(&stl, place(NEW));
-    stl.peer_died(PEER, OLD, Some(culprit));
+    stl.peer_ended(PEER, OLD, PeerEnd::By(culprit));
     assert_eq!(status(poll(&mut blamed)), Some(Status::Panicked));
     assert_eq!(status(poll(&mut old)), Some(Status::Dead));
     assert_eq!(status(poll(&mut new)), None);

@@ -51,6 +51,13 @@ fn a_worker_that_panics_comes_back() {
 }
 
 #[test]
+fn cores_leave_and_come_back_and_no_call_is_lost() {
+    pass_seeds(8, 4, "leaving rounds=9");
+    pass_seeds(4, 3, "leaving rounds=2");
+    pass_seeds(2, 8, "leaving rounds=2");
+}
+
+#[test]
 fn the_management_core_comes_back() {
     pass_seeds(50, 4, "manager-restart");
 }

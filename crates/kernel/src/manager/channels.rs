@@ -116,7 +116,8 @@ impl Channels {
 }
 
 impl<M: Machine> Manager<M> {
-    /// Whether `core` can get an end: `Busy` while it starts, `Dead` when it has stopped for good.
+    /// Whether `core` can get an end: `Busy` while it starts, `Dead` when it has stopped for good,
+    /// or is away.
     fn must_run(&mut self, machine: &M, core: CoreId) -> Result<(), Status> {
         let board = machine.board();
         if core.index() >= board.cores() {
@@ -127,9 +128,10 @@ impl<M: Machine> Manager<M> {
             self.mourn(machine, core);
         }
         match board.record(core).phase() {
-            CorePhase::Running => Ok(()),
+            // One that leaves is still to take and to give answers.
+            CorePhase::Running | CorePhase::Leaving => Ok(()),
             CorePhase::Offline | CorePhase::Starting | CorePhase::Restarting => Err(Status::Busy),
-            CorePhase::Stopped => Err(Status::Dead),
+            CorePhase::Stopped | CorePhase::Away => Err(Status::Dead),
         }
     }
 

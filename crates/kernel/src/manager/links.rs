@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use nile_abi::{CoreId, EndpointId, Generation, MAX_CORES};
-use nile_platform::{Board, CONTROL_BYTES, CorePhase, Machine};
+use nile_platform::{Board, CONTROL_BYTES, Machine};
 use nile_ring::{Endpoint, Message, ReceiveError, Receiver, Region, Sender};
 
 /// Cells of a control ring.
@@ -42,8 +42,8 @@ struct Link {
     urgent: bool,
     generation: Generation,
     introduced: bool,
-    /// The core has stopped for good: nothing is sent to it any more.
-    stopped: bool,
+    /// The core has stopped for good, or is away: nothing is sent to it.
+    is_out: bool,
 }
 
 /// The links to all cores.
@@ -69,7 +69,7 @@ impl Links {
                 urgent: false,
                 generation,
                 introduced: core == own,
-                stopped: false,
+                is_out: false,
             };
             if core != own {
                 link.connect(core, machine.generation());
@@ -90,7 +90,7 @@ impl Links {
     /// Queues a message for `core`.
     pub fn post(&mut self, core: CoreId, kind: u8, payload: &[u8]) {
         if let (Some(link), Ok(message)) = (self.link(core), Message::new(kind, payload))
-            && !link.stopped
+            && !link.is_out
         {
             link.queue.push_back(message);
         }
@@ -161,18 +161,18 @@ impl Links {
     }
 
     /// Whether a core's record shows another incarnation than the one known here, or that it has
-    /// stopped for good.
+    /// stopped for good, has gone away or is back.
     pub fn has_restarted(&self, board: &Board, core: CoreId) -> bool {
         let record = board.record(core);
-        let stopped = record.phase() == CorePhase::Stopped;
-        self.links.get(core.index()).is_some_and(|link| {
-            record.generation() != link.generation || (stopped && !link.stopped)
-        })
+        let is_out = record.phase().is_out();
+        self.links
+            .get(core.index())
+            .is_some_and(|link| record.generation() != link.generation || is_out != link.is_out)
     }
 
-    /// Whether a core has stopped for good.
-    pub fn has_stopped(&self, core: CoreId) -> bool {
-        self.links.get(core.index()).is_some_and(|link| link.stopped)
+    /// Whether a core has stopped for good, or is away.
+    pub fn is_out(&self, core: CoreId) -> bool {
+        self.links.get(core.index()).is_some_and(|link| link.is_out)
     }
 
     /// The first core of which that is so; the same one until [`Links::renew`].
@@ -185,18 +185,17 @@ impl Links {
     pub fn renew<M: Machine>(&mut self, machine: &M, core: CoreId) {
         let record = machine.board().record(core);
         let generation = record.generation();
-        let own = self.own.generation;
+        let (own, own_core) = (self.own.generation, machine.core());
         if let Some(link) = self.link(core) {
             let first = link.generation.0 == 0;
             link.generation = generation;
-            if record.phase() == CorePhase::Stopped {
-                link.stopped = true;
+            link.is_out = record.phase().is_out();
+            if core != own_core {
                 link.queue.clear();
                 link.rings = None;
-            }
-            if link.rings.is_some() {
-                link.queue.clear();
-                link.connect(core, own);
+                if !link.is_out {
+                    link.connect(core, own);
+                }
             }
             link.introduced &= first;
         }

@@ -55,6 +55,12 @@ impl<M: Machine> Link<M> {
         self.waiting.borrow().len() >= MOST_WAITING
     }
 
+    /// Whether all that was sent has been taken, or never will be.
+    pub fn is_drained(&self) -> bool {
+        let channel = self.channel.borrow();
+        self.waiting.borrow().is_empty() && channel.as_ref().is_none_or(|it| it.is_drained())
+    }
+
     /// Sends a frame after all that was sent before. A channel that is full or not open yet makes
     /// it wait, not the caller.
     pub fn send(self: Rc<Self>, core: &Core<M>, to: CoreId, header: &Header, data: &[u8]) {

@@ -215,6 +215,16 @@ impl<M: Machine> Node for CoreHost<M> {
         let own = self.0.clone();
         whole(&self.0, async move { own.end_core(core).await })
     }
+
+    fn leave_core(&self, core: CoreId, patience: Duration, is_away: bool) -> NodeFuture<()> {
+        let own = self.0.clone();
+        whole(&self.0, async move { own.leave_core(core, patience, is_away).await })
+    }
+
+    fn call_back_core(&self, core: CoreId) -> NodeFuture<()> {
+        let own = self.0.clone();
+        whole(&self.0, async move { own.call_back_core(core).await })
+    }
 }
 
 /// A package as a service has it.

@@ -47,6 +47,11 @@ impl PoolMemory {
         self.region.len()
     }
 
+    /// Frees what the core owned or had in flight, as [`Pool::join`] does, and leaves the pool.
+    pub fn give_back(self) -> Result<(), PoolError> {
+        Pool::join(self, PoolId(0)).map(drop)
+    }
+
     fn is_formatted(&self) -> Result<bool, PoolError> {
         match self.region.words().first().ok_or(PoolError::TooSmall)?.load(Acquire) {
             0 => Ok(false),

@@ -1,0 +1,112 @@
+//! Planned ends: a core is asked to leave, and does once it has nothing under way. Its services
+//! are withdrawn, so that callers look elsewhere; calls that it works on come to their ends, and
+//! their replies to the callers; its package ends. A call that it has not looked at then was not
+//! made: its caller is told *gone*, not *dead*. If that takes too long, the core stays as it was.
+
+use core::cell::Cell;
+use core::time::Duration;
+
+use nile_abi::{CoreId, Status};
+use nile_platform::{CorePhase, Machine};
+
+use crate::control::Request;
+use crate::core::Core;
+
+/// How often a core that leaves looks whether it can.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// How long the next incarnation may take to begin, and a core that stays to say so.
+const BEGINNING: Duration = Duration::from_secs(10);
+
+/// Whether a core leaves.
+#[derive(Default)]
+pub(crate) struct Leaving(Cell<bool>);
+
+impl<M: Machine> Core<M> {
+    /// Has another core leave once what it works on is done, which may take `patience`; then its
+    /// next incarnation begins, at once or, if it is to be away, when it is called back. Waits for
+    /// that. `Busy`: it has stayed, as what it works on was not done; `NotFound` (no such core),
+    /// `Denied` (the core that manages the node), `Dead` (it has stopped, or is away).
+    pub async fn leave_core(
+        &self,
+        core: CoreId,
+        patience: Duration,
+        is_away: bool,
+    ) -> Result<(), Status> {
+        let board = self.machine.board();
+        if core.index() >= board.cores() {
+            return Err(Status::NotFound);
+        }
+        let record = board.record(core);
+        let before = (record.generation(), record.stays());
+        let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
+        self.request(Request::Leave { core, patience_ms, is_away }).await?;
+        let limit = self.now() + patience + BEGINNING;
+        loop {
+            let phase = record.phase();
+            if phase == if is_away { CorePhase::Away } else { CorePhase::Running }
+                && (is_away || record.generation() != before.0)
+            {
+                return Ok(());
+            }
+            let stays = record.stays() != before.1 && record.generation() == before.0;
+            if stays || self.now() > limit {
+                if is_away {
+                    self.request(Request::CallBack { core }).await?;
+                }
+                return Err(if stays { Status::Busy } else { Status::Timeout });
+            }
+            self.sleep(LOOK).await;
+        }
+    }
+
+    /// Has a core that is away begin its next incarnation, and waits until it runs; one that is
+    /// there is as it was. Fails as [`Core::leave_core`].
+    pub async fn call_back_core(&self, core: CoreId) -> Result<(), Status> {
+        self.request(Request::CallBack { core }).await?;
+        let record = self.machine.board().record(core);
+        let limit = self.now() + BEGINNING;
+        while record.phase() != CorePhase::Running {
+            if self.now() > limit {
+                return Err(Status::Timeout);
+            }
+            self.sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// The management core asks this one to leave.
+    pub(crate) fn begin_to_leave(&self, patience: Duration) {
+        if self.leaving.0.replace(true) {
+            return;
+        }
+        self.machine.board().record(self.id()).set_phase(CorePhase::Leaving);
+        let core = self.clone();
+        self.spawn(async move {
+            let limit = core.now() + patience;
+            core.stl().withdraw().await;
+            // The loop looks after each pass whether the core may go.
+            while core.now() < limit {
+                if core.services.open_calls().0 == 0 {
+                    // It does not run for anybody who waits.
+                    core.client.stop_package();
+                }
+                core.sleep(LOOK).await;
+            }
+            core.leaving.0.set(false);
+            core.stl().restore().await;
+            let record = core.machine.board().record(core.id());
+            record.set_phase(CorePhase::Running);
+            record.count_stay();
+            let (calls, _) = core.services.open_calls();
+            let what = format_args!("it works on {calls} calls");
+            core.machine.log(format_args!("the core was to leave, and stays: {what}"));
+        });
+    }
+
+    /// Whether this core leaves and has nothing under way: nothing that came was not looked at,
+    /// or not answered, and each answer has been taken.
+    pub(crate) fn may_leave(&self) -> bool {
+        self.leaving.0.get() && !self.client.has_package() && self.services.is_drained()
+    }
+}
