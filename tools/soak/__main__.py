@@ -22,6 +22,7 @@ import time
 from clients import Client, Soak
 from faults import Faults
 from history import Broken
+from judge import emptied, settle
 from meters import MIB, Meters, has_grown
 from place import Place
 
@@ -29,61 +30,35 @@ from cluster import build  # noqa: E402, of tools/differential
 
 CLIENTS = 3
 
-# How long all may take to be readable again when a fault is over.
-BOUND_SECONDS = 60
-
 # How much of each log is shown when something was not kept.
 LOG_LINES = 15
 
 
-def settle(soak: Soak, probe: Client) -> None:
-    """Waits until all can be read, for as long as that may take."""
-    soak.pause()
-    begun = time.monotonic()
-    left, is_whole = set(soak.histories), False
-    while not soak.is_over:
-        is_whole = is_whole or probe.listed()
-        left = {name for name in left if not probe.fetch(name)}
-        took = time.monotonic() - begun
-        if is_whole and not left:
-            soak.note(f"all can be read after {took:.1f} s")
-            break
-        if took > BOUND_SECONDS:
-            what = f"not readable: {sorted(left)}" if left else "not whole, or nodes are missing"
-            raise Broken(f"{took:.0f} s after the fault, {what}")
-        time.sleep(0.5)
-    soak.calm_since = time.monotonic()
-    soak.resume()
-
-
-def rest(soak: Soak, meters: Meters, seconds: float) -> None:
-    until = time.monotonic() + seconds
-    while not soak.is_over and time.monotonic() < until:
-        meters.sample()
-        with soak.lock:
-            soak.lock.wait_for(lambda: soak.is_over, timeout=min(2.0, seconds))
+def rest(soak: Soak, seconds: float) -> None:
+    with soak.lock:
+        soak.lock.wait_for(lambda: soak.is_over, timeout=seconds)
 
 
 def soak_for(options: argparse.Namespace, tampering: str | None) -> Soak:
     """Uses a cluster for a while; what came of it."""
     dice = random.Random(f"{options.seed} faults")
     with Place() as place:
-        soak = Soak(place, options.seed, options.most << 10, tampering)
+        soak = Soak(place, options, tampering)
         meters = Meters(place)
         faults = Faults(place, dice)
         soak.say(f"seed {options.seed}; {faults.spared} is never killed")
         clients = [Client(soak, number) for number in range(CLIENTS)]
-        probe = Client(soak, CLIENTS)
-        for client in clients:
-            client.start()
+        probes = [Client(soak, CLIENTS + number) for number in range(CLIENTS)]
+        for thread in (meters, *clients):
+            thread.start()
         until = time.monotonic() + options.seconds
         longest = min(20.0, options.seconds / 6)
         try:
             while not soak.is_over and time.monotonic() < until:
-                rest(soak, meters, dice.uniform(0.1, 1) * longest)
+                rest(soak, dice.uniform(0.1, 1) * longest)
                 if tampering is None:
-                    befall(soak, meters, faults, dice.choice((0.05, 0.3, 1)) * longest)
-                    settle(soak, probe)
+                    befall(soak, faults, dice.choice((0.05, 0.3, 1)) * longest)
+                    settle(soak, probes)
         except Broken as broken:
             soak.fails(str(broken))
         finally:
@@ -92,6 +67,13 @@ def soak_for(options: argparse.Namespace, tampering: str | None) -> Soak:
                 soak.lock.notify_all()
             for client in clients:
                 client.join()
+        try:
+            if not soak.broken and tampering is None:
+                emptied(soak, probes[0])
+        except Broken as broken:
+            soak.fails(str(broken))
+        finally:
+            meters.end()
         print(meters.table())
         kept = place.keep_logs()
         end = place.run("down")
@@ -108,7 +90,7 @@ def soak_for(options: argparse.Namespace, tampering: str | None) -> Soak:
     return soak
 
 
-def befall(soak: Soak, meters: Meters, faults: Faults, seconds: float) -> None:
+def befall(soak: Soak, faults: Faults, seconds: float) -> None:
     """A fault, from its beginning to its end."""
     if soak.is_over:
         return
@@ -118,7 +100,7 @@ def befall(soak: Soak, meters: Meters, faults: Faults, seconds: float) -> None:
     soak.counts["faults"] += 1
     fault.breaks()
     try:
-        rest(soak, meters, seconds)
+        rest(soak, seconds)
     finally:
         fault.mends()
     soak.say(f"{fault.what}: over")
@@ -126,6 +108,7 @@ def befall(soak: Soak, meters: Meters, faults: Faults, seconds: float) -> None:
 
 def told(soak: Soak) -> None:
     print(", ".join(f"{count} {name}" for name, count in sorted(soak.counts.items())))
+    print(f"after a fault all could be read within {soak.slowest:.1f} s")
     if soak.broken:
         print("the last operations:\n" + "\n".join(soak.last))
         print("BROKEN: " + "\nBROKEN: ".join(soak.broken))

@@ -1,6 +1,7 @@
 """Clients: each draws commands, gives them to the cluster, and tells the histories of names what
 was said of them."""
 
+import argparse
 import collections
 import json
 import random
@@ -24,6 +25,10 @@ NAMES = (
     "a", "b", "c", "logs/2026", "two words", "Größe", ".hidden", "0-of-1", "n" * 128, "a/0-of-x",
 )  # fmt: skip
 
+# What outputs of jobs are called, and what is said of one whose job still runs.
+COUNTS = "counts "
+MAKING = "is being made by job"
+
 # What a change says that another one has overtaken.
 RACES = (
     "was put by somebody else meanwhile",
@@ -37,19 +42,28 @@ UNKNOWN = "the nodes that keep the names of datasets went away in the midst: whe
 AWAY = ("copies want as many nodes", "no node of the cluster keeps", "no node of the cluster runs")
 
 
+KILLS_FROM_SECONDS = 240
+
+
 class Soak:
     """What all clients share."""
 
-    def __init__(self, place: Place, seed: str, most: int, is_tampered: str | None) -> None:
+    def __init__(
+        self, place: Place, options: argparse.Namespace, tampering: str | None
+    ) -> None:
         self.place = place
-        self.seed = seed
-        self.most = most
-        self.tampering = is_tampered
+        self.seed = options.seed
+        self.most = options.most << 10
+        # What a command that was killed leaves stays for minutes: a short run kills none.
+        self.kills = options.seconds >= KILLS_FROM_SECONDS
+        self.tampering = tampering
         self.lock = threading.Condition()
         self.histories: dict[str, History] = {}
         self.values = 0
         # When the last fault was over, or none while there is one.
         self.calm_since: float | None = time.monotonic()
+        # The longest that something took to be readable after a fault.
+        self.slowest = 0.0
         self.is_paused = False
         self.at_work = 0
         self.is_over = False
@@ -149,7 +163,7 @@ class Client(threading.Thread):
         self, *words: object, kills: bool = False, patience: float = PATIENCE_SECONDS, **more: bytes
     ) -> End:
         kill = None
-        if kills and self.dice.random() < 0.05:
+        if kills and self.soak.kills and self.dice.random() < 0.05:
             kill = (self.dice.uniform(0.1, 2), self.dice.choice((signal.SIGKILL, signal.SIGINT)))
         end = self.place.run(*words, kill=kill, patience=patience, **more)
         said = " ".join(str(it) if len(str(it)) < 40 else f"{str(it)[:8]}…" for it in words)
@@ -226,7 +240,10 @@ class Client(threading.Thread):
         known, operation, since = self.begin(name, history.remove())
         end = self.command("rm", name, kills=True)
         with self.soak.lock:
-            self.change_ended(known, operation, since, end, "no dataset `")
+            if name.startswith(COUNTS) and MAKING in end.err:
+                known.failed(operation, str(end))
+            else:
+                self.change_ended(known, operation, since, end, "no dataset `")
         self.soak.counts["rm"] += 1
         if self.soak.tampering == "name" and end.status == 0:
             # Behind the model's back.
@@ -256,7 +273,7 @@ class Client(threading.Thread):
                 known.ended(operation, "no dataset", lambda now: now is None)
                 return True
             known.failed(operation, str(end))
-            if end.status == 2 and "is being made by job" in end.err and name.startswith("count"):
+            if end.status == 2 and MAKING in end.err and name.startswith(COUNTS):
                 return True
             self.excused(end, since, operation.is_raced, f"get {name!r}")
             return False
@@ -294,7 +311,7 @@ class Client(threading.Thread):
 
     def wordcount(self) -> None:
         """A job whose output is kept: it is there with the right counts, or not at all."""
-        name = f"counts {self.number}"
+        name = f"{COUNTS}{self.number}"
         text = inputs.text(self.dice, self.dice.randrange(100 << 10))
         file = self.folder / "text"
         file.write_bytes(text)
@@ -314,7 +331,7 @@ class Client(threading.Thread):
                 known.ended(operation, DONE, lambda came: came == DONE)
             elif end.status == 2 and "there is a dataset" in end.err:
                 known.ended(operation, REFUSED, lambda came: came == REFUSED)
-            elif end.status == 2 and "is being made by job" in end.err:
+            elif end.status == 2 and MAKING in end.err:
                 known.failed(operation, str(end))
             else:
                 if not end.was_killed:
@@ -323,16 +340,7 @@ class Client(threading.Thread):
         if self.dice.random() < 0.8:
             self.fetch(name)
         if self.dice.random() < 0.8:
-            self.drop_output(name)
-
-    def drop_output(self, name: str) -> None:
-        known, operation, since = self.begin(name, history.remove())
-        end = self.command("rm", name)
-        with self.soak.lock:
-            if "is being made by job" in end.err:
-                known.failed(operation, str(end))
-            else:
-                self.change_ended(known, operation, since, end, "no dataset `")
+            self.drop(name)
 
     def terasort(self) -> None:
         """Three jobs, the last of which says whether the second has sorted; nothing stays."""

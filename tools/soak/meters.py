@@ -1,6 +1,7 @@
 """What the cluster's processes take, over time: whether that grows without bound."""
 
 import statistics
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,13 +26,27 @@ WARMING = 0.2
 SAMPLES = 20
 
 
-class Meters:
+# How often samples are taken.
+EVERY_SECONDS = 3
+
+
+class Meters(threading.Thread):
     """Samples of each node and of the switch."""
 
     def __init__(self, place: Place) -> None:
+        super().__init__(name="meters")
         self.place = place
         self.begun = time.monotonic()
+        self.is_over = threading.Event()
         self.taken: dict[tuple[str, str], list[tuple[float, float]]] = {}
+
+    def run(self) -> None:
+        while not self.is_over.wait(EVERY_SECONDS):
+            self.sample()
+
+    def end(self) -> None:
+        self.is_over.set()
+        self.join()
 
     def sample(self) -> None:
         """Takes one of everything that runs."""

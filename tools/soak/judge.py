@@ -1,0 +1,98 @@
+"""What has to hold when a fault is over, and in the end."""
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from clients import Client, Soak
+from history import Broken
+from place import NODES
+
+# How long all may take to be readable again when a fault is over.
+BOUND_SECONDS = 60
+
+# How long a store may take to free what nobody wants any more: what is half-written by a command
+# that was killed it keeps for two minutes.
+FREED_SECONDS = 60
+KILLED_SECONDS = 200
+
+UNIT = 4096
+
+# What jobs keep for themselves, however long.
+KEPT = (".packages/", ".jobs/")
+
+
+def settle(soak: Soak, probes: list[Client]) -> None:
+    """Waits until all can be read, for as long as that may take."""
+    soak.pause()
+    begun = time.monotonic()
+    left, is_whole = sorted(soak.histories), False
+    with ThreadPoolExecutor(len(probes)) as pool:
+        while not soak.is_over:
+            is_whole = is_whole or probes[0].listed()
+            left = fetched(pool, probes, left)
+            took = time.monotonic() - begun
+            if is_whole and not left:
+                soak.note(f"all can be read after {took:.1f} s")
+                soak.slowest = max(soak.slowest, took)
+                break
+            if took > BOUND_SECONDS:
+                what = f"not readable: {left}" if left else "not whole, or nodes are missing"
+                raise Broken(f"{took:.0f} s after the fault, {what}")
+            time.sleep(0.5)
+    soak.calm_since = time.monotonic()
+    soak.resume()
+
+
+def fetched(pool: ThreadPoolExecutor, probes: list[Client], names: list[str]) -> list[str]:
+    """Has the probes get what these names mean; those that could not be read."""
+
+    def share(at: int) -> list[str]:
+        return [name for name in names[at :: len(probes)] if not probes[at].fetch(name)]
+
+    return [name for left in pool.map(share, range(len(probes))) for name in left]
+
+
+def emptied(soak: Soak, probe: Client) -> None:
+    """Removes all there is: no store has anything left then, and no space is lost."""
+    for name in sorted(soak.histories):
+        probe.drop(name)
+    # Of jobs whose command was killed.
+    end = probe.command("ls", "--all", "--json")
+    found = [it["name"] for it in json.loads(end.out or b'{"datasets": []}')["datasets"]]
+    left = [name for name in found if not name.startswith(KEPT)]
+    if left:
+        soak.say(f"left by jobs whose command was killed: {left}")
+    for name in left:
+        probe.command("rm", name)
+    begun = time.monotonic()
+    while True:
+        wrong = [why for node in NODES for why in left_on(probe, node)]
+        took = time.monotonic() - begun
+        if not wrong:
+            return soak.say(f"all space is free again after {took:.1f} s")
+        if took > (KILLED_SECONDS if soak.kills else FREED_SECONDS):
+            raise Broken(f"{took:.0f} s after all was removed: " + "; ".join(wrong))
+        time.sleep(2)
+        # Drafts that nobody touches end when another one is begun.
+        probe.store("a", *soak.content(UNIT), replaces=False)
+        probe.drop("a")
+
+
+def left_on(probe: Client, node: str) -> list[str]:
+    """What is on a node's store that should not be, or missing of its space."""
+    there: list[dict] = []
+    while page := asked(probe, node, "dataset.list", f"skip={len(there)}")["datasets"]:
+        there += page
+    space = asked(probe, node, "dataset.space")["space"]
+    used = sum(-(-it["bytes"] // UNIT) * UNIT for it in there)
+    lost = space["total"] - space["free"] - used
+    wrong = [f"{node} has {it}" for it in there if not it["name"].startswith(KEPT)]
+    return wrong + ([f"{node} has lost {lost} bytes of space"] if lost else [])
+
+
+def asked(probe: Client, node: str, *words: str) -> dict:
+    end = probe.command("call", *words, "--core", f"{node}.c1", "--json")
+    if end.status != 0:
+        raise Broken(f"{' '.join(words)} of {node}: {end}")
+    return json.loads(end.out)["reply"]
