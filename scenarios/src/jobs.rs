@@ -37,6 +37,8 @@ pub struct Wanted {
     numbers: u64,
     reducers: u64,
     kill: u64,
+    /// How that core ends: 0 by force, 1 as planned, 2 as planned and for good.
+    planned: u64,
     memory: u64,
     whole: u64,
     fail: u64,
@@ -57,6 +59,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
         numbers: arguments.number("numbers", 2000),
         reducers: arguments.number("reducers", 2),
         kill: arguments.number("kill", 0),
+        planned: arguments.number("planned", 0),
         memory: arguments.number("memory", 0),
         whole: arguments.number("whole", 0),
         fail: arguments.number("fail", 0),
@@ -91,7 +94,7 @@ async fn run<M: Machine>(core: &Core<M>, wanted: Wanted, findings: &Findings) ->
     let input = data.write("numbers", wanted.blocks, wanted.numbers).await?;
     let (job, splits) = (job(wanted), splits(&input, &data));
     let kill = (wanted.kill > 0).then(|| core.id().0 + wanted.kill as u16).map(CoreId);
-    let driver = Driver::new(&stl, notes, workers, kill);
+    let driver = Driver::new(&stl, notes, workers, kill.map(|core| (core, wanted.planned)));
     if wanted.stuck > 0 {
         // Its workers are free right after it, or the other one would not get them.
         let text = match driver.run(stuck(wanted), splits.clone(), Settings::default()).await?.end {

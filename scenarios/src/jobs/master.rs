@@ -115,7 +115,7 @@ pub struct Driver {
     notes: NotesClient,
     workers: Vec<(NodeId, CoreId)>,
     /// The core of this node that is to end when some map task is done.
-    kill: Option<CoreId>,
+    kill: Option<(CoreId, u64)>,
     has_killed: Cell<bool>,
 }
 
@@ -128,7 +128,7 @@ impl Driver {
         stl: &Stl,
         notes: NotesClient,
         workers: Vec<(NodeId, CoreId)>,
-        kill: Option<CoreId>,
+        kill: Option<(CoreId, u64)>,
     ) -> Driver {
         Driver { stl: stl.clone(), notes, workers, kill, has_killed: Cell::new(false) }
     }
@@ -250,13 +250,21 @@ impl Driver {
     }
 
     async fn kill_if_it_is_time(&self, progress: &Progress) {
-        let Some(core) = self.kill else { return };
+        let Some((core, planned)) = self.kill else { return };
         let is_time = progress.maps.0 > 1 && progress.phase == Phase::Mapping;
         if is_time
             && !self.has_killed.replace(true)
             && let Ok(node) = self.stl.node()
         {
-            let _ = node.end_core(core).await;
+            if planned == 0 {
+                let _ = node.end_core(core).await;
+                return;
+            }
+            let host = self.stl.host().clone();
+            self.stl.host().spawn(Box::pin(async move {
+                let left = node.leave_core(core, LIMIT, planned > 1).await;
+                host.log(format_args!("core {core} leaves: {left:?}"));
+            }));
         }
     }
 }

@@ -317,6 +317,7 @@ fn jobs_run_over_several_nodes() {
         (603, "jobs copies=2"),
         (604, "jobs blocks=30 kill=2"),
         (605, "jobs blocks=30 kill=3 reducers=3"),
+        (611, "jobs blocks=30 kill=3 planned=1 reducers=3"),
         (606, "jobs whole=1 reducers=4"),
         (607, "jobs blocks=30 kill=3 whole=1 reducers=3"),
         (608, "jobs blocks=0 reducers=3"),

@@ -97,6 +97,8 @@ fn jobs_sort_numbers() {
         ("jobs fail=2", 0..2),
         ("jobs slow=4000 loop=1", 0..3),
         ("jobs blocks=30 kill=2", 0..8),
+        ("jobs blocks=30 kill=2 planned=1", 0..8),
+        ("jobs blocks=30 kill=3 planned=2", 0..4),
         ("jobs blocks=30 kill=3 memory=1", 0..8),
         ("jobs blocks=30 beside=1", 0..8),
         ("jobs blocks=30 beside=1 memory=1", 0..4),
