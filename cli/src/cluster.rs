@@ -3,7 +3,7 @@
 //! * [`args`]: what can be said on the command line.
 //! * [`folder`]: where a running cluster keeps what it needs; [`process`]: its processes.
 //! * [`up`], [`down`]: its start and its end; [`node`]: one node of it; [`ready`]: waiting for it;
-//!   `keepers`: who keeps the names of its datasets.
+//!   `keepers`: who keeps the names of its datasets; [`network`]: its switch.
 //! * [`session`]: a command that is a peer of a running cluster.
 //! * [`services`], [`call`], [`status`], [`logs`], [`top`], [`fault`]: the commands.
 //! * [`members`]: what nodes say of each other; [`document`], [`reply`]: what is said to
@@ -18,6 +18,7 @@ pub mod folder;
 mod keepers;
 pub mod logs;
 mod members;
+pub mod network;
 pub mod node;
 pub mod process;
 mod ready;

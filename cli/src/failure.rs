@@ -55,6 +55,14 @@ impl Failure {
         }
     }
 
+    /// The same of what had begun by then: no request is wrong any more.
+    pub fn once_begun(self) -> Failure {
+        match self {
+            Failure::Request(message) => Failure::Failed(message),
+            other => other,
+        }
+    }
+
     /// The same, with something in its message called otherwise.
     pub fn calling(self, what: &str, other: &str) -> Failure {
         match self {

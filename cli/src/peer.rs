@@ -19,19 +19,15 @@ use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
 
 use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Status};
 use nile_gossip::{Destination, Gossip};
-use nile_ipioe::{Asker, BootNonce, CallId, End, Endpoint, Event, Request};
+use nile_ipioe::{Asker, BootNonce, CallId, End, Endpoint, Event, FIRST_TOOL, Request};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::advice;
 use crate::cluster::folder::{Folder, Record};
+use crate::cluster::network;
 use crate::failure::Failure;
 use crate::interrupt;
 use cable::Cable;
 use call::{Call, CallFailed, Outcome};
-
-/// The lowest node number of a tool; which one above it is drawn. There are so many that two tools
-/// do not draw the same one.
-const FIRST_TOOL: u32 = 0x8000_0000;
 
 /// How often waiting looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
@@ -56,18 +52,13 @@ impl Peer {
     /// Plugs in to the cluster's switch and asks who is there.
     pub fn join(folder: &Folder, record: &Record) -> Result<Peer, Failure> {
         let (key, max_frame, path) = (folder.key(record)?, record.max_frame(), folder.path());
-        let cable = Cable::plug_in(path, max_frame).map_err(|error| {
-            Failure::failed(format!(
-                "the switch in {} does not answer: {error}; end the cluster with `{}`",
-                path.display(),
-                advice::on(folder, "down", &[])
-            ))
-        })?;
+        let cable =
+            Cable::plug_in(path, max_frame).map_err(|error| network::silent(folder, &error))?;
         let nonce = random::<16>()?;
         let seed = u64::from_le_bytes(random()?);
         // All ones is nobody's number.
         let drawn = u32::from_le_bytes(random()?).min(u32::MAX - 1);
-        let node = NodeId(FIRST_TOOL | drawn);
+        let node = NodeId(FIRST_TOOL.0 | drawn);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // Another tool that drew the same number before has a lower one.
         let generation = Generation((since.as_millis() / 250) as u32 | 1);
@@ -243,10 +234,7 @@ impl Peer {
 
     /// Takes what has come, does what is due, and sends what came of it.
     fn turn(&mut self) -> Result<(), Failure> {
-        let lost = |error: std::io::Error, folder: &Folder| {
-            let down = advice::on(folder, "down", &[]);
-            Failure::failed(format!("the switch is gone: {error}; end the cluster with `{down}`"))
-        };
+        let lost = |error: std::io::Error, folder: &Folder| network::silent(folder, &error);
         loop {
             let now = self.now();
             let endpoint = &mut self.endpoint;

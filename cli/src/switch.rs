@@ -7,7 +7,8 @@
 //! * [`sockets`]: what is in its folder, and how others connect.
 //! * `server`: the loop; `sources`: whom it waits for; `cables`: what is plugged in; `dials`: which
 //!   machines to try again.
-//! * `framing`, `outbox`: frames in streams; `capture`: frames in a file; `client`: one who asks.
+//! * `framing`, `outbox`: frames in streams; `capture`: frames in a file; `client`: one who asks;
+//!   [`logs`]: bounds of the logs in its folder.
 
 mod cables;
 mod capture;
@@ -16,6 +17,7 @@ pub mod control;
 mod dials;
 pub mod fault;
 mod framing;
+pub mod logs;
 mod outbox;
 mod server;
 pub mod sockets;

@@ -13,7 +13,8 @@ use crate::input::Input;
 /// The deadline of calls, and later than any deadline that a frame can set.
 const WAIT: Duration = Duration::from_secs(3600);
 
-const LIMITS: Limits = Limits { peers: 4, calls: 8, remembered: 16, bytes: 256 << 10, queue: 32 };
+const LIMITS: Limits =
+    Limits { peers: 4, tools: 2, calls: 8, remembered: 16, bytes: 256 << 10, queue: 32 };
 
 fn mac(node: u32) -> MacAddress {
     MacAddress::local(NodeId(node), 0)

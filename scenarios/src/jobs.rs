@@ -6,6 +6,7 @@
 //! n1 conducts: a job's master runs beside it, without a record of the job. The input is on n1.
 
 mod data;
+pub mod greedy;
 mod master;
 
 use alloc::format;
@@ -51,23 +52,29 @@ pub struct Wanted {
     beside: u64,
 }
 
+impl Wanted {
+    fn of(arguments: &Arguments<'_>) -> Wanted {
+        Wanted {
+            nodes: arguments.number("nodes", 1),
+            blocks: arguments.number("blocks", 12),
+            numbers: arguments.number("numbers", 2000),
+            reducers: arguments.number("reducers", 2),
+            kill: arguments.number("kill", 0),
+            planned: arguments.number("planned", 0),
+            memory: arguments.number("memory", 0),
+            whole: arguments.number("whole", 0),
+            fail: arguments.number("fail", 0),
+            copies: arguments.number("copies", 1),
+            slow: arguments.number("slow", 0),
+            stuck: arguments.number("loop", 0),
+            beside: arguments.number("beside", 0),
+        }
+    }
+}
+
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
-    let wanted = Wanted {
-        nodes: arguments.number("nodes", 1),
-        blocks: arguments.number("blocks", 12),
-        numbers: arguments.number("numbers", 2000),
-        reducers: arguments.number("reducers", 2),
-        kill: arguments.number("kill", 0),
-        planned: arguments.number("planned", 0),
-        memory: arguments.number("memory", 0),
-        whole: arguments.number("whole", 0),
-        fail: arguments.number("fail", 0),
-        copies: arguments.number("copies", 1),
-        slow: arguments.number("slow", 0),
-        stuck: arguments.number("loop", 0),
-        beside: arguments.number("beside", 0),
-    };
+    let wanted = Wanted::of(arguments);
     let own = core.clone();
     let scenario = move |findings: Findings| async move {
         if let Err(error) = run(&own, wanted, &findings).await {

@@ -118,7 +118,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 50] = [
+pub const PROGRAMS: [&str; 51] = [
     "boot",
     "ping",
     "restart",
@@ -142,6 +142,7 @@ pub const PROGRAMS: [&str; 50] = [
     "defaults",
     "datasets",
     "jobs",
+    "greedy",
     "flood",
     "composed",
     "policies",
@@ -196,7 +197,7 @@ pub fn check(program: &str) -> Result<(), String> {
 /// Whether a program runs packages, which the node must have been given.
 pub fn needs_packages(program: &str) -> bool {
     program.starts_with("package")
-        || matches!(program, "jobs" | "slices" | "unruly" | "system-call")
+        || matches!(program, "greedy" | "jobs" | "slices" | "unruly" | "system-call")
 }
 
 /// Whether a program is for nodes of a cluster: one node alone has nothing to do in it, or does not
@@ -217,7 +218,7 @@ pub fn needs_cluster(program: &str) -> bool {
 
 /// Whether a program uses the node's disks, of which it must have one of 8 MiB at least.
 pub fn needs_disk(program: &str) -> bool {
-    program.starts_with("disk") || matches!(program, "datasets" | "jobs")
+    program.starts_with("disk") || matches!(program, "datasets" | "greedy" | "jobs")
 }
 
 /// Starts this core's part of `command`: a program's name, then `key=value` words. A name that is
@@ -248,6 +249,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "defaults" => defaults::start(core),
         "datasets" => datasets::start(core, &arguments),
         "jobs" => jobs::start(core, &arguments),
+        "greedy" => jobs::greedy::start(core, &arguments),
         "flood" => flood::start(core, &arguments),
         "composed" => composed::start(core),
         "policies" => policies::start(core),

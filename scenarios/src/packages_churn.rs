@@ -69,6 +69,7 @@ async fn once<M: Machine>(
         memory_bytes: 16 << 20,
         stack_bytes: round % 7 * 4096 + 4096,
         arena_bytes: round % 3 * (3 << 19),
+        ..PackageLimits::default()
     };
     let package = if with_channels {
         let image = core.find_package("channels").ok_or(Status::NotFound)?;

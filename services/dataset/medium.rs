@@ -74,6 +74,11 @@ impl Medium {
         self.pool.alloc().ok_or_else(|| CallError::new(Status::Busy, busy()))
     }
 
+    /// A free buffer for a record of a job's, which has the last ones: without it no job could end.
+    pub fn last_buffer(&self) -> CallResult<Buffer> {
+        self.pool.alloc_any().map_or_else(|| self.buffer(), Ok)
+    }
+
     /// Free buffers, at most so many. `Busy` if there is none.
     pub fn buffers(&self, most: usize) -> CallResult<Vec<Buffer>> {
         let mut buffers = Vec::from([self.buffer()?]);

@@ -12,7 +12,7 @@ use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
 use nile_order::SortedMap;
 use nile_stl::node::Buffer;
 use nile_stl::{CallError, CallResult, all};
-use nile_store::{DraftId, Manifest, Name, Owner, Version};
+use nile_store::{DraftId, Manifest, Name, Owner, RECORDS, Version};
 use nile_sync::{Notify, OneShot};
 
 use super::keeper::Keeper;
@@ -191,7 +191,10 @@ impl Stream {
         let mut rest = bytes.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or(&[]);
         while !rest.is_empty() {
             if self.state.borrow().buffer.is_none() {
-                let buffer = keeper.medium.buffer()?;
+                let buffer = match self.name.as_str().starts_with(RECORDS) {
+                    true => keeper.medium.last_buffer()?,
+                    false => keeper.medium.buffer()?,
+                };
                 self.state.borrow_mut().buffer = Some(buffer);
             }
             let is_full = {

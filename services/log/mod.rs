@@ -1,5 +1,6 @@
 //! The log service: one log for the node. A line from any core goes to the machine's log and is
 //! kept for a while, with who wrote it and when. Calls are logged with what is encrypted masked.
+//! The packages of a core write so much a second and no more.
 //!
 //! * `lines`: the lines that are kept.
 
@@ -10,23 +11,31 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
-use nile_abi::Status;
+use nile_abi::{CoreId, Status};
 use nile_bosml::{Bytes, masked_text};
-use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
+use nile_order::SortedMap;
+use nile_stl::{Admitted, Allowance, CallError, CallResult, Caller, Start, Stl, service};
 
 use crate::ALL;
 use lines::{Lines, printable};
 use nile_interfaces::log::{Line, LogKernel};
 
+/// Bytes of lines that the packages of a core may write in a second, and what a line counts besides
+/// its own.
+const MOST: u32 = 64 << 10;
+const LINE_BYTES: usize = 32;
+
 /// The node's log.
 pub struct Log {
     stl: Stl,
     lines: RefCell<Lines>,
+    /// What packages may write, by the cores that their calls come from.
+    packages: RefCell<SortedMap<CoreId, Allowance>>,
 }
 
 impl Start for Log {
     fn start(stl: &Stl) -> Log {
-        Log { stl: stl.clone(), lines: RefCell::default() }
+        Log { stl: stl.clone(), lines: RefCell::default(), packages: RefCell::default() }
     }
 }
 
@@ -59,8 +68,22 @@ impl LogKernel for Log {
 }
 
 impl Log {
+    /// The line's number; 0 if it is left out.
     fn note(&self, caller: &Caller, text: String) -> u64 {
         let host = self.stl.host();
+        if caller.is_package() {
+            let mut packages = self.packages.borrow_mut();
+            let allowance = packages.entry(caller.core).or_insert_with(|| Allowance::new(MOST));
+            match allowance.take(host.now(), text.len() + LINE_BYTES) {
+                Admitted::No => return 0,
+                Admitted::Yes => {}
+                Admitted::After(lines) => host.log(format_args!(
+                    "package on {}: {lines} lines are left out: it writes more than {MOST} bytes \
+                     a second",
+                    caller.core
+                )),
+            }
+        }
         let who = if caller.is_package() { "package on " } else { "" };
         host.log(format_args!("{who}{}: {text}", caller.core));
         self.lines.borrow_mut().push(Line {

@@ -31,6 +31,9 @@ use crate::alarm::Alarm;
 /// Handles that are remembered before it is looked which of them are on their way still.
 const MOST_GIVEN: usize = 64;
 
+/// Buffers that a package may have been given and not claimed before it gets no others.
+const MOST_UNCLAIMED: usize = 128;
+
 /// The most buffers of a piece: each is sent by the piece's number and its place in it.
 pub const PLACES: u64 = 1 << 12;
 
@@ -153,6 +156,15 @@ impl Engine {
         }
         given.push(handle);
         in_call(handle)
+    }
+
+    /// Whether the package has left very many of the buffers that it was given where they are.
+    pub fn has_unclaimed(&self) -> bool {
+        let given = &mut self.state.borrow_mut().given;
+        if given.len() >= MOST_UNCLAIMED {
+            given.retain(|handle| self.pool.is_in_flight(*handle));
+        }
+        given.len() >= MOST_UNCLAIMED
     }
 
     /// The package is no more: what it was given and has not claimed is free.

@@ -14,6 +14,7 @@ use core::time::Duration;
 
 use nile_abi::Status;
 use nile_job::Fault;
+use nile_stl::node::left_by_packages;
 use nile_stl::{CallError, CallResult};
 
 use super::attempt::Attempt;
@@ -37,7 +38,7 @@ impl Engine {
         }
         let runs = attempt.runs.borrow().len();
         let pool = Merging {
-            buffers: self.pool.capacity().saturating_sub(self.pool.reserve()),
+            buffers: self.pool.capacity().saturating_sub(left_by_packages(&self.pool)),
             workers: self.workers_of_node(),
             runs,
         };
@@ -57,7 +58,7 @@ impl Engine {
         let fronts = runs * (1 + ahead as usize);
         let (mut last, mut since) = (usize::MAX, self.now());
         while attempt.is_working() {
-            let free = self.pool.free_buffers().saturating_sub(self.pool.reserve());
+            let free = self.pool.free_buffers().saturating_sub(left_by_packages(&self.pool));
             if free >= fronts + WRITING && self.take_room(attempt, fronts) {
                 return Ok(());
             }

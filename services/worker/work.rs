@@ -11,7 +11,7 @@ use nile_abi::Role;
 use nile_abi::Status;
 use nile_bosml::{Blob, Buffer};
 use nile_job::{Fault, Job, JobId, Kind, Split};
-use nile_stl::node::from_call;
+use nile_stl::node::{from_call, left_by_packages};
 use nile_stl::{CallError, CallResult};
 
 use super::attempt::{Attempt, Phase};
@@ -141,7 +141,7 @@ impl Engine {
             free: self.pool.free_buffers(),
             most: usize::try_from(most).unwrap_or(usize::MAX),
             workers: self.workers_of_node(),
-            reserve: self.pool.reserve(),
+            reserve: left_by_packages(&self.pool),
             coming: self.stores.are_workers_elsewhere().then(|| {
                 let blocks = (job.blocks as usize, split.blocks as usize);
                 let pieces = job.reducers.saturating_mul(slices) as usize;
@@ -181,9 +181,25 @@ impl Engine {
         self.changes.until(look).await
     }
 
+    /// `Busy` for a package that is to give buffers back before it gets others: it has not taken
+    /// those that it was given, or it has more than its share while those who receive go short.
+    fn check_buffers(&self) -> CallResult<()> {
+        let state = self.state.borrow();
+        let held = state.program.as_ref().map_or(0, |it| it.running.buffers());
+        drop(state);
+        let share = self.pool.capacity() / (2 * self.workers_of_node().max(1));
+        let is_short = self.pool.about_free() < self.pool.reserve() && held > share;
+        if is_short || self.has_unclaimed() {
+            let text = format!("the package keeps {held} buffers, and others need them");
+            return Err(CallError::new(Status::Busy, text));
+        }
+        Ok(())
+    }
+
     /// A block of a split.
     pub async fn block(self: &Rc<Self>, ticket: Ticket, index: u32) -> CallResult<Block> {
         let attempt = self.attempt_of(ticket)?;
+        self.check_buffers()?;
         let Some(input) = &attempt.input else { return Err(no_input()) };
         if index >= input.split.blocks {
             return Err(CallError::new(Status::Invalid, "the split ends before that block"));
@@ -334,6 +350,7 @@ impl Engine {
     /// What a reduce attempt takes next.
     pub async fn source(self: &Rc<Self>, ticket: Ticket) -> CallResult<Source> {
         let attempt = self.attempt_of(ticket)?;
+        self.check_buffers()?;
         let gather = &attempt.gather;
         let given = self.wait_for(&attempt, || gather.borrow_mut().next()).await?;
         if given.is_none() {
@@ -373,6 +390,7 @@ impl Engine {
     /// A block of a run.
     pub async fn run(self: &Rc<Self>, ticket: Ticket, run: u64, index: u32) -> CallResult<Block> {
         let attempt = self.attempt_of(ticket)?;
+        self.check_buffers()?;
         let known = attempt.gather.borrow().run(run);
         let place = usize::try_from(run).unwrap_or(usize::MAX);
         let loads = attempt.runs.borrow().get(place).cloned();

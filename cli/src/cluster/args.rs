@@ -172,10 +172,10 @@ pub enum FaultAction {
         /// The node or core, as n3 or n1.c2.
         target: Place,
     },
-    /// Kill a node or core if it runs, and wait until its next generation is up.
+    /// Kill a node or core if it runs, and wait until its next generation is up; or the switch.
     Restart {
-        /// The node or core, as n3 or n1.c2.
-        target: Place,
+        /// The node or core, as n3 or n1.c2, or `switch`.
+        target: Target,
     },
     /// Part the network: only nodes of the same side reach each other.
     Partition {
@@ -303,6 +303,29 @@ pub struct Place {
     pub node: NodeId,
     /// The core, unless the node is meant.
     pub core: Option<CoreId>,
+}
+
+/// What can be started anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// A node or a core.
+    Place(Place),
+    /// The network.
+    Switch,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Target, String> {
+        match text {
+            "switch" => Ok(Target::Switch),
+            _ => text
+                .parse()
+                .map(Target::Place)
+                .map_err(|wrong: String| format!("{wrong}, or switch")),
+        }
+    }
 }
 
 impl FromStr for Place {

@@ -6,11 +6,11 @@ use nile_abi::{CoreId, Status};
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::args::{Fault as Options, FaultAction, Kind, Place};
+use super::args::{Fault as Options, FaultAction, Kind, Place, Target};
 use super::folder::{Folder, Node, Record};
 use super::ready::Waiting;
 use super::session::Session;
-use super::{node, process, reply, services};
+use super::{network, node, process, reply, services};
 use crate::advice;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -45,9 +45,12 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
     let done = match &options.action {
         FaultAction::Kill { target } => kill(options, &folder, &record, *target)?,
-        FaultAction::Restart { target } => match target.core {
-            None => restart(&folder, *target)?,
-            Some(core) => restart_core(options, &folder, &record, *target, core)?,
+        FaultAction::Restart { target } => match *target {
+            Target::Switch => network::restart(&folder)?,
+            Target::Place(target @ Place { core: None, .. }) => restart(&folder, target)?,
+            Target::Place(target @ Place { core: Some(core), .. }) => {
+                restart_core(options, &folder, &record, target, core)?
+            }
         },
         FaultAction::Partition { sides } => {
             let sides = parted(sides)?;
@@ -74,7 +77,9 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 
 /// What the launcher has to provide for starting the target anew, if it is a node that is known.
 pub fn machine(options: &Options) -> Option<Kind> {
-    let FaultAction::Restart { target: Place { node, core: None } } = &options.action else {
+    let FaultAction::Restart { target: Target::Place(Place { node, core: None }) } =
+        &options.action
+    else {
         return None;
     };
     let (_, record) = Folder::open(&options.which).ok()?;
@@ -230,11 +235,14 @@ fn restart(folder: &Folder, target: Place) -> Result<String, Failure> {
     let mut nodes = record.nodes.iter_mut();
     let started = nodes.find(|node| node.node() == target.node).ok_or_else(gone)?;
     let name = started.name();
-    process::kill(|| process::of(folder.path(), &name));
     started.generation = node::next_generation(started.generation);
     let started = started.clone();
+    // Nothing is killed that cannot be started, or would not be seen to come up.
+    network::check(folder)?;
+    let prepared = node::prepare(folder, &record, &started, None)?;
+    process::kill(|| process::of(folder.path(), &name));
     folder.set_record(&record)?;
-    let mut child = node::start(folder, &record, &started, None)?;
+    let mut child = prepared.start(folder)?;
     // The others are as they are; only of this one must all be known.
     let alone = Record { nodes: vec![started.clone()], ..record };
     let mut waiting = Waiting::new(folder, &alone)?;

@@ -55,6 +55,9 @@ pub struct Record {
     /// How often in a second the cores of its hosted nodes are sampled, if they are.
     #[serde(default)]
     pub sample_rate: Option<u32>,
+    /// The interface of this machine that is plugged into its switch.
+    #[serde(default)]
+    pub interface: Option<String>,
     /// The nodes that keep the names of datasets.
     pub keepers: Vec<u32>,
     /// Its nodes, in the order of their numbers.

@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::peer::known;
 use crate::serial::{Said, Splitter};
+use crate::switch::logs::last_of;
 
 /// The service that keeps lines, its method, and the most lines that it keeps.
 const SERVICE: &str = "log";
@@ -119,7 +120,14 @@ struct Service {
 impl Service {
     /// `None` if the node cannot be asked, or has no lines.
     fn open(options: &Logs) -> Result<Option<Service>, Failure> {
-        let mut session = Session::open(&options.query.which, options.query.timeout)?;
+        let mut session = match Session::open(&options.query.which, options.query.timeout) {
+            Ok(session) => session,
+            Err(Failure::Failed(why)) => {
+                crate::say(format_args!("nile: {why}"));
+                return Ok(None);
+            }
+            Err(failure) => return Err(failure),
+        };
         let Some(target) = known::on_node(session.peer.known(), options.node.node, SERVICE) else {
             return Ok(None);
         };
@@ -203,7 +211,9 @@ pub fn last_report(path: &Path) -> Option<String> {
 
 fn said(path: &Path) -> io::Result<Vec<Said>> {
     let mut splitter = Splitter::default();
-    let mut said = splitter.feed(&fs::read(path)?);
+    // What was written before the log had become too long.
+    let mut said = splitter.feed(&fs::read(last_of(path)).unwrap_or_default());
+    said.extend(splitter.feed(&fs::read(path)?));
     said.extend(splitter.finish());
     Ok(said)
 }

@@ -128,15 +128,32 @@ pub fn next_generation(last: u32) -> u32 {
     quarters.max(last.wrapping_add(1)).max(1)
 }
 
-/// Starts the node's process. It serves, or runs the scenario `program`, which other kernels are
-/// built with.
-pub fn start(
+/// A node that can be started.
+pub struct Prepared {
+    name: String,
+    command: Command,
+}
+
+impl Prepared {
+    /// Starts the node's process.
+    pub fn start(self, folder: &Folder) -> Result<Child, Failure> {
+        let Prepared { name, command } = self;
+        let log = folder.log(&name)?;
+        process::start(folder.path(), &name, &command, &log).map_err(|error| {
+            let program = command.get_program().display();
+            Failure::failed(format!("{name} cannot be started ({program}): {error}"))
+        })
+    }
+}
+
+/// Looks after all that the start of a node needs. It serves, or runs the scenario `program`, which
+/// other kernels are built with.
+pub fn prepare(
     folder: &Folder,
     record: &Record,
     node: &Node,
     program: Option<&str>,
-) -> Result<Child, Failure> {
-    let name = node.name();
+) -> Result<Prepared, Failure> {
     let config = write_config(folder, record, node)?;
     let disk = disk_of(folder, record, node)?;
     let command = match node.machine {
@@ -165,11 +182,7 @@ pub fn start(
             command
         }
     };
-    let log = folder.log(&name)?;
-    process::start(folder.path(), &name, &command, &log).map_err(|error| {
-        let program = command.get_program().display();
-        Failure::failed(format!("{name} cannot be started ({program}): {error}"))
-    })
+    Ok(Prepared { name: node.name(), command })
 }
 
 /// The socket, in the folder of its cluster, at which a hosted node takes files.

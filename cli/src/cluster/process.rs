@@ -50,6 +50,8 @@ pub fn start(folder: &Path, part: &str, command: &Command, log: &File) -> io::Re
         };
     }
     mark(&mut detached, part, folder);
+    // What the caller has open is the caller's: a process of a cluster outlives it.
+    close_fds::set_fds_cloexec(3, &[]);
     detached.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
     detached.spawn()
 }

@@ -9,7 +9,7 @@ use nile_gossip::State;
 
 use super::args::Which;
 use super::folder::{Folder, Record};
-use super::{members, process};
+use super::{members, network, process};
 use crate::failure::Failure;
 use crate::peer::Peer;
 
@@ -36,6 +36,12 @@ impl Session {
         let peer = Peer::join(&folder, &record)?;
         let mut session = Session { folder, record, peer, patience, dead: BTreeSet::new() };
         session.learn(patience)?;
+        let hears = |node: &NodeId| session.peer.known().member(*node).is_some();
+        let running = session.running();
+        if !running.is_empty() && !running.iter().any(hears) {
+            // None of them is heard: that is nobody's fault but the switch's, if it hangs.
+            network::check(&session.folder)?;
+        }
         Ok(session)
     }
 

@@ -11,15 +11,11 @@ use serde_json::json;
 use super::args::{Kind, Up};
 use super::folder::{Claim, Disk, Folder, KEY, Node, Record};
 use super::ready::{self, Waiting};
-use super::{down, keepers, node, process};
+use super::{down, keepers, network, node, process};
 use crate::args::Program;
 use crate::failure::Failure;
 use crate::peer::new_key;
-use crate::switch::control::Client;
 use crate::{boot, config, interrupt, table, write};
-
-/// How long the switch may take to listen.
-const SWITCH_LIMIT: Duration = Duration::from_secs(10);
 
 /// Lines of a node's log that are shown when it did not come up.
 const SHOWN: usize = 20;
@@ -120,6 +116,7 @@ impl Started {
             sealed: !options.unsealed,
             direct: options.direct,
             sample_rate: options.sample_rate,
+            interface: options.interface.as_ref().map(ToString::to_string),
             keepers,
             nodes: nodes.collect(),
         };
@@ -209,10 +206,12 @@ fn start(
     }
     node::keep_common_config(folder, &common_config(options)?)?;
     folder.set_record(record)?;
-    start_switch(options, folder, record, children)?;
+    let switch = network::start(folder, record, options.capture.as_deref())?;
+    children.push((process::SWITCH.into(), switch));
+    network::wait(folder, || check_children(folder, children))?;
     for node in &record.nodes {
         let program = options.program.as_ref().map(Program::as_str);
-        children.push((node.name(), node::start(folder, record, node, program)?));
+        children.push((node.name(), node::prepare(folder, record, node, program)?.start(folder)?));
     }
     if options.program.is_some() {
         // Nodes that run a scenario find each other, and may end before anybody sees them.
@@ -234,42 +233,6 @@ fn start(
             return Err(Failure::failed(format!(
                 "the cluster was not up within {limit} s ({reason}) and was taken down again"
             )));
-        }
-    }
-}
-
-fn start_switch(
-    options: &Up,
-    folder: &Folder,
-    record: &Record,
-    children: &mut Children,
-) -> Result<(), Failure> {
-    let cannot = |error: &dyn std::fmt::Display| {
-        Failure::failed(format!("no switch can be started: {error}"))
-    };
-    let program = std::env::current_exe().map_err(|error| cannot(&error))?;
-    let mut command = std::process::Command::new(program);
-    command.arg("switch").arg(folder.path());
-    for node in record.nodes.iter().filter(|node| node.machine == Kind::Qemu) {
-        for cable in node::cables(folder, record, node)? {
-            command.args(["--dial", &cable]);
-        }
-    }
-    if let Some(capture) = &options.capture {
-        command.arg("--capture").arg(capture);
-    }
-    if let Some(interface) = &options.interface {
-        command.args(["--interface", &interface.to_string()]);
-    }
-    let log = folder.log(process::SWITCH)?;
-    let switch = process::start(folder.path(), process::SWITCH, &command, &log);
-    children.push((process::SWITCH.into(), switch.map_err(|error| cannot(&error))?));
-    let deadline = Instant::now() + SWITCH_LIMIT;
-    loop {
-        match Client::connect(folder.path(), ready::LOOK) {
-            Ok(_) => return Ok(()),
-            Err(error) if Instant::now() >= deadline => return Err(cannot(&error)),
-            Err(_) => check_children(folder, children)?,
         }
     }
 }

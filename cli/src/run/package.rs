@@ -71,7 +71,10 @@ pub fn run(options: &Package) -> Result<(), Failure> {
         outputs::check_free(&mut place.stores, &[&output])?;
         let done = job(options, &input, &stem, place, [&own, &output], &mut temporary);
         let text = match (&done, &options.output) {
-            (Ok(_), None) => Some(outputs::read(&mut place.stores, &output)),
+            (Ok(_), None) => {
+                let read = outputs::read(&mut place.stores, &output);
+                Some(read.map_err(Failure::once_begun))
+            }
             _ => None,
         };
         // One that has a name and was not made is nobody's, or somebody else's.

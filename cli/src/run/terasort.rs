@@ -116,6 +116,7 @@ pub fn watched(options: &Terasort, look: Look<'_>) -> Result<Sorted, Failure> {
         let mut made = Vec::new();
         let names = [input, output, report];
         let done = three(options, rows, place, &package, (names, &mut made), look);
+        let done = if made.is_empty() { done } else { done.map_err(Failure::once_begun) };
         let goes = !options.usual.keep || done.is_err();
         // The datasets of a cluster of our own go with it.
         if goes && !place.is_own {

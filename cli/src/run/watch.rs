@@ -57,7 +57,7 @@ pub fn see(
     if watched.is_err() {
         cancel(jobs, job);
     }
-    let done = watched?;
+    let done = watched.map_err(Failure::once_begun)?;
     match &done.state.end {
         Some(End::Failed(why)) => Err(Failure::failed(format!("{}: {why}", request.name))),
         _ => Ok(done),

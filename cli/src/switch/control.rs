@@ -145,8 +145,7 @@ impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ControlError::Unreachable(path, error) if error.kind() == ErrorKind::WouldBlock => {
-                let (path, patience) = (path.display(), PATIENCE.as_secs());
-                write!(f, "the switch at {path} has not answered within {patience} s")
+                write!(f, "the switch at {} has not answered in time", path.display())
             }
             ControlError::Unreachable(path, error) => {
                 write!(f, "the switch cannot be reached at {}: {error}", path.display())
@@ -184,6 +183,13 @@ impl Client {
             Ok(stream) => Ok(Client { stream: BufReader::new(stream), path }),
             Err(error) => Err(ControlError::Unreachable(path, error)),
         }
+    }
+
+    /// The same, which waits for an answer for so long.
+    pub fn within(self, patience: Duration) -> Result<Client, ControlError> {
+        let timed = self.stream.get_ref().set_read_timeout(Some(patience));
+        timed.map_err(|error| ControlError::Unreachable(self.path.clone(), error))?;
+        Ok(self)
     }
 
     /// Asks for something that has no answer but success.

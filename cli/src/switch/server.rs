@@ -25,6 +25,7 @@ use super::client::ControlClient;
 use super::control::{Answer, Request};
 use super::dials::Dials;
 use super::framing::Framing;
+use super::logs;
 use super::outbox::Outbox;
 use super::sockets::{self, Sockets};
 use super::sources::{Hosted, Machine, Source, Sources, Token};
@@ -59,6 +60,8 @@ pub struct Server {
     folder: PathBuf,
     buffer: Box<[u8]>,
     stopping: bool,
+    /// When it is looked at the logs again.
+    logs: Clock,
 }
 
 /// Whether a socket stays.
@@ -91,6 +94,7 @@ impl Server {
             folder: folder.into(),
             buffer: vec![0; MAX_FRAME + 1].into(),
             stopping: false,
+            logs: Clock::now() + logs::LOOK,
         };
         for (socket, token) in [
             (server.sockets.links.as_fd(), LINKS),
@@ -199,11 +203,12 @@ impl Server {
         Ok(())
     }
 
-    /// How long nothing is to be done; `None` is for ever.
+    /// How long nothing is to be done.
     fn timeout(&self) -> Option<Timespec> {
         let frame = self.cables.switch.next_due().map(|due| due.since(self.now()));
         let dial = self.dials.next().map(|at| at.saturating_duration_since(Clock::now()));
-        let wait = [frame, dial].into_iter().flatten().min()?;
+        let logs = self.logs.saturating_duration_since(Clock::now());
+        let wait = [frame, dial, Some(logs)].into_iter().flatten().min()?;
         let tv_sec = i64::try_from(wait.as_secs()).unwrap_or(i64::MAX);
         Some(Timespec { tv_sec, tv_nsec: wait.subsec_nanos().into() })
     }
@@ -213,8 +218,12 @@ impl Server {
         if self.cables.switch.next_due().is_some() {
             self.forward();
         }
-        let Some(next) = self.dials.next() else { return };
         let now = Clock::now();
+        if self.logs <= now {
+            logs::rotate(&self.folder);
+            self.logs = now + logs::LOOK;
+        }
+        let Some(next) = self.dials.next() else { return };
         if next > now {
             return;
         }

@@ -164,13 +164,22 @@ pub fn refused(said: Said, part: &str) {
     assert_eq!(said.out, "");
 }
 
+/// A file that a command has open which starts a cluster.
+const KEPT: &str = "kept-open";
+
 #[test]
 fn a_cluster_is_started_called_broken_and_ended() {
     let place = Place::new();
     refused(place.run(&["status"]), "no cluster is up");
     assert_eq!(place.run(&["down"]).expect(0).out, "nothing is up\n");
-    let up = place.up(&["--json"]).expect(0);
-    let up = document(&up);
+    // With a file open that is the caller's.
+    let open = tempfile::tempdir().unwrap();
+    let mut shell = Command::new("sh");
+    place.in_here(shell.env("NILE_HOSTED", hosted()));
+    shell.args(["-c", "exec 9>\"$0\"; exec \"$@\""]).arg(open.path().join(KEPT));
+    shell.arg(place.nile().get_program());
+    let usual = ["up", "--machine", "hosted", "--cores", "3", "--memory", "64M", "--json"];
+    let up = document(&run(&mut shell, &usual).expect(0));
     assert_eq!(up["nodes"].as_array().unwrap().len(), 3);
     assert_eq!(up["sealed"], true);
     refused(place.up(&[]), "a cluster is up already");
@@ -206,6 +215,7 @@ fn a_cluster_is_started_called_broken_and_ended() {
     assert!(after > before, "{before:?} {after:?}");
     assert_eq!(place.places("ackermann"), found);
     check_faults(&place);
+    check_switch(&place);
 
     assert_eq!(place.run(&["down"]).expect(0).out, "ended: n1, n2, n3, switch\n");
     assert_eq!(place.left(), Vec::<String>::new());
@@ -320,6 +330,29 @@ fn check_faults(place: &Place) {
     until("n1 has found the others again", || sides() == 3);
 }
 
+/// Without its switch a cluster is not lost, and with one that hangs nobody else is blamed.
+fn check_switch(place: &Place) {
+    let switch = place.leader("switch");
+    let open = fs::read_dir(format!("/proc/{switch}/fd")).unwrap();
+    let targets = open.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    let kept: Vec<_> = targets.filter(|it| it.ends_with(KEPT)).collect();
+    assert!(kept.is_empty(), "the switch has what its starter had open: {kept:?}");
+    send("-STOP", switch);
+    let hangs = place.run(&["ls", "--timeout", "1"]).expect(1);
+    send("-CONT", switch);
+    assert!(hangs.err.contains("the switch of the cluster does not answer"), "{}", hangs.err);
+    send("-KILL", switch);
+    let node = place.leader("n2");
+    let lost = place.run(&["fault", "restart", "n2"]).expect(1);
+    assert!(lost.err.contains("fault restart switch"), "{}", lost.err);
+    assert_eq!(place.leader("n2"), node, "what could not be seen to come up is not killed");
+    let own = place.run(&["logs", "n1"]).expect(0);
+    assert!(own.out.contains("is in the cluster"), "{}", own.out);
+    place.run(&["fault", "restart", "switch"]).expect(0);
+    until("all nodes are there again", || place.run(&["status"]).out.matches("alive").count() == 3);
+    place.run(&["fault", "restart", "n2"]).expect(0);
+}
+
 #[test]
 fn two_clusters_live_side_by_side() {
     let place = Place::new();
@@ -393,7 +426,11 @@ fn down_ends_what_is_left_of_a_cluster() {
     send("-KILL", switches[0]);
     until("the switch is gone", || !runs(switches[0]));
     let lost = place.run(&["services"]).expect(1);
-    assert!(lost.err.contains("switch") && lost.err.contains("nile down"), "{}", lost.err);
+    assert!(
+        lost.err.contains("switch") && lost.err.contains("fault restart switch"),
+        "{}",
+        lost.err
+    );
     fs::remove_file(PathBuf::from(folder).join("cluster.json")).unwrap();
     let damaged = place.run(&["status"]).expect(1);
     assert!(damaged.err.contains("nile down"), "{}", damaged.err);

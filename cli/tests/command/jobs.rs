@@ -174,6 +174,7 @@ fn on_three_nodes_what_jobs_make_is_right() {
     code::wrong_code(&place);
     code::slow_code(&place);
     code::interrupted_loop(&place);
+    code::greedy_code(&place);
     assert_eq!(names(&place), ["counts", "text"], "nothing half-written is left");
 }
 

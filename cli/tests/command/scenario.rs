@@ -43,7 +43,7 @@ fn all_hold_on(machine: &str) {
         let config = match program {
             "ticked" => Some(&ticks),
             "pool" | "package-buffers" | "disks" | "datasets" => Some(&pool),
-            "jobs" => Some(&small),
+            "greedy" | "jobs" => Some(&small),
             _ => None,
         };
         if let Some(config) = config {

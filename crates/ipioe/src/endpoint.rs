@@ -16,7 +16,9 @@ use crate::message::Outgoing;
 use crate::peer::{Call, Gossip, Peer, Session};
 use crate::rtt::Jitter;
 use crate::seal::{Incarnation, Keys, Seal};
-use crate::settings::{CHALLENGE_LIFE, Limits, MAX_PATIENCE, Settings, TELL};
+use crate::settings::{
+    CHALLENGE_LIFE, FIRST_TOOL, Limits, MAX_PATIENCE, Settings, TELL, TOOL_SILENCE,
+};
 use crate::timers::{Timer, Timers};
 use crate::transmit::{Hello, Work};
 use crate::wire::{BootNonce, MAX_MESSAGE, MAX_SEGMENTS, MESSAGE_HEADER, TAG_BYTES, state};
@@ -331,7 +333,11 @@ impl Endpoint {
     /// The peer's row, which is made if there is room.
     pub(crate) fn meet(&mut self, now: Instant, node: NodeId) -> Option<&mut Peer> {
         if !self.peers.contains_key(&node) {
-            if self.peers.len() >= self.limits.peers && !self.evict(now) {
+            let is_tool = node >= FIRST_TOOL;
+            let alike = |it: &&NodeId| (**it >= FIRST_TOOL) == is_tool;
+            let known = self.peers.keys().filter(alike).count();
+            let most = if is_tool { self.limits.tools } else { self.limits.peers };
+            if known >= most && !self.evict(now, is_tool) {
                 self.counters.dropped += 1;
                 return None;
             }
@@ -341,10 +347,13 @@ impl Endpoint {
         self.peers.get_mut(&node).map(|peer| &mut **peer)
     }
 
-    /// Forgets one peer of which nothing is needed: one that was never met, else the one that has
-    /// said nothing for longest.
-    fn evict(&mut self, now: Instant) -> bool {
-        let idle = self.peers.iter().filter(|(_, peer)| peer.is_idle(now, MAX_PATIENCE));
+    /// Forgets one node or tool of which nothing is needed: one that was never met, else the one that
+    /// has said nothing for longest.
+    fn evict(&mut self, now: Instant, is_tool: bool) -> bool {
+        let idle = self.peers.iter().filter(|(node, peer)| match is_tool {
+            true => **node >= FIRST_TOOL && peer.has_left(now, TOOL_SILENCE),
+            false => **node < FIRST_TOOL && peer.is_idle(now, MAX_PATIENCE),
+        });
         let heard = |peer: &Peer| peer.session.as_ref().map(|session| session.heard);
         let Some(node) = idle.min_by_key(|(_, peer)| heard(peer)).map(|(node, _)| *node) else {
             return false;

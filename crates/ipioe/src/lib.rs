@@ -46,5 +46,5 @@ pub use counters::Counters;
 pub use endpoint::{Endpoint, PeerInfo, Usage};
 pub use event::{CallId, End, Event, Refused, ReplyRefused, Request, ServingId};
 pub use seal::{ClusterKey, Purpose, Seal};
-pub use settings::{Limits, Settings};
+pub use settings::{FIRST_TOOL, Limits, Settings};
 pub use wire::{Asker, BootNonce};

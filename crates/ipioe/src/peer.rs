@@ -270,6 +270,17 @@ impl Peer {
             || self.calls.values().any(|call| call.bound.is_none())
     }
 
+    /// Whether a tool has gone without a word, as far as can be told: nothing is done for it, and it
+    /// has said nothing for `silence`, not even to what is sent to it.
+    pub fn has_left(&self, now: Instant, silence: Duration) -> bool {
+        let is_working = |entry: &Entry| matches!(entry.state, State::Working);
+        self.calls.is_empty()
+            && self.session.as_ref().is_none_or(|session| {
+                let mut entries = session.served.entries.values();
+                !entries.any(is_working) && now.since(session.heard) >= silence
+            })
+    }
+
     /// Whether nothing would be lost by forgetting the peer, which has said nothing for `silence`.
     pub fn is_idle(&self, now: Instant, silence: Duration) -> bool {
         self.calls.is_empty()

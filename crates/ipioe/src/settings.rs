@@ -49,11 +49,20 @@ pub const HOLD: Duration = Duration::from_secs(2);
 /// Boots of a node that are refused are answered at most this often.
 pub const LEAST_REFUSAL: Duration = Duration::from_millis(20);
 
+/// The lowest number of a tool: a peer that asks and is no node. There are so many that two tools do
+/// not draw the same one.
+pub const FIRST_TOOL: NodeId = NodeId(0x8000_0000);
+
+/// How long a tool may be silent before another one may have its place.
+pub const TOOL_SILENCE: Duration = Duration::from_secs(2);
+
 /// Bounds on what an endpoint remembers, all peers together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Nodes that it knows.
     pub peers: usize,
+    /// Tools that it knows besides: one that is killed says no good-bye, and there may be very many.
+    pub tools: usize,
     /// Its own calls that have not ended.
     pub calls: usize,
     /// Calls of others that it has to remember so that none is done twice.
@@ -67,7 +76,14 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { peers: 1024, calls: 4096, remembered: 8192, bytes: 16 << 20, queue: 4096 }
+        Limits {
+            peers: 1024,
+            tools: 256,
+            calls: 4096,
+            remembered: 8192,
+            bytes: 16 << 20,
+            queue: 4096,
+        }
     }
 }
 

@@ -23,7 +23,7 @@
 //! bulk = [1]           # a protocol of the network, on one network core
 //! ```
 //!
-//! `[node]` and `[network]` are in [`membership`](crate::membership), `[pool]` in
+//! `[packages]` is in [`packages`](crate::packages), `[node]` and `[network]` are in [`membership`](crate::membership), `[pool]` in
 //! [`pool`](crate::pool).
 //!
 //! The same parser serves the command line, which checks a file before it starts anything, and
@@ -46,6 +46,7 @@ use toml_parser::Source;
 use toml_parser::lexer::TokenKind;
 
 use crate::membership::{Membership, NetworkTable, NodeTable};
+use crate::packages::{Most, PackagesTable};
 use crate::pool::{PoolConfig, PoolTable};
 
 /// The most brackets that may be open at once, and the most dots in a key. The parser recurses
@@ -87,6 +88,8 @@ pub struct Config {
     pub interface: Option<Named>,
     /// The memory that its cores share for buffers; `None` for none.
     pub pool: Option<PoolConfig>,
+    /// What each package may have.
+    pub(crate) package_limits: Most,
     /// The node's packages. No file says them: they come beside it, in the boot module.
     pub packages: Store,
 }
@@ -152,6 +155,7 @@ struct File {
     node: NodeTable,
     network: NetworkTable,
     pool: PoolTable,
+    packages: PackagesTable,
 }
 
 #[derive(Deserialize)]
@@ -193,6 +197,7 @@ impl Default for Config {
             membership: None,
             interface: None,
             pool: None,
+            package_limits: Most::default(),
             packages: Store::Empty,
         }
     }
@@ -289,6 +294,7 @@ impl Config {
             membership,
             interface,
             pool: PoolConfig::from_table(file.pool, |at| line_of(text, at))?,
+            package_limits: Most::from_table(file.packages, |at| line_of(text, at))?,
             tick: period(hz),
             tick_workers: file.timer.tick_workers,
             longest_slack: Duration::from_millis(slack.into()),

@@ -29,6 +29,7 @@ use crate::input::Input;
 use crate::leave::Leaving;
 use crate::manager::{Manager, watch};
 use crate::membership::Membership;
+use crate::packages::Most;
 use crate::pool::{Pool, PoolConfig};
 use crate::sampling::Sampling;
 use crate::services::Services;
@@ -84,6 +85,8 @@ pub struct Inner<M: Machine> {
     /// The node's pool, from the first pass on, and how it is formatted.
     pool: OnceCell<Option<Pool>>,
     pool_config: Option<PoolConfig>,
+    /// What the file gives packages.
+    pub(crate) package_limits: Most,
     /// Empty passes before it sleeps; `None` if it never does.
     polls: Option<u32>,
     /// The most that a timer may be late because its window says so.
@@ -194,6 +197,7 @@ impl<M: Machine> Core<M> {
             membership: config.membership.clone(),
             pool: OnceCell::new(),
             pool_config: config.pool.clone(),
+            package_limits: config.package_limits,
             polls: (!config.is_dedicated(id)).then_some(config.polls),
             longest_slack: config.longest_slack,
             sampling: Sampling::new(tick),

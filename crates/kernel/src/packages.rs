@@ -9,13 +9,14 @@
 //! next one.
 //!
 //! * `layout`: where in user memory everything is.
-//! * `load`: an image, made ready in memory of the kernel's.
+//! * `limits`: what each may have. `load`: an image, made ready in memory of the kernel's.
 //! * `space`: the package's memory: what it has, how much it may have.
 //! * `text`: what of the last package is still there, if this is the same one.
 //! * `shared`: what it has together with a package of another core.
 //! * `turns`: the loop of turns, and the system calls that the kernel answers itself.
 
 mod layout;
+mod limits;
 mod load;
 mod outcome;
 mod shared;
@@ -36,11 +37,13 @@ use nile_abi::call::SystemCall;
 use nile_abi::{CoreId, Instant, Role, Status, VirtAddr};
 use nile_package::{Image, Manifest};
 use nile_platform::{Hosting, Machine};
+use nile_stl::Allowance;
 pub use nile_stl::node::PackageLimits;
 use nile_sync::{Flag, Notify};
 
 use crate::control::Request;
 use crate::core::{Core, PACKAGE};
+pub(crate) use limits::{Most, PackagesTable};
 pub use outcome::{Ended, LoadError, PackageReport};
 pub(crate) use shared::Hold;
 use space::Space;
@@ -147,6 +150,10 @@ impl<M: Machine> Clone for Package<M> {
 struct Running<M: Machine> {
     core: Core<M>,
     control: Rc<Control>,
+    limits: PackageLimits,
+    /// How many buffers of the pool it has, and what it may write to the log.
+    buffers: Cell<usize>,
+    lines: Allowance,
     /// The text of its manifest, once it is loaded.
     manifest: OnceCell<Box<str>>,
     space: Space<M>,
@@ -178,11 +185,15 @@ impl<M: Machine> Core<M> {
         if !self.roles().contains(Role::Worker) {
             return Err(Status::Denied);
         }
+        let limits = self.package_limits.of(limits);
         let control = self.client.enter_package()?;
         self.machine.board().record(self.id()).set_hosting(Hosting::Package);
         let package = Package(Rc::new(Running {
             core: self.clone(),
             control,
+            limits,
+            buffers: Cell::new(0),
+            lines: Allowance::new(limits.log_bytes),
             manifest: OnceCell::new(),
             space: Space::new(self, limits.memory_bytes),
             counters: Counters::default(),
@@ -224,6 +235,20 @@ impl<M: Machine> Package<M> {
     pub fn manifest(&self) -> Option<Manifest<'_>> {
         let text = self.0.manifest.get()?;
         Manifest::parse(text.as_bytes()).ok()
+    }
+
+    /// What it may have.
+    pub(crate) fn limits(&self) -> &PackageLimits {
+        &self.0.limits
+    }
+
+    /// How many buffers of the pool it has.
+    pub(crate) fn kept_buffers(&self) -> usize {
+        self.0.buffers.get()
+    }
+
+    pub(crate) fn keep_buffers(&self, count: usize) {
+        self.0.buffers.set(count);
     }
 
     /// Whether it has the node's pool of buffers in its memory.
@@ -276,6 +301,7 @@ impl<M: Machine> Package<M> {
             Err(error) => Err(Ended::NotLoaded(error)),
         };
         calls.ended(self);
+        self.tell_refused(self.0.lines.refused());
         match image {
             // What was shipped here is the code of jobs, and comes again with the next one.
             Image::Shipped(file) if ended.is_ok() => {

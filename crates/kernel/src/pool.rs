@@ -112,7 +112,7 @@ impl Config {
 }
 
 /// The bytes that a text such as `64M` names.
-fn parse_size(text: &str) -> Option<u64> {
+pub(crate) fn parse_size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|it: char| !it.is_ascii_digit());
     let shift = match &text[digits.len()..] {
         "" => 0,

@@ -27,6 +27,9 @@ pub const MAX_IMAGE_BYTES: u64 = 512 << 20;
 /// The most segments in memory that an image can have; a linker makes four or five.
 pub const MAX_SEGMENTS: usize = 16;
 
+/// Where a file says how many program headers it has.
+const PROGRAM_HEADER_COUNT: Range<usize> = 56..58;
+
 /// The most program headers that a file can have; a linker makes about ten. Each may have the
 /// whole file looked through for notes.
 pub const MAX_HEADERS: usize = 64;
@@ -76,6 +79,10 @@ impl<'a> Package<'a> {
     /// proportion to the file.
     pub fn parse(file: &'a [u8]) -> Result<Package<'a>, PackageError> {
         check_identity(file)?;
+        // The number that stands for a larger one, which is elsewhere.
+        if file.get(PROGRAM_HEADER_COUNT).is_some_and(|it| it == abi::PN_XNUM.to_le_bytes()) {
+            return Err(PackageError::TooManyHeaders);
+        }
         let elf = ElfBytes::<LittleEndian>::minimal_parse(file).map_err(damaged("header"))?;
         match (elf.ehdr.e_machine, elf.ehdr.e_type) {
             (abi::EM_X86_64, abi::ET_DYN) => {}

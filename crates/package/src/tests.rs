@@ -215,6 +215,7 @@ fn the_file_is_looked_through_so_often_and_no_more() {
     assert_eq!(with(MAX_HEADERS), Ok(0x5000));
     assert_eq!(with(MAX_HEADERS + 1), Err(PackageError::TooManyHeaders));
     assert_eq!(with(65_000), Err(PackageError::TooManyHeaders));
+    assert_eq!(with(65_535), Err(PackageError::TooManyHeaders));
 }
 
 #[test]

@@ -283,11 +283,20 @@ impl Pool {
         (0..self.count as u32).filter(is_free).count()
     }
 
+    /// About how many buffers are free now, by a count that may be wrong by one for each core.
+    pub fn about_free(&self) -> usize {
+        self.free_count().load(Relaxed) as usize
+    }
+
     /// Takes a free buffer, if there is one [to take](Pool::leaving). Its bytes are what its last
     /// owner left. Never blocks.
     pub fn alloc(&self) -> Option<Buffer> {
-        let left = self.free_count().load(Relaxed);
-        if self.reserve > 0 && left <= self.reserve as u64 { None } else { self.alloc_any() }
+        self.alloc_leaving(self.reserve)
+    }
+
+    /// Takes a free buffer, if about `left` others are then free.
+    pub fn alloc_leaving(&self, left: usize) -> Option<Buffer> {
+        if left > 0 && self.about_free() <= left { None } else { self.alloc_any() }
     }
 
     /// Takes a free buffer, if there is one at all. (A core that stops in the middle of this call

@@ -12,7 +12,7 @@
 //! * [`stl`]: [`Stl`], one core's services; `invoke`, calls by name; [`target`], typed calls.
 //! * [`published`]: what is known of a service that is callable.
 //! * [`composite`]: services made of services.
-//! * [`all()`]: several futures at once.
+//! * [`all()`]: several futures at once. [`Allowance`]: so much of something in a second.
 //! * [`frame`]: calls as they cross between cores; [`relay`]: between a package and its kernel.
 //! * `calls`, `serving`, `deliver`: calls that go out, and calls that come in; `documents`: what
 //!   those who are called say about themselves.
@@ -24,6 +24,7 @@ extern crate alloc;
 extern crate self as nile_stl;
 
 mod all;
+mod allowance;
 mod calls;
 pub mod composite;
 mod deliver;
@@ -44,6 +45,7 @@ pub mod target;
 mod tests;
 
 pub use all::all;
+pub use allowance::{Admitted, Allowance};
 pub use composite::{Composite, CompositeType};
 pub use deliver::PeerEnd;
 pub use error::{CallError, CallResult};

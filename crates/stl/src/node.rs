@@ -169,12 +169,30 @@ pub struct PackageLimits {
     pub stack_bytes: u64,
     /// Bytes of its first heap memory.
     pub arena_bytes: u64,
+    /// Buffers of the node's pool that it may have at once, in its hands or passed on and claimed
+    /// by nobody. However many that are, it gets none of the [last ones](left_by_packages).
+    pub buffers: u32,
+    /// Bytes of lines that it may write to the node's log in a second, and at once. What is beyond
+    /// is left out and counted.
+    pub log_bytes: u32,
 }
 
 impl Default for PackageLimits {
     fn default() -> PackageLimits {
-        PackageLimits { memory_bytes: 64 << 20, stack_bytes: 1 << 20, arena_bytes: 2 << 20 }
+        PackageLimits {
+            memory_bytes: 64 << 20,
+            stack_bytes: 1 << 20,
+            arena_bytes: 2 << 20,
+            buffers: u32::MAX,
+            log_bytes: 64 << 10,
+        }
     }
+}
+
+/// How many free buffers of a pool packages leave: what all others do, and an eighth, at most
+/// eight. So the node's services go on, whatever packages keep.
+pub fn left_by_packages(pool: &Pool) -> usize {
+    pool.reserve() + (pool.capacity() / 8).min(8)
 }
 
 /// A package that was started on this core. Dropping this changes nothing.
@@ -184,6 +202,9 @@ pub trait RunningPackage {
 
     /// Ends it before its next turn, whatever it waits for.
     fn stop(&self);
+
+    /// How many buffers of the node's pool it has, in its hands or passed on.
+    fn buffers(&self) -> usize;
 
     /// Waits until it has ended and everything that it had is given back. It may be asked again.
     fn ended(&self) -> LocalFuture<'static, PackageEnd>;

@@ -2,8 +2,9 @@
 //! asked for, as plainly as that can be done: tests run jobs with it.
 //!
 //! A job's arguments may be `whole` (other nodes get outputs whole), `fail=N` (the map task over
-//! split N comes to nothing), `loop=N` (it never ends) and `slow=MS` (each map task computes for so
-//! many milliseconds, and says nothing meanwhile).
+//! split N comes to nothing), `loop=N` (it never ends), `greed=WHAT` (map tasks take that for ever,
+//! see [`Greed`], and compute for the microseconds of `pause=US` in between) and `slow=MS` (each map
+//! task computes for so many milliseconds, and says nothing meanwhile).
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ use core::time::Duration;
 use nile_abi::call::System;
 use nile_abi::{CoreId, Status};
 use nile_bosml::{Blob, Buffer, Bytes};
+use nile_greedy::Greed;
 use nile_interfaces::task::TaskClient;
 use nile_interfaces::task::records::{
     Block, Command, CommandKind, Far, Fault, Output, Piled, Range, Source,
@@ -162,8 +164,17 @@ impl<'s> Package<'_, 's> {
         if command.arguments.contains(&format!("loop={}", command.index)) {
             (self.compute)(self.system, None);
         }
-        let slow = command.arguments.iter().find_map(|it| it.strip_prefix("slow=")?.parse().ok());
-        if let Some(slow) = slow {
+        let asked = |key: &str| command.arguments.iter().find_map(|it| it.strip_prefix(key));
+        let number = |key| asked(key).and_then(|it| it.parse::<u64>().ok());
+        let pause = number("pause=").map(Duration::from_micros);
+        if let Some(greed) = asked("greed=").and_then(Greed::named) {
+            greed.act(self.system, || {
+                if pause.is_some() {
+                    (self.compute)(self.system, pause);
+                }
+            });
+        }
+        if let Some(slow) = number("slow=") {
             (self.compute)(self.system, Some(Duration::from_millis(slow)));
         }
         let ticket = command.ticket;

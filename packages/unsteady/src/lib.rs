@@ -1,7 +1,8 @@
 //! A job over lines whose code is not as it should be: tests see with it what the authors of such
 //! jobs get to see. Each line says what happens when it is mapped, or, behind `reduce`, when it is
 //! reduced: `slow MS ANY` (it computes for so many milliseconds), `loop` (for ever), `panic TEXT`,
-//! `input TEXT` and `code TEXT` (it fails in these words). Any other line is fine. The output has
+//! `greedy WHAT` (it takes that for ever, see
+//! [`Greed`]), `input TEXT` and `code TEXT` (it fails in these words). Any other line is fine. The output has
 //! each line and how often it was there.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -13,6 +14,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::call::System;
+use nile_greedy::Greed;
 use nile_tasks::{Emitter, Halt, Lines, MapReduce, Outcome, Values, map_reduce};
 use nile_user::compute;
 
@@ -36,6 +38,10 @@ impl Unsteady<'_> {
                 compute(self.system, Some(Duration::from_millis(span)));
             }
             "loop" => compute(self.system, None),
+            "greedy" => {
+                let greed = Greed::named(rest).ok_or_else(|| Halt::code("`greedy WHAT`"))?;
+                greed.act(self.system, || {})
+            }
             "panic" => panic!("{rest}"),
             "input" => return Err(Halt::input(rest)),
             "code" => return Err(Halt::code(rest)),

@@ -83,6 +83,14 @@ impl Data {
         Ok(())
     }
 
+    /// Keeps a small dataset for a moment.
+    pub async fn keep(&self, name: &str) -> CallResult<()> {
+        let draft = self.here().create(name, 1, 0, Decider::HERE, 0).await?.draft;
+        self.here().write(draft, 0, Bytes::from(&b"small"[..])).await?;
+        self.here().commit(draft).await?;
+        self.here().remove(name, 1, 0).await
+    }
+
     /// Free space of all stores.
     pub async fn free(&self) -> CallResult<Vec<u64>> {
         let mut free = Vec::new();

@@ -140,6 +140,17 @@ impl Driver {
 
     /// Runs a job to its end; others may run at the same time.
     pub async fn run(&self, job: Job, splits: Vec<Split>, settings: Settings) -> CallResult<Ended> {
+        self.run_until(job, splits, settings, async |_| Ok(false)).await
+    }
+
+    /// The same, but the job is cancelled when `is_enough`.
+    pub async fn run_until(
+        &self,
+        job: Job,
+        splits: Vec<Split>,
+        settings: Settings,
+        is_enough: impl AsyncFn(&Progress) -> CallResult<bool>,
+    ) -> CallResult<Ended> {
         let host = self.stl.host();
         let node = self.stl.node()?.member().map_or(NodeId(1), |member| member.node);
         let (id, cut) = (job.id, Cut::default());
@@ -179,7 +190,11 @@ impl Driver {
                     }
                 }
             }
-            self.kill_if_it_is_time(&master.progress()).await;
+            let progress = master.progress();
+            self.kill_if_it_is_time(&progress).await;
+            if is_enough(&progress).await? {
+                master.cancel(host.now());
+            }
             if host.now() > limit {
                 let text = format!("not over: {:?}", master.progress());
                 return Err(CallError::new(Status::Timeout, text));

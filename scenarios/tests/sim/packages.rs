@@ -113,6 +113,15 @@ fn jobs_sort_numbers() {
 }
 
 #[test]
+fn a_job_after_a_greedy_one_is_right() {
+    for seed in 0..2 {
+        let figures =
+            run_job(seed, "greedy pause_us=200").program.expect("it is a scenario").figures;
+        assert_eq!(figures["kinds"], 7);
+    }
+}
+
+#[test]
 fn the_heap_grows_for_packages() {
     for seed in 0..10 {
         let (report, _) = pass(&node(seed), "defaults");

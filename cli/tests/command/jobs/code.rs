@@ -75,3 +75,14 @@ pub fn interrupted_loop(place: &Place) {
     let said = unsteady(place, "fine\nfine\n", &[]).expect(0);
     assert_eq!(said.out, "fine\t2\n");
 }
+
+/// After Ctrl-C a package that takes all buffers, writes to the log without end, or parks is stopped,
+/// and the next job has the workers.
+pub fn greedy_code(place: &Place) {
+    let interrupt = ["--at", "unsteady:mapping=sleep 1; kill -INT $PPID"];
+    for greed in ["hoard", "log", "park"] {
+        unsteady(place, &format!("greedy {greed}\n"), &interrupt).expect(130);
+        let said = unsteady(place, "fine\nfine\n", &[]).expect(0);
+        assert_eq!(said.out, "fine\t2\n", "after {greed}");
+    }
+}

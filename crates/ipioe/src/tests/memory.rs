@@ -266,14 +266,15 @@ fn a_late_copy_of_a_request_whose_time_is_over_is_not_done() {
     assert_eq!(requests(&mut network, 1), []);
 }
 
-/// Tools one after the other: each calls the first node, and then leaves or does not.
-fn tools(key: Option<u8>, count: u32, leave: bool) -> (usize, Network) {
+/// Tools one after the other, so many milliseconds apart: each calls the first node, and then leaves
+/// or is killed.
+fn tools(key: Option<u8>, count: u32, leave: bool, apart: u64) -> (usize, Network) {
     let mut nodes = nodes(1, key);
-    nodes[0].limits.peers = 4;
+    nodes[0].limits.tools = 4;
     let mut network = Network::new(nodes);
     let mut answered = 0;
     for tool in 0..count {
-        network.nodes.push(crate::Endpoint::new(settings(100 + tool, 1, key)));
+        network.nodes.push(crate::Endpoint::new(settings(crate::FIRST_TOOL.0 + tool, 1, key)));
         network.events.push(Default::default());
         let deadline = network.later(300);
         network.nodes[1].call(network.now, request(1, deadline), vec![7]).expect("room");
@@ -286,7 +287,7 @@ fn tools(key: Option<u8>, count: u32, leave: bool) -> (usize, Network) {
         if leave {
             network.nodes[1].leave();
         }
-        network.run(10);
+        network.run(apart);
         network.nodes.pop();
         network.events.pop();
     }
@@ -294,18 +295,33 @@ fn tools(key: Option<u8>, count: u32, leave: bool) -> (usize, Network) {
 }
 
 #[test]
-fn tools_that_leave_are_forgotten_and_others_fill_the_table() {
+fn tools_that_leave_are_forgotten_and_killed_ones_make_room() {
     for key in [None, Some(1)] {
-        let (answered, network) = tools(key, 40, true);
+        let (answered, network) = tools(key, 40, true, 10);
         assert_eq!((answered, network.nodes[0].usage().peers), (40, 0));
-        let (answered, network) = tools(key, 10, false);
+        let (answered, network) = tools(key, 40, false, 600);
+        assert_eq!((answered, network.nodes[0].usage().peers), (40, 4));
+        // More at once than there is room for.
+        let (answered, network) = tools(key, 10, false, 10);
         assert_eq!((answered, network.nodes[0].usage().peers), (4, 4));
     }
 }
 
 #[test]
+fn tools_take_no_place_of_a_node() {
+    let (_, mut network) = tools(Some(1), 10, false, 10);
+    network.nodes[0].limits.peers = 1;
+    network.nodes.push(crate::Endpoint::new(settings(2, 1, Some(1))));
+    network.events.push(Default::default());
+    let deadline = network.later(300);
+    network.nodes[1].call(network.now, request(1, deadline), vec![7]).expect("room");
+    network.run(100);
+    assert_eq!(requests(&mut network, 0).len(), 1);
+}
+
+#[test]
 fn a_recording_of_who_has_left_does_nothing() {
-    let (_, mut network) = tools(Some(1), 1, true);
+    let (_, mut network) = tools(Some(1), 1, true, 10);
     let recorded = network.captured.clone();
     network.events[0].clear();
     for frame in recorded {

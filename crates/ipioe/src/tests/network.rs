@@ -33,7 +33,7 @@ pub fn mac(node: u32) -> MacAddress {
 }
 
 pub fn settings(node: u32, generation: u32, key: Option<u8>) -> Settings {
-    let nonce = BootNonce([(node * 16 + generation) as u8; 16]);
+    let nonce = BootNonce([(node.wrapping_mul(16) + generation) as u8; 16]);
     let key = key.map(|byte| ClusterKey([byte; 32]));
     let (node, generation) = (NodeId(node), Generation(generation));
     Settings { key, ..Settings::new(node, generation, mac(node.0), nonce) }

@@ -12,6 +12,7 @@ use nile_abi::call::{Answer, SystemCall};
 use nile_abi::{Instant, Status, VirtAddr};
 use nile_platform::user::{Ask, Exit};
 use nile_platform::{Hosting, Machine, User};
+use nile_stl::Admitted;
 
 use super::outcome::CALLS;
 use super::{Calls, Ended, MAX_CALL_BYTES, Package};
@@ -23,6 +24,9 @@ const MAX_LOG_BYTES: usize = 1024;
 /// The most lines of them that are written: each costs the core, and whoever waits for the
 /// machine's log, much more than its bytes.
 const MAX_LOG_LINES: usize = 16;
+
+/// What a line counts besides its bytes: who says it, and when.
+const LINE_BYTES: usize = 32;
 
 /// System calls that are answered before the loop makes a pass even if nothing is known to wait.
 const CALLS_PER_PASS: u32 = 32;
@@ -137,7 +141,7 @@ impl<M: Machine> Package<M> {
                 let lines = lines.inspect_err(|_| count(bad))?;
                 let lines = str::from_utf8(&lines).map_err(|_| Status::Invalid);
                 for line in lines.inspect_err(|_| count(bad))?.lines().take(MAX_LOG_LINES) {
-                    core.machine.log(format_args!("{}: {}", self.id(), Printable(line)));
+                    self.log(line);
                 }
                 Ok(0)
             }
@@ -157,6 +161,26 @@ impl<M: Machine> Package<M> {
                 written.inspect_err(|_| count(bad))?;
                 Ok(value)
             }
+        }
+    }
+
+    /// Writes a line to the node's log, if there have not been too many.
+    fn log(&self, line: &str) {
+        let core = &self.0.core;
+        match self.0.lines.take(core.now(), line.len() + LINE_BYTES) {
+            Admitted::No => return,
+            Admitted::Yes => {}
+            Admitted::After(refused) => self.tell_refused(refused),
+        }
+        core.machine.log(format_args!("{}: {}", self.id(), Printable(line)));
+    }
+
+    /// Says in the log how many lines are not in it.
+    pub(super) fn tell_refused(&self, lines: u64) {
+        if lines > 0 {
+            let (core, most) = (&self.0.core, self.0.limits.log_bytes);
+            let why = format_args!("it writes more than {most} bytes a second");
+            core.machine.log(format_args!("{}: {lines} lines are left out: {why}", self.id()));
         }
     }
 

@@ -12,6 +12,7 @@ use nile_abi::call::{POOL_BASE, PoolCall, PoolHandle, PoolPlace};
 use nile_abi::{Status, VirtAddr};
 use nile_order::SortedMap;
 use nile_ring::{Buffer, Handle, Pool, PoolId};
+use nile_stl::node::left_by_packages;
 
 /// Handles that are remembered before it is looked which of them are on their way still.
 const MOST_PASSED: usize = 64;
@@ -42,16 +43,27 @@ struct Owned {
 }
 
 impl Buffers {
-    /// Answers one call: what it gives, encoded.
-    pub fn answer(&self, pool: &Pool, input: &[u8]) -> Result<Vec<u8>, Status> {
+    /// How many it has, in its hands or passed on.
+    pub fn count(&self) -> usize {
+        self.0.borrow().count()
+    }
+
+    /// Answers one call of a package that may have at most `most` of them: what it gives, encoded.
+    /// `Busy` if no other may be had now.
+    pub fn answer(&self, pool: &Pool, most: usize, input: &[u8]) -> Result<Vec<u8>, Status> {
         let call = PoolCall::decode(input).ok_or(Status::Invalid)?;
         let owned = &mut *self.0.borrow_mut();
         if owned.closed {
             return Err(Status::Dead);
         }
         match call {
-            PoolCall::Take => Ok(owned.hold(pool.alloc().ok_or(Status::Busy)?)),
+            PoolCall::Take => {
+                owned.check_room(pool, most)?;
+                let taken = pool.alloc_leaving(left_by_packages(pool));
+                Ok(owned.hold(taken.ok_or(Status::Busy)?))
+            }
             PoolCall::Claim(handle) => {
+                owned.check_room(pool, most)?;
                 let PoolHandle { pool: number, index, generation, bytes } = handle;
                 let handle = Handle { pool: PoolId(number), index, generation, len: bytes };
                 Ok(owned.hold(pool.claim(handle).map_err(|_| Status::NotFound)?))
@@ -93,6 +105,18 @@ impl Buffers {
 }
 
 impl Owned {
+    fn count(&self) -> usize {
+        self.held.len() + self.passed.len()
+    }
+
+    /// `Busy` if it has `most` buffers.
+    fn check_room(&mut self, pool: &Pool, most: usize) -> Result<(), Status> {
+        if self.count() >= most {
+            self.passed.retain(|handle| pool.is_in_flight(*handle));
+        }
+        if self.count() < most { Ok(()) } else { Err(Status::Busy) }
+    }
+
     fn hold(&mut self, buffer: Buffer) -> Vec<u8> {
         let place = PoolPlace {
             buffer: buffer.index(),
@@ -121,17 +145,24 @@ mod tests {
 
     const BYTES: u64 = 4096;
 
+    /// The most buffers of a package.
+    const MOST: usize = 12;
+
     fn pool() -> Pool {
         let memory = HeapPool::new(64 << 10).right_of(CoreId(1));
         Pool::open(memory, PoolId(0), BYTES as usize).expect("it is not formatted yet")
     }
 
     fn ask(buffers: &Buffers, pool: &Pool, call: PoolCall) -> Result<Vec<u8>, Status> {
-        buffers.answer(pool, &call.encode())
+        buffers.answer(pool, MOST, &call.encode())
     }
 
     fn place(answer: Result<Vec<u8>, Status>) -> PoolPlace {
         PoolPlace::decode(&answer.expect("the call succeeds")).expect("the answer is a place")
+    }
+
+    fn place_of(answer: Vec<u8>) -> PoolPlace {
+        place(Ok(answer))
     }
 
     fn handle(answer: Result<Vec<u8>, Status>) -> PoolHandle {
@@ -153,7 +184,7 @@ mod tests {
         assert_eq!(ask(&one, &pool, PoolCall::Pass { buffer, bytes: 1 }), Err(Status::NotFound));
         assert_eq!(ask(&other, &pool, PoolCall::Free { buffer }), Ok(Vec::new()));
         assert_eq!(pool.free_buffers(), free);
-        assert_eq!(one.answer(&pool, &[9; 24]), Err(Status::Invalid));
+        assert_eq!(one.answer(&pool, MOST, &[9; 24]), Err(Status::Invalid));
     }
 
     #[test]
@@ -210,7 +241,27 @@ mod tests {
             all.push(place);
         }
         assert_eq!(ask(&one, &pool, PoolCall::Take), Err(Status::Busy));
+        assert_eq!(all.len(), MOST, "of those that it has passed all are claimed");
         one.end(Some(&pool));
-        assert_eq!(pool.free_buffers(), all.len());
+        assert_eq!(pool.free_buffers(), pool.capacity());
+    }
+
+    #[test]
+    fn packages_leave_some_whatever_each_may_have() {
+        let (pool, all) = (pool(), [Buffers::default(), Buffers::default()]);
+        let take = |buffers: &Buffers| buffers.answer(&pool, usize::MAX, &PoolCall::Take.encode());
+        for buffers in &all {
+            while let Ok(place) = take(buffers) {
+                // One that it has passed is as good as one that it has.
+                let PoolPlace { buffer, .. } = place_of(place);
+                handle(buffers.answer(
+                    &pool,
+                    usize::MAX,
+                    &PoolCall::Pass { buffer, bytes: 1 }.encode(),
+                ));
+            }
+        }
+        assert_eq!(pool.free_buffers(), left_by_packages(&pool));
+        assert!(pool.alloc().is_some(), "a service gets one");
     }
 }

@@ -239,6 +239,10 @@ impl<M: Machine> RunningPackage for Hosted<M> {
         self.0.stop();
     }
 
+    fn buffers(&self) -> usize {
+        self.0.kept_buffers()
+    }
+
     fn ended(&self) -> LocalFuture<'static, PackageEnd> {
         let package = self.0.clone();
         Box::pin(async move {

@@ -131,7 +131,9 @@ impl<M: Machine> Calls<M> for ServiceCalls {
                     if room < buffers::ROOM && !buffers::gives_nothing(&input) {
                         return Err(Status::Invalid);
                     }
-                    let given = owned.answer(pool, &input)?;
+                    let given = owned.answer(pool, package.limits().buffers as usize, &input);
+                    package.keep_buffers(owned.count());
+                    let given = given?;
                     Ok((given.len() as u64, given))
                 }
                 _ => Err(Status::NotFound),
