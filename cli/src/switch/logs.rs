@@ -1,7 +1,7 @@
-//! The logs of a cluster's parts have bounds: the switch, which every cluster has, looks at them from
-//! time to time. What a log has when it is too long becomes its last one, in place of the one before,
-//! and it begins anew. The processes that write it go on as they are: they write at its end, wherever
-//! that is.
+//! The logs of a cluster's parts have bounds: the switch, which every cluster has, looks at them
+//! from time to time. What a log has when it is too long becomes its last one, in place of the one
+//! before, and it begins anew. The processes that write it go on as they are: they write at its
+//! end, wherever that is.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -24,8 +24,8 @@ pub struct Line {
 /// The node's log: write a line, read the last ones.
 #[service(subsystem = "log", capability = "lines", layer = high)]
 pub trait Log {
-    /// Writes a line of at most 1024 bytes; what is no printable letter is replaced. Number 0: it is
-    /// left out, as packages write more than they may in a second.
+    /// Writes a line of at most 1024 bytes; what is no printable letter is replaced. Number 0: it
+    /// is left out, as packages write more than they may in a second.
     #[stl_k(reply = "number", allow(package, operator, peer))]
     fn write(&self, caller: &Caller, #[range(0..=1024)] line: &str) -> u64;
 

@@ -347,8 +347,8 @@ impl Endpoint {
         self.peers.get_mut(&node).map(|peer| &mut **peer)
     }
 
-    /// Forgets one node or tool of which nothing is needed: one that was never met, else the one that
-    /// has said nothing for longest.
+    /// Forgets one node or tool of which nothing is needed: one that was never met, else the one
+    /// that has said nothing for longest.
     fn evict(&mut self, now: Instant, is_tool: bool) -> bool {
         let idle = self.peers.iter().filter(|(node, peer)| match is_tool {
             true => **node >= FIRST_TOOL && peer.has_left(now, TOOL_SILENCE),

@@ -270,8 +270,8 @@ impl Peer {
             || self.calls.values().any(|call| call.bound.is_none())
     }
 
-    /// Whether a tool has gone without a word, as far as can be told: nothing is done for it, and it
-    /// has said nothing for `silence`, not even to what is sent to it.
+    /// Whether a tool has gone without a word, as far as can be told: nothing is done for it, and
+    /// it has said nothing for `silence`, not even to what is sent to it.
     pub fn has_left(&self, now: Instant, silence: Duration) -> bool {
         let is_working = |entry: &Entry| matches!(entry.state, State::Working);
         self.calls.is_empty()

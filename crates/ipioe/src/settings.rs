@@ -49,8 +49,8 @@ pub const HOLD: Duration = Duration::from_secs(2);
 /// Boots of a node that are refused are answered at most this often.
 pub const LEAST_REFUSAL: Duration = Duration::from_millis(20);
 
-/// The lowest number of a tool: a peer that asks and is no node. There are so many that two tools do
-/// not draw the same one.
+/// The lowest number of a tool: a peer that asks and is no node. There are so many that two tools
+/// do not draw the same one.
 pub const FIRST_TOOL: NodeId = NodeId(0x8000_0000);
 
 /// How long a tool may be silent before another one may have its place.
@@ -61,7 +61,8 @@ pub const TOOL_SILENCE: Duration = Duration::from_secs(2);
 pub struct Limits {
     /// Nodes that it knows.
     pub peers: usize,
-    /// Tools that it knows besides: one that is killed says no good-bye, and there may be very many.
+    /// Tools that it knows besides: one that is killed says no good-bye, and there may be very
+    /// many.
     pub tools: usize,
     /// Its own calls that have not ended.
     pub calls: usize,

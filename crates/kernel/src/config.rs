@@ -23,8 +23,8 @@
 //! bulk = [1]           # a protocol of the network, on one network core
 //! ```
 //!
-//! `[packages]` is in [`packages`](crate::packages), `[node]` and `[network]` are in [`membership`](crate::membership), `[pool]` in
-//! [`pool`](crate::pool).
+//! `[packages]` is in [`packages`](crate::packages), `[node]` and `[network]` are in
+//! [`membership`](crate::membership), `[pool]` in [`pool`](crate::pool).
 //!
 //! The same parser serves the command line, which checks a file before it starts anything, and
 //! the kernel, which gets the file as a boot module. Any text gives a configuration or an error

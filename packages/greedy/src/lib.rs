@@ -12,8 +12,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use nile_abi::CoreId;
 use nile_abi::call::{ChannelCall, PoolCall, System, SystemCall};
+use nile_abi::{CoreId, Instant};
 use nile_bosml::Blob;
 use nile_stl::relay::{self, Relayed};
 use nile_user::Runtime;
@@ -23,6 +23,8 @@ use nile_user::Runtime;
 pub enum Greed {
     /// `park`: nothing, for ever.
     Park,
+    /// `accept`: a channel that nobody opens.
+    Accept,
     /// `hoard`: every buffer of the pool.
     Hoard,
     /// `log`: the log.
@@ -45,8 +47,9 @@ const ROOM: usize = 68 << 10;
 
 impl Greed {
     /// Every kind with what it is called.
-    pub const ALL: [(&str, Greed); 7] = [
+    pub const ALL: [(&str, Greed); 8] = [
         ("park", Greed::Park),
+        ("accept", Greed::Accept),
         ("hoard", Greed::Hoard),
         ("log", Greed::Log),
         ("call", Greed::Call),
@@ -67,6 +70,10 @@ impl Greed {
         let patience = Duration::from_secs(3600).as_nanos() as u64;
         let (call, word, input) = match self {
             Greed::Park => (SystemCall::Wait, u64::MAX, Vec::new()),
+            Greed::Accept => {
+                let accept = ChannelCall::Accept { tag: 77, until: Instant::from_nanos(u64::MAX) };
+                (SystemCall::Channel, 0, accept.encode().into())
+            }
             Greed::Hoard => (SystemCall::Pool, 0, PoolCall::Take.encode().into()),
             Greed::Log => (SystemCall::Log, 0, LINES.into()),
             Greed::Call => (SystemCall::Invoke, patience, named("registry", "order", "fifo")),

@@ -3,8 +3,8 @@
 //!
 //! A job's arguments may be `whole` (other nodes get outputs whole), `fail=N` (the map task over
 //! split N comes to nothing), `loop=N` (it never ends), `greed=WHAT` (map tasks take that for ever,
-//! see [`Greed`], and compute for the microseconds of `pause=US` in between) and `slow=MS` (each map
-//! task computes for so many milliseconds, and says nothing meanwhile).
+//! see [`Greed`], and compute for the microseconds of `pause=US` in between) and `slow=MS` (each
+//! map task computes for so many milliseconds, and says nothing meanwhile).
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -2,8 +2,8 @@
 //! jobs get to see. Each line says what happens when it is mapped, or, behind `reduce`, when it is
 //! reduced: `slow MS ANY` (it computes for so many milliseconds), `loop` (for ever), `panic TEXT`,
 //! `greedy WHAT` (it takes that for ever, see
-//! [`Greed`]), `input TEXT` and `code TEXT` (it fails in these words). Any other line is fine. The output has
-//! each line and how often it was there.
+//! [`Greed`]), `input TEXT` and `code TEXT` (it fails in these words). Any other line is fine. The
+//! output has each line and how often it was there.
 #![no_std]
 #![forbid(unsafe_code)]
 

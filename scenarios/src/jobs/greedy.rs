@@ -22,7 +22,8 @@ use crate::cluster::until;
 use crate::conduct::{Findings, conduct, conducts};
 
 /// Every kind, as the package `greedy` calls it, and one that computes for ever.
-const KINDS: [&str; 8] = ["park", "hoard", "log", "call", "write", "memory", "channel", "loop"];
+const KINDS: [&str; 9] =
+    ["park", "accept", "hoard", "log", "call", "write", "memory", "channel", "loop"];
 
 /// How long a package has to take what it wants.
 const TAKES: Duration = Duration::from_millis(100);

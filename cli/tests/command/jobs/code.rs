@@ -28,7 +28,7 @@ fn a_package_of_the_source_tree_runs_as_its_source_is() {
 }
 
 /// Runs the package on these lines.
-fn unsteady(place: &Place, lines: &str, more: &[&str]) -> Said {
+pub fn unsteady(place: &Place, lines: &str, more: &[&str]) -> Said {
     let folder = tempfile::tempdir().unwrap();
     let (input, package) = (folder.path().join("lines"), packages().join("unsteady.elf"));
     fs::write(&input, lines).unwrap();
@@ -76,8 +76,8 @@ pub fn interrupted_loop(place: &Place) {
     assert_eq!(said.out, "fine\t2\n");
 }
 
-/// After Ctrl-C a package that takes all buffers, writes to the log without end, or parks is stopped,
-/// and the next job has the workers.
+/// After Ctrl-C a package that takes all buffers, writes to the log without end, or parks is
+/// stopped, and the next job has the workers.
 pub fn greedy_code(place: &Place) {
     let interrupt = ["--at", "unsteady:mapping=sleep 1; kill -INT $PPID"];
     for greed in ["hoard", "log", "park"] {

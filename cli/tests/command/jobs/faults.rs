@@ -127,3 +127,22 @@ fn a_sort_on_24_nodes_survives_the_death_of_one() {
     assert_eq!(sort(&dies), expected);
     place.run(&["fault", "restart", "n7"]).expect(0);
 }
+
+/// As if a package had its process deaf to signals: that is ended by force, and a new one begins.
+#[test]
+fn a_turn_that_no_signal_ends_ends_with_its_process() {
+    let place = Place::new();
+    let node = ["up", "--machine", "hosted", "--cores", "3", "--memory", "256M"];
+    place.run(&[&node[..], &["--disk", "64M"]].concat()).expect(0);
+    let worker = || place.workers("n1")[0].1;
+    let deaf = worker();
+    let is_there = format!("test -e /proc/{deaf}");
+    let hook = format!(
+        "unsteady:mapping=sleep 1; kill -STOP {deaf}; while {is_there}; do sleep 0.2; done; \
+         kill -INT $PPID"
+    );
+    super::code::unsteady(&place, "loop\n", &["--at", &hook]).expect(130);
+    assert_ne!(worker(), deaf);
+    let said = super::code::unsteady(&place, "fine\nfine\n", &[]).expect(0);
+    assert_eq!(said.out, "fine\t2\n");
+}

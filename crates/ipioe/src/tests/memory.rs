@@ -266,8 +266,8 @@ fn a_late_copy_of_a_request_whose_time_is_over_is_not_done() {
     assert_eq!(requests(&mut network, 1), []);
 }
 
-/// Tools one after the other, so many milliseconds apart: each calls the first node, and then leaves
-/// or is killed.
+/// Tools one after the other, so many milliseconds apart: each calls the first node, and then
+/// leaves or is killed.
 fn tools(key: Option<u8>, count: u32, leave: bool, apart: u64) -> (usize, Network) {
     let mut nodes = nodes(1, key);
     nodes[0].limits.tools = 4;

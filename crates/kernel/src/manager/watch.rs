@@ -5,6 +5,9 @@
 //! ends the turn, and the package goes on with the next one. A package that makes calls is never
 //! signalled, nor is a core that has none, and no core has a tick for this.
 //!
+//! A turn that no signal ends is none of a sound core's: its incarnation is ended by force, which
+//! needs nothing of it.
+//!
 //! The same look finds policies that do not return, as long as anybody is bound to one: the core
 //! makes no pass while its record names one and the same. Such a core's incarnation is ended.
 
@@ -25,8 +28,9 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) struct Watch {
     is_wanted: bool,
     is_on: bool,
-    /// Of each core in a turn: how many system calls its packages had made.
-    turns: Vec<Option<u64>>,
+    /// Of each core in a turn: how many system calls its packages had made, its passes, and for how
+    /// many looks both were the same.
+    turns: Vec<Option<((u64, u64), u32)>>,
     /// Of each core that was in a policy: in which, its passes, and for how many looks.
     deciding: Vec<((u64, u64), u32)>,
 }
@@ -34,28 +38,38 @@ pub(super) struct Watch {
 /// Looks at which a policy that has not returned meanwhile is held to be endless.
 const MOST_LOOKS: u32 = 3;
 
+/// The same for a turn, which a signal ends within a look unless the host is very busy.
+const MOST_LOOKS_IN_TURN: u32 = 80;
+
 impl Watch {
     /// There may be a package.
     pub fn want(&mut self) {
         self.is_wanted = true;
     }
 
-    /// Looks at all cores: those that are in the turn that they were in before, and whether any
-    /// has a package.
-    fn look(&mut self, board: &Board) -> (Vec<CoreId>, bool) {
+    /// Looks at all cores: those that are in the turn that they were in before, those in which that
+    /// was so for very long, and whether any has a package.
+    fn look(&mut self, board: &Board) -> (Vec<CoreId>, Vec<CoreId>, bool) {
         self.turns.resize(board.cores(), None);
-        let (mut long, mut is_any) = (Vec::new(), false);
+        let (mut long, mut endless, mut is_any) = (Vec::new(), Vec::new(), false);
         for (core, seen) in board.core_ids().zip(&mut self.turns) {
             let record = board.record(core);
             let hosting = record.hosting();
             is_any |= hosting != Hosting::Nothing;
-            let now = (hosting == Hosting::Turn).then(|| record.system_calls());
-            if now.is_some() && now == *seen {
+            let now = (hosting == Hosting::Turn).then(|| (record.system_calls(), record.turns()));
+            let looks = match (now, *seen) {
+                (Some(now), Some((then, looks))) if now == then => looks + 1,
+                _ => 0,
+            };
+            if now.zip(*seen).is_some_and(|(now, (then, _))| now.0 == then.0) {
                 long.push(core);
             }
-            *seen = now;
+            if looks == MOST_LOOKS_IN_TURN {
+                endless.push(core);
+            }
+            *seen = now.map(|now| (now, looks));
         }
-        (long, is_any)
+        (long, endless, is_any)
     }
 
     /// The cores whose policies do not return, and whether any core asks policies.
@@ -90,11 +104,13 @@ impl<M: Machine> Manager<M> {
     fn end_long_turns(&mut self, machine: &M) -> bool {
         self.watch.is_wanted = false;
         let board = machine.board();
-        let (long, is_any) = self.watch.look(board);
+        let (long, stuck, is_any) = self.watch.look(board);
         let (endless, is_bound) = self.watch.look_for_endless(board);
-        for core in endless {
+        let endless = endless.into_iter().map(|core| (core, "policy"));
+        let stuck = stuck.into_iter().filter(|core| *core != self.own);
+        for (core, what) in endless.chain(stuck.map(|core| (core, "package's turn"))) {
             let generation = board.record(core).generation();
-            machine.log(format_args!("a policy of {core} does not return"));
+            machine.log(format_args!("a {what} of {core} does not return"));
             board.record(self.own).set_endless(core, generation);
             machine.signal(core);
         }
