@@ -11,7 +11,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nile_platform_hosted::Outside;
 
-use crate::cluster::args::{Call, Completions, Discover, Down, Fault, Logs, Query, Top, Up};
+use crate::cluster::args::{Call, Completions, Core, Discover, Down, Fault, Logs, Query, Top, Up};
 use crate::compose::args::Compose;
 use crate::config;
 use crate::data::args::{Get, List, Mend, Put, Remove};
@@ -49,6 +49,8 @@ pub enum Command {
     Policies(Policies),
     /// Bind what runs on a core to a policy, while it runs.
     Policy(Policy),
+    /// Have a core begin anew, leave or come back, without harm to what runs.
+    Core(Core),
     /// Break the running cluster on purpose, or mend it.
     Fault(Fault),
     /// Show the last lines of a node's log.

@@ -5,12 +5,13 @@
 //! * [`up`], [`down`]: its start and its end; [`node`]: one node of it; [`ready`]: waiting for it;
 //!   `keepers`: who keeps the names of its datasets; [`network`]: its switch.
 //! * [`session`]: a command that is a peer of a running cluster.
-//! * [`services`], [`call`], [`status`], [`logs`], [`top`], [`fault`]: the commands.
+//! * [`services`], [`call`], [`status`], [`cores`], [`logs`], [`top`], [`fault`]: the commands.
 //! * [`members`]: what nodes say of each other; [`document`], [`reply`]: what is said to
 //!   services, and what they say.
 
 pub mod args;
 pub mod call;
+pub mod cores;
 pub mod document;
 pub mod down;
 pub mod fault;

@@ -97,6 +97,7 @@ pub fn perform(command: Command) -> Result<(), Failure> {
         Command::Compose(options) => compose::run(&options),
         Command::Policies(options) => policy::list(&options),
         Command::Policy(options) => policy::run(&options),
+        Command::Core(options) => cluster::cores::run(&options),
         Command::Fault(options) => cluster::fault::run(&options),
         Command::Logs(options) => cluster::logs::run(&options),
         Command::Top(options) => cluster::top::run(&options),

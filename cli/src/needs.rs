@@ -189,6 +189,7 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         | Command::Compose(_)
         | Command::Policies(_)
         | Command::Policy(_)
+        | Command::Core(_)
         | Command::Logs(_)
         | Command::Top(_)
         | Command::Down(_)

@@ -112,6 +112,38 @@ pub struct Query {
 }
 
 #[derive(Args)]
+pub struct Core {
+    #[command(subcommand)]
+    pub action: CoreAction,
+}
+
+#[derive(Subcommand)]
+pub enum CoreAction {
+    /// Have a core begin anew, once what it works on is done; callers go elsewhere meanwhile.
+    Renew(Leave),
+    /// Have a worker core leave and stay away: its processor is free for others.
+    Away(Leave),
+    /// Call a core back.
+    Back {
+        /// The core, as n1.c2.
+        core: Place,
+        #[command(flatten)]
+        query: Query,
+    },
+}
+
+#[derive(Args)]
+pub struct Leave {
+    /// The core, as n1.c2.
+    pub core: Place,
+    /// Seconds that what it works on may take; then it stays as it was.
+    #[arg(long, default_value = "5", value_parser = seconds, value_name = "SECONDS")]
+    pub patience: Duration,
+    #[command(flatten)]
+    pub query: Query,
+}
+
+#[derive(Args)]
 pub struct Discover {
     /// The service's name.
     pub service: String,

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{Said, launcher, nile, root, run, runs};
-use crate::{compose, policies};
+use crate::{compose, cores, policies};
 
 /// Far longer than anything here takes; only a failure waits for it.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -196,6 +196,7 @@ fn a_cluster_is_started_called_broken_and_ended() {
     check_calls(&place);
     check_logs(&place);
     policies::check(&place);
+    cores::check(&place);
     compose::check(&place);
 
     place.run(&["fault", "kill", "n3"]).expect(0);
@@ -297,10 +298,11 @@ fn check_logs(place: &Place) {
 
 fn check_faults(place: &Place) {
     let worker = |place: &Place| place.json(&["status"])["nodes"][0]["cores"][2].clone();
-    let before = worker(place)["hardware_id"].clone();
+    let before = worker(place);
+    let next = before["generation"].as_u64().unwrap() + 1;
     place.run(&["fault", "restart", "n1.c2"]).expect(0);
-    until("the worker runs anew", || worker(place)["generation"] == 2);
-    assert_ne!(worker(place)["hardware_id"], before);
+    until("the worker runs anew", || worker(place)["generation"] == next);
+    assert_ne!(worker(place)["hardware_id"], before["hardware_id"]);
     // A core that is no process of its own: its node's core manager ends it, which is this one.
     let manager = |place: &Place| place.json(&["status"])["nodes"][1]["cores"][0].clone();
     assert!(manager(place)["queues"]["tasks"].is_u64(), "{}", manager(place));

@@ -7,6 +7,7 @@ mod bad_input;
 mod boot;
 mod cluster;
 mod compose;
+mod cores;
 mod datasets;
 mod determinism;
 mod disks;
