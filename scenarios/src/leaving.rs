@@ -149,10 +149,13 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, rounds: u64) -> 
         core.spawn(call(core.clone(), calls.clone()));
     }
     let board = core.machine().board();
+    let mut spans = Vec::new();
     for round in 0..rounds {
         for other in &others {
             let before = board.record(*other).generation();
+            let begun = core.now();
             manager.renew(other.0, PATIENCE_MS).await?;
+            spans.push((core.now() - begun).as_micros() as u64);
             steady_on(&stl, *other).await?;
             let record = board.record(*other);
             let (now, fault) = (record.generation(), record.fault());
@@ -161,6 +164,9 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, rounds: u64) -> 
             findings.check(planned, what);
         }
     }
+    spans.sort_unstable();
+    // From the order until the next incarnation runs.
+    findings.figure("renew_us", spans.get(spans.len() / 2).copied().unwrap_or_default());
     let workers: Vec<CoreId> = others
         .iter()
         .copied()
