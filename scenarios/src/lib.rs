@@ -28,6 +28,7 @@
 //! | `jobs`            | jobs sort numbers, in memory or not, while a core ends; nothing is left |
 //! | `flood`           | 10,000 calls at once from every core to every core                     |
 //! | `composed`        | services made of services, on different cores, one in another          |
+//! | `quality`         | instances are chosen by how they were found to serve                   |
 //! | `policies`        | instances of one type are found by keywords and attributes, and bound  |
 //! | `ends`            | calls to what is unpublished or panics end once, and say why           |
 //! | `package-calls`   | packages call services and offer them, in user mode and the kernel     |
@@ -97,6 +98,7 @@ mod policies;
 mod policy_cost;
 mod pool;
 mod probe;
+mod quality;
 mod registry_restart;
 mod restart;
 mod rpc_cost;
@@ -145,6 +147,7 @@ pub const PROGRAMS: [&str; 51] = [
     "greedy",
     "flood",
     "composed",
+    "quality",
     "policies",
     "slices",
     "hostile",
@@ -252,6 +255,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "greedy" => jobs::greedy::start(core, &arguments),
         "flood" => flood::start(core, &arguments),
         "composed" => composed::start(core),
+        "quality" => quality::start(core),
         "policies" => policies::start(core),
         "slices" => slices::start(core),
         "hostile" => hostile::start(core),

@@ -3,8 +3,10 @@
 //!
 //! * `state`: the registry and where the instances are.
 //! * `described`: what was published, as the registry has it.
+//! * `observed`: how instances were found to serve.
 
 mod described;
+mod observed;
 mod state;
 
 use alloc::vec::Vec;
@@ -14,8 +16,8 @@ use nile_stl::{At, CallError, CallResult, Caller, Place, Start, Stl, service};
 
 pub use described::publication;
 use nile_interfaces::registry::{
-    Asker, Binding, Change, Found, Listed, Local, NamedValue, Publication, RegistryKernel, Wanted,
-    standing,
+    Asker, Binding, Change, Found, Listed, Local, NamedValue, Offered, Publication, Rating,
+    RegistryKernel, Wanted, standing,
 };
 use state::State;
 
@@ -116,6 +118,15 @@ impl RegistryKernel for Registry {
 
     fn list(&self, skip: u32) -> Vec<Listed> {
         self.state.list(skip as usize)
+    }
+
+    fn observe(&self, caller: &Caller, ratings: Vec<Rating>) -> CallResult<()> {
+        self.state.observe(caller.own_core()?, &ratings);
+        Ok(())
+    }
+
+    fn offers(&self, skip: u32) -> Vec<Offered> {
+        self.state.offers(skip as usize)
     }
 
     fn instances(&self, name: &str, from: u32, core: u16) -> Vec<Found> {

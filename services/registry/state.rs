@@ -7,23 +7,26 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::fmt::Display;
 
-use nile_abi::{CoreId, Generation, NodeId, Status};
+use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
 use nile_bosml::discovery;
 use nile_order::SortedMap;
 use nile_registry::limits::MAX_ANCESTORS;
 use nile_registry::{
-    Attribute, Caller as Binder, Constraint, Event, Instance, InstanceId, Layer, Query,
-    RegisterError, Registry, ServiceType, Subject, Target, TypeId, TypeQuery, WatchFilter,
-    WatcherId,
+    Attribute, Caller as Binder, Constraint, Event, FAILURES, Instance, InstanceId, LATENCY, Layer,
+    PER_SECOND, Query, RegisterError, Registry, ServiceType, Subject, Target, TypeId, TypeQuery,
+    WatchFilter, WatcherId,
 };
-use nile_stl::{At, CallError, CallResult, Place, ServiceNumber, Stl};
+use nile_stl::{At, CallError, CallResult, Host, Place, ServiceNumber, Stl};
 use nile_sync::Notify;
 
 use super::described;
+use super::observed::Observed;
 use crate::page::page;
 use nile_interfaces::registry::Wanted;
 use nile_interfaces::registry::{self as values, Condition, NamedValue};
-use nile_interfaces::registry::{Binding, Change, Found, Listed, Local, Publication, Weighted};
+use nile_interfaces::registry::{
+    Binding, Change, Found, Listed, Local, Offered, Publication, Rating, Weighted,
+};
 
 /// Instances in one answer about this node's.
 const PAGE: usize = 32;
@@ -45,6 +48,9 @@ struct Inner {
     /// By the numbers that callers have, each with the core that watches.
     watchers: SortedMap<u64, (CoreId, WatcherId)>,
     next_watcher: u64,
+    observed: Observed,
+    /// The core that keeps the time.
+    host: Option<Rc<dyn Host>>,
     /// What random numbers begin with.
     drawn: Cell<u64>,
     /// Who waits for a change.
@@ -61,6 +67,7 @@ impl State {
     /// A registry without services, that forgets those of cores which end.
     pub fn new(stl: &Stl) -> State {
         let inner = Rc::new(RefCell::new(Inner::default()));
+        inner.borrow_mut().host = Some(stl.host().clone());
         let mut seed = [0; 8];
         // Without a source of it every node draws the same, which is as good for a balance.
         if stl.node().is_ok_and(|node| node.entropy(&mut seed)) {
@@ -127,8 +134,47 @@ impl State {
         inner.permitted(asker, name, &found)
     }
 
+    /// Notes how instances were found to serve; those that have ended meanwhile are nobody's.
+    pub fn observe(&self, core: CoreId, ratings: &[Rating]) {
+        let inner = &mut *self.0.borrow_mut();
+        let now = inner.now();
+        for rating in ratings {
+            let place = Place::from(rating.found);
+            let id = inner.places.iter().find(|(_, known)| **known == place).map(|(id, _)| *id);
+            if let Some(id) = id {
+                inner.observed.note(&mut inner.registry, id, core, rating, now);
+            }
+        }
+    }
+
+    /// Instances with pure methods behind the first ones, as many as fit a reply.
+    pub fn offers(&self, skip: usize) -> Vec<Offered> {
+        let inner = &mut *self.0.borrow_mut();
+        inner.age();
+        let inner = &*inner;
+        let layers = [Layer::High, Layer::Low].into_iter();
+        let types = layers.flat_map(|layer| inner.registry.types(layer));
+        let pure = types.filter(|(_, ty)| ty.profile.methods.iter().any(|it| it.pure));
+        let instances = pure
+            .flat_map(|(id, ty)| inner.registry.instances(id).map(move |instance| (ty, instance)));
+        let offered = instances.filter_map(|(ty, it)| {
+            let number = |name| it.number(name).and_then(|it| u64::try_from(it).ok()).unwrap_or(0);
+            Some(Offered {
+                name: it.name().into(),
+                found: inner.place(it.handle().instance).ok()?,
+                layer: ty.layer,
+                latency_ns: number(LATENCY),
+                failures_ppm: u32::try_from(number(FAILURES)).unwrap_or(u32::MAX),
+                per_second: number(PER_SECOND),
+                measured: it.quality().is_some(),
+            })
+        });
+        page(offered.skip(skip))
+    }
+
     pub fn search(&self, asker: Binder, wanted: &Wanted, near: CoreId) -> CallResult<Found> {
-        let inner = self.0.borrow();
+        let mut inner = self.0.borrow_mut();
+        inner.age();
         let found = inner.find(wanted, near)?;
         inner.permitted(asker, &wanted.type_name, &found)
     }
@@ -142,6 +188,7 @@ impl State {
         near: CoreId,
     ) -> CallResult<Binding> {
         let mut inner = self.0.borrow_mut();
+        inner.age();
         let found = inner.find(wanted, near)?;
         let rules = inner.registry.parameter_rules(found.ty);
         let parameters = values::attributes(parameters, rules);
@@ -356,6 +403,7 @@ impl Inner {
 
     fn remove(&mut self, id: InstanceId) {
         self.places.remove(&id);
+        self.observed.forget(id);
         self.unknown_elsewhere.remove(&id);
         // One that is not there any more is what is wanted.
         let _ = self.registry.unpublish(id);
@@ -412,6 +460,16 @@ impl Inner {
             Some(least) => query.least(least, self.draw()),
         };
         self.registry.find(&query.prefer(near.into())).map_err(refused)
+    }
+
+    fn now(&self) -> Instant {
+        self.host.as_ref().map_or(Instant::START, |host| host.now())
+    }
+
+    /// Forgets what was measured long ago.
+    fn age(&mut self) {
+        let now = self.now();
+        self.observed.age(&mut self.registry, now);
     }
 
     /// A random number (SplitMix64).

@@ -6,16 +6,19 @@
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Role, RoleSet, Status};
 use nile_registry::Caller as Binder;
-use nile_stl::{At, CallResult, Directory, FIRST_SERVICE, LocalFuture, On, Place, Published, Stl};
+use nile_stl::{
+    At, CallResult, Directory, FIRST_SERVICE, LocalFuture, Measured, On, Place, Published, Stl,
+};
 
 use crate::network::gateway::ByNetwork;
 use crate::registry;
 use crate::{ALL, bulk, gossip, network, timer_source};
-use nile_interfaces::registry::RegistryClient;
+use nile_interfaces::registry::{Rating, RegistryClient};
 
 /// How often a core tells a registry that is not there yet, and how long it waits in between.
 const MOST_ATTEMPTS: u32 = 1000;
@@ -170,6 +173,12 @@ impl Directory for NodeRegistry {
 
     fn is_reserved(&self, name: &str) -> bool {
         ALL.into_iter().any(|known| known.name() == name)
+    }
+
+    fn observe(&self, measured: Vec<Measured>) -> LocalFuture<'static, CallResult<()>> {
+        let registry = self.client();
+        let ratings = measured.into_iter().map(Rating::from).collect();
+        Box::pin(async move { registry.observe(ratings).await })
     }
 
     fn unpublish(&self, place: Place) -> LocalFuture<'static, CallResult<()>> {

@@ -3,7 +3,6 @@
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use nile_bosml::schema::Type;
 use nile_synthesis::{Goal, Objective, Value};
 
 use crate::cluster::args::Query;
@@ -13,10 +12,10 @@ pub struct Compose {
     /// The values that there are, by what they mean, as m,n; or m:uint_64 if there are several
     /// types of it.
     #[arg(long, value_name = "VALUES", value_delimiter = ',')]
-    pub from: Vec<Meant>,
+    pub from: Vec<Value>,
     /// The values that are wanted.
     #[arg(long, value_name = "VALUES", value_delimiter = ',', required = true)]
-    pub to: Vec<Meant>,
+    pub to: Vec<Value>,
     /// What the plan may have at most: latency=2ms, or failures=100 of a million calls.
     #[arg(long = "at-most", value_name = "LIMIT")]
     pub most: Vec<Most>,
@@ -43,10 +42,6 @@ pub enum Best {
     Throughput,
 }
 
-/// A value by what it means.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Meant(pub Value);
-
 /// What there may be at most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Most {
@@ -63,9 +58,8 @@ pub struct Least(pub u64);
 impl Compose {
     /// What is wanted.
     pub fn goal(&self) -> Goal {
-        let values = |all: &[Meant]| all.iter().map(|it| it.0.clone()).collect();
         let mut goal =
-            Goal { given: values(&self.from), wanted: values(&self.to), ..Goal::default() };
+            Goal { given: self.from.clone(), wanted: self.to.clone(), ..Goal::default() };
         goal.objective = match self.best {
             Best::Latency => Objective::Latency,
             Best::Throughput => Objective::Throughput,
@@ -84,44 +78,6 @@ impl Compose {
         goal.least_per_second = self.least.iter().map(|least| least.0).max();
         goal
     }
-}
-
-impl FromStr for Meant {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Meant, String> {
-        let (meaning, ty) = match text.split_once(':') {
-            Some((meaning, ty)) => (meaning, Some(type_of(ty)?)),
-            None => (text, None),
-        };
-        match meaning {
-            "" => Err("a value has a name, as in m,n".into()),
-            _ => Ok(Meant(Value { meaning: meaning.into(), ty })),
-        }
-    }
-}
-
-/// The type of this name, if it has nothing inside.
-fn type_of(name: &str) -> Result<Type<'static>, String> {
-    let all = [
-        Type::Uint8,
-        Type::Uint16,
-        Type::Uint32,
-        Type::Uint64,
-        Type::Int8,
-        Type::Int16,
-        Type::Int32,
-        Type::Int64,
-        Type::Bool,
-        Type::Float64,
-        Type::String,
-        Type::Bytes,
-        Type::Core,
-        Type::Buffer,
-    ];
-    let names: Vec<&str> = all.iter().map(Type::name).collect();
-    let unknown = format!("no type is `{name}`; there are: {}", names.join(", "));
-    all.into_iter().find(|ty| ty.name() == name).ok_or(unknown)
 }
 
 impl FromStr for Most {
@@ -160,6 +116,7 @@ fn nanoseconds(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nile_bosml::schema::Type;
 
     #[test]
     fn limits_are_numbers_with_units() {
@@ -176,10 +133,11 @@ mod tests {
 
     #[test]
     fn a_value_is_a_meaning_and_perhaps_a_type() {
-        let value = |text: &str| text.parse::<Meant>();
-        assert_eq!(value("m"), Ok(Meant(Value::of("m"))));
+        let value = |text: &str| text.parse::<Value>();
+        assert_eq!(value("m"), Ok(Value::of("m")));
         let typed = Value { meaning: "m".into(), ty: Some(Type::Uint64) };
-        assert_eq!(value("m:uint_64"), Ok(Meant(typed)));
+        assert_eq!(typed.to_string(), "m:uint_64");
+        assert_eq!(value("m:uint_64"), Ok(typed));
         assert!(value("").is_err() && value(":string").is_err());
         assert!(value("m:number").unwrap_err().contains("uint_64"));
     }

@@ -1,8 +1,9 @@
 //! Dhara's publish, find and bind (III.C) for every core.
 //!
-//! * `records`, `values`: what goes in and comes out.
+//! * `records`, `values`: what goes in and comes out; `quality`: how good instances are.
 //! * `wanted`: whom somebody looks for.
 
+mod quality;
 mod records;
 mod values;
 mod wanted;
@@ -11,6 +12,7 @@ use alloc::vec::Vec;
 
 use nile_stl::{CallResult, Caller, Place, service};
 
+pub use quality::{Offered, Rating};
 pub use records::{
     Ancestor, Asker, Binding, Change, Declaration, Found, Listed, Local, Publication, Weighted,
     standing,
@@ -102,6 +104,16 @@ pub trait Registry {
     #[stl_k(reply = "instances", allow(package, operator, peer))]
     fn list(&self, skip: u32) -> Vec<Listed>;
 
+    /// Notes how instances were found to serve by the calling core, which says so from time to
+    /// time of those that it calls. For the transport layer.
+    #[stl_k]
+    fn observe(&self, caller: &Caller, ratings: Vec<Rating>) -> CallResult<()>;
+
+    /// The instances of the high and the low layer whose type has pure methods, and how good each
+    /// is, some at a time: those behind the `skip` first. None: there are no more.
+    #[stl_k(reply = "offers", allow(package, operator, peer))]
+    fn offers(&self, skip: u32) -> Vec<Offered>;
+
     /// Where the instances of this name are, in the order of nodes and cores, some at a time: those
     /// from the core `core` of the node `from` on. None: there are no more.
     #[stl_k(reply = "found", allow(package, operator, peer))]
@@ -141,6 +153,18 @@ impl RegistryClient {
         let mut all: Vec<Listed> = Vec::new();
         loop {
             let more = self.list(all.len() as u32).await?;
+            if more.is_empty() {
+                return Ok(all);
+            }
+            all.extend(more);
+        }
+    }
+
+    /// How good instances with pure methods are. Each page is a call.
+    pub async fn offers_all(&self) -> CallResult<Vec<Offered>> {
+        let mut all: Vec<Offered> = Vec::new();
+        loop {
+            let more = self.offers(all.len() as u32).await?;
             if more.is_empty() {
                 return Ok(all);
             }

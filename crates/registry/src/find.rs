@@ -4,7 +4,7 @@
 use nile_abi::{CoreId, NodeId};
 use nile_stl_macros::Record;
 
-use crate::attribute::{Attribute, AttributeValue, cut, get};
+use crate::attribute::{AttributeValue, cut};
 use crate::entry::Entry;
 use crate::error::FindError;
 use crate::layer::Layer;
@@ -50,9 +50,9 @@ pub struct Constraint<'a> {
 }
 
 impl Constraint<'_> {
-    fn is_satisfied_by(&self, attributes: &[Attribute]) -> bool {
-        let Some(value) = get(attributes, self.name) else { return false };
-        match (self.relation, value, self.value) {
+    fn is_satisfied_by(&self, instance: &Instance) -> bool {
+        let Some(value) = instance.attribute(self.name) else { return false };
+        match (self.relation, &*value, self.value) {
             (Relation::Equal, value, wanted) => value == wanted,
             (relation, AttributeValue::Int(value), AttributeValue::Int(limit)) => match relation {
                 Relation::AtMost => value <= limit,
@@ -119,7 +119,7 @@ impl<'a> Query<'a> {
     }
 
     pub(crate) fn is_satisfied_by(&self, instance: &Instance) -> bool {
-        self.constraints.iter().all(|it| it.is_satisfied_by(&instance.attributes))
+        self.constraints.iter().all(|it| it.is_satisfied_by(instance))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use crate::attribute::{AttributeValue, cut, get};
+use crate::attribute::cut;
 use crate::error::FindError;
 use crate::find::{Match, Query};
 use crate::registry::Registry;
@@ -74,11 +74,10 @@ impl Registry {
             types.extend(&entry.children);
             let wanted = entry.keywords.resolve(query.keywords);
             for instance in entry.instances().filter(|it| query.is_satisfied_by(it)) {
-                let value = match get(&instance.attributes, attribute) {
-                    Some(AttributeValue::Int(value)) => Some(*value),
-                    Some(_) => return Err(FindError::NoOrder(cut(attribute))),
-                    None => None,
-                };
+                let value = instance.number(attribute);
+                if value.is_none() && instance.attribute(attribute).is_some() {
+                    return Err(FindError::NoOrder(cut(attribute)));
+                }
                 let score = wanted.score(&instance.keywords);
                 all.push(Candidate { ty, instance, score, value });
             }

@@ -50,9 +50,9 @@ pub use find::{Constraint, Found, Match, Query, Relation, TypeQuery};
 pub use layer::{Caller, Layer, LayerError};
 pub use least::Least;
 pub use priority::Priority;
-pub use registry::{Moved, Quality, Registry, Unpublished};
+pub use registry::{Moved, Registry, Unpublished};
 pub use service::{
-    Handle, Instance, InstanceId, Keyword, Location, NewInstance, Parent, Place, ServiceNumber,
-    ServiceType, TypeId,
+    FAILURES, Handle, Instance, InstanceId, Keyword, LATENCY, Location, NewInstance, PER_SECOND,
+    Parent, Place, Quality, ServiceNumber, ServiceType, TypeId,
 };
 pub use watch::{Event, WatchError, WatchFilter, WatcherId};

@@ -18,10 +18,11 @@ use crate::error::{
     MoveError, PublishError, RegisterError, StateError, UnknownInstance, UnregisterError,
 };
 use crate::layer::Layer;
-use crate::limits::{MAX_ANCESTORS, MAX_ATTRIBUTES, MAX_INSTANCES, MAX_TEXT, MAX_TYPES};
+use crate::limits::{MAX_ANCESTORS, MAX_INSTANCES, MAX_TEXT, MAX_TYPES};
 use crate::priority::{PRIORITY, Priority};
 use crate::service::{
-    Handle, Instance, InstanceId, Location, NewInstance, Place, ServiceNumber, ServiceType, TypeId,
+    Handle, Instance, InstanceId, Location, NewInstance, Place, Quality, ServiceNumber,
+    ServiceType, TypeId,
 };
 use crate::watch::{Event, Watchers};
 
@@ -58,15 +59,6 @@ pub struct Unpublished {
     pub handle: Handle,
     /// Whoever was bound to it and is no longer.
     pub unbound: Vec<Unbound>,
-}
-
-/// How an instance was found to serve, by those who called it from elsewhere.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Quality {
-    /// How long a call takes, smoothed.
-    pub latency_ns: u64,
-    /// How many of a million calls fail, smoothed.
-    pub failures_ppm: u32,
 }
 
 /// An instance that is now on another core.
@@ -248,6 +240,7 @@ impl Registry {
             working,
             attributes,
             keywords: Box::default(),
+            quality: None,
         };
         if let Some(entry) = self.entry_mut(ty) {
             entry.add(instance, &keywords);
@@ -289,25 +282,17 @@ impl Registry {
         on.into_iter().filter_map(|id| self.unpublish(id).ok()).collect()
     }
 
-    /// Notes how an instance was found to serve, as its attributes `qos_latency_ns` and
-    /// `qos_failures_ppm`; one whose list is full has neither.
-    pub fn observe(&mut self, id: InstanceId, quality: Quality) -> Result<(), UnknownInstance> {
+    /// Notes how an instance was found to serve; nothing: it was not called lately. Queries see
+    /// it as the attributes `qos_latency_ns` and `qos_failures_ppm`, before those of the same
+    /// names that the instance has declared.
+    pub fn observe(
+        &mut self,
+        id: InstanceId,
+        quality: Option<Quality>,
+    ) -> Result<(), UnknownInstance> {
         let ty = self.type_of(id).ok_or(UnknownInstance)?;
         let instance = self.entry_mut(ty).and_then(|entry| entry.get_mut(id));
-        let attributes = instance.ok_or(UnknownInstance)?.attributes.to_mut();
-        let latency = i64::try_from(quality.latency_ns).unwrap_or(i64::MAX);
-        for (name, value) in
-            [("qos_latency_ns", latency), ("qos_failures_ppm", quality.failures_ppm.into())]
-        {
-            let value = AttributeValue::Int(value);
-            match attributes.iter().position(|it| it.name == name) {
-                Some(at) => attributes[at].value = value,
-                None if attributes.len() < MAX_ATTRIBUTES => {
-                    attributes.push(Attribute::new(name, value));
-                }
-                None => {}
-            }
-        }
+        instance.ok_or(UnknownInstance)?.quality = quality.map(Box::new);
         Ok(())
     }
 

@@ -12,7 +12,8 @@ use nile_abi::{CoreId, Generation, NodeId};
 use nile_bosml::schema::Service;
 
 use crate::attribute::{
-    self, Attribute, AttributeError, AttributeKind, AttributeRule, Others, check_name,
+    self, Attribute, AttributeError, AttributeKind, AttributeRule, AttributeValue, Others,
+    check_name,
 };
 use crate::error::{PublishError, RegisterError};
 use crate::keywords::KeywordId;
@@ -180,6 +181,15 @@ pub struct Handle {
     pub location: Location,
 }
 
+/// How an instance was found to serve, by those who called it from elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quality {
+    /// How long it takes until a call has succeeded, smoothed.
+    pub latency_ns: u64,
+    /// How many of a million calls fail, smoothed.
+    pub failures_ppm: u32,
+}
+
 /// A published instance.
 #[derive(Debug)]
 pub struct Instance {
@@ -189,7 +199,17 @@ pub struct Instance {
     pub(crate) working: Cow<'static, str>,
     pub(crate) attributes: Cow<'static, [Attribute]>,
     pub(crate) keywords: Box<[(KeywordId, u16)]>,
+    pub(crate) quality: Option<Box<Quality>>,
 }
+
+/// The attribute with the time that a call of an instance takes, declared or measured.
+pub const LATENCY: &str = "qos_latency_ns";
+
+/// The attribute with how many of a million calls of an instance fail, declared or measured.
+pub const FAILURES: &str = "qos_failures_ppm";
+
+/// The attribute with how many calls in a second an instance says that it can take.
+pub const PER_SECOND: &str = "qos_calls_per_second";
 
 impl Instance {
     /// Which it is and where.
@@ -207,7 +227,33 @@ impl Instance {
         &self.working
     }
 
-    /// Its attributes.
+    /// How it was found to serve, if it was called lately.
+    pub fn quality(&self) -> Option<Quality> {
+        self.quality.as_deref().copied()
+    }
+
+    /// An attribute as queries see it: what was measured counts, not what was declared.
+    pub(crate) fn attribute(&self, name: &str) -> Option<Cow<'_, AttributeValue>> {
+        let measured = self.quality.as_ref().and_then(|it| match name {
+            LATENCY => Some(i64::try_from(it.latency_ns).unwrap_or(i64::MAX)),
+            FAILURES => Some(i64::from(it.failures_ppm)),
+            _ => None,
+        });
+        match measured {
+            Some(value) => Some(Cow::Owned(AttributeValue::Int(value))),
+            None => attribute::get(&self.attributes, name).map(Cow::Borrowed),
+        }
+    }
+
+    /// The number that an attribute is, declared or measured.
+    pub fn number(&self, name: &str) -> Option<i64> {
+        match *self.attribute(name)? {
+            AttributeValue::Int(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Its attributes, as it has declared them.
     pub fn attributes(&self) -> &[Attribute] {
         &self.attributes
     }

@@ -185,14 +185,13 @@ impl Composite {
         &self.composed
     }
 
-    /// Carries the composition out: calls its parts by `stl`, waiting for each until `deadline`
-    /// at most. A pure part whose instance has ended is called once more, at the next best one.
+    /// Carries the composition out: calls its parts, waiting for each until `deadline` at most.
     /// `arguments` are encoded as its parameters, the reply as its reply. Dropping the
     /// future cancels the calls. Fails with `Invalid` (wrong arguments), and as the first part
     /// that fails, which the message names.
     pub async fn call(
         &self,
-        stl: &Stl,
+        parts: &dyn Parts,
         deadline: Instant,
         arguments: &[u8],
     ) -> CallResult<Vec<u8>> {
@@ -204,7 +203,7 @@ impl Composite {
         let mut failure = None;
         loop {
             match plan.step() {
-                Step::Call(call) => calls.0.push((call.id, self.begin(stl, deadline, call))),
+                Step::Call(call) => calls.0.push((call.id, self.begin(parts, deadline, call))),
                 Step::Wait => {
                     for (id, outcome) in calls.next().await {
                         let outcome = outcome.map_err(|error| {
@@ -226,30 +225,58 @@ impl Composite {
 
     fn begin<'c>(
         &'c self,
-        stl: &Stl,
+        parts: &'c dyn Parts,
         deadline: Instant,
         call: Call<'c, Encoded>,
     ) -> LocalFuture<'c, CallResult<Slots<Encoded>>> {
         let (service, name) = (name_of(call.service), call.method);
-        let patience = deadline.since(stl.host().now());
-        let stl = stl.with_patience(patience);
         Box::pin(async move {
             let unknown = || CallError::new(Status::NotFound, format!("no {service}.{name}"));
             let method = self.method(service, name).ok_or_else(unknown)?;
             let arguments = join(&method.parameters, &call.input)?;
-            let mut reply = stl.invoke(service, name, &arguments).await;
-            if method.pure && reply.as_ref().is_err_and(|error| may_be_elsewhere(error.status)) {
-                // Its place is forgotten: this finds the next best one.
-                let left = deadline.since(stl.host().now());
-                reply = stl.with_patience(left).invoke(service, name, &arguments).await;
-            }
-            split(&method.reply, &reply?)
+            let reply = parts.call(service, method, deadline, arguments).await?;
+            split(&method.reply, &reply)
         })
     }
 
     fn method(&self, service: &str, name: &str) -> Option<&Method<'static>> {
         let id = self.parts.find_type(TypeQuery::Name(service))?;
         Some(self.parts.service_type(id)?.profile.method(name)?.1)
+    }
+}
+
+/// How the parts of a composition are called.
+pub trait Parts {
+    /// Calls a method of a service; over by `deadline`.
+    fn call<'c>(
+        &'c self,
+        service: &'c str,
+        method: &'c Method<'static>,
+        deadline: Instant,
+        arguments: Vec<u8>,
+    ) -> LocalFuture<'c, CallResult<Vec<u8>>>;
+}
+
+/// By their names, wherever they are. A pure part whose instance has ended is called once more, at
+/// the next best one.
+impl Parts for Stl {
+    fn call<'c>(
+        &'c self,
+        service: &'c str,
+        method: &'c Method<'static>,
+        deadline: Instant,
+        arguments: Vec<u8>,
+    ) -> LocalFuture<'c, CallResult<Vec<u8>>> {
+        Box::pin(async move {
+            let stl = self.with_patience(deadline.since(self.host().now()));
+            let reply = stl.invoke(service, &method.name, &arguments).await;
+            if !method.pure || !reply.as_ref().is_err_and(|error| may_be_elsewhere(error.status)) {
+                return reply;
+            }
+            // Its place is forgotten: this finds the next best one.
+            let stl = self.with_patience(deadline.since(self.host().now()));
+            stl.invoke(service, &method.name, &arguments).await
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the transport layer needs from the core that it runs on, and from whoever knows where
 //! services are.
 
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -12,7 +13,7 @@ use nile_registry::{Caller, Place as At};
 
 use crate::frame::{CallId, Header, ServiceNumber};
 use crate::node::Node;
-use crate::{CallResult, LocalFuture, MethodNumber, Origin, Published};
+use crate::{CallResult, LocalFuture, Measured, MethodNumber, Origin, Published};
 
 /// The core beneath.
 pub trait Host {
@@ -138,6 +139,11 @@ pub trait Directory {
     /// else publishes one of this name.
     fn is_reserved(&self, _name: &str) -> bool {
         false
+    }
+
+    /// Tells the node how instances were found to serve.
+    fn observe(&self, _measured: Vec<Measured>) -> LocalFuture<'static, CallResult<()>> {
+        Box::pin(async { Ok(()) })
     }
 
     /// Tells the node that there is no such instance any more.

@@ -8,15 +8,16 @@ use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
 use core::task::Poll;
 
-use nile_abi::{Instant, Status};
+use nile_abi::{CoreId, Instant, Status};
 use nile_bosml::schema::{CallerKind, Mode};
 use nile_bosml::{Decode, Encode, Reader, Writer, discovery};
 use nile_registry::Place as At;
 
+use crate::calls::Call;
 use crate::documents::Document;
 use crate::frame::{Header, MAX_DATA};
 use crate::host::Place;
-use crate::stl::{Local, Resolved};
+use crate::stl::{FIRST_SERVICE, Local, Resolved};
 use crate::{
     CallError, CallResult, Caller, Dispatched, Interface, LocalFuture, MethodNumber, Origin, Stl,
 };
@@ -359,21 +360,41 @@ impl Stl {
         arguments: &[u8],
     ) -> CallResult<Vec<u8>> {
         let host = &self.core.host;
-        if !place.is_here() {
-            let alone = || CallError::new(Status::NotFound, "this node is not in a cluster");
-            let gateway = self.gateway().ok_or_else(alone)?;
-            return gateway.call(place, method, arguments, self.origin, self.deadline()).await;
-        }
-        if place.core == host.core() {
+        if place.is_here() && place.core == host.core() {
             let gone = || CallError::new(Status::Gone, "the instance is gone");
             let local = self.local(place).ok_or_else(gone)?;
             return self.call_here(&local, method, arguments).await;
         }
+        let deadline = self.deadline();
+        let begun = deadline.before(self.patience());
+        let is_timed = self.core.measures.takes(begun);
+        let result = if place.is_here() {
+            let call = self.send(place, method, arguments, deadline)?;
+            call.await
+        } else {
+            let alone = || CallError::new(Status::NotFound, "this node is not in a cluster");
+            let gateway = self.gateway().ok_or_else(alone)?;
+            gateway.call(place, method, arguments, self.origin, deadline).await
+        };
+        if is_timed || result.is_err() {
+            self.note_end(place, is_timed.then_some(begun), &result);
+        }
+        result
+    }
+
+    /// Sends a call to another core of this node.
+    fn send(
+        &self,
+        place: Place,
+        method: MethodNumber,
+        arguments: &[u8],
+        deadline: Instant,
+    ) -> CallResult<Call> {
+        let host = &self.core.host;
         if arguments.len() > MAX_DATA {
             let message = format!("{} bytes of arguments, of {MAX_DATA} at most", arguments.len());
             return Err(CallError::new(Status::Invalid, message));
         }
-        let deadline = self.deadline();
         let call = self.core.calls.begin(host, place.core, place.generation, deadline)?;
         let request = Header::Request {
             id: call.id(),
@@ -391,7 +412,27 @@ impl Stl {
         if self.core.calls.plan_sweep(deadline) {
             self.sweep_at(deadline);
         }
-        call.await
+        Ok(call)
+    }
+
+    /// Notes how a call to another core or node ended, begun then if it was timed. The registry is
+    /// told, not chosen.
+    #[inline(never)]
+    fn note_end(&self, place: Place, begun: Option<Instant>, result: &CallResult<Vec<u8>>) {
+        let registry = (Place::HERE, CoreId::BOOT, FIRST_SERVICE);
+        if (place.node, place.core, place.number) == registry {
+            return;
+        }
+        let now = self.core.host.now();
+        let end = result.as_ref().err().map_or(Status::Ok, |error| error.status);
+        let took = begun.map(|begun| now.since(begun));
+        if self.core.measures.note(now, place, took, end) {
+            let stl = self.clone();
+            // It is told again if it was not heard.
+            self.core.host.spawn(Box::pin(async move {
+                let _ = stl.report_quality().await;
+            }));
+        }
     }
 
     /// Ends expired calls once `due` has come, and again when the next one expires.

@@ -11,6 +11,7 @@
 //! * [`node`]: what a service's kernel half may ask of the kernel beneath; `pool_disk`, its disks.
 //! * [`stl`]: [`Stl`], one core's services; `invoke`, calls by name; [`target`], typed calls.
 //! * [`published`]: what is known of a service that is callable.
+//! * [`quality`]: how instances elsewhere were found to serve.
 //! * [`composite`]: services made of services.
 //! * [`all()`]: several futures at once. [`Allowance`]: so much of something in a second.
 //! * [`frame`]: calls as they cross between cores; [`relay`]: between a package and its kernel.
@@ -36,6 +37,7 @@ mod invoke;
 pub mod node;
 mod pool_disk;
 pub mod published;
+pub mod quality;
 pub mod relay;
 pub mod service;
 mod serving;
@@ -46,7 +48,7 @@ mod tests;
 
 pub use all::all;
 pub use allowance::{Admitted, Allowance};
-pub use composite::{Composite, CompositeType};
+pub use composite::{Composite, CompositeType, Parts};
 pub use deliver::PeerEnd;
 pub use error::{CallError, CallResult};
 pub use frame::{CallId, MethodNumber, ServiceNumber};
@@ -54,6 +56,7 @@ pub use host::{Directory, Gateway, Host, Place, Upstream};
 pub use invoke::DISCOVER;
 pub use nile_registry::Place as At;
 pub use published::{Described, Fingerprint, Published};
+pub use quality::{Measured, is_failure};
 pub use service::{
     Caller, Client, Dispatched, Half, Interface, LocalFuture, Methods, On, Origin, Registration,
     Service, Start,

@@ -16,6 +16,7 @@ use nile_registry::{Caller as Binder, Layer, Place as At};
 use crate::calls::{Calls, NEVER};
 use crate::documents::Documents;
 use crate::host::{Directory, Gateway, Host, Place, Upstream};
+use crate::quality::Measures;
 use crate::serving::Serving;
 use crate::{
     CallError, CallResult, Described, Half, Origin, Published, Registration, ServiceNumber,
@@ -67,6 +68,7 @@ pub(crate) struct Inner {
     /// Where services of this node were found, until one is not there any more.
     found: RefCell<SortedMap<String, Place>>,
     pub documents: Documents,
+    pub measures: Measures,
     /// What services of this core have in common.
     shared: RefCell<Vec<Weak<dyn Any>>>,
 }
@@ -114,6 +116,7 @@ impl Stl {
             upstream,
             found: RefCell::default(),
             documents: Documents::default(),
+            measures: Measures::new(),
             shared: RefCell::default(),
         };
         let origin = if binder == Binder::User { Origin::Package } else { Origin::Kernel };
@@ -408,6 +411,17 @@ impl Stl {
         self.directory(service)?.find_at(self.binder, at.into(), service).await
     }
 
+    /// Tells the node how instances elsewhere were found to serve since it was told last; waits
+    /// until it has heard. It is told now and then by itself: this is for who is about to ask.
+    pub async fn report_quality(&self) -> CallResult<()> {
+        let Some(directory) = self.core.directory.borrow().clone() else { return Ok(()) };
+        let news = self.core.measures.news(&*self.core.host);
+        if news.is_empty() {
+            return Ok(());
+        }
+        directory.observe(news).await
+    }
+
     fn directory(&self, service: &str) -> CallResult<Rc<dyn Directory>> {
         let missing = || CallError::new(Status::NotFound, format!("no service {service}"));
         self.core.directory.borrow().clone().ok_or_else(missing)
@@ -438,7 +452,8 @@ impl Stl {
         self.may_bind(published.name(), published.layer())
     }
 
-    pub(crate) fn may_bind(&self, name: &str, layer: Layer) -> CallResult<()> {
+    /// Whether the rule of the layers lets the caller call a service of a layer. `Denied` if not.
+    pub fn may_bind(&self, name: &str, layer: Layer) -> CallResult<()> {
         self.binder
             .may_bind(layer)
             .map_err(|error| CallError::new(Status::Denied, format!("{name}: {error}")))

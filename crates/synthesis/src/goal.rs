@@ -1,7 +1,10 @@
 //! What is given, wanted and allowed, and what there is to reach it by.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
 
 use nile_bosml::schema::{Method, Type};
 
@@ -19,6 +22,53 @@ impl Value {
     pub fn of(meaning: impl Into<String>) -> Value {
         Value { meaning: meaning.into(), ty: None }
     }
+}
+
+/// As people write it: `m`, or `m:uint_64` if there are values of several types of it.
+impl FromStr for Value {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Value, String> {
+        let (meaning, ty) = match text.split_once(':') {
+            Some((meaning, ty)) => (meaning, Some(type_of(ty)?)),
+            None => (text, None),
+        };
+        match meaning {
+            "" => Err("a value has a name, as in m,n".into()),
+            _ => Ok(Value { meaning: meaning.into(), ty }),
+        }
+    }
+}
+
+/// As [`Value::from_str`] reads it.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.meaning)?;
+        self.ty.as_ref().map_or(Ok(()), |ty| write!(f, ":{}", ty.name()))
+    }
+}
+
+/// The type of this name, if it has nothing inside.
+fn type_of(name: &str) -> Result<Type<'static>, String> {
+    let all = [
+        Type::Uint8,
+        Type::Uint16,
+        Type::Uint32,
+        Type::Uint64,
+        Type::Int8,
+        Type::Int16,
+        Type::Int32,
+        Type::Int64,
+        Type::Bool,
+        Type::Float64,
+        Type::String,
+        Type::Bytes,
+        Type::Core,
+        Type::Buffer,
+    ];
+    let names: Vec<&str> = all.iter().map(Type::name).collect();
+    let unknown = format!("no type is `{name}`; there are: {}", names.join(", "));
+    all.into_iter().find(|ty| ty.name() == name).ok_or(unknown)
 }
 
 /// What is to be best.

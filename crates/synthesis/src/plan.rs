@@ -157,8 +157,8 @@ impl<'o> Search<'_, 'o> {
                 (latency_ns.max(ends_ns), per_second.min(offer.quality.per_second));
             parts.push(composed.part(arc, offer));
         }
-        let is_used = |(_, number): &&(&str, usize)| values.contains(number);
-        let parameters = self.given.iter().filter(is_used);
+        // All that is given, used or not: another plan may use it.
+        let parameters = self.given.iter();
         let orchestration = Orchestration {
             parameters: parameters.map(|(meaning, it)| named(meaning, graph.values[*it])).collect(),
             reply: self.wanted.iter().map(|it| wanted(graph.values[*it])).collect(),

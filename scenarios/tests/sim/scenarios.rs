@@ -290,6 +290,12 @@ fn services_are_made_of_services() {
 }
 
 #[test]
+fn instances_are_chosen_by_how_they_serve() {
+    pass_seeds(20, 4, "quality");
+    pass_seeds(2, 2, "quality");
+}
+
+#[test]
 fn policies_are_services() {
     pass_seeds(20, 4, "policies");
     pass_seeds(2, 1, "policies");

@@ -79,3 +79,53 @@ fn a_change_wakes_all_who_wait_and_nobody_else_is_kept() {
     assert_eq!(woken.0.load(Ordering::Relaxed), 2);
     assert!(!news.waits());
 }
+
+fn rating(number: u16, latency_ns: u64, calls: u32) -> Rating {
+    let found = Found { node: 0, core: CORE.0, generation: 1, number };
+    Rating { found, latency_ns, failures_ppm: 10, calls }
+}
+
+#[test]
+fn what_was_measured_is_the_mean_of_the_cores_until_it_is_old() {
+    let state = State::default();
+    state.publish(CORE, &time(1, 5)).unwrap();
+    let inner = &mut *state.0.borrow_mut();
+    let id = *inner.places.keys().next().unwrap();
+    let at = |seconds| Instant::START + core::time::Duration::from_secs(seconds);
+    let latency = |inner: &Inner| {
+        inner.registry.instance(id).unwrap().quality().map(|quality| quality.latency_ns)
+    };
+    let observed = &mut inner.observed;
+    observed.note(&mut inner.registry, id, CoreId(1), &rating(5, 100, 30), at(0));
+    observed.note(&mut inner.registry, id, CoreId(2), &rating(5, 500, 10), at(6));
+    assert_eq!(latency(inner), Some(200));
+    inner.observed.age(&mut inner.registry, at(9));
+    assert_eq!(latency(inner), Some(200));
+    inner.observed.age(&mut inner.registry, at(11));
+    assert_eq!(latency(inner), Some(500), "what the first found is old");
+    inner.observed.age(&mut inner.registry, at(17));
+    assert_eq!(latency(inner), None, "nobody has called it of late");
+    // More cores than are kept, and an instance that has ended.
+    for core in 0..100 {
+        let rating = rating(5, 1 + u64::from(core), 1);
+        inner.observed.note(&mut inner.registry, id, CoreId(core), &rating, at(20));
+    }
+    assert!(latency(inner).is_some_and(|mean| (93..=100).contains(&mean)));
+    inner.remove(id);
+    inner.observed.age(&mut inner.registry, at(21));
+}
+
+#[test]
+fn what_offers_has_only_pure_methods() {
+    let state = State::default();
+    for (number, name) in [(1, "time"), (2, "ackermann")] {
+        let publication = Publication { name: name.into(), ..time(1, number) };
+        state.publish(CORE, &publication).unwrap();
+    }
+    let rated = [rating(2, 77, 1), rating(99, 1, 1)];
+    state.observe(CoreId(1), &rated);
+    let offers = state.offers(0);
+    let it = |offer: &Offered| (offer.name.clone(), offer.latency_ns, offer.measured);
+    assert_eq!(offers.iter().map(it).collect::<Vec<_>>(), [("ackermann".into(), 77, true)]);
+    assert_eq!(state.offers(1), []);
+}

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::Status;
+use nile_registry::least::MEASURED;
 use nile_registry::{Attribute, Relation, ServiceType};
 use nile_stl::published::begins_with;
 use nile_stl::{CallError, CallResult, Client, Record, Stl};
@@ -98,6 +99,10 @@ impl Wanted {
         stl.may_call(interface)?;
         // The transport finds services for whoever calls it, as it does by their names.
         let operator = stl.acting_as(Asker::Operator);
+        if self.least.as_ref().is_some_and(|least| least.starts_with(MEASURED)) {
+            // What was just found counts. That it is not heard changes little.
+            let _ = operator.report_quality().await;
+        }
         let registry = RegistryClient::find(&operator).await?;
         let found = registry.search(Asker::Operator, self.clone()).await?;
         Ok(C::at(stl, found.into()))

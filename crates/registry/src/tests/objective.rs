@@ -56,19 +56,48 @@ fn who_was_not_measured_is_tried() {
     let ty = registry.register(scheduling()).unwrap();
     let known = registry.publish(ty, policy("known", 1, &[]), core(1)).unwrap();
     let new = registry.publish(ty, policy("new", 1, &[]), core(2)).unwrap();
-    registry.observe(known.instance, Quality { latency_ns: 500, failures_ppm: 0 }).unwrap();
+    registry.observe(known.instance, Some(Quality { latency_ns: 500, failures_ppm: 0 })).unwrap();
     let find = |registry: &Registry, random| {
         let query = Query::of(TypeQuery::Name("sched")).least("qos_latency_ns", random);
         registry.find(&query).unwrap().handle
     };
     assert!((0..16).any(|at| find(&registry, at << 28) == new));
-    registry.observe(new.instance, Quality { latency_ns: 5000, failures_ppm: 9 }).unwrap();
+    let slow = Quality { latency_ns: 5000, failures_ppm: 9 };
+    registry.observe(new.instance, Some(slow)).unwrap();
     assert!((0..16).all(|at| find(&registry, at << 28) == known));
     let most = AttributeValue::Int(0);
     let no_failures =
         [Constraint { name: "qos_failures_ppm", relation: Relation::AtMost, value: &most }];
     let query = Query::of(TypeQuery::Name("sched")).constraints(&no_failures);
     assert_eq!(registry.find(&query).unwrap().handle, known);
+    // What was not called lately may be better now.
+    registry.observe(new.instance, None).unwrap();
+    assert!((0..16).any(|at| find(&registry, at << 28) == new));
+}
+
+#[test]
+fn what_was_measured_counts_and_not_what_was_declared() {
+    let mut registry = Registry::new();
+    let ty = registry.register(scheduling()).unwrap();
+    let declaring = |latency| {
+        let mut new = policy("it", 1, &[]);
+        new.attributes.to_mut().push(Attribute::int(LATENCY, latency));
+        new
+    };
+    let boasts = registry.publish(ty, declaring(10), core(1)).unwrap();
+    let honest = registry.publish(ty, declaring(100), core(2)).unwrap();
+    let find = |registry: &Registry| {
+        let query = Query::of(TypeQuery::Name("sched")).least(LATENCY, 3);
+        registry.find(&query).unwrap().handle
+    };
+    assert_eq!(find(&registry), boasts);
+    let found = Quality { latency_ns: 1000, failures_ppm: 0 };
+    registry.observe(boasts.instance, Some(found)).unwrap();
+    assert_eq!(find(&registry), honest);
+    let instance = registry.instance(boasts.instance).unwrap();
+    assert_eq!((instance.number(LATENCY), instance.quality()), (Some(1000), Some(found)));
+    registry.observe(boasts.instance, None).unwrap();
+    assert_eq!(find(&registry), boasts);
 }
 
 proptest! {

@@ -1,0 +1,87 @@
+//! Services whose instances take as long as they are told, and fail when they are told.
+
+/// What makes flour: an instance of each core takes its own time.
+pub mod mill {
+    use alloc::format;
+    use alloc::string::String;
+    use core::cell::Cell;
+    use core::time::Duration;
+
+    use nile_abi::Status;
+    use nile_stl::{CallError, CallResult, Start, Stl, service};
+
+    pub struct Mill {
+        stl: Stl,
+        takes_us: Cell<u64>,
+        fails: Cell<bool>,
+        calls: Cell<u64>,
+    }
+
+    impl Start for Mill {
+        fn start(stl: &Stl) -> Mill {
+            let (takes_us, fails, calls) = Default::default();
+            Mill { stl: stl.clone(), takes_us, fails, calls }
+        }
+    }
+
+    /// A mill.
+    #[service(subsystem = "tests", capability = "milling", layer = high, on = every,
+        keywords(mill = 1))]
+    impl Mill {
+        /// The flour of grain.
+        #[stl_k(reply = "flour", allow(package, operator, peer))]
+        #[pure]
+        async fn grind(&self, grain: &str) -> CallResult<String> {
+            self.calls.set(self.calls.get() + 1);
+            let host = self.stl.host();
+            let flour = format!("{grain} flour");
+            host.sleep_until(host.now() + Duration::from_micros(self.takes_us.get())).await;
+            match self.fails.get() {
+                false => Ok(flour),
+                true => Err(CallError::new(Status::Failed, "the stone is broken")),
+            }
+        }
+
+        /// From now on a call takes so long, and perhaps fails; how many calls there were.
+        #[stl_k(reply = "calls")]
+        fn set(&self, takes_us: u64, fails: bool) -> u64 {
+            self.takes_us.set(takes_us);
+            self.fails.set(fails);
+            self.calls.get()
+        }
+
+        /// Ends this instance.
+        #[stl_k]
+        async fn leave(&self) -> CallResult<()> {
+            self.stl.unpublish(REGISTRATION.name()).await
+        }
+    }
+}
+
+/// What makes bread of flour.
+pub mod oven {
+    use alloc::format;
+    use alloc::string::String;
+
+    use nile_stl::{Start, Stl, service};
+
+    pub struct Oven;
+
+    impl Start for Oven {
+        fn start(_: &Stl) -> Oven {
+            Oven
+        }
+    }
+
+    /// An oven.
+    #[service(subsystem = "tests", capability = "baking", layer = high, on = every,
+        keywords(oven = 1))]
+    impl Oven {
+        /// The bread of flour.
+        #[stl_k(reply = "bread", allow(package, operator, peer))]
+        #[pure]
+        fn bake(&self, flour: &str) -> String {
+            format!("{flour} bread")
+        }
+    }
+}
