@@ -12,9 +12,9 @@ use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, RoleSet, Status,
 use nile_policy::{Manager, Parameters, Refusal, Scheduling, Statistics, SubjectState};
 use nile_stl::frame::{CallId, Header, MAX_DATA};
 use nile_stl::node::{
-    Buffer, CoreState, DrivenInterface, Frame, MOST_HERTZ, Member, Memory, Node, NodeFuture,
-    PackageLimits, PackageSource, Pool, PoolDisk, Region, RunningPackage, Samples, TimerSource,
-    TimerState,
+    Buffer, CoreState, DeviceLine, DrivenInterface, Frame, Line, MOST_HERTZ, Member, Memory, Node,
+    NodeFuture, PackageLimits, PackageSource, Pool, PoolDisk, Region, RunningPackage, Samples,
+    TimerSource, TimerState,
 };
 use nile_stl::{Host, LocalFuture, Place, Stl};
 
@@ -256,6 +256,18 @@ impl Node for TestNode {
             load: 100,
             queues: vec![("tasks", 3)],
         })
+    }
+
+    fn line_of(&self, _: Line) -> Option<DeviceLine> {
+        None
+    }
+
+    fn route_line(&self, _: Line, _: CoreId) -> Result<(), Status> {
+        Err(Status::NotFound)
+    }
+
+    fn mask_line(&self, _: Line, _: bool) -> Result<(), Status> {
+        Err(Status::NotFound)
     }
 
     fn grow_package(&self, bytes: u64) -> NodeFuture<(VirtAddr, u64)> {

@@ -13,6 +13,7 @@
 //! | `ticked`          | its control: with ticks on, the same worker is, and it is counted      |
 //! | `memory`          | frames of each size: zeroed, own, given back                           |
 //! | `pool`            | buffers go around the cores; those of a core that ends come back      |
+//! | `interrupts`      | a disk's interrupts go elsewhere, are masked, storm; it goes on         |
 //! | `disks`           | disks keep what is written, whatever its size and place                |
 //! | `moving`          | a receiver changes cores while messages come; none is lost             |
 //! | `churn`           | memory and channels come and go; in the end nothing is missing         |
@@ -79,6 +80,7 @@ mod ends;
 mod flood;
 mod hostile;
 mod idle;
+mod interrupts;
 mod isolation;
 mod jobs;
 mod leaving;
@@ -120,7 +122,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 51] = [
+pub const PROGRAMS: [&str; 53] = [
     "boot",
     "ping",
     "restart",
@@ -131,6 +133,7 @@ pub const PROGRAMS: [&str; 51] = [
     "memory",
     "pool",
     "disks",
+    "interrupts",
     "moving",
     "churn",
     "package",
@@ -221,7 +224,8 @@ pub fn needs_cluster(program: &str) -> bool {
 
 /// Whether a program uses the node's disks, of which it must have one of 8 MiB at least.
 pub fn needs_disk(program: &str) -> bool {
-    program.starts_with("disk") || matches!(program, "datasets" | "greedy" | "jobs")
+    program.starts_with("disk")
+        || matches!(program, "datasets" | "greedy" | "interrupts" | "jobs")
 }
 
 /// Starts this core's part of `command`: a program's name, then `key=value` words. A name that is
@@ -239,6 +243,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "memory" => memory::start(core, &arguments),
         "pool" => pool::start(core),
         "disks" => disks::start(core, &arguments),
+        "interrupts" => interrupts::start(core, &arguments),
         "moving" => moving::start(core, &arguments),
         "churn" => churn::start(core, &arguments),
         "package" | "unruly" => packages::start(core, &arguments),

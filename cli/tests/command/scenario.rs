@@ -57,6 +57,10 @@ fn all_hold_on(machine: &str) {
         let end = &report["program"];
         assert_eq!(end["name"], program);
         assert_eq!(end["passed"], true, "{machine} {program}: {end}");
+        if program == "interrupts" {
+            let routes = u64::from(machine != "hosted");
+            assert_eq!(end["figures"]["routed_disk0"], routes, "{machine}: {end}");
+        }
     }
 }
 

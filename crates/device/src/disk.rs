@@ -11,6 +11,8 @@ use core::fmt;
 use nile_abi::{PhysAddr, Status};
 use nile_ring::Region;
 
+use crate::Line;
+
 /// Pieces of memory that one request may have on every machine.
 pub const MAX_PIECES: usize = 16;
 
@@ -21,6 +23,11 @@ pub const MAX_BYTES: u64 = 8 << 20;
 pub trait Disk {
     /// What it is; it does not change.
     fn description(&self) -> &Description;
+
+    /// What it interrupts by; `None` if nobody is to see and to steer that.
+    fn line(&self) -> Option<Line> {
+        None
+    }
 
     /// Takes a request, which fits the [description](Description::check), under a `tag` that no
     /// request in flight has. `false` if there is no room for it: some comes with the next

@@ -11,8 +11,8 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
-use crate::Disk;
 use crate::disk::{Description, DiskError, Piece, Request};
+use crate::{Disk, Line};
 
 /// A disk that this core drives: the same one for all its tasks.
 pub struct DrivenDisk {
@@ -27,6 +27,8 @@ struct Requests {
     /// Those that the device has had no room for yet, and of how many bytes the hash is wanted.
     waiting: VecDeque<(u32, Request, u64)>,
     in_flight: u32,
+    /// Requests that have ended.
+    ended: u64,
 }
 
 /// How a request ended: well, with the hash of what was moved if that was wanted and taken.
@@ -53,6 +55,16 @@ impl DrivenDisk {
     /// What it is.
     pub fn description(&self) -> &Description {
         self.device.description()
+    }
+
+    /// What it interrupts by.
+    pub fn line(&self) -> Option<Line> {
+        self.device.line()
+    }
+
+    /// Requests that the device has ended so far.
+    pub fn ended(&self) -> u64 {
+        self.requests.borrow().ended
     }
 
     /// Reads from byte `at` on into `pieces`, which lie in `memory`.
@@ -160,6 +172,7 @@ impl DrivenDisk {
             Slot::Free | Slot::Ended(_) => return,
         };
         requests.in_flight -= 1;
+        requests.ended += 1;
         if matches!(ended, Slot::Abandoned { .. }) {
             requests.free.push(slot);
         }

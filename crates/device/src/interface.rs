@@ -2,11 +2,18 @@
 
 use nile_abi::{MacAddress, Part};
 
+use crate::Line;
+
 /// A network interface. Frames are Ethernet II frames without their check sequence; nothing here
 /// blocks or allocates. What misbehaves beneath is counted and dropped.
 pub trait Interface {
     /// The address that frames to this interface carry.
     fn address(&self) -> MacAddress;
+
+    /// What it interrupts by; `None` if nobody is to see and to steer that.
+    fn line(&self) -> Option<Line> {
+        None
+    }
 
     /// Bytes of the largest frame that the link carries, header included.
     fn max_frame(&self) -> usize;

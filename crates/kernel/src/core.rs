@@ -27,6 +27,7 @@ use crate::device::Devices;
 use crate::executor::{Executor, Join};
 use crate::input::Input;
 use crate::leave::Leaving;
+use crate::lines::Lines;
 use crate::manager::{Manager, watch};
 use crate::membership::Membership;
 use crate::packages::Most;
@@ -145,6 +146,11 @@ impl<M: Machine> Inner<M> {
     /// The file that another program of this machine has handed to the node under this name.
     pub(crate) fn file(&self, name: u64) -> Option<Rc<DrivenDisk>> {
         self.devices.file(&self.machine, name)
+    }
+
+    /// The lines by which the devices that this core drives interrupt.
+    pub(crate) fn lines(&self) -> &Lines {
+        &self.devices.lines
     }
 
     /// What this core's timers have done.
@@ -427,7 +433,8 @@ impl<M: Machine> Loop for CoreLoop<M> {
         self.note_idle(true);
         let core = &self.core;
         // `None` is later than any moment here.
-        let due = [core.timers.borrow().next_due(), core.executor.next_due()];
+        let look = core.devices.next_look(|| core.now(), core.id());
+        let due = [core.timers.borrow().next_due(), core.executor.next_due(), look];
         Turn::Idle(due.into_iter().flatten().min())
     }
 

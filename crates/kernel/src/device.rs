@@ -4,8 +4,11 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{OnceCell, RefCell};
 
-use nile_device::{DrivenDisk, DrivenInterface};
+use nile_abi::{CoreId, Instant};
+use nile_device::{DrivenDisk, DrivenInterface, Line};
 use nile_platform::Machine;
+
+use crate::lines::Lines;
 
 /// What a core drives.
 #[derive(Default)]
@@ -14,20 +17,31 @@ pub struct Devices {
     disks: OnceCell<Vec<Rc<DrivenDisk>>>,
     /// Files of other programs that are used here, by their names.
     files: RefCell<Vec<(u64, Rc<DrivenDisk>)>>,
+    /// What they interrupt by.
+    pub lines: Lines,
 }
 
 impl Devices {
     /// The network interfaces of the calling core, which are opened when they are first asked for.
     pub fn interfaces(&self, machine: &impl Machine) -> &[Rc<DrivenInterface>] {
         let driven = |it| Rc::new(DrivenInterface::new(it));
-        let open = || machine.interfaces().into_iter().map(driven).collect();
+        let open = || {
+            let all: Vec<Rc<DrivenInterface>> =
+                machine.interfaces().into_iter().map(driven).collect();
+            all.iter().filter_map(|it| it.line()).for_each(|it| self.lines.add(machine, it));
+            all
+        };
         self.interfaces.get_or_init(open)
     }
 
     /// The disks of the calling core, which are opened when they are first asked for.
     pub fn disks(&self, machine: &impl Machine) -> &[Rc<DrivenDisk>] {
         let driven = |it| Rc::new(DrivenDisk::new(it));
-        let open = || machine.disks().into_iter().map(driven).collect();
+        let open = || {
+            let all: Vec<Rc<DrivenDisk>> = machine.disks().into_iter().map(driven).collect();
+            all.iter().filter_map(|it| it.line()).for_each(|it| self.lines.add(machine, it));
+            all
+        };
         self.disks.get_or_init(open)
     }
 
@@ -59,6 +73,7 @@ impl Devices {
         for disk in self.disks.get().into_iter().flatten() {
             found |= disk.turn();
         }
+        self.lines.look(machine, |line| self.done(line));
         let mut files = self.files.borrow_mut();
         files.retain(|(name, file)| {
             found |= file.turn();
@@ -66,5 +81,22 @@ impl Devices {
             !file.is_idle() || Rc::strong_count(file) > 1 || machine.has_file(*name)
         });
         found
+    }
+
+    /// How much the devices of a line have done: requests that ended, frames that came or went.
+    fn done(&self, line: Line) -> u64 {
+        let traffic = |it: &Rc<DrivenInterface>| {
+            let traffic = it.traffic();
+            traffic.received + traffic.sent
+        };
+        let interfaces = self.interfaces.get().into_iter().flatten();
+        let frames: u64 = interfaces.filter(|it| it.line() == Some(line)).map(traffic).sum();
+        let disks = self.disks.get().into_iter().flatten();
+        frames + disks.filter(|it| it.line() == Some(line)).map(|it| it.ended()).sum::<u64>()
+    }
+
+    /// When the core has to look at them at the latest, as a line does not tell it.
+    pub fn next_look(&self, now: impl FnOnce() -> Instant, own: CoreId) -> Option<Instant> {
+        self.lines.next_look(now, own)
     }
 }

@@ -13,7 +13,7 @@
 //! * [`packages`]: user mode: how a core loads a package, runs it, serves it and ends it.
 //! * `control`, `client`, `manager`: what a core asks of the management core, and how that answers.
 //! * `leave`: planned ends of cores.
-//! * `device`: the network interfaces of a core; [`disk`]: its disks.
+//! * `device` and `lines`: the network interfaces and disks of a core, and how they interrupt.
 //! * `services`: the service transport layer of a core, and its links to the other cores.
 //! * [`boot`] and [`report`]: the first program, and what it says.
 #![no_std]
@@ -31,6 +31,7 @@ mod device;
 pub mod executor;
 mod input;
 mod leave;
+mod lines;
 mod manager;
 pub mod membership;
 pub mod memory;

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use libc::iovec;
 use nile_abi::CoreId;
 use nile_platform::disk::{Completion, Description, DiskError, Request};
-use nile_platform::{Cause, Disk};
+use nile_platform::{Disk, Line};
 
 use crate::node::{Node, log};
 use cache::Cache;
@@ -124,6 +124,7 @@ struct Work {
 /// A disk as the core that drives it has it.
 pub(crate) struct HostedDisk {
     description: Description,
+    line: Option<Line>,
     work: RefCell<Work>,
 }
 
@@ -131,15 +132,22 @@ pub(crate) struct HostedDisk {
 type Wake = Arc<dyn Fn() + Send + Sync>;
 
 impl HostedDisk {
-    /// The disk for the calling thread, which is `core`.
-    pub fn new(node: &'static Node, core: CoreId, opened: &Opened) -> io::Result<HostedDisk> {
-        let wake = waking(node, core);
+    /// The disk for the calling thread, which is `core`; it interrupts by `line`.
+    pub fn new(
+        node: &'static Node,
+        core: CoreId,
+        opened: &Opened,
+        line: Option<Line>,
+    ) -> io::Result<HostedDisk> {
+        let wake = waking(node, core, line);
         let disk = HostedDisk::with(opened, opened.by_ring, wake.clone());
-        disk.or_else(|error| {
+        let mut disk = disk.or_else(|error| {
             let name = &opened.description.name;
             log(&core.to_string(), format_args!("{name}: no io_uring: {error}"));
             HostedDisk::with(opened, false, wake)
-        })
+        })?;
+        disk.line = line;
+        Ok(disk)
     }
 
     /// A file that another program has handed to the node, in the same way.
@@ -147,7 +155,7 @@ impl HostedDisk {
         let (by_ring, passing) = (false, false);
         let description = of_file();
         let opened = Opened { file: file.try_clone()?, description, by_ring, passing };
-        HostedDisk::with(&opened, by_ring, waking(node, core))
+        HostedDisk::with(&opened, by_ring, waking(node, core, None))
     }
 
     fn with(opened: &Opened, by_ring: bool, wake: Wake) -> io::Result<HostedDisk> {
@@ -163,7 +171,8 @@ impl HostedDisk {
             free: (0..DEPTH as u32).collect(),
             ended: VecDeque::new(),
         };
-        Ok(HostedDisk { description: opened.description.clone(), work: RefCell::new(work) })
+        let description = opened.description.clone();
+        Ok(HostedDisk { description, line: None, work: RefCell::new(work) })
     }
 }
 
@@ -177,11 +186,8 @@ fn of_file() -> Description {
     }
 }
 
-fn waking(node: &'static Node, core: CoreId) -> Wake {
-    Arc::new(move || {
-        node.board.record(core).count_interrupt(Cause::Device);
-        node.wake(core);
-    })
+fn waking(node: &'static Node, core: CoreId, line: Option<Line>) -> Wake {
+    Arc::new(move || node.interrupt(core, line))
 }
 
 impl Work {
@@ -316,6 +322,10 @@ impl Slot {
 impl Disk for HostedDisk {
     fn description(&self) -> &Description {
         &self.description
+    }
+
+    fn line(&self) -> Option<Line> {
+        self.line
     }
 
     fn submit(&self, tag: u32, request: &Request) -> bool {

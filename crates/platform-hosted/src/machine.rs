@@ -19,8 +19,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use nile_abi::{CoreId, Generation, Instant, PhysAddr, Role, RoleSet, Status, VirtAddr};
 use nile_platform::user::Access;
 use nile_platform::{
-    AttachError, Board, Cause, Disk, Grant, Interface, Machine, Misbehave, Sleeper, TimerSource,
-    WakeMode,
+    AttachError, Board, Cause, Disk, Grant, Interface, Line, Machine, Misbehave, Sleeper,
+    TimerSource, WakeMode,
 };
 use nile_ring::{PoolMemory, Region, SLEEPING, Signal, Sleep};
 use rustix::io::Errno;
@@ -33,7 +33,7 @@ use crate::checksum::checksum;
 use crate::disk::{HostedDisk, Opened};
 use crate::layout::end;
 use crate::manager::HostedManager;
-use crate::network::{Link, Port, wait_with_directs};
+use crate::network::{Link, Port, line_of_thread, wait_with_directs};
 use crate::node::{Node, log};
 use crate::package;
 use crate::tick::Tick;
@@ -90,14 +90,18 @@ impl Hosted {
         Hosted { node, core, generation, tick, alarm, isolated, manager, pooled }
     }
 
-    /// Those of the node's devices that this core drives, if it has the role: device i belongs to
-    /// the i-th core that has it, in turns.
-    fn own<'a, T>(&self, role: Role, all: &'a [T]) -> impl Iterator<Item = &'a T> + use<'a, T> {
+    /// Those of the node's devices that this core drives, with their numbers, if it has the role:
+    /// device i belongs to the i-th core that has it, in turns.
+    fn own<'a, T>(
+        &self,
+        role: Role,
+        all: &'a [T],
+    ) -> impl Iterator<Item = (usize, &'a T)> + use<'a, T> {
         let board = &self.node.board;
         let drives = |core: &CoreId| board.record(*core).roles().contains(role);
         let place = board.core_ids().filter(drives).position(|core| core == self.core);
         let drivers = board.core_ids().filter(drives).count().max(1);
-        all.iter().skip(place.unwrap_or(all.len())).step_by(drivers)
+        all.iter().enumerate().skip(place.unwrap_or(all.len())).step_by(drivers)
     }
 
     /// Whether `grant` is memory that is ever granted: not the board, not the control rings.
@@ -215,13 +219,20 @@ impl Machine for Hosted {
 
     /// Cores that are processes have none.
     fn interfaces(&self) -> Vec<Box<dyn Interface>> {
-        let port = |link: &Link| Port::new(self.node, self.core, link.clone());
-        let ours = self.own(Role::Network, &self.node.links);
-        ours.map(|link| Box::new(port(link)) as Box<dyn Interface>).collect()
+        let port = |(number, link): (usize, &Link)| {
+            let port = Port::new(self.node, self.core, link.clone(), Line::interface(number));
+            Box::new(port) as Box<dyn Interface>
+        };
+        self.own(Role::Network, &self.node.links).map(port).collect()
     }
 
     fn disks(&self) -> Vec<Box<dyn Disk>> {
-        let open = |opened: &Opened| match HostedDisk::new(self.node, self.core, opened) {
+        let open = |(number, opened): (usize, &Opened)| match HostedDisk::new(
+            self.node,
+            self.core,
+            opened,
+            Line::disk(number),
+        ) {
             Ok(disk) => Some(Box::new(disk) as Box<dyn Disk>),
             Err(error) => {
                 self.log(format_args!("disk {opened}: it is not used: {error}"));
@@ -244,6 +255,10 @@ impl Machine for Hosted {
 
     fn has_file(&self, name: u64) -> bool {
         self.node.handed.as_ref().is_some_and(|it| it.find(name).is_some())
+    }
+
+    fn mask(&self, line: Line, is_masked: bool) {
+        self.node.mask(line, is_masked);
     }
 
     fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {
@@ -294,6 +309,14 @@ impl Misbehave for Hosted {
         unsafe { pointer.write_volatile(value) };
     }
 
+    fn interrupt_for_nothing(&self, line: Line) {
+        let driver = self.node.board.core_ids().find(|core| {
+            let record = self.node.board.record(*core);
+            record.line(line).is_some()
+        });
+        driver.into_iter().for_each(|driver| self.node.interrupt(driver, Some(line)));
+    }
+
     fn overrun_stack(&self) {
         assert!(
             self.isolated,
@@ -315,7 +338,7 @@ impl Sleeper for Hosted {
         // From here on the alarm rings the doorbell.
         let deadline = self.alarm.set(deadline);
         let mut wait = Err(Errno::AGAIN);
-        wait_with_directs(|directs| {
+        wait_with_directs(self.node, |directs| {
             wait = if directs.is_empty() {
                 let every_bit = NonZero::<u32>::MAX;
                 let flags = futex::Flags::empty();
@@ -333,7 +356,11 @@ impl Sleeper for Hosted {
         let record = self.node.board.record(self.core);
         let cause = match wait {
             Ok(0) => Some(Cause::Signal),
-            Ok(_) => Some(Cause::Device),
+            Ok(_) => {
+                self.node.count_device(self.core, line_of_thread());
+                record.count_wake();
+                None
+            }
             Err(Errno::TIMEDOUT) => Some(Cause::Timer),
             Err(_) if alarmed => Some(Cause::Timer),
             // Rung before it slept (AGAIN), or interrupted by a tick or by the signal for a

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use nile_abi::{CoreId, Instant, MacAddress, Part};
 use nile_platform::interface::Traffic;
-use nile_platform::{Cause, Interface};
+use nile_platform::{Interface, Line};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::thread::gettid;
@@ -73,6 +73,7 @@ impl fmt::Display for Cable {
 /// One end of a link, driven by the thread that made it.
 pub(crate) struct Port {
     link: Link,
+    line: Option<Line>,
     node: &'static Node,
     core: CoreId,
     socket: RefCell<Option<OwnedFd>>,
@@ -110,19 +111,23 @@ enum Sent {
 }
 
 thread_local! {
-    /// The core that this thread is, and whether frames may have come: what the handler needs.
+    /// The core that this thread is, the line of its interface, and whether frames may have come:
+    /// what the handler needs.
     static CORE: AtomicUsize = const { AtomicUsize::new(usize::MAX) };
+    static LINE: Cell<Option<Line>> = const { Cell::new(None) };
     static ARRIVED: AtomicBool = const { AtomicBool::new(false) };
     /// The direct links of the core that this thread is.
     static DIRECTS: RefCell<Vec<Arc<Direct>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Port {
-    /// The end of `link` for the calling thread, which is `core`.
-    pub fn new(node: &'static Node, core: CoreId, link: Link) -> Port {
+    /// The end of `link` for the calling thread, which is `core`. It interrupts by `line`; if the
+    /// thread has several, all do by the last one's, as Linux does not tell which it was.
+    pub fn new(node: &'static Node, core: CoreId, link: Link, line: Option<Line>) -> Port {
         static HANDLER: Once = Once::new();
         // SAFETY: the handler only touches atomics that live as long as its thread or the node.
         HANDLER.call_once(|| unsafe { signals::handle(libc::SIGIO, arrived) });
+        LINE.set(line);
         CORE.with(|it| it.store(core.index(), Ordering::Relaxed));
         signals::unblock(libc::SIGIO);
         let buffer = RefCell::new(vec![0; link.max_frame]);
@@ -130,6 +135,7 @@ impl Port {
         let mesh = mesh_of(node, core, &link);
         let port = Port {
             link,
+            line,
             node,
             core,
             socket: RefCell::default(),
@@ -332,8 +338,12 @@ fn mesh_of(node: &'static Node, core: CoreId, link: &Link) -> Option<Arc<Mesh>> 
 }
 
 /// Calls `wait` with what a sleeping core is woken by besides its doorbell: the futexes of its
-/// direct links, each to be waited for while it is 1. It is not called if a frame has come.
-pub(crate) fn wait_with_directs(wait: impl FnOnce(&[&AtomicU32])) {
+/// direct links, each to be waited for while it is 1, unless their line is masked. It is not called
+/// if a frame has come.
+pub(crate) fn wait_with_directs(node: &Node, wait: impl FnOnce(&[&AtomicU32])) {
+    if LINE.get().is_some_and(|line| node.is_masked(line)) {
+        return wait(&[]);
+    }
     DIRECTS.with_borrow(|directs| {
         let live = directs.iter().filter(|direct| !direct.dead.load(Ordering::Acquire));
         let words: Option<Vec<&AtomicU32>> = live.map(|direct| direct.prepare()).collect();
@@ -342,6 +352,11 @@ pub(crate) fn wait_with_directs(wait: impl FnOnce(&[&AtomicU32])) {
         }
         directs.iter().for_each(|direct| direct.awake());
     });
+}
+
+/// The line of the calling thread's interface.
+pub(crate) fn line_of_thread() -> Option<Line> {
+    LINE.get()
 }
 
 fn connect(switch: &Path, name: &str) -> io::Result<OwnedFd> {
@@ -383,15 +398,17 @@ extern "C" fn arrived(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_v
     if let Some(node) = Node::get()
         && core < node.board.cores()
     {
-        let core = CoreId(core as u16);
-        node.board.record(core).count_interrupt(Cause::Device);
-        node.wake(core);
+        node.interrupt(CoreId(core as u16), LINE.get());
     }
 }
 
 impl Interface for Port {
     fn address(&self) -> MacAddress {
         self.link.address
+    }
+
+    fn line(&self) -> Option<Line> {
+        self.line
     }
 
     fn max_frame(&self) -> usize {

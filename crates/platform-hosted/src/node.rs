@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use nile_abi::{CoreId, Role};
 use nile_platform::user::Access;
-use nile_platform::{AttachError, Board, NodePhase, Outcome};
+use nile_platform::{AttachError, Board, Cause, Line, NodePhase, Outcome};
 use nile_ring::{LINE_BYTES, Region, Signal};
 use rustix::process::{Pid, kill_process};
 use rustix::thread::futex;
@@ -42,6 +42,8 @@ pub(crate) struct Node {
     pub pool_pages: Option<String>,
     /// Where samples of its cores go, if they are taken.
     pub samples: Option<Samples>,
+    /// A bit for each line of a device that is masked; of use in the node's own process alone.
+    masked: AtomicU32,
     bells: Region,
     /// Which process runs a package, a page for each core.
     packages: Region,
@@ -131,6 +133,7 @@ impl Node {
             handed: None,
             pool_pages,
             samples,
+            masked: AtomicU32::new(0),
             bells,
             packages,
             outcome,
@@ -151,6 +154,36 @@ impl Node {
     /// Makes `core` look around, wherever it sleeps.
     pub fn wake(&self, core: CoreId) {
         self.board.notifier().doorbells().wake(core, self);
+    }
+
+    /// A device interrupts its core by its line, if it has one, unless that is masked. May be
+    /// called in a signal handler.
+    pub fn interrupt(&self, core: CoreId, line: Option<Line>) {
+        if line.is_none_or(|line| !self.is_masked(line)) {
+            self.count_device(core, line);
+            self.wake(core);
+        }
+    }
+
+    /// Counts an interrupt by a device.
+    pub fn count_device(&self, core: CoreId, line: Option<Line>) {
+        let record = self.board.record(core);
+        record.count_interrupt(Cause::Device);
+        line.into_iter().for_each(|line| record.count_line(line));
+    }
+
+    /// Whether a line is masked.
+    pub fn is_masked(&self, line: Line) -> bool {
+        self.masked.load(Ordering::Acquire) & 1 << line.index() != 0
+    }
+
+    /// Masks a line, or opens it.
+    pub fn mask(&self, line: Line, is_masked: bool) {
+        let bit = 1 << line.index();
+        match is_masked {
+            true => self.masked.fetch_or(bit, Ordering::AcqRel),
+            false => self.masked.fetch_and(!bit, Ordering::AcqRel),
+        };
     }
 
     /// Says which process runs a package on `core`; zero if none does. The core itself says so,

@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use nile_abi::{CoreId, Role};
-use nile_platform::Disk;
 use nile_platform::disk::{Completion, Description, DiskError, Piece, Request};
+use nile_platform::{Disk, Line};
 
 use crate::options::{DiskFaults, DiskOptions};
 use crate::state::{Event, State};
@@ -249,14 +249,14 @@ impl State {
         result
     }
 
-    /// Ends a request of a disk: which core is interrupted, if it was there and the power stays.
-    pub fn end_disk_request(&mut self, disk: usize, request: u64) -> Option<CoreId> {
+    /// Ends a request of a disk: whether the disk interrupts, as it was there and the power stays.
+    pub fn end_disk_request(&mut self, disk: usize, request: u64) -> bool {
         let has_it = self.drives[disk].in_flight.contains_key(&request);
         if self.with_drive(disk, |drive, draw| drive.end(request, draw)) {
             self.power_failed = true;
-            return None;
+            return false;
         }
-        self.disk_core(disk).filter(|_| has_it)
+        has_it
     }
 
     /// Ends all requests as a power failure does: what is on each disk then.
@@ -283,6 +283,9 @@ impl SimDisk {
         let own: Vec<usize> = (0..held.drives.len()).filter(own).collect();
         let opened = own.into_iter().map(|disk| {
             held.with_drive(disk, |drive, draw| drive.reset(draw));
+            if let Some(line) = Line::disk(disk) {
+                held.lines[line.index()] = (None, false);
+            }
             let description = held.drives[disk].description.clone();
             SimDisk { core, state: state.clone(), disk, description }
         });
@@ -293,6 +296,10 @@ impl SimDisk {
 impl Disk for SimDisk {
     fn description(&self) -> &Description {
         &self.description
+    }
+
+    fn line(&self) -> Option<Line> {
+        Line::disk(self.disk)
     }
 
     fn submit(&self, tag: u32, request: &Request) -> bool {

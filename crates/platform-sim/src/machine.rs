@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, PhysAddr, Status, VirtAddr};
 use nile_platform::{
-    AttachError, Board, Disk, Grant, Handoff, Interface, Machine, Manager, Misbehave, Outcome,
-    TimerSource, WakeMode,
+    AttachError, Board, Disk, Grant, Handoff, Interface, Line, Machine, Manager, Misbehave,
+    Outcome, TimerSource, WakeMode,
 };
 use nile_ring::{PoolMemory, Region, Signal};
 
@@ -157,6 +157,15 @@ impl Machine for SimMachine {
         disks.map(|disk| Box::new(disk) as Box<dyn Disk>).collect()
     }
 
+    fn route(&self, line: Line, core: CoreId) -> Result<(), Status> {
+        self.state.borrow_mut().lines[line.index()].0 = (core != self.core).then_some(core);
+        Ok(())
+    }
+
+    fn mask(&self, line: Line, is_masked: bool) {
+        self.state.borrow_mut().lines[line.index()].1 = is_masked;
+    }
+
     /// As the seed has it, which is what makes a run repeat.
     fn entropy(&self, bytes: &mut [u8]) -> bool {
         let mut state = self.state.borrow_mut();
@@ -190,6 +199,12 @@ impl Misbehave for SimMachine {
 
     fn overrun_stack(&self) {
         panic!("the stack of {} is used up", self.core);
+    }
+
+    fn interrupt_for_nothing(&self, line: Line) {
+        let mut state = self.state.borrow_mut();
+        let now = state.time_of(self.core);
+        state.schedule(now, Event::Line { line });
     }
 
     /// The simulator has the core make no further pass.

@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use nile_abi::ethernet::STANDARD_FRAME;
 use nile_abi::{CoreId, Instant, MacAddress, Part};
-use nile_platform::Interface;
 use nile_platform::interface::Traffic;
+use nile_platform::{Interface, Line};
 
 use crate::state::State;
 
@@ -73,6 +73,9 @@ impl SimInterface {
         wire.arrived.clear();
         wire.is_open = true;
         let address = wire.address;
+        if let Some(line) = Line::interface(index) {
+            held.lines[line.index()] = (None, false);
+        }
         drop(held);
         Some(SimInterface { core, state: state.clone(), index, address })
     }
@@ -81,6 +84,10 @@ impl SimInterface {
 impl Interface for SimInterface {
     fn address(&self) -> MacAddress {
         self.address
+    }
+
+    fn line(&self) -> Option<Line> {
+        Line::interface(self.index)
     }
 
     fn max_frame(&self) -> usize {

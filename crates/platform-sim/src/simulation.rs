@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant};
-use nile_platform::{Cause, CorePhase, Fault, Hosting, Loop, Outcome, Turn, WakeMode};
+use nile_platform::{Cause, CorePhase, Fault, Hosting, Line, Loop, Outcome, Turn, WakeMode};
 use nile_ring::{Doorbell, Signal};
 
 use crate::disk::Contents;
@@ -216,10 +216,10 @@ impl<'a> Scheduler<'a> {
     /// A frame comes to one of the node's interfaces.
     pub fn arrive(&self, at: Instant, interface: usize, frame: &[u8]) {
         let mut state = self.state.borrow_mut();
-        let Some(to) = state.network_core(interface) else { return };
+        let Some(line) = Line::interface(interface) else { return };
         if state.wires.get_mut(interface).is_some_and(|wire| wire.arrive(frame)) {
             let at = at.max(state.clock);
-            state.schedule(at, Event::Frame { to });
+            state.schedule(at, Event::Line { line });
         }
     }
 
@@ -342,10 +342,11 @@ impl<'a> Scheduler<'a> {
                     _ => self.state.borrow_mut().packages.signal(to),
                 }
             }
-            Event::Frame { to } => self.interrupt_by_device(to),
+            Event::Line { line } => self.interrupt_by(line),
             Event::Disk { disk, request } => {
-                let interrupted = self.state.borrow_mut().end_disk_request(disk, request);
-                interrupted.into_iter().for_each(|core| self.interrupt_by_device(core));
+                let interrupts = self.state.borrow_mut().end_disk_request(disk, request);
+                let line = Line::disk(disk).filter(|_| interrupts);
+                line.into_iter().for_each(|line| self.interrupt_by(line));
             }
             Event::Tick { core, setting } => self.state.borrow_mut().tick(core, setting),
             Event::Stop { core } => {
@@ -369,11 +370,28 @@ impl<'a> Scheduler<'a> {
         board.record(CoreId::BOOT).is_endless(core, generation)
     }
 
-    fn interrupt_by_device(&mut self, to: CoreId) {
+    /// A device interrupts. A core that does not drive it wakes the one that does.
+    fn interrupt_by(&mut self, line: Line) {
+        let state = self.state.borrow();
+        let (routed, is_masked) = state.lines[line.index()];
+        let Some(driver) = state.driver(line).filter(|_| !is_masked) else { return };
+        drop(state);
+        let to = routed.unwrap_or(driver);
         match self.cores[to.index()].status {
-            Status::Down | Status::Away | Status::Stopped => {}
+            // Its controller keeps the interrupt.
+            Status::Down if to != driver => {
+                let mut state = self.state.borrow_mut();
+                let again = state.clock + RESTART.0;
+                return state.schedule(again, Event::Line { line });
+            }
+            Status::Down | Status::Away | Status::Stopped => return,
             Status::Asleep { .. } => self.wake_by(to.index(), Cause::Device),
             _ => self.state.borrow_mut().interrupt(to, Cause::Device),
+        }
+        self.state.borrow().count_line(to, line);
+        if to != driver {
+            let board = self.state.borrow().board.clone();
+            board.notifier().doorbells().wake(driver, &From(&self.state, to));
         }
     }
 
@@ -518,7 +536,7 @@ impl<'a> Scheduler<'a> {
     }
 }
 
-/// A signal that a core that is no more sends about itself.
+/// A signal of a core that runs no code meanwhile: it is no more, or an interrupt handler sends it.
 struct From<'a>(&'a Rc<RefCell<State>>, CoreId);
 
 impl Signal for From<'_> {

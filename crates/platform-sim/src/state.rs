@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nile_abi::{CoreId, Instant, Role};
-use nile_platform::{Board, CONTROL_BYTES, Cause, Grant, NodeDescription, Outcome, WakeMode};
+use nile_platform::{
+    Board, CONTROL_BYTES, Cause, Grant, LINES, Line, NodeDescription, Outcome, WakeMode,
+};
 use nile_ring::{Doorbells, HeapPool, Region};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -25,8 +27,8 @@ pub enum Event {
     Signal { to: CoreId },
     /// A periodic timer fires, unless it was set anew since.
     Tick { core: CoreId, setting: u64 },
-    /// A frame has come for the core that drives a network interface.
-    Frame { to: CoreId },
+    /// A device interrupts by its line, if that may.
+    Line { line: Line },
     /// A disk has done what it was asked for.
     Disk { disk: usize, request: u64 },
     /// A core is stopped from outside.
@@ -59,6 +61,9 @@ pub struct State {
     ticks: Vec<Tick>,
     /// Which timer each core has.
     pub sources: Vec<usize>,
+    /// The lines of devices: which core each interrupts, if not the one that drives its device,
+    /// and whether it is masked.
+    pub lines: [(Option<CoreId>, bool); LINES],
     signal_delay: Duration,
     pub wake_mode: WakeMode,
     pub memory: SimMemory,
@@ -121,6 +126,7 @@ impl State {
             next_event: 0,
             ticks: vec![Tick::default(); cores],
             sources: vec![0; cores],
+            lines: [(None, false); LINES],
             signal_delay: options.faults.signal_delay,
             wake_mode,
             memory,
@@ -150,6 +156,14 @@ impl State {
     pub fn network_core(&self, interface: usize) -> Option<CoreId> {
         let drives = |core: &CoreId| self.board.record(*core).roles().contains(Role::Network);
         self.board.core_ids().filter(drives).nth(interface)
+    }
+
+    /// The core that drives the device of a line.
+    pub fn driver(&self, line: Line) -> Option<CoreId> {
+        let interface = (0..self.wires.len()).find(|at| Line::interface(*at) == Some(line));
+        let disk = (0..self.drives.len()).find(|at| Line::disk(*at) == Some(line));
+        let network = interface.and_then(|at| self.network_core(at));
+        network.or_else(|| self.disk_core(disk?))
     }
 
     /// A number below `bound`; zero if that is zero.
@@ -185,6 +199,11 @@ impl State {
     pub fn note(&mut self, core: CoreId, what: Happening, detail: u64) {
         let at = self.time_of(core);
         self.trace.note(at, core, what, detail);
+    }
+
+    /// Counts an interrupt by a line, which is counted by its cause.
+    pub fn count_line(&self, core: CoreId, line: Line) {
+        self.board.record(core).count_line(line);
     }
 
     /// Counts and notes an interrupt.

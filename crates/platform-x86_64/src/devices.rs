@@ -4,6 +4,7 @@ use core::fmt;
 
 use heapless::Vec;
 use nile_abi::{CoreId, Role, RoleSet};
+use nile_platform::Line;
 use virtio_drivers::transport::pci::bus::ConfigurationAccess;
 
 use crate::apic::ApicId;
@@ -78,6 +79,22 @@ pub fn vector(number: usize) -> Vector {
     Vector(Vector::DEVICES.start().0 + number as u8)
 }
 
+/// The line of the device with this number.
+pub fn line(number: usize) -> Option<Line> {
+    let disk = number.checked_sub(MAX_INTERFACES);
+    disk.map_or_else(|| Line::interface(number), Line::disk)
+}
+
+/// The number of the device that has this line.
+pub fn number(line: Line) -> usize {
+    line.index()
+}
+
+/// The line of the device that interrupts through this vector.
+pub fn line_of(vector: Vector) -> Option<Line> {
+    line(usize::from(vector.0.checked_sub(Vector::DEVICES.start().0)?))
+}
+
 /// Which core drives the device with this number of its kind: the first the first core that has
 /// the kind's role, and so on in turns. Every node has one.
 pub fn driver(
@@ -119,5 +136,11 @@ mod tests {
         let last = number_of_disk(MAX_DISKS - 1);
         assert!(vector(last) <= *Vector::DEVICES.end() && vector(0) == *Vector::DEVICES.start());
         assert!(number_of_disk(0) >= MAX_INTERFACES);
+        for (line, number) in Line::all().zip(0..) {
+            assert_eq!((super::line(number), super::number(line)), (Some(line), number));
+            assert_eq!(line_of(vector(number)), Some(line));
+        }
+        assert_eq!(line_of(Vector(Vector::DEVICES.start().0 - 1)), None);
+        assert_eq!(line_of(*Vector::DEVICES.end()), None);
     }
 }

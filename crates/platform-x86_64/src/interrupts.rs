@@ -4,7 +4,7 @@
 //!
 //! A package that was interrupted in user mode goes on, unless it was by a timer, by a signal, by a
 //! device or by what the package itself did: these end its turn ([`crate::user`]). A device rings
-//! the core's doorbell.
+//! the doorbell of the core that drives it; if that is another one, nothing changes here.
 //!
 //! Handlers run with interrupts masked, on their own stack, and touch only what is private to the
 //! core and its record. They never log.
@@ -13,6 +13,7 @@ use nile_abi::CoreId;
 use nile_platform::Cause;
 use nile_ring::Signal;
 
+use crate::devices;
 use crate::fault;
 use crate::local::{self, Local};
 use crate::private::Private;
@@ -208,10 +209,21 @@ extern "C" fn handle(state: &mut State) {
             count_and_end(&local, Cause::Error);
         }
         device if Vector::DEVICES.contains(&device) => {
-            // The core may have said that it sleeps, and looked at the device before this.
-            local.bells.wake(local.core, &Here);
-            count_and_end(&local, Cause::Device);
-            look_around(state, users);
+            let line = devices::line_of(device);
+            line.into_iter().for_each(|line| local.record.count_line(line));
+            match line.and_then(|line| local.node.driver(line)) {
+                // What this core does is not about the device.
+                Some(driver) if driver != local.core => {
+                    local.bells.wake(driver, &There(&local));
+                    count_and_end(&local, Cause::Device);
+                }
+                _ => {
+                    // The core may have said that it sleeps, and looked at the device before this.
+                    local.bells.wake(local.core, &Here);
+                    count_and_end(&local, Cause::Device);
+                    look_around(state, users);
+                }
+            }
         }
         stray => {
             // A glitch of a PIC, or a vector that nobody was given. Only what the local APIC
@@ -242,6 +254,15 @@ struct Here;
 
 impl Signal for Here {
     fn signal(&self, _: CoreId) {}
+}
+
+/// The signal of a handler to the core that drives a device.
+struct There<'a>(&'a Local);
+
+impl Signal for There<'_> {
+    fn signal(&self, core: CoreId) {
+        self.0.apic.send_fixed_from_handler(self.0.node.core(core).apic, Vector::SIGNAL);
+    }
 }
 
 #[cfg(test)]

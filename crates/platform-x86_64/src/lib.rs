@@ -39,7 +39,7 @@
 //!   [`power`]; [`cpu`] for what the processor can do, [`entropy`] and
 //!   [`checksum`].
 //! * Devices on its buses: [`pci`], [`network`].
-//! * Interrupts: [`gdt`], [`idt`], [`interrupts`], [`vector`].
+//! * Interrupts: [`gdt`], [`idt`], [`interrupts`], [`vector`]; `lines`, those of devices.
 //! * Packages: [`user`].
 //! * Where the machine itself is touched: [`privileged`], [`tables`], [`mmio`]. Privileged
 //!   instructions stand in the first of them, stores to page tables in the second, and nowhere
@@ -73,6 +73,7 @@ pub mod idt;
 pub mod interrupts;
 pub mod layout;
 pub mod ledger;
+mod lines;
 pub mod local;
 pub mod machine;
 pub mod mmio;

@@ -6,6 +6,7 @@ use nile_ring::Doorbells;
 
 use crate::apic::LocalApic;
 use crate::clock::Clock;
+use crate::node::Node;
 use crate::private::Private;
 use crate::timer::shared::Shared;
 
@@ -28,6 +29,8 @@ pub struct Local {
     pub clock: Clock,
     /// Timers beside its own.
     pub timers: &'static Shared,
+    /// Who drives which device.
+    pub node: &'static Node,
 }
 
 static LOCAL: Private<Option<Local>> = Private::new(None);

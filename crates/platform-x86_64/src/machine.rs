@@ -13,8 +13,9 @@ use core::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Role, Status, VirtAddr};
 use nile_memory::{AddressSpace, MemoryMap, PhysicalMemory, TablePool};
 use nile_platform::{
-    AttachError, Board, CorePhase, Disk, Fault, Grant, Handoff, Interface, Machine, Manager,
-    Misbehave, NodeDescription, NodePhase, Outcome, Sleeper, Step, Tables, TimerSource, WakeMode,
+    AttachError, Board, CorePhase, Disk, Fault, Gate, Grant, Handoff, Interface, Line, Machine,
+    Manager, Misbehave, NodeDescription, NodePhase, Outcome, Sleeper, Step, Tables, TimerSource,
+    WakeMode,
 };
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
@@ -36,8 +37,8 @@ use crate::vector::Vector;
 use crate::virtio::registers::MESSAGE;
 use crate::virtio::{Device, DeviceRegisters};
 use crate::{
-    checksum, devices, entropy, interrupts, layout, local, power, privileged, restart, samples,
-    serial, timer, user,
+    checksum, devices, entropy, interrupts, layout, lines, local, power, privileged, restart,
+    samples, serial, timer, user,
 };
 
 /// Grants of more pages than this are forgotten by forgetting everything.
@@ -111,6 +112,7 @@ impl Core {
                     // SAFETY: as above; each port has a part of the memory for itself.
                     let port = unsafe { Port::new(registers, port, memory) };
                     let opened = AhciDisk::open(port, name, log);
+                    let opened = opened.map(|it| it.by(devices::line(number)));
                     disks.extend(opened.map(|it| Box::new(it) as Box<dyn Disk>));
                 }
                 return Ok(());
@@ -331,6 +333,19 @@ impl Machine for Core {
         self.node.features.rdrand && entropy::fill(bytes)
     }
 
+    fn route(&self, line: Line, core: CoreId) -> Result<(), Status> {
+        // SAFETY: this core's space has the registers of its own devices for ever.
+        let found = unsafe { lines::find(self.node, self.id, line) };
+        found.ok_or(Status::NotFound)?.route(line, self.node.core(core).apic, core == self.id)
+    }
+
+    fn mask(&self, line: Line, is_masked: bool) {
+        // SAFETY: as above.
+        if let Some(found) = unsafe { lines::find(self.node, self.id, line) } {
+            found.mask(is_masked);
+        }
+    }
+
     /// As the machine's clock said when the node started, and the time since then; so it drifts
     /// like [`now`](Machine::now) does.
     fn calendar(&self) -> Option<Duration> {
@@ -369,6 +384,15 @@ impl Machine for Core {
 }
 
 impl Misbehave for Core {
+    /// What the device's message does, unless its driver holds that back.
+    fn interrupt_for_nothing(&self, line: Line) {
+        let state = self.node.driver(line).and_then(|it| self.board.record(it).line(line));
+        if let Some(state) = state.filter(|it| it.gate == Gate::Open) {
+            let vector = devices::vector(devices::number(line));
+            self.apic.send_fixed(self.node.core(state.core).apic, vector);
+        }
+    }
+
     fn stray_write(&self, at: VirtAddr, value: u64) {
         // SAFETY: none can be given, and that is the point: the tables of this core, not its
         // code, keep what is not its own. The caller gives up what the write may hit.

@@ -12,15 +12,16 @@ use heapless::{String, Vec};
 use nile_abi::{CoreId, MAX_CORES, PageSize, PhysAddr, RoleSet, VirtAddr};
 use nile_memory::paging::Extent;
 use nile_memory::{MemoryKind, MemoryRegion};
-use nile_platform::Board;
 use nile_platform::board::{NODE_BYTES, RECEIVER_BYTES};
 use nile_platform::machine::CONTROL_BYTES;
 use nile_platform::record::RECORD_BYTES;
+use nile_platform::{Board, Line};
 use nile_ring::{Doorbells, Region};
 
 use crate::apic::ApicId;
 use crate::clock::Clock;
 use crate::cpu::Features;
+use crate::devices;
 use crate::disk::{DiskEntry, MAX_DISKS};
 use crate::layout;
 use crate::network::{InterfaceEntry, MAX_INTERFACES};
@@ -220,6 +221,15 @@ impl Node {
     /// The core with this id, which is one of the node's.
     pub fn core(&self, core: CoreId) -> &CoreEntry {
         &self.cores[core.index()]
+    }
+
+    /// The core that drives the device of a line.
+    pub fn driver(&self, line: Line) -> Option<CoreId> {
+        let number = devices::number(line);
+        match number.checked_sub(devices::number_of_disk(0)) {
+            None => self.interfaces.get(number).map(|it| it.core),
+            Some(disk) => self.disks.get(disk).map(|it| it.core),
+        }
     }
 
     /// Whether these are frames of the memory that cores may be granted.

@@ -311,7 +311,7 @@ pub unsafe extern "C" fn core_start(core: u64, node: &'static Node) -> ! {
     restart::install(node);
     let bells = board.notifier().doorbells();
     let (manager, clock, timers) = (board.record(CoreId::BOOT), node.clock, &node.timers);
-    local::install(Local { core, generation, record, manager, bells, apic, clock, timers });
+    local::install(Local { core, generation, record, manager, bells, apic, clock, timers, node });
     if timers.has_comparator(core) {
         // It may be the last incarnation's.
         timers.hpet_stop(core);

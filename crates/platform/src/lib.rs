@@ -41,7 +41,9 @@ pub use machine::{
     AttachError, CONTROL_BYTES, Grant, Machine, Manager, Outcome, Sleeper, WakeMode,
 };
 pub use misbehave::{Misbehave, recurse_for_ever};
-pub use nile_device::{Disk, Interface, TimerSource, disk, interface};
+pub use nile_device::{
+    Disk, Gate, Interface, LINES, Line, LineState, TimerSource, disk, interface,
+};
 pub use record::{CorePhase, Fault, Hosting, Queue, Record};
 pub use turn::{Loop, Turn};
 pub use user::User;

@@ -10,7 +10,7 @@ use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Status, VirtAddr
 use nile_memory::paging::TableMemory;
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
-use crate::{Board, Disk, Handoff, Interface, TimerSource, User};
+use crate::{Board, Disk, Handoff, Interface, Line, TimerSource, User};
 
 /// How a sleeping core of this machine is woken (NewtOS 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -168,6 +168,20 @@ pub trait Machine: Signal + 'static {
     fn file(&self, name: u64) -> Option<Box<dyn Disk>> {
         let _ = name;
         None
+    }
+
+    /// Has the line of a device that this core drives interrupt `core` from now on, one of the
+    /// node's, which wakes this one then; at first it interrupts this one. An incarnation that
+    /// opens its devices begins anew. `Denied` where that cannot be.
+    fn route(&self, line: Line, core: CoreId) -> Result<(), Status> {
+        let _ = line;
+        if core == self.core() { Ok(()) } else { Err(Status::Denied) }
+    }
+
+    /// Has the line of a device that this core drives interrupt nobody, or somebody again. What it
+    /// would have told meanwhile, the core looks for.
+    fn mask(&self, line: Line, is_masked: bool) {
+        let _ = (line, is_masked);
     }
 
     /// Whether such a file is still handed to the node. When one no longer is, cores look around.

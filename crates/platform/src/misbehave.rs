@@ -2,7 +2,7 @@
 
 use nile_abi::VirtAddr;
 
-use crate::Machine;
+use crate::{Line, Machine};
 
 /// A machine whose cores can misbehave. Only scenarios ask for that.
 pub trait Misbehave: Machine {
@@ -14,6 +14,9 @@ pub trait Misbehave: Machine {
     /// Calls itself until the stack is used up, which ends the core's incarnation as a stray write
     /// does. Where the stack's end is not this core's alone to suffer, it panics instead.
     fn overrun_stack(&self);
+
+    /// Has a device of the node interrupt once by its line, if that may, with nothing to tell.
+    fn interrupt_for_nothing(&self, line: Line);
 
     /// Never returns.
     fn loop_for_ever() {

@@ -9,6 +9,7 @@ use alloc::string::String;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use nile_abi::{CoreId, Generation, Instant, RoleSet};
+use nile_device::{Gate, LINES, Line, LineState};
 
 use crate::{Cause, Load};
 
@@ -50,6 +51,14 @@ const IS_CALL: u64 = 1 << 16;
 /// Rows of [`NAME_BYTES`]: the names of the core's policies, for good.
 const POLICY_NAMES: usize = 128;
 const MOST_POLICIES: usize = 16;
+
+/// Of the core that drives a device: a word for the device's line. Of each core: how often the line
+/// has interrupted it.
+const LINE_STATES: usize = 192;
+const LINE_INTERRUPTS: usize = LINE_STATES + LINES;
+const IS_LINE: u64 = 1 << 63;
+const STORMS_SHIFT: u32 = 32;
+const GATE_SHIFT: u32 = 16;
 
 /// The most bytes of a policy's name; what is longer is cut.
 const NAME_BYTES: usize = 32;
@@ -287,6 +296,37 @@ impl<'a> Record<'a> {
     /// Counts one interrupt. Called by the core itself, in its interrupt handler.
     pub fn count_interrupt(&self, cause: Cause) {
         self.count(INTERRUPTS + cause as usize);
+    }
+
+    /// Interrupts by a device's line, counted alike; they are among those by devices.
+    pub fn line_interrupts(&self, line: Line) -> u64 {
+        self.load(LINE_INTERRUPTS + line.index())
+    }
+
+    /// Counts one of them. Called by the core itself, in its interrupt handler.
+    pub fn count_line(&self, line: Line) {
+        self.count(LINE_INTERRUPTS + line.index());
+    }
+
+    /// What the core says of a line; `None` if it does not drive the device.
+    pub fn line(&self, line: Line) -> Option<LineState> {
+        let word = self.load(LINE_STATES + line.index());
+        let gate = match word >> GATE_SHIFT & 3 {
+            0 => Gate::Open,
+            1 => Gate::Masked,
+            _ => Gate::Storm,
+        };
+        let storms = (word & !IS_LINE) >> STORMS_SHIFT;
+        let state = LineState { core: CoreId(word as u16), gate, storms: storms as u32 };
+        (word & IS_LINE != 0).then_some(state)
+    }
+
+    /// Says what is so of a line of a device that the core drives.
+    pub fn set_line(&self, line: Line, state: LineState) {
+        let storms = u64::from(state.storms) << STORMS_SHIFT & !IS_LINE;
+        let gate = (state.gate as u64) << GATE_SHIFT;
+        let word = IS_LINE | storms | gate | u64::from(state.core.0);
+        self.store(LINE_STATES + line.index(), word);
     }
 
     /// Those of them that came while the core slept: they ended that, and broke into nothing.
@@ -529,6 +569,22 @@ mod tests {
             manager.set_away(core, false);
             assert!(!manager.is_away(core));
         }
+    }
+
+    #[test]
+    fn lines_are_those_of_whoever_drives_the_device() {
+        let board = Board::in_memory(2, Region::owned(4096));
+        let record = board.record(CoreId(1));
+        for (line, number) in Line::all().zip(0..) {
+            assert_eq!(record.line(line), None);
+            let gate = [Gate::Open, Gate::Masked, Gate::Storm][number as usize % 3];
+            let state = LineState { core: CoreId(number * 4096), gate, storms: u32::MAX >> 1 };
+            record.set_line(line, state);
+            (0..number).for_each(|_| record.count_line(line));
+            assert_eq!(record.line(line), Some(state));
+            assert_eq!(record.line_interrupts(line), u64::from(number));
+        }
+        assert_eq!(record.policy(), 0);
     }
 
     #[test]

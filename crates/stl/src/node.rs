@@ -12,7 +12,7 @@ use nile_abi::{
     CoreId, Generation, Instant, NodeId, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
 };
 
-pub use nile_device::{DrivenInterface, Interface, TimerSource};
+pub use nile_device::{DrivenInterface, Gate, Interface, Line, LineState, TimerSource};
 pub use nile_ring::{Buffer, Handle, Pool, PoolId};
 
 pub use crate::pool_disk::{Moved, Moving, PoolDisk};
@@ -57,6 +57,18 @@ pub trait Node {
     /// Takes another of them; no deadline is lost, and the core may be woken once too early.
     /// `NotFound` if there is none at this place, `Failed` if the machine refuses it.
     fn take_timer_source(&self, place: usize) -> Result<(), Status>;
+
+    /// The line of a device of the node, without disturbing it; `None` if there is none.
+    fn line_of(&self, line: Line) -> Option<DeviceLine>;
+
+    /// Has the line of a device that this core drives interrupt this core or another, which wakes
+    /// this one then. `NotFound` if this core does not drive it, or there is no such core;
+    /// `Denied` where the machine cannot.
+    fn route_line(&self, line: Line, core: CoreId) -> Result<(), Status>;
+
+    /// Has it interrupt nobody, and the core look at the device from time to time; or somebody
+    /// again. `NotFound` if this core does not drive it.
+    fn mask_line(&self, line: Line, is_masked: bool) -> Result<(), Status>;
 
     /// Gives the package that runs on this core at least `bytes` more bytes of zeroed memory:
     /// where they are in it, and how many. Waits for the management core. `NotFound` if none
@@ -303,6 +315,17 @@ pub struct CoreState {
     pub load: u64,
     /// How long its queues are, by name.
     pub queues: Vec<(&'static str, u64)>,
+}
+
+/// How a device interrupts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceLine {
+    /// The core that drives it.
+    pub driver: CoreId,
+    /// What that core says of it.
+    pub state: LineState,
+    /// Its interrupts since the node started, of all cores.
+    pub interrupts: u64,
 }
 
 /// What the timers of a core do.

@@ -158,6 +158,19 @@ fn with_datasets(seed: u64, cores: usize, faults: DiskFaults) -> Options {
 }
 
 #[test]
+fn a_disk_goes_on_wherever_it_interrupts_and_however_often() {
+    for seed in 0..20 {
+        let (cores, disks) = (1 + seed as usize % 5, 1 + seed as usize % 2);
+        let node = with_disks(seed, cores, disks, DiskFaults::default());
+        let (finished, report) = pass(&node, "", "interrupts");
+        let figures = report.program.expect("a scenario has a report").figures;
+        assert_eq!(figures["routed_disk0"], u64::from(cores > 1), "seed {seed}");
+        let told = finished.log.iter().filter(|line| line.contains("interrupts for nothing"));
+        assert!(told.count() >= 2, "seed {seed}: {:?}", finished.log);
+    }
+}
+
+#[test]
 fn datasets_are_written_and_found_again() {
     for (seed, cores) in [(0, 1), (1, 2), (2, 4), (3, 6)] {
         let first = with_datasets(seed, cores, DiskFaults::default());

@@ -16,8 +16,9 @@ use nile_platform::samples::Sample;
 use nile_platform::{Cause, Machine, Manager, Outcome, Queue};
 use nile_stl::LocalFuture;
 use nile_stl::node::{
-    self, Buffer, CoreState, DrivenInterface, Member, Memory, Node, NodeFuture, PackageEnd,
-    PackageLimits, PackageSource, Pool, PoolDisk, Region, RunningPackage, TimerSource, TimerState,
+    self, Buffer, CoreState, DeviceLine, DrivenInterface, Line, Member, Memory, Node, NodeFuture,
+    PackageEnd, PackageLimits, PackageSource, Pool, PoolDisk, Region, RunningPackage, TimerSource,
+    TimerState,
 };
 
 use super::host::CoreHost;
@@ -125,6 +126,22 @@ impl<M: Machine> Node for CoreHost<M> {
 
     fn take_timer_source(&self, place: usize) -> Result<(), Status> {
         self.0.machine.take_timer_source(place)
+    }
+
+    fn line_of(&self, line: Line) -> Option<DeviceLine> {
+        let board = self.0.machine.board();
+        let said = |core| Some((core, board.record(core).line(line)?));
+        let (driver, state) = board.core_ids().find_map(said)?;
+        let interrupts = board.core_ids().map(|it| board.record(it).line_interrupts(line)).sum();
+        Some(DeviceLine { driver, state, interrupts })
+    }
+
+    fn route_line(&self, line: Line, core: CoreId) -> Result<(), Status> {
+        self.0.lines().route(&self.0.machine, line, core)
+    }
+
+    fn mask_line(&self, line: Line, is_masked: bool) -> Result<(), Status> {
+        self.0.lines().mask(&self.0.machine, line, is_masked)
     }
 
     fn grow_package(&self, bytes: u64) -> NodeFuture<(VirtAddr, u64)> {

@@ -188,15 +188,9 @@ impl LocalApic {
         fence();
         match self.registers {
             Registers::InMemory(registers) => {
-                // Two stores make one command: an interrupt handler never sends, so none comes
-                // between them; and a last one must have left before.
-                let is_pending = || registers.read32(COMMAND_LOW) & SEND_PENDING != 0;
-                let pending = || !self.sends_at_once && is_pending();
-                let mut waits = 0;
-                while pending() && waits < MAX_SEND_WAITS {
-                    hint::spin_loop();
-                    waits += 1;
-                }
+                // Two stores make one command: an interrupt handler that sends between them puts
+                // the first one back; and a last command must have left before.
+                self.wait_until_sent(registers);
                 registers.write32(COMMAND_HIGH, to.0 << 24);
                 registers.write32(COMMAND_LOW, command);
             }
@@ -206,6 +200,28 @@ impl LocalApic {
                 privileged::write_msr(x2_msr(COMMAND_LOW), wide);
             },
         }
+    }
+
+    fn wait_until_sent(&self, registers: Mmio) {
+        let is_pending = || registers.read32(COMMAND_LOW) & SEND_PENDING != 0;
+        let pending = || !self.sends_at_once && is_pending();
+        let mut waits = 0;
+        while pending() && waits < MAX_SEND_WAITS {
+            hint::spin_loop();
+            waits += 1;
+        }
+    }
+
+    /// [`Self::send_fixed`] in an interrupt handler, which may have come between the two stores of
+    /// another command.
+    pub fn send_fixed_from_handler(&self, to: ApicId, vector: Vector) {
+        let Registers::InMemory(registers) = self.registers else {
+            return self.send_fixed(to, vector);
+        };
+        let first = registers.read32(COMMAND_HIGH);
+        self.send_fixed(to, vector);
+        self.wait_until_sent(registers);
+        registers.write32(COMMAND_HIGH, first);
     }
 
     /// Tells it that the handler of the interrupt in service is done.

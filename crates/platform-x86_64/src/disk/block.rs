@@ -9,8 +9,8 @@ use core::cell::RefCell;
 use core::fmt;
 use core::slice;
 
-use nile_platform::Disk;
 use nile_platform::disk::{Completion, Description, DiskError, MAX_BYTES, MAX_PIECES, Request};
+use nile_platform::{Disk, Line};
 use virtio_drivers::transport::{DeviceStatus, Transport};
 
 use super::memory::{HEADER_BYTES, SERIAL_BYTES, SLOTS, Slots};
@@ -350,6 +350,10 @@ fn ended(status: u8, request: &Request) -> Result<(), DiskError> {
 impl Disk for VirtioBlock {
     fn description(&self) -> &Description {
         &self.description
+    }
+
+    fn line(&self) -> Option<Line> {
+        self.registers.line
     }
 
     fn submit(&self, tag: u32, request: &Request) -> bool {

@@ -12,8 +12,8 @@ use core::fmt;
 use heapless::Vec;
 use nile_abi::MacAddress;
 use nile_abi::ethernet::HEADER_BYTES;
-use nile_platform::Interface;
 use nile_platform::interface::Traffic;
+use nile_platform::{Interface, Line};
 use virtio_drivers::BufferDirection;
 use virtio_drivers::transport::{DeviceStatus, Transport};
 
@@ -218,6 +218,10 @@ fn release(free: &mut Vec<u16, TRANSMIT_BUFFERS>, buffer: u16) {
 impl Interface for VirtioNet {
     fn address(&self) -> MacAddress {
         self.address
+    }
+
+    fn line(&self) -> Option<Line> {
+        self.registers.line
     }
 
     fn max_frame(&self) -> usize {

@@ -75,6 +75,12 @@ pub fn route(table: Mmio, index: u16, core: ApicId, vector: Vector) {
     table.write32(entry + CONTROL, 0);
 }
 
+/// Holds message `index` of the table back, or lets it go: also one that was held back.
+pub fn mask(table: Mmio, index: u16, is_masked: bool) {
+    let entry = usize::from(index) * ENTRY_BYTES as usize;
+    table.write32(entry + CONTROL, if is_masked { MASKED } else { 0 });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +93,10 @@ mod tests {
         let registers =
             unsafe { Mmio::new(VirtAddr(table.as_mut_ptr().addr() as u64), size_of_val(&table)) };
         route(registers, 1, ApicId(0x2a), Vector(0x31));
+        assert_eq!(table[4..], [0xfee2_a000, 0, 0x31, 0]);
+        mask(registers, 1, true);
+        assert_eq!(table[4..], [0xfee2_a000, 0, 0x31, 1]);
+        mask(registers, 1, false);
         assert_eq!(table[4..], [0xfee2_a000, 0, 0x31, 0]);
         assert_eq!(table[..4], [0xffff_ffff; 4]);
         assert!(reaches(ApicId(254)) && !reaches(ApicId(255)));

@@ -6,13 +6,14 @@
 //! three times for each notification, of which two can be done once.
 
 use nile_abi::PageSize;
+use nile_platform::Line;
 use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
 use virtio_drivers::{Error, PhysAddr};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::device::Device;
-use crate::layout;
 use crate::mmio::Mmio;
+use crate::{devices, layout};
 
 /// Bytes of the registers that every virtio device has.
 pub const COMMON_BYTES: usize = 56;
@@ -52,6 +53,8 @@ pub struct DeviceRegisters {
     pub configuration_bytes: usize,
     /// The table of the messages that it interrupts by.
     pub messages: Mmio,
+    /// What it interrupts by, as the node has it.
+    pub line: Option<Line>,
 }
 
 impl DeviceRegisters {
@@ -70,7 +73,9 @@ impl DeviceRegisters {
             // SAFETY: the caller's promise.
             unsafe { Mmio::new(start, registers.bytes as usize) }
         });
-        DeviceRegisters::new(device, [common, notify, configuration, messages])
+        let line = devices::line(number);
+        let windows = [common, notify, configuration, messages];
+        DeviceRegisters { line, ..DeviceRegisters::new(device, windows) }
     }
 
     pub(crate) fn new(device: &Device, windows: [Mmio; 4]) -> DeviceRegisters {
@@ -83,6 +88,7 @@ impl DeviceRegisters {
             configuration,
             configuration_bytes: device.configuration.bytes as usize,
             messages,
+            line: None,
         }
     }
 

@@ -130,6 +130,11 @@ pub fn reset(registers: Mmio) -> Result<u32, &'static str> {
     Ok(registers.read32(PORTS))
 }
 
+/// Has a controller that was reset interrupt nobody, or somebody again, also for what was before.
+pub fn mask(registers: Mmio, is_masked: bool) {
+    registers.write32(CONTROL, if is_masked { ENABLED } else { ENABLED | INTERRUPTS });
+}
+
 /// Where the registers of a port below [`MAX_PORTS`] begin.
 pub fn port(number: usize) -> usize {
     FIRST_PORT + number * PORT_BYTES

@@ -6,8 +6,8 @@ use alloc::string::String;
 use core::cell::RefCell;
 
 use nile_abi::VirtAddr;
-use nile_platform::Disk;
 use nile_platform::disk::{Completion, Description, DiskError, Request};
+use nile_platform::{Disk, Line};
 
 use super::command::{self, Action};
 use super::port::{Port, SLOTS, Stopped};
@@ -17,6 +17,8 @@ use crate::virtio::memory::physical;
 pub struct AhciDisk {
     port: Port,
     description: Description,
+    /// That of its controller.
+    line: Option<Line>,
     state: RefCell<State>,
     on_stop: fn(),
 }
@@ -56,7 +58,12 @@ impl AhciDisk {
 
     /// The disk at a port that runs.
     pub(super) fn new(port: Port, description: Description, on_stop: fn()) -> AhciDisk {
-        AhciDisk { port, description, state: RefCell::default(), on_stop }
+        AhciDisk { port, description, line: None, state: RefCell::default(), on_stop }
+    }
+
+    /// The disk of a controller that interrupts by this line.
+    pub fn by(self, line: Option<Line>) -> AhciDisk {
+        AhciDisk { line, ..self }
     }
 
     fn put(&self, slot: u32, request: &Request) {
@@ -138,6 +145,10 @@ impl State {
 impl Disk for AhciDisk {
     fn description(&self) -> &Description {
         &self.description
+    }
+
+    fn line(&self) -> Option<Line> {
+        self.line
     }
 
     fn submit(&self, tag: u32, request: &Request) -> bool {

@@ -1,0 +1,69 @@
+//! The lines of devices: what says whether and whom each interrupts. With MSI-X that is a register of
+//! the device, which the core that drives it has. With MSI it is in configuration space, which no
+//! core has.
+
+use nile_abi::{CoreId, Status};
+use nile_platform::Line;
+
+use crate::apic::ApicId;
+use crate::devices;
+use crate::disk::Controller;
+use crate::disk::ahci::controller;
+use crate::mmio::Mmio;
+use crate::node::Node;
+use crate::pci::msix;
+use crate::virtio::registers::MESSAGE;
+use crate::virtio::{Device, DeviceRegisters};
+
+/// What steers the interrupts of a device.
+pub enum Steering {
+    /// The table of its messages.
+    Table(Mmio),
+    /// An AHCI controller's registers.
+    Controller(Mmio),
+}
+
+/// That of a line, if `core` drives its device.
+///
+/// # Safety
+/// The caller runs as `core`, whose space has the registers of its devices for ever. Once a device
+/// is open its driver leaves these alone.
+pub unsafe fn find(node: &Node, core: CoreId, line: Line) -> Option<Steering> {
+    let number = devices::number(line);
+    // SAFETY: the caller's promise.
+    let virtio =
+        |it: &Device| Steering::Table(unsafe { DeviceRegisters::mapped(number, it) }.messages);
+    let Some(disk) = number.checked_sub(devices::number_of_disk(0)) else {
+        let entry = node.interfaces.get(number).filter(|it| it.core == core)?;
+        return Some(virtio(&entry.device));
+    };
+    let entry = node.disks.get(disk).filter(|it| it.core == core)?;
+    Some(match &entry.controller {
+        Controller::Virtio(device) => virtio(device),
+        // SAFETY: the caller's promise.
+        Controller::Ahci(it) => Steering::Controller(unsafe { it.mapped(number) }),
+    })
+}
+
+impl Steering {
+    /// Has the line interrupt a core, the one that drives the device if it `is_own`. `Denied` if it
+    /// cannot.
+    pub fn route(&self, line: Line, core: ApicId, is_own: bool) -> Result<(), Status> {
+        match self {
+            Steering::Table(table) if msix::reaches(core) => {
+                msix::route(*table, MESSAGE, core, devices::vector(devices::number(line)));
+                Ok(())
+            }
+            Steering::Controller(_) if is_own => Ok(()),
+            _ => Err(Status::Denied),
+        }
+    }
+
+    /// Masks the line, or opens it.
+    pub fn mask(&self, is_masked: bool) {
+        match self {
+            Steering::Table(table) => msix::mask(*table, MESSAGE, is_masked),
+            Steering::Controller(registers) => controller::mask(*registers, is_masked),
+        }
+    }
+}
