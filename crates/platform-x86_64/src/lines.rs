@@ -1,6 +1,6 @@
-//! The lines of devices: what says whether and whom each interrupts. With MSI-X that is a register of
-//! the device, which the core that drives it has. With MSI it is in configuration space, which no
-//! core has.
+//! The lines of devices: what says whether and whom each interrupts. With MSI-X that is a register
+//! of the device, which the core that drives it has. With MSI it is in configuration space, which
+//! no core has.
 
 use nile_abi::{CoreId, Status};
 use nile_platform::Line;
