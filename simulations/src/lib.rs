@@ -19,6 +19,7 @@
 //! * [`jobs`]: masters and workers of a job.
 //! * [`names`]: one history for each name of a dataset.
 //! * [`policies`]: scheduling policies, hostile ones too, while subjects are bound to others.
+//! * [`roles`]: cores whose roles change with the work, by each optimiser.
 //!
 //! A new one is a module with `pub fn run(options: &Options) -> Report` and an entry in the list.
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ pub mod names;
 pub mod options;
 pub mod policies;
 pub mod report;
+pub mod roles;
 pub mod runs;
 pub mod trace;
 pub mod world;
@@ -84,5 +86,10 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "policies",
         about: "scheduling policies, hostile ones too, while their subjects are bound to others",
         run: policies::run,
+    },
+    Scenario {
+        name: "roles",
+        about: "roles that change with a day's work, beside the best static ones and a clairvoyant",
+        run: roles::run,
     },
 ];

@@ -2,10 +2,12 @@
 //!
 //! * A core that changed stays as it is for [`HOLD`].
 //! * A node that changed stays as it is for a *quiet time*. It doubles with each change that undoes
-//!   one of late, up to [`MOST_QUIET`], and is [`QUIET`] again after six times as long without any.
-//! * The demand is averaged over the quiet time. So whoever alternates faster than the node follows
-//!   is seen as the mixture that he is.
-//! * Where not even the best assignment could gain anything worth it, the optimiser is not asked.
+//!   one of late, up to [`MOST_QUIET`], and halves with each that does not, down to [`QUIET`].
+//! * Nothing changes while the demand does: two looks in a row have to agree. Where they do not for
+//!   long, or the quiet time is long, the average over the last seconds decides. So whoever
+//!   alternates faster than the node follows is seen as the mixture that he is.
+//! * A change has to gain one part of [`WORTH`]. Where not even the best assignment could, the
+//!   optimiser is not asked; nor soon again about the same, if it found nothing.
 //! * What it answers is checked: what is not legal changes nothing.
 
 use alloc::vec::Vec;
@@ -22,14 +24,23 @@ pub const HOLD: Duration = Duration::from_secs(5);
 pub const QUIET: Duration = Duration::from_secs(1);
 
 /// How long at most.
-pub const MOST_QUIET: Duration = Duration::from_secs(64);
+pub const MOST_QUIET: Duration = Duration::from_secs(32);
 
-/// A core that becomes what another has ceased to be within this time, or six quiet times, undoes
-/// that change.
+/// A core that becomes what another has ceased to be within this time undoes that change; within
+/// two quiet times, if those are longer.
 pub const REVERSAL: Duration = Duration::from_secs(30);
 
-/// The optimiser is not asked if staying costs at most so many hundredths of what it must cost.
-const GOOD_ENOUGH: u64 = 102;
+/// A change has to gain one part of so many of the node's time.
+pub const WORTH: u64 = 25;
+
+/// For how long looks may disagree before the average decides, and over how long that is at least.
+const UNSTEADY: Duration = Duration::from_secs(4);
+
+/// For how long an optimiser that found nothing is not asked about the same again.
+const FRUITLESS: Duration = Duration::from_secs(15);
+
+/// Two looks agree if they differ in one part of so many at most.
+const AGREE: u64 = 5;
 
 /// What the mechanism of one node remembers.
 #[derive(Clone, Debug)]
@@ -40,13 +51,55 @@ pub struct Damped {
     left: [Option<Instant>; 1 << Role::ALL.len()],
     changed: Option<Instant>,
     quiet: Duration,
-    demand: Option<PerRole<u64>>,
+    /// What was asked of each role in the last looks that agree, and for how long they were.
+    recent: Mean,
+    /// What was asked over the quiet time.
+    usual: Mean,
+    /// For how long looks have not agreed.
+    unsteady: Duration,
+    /// When an optimiser found nothing, what was asked of each role then, and how many cores were
+    /// held.
+    fruitless: Option<(Instant, Mean, usize)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    demand: PerRole<u64>,
+    span: Duration,
+}
+
+impl Mean {
+    /// Counts `demand` for `span` of the last `most`.
+    fn add(&mut self, demand: &PerRole<u64>, span: Duration, most: Duration) {
+        self.span = (self.span + span).min(most.max(span));
+        let whole = self.span.as_micros().max(1);
+        let part = span.as_micros();
+        for (known, new) in self.demand.iter_mut().zip(demand) {
+            let sum = u128::from(*known) * (whole - part) + u128::from(*new) * part;
+            *known = (sum / whole) as u64;
+        }
+    }
+
+    /// Whether `demand` is about the same.
+    fn agrees(&self, demand: &PerRole<u64>) -> bool {
+        let apart: u64 = self.demand.iter().zip(demand).map(|(a, b)| a.abs_diff(*b)).sum();
+        let whole = self.demand.iter().sum::<u64>().max(demand.iter().sum());
+        apart * AGREE <= whole
+    }
 }
 
 impl Default for Damped {
     fn default() -> Damped {
-        let left = [None; 1 << Role::ALL.len()];
-        Damped { cores: Vec::new(), left, changed: None, quiet: QUIET, demand: None }
+        Damped {
+            cores: Vec::new(),
+            left: [None; 1 << Role::ALL.len()],
+            changed: None,
+            quiet: QUIET,
+            recent: Mean::default(),
+            usual: Mean::default(),
+            unsteady: Duration::ZERO,
+            fruitless: None,
+        }
     }
 }
 
@@ -56,64 +109,75 @@ impl Damped {
         self.quiet
     }
 
-    /// What is asked of each role, over the quiet time.
-    pub fn demand(&self) -> PerRole<u64> {
-        self.demand.unwrap_or_default()
+    /// Notes what was asked of each role for `span`: a quarter of a second or so.
+    pub fn observe(&mut self, demand: &PerRole<u64>, span: Duration) {
+        self.usual.add(demand, span, self.quiet.max(UNSTEADY));
+        if self.recent.agrees(demand) {
+            self.recent.add(demand, span, UNSTEADY);
+            self.unsteady = Duration::ZERO;
+        } else {
+            self.recent = Mean { demand: *demand, span: Duration::ZERO };
+            self.unsteady += span;
+        }
     }
 
-    /// Notes what was asked of each role for `span`.
-    pub fn observe(&mut self, demand: &PerRole<u64>, span: Duration) {
-        let Some(known) = &mut self.demand else {
-            self.demand = Some(*demand);
-            return;
-        };
-        let whole = span.max(self.quiet).as_micros().max(1);
-        for (known, new) in known.iter_mut().zip(demand) {
-            let old = u128::from(*known) * (whole - span.as_micros());
-            *known = ((old + u128::from(*new) * span.as_micros()) / whole) as u64;
+    /// What is asked of each role, unless that is just changing.
+    pub fn demand(&self) -> Option<PerRole<u64>> {
+        if self.quiet > UNSTEADY || self.unsteady >= UNSTEADY {
+            return Some(self.usual.demand);
         }
+        (self.recent.span > Duration::ZERO).then_some(self.recent.demand)
     }
 
     /// Has an optimiser say what the cores become, if anything may change now and something would
     /// gain by it. Whoever moves the cores then tells it to [`Damped::changed`].
     pub fn decide(
-        &self,
+        &mut self,
         optimiser: &dyn Optimiser,
         mut cores: Vec<Core>,
         now: Instant,
         budget: u32,
         seed: u64,
     ) -> Result<Option<Answer>, Unfit> {
-        if self.changed.is_some_and(|at| now.since(at) < self.quiet) {
-            return Ok(None);
-        }
+        let is_quiet = self.changed.is_some_and(|at| now.since(at) < self.quiet);
+        let Some(demand) = self.demand().filter(|_| !is_quiet) else { return Ok(None) };
+        let mut held = 0;
         for (core, at) in cores.iter_mut().zip(&self.cores) {
             if at.is_some_and(|at| now.since(at) < HOLD) {
                 *core = core.pinned();
+                held += 1;
             }
         }
-        let problem = Problem::new(cores, &self.demand())?;
-        let stays = problem.cost(&problem.now());
-        if stays.is_some_and(|stays| stays.0 * 100 <= problem.floor().0 * GOOD_ENOUGH) {
+        let is_same = |(at, then, others): &(Instant, Mean, usize)| {
+            now.since(*at) < FRUITLESS && *others == held && then.agrees(&demand)
+        };
+        if self.fruitless.as_ref().is_some_and(is_same) {
+            return Ok(None);
+        }
+        let problem = Problem::new(cores, &demand)?;
+        let stays = problem.cost(&problem.now()).map_or(0, |cost| cost.0);
+        let least = stays.saturating_sub(stays / WORTH);
+        if problem.floor().0 >= least {
             return Ok(None);
         }
         let answer = choose(optimiser, &problem, budget, seed);
-        let is_change = answer.roles != problem.now() && problem.is_legal(&answer.roles);
-        Ok(is_change.then_some(answer))
+        let is_worth_it = answer.cost.0 < least && problem.is_legal(&answer.roles);
+        let asked = Mean { demand, span: Duration::ZERO };
+        self.fruitless = (!is_worth_it).then_some((now, asked, held));
+        Ok(is_worth_it.then_some(answer))
     }
 
     /// Notes that cores change.
     pub fn changed(&mut self, before: &[RoleSet], after: &[RoleSet], now: Instant) {
-        let window = (self.quiet * 6).max(REVERSAL);
+        let window = (self.quiet * 2).max(REVERSAL);
         let moved = |core: &usize| before[*core] != after[*core];
         let moved: Vec<usize> = (0..before.len().min(after.len())).filter(moved).collect();
         let of_late = |at: Option<Instant>| at.is_some_and(|at| now.since(at) < window);
         let undone = moved.iter().any(|core| of_late(self.left[place(after[*core])]));
-        if undone {
-            self.quiet = (self.quiet * 2).min(MOST_QUIET);
-        } else if !of_late(self.changed) {
-            self.quiet = QUIET;
-        }
+        self.quiet = match undone {
+            true => (self.quiet * 2).min(MOST_QUIET),
+            false => (self.quiet / 2).max(QUIET),
+        };
         self.cores.resize(self.cores.len().max(before.len()), None);
         for core in moved {
             self.left[place(before[core])] = Some(now);

@@ -5,6 +5,7 @@ use core::time::Duration;
 use nile_abi::{Role, RoleSet};
 
 use crate::PerRole;
+use crate::problem::speed_of;
 
 /// What one core did in the time since it was last looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -55,7 +56,7 @@ pub fn demand<'a>(
     let mut demand = [0; Role::ALL.len()];
     for (roles, speed, load) in cores {
         for (index, share) in load.shares(roles).into_iter().enumerate() {
-            demand[index] += share * u64::from(speed[index]) / 1000;
+            demand[index] += share * speed_of(speed[index], roles) / 1000;
         }
     }
     demand

@@ -118,6 +118,8 @@ type Speeds = [u32; SETS];
 pub struct Problem {
     cores: Vec<Core>,
     choices: Vec<Vec<RoleSet>>,
+    /// The choices, a bit for each set.
+    allowed: Vec<u16>,
     speeds: Vec<Speeds>,
     /// Cores with the same number may become the same, are as quick, and cost as much to change.
     classes: Vec<u16>,
@@ -165,7 +167,9 @@ impl Problem {
             classes.push(class);
         }
         let demands = core::array::from_fn(|index| asked(bits(index)));
-        Ok(Problem { cores, choices, speeds, classes, demands, needed })
+        let mask = |sets: &Vec<RoleSet>| sets.iter().fold(0, |mask, set| mask | 1 << set.bits());
+        let allowed = choices.iter().map(mask).collect();
+        Ok(Problem { cores, choices, allowed, speeds, classes, demands, needed })
     }
 
     /// How many cores there are.
@@ -200,27 +204,40 @@ impl Problem {
 
     /// Whether each core has what it may, and each role that the node has a core.
     pub fn is_legal(&self, assignment: &[RoleSet]) -> bool {
+        let may = |(set, mask): (&RoleSet, &u16)| mask >> set.bits() & 1 == 1;
         assignment.len() == self.cores.len()
-            && assignment.iter().zip(&self.choices).all(|(set, choices)| choices.contains(set))
+            && assignment.iter().zip(&self.allowed).all(may)
             && self.missing(assignment).is_empty()
     }
 
     /// What an assignment costs, or nothing if it is not legal.
     pub fn cost(&self, assignment: &[RoleSet]) -> Option<Cost> {
-        if !self.is_legal(assignment) {
-            return None;
-        }
-        let mut tally = Tally::default();
-        for (core, set) in assignment.iter().enumerate() {
-            tally.add(self, core, *set, 1);
-            tally.change += if *set == self.cores[core].now { 0 } else { self.price(core) };
-        }
-        Some(tally.cost(self))
+        self.is_legal(assignment).then(|| self.tally(assignment).cost(self))
     }
 
-    /// How much a core does of a role, in thousandths.
-    pub fn speed(&self, core: usize, role: Role) -> u64 {
-        self.speeds[core][usize::from(RoleSet::EMPTY.with(role).bits())].into()
+    /// What the cores of an assignment do together. Of those of the first classes only counts
+    /// matter, so that equal cores are counted first.
+    pub(crate) fn tally(&self, assignment: &[RoleSet]) -> Tally {
+        let mut tally = Tally::default();
+        let mut counts = [([0u64; SETS], 0); COUNTED];
+        for (core, set) in assignment.iter().enumerate() {
+            if *set != self.cores[core].now {
+                tally.change += self.price(core);
+            }
+            match counts.get_mut(usize::from(self.classes[core])) {
+                Some((counts, like)) => {
+                    counts[usize::from(set.bits())] += 1;
+                    *like = core;
+                }
+                None => tally.add(self, core, *set, 1),
+            }
+        }
+        for (counts, like) in &counts {
+            for (bits, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+                tally.add(self, *like, RoleSet::from_bits(bits as u8), *count);
+            }
+        }
+        tally
     }
 
     /// Whether a core has these roles now.
@@ -276,6 +293,9 @@ impl Problem {
     }
 }
 
+/// Of so many classes the cores are counted before they are added up.
+const COUNTED: usize = 4;
+
 /// What is taken for asked of a role at most: more than [`MOST_CORES`] cores do.
 const MOST_DEMAND: u64 = 1 << 40;
 
@@ -292,6 +312,12 @@ const ELSEWHERE: u64 = 64;
 /// its caches serve both, and a burst of one delays the other.
 const MIXED: u64 = 900;
 
+/// What is left of a core's speed where it has these roles.
+pub(crate) fn speed_of(speed: u32, roles: RoleSet) -> u64 {
+    let is_alone = roles.bits().is_power_of_two();
+    u64::from(speed) * if is_alone { 1000 } else { MIXED } / 1000
+}
+
 /// What cores do together, as they are added up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
@@ -304,20 +330,26 @@ pub struct Tally {
 impl Tally {
     /// Adds `count` cores like `core` that have `set`.
     pub fn add(&mut self, problem: &Problem, core: usize, set: RoleSet, count: u64) {
-        let is_mixed = !set.bits().is_power_of_two();
-        self.add_at(problem, core, set, count, if is_mixed { MIXED } else { 1000 });
+        self.add_by(problem, core, set, count, |speed| speed_of(speed, set));
     }
 
-    /// Adds `count` cores like `core` at their best, whatever they have of `set`.
+    /// Adds `count` cores like `core`, each doing the work of all of `set` at its best.
     pub fn add_best(&mut self, problem: &Problem, core: usize, set: RoleSet, count: u64) {
-        self.add_at(problem, core, set, count, 1000);
+        self.add_by(problem, core, set, count, u64::from);
     }
 
-    fn add_at(&mut self, problem: &Problem, core: usize, set: RoleSet, count: u64, of_1000: u64) {
+    fn add_by(
+        &mut self,
+        problem: &Problem,
+        core: usize,
+        set: RoleSet,
+        count: u64,
+        speed_of: impl Fn(u32) -> u64,
+    ) {
         let own = &problem.speeds[core];
         let held = usize::from(set.bits());
         for (index, speed) in self.speeds.iter_mut().enumerate() {
-            *speed += u64::from(own[index & held]) * of_1000 / 1000 * count;
+            *speed += speed_of(own[index & held]) * count;
         }
         if count > 0 {
             self.held |= set.bits();
@@ -338,9 +370,32 @@ impl Tally {
 
     /// The time of the bottleneck.
     pub fn bottleneck(&self, problem: &Problem) -> u64 {
-        let times =
-            problem.demands.iter().zip(&self.speeds).map(|(work, speed)| time(*work, *speed));
-        times.max().unwrap_or(0)
+        self.tightest(problem).0
+    }
+
+    /// The time of the bottleneck, and the roles that are it.
+    pub(crate) fn tightest(&self, problem: &Problem) -> (u64, RoleSet) {
+        let mut tightest = (0, RoleSet::EMPTY);
+        for (index, (work, speed)) in problem.demands.iter().zip(&self.speeds).enumerate() {
+            let time = time(*work, *speed);
+            if time > tightest.0 {
+                tightest = (time, RoleSet::from_bits(index as u8));
+            }
+        }
+        tightest
+    }
+
+    /// How long the work of a role takes without a core that has `set`: for ever if it is the last.
+    pub(crate) fn time_without(
+        &self,
+        problem: &Problem,
+        core: usize,
+        set: RoleSet,
+        role: Role,
+    ) -> u64 {
+        let index = usize::from(RoleSet::EMPTY.with(role).bits());
+        let speed = self.speeds[index].saturating_sub(speed_of(problem.speeds[core][index], set));
+        if speed == 0 { u64::MAX } else { time(problem.demands[index], speed) }
     }
 
     /// What that costs.

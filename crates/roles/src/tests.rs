@@ -201,7 +201,8 @@ fn time_is_a_workers_or_divided_by_what_is_in_line() {
     assert_eq!(Load::default().shares(all), [0; 4]);
     let slow = [500; 4];
     let asked = demand([(io, &slow, &load), (io, &slow, &load)].into_iter());
-    assert_eq!(asked, [0, 600_000, 200_000, 0]);
+    // A core that serves both does nine tenths of what it does with one alone.
+    assert_eq!(asked, [0, 540_000, 180_000, 0]);
 }
 
 /// Has a mechanism follow what is asked at each second; says how often a core changed, and when.
@@ -212,9 +213,10 @@ fn follow(
 ) -> Vec<(u64, usize)> {
     let mut cores = node(16);
     let mut changes = Vec::new();
-    for second in 0..seconds {
-        let now = Instant::START + Duration::from_secs(second);
-        damped.observe(&asked(second), Duration::from_secs(1));
+    for look in 0..seconds * 4 {
+        let second = look / 4;
+        let now = Instant::START + Duration::from_millis(250 * look);
+        damped.observe(&asked(second), Duration::from_millis(250));
         let answer = damped.decide(&Exact, cores.clone(), now, UNBOUNDED, second).unwrap();
         let Some(answer) = answer else { continue };
         let before: Vec<_> = cores.iter().map(|core| core.now).collect();
@@ -255,7 +257,7 @@ fn a_core_that_changed_stays_and_whoever_alternates_is_met_in_the_middle() {
         let changes = follow(&mut damped, 600, short);
         let late = changes.iter().filter(|(second, _)| *second >= 300).count();
         assert!(late <= 5 * 16, "every {period} s: {late} of {}", changes.len());
-        assert!(damped.quiet() >= Duration::from_secs(8), "every {period} s: {:?}", damped.quiet());
+        assert!(damped.quiet() > QUIET, "every {period} s");
     }
 }
 
@@ -287,6 +289,6 @@ fn what_is_not_legal_changes_nothing() {
     let answer = choose(&Hostile, &problem, 100, 1);
     assert_eq!((answer.roles, answer.evaluations), (problem.now(), 100));
     let mut damped = Damped::default();
-    damped.observe(&IMPORT, Duration::from_secs(1));
+    (0..2).for_each(|_| damped.observe(&IMPORT, Duration::from_secs(1)));
     assert_eq!(damped.decide(&Hostile, node(8), Instant::START, 100, 1), Ok(None));
 }

@@ -257,6 +257,13 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "sim-roles",
+        what: "roles that follow a day's work, beside static ones and a clairvoyant",
+        command: "./nile sim roles",
+        lane: Lane::Waits,
+        ..STEP
+    },
+    Step {
         name: "sim-terasort",
         what: "whole jobs on nodes that are killed or cut off in every phase, 48 seeds",
         command: "./nile sim terasort --runs 48",
@@ -460,6 +467,15 @@ pub const STEPS: &[Step] = &[
         name: "sim-names-long",
         what: "one history for each name, 100,000 seeds",
         command: "./nile sim names --runs 100000",
+        environment: RELEASE,
+        limit_seconds: 1800,
+        long: true,
+        ..STEP
+    },
+    Step {
+        name: "sim-roles-long",
+        what: "roles that follow a day's work, ten days",
+        command: "./nile sim roles --runs 10",
         environment: RELEASE,
         limit_seconds: 1800,
         long: true,
