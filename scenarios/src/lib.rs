@@ -224,8 +224,7 @@ pub fn needs_cluster(program: &str) -> bool {
 
 /// Whether a program uses the node's disks, of which it must have one of 8 MiB at least.
 pub fn needs_disk(program: &str) -> bool {
-    program.starts_with("disk")
-        || matches!(program, "datasets" | "greedy" | "interrupts" | "jobs")
+    program.starts_with("disk") || matches!(program, "datasets" | "greedy" | "interrupts" | "jobs")
 }
 
 /// Starts this core's part of `command`: a program's name, then `key=value` words. A name that is
