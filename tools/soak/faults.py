@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import damage
 from history import Broken
 from place import NODES, Place
 
@@ -21,6 +22,8 @@ class Fault:
     what: str
     breaks: Callable[[], None]
     mends: Callable[[], None]
+    # The node whose disk has to be sound again.
+    disk: str | None = None
 
 
 class Faults:
@@ -35,6 +38,7 @@ class Faults:
         kind = self.dice.choice((
             self.killed, self.killed, self.killed, self.stopped, self.stopped, self.parted,
             self.parted, self.network, self.network, self.process, self.core, self.most,
+            self.damaged, self.damaged,
         ))
         return kind()
 
@@ -68,6 +72,26 @@ class Faults:
                 self.done("fault", "restart", node)
 
         return Fault(f"kill -9 {' '.join(both)}", breaks, mends)
+
+    def damaged(self) -> Fault:
+        node = self.node()
+        which = self.dice.choice((damage.of_log, damage.of_blocks, damage.of_all))
+
+        def breaks() -> None:
+            self.place.signal(node, signal.SIGKILL)
+            deadline = time.monotonic() + 10
+            while self.place.processes().get(node) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            which(self.place.home / f"{node}.disk", self.dice)
+            self.done("fault", "restart", node)
+
+        def mends() -> None:
+            end = self.place.run("disk", "repair", node)
+            if end.status == 1 and f"disk format {node}" in end.err:
+                self.done("disk", "format", node, "--yes")
+                self.place.run("disk", "repair", node)
+
+        return Fault(f"disk of {node}: {which.__name__}", breaks, mends, node)
 
     def process(self) -> Fault:
         """One process of a node: a worker, which its node starts anew, or the node itself."""
