@@ -182,7 +182,10 @@ class Client(threading.Thread):
     def excused(self, end: End, since: float, is_raced: bool, what: str) -> None:
         """That a command may fail which has changed nothing."""
         self.soak.counts[f"{what} failed"] += 1
-        if is_raced or end.was_killed or not self.soak.is_calm(since):
+        if is_raced or end.was_killed:
+            return
+        if not self.soak.is_calm(since):
+            self.soak.say(f"  {what} fails meanwhile: {end}")
             return
         raise Broken(f"{what} fails though nothing is broken: {end}")
 
