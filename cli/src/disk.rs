@@ -150,6 +150,8 @@ pub fn make(path: &Path, bytes: Option<Bytes>) -> Result<(), Failure> {
     let mut options = OpenOptions::new();
     // Nobody could end a command that waits for the other end of a pipe.
     options.custom_flags(OFlags::NONBLOCK.bits() as i32);
+    // What it holds is nobody else's business.
+    options.mode(0o600);
     let file = options.read(true).write(true).create(bytes.is_some()).truncate(false).open(path);
     let file = file.map_err(wrong)?;
     let about = file.metadata().map_err(wrong)?;

@@ -8,14 +8,14 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
-use nile_abi::{NodeId, Status};
+use nile_abi::{Instant, NodeId, Status};
 use nile_order::SortedMap;
-use nile_stl::node::PoolDisk;
+use nile_stl::node::{Buffer, PoolDisk};
 use nile_stl::{CallError, CallResult, Stl};
 use nile_store::label::LABEL_BYTES;
 use nile_store::{
-    Action, Checksum, DiskFailed, Error, Extent, Label, LabelError, Recovery, Step, Store, Ticket,
-    UNIT,
+    Action, Block, Checksum, DiskFailed, Error, Extent, Label, LabelError, Range, Recovery, Step,
+    Store, Ticket, UNIT,
 };
 use nile_sync::OneShot;
 
@@ -36,6 +36,10 @@ pub struct Keeper {
     /// Where ends are left for those who wait for them.
     waiting: RefCell<SortedMap<Ticket, OneShot<Result<(), Error>>>>,
     is_driven: Cell<bool>,
+    /// When the disk failed.
+    failed: Cell<Option<Instant>>,
+    /// Blocks that are on their way to the disk.
+    writing: Cell<u32>,
 }
 
 /// Why a disk has no store that can be used.
@@ -109,6 +113,15 @@ async fn add(
     Ok(extent)
 }
 
+/// A block on its way to the disk, until this is dropped.
+struct Writing<'k>(&'k Keeper);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.writing.set(self.0.writing.get() - 1);
+    }
+}
+
 impl Keeper {
     /// Mounts the store of a disk; a blank one is given an empty store first. `seed` is a number
     /// that was never here before.
@@ -140,6 +153,8 @@ impl Keeper {
             store,
             waiting: RefCell::default(),
             is_driven: Cell::new(false),
+            failed: Cell::new(None),
+            writing: Cell::new(0),
         });
         keeper.drive();
         Ok(keeper)
@@ -169,11 +184,29 @@ impl Keeper {
         end.await
     }
 
+    /// Writes a block of `bytes` bytes to its place.
+    pub async fn write(&self, to: Range, buffer: Buffer, bytes: usize) -> CallResult<Block> {
+        self.writing.set(self.writing.get() + 1);
+        let _writing = Writing(self);
+        self.medium.write(to, buffer, bytes).await
+    }
+
+    /// When its disk failed, so that nothing can be written until it is mounted again; or when that
+    /// was tried last.
+    pub fn failed(&self) -> Option<Instant> {
+        self.failed.get()
+    }
+
+    /// It is to be mounted again, from now on.
+    pub fn put_off(&self) {
+        self.failed.set(Some(self.stl.host().now()));
+    }
+
     /// Has nothing more done to the disk: all that waits fails, and what is under way has ended.
     pub async fn retire(self: &Rc<Self>) {
         self.with(Store::retire);
         self.drive();
-        while self.is_driven.get() {
+        while self.is_driven.get() || self.writing.get() > 0 {
             self.stl.host().pause(BETWEEN).await;
         }
     }
@@ -198,7 +231,8 @@ impl Keeper {
     async fn step(&self, step: Step) {
         let done = self.medium.step(step).await;
         if let Err(error) = &done {
-            self.stl.host().log(format_args!("datasets cannot be written any more: {error}"));
+            self.put_off();
+            self.stl.host().log(format_args!("the store is to be opened again: {error}"));
         }
         self.with(|store| store.completed(done.map_err(|_| DiskFailed)));
     }

@@ -7,7 +7,7 @@
 //!
 //! * `travel`: what calls carry of it.
 //! * `medium`: the disk, through buffers of the pool.
-//! * `keeper`: the store, and what it does to the disk.
+//! * `keeper`: the store, and what it does to the disk; `mounting`: how it is had, and had again.
 //! * `streams`: drafts; `blocks`: what is read; `given`: to whom.
 //! * [`fetch`]: blocks to other nodes, and datasets from them.
 
@@ -16,37 +16,36 @@ mod fetch;
 mod given;
 mod keeper;
 mod medium;
+mod mounting;
 mod streams;
 mod travel;
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use core::time::Duration;
 
-use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
+use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bosml::{Blob, Bytes};
 use nile_registry::Caller as Binder;
 use nile_stl::node::from_call;
-use nile_stl::{At, CallError, CallResult, Caller, Place, Start, Stl, service};
-use nile_store::{Checksum, Manifest, Name, Owner, Space, State, Store, Ticket, Version, checksum};
+use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
+use nile_store::{Manifest, Name, Owner, Space, State, Store, Ticket, Version};
 use nile_sync::Notify;
 
 use crate::cluster;
 use crate::job::cluster::whole;
 use crate::page::page;
 use given::Given;
-use keeper::{Keeper, Unusable};
+use keeper::Keeper;
 use medium::Medium;
+use mounting::Mounted;
 use nile_interfaces::dataset::DatasetKernel;
 use nile_interfaces::dataset::records::{
-    BlockEntry, BlockRange, Condition, Copied, Decider, Destination, DiskFault, Draft, InFile,
-    Listed, NoteEntry, Piece, SpaceEntry, Verified,
+    BlockEntry, BlockRange, Condition, Copied, Decider, Destination, Draft, InFile, Listed,
+    NoteEntry, Piece, SpaceEntry, Verified,
 };
-use nile_interfaces::name::NameClient;
 use streams::{Stream, Streams};
 use travel::{listed, refused};
 
@@ -71,20 +70,6 @@ struct Shared {
     fetches: Cell<u32>,
 }
 
-/// How far the store is.
-enum Mounted {
-    /// Nobody has asked for it.
-    Not,
-    /// It is being mounted.
-    Soon,
-    Is(Rc<Keeper>),
-    /// It could not be at this time; who asks after a while has it tried again.
-    Failed(Unusable, Instant),
-}
-
-/// How long a store that could not be mounted is left alone: its whole log may have been read.
-const RETRY: Duration = Duration::from_secs(30);
-
 impl Start for Dataset {
     fn start(stl: &Stl) -> Dataset {
         let stl = stl.acting_as(Binder::Operator);
@@ -107,130 +92,6 @@ impl Start for Dataset {
 }
 
 impl Shared {
-    /// The store, which is mounted when it is first asked for.
-    async fn keeper(self: &Rc<Self>) -> CallResult<Rc<Keeper>> {
-        let now = self.stl.host().now();
-        let is_due = match &*self.mounted.borrow() {
-            Mounted::Not => true,
-            Mounted::Failed(why, at) => why.error.status != Status::Failed || now >= *at + RETRY,
-            Mounted::Soon | Mounted::Is(_) => false,
-        };
-        if is_due {
-            self.mounted.replace(Mounted::Soon);
-            let shared = self.clone();
-            self.stl.host().spawn(Box::pin(async move {
-                let mounted = match shared.mount().await {
-                    Ok(keeper) => Mounted::Is(keeper),
-                    Err(why) => {
-                        let host = shared.stl.host();
-                        if why.error.status == Status::Failed {
-                            host.log(format_args!("no datasets can be had here: {}", why.error));
-                        }
-                        Mounted::Failed(why, host.now())
-                    }
-                };
-                shared.mounted.replace(mounted);
-                shared.mounts.notify();
-            }));
-        }
-        let mounted = || match &*self.mounted.borrow() {
-            Mounted::Is(keeper) => Some(Ok(keeper.clone())),
-            Mounted::Failed(why, _) => Some(Err(why.error.clone())),
-            Mounted::Not | Mounted::Soon => None,
-        };
-        self.mounts.until(mounted).await
-    }
-
-    fn checksum(&self) -> CallResult<Checksum> {
-        Ok(self.stl.node()?.checksum().unwrap_or(checksum::portable))
-    }
-
-    /// A number that was never here before.
-    fn seed(&self) -> CallResult<u64> {
-        let mut seed = [0; 8];
-        let now = self.stl.host().now();
-        Ok(match self.stl.node()?.entropy(&mut seed) {
-            true => u64::from_le_bytes(seed),
-            false => now.as_nanos() ^ u64::from(self.owner().node.0) << 48,
-        })
-    }
-
-    async fn mount(&self) -> Result<Rc<Keeper>, Unusable> {
-        let (medium, checksum) = (Medium::open(&self.stl)?, self.checksum()?);
-        let (own, seed) = (self.owner(), self.seed()?);
-        let keeper = Keeper::mount(&self.stl, medium, own.node, checksum, seed).await?;
-        // What this node had prepared in an earlier life and not committed, it never will be.
-        let undecided: Vec<(Name, Version)> = keeper.with(|store| {
-            let prepared = store.datasets().filter(|it| it.state == State::Prepared);
-            let own = prepared.filter(|it| it.manifest.owner.node == own.node);
-            own.map(|it| (it.manifest.name.clone(), it.manifest.version)).collect()
-        });
-        for (name, version) in undecided {
-            let removed = keeper.change(|store| store.remove(&name, version)).await;
-            removed.map_err(|error| refused(error, name.as_str()))?;
-        }
-        Ok(keeper)
-    }
-
-    /// How the disk and its store are, looked at anew.
-    async fn examine(self: &Rc<Self>) -> CallResult<Condition> {
-        let medium = Medium::open(&self.stl)?;
-        let (disk, bytes) = (medium.name().to_string(), medium.bytes());
-        let formatted = keeper::is_formatted(&medium, self.checksum()?).await;
-        drop(medium);
-        let condition = |fault, why: Option<CallError>| {
-            let why = why.map_or_else(String::new, |error| error.message.into());
-            Condition { disk, bytes, fault, why }
-        };
-        match formatted {
-            Err(why) => return Ok(condition(why.fault, Some(why.error))),
-            Ok(false) => return Ok(condition(DiskFault::Blank, None)),
-            Ok(true) => {}
-        }
-        if matches!(&*self.mounted.borrow(), Mounted::Failed(..)) {
-            self.mounted.replace(Mounted::Not);
-        }
-        let error = self.keeper().await.err();
-        let fault = match &*self.mounted.borrow() {
-            Mounted::Failed(why, _) => why.fault,
-            _ => DiskFault::None,
-        };
-        Ok(condition(fault, error))
-    }
-
-    /// Gives the disk an empty store.
-    async fn format(self: &Rc<Self>) -> CallResult<()> {
-        let before = match self.mounted.replace(Mounted::Soon) {
-            Mounted::Soon => {
-                let what = "the store is being opened; try again";
-                return Err(CallError::new(Status::Busy, what));
-            }
-            before => before,
-        };
-        if let Mounted::Is(keeper) = before {
-            self.streams.end(&keeper).await;
-            keeper.retire().await;
-        }
-        let formatted = self.erase().await;
-        self.mounted.replace(match formatted.clone() {
-            Ok(()) => Mounted::Not,
-            Err(why) => Mounted::Failed(why, self.stl.host().now()),
-        });
-        self.mounts.notify();
-        formatted.map_err(|why| why.error)?;
-        self.keeper().await?;
-        // Who keeps names here looks at the store anew.
-        let names = NameClient::find_at(&self.stl, At { node: Place::HERE, core: CoreId::BOOT });
-        if let Ok(names) = names.await {
-            let _ = names.standing().await;
-        }
-        Ok(())
-    }
-
-    async fn erase(&self) -> Result<(), Unusable> {
-        keeper::format(&Medium::open(&self.stl)?, self.checksum()?, self.seed()?).await
-    }
-
     /// The core that calls, in its present incarnation.
     fn core_of(&self, caller: &Caller) -> CallResult<(CoreId, Generation)> {
         let core = caller.own_core()?;

@@ -291,7 +291,7 @@ impl Stream {
         let range = keeper.with(|store| store.reserve(self.id, block, bytes)).map_err(failed)?;
         // What an earlier owner left in the buffer is nobody's business.
         buffer[filled..range.bytes as usize].fill(0);
-        let written = keeper.medium.write(range, buffer, filled).await?;
+        let written = keeper.write(range, buffer, filled).await?;
         keeper.with(|store| store.written(self.id, block, written.checksum)).map_err(failed)
     }
 

@@ -1,11 +1,14 @@
 //! Damaged disks of a cluster: the others go on and say what they do not see, and a command mends
 //! what they have copies of.
 
+use std::env;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use crate::cluster::{Place, refused};
+use crate::cluster::{Place, hosted, refused};
+use crate::support::run;
 
 const DISK: &str = "64M";
 
@@ -79,6 +82,9 @@ fn a_damaged_disk_stops_nobody_and_is_mended() {
         assert!(fs::read(&out).unwrap() == content, "{name} is not what was put");
     };
 
+    let mode = fs::metadata(cluster.disks.join("n1.disk")).unwrap().mode();
+    assert_eq!(mode & 0o777, 0o600, "others can read it");
+
     // The first records of both halves of its log.
     cluster.with(bad, |disk| flip(disk, &halves(disk).map(|half| half + 20)));
     let listed = place.run(&["ls"]).expect(3);
@@ -137,4 +143,145 @@ fn a_damaged_disk_stops_nobody_and_is_mended() {
     place.run(&["fault", "kill", other]).expect(0);
     place.run(&["put", file_name, "e"]).expect(0);
     place.run(&["down"]).expect(0);
+}
+
+/// Draws numbers.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % most
+    }
+}
+
+/// Does some damage to a disk; what.
+fn damage(disk: &Path, random: &mut Random) -> String {
+    let file = File::options().read(true).write(true).open(disk).unwrap();
+    let bytes = fs::metadata(disk).unwrap().len();
+    let [_, log] = halves(disk);
+    // What the store has written is at its start.
+    let (head, used) = (2 * log, (2 * log + (4 << 20)).min(bytes));
+    match random.below(6) {
+        0 => {
+            let most = if random.below(2) == 0 { 8192 } else { head };
+            let places: Vec<u64> = (0..=random.below(8)).map(|_| random.below(most)).collect();
+            flip(disk, &places);
+            format!("bits at {places:?}")
+        }
+        1 => {
+            let places: Vec<u64> = (0..=random.below(64)).map(|_| random.below(used)).collect();
+            flip(disk, &places);
+            format!("bits at {places:?}")
+        }
+        2 => {
+            let (at, length) = (random.below(used), 1 + random.below(1 << 16));
+            let noise: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
+            file.write_all_at(&noise, at).unwrap();
+            format!("noise, {length} bytes at {at}")
+        }
+        3 => {
+            let length = 512 + random.below(bytes - 512);
+            file.set_len(length).unwrap();
+            format!("cut to {length}")
+        }
+        4 => {
+            let half = halves(disk)[random.below(2) as usize];
+            file.write_all_at(&vec![0; 64 << 10], half).unwrap();
+            format!("zeros at {half}")
+        }
+        _ => {
+            file.set_len(0).unwrap();
+            file.set_len(bytes).unwrap();
+            "lost".into()
+        }
+    }
+}
+
+#[test]
+fn any_damage_to_one_disk_of_three_is_survived() {
+    let number = |name: &str, usual| env::var(name).map_or(usual, |it| it.parse().unwrap());
+    let (cases, first) = (number("NILE_DISK_CASES", 2), number("NILE_DISK_SEED", 1));
+    let folder = tempfile::tempdir().unwrap();
+    let [file, out, good] = ["file", "out", "good"].map(|it| folder.path().join(it));
+    let [file_name, out_name] = [&file, &out].map(|it| it.to_str().unwrap());
+    let content: Vec<u8> = (0..900_001_u64).map(|at| ((at * at) >> 7 ^ at >> 15) as u8).collect();
+    fs::write(&file, &content).unwrap();
+    let cluster = Cluster { place: Place::new(), disks: folder.path().join("disks") };
+    let place = &cluster.place;
+    cluster.up();
+    for name in ["a", "b", "c", "d"] {
+        place.run(&["put", file_name, name, "--copies", "2"]).expect(0);
+    }
+    place.run(&["rm", "d"]).expect(0);
+    place.run(&["down"]).expect(0);
+    fs::rename(&cluster.disks, &good).unwrap();
+    for seed in first..first + cases {
+        let mut random = Random(seed);
+        let _ = fs::remove_dir_all(&cluster.disks);
+        run(Command::new("cp").args(["-a", "--sparse=always"]).arg(&good).arg(&cluster.disks), &[])
+            .expect(0);
+        let node = format!("n{}", 1 + random.below(3));
+        let disk = cluster.disks.join(format!("{node}.disk"));
+        let what = damage(&disk, &mut random);
+        let case = format!("seed {seed}: {node}: {what}");
+        eprintln!("{case}");
+        cluster.up();
+        let ends = |words: &[&str], well: &[i32]| {
+            let said = place.run(words);
+            let is_well = said.status.is_some_and(|status| well.contains(&status));
+            assert!(is_well, "{case}: {words:?}: {} {}", said.out, said.err);
+        };
+        ends(&["ls"], &[0, 3]);
+        for name in ["a", "b", "c"] {
+            ends(&["get", name, out_name], &[0]);
+            assert!(fs::read(&out).unwrap() == content, "{case}: {name} is not what was put");
+        }
+        ends(&["put", file_name, "e", "--copies", "2"], &[0]);
+        ends(&["rm", "b"], &[0, 3]);
+        ends(&["disk", "check", &node], &[0, 1]);
+        // What is not mended so is the operator's to decide.
+        if place.run(&["disk", "repair", &node]).status != Some(0) {
+            place.run(&["down"]).expect(0);
+            continue;
+        }
+        ends(&["disk", "check", &node], &[0]);
+        ends(&["ls"], &[0]);
+        ends(&["get", "a", out_name], &[0]);
+        place.run(&["down"]).expect(0);
+    }
+}
+
+#[test]
+fn a_store_recovers_when_its_file_system_was_full() {
+    let place = Place::new();
+    let folder = tempfile::tempdir().unwrap();
+    let script = r#"
+        mount -t tmpfs -o size=24m tmpfs "$1" || exit 77
+        set -e
+        nile() { "$0" "$@"; }
+        nile up --machine hosted --nodes 1 --cores 3 --memory 64M --disk 64M --disk-folder "$1"
+        head -c 1000000 /dev/zero | tr '\0' x >"$1/file"
+        nile put "$1/file" a
+        cat /dev/zero >"$1/filler" || true
+        if nile put "$1/file" b; then exit 1; fi
+        if nile rm a; then exit 2; fi
+        nile ls | grep -q ^a
+        rm "$1/filler"
+        for try in 1 2 3 4 5 6 7 8 9 10; do
+            if nile put "$1/file" c; then break; fi
+            sleep 0.5
+        done
+        nile get c "$1/out"
+        cmp "$1/file" "$1/out"
+        nile rm a
+        nile down"#;
+    let mut command = Command::new("unshare");
+    place.in_here(&mut command);
+    command.env("NILE_ROOT", crate::support::root()).env("NILE_HOSTED", hosted());
+    command.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_nile")]).arg(folder.path());
+    let said = run(&mut command, &[]);
+    // Who may not mount anything cannot show it.
+    let may_not = said.status == Some(77) || said.err.contains("unshare");
+    assert!(may_not || said.status == Some(0), "\nout: {}\nerr: {}", said.out, said.err);
 }

@@ -91,7 +91,7 @@ impl core::error::Error for Error {}
 
 impl fmt::Display for DiskFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the disk failed; the store must be mounted again")
+        write!(f, "the disk failed, or is full; the store is opened again: try later")
     }
 }
 

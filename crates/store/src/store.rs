@@ -228,6 +228,17 @@ impl Store {
         ticket
     }
 
+    /// Takes the place of a store that the same callers knew: numbers of its drafts mean nothing
+    /// here.
+    pub fn follow(&mut self, before: &Store) {
+        self.next = self.next.max(before.next);
+    }
+
+    /// Whether its disk has failed, or it was retired: it is to be mounted again.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
     fn number(&mut self) -> u64 {
         self.next += 1;
         self.next

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use nile_platform::disk::Description;
@@ -42,7 +42,9 @@ impl DiskFile {
     pub(crate) fn open(&self) -> Result<Opened, String> {
         let said = |error: &dyn fmt::Display| format!("{}: {error}", self.path.display());
         let made = self.bytes.is_some();
-        let mut file = OpenOptions::new().read(true).write(true).create(made).open(&self.path);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(made).mode(0o600);
+        let mut file = options.open(&self.path);
         let file = file.as_mut().map_err(|error| said(error))?;
         match rustix::fs::flock(&*file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}

@@ -373,6 +373,15 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "disks-long",
+        what: "three nodes, one of whose disks is damaged anyhow, 300 times",
+        command: "cargo test --test command disks::any_damage",
+        environment: &[("NILE_DISK_CASES", "300")],
+        limit_seconds: 3600,
+        long: true,
+        ..STEP
+    },
+    Step {
         name: "jobs-long",
         what: "jobs on three nodes that die, in each phase, and on 24, one of which dies",
         command: "cargo test --test command jobs::faults:: -- --test-threads 1",
