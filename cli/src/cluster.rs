@@ -4,7 +4,8 @@
 //! * [`folder`]: where a running cluster keeps what it needs; [`process`]: its processes.
 //! * [`up`], [`down`]: its start and its end; [`node`]: one node of it; [`ready`]: waiting for it;
 //!   `keepers`: who keeps the names of its datasets; [`network`]: its switch.
-//! * [`session`]: a command that is a peer of a running cluster.
+//! * [`session`]: a command that is a peer of a running cluster; [`turns`]: whom it asks for what
+//!   several nodes have.
 //! * [`services`], [`call`], [`status`], [`cores`], [`logs`], [`top`], [`fault`]: the commands.
 //! * [`members`]: what nodes say of each other; [`document`], [`reply`]: what is said to
 //!   services, and what they say.
@@ -28,4 +29,5 @@ pub mod services;
 pub mod session;
 pub mod status;
 pub mod top;
+pub mod turns;
 pub mod up;

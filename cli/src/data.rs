@@ -6,7 +6,8 @@
 //!   [`names`]: what names mean.
 //! * [`catalogue`]: what names mean, and what the stores have of it.
 //! * [`flow`]: many calls one after another; [`hand`]: files that nodes read and write themselves.
-//! * `write`: bytes into drafts; `read`: bytes out of datasets.
+//! * `write`: bytes into drafts; `restore`: copies in place of those that failed meanwhile; `read`:
+//!   bytes out of datasets.
 //! * [`put`], [`get`], [`list`], [`remove`]: the commands; [`mend`]: those for disks.
 //! * [`progress`]: how far a transfer is, on a terminal.
 
@@ -22,6 +23,7 @@ mod progress;
 pub mod put;
 mod read;
 pub mod remove;
+mod restore;
 pub mod service;
 pub mod stores;
 mod write;

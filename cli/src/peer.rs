@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
 
 use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Status};
-use nile_gossip::{Destination, Gossip};
+use nile_gossip::{Destination, Gossip, Member, State};
 use nile_ipioe::{Asker, BootNonce, CallId, End, Endpoint, Event, FIRST_TOOL, Request};
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -181,9 +181,14 @@ impl Peer {
         patience: Duration,
     ) -> Result<CallId, CallFailed> {
         let now = self.now();
+        let (node, generation) = (call.target.node, call.target.generation);
+        let is_down = |it: Member| it.state == State::Down && it.generation >= generation;
+        if self.gossip.member(node).is_some_and(is_down) {
+            return Err(dead(node));
+        }
         let request = Request {
-            to: call.target.node,
-            generation: Some(call.target.generation),
+            to: node,
+            generation: Some(generation),
             source_core: CoreId::BOOT,
             core: call.target.core,
             service: call.target.number,
@@ -321,12 +326,13 @@ fn outcome(node: NodeId, end: End) -> Reply {
         End::Answered { status, data, .. } => {
             Err(CallFailed::new(status, String::from_utf8_lossy(&data)))
         }
-        End::Dead => {
-            let message = format!("{node} is held for dead, or has begun anew");
-            Err(CallFailed::new(Status::Dead, message))
-        }
+        End::Dead => Err(dead(node)),
         End::TimedOut => Err(CallFailed::timed_out(node)),
     }
+}
+
+fn dead(node: NodeId) -> CallFailed {
+    CallFailed::new(Status::Dead, format!("{node} is held for dead, or has begun anew"))
 }
 
 fn random<const N: usize>() -> Result<[u8; N], Failure> {

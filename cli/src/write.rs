@@ -127,6 +127,12 @@ impl Output {
         Ok(())
     }
 
+    /// Writes to such a file as [`fresh`](Output::fresh) gives, from byte `at` on.
+    pub fn write_at(&self, at: u64, bytes: &[u8]) -> Result<(), Failure> {
+        let Some(file) = self.fresh() else { return Ok(()) };
+        file.write_all_at(bytes, at).map_err(|error| unwritable(&self.path, &error))
+    }
+
     /// The file, if it is a regular one that was made for this.
     pub fn fresh(&self) -> Option<&File> {
         match &self.to {

@@ -1,6 +1,8 @@
 //! `nile services` and `nile discover`: which services there are, where, and what they say about
 //! themselves.
 
+use std::time::Duration;
+
 use nile_abi::Status;
 use nile_bosml::discovery;
 use serde_json::{Value, json};
@@ -78,7 +80,16 @@ pub fn schema(
     session: &mut Session,
     target: Target,
 ) -> Result<Result<String, CallFailed>, Failure> {
-    let text = session.peer.call(&Call::discover(target), session.patience)?;
+    schema_within(session, target, session.patience)
+}
+
+/// The same, if it answers within `patience`.
+pub fn schema_within(
+    session: &mut Session,
+    target: Target,
+    patience: Duration,
+) -> Result<Result<String, CallFailed>, Failure> {
+    let text = session.peer.call(&Call::discover(target), patience)?;
     Ok(text.and_then(|text| match discovery::parse(&text) {
         Ok(_) => Ok(text),
         Err(error) => {

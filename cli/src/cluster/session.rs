@@ -9,6 +9,7 @@ use nile_gossip::State;
 
 use super::args::Which;
 use super::folder::{Folder, Record};
+use super::turns::Doubts;
 use super::{members, network, process};
 use crate::failure::Failure;
 use crate::peer::Peer;
@@ -23,6 +24,8 @@ pub struct Session {
     pub peer: Peer,
     /// How long calls wait.
     pub patience: Duration,
+    /// Those that have not answered since it began.
+    pub doubts: Doubts,
     /// The nodes that others held for dead when the session began.
     dead: BTreeSet<NodeId>,
 }
@@ -34,7 +37,14 @@ impl Session {
         let (folder, record) = Folder::open(which)?;
         Failure::at_signals()?;
         let peer = Peer::join(&folder, &record)?;
-        let mut session = Session { folder, record, peer, patience, dead: BTreeSet::new() };
+        let mut session = Session {
+            folder,
+            record,
+            peer,
+            patience,
+            doubts: Doubts::default(),
+            dead: BTreeSet::new(),
+        };
         session.learn(patience)?;
         let hears = |node: &NodeId| session.peer.known().member(*node).is_some();
         let running = session.running();
@@ -55,11 +65,18 @@ impl Session {
             peer.known().member(node).is_some_and(|member| member.state == State::Down)
         };
         let can_be_asked = |peer: &Peer, node| members::target(peer, node).is_some();
-        self.peer.until(left(), |peer| {
-            running.iter().all(|node| can_be_asked(peer, *node) || is_down(peer, *node))
-        })?;
-        let nodes: Vec<NodeId> = running.into_iter().collect();
+        let is_settled = |peer: &Peer, node| can_be_asked(peer, node) || is_down(peer, node);
+        // One that stands still is told of by nobody once it is held for dead.
+        self.peer
+            .until(left().min(ANSWER), |peer| running.iter().all(|node| is_settled(peer, *node)))?;
+        let nodes: Vec<NodeId> = running.iter().copied().collect();
         let views = members::views(&mut self.peer, &nodes, left().min(ANSWER))?;
+        let is_dead = |node: &NodeId| views.values().any(|view| view.dead.contains(node));
+        self.peer.until(left(), |peer| {
+            running.iter().all(|node| is_settled(peer, *node) || is_dead(node))
+        })?;
+        let own = self.record.nodes.iter().map(|node| node.node());
+        own.filter(|node| !views.contains_key(node)).for_each(|node| self.doubts.add(node));
         let told = views.values().flat_map(|view| &view.living);
         let told: Vec<_> = told.map(|(node, seen)| (*node, *seen)).collect();
         self.peer.until(left(), |peer| {

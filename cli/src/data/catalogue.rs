@@ -3,14 +3,18 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use nile_abi::{NodeId, Status};
+use nile_interfaces::dataset::DatasetClient;
 use nile_interfaces::dataset::records::{BlockEntry, Listed};
 use nile_interfaces::name::records::{NameEntry, NameKind};
 
 use super::stores::{Stores, failed, is_unusable, nodes};
+use crate::cluster::turns::BRIEF;
 use crate::failure::Failure;
 use crate::nearest::suggestion;
+use crate::peer::call::CallFailed;
 use crate::peer::known::Target;
 
 /// What a name means, and what the stores that answer have of it.
@@ -29,15 +33,37 @@ pub struct Part {
     pub stores: Vec<(Target, Listed)>,
 }
 
+/// Stores that cannot be asked, and why.
+type Unusable = Vec<(Target, CallFailed)>;
+
+/// Datasets, each with a store that has something of it.
+pub type Held = Vec<(Target, Listed)>;
+
 /// What all names mean, and what the stores that answer have, also what is only prepared.
 pub struct Catalogue {
     names: BTreeMap<String, NameEntry>,
-    held: Vec<(Target, Listed)>,
+    held: Held,
 }
 
 impl Catalogue {
     /// Asks for the names first: what they mean was in its stores by then.
     pub fn gather(stores: &mut Stores) -> Result<Catalogue, Failure> {
+        Catalogue::of(stores, held)
+    }
+
+    /// The same of the stores that answer at once: where what is wanted is whole with them, no
+    /// other is waited for.
+    pub fn glance(stores: &mut Stores) -> Result<Catalogue, Failure> {
+        Catalogue::of(stores, |stores| {
+            let patience = stores.session.patience.min(BRIEF);
+            held_within(stores, patience).map(|(all, _)| all)
+        })
+    }
+
+    fn of(
+        stores: &mut Stores,
+        held: impl FnOnce(&mut Stores) -> Result<Held, Failure>,
+    ) -> Result<Catalogue, Failure> {
         if stores.have_no_disks()? {
             return Ok(Catalogue { names: BTreeMap::new(), held: Vec::new() });
         }
@@ -110,29 +136,36 @@ pub fn making(name: &str, entry: &NameEntry) -> String {
 
 /// Every dataset of the stores that answer, by store. A node that has just gone may still be
 /// known: it is left out ([`Stores::absent`]).
-pub fn held(stores: &mut Stores) -> Result<Vec<(Target, Listed)>, Failure> {
-    let mut all = Vec::new();
-    for target in stores.all() {
-        let mut skip = 0;
-        loop {
-            let page = match stores.ask(target, async |store| store.list(skip).await)? {
-                Ok(page) => page,
-                // A node without a disk keeps nothing.
-                Err(error) if error.status == Status::NotFound => break,
-                Err(error) if is_unusable(&error) => {
-                    stores.leave_out_for(target, &error);
-                    break;
+pub fn held(stores: &mut Stores) -> Result<Held, Failure> {
+    let (all, unusable) = held_within(stores, stores.session.patience)?;
+    unusable.iter().for_each(|(target, error)| stores.leave_out_for(*target, error));
+    Ok(all)
+}
+
+/// The same of the stores that answer within `patience`, and why others do not.
+fn held_within(stores: &mut Stores, patience: Duration) -> Result<(Held, Unusable), Failure> {
+    let (mut all, mut unusable) = (Vec::new(), Vec::new());
+    // Each with how many of its datasets are known.
+    let mut open: Vec<(Target, u32)> = stores.all().into_iter().map(|it| (it, 0)).collect();
+    while !open.is_empty() {
+        let ends =
+            stores.ask_within(patience, &open, async |store, skip| store.list(*skip).await)?;
+        for ((target, skip), end) in std::mem::take(&mut open).into_iter().zip(ends) {
+            match end {
+                Ok(page) if page.is_empty() => {}
+                Ok(page) => {
+                    open.push((target, skip + page.len() as u32));
+                    all.extend(page.into_iter().map(|listed| (target, listed)));
                 }
+                // A node without a disk keeps nothing.
+                Err(error) if error.status == Status::NotFound => {}
+                Err(error) if is_unusable(&error) => unusable.push((target, error)),
                 Err(error) => return Err(failed(&target, &error)),
-            };
-            if page.is_empty() {
-                break;
             }
-            skip += page.len() as u32;
-            all.extend(page.into_iter().map(|listed| (target, listed)));
         }
     }
-    Ok(all)
+    all.sort_by_key(|(target, _): &(Target, Listed)| (target.node, target.core));
+    Ok((all, unusable))
 }
 
 /// What a name says if it is that of a part: of what, which one, and of how many.
@@ -202,16 +235,16 @@ impl Part {
             return Ok(true);
         }
         let here: u32 = self.stores.iter().map(|(_, listed)| listed.here).sum();
-        let Some((target, _)) = self.stores.first().filter(|_| here >= self.listed.blocks) else {
+        if here < self.listed.blocks {
             return Ok(false);
-        };
-        let present: Vec<u32> = self.stores.iter().map(|(target, _)| target.node.0).collect();
+        }
+        let targets: Vec<Target> = self.stores.iter().map(|(target, _)| *target).collect();
+        let present: Vec<u32> = targets.iter().map(|target| target.node.0).collect();
         let mut skip = 0;
         while skip < self.listed.blocks {
             let Listed { name, epoch, attempt, .. } = &self.listed;
-            let page =
-                stores.ask(*target, async |it| it.blocks(name, *epoch, *attempt, skip).await)?;
-            let blocks = page.map_err(|error| failed(target, &error))?;
+            let ask = async |it: &DatasetClient| it.blocks(name, *epoch, *attempt, skip).await;
+            let blocks = stores.ask_any(&targets, ask)?;
             let is_there = |block: &BlockEntry| block.nodes.iter().any(|it| present.contains(it));
             if blocks.is_empty() || !blocks.iter().all(is_there) {
                 return Ok(false);

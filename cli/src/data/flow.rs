@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use nile_interfaces::dataset::DatasetClient;
 use nile_stl::CallResult;
@@ -18,26 +19,32 @@ const UNDER_WAY: usize = 4;
 
 impl Stores {
     /// Has stores do pieces of work, each by a call: `ask` makes it, to the store that `store`
-    /// says. `done` takes the end of each, and gives what is to be done in its place, if anything.
-    /// Ends with the first failure; what is under way then is given up.
+    /// says, which is waited for as long as that says. `done` takes the end of each, and gives what
+    /// is to be done in its place, if anything. Ends with the first failure; what is under way then
+    /// is given up.
     pub fn flow<W, T>(
         &mut self,
         pieces: impl IntoIterator<Item = W>,
-        store: impl Fn(&W) -> Target,
+        store: impl Fn(&mut W) -> (Target, Duration),
         ask: impl AsyncFn(&DatasetClient, &W) -> CallResult<T>,
         done: impl FnMut(W, Result<T, CallFailed>) -> Result<Option<W>, Failure>,
     ) -> Result<(), Failure> {
-        let patience = self.session.patience;
+        let (patience, doubts) = (self.session.patience, self.session.doubts.clone());
         let (pieces, done) = (RefCell::new(pieces.into_iter()), RefCell::new(done));
         self.session.peer.work(patience, async |clients| {
             let one_after_another = async || {
                 loop {
                     let Some(mut piece) = pieces.borrow_mut().next() else { return Ok(()) };
                     loop {
-                        let client = clients.at(store(&piece));
+                        let (target, patience) = store(&mut piece);
+                        let client = clients.within(target, patience);
                         let ask = async || ask(&client, &piece).await;
                         let end = unless_busy(&clients, patience, ask).await;
-                        match (done.borrow_mut())(piece, end.map_err(CallFailed::from))? {
+                        let end = end.map_err(CallFailed::from);
+                        if end.is_err() {
+                            doubts.add(target.node);
+                        }
+                        match (done.borrow_mut())(piece, end)? {
                             Some(other) => piece = other,
                             None => break,
                         }

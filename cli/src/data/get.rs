@@ -39,6 +39,10 @@ const TRIES: usize = 3;
 
 /// What a name means, and where all of it is.
 pub fn whole(stores: &mut Stores, name: &str) -> Result<Known, Failure> {
+    let known = Catalogue::glance(stores)?.find(name)?;
+    if known.is_whole(stores)? {
+        return Ok(known);
+    }
     let mut known = Catalogue::gather(stores)?.find(name)?;
     for _ in 1..TRIES {
         let Some(lacks) = known.lacks() else { return Ok(known) };

@@ -1,8 +1,7 @@
 //! Files that this command hands to nodes of this machine, which then read and write them by
 //! themselves: no byte of them goes by the network (docs/files.md).
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
@@ -34,23 +33,31 @@ pub struct Handed {
 }
 
 impl Handed {
-    /// Hands a file to all of these nodes; `None` if one of them takes none: it is in a machine of
-    /// its own, or elsewhere.
-    pub fn to(
-        stores: &Stores,
-        nodes: impl IntoIterator<Item = NodeId>,
-        file: &File,
-    ) -> Option<Handed> {
+    /// Hands a file to those of these nodes that take it: not to those that are in machines of
+    /// their own, or elsewhere. One that has failed this command is tried only if no other does.
+    pub fn to(stores: &Stores, nodes: impl IntoIterator<Item = NodeId>, file: &File) -> Handed {
         let mut handed = Handed { nodes: BTreeMap::new() };
-        for id in nodes {
-            let is_hosted = |it: &&Node| it.node() == id && it.machine == Kind::Hosted;
-            stores.session.record.nodes.iter().find(is_hosted)?;
-            if let Entry::Vacant(place) = handed.nodes.entry(id) {
-                let socket = stores.session.folder.file(&node::files(id));
-                place.insert(hand(&socket, file).ok()?);
+        let nodes: BTreeSet<NodeId> = nodes.into_iter().collect();
+        let doubts = &stores.session.doubts;
+        let (doubted, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|it| doubts.has(*it));
+        for id in others.into_iter().chain(doubted) {
+            let is_hosted = |it: &Node| it.node() == id && it.machine == Kind::Hosted;
+            let is_here = stores.session.record.nodes.iter().any(is_hosted);
+            if !is_here || doubts.has(id) && !handed.nodes.is_empty() {
+                continue;
+            }
+            let socket = stores.session.folder.file(&node::files(id));
+            match hand(&socket, file) {
+                Ok(name) => drop(handed.nodes.insert(id, name)),
+                Err(_) => doubts.add(id),
             }
         }
-        Some(handed)
+        handed
+    }
+
+    /// Whether a node has it.
+    pub fn has(&self, node: NodeId) -> bool {
+        self.nodes.contains_key(&node)
     }
 
     /// By which name a node has it; no file has the name 0.

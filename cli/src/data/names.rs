@@ -10,7 +10,8 @@ use nile_interfaces::name::{KEEPS, NameClient};
 use nile_stl::CallResult;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::stores::{Stores, failed, nodes};
+use super::stores::{Stores, failed, is_silent, nodes};
+use crate::cluster::turns::Turns;
 use crate::failure::Failure;
 use crate::peer::call::CallFailed;
 use crate::peer::clients::Clients;
@@ -98,15 +99,23 @@ impl Stores {
         let mut why = Lost::Failed(Failure::failed("no node keeps the names of datasets any more"));
         // Those first of which it is known that they run.
         let running = self.session.running();
-        let mut targets = self.names.clone();
-        targets.sort_by_key(|target| !running.contains(&target.node));
-        for target in targets {
-            let (patience, ask) = (self.session.patience, &ask);
+        let (targets, doubts) = (self.names.clone(), self.session.doubts.clone());
+        let is_doubted = |at: usize| {
+            let node = targets[at].node;
+            (doubts.has(node), !running.contains(&node))
+        };
+        let mut turns = Turns::of(targets.len());
+        while let Some((at, patience)) = turns.next(self.session.patience, is_doubted) {
+            let (target, ask) = (targets[at], &ask);
             let work = async |clients: Clients| ask(&clients.at(target)).await;
             let end = self.session.peer.work(patience, work).map_err(Lost::Certain)?;
             match end.map_err(CallFailed::from) {
                 Ok(value) => return Ok(value),
                 Err(error) if is_elsewhere(&error) => {
+                    turns.failed(at, error.status);
+                    if is_silent(&error) {
+                        doubts.add(target.node);
+                    }
                     why = Lost::Failed(failed(&target, &error));
                 }
                 Err(error) if error.status == Status::Invalid => {

@@ -1,11 +1,13 @@
 //! `nile put`: a file becomes a dataset. The same bytes go to as many stores as it is to have
 //! copies, all of which make them durable; then the keepers of its name decide that the name means
-//! them, if it still means what it did when this began, and the stores are told.
+//! them, if it still means what it did when this began, and the stores are told. In place of a
+//! store that fails in the midst another one fetches the dataset from one that has it.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 
-use nile_abi::Status;
+use nile_abi::NodeId;
 use nile_interfaces::dataset::DatasetClient;
 use nile_interfaces::dataset::records::{Decider, Draft, Listed, SpaceEntry};
 use nile_interfaces::name::records::{NameEntry, NameExpectation, NameKind};
@@ -16,11 +18,12 @@ use super::catalogue;
 use super::names::{Changed, number};
 use super::progress::Progress;
 use super::remove;
+use super::restore::{restore, unprepare};
 use super::stores::{Stores, failed, nodes};
-use super::write::Drafts;
+use super::write::{Drafts, Lost, beaten};
 use crate::advice;
+use crate::cluster::turns::BRIEF;
 use crate::failure::Failure;
-use crate::peer::call::CallFailed;
 use crate::peer::known::Target;
 
 /// Puts a file, and says so.
@@ -97,7 +100,7 @@ fn put(
     (mut file, total): (File, Option<u64>),
 ) -> Result<Put, Failure> {
     let name = &options.name;
-    let (targets, longest) = choose(stores, options.copies, total.unwrap_or(0))?;
+    let Chosen { targets, spares, longest } = choose(stores, options.copies, total.unwrap_or(0))?;
     let before = stores.look(name)?;
     match before.kind {
         NameKind::Making => return Err(Failure::request(catalogue::making(name, &before))),
@@ -121,15 +124,19 @@ fn put(
     let blocks = (&targets[..], block_bytes);
     let stamp = before.stamp;
     let version = (stamp + 1, number()? as u32);
+    let (file, lost) = ((&mut file, total), Lost::of(name, targets.len()));
     let streamed =
-        stream(stores, options, (version, blocks), (&mut file, total), &mut drafts, &mut progress);
-    let listed = match streamed {
+        stream(stores, options, (version, blocks), file, (&mut drafts, &lost), &mut progress);
+    let mut listed = match streamed {
         Ok(listed) => listed,
         Err(failure) => {
             stores.abort(&drafts);
             return Err(failure);
         }
     };
+    stores.abandon(drafts.iter().filter(|(target, _)| lost.has(target)));
+    let targets = restore(stores, targets, spares, lost, &listed)?;
+    listed.copies = options.copies;
     decide(stores, stamp, &targets, &listed)?;
     if matches!(before.kind, NameKind::Dataset | NameKind::Output) {
         remove::rest(stores, name, &before)?;
@@ -211,27 +218,50 @@ fn block_of_records(buffer: u32, record: u32) -> Option<u32> {
     Some(records * record)
 }
 
-/// The stores with the most space, each on a node of its own; and bytes of the longest block that
-/// all of them can have.
-fn choose(stores: &mut Stores, copies: u8, bytes: u64) -> Result<(Vec<Target>, u32), Failure> {
-    let all = stores.all();
-    let spaces = stores.ask_all(&all, async |store, _| store.space().await)?;
+/// Where a dataset is put.
+struct Chosen {
+    /// The stores with the most space, each on a node of its own.
+    targets: Vec<Target>,
+    /// Others that could have it, those with the most space first.
+    spares: Vec<Target>,
+    /// Bytes of the longest block that all of them can have.
+    longest: u32,
+}
+
+/// Chooses stores. None is waited for long if there are enough without it.
+fn choose(stores: &mut Stores, copies: u8, bytes: u64) -> Result<Chosen, Failure> {
+    let mut left: Vec<(Target, ())> = stores.all().into_iter().map(|it| (it, ())).collect();
     let mut errors = Vec::new();
     let mut found: Vec<(SpaceEntry, Target)> = Vec::new();
-    for (target, space) in all.into_iter().zip(spaces) {
-        match space {
-            Ok(space) => found.push((space, target)),
-            Err(error) => errors.push(failed(&target, &error).to_string()),
+    let patience = stores.session.patience;
+    for patience in [patience.min(BRIEF), patience] {
+        let there: BTreeSet<NodeId> = found.iter().map(|(_, target)| target.node).collect();
+        if there.len() >= copies.into() {
+            break;
+        }
+        errors.clear();
+        let ask = async |store: &DatasetClient, (): &()| store.space().await;
+        let spaces = stores.ask_within(patience, &left, ask)?;
+        for ((target, ()), space) in std::mem::take(&mut left).into_iter().zip(spaces) {
+            match space {
+                Ok(space) => found.push((space, target)),
+                Err(error) => {
+                    errors.push(failed(&target, &error).to_string());
+                    left.push((target, ()));
+                }
+            }
         }
     }
     found.sort_by_key(|(it, target)| (std::cmp::Reverse(it.free), target.node, target.core));
-    let mut chosen: Vec<Target> = Vec::new();
+    let (mut chosen, mut spares): (Vec<Target>, Vec<Target>) = Default::default();
     let (mut least, mut longest) = (u64::MAX, u32::MAX);
     for (space, target) in found {
         if chosen.len() < copies.into() && chosen.iter().all(|it| it.node != target.node) {
             least = least.min(space.free);
             longest = longest.min(space.block_bytes);
             chosen.push(target);
+        } else {
+            spares.push(target);
         }
     }
     if chosen.len() < copies.into() {
@@ -245,7 +275,7 @@ fn choose(stores: &mut Stores, copies: u8, bytes: u64) -> Result<(Vec<Target>, u
         let message = format!("disk full: {bytes} bytes wanted, {least} free; remove datasets");
         return Err(Failure::failed(message));
     }
-    Ok((chosen, longest))
+    Ok(Chosen { targets: chosen, spares, longest })
 }
 
 /// Writes and prepares; `drafts` are those that were begun, as long as they are.
@@ -254,7 +284,7 @@ fn stream(
     options: &Options,
     ((epoch, attempt), (targets, block_bytes)): ((u64, u32), (&[Target], u32)),
     (file, total): (&mut File, Option<u64>),
-    drafts: &mut Vec<(Target, Draft)>,
+    (drafts, lost): (&mut Vec<(Target, Draft)>, &Lost),
     progress: &mut Progress,
 ) -> Result<Listed, Failure> {
     let name = options.name.as_str();
@@ -262,63 +292,41 @@ fn stream(
         store.create(name, epoch, attempt, Decider::NAME, block_bytes).await
     })?;
     for (target, draft) in targets.iter().zip(begun) {
-        drafts.push((*target, draft.map_err(|error| unwanted(target, &error, name))?));
+        match draft {
+            Ok(draft) => drafts.push((*target, draft)),
+            Err(error) => lost.add(*target, error)?,
+        }
     }
-    let mut whole = Drafts { stores, all: drafts, block_bytes, progress };
+    let mut whole = Drafts { stores, all: drafts, lost, block_bytes, progress };
     let at = whole.write(&options.file, file, total)?;
     // What comes from a pipe has its length only now.
     if let Some(record) = options.record.filter(|record| !at.is_multiple_of((*record).into())) {
         return Err(ragged(&options.file, at, record));
     }
-    let on: Vec<u32> = targets.iter().map(|target| target.node.0).collect();
-    let id = |target: &Target| {
-        let draft = drafts.iter().find(|(it, _)| it == target);
-        draft.map_or(0, |(_, draft)| draft.draft)
-    };
-    let prepared = stores
-        .ask_all(targets, async |store, target| store.prepare(id(target), on.clone()).await)?;
-    all_prepared(stores, name, targets, prepared)
-}
-
-/// Why a store does not take a version: a later one may have been committed there since this began.
-fn unwanted(target: &Target, error: &CallFailed, name: &str) -> Failure {
-    match error.status {
-        Status::Exists => beaten(name),
-        _ => failed(target, error),
-    }
-}
-
-fn beaten(name: &str) -> Failure {
-    Failure::failed(format!("`{name}` was put by somebody else meanwhile"))
-}
-
-/// What all have prepared; of what only some have, nothing is left.
-fn all_prepared(
-    stores: &mut Stores,
-    name: &str,
-    targets: &[Target],
-    prepared: Vec<Result<Listed, CallFailed>>,
-) -> Result<Listed, Failure> {
-    let mut listed = None;
-    let mut failure = None;
-    let mut done = Vec::new();
-    for (target, end) in targets.iter().zip(prepared) {
+    let left = drafts.iter().filter(|(target, _)| !lost.has(target));
+    let left: Vec<(Target, u64)> = left.map(|(target, draft)| (*target, draft.draft)).collect();
+    let on: Vec<u32> = left.iter().map(|(target, _)| target.node.0).collect();
+    let prepared =
+        stores.ask_each(&left, async |store, draft| store.prepare(*draft, on.clone()).await)?;
+    let (mut listed, mut done, mut failure) = (None, Vec::new(), None);
+    for ((target, _), end) in left.into_iter().zip(prepared) {
         match end {
             Ok(it) => {
-                done.push(*target);
+                done.push(target);
                 listed = Some(it);
             }
-            Err(error) => failure = Some(unwanted(target, &error, name)),
+            Err(error) => failure = lost.add(target, error).err().or(failure),
         }
     }
-    let Some(listed) = listed else {
-        return Err(failure.unwrap_or_else(|| Failure::failed("no store has prepared it")));
-    };
-    let Some(failure) = failure else { return Ok(listed) };
-    stores.insisting(|stores| {
-        done.into_iter().try_for_each(|target| stores.remove(target, &listed).map(drop))
-    })?;
-    Err(failure)
+    match (listed, failure) {
+        (Some(listed), None) => Ok(listed),
+        (listed, failure) => {
+            if let Some(listed) = listed {
+                unprepare(stores, &done, &listed);
+            }
+            Err(failure.unwrap_or_else(|| Failure::failed("no store has prepared it")))
+        }
+    }
 }
 
 #[cfg(test)]

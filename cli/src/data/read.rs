@@ -1,17 +1,23 @@
 //! The bytes of a dataset, to a file or piece by piece. Nodes of this machine write to a regular
 //! file by themselves; for what is none, to a window in memory. From others they come in calls.
+//! What one of several stores does not give, another one does; the first is then asked last.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use nile_abi::Status;
 use nile_interfaces::dataset::records::{BlockRange, InFile, Listed};
 use nile_interfaces::dataset::{DatasetClient, MOST_BYTES};
+use nile_stl::CallResult;
 
 use super::catalogue::{Known, Part};
 use super::hand::{Handed, window};
 use super::progress::Progress;
-use super::stores::{PIECES, Stores, failed};
+use super::stores::{Stores, failed};
+use crate::cluster::turns::Turns;
 use crate::failure::Failure;
+use crate::peer::call::CallFailed;
 use crate::peer::known::Target;
 use crate::write::Output;
 
@@ -21,10 +27,14 @@ const AT_ONCE: u64 = 2 << 20;
 /// Bytes of a window, about.
 const WINDOW: u64 = 8 << 20;
 
-/// Blocks of a part, and why the stores that were asked for them have not given them.
-struct Blocks {
-    first: u32,
-    count: u32,
+/// A store, and what it has of a part.
+type Holder = (Target, Listed);
+
+/// Something of a part, and who of its holders has been asked for it.
+struct Wanted<W> {
+    what: W,
+    turns: Turns,
+    asked: usize,
     failures: Vec<String>,
 }
 
@@ -35,24 +45,30 @@ pub fn to_file(
     file: &mut Output,
     progress: &mut Progress,
 ) -> Result<u64, Failure> {
-    let nodes = known.parts.values().flat_map(|part| &part.stores).map(|(it, _)| it.node);
-    let handed = file.fresh().and_then(|file| Handed::to(stores, nodes, file));
-    let Some(handed) = handed else {
-        let mut done = 0;
+    let mut done = 0;
+    let Some(fresh) = file.fresh() else {
         return pieces(stores, known, |piece| {
             done += piece.len() as u64;
             progress.show(done);
             file.write(piece)
         });
     };
-    let mut done = 0;
+    let nodes = known.parts.values().flat_map(|part| &part.stores).map(|(it, _)| it.node);
+    let handed = Handed::to(stores, nodes, fresh);
     for part in known.parts.values() {
-        let (before, blocks) = (done, 0..part.listed.blocks);
-        let copied = copy(stores, part, blocks, (&handed, before), |bytes| {
+        let before = done;
+        let straight = copy(stores, part, 0..part.listed.blocks, (&handed, before), |bytes| {
             progress.show(before + bytes);
         });
+        let copied = unless_by_calls(straight, part, &handed, || {
+            by_calls(stores, part, 0, |at, bytes| {
+                progress.show(before + at);
+                file.write_at(before + at, bytes)
+            })
+        });
         // A file that a node cannot write to this command perhaps cannot, either.
-        done += copied.or_else(|failure| file.probe(known.entry.bytes).and(Err(failure)))?;
+        copied.or_else(|failure| file.probe(known.entry.bytes).and(Err(failure)))?;
+        done += part.listed.bytes;
     }
     Ok(done)
 }
@@ -65,7 +81,8 @@ pub fn pieces(
 ) -> Result<u64, Failure> {
     let mut bytes = 0;
     for part in known.parts.values() {
-        bytes += part_by_pieces(stores, part, &mut take)?;
+        part_by_pieces(stores, part, &mut take)?;
+        bytes += part.listed.bytes;
     }
     Ok(bytes)
 }
@@ -74,30 +91,51 @@ fn part_by_pieces(
     stores: &mut Stores,
     part: &Part,
     take: &mut dyn FnMut(&[u8]) -> Result<(), Failure>,
-) -> Result<u64, Failure> {
-    let memory = window()?;
-    let mut at = 0;
-    let Some(window) = Handed::to(stores, part.stores.iter().map(|(it, _)| it.node), &memory)
-    else {
-        while at < part.listed.bytes {
-            let piece = call(stores, part, at)?;
-            at += piece.len() as u64;
-            take(&piece)?;
-        }
-        return Ok(at);
-    };
-    let mut piece = Vec::new();
+) -> Result<(), Failure> {
+    let nodes = || part.stores.iter().map(|(it, _)| it.node);
+    let mut memory = window()?;
+    let mut handed = Handed::to(stores, nodes(), &memory);
+    let (mut at, mut piece) = (0, Vec::new());
     for first in (0..part.listed.blocks).step_by(blocks_of(part, WINDOW) as usize) {
         let last = first.saturating_add(blocks_of(part, WINDOW)).min(part.listed.blocks);
+        let failures = stores.session.doubts.count();
         // The window begins where the first of them does.
-        let base = 0_u64.wrapping_sub(at);
-        let bytes = copy(stores, part, first..last, (&window, base), |_| ())?;
+        let copied = copy(stores, part, first..last, (&handed, 0_u64.wrapping_sub(at)), |_| ());
+        let mut bytes = 0;
+        let straight = copied.map(|copied| bytes = copied);
+        if straight.is_err() {
+            return unless_by_calls(straight, part, &handed, || {
+                by_calls(stores, part, at, |_, bytes| take(bytes))
+            });
+        }
         piece.resize(bytes as usize, 0);
         read_window(&memory, &mut piece)?;
         take(&piece)?;
         at += bytes;
+        // One that did not answer in time may still write to it, and too late.
+        if stores.session.doubts.count() > failures {
+            memory = window()?;
+            handed = Handed::to(stores, nodes(), &memory);
+        }
     }
-    Ok(at)
+    Ok(())
+}
+
+/// The end of what stores were to do by themselves; or that of `calls`, if it failed, and there are
+/// stores that only answer calls.
+fn unless_by_calls<T>(
+    straight: Result<T, Failure>,
+    part: &Part,
+    handed: &Handed,
+    calls: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    match straight {
+        Ok(_) => Ok(()),
+        Err(Failure::Failed(_)) if part.stores.iter().any(|(it, _)| !handed.has(it.node)) => {
+            calls()
+        }
+        Err(failure) => Err(failure),
+    }
 }
 
 fn read_window(memory: &File, piece: &mut [u8]) -> Result<(), Failure> {
@@ -111,83 +149,123 @@ fn blocks_of(part: &Part, bytes: u64) -> u32 {
     u32::try_from(bytes / of_block).unwrap_or(u32::MAX).max(1)
 }
 
-/// Has blocks of a part written to a file, in which the part's first byte is to be at `base`; how
-/// many bytes they have. Each comes from the first store that has it whole.
+/// Has blocks of a part written to a file by the stores that have it, in which the part's first
+/// byte is to be at `base`; how many bytes they have.
 fn copy(
     stores: &mut Stores,
     part: &Part,
-    blocks: std::ops::Range<u32>,
+    blocks: Range<u32>,
     (file, base): (&Handed, u64),
     mut show: impl FnMut(u64),
 ) -> Result<u64, Failure> {
+    let holders: Vec<&Holder> = part.stores.iter().filter(|(it, _)| file.has(it.node)).collect();
     let step = blocks_of(part, AT_ONCE);
-    let rows = blocks.clone().step_by(step as usize).map(|first| {
-        let count = step.min(blocks.end - first);
-        Blocks { first, count, failures: Vec::new() }
-    });
-    let store = |it: &Blocks| &part.stores[it.failures.len()];
-    let ask = async |client: &DatasetClient, it: &Blocks| {
-        let (target, Listed { name, epoch, attempt, .. }) = store(it);
-        let blocks = BlockRange { first: it.first, count: it.count };
+    let rows = blocks.clone().step_by(step as usize);
+    let rows = rows.map(|first| BlockRange { first, count: step.min(blocks.end - first) });
+    let ask = async |client: &DatasetClient, (target, listed): &Holder, it: &BlockRange| {
+        let Listed { name, epoch, attempt, .. } = listed;
         let base = InFile { file: file.name(target.node), at: base };
-        client.read_into(name, *epoch, *attempt, blocks, base).await
+        client.read_into(name, *epoch, *attempt, *it, base).await
     };
     let mut done = 0;
-    stores.flow(
-        rows,
-        |it| store(it).0,
-        ask,
-        |mut blocks, end| match end {
-            Ok(copied) => {
-                done += copied.bytes;
-                show(done);
-                let count = copied.blocks.min(blocks.count);
-                let (first, count) = (blocks.first + count, blocks.count - count);
-                Ok((count > 0).then_some(Blocks { first, count, failures: Vec::new() }))
-            }
-            Err(error) => {
-                let (target, _) = store(&blocks);
-                blocks.failures.push(failed(target, &error).to_string());
-                match blocks.failures.len() < part.stores.len() {
-                    true => Ok(Some(blocks)),
-                    false => Err(nowhere(part, &blocks.failures)),
-                }
-            }
-        },
-    )?;
+    from_holders(stores, &holders, rows, ask, |it, copied| {
+        done += copied.bytes;
+        show(done);
+        let count = copied.blocks.min(it.count);
+        (count, BlockRange { first: it.first + count, count: it.count - count })
+    })?;
     Ok(done)
 }
 
-fn nowhere(part: &Part, failures: &[String]) -> Failure {
-    Failure::failed(format!("{}: {}", part.listed.name, failures.join("; ")))
+/// Gives the bytes of a part from `from` on, by calls: where they begin, and some of them.
+fn by_calls(
+    stores: &mut Stores,
+    part: &Part,
+    from: u64,
+    mut take: impl FnMut(u64, &[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let holders: Vec<&Holder> = part.stores.iter().collect();
+    let ask = async |client: &DatasetClient, (_, listed): &Holder, it: &Range<u64>| {
+        let Listed { name, epoch, attempt, .. } = listed;
+        client.read(name, *epoch, *attempt, it.start, (it.end - it.start) as u32).await
+    };
+    let mut buffer = Vec::new();
+    for first in (from..part.listed.bytes).step_by(WINDOW as usize) {
+        let last = part.listed.bytes.min(first + WINDOW);
+        buffer.resize((last - first) as usize, 0);
+        let pieces = (first..last).step_by(MOST_BYTES);
+        let pieces = pieces.map(|at| at..last.min(at + MOST_BYTES as u64));
+        from_holders(stores, &holders, pieces, ask, |it, piece| {
+            let there = &mut buffer[(it.start - first) as usize..(it.end - first) as usize];
+            let bytes = piece.bytes.0.len().min(there.len());
+            there[..bytes].copy_from_slice(&piece.bytes.0[..bytes]);
+            (bytes as u32, it.start + bytes as u64..it.end)
+        })?;
+        take(first, &buffer)?;
+    }
+    Ok(())
 }
 
-/// Some bytes from `at` on, from the first store that has them whole, by calls.
-fn call(stores: &mut Stores, part: &Part, at: u64) -> Result<Vec<u8>, Failure> {
-    let mut failures = Vec::new();
-    for (target, listed) in &part.stores {
-        let places = (at..part.listed.bytes).step_by(MOST_BYTES).take(PIECES);
-        let asked: Vec<(Target, u64)> = places.map(|at| (*target, at)).collect();
-        let Listed { name, epoch, attempt, .. } = listed;
-        let pieces = stores.ask_each(&asked, async |store, at| {
-            store.read(name, *epoch, *attempt, *at, MOST_BYTES as u32).await
-        })?;
-        let (mut bytes, mut why) = (Vec::new(), format!("{} has no byte {at}", target.place()));
-        for ((_, place), piece) in asked.iter().zip(pieces) {
-            match piece {
-                Ok(piece) if at + bytes.len() as u64 == *place => bytes.extend(piece.bytes.0),
-                // One before it is shorter than was asked for.
-                Ok(_) => break,
+/// Asks the holders of a part for pieces of it, several at once, and each piece of one holder after
+/// the other. `done` takes what one gives: how much of the piece that was, and what is left of it.
+fn from_holders<W: IsNothing, T>(
+    stores: &mut Stores,
+    holders: &[&Holder],
+    pieces: impl IntoIterator<Item = W>,
+    ask: impl AsyncFn(&DatasetClient, &Holder, &W) -> CallResult<T>,
+    mut done: impl FnMut(&W, T) -> (u32, W),
+) -> Result<(), Failure> {
+    let (patience, doubts) = (stores.session.patience, stores.session.doubts.clone());
+    let is_doubted = |at: usize| doubts.has(holders[at].0.node);
+    let wanted =
+        |what| Wanted { what, turns: Turns::of(holders.len()), asked: 0, failures: vec![] };
+    if holders.is_empty() {
+        return Err(Failure::failed("no store has it"));
+    }
+    stores.flow(
+        pieces.into_iter().map(wanted),
+        |it| {
+            let (at, patience) = it.turns.next(patience, is_doubted).unwrap_or((0, patience));
+            it.asked = at;
+            (holders[at].0, patience)
+        },
+        async |client, it| ask(client, holders[it.asked], &it.what).await,
+        |mut it, end| {
+            let (target, listed) = holders[it.asked];
+            let nothing = || CallFailed::new(Status::Failed, "it gives nothing of what it has");
+            let end = end.map(|end| done(&it.what, end));
+            match end.and_then(|(some, left)| if some > 0 { Ok(left) } else { Err(nothing()) }) {
+                Ok(left) => Ok((!left.is_nothing()).then(|| wanted(left))),
                 Err(error) => {
-                    why = failed(target, &error).to_string();
-                    break;
+                    it.failures.push(failed(target, &error).to_string());
+                    it.turns.failed(it.asked, error.status);
+                    match it.turns.next(patience, is_doubted) {
+                        Some(_) => Ok(Some(it)),
+                        None => Err(nowhere(listed, &it.failures)),
+                    }
                 }
             }
-        }
-        if !bytes.is_empty() {
-            return Ok(bytes);
-        }
-        failures.push(why);
+        },
+    )
+}
+
+/// Whether nothing is left of a piece.
+trait IsNothing {
+    fn is_nothing(&self) -> bool;
+}
+
+impl IsNothing for BlockRange {
+    fn is_nothing(&self) -> bool {
+        self.count == 0
     }
-    Err(nowhere(part, &failures))
+}
+
+impl IsNothing for Range<u64> {
+    fn is_nothing(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+fn nowhere(listed: &Listed, failures: &[String]) -> Failure {
+    Failure::failed(format!("{}: {}", listed.name, failures.join("; ")))
 }

@@ -5,6 +5,7 @@ use nile_stl::Client;
 
 use crate::cluster::services;
 use crate::cluster::session::Session;
+use crate::cluster::turns::Turns;
 use crate::failure::Failure;
 use crate::peer::known::{self, Target};
 
@@ -15,17 +16,25 @@ pub fn find<C: Client>(session: &mut Session) -> Result<Option<Vec<Target>>, Fai
     let instances = known::instances(session.peer.known());
     let named = instances.iter().filter(|(_, it)| it.name == own.name);
     let all: Vec<Target> = named.map(|(target, _)| *target).collect();
+    let doubts = session.doubts.clone();
+    let is_doubted = |at: usize| doubts.has(all[at].node);
     let mut why = None;
-    for target in &all {
+    let mut turns = Turns::of(all.len());
+    while let Some((at, patience)) = turns.next(session.patience, is_doubted) {
+        let target = all[at];
         let wrong =
             |what: String| Failure::failed(format!("{} on {}: {what}", own.name, target.place()));
-        match services::schema(session, *target)? {
+        match services::schema_within(session, target, patience)? {
             Ok(schema) if schema == discovery::to_text(own.schema) => return Ok(Some(all)),
             Ok(_) => {
                 let what = "the node is of another version than this command; start it anew";
                 return Err(wrong(what.into()));
             }
-            Err(failed) => drop(why.get_or_insert_with(|| wrong(failed.to_string()))),
+            Err(failed) => {
+                doubts.add(target.node);
+                turns.failed(at, failed.status);
+                why.get_or_insert_with(|| wrong(failed.to_string()));
+            }
         }
     }
     why.map_or(Ok(None), Err)

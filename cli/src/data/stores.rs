@@ -13,14 +13,14 @@ use super::service;
 use crate::advice;
 use crate::cluster::args::{Query, Which};
 use crate::cluster::session::Session;
+use crate::cluster::turns::{BRIEF, Turns};
 use crate::failure::Failure;
 use crate::peer::call::CallFailed;
 use crate::peer::clients::Clients;
 use crate::peer::known::Target;
 
-/// Pieces of a dataset that are on their way at a time: so many that neither end waits for the
-/// other, and so few that other calls find their way to the store between them.
-pub const PIECES: usize = 4;
+/// How long it takes at most until a request is on its way.
+const SENT: Duration = Duration::from_millis(100);
 
 /// How long a store that is busy is left alone.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -40,14 +40,19 @@ pub struct Stores {
 
 impl Stores {
     /// Takes a place in the cluster, and finds its stores. A wrong request if it has none. Those
-    /// that cannot be opened are left out, as those of nodes that are away.
+    /// that cannot be opened are left out, as those of nodes that are away. One that does not
+    /// answer at once is doubted.
     pub fn open(query: &Query) -> Result<Stores, Failure> {
         let mut stores = Stores::of_all(query)?;
-        let all = stores.all();
-        let formatted = stores.ask_all(&all, async |store, _| store.is_formatted().await)?;
-        for (target, error) in all.into_iter().zip(formatted) {
-            match error {
-                Err(error) if is_unusable(&error) => stores.leave_out_for(target, &error),
+        let all: Vec<(Target, ())> = stores.all().into_iter().map(|it| (it, ())).collect();
+        let ask = async |store: &DatasetClient, (): &()| store.is_formatted().await;
+        let patience = stores.session.patience.min(BRIEF);
+        let formatted = stores.ask_within(patience, &all, ask)?;
+        for ((target, ()), end) in all.into_iter().zip(formatted) {
+            match end {
+                Err(error) if error.status == Status::Failed => {
+                    stores.leave_out_for(target, &error);
+                }
                 _ => {}
             }
         }
@@ -84,6 +89,12 @@ impl Stores {
             self.ask_all(&all, async |store, _| store.is_formatted().await)?;
         let errors = formatted.iter().filter_map(|it| it.as_ref().err());
         Ok(errors.filter(|error| error.status == Status::NotFound).count() == formatted.len())
+    }
+
+    /// Those of these first that have not failed this command.
+    pub fn doubted_last(&self, mut targets: Vec<Target>) -> Vec<Target> {
+        targets.sort_by_key(|target| self.session.doubts.has(target.node));
+        targets
     }
 
     /// Forgets a store that does not answer.
@@ -129,12 +140,26 @@ impl Stores {
         asked: &[(Target, A)],
         ask: impl AsyncFn(&DatasetClient, &A) -> CallResult<T>,
     ) -> Result<Vec<Result<T, CallFailed>>, Failure> {
-        let (patience, ask) = (self.session.patience, &ask);
+        self.ask_within(self.session.patience, asked, ask)
+    }
+
+    /// The same, within another time.
+    pub fn ask_within<A, T>(
+        &mut self,
+        patience: Duration,
+        asked: &[(Target, A)],
+        ask: impl AsyncFn(&DatasetClient, &A) -> CallResult<T>,
+    ) -> Result<Vec<Result<T, CallFailed>>, Failure> {
+        let (doubts, ask) = (self.session.doubts.clone(), &ask);
         self.session.peer.work(patience, async |clients| {
             let one = async |(target, what): &(Target, A)| {
                 let store = clients.at(*target);
                 let end = unless_busy(&clients, patience, async || ask(&store, what).await).await;
-                end.map_err(CallFailed::from)
+                let end = end.map_err(CallFailed::from);
+                if end.as_ref().is_err_and(is_silent) {
+                    doubts.add(target.node);
+                }
+                end
             };
             all(asked.iter().map(one)).await
         })
@@ -149,6 +174,32 @@ impl Stores {
         let asked: Vec<(Target, Target)> =
             targets.iter().map(|target| (*target, *target)).collect();
         self.ask_each(&asked, ask)
+    }
+
+    /// What the first of these stores replies that does: one after the other is asked, if `ask` may
+    /// be repeated.
+    pub fn ask_any<T>(
+        &mut self,
+        targets: &[Target],
+        ask: impl AsyncFn(&DatasetClient) -> CallResult<T>,
+    ) -> Result<T, Failure> {
+        let doubts = self.session.doubts.clone();
+        let mut turns = Turns::of(targets.len());
+        let mut failure = Failure::failed("there is no store to ask");
+        while let Some((at, patience)) =
+            turns.next(self.session.patience, |at| doubts.has(targets[at].node))
+        {
+            let asked = [(targets[at], ())];
+            let mut ends = self.ask_within(patience, &asked, async |store, ()| ask(store).await)?;
+            match ends.pop().expect("one call has one end") {
+                Ok(reply) => return Ok(reply),
+                Err(error) => {
+                    turns.failed(at, error.status);
+                    failure = failed(&targets[at], &error);
+                }
+            }
+        }
+        Err(failure)
     }
 
     /// What a store replies.
@@ -178,6 +229,18 @@ impl Stores {
         let done = what(self);
         self.session.peer.heed(before);
         done
+    }
+
+    /// Ends drafts whose stores do not answer: they hear of it when they do again, if they do.
+    pub fn abandon<'d>(&mut self, drafts: impl Iterator<Item = &'d (Target, Draft)>) {
+        let all: Vec<(Target, u64)> = drafts.map(|(target, it)| (*target, it.draft)).collect();
+        if all.is_empty() {
+            return;
+        }
+        self.insisting(|stores| {
+            let abort = async |store: &DatasetClient, draft: &u64| store.abort(*draft).await;
+            drop(stores.ask_within(SENT, &all, abort));
+        });
     }
 
     /// Ends drafts, whether Ctrl-C was pressed or not. What does not hear of it ends them by
@@ -211,6 +274,11 @@ pub(super) async fn unless_busy<T>(
             end => return end,
         }
     }
+}
+
+/// Whether no answer came, or only that there is nobody any more who could give one.
+pub(super) fn is_silent(failed: &CallFailed) -> bool {
+    matches!(failed.status, Status::Dead | Status::Timeout)
 }
 
 /// Why a store did not do what it was asked for.

@@ -1,20 +1,24 @@
 //! The bytes of a file into drafts, the same into each. Nodes of this machine read the file by
 //! themselves; to others it goes in calls. What is no regular file they read out of a window in
-//! memory, in which this command puts some of it at a time.
+//! memory, in which this command puts some of it at a time. A store that fails loses its draft; the
+//! others go on.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use nile_abi::Status;
 use nile_bosml::Bytes;
 use nile_interfaces::dataset::records::{Draft, InFile};
 use nile_interfaces::dataset::{DatasetClient, MOST_BYTES};
 
 use super::hand::{Handed, window};
 use super::progress::Progress;
-use super::stores::{PIECES, Stores, failed};
+use super::stores::{Stores, failed};
 use crate::failure::Failure;
+use crate::peer::call::CallFailed;
 use crate::peer::known::Target;
 
 /// Bytes that a node is asked to take at once, about.
@@ -28,9 +32,56 @@ pub struct Drafts<'a> {
     pub stores: &'a mut Stores,
     /// Each with its store.
     pub all: &'a [(Target, Draft)],
+    /// Those whose stores have failed, and why.
+    pub lost: &'a Lost,
     /// Bytes of each of their blocks.
     pub block_bytes: u32,
     pub progress: &'a mut Progress,
+}
+
+/// The stores that do not get a dataset any more which was to be there, and why.
+pub struct Lost {
+    /// What it is called, and how many were to have it.
+    name: String,
+    wanted: usize,
+    all: RefCell<Vec<(Target, CallFailed)>>,
+}
+
+impl Lost {
+    /// None of so many has failed.
+    pub fn of(name: &str, wanted: usize) -> Lost {
+        Lost { name: name.into(), wanted, all: RefCell::default() }
+    }
+
+    /// Whether one is lost.
+    pub fn has(&self, target: &Target) -> bool {
+        self.all.borrow().iter().any(|(it, _)| it == target)
+    }
+
+    /// One has failed: fails as well if none is left, or no other would do better.
+    pub fn add(&self, target: Target, error: CallFailed) -> Result<(), Failure> {
+        let lost = &mut *self.all.borrow_mut();
+        let (failure, is_for_all) = match error.status {
+            // A later version may have been committed there since this began.
+            Status::Exists => (beaten(&self.name), true),
+            status => {
+                let is_for_all = matches!(status, Status::Invalid | Status::NoMemory);
+                (failed(&target, &error), is_for_all)
+            }
+        };
+        if lost.iter().all(|(it, _)| *it != target) {
+            lost.push((target, error));
+        }
+        match is_for_all || lost.len() >= self.wanted {
+            true => Err(failure),
+            false => Ok(()),
+        }
+    }
+
+    /// All of them.
+    pub fn into_all(self) -> Vec<(Target, CallFailed)> {
+        self.all.into_inner()
+    }
 }
 
 /// Bytes of a draft that lie in a file.
@@ -45,6 +96,7 @@ struct Range {
 
 /// Bytes of a draft that go in a call.
 struct Piece<'b> {
+    target: Target,
     draft: u64,
     at: u64,
     bytes: &'b [u8],
@@ -59,16 +111,13 @@ impl Drafts<'_> {
         total: Option<u64>,
     ) -> Result<u64, Failure> {
         let memory = window()?;
-        let nodes = || self.all.iter().map(|(target, _)| target.node);
-        let Some(window) = Handed::to(self.stores, nodes(), &memory) else {
-            return self.call(path, file);
-        };
+        let Some(window) = self.hand(&memory) else { return self.call(path, file) };
         let block = u64::from(self.block_bytes);
         // It may have become longer meanwhile: what does not fill a block is read until its end.
         let whole = total.unwrap_or(0) / block * block;
         let straight = match whole {
             0 => None,
-            _ => Handed::to(self.stores, nodes(), file),
+            _ => self.hand(file),
         };
         let mut at = 0;
         if let Some(handed) = straight {
@@ -90,6 +139,13 @@ impl Drafts<'_> {
         }
     }
 
+    /// Hands a file to all nodes, if all take it.
+    fn hand(&self, file: &File) -> Option<Handed> {
+        let nodes = || self.all.iter().map(|(target, _)| target).filter(|it| !self.lost.has(it));
+        let handed = Handed::to(self.stores, nodes().map(|it| it.node), file);
+        nodes().all(|it| handed.has(it.node)).then_some(handed)
+    }
+
     /// Has every store take these bytes of its draft out of the file, where they begin at `from`.
     /// What cannot be taken `look` is asked for: it may know why.
     fn take(
@@ -101,12 +157,14 @@ impl Drafts<'_> {
     ) -> Result<(), Failure> {
         let block = u64::from(self.block_bytes);
         let step = (AT_ONCE / block).max(1) * block;
-        let (drafts, first) = (self.all, bytes.start);
+        let (drafts, first, lost) = (self.all, bytes.start, self.lost);
+        let patience = self.stores.session.patience;
         let starts = bytes.clone().step_by(step as usize);
         let ranges = starts.flat_map(|start| {
             let end = (start + step).min(bytes.end);
             let from = from + (start - first);
-            drafts.iter().map(move |(target, draft)| Range {
+            let drafts = drafts.iter().filter(|(target, _)| !lost.has(target));
+            drafts.map(move |(target, draft)| Range {
                 target: *target,
                 draft: draft.draft,
                 start,
@@ -122,15 +180,16 @@ impl Drafts<'_> {
         let mut all_taken = 0;
         self.stores.flow(
             ranges,
-            |it| it.target,
+            |it| (it.target, patience),
             ask,
             |range, end| {
                 let Range { target, draft, start, end: last, from } = range;
                 let taken = match end {
-                    Ok(taken) => taken.clamp(0, last - start),
+                    Ok(taken) => taken.min(last - start),
                     Err(error) => {
                         look(from, last - start)?;
-                        return Err(failed(&target, &error));
+                        lost.add(target, error)?;
+                        return Ok(None);
                     }
                 };
                 all_taken += taken;
@@ -144,7 +203,9 @@ impl Drafts<'_> {
     /// The same by calls.
     fn call(&mut self, path: &Path, file: &mut File) -> Result<u64, Failure> {
         let mut at = 0_u64;
-        let mut buffer = vec![0; PIECES * MOST_BYTES];
+        let mut buffer = vec![0; WINDOW as usize / MOST_BYTES * MOST_BYTES];
+        let (drafts, lost) = (self.all, self.lost);
+        let patience = self.stores.session.patience;
         loop {
             let bytes = fill(file, &mut buffer).map_err(|error| unreadable(path, &error))?;
             if bytes == 0 {
@@ -152,22 +213,35 @@ impl Drafts<'_> {
             }
             let places = (at..).step_by(MOST_BYTES).zip(buffer[..bytes].chunks(MOST_BYTES));
             let to_each = |(at, bytes)| {
-                let piece = move |(target, draft): &(Target, Draft)| {
-                    (*target, Piece { draft: draft.draft, at, bytes })
-                };
-                self.all.iter().map(piece)
+                let all = drafts.iter().filter(|(target, _)| !lost.has(target));
+                all.map(move |(target, draft)| Piece {
+                    target: *target,
+                    draft: draft.draft,
+                    at,
+                    bytes,
+                })
             };
-            let asked: Vec<(Target, Piece<'_>)> = places.flat_map(to_each).collect();
-            let ends = self.stores.ask_each(&asked, async |store, piece| {
+            let write = async |store: &DatasetClient, piece: &Piece<'_>| {
                 store.write(piece.draft, piece.at, Bytes::from(piece.bytes)).await
-            })?;
-            for ((target, _), end) in asked.iter().zip(ends) {
-                end.map_err(|error| failed(target, &error))?;
-            }
+            };
+            self.stores.flow(
+                places.flat_map(to_each),
+                |piece| (piece.target, patience),
+                write,
+                |piece, end| match end {
+                    Ok(_) => Ok(None),
+                    Err(error) => lost.add(piece.target, error).map(|()| None),
+                },
+            )?;
             at += bytes as u64;
             self.progress.show(at);
         }
     }
+}
+
+/// That a name has a later version.
+pub fn beaten(name: &str) -> Failure {
+    Failure::failed(format!("`{name}` was put by somebody else meanwhile"))
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {

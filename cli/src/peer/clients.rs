@@ -38,14 +38,23 @@ struct Wanted {
 /// Makes the clients that a piece of work has.
 pub struct Clients {
     stl: Stl,
+    patience: Duration,
     tool: Rc<Tool>,
 }
 
 impl Clients {
     /// The client of an instance.
     pub fn at<C: Client>(&self, target: Target) -> C {
+        self.within(target, self.patience)
+    }
+
+    /// The client of an instance that is waited for so long.
+    pub fn within<C: Client>(&self, target: Target, patience: Duration) -> C {
         let Target { node, generation, core, number } = target;
-        C::at(&self.stl, Place { node, core, generation, number: ServiceNumber(number) })
+        C::at(
+            &self.stl.with_patience(patience),
+            Place { node, core, generation, number: ServiceNumber(number) },
+        )
     }
 
     /// Waits so long.
@@ -82,7 +91,7 @@ impl Peer {
         let stl = Stl::kernel(tool.clone()).with_patience(patience);
         stl.set_gateway(tool.clone());
         let mut open: Vec<(CallId, Slot)> = Vec::new();
-        let clients = Clients { stl: stl.clone(), tool: tool.clone() };
+        let clients = Clients { stl: stl.clone(), patience, tool: tool.clone() };
         let end = self.drive(&tool, work(clients), patience, &mut open);
         stl.close();
         for (call, _) in open {

@@ -1,5 +1,7 @@
 //! Files in a cluster, as people keep them: put, listed, got back, removed, refused, interrupted.
 
+mod stopped;
+
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -12,6 +14,7 @@ use serde_json::Value;
 
 use crate::cluster::{Place, refused};
 use crate::support::run;
+use stopped::a_node_stops;
 
 /// The datasets that there are.
 fn names(place: &Place) -> Vec<String> {
@@ -72,6 +75,7 @@ fn files_are_kept_in_a_cluster() {
     place.run(&["rm", "empty"]).expect(0);
     assert_eq!(names(&place), ["a file", "copied"], "nothing half-written is left");
 
+    a_node_stops(&place, folder.path());
     away_and_back(&place, folder.path());
     // One of two copies is away.
     let away = copied["nodes"][0].as_str().unwrap().to_string();

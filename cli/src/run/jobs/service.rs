@@ -44,7 +44,9 @@ impl<'s> Service<'s> {
     pub fn open(stores: &'s mut Stores) -> Result<Service<'s>, Failure> {
         let all = service::find::<JobClient>(&mut stores.session)?;
         let none = || Failure::request("no node of the cluster runs jobs");
-        let last = all.ok_or_else(none)?.first().copied();
+        let doubts = &stores.session.doubts;
+        let all = all.ok_or_else(none)?;
+        let last = all.iter().min_by_key(|target| doubts.has(target.node)).copied();
         Ok(Service { stores, last })
     }
 
@@ -76,8 +78,9 @@ impl<'s> Service<'s> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let mut targets = instances(self.stores);
-            // The one that answered last first.
-            targets.sort_by_key(|target| Some(*target) != self.last);
+            // The one that answered last first, and those last that do not answer.
+            let doubts = self.stores.session.doubts.clone();
+            targets.sort_by_key(|it| (Some(*it) != self.last, doubts.has(it.node)));
             let mut why = format!("no node runs the service {SERVICE} any more");
             for target in targets {
                 match self.call(target, ANSWER, &ask)? {
@@ -86,6 +89,9 @@ impl<'s> Service<'s> {
                         return Ok(reply);
                     }
                     Err(failed) if is_elsewhere(&failed) => {
+                        if failed.status == Status::Timeout {
+                            doubts.add(target.node);
+                        }
                         why = format!("{}: {failed}", target.place());
                     }
                     Err(failed) => {

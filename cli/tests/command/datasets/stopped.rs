@@ -1,0 +1,84 @@
+//! A node stops in the midst of commands, and before they begin: they use the copy that lives.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::thread;
+
+use crate::cluster::{Place, document, send, until};
+use crate::support::Said;
+
+/// More than a command has a node read or write at once, twice.
+const BYTES: usize = 18 << 20;
+
+/// Longer than a test may take: a command that waits for the node comes to no end.
+const LONG: &str = "1000";
+
+pub fn a_node_stops(place: &Place, folder: &Path) {
+    let [file, out] = ["long file", "long out"].map(|it| folder.join(it));
+    let content = super::write(&file, BYTES);
+    let [file_name, out_name] = [&file, &out].map(|it| it.to_str().unwrap());
+    let put = place.json(&["put", file_name, "stopped", "--copies", "2"]);
+    // The one that is asked first.
+    let on = nodes(&put["nodes"]);
+    let stopped = on.iter().min().unwrap().clone();
+
+    // In the midst of a get: a pipe holds far less than is asked for at once.
+    let mut get = begin(place, &["get", "stopped", "/dev/stdout", "--timeout", LONG]);
+    let mut got = vec![0];
+    get.stdout.as_mut().unwrap().read_exact(&mut got).unwrap();
+    send("-STOP", place.leader(&stopped));
+    get.stdout.as_mut().unwrap().read_to_end(&mut got).unwrap();
+    ended(get).expect(0);
+    assert!(got == content, "the other copy is not what was put");
+
+    // Before it begins.
+    place.run(&["get", "stopped", out_name, "--timeout", LONG]).expect(0);
+    assert!(fs::read(&out).unwrap() == content, "the other copy is not what was put");
+    let late = place.json(&["put", file_name, "late", "--copies", "2", "--timeout", LONG]);
+    assert!(!nodes(&late["nodes"]).contains(&stopped), "{late}");
+    goes_on(place, &stopped);
+
+    // In the midst of a put: as one of the two nodes that have the most space.
+    let probe = place.json(&["put", "Cargo.toml", "probe", "--copies", "2"]);
+    place.run(&["rm", "probe"]).expect(0);
+    let stopped = &nodes(&probe["nodes"])[1];
+    let mut put = begin(place, &["put", "/dev/stdin", "moved", "--copies", "2", "--json"]);
+    let mut input = put.stdin.take().unwrap();
+    let (first, rest) = content.split_at(BYTES / 2);
+    input.write_all(first).unwrap();
+    send("-STOP", place.leader(stopped));
+    let rest = rest.to_vec();
+    let writing = thread::spawn(move || input.write_all(&rest));
+    let said = ended(put).expect(0);
+    writing.join().unwrap().unwrap();
+    assert!(said.err.contains(&format!("has the copy in place of {stopped}")), "{}", said.err);
+    let moved = document(&said);
+    let on = nodes(&moved["nodes"]);
+    assert!(on.len() == 2 && !on.contains(stopped), "{moved}");
+    place.run(&["get", "moved", out_name]).expect(0);
+    assert!(fs::read(&out).unwrap() == content, "it is not what was put");
+    goes_on(place, stopped);
+    ["stopped", "late", "moved"].iter().for_each(|name| drop(place.run(&["rm", name]).expect(0)));
+}
+
+/// The node goes on, and is of the cluster again.
+fn goes_on(place: &Place, node: &str) {
+    send("-CONT", place.leader(node));
+    until("the node is back", || place.run(&["ls"]).status == Some(0));
+}
+
+fn nodes(all: &serde_json::Value) -> Vec<String> {
+    all.as_array().unwrap().iter().map(|node| node.as_str().unwrap().to_string()).collect()
+}
+
+fn begin(place: &Place, arguments: &[&str]) -> Child {
+    let mut command = place.nile();
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+fn ended(child: Child) -> Said {
+    child.wait_with_output().unwrap().into()
+}
