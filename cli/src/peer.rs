@@ -124,45 +124,25 @@ impl Peer {
     /// Makes all of `calls` at once and waits for their ends, in their order. None takes longer
     /// than `patience`.
     pub fn calls(&mut self, calls: &[Call], patience: Duration) -> Result<Vec<Outcome>, Failure> {
-        let begin = calls.iter().map(|call| {
+        let begin = |call: &Call| {
             let Call { target, method, document } = call.clone();
-            (call::Request { target, method, arguments: document.into_bytes() }, false)
-        });
-        let ends = self.make(begin.collect(), patience)?;
-        let text = |(call, end): (&Call, Reply)| {
-            let node = call.target.node;
-            let no_text = |_| CallFailed::new(Status::Invalid, format!("{node} answered no text"));
-            end.and_then(|data| String::from_utf8(data).map_err(no_text))
+            let request = call::Request { target, method, arguments: document.into_bytes() };
+            self.begin_as(request, false, patience)
         };
-        Ok(calls.iter().zip(ends).map(text).collect())
-    }
-
-    /// The same for calls in the binary form.
-    pub fn requests(
-        &mut self,
-        requests: &[call::Request],
-        patience: Duration,
-    ) -> Result<Vec<Reply>, Failure> {
-        self.make(requests.iter().map(|request| (request.clone(), true)).collect(), patience)
-    }
-
-    fn make(
-        &mut self,
-        calls: Vec<(call::Request, bool)>,
-        patience: Duration,
-    ) -> Result<Vec<Reply>, Failure> {
-        let begin = |(call, encoded)| self.begin_as(call, encoded, patience);
-        let waiting: Vec<_> = calls.into_iter().map(begin).collect();
+        let waiting: Vec<_> = calls.iter().map(begin).collect();
         let all: Vec<CallId> = waiting.iter().flatten().copied().collect();
         // Each ends by its deadline; the rest is for looking.
         self.until(patience + LOOK * 10, |peer| {
             all.iter().all(|call| peer.ended.contains_key(call))
         })?;
         let timed_out = |call: CallId| Err(CallFailed::timed_out(call.node));
-        let end = |begun: Result<CallId, CallFailed>| {
-            begun.and_then(|call| self.ended.remove(&call).unwrap_or_else(|| timed_out(call)))
+        let end = |(call, begun): (&Call, Result<CallId, CallFailed>)| {
+            let end = begun.and_then(|id| self.ended.remove(&id).unwrap_or_else(|| timed_out(id)));
+            let node = call.target.node;
+            let no_text = |_| CallFailed::new(Status::Invalid, format!("{node} answered no text"));
+            String::from_utf8(end?).map_err(no_text)
         };
-        Ok(waiting.into_iter().map(end).collect())
+        Ok(calls.iter().zip(waiting).map(end).collect())
     }
 
     /// Begins a call in the binary form, which ends within `patience`.

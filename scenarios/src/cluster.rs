@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, NodeId, Status};
 use nile_bosml::{Bytes, discovery};
-use nile_interfaces::gossip::{GossipClient, MemberEntry};
+use nile_interfaces::gossip::{GossipClient, MemberEntry, MemberState};
 use nile_interfaces::network::NetworkClient;
 use nile_interfaces::registry::{Listed, RegistryClient};
 use nile_interfaces::time::TimeClient;
@@ -131,11 +131,11 @@ async fn serve<M: Machine>(core: &Core<M>, cut: Duration) {
     loop {
         let members = members(&stl).await.unwrap_or_default();
         let conductor = members.iter().find(|it| it.identity.node == CONDUCTOR);
-        match conductor.map(|it| it.state.as_str()) {
-            Some("down") if met && core.now() - seen >= cut => {
+        match conductor.map(|it| it.state) {
+            Some(MemberState::Down) if met && core.now() - seen >= cut => {
                 return core.finish(Outcome::Success);
             }
-            Some("alive") => (met, seen) = (true, core.now()),
+            Some(MemberState::Alive) => (met, seen) = (true, core.now()),
             _ => {}
         }
         core.sleep(LOOK).await;
@@ -172,7 +172,7 @@ fn lead<M: Machine, F: Future<Output = ()> + 'static>(
 pub async fn all_known(stl: &Stl, nodes: u64) -> CallResult<()> {
     until(stl, async || {
         let members = members(stl).await?;
-        let known = members.iter().filter(|it| it.state == "alive");
+        let known = members.iter().filter(|it| it.state == MemberState::Alive);
         match known.count() as u64 {
             count if count == nodes => Ok(()),
             count => Err(CallError::new(Status::Busy, format!("{count} of {nodes} known"))),

@@ -16,7 +16,7 @@ mod remote;
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -26,7 +26,9 @@ use nile_registry::Caller as Binder;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
 use era::{Namesake, Shared};
-use nile_interfaces::gossip::{GossipKernel, MOST_MEMBERS, MemberEntry, NamesakeEntry};
+use nile_interfaces::gossip::{
+    GossipKernel, MOST_MEMBERS, MemberEntry, MemberState, NamesakeEntry,
+};
 use nile_interfaces::network::Identity;
 
 /// For how long another node with this one's number is shown.
@@ -74,11 +76,11 @@ impl GossipKernel for Gossip {
         self.shared.with(|gossip| {
             let entry = |it: nile_gossip::Member| MemberEntry {
                 identity: Identity { node: it.node.0, generation: it.generation.0 },
-                state: String::from(match it.state {
-                    State::Alive => "alive",
-                    State::Suspect => "suspect",
-                    State::Down => "down",
-                }),
+                state: match it.state {
+                    State::Alive => MemberState::Alive,
+                    State::Suspect => MemberState::Suspect,
+                    State::Down => MemberState::Down,
+                },
                 version: it.version,
             };
             let behind = gossip.members().filter(|it| it.node.0 > after);

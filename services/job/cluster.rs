@@ -16,7 +16,7 @@ use super::workers::{self, Line};
 use crate::cluster;
 pub use crate::cluster::Store;
 use nile_interfaces::dataset::DatasetClient;
-use nile_interfaces::gossip::GossipClient;
+use nile_interfaces::gossip::{GossipClient, MemberState};
 
 /// How long a node may take that is asked something small.
 pub const SOON: Duration = Duration::from_secs(2);
@@ -127,7 +127,8 @@ impl Cluster {
     async fn members(&self) -> SortedMap<NodeId, bool> {
         let Ok(gossip) = GossipClient::find(&self.stl).await else { return SortedMap::new() };
         let members = gossip.everyone().await.unwrap_or_default();
-        let member = members.iter().map(|it| (NodeId(it.identity.node), it.state != "down"));
+        let member =
+            members.iter().map(|it| (NodeId(it.identity.node), it.state != MemberState::Down));
         member.collect()
     }
 

@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use nile_abi::{CoreId, Status};
+use nile_interfaces::core_manager::CoreManagerClient;
+use nile_stl::Client as _;
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -10,7 +12,7 @@ use super::args::{Fault as Options, FaultAction, Kind, Place, Target};
 use super::folder::{Folder, Node, Record};
 use super::ready::Waiting;
 use super::session::Session;
-use super::{network, node, process, reply, services};
+use super::{network, node, process};
 use crate::advice;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -26,7 +28,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The service that ends cores.
-const MANAGER: &str = "core_manager";
+const MANAGER: &str = CoreManagerClient::INTERFACE.name;
 
 /// How often it is looked for a core's next process.
 const LOOK: Duration = Duration::from_millis(5);
@@ -175,11 +177,14 @@ fn end_core(options: &Options, target: Place, core: CoreId) -> Result<(), Failur
         let status = advice::named(&options.which, "status", &[]);
         Failure::request(format!("no core `{target}`; look at `{status}`"))
     })?;
-    let schema = services::schema(&mut session, manager)?;
-    let schema = schema.map_err(|failed| cannot(&failed.to_string()))?;
-    let call = reply::plain_call(&schema, manager, "end_core", &[("core", core.0.to_string())]);
-    let call = call.ok_or_else(|| cannot("its node's image does not offer that"))?;
-    match session.peer.call(&call, session.patience)? {
+    let patience = session.patience;
+    for checked in session.peer.check::<CoreManagerClient>(&[manager], patience)? {
+        checked.map_err(|failed| cannot(&failed.to_string()))?;
+    }
+    let ended = session.peer.work(patience, async |clients| {
+        clients.at::<CoreManagerClient>(manager).end_core(core.0).await
+    })?;
+    match ended.map_err(CallFailed::from) {
         Ok(_) => {}
         // It was the core that should have answered, or that the answer should have come by.
         Err(CallFailed { status: Status::Dead | Status::Panicked | Status::Timeout, .. }) => {}

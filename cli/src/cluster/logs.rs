@@ -6,21 +6,23 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use nile_interfaces::log::{self, LogClient};
+use nile_stl::Client;
 use serde_json::{Value, json};
 
 use super::args::Logs;
 use super::folder::Folder;
+use super::process;
 use super::session::Session;
-use super::{process, reply, services};
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::peer::call::CallFailed;
 use crate::peer::known;
 use crate::serial::{Said, Splitter};
 use crate::switch::logs::last_of;
 
-/// The service that keeps lines, its method, and the most lines that it keeps.
-const SERVICE: &str = "log";
-const METHOD: &str = "tail";
+/// The service that keeps lines, and the most lines that it keeps.
+const SERVICE: &str = LogClient::INTERFACE.name;
 const KEPT: u16 = 256;
 
 /// How often a log that is followed is looked at.
@@ -52,7 +54,7 @@ struct Line {
     number: u64,
     /// Since the node's start, in nanoseconds; not of what a file has.
     nanos: Option<u64>,
-    core: Option<u64>,
+    core: Option<u16>,
     text: String,
 }
 
@@ -113,7 +115,6 @@ fn written(line: &Line) -> String {
 /// The node's log service.
 struct Service {
     session: Session,
-    schema: String,
     target: known::Target,
 }
 
@@ -131,33 +132,32 @@ impl Service {
         let Some(target) = known::on_node(session.peer.known(), options.node.node, SERVICE) else {
             return Ok(None);
         };
-        let Ok(schema) = services::schema(&mut session, target)? else { return Ok(None) };
-        let mut service = Service { session, schema, target };
-        let lines = service.lines(1)?.unwrap_or_default();
-        Ok((options.follow || !lines.is_empty()).then_some(service))
+        if session.peer.check::<LogClient>(&[target], session.patience)?.contains(&Ok(())) {
+            let mut service = Service { session, target };
+            let lines = service.lines(1)?.unwrap_or_default();
+            return Ok((options.follow || !lines.is_empty()).then_some(service));
+        }
+        Ok(None)
     }
 }
 
 impl Source for Service {
     fn lines(&mut self, most: u16) -> Result<Option<Vec<Line>>, Failure> {
-        let lines = [("lines", most.to_string())];
-        let Some(call) = reply::plain_call(&self.schema, self.target, METHOD, &lines) else {
-            return Ok(None);
+        let Service { session, target } = self;
+        let end = session.peer.work(session.patience, async |clients| {
+            clients.at::<LogClient>(*target).tail(most).await
+        })?;
+        let said = end.map_err(|error| {
+            let failed = CallFailed::from(error);
+            Failure::failed(format!("{SERVICE}.tail: {failed}"))
+        })?;
+        let line = |it: log::Line| Line {
+            number: it.number,
+            nanos: Some(it.nanos),
+            core: Some(it.core),
+            text: it.text,
         };
-        let end = self.session.peer.call(&call, self.session.patience)?;
-        let said = match end {
-            Ok(text) => reply::to_json(&self.schema, METHOD, &text).unwrap_or_default(),
-            Err(failed) => {
-                return Err(Failure::failed(format!("{}.{METHOD}: {failed}", SERVICE)));
-            }
-        };
-        let line = |it: &Value| Line {
-            number: it["number"].as_u64().unwrap_or_default(),
-            nanos: it["nanos"].as_u64(),
-            core: it["core"].as_u64(),
-            text: it["text"].as_str().unwrap_or_default().into(),
-        };
-        Ok(Some(said["lines"].as_array().into_iter().flatten().map(line).collect()))
+        Ok(Some(said.into_iter().map(line).collect()))
     }
 
     fn wait(&mut self) -> Result<(), Failure> {

@@ -3,40 +3,13 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use nile_bosml::schema::{CallerKind, Method, Parameter, Service, Type};
-use nile_bosml::{REPLY, Value as Bosml, discovery, values_from_text};
+use nile_bosml::{REPLY, Value as Bosml, values_from_text};
 use serde_json::{Map, Value};
-
-use crate::peer::call::Call;
-use crate::peer::known::Target;
 
 /// The reply of a method, as an object.
 pub fn of_method(method: &Method<'_>, text: &str) -> Result<Value, nile_bosml::Error> {
     let values = values_from_text(&method.reply, REPLY, text)?;
     Ok(object(&method.reply, &values))
-}
-
-/// The reply `text` of the method `name` of the service whose discovery document is `schema`;
-/// `None` if one of them is not what it should be.
-pub fn to_json(schema: &str, name: &str, text: &str) -> Option<Value> {
-    let schema = discovery::parse(schema).ok()?;
-    let (_, method) = schema.method(name)?;
-    of_method(method, text).ok()
-}
-
-/// A call with parameters that are numbers or plain words; `None` if the service whose discovery
-/// document is `schema` has no such method.
-pub fn plain_call(
-    schema: &str,
-    target: Target,
-    name: &str,
-    parameters: &[(&str, String)],
-) -> Option<Call> {
-    let schema = discovery::parse(schema).ok()?;
-    let (number, _) = schema.method(name)?;
-    let parameter = |(name, value): &(&str, String)| format!("<{name}>{value}</{name}>");
-    let parameters: String = parameters.iter().map(parameter).collect();
-    let document = format!("<{name}>{parameters}</{name}>");
-    Some(Call { target, method: u16::try_from(number).ok()?, document })
 }
 
 fn object(names: &[Parameter<'_>], values: &[Bosml<'_>]) -> Value {
@@ -139,6 +112,7 @@ fn kind(ty: &Type<'_>) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nile_bosml::discovery;
     use serde_json::json;
 
     const DOCUMENT: &str = r#"<probe doc="A test">
@@ -168,14 +142,14 @@ mod tests {
                     <item><pieces>2</pieces></item></work><runs><item>none</item>\
                     <item><some>n1.c2</some></item></runs>\
                     <raw>AQI=</raw></reply>";
-        let reply = to_json(DOCUMENT, "look", text).unwrap();
+        let schema = discovery::parse(DOCUMENT).unwrap();
+        let reply = of_method(&schema.methods[0], text).unwrap();
         let all = json!([{ "n": u64::MAX, "f": 1.5 }, { "n": 0, "f": "NaN" }]);
         let (work, runs) = (json!(["ready", { "pieces": 2 }]), json!([null, "n1.c2"]));
         let expected =
             json!({ "at": "n2.c3", "all": all, "work": work, "runs": runs, "raw": "AQI=" });
         assert_eq!(reply, expected);
-        assert_eq!(to_json(DOCUMENT, "look", "<reply/>"), None);
-        assert_eq!(to_json(DOCUMENT, "see", text), None);
+        assert!(of_method(&schema.methods[0], "<reply/>").is_err());
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Session {
         self.peer.until(left(), |peer| {
             told.iter().all(|(node, seen)| {
                 let held = peer.known().member(*node);
-                let held = held.map(|it| (u64::from(it.generation.0), u64::from(it.version)));
+                let held = held.map(|it| (it.generation.0, it.version));
                 held >= Some(*seen) || is_down(peer, *node)
             })
         })?;

@@ -7,6 +7,7 @@ use crate::cluster::services;
 use crate::cluster::session::Session;
 use crate::cluster::turns::Turns;
 use crate::failure::Failure;
+use crate::peer::clients::OTHER_VERSION;
 use crate::peer::known::{self, Target};
 
 /// The instances of a service, the one on the lowest node first; none if no node has it. Fails if
@@ -26,10 +27,7 @@ pub fn find<C: Client>(session: &mut Session) -> Result<Option<Vec<Target>>, Fai
             |what: String| Failure::failed(format!("{} on {}: {what}", own.name, target.place()));
         match services::schema_within(session, target, patience)? {
             Ok(schema) if schema == discovery::to_text(own.schema) => return Ok(Some(all)),
-            Ok(_) => {
-                let what = "the node is of another version than this command; start it anew";
-                return Err(wrong(what.into()));
-            }
+            Ok(_) => return Err(wrong(OTHER_VERSION.into())),
             Err(failed) => {
                 doubts.add(target.node);
                 turns.failed(at, failed.status);

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant as Clock};
 
 use nile_abi::{CoreId, Generation, Instant, Status};
+use nile_bosml::discovery;
 use nile_ipioe::CallId;
 use nile_stl::frame::Header;
 use nile_stl::{
@@ -18,7 +19,7 @@ use nile_stl::{
 };
 
 use super::Peer;
-use super::call::{CallFailed, Request};
+use super::call::{Call, CallFailed, Request};
 use super::known::Target;
 use crate::failure::Failure;
 
@@ -27,6 +28,9 @@ const SPARE: Duration = Duration::from_secs(1);
 
 /// Where the end of a call is left for the client that waits for it.
 type Slot = Rc<RefCell<Option<CallResult<Vec<u8>>>>>;
+
+/// Why an instance is not asked what a client would.
+pub const OTHER_VERSION: &str = "the node is of another version than this command; start it anew";
 
 /// What a client wants to have asked.
 struct Wanted {
@@ -98,6 +102,22 @@ impl Peer {
             self.give_up(call);
         }
         end
+    }
+
+    /// Whether these instances have the service as the client `C` knows it. All are asked at once.
+    pub fn check<C: Client>(
+        &mut self,
+        targets: &[Target],
+        patience: Duration,
+    ) -> Result<Vec<Result<(), CallFailed>>, Failure> {
+        let own = discovery::to_text(C::INTERFACE.schema);
+        let asked: Vec<Call> = targets.iter().copied().map(Call::discover).collect();
+        let check = |schema: String| match schema == own {
+            true => Ok(()),
+            false => Err(CallFailed::new(Status::Invalid, OTHER_VERSION)),
+        };
+        let ends = self.calls(&asked, patience)?;
+        Ok(ends.into_iter().map(|end| end.and_then(check)).collect())
     }
 
     fn drive<F: Future>(

@@ -5,18 +5,18 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use nile_abi::NodeId;
-use nile_bosml::{Blob, Decode, Encode, Reader, Writer, discovery};
+use nile_interfaces::sampler::{Sampled, SamplerClient};
 use nile_platform_hosted::samples::{Frame, Mode};
+use nile_stl::{CallResult, Client, all};
 
 use super::samples::{Collected, Stack};
 use crate::cluster::args::Which;
-use crate::cluster::services;
 use crate::cluster::session::Session;
 use crate::failure::Failure;
-use crate::peer::call::{CallFailed, Request};
+use crate::peer::call::CallFailed;
 use crate::peer::known::{self, Target};
 
-const SERVICE: &str = "sampler";
+const SERVICE: &str = SamplerClient::INTERFACE.name;
 
 /// How long a core may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,9 +26,6 @@ pub struct Cores {
     session: Session,
     /// Each core, and the number of its next sample.
     all: Vec<(Target, u64)>,
-    /// The numbers of the methods `sample` and `take`.
-    sample: u16,
-    take: u16,
 }
 
 impl Cores {
@@ -42,22 +39,16 @@ impl Cores {
             .filter(|(target, it)| is_one(target, &it.name))
             .map(|(target, _)| (*target, 1))
             .collect();
-        let mut cores = Cores { session, all, sample: 0, take: 0 };
+        let mut cores = Cores { session, all };
         let with = cores.all.iter().map(|(core, _)| core.node).collect::<HashSet<_>>();
-        let Some((first, _)) = cores.all.first().filter(|_| with.len() == nodes.len()) else {
+        if cores.all.is_empty() || with.len() != nodes.len() {
             return Err(Failure::failed("there are nodes without the service sampler"));
-        };
-        let wrong = |why: String| Failure::failed(format!("{SERVICE}: {why}"));
-        let schema = services::schema(&mut cores.session, *first)?;
-        let schema = schema.map_err(|failed| wrong(failed.to_string()))?;
-        let schema = discovery::parse(&schema).map_err(|it| wrong(it.to_string()))?;
-        let method = |name: &str| {
-            let found = schema.methods.iter().position(|method| method.name == name);
-            found
-                .map(|at| at as u16)
-                .ok_or_else(|| wrong("the nodes are of another version".into()))
-        };
-        (cores.sample, cores.take) = (method("sample")?, method("take")?);
+        }
+        let targets: Vec<Target> = cores.all.iter().map(|(core, _)| *core).collect();
+        let checked = cores.session.peer.check::<SamplerClient>(&targets, PATIENCE)?;
+        for (core, checked) in targets.iter().zip(checked) {
+            checked.map_err(|why| failed(core, &why))?;
+        }
         // What is there from before is somebody else's.
         cores.take_all(&mut Collected::default())?;
         cores.set_rate(hertz)?;
@@ -68,13 +59,11 @@ impl Cores {
     pub fn take_all(&mut self, all: &mut Collected) -> Result<(), Failure> {
         loop {
             let mut more = false;
-            let replies = self.ask(self.take, |next| encoded(&next))?;
+            let replies =
+                self.ask(async |sampler: SamplerClient, next| sampler.take(next).await)?;
             for ((core, next), reply) in self.all.iter_mut().zip(replies) {
-                let wrong = |_| Failure::failed(format!("{}: no samples", core.place()));
-                let reader = &mut Reader::new(&reply);
-                let until = u64::decode(reader).map_err(wrong)?;
-                let lost = u64::decode(reader).map_err(wrong)?;
-                let words = Blob::decode(reader).map_err(wrong)?.0;
+                let Sampled { next: until, lost, words } = reply;
+                let words = words.0;
                 all.lost = all.lost.saturating_add(lost);
                 more |= !words.is_empty();
                 add(all, core, &words);
@@ -93,33 +82,27 @@ impl Cores {
     }
 
     fn set_rate(&mut self, hertz: u32) -> Result<(), Failure> {
-        self.ask(self.sample, |_| encoded(&hertz)).map(drop)
+        self.ask(async |sampler, _| sampler.sample(hertz).await).map(drop)
     }
 
-    /// Calls a method of all cores, with arguments that tell the number of the next sample.
-    fn ask(
+    /// Asks all cores at once something about the samples from the next one on.
+    fn ask<T>(
         &mut self,
-        method: u16,
-        arguments: impl Fn(u64) -> Vec<u8>,
-    ) -> Result<Vec<Vec<u8>>, Failure> {
-        let request = |(target, next): &(Target, u64)| Request {
-            target: *target,
-            method,
-            arguments: arguments(*next),
+        question: impl AsyncFn(SamplerClient, u64) -> CallResult<T>,
+    ) -> Result<Vec<T>, Failure> {
+        let Cores { session, all: cores } = self;
+        let ends = session.peer.work(PATIENCE, async |clients| {
+            all(cores.iter().map(|(core, next)| question(clients.at(*core), *next))).await
+        })?;
+        let reply = |((core, _), end): (&(Target, u64), CallResult<T>)| {
+            end.map_err(|error| failed(core, &error.into()))
         };
-        let requests: Vec<Request> = self.all.iter().map(request).collect();
-        let ends = self.session.peer.requests(&requests, PATIENCE)?;
-        let reply = |((core, _), end): (&(Target, u64), Result<Vec<u8>, CallFailed>)| {
-            end.map_err(|why| Failure::failed(format!("{SERVICE} on {}: {why}", core.place())))
-        };
-        self.all.iter().zip(ends).map(reply).collect()
+        cores.iter().zip(ends).map(reply).collect()
     }
 }
 
-fn encoded(value: &impl Encode) -> Vec<u8> {
-    let mut arguments = Writer::new();
-    value.encode(&mut arguments);
-    arguments.into_bytes().expect("a number fits")
+fn failed(core: &Target, why: &CallFailed) -> Failure {
+    Failure::failed(format!("{SERVICE} on {}: {why}", core.place()))
 }
 
 /// Adds the samples in `words` to `all`. What is cut off is left out.

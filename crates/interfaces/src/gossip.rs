@@ -24,10 +24,21 @@ pub struct NamesakeEntry {
 pub struct MemberEntry {
     /// Which.
     pub identity: Identity,
-    /// `alive`, `suspect` or `down`.
-    pub state: String,
+    /// How it is.
+    pub state: MemberState,
     /// How often its directory has changed, as far as this node has it.
     pub version: u32,
+}
+
+/// How a node is, as far as the one that says so knows.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberState {
+    /// It lives.
+    Alive,
+    /// It does not answer, and has a while to say that it lives.
+    Suspect,
+    /// It is held for dead.
+    Down,
 }
 
 /// The nodes of the cluster.

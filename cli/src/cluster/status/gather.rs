@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use nile_abi::{NodeId, RoleSet};
+use nile_abi::{CoreId, Generation, NodeId};
 use nile_gossip::State;
+use nile_interfaces::core_manager::{CoreManagerClient, CoreStatistics};
 use nile_kernel::report::Report;
+use nile_stl::{Client, all};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::cluster::args::Kind;
 use crate::cluster::folder::Node;
 use crate::cluster::session::Session;
-use crate::cluster::{logs, members, process, reply};
+use crate::cluster::{logs, members, process};
 use crate::failure::Failure;
-use crate::peer::call::Call;
-use crate::peer::known;
+use crate::peer::call::CallFailed;
+use crate::peer::known::{self, Target};
 
-/// The service that knows the cores of a node, and its method for one of them.
-const SERVICE: &str = "core_manager";
-const METHOD: &str = "statistics";
+/// The service that knows the cores of a node.
+const SERVICE: &str = CoreManagerClient::INTERFACE.name;
 
 /// A node as tools show it.
 #[derive(Clone, Debug, Serialize)]
@@ -78,8 +78,8 @@ pub struct CoreStatus {
 /// One who asks, again and again if need be.
 pub struct Gatherer {
     session: Session,
-    /// The schema of the service that is asked, once one node has told it.
-    schema: Option<String>,
+    /// The nodes that can be asked as this command does it, in the incarnation that said so.
+    checked: BTreeMap<NodeId, Generation>,
     /// What each node's boot report says of its cores' names, by the generation that it was of.
     hardware: BTreeMap<(NodeId, u32), BTreeMap<u16, u64>>,
 }
@@ -87,7 +87,7 @@ pub struct Gatherer {
 impl Gatherer {
     /// Asks in the name of `session`.
     pub fn new(session: Session) -> Gatherer {
-        Gatherer { session, schema: None, hardware: BTreeMap::new() }
+        Gatherer { session, checked: BTreeMap::new(), hardware: BTreeMap::new() }
     }
 
     /// The present state of every node. Waits for answers as long as the session has patience.
@@ -157,54 +157,61 @@ impl Gatherer {
 
     /// Fills in the cores of nodes that can be asked.
     fn ask(&mut self, nodes: &mut [NodeStatus], asked: &[(usize, NodeId)]) -> Result<(), Failure> {
-        let gossip = self.session.peer.known();
-        let mut targets = Vec::new();
+        let mut managers: Vec<(usize, Target)> = Vec::new();
         for (place, node) in asked {
-            let target = known::on_node(gossip, *node, SERVICE);
-            let cores = known::cores(gossip, *node);
-            match target {
-                Some(target) => {
-                    targets.extend(cores.iter().map(|core| (*place, target, core.clone())));
-                }
+            match known::on_node(self.session.peer.known(), *node, SERVICE) {
+                Some(target) => managers.push((*place, target)),
                 None => nodes[*place].error = Some(format!("it has no {SERVICE}")),
             }
         }
-        if self.schema.is_none() {
-            let mut asked: Vec<_> = targets.iter().map(|(_, target, _)| *target).collect();
-            asked.dedup();
-            let calls: Vec<Call> = asked.into_iter().map(Call::discover).collect();
-            let ends = self.session.peer.calls(&calls, self.session.patience)?;
-            // All nodes have the same image's service: one schema serves for all.
-            self.schema = ends.into_iter().find_map(Result::ok);
-        }
-        let Some(schema) = &self.schema else {
-            for (place, _) in asked {
-                nodes[*place].error = Some("it does not answer".into());
+        let targets: Vec<Target> = managers.iter().map(|(_, target)| *target).collect();
+        let mut cannot = self.check(&targets)?;
+        managers.retain(|(place, target)| match cannot.remove(&target.node) {
+            Some(why) => {
+                nodes[*place].error = Some(why.to_string());
+                false
             }
-            return Ok(());
-        };
-        let mut calls = Vec::new();
-        targets.retain(|(_, target, core)| {
-            let core = [("core", core.core.to_string())];
-            let call = reply::plain_call(schema, *target, METHOD, &core);
-            calls.extend(call.clone());
-            call.is_some()
+            None => true,
         });
-        let ends = self.session.peer.calls(&calls, self.session.patience)?;
-        for ((place, _, core), end) in targets.iter().zip(ends) {
+        let gossip = self.session.peer.known();
+        let cores = |(place, target): &(usize, Target)| {
+            let cores = known::cores(gossip, target.node).into_iter();
+            let (place, target) = (*place, *target);
+            cores.map(move |it| (place, target, CoreId(it.core)))
+        };
+        let cores: Vec<(usize, Target, CoreId)> = managers.iter().flat_map(cores).collect();
+        let ends = self.session.peer.work(self.session.patience, async |clients| {
+            let ask = async |target: Target, core: CoreId| {
+                clients.at::<CoreManagerClient>(target).statistics(core.0).await
+            };
+            all(cores.iter().map(|(_, target, core)| ask(*target, *core))).await
+        })?;
+        for ((place, ..), end) in cores.iter().zip(ends) {
             let node = &mut nodes[*place];
             match end {
-                Ok(text) => {
-                    let said = reply::to_json(schema, METHOD, &text).unwrap_or_default();
-                    node.cores.push(core_status(core, &said["statistics"]));
-                }
-                Err(failed) => node.error = Some(failed.to_string()),
+                Ok(said) => node.cores.push(said.into()),
+                Err(error) => node.error = Some(CallFailed::from(error).to_string()),
             }
         }
         for (place, _) in asked {
             self.complete(&mut nodes[*place]);
         }
         Ok(())
+    }
+
+    /// The nodes that cannot be asked, and why; each is looked at once.
+    fn check(&mut self, targets: &[Target]) -> Result<BTreeMap<NodeId, CallFailed>, Failure> {
+        let is_new = |it: &&Target| self.checked.get(&it.node) != Some(&it.generation);
+        let new: Vec<Target> = targets.iter().filter(is_new).copied().collect();
+        let Session { peer, patience, .. } = &mut self.session;
+        let mut cannot = BTreeMap::new();
+        for (target, end) in new.iter().zip(peer.check::<CoreManagerClient>(&new, *patience)?) {
+            match end {
+                Ok(()) => drop(self.checked.insert(target.node, target.generation)),
+                Err(failed) => drop(cannot.insert(target.node, failed)),
+            }
+        }
+        Ok(cannot)
     }
 
     /// Fills in what others than the node know: the services that it has told the cluster of, and
@@ -244,56 +251,23 @@ impl Gatherer {
     }
 }
 
-/// What a core says about itself, and its directory's entry for what it does not.
-fn core_status(known: &nile_gossip::Core, said: &Value) -> CoreStatus {
-    let entry = &said["entry"];
-    let number = |value: &Value| value.as_u64().unwrap_or_default();
-    let words = |value: &Value| -> Option<Vec<String>> {
-        value.as_array()?.iter().map(|word| Some(word.as_str()?.to_string())).collect()
-    };
-    let counts = |list: &Value, name: &str, count: &str| -> BTreeMap<String, u64> {
-        let entries = list.as_array().into_iter().flatten();
-        entries.filter_map(|it| Some((it[name].as_str()?.into(), it[count].as_u64()?))).collect()
-    };
-    let known_roles = || {
-        let roles = RoleSet::from_bits(known.roles);
-        roles.iter().map(|role| role.name().to_string()).collect()
-    };
-    CoreStatus {
-        id: known.core,
-        roles: words(&entry["roles"]).unwrap_or_else(known_roles),
-        hardware_id: said["hardware_id"].as_u64(),
-        generation: entry["generation"].as_u64().map_or(known.generation, |it| it as u32),
-        state: entry["phase"].as_str().unwrap_or("unknown").into(),
-        interrupts: counts(&said["interrupts"], "cause", "count"),
-        load: number(&said["load"]),
-        queues: counts(&said["queues"], "name", "depth"),
-        turns: number(&said["turns"]),
-        wakes: number(&said["wakes"]),
-        sleeps: number(&said["sleeps"]),
-        system_calls: number(&said["system_calls"]),
-        services: Vec::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_core_is_what_it_says() {
-        let known = nile_gossip::Core { core: 2, generation: 4, roles: 0b1000, changed: 0 };
-        let silent = core_status(&known, &Value::Null);
-        assert_eq!((silent.roles, silent.generation), (vec!["worker".to_string()], 4));
-        let said = json!({
-            "entry": { "roles": ["disk"], "generation": 5, "phase": "running" },
-            "interrupts": [{ "cause": "tick", "count": 7 }],
-            "queues": [{ "name": "received", "depth": 3 }],
-            "load": 12,
-        });
-        let core = core_status(&known, &said);
-        assert_eq!((core.generation, core.load, core.interrupts["tick"]), (5, 12, 7));
-        assert_eq!((core.queues["received"], core.state.as_str()), (3, "running"));
+/// What a core says about itself.
+impl From<CoreStatistics> for CoreStatus {
+    fn from(said: CoreStatistics) -> CoreStatus {
+        CoreStatus {
+            id: said.entry.core,
+            roles: said.entry.roles,
+            hardware_id: Some(said.hardware_id),
+            generation: said.entry.generation,
+            state: said.entry.phase,
+            interrupts: said.interrupts.into_iter().map(|it| (it.cause, it.count)).collect(),
+            load: said.load,
+            queues: said.queues.into_iter().map(|it| (it.name, it.depth)).collect(),
+            wakes: said.wakes,
+            turns: said.turns,
+            sleeps: said.sleeps,
+            system_calls: said.system_calls,
+            services: Vec::new(),
+        }
     }
 }
