@@ -302,7 +302,7 @@ fn tools_that_leave_are_forgotten_and_killed_ones_make_room() {
         let (answered, network) = tools(key, 40, false, 600);
         assert_eq!((answered, network.nodes[0].usage().peers), (40, 4));
         // More at once than there is room for.
-        let (answered, network) = tools(key, 10, false, 10);
+        let (answered, network) = tools(key, 6, false, 10);
         assert_eq!((answered, network.nodes[0].usage().peers), (4, 4));
     }
 }
