@@ -148,7 +148,8 @@ def main() -> int:
     soak = soak_for(options, None)
     told(soak)
     if soak.broken:
-        print(f"again: python3 tools/soak --seed {options.seed} --seconds {options.seconds:.0f}")
+        print(f"again: python3 tools/soak --seed {options.seed} --seconds {options.seconds:.0f}"
+              f" --most {options.most}")
     return int(bool(soak.broken))
 
 
