@@ -14,7 +14,7 @@
 //! * [`poll`], [`sleep`], [`throughput`]: channels; [`ends`] are two of them between two threads.
 //! * [`mapping`], [`frames`], [`tables`]: memory; [`private`] and [`scan`] are the naive peers.
 //! * [`bosml`]: messages, beside an XML parser.
-//! * [`registry`]: finding services.
+//! * [`registry`]: finding services; [`compose`]: planning compositions of them.
 //! * [`node`]: a booted node; [`boot_time`], [`image_size`], [`tickless`] and [`idle`] measure it,
 //!   [`cluster_up`] three of them.
 //! * [`disk`]: a hosted disk, beside plain reads and writes; [`files`]: a file put and got, beside
@@ -31,6 +31,7 @@ mod bosml;
 mod bulk;
 mod call;
 mod cluster_up;
+mod compose;
 mod disk;
 mod duel;
 mod ends;
@@ -95,7 +96,7 @@ const fn usual(name: &'static str, run: Run) -> Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 23] = [
+const BENCHMARKS: [Benchmark; 24] = [
     usual("ring-poll", poll::run),
     usual("ring-sleep", sleep::run),
     usual("ring-throughput", throughput::run),
@@ -104,6 +105,7 @@ const BENCHMARKS: [Benchmark; 23] = [
     usual("tables", tables::run),
     usual("bosml", bosml::run),
     usual("registry", registry::run),
+    usual("compose", compose::run),
     usual("image-size", image_size::run),
     usual("boot-time", boot_time::run),
     usual("cluster-up", cluster_up::run),
