@@ -68,9 +68,12 @@ pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
 struct Graph {
     shape: Shape,
     offers: Vec<Offer>,
-    /// For each layer and value of it the services that lead there: what they take, and how long.
-    ways: Vec<Vec<Vec<([usize; 2], u64)>>>,
+    /// For each layer and value of it the services that lead there.
+    ways: Vec<Vec<Vec<Way>>>,
 }
+
+/// What a service takes, and how long.
+type Way = ([usize; 2], u64);
 
 impl Graph {
     fn of(shape: Shape, seed: u64) -> Graph {

@@ -158,7 +158,7 @@ impl Agent<'_> {
                 self.done(state, Done { records, checksum });
             }
             "failed" => {
-                let (_, text) = (u32::decode(input)?, String::decode(input)?);
+                let (_, text) = (records::Fault::decode(input)?, String::decode(input)?);
                 let attempt = state.attempt.take_if(|attempt| attempt.ticket == ticket);
                 let what = attempt.map_or_else(String::new, |it| format!("{:?}", it.work));
                 state.error = Some(format!("{what}: {text}"));
