@@ -251,7 +251,7 @@ fn on_three_nodes_jobs_wait_for_each_other() {
     let are = |field: &str, value: &str| {
         let jobs = place.json(&["call", "job.list"]);
         let jobs = jobs["reply"]["jobs"].as_array().unwrap().iter();
-        jobs.filter(|it| it["ended"] == 0 && it[field] == value).count()
+        jobs.filter(|it| it["ended"] == "open" && it[field] == value).count()
     };
     // The sort of the first stands still until the others wait.
     let go = tempfile::NamedTempFile::new().unwrap().into_temp_path();

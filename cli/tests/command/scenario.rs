@@ -38,7 +38,11 @@ fn all_hold_on(machine: &str) {
         PROGRAMS.into_iter().filter(alone).partition(|program| needs_packages(program));
     for program in with.into_iter().chain(without) {
         let mut command = starts.next().expect("there is no last");
-        let words = if program == "jobs" { JOBS } else { program };
+        let words = match program {
+            "jobs" => JOBS,
+            "greedy" if machine != "sim" => "greedy pause_us=0",
+            _ => program,
+        };
         command.args(["boot", "--json", "--machine", machine, "--program", words]);
         let config = match program {
             "ticked" => Some(&ticks),

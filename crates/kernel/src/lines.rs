@@ -48,6 +48,12 @@ impl Lines {
         self.0.borrow_mut().push(Entry { line, state, guard });
     }
 
+    /// Whether there are none, as on most cores, in most passes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
     /// Looks whether a line interrupts for nothing; `done` is how much its device has done.
     pub fn look<M: Machine>(&self, machine: &M, done: impl Fn(Line) -> u64) {
         for it in &mut *self.0.borrow_mut() {

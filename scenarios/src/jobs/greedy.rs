@@ -28,9 +28,14 @@ const KINDS: [&str; 9] =
 /// How long a package has to take what it wants.
 const TAKES: Duration = Duration::from_millis(100);
 
-/// Starts this core's part.
+/// How long a package pauses after each thing that it takes, in microseconds of its time, unless it
+/// is said.
+const PAUSE: u64 = 200;
+
+/// Starts this core's part. With `pause_us=0` packages do not pause, and take memory, too: not in
+/// the simulator, where that is its host's and does not run out.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
-    let (wanted, pause) = (Wanted::of(arguments), arguments.number("pause_us", 0));
+    let (wanted, pause) = (Wanted::of(arguments), arguments.number("pause_us", PAUSE));
     serve(core);
     if conducts(core) {
         let own = core.clone();
@@ -54,7 +59,6 @@ async fn run<M: Machine>(
     data.warm().await?;
     let before = (data.free().await?, data.free_buffers().await?);
     let driver = Driver::new(&stl, notes, workers(core, 1), None);
-    // A simulation, whose packages pause, has no memory that could run out.
     let kinds = KINDS.into_iter().filter(|kind| pause == 0 || *kind != "memory");
     let mut done = 0;
     for (kind, number) in kinds.zip(0..) {

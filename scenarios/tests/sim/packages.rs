@@ -114,7 +114,7 @@ fn jobs_sort_numbers() {
 
 #[test]
 fn a_job_after_a_greedy_one_is_right() {
-    let figures = run_job(1, "greedy pause_us=200").program.expect("it is a scenario").figures;
+    let figures = run_job(1, "greedy").program.expect("it is a scenario").figures;
     assert_eq!(figures["kinds"], 8);
 }
 
