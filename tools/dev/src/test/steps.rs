@@ -346,7 +346,6 @@ pub const STEPS: &[Step] = &[
         what: "the same steps in the simulator, on Linux and in QEMU",
         command: "cargo test --test command scenario::",
         needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
-        lane: Lane::Waits,
         ..STEP
     },
     Step {
