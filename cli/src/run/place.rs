@@ -4,7 +4,9 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process;
 
-use nile_abi::{CoreId, NodeId, Role, RoleSet};
+use nile_abi::{CoreId, NodeId, RoleSet};
+use nile_interfaces::worker::WorkerClient;
+use nile_stl::Client;
 use tempfile::TempDir;
 
 use super::args::Usual;
@@ -160,11 +162,12 @@ impl Place {
         Ok(Place { stores, which, machines, memory, is_own })
     }
 
-    /// Worker cores of the nodes that live and whose disks can be used.
+    /// Worker cores that are not away, of the nodes that live and whose disks can be used.
     pub fn workers(&self) -> u32 {
         let away = self.stores.absent();
-        let cores = self.cores().into_iter().filter(|(node, ..)| !away.contains(node));
-        cores.filter(|(.., roles)| roles.contains(Role::Worker)).count() as u32
+        let instances = known::instances(self.stores.session.peer.known());
+        let own = instances.iter().filter(|(_, it)| it.name == WorkerClient::INTERFACE.name);
+        own.filter(|(target, _)| !away.contains(&target.node)).count() as u32
     }
 
     /// The cores of the nodes that live, with their roles: node, core, roles.

@@ -292,6 +292,10 @@ fn runs_are_merged_in_turns_where_there_is_no_room_side_by_side() {
     let node = ["up", "--machine", "hosted", "--nodes", "1", "--cores", "5", "--disk", "2G"];
     place.run(&[&node[..], &["--pool", "16M"]].concat()).expect(0);
     let sort = |size| job(&place, &["terasort", "--size", size, "--json"]);
+    // A worker that is away makes no part.
+    place.run(&["core", "away", "n1.c4"]).expect(0);
+    assert_eq!(document(&sort("1M").expect(0))["valid"], true);
+    place.run(&["core", "back", "n1.c4"]).expect(0);
     let sorted = document(&sort("200M").expect(0));
     assert!(sorted["spilled_bytes"].as_u64() > Some(100 << 20), "{sorted}");
     assert_eq!((&sorted["valid"], &sorted["retries"]), (&true.into(), &0.into()), "{sorted}");
