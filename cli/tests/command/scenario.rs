@@ -18,6 +18,9 @@ const JOBS: &str = "jobs blocks=6 slow=3000 loop=1 beside=1";
 /// Gives the node a pool.
 const POOL: &str = "[pool]\nbytes = \"4M\"\n";
 
+/// The same, and nobody looks for what jobs have left on the disk: the scenario has that.
+const STORE: &str = "[pool]\nbytes = \"4M\"\n[services]\njob = []\n";
+
 /// The same in as many buffers as two workers need to keep what they make.
 const SMALL_BUFFERS: &str = "[pool]\nbytes = \"4M\"\nbuffer = \"32K\"\n[services]\njob = []\n";
 
@@ -28,6 +31,8 @@ fn all_hold_on(machine: &str) {
     fs::write(&ticks, TICKS).unwrap();
     let pool = folder.path().join("pool.toml");
     fs::write(&pool, POOL).unwrap();
+    let store = folder.path().join("store.toml");
+    fs::write(&store, STORE).unwrap();
     let small = folder.path().join("small.toml");
     fs::write(&small, SMALL_BUFFERS).unwrap();
     // What boots is checked in more detail elsewhere, and so are clusters.
@@ -46,7 +51,8 @@ fn all_hold_on(machine: &str) {
         command.args(["boot", "--json", "--machine", machine, "--program", words]);
         let config = match program {
             "ticked" => Some(&ticks),
-            "pool" | "package-buffers" | "disks" | "datasets" => Some(&pool),
+            "pool" | "package-buffers" | "disks" => Some(&pool),
+            "datasets" => Some(&store),
             "greedy" | "jobs" => Some(&small),
             _ => None,
         };
