@@ -43,7 +43,8 @@
 //! | `bulk`            | buffers between nodes: whole, in any number, and `Dead` when it is so  |
 //! | `dataset-nodes`   | datasets come from another node whole, or leave nothing                |
 //! | `leaving`         | cores leave as planned and come back, and no call is lost              |
-//! | `sweeps`          | names without a history are adopted once, whoever races                |
+//! | `sweeps`          | names without a history are adopted once, whoever races; `away=1`: what |
+//! |                   | was removed while a node was cut off goes when it is back              |
 //! | `bulk-cost`       | what it costs to move buffers to another node                          |
 //! | `rpc-cost`        | what calls to another node cost                                        |
 //! | `registry-restart`| the registry is gone with its core; all is published and found again   |

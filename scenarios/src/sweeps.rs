@@ -2,6 +2,9 @@
 //! as disks of another cluster have. Each node's sweep finds that at about the same time and
 //! adopts the names, while n1 claims one of them. A name is adopted once, as the latest that is
 //! there whole; what it means stays, what it does not mean goes, and a claim is never overwritten.
+//!
+//! With `away=1` n2 is cut off for a moment, in which a name is removed that it has a dataset of:
+//! that goes when n2 is back, also if nobody has held n2 for dead.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -21,7 +24,7 @@ use nile_services::cluster;
 use nile_stl::{At, CallError, CallResult, Stl};
 
 use crate::arguments::Arguments;
-use crate::cluster::{start_with, until};
+use crate::cluster::{start_through, until};
 use crate::conduct::Findings;
 
 /// The nodes, all of which keep names.
@@ -42,14 +45,23 @@ const THERE: [(u32, &str, u64); 8] = [
     (3, "claimed", 5),
 ];
 
-/// Starts this core's part. `at=` is when the name is claimed, in microseconds since n1 began.
+/// For how long the node may be cut off that is away, at most.
+const MOST_AWAY: Duration = Duration::from_secs(30);
+
+/// Starts this core's part. `at=` is when the name is claimed, or removed, in microseconds since n1
+/// began.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let at = Duration::from_micros(arguments.number("at", 4_000_000));
     let (own, begun) = (core.clone(), core.now());
-    start_with(core, u64::from(NODES), "sweeps", move |findings| {
+    let is_away = arguments.number("away", 0) != 0;
+    start_through(core, u64::from(NODES), "sweeps", MOST_AWAY, move |findings| {
         let stl = own.stl();
         async move {
-            if let Err(error) = check(&stl, &findings, begun + at).await {
+            let checked = match is_away {
+                true => check_away(&stl, &findings, begun + at).await,
+                false => check(&stl, &findings, begun + at).await,
+            };
+            if let Err(error) = checked {
                 findings.check(false, format_args!("{error}"));
             }
         }
@@ -73,6 +85,38 @@ async fn names(stl: &Stl, node: u32) -> CallResult<NameClient> {
         return NameClient::find(stl).await;
     }
     NameClient::find_at(stl, At { node: NodeId(node), core: CoreId::BOOT }).await
+}
+
+/// A dataset of n2 whose name is removed `at` a moment at which n2 cannot be reached.
+async fn check_away(stl: &Stl, findings: &Findings, at: nile_abi::Instant) -> CallResult<()> {
+    let (name, epoch, attempt) = ("gone", 1, 1);
+    let store = stores(stl).await?.swap_remove(1);
+    let draft = store.create(name, epoch, attempt, Decider::NAME, 0).await?.draft;
+    store.write(draft, 0, Bytes::from(name.as_bytes())).await?;
+    store.prepare(draft, Vec::from([2])).await?;
+    let here = names(stl, 1).await?;
+    let absent = NameExpectation { kind: Expected::Absent, number: 0 };
+    let dataset = NameEntry {
+        kind: NameKind::Dataset,
+        epoch,
+        attempt,
+        copies: 1,
+        nodes: Vec::from([2]),
+        ..NameEntry::default()
+    };
+    let named = here.change(name, 1, absent, dataset).await?;
+    findings.check(named.outcome == NameOutcome::Done, format_args!("named: {named:?}"));
+    store.confirm(name, epoch, attempt).await?;
+    stl.host().sleep_until(at).await;
+    let expected = NameExpectation::stamp(named.entry.stamp);
+    let removed = here.change(name, 2, expected, NameEntry::default()).await?;
+    findings.check(removed.outcome == NameOutcome::Done, format_args!("removed: {removed:?}"));
+    let left = until(stl, async || match store.inspect(name, epoch, attempt).await {
+        Err(error) if error.status == Status::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(_) => Err(CallError::new(Status::Busy, "it is still on n2")),
+    });
+    left.await
 }
 
 async fn check(stl: &Stl, findings: &Findings, at: nile_abi::Instant) -> CallResult<()> {

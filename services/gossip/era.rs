@@ -18,6 +18,7 @@ use nile_stl::{CallError, CallResult, LocalFuture, Stl};
 
 use super::{local, not_joined, remote};
 use crate::alarm::Alarm;
+use crate::missed::Missed;
 use nile_interfaces::network::{Heard, Identity, NetworkClient, News};
 use nile_interfaces::registry::RegistryClient;
 
@@ -26,6 +27,9 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// How long until a call is made again for which the network core had no room.
 const BUSY: Duration = Duration::from_millis(5);
+
+/// How late a node is that has stood still.
+const STOOD_STILL: Duration = Duration::from_secs(1);
 
 /// Messages that wait for the network core; later ones are lost, as on the network.
 const MOST_WAITING: usize = 1024;
@@ -134,6 +138,7 @@ pub async fn live(stl: &Stl, shared: &Rc<Shared>) -> Ends {
     gossip.start(stl.host().now());
     *shared.gossip.borrow_mut() = Some(gossip);
     shared.pump();
+    Missed::of(stl).tell();
     let tasks: [LocalFuture<'_, Ends>; 5] = [
         Box::pin(hear(stl, shared, &network)),
         Box::pin(send(stl, shared, &network)),
@@ -239,13 +244,16 @@ async fn send(stl: &Stl, shared: &Shared, network: &NetworkClient) -> Ends {
     }
 }
 
-/// Keeps gossip's deadlines.
+/// Keeps gossip's deadlines. One that is very late tells that this node stood still.
 async fn keep_time(stl: &Stl, shared: &Shared) -> Ends {
     loop {
         let now = stl.host().now();
         let due = shared.with(|gossip| {
-            if gossip.next_due().is_some_and(|due| due <= now) {
+            if let Some(due) = gossip.next_due().filter(|due| *due <= now) {
                 gossip.on_time(now);
+                if now.since(due) >= STOOD_STILL {
+                    Missed::of(stl).tell();
+                }
             }
             gossip.next_window()
         })?;

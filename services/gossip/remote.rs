@@ -12,7 +12,8 @@ use nile_gossip::{Event, Gossip, Instance, Keyword, State};
 use nile_stl::{At, CallError, CallResult, Stl};
 
 use super::era::{Ends, Shared, begin_anew, insist};
-use crate::ALL;
+use crate::missed::Missed;
+use crate::{ALL, cluster};
 use nile_interfaces::network::{Identity, NetworkClient};
 use nile_interfaces::registry::{NamedValue, Publication, RegistryClient, Weighted};
 
@@ -42,6 +43,7 @@ pub async fn tell(stl: &Stl, shared: &Rc<Shared>, network: &NetworkClient) -> En
             Event::NodeUp { node, generation } => {
                 stl.host().log(format_args!("{node} {generation} is in the cluster"));
                 insist(stl, || network.welcome(identity(node, generation))).await?;
+                meets(stl, node);
             }
             Event::Published { node, instance } | Event::Moved { node, instance } => {
                 let member = shared.with(|gossip| gossip.member(node))?;
@@ -80,8 +82,18 @@ pub async fn tell(stl: &Stl, shared: &Rc<Shared>, network: &NetworkClient) -> En
             Event::GenerationTaken { generation } => {
                 return begin_anew(stl, network, generation).await;
             }
-            Event::NodeSuspect { .. } | Event::NodeTrusted { .. } | Event::CoreChanged { .. } => {}
+            Event::NodeTrusted { node, .. } => meets(stl, node),
+            Event::Denied => Missed::of(stl).tell(),
+            Event::NodeSuspect { .. } | Event::CoreChanged { .. } => {}
         }
+    }
+}
+
+/// A node is there, again maybe. Of those who keep names one that was away may have decided
+/// something meanwhile, or this node was.
+fn meets(stl: &Stl, node: NodeId) {
+    if cluster::member(stl).is_some_and(|own| own.keepers.contains(&node)) {
+        Missed::of(stl).tell();
     }
 }
 

@@ -21,6 +21,7 @@ use super::hosted::Hosted;
 use super::post::Post;
 use super::shelf::Shelf;
 use crate::alarm::Alarm;
+use crate::missed::Missed;
 use crate::sweeping::Sweeping;
 
 /// How often it is looked who is there, while there are jobs.
@@ -57,6 +58,7 @@ pub struct Board {
     is_watching: Cell<bool>,
     /// Whether it will be looked for parts that nobody takes care of.
     pub(super) sweeping: Sweeping,
+    pub(super) missed: Rc<Missed>,
     /// Whether it is looked which jobs to forget.
     pub(super) is_forgetting: Cell<bool>,
     /// Whether it is looked whose turn it is, and the pause in between.
@@ -80,6 +82,7 @@ impl Board {
             has_no_disk: Cell::new(false),
             is_watching: Cell::new(false),
             sweeping: Sweeping::default(),
+            missed: Missed::of(stl),
             is_forgetting: Cell::new(false),
             is_taking_turns: Cell::new(false),
             turn: Alarm::default(),
@@ -90,7 +93,9 @@ impl Board {
         spawn(stl, async move { clock.keep_time().await });
         board.is_loaded();
         let told = Rc::downgrade(&board);
-        stl.on_death(move |_, _| told.upgrade().iter().for_each(Board::sweep_soon));
+        let sweep = move || told.upgrade().iter().for_each(Board::sweep_soon);
+        board.missed.on(sweep.clone());
+        stl.on_death(move |_, _| sweep());
         board
     }
 

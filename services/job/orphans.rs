@@ -200,7 +200,11 @@ impl Board {
             Some(Standing::Ended(End::Failed(_)) | Standing::Unknown) => false,
         };
         match is_kept {
-            true => store.client.confirm(name, *epoch, *attempt).await?,
+            true => {
+                store.client.confirm(name, *epoch, *attempt).await?;
+                // The output may have been removed since: its name decides from now on.
+                self.missed.tell();
+            }
             false => store.client.remove(name, *epoch, *attempt).await?,
         }
         Ok(true)

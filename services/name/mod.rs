@@ -28,6 +28,7 @@ use nile_sync::Lock;
 
 use crate::cluster;
 use crate::job::cluster::Cluster;
+use crate::missed::Missed;
 use crate::sweeping::Sweeping;
 use keeper::Hosted;
 use nile_interfaces::name::records::{NameAnswer, NameEntry, NameExpectation, NamePage};
@@ -46,6 +47,7 @@ struct Shared {
     hosted: RefCell<Option<Rc<Hosted>>>,
     loading: Lock,
     sweeping: Sweeping,
+    missed: Rc<Missed>,
     undecided: RefCell<Undecided>,
     /// Draws numbers where the machine has none to give.
     drawn: Cell<u64>,
@@ -56,6 +58,7 @@ impl Start for Name {
         let stl = stl.acting_as(Binder::Operator);
         let shared = Rc::new(Shared {
             cluster: Cluster::new(&stl),
+            missed: Missed::of(&stl),
             stl,
             hosted: RefCell::default(),
             loading: Lock::default(),
@@ -64,7 +67,9 @@ impl Start for Name {
             drawn: Cell::new(0),
         });
         let told = Rc::downgrade(&shared);
-        shared.stl.on_death(move |_, _| told.upgrade().iter().for_each(Shared::sweep_soon));
+        let sweep = move || told.upgrade().iter().for_each(Shared::sweep_soon);
+        shared.missed.on(sweep.clone());
+        shared.stl.on_death(move |_, _| sweep());
         shared.sweep_soon();
         Name { shared }
     }

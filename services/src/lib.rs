@@ -14,6 +14,7 @@ pub mod cluster;
 pub mod deploy;
 mod in_time;
 mod line;
+mod missed;
 mod page;
 mod sweeping;
 

@@ -73,6 +73,8 @@ pub enum Event {
         /// The instance as it is now.
         instance: Instance,
     },
+    /// This node was held for dead, and has denied it.
+    Denied,
     /// Members know this node by a generation that it must not use, because it is another life's
     /// or a later one: the owner has to begin anew with a higher one.
     GenerationTaken {

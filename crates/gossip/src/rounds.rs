@@ -271,6 +271,7 @@ impl Gossip {
     /// they are dead.
     pub(crate) fn renew(&mut self, now: Instant, renewal: u16) {
         self.own.renewal = renewal;
+        self.events.push_back(Event::Denied);
         self.table.set(self.own.clone());
         let Gossip { rumours, table, .. } = self;
         rumours.keep(|node| table.get(node).is_some_and(|row| row.live));

@@ -285,6 +285,33 @@ fn datasets_come_over_a_network_that_is_slower_than_disks() {
     assert_eq!(report.program.expect("it is a scenario").figures["failures"], 0);
 }
 
+/// Runs `sweeps` on three nodes that keep names.
+fn sweep(options: &ClusterOptions, program: &str) -> Vec<Finished> {
+    let ended = simulate_cluster(options, |node, machine| {
+        let text = config(node, "", true).replace("[node]", "[node]\nkeepers = [1, 2, 3]");
+        let config = Config::parse(&text).expect("the test's configuration is valid");
+        nile_sim::scenario(machine, &config, program)
+    });
+    let ended = ended.unwrap_or_else(|stuck| panic!("{stuck}\n{}", stuck.log.join("\n")));
+    ended.into_iter().flatten().collect()
+}
+
+#[test]
+fn what_was_removed_meanwhile_goes_when_its_node_is_back() {
+    // Held for dead, and only suspected.
+    for (seed, cut) in [(580, 6000), (581, 1500), (582, 9000), (583, 2000)] {
+        let ms = Duration::from_millis;
+        let deeds = vec![
+            (ms(9000), Deed::Partition(vec![vec![0, 2], vec![1]])),
+            (ms(9000 + cut), Deed::Heal),
+        ];
+        let options = ClusterOptions { deeds, ..with_stores(cluster(seed, &[2, 2, 2])) };
+        let program = "sweeps nodes=3 away=1 at=9100000";
+        let ended = sweep(&options, program);
+        assert!(passed(&ended[0], program, seed).program.is_some(), "seed {seed}");
+    }
+}
+
 #[test]
 fn sweeps_that_race_adopt_a_name_once() {
     let (mut ours, mut theirs) = (0, 0);
@@ -292,14 +319,8 @@ fn sweeps_that_race_adopt_a_name_once() {
         let options = with_stores(cluster(seed, &[2, 2, 2]));
         // Around the moment at which all three begin to sweep, four seconds after they have begun.
         let program = format!("sweeps nodes=3 at={}", 3_999_000 + 500 * (seed - 550));
-        let ended = simulate_cluster(&options, |node, machine| {
-            let text = config(node, "", true).replace("[node]", "[node]\nkeepers = [1, 2, 3]");
-            let config = Config::parse(&text).expect("the test's configuration is valid");
-            nile_sim::scenario(machine, &config, &program)
-        });
-        let ended = ended.unwrap_or_else(|stuck| panic!("{stuck}\n{}", stuck.log.join("\n")));
-        let first = ended.into_iter().flatten().next().expect("n1 has ended");
-        let report = passed(&first, &program, seed).program.expect("it is a scenario");
+        let ended = sweep(&options, &program);
+        let report = passed(&ended[0], &program, seed).program.expect("it is a scenario");
         match report.figures["claimed"] {
             0 => theirs += 1,
             _ => ours += 1,
