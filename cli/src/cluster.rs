@@ -17,6 +17,7 @@ pub mod document;
 pub mod down;
 pub mod fault;
 pub mod folder;
+mod identity;
 mod keepers;
 pub mod logs;
 mod members;

@@ -8,14 +8,14 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
-use nile_abi::{Instant, NodeId, Status};
+use nile_abi::{Instant, Status};
 use nile_order::SortedMap;
 use nile_stl::node::{Buffer, PoolDisk};
 use nile_stl::{CallError, CallResult, Stl};
 use nile_store::label::LABEL_BYTES;
 use nile_store::{
-    Action, Block, Checksum, DiskFailed, Error, Extent, Label, LabelError, Range, Recovery, Step,
-    Store, Ticket, UNIT,
+    Action, Block, Checksum, DiskFailed, Error, Extent, Home, Label, LabelError, Range, Recovery,
+    Step, Store, Ticket, UNIT,
 };
 use nile_sync::OneShot;
 
@@ -62,12 +62,25 @@ impl Unusable {
     }
 }
 
-/// The label of a disk.
-async fn label(medium: &Medium, checksum: Checksum) -> Result<Label, Unusable> {
-    Label::read(&first(medium).await?, medium.bytes(), checksum).map_err(|error| {
+/// Whose a store is to be, and what it is opened with.
+#[derive(Clone, Copy)]
+pub struct Own {
+    pub home: Home,
+    pub checksum: Checksum,
+    /// A number that was never here before.
+    pub seed: u64,
+}
+
+/// The label of a disk, which is this node's.
+async fn label(medium: &Medium, own: &Own) -> Result<Label, Unusable> {
+    let label = Label::read(&first(medium).await?, medium.bytes(), own.checksum);
+    let own = label.and_then(|mut label| label.take(own.home, None).map(|()| label));
+    own.map_err(|error| {
         let fault = match error {
             LabelError::Truncated { .. } => DiskFault::Cut,
             LabelError::Version(_) => DiskFault::Version,
+            LabelError::Home { .. } => DiskFault::Foreign,
+            LabelError::Key { .. } => DiskFault::Key,
             _ => DiskFault::Label,
         };
         Unusable::new(medium, fault, &error)
@@ -83,28 +96,25 @@ async fn first(medium: &Medium) -> CallResult<Vec<u8>> {
 }
 
 /// Whether a disk has a store.
-pub async fn is_formatted(medium: &Medium, checksum: Checksum) -> Result<bool, Unusable> {
-    Ok(label(medium, checksum).await?.find(EXTENT).is_some())
+pub async fn is_formatted(medium: &Medium, own: &Own) -> Result<bool, Unusable> {
+    Ok(label(medium, own).await?.find(EXTENT).is_some())
 }
 
-/// Gives a disk an empty store, whatever it has. `seed` is a number that was never here before.
-pub async fn format(medium: &Medium, checksum: Checksum, seed: u64) -> Result<(), Unusable> {
-    let mut label = Label::anew(&first(medium).await?, medium.bytes(), checksum);
-    add(medium, &mut label, checksum, seed).await?;
-    for step in label.renew(checksum) {
+/// Gives a disk an empty store, whatever it has.
+pub async fn format(medium: &Medium, own: &Own) -> Result<(), Unusable> {
+    let mut label = Label::anew(&first(medium).await?, medium.bytes(), own.checksum);
+    let taken = label.take(own.home, None);
+    taken.map_err(|error| Unusable::new(medium, DiskFault::Device, &error))?;
+    add(medium, &mut label, own).await?;
+    for step in label.renew(own.checksum) {
         medium.step(step).await?;
     }
     Ok(())
 }
 
 /// Adds the extent with an empty store.
-async fn add(
-    medium: &Medium,
-    label: &mut Label,
-    checksum: Checksum,
-    seed: u64,
-) -> Result<Extent, Unusable> {
-    let added = label.add(EXTENT, None, seed, checksum);
+async fn add(medium: &Medium, label: &mut Label, own: &Own) -> Result<Extent, Unusable> {
+    let added = label.add(EXTENT, None, own.seed, own.checksum);
     let (extent, steps) =
         added.map_err(|error| Unusable::new(medium, DiskFault::Device, &error))?;
     for step in steps {
@@ -123,28 +133,21 @@ impl Drop for Writing<'_> {
 }
 
 impl Keeper {
-    /// Mounts the store of a disk; a blank one is given an empty store first. `seed` is a number
-    /// that was never here before.
-    pub async fn mount(
-        stl: &Stl,
-        medium: Medium,
-        node: NodeId,
-        checksum: Checksum,
-        seed: u64,
-    ) -> Result<Rc<Keeper>, Unusable> {
-        let mut label = label(&medium, checksum).await?;
+    /// Mounts the store of a disk; a blank one is given an empty store first.
+    pub async fn mount(stl: &Stl, medium: Medium, own: &Own) -> Result<Rc<Keeper>, Unusable> {
+        let mut label = label(&medium, own).await?;
         let extent = match label.find(EXTENT) {
             Some(extent) => *extent,
-            None => add(&medium, &mut label, checksum, seed).await?,
+            None => add(&medium, &mut label, own).await?,
         };
-        let mut recovery = Recovery::new(node, extent, checksum);
+        let mut recovery = Recovery::new(own.home.node, extent, own.checksum);
         while let Some(range) = recovery.next() {
             recovery.take(&medium.read_bytes(range.at, range.bytes as usize).await?);
         }
         let store = recovery.finish();
         let store = store.map_err(|error| Unusable::new(&medium, DiskFault::Log, &error))?;
         let store = RefCell::new(store);
-        for step in label.renew(checksum) {
+        for step in label.renew(own.checksum) {
             medium.step(step).await?;
         }
         let keeper = Rc::new(Keeper {

@@ -341,8 +341,8 @@ impl DatasetKernel for Dataset {
 
     async fn is_formatted(&self) -> CallResult<bool> {
         if matches!(&*self.shared.mounted.borrow(), Mounted::Not) {
-            let (medium, checksum) = (Medium::open(&self.shared.stl)?, self.shared.checksum()?);
-            let formatted = keeper::is_formatted(&medium, checksum).await;
+            let medium = Medium::open(&self.shared.stl)?;
+            let formatted = keeper::is_formatted(&medium, &self.shared.own()?).await;
             if matches!(formatted, Ok(false)) {
                 return Ok(false);
             }

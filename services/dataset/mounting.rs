@@ -9,12 +9,13 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, Status};
 use nile_stl::{At, CallError, CallResult, Place};
-use nile_store::{Checksum, Name, State, Version, checksum};
+use nile_store::{Name, State, Version, checksum};
 
 use super::Shared;
-use super::keeper::{self, Keeper, Unusable};
+use super::keeper::{self, Keeper, Own, Unusable};
 use super::medium::Medium;
 use super::travel::refused;
+use crate::cluster;
 use nile_interfaces::dataset::records::{Condition, DiskFault};
 use nile_interfaces::name::NameClient;
 
@@ -96,8 +97,10 @@ impl Shared {
         }
     }
 
-    pub fn checksum(&self) -> CallResult<Checksum> {
-        Ok(self.stl.node()?.checksum().unwrap_or(checksum::portable))
+    /// What the store of this node is opened with.
+    pub fn own(&self) -> CallResult<Own> {
+        let checksum = self.stl.node()?.checksum().unwrap_or(checksum::portable);
+        Ok(Own { home: cluster::home(&self.stl), checksum, seed: self.seed()? })
     }
 
     /// A number that was never here before.
@@ -111,9 +114,8 @@ impl Shared {
     }
 
     async fn mount(&self) -> Result<Rc<Keeper>, Unusable> {
-        let (medium, checksum) = (Medium::open(&self.stl)?, self.checksum()?);
-        let (own, seed) = (self.owner(), self.seed()?);
-        let keeper = Keeper::mount(&self.stl, medium, own.node, checksum, seed).await?;
+        let own = self.owner();
+        let keeper = Keeper::mount(&self.stl, Medium::open(&self.stl)?, &self.own()?).await?;
         // What this node had prepared in an earlier life and not committed, it never will be.
         let undecided: Vec<(Name, Version)> = keeper.with(|store| {
             let prepared = store.datasets().filter(|it| it.state == State::Prepared);
@@ -131,7 +133,7 @@ impl Shared {
     pub async fn examine(self: &Rc<Self>) -> CallResult<Condition> {
         let medium = Medium::open(&self.stl)?;
         let (disk, bytes) = (medium.name().to_string(), medium.bytes());
-        let formatted = keeper::is_formatted(&medium, self.checksum()?).await;
+        let formatted = keeper::is_formatted(&medium, &self.own()?).await;
         drop(medium);
         let condition = |fault, why: Option<CallError>| {
             let why = why.map_or_else(String::new, |error| error.message.into());
@@ -190,6 +192,6 @@ impl Shared {
     }
 
     async fn erase(&self) -> Result<(), Unusable> {
-        keeper::format(&Medium::open(&self.stl)?, self.checksum()?, self.seed()?).await
+        keeper::format(&Medium::open(&self.stl)?, &self.own()?).await
     }
 }

@@ -10,6 +10,7 @@ use nile_interfaces::network::NetworkClient;
 use nile_interfaces::registry::RegistryClient;
 use nile_stl::node::Member;
 use nile_stl::{At, CallError, CallResult, Place, Stl};
+use nile_store::Home;
 
 /// A node that is in no cluster.
 const ALONE: (NodeId, Generation) = (NodeId(1), Generation::FIRST);
@@ -27,6 +28,12 @@ pub fn node(stl: &Stl) -> NodeId {
 /// This node, and its incarnation as the calling core knows it.
 pub fn life(stl: &Stl) -> (NodeId, Generation) {
     member(stl).map_or(ALONE, |member| (member.node, member.generation))
+}
+
+/// Whose the disks of this node are.
+pub fn home(stl: &Stl) -> Home {
+    let cluster = member(stl).map_or(0, |member| member.cluster);
+    Home { cluster, node: node(stl) }
 }
 
 /// This node, and its incarnation as other nodes know it. Waits for the network core.

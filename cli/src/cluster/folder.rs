@@ -60,6 +60,9 @@ pub struct Record {
     pub interface: Option<String>,
     /// The nodes that keep the names of datasets.
     pub keepers: Vec<u32>,
+    /// What its disks are told from others by.
+    #[serde(default)]
+    pub identity: u64,
     /// Its nodes, in the order of their numbers.
     pub nodes: Vec<Node>,
 }

@@ -12,7 +12,7 @@ use toml::Spanned;
 
 use super::args::Kind;
 use super::folder::{Folder, KEY, Node, Record};
-use super::{keepers, process};
+use super::{identity, keepers, process};
 use crate::disk::{self, Bus};
 use crate::failure::Failure;
 use crate::size::Bytes;
@@ -223,8 +223,10 @@ fn write_config(folder: &Folder, record: &Record, node: &Node) -> Result<PathBuf
     };
     let Node { id, generation, .. } = node;
     let keepers = keepers::setting(&record.keepers);
+    let identity = identity::setting(record.identity);
     let own = format!(
-        "[node]\nid = {id}\ngeneration = {generation}\n{keepers}\n\n[network]\n{protection}\n"
+        "[node]\nid = {id}\ngeneration = {generation}\n{keepers}\n{identity}\n\
+         [network]\n{protection}\n"
     );
     let name = format!("{}.toml", node.name());
     folder.write(&name, &format!("{}\n{own}", read(COMMON)?))?;

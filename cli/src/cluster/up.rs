@@ -11,7 +11,7 @@ use serde_json::json;
 use super::args::{Kind, Up};
 use super::folder::{Claim, Disk, Folder, KEY, Node, Record};
 use super::ready::{self, Waiting};
-use super::{down, keepers, network, node, process};
+use super::{down, identity, keepers, network, node, process};
 use crate::args::Program;
 use crate::failure::Failure;
 use crate::peer::new_key;
@@ -103,6 +103,7 @@ impl Started {
         let disk = disk(options)?;
         let stay = disk.as_ref().filter(|disk| !disk.goes).and_then(|it| it.folder.as_deref());
         let keepers = keepers::of(kinds.len(), stay)?;
+        let identity = identity::of(stay)?;
         let (folder, claim) = Folder::create(&options.which)?;
         let nodes = (1..).zip(kinds).map(|(id, machine)| Node {
             id,
@@ -118,6 +119,7 @@ impl Started {
             sample_rate: options.sample_rate,
             interface: options.interface.as_ref().map(ToString::to_string),
             keepers,
+            identity,
             nodes: nodes.collect(),
         };
         let mut cluster = Started { folder, record, children: Vec::new() };

@@ -92,6 +92,14 @@ fn hopeless(options: &Options, condition: &Condition) -> String {
         DiskFault::Cut => format!("{why}; then start {node} again"),
         DiskFault::Version => format!("{why}, {then}"),
         DiskFault::Device => format!("{why}; replace the disk"),
+        DiskFault::Key => format!(
+            "{why}; start {node} with the key that it has had; without that key what the disk has \
+             is lost: `{format} --yes` makes it empty"
+        ),
+        DiskFault::Foreign => format!(
+            "{why}; put {node}'s own disk in its place and start {node} again; if nobody wants \
+             what is on this one, `{format} --yes` makes it {node}'s, and empty"
+        ),
         _ => format!("{why}; put the right disk in its place and start {node} again, {then}"),
     }
 }

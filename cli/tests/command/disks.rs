@@ -24,7 +24,7 @@ fn halves(disk: &Path) -> [u64; 2] {
 }
 
 /// Where a label's first extent stands in it.
-const EXTENT: usize = 28;
+const EXTENT: usize = 52;
 
 /// Changes a bit of a disk at each of these places.
 fn flip(disk: &Path, places: &[u64]) {
@@ -142,6 +142,51 @@ fn a_damaged_disk_stops_nobody_and_is_mended() {
     let other = if bad == "n1" { "n2" } else { "n1" };
     place.run(&["fault", "kill", other]).expect(0);
     place.run(&["put", file_name, "e"]).expect(0);
+    place.run(&["down"]).expect(0);
+}
+
+#[test]
+fn a_disk_of_another_cluster_or_node_is_told_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, out, own, other] = ["file", "out", "own", "other"].map(|it| folder.path().join(it));
+    let [file_name, out_name, other_name] = [&file, &out, &other].map(|it| it.to_str().unwrap());
+    fs::write(&file, "ours").unwrap();
+    let cluster = Cluster { place: Place::new(), disks: folder.path().join("disks") };
+    let place = &cluster.place;
+    let alone = ["--nodes", "1", "--disk", DISK, "--disk-folder", other_name];
+    place.up(&alone).expect(0);
+    place.run(&["put", file_name, "theirs"]).expect(0);
+    place.run(&["down"]).expect(0);
+    cluster.up();
+    let put = place.json(&["put", file_name, "ours", "--copies", "2"]);
+    let bad = put["nodes"][0].as_str().unwrap();
+    let next = put["nodes"][1].as_str().unwrap();
+
+    let foreign = other.join("n1.disk");
+    let disk = |node: &str| cluster.disks.join(format!("{node}.disk"));
+    cluster.with(bad, |it| assert!(fs::copy(it, &own).is_ok()));
+    for (source, of) in [(foreign, "n1"), (disk(next), next)] {
+        let mut before = Vec::new();
+        cluster.with(bad, |it| {
+            before = fs::read(&source).unwrap();
+            fs::write(it, &before).unwrap();
+        });
+        let listed = place.run(&["ls"]).expect(3);
+        assert!(listed.out.contains("ours") && !listed.out.contains("theirs"), "{}", listed.out);
+        let said = format!("the disk is that of {of} of cluster");
+        assert!(listed.err.contains(&said), "{}", listed.err);
+        place.run(&["get", "ours", out_name]).expect(0);
+        assert_eq!(fs::read(&out).unwrap(), b"ours");
+        for action in ["check", "repair"] {
+            let refusal = place.run(&["disk", action, bad]).expect(1);
+            let advice = format!("put {bad}'s own disk in its place");
+            assert!(refusal.err.contains(&advice), "{}", refusal.err);
+        }
+        assert!(fs::read(disk(bad)).unwrap() == before, "something was written to it");
+    }
+    cluster.with(bad, |it| assert!(fs::copy(&own, it).is_ok()));
+    place.run(&["ls"]).expect(0);
+    place.run(&["disk", "check", bad]).expect(0);
     place.run(&["down"]).expect(0);
 }
 

@@ -5,6 +5,7 @@
 //! id = 3               # n3; without it the node is alone, and has no network
 //! generation = 17      # its incarnation, if whoever starts it keeps count; else the clock
 //! keepers = [1, 2, 3]  # the nodes that keep the names of datasets, alike on all nodes
+//! cluster = "5ad0…"    # the cluster's identity, up to 16 hexadecimal digits: its disks have it
 //!
 //! [network]
 //! key = "8f3c…"        # the cluster's key, 64 hexadecimal digits: every frame is sealed with it
@@ -28,6 +29,7 @@ pub(crate) struct NodeTable {
     id: Option<Spanned<u32>>,
     generation: Option<Spanned<u32>>,
     keepers: Option<Spanned<Vec<u32>>>,
+    cluster: Option<Spanned<String>>,
 }
 
 /// The part of the file that says how frames are protected.
@@ -50,6 +52,8 @@ pub struct Membership {
     pub key: Option<[u8; 32]>,
     /// The nodes that keep the names of datasets: one or three (docs/names.md).
     pub keepers: Vec<NodeId>,
+    /// The cluster's identity, which its disks have; zero if it has none.
+    pub cluster: u64,
 }
 
 impl fmt::Debug for Membership {
@@ -102,9 +106,16 @@ impl Membership {
                 keepers(it.get_ref()).ok_or(bad)?
             }
         };
+        let cluster = match &node.cluster {
+            None => 0,
+            Some(it) => {
+                let bad = (Some(it.span().start), "cluster is not 1 to 16 hexadecimal digits");
+                identity(it.get_ref()).ok_or(bad)?
+            }
+        };
         match NodeId(id.into_inner()) {
             NodeId(0 | NOT_NODES..) => Err((at, "id is 1 to 4294967293")),
-            node => Ok(Some(Membership { node, generation, key, keepers })),
+            node => Ok(Some(Membership { node, generation, key, keepers, cluster })),
         }
     }
 
@@ -136,6 +147,12 @@ fn keepers(ids: &[u32]) -> Option<Vec<NodeId>> {
     let is_node = |node: &NodeId| !matches!(node.0, 0 | NOT_NODES..);
     let is_right = matches!(ids.len(), 1 | 3) && keepers.len() == ids.len();
     (is_right && keepers.iter().all(is_node)).then_some(keepers)
+}
+
+/// The number that hexadecimal digits are; none that is zero.
+fn identity(text: &str) -> Option<u64> {
+    let are_digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u64::from_str_radix(text, 16).ok().filter(|number| are_digits && *number != 0)
 }
 
 /// The bytes of a text of hexadecimal digits.
@@ -188,6 +205,21 @@ mod tests {
         let wrong = "line 3: keepers is a list of one node, or of three";
         for keepers in ["[]", "[1, 2]", "[1, 2, 2]", "[0]", "[1, 2, 4294967294]", "[1, 2, 3, 4]"] {
             assert_eq!(of(keepers), Err(wrong.into()), "{keepers}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_has_an_identity() {
+        let of = |cluster: &str| {
+            let text = format!("[node]\nid = 9\n{cluster}[network]\nunsealed = true\n");
+            parse(&text).map(|it| it.unwrap().cluster)
+        };
+        assert_eq!(of(""), Ok(0));
+        assert_eq!(of("cluster = \"5AD0\"\n"), Ok(0x5ad0));
+        assert_eq!(of(&format!("cluster = \"{}\"\n", "f".repeat(16))), Ok(u64::MAX));
+        let wrong = "line 3: cluster is not 1 to 16 hexadecimal digits";
+        for cluster in ["", "0", "+5", "5x", "11112222333344445"] {
+            assert_eq!(of(&format!("cluster = \"{cluster}\"\n")), Err(wrong.into()), "{cluster}");
         }
     }
 

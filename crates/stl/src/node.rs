@@ -247,6 +247,8 @@ pub struct Member {
     pub key: Option<[u8; 32]>,
     /// The nodes that keep the names of datasets, in the order of their numbers: one or three.
     pub keepers: Vec<NodeId>,
+    /// The cluster's identity, which its disks have; zero if it has none.
+    pub cluster: u64,
 }
 
 /// A frame that is mapped on this core. Dropping it gives it back without waiting.

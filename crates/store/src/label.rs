@@ -1,12 +1,13 @@
-//! The table of a disk's extents, so that stores share a disk and leave room for others. It stands
-//! twice, in the disk's first two units; a change is written over the older of the two, so that
-//! one always holds.
+//! Whose disk it is, and the table of its extents, so that stores share a disk and leave room for
+//! others. It stands twice, in the disk's first two units; a change is written over the older of
+//! the two, so that one always holds.
 
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
+use nile_abi::NodeId;
 use nile_ipioe::checksum::Checksum;
 
 use crate::bytes::{Reader, Writer};
@@ -24,13 +25,41 @@ pub const MOST_EXTENTS: usize = 32;
 pub const LONGEST_EXTENT_NAME: usize = 63;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"NILEDISK");
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
-/// One whose stores are read, too: they have no notes, and one manifest a record.
+/// The first whose labels say whose the disk is. Those before are of who opens them first.
+const HOME_VERSION: u32 = 4;
+
+/// The oldest one whose stores are read: they have no notes, and one manifest a record.
 const OLD_VERSION: u32 = 2;
+
+/// That of a disk whose label says nobody's name.
+const NO_NODE: NodeId = NodeId(0);
+
+/// How what is behind the label is encrypted.
+const PLAIN: u32 = 0;
+const AES_XTS: u32 = 1;
 
 /// Magic, checksum, version.
 const HEAD_BYTES: usize = 16;
+
+/// Whose disk it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Home {
+    /// The cluster's identity, a number that was drawn when it was made; zero: none was given.
+    pub cluster: u64,
+    /// The node.
+    pub node: NodeId,
+}
+
+impl fmt::Display for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cluster {
+            0 => write!(f, "{} of no cluster", self.node),
+            cluster => write!(f, "{} of cluster {cluster:016x}", self.node),
+        }
+    }
+}
 
 /// Why a label cannot be read or changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +70,18 @@ pub enum LabelError {
     /// The label, and with it all stores of the disk, is of another version of the format. It is
     /// not overwritten.
     Version(u32),
+    /// The disk is another node's. It is not overwritten.
+    Home {
+        /// Whose it is.
+        disk: Home,
+        /// Who has looked.
+        own: Home,
+    },
+    /// The disk is encrypted, and not by this key, or there is none. It is not overwritten.
+    Key {
+        /// Whether there is a key.
+        has_key: bool,
+    },
     /// The disk is shorter than its extents, which are as they were: grown back, it has all that
     /// was not cut off. It is not overwritten.
     Truncated {
@@ -69,6 +110,15 @@ impl fmt::Display for LabelError {
                 f,
                 "the disk has something else than a label of NileOS, or its label is damaged"
             ),
+            LabelError::Home { disk, own } => {
+                write!(f, "the disk is that of {disk}, and this is {own}")
+            }
+            LabelError::Key { has_key: true } => {
+                write!(f, "the disk is encrypted, and not with the key of this cluster")
+            }
+            LabelError::Key { has_key: false } => {
+                write!(f, "the disk is encrypted, and this cluster has no key")
+            }
             LabelError::Truncated { wanted, disk } => write!(
                 f,
                 "the disk was cut: it has {disk} bytes, and had {wanted}; give it as many again, \
@@ -90,12 +140,16 @@ impl fmt::Display for LabelError {
 
 impl core::error::Error for LabelError {}
 
-/// The extents of a disk.
+/// Whose a disk is, and its extents.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
     /// Counts changes; the parity says which copy it was.
     sequence: u64,
     disk_bytes: u64,
+    /// `None` if nobody has had it, or the label is of a version that does not say it.
+    home: Option<Home>,
+    /// If the disk is encrypted, a number that tells whether a key is the right one.
+    sealed: Option<u64>,
     extents: Vec<(Box<str>, Extent)>,
     /// A copy of it is damaged, or of an older version.
     is_old: bool,
@@ -106,7 +160,7 @@ impl Label {
     /// zeros there has no extents.
     pub fn read(bytes: &[u8], disk_bytes: u64, checksum: Checksum) -> Result<Label, LabelError> {
         if bytes.len() as u64 >= LABEL_BYTES && bytes.iter().all(|byte| *byte == 0) {
-            return Ok(Label { sequence: 0, disk_bytes, extents: Vec::new(), is_old: false });
+            return Ok(Label::empty(0, disk_bytes, false));
         }
         let copies = bytes.chunks_exact(UNIT as usize).take(2);
         let labels = copies.filter_map(|copy| Label::parse(copy, disk_bytes, checksum));
@@ -120,6 +174,39 @@ impl Label {
         newest
             .map(|label| Label { is_old, ..label })
             .ok_or_else(|| Label::unreadable(bytes, disk_bytes, checksum))
+    }
+
+    fn empty(sequence: u64, disk_bytes: u64, is_old: bool) -> Label {
+        Label { sequence, disk_bytes, home: None, sealed: None, extents: Vec::new(), is_old }
+    }
+
+    /// Takes the disk for `own`: a blank one, one of a version that does not say whose it is, and
+    /// one of this node when it was of no cluster become its. A blank one is to be encrypted by the
+    /// key that `key` stands for, if there is one. To be called before anything else is done.
+    pub fn take(&mut self, own: Home, key: Option<u64>) -> Result<(), LabelError> {
+        match self.home {
+            Some(disk) if disk == own => {}
+            Some(disk) if disk.cluster != 0 || disk.node != own.node => {
+                return Err(LabelError::Home { disk, own });
+            }
+            // What has nothing yet is written when it gets something.
+            _ => {
+                self.home = Some(own);
+                self.is_old |= !self.extents.is_empty();
+            }
+        }
+        if self.extents.is_empty() {
+            self.sealed = key;
+        }
+        match self.sealed {
+            Some(_) if self.sealed != key => Err(LabelError::Key { has_key: key.is_some() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the disk is encrypted, behind its label.
+    pub fn is_sealed(&self) -> bool {
+        self.sealed.is_some()
     }
 
     /// What a disk has whose label cannot be read.
@@ -141,7 +228,7 @@ impl Label {
         let copies = bytes.chunks_exact(UNIT as usize).take(2);
         let labels = copies.filter_map(|copy| Label::parse(copy, 1 << 63, checksum));
         let sequence = labels.map(|label| label.sequence).max().unwrap_or(0);
-        Label { sequence, disk_bytes, extents: Vec::new(), is_old: true }
+        Label::empty(sequence, disk_bytes, true)
     }
 
     /// The version of the format that a copy is of. `None` if it is none, or damaged.
@@ -155,10 +242,18 @@ impl Label {
         let version = Label::version(bytes, checksum)?;
         (OLD_VERSION..=VERSION).contains(&version).then_some(())?;
         let mut reader = Reader(&bytes[HEAD_BYTES..]);
-        let (sequence, count) = (reader.u64()?, reader.u32()?);
-        let is_old = version == OLD_VERSION;
-        let mut label = Label { sequence, disk_bytes, extents: Vec::new(), is_old };
-        for _ in 0..count {
+        let mut label = Label::empty(reader.u64()?, disk_bytes, version != VERSION);
+        if version >= HOME_VERSION {
+            let (cluster, node) = (reader.u64()?, NodeId(reader.u32()?));
+            label.home = (node != NO_NODE).then_some(Home { cluster, node });
+            let (cipher, check) = (reader.u32()?, reader.u64()?);
+            label.sealed = match cipher {
+                PLAIN => None,
+                AES_XTS => Some(check),
+                _ => return None,
+            };
+        }
+        for _ in 0..reader.u32()? {
             let (start, bytes) = (reader.u64()?, reader.u64()?);
             let (log_bytes, identity) = (reader.u64()?, reader.u64()?);
             let name = reader.text()?;
@@ -251,6 +346,11 @@ impl Label {
         let mut writer = Writer::default();
         writer.u32(VERSION);
         writer.u64(self.sequence);
+        let home = self.home.unwrap_or(Home { cluster: 0, node: NO_NODE });
+        writer.u64(home.cluster);
+        writer.u32(home.node.0);
+        writer.u32(if self.is_sealed() { AES_XTS } else { PLAIN });
+        writer.u64(self.sealed.unwrap_or(0));
         writer.u32(self.extents.len() as u32);
         for (name, extent) in &self.extents {
             writer.u64(extent.start);
@@ -269,4 +369,4 @@ impl Label {
     }
 }
 
-const _: () = assert!(28 + MOST_EXTENTS * (33 + LONGEST_EXTENT_NAME) <= UNIT as usize);
+const _: () = assert!(52 + MOST_EXTENTS * (33 + LONGEST_EXTENT_NAME) <= UNIT as usize);

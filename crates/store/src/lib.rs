@@ -17,7 +17,7 @@
 //! * [`manifest`]: names, versions, blocks, who holds them.
 //! * [`error`]: why something cannot be done.
 //! * [`extent`]: where a store is, and what it asks of its disk.
-//! * [`label`]: the table of a disk's extents.
+//! * [`label`]: whose a disk is, and the table of its extents.
 //! * [`space`]: free space, in units.
 //! * [`bytes`]: numbers and names as bytes.
 //! * [`record`]: the log's records; [`entry`], [`note`]: what they say of datasets and notes;
@@ -57,7 +57,7 @@ pub use catalogue::{Catalogue, Verdict};
 pub use draft::DraftId;
 pub use error::{DiskFailed, Error};
 pub use extent::{Action, Extent, Range, Step, UNIT};
-pub use label::{Label, LabelError};
+pub use label::{Home, Label, LabelError};
 pub use manifest::{Attempt, Block, Epoch, Manifest, Name, Owner, Version};
 pub use nile_ipioe::checksum::{self, Checksum};
 pub use note::LONGEST_NOTE;

@@ -177,6 +177,10 @@ pub enum DiskFault {
     Log,
     /// The device does not do what it is asked.
     Device,
+    /// It is another node's.
+    Foreign,
+    /// It is encrypted, and not with the key that is there.
+    Key,
 }
 
 /// Blocks of a dataset that were read again.

@@ -159,6 +159,7 @@ impl<M: Machine> Node for CoreHost<M> {
             generation: membership.generation(started, machine.generation()),
             key: membership.key,
             keepers: membership.keepers.clone(),
+            cluster: membership.cluster,
         })
     }
 

@@ -5,7 +5,9 @@ use alloc::vec::Vec;
 use nile_abi::{Generation, NodeId};
 
 use super::{disk::Disk, mount, name};
-use crate::{Block, Label, LabelError, State, UNIT, Version};
+use crate::{Block, Home, Label, LabelError, State, UNIT, Version};
+
+const HOME: Home = Home { cluster: 0xabc, node: NodeId(7) };
 
 /// A record whose payload is `payload`.
 fn record(generation: u64, index: u32, previous: u32, kind: u32, payload: &[u8]) -> (Vec<u8>, u32) {
@@ -41,6 +43,10 @@ fn key(called: &str) -> Vec<u8> {
 fn label(version: u32) -> Vec<u8> {
     let mut rest = words(&[version]);
     rest.extend(5_u64.to_le_bytes());
+    if version > 3 {
+        rest.extend(0xabc_u64.to_le_bytes());
+        rest.extend(words(&[7, 0, 0, 0]));
+    }
     rest.extend(words(&[1]));
     for number in [2 * UNIT, 38 * UNIT, 10 * UNIT, 0x1234] {
         rest.extend(number.to_le_bytes());
@@ -75,7 +81,7 @@ fn the_checksum_of_a_block_is_rapidhash() {
 fn a_disk_that_was_written_by_the_specification_is_read() {
     let mut disk = Disk::new(40 * UNIT);
     // Sequence 5: the second unit.
-    disk.write(UNIT, &label(3));
+    disk.write(UNIT, &label(4));
 
     // Generation 6: the second half. Two datasets, one of which is in two records, then two in one
     // record, notes, and a seal.
@@ -115,6 +121,7 @@ fn a_disk_that_was_written_by_the_specification_is_read() {
     add(9, 4, &key("third"));
 
     let mut label = read_label(&disk).expect("a label");
+    assert_eq!(label.take(HOME, None), Ok(()));
     assert!(label.renew(crc32c::crc32c_append).is_empty(), "it is new");
     let extent = label.find("data").expect("an extent");
     let store = mount(&disk, extent).expect("a store");
@@ -134,9 +141,13 @@ fn a_disk_that_was_written_by_the_specification_is_read() {
 }
 
 #[test]
-fn a_disk_of_the_version_before_is_read_and_becomes_new() {
+fn a_disk_of_a_version_before_is_read_and_becomes_new() {
+    [2, 3].into_iter().for_each(is_read_and_becomes_new);
+}
+
+fn is_read_and_becomes_new(version: u32) {
     let mut disk = Disk::new(40 * UNIT);
-    disk.write(UNIT, &label(2));
+    disk.write(UNIT, &label(version));
     let mut second = key("second");
     second.extend(words(&[1, 7]));
     second.extend([1, 2]);
@@ -148,6 +159,7 @@ fn a_disk_of_the_version_before_is_read_and_becomes_new() {
     let mut label = read_label(&disk).expect("a label");
     let extent = *label.find("data").expect("an extent");
     assert_eq!(mount(&disk, &extent).expect("a store").datasets().count(), 1);
+    assert_eq!(label.take(HOME, Some(9)), Ok(()), "it is of who opens it first, and plain");
     let steps = label.renew(crc32c::crc32c_append);
     for (done, step) in steps.iter().enumerate() {
         let mut after = read_label(&disk).expect("it holds at every step");
@@ -158,7 +170,10 @@ fn a_disk_of_the_version_before_is_read_and_becomes_new() {
     let mut label = read_label(&disk).expect("a label");
     assert_eq!(label.find("data"), Some(&extent));
     assert!(label.renew(crc32c::crc32c_append).is_empty());
+    assert!(!label.is_sealed());
+    let own = Home { node: NodeId(8), ..HOME };
+    assert_eq!(label.take(own, None), Err(LabelError::Home { disk: HOME, own }));
     // Nothing of it is left that those would read who know only that.
     let versions = [0, UNIT].map(|at| disk.read(at + 12, 4));
-    assert_eq!(versions, [3, 3].map(|it: u32| it.to_le_bytes().to_vec()));
+    assert_eq!(versions, [4, 4].map(|it: u32| it.to_le_bytes().to_vec()));
 }

@@ -3,13 +3,14 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use nile_abi::NodeId;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
 use super::disk::Disk;
 use super::mount;
 use crate::label::{LABEL_BYTES, LONGEST_EXTENT_NAME, MOST_EXTENTS};
-use crate::{Label, LabelError, Step, UNIT};
+use crate::{Home, Label, LabelError, Step, UNIT};
 
 const MIB: u64 = 1 << 20;
 
@@ -131,6 +132,43 @@ fn a_disk_of_another_version_is_left_alone_and_said_to_be_so() {
     copy[8..12].copy_from_slice(&sum.to_le_bytes());
     disk.write(UNIT, &copy);
     assert_eq!(read(&disk, 4 * MIB), Err(LabelError::Version(1)));
+}
+
+#[test]
+fn a_disk_is_of_one_node_of_one_cluster() {
+    let home = |cluster, node| Home { cluster, node: NodeId(node) };
+    let made = |own, key| {
+        let mut disk = Disk::new(4 * MIB);
+        let mut label = read(&disk, 4 * MIB).expect("a blank disk");
+        assert_eq!(label.take(own, key), Ok(()));
+        for step in add(&mut label, "one", None).expect("there is room") {
+            disk.step(&step);
+        }
+        disk
+    };
+    let taken = |disk: &Disk, own, key| {
+        let mut label = read(disk, 4 * MIB).expect("a label");
+        label.take(own, key).map(|()| label.renew(crc32c::crc32c_append).len())
+    };
+    let disk = made(home(5, 1), None);
+    assert_eq!(taken(&disk, home(5, 1), None), Ok(0));
+    assert_eq!(taken(&disk, home(5, 1), Some(3)), Ok(0), "it stays plain");
+    for own in [home(5, 2), home(6, 1), home(0, 1)] {
+        let error = LabelError::Home { disk: home(5, 1), own };
+        assert_eq!(taken(&disk, own, None), Err(error));
+    }
+    // Of a cluster that nobody had given an identity.
+    let disk = made(home(0, 1), None);
+    assert_eq!(taken(&disk, home(0, 1), None), Ok(0));
+    assert_eq!(taken(&disk, home(5, 1), None), Ok(4), "it is of this cluster from now on");
+    assert!(taken(&disk, home(5, 2), None).is_err());
+    // Encrypted.
+    let disk = made(home(5, 1), Some(3));
+    assert_eq!(taken(&disk, home(5, 1), Some(3)), Ok(0));
+    for key in [None, Some(4)] {
+        let error = LabelError::Key { has_key: key.is_some() };
+        assert_eq!(taken(&disk, home(5, 1), key), Err(error));
+    }
 }
 
 #[test]
