@@ -16,6 +16,7 @@ pub mod catalogue;
 mod flow;
 pub mod get;
 mod hand;
+mod held;
 pub mod list;
 pub mod mend;
 pub mod names;

@@ -20,11 +20,13 @@ mod mounting;
 mod streams;
 mod travel;
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
+use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_bosml::{Blob, Bytes};
@@ -41,13 +43,17 @@ use given::Given;
 use keeper::Keeper;
 use medium::Medium;
 use mounting::Mounted;
-use nile_interfaces::dataset::DatasetKernel;
 use nile_interfaces::dataset::records::{
     BlockEntry, BlockRange, Condition, Copied, Decider, Destination, Draft, InFile, Listed,
     NoteEntry, Piece, SpaceEntry, Verified,
 };
+use nile_interfaces::dataset::{DatasetKernel, NAME_OWNED};
+use nile_interfaces::name::NameClient;
 use streams::{Stream, Streams};
 use travel::{listed, refused};
+
+/// How long who prepares a dataset has to have its name decided until that is looked at.
+const UNDECIDED: Duration = Duration::from_secs(30);
 
 /// The most entries of one reply.
 const MOST_LISTED: usize = 128;
@@ -68,6 +74,8 @@ struct Shared {
     given: Given,
     /// Numbers the fetches of this core.
     fetches: Cell<u32>,
+    /// Whether it will be looked what was prepared and not decided.
+    sees_decided: Cell<bool>,
 }
 
 impl Start for Dataset {
@@ -76,8 +84,17 @@ impl Start for Dataset {
         let (mounted, mounts) = (RefCell::new(Mounted::Not), Notify::default());
         let (streams, last) = (Streams::default(), blocks::Last::default());
         let (given, fetches) = (Given::default(), Cell::new(0));
-        let shared =
-            Rc::new(Shared { stl: stl.clone(), mounted, mounts, streams, last, given, fetches });
+        let sees_decided = Cell::new(false);
+        let shared = Rc::new(Shared {
+            stl: stl.clone(),
+            mounted,
+            mounts,
+            streams,
+            last,
+            given,
+            fetches,
+            sees_decided,
+        });
         let told = Rc::downgrade(&shared);
         stl.on_death(move |core, generation| {
             if let Some(shared) = told.upgrade()
@@ -102,6 +119,30 @@ impl Shared {
     fn owner(&self) -> Owner {
         let (node, generation) = cluster::life(&self.stl);
         Owner { node, generation }
+    }
+
+    /// Has the names decide, after a while, on what was prepared for one and not decided since:
+    /// who wanted that may have ended.
+    fn see_decided(self: &Rc<Self>, keeper: &Rc<Keeper>) {
+        if self.sees_decided.replace(true) {
+            return;
+        }
+        let (shared, keeper) = (self.clone(), keeper.clone());
+        self.stl.host().spawn(Box::pin(async move {
+            let is_left = |it: &nile_store::Dataset| {
+                it.state == State::Prepared && it.manifest.owner.node == NAME_OWNED
+            };
+            loop {
+                shared.stl.host().pause(UNDECIDED).await;
+                if !keeper.with(|store| store.datasets().any(is_left)) {
+                    break;
+                }
+                if let Ok(names) = NameClient::find(&shared.stl).await {
+                    let _ = names.sweep().await;
+                }
+            }
+            shared.sees_decided.set(false);
+        }));
     }
 
     async fn finish(
@@ -433,6 +474,9 @@ impl Dataset {
             keeper.with(|store| store.abort(id));
         }
         done.map_err(|error| refused(error, name.as_str()))?;
+        if matches!(state, State::Prepared) {
+            self.shared.see_decided(&keeper);
+        }
         let entry = keeper.with(|store| store.get(name, version).map(listed));
         entry.ok_or_else(|| CallError::new(Status::NotFound, format!("{name}: removed at once")))
     }

@@ -23,6 +23,7 @@ use super::shelf::Shelf;
 use crate::alarm::Alarm;
 use crate::missed::Missed;
 use crate::sweeping::Sweeping;
+use nile_interfaces::name::RENEWAL;
 
 /// How often it is looked who is there, while there are jobs.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
@@ -348,7 +349,12 @@ impl Board {
         }
         let board = self.clone();
         spawn(&self.stl, async move {
+            let mut renewed = board.now();
             while board.jobs().iter().any(|it| it.is_open() || it.master.borrow().is_some()) {
+                if board.now().since(renewed) >= RENEWAL {
+                    renewed = board.now();
+                    board.renew_names();
+                }
                 // What cannot be asked now is as it was.
                 let _ = board.cluster.look().await;
                 for hosted in board.jobs() {

@@ -10,7 +10,7 @@
 //! * `board`: the jobs of this node; `hosted`: one of them; `turns`: who waits for whom; `cut`: who
 //!   cuts bounds; `report`: what is told of them; `timeline`: when what of them ran.
 //! * `shelf`: records on disks; `found`: new ones, on their way to keepers; `ended`: those that are
-//!   forgotten; `orphans`: what is left behind.
+//!   forgotten; `orphans`: what is left behind; `renewals`: names that end with their use.
 //! * `cluster`: who is there; `workers`, `post`: what is said to others.
 
 mod board;
@@ -23,6 +23,7 @@ mod hosted;
 mod names;
 mod orphans;
 mod post;
+mod renewals;
 mod report;
 mod shelf;
 mod splits;

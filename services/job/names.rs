@@ -40,7 +40,7 @@ impl Board {
     }
 
     /// Changes what a name means, if it is what is expected; else it says what that is.
-    fn rename<'a>(
+    pub(super) fn rename<'a>(
         &'a self,
         name: &'a str,
         change: u64,

@@ -14,8 +14,9 @@ use core::time::Duration;
 use nile_abi::{NodeId, Status, Window};
 use nile_bosml::Bytes;
 use nile_names::keeper::Action;
-use nile_names::{Answer, Ask, Durable, Keeper, Settings, Standing};
+use nile_names::{Answer, Ask, Durable, Entry, Keeper, Settings, Standing};
 use nile_stl::{CallError, CallResult};
+use nile_store::Name;
 use nile_sync::Notify;
 
 use super::Shared;
@@ -52,6 +53,7 @@ impl Shared {
     pub async fn answer(self: &Rc<Self>, ask: Ask) -> CallResult<Answer> {
         let hosted = self.hosted().await?;
         let (answer, durable) = hosted.keeper.borrow_mut().handle(ask);
+        durable.iter().for_each(|it| self.heed_passing(it));
         self.write(&hosted, durable);
         hosted.clock.ring();
         hosted.until_durable().await?;
@@ -80,6 +82,7 @@ impl Shared {
         *self.hosted.borrow_mut() = Some(hosted.clone());
         let (shared, driven) = (self.clone(), hosted.clone());
         spawn(&self.stl, async move { shared.drive(&driven).await });
+        self.watch_passing();
         Ok(hosted)
     }
 
@@ -178,6 +181,12 @@ impl Shared {
 }
 
 impl Hosted {
+    /// What `pick` takes of the names that this keeper knows.
+    pub(super) fn passing<T>(&self, mut pick: impl FnMut(&Name, &Entry) -> Option<T>) -> Vec<T> {
+        let keeper = self.keeper.borrow();
+        keeper.cells().filter_map(|(name, cell)| pick(name, &cell.entry)).collect()
+    }
+
     fn has_failed(&self) -> bool {
         self.failed.borrow().is_some()
     }

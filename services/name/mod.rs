@@ -5,9 +5,11 @@
 //! * `travel`: what calls carry, and what the protocol makes of it.
 //! * `keeper`: what this node keeps, if it is a keeper.
 //! * `operations`: names read and changed; `sweep`: what stores have, held against that.
+//! * `passing`: names that end with their use.
 
 mod keeper;
 mod operations;
+mod passing;
 mod sweep;
 pub(crate) mod travel;
 
@@ -33,6 +35,7 @@ use crate::sweeping::Sweeping;
 use keeper::Hosted;
 use nile_interfaces::name::records::{NameAnswer, NameEntry, NameExpectation, NamePage};
 use nile_interfaces::name::{KEEPS, NameKernel};
+use passing::Passing;
 use sweep::Undecided;
 
 /// The names of datasets.
@@ -49,6 +52,7 @@ struct Shared {
     sweeping: Sweeping,
     missed: Rc<Missed>,
     undecided: RefCell<Undecided>,
+    passing: Passing,
     /// Draws numbers where the machine has none to give.
     drawn: Cell<u64>,
 }
@@ -64,6 +68,7 @@ impl Start for Name {
             loading: Lock::default(),
             sweeping: Sweeping::default(),
             undecided: RefCell::default(),
+            passing: Passing::default(),
             drawn: Cell::new(0),
         });
         let told = Rc::downgrade(&shared);
@@ -148,6 +153,11 @@ impl NameKernel for Name {
     async fn ask(&self, message: Bytes<'_>) -> CallResult<Blob> {
         let answer = self.shared.answer(Ask::decode(&message.0)?).await?;
         Ok(Blob(answer.encode()?))
+    }
+
+    fn sweep(&self) -> CallResult<()> {
+        self.shared.sweep_soon();
+        Ok(())
     }
 
     async fn standing(&self) -> CallResult<String> {

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is to be done with a dataset of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Verdict {
+pub(super) enum Verdict {
     /// It is what its name means, or somebody else's matter.
     Keep,
     /// It is what its name means, and not committed yet.
@@ -45,7 +45,7 @@ enum Verdict {
 }
 
 /// What is to be done with a dataset whose name, or whose output's, means `entry`.
-fn verdict(dataset: &Listed, entry: &Entry) -> Verdict {
+pub(super) fn verdict(dataset: &Listed, entry: &Entry) -> Verdict {
     if part_of(&dataset.name).is_some() && dataset.owner != NAME_OWNED.0 {
         return match &entry.what {
             // The record of its job decides.

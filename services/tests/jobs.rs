@@ -5,7 +5,7 @@ mod job;
 
 use std::time::Duration;
 
-use job::{fifo, meet, request, run, run_on, until, wait};
+use job::{fifo, meet, request, run, run_on, until, wait, worker};
 use nile_abi::{CoreId, Status};
 use nile_bosml::Bytes;
 use nile_interfaces::dataset::DatasetClient;
@@ -14,8 +14,8 @@ use nile_interfaces::job::JobClient;
 use nile_interfaces::job::records::{
     AttemptEntry, JobEnd, JobEntry, JobRequest, ProgressEntry, SpanEntry,
 };
-use nile_interfaces::name::NameClient;
 use nile_interfaces::name::records::{NameEntry, NameExpectation, NameKind, NameOutcome};
+use nile_interfaces::name::{LEASE, NameClient};
 use nile_interfaces::registry::RegistryClient;
 use nile_platform_sim::Deed;
 use nile_stl::{CallResult, Place, Stl};
@@ -216,6 +216,44 @@ fn a_cancelled_job_leaves_nothing_and_a_second_of_the_same_output_waits() {
         assert_eq!(outputs(&store(&stl).await?.list(0).await?), [("input", true)]);
         let again = client.submit(request(&["input"], "output", 1)).await?;
         assert_eq!(until(&stl, &client, again, |it| !it.ended.is_open()).await.ended, JobEnd::Made);
+        Ok(())
+    });
+}
+
+#[test]
+fn what_passes_ends_with_its_use() {
+    run((3, 3, 0), Vec::new(), |node, stl| async move {
+        if node != 0 {
+            return Ok(());
+        }
+        let client = meet(&stl, 3).await?;
+        let names = NameClient::find(&stl).await?;
+        // Nobody uses the first; the job that reads the second goes on for long.
+        for name in [".run/1/0", ".run/2/0"] {
+            put(&stl, name, 5).await?;
+            let absent = NameExpectation::stamp(0);
+            let entry =
+                NameEntry { kind: NameKind::Dataset, epoch: 1, attempt: 1, ..NameEntry::default() };
+            let named = names.change(name, 7, absent, entry).await?;
+            assert_eq!(named.outcome, NameOutcome::Done);
+        }
+        let arguments = vec![worker::IS_LONG.into()];
+        let long = JobRequest { arguments, ..request(&[".run/2/0"], "made", 1) };
+        let job = client.submit(long).await?;
+        wait(&stl, LEASE - Duration::from_secs(20)).await;
+        assert_eq!(names.look(".run/1/0").await?.entry.kind, NameKind::Dataset, "not yet");
+        wait(&stl, Duration::from_secs(60)).await;
+        assert_eq!(names.look(".run/1/0").await?.entry.kind, NameKind::Absent);
+        let passing =
+            |listed: Vec<Listed>| listed.into_iter().find(|it| it.name.starts_with(".run"));
+        let left = passing(store(&stl).await?.list(0).await?);
+        assert_eq!(left.map(|it| it.name).as_deref(), Some(".run/2/0"));
+        let ended = until(&stl, &client, job, |it| !it.ended.is_open()).await;
+        assert_eq!((ended.ended, ended.error.as_str()), (JobEnd::Made, ""));
+        wait(&stl, LEASE + Duration::from_secs(40)).await;
+        assert_eq!(names.look("made").await?.entry.kind, NameKind::Output);
+        assert_eq!(names.look(".run/2/0").await?.entry.kind, NameKind::Absent);
+        assert!(passing(store(&stl).await?.list(0).await?).is_none());
         Ok(())
     });
 }

@@ -12,14 +12,15 @@ from place import NODES
 BOUND_SECONDS = 60
 
 # How long a store may take to free what nobody wants any more: what is half-written by a command
-# that was killed it keeps for two minutes.
+# that was killed it keeps for two minutes, and so what a job had for itself.
 FREED_SECONDS = 60
-KILLED_SECONDS = 200
+KILLED_SECONDS = 260
 
 UNIT = 4096
 
-# What jobs keep for themselves, however long.
-KEPT = (".packages/", ".jobs/")
+# The records of jobs stay; what jobs had for themselves goes, but a short run does not wait for it.
+KEPT = (".jobs/",)
+PASSING = (".packages/", ".run/")
 
 
 def settle(soak: Soak, probes: list[Client], disk: str | None) -> None:
@@ -69,17 +70,10 @@ def emptied(soak: Soak, probe: Client) -> None:
     space is lost."""
     for name in sorted(soak.histories):
         probe.drop(name)
-    # Of jobs whose command was killed.
-    end = probe.command("ls", "--all", "--json")
-    found = [it["name"] for it in json.loads(end.out or b'{"datasets": []}')["datasets"]]
-    left = [name for name in found if not name.startswith(KEPT)]
-    if left:
-        soak.say(f"left by jobs whose command was killed: {left}")
-    for name in left:
-        probe.command("rm", name)
+    kept = KEPT if soak.kills else KEPT + PASSING
     begun = time.monotonic()
     while True:
-        wrong = [why for node in NODES for why in left_on(probe, node)]
+        wrong = [why for node in NODES for why in left_on(probe, node, kept)]
         took = time.monotonic() - begun
         if not wrong:
             return soak.say(f"all space is free again after {took:.1f} s")
@@ -91,7 +85,7 @@ def emptied(soak: Soak, probe: Client) -> None:
         probe.drop("a")
 
 
-def left_on(probe: Client, node: str) -> list[str]:
+def left_on(probe: Client, node: str, kept: tuple[str, ...]) -> list[str]:
     """What is on a node's store that should not be, or missing of its space."""
     there: list[dict] = []
     while page := asked(probe, node, "dataset.list", f"skip={len(there)}")["datasets"]:
@@ -99,7 +93,7 @@ def left_on(probe: Client, node: str) -> list[str]:
     space = asked(probe, node, "dataset.space")["space"]
     used = sum(-(-it["bytes"] // UNIT) * UNIT for it in there)
     lost = space["total"] - space["free"] - used
-    wrong = [f"{node} has {it}" for it in there if not it["name"].startswith(KEPT)]
+    wrong = [f"{node} has {it}" for it in there if not it["name"].startswith(kept)]
     return wrong + ([f"{node} has lost {lost} bytes of space"] if lost else [])
 
 

@@ -9,6 +9,7 @@ use nile_interfaces::dataset::records::{Draft, Listed};
 use nile_interfaces::name::NameClient;
 use nile_stl::{CallResult, all};
 
+use super::held::Held;
 use super::service;
 use crate::advice;
 use crate::cluster::args::{Query, Which};
@@ -36,6 +37,8 @@ pub struct Stores {
     absent: BTreeSet<NodeId>,
     /// Of those, the ones whose disk is to blame, and why.
     broken: BTreeMap<NodeId, String>,
+    /// Names that pass and that this command uses.
+    pub(super) held: Held,
 }
 
 impl Stores {
@@ -71,7 +74,8 @@ impl Stores {
             targets.retain(|target| !absent.contains(&target.node));
         }
         let which = query.which.clone();
-        Ok(Stores { session, which, all, names, absent, broken: BTreeMap::new() })
+        let (broken, held) = (BTreeMap::new(), Held::default());
+        Ok(Stores { session, which, all, names, absent, broken, held })
     }
 
     /// Every store.
@@ -150,6 +154,7 @@ impl Stores {
         asked: &[(Target, A)],
         ask: impl AsyncFn(&DatasetClient, &A) -> CallResult<T>,
     ) -> Result<Vec<Result<T, CallFailed>>, Failure> {
+        self.renew_held();
         let (doubts, ask) = (self.session.doubts.clone(), &ask);
         self.session.peer.work(patience, async |clients| {
             let one = async |(target, what): &(Target, A)| {

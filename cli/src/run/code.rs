@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nile_interfaces::name::records::NameKind;
 use nile_ipioe::checksum;
 use nile_package::Package;
 
@@ -49,7 +48,7 @@ fn name(path: &Path) -> Result<String, Failure> {
 /// Sees to it that the cluster has the package at `path`; the name of the dataset that it is.
 pub fn put(place: &mut Place, path: &Path) -> Result<String, Failure> {
     let name = name(path)?;
-    if is_there(place, &name)? {
+    if place.stores.hold(&name)? {
         return Ok(name);
     }
     let mut nodes: Vec<_> = place.stores.all().iter().map(|store| store.node).collect();
@@ -59,18 +58,11 @@ pub fn put(place: &mut Place, path: &Path) -> Result<String, Failure> {
     let options =
         Put { file: path.into(), name: name.clone(), copies, record: None, replace: false, query };
     match put::file(&mut place.stores, &options) {
-        Ok(_) => Ok(name),
+        Ok(_) => place.stores.hold(&name).map(|_| name),
         // Another command may have put it meanwhile: the name tells the content.
-        Err(failure) => {
-            if is_there(place, &name)? {
-                Ok(name)
-            } else {
-                Err(failure)
-            }
-        }
+        Err(failure) => match place.stores.hold(&name)? {
+            true => Ok(name),
+            false => Err(failure),
+        },
     }
-}
-
-fn is_there(place: &mut Place, name: &str) -> Result<bool, Failure> {
-    Ok(place.stores.look(name)?.kind == NameKind::Dataset)
 }

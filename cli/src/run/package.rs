@@ -72,6 +72,7 @@ pub fn run(options: &Package) -> Result<(), Failure> {
         let done = job(options, &input, &stem, place, [&own, &output], &mut temporary);
         let text = match (&done, &options.output) {
             (Ok(_), None) => {
+                place.stores.hold(&output)?;
                 let read = outputs::read(&mut place.stores, &output);
                 Some(read.map_err(Failure::once_begun))
             }
@@ -126,6 +127,7 @@ fn job(
             query,
         };
         put::file(&mut place.stores, &options)?;
+        place.stores.hold(&name)?;
         input.push(name);
     }
     let request = usual.share.of(Request {

@@ -34,7 +34,7 @@ fn config(node: usize, nodes: usize) -> Config {
 ///
 /// # Panics
 ///
-/// If that test fails, or does not end within two simulated minutes.
+/// If that test fails, or does not end within ten simulated minutes.
 pub fn run<F>(
     shape: (usize, usize, usize),
     deeds: Vec<(Duration, Deed)>,
@@ -65,7 +65,7 @@ pub fn run_on<F>(
             packages: Vec::new(),
             disks: if at < disks { vec![disk] } else { Vec::new() },
             faults: Faults::default(),
-            limit: Duration::from_secs(120),
+            limit: Duration::from_secs(600),
         }
     };
     let link = Link { delay: Duration::from_micros(20), ..Link::default() };

@@ -26,6 +26,10 @@ use nile_stl::{
 /// How long an attempt takes.
 const EFFORT: Duration = Duration::from_millis(60);
 
+/// How long the reduce tasks of jobs take that are given this.
+const LONG: Duration = Duration::from_secs(200);
+pub const IS_LONG: &str = "long";
+
 /// How often machines are called.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -160,6 +164,14 @@ impl Bench {
         Ok(WorkerId { node, life, core, generation })
     }
 
+    /// How long a reduce task of a job takes.
+    fn effort(&self, job: JobId) -> Duration {
+        let machines = self.machines.borrow();
+        let given = machines.get(&job).and_then(|it| it.job()).map(|it| &it.arguments);
+        let is_long = given.is_some_and(|it| it.iter().any(|it| it == IS_LONG));
+        if is_long { LONG } else { EFFORT }
+    }
+
     fn with(self: &Rc<Self>, job: JobId, act: impl FnOnce(&mut Machine, nile_abi::Instant)) {
         let now = self.stl.host().now();
         if let Some(machine) = self.machines.borrow_mut().get_mut(&job) {
@@ -208,7 +220,7 @@ impl Bench {
                 bench.with(job, |machine, now| machine.done(now, attempt, summary));
             })),
             Action::Gathered(attempt) => spawn(Box::pin(async move {
-                super::wait(&bench.stl, EFFORT).await;
+                super::wait(&bench.stl, bench.effort(job)).await;
                 let bytes = bench.write(job, attempt).await.expect("a part can be written");
                 let summary =
                     Summary { written: bytes, records: 1, checksum: 5, ..Summary::default() };
