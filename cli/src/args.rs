@@ -11,7 +11,9 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nile_platform_hosted::Outside;
 
-use crate::cluster::args::{Call, Completions, Core, Discover, Down, Fault, Logs, Query, Top, Up};
+use crate::cluster::args::{
+    Call, Completions, Core, Discover, Down, Fault, Logs, Query, Roles, Top, Up,
+};
 use crate::compose::args::Compose;
 use crate::config;
 use crate::data::args::{Get, List, Mend, Put, Remove};
@@ -51,6 +53,8 @@ pub enum Command {
     Policy(Policy),
     /// Have a core begin anew, leave or come back, without harm to what runs.
     Core(Core),
+    /// Show what each core is for and how busy it is, or change it.
+    Roles(Roles),
     /// Break the running cluster on purpose, or mend it.
     Fault(Fault),
     /// Show the last lines of a node's log.

@@ -26,6 +26,7 @@ pub mod node;
 pub mod process;
 mod ready;
 pub mod reply;
+pub mod roles;
 pub mod services;
 pub mod session;
 pub mod status;

@@ -190,6 +190,7 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         | Command::Policies(_)
         | Command::Policy(_)
         | Command::Core(_)
+        | Command::Roles(_)
         | Command::Logs(_)
         | Command::Top(_)
         | Command::Down(_)

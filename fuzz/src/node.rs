@@ -254,6 +254,8 @@ impl Node for TestNode {
             polls: u64::MAX,
             system_calls: 2,
             load: 100,
+            busy: Duration::from_secs(1),
+            idle: Duration::ZERO,
             queues: vec![("tasks", 3)],
         })
     }
@@ -330,6 +332,18 @@ impl Node for TestNode {
 
     fn call_back_core(&self, core: CoreId) -> NodeFuture<()> {
         ready(if core.index() < CORES { Ok(()) } else { Err(Status::NotFound) })
+    }
+
+    fn assign_core(&self, core: CoreId, _: RoleSet) -> NodeFuture<()> {
+        ready(if core.index() < CORES { Ok(()) } else { Err(Status::NotFound) })
+    }
+
+    fn driver_of(&self, _: Line) -> Option<CoreId> {
+        None
+    }
+
+    fn move_device(&self, _: Line, _: CoreId) -> NodeFuture<()> {
+        ready(Err(Status::NotFound))
     }
 }
 

@@ -97,12 +97,13 @@ async fn check_disk(
     Ok(())
 }
 
-fn content(mark: u8, at: usize) -> u8 {
+/// The byte at a place of what is marked so.
+pub fn content(mark: u8, at: usize) -> u8 {
     (at as u8).wrapping_mul(31).wrapping_add((at >> 8) as u8) ^ mark
 }
 
 /// A buffer on its way, of which so many bytes are meant.
-fn filled(pool: &Pool, mark: u8, bytes: usize) -> CallResult<Handle> {
+pub fn filled(pool: &Pool, mark: u8, bytes: usize) -> CallResult<Handle> {
     let mut buffer = pool.alloc().ok_or(CallError::from(Status::NoMemory))?;
     for (at, byte) in buffer[..bytes].iter_mut().enumerate() {
         *byte = content(mark, at);
@@ -110,12 +111,14 @@ fn filled(pool: &Pool, mark: u8, bytes: usize) -> CallResult<Handle> {
     Ok(in_call(buffer.into_handle(bytes)))
 }
 
-fn hand_over(buffer: Buffer) -> Handle {
+/// A buffer that is to be filled.
+pub fn hand_over(buffer: Buffer) -> Handle {
     let bytes = buffer.len();
     in_call(buffer.into_handle(bytes))
 }
 
-fn claim(pool: &Pool, handles: Vec<Handle>) -> CallResult<Vec<Buffer>> {
+/// The buffers that have come back.
+pub fn claim(pool: &Pool, handles: Vec<Handle>) -> CallResult<Vec<Buffer>> {
     let stale = |_| CallError::new(Status::Invalid, "a handle that came back is stale");
     handles.into_iter().map(|it| pool.claim(from_call(it)).map_err(stale)).collect()
 }

@@ -30,8 +30,8 @@ const BYTES: u64 = 1 << 20;
 /// Writes and reads between two looks at the counters.
 const ROUNDS: u64 = 6;
 
-/// How often that is tried until the line interrupts. A core that polls may find its device done each
-/// time, where the host takes the processor away.
+/// How often that is tried until the line interrupts. A core may find its device done each time,
+/// where the host takes the processor away.
 const TRIES: u32 = 50;
 
 /// Interrupts for nothing, one after the other.

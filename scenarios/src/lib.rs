@@ -43,6 +43,7 @@
 //! | `bulk`            | buffers between nodes: whole, in any number, and `Dead` when it is so  |
 //! | `dataset-nodes`   | datasets come from another node whole, or leave nothing                |
 //! | `leaving`         | cores leave as planned and come back, and no call is lost              |
+//! | `roles`           | a disk goes to another core and back; callers see the same disk        |
 //! | `sweeps`          | names without a history are adopted once, whoever races; `away=1`: what |
 //! |                   | was removed while a node was cut off goes when it is back              |
 //! | `bulk-cost`       | what it costs to move buffers to another node                          |
@@ -104,6 +105,7 @@ mod probe;
 mod quality;
 mod registry_restart;
 mod restart;
+mod roles;
 mod rpc_cost;
 mod slices;
 mod sweeps;
@@ -123,7 +125,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 53] = [
+pub const PROGRAMS: [&str; 54] = [
     "boot",
     "ping",
     "restart",
@@ -164,6 +166,7 @@ pub const PROGRAMS: [&str; 53] = [
     "package-channels-restart",
     "registry-restart",
     "leaving",
+    "roles",
     "idle-nodes",
     "cluster",
     "serve",
@@ -223,9 +226,13 @@ pub fn needs_cluster(program: &str) -> bool {
     )
 }
 
-/// Whether a program uses the node's disks, of which it must have one of 8 MiB at least.
-pub fn needs_disk(program: &str) -> bool {
-    program.starts_with("disk") || matches!(program, "datasets" | "greedy" | "interrupts" | "jobs")
+/// How many disks a program's node must have at least, of 8 MiB at least.
+pub fn disks(program: &str) -> usize {
+    match program {
+        "roles" => 2,
+        "datasets" | "greedy" | "interrupts" | "jobs" => 1,
+        _ => program.starts_with("disk").into(),
+    }
 }
 
 /// Starts this core's part of `command`: a program's name, then `key=value` words. A name that is
@@ -276,6 +283,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "bulk" => bulk::start(core, &arguments),
         "dataset-nodes" => dataset_nodes::start(core, &arguments),
         "leaving" => leaving::start(core, &arguments),
+        "roles" => roles::start(core, &arguments),
         "sweeps" => sweeps::start(core, &arguments),
         "bulk-cost" => bulk_cost::start(core, &arguments),
         "rpc-cost" => rpc_cost::start(core, &arguments),

@@ -1,27 +1,38 @@
 //! The core manager: what each core of the node is for and what it has done, read from the cores'
 //! records without disturbing them; the end of a package, or of any core's incarnation; cores that
-//! leave and come back.
+//! leave and come back, or come back as something else.
 
+mod assign;
+mod plan;
+
+use alloc::boxed::Box;
 use alloc::format;
+use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Role, RoleSet, Status};
-use nile_interfaces::core_manager::{CoreEntry, CoreManagerKernel, CoreStatistics, QueueDepth};
-use nile_stl::node::CoreState;
+use nile_interfaces::core_manager::{
+    CoreEntry, CoreManagerKernel, CoreRoles, CoreStatistics, QueueDepth,
+};
+use nile_stl::node::{CoreState, Line};
 use nile_stl::{CallError, CallResult, Start, Stl, service};
+use nile_sync::OneShot;
 
 use crate::interrupt::causes;
 
 /// The cores' records are its state.
 pub struct CoreManager {
     stl: Stl,
+    /// Whether a core's roles are being changed.
+    changes: Rc<Cell<bool>>,
 }
 
 impl Start for CoreManager {
     fn start(stl: &Stl) -> CoreManager {
-        CoreManager { stl: stl.clone() }
+        CoreManager { stl: stl.clone(), changes: Rc::default() }
     }
 }
 
@@ -32,6 +43,30 @@ impl CoreManagerKernel for CoreManager {
         let cores = (0..self.stl.host().cores()).map(|core| CoreId(core as u16));
         let entries = cores.filter_map(|core| Some(entry(core, &node.state_of(core)?)));
         Ok(entries.collect())
+    }
+
+    fn roles(&self) -> CallResult<Vec<CoreRoles>> {
+        let node = self.stl.node()?;
+        let in_cluster = node.member().is_some();
+        let lines: Vec<_> =
+            Line::all().filter_map(|line| Some((line, node.driver_of(line)?))).collect();
+        let micros = |time: Duration| time.as_micros() as u64;
+        let cores = (0..self.stl.host().cores() as u16).map(CoreId);
+        let roles = cores.filter_map(|core| {
+            let state = node.state_of(core)?;
+            let drives = lines.iter().filter(|(_, driver)| *driver == core);
+            Some(CoreRoles {
+                core: core.0,
+                roles: state.roles.iter().map(|role| String::from(role.name())).collect(),
+                phase: state.phase.into(),
+                drives: drives.map(|(line, _)| format!("{line}")).collect(),
+                is_pinned: assign::part(core, &state, in_cluster).is_pinned,
+                load: state.load,
+                busy_us: micros(state.busy),
+                idle_us: micros(state.idle),
+            })
+        });
+        Ok(roles.collect())
     }
 
     fn statistics(&self, core: u16) -> CallResult<CoreStatistics> {
@@ -74,7 +109,8 @@ impl CoreManagerKernel for CoreManager {
             );
             return Err(CallError::new(Status::Denied, what));
         }
-        self.leave(core, patience_ms, false).await
+        self.is_free()?;
+        leave(&self.stl, core, Duration::from_millis(patience_ms.into()), false).await
     }
 
     async fn send_away(&self, core: u16, patience_ms: u32) -> CallResult<()> {
@@ -96,37 +132,75 @@ impl CoreManagerKernel for CoreManager {
             let what = format!("core {core} is the node's last worker, and one stays");
             return Err(CallError::new(Status::Denied, what));
         }
-        self.leave(core, patience_ms, true).await
+        self.is_free()?;
+        leave(&self.stl, core, Duration::from_millis(patience_ms.into()), true).await
     }
 
     async fn call_back(&self, core: u16) -> CallResult<()> {
         self.state_of(core)?;
+        self.is_free()?;
         let back = self.stl.node()?.call_back_core(CoreId(core)).await;
         back.map_err(|status| CallError::new(status, format!("core {core} does not come back")))
+    }
+
+    async fn assign(&self, core: u16, roles: Vec<String>, patience_ms: u32) -> CallResult<()> {
+        let named = roles.iter().map(|name| role_named(name));
+        let roles = named.collect::<CallResult<RoleSet>>()?;
+        self.is_free()?;
+        self.changes.set(true);
+        let (stl, changes, done) = (self.stl.clone(), self.changes.clone(), OneShot::default());
+        let (give, patience) = (done.clone(), Duration::from_millis(patience_ms.into()));
+        // A caller that is gone leaves no core away.
+        self.stl.host().spawn(Box::pin(async move {
+            let result = assign::assign(&stl, core, roles, patience).await;
+            changes.set(false);
+            give.give(result);
+        }));
+        done.await
     }
 }
 
 impl CoreManager {
     fn state_of(&self, core: u16) -> CallResult<CoreState> {
-        let missing = || CallError::new(Status::NotFound, format!("the node has no core {core}"));
-        self.stl.node()?.state_of(CoreId(core)).ok_or_else(missing)
+        self.stl.node()?.state_of(CoreId(core)).ok_or_else(|| missing(core))
     }
 
-    async fn leave(&self, core: u16, patience_ms: u32, is_away: bool) -> CallResult<()> {
-        let patience = Duration::from_millis(patience_ms.into());
-        let left = self.stl.node()?.leave_core(CoreId(core), patience, is_away).await;
-        left.map_err(|status| {
-            let why = match status {
-                Status::Denied => "manages the node, and stays".into(),
-                Status::Busy => format!(
-                    "has not done what it works on within {patience_ms} ms, and stays as it was"
-                ),
-                Status::Dead => "is away, or has stopped".into(),
-                _ => "does not leave".into(),
-            };
-            CallError::new(status, format!("core {core} {why}"))
-        })
+    /// Cores that leave for a change of roles come back by it alone.
+    fn is_free(&self) -> CallResult<()> {
+        if self.changes.get() {
+            let what = "the roles of a core are being changed: ask again in a moment";
+            return Err(CallError::new(Status::Busy, what));
+        }
+        Ok(())
     }
+}
+
+fn missing(core: u16) -> CallError {
+    CallError::new(Status::NotFound, format!("the node has no core {core}"))
+}
+
+fn role_named(name: &str) -> CallResult<Role> {
+    name.parse().map_err(|_| {
+        let names = Role::ALL.map(Role::name).join(", ");
+        CallError::new(Status::Invalid, format!("{name} is no role; there are {names}"))
+    })
+}
+
+/// Has a core leave, and says why it does not.
+async fn leave(stl: &Stl, core: u16, patience: Duration, is_away: bool) -> CallResult<()> {
+    let left = stl.node()?.leave_core(CoreId(core), patience, is_away).await;
+    left.map_err(|status| {
+        let why = match status {
+            Status::Denied => "manages the node, and stays".into(),
+            Status::Busy => format!(
+                "has not done what it works on within {} ms, and stays as it was",
+                patience.as_millis()
+            ),
+            Status::Dead => "is away, or has stopped".into(),
+            _ => "does not leave".into(),
+        };
+        CallError::new(status, format!("core {core} {why}"))
+    })
 }
 
 fn entry(core: CoreId, state: &CoreState) -> CoreEntry {

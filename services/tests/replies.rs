@@ -11,9 +11,10 @@ use nile_services::ALL;
 const PAGES: [&str; 4] = ["skip", "after", "from", "at"];
 
 /// Replies with lists that are no pages, and why they fit.
-const BOUNDED: [(&str, &str); 30] = [
+const BOUNDED: [(&str, &str); 31] = [
     ("bulk.counters", "what is counted is fixed"),
     ("core_manager.list", "a node has at most 256 cores"),
+    ("core_manager.roles", "a node has at most 256 cores"),
     ("core_manager.statistics", "causes and queues are fixed"),
     ("disk.list", "the disks of one core"),
     ("gossip.namesakes", "the one that was heard last, if any"),

@@ -133,6 +133,39 @@ pub enum CoreAction {
 }
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Roles {
+    #[command(subcommand)]
+    pub action: Option<RolesAction>,
+    /// One node, as n1; without it all are shown.
+    #[arg(value_name = "NODE")]
+    pub node: Option<Place>,
+    /// Show them again every second, until it is interrupted.
+    #[arg(long, conflicts_with = "json")]
+    pub watch: bool,
+    #[command(flatten)]
+    pub query: Query,
+}
+
+#[derive(Subcommand)]
+pub enum RolesAction {
+    /// Give a core other roles; devices go to their new cores whole.
+    Set {
+        /// The core, as n1.c2.
+        core: Place,
+        /// What it is for from now on: of network, disk and worker, as network,disk.
+        #[arg(value_name = "ROLE", value_delimiter = ',', required = true)]
+        roles: Vec<String>,
+        /// Seconds that what a core works on may take that has to leave for it; then all stays as
+        /// it was.
+        #[arg(long, default_value = "5", value_parser = seconds, value_name = "SECONDS")]
+        patience: Duration,
+        #[command(flatten)]
+        query: Query,
+    },
+}
+
+#[derive(Args)]
 pub struct Leave {
     /// The core, as n1.c2.
     pub core: Place,

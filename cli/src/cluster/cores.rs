@@ -39,7 +39,8 @@ fn leave(options: &Leave, is_away: bool) -> Result<(), Failure> {
     }
 }
 
-fn number_of(core: &Place) -> Result<u16, Failure> {
+/// The core of a place, which has to name one.
+pub fn number_of(core: &Place) -> Result<u16, Failure> {
     let whole = || Failure::request(format!("{core} is a node; name a core of it, as {core}.c2"));
     core.core.map(|CoreId(number)| number).ok_or_else(whole)
 }
@@ -53,7 +54,7 @@ fn say(core: &Place, query: &Query, what: &str, phase: &str) -> Result<(), Failu
 }
 
 /// Has the core's node do something. What cannot be done is a wrong request.
-fn ask(
+pub fn ask(
     core: &Place,
     query: &Query,
     limit: std::time::Duration,
@@ -67,7 +68,7 @@ fn ask(
         .peer
         .work(limit, async |clients| ask(clients.at(target)).await.map_err(CallFailed::from))?;
     end.map_err(|failed| match failed.status {
-        Status::NotFound | Status::Denied | Status::Busy | Status::Dead => {
+        Status::NotFound | Status::Denied | Status::Busy | Status::Dead | Status::Invalid => {
             Failure::request(format!("{core}: {}", failed.message))
         }
         _ => Failure::failed(format!("{core}: {failed}")),

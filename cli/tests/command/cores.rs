@@ -27,7 +27,26 @@ pub fn check(place: &Place) {
     ] {
         refused(core(action, name), part);
     }
+    for (core, role, part) in [
+        ("n1.c0", "worker", "settled by its configuration"),
+        ("n1.c1", "worker", "link to its cluster"),
+        ("n1.c2", "disk", "the last that runs with the role worker"),
+        ("n1.c2", "toaster", "no role; there are"),
+        ("n1.c7", "disk", "no core 7"),
+        ("n1", "disk", "name a core of it"),
+    ] {
+        refused(place.run(&["roles", "set", core, role]), part);
+    }
+    refused(place.run(&["roles", "n9"]), "n9 does not answer");
     assert_eq!(generation(), before + 2, "what is refused changes nothing");
+    let shown = place.json(&["roles", "n1"]);
+    let cores = shown["cores"].as_array().unwrap();
+    let drives = |core: usize| cores[core]["drives"].clone();
+    assert_eq!(cores.len(), 3);
+    assert_eq!(drives(1), serde_json::json!(["interface0"]));
+    assert_eq!((&cores[2]["roles"][0], &cores[2]["pinned"]), (&"worker".into(), &false.into()));
+    let said = place.run(&["roles", "n1.c2"]).expect(0).out;
+    assert!(said.lines().count() == 2 && said.contains("n1.c2  worker"), "{said}");
     let compute = ["call", "ackermann.compute", "m=2", "n=3", "--core", "n1.c2"];
     assert_eq!(place.run(&compute).expect(0).out, "<reply><value>9</value></reply>\n");
 }

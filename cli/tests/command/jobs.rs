@@ -296,6 +296,16 @@ fn runs_are_merged_in_turns_where_there_is_no_room_side_by_side() {
     place.run(&["core", "away", "n1.c4"]).expect(0);
     assert_eq!(document(&sort("1M").expect(0))["valid"], true);
     place.run(&["core", "back", "n1.c4"]).expect(0);
+    // One that becomes something else meanwhile makes what it can, and others the rest.
+    let mut command = nile(&place);
+    command.args(["run", "terasort", "--size", "20M", "--json"]);
+    let changed = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    for role in ["disk", "worker", "disk", "worker"] {
+        let said = place.run(&["roles", "set", "n1.c4", role, "--patience", "20"]).expect(0);
+        assert_eq!(said.out, format!("n1.c4 is for {role} now\n"));
+    }
+    let changed = document(&Said::from(changed.wait_with_output().unwrap()).expect(0));
+    assert_eq!(changed["valid"], true, "{changed}");
     let sorted = document(&sort("200M").expect(0));
     assert!(sorted["spilled_bytes"].as_u64() > Some(100 << 20), "{sorted}");
     assert_eq!((&sorted["valid"], &sorted["retries"]), (&true.into(), &0.into()), "{sorted}");

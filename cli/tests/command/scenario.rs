@@ -3,7 +3,7 @@
 
 use std::{fs, iter};
 
-use nile_scenarios::{PROGRAMS, needs_cluster, needs_disk, needs_packages};
+use nile_scenarios::{PROGRAMS, disks, needs_cluster, needs_packages};
 use serde_json::Value;
 
 use crate::support::{launcher, launcher_again, run};
@@ -51,7 +51,7 @@ fn all_hold_on(machine: &str) {
         command.args(["boot", "--json", "--machine", machine, "--program", words]);
         let config = match program {
             "ticked" => Some(&ticks),
-            "pool" | "package-buffers" | "disks" => Some(&pool),
+            "pool" | "package-buffers" | "disks" | "roles" => Some(&pool),
             "datasets" => Some(&store),
             "greedy" | "jobs" => Some(&small),
             _ => None,
@@ -59,7 +59,7 @@ fn all_hold_on(machine: &str) {
         if let Some(config) = config {
             command.arg("--config").arg(config);
         }
-        if needs_disk(program) {
+        for _ in 0..disks(program) {
             command.args(["--disk", "16M"]);
         }
         let said = run(&mut command, &[]).expect(0);

@@ -23,5 +23,5 @@ pub use disk::Disk;
 pub use driven_disk::{DrivenDisk, Transfer};
 pub use driven_interface::DrivenInterface;
 pub use interface::Interface;
-pub use line::{Gate, Guard, LINES, Line, LineState, Verdict};
+pub use line::{Gate, Guard, LINES, Line, LineState, MOST_OF_A_KIND, Verdict};
 pub use timer::TimerSource;

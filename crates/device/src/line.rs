@@ -11,7 +11,7 @@ use core::time::Duration;
 use nile_abi::{CoreId, Instant};
 
 /// The most interfaces of a node that have a line, and the most disks.
-const MOST_OF_A_KIND: usize = 8;
+pub const MOST_OF_A_KIND: usize = 8;
 
 /// Lines of a node: those of its interfaces, then those of its disks.
 pub const LINES: usize = 2 * MOST_OF_A_KIND;
@@ -29,6 +29,11 @@ impl Line {
     /// That of its disk, or what it has several disks at, with this number.
     pub fn disk(number: usize) -> Option<Line> {
         (number < MOST_OF_A_KIND).then_some(Line((MOST_OF_A_KIND + number) as u8))
+    }
+
+    /// Whether it is a disk's.
+    pub fn is_disk(self) -> bool {
+        self.index() >= MOST_OF_A_KIND
     }
 
     /// All of them.

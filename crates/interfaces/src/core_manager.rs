@@ -44,6 +44,27 @@ pub struct CoreStatistics {
     pub queues: Vec<QueueDepth>,
 }
 
+/// What a core is for, what it drives, and how it has spent its time.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct CoreRoles {
+    /// Which core.
+    pub core: u16,
+    /// What it is for.
+    pub roles: Vec<String>,
+    /// How far it has come.
+    pub phase: String,
+    /// The devices that it drives, by the names that reports use.
+    pub drives: Vec<String>,
+    /// Whether its roles stay as they are: it cannot leave without the node.
+    pub is_pinned: bool,
+    /// The percent of its last second or so in which it had something to do.
+    pub load: u64,
+    /// Microseconds in which it had something to do since the node started.
+    pub busy_us: u64,
+    /// Microseconds in which it had nothing to do.
+    pub idle_us: u64,
+}
+
 /// How much waits on a core.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct QueueDepth {
@@ -68,6 +89,10 @@ pub trait CoreManager {
     /// Every core.
     #[stl_k(reply = "cores", allow(package, operator, peer))]
     fn list(&self) -> CallResult<Vec<CoreEntry>>;
+
+    /// What each core is for and drives, and how it has spent its time.
+    #[stl_k(reply = "cores", allow(package, operator, peer))]
+    fn roles(&self) -> CallResult<Vec<CoreRoles>>;
 
     /// What one core has done.
     #[stl_k(reply = "statistics", allow(package, operator, peer))]
@@ -97,4 +122,16 @@ pub trait CoreManager {
     /// is.
     #[stl_k(allow(operator, peer))]
     async fn call_back(&self, core: u16) -> CallResult<()>;
+
+    /// Gives a core other roles: it leaves as planned and comes back with them, and devices go to
+    /// their new cores whole, which leave for that, too. A core that has not done what it works on
+    /// within `patience_ms` has the others come back as they were. The last core of a role, those
+    /// that manage the node and its link to a cluster stay as they are.
+    #[stl_k(allow(operator, peer))]
+    async fn assign(
+        &self,
+        core: u16,
+        roles: Vec<String>,
+        #[range(1..=60000)] patience_ms: u32,
+    ) -> CallResult<()>;
 }

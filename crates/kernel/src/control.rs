@@ -4,9 +4,11 @@
 //! One message is one cell: operation (1 byte), status (1), request number (6), six words (8
 //! each), little-endian. Decoding is total; what makes no sense is `None`.
 
-use nile_abi::{ChannelId, CoreId, EndpointId, Generation, PageSize, PhysAddr, Status, VirtAddr};
-use nile_platform::Grant;
+use nile_abi::{
+    ChannelId, CoreId, EndpointId, Generation, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
+};
 use nile_platform::user::Access;
+use nile_platform::{Grant, Line};
 
 use crate::packages::PackageId;
 
@@ -81,6 +83,10 @@ pub enum Request {
     Leave { core: CoreId, patience_ms: u32, is_away: bool },
     /// Have a core that is away, or is to be, begin its next incarnation.
     CallBack { core: CoreId },
+    /// What a core that is away is for when it comes back.
+    Assign { core: CoreId, roles: RoleSet },
+    /// Have another core drive a device; both are away.
+    Drive { line: Line, core: CoreId },
     /// Enter a grant of the core that sends on this channel in the tables of the caller, which
     /// receives on it. `NotFound` unless both ends are open and that core has the grant.
     Join { channel: ChannelId, grant: Grant },
@@ -172,6 +178,12 @@ impl Request {
                 (21, [u64::from(core.0), u64::from(patience_ms), u64::from(is_away), 0, 0, 0])
             }
             Request::CallBack { core } => (23, [u64::from(core.0), 0, 0, 0, 0, 0]),
+            Request::Assign { core, roles } => {
+                (24, [u64::from(core.0), u64::from(roles.bits()), 0, 0, 0, 0])
+            }
+            Request::Drive { line, core } => {
+                (25, [line.index() as u64, u64::from(core.0), 0, 0, 0, 0])
+            }
             Request::ShowPool { shown } => (20, [u64::from(shown), 0, 0, 0, 0, 0]),
             Request::Join { channel, grant } => {
                 (18, [u64::from(channel.0), grant.start.0, grant.bytes, 0, 0, 0])
@@ -237,6 +249,14 @@ impl Request {
                 Request::Leave { core: core(w[0])?, patience_ms: narrow(w[1])?, is_away: w[2] != 0 }
             }
             23 => Request::CallBack { core: core(w[0])? },
+            24 => {
+                let roles = RoleSet::from_bits(u8::try_from(w[1]).ok()?);
+                Request::Assign { core: core(w[0])?, roles }
+            }
+            25 => {
+                let line = Line::all().nth(usize::try_from(w[0]).ok()?)?;
+                Request::Drive { line, core: core(w[1])? }
+            }
             _ => return None,
         };
         Some((number, request))
@@ -430,6 +450,8 @@ mod tests {
             Request::EndCore { core: CoreId(9) },
             Request::Leave { core: CoreId(9), patience_ms: u32::MAX, is_away: true },
             Request::CallBack { core: CoreId(9) },
+            Request::Assign { core: CoreId(9), roles: RoleSet::ALL },
+            Request::Drive { line: Line::disk(3).unwrap(), core: CoreId(9) },
         ] {
             assert_eq!(Request::decode(&request.encode(NUMBER)), Some((NUMBER, request)));
         }

@@ -17,7 +17,7 @@ use core::time::Duration;
 use nile_abi::{CoreId, Generation, Instant, RoleSet, Window};
 use nile_device::{DrivenDisk, DrivenInterface};
 use nile_platform::{
-    CorePhase, Hosting, Load, Loop, Machine, NodePhase, Outcome, Queue, Sleeper, Turn,
+    CorePhase, Hosting, Line, Load, Loop, Machine, NodePhase, Outcome, Queue, Sleeper, Turn,
 };
 use nile_ring::Doorbell;
 
@@ -182,6 +182,9 @@ impl<M: Machine> Core<M> {
         let record = machine.board().record(id);
         record.set_phase(CorePhase::Starting);
         record.set_hosting(Hosting::Nothing);
+        // Its last incarnation may have driven more.
+        let others = Line::all().filter(|it| machine.board().driver(*it) != Some(id));
+        others.for_each(|line| record.forget_line(line));
         let roles = record.roles();
         let ticks = roles.contains(nile_abi::Role::Management) || config.tick_workers;
         let tick = config.tick.filter(|_| ticks);
@@ -340,7 +343,7 @@ impl<M: Machine> CoreLoop<M> {
         if self.is_idle != is_idle {
             self.is_idle = is_idle;
             let record = self.core.machine.board().record(self.core.id());
-            record.set_busy(record.busy().turned(is_idle, self.core.now()));
+            record.turn(is_idle, self.core.now());
         }
     }
 

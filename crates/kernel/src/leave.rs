@@ -6,8 +6,8 @@
 use core::cell::Cell;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Status};
-use nile_platform::{CorePhase, Machine};
+use nile_abi::{CoreId, RoleSet, Status};
+use nile_platform::{CorePhase, Line, Machine};
 
 use crate::control::Request;
 use crate::core::Core;
@@ -73,6 +73,19 @@ impl<M: Machine> Core<M> {
             self.sleep(LOOK).await;
         }
         Ok(())
+    }
+
+    /// What a core that is away is for when it comes back. `NotFound` (no such core), `Invalid` (it
+    /// is not away).
+    pub async fn assign_core(&self, core: CoreId, roles: RoleSet) -> Result<(), Status> {
+        self.request(Request::Assign { core, roles }).await.map(drop)
+    }
+
+    /// Has another core drive a device of the node from its next incarnation on; both cores are
+    /// away, or `Invalid`. `NotFound` (no such device or core), `Denied` (this device cannot be
+    /// driven by another core), `NoTables`; then nothing has changed.
+    pub async fn move_device(&self, line: Line, core: CoreId) -> Result<(), Status> {
+        self.request(Request::Drive { line, core }).await.map(drop)
     }
 
     /// The management core asks this one to leave.

@@ -17,7 +17,7 @@ use nile_abi::{CoreId, EndpointId, Generation, PageSize, Status};
 use nile_memory::MemoryKind;
 use nile_order::SortedSet;
 use nile_platform::{
-    CorePhase, Grant, Handoff, Machine, Manager as _, NodeDescription, NodePhase, WakeMode,
+    CorePhase, Grant, Handoff, Line, Machine, Manager as _, NodeDescription, NodePhase, WakeMode,
 };
 use nile_ring::{Message, Wake};
 
@@ -247,6 +247,18 @@ impl<M: Machine> Manager<M> {
                 }
                 Reply::Done
             }
+            Request::Assign { core, roles } => {
+                let board = machine.board();
+                if core.index() >= board.cores() {
+                    return Err(Status::NotFound);
+                }
+                if board.record(core).phase() != CorePhase::Away {
+                    return Err(Status::Invalid);
+                }
+                board.assign(core, roles);
+                Reply::Done
+            }
+            Request::Drive { line, core } => self.drive(machine, line, core)?,
             Request::Watch => {
                 self.watch.want();
                 return Ok(None);
@@ -273,6 +285,25 @@ impl<M: Machine> Manager<M> {
             Request::Started { .. } => return Ok(None),
         };
         Ok(Some(reply))
+    }
+
+    /// Has another core drive a device, from its next incarnation on.
+    fn drive(&mut self, machine: &M, line: Line, core: CoreId) -> Result<Reply, Status> {
+        let board = machine.board();
+        let from = board.driver(line).ok_or(Status::NotFound)?;
+        if core.index() >= board.cores() {
+            return Err(Status::NotFound);
+        }
+        let runs = |core: CoreId| board.record(core).phase() != CorePhase::Away;
+        if runs(from) || runs(core) {
+            return Err(Status::Invalid);
+        }
+        if from != core {
+            let mappings = machine.manager().and_then(|manager| manager.mappings(line));
+            self.memory.move_device(&mappings.ok_or(Status::Denied)?, from, core)?;
+            board.set_driver(line, Some(core));
+        }
+        Ok(Reply::Done)
     }
 
     /// Clears a grant and enters it in the tables of `cores`; all of it or nothing.

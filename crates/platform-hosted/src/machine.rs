@@ -19,8 +19,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use nile_abi::{CoreId, Generation, Instant, PhysAddr, Role, RoleSet, Status, VirtAddr};
 use nile_platform::user::Access;
 use nile_platform::{
-    AttachError, Board, Cause, Disk, Grant, Interface, Line, Machine, Misbehave, Sleeper,
-    TimerSource, WakeMode,
+    AttachError, Board, Cause, Disk, Grant, Interface, Line, MOST_OF_A_KIND, Machine, Misbehave,
+    Sleeper, TimerSource, WakeMode,
 };
 use nile_ring::{PoolMemory, Region, SLEEPING, Signal, Sleep};
 use rustix::io::Errno;
@@ -90,18 +90,16 @@ impl Hosted {
         Hosted { node, core, generation, tick, alarm, isolated, manager, pooled }
     }
 
-    /// Those of the node's devices that this core drives, with their numbers, if it has the role:
-    /// device i belongs to the i-th core that has it, in turns.
+    /// Those of the node's devices of a kind that this core drives, with their numbers. What comes
+    /// after the last that has a line goes with those that have.
     fn own<'a, T>(
         &self,
-        role: Role,
+        line: impl Fn(usize) -> Option<Line>,
         all: &'a [T],
-    ) -> impl Iterator<Item = (usize, &'a T)> + use<'a, T> {
+    ) -> impl Iterator<Item = (usize, &'a T)> {
         let board = &self.node.board;
-        let drives = |core: &CoreId| board.record(*core).roles().contains(role);
-        let place = board.core_ids().filter(drives).position(|core| core == self.core);
-        let drivers = board.core_ids().filter(drives).count().max(1);
-        all.iter().enumerate().skip(place.unwrap_or(all.len())).step_by(drivers)
+        let driver = move |number| line(number % MOST_OF_A_KIND).and_then(|it| board.driver(it));
+        all.iter().enumerate().filter(move |(number, _)| driver(*number) == Some(self.core))
     }
 
     /// Whether `grant` is memory that is ever granted: not the board, not the control rings.
@@ -223,7 +221,7 @@ impl Machine for Hosted {
             let port = Port::new(self.node, self.core, link.clone(), Line::interface(number));
             Box::new(port) as Box<dyn Interface>
         };
-        self.own(Role::Network, &self.node.links).map(port).collect()
+        self.own(Line::interface, &self.node.links).map(port).collect()
     }
 
     fn disks(&self) -> Vec<Box<dyn Disk>> {
@@ -239,7 +237,7 @@ impl Machine for Hosted {
                 None
             }
         };
-        self.own(Role::Disk, &self.node.disks).filter_map(open).collect()
+        self.own(Line::disk, &self.node.disks).filter_map(open).collect()
     }
 
     fn file(&self, name: u64) -> Option<Box<dyn Disk>> {
@@ -310,10 +308,7 @@ impl Misbehave for Hosted {
     }
 
     fn interrupt_for_nothing(&self, line: Line) {
-        let driver = self.node.board.core_ids().find(|core| {
-            let record = self.node.board.record(*core);
-            record.line(line).is_some()
-        });
+        let driver = self.node.board.driver(line);
         driver.into_iter().for_each(|driver| self.node.interrupt(driver, Some(line)));
     }
 

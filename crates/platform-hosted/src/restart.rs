@@ -15,6 +15,7 @@ const FIRST_MOMENTS: Duration = Duration::from_secs(1);
 const MAX_EARLY_ENDS: u32 = 8;
 
 /// The incarnations of one core.
+#[derive(Clone)]
 pub(crate) struct Lives {
     core: CoreId,
     generation: Generation,
@@ -79,16 +80,17 @@ impl Lives {
             }
             false => {
                 log(&who, format_args!("{ended} has left as planned; {} starts", self.generation));
-                self.begin();
+                self.began = Instant::now();
             }
         }
         node.wake_managers_of(self.core);
         !is_away
     }
 
-    /// The next incarnation starts now.
-    pub fn begin(&mut self) {
+    /// The same, whose present incarnation starts now.
+    pub fn begun(mut self) -> Lives {
         self.began = Instant::now();
+        self
     }
 
     /// The core's loop has ended for good. A node cannot go on without the core that manages it.

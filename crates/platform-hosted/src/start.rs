@@ -19,7 +19,8 @@ use crate::network::Link;
 use crate::node::Node;
 use crate::samples::{SampleFile, Samples};
 use crate::steps::Steps;
-use crate::{arena, dispatch, fault, image, placement, signals, supervisor};
+use crate::supervisor::{Kind, Supervisor};
+use crate::{arena, dispatch, fault, image, placement, signals};
 
 /// What runs on a core, from its start to the end of its loop.
 pub type CoreMain = fn(Hosted, &Boot) -> Outcome;
@@ -154,10 +155,9 @@ pub fn run_node(setup: Setup, core_main: CoreMain) -> Result<End, StartError> {
     let handed = setup.files.as_deref().map(Handed::listen).transpose();
     node.handed = handed.map_err(|error| StartError::Linux("the socket for files", error))?;
     let node = node.install().ok_or(StartError::NodeExists)?;
-    for (core, roles) in node.board.core_ids().zip(&setup.roles) {
-        let record = node.board.record(core);
-        record.set_roles(*roles);
-        record.set_generation(Generation::FIRST);
+    node.board.deal(&setup.roles, node.links.len(), node.disks.len());
+    for core in node.board.core_ids() {
+        node.board.record(core).set_generation(Generation::FIRST);
     }
     steps.done("arena");
     manager::prepare_memory(node);
@@ -166,11 +166,12 @@ pub fn run_node(setup: Setup, core_main: CoreMain) -> Result<End, StartError> {
     // Processes take longest to start: they go first.
     let cpus: Arc<[usize]> = placement::allowed().into();
     let refused = |error| StartError::Linux("the start of a core", error);
-    let workers = supervisor::start_workers(node).map_err(refused)?;
+    let mut supervisor = Supervisor::new(node, cpus.clone(), core_main);
+    supervisor.start(Kind::Process).map_err(refused)?;
     steps.done("worker processes");
-    let manager = HostedManager::new(node, describe(node, &cpus, steps));
-    let threads = supervisor::start_system(node, &manager, &cpus, core_main).map_err(refused)?;
-    Ok(supervisor::supervise(node, workers, threads))
+    supervisor.manage(HostedManager::new(node, describe(node, &cpus, steps)));
+    supervisor.start(Kind::Thread).map_err(refused)?;
+    Ok(supervisor.supervise())
 }
 
 /// The node, as the boot report shows it.

@@ -1,16 +1,16 @@
 //! System cores: pinned threads of the node's process. A panic ends an incarnation, not the
-//! thread: the next one starts in the same thread, from the beginning.
+//! thread: the next one starts in the same thread, from the beginning. A core that goes away ends
+//! its thread.
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-use nile_abi::CoreId;
 use nile_platform::CorePhase;
 use rustix::thread::gettid;
 
-use crate::machine::{Hosted, Left};
+use crate::machine::{Hosted, Left, give_buffers_back};
 use crate::manager::HostedManager;
 use crate::node::Node;
 use crate::restart::Lives;
@@ -18,28 +18,54 @@ use crate::sampler::Sampler;
 use crate::start::CoreMain;
 use crate::{fault, placement, signals};
 
-/// Starts the thread of `core`; `manager` if it manages the node.
-pub(crate) fn start(
-    node: &'static Node,
-    core: CoreId,
-    manager: Option<HostedManager>,
-    cpus: Arc<[usize]>,
-    core_main: CoreMain,
-) -> io::Result<JoinHandle<()>> {
-    Builder::new().name(core.to_string()).spawn(move || {
-        placement::settle(core, &node.board, &cpus);
-        node.board.record(core).set_hardware_id(gettid().as_raw_nonzero().get() as u64);
-        let _sampler = Sampler::start(node, core);
-        live(node, core, manager, core_main);
-        signals::tell_main_thread();
-    })
+/// A core that is a thread, as the main thread sees it.
+pub(crate) struct Thread(Option<JoinHandle<Option<Lives>>>);
+
+impl Thread {
+    /// Starts the thread of a core, from this incarnation on; `manager` if it manages the node.
+    pub fn start(
+        node: &'static Node,
+        lives: Lives,
+        manager: Option<HostedManager>,
+        cpus: Arc<[usize]>,
+        core_main: CoreMain,
+    ) -> io::Result<Thread> {
+        let core = lives.core();
+        let thread = Builder::new().name(core.to_string()).spawn(move || {
+            placement::settle(core, &node.board, &cpus);
+            node.board.record(core).set_hardware_id(gettid().as_raw_nonzero().get() as u64);
+            let _sampler = Sampler::start(node, core);
+            let left = live(node, lives, manager, core_main);
+            signals::tell_main_thread();
+            left
+        });
+        thread.map(|it| Thread(Some(it)))
+    }
+
+    /// Whether it has ended.
+    pub fn is_finished(&self) -> bool {
+        self.0.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// If it has ended as the core has gone away: the incarnation that is to come, told once.
+    pub fn take_lives(&mut self) -> Option<Lives> {
+        // One that panics is no core's: those are caught.
+        self.0.take_if(|it| it.is_finished())?.join().ok()?
+    }
 }
 
-/// Runs one incarnation after another, until the core's loop ends or it has died too often.
-fn live(node: &'static Node, core: CoreId, manager: Option<HostedManager>, core_main: CoreMain) {
+/// Runs one incarnation after another, until the core's loop ends, it has died too often, or is
+/// away: then gives the next one.
+fn live(
+    node: &'static Node,
+    mut lives: Lives,
+    manager: Option<HostedManager>,
+    core_main: CoreMain,
+) -> Option<Lives> {
+    let core = lives.core();
     let record = node.board.record(core);
-    let mut lives = Lives::first(core);
     loop {
+        node.board.begin(core);
         record.set_phase(CorePhase::Starting);
         let machine = Hosted::new(node, core, lives.generation(), manager.clone());
         let life = AssertUnwindSafe(|| core_main(machine, &node.record.boot));
@@ -49,15 +75,18 @@ fn live(node: &'static Node, core: CoreId, manager: Option<HostedManager>, core_
                 if manager.is_some() {
                     node.finish(outcome);
                 }
-                return;
+                return None;
             }
-            // Only workers can be away.
             Err(end) if end.is::<Left>() => {
-                node.board.record(CoreId::BOOT).set_away(core, false);
-                lives.leave(node);
+                if node.board.record(nile_abi::CoreId::BOOT).is_away(core) {
+                    give_buffers_back(node, core);
+                }
+                if !lives.leave(node) {
+                    return Some(lives);
+                }
             }
             Err(_) if lives.end(node, fault::of_panic()) => {}
-            Err(_) => return,
+            Err(_) => return None,
         }
     }
 }

@@ -33,60 +33,53 @@ const ARGUMENT: &str = "--worker-of-a-node";
 /// A worker core as the node sees it. Dropping it ends its process.
 pub(crate) struct Worker {
     lives: Lives,
-    /// Its process; none once it stays stopped, and while it is away.
+    /// Its process; none once it stays stopped.
     child: Option<Child>,
-    is_away: bool,
 }
 
 impl Worker {
-    /// Starts the first incarnation of `core`. The calling thread must live as long as the node:
-    /// Linux takes it for the parent that the worker dies with.
-    pub fn start(node: &Node, core: CoreId) -> io::Result<Worker> {
-        let lives = Lives::first(core);
+    /// Starts an incarnation. The calling thread must live as long as the node: Linux takes it for
+    /// the parent that the worker dies with.
+    pub fn start(node: &Node, lives: Lives) -> io::Result<Worker> {
         let child = spawn(node, &lives)?;
-        Ok(Worker { lives, child: Some(child), is_away: false })
+        Ok(Worker { lives, child: Some(child) })
     }
 
-    /// If the process has ended, starts the next incarnation, or not, as the core deserves; or if
-    /// it was called back.
-    pub fn look_after(&mut self, node: &Node) {
-        if self.is_away && !node.board.record(CoreId::BOOT).is_away(self.core()) {
-            self.is_away = false;
-            self.lives.begin();
-            return self.start_again(node);
-        }
-        let Some(status) = self.ended() else { return };
-        node.set_package_process(self.core(), 0);
+    /// If the process has ended, starts the next incarnation, or not, as the core deserves. If it
+    /// is away: gives that incarnation.
+    pub fn look_after(&mut self, node: &Node) -> Option<Lives> {
+        let status = self.ended()?;
+        let core = self.lives.core();
+        node.set_package_process(core, 0);
         if status.success() && node.board.phase() == NodePhase::Stopping {
-            return self.lives.stop(node);
+            self.lives.stop(node);
+            return None;
         }
         if status.code() == Some(LEFT.into()) && node.board.phase() != NodePhase::Stopping {
-            self.is_away = !self.lives.leave(node);
-            if !self.is_away {
-                self.start_again(node);
+            if !self.lives.leave(node) {
+                return Some(self.lives.clone());
             }
-            return;
+            self.start_again(node);
+            return None;
         }
-        let record = node.board.record(self.core());
+        let record = node.board.record(core);
         if self.lives.end(node, fault::of_process(status, record.fault())) {
             self.start_again(node);
         }
+        None
     }
 
     fn start_again(&mut self, node: &Node) {
+        let core = self.lives.core();
+        node.board.begin(core);
         match spawn(node, &self.lives) {
             Ok(child) => self.child = Some(child),
             Err(error) => {
-                let who = self.core().to_string();
+                let who = core.to_string();
                 log(&who, format_args!("stays stopped: Linux starts no process: {error}"));
                 self.lives.stop(node);
             }
         }
-    }
-
-    /// The core.
-    pub fn core(&self) -> CoreId {
-        self.lives.core()
     }
 
     /// Whether there is no process any more.

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use nile_abi::{CoreId, Role};
+use nile_abi::CoreId;
 use nile_platform::disk::{Completion, Description, DiskError, Piece, Request};
 use nile_platform::{Disk, Line};
 
@@ -230,13 +230,6 @@ fn scatter(bytes: &[u8], pieces: &[Piece]) {
 }
 
 impl State {
-    /// The core that drives the disk with this number.
-    pub fn disk_core(&self, number: usize) -> Option<CoreId> {
-        let drives = |core: &CoreId| self.board.record(*core).roles().contains(Role::Disk);
-        let drivers: Vec<CoreId> = self.board.core_ids().filter(drives).collect();
-        drivers.get(number.checked_rem(drivers.len())?).copied()
-    }
-
     /// Works with a disk, and with the generator of all choices.
     fn with_drive<T>(
         &mut self,
@@ -279,7 +272,8 @@ impl SimDisk {
     /// The disks that `core` drives, without the requests of an earlier incarnation.
     pub fn all_of(state: &Rc<RefCell<State>>, core: CoreId) -> Vec<SimDisk> {
         let mut held = state.borrow_mut();
-        let own = |disk: &usize| held.disk_core(*disk) == Some(core);
+        let driver = |disk: usize| Line::disk(disk).and_then(|line| held.board.driver(line));
+        let own = |disk: &usize| driver(*disk) == Some(core);
         let own: Vec<usize> = (0..held.drives.len()).filter(own).collect();
         let opened = own.into_iter().map(|disk| {
             held.with_drive(disk, |drive, draw| drive.reset(draw));

@@ -142,8 +142,8 @@ impl Machine for SimMachine {
     }
 
     fn interfaces(&self) -> Vec<Box<dyn Interface>> {
-        let interface = SimInterface::new(&self.state, self.core);
-        interface.into_iter().map(|it| Box::new(it) as Box<dyn Interface>).collect()
+        let interfaces = SimInterface::all_of(&self.state, self.core).into_iter();
+        interfaces.map(|it| Box::new(it) as Box<dyn Interface>).collect()
     }
 
     /// Behind the memory that tables map. What the last incarnation had was dropped with it.

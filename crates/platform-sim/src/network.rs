@@ -65,19 +65,20 @@ pub struct SimInterface {
 }
 
 impl SimInterface {
-    /// The interface of a core, if it drives one. What came for an earlier incarnation is gone.
-    pub fn new(state: &Rc<RefCell<State>>, core: CoreId) -> Option<SimInterface> {
+    /// The interfaces that a core drives. What came for an earlier incarnation is gone.
+    pub fn all_of(state: &Rc<RefCell<State>>, core: CoreId) -> Vec<SimInterface> {
         let mut held = state.borrow_mut();
-        let index = (0..held.wires.len()).find(|at| held.network_core(*at) == Some(core))?;
-        let wire = &mut held.wires[index];
-        wire.arrived.clear();
-        wire.is_open = true;
-        let address = wire.address;
-        if let Some(line) = Line::interface(index) {
+        let lines = (0..held.wires.len()).filter_map(|at| Some((at, Line::interface(at)?)));
+        let own = lines.filter(|(_, line)| held.board.driver(*line) == Some(core));
+        let own: Vec<(usize, Line)> = own.collect();
+        let opened = own.into_iter().map(|(index, line)| {
             held.lines[line.index()] = (None, false);
-        }
-        drop(held);
-        Some(SimInterface { core, state: state.clone(), index, address })
+            let wire = &mut held.wires[index];
+            wire.arrived.clear();
+            wire.is_open = true;
+            SimInterface { core, state: state.clone(), index, address: wire.address }
+        });
+        opened.collect()
     }
 }
 

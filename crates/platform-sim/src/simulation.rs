@@ -374,7 +374,7 @@ impl<'a> Scheduler<'a> {
     fn interrupt_by(&mut self, line: Line) {
         let state = self.state.borrow();
         let (routed, is_masked) = state.lines[line.index()];
-        let Some(driver) = state.driver(line).filter(|_| !is_masked) else { return };
+        let Some(driver) = state.board.driver(line).filter(|_| !is_masked) else { return };
         drop(state);
         let to = routed.unwrap_or(driver);
         match self.cores[to.index()].status {
@@ -419,6 +419,7 @@ impl<'a> Scheduler<'a> {
         let id = self.cores[at].id;
         let mut state = self.state.borrow_mut();
         state.memory.flush(id);
+        state.board.begin(id);
         let generation = state.board.record(id).generation();
         state.note(id, Happening::Start, u64::from(generation.0));
         drop(state);
@@ -446,6 +447,8 @@ impl<'a> Scheduler<'a> {
         record.set_phase(if is_away { CorePhase::Away } else { CorePhase::Restarting });
         record.set_generation(record.generation().next());
         if is_away {
+            // What it had is others' before it comes back.
+            state.memory.flush(id);
             self.cores[at].status = Status::Away;
         } else {
             let delay = state.draw_span(RESTART.0, RESTART.1);

@@ -100,9 +100,9 @@ impl State {
         let wake_mode = options.wake_mode.unwrap_or(drawn);
         let bells = Region::owned(Doorbells::region_len(cores));
         let board = Board::in_memory(cores, bells.clone());
-        for (core, roles) in board.core_ids().zip(&options.roles) {
-            board.record(core).set_roles(*roles);
-        }
+        // Network cores have an interface each.
+        let networks = options.roles.iter().filter(|roles| roles.contains(Role::Network));
+        board.deal(&options.roles, networks.count(), options.disks.len());
         let memory =
             SimMemory::new(cores, options.memory_bytes - options.pool_bytes, options.pool_bytes);
         let pool_bytes = options.pool_bytes as usize;
@@ -150,20 +150,6 @@ impl State {
     /// The memory of the node's pool, as tables have it.
     pub fn pool_grant(&self, pool: &HeapPool) -> Grant {
         Grant { start: self.memory.pool_start(), bytes: pool.bytes() as u64 }
-    }
-
-    /// The core that drives the interface with this number: network cores have one each.
-    pub fn network_core(&self, interface: usize) -> Option<CoreId> {
-        let drives = |core: &CoreId| self.board.record(*core).roles().contains(Role::Network);
-        self.board.core_ids().filter(drives).nth(interface)
-    }
-
-    /// The core that drives the device of a line.
-    pub fn driver(&self, line: Line) -> Option<CoreId> {
-        let interface = (0..self.wires.len()).find(|at| Line::interface(*at) == Some(line));
-        let disk = (0..self.drives.len()).find(|at| Line::disk(*at) == Some(line));
-        let network = interface.and_then(|at| self.network_core(at));
-        network.or_else(|| self.disk_core(disk?))
     }
 
     /// A number below `bound`; zero if that is zero.

@@ -11,12 +11,13 @@ use core::time::Duration;
 use nile_abi::{CoreId, MAX_CORES, PageSize, PhysAddr, Role, RoleSet, VirtAddr};
 use nile_memory::paging::{MapError, Plan};
 use nile_memory::{AddressSpace, MemoryKind, MemoryMap, PhysicalMemory, TablePool};
+use nile_platform::board::driver;
 
 use crate::acpi::Platform;
 use crate::apic::ApicId;
 use crate::clock::Clock;
 use crate::cpu::Features;
-use crate::devices::{Devices, driver};
+use crate::devices::Devices;
 use crate::disk::{DiskEntry, MAX_DISKS};
 use crate::network::{self, InterfaceEntry, MAX_INTERFACES};
 use crate::node::{CoreEntry, Fact, Frames, MAX_FACTS, MAX_REGIONS, Node, SharedPlaces, region};

@@ -3,8 +3,9 @@
 use core::fmt;
 
 use heapless::Vec;
-use nile_abi::{CoreId, Role, RoleSet};
+use nile_abi::{Role, RoleSet};
 use nile_platform::Line;
+use nile_platform::board::driver;
 use virtio_drivers::transport::pci::bus::ConfigurationAccess;
 
 use crate::apic::ApicId;
@@ -95,41 +96,9 @@ pub fn line_of(vector: Vector) -> Option<Line> {
     line(usize::from(vector.0.checked_sub(Vector::DEVICES.start().0)?))
 }
 
-/// Which core drives the device with this number of its kind: the first the first core that has
-/// the kind's role, and so on in turns. Every node has one.
-pub fn driver(
-    index: usize,
-    role: Role,
-    roles: impl Iterator<Item = RoleSet> + Clone,
-) -> Option<CoreId> {
-    let ids = (0u16..).map(CoreId);
-    let drivers = || ids.clone().zip(roles.clone()).filter(|(_, set)| set.contains(role));
-    let turn = index.checked_rem(drivers().count())?;
-    drivers().nth(turn).map(|(core, _)| core)
-}
-
 #[cfg(test)]
 mod tests {
-    extern crate std;
-    use std::vec::Vec;
-
     use super::*;
-
-    #[test]
-    fn devices_go_to_the_cores_of_their_role_in_turns() {
-        let network = RoleSet::EMPTY.with(Role::Network);
-        let disk = RoleSet::EMPTY.with(Role::Disk);
-        let drivers = |role, roles: &[RoleSet]| {
-            let roles = roles.iter().copied();
-            let driver = |index| driver(index, role, roles.clone()).map(|core| core.0);
-            (0..4).map(driver).collect::<Vec<_>>()
-        };
-        let roles = [disk, network, disk, network];
-        assert_eq!(drivers(Role::Network, &roles), [Some(1), Some(3), Some(1), Some(3)]);
-        assert_eq!(drivers(Role::Disk, &roles), [Some(0), Some(2), Some(0), Some(2)]);
-        assert_eq!(drivers(Role::Disk, &[RoleSet::ALL]), [Some(0); 4]);
-        assert_eq!(drivers(Role::Disk, &[network]), [None; 4]);
-    }
 
     #[test]
     fn every_device_has_a_vector_of_its_own() {

@@ -211,7 +211,7 @@ extern "C" fn handle(state: &mut State) {
         device if Vector::DEVICES.contains(&device) => {
             let line = devices::line_of(device);
             line.into_iter().for_each(|line| local.record.count_line(line));
-            match line.and_then(|line| local.node.driver(line)) {
+            match line.and_then(|line| local.board.driver(line)) {
                 // What this core does is not about the device.
                 Some(driver) if driver != local.core => {
                     local.bells.wake(driver, &There(&local));

@@ -2,7 +2,7 @@
 //! of the device, which the core that drives it has. With MSI it is in configuration space, which
 //! no core has.
 
-use nile_abi::{CoreId, Status};
+use nile_abi::Status;
 use nile_platform::Line;
 
 use crate::apic::ApicId;
@@ -23,22 +23,20 @@ pub enum Steering {
     Controller(Mmio),
 }
 
-/// That of a line, if `core` drives its device.
+/// That of a line.
 ///
 /// # Safety
-/// The caller runs as `core`, whose space has the registers of its devices for ever. Once a device
-/// is open its driver leaves these alone.
-pub unsafe fn find(node: &Node, core: CoreId, line: Line) -> Option<Steering> {
+/// The caller runs as the core that drives the device, whose space has its registers for as long.
+/// Once a device is open its driver leaves these alone.
+pub unsafe fn find(node: &Node, line: Line) -> Option<Steering> {
     let number = devices::number(line);
     // SAFETY: the caller's promise.
     let virtio =
         |it: &Device| Steering::Table(unsafe { DeviceRegisters::mapped(number, it) }.messages);
     let Some(disk) = number.checked_sub(devices::number_of_disk(0)) else {
-        let entry = node.interfaces.get(number).filter(|it| it.core == core)?;
-        return Some(virtio(&entry.device));
+        return Some(virtio(&node.interfaces.get(number)?.device));
     };
-    let entry = node.disks.get(disk).filter(|it| it.core == core)?;
-    Some(match &entry.controller {
+    Some(match &node.disks.get(disk)?.controller {
         Controller::Virtio(device) => virtio(device),
         // SAFETY: the caller's promise.
         Controller::Ahci(it) => Steering::Controller(unsafe { it.mapped(number) }),

@@ -1,7 +1,7 @@
 //! What this core's interrupt and fault handlers need to know about it.
 
 use nile_abi::{CoreId, Generation};
-use nile_platform::Record;
+use nile_platform::{Board, Record};
 use nile_ring::Doorbells;
 
 use crate::apic::LocalApic;
@@ -29,8 +29,10 @@ pub struct Local {
     pub clock: Clock,
     /// Timers beside its own.
     pub timers: &'static Shared,
-    /// Who drives which device.
+    /// The node.
     pub node: &'static Node,
+    /// Who drives which device.
+    pub board: &'static Board,
 }
 
 static LOCAL: Private<Option<Local>> = Private::new(None);

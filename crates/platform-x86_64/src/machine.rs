@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Role, Status, VirtAddr};
+use nile_memory::paging::Mapping;
 use nile_memory::{AddressSpace, MemoryMap, PhysicalMemory, TablePool};
 use nile_platform::{
     AttachError, Board, CorePhase, Disk, Fault, Gate, Grant, Handoff, Interface, Line, Machine,
@@ -75,6 +76,16 @@ impl Core {
         let manager = (id == CoreId::BOOT).then_some(NodeManager { node });
         let [opened, disks_opened, pooled] = [const { Cell::new(false) }; 3];
         Core { id, generation, node, board, apic, manager, opened, disks_opened, pooled }
+    }
+
+    /// Whether it drives the device with this number.
+    fn drives(&self, number: usize) -> bool {
+        devices::line(number).is_some_and(|line| self.own(line).is_some())
+    }
+
+    /// The line, if it drives its device.
+    fn own(&self, line: Line) -> Option<Line> {
+        (self.board.driver(line) == Some(self.id)).then_some(line)
     }
 
     /// Opens this core's interface with this number, once in an incarnation; [`Self::interfaces`]
@@ -293,7 +304,7 @@ impl Machine for Core {
         }
         let mut interfaces = Vec::<Box<dyn Interface>>::new();
         let all = self.node.interfaces.iter().enumerate();
-        for (index, entry) in all.filter(|(_, entry)| entry.core == self.id) {
+        for (index, entry) in all.filter(|(index, _)| self.drives(*index)) {
             match self.open(index, entry) {
                 Ok(interface) => interfaces.push(Box::new(interface)),
                 Err(why) => self.log(format_args!("interface {index} is not used: {why}")),
@@ -317,7 +328,8 @@ impl Machine for Core {
         }
         let mut disks = Vec::<Box<dyn Disk>>::new();
         let all = self.node.disks.iter().enumerate();
-        for (index, entry) in all.filter(|(_, entry)| entry.core == self.id) {
+        for (index, entry) in all.filter(|(index, _)| self.drives(devices::number_of_disk(*index)))
+        {
             if let Err(why) = self.open_disks(index, entry, &mut disks) {
                 self.log(format_args!("disk {index} is not used: {why}"));
             }
@@ -334,14 +346,14 @@ impl Machine for Core {
     }
 
     fn route(&self, line: Line, core: CoreId) -> Result<(), Status> {
-        // SAFETY: this core's space has the registers of its own devices for ever.
-        let found = unsafe { lines::find(self.node, self.id, line) };
+        // SAFETY: this core drives the device.
+        let found = self.own(line).and_then(|line| unsafe { lines::find(self.node, line) });
         found.ok_or(Status::NotFound)?.route(line, self.node.core(core).apic, core == self.id)
     }
 
     fn mask(&self, line: Line, is_masked: bool) {
         // SAFETY: as above.
-        if let Some(found) = unsafe { lines::find(self.node, self.id, line) } {
+        if let Some(found) = self.own(line).and_then(|it| unsafe { lines::find(self.node, it) }) {
             found.mask(is_masked);
         }
     }
@@ -365,6 +377,8 @@ impl Machine for Core {
                     self.log(format_args!("its buffers are not given back: {error}"));
                 }
             }
+            // What it had is others' before it comes back.
+            privileged::invalidate_all();
             record.set_phase(CorePhase::Away);
             self.board.notifier().doorbells().wake(CoreId::BOOT, self);
         }
@@ -386,7 +400,7 @@ impl Machine for Core {
 impl Misbehave for Core {
     /// What the device's message does, unless its driver holds that back.
     fn interrupt_for_nothing(&self, line: Line) {
-        let state = self.node.driver(line).and_then(|it| self.board.record(it).line(line));
+        let state = self.board.driver(line).and_then(|it| self.board.record(it).line(line));
         if let Some(state) = state.filter(|it| it.gate == Gate::Open) {
             let vector = devices::vector(devices::number(line));
             self.apic.send_fixed(self.node.core(state.core).apic, vector);
@@ -540,6 +554,10 @@ impl Manager for NodeManager {
         if let Some(local) = local::get() {
             local.apic.send_fixed(self.node.core(core).apic, Vector::SIGNAL);
         }
+    }
+
+    fn mappings(&self, line: Line) -> Option<Vec<Mapping>> {
+        self.node.mappings(line)
     }
 
     fn power_off(&self, outcome: Outcome) {

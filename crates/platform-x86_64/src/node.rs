@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use heapless::{String, Vec};
 use nile_abi::{CoreId, MAX_CORES, PageSize, PhysAddr, RoleSet, VirtAddr};
-use nile_memory::paging::Extent;
+use nile_memory::paging::{Extent, Mapping};
 use nile_memory::{MemoryKind, MemoryRegion};
 use nile_platform::board::{NODE_BYTES, RECEIVER_BYTES};
 use nile_platform::machine::CONTROL_BYTES;
@@ -74,7 +74,7 @@ impl Frames {
 pub struct CoreEntry {
     /// Its name in the machine.
     pub apic: ApicId,
-    /// What it is for.
+    /// What it is for at first.
     pub roles: RoleSet,
     /// The root of its page tables.
     pub root: PhysAddr,
@@ -223,13 +223,15 @@ impl Node {
         &self.cores[core.index()]
     }
 
-    /// The core that drives the device of a line.
-    pub fn driver(&self, line: Line) -> Option<CoreId> {
+    /// What maps the device of a line on the core that drives it; `None` if there is none, or if it
+    /// cannot be driven by another core than at first.
+    pub fn mappings(&self, line: Line) -> Option<alloc::vec::Vec<Mapping>> {
         let number = devices::number(line);
-        match number.checked_sub(devices::number_of_disk(0)) {
-            None => self.interfaces.get(number).map(|it| it.core),
-            Some(disk) => self.disks.get(disk).map(|it| it.core),
-        }
+        let Some(disk) = number.checked_sub(devices::number_of_disk(0)) else {
+            return self.interfaces.get(number).map(|it| it.mappings(number));
+        };
+        let disk = self.disks.get(disk)?;
+        disk.controller.can_move().then(|| disk.mappings(number))
     }
 
     /// Whether these are frames of the memory that cores may be granted.

@@ -35,6 +35,7 @@ use crate::disk::DiskEntry;
 use crate::layout::{self, IST_STACKS, Span, image};
 use crate::network::InterfaceEntry;
 use crate::node::{Frames, SharedPlaces};
+use crate::pci::Registers;
 use crate::tables::TableFrames;
 use crate::timer::shared::Shared;
 
@@ -184,24 +185,6 @@ impl Ingredients<'_> {
         if self.timers.has_comparator(core) {
             map(layout::HPET, page(self.timers.hpet), Permissions::DEVICE)?;
         }
-        let interfaces = self.interfaces.iter().enumerate();
-        let interfaces = interfaces.map(|(at, it)| {
-            let windows: heapless::Vec<_, { layout::DEVICE_WINDOWS }> =
-                it.device.windows().into_iter().collect();
-            (at, it.core, it.memory, windows)
-        });
-        let disks = self.disks.iter().enumerate().map(|(at, it)| {
-            (devices::number_of_disk(at), it.core, it.memory, it.controller.windows())
-        });
-        for (number, _, memory, windows) in
-            interfaces.chain(disks).filter(|(_, driver, ..)| *driver == core)
-        {
-            map(layout::shared(memory.start), memory, Permissions::READ_WRITE)?;
-            for (kind, registers) in windows.iter().enumerate() {
-                let window = layout::device_window(number, kind);
-                map(window, registers.pages(), Permissions::DEVICE)?;
-            }
-        }
         if manages {
             map(layout::shared(self.words.start), self.words, Permissions::READ_WRITE)?;
             map(layout::table(self.tables.start), self.tables, Permissions::READ_WRITE)?;
@@ -209,8 +192,37 @@ impl Ingredients<'_> {
                 map(layout::io_apic(index), page(io_apic.base), Permissions::DEVICE)?;
             }
         }
-        Ok(())
+        let interfaces = self.interfaces.iter().enumerate().filter(|(_, it)| it.core == core);
+        let interfaces = interfaces.flat_map(|(at, it)| it.mappings(at));
+        let disks = self.disks.iter().enumerate().filter(|(_, it)| it.core == core);
+        let disks = disks.flat_map(|(at, it)| it.mappings(devices::number_of_disk(at)));
+        interfaces.chain(disks).try_for_each(|mapping| space.map(memory, pool, mapping))
     }
+}
+
+impl InterfaceEntry {
+    /// What maps the interface with this number among all devices on the core that drives it.
+    pub fn mappings(&self, number: usize) -> Vec<Mapping> {
+        device(number, self.memory, &self.device.windows())
+    }
+}
+
+impl DiskEntry {
+    /// The same of a disk.
+    pub fn mappings(&self, number: usize) -> Vec<Mapping> {
+        device(number, self.memory, &self.controller.windows())
+    }
+}
+
+fn device(number: usize, memory: Frames, windows: &[Registers]) -> Vec<Mapping> {
+    let cover = |at, frames: Frames, permissions| {
+        Mapping::cover(at, frames.start, frames.bytes, PageSize::Large, permissions)
+    };
+    let windows = windows.iter().enumerate().flat_map(|(kind, registers)| {
+        cover(layout::device_window(number, kind), registers.pages(), Permissions::DEVICE)
+    });
+    let shared = cover(layout::shared(memory.start), memory, Permissions::READ_WRITE);
+    shared.chain(windows).collect()
 }
 
 /// The most last-level tables that one core's space takes besides those that map memory densely,

@@ -253,6 +253,8 @@ fn start_others(node: &Node, start_page: PhysAddr, apic: &LocalApic) {
     // SAFETY: the boot path sees memory where it is, and the regions live for ever.
     let board = unsafe { node.shared.board(VirtAddr(0), node.cores.len()) };
     board.core_ids().for_each(|core| board.record(core).set_generation(Generation::FIRST));
+    let roles: Vec<_> = node.cores.iter().map(|core| core.roles).collect();
+    board.deal(&roles, node.interfaces.len(), node.disks.len());
 
     let ids = (0u16..).map(CoreId);
     let starts: Vec<_> = ids
@@ -311,14 +313,25 @@ pub unsafe extern "C" fn core_start(core: u64, node: &'static Node) -> ! {
     restart::install(node);
     let bells = board.notifier().doorbells();
     let (manager, clock, timers) = (board.record(CoreId::BOOT), node.clock, &node.timers);
-    local::install(Local { core, generation, record, manager, bells, apic, clock, timers, node });
+    local::install(Local {
+        core,
+        generation,
+        record,
+        manager,
+        bells,
+        apic,
+        clock,
+        timers,
+        node,
+        board,
+    });
     if timers.has_comparator(core) {
         // It may be the last incarnation's.
         timers.hpet_stop(core);
     }
 
     record.set_generation(generation);
-    record.set_roles(entry.roles);
+    board.begin(core);
     record.set_hardware_id(u64::from(entry.apic.0));
     record.set_phase(CorePhase::Starting);
     apic.enable();

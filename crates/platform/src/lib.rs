@@ -42,7 +42,7 @@ pub use machine::{
 };
 pub use misbehave::{Misbehave, recurse_for_ever};
 pub use nile_device::{
-    Disk, Gate, Interface, LINES, Line, LineState, TimerSource, disk, interface,
+    Disk, Gate, Interface, LINES, Line, LineState, MOST_OF_A_KIND, TimerSource, disk, interface,
 };
 pub use record::{CorePhase, Fault, Hosting, Queue, Record};
 pub use turn::{Loop, Turn};

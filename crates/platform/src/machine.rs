@@ -7,7 +7,7 @@ use core::fmt;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Status, VirtAddr};
-use nile_memory::paging::TableMemory;
+use nile_memory::paging::{Mapping, TableMemory};
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
 use crate::{Board, Disk, Handoff, Interface, Line, TimerSource, User};
@@ -257,6 +257,13 @@ pub trait Manager {
     /// Has a core that is away begin its next incarnation, now that its own record no longer says
     /// that it is to be. One that is not away is not disturbed.
     fn call_back(&self, core: CoreId);
+
+    /// What a core's tables have so that it can drive the device of a line, which is not to move
+    /// while the core that drives it runs; `None` if the device cannot be driven by another core.
+    fn mappings(&self, line: Line) -> Option<Vec<Mapping>> {
+        let _ = line;
+        Some(Vec::new())
+    }
 
     /// Ends the node. Every other loop has stopped or will be stopped by this. On real machines
     /// it does not return.

@@ -7,6 +7,7 @@
 
 use alloc::string::String;
 use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, RoleSet};
 use nile_device::{Gate, LINES, Line, LineState};
@@ -47,6 +48,9 @@ const WORKING_FOR: usize = 64;
 const AWAY: usize = 68;
 /// How often the core was asked to leave and has stayed.
 const STAYS: usize = 72;
+/// Two words: nanoseconds in which the core had something to do, and in which it had not, up to
+/// when that changed last.
+const TIMES: usize = 73;
 const IS_CALL: u64 = 1 << 16;
 /// Rows of [`NAME_BYTES`]: the names of the core's policies, for good.
 const POLICY_NAMES: usize = 128;
@@ -329,6 +333,11 @@ impl<'a> Record<'a> {
         self.store(LINE_STATES + line.index(), word);
     }
 
+    /// Says that the core does not drive its device.
+    pub fn forget_line(&self, line: Line) {
+        self.store(LINE_STATES + line.index(), 0);
+    }
+
     /// Those of them that came while the core slept: they ended that, and broke into nothing.
     pub fn wakes(&self) -> u64 {
         self.load(WAKES)
@@ -380,6 +389,27 @@ impl<'a> Record<'a> {
     pub fn set_busy(&self, load: Load) {
         self.words[LOAD].store(load.since.as_nanos(), Ordering::Relaxed);
         self.store(LOAD + 1, load.share << 1 | u64::from(load.is_idle));
+    }
+
+    /// From now on it idles, or is busy.
+    pub fn turn(&self, is_idle: bool, now: Instant) {
+        let before = self.busy();
+        let word = TIMES + usize::from(before.is_idle);
+        let span = now.as_nanos().saturating_sub(before.since.as_nanos());
+        self.words[word].store(self.words[word].load(Ordering::Relaxed) + span, Ordering::Relaxed);
+        self.set_busy(before.turned(is_idle, now));
+    }
+
+    /// How long it was busy, and how long it idled, since the node started: as of `now`. What is
+    /// read while it is written can be off by one span.
+    pub fn times(&self, now: Instant) -> (Duration, Duration) {
+        let load = self.busy();
+        let span = now.as_nanos().saturating_sub(load.since.as_nanos());
+        let time = |is_idle: bool| {
+            let more = if load.is_idle == is_idle { span } else { 0 };
+            Duration::from_nanos(self.load(TIMES + usize::from(is_idle)).saturating_add(more))
+        };
+        (time(false), time(true))
     }
 
     /// System calls of the core's packages.
@@ -534,66 +564,4 @@ impl<'a> Record<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use nile_ring::Region;
-
-    use crate::Board;
-
-    #[test]
-    fn policies_are_named_once_and_for_good() {
-        let board = Board::in_memory(2, Region::owned(4096));
-        let record = board.record(CoreId(1));
-        assert_eq!(record.policy_name(record.policy()), None);
-        assert_eq!(["fair", "fifo", "fair"].map(|name| record.name_policy(name)), [1, 2, 1]);
-        record.set_policy(2);
-        assert_eq!(record.policy_name(record.policy()).as_deref(), Some("fifo"));
-        let long = "a name that is longer than what a row has room for";
-        let number = record.name_policy(long);
-        assert_eq!(record.name_policy(long), number);
-        assert_eq!(record.policy_name(number).as_deref(), Some(&long[..NAME_BYTES]));
-        // When all rows are taken, nothing is said.
-        let names = (0..MOST_POLICIES).map(|number| alloc::format!("policy{number}"));
-        let last = names.fold(1, |_, name| record.name_policy(&name));
-        assert_eq!(last, 0);
-        assert_eq!((record.policy_name(0), record.policy_name(u64::MAX)), (None, None));
-    }
-
-    #[test]
-    fn any_of_all_cores_may_be_away() {
-        let board = Board::in_memory(2, Region::owned(4096));
-        let manager = board.record(CoreId::BOOT);
-        for core in [0, 1, 63, 64, 255].map(CoreId) {
-            manager.set_away(core, true);
-            assert!(manager.is_away(core) && !manager.is_away(CoreId(core.0 ^ 2)));
-            manager.set_away(core, false);
-            assert!(!manager.is_away(core));
-        }
-    }
-
-    #[test]
-    fn lines_are_those_of_whoever_drives_the_device() {
-        let board = Board::in_memory(2, Region::owned(4096));
-        let record = board.record(CoreId(1));
-        for (line, number) in Line::all().zip(0..) {
-            assert_eq!(record.line(line), None);
-            let gate = [Gate::Open, Gate::Masked, Gate::Storm][number as usize % 3];
-            let state = LineState { core: CoreId(number * 4096), gate, storms: u32::MAX >> 1 };
-            record.set_line(line, state);
-            (0..number).for_each(|_| record.count_line(line));
-            assert_eq!(record.line(line), Some(state));
-            assert_eq!(record.line_interrupts(line), u64::from(number));
-        }
-        assert_eq!(record.policy(), 0);
-    }
-
-    #[test]
-    fn one_incarnation_is_to_end() {
-        let board = Board::in_memory(2, Region::owned(4096));
-        let manager = board.record(CoreId::BOOT);
-        let one = |core, generation| manager.is_endless(CoreId(core), Generation(generation));
-        assert!(!one(1, 1) && !one(0, 1));
-        manager.set_endless(CoreId(1), Generation(4));
-        assert!(one(1, 4) && !one(1, 5) && !one(0, 4));
-    }
-}
+mod tests;

@@ -142,6 +142,19 @@ pub trait Node {
     /// Has a core that is away begin its next incarnation, and waits until that runs. `NotFound`
     /// (no such core), `Timeout` (it does not begin: it has stopped for good).
     fn call_back_core(&self, core: CoreId) -> NodeFuture<()>;
+
+    /// What a core that is away is for when it comes back. Waits for the management core.
+    /// `NotFound` (no such core), `Invalid` (it is not away).
+    fn assign_core(&self, core: CoreId, roles: RoleSet) -> NodeFuture<()>;
+
+    /// The core that drives the device of a line; `None` if there is no such device.
+    fn driver_of(&self, line: Line) -> Option<CoreId>;
+
+    /// Has another core drive a device of the node from its next incarnation on; both cores are
+    /// away, or `Invalid`. Waits for the management core. `NotFound` (no such device or core),
+    /// `Denied` (this device cannot be driven by another core), `NoTables`; then nothing has
+    /// changed.
+    fn move_device(&self, line: Line, core: CoreId) -> NodeFuture<()>;
 }
 
 /// The most samples of a core in a second.
@@ -315,6 +328,10 @@ pub struct CoreState {
     pub system_calls: u64,
     /// The percent of its last second or so in which it had something to do.
     pub load: u64,
+    /// How long it was busy since the node started, in all its incarnations.
+    pub busy: Duration,
+    /// How long it had nothing to do.
+    pub idle: Duration,
     /// How long its queues are, by name.
     pub queues: Vec<(&'static str, u64)>,
 }

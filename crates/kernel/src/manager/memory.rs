@@ -323,6 +323,34 @@ impl<T: TableMemory> Memory<T> {
         Ok(whole)
     }
 
+    /// Takes what maps a device out of the tables of a core and enters it in another's; neither has
+    /// a translation, as both are away. All of it or nothing.
+    pub fn move_device(
+        &mut self,
+        mappings: &[Mapping],
+        from: CoreId,
+        to: CoreId,
+    ) -> Result<(), Status> {
+        let Tables { memory, pool, spaces, .. } = &mut self.tables;
+        let space = spaces.get_mut(to.index()).ok_or(Status::NotFound)?;
+        let entered = mappings.iter().try_for_each(|mapping| space.map(memory, pool, *mapping));
+        self.forget_device(mappings, if entered.is_ok() { from } else { to });
+        entered.map_err(|error| match error {
+            MapError::NoTables => Status::NoTables,
+            _ => Status::Failed,
+        })
+    }
+
+    fn forget_device(&mut self, mappings: &[Mapping], core: CoreId) {
+        let retired = take_out(&mut self.tables, core, mappings.iter().copied());
+        let Tables { memory, pool, spaces, .. } = &mut self.tables;
+        let Some(space) = spaces.get_mut(core.index()) else { return };
+        for table in retired {
+            let freed = space.acknowledge(memory, pool, table);
+            debug_assert!(freed.is_ok(), "a table that was just retired is not known");
+        }
+    }
+
     /// The core has no translation of the grant any more. When nobody has, its frames are free.
     pub fn acknowledge(&mut self, grant: Grant, core: CoreId) -> Result<(), Status> {
         let holding = self.given.get_mut(&grant.start).ok_or(Status::NotFound)?;

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::future::Future;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Instant, PageSize, PhysAddr, Status, VirtAddr};
+use nile_abi::{CoreId, Instant, PageSize, PhysAddr, RoleSet, Status, VirtAddr};
 use nile_package::Image;
 use nile_platform::samples::Sample;
 use nile_platform::{Cause, Machine, Manager, Outcome, Queue};
@@ -87,6 +87,7 @@ impl<M: Machine> Node for CoreHost<M> {
     fn state_of(&self, core: CoreId) -> Option<CoreState> {
         let board = self.0.machine.board();
         let record = (core.index() < board.cores()).then(|| board.record(core))?;
+        let (busy, idle) = record.times(self.0.now());
         let interrupts = Cause::ALL.map(|cause| (cause.name(), record.interrupts(cause)));
         Some(CoreState {
             roles: record.roles(),
@@ -100,6 +101,8 @@ impl<M: Machine> Node for CoreHost<M> {
             polls: record.polls(),
             system_calls: record.system_calls(),
             load: record.busy().percent(self.0.now()),
+            busy,
+            idle,
             queues: Queue::ALL.map(|queue| (queue.name(), record.queue(queue))).into(),
         })
     }
@@ -130,8 +133,8 @@ impl<M: Machine> Node for CoreHost<M> {
 
     fn line_of(&self, line: Line) -> Option<DeviceLine> {
         let board = self.0.machine.board();
-        let said = |core| Some((core, board.record(core).line(line)?));
-        let (driver, state) = board.core_ids().find_map(said)?;
+        let driver = board.driver(line)?;
+        let state = board.record(driver).line(line)?;
         let interrupts = board.core_ids().map(|it| board.record(it).line_interrupts(line)).sum();
         Some(DeviceLine { driver, state, interrupts })
     }
@@ -242,6 +245,20 @@ impl<M: Machine> Node for CoreHost<M> {
     fn call_back_core(&self, core: CoreId) -> NodeFuture<()> {
         let own = self.0.clone();
         whole(&self.0, async move { own.call_back_core(core).await })
+    }
+
+    fn assign_core(&self, core: CoreId, roles: RoleSet) -> NodeFuture<()> {
+        let own = self.0.clone();
+        whole(&self.0, async move { own.assign_core(core, roles).await })
+    }
+
+    fn driver_of(&self, line: Line) -> Option<CoreId> {
+        self.0.machine.board().driver(line)
+    }
+
+    fn move_device(&self, line: Line, core: CoreId) -> NodeFuture<()> {
+        let own = self.0.clone();
+        whole(&self.0, async move { own.move_device(line, core).await })
     }
 }
 

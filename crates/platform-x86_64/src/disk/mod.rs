@@ -69,6 +69,12 @@ impl Controller {
         }
     }
 
+    /// Whether another core can drive it than at first: whom an AHCI controller interrupts is in
+    /// configuration space, which no core has.
+    pub fn can_move(&self) -> bool {
+        matches!(self, Controller::Virtio(_))
+    }
+
     /// Bytes that it shares with its core, besides the memory of requests.
     pub fn shared_bytes(&self) -> u64 {
         match self {
@@ -81,7 +87,7 @@ impl Controller {
 /// One of them, and who drives it.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskEntry {
-    /// Who.
+    /// Who drives it at first.
     pub core: CoreId,
     /// The device.
     pub controller: Controller,

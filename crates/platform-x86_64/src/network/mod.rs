@@ -23,7 +23,7 @@ pub const MAX_INTERFACES: usize = 8;
 /// One interface of the node.
 #[derive(Clone, Copy, Debug)]
 pub struct InterfaceEntry {
-    /// Who drives it.
+    /// Who drives it at first.
     pub core: CoreId,
     /// Where its registers are.
     pub device: Device,
