@@ -55,7 +55,9 @@ impl Shared {
         let (answer, durable) = hosted.keeper.borrow_mut().handle(ask);
         durable.iter().for_each(|it| self.heed_passing(it));
         self.write(&hosted, durable);
-        hosted.clock.ring();
+        if hosted.keeper.borrow().next_due().is_some() {
+            hosted.clock.ring();
+        }
         hosted.until_durable().await?;
         Ok(answer)
     }
@@ -147,7 +149,8 @@ impl Shared {
         }
     }
 
-    /// Does what the keeper wants by itself: as long as it is not in, it asks the others.
+    /// Does what the keeper wants by itself: as long as it is not in, it asks the others, and then
+    /// tells all of them that it goes on.
     async fn drive(self: &Rc<Self>, hosted: &Rc<Hosted>) {
         while !hosted.has_failed() {
             hosted.keeper.borrow_mut().tick(self.stl.host().now());
@@ -159,9 +162,6 @@ impl Shared {
                 }
             }
             let due = hosted.keeper.borrow().next_due();
-            if due.is_none() {
-                return;
-            }
             hosted.clock.wait(&self.stl, due.map(Window::at), |_| Poll::Pending).await;
         }
     }
@@ -173,7 +173,14 @@ impl Shared {
             if hosted.until_durable().await.is_ok()
                 && let Ok(answer) = shared.ask(node, &ask).await
             {
+                let was_behind = hosted.is_behind();
                 hosted.keeper.borrow_mut().receive(node, answer);
+                if hosted.is_behind() && !was_behind {
+                    shared.stl.host().log(format_args!(
+                        "the disk is an old copy: other nodes know of later changes; what names \
+                         mean is taken from them, and what is missing comes by a repair"
+                    ));
+                }
                 hosted.clock.ring();
             }
         });
@@ -185,6 +192,10 @@ impl Hosted {
     pub(super) fn passing<T>(&self, mut pick: impl FnMut(&Name, &Entry) -> Option<T>) -> Vec<T> {
         let keeper = self.keeper.borrow();
         keeper.cells().filter_map(|(name, cell)| pick(name, &cell.entry)).collect()
+    }
+
+    fn is_behind(&self) -> bool {
+        matches!(self.keeper.borrow().standing(), Standing::Behind(_))
     }
 
     fn has_failed(&self) -> bool {

@@ -170,6 +170,15 @@ impl NameKernel for Name {
             Standing::Waiting(others) => {
                 format!("it is new, and waits for all keepers: {}", nodes(others))
             }
+            Standing::Returning(others) => {
+                format!("it has begun anew, and waits for one of {}", nodes(others))
+            }
+            Standing::Behind(others) => {
+                format!(
+                    "its disk is an old copy, and counts when all keepers are in: {}",
+                    nodes(others)
+                )
+            }
             Standing::Taking => String::from("its disk is new: it is given what the others have"),
             Standing::Lost(others) => {
                 format!("its disk is new, and so are those of most keepers: {}", nodes(others))

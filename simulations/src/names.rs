@@ -1,8 +1,8 @@
 //! Names of datasets, of which each has one linearizable history: `nile_names` keepers on disks
 //! that lose what was not flushed, and clients on all nodes that put, replace, remove, read and
 //! list the same few names, while messages are lost, doubled, late and reordered, nodes are parted
-//! and lose their power, clients die in the midst of a change, and disks are lost, one keeper's at
-//! a time.
+//! and lose their power, clients die in the midst of a change, and disks are lost, or old copies
+//! are put in their place, one keeper's at a time.
 //!
 //! * `node`: a node with its keeper and its disk.
 //! * `client`: what clients want, and what they have seen.
@@ -46,6 +46,8 @@ struct Conduct {
     trusts_one: bool,
     /// A keeper whose disk is lost goes on at once, as if it had always been empty.
     fakes_disk: bool,
+    /// Old copies of disks are taken for the disks.
+    trusts_copies: bool,
     /// All views are taken for the same.
     mixes_views: bool,
     /// Keepers answer before what they say is durable.

@@ -187,6 +187,33 @@ fn a_disk_of_another_cluster_or_node_is_told_and_left_alone() {
     cluster.with(bad, |it| assert!(fs::copy(&own, it).is_ok()));
     place.run(&["ls"]).expect(0);
     place.run(&["disk", "check", bad]).expect(0);
+
+    // An old copy of its own: since then names were removed, replaced and put.
+    place.run(&["put", file_name, "gone", "--copies", "3"]).expect(0);
+    cluster.with("n1", |it| assert!(fs::copy(it, &own).is_ok()));
+    place.run(&["rm", "gone"]).expect(0);
+    place.run(&["rm", "ours"]).expect(0);
+    fs::write(&file, "later").unwrap();
+    for name in ["ours", "new"] {
+        place.run(&["put", file_name, name, "--copies", "3"]).expect(0);
+    }
+    cluster.with("n1", |it| assert!(fs::copy(&own, it).is_ok()));
+    let is_right = || {
+        let listed = place.run(&["ls"]);
+        assert!(!listed.out.contains("gone"), "{}", listed.out);
+        for name in ["ours", "new"] {
+            place.run(&["get", name, out_name]).expect(0);
+            assert_eq!(fs::read(&out).unwrap(), b"later", "{name}");
+        }
+    };
+    is_right();
+    let log = place.run(&["logs", "n1"]).expect(0).out;
+    assert!(log.contains("the disk is an old copy"), "{log}");
+    place.run(&["disk", "repair", "n1"]).expect(0);
+    place.run(&["disk", "check", "n1"]).expect(0);
+    // It keeps names again, and has what they mean.
+    place.run(&["fault", "kill", "n2"]).expect(0);
+    is_right();
     place.run(&["down"]).expect(0);
 }
 
@@ -248,14 +275,24 @@ fn any_damage_to_one_disk_of_three_is_survived() {
     let number = |name: &str, usual| env::var(name).map_or(usual, |it| it.parse().unwrap());
     let (cases, first) = (number("NILE_DISK_CASES", 2), number("NILE_DISK_SEED", 1));
     let folder = tempfile::tempdir().unwrap();
-    let [file, out, good] = ["file", "out", "good"].map(|it| folder.path().join(it));
+    let [file, out, good, old] = ["file", "out", "good", "old"].map(|it| folder.path().join(it));
     let [file_name, out_name] = [&file, &out].map(|it| it.to_str().unwrap());
     let content: Vec<u8> = (0..900_001_u64).map(|at| ((at * at) >> 7 ^ at >> 15) as u8).collect();
     fs::write(&file, &content).unwrap();
     let cluster = Cluster { place: Place::new(), disks: folder.path().join("disks") };
     let place = &cluster.place;
     cluster.up();
-    for name in ["a", "b", "c", "d"] {
+    for name in ["a", "d"] {
+        place.run(&["put", file_name, name, "--copies", "2"]).expect(0);
+    }
+    place.run(&["down"]).expect(0);
+    let copy = |from: &Path, to: &Path| {
+        let mut copy = Command::new("cp");
+        run(copy.args(["-a", "--sparse=always"]).arg(from).arg(to), &[]).expect(0);
+    };
+    copy(&cluster.disks, &old);
+    cluster.up();
+    for name in ["b", "c"] {
         place.run(&["put", file_name, name, "--copies", "2"]).expect(0);
     }
     place.run(&["rm", "d"]).expect(0);
@@ -264,11 +301,21 @@ fn any_damage_to_one_disk_of_three_is_survived() {
     for seed in first..first + cases {
         let mut random = Random(seed);
         let _ = fs::remove_dir_all(&cluster.disks);
-        run(Command::new("cp").args(["-a", "--sparse=always"]).arg(&good).arg(&cluster.disks), &[])
-            .expect(0);
+        copy(&good, &cluster.disks);
         let node = format!("n{}", 1 + random.below(3));
         let disk = cluster.disks.join(format!("{node}.disk"));
-        let what = damage(&disk, &mut random);
+        let what = match random.below(8) {
+            0 => {
+                fs::copy(old.join(format!("{node}.disk")), &disk).unwrap();
+                "an old copy".into()
+            }
+            1 => {
+                let other = if node == "n1" { "n2" } else { "n1" };
+                fs::copy(good.join(format!("{other}.disk")), &disk).unwrap();
+                format!("that of {other}")
+            }
+            _ => damage(&disk, &mut random),
+        };
         let case = format!("seed {seed}: {node}: {what}");
         eprintln!("{case}");
         cluster.up();
@@ -278,6 +325,7 @@ fn any_damage_to_one_disk_of_three_is_survived() {
             assert!(is_well, "{case}: {words:?}: {} {}", said.out, said.err);
         };
         ends(&["ls"], &[0, 3]);
+        assert!(!place.run(&["ls"]).out.contains("\nd "), "{case}: d is back");
         for name in ["a", "b", "c"] {
             ends(&["get", name, out_name], &[0]);
             assert!(fs::read(&out).unwrap() == content, "{case}: {name} is not what was put");

@@ -1,4 +1,5 @@
-//! One keeper: answers what it is asked. How it becomes one is in `joining`.
+//! One keeper: answers what it is asked. How it becomes one is in `joining`, how it goes on as one
+//! in `announcing`.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -8,6 +9,8 @@ use core::ops::Bound;
 use nile_abi::{Instant, NodeId};
 use nile_store::Name;
 
+use crate::announcing::{Announcing, News, may_begin, next_life, no_lives};
+use crate::ballot::Ballot;
 use crate::cell::Cell;
 use crate::entry::What;
 use crate::joining::{Joining, Step};
@@ -32,6 +35,10 @@ pub enum Standing {
     In,
     /// It is new, and these keepers have to be there, too, before it is in.
     Waiting(Vec<NodeId>),
+    /// It comes back, and one of these has to know its disk for the last that it had.
+    Returning(Vec<NodeId>),
+    /// Its disk is an old copy. It takes the place of a lost one when these are in.
+    Behind(Vec<NodeId>),
     /// It takes the place of a lost disk, and is being given what the others have.
     Taking,
     /// It takes the place of a lost disk, and so do these: no majority is left to give it anything.
@@ -61,6 +68,8 @@ pub struct Keeper {
     cells: BTreeMap<Name, Cell>,
     /// If it is not in.
     joining: Option<Joining>,
+    /// If it has a view, and others have to hear of its life.
+    announcing: Option<Announcing>,
     settings: Settings,
     due: Instant,
     actions: VecDeque<Action>,
@@ -79,9 +88,9 @@ impl Keeper {
         settings: Settings,
     ) -> Result<Keeper, Misfit> {
         let view = (keepers.len() == 1).then(|| View::founded([identity].into_iter()));
-        let charter = Charter { identity, view };
-        let mut keeper = Keeper::restore(now, node, keepers, charter.clone(), [], seed, settings)?;
-        keeper.actions.push_back(Action::Store(Durable::Charter(charter)));
+        let charter = Charter { identity, view, before: 0, life: 0, lives: Vec::new() };
+        let mut keeper = Keeper::restore(now, node, keepers, charter, [], seed, settings)?;
+        keeper.keep_charter();
         Ok(keeper)
     }
 
@@ -91,7 +100,7 @@ impl Keeper {
         now: Instant,
         node: NodeId,
         keepers: &[NodeId],
-        charter: Charter,
+        mut charter: Charter,
         cells: impl IntoIterator<Item = (Name, Cell)>,
         seed: u64,
         settings: Settings,
@@ -105,11 +114,42 @@ impl Keeper {
                 return Err(Misfit::Order(node));
             }
         }
-        let joining = charter.view.is_none();
-        let joining = joining.then(|| Joining::new(seat, keepers.len(), Random::new(seed)));
+        charter.lives.resize(keepers.len(), 0);
         let (keepers, cells) = (keepers.to_vec(), cells.into_iter().collect());
-        let actions = VecDeque::new();
-        Ok(Keeper { keepers, seat, charter, cells, joining, settings, due: now, actions })
+        let (joining, announcing, actions) = (None, None, VecDeque::new());
+        let mut keeper = Keeper {
+            keepers,
+            seat,
+            charter,
+            cells,
+            joining,
+            announcing,
+            settings,
+            due: now,
+            actions,
+        };
+        let mut random = Random::new(seed);
+        if keeper.charter.view.is_none() {
+            keeper.joining = Some(Joining::new(seat, keeper.keepers.len(), random));
+        } else if keeper.keepers.len() > 1 {
+            // One of which nobody has heard goes on.
+            if keeper.charter.before == keeper.charter.life {
+                keeper.charter.life = next_life(keeper.charter.life, &mut random);
+                keeper.keep_charter();
+            }
+            keeper.announcing = Some(Announcing::new(seat, keeper.keepers.len(), false, random));
+        }
+        Ok(keeper)
+    }
+
+    fn keep_charter(&mut self) {
+        let charter = Durable::Charter(self.charter.clone());
+        self.actions.push_back(Action::Store(charter));
+    }
+
+    /// Whether it answers questions about names.
+    fn is_in(&self) -> bool {
+        self.charter.view.is_some() && self.announcing.as_ref().is_none_or(|it| it.is_in)
     }
 
     /// What it knows of itself; it may not be durable yet.
@@ -120,10 +160,12 @@ impl Keeper {
     /// How it stands.
     pub fn standing(&self) -> Standing {
         let nodes = |seats: Vec<usize>| seats.into_iter().map(|it| self.keepers[it]).collect();
-        match &self.joining {
-            None => Standing::In,
-            Some(joining) if joining.is_taking() => Standing::Taking,
-            Some(joining) => match joining.lost() {
+        match (&self.joining, &self.announcing) {
+            (None, Some(it)) if it.is_behind => Standing::Behind(nodes(it.missing())),
+            (None, Some(it)) if !it.is_in => Standing::Returning(nodes(it.missing())),
+            (None, _) => Standing::In,
+            (Some(joining), _) if joining.is_taking() => Standing::Taking,
+            (Some(joining), _) => match joining.lost() {
                 Some(seats) => Standing::Lost(nodes(seats)),
                 None => Standing::Waiting(nodes(joining.missing())),
             },
@@ -142,6 +184,14 @@ impl Keeper {
 
     /// Answers a question, and says what is to be made durable before the answer leaves.
     pub fn handle(&mut self, ask: Ask) -> (Answer, Option<Durable>) {
+        let is_of_names = !matches!(
+            ask.request,
+            Request::Hello { .. } | Request::Adopt { .. } | Request::Begin { .. }
+        );
+        if self.charter.view.is_some() && !self.is_in() && is_of_names {
+            let reply = Reply::Refused(Ballot::NONE);
+            return (Answer { tag: ask.tag, view: View::default(), reply }, None);
+        }
         let (reply, durable) = match &self.charter.view {
             Some(view) => self.answer(view.clone(), ask.view, ask.request),
             None => {
@@ -173,15 +223,52 @@ impl Keeper {
             Request::Accept(name, ballot, entry) if is_same => {
                 self.change(name, Reply::Accepted, |cell| cell.accept(ballot, entry))
             }
-            Request::Adopt { seat, identity } if is_same && seat as usize != self.seat => {
+            Request::Adopt { seat, identity }
+                if is_same && self.is_in() && seat as usize != self.seat =>
+            {
                 let durable = own.with(seat as usize, identity).map(|view| {
                     self.charter.view = Some(view);
+                    self.charter.lives[seat as usize] = 0;
+                    self.tell_anew(seat as usize);
                     Durable::Charter(self.charter.clone())
                 });
                 (self.introduce(), durable)
             }
+            Request::Begin { seat, identity, before, life }
+                if own.names(seat as usize, identity) =>
+            {
+                self.hear(seat as usize, before, life)
+            }
             _ => (self.introduce(), None),
         }
+    }
+
+    /// Another one begins a life.
+    fn hear(&mut self, seat: usize, before: u64, life: u64) -> (Reply, Option<Durable>) {
+        let is_in = self.is_in();
+        let Some(known) = self.charter.lives.get_mut(seat) else {
+            return (self.introduce(), None);
+        };
+        if !may_begin(*known, before, life) {
+            return (Reply::Behind { is_in }, None);
+        }
+        let is_new = core::mem::replace(known, life) != life;
+        (Reply::Begun { is_in }, is_new.then(|| Durable::Charter(self.charter.clone())))
+    }
+
+    /// One has come into this seat that has heard of no life of this one.
+    fn tell_anew(&mut self, seat: usize) {
+        let (own, keepers) = (self.seat, self.keepers.len());
+        let seed = self.charter.identity ^ self.charter.life;
+        let random = || Random::new(seed);
+        let has_told = self.announcing.is_none();
+        let announcing =
+            self.announcing.get_or_insert_with(|| Announcing::new(own, keepers, true, random()));
+        if has_told {
+            announcing.has_told_all();
+        }
+        announcing.tell_anew(seat);
+        self.due = Instant::START;
     }
 
     /// Changes a cell, which says whether it did.
@@ -230,15 +317,24 @@ impl Keeper {
 
     /// When [`Keeper::tick`] is to be called.
     pub fn next_due(&self) -> Option<Instant> {
-        self.joining.is_some().then_some(self.due)
+        (self.joining.is_some() || self.announcing.is_some()).then_some(self.due)
     }
 
-    /// Asks the others again, if it is time, as long as it is not in.
+    /// Asks the others again, if it is time, as long as it is not in, or they have not heard of it.
     pub fn tick(&mut self, now: Instant) {
-        if let Some(joining) = self.joining.as_mut().filter(|_| self.due <= now) {
+        if self.due > now {
+            return;
+        }
+        let silence = self.settings.silence;
+        // Not in step with the others.
+        if let Some(joining) = &mut self.joining {
             let asks = joining.ask(self.charter.identity);
-            // Not in step with the others.
-            self.due = now + self.settings.silence + joining.random.span(self.settings.silence);
+            self.due = now + silence + joining.random.span(silence);
+            self.send(asks);
+        } else if let Some(announcing) = &mut self.announcing {
+            let asks = announcing.ask(&self.charter);
+            let silence = silence * announcing.patience();
+            self.due = now + silence + announcing.random.span(silence);
             self.send(asks);
         }
     }
@@ -246,7 +342,7 @@ impl Keeper {
     /// The answer of the keeper on node `from` to something that this one has asked.
     pub fn receive(&mut self, from: NodeId, answer: Answer) {
         let Some(from) = self.keepers.iter().position(|it| *it == from) else { return };
-        let Some(joining) = &mut self.joining else { return };
+        let Some(joining) = &mut self.joining else { return self.hear_of(from, answer) };
         match joining.receive(self.charter.identity, from, answer) {
             Step::Nothing => {}
             Step::Ask(asks) => self.send(asks),
@@ -262,9 +358,37 @@ impl Keeper {
                 }
                 self.charter.view = Some(view);
                 self.joining = None;
-                let charter = Durable::Charter(self.charter.clone());
-                self.actions.push_back(Action::Store(charter));
+                self.keep_charter();
             }
+        }
+    }
+
+    /// What another one says of this one's life.
+    fn hear_of(&mut self, from: usize, answer: Answer) {
+        let Some(announcing) = &mut self.announcing else { return };
+        let was_behind = announcing.is_behind;
+        let news = announcing.receive(self.charter.identity, from, answer);
+        if news == News::Lost || announcing.is_behind && !was_behind {
+            self.due = Instant::START;
+        }
+        let is_told = self.charter.before == self.charter.life;
+        match news {
+            News::Nothing => return,
+            News::Lost => {
+                let identity = announcing.random.next();
+                let random = announcing.random.clone();
+                let lives = no_lives(self.keepers.len());
+                self.charter = Charter { identity, view: None, before: 0, life: 0, lives };
+                self.announcing = None;
+                self.joining = Some(Joining::new(self.seat, self.keepers.len(), random));
+                return self.keep_charter();
+            }
+            News::In => {}
+            News::All => self.announcing = None,
+        }
+        if !is_told {
+            self.charter.before = self.charter.life;
+            self.keep_charter();
         }
     }
 

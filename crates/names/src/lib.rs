@@ -11,7 +11,8 @@
 //! * [`entry`]: what a name stands for; [`ballot`], [`cell`]: what a keeper has of it.
 //! * [`view`]: who the keepers are.
 //! * [`message`]: what is asked and answered; [`wire`]: in the binary form.
-//! * [`keeper`]: [`Keeper`]; `joining`: how it gets in.
+//! * [`keeper`]: [`Keeper`]; `joining`: how it gets in; `announcing`: how an old copy of its disk
+//!   is known for what it is.
 //! * [`proposal`]: [`Proposal`], one operation on one name.
 //! * [`scan`]: [`Scan`], all names.
 //! * [`settings`]: how long is waited; `random`: what is drawn.
@@ -22,6 +23,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod announcing;
 pub mod ballot;
 pub mod cell;
 pub mod entry;

@@ -52,6 +52,17 @@ pub enum Request {
         /// Its identity.
         identity: u64,
     },
+    /// The keeper of this seat begins a life.
+    Begin {
+        /// The asker's seat.
+        seat: u32,
+        /// Its identity.
+        identity: u64,
+        /// The life before.
+        before: u64,
+        /// The life.
+        life: u64,
+    },
 }
 
 /// From a keeper.
@@ -74,7 +85,8 @@ pub enum Reply {
     Promised(Ballot, Entry),
     /// It has accepted the entry.
     Accepted,
-    /// It has promised to hear nothing below this ballot, which is above the asker's.
+    /// It has promised to hear nothing below this ballot, which is above the asker's; or it is not
+    /// in, and answers nothing of names.
     Refused(Ballot),
     /// Of `Page`.
     Page {
@@ -88,6 +100,16 @@ pub enum Reply {
     Standing {
         /// The identity.
         identity: u64,
+    },
+    /// Of `Begin`: it has heard of that life, and knows of no later one.
+    Begun {
+        /// Whether it is in itself.
+        is_in: bool,
+    },
+    /// Of `Begin`: the asker has lived later than it knows.
+    Behind {
+        /// Whether it is in itself.
+        is_in: bool,
     },
 }
 

@@ -25,6 +25,12 @@ pub struct Charter {
     pub identity: u64,
     /// The keepers that it believes in, once it is *in*: it keeps names.
     pub view: Option<View>,
+    /// The last life of which another keeper has heard, as far as this one knows.
+    pub before: u64,
+    /// This life of its own, or the last.
+    pub life: u64,
+    /// Of each keeper the last life that it has heard of; zero is none.
+    pub lives: Vec<u64>,
 }
 
 impl View {

@@ -86,7 +86,7 @@ records! {
         pub tag: u64,
         /// The view.
         pub view: Vec<SeatRecord>,
-        /// 0 look, 1 promise, 2 accept, 3 page, 4 hello, 5 adopt.
+        /// 0 look, 1 promise, 2 accept, 3 page, 4 hello, 5 adopt, 6 begin.
         pub kind: u8,
         /// The name; of `page` the one before, if any.
         pub name: Vec<String>,
@@ -94,10 +94,12 @@ records! {
         pub ballot: Vec<BallotRecord>,
         /// Of `accept`.
         pub entry: Vec<EntryRecord>,
-        /// Of `page` the most cells, of `hello` and `adopt` the seat.
+        /// Of `page` the most cells, of `hello`, `adopt` and `begin` the seat.
         pub number: u32,
-        /// Of `adopt`.
+        /// Of `adopt` and `begin`.
         pub identity: u64,
+        /// Of `begin` the life before, and the life.
+        pub lives: Vec<u64>,
     }
 
     /// From a keeper.
@@ -106,7 +108,7 @@ records! {
         pub tag: u64,
         /// The view.
         pub view: Vec<SeatRecord>,
-        /// 0 looked, 1 promised, 2 accepted, 3 refused, 4 page, 5 standing.
+        /// 0 looked, 1 promised, 2 accepted, 3 refused, 4 page, 5 standing, 6 begun, 7 behind.
         pub kind: u8,
         /// Of `promised` that of the entry, of `refused` what was promised.
         pub ballot: Vec<BallotRecord>,
@@ -114,7 +116,7 @@ records! {
         pub entry: Vec<EntryRecord>,
         /// Of `page`; of `looked` one, whose name is empty.
         pub cells: Vec<CellRecord>,
-        /// Of `page` whether it is the last.
+        /// Of `page` whether it is the last; of `begun` and `behind` whether the keeper is in.
         pub is_last: bool,
         /// Of `standing`.
         pub identity: u64,
@@ -122,6 +124,18 @@ records! {
 
     /// What a keeper keeps.
     pub struct DurableRecord {
+        /// Of a charter the identity.
+        pub identity: u64,
+        /// Of a charter the view; empty if it is not in.
+        pub view: Vec<SeatRecord>,
+        /// A cell; none if it is a charter.
+        pub cell: Vec<CellRecord>,
+        /// Of a charter the life before, the life, and the lives of all keepers.
+        pub lives: Vec<u64>,
+    }
+
+    /// What a keeper kept that knew of no lives.
+    pub struct OldDurableRecord {
         /// Of a charter the identity.
         pub identity: u64,
         /// Of a charter the view; empty if it is not in.
@@ -144,6 +158,7 @@ impl Ask {
             entry: Vec::new(),
             number: 0,
             identity: 0,
+            lives: Vec::new(),
         };
         match &self.request {
             Request::Look(name) => record.name = vec![text(name)],
@@ -163,6 +178,10 @@ impl Ask {
             Request::Hello { seat } => (record.kind, record.number) = (4, *seat),
             Request::Adopt { seat, identity } => {
                 (record.kind, record.number, record.identity) = (5, *seat, *identity);
+            }
+            Request::Begin { seat, identity, before, life } => {
+                (record.kind, record.number, record.identity) = (6, *seat, *identity);
+                record.lives = vec![*before, *life];
             }
         }
         to_bytes(&record)
@@ -184,6 +203,10 @@ impl Ask {
                 3 => Request::Page { after: name, most: it.number },
                 4 => Request::Hello { seat: it.number },
                 5 => Request::Adopt { seat: it.number, identity: it.identity },
+                6 => {
+                    let (before, life) = (*it.lives.first()?, *it.lives.get(1)?);
+                    Request::Begin { seat: it.number, identity: it.identity, before, life }
+                }
                 _ => return None,
             };
             Some(Ask { tag: it.tag, view: to_view(&it.view)?, request })
@@ -220,6 +243,8 @@ impl Answer {
                 (record.kind, record.cells, record.is_last) = (4, cells.collect(), *is_last);
             }
             Reply::Standing { identity } => (record.kind, record.identity) = (5, *identity),
+            Reply::Begun { is_in } => (record.kind, record.is_last) = (6, *is_in),
+            Reply::Behind { is_in } => (record.kind, record.is_last) = (7, *is_in),
         }
         to_bytes(&record)
     }
@@ -242,6 +267,8 @@ impl Answer {
                     Reply::Page { cells: cells.collect::<Option<_>>()?, is_last: it.is_last }
                 }
                 5 => Reply::Standing { identity: it.identity },
+                6 => Reply::Begun { is_in: it.is_last },
+                7 => Reply::Behind { is_in: it.is_last },
                 _ => return None,
             };
             Some(Answer { tag: it.tag, view: to_view(&it.view)?, reply })
@@ -253,30 +280,46 @@ impl Durable {
     /// The binary form, of less than a kilobyte. Fails if it is longer than a message can be.
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         to_bytes(&match self {
-            Durable::Charter(Charter { identity, view }) => DurableRecord {
+            Durable::Charter(Charter { identity, view, before, life, lives }) => DurableRecord {
                 identity: *identity,
                 view: view.as_ref().map(from_view).unwrap_or_default(),
                 cell: Vec::new(),
+                lives: [*before, *life].iter().chain(lives).copied().collect(),
             },
             Durable::Cell(name, cell) => DurableRecord {
                 identity: 0,
                 view: Vec::new(),
                 cell: vec![from_cell(name.as_str(), cell)],
+                lives: Vec::new(),
             },
         })
     }
 
     /// Reads one. Fails where it is none.
     pub fn decode(bytes: &[u8]) -> Result<Durable, Error> {
-        from_bytes(bytes, "what a keeper of names keeps", |it: DurableRecord| {
-            let Some(cell) = it.cell.into_iter().next() else {
-                let view = to_view(&it.view)?;
-                let view = (!view.seats.is_empty()).then_some(view);
-                return Some(Durable::Charter(Charter { identity: it.identity, view }));
+        let what = "what a keeper of names keeps";
+        let now = from_bytes(bytes, what, Durable::of);
+        now.or_else(|error| {
+            let old = |it: OldDurableRecord| {
+                let OldDurableRecord { identity, view, cell } = it;
+                Durable::of(DurableRecord { identity, view, cell, lives: Vec::new() })
             };
-            let (name, cell) = to_cell(cell)?;
-            Some(Durable::Cell(Name::new(&name)?, cell))
+            from_bytes(bytes, what, old).map_err(|_| error)
         })
+    }
+
+    fn of(it: DurableRecord) -> Option<Durable> {
+        let Some(cell) = it.cell.into_iter().next() else {
+            let view = to_view(&it.view)?;
+            let view = (!view.seats.is_empty()).then_some(view);
+            let mut lives = it.lives.into_iter();
+            let (before, life) = (lives.next().unwrap_or(0), lives.next().unwrap_or(0));
+            let lives = lives.take(MOST_KEEPERS).collect();
+            let identity = it.identity;
+            return Some(Durable::Charter(Charter { identity, view, before, life, lives }));
+        };
+        let (name, cell) = to_cell(cell)?;
+        Some(Durable::Cell(Name::new(&name)?, cell))
     }
 }
 

@@ -20,6 +20,18 @@ impl Cluster {
                     self.lose_disk(node);
                 }
             }
+            Blow::OldDisk(node, pause) => {
+                self.kill(node, pause);
+                if self.may_lose_disk(node) && self.is_known_to_be_old(node) {
+                    self.old_disks += 1;
+                    let node = self.node(node);
+                    node.disk = node.copy.clone().unwrap_or_default();
+                    node.is_lost = true;
+                } else {
+                    let node = self.node(node);
+                    node.copy = Some(node.disk.clone());
+                }
+            }
             Blow::PowerCut(most) => {
                 for keeper in self.keepers.clone() {
                     let pause = span(&mut self.random, most);
@@ -52,6 +64,23 @@ impl Cluster {
     /// be left.
     fn may_lose_disk(&self, node: NodeId) -> bool {
         self.keepers.len() > 1 && !self.nodes.iter().any(|it| it.id != node && it.is_lost)
+    }
+
+    /// Whether all other keepers have heard of a later life than the copy of its disk knows of, or
+    /// of another disk in its place.
+    fn is_known_to_be_old(&self, node: NodeId) -> bool {
+        let seat = node.0 as usize - 1;
+        let copy = self.nodes[seat].copy.as_ref().and_then(|disk| disk.charter.as_ref());
+        let Some(copy) = copy.filter(|it| it.view.is_some()) else { return false };
+        let knows = |other: &NodeId| {
+            let charter = self.nodes[other.0 as usize - 1].disk.charter.as_ref();
+            charter.is_some_and(|it| match it.view.as_ref().and_then(|view| view.seats.get(seat)) {
+                Some(at) if at.identity == copy.identity => it.lives[seat] >> 32 > copy.life >> 32,
+                Some(_) => true,
+                None => false,
+            })
+        };
+        self.keepers.iter().filter(|it| **it != node).all(knows)
     }
 
     /// If somebody is to be stranded, this one is, which is about to ask all keepers to accept

@@ -65,6 +65,8 @@ pub struct Cluster {
     /// Operations that failed for lack of a majority.
     pub failed: u64,
     pub lost_disks: u64,
+    /// Old copies that came in place of disks.
+    pub old_disks: u64,
     /// What all views are taken for.
     pub one_view: Option<View>,
     trace: Trace,
@@ -135,6 +137,7 @@ impl Cluster {
             is_busy: true,
             failed: 0,
             lost_disks: 0,
+            old_disks: 0,
             one_view: None,
             trace: Trace::default(),
             conduct,
@@ -161,6 +164,7 @@ impl Cluster {
             figure("operations without a majority", self.failed),
             figure("operations with an unknown end", self.ledger.unknown),
             figure("disks lost", self.lost_disks),
+            figure("disks in whose place an old copy came", self.old_disks),
         ]
     }
 
@@ -324,7 +328,15 @@ impl Cluster {
                 if let (true, Party::Operation(_)) = (conduct.mixes_views, party) {
                     ask.view = keeper.charter().view.clone().unwrap_or_default();
                 }
+                if let (true, Request::Begin { before, .. }) =
+                    (conduct.trusts_copies, &mut ask.request)
+                {
+                    *before = u64::MAX;
+                }
                 let (answer, durable) = keeper.handle(ask);
+                if keeper.next_due() == Some(Instant::START) {
+                    self.plan_keeper(to);
+                }
                 let letter = Letter::Answer(party, answer);
                 self.answer_when_durable(to, from, letter, durable);
             }
@@ -334,6 +346,9 @@ impl Cluster {
                     && let Some(keeper) = &mut node.keeper
                 {
                     keeper.receive(from, answer);
+                    if keeper.next_due() == Some(Instant::START) {
+                        self.plan_keeper(id);
+                    }
                     self.settle(id);
                 }
             }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use nile_abi::NodeId;
-use nile_names::{Answer, Ask, Cell, Charter, Durable, Keeper, Name};
+use nile_names::{Answer, Ask, Cell, Charter, Durable, Keeper, Name, Standing};
 
 /// Who has asked a keeper.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -30,7 +30,7 @@ enum Output {
 }
 
 /// What survives.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Disk {
     pub charter: Option<Charter>,
     pub cells: BTreeMap<Name, Cell>,
@@ -42,7 +42,9 @@ pub struct Node {
     pub life: u32,
     pub is_up: bool,
     pub disk: Disk,
-    /// Its disk was lost, and it was not in since.
+    /// Its disk as it was when it had no power.
+    pub copy: Option<Disk>,
+    /// Its disk was lost or is an old copy, and it was not in since.
     pub is_lost: bool,
     pub keeper: Option<Keeper>,
     outputs: VecDeque<Output>,
@@ -66,6 +68,7 @@ impl Node {
             life: 0,
             is_up: false,
             disk: Disk::default(),
+            copy: None,
             is_lost: false,
             keeper: None,
             outputs: VecDeque::new(),
@@ -73,9 +76,11 @@ impl Node {
         }
     }
 
-    /// Whether its keeper has ever been in since its disk was made.
+    /// Whether its keeper is in, as its disk has it, too.
     pub fn is_in(&self) -> bool {
-        self.disk.charter.as_ref().is_some_and(|charter| charter.view.is_some())
+        let charter = self.disk.charter.as_ref();
+        let is_in = |keeper: &Keeper| keeper.standing() == Standing::In;
+        charter.is_some_and(|it| it.view.is_some()) && self.keeper.as_ref().is_some_and(is_in)
     }
 
     pub fn store(&mut self, durable: Durable) {

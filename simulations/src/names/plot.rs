@@ -15,6 +15,8 @@ pub enum Blow {
     Kill(NodeId, Duration),
     /// A keeper's node loses its power and its disk.
     LoseDisk(NodeId, Duration),
+    /// A keeper's node loses its power, and an old copy comes in place of its disk.
+    OldDisk(NodeId, Duration),
     /// All keepers lose their power, and come back one by one, the last after this.
     PowerCut(Duration),
     /// The nodes are parted by these bits for this long.
@@ -55,7 +57,8 @@ fn blow(random: &mut ChaCha8Rng, nodes: u32, keepers: u32) -> Blow {
             let pause = pause(1500);
             Blow::Kill(NodeId(1 + below(random, u64::from(nodes)) as u32), pause)
         }
-        5..7 => Blow::LoseDisk(keeper, pause(800)),
+        5 => Blow::LoseDisk(keeper, pause(800)),
+        6 | 19 => Blow::OldDisk(keeper, pause(800)),
         7 | 8 => Blow::LoseDisk(keeper, pause(10)),
         9 => Blow::PowerCut(pause(1500)),
         10..13 => {

@@ -27,6 +27,7 @@ fn every_wrong_is_found() {
         Conduct { forgets: true, ..honest },
         Conduct { trusts_one: true, ..honest },
         Conduct { fakes_disk: true, ..honest },
+        Conduct { trusts_copies: true, ..honest },
         Conduct { mixes_views: true, ..honest },
         Conduct { is_hasty: true, ..honest },
         Conduct { denies: true, ..honest },

@@ -156,6 +156,7 @@ fn what_is_refused_is_not_made_later() {
     cluster.ask(asks[0].0, &asks[0].1);
     // The others have not heard of either, and promise not to.
     cluster.start(3);
+    cluster.pass(10);
     cluster.stop(1);
     let mut dead = cluster.propose(&x, change(4, Expect::Any, dataset(4)));
     up_to(&mut cluster, &mut dead, accepts);

@@ -74,6 +74,64 @@ fn keepers_come_back_with_what_they_had() {
 }
 
 #[test]
+fn an_old_copy_of_a_disk_counts_for_nothing() {
+    let mut cluster = Cluster::founded(3);
+    let x = name("x");
+    cluster.run(&x, change(1, Expect::Absent, dataset(1)));
+    cluster.stop(1);
+    let Disk { charter, cells } = &cluster.disks[&NodeId(1)];
+    let copy = Disk { charter: charter.clone(), cells: cells.clone() };
+    // It goes on, and removes the name with the second one; the third hears of neither.
+    cluster.start(1);
+    cluster.pass(10);
+    cluster.stop(3);
+    cluster.run(&x, change(2, Expect::Any, What::Absent));
+    cluster.stop(1);
+    cluster.stop(2);
+    cluster.disks.insert(NodeId(1), copy);
+    cluster.start(1);
+    cluster.start(3);
+    cluster.pass(1000);
+    assert_eq!(cluster.standing(1), Standing::Behind([NodeId(2)].into()), "it waits for both");
+    assert!(matches!(cluster.run(&x, Task::Read), Outcome::NoMajority(_)));
+    cluster.start(2);
+    cluster.pass(1000);
+    (1..=3).for_each(|node| assert_eq!(cluster.standing(node), Standing::In));
+    assert_eq!(cluster.read(&x).what, What::Absent);
+    cluster.stop(2);
+    assert_eq!(cluster.read(&x).what, What::Absent, "it has it itself");
+}
+
+#[test]
+fn a_copy_of_a_disk_that_was_replaced_counts_for_nothing() {
+    let mut cluster = Cluster::founded(3);
+    cluster.stop(2);
+    let Disk { charter, cells } = &cluster.disks[&NodeId(2)];
+    let copy = Disk { charter: charter.clone(), cells: cells.clone() };
+    cluster.lose_disk(2);
+    cluster.start(2);
+    cluster.pass(1000);
+    cluster.stop(2);
+    cluster.disks.insert(NodeId(2), copy);
+    cluster.start(2);
+    cluster.pass(1000);
+    (1..=3).for_each(|node| assert_eq!(cluster.standing(node), Standing::In));
+}
+
+#[test]
+fn one_other_is_enough_to_come_back() {
+    let mut cluster = Cluster::founded(3);
+    (1..=3).for_each(|node| cluster.stop(node));
+    cluster.start(3);
+    cluster.pass(1000);
+    let others = [NodeId(1), NodeId(2)];
+    assert_eq!(cluster.standing(3), Standing::Returning(others.into()));
+    cluster.start(1);
+    cluster.pass(1000);
+    [1, 3].iter().for_each(|node| assert_eq!(cluster.standing(*node), Standing::In));
+}
+
+#[test]
 fn a_lost_disk_is_made_up_for_before_it_counts() {
     let mut cluster = Cluster::founded(3);
     // One keeper is away when this is put; then the disk of one that has it is lost.

@@ -1,6 +1,7 @@
 //! Every message survives its way; any bytes are a message or an error.
 
 use super::*;
+use crate::wire::{OldDurableRecord, SeatRecord};
 
 fn samples() -> (Vec<Ask>, Vec<Answer>, Vec<Durable>) {
     let ballot = |round| Ballot { round, node: NodeId(2), draw: 3 };
@@ -31,6 +32,7 @@ fn samples() -> (Vec<Ask>, Vec<Answer>, Vec<Durable>) {
         Request::Page { after: Some(name("x")), most: 3 },
         Request::Hello { seat: 2 },
         Request::Adopt { seat: 1, identity: 99 },
+        Request::Begin { seat: 2, identity: 3, before: 4, life: 5 },
     ]);
     let mut replies: Vec<Reply> = entries.iter().map(|it| Reply::Looked(cell(it))).collect();
     let cells: Vec<(Name, Cell)> =
@@ -42,13 +44,17 @@ fn samples() -> (Vec<Ask>, Vec<Answer>, Vec<Durable>) {
         Reply::Page { cells: cells.clone(), is_last: true },
         Reply::Page { cells: [].into(), is_last: false },
         Reply::Standing { identity: 12 },
+        Reply::Begun { is_in: true },
+        Reply::Behind { is_in: false },
     ]);
     let ask = |request| Ask { tag: 13, view: view.clone(), request };
     let answer = |reply| Answer { tag: 14, view: view.clone(), reply };
     let mut durables: Vec<Durable> =
         cells.into_iter().map(|(name, cell)| Durable::Cell(name, cell)).collect();
     let views = [None, Some(view.clone())];
-    durables.extend(views.map(|view| Durable::Charter(Charter { identity: 15, view })));
+    durables.extend(views.map(|view| {
+        Durable::Charter(Charter { identity: 15, view, before: 3, life: 4, lives: [5, 6].into() })
+    }));
     (requests.into_iter().map(ask).collect(), replies.into_iter().map(answer).collect(), durables)
 }
 
@@ -94,4 +100,14 @@ fn the_longest_page_is_a_message() {
     let answer = cluster.ask(NodeId(1), &ask).unwrap();
     let bytes = answer.encode().unwrap().len();
     assert!((20_000..32_000).contains(&bytes), "{bytes} bytes");
+}
+
+#[test]
+fn a_charter_of_before_there_were_lives_is_read() {
+    let seats = [SeatRecord { identity: 8, is_founder: true }];
+    let old = OldDurableRecord { identity: 8, view: seats.into(), cell: Vec::new() };
+    let view = View { seats: [Seat { identity: 8, is_founder: true }].into() };
+    let charter = Charter { identity: 8, view: Some(view), before: 0, life: 0, lives: Vec::new() };
+    let bytes = nile_bosml::records::to_bytes(&old).unwrap();
+    assert_eq!(Durable::decode(&bytes), Ok(Durable::Charter(charter)));
 }
