@@ -334,6 +334,10 @@ impl Node for TestNode {
         ready(if core.index() < CORES { Ok(()) } else { Err(Status::NotFound) })
     }
 
+    fn role_policy(&self) -> Option<String> {
+        None
+    }
+
     fn assign_core(&self, core: CoreId, _: RoleSet) -> NodeFuture<()> {
         ready(if core.index() < CORES { Ok(()) } else { Err(Status::NotFound) })
     }

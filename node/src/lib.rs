@@ -57,6 +57,7 @@ pub fn deploy<M: Machine>(core: &Core<M>) -> Join<()> {
 pub fn configuration(text: &str) -> Result<Config, ConfigError> {
     let config = Config::parse(text)?;
     config.check_services(nile_services::ALL.iter().map(|service| service.name()))?;
+    config.check_role_policy(nile_services::role_policies())?;
     Ok(config)
 }
 

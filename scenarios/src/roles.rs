@@ -1,7 +1,8 @@
 //! Roles that change at run time (NileOS paper, V): a worker becomes a disk core and a worker
 //! again, while callers on the managing core write to and read from a disk that goes there and
 //! back. Each call ends as it would without that, or was not begun; a core runs packages exactly
-//! while it is a worker; what cannot be is told why, and changes nothing.
+//! while it is a worker; what cannot be is told why, and changes nothing. At last a worker computes
+//! without rest, and the node gives it a mate, as its configuration says.
 
 use alloc::format;
 use alloc::rc::Rc;
@@ -27,8 +28,12 @@ use crate::conduct::{Findings, conduct, conducts};
 use crate::disk_calls::{claim, content, filled, hand_over};
 use crate::talk::Talk;
 
-/// The tag of who asks a core whether it could run a package.
+/// The tag of who asks a core whether it could run a package, once it has computed for so many
+/// microseconds.
 const CAN_RUN: u32 = 17;
+
+/// For how long a core computes at once that is to be busy.
+const BUSY: u64 = 50_000;
 
 /// How long a core may take to leave.
 const PATIENCE_MS: u32 = 5_000;
@@ -81,7 +86,8 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
         let asked = core.clone();
         core.spawn(async move {
             while let Ok(talk) = Talk::answer(&asked, CAN_RUN).await {
-                while talk.listen().await.is_ok() {
+                while let Ok(span) = talk.listen().await {
+                    asked.machine().compute(Duration::from_micros(span));
                     let is_worker = asked.roles().contains(Role::Worker);
                     let can = is_worker && asked.machine().user().is_ok();
                     if talk.tell(can.into()).await.is_err() {
@@ -282,11 +288,27 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, rounds: u64) -> 
         core.sleep(Duration::from_millis(1)).await;
     }
     findings.check(calls.callers.get() == 0, format_args!("calls go on"));
+    if let [first, second] = workers[..] {
+        follows(&bench, first, second).await?;
+    }
     let wrong = calls.wrong.borrow();
     let first = wrong.first();
     findings.check(first.is_none(), format_args!("{} calls are lost: {first:?}", wrong.len()));
     findings.figure("calls", calls.done.get());
     findings.figure("not_begun", calls.not_begun.get());
+    Ok(())
+}
+
+/// A worker that computes without rest gets a mate, which was a disk core.
+async fn follows<M: Machine>(bench: &Bench<'_, M>, idle: CoreId, worker: CoreId) -> CallResult<()> {
+    let talk = Talk::start(bench.core, worker, CAN_RUN).await?;
+    let limit = bench.core.now() + 2 * WAIT;
+    let wanted = RoleSet::EMPTY.with(Role::Worker);
+    while bench.roles(idle) != wanted && bench.core.now() < limit {
+        talk.ask(BUSY).await?;
+    }
+    let now = bench.roles(idle);
+    bench.check(now == wanted, format_args!("{idle} is {now:?} while {worker} is busy"));
     Ok(())
 }
 

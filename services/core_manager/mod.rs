@@ -3,6 +3,7 @@
 //! leave and come back, or come back as something else.
 
 mod assign;
+mod follow;
 mod plan;
 
 use alloc::boxed::Box;
@@ -17,6 +18,7 @@ use nile_abi::{CoreId, Role, RoleSet, Status};
 use nile_interfaces::core_manager::{
     CoreEntry, CoreManagerKernel, CoreRoles, CoreStatistics, QueueDepth,
 };
+use nile_interfaces::role_assignment::{role_names, roles_named};
 use nile_stl::node::{CoreState, Line};
 use nile_stl::{CallError, CallResult, Start, Stl, service};
 use nile_sync::OneShot;
@@ -32,7 +34,12 @@ pub struct CoreManager {
 
 impl Start for CoreManager {
     fn start(stl: &Stl) -> CoreManager {
-        CoreManager { stl: stl.clone(), changes: Rc::default() }
+        let changes: Rc<Cell<bool>> = Rc::default();
+        if let Some(policy) = stl.node().ok().and_then(|node| node.role_policy()) {
+            let follow = follow::follow(stl.clone(), policy, changes.clone());
+            stl.host().spawn(Box::pin(follow));
+        }
+        CoreManager { stl: stl.clone(), changes }
     }
 }
 
@@ -57,7 +64,7 @@ impl CoreManagerKernel for CoreManager {
             let drives = lines.iter().filter(|(_, driver)| *driver == core);
             Some(CoreRoles {
                 core: core.0,
-                roles: state.roles.iter().map(|role| String::from(role.name())).collect(),
+                roles: role_names(state.roles),
                 phase: state.phase.into(),
                 drives: drives.map(|(line, _)| format!("{line}")).collect(),
                 is_pinned: assign::part(core, &state, in_cluster).is_pinned,
@@ -144,8 +151,7 @@ impl CoreManagerKernel for CoreManager {
     }
 
     async fn assign(&self, core: u16, roles: Vec<String>, patience_ms: u32) -> CallResult<()> {
-        let named = roles.iter().map(|name| role_named(name));
-        let roles = named.collect::<CallResult<RoleSet>>()?;
+        let roles = roles_named(&roles)?;
         self.is_free()?;
         self.changes.set(true);
         let (stl, changes, done) = (self.stl.clone(), self.changes.clone(), OneShot::default());
@@ -179,13 +185,6 @@ fn missing(core: u16) -> CallError {
     CallError::new(Status::NotFound, format!("the node has no core {core}"))
 }
 
-fn role_named(name: &str) -> CallResult<Role> {
-    name.parse().map_err(|_| {
-        let names = Role::ALL.map(Role::name).join(", ");
-        CallError::new(Status::Invalid, format!("{name} is no role; there are {names}"))
-    })
-}
-
 /// Has a core leave, and says why it does not.
 async fn leave(stl: &Stl, core: u16, patience: Duration, is_away: bool) -> CallResult<()> {
     let left = stl.node()?.leave_core(CoreId(core), patience, is_away).await;
@@ -206,7 +205,7 @@ async fn leave(stl: &Stl, core: u16, patience: Duration, is_away: bool) -> CallR
 fn entry(core: CoreId, state: &CoreState) -> CoreEntry {
     CoreEntry {
         core: core.0,
-        roles: state.roles.iter().map(|role| String::from(role.name())).collect(),
+        roles: role_names(state.roles),
         generation: state.generation.0,
         phase: state.phase.into(),
     }

@@ -3,12 +3,13 @@
 //! for the [first] that is good.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, NodeId, Status};
 use nile_interfaces::dataset::DatasetClient;
 use nile_interfaces::network::NetworkClient;
 use nile_interfaces::registry::RegistryClient;
-use nile_stl::node::Member;
+use nile_stl::node::{Line, Member};
 use nile_stl::{At, CallError, CallResult, Place, Stl};
 use nile_store::Home;
 
@@ -61,6 +62,12 @@ pub async fn places(stl: &Stl, service: &str) -> CallResult<Vec<(NodeId, Place)>
     Ok(places)
 }
 
+/// How long it is waited until the core that drives the node's disk runs, how long after that until
+/// its store is known, and how often it is looked.
+const MOVED: Duration = Duration::from_secs(3);
+const PUBLISHED: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(2);
+
 /// A store of datasets.
 pub struct Store {
     /// Its node, by its name.
@@ -73,13 +80,35 @@ pub struct Store {
     pub client: DatasetClient,
 }
 
-/// All stores that are known here, in the order of nodes and cores. Waits for the registry.
+/// All stores that are known here, in the order of nodes and cores. Waits for the registry, and a
+/// while for the store of a disk that is on its way to another core, or whose core begins anew.
 pub async fn stores(stl: &Stl) -> CallResult<Vec<Store>> {
     let store = |(node, place): (NodeId, Place)| {
         let client = DatasetClient::at(stl, place);
         Store { node, core: place.core, is_here: place.is_here(), client }
     };
-    Ok(places(stl, "dataset").await?.into_iter().map(store).collect())
+    let host = stl.host();
+    let (begun, mut runs) = (host.now(), None);
+    loop {
+        let found = places(stl, "dataset").await?;
+        let now = host.now();
+        let is_due = match driver_runs(stl) {
+            Some(true) => now.since(*runs.get_or_insert(now)) > PUBLISHED,
+            Some(false) => now.since(begun) > MOVED,
+            None => true,
+        };
+        if is_due || found.iter().any(|(_, place)| place.is_here()) {
+            return Ok(found.into_iter().map(store).collect());
+        }
+        host.pause(LOOK).await;
+    }
+}
+
+/// Whether the core runs that drives this node's first disk; `None` if there is none.
+fn driver_runs(stl: &Stl) -> Option<bool> {
+    let node = stl.node().ok()?;
+    let driver = Line::all().filter(|it| it.is_disk()).find_map(|it| node.driver_of(it))?;
+    Some(node.state_of(driver)?.phase == "running")
 }
 
 /// What the first of these says that has it. Else the error of the last one that failed; one that

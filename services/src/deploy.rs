@@ -11,13 +11,14 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Role, RoleSet, Status};
 use nile_registry::Caller as Binder;
+use nile_stl::node::Line;
 use nile_stl::{
     At, CallResult, Directory, FIRST_SERVICE, LocalFuture, Measured, On, Place, Published, Stl,
 };
 
 use crate::network::gateway::ByNetwork;
 use crate::registry;
-use crate::{ALL, bulk, gossip, network, timer_source};
+use crate::{ALL, bulk, dataset, gossip, network, role_assignment, timer_source};
 use nile_interfaces::registry::{Rating, RegistryClient};
 
 /// How often a core tells a registry that is not there yet, and how long it waits in between.
@@ -75,6 +76,8 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
                 has_pool && (offers(name).is_some() || leads_network(stl))
             }
             name if name == gossip::REGISTRATION.name() => in_cluster,
+            // What the node's datasets are asked of has a disk, if the node has one.
+            name if name == dataset::REGISTRATION.name() => !has_disks_elsewhere(stl),
             _ => true,
         };
         if !needed {
@@ -93,6 +96,17 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
     if offers(timer_source::REGISTRATION.name()).unwrap_or(manages) {
         timer_source::publish_all(stl).await;
     }
+    if offers(role_assignment::REGISTRATION.name()).unwrap_or(manages) {
+        role_assignment::publish_all(stl).await;
+    }
+}
+
+/// Whether this core drives none of the node's disks, of which there are some.
+fn has_disks_elsewhere(stl: &Stl) -> bool {
+    let Ok(node) = stl.node() else { return false };
+    let drivers = Line::all().filter(|it| it.is_disk()).filter_map(|it| node.driver_of(it));
+    let drivers: Vec<CoreId> = drivers.collect();
+    !drivers.is_empty() && !drivers.contains(&stl.host().core())
 }
 
 /// Whether this is the first of the network cores.

@@ -13,6 +13,7 @@ mod alarm;
 pub mod cluster;
 pub mod deploy;
 mod in_time;
+mod instance;
 mod line;
 mod missed;
 mod page;
@@ -21,6 +22,16 @@ mod sweeping;
 pub use deploy::{deploy, deploy_offered};
 
 include!(concat!(env!("OUT_DIR"), "/services.rs"));
+
+/// The services that can be named to give out roles: the optimisers, and whatever else is of their
+/// type.
+pub fn role_policies() -> impl Iterator<Item = &'static str> + Clone {
+    let type_name = role_assignment::REGISTRATION.interface.name;
+    let is_one = move |it: &&&nile_stl::Registration| {
+        it.interface.ty.is_some_and(|ty| ty.name == type_name) && it.name() != type_name
+    };
+    role_assignment::names().chain(ALL.iter().filter(is_one).map(|it| it.name()))
+}
 
 /// The services that are protocols of the network: each runs on one network core.
 pub static PROTOCOLS: [&nile_stl::Registration; 2] = [&bulk::REGISTRATION, &network::REGISTRATION];

@@ -11,7 +11,7 @@ use nile_services::ALL;
 const PAGES: [&str; 4] = ["skip", "after", "from", "at"];
 
 /// Replies with lists that are no pages, and why they fit.
-const BOUNDED: [(&str, &str); 31] = [
+const BOUNDED: [(&str, &str); 32] = [
     ("bulk.counters", "what is counted is fixed"),
     ("core_manager.list", "a node has at most 256 cores"),
     ("core_manager.roles", "a node has at most 256 cores"),
@@ -39,6 +39,7 @@ const BOUNDED: [(&str, &str); 31] = [
     ("registry.order", "the highest that fit"),
     ("registry.publication", "it came in one message"),
     ("registry.share", "a type shares at most 32 values of 1024 bytes"),
+    ("role_assignment.choose", "a node has at most 256 cores"),
     ("task.next", "arguments and names of a job are 32 KiB at most"),
     ("task.source", "a piece has the buffers of one split at most"),
     ("timer.list", "the next 64 at most"),

@@ -2,16 +2,15 @@
 //! core publishes an instance for each, by what the machine says of it. Who needs another timer
 //! than the usual finds the cheapest that will do; `timer.choose` does so for a core.
 
-use alloc::borrow::Cow;
-use alloc::boxed::Box;
 use alloc::rc::Rc;
 
 use nile_abi::Status;
-use nile_interfaces::timer_source::{CHEAP, SCHEMA, SourceEntry, TimerSourceKernel};
+use nile_interfaces::timer_source::{CHEAP, SourceEntry, TimerSourceKernel};
 use nile_registry::{Attribute, AttributeValue, Caller as Binder};
 use nile_stl::node::TimerSource;
-use nile_stl::published::Fingerprint;
-use nile_stl::{CallError, CallResult, Half, Interface, On, Registration, Start, Stl, service};
+use nile_stl::{CallError, CallResult, Half, Start, Stl, service};
+
+use crate::instance;
 
 /// The timer that the managing core has.
 pub struct Usual {
@@ -54,13 +53,8 @@ pub async fn publish_all(stl: &Stl) {
     }
 }
 
-/// What is said of a service lives as long as the core's incarnation, which publishes a timer once.
 async fn publish(stl: &Stl, source: &TimerSource) -> CallResult<()> {
     let (name, entry) = (source.name, SourceEntry::from(source));
-    let schema = Box::leak(Box::new(SCHEMA.clone()));
-    schema.name = Cow::Borrowed(name);
-    let fingerprint = Fingerprint::of(schema);
-    let interface = Interface { name, schema, fingerprint, ..*REGISTRATION.interface };
     let number = |value: u64| AttributeValue::Int(i64::try_from(value).unwrap_or(i64::MAX));
     let attributes = [
         ("resolution_ns", number(entry.resolution_ns)),
@@ -68,18 +62,8 @@ async fn publish(stl: &Stl, source: &TimerSource) -> CallResult<()> {
         ("cost", number(entry.cost.into())),
         ("shared", AttributeValue::Bool(entry.shared)),
     ];
+    let attributes = attributes.map(|(name, it)| Attribute::new(name, it));
     let cheapness = u32::from(u16::MAX).saturating_sub(entry.cost).max(1);
-    let registration = Registration {
-        interface: Box::leak(Box::new(interface)),
-        working: "",
-        keywords: Box::leak(Box::new([(CHEAP, cheapness)])),
-        attributes: Box::leak(Box::new(attributes.map(|(name, it)| Attribute::new(name, it)))),
-        on: On::Manager,
-        kernel: None,
-        user: None,
-        policy: None,
-    };
-    let registration = Box::leak(Box::new(registration));
     let make = |_: &Stl| Half::of::<dyn TimerSourceKernel>(Rc::new(Published(entry)));
-    stl.publish(registration, make).await.map(drop)
+    instance::publish(stl, &REGISTRATION, name, [(CHEAP, cheapness)], attributes, make).await
 }

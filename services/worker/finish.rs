@@ -65,7 +65,7 @@ impl Engine {
     ) -> Result<(), (Fault, String)> {
         let writer = attempt.writer.borrow().clone();
         if let Some(writer) = &writer {
-            writer.flush().await.map_err(|error| (Fault::Space, format!("{error}")))?;
+            writer.flush().await.map_err(space)?;
         }
         if !attempt.is_wanted() {
             return Err(off());
@@ -108,7 +108,6 @@ impl Engine {
             let text = format!("{core} has ended while what it kept was read");
             return Err((Fault::Input, text));
         }
-        let space = |error: CallError| (Fault::Space, format!("{error}"));
         let writer = attempt.writer.borrow().clone();
         let writer = match writer {
             Some(writer) => writer,
@@ -131,7 +130,7 @@ impl Engine {
         let part = Part { named, nodes };
         if let Err(error) = self.copy(attempt, &part).await {
             self.decide(part, false);
-            return Err((Fault::Space, format!("{error}")));
+            return Err(space(error));
         }
         if !attempt.is_wanted() {
             self.decide(part, false);
@@ -237,6 +236,17 @@ fn chosen(mut nodes: Vec<NodeId>, own: NodeId, wanted: usize) -> Option<Vec<Node
         nodes.truncate(wanted);
         nodes
     })
+}
+
+/// Whose fault it is that a store did not take something: that of who asked too much of it, unless
+/// its core has ended.
+pub(super) fn fault_of(error: &CallError, usual: Fault) -> Fault {
+    let is_gone = matches!(error.status, Status::Dead | Status::Gone);
+    if is_gone { Fault::Input } else { usual }
+}
+
+fn space(error: CallError) -> (Fault, String) {
+    (fault_of(&error, Fault::Space), format!("{error}"))
 }
 
 fn off() -> (Fault, String) {

@@ -19,6 +19,7 @@ use super::budget::{self, Budget};
 use super::desk::{Next, Ticket};
 use super::drafts::{Draft, Writer};
 use super::engine::Engine;
+use super::finish::fault_of;
 use super::gather::Given;
 use super::loads::Loads;
 use super::outputs::Kept;
@@ -230,7 +231,7 @@ impl Engine {
         fault: Fault,
         error: CallError,
     ) -> CallError {
-        self.fail(attempt, fault, format!("{error}"));
+        self.fail(attempt, fault_of(&error, fault), format!("{error}"));
         CallError::new(Status::NotFound, format!("the attempt has failed: {error}"))
     }
 

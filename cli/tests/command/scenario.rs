@@ -18,6 +18,9 @@ const JOBS: &str = "jobs blocks=6 slow=3000 loop=1 beside=1";
 /// Gives the node a pool.
 const POOL: &str = "[pool]\nbytes = \"4M\"\n";
 
+/// The same, and roles follow the work.
+const ROLES: &str = "[pool]\nbytes = \"4M\"\n[roles]\npolicy = \"exact\"\n";
+
 /// The same, and nobody looks for what jobs have left on the disk: the scenario has that.
 const STORE: &str = "[pool]\nbytes = \"4M\"\n[services]\njob = []\n";
 
@@ -31,6 +34,8 @@ fn all_hold_on(machine: &str) {
     fs::write(&ticks, TICKS).unwrap();
     let pool = folder.path().join("pool.toml");
     fs::write(&pool, POOL).unwrap();
+    let roles = folder.path().join("roles.toml");
+    fs::write(&roles, ROLES).unwrap();
     let store = folder.path().join("store.toml");
     fs::write(&store, STORE).unwrap();
     let small = folder.path().join("small.toml");
@@ -51,7 +56,8 @@ fn all_hold_on(machine: &str) {
         command.args(["boot", "--json", "--machine", machine, "--program", words]);
         let config = match program {
             "ticked" => Some(&ticks),
-            "pool" | "package-buffers" | "disks" | "roles" => Some(&pool),
+            "pool" | "package-buffers" | "disks" => Some(&pool),
+            "roles" => Some(&roles),
             "datasets" => Some(&store),
             "greedy" | "jobs" => Some(&small),
             _ => None,

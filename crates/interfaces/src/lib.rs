@@ -3,7 +3,8 @@
 //! which is in `services`.
 //!
 //! * Memory and cores of a node: [`heap`], [`physical_memory`], [`virtual_memory`],
-//!   [`core_manager`], [`time`], [`timer`], [`timer_source`], [`interrupt`], [`sampler`], [`log`].
+//!   [`core_manager`], [`role_assignment`], [`time`], [`timer`], [`timer_source`], [`interrupt`],
+//!   [`sampler`], [`log`].
 //! * Its disks and what is on them: [`disk`], [`dataset`], [`name`].
 //! * Services of all nodes: [`registry`], [`network`], [`gossip`], [`bulk`].
 //! * Who runs next: [`scheduling`], [`policy_manager`].
@@ -27,6 +28,7 @@ pub mod network;
 pub mod physical_memory;
 pub mod policy_manager;
 pub mod registry;
+pub mod role_assignment;
 pub mod sampler;
 pub mod scheduling;
 pub mod task;

@@ -44,7 +44,8 @@ pub struct Failure {
 pub enum Fault {
     /// The job's code: it panicked or gave an error. This is tried a few times.
     Code,
-    /// No copy of the input could be read now; it is tried again until the block counts as lost.
+    /// No copy of the input could be read now, or the core whose store it wrote to has ended; it is
+    /// tried again, until a block counts as lost.
     Input,
     /// The node's disk is full, or too few nodes have disks for the copies that are wanted; it is
     /// tried a few times, elsewhere if there is an elsewhere.

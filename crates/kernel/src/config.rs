@@ -64,6 +64,12 @@ const MAX_TABLES: usize = 128;
 /// The most ticks a second that a configuration may ask for.
 const MAX_TICK_HZ: u32 = 1000;
 
+/// What is said of a role that names no cores.
+const NO_CORES: &str = "neither a number of cores nor a list of core ids from 0 to 65535";
+
+/// The policy of a node whose cores keep their roles.
+pub const STATIC: &str = "static";
+
 /// The longest slack of a timer where the file says none, and the most that it may say.
 const LONGEST_SLACK_MS: u32 = 1000;
 const MAX_SLACK_MS: u32 = 60_000;
@@ -72,6 +78,9 @@ const MAX_SLACK_MS: u32 = 60_000;
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) roles: SortedMap<Role, Placed>,
+    /// The service that says which core gets which roles while the node runs; `None` if each keeps
+    /// what it has.
+    pub role_policy: Option<Named>,
     /// The period of the management cores' timer; `None` when it is off.
     pub tick: Option<Duration>,
     /// Whether workers are ticked too.
@@ -123,6 +132,7 @@ pub(crate) struct Placed {
 pub(crate) enum Cores {
     Count(usize),
     These(Vec<u16>),
+    Policy(String),
 }
 
 /// What is wrong with a configuration, and where.
@@ -188,6 +198,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             roles: SortedMap::new(),
+            role_policy: None,
             tick: period(10),
             tick_workers: false,
             longest_slack: Duration::from_millis(LONGEST_SLACK_MS.into()),
@@ -213,6 +224,22 @@ impl Config {
     pub(crate) fn offers(&self, core: CoreId) -> SortedMap<String, bool> {
         let services = self.services.iter();
         services.map(|(name, these)| (name.clone(), these.cores.contains(&core))).collect()
+    }
+
+    /// Whether the policy that gives out roles is among those there are.
+    pub fn check_role_policy<'a>(
+        &self,
+        known: impl Iterator<Item = &'a str> + Clone,
+    ) -> Result<(), ConfigError> {
+        match &self.role_policy {
+            Some(Named { name, line }) if !known.clone().any(|it| it == name) => {
+                let known: Vec<&str> = known.chain([STATIC]).collect();
+                let known = known.join(", ");
+                let message = format!("unknown policy `{name}` of roles; there are {known}");
+                Err(ConfigError { line: Some(*line), message })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The first service of the file that is not among those there are.
@@ -263,14 +290,28 @@ impl Config {
             line: error.span().map(|span| line_of(text, span.start)),
             message: one_line(error.message()),
         })?;
-        let mut roles = SortedMap::new();
+        let (mut roles, mut role_policy) = (SortedMap::new(), None);
         for (name, cores) in file.roles {
             let line = line_of(text, name.span().start);
+            let cores = match (name.get_ref().as_str(), cores.into_inner()) {
+                ("policy", Cores::Policy(name)) => {
+                    role_policy = (name != STATIC).then_some(Named { name, line });
+                    continue;
+                }
+                ("policy", _) => {
+                    let message = "policy is a name: that of an optimiser, or static".into();
+                    return Err(ConfigError { line: Some(line), message });
+                }
+                (_, Cores::Policy(_)) => {
+                    return Err(ConfigError { line: Some(line), message: NO_CORES.into() });
+                }
+                (_, cores) => cores,
+            };
             let role = name.get_ref().parse().map_err(|_| ConfigError {
                 line: Some(line),
                 message: format!("unknown role `{}`; the roles are {}", name.get_ref(), names()),
             })?;
-            roles.insert(role, Placed { cores: cores.into_inner(), line });
+            roles.insert(role, Placed { cores, line });
         }
         let at_most = |name: &str, value: &Spanned<u32>, most: u32| match *value.get_ref() {
             value if value <= most => Ok(value),
@@ -291,6 +332,7 @@ impl Config {
             })?;
         Ok(Config {
             roles,
+            role_policy,
             membership,
             interface,
             pool: PoolConfig::from_table(file.pool, |at| line_of(text, at))?,
@@ -401,6 +443,25 @@ mod tests {
         let ids: Vec<String> = (0..256).map(|id| format!("{id}")).collect();
         let roles = ["network", "disk", "worker"].map(|it| format!("{it} = [{}]", ids.join(", ")));
         assert!(Config::parse(&format!("[roles]\n{}\n", roles.join("\n"))).is_ok());
+    }
+
+    #[test]
+    fn a_policy_of_roles_is_a_name_beside_them() {
+        let policy = |text: &str| Config::parse(text).map(|it| it.role_policy.map(|it| it.name));
+        let text = "[roles]\nworker = 2\npolicy = \"exact\"\n";
+        assert_eq!(policy(text), Ok(Some("exact".into())));
+        assert!(Config::parse("[roles]\npolicy = \"greedy\"\n").unwrap().roles.is_empty());
+        assert_eq!(policy("[roles]\npolicy = \"static\"\n"), Ok(None));
+        let known = ["exact"].into_iter();
+        let config = Config::parse("[roles]\n\npolicy = \"exakt\"\n").unwrap();
+        let unknown = format!("{}", config.check_role_policy(known).unwrap_err());
+        assert_eq!(unknown, "line 3: unknown policy `exakt` of roles; there are exact, static");
+        for (text, part) in [
+            ("[roles]\npolicy = 2\n", "policy is a name"),
+            ("[roles]\nworker = \"exact\"\n", "neither a number of cores nor a list"),
+        ] {
+            assert!(error(text).contains(part), "{text}");
+        }
     }
 
     #[test]

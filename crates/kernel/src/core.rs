@@ -6,6 +6,7 @@
 //! sleeps by the doorbell's protocol: say "sleeping", look once more, wait.
 
 use alloc::rc::Rc;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::{Cell, OnceCell, RefCell};
 use core::future::Future;
@@ -88,6 +89,8 @@ pub struct Inner<M: Machine> {
     pool_config: Option<PoolConfig>,
     /// What the file gives packages.
     pub(crate) package_limits: Most,
+    /// Who gives out roles while the node runs.
+    pub(crate) role_policy: Option<String>,
     /// Empty passes before it sleeps; `None` if it never does.
     polls: Option<u32>,
     /// The most that a timer may be late because its window says so.
@@ -207,6 +210,7 @@ impl<M: Machine> Core<M> {
             pool: OnceCell::new(),
             pool_config: config.pool.clone(),
             package_limits: config.package_limits,
+            role_policy: config.role_policy.as_ref().map(|it| it.name.clone()),
             polls: (!config.is_dedicated(id)).then_some(config.polls),
             longest_slack: config.longest_slack,
             sampling: Sampling::new(tick),
@@ -338,13 +342,10 @@ impl<M: Machine> CoreLoop<M> {
         Turn::Stopped(self.core.ended.get().unwrap_or(Outcome::Success))
     }
 
-    /// Says that the core is idle, or busy, from now on, should it not be so already.
-    fn note_idle(&mut self, is_idle: bool) {
-        if self.is_idle != is_idle {
-            self.is_idle = is_idle;
-            let record = self.core.machine.board().record(self.core.id());
-            record.turn(is_idle, self.core.now());
-        }
+    /// Says that the core is idle, or busy, from a moment on.
+    fn note_idle(&mut self, is_idle: bool, since: Instant) {
+        self.is_idle = is_idle;
+        self.core.machine.board().record(self.core.id()).turn(is_idle, since);
     }
 
     /// Says how long the core's queues are.
@@ -408,6 +409,8 @@ impl<M: Machine> Loop for CoreLoop<M> {
         }
         let core = &self.core;
         core.machine.board().record(core.id()).count_turn();
+        // A pass may be long: a task computes, a package has its turn.
+        let woken = self.is_idle.then(|| core.now());
         let found = self.pass();
         if core.ended.get().is_some() {
             if let Some(manager) = &core.manager {
@@ -421,19 +424,23 @@ impl<M: Machine> Loop for CoreLoop<M> {
         }
         if found {
             self.note_queues();
-            self.note_idle(false);
+            if let Some(woken) = woken {
+                self.note_idle(false, woken);
+            }
             self.empty_passes = 0;
             return Turn::Busy;
         }
         if core.polls.is_none_or(|polls| self.empty_passes < polls) {
             core.machine.relax();
             self.empty_passes = self.empty_passes.saturating_add(1);
-            if self.empty_passes >= IDLE_AFTER {
-                self.note_idle(true);
+            if self.empty_passes >= IDLE_AFTER && !self.is_idle {
+                self.note_idle(true, self.core.now());
             }
             return Turn::Busy;
         }
-        self.note_idle(true);
+        if !self.is_idle {
+            self.note_idle(true, self.core.now());
+        }
         let core = &self.core;
         // `None` is later than any moment here.
         let look = core.devices.next_look(|| core.now(), core.id());

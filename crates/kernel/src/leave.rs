@@ -6,7 +6,7 @@
 use core::cell::Cell;
 use core::time::Duration;
 
-use nile_abi::{CoreId, RoleSet, Status};
+use nile_abi::{CoreId, Instant, RoleSet, Status};
 use nile_platform::{CorePhase, Line, Machine};
 
 use crate::control::Request;
@@ -18,9 +18,12 @@ const LOOK: Duration = Duration::from_millis(1);
 /// How long the next incarnation may take to begin, and a core that stays to say so.
 const BEGINNING: Duration = Duration::from_secs(10);
 
-/// Whether a core leaves.
+/// How long it is waited until others have claimed the buffers of the last answers.
+const CLAIMING: Duration = Duration::from_millis(50);
+
+/// Whether a core leaves, and since when nothing is under way.
 #[derive(Default)]
-pub(crate) struct Leaving(Cell<bool>);
+pub(crate) struct Leaving(Cell<bool>, Cell<Option<Instant>>);
 
 impl<M: Machine> Core<M> {
     /// Has another core leave once what it works on is done, which may take `patience`; then its
@@ -118,8 +121,18 @@ impl<M: Machine> Core<M> {
     }
 
     /// Whether this core leaves and has nothing under way: nothing that came was not looked at,
-    /// or not answered, and each answer has been taken.
+    /// or not answered, and each answer has been taken, with its buffers.
     pub(crate) fn may_leave(&self) -> bool {
-        self.leaving.0.get() && !self.client.has_package() && self.services.is_drained()
+        if !self.leaving.0.get() {
+            return false;
+        }
+        if self.client.has_package() || !self.services.is_drained() {
+            self.leaving.1.set(None);
+            return false;
+        }
+        let since = self.leaving.1.get().unwrap_or_else(|| self.now());
+        self.leaving.1.set(Some(since));
+        let waits = || self.pool().is_some_and(|pool| pool.in_flight() > 0);
+        self.now().since(since) > CLAIMING || !waits()
     }
 }

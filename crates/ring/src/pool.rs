@@ -364,6 +364,15 @@ impl Pool {
         handle.pool == self.id && word.is_some_and(matches)
     }
 
+    /// How many buffers this core has put in flight that nobody has claimed. It looks at each.
+    pub fn in_flight(&self) -> usize {
+        let is_on_its_way = |index: &u32| {
+            let word = self.word(*index).map(|word| Word::unpack(word.load(Relaxed)).state);
+            word == Some(State::InFlight(self.owner))
+        };
+        (0..self.count as u32).filter(is_on_its_way).count()
+    }
+
     /// Frees every buffer that this core had put in flight and nobody has claimed; returns how
     /// many. Handles of them become stale.
     pub fn recall(&self) -> usize {

@@ -62,6 +62,19 @@ pub struct Damped {
     fruitless: Option<(Instant, Mean, usize)>,
 }
 
+/// What an optimiser is asked.
+pub struct Question {
+    /// The cores, of which those that changed of late stay as they are.
+    pub cores: Vec<Core>,
+    /// What is asked of each role.
+    pub demand: PerRole<u64>,
+    /// Both as a problem.
+    pub problem: Problem,
+    /// What an answer has to cost less than.
+    least: u64,
+    held: usize,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     demand: PerRole<u64>,
@@ -129,16 +142,8 @@ impl Damped {
         (self.recent.span > Duration::ZERO).then_some(self.recent.demand)
     }
 
-    /// Has an optimiser say what the cores become, if anything may change now and something would
-    /// gain by it. Whoever moves the cores then tells it to [`Damped::changed`].
-    pub fn decide(
-        &mut self,
-        optimiser: &dyn Optimiser,
-        mut cores: Vec<Core>,
-        now: Instant,
-        budget: u32,
-        seed: u64,
-    ) -> Result<Option<Answer>, Unfit> {
+    /// What an optimiser is to be asked, if anything may change now and something would gain by it.
+    pub fn ask(&mut self, mut cores: Vec<Core>, now: Instant) -> Result<Option<Question>, Unfit> {
         let is_quiet = self.changed.is_some_and(|at| now.since(at) < self.quiet);
         let Some(demand) = self.demand().filter(|_| !is_quiet) else { return Ok(None) };
         let mut held = 0;
@@ -154,17 +159,35 @@ impl Damped {
         if self.fruitless.as_ref().is_some_and(is_same) {
             return Ok(None);
         }
-        let problem = Problem::new(cores, &demand)?;
+        let problem = Problem::new(cores.clone(), &demand)?;
         let stays = problem.cost(&problem.now()).map_or(0, |cost| cost.0);
         let least = stays.saturating_sub(stays / WORTH);
-        if problem.floor().0 >= least {
-            return Ok(None);
-        }
-        let answer = choose(optimiser, &problem, budget, seed);
-        let is_worth_it = answer.cost.0 < least && problem.is_legal(&answer.roles);
-        let asked = Mean { demand, span: Duration::ZERO };
-        self.fruitless = (!is_worth_it).then_some((now, asked, held));
-        Ok(is_worth_it.then_some(answer))
+        let gains = problem.floor().0 < least;
+        Ok(gains.then_some(Question { cores, demand, problem, least, held }))
+    }
+
+    /// Whether what an optimiser has answered is to be done: it is legal, and worth it.
+    pub fn answered(&mut self, question: &Question, roles: &[RoleSet], now: Instant) -> bool {
+        let Question { problem, demand, least, held, .. } = question;
+        let is_worth_it = problem.cost(roles).is_some_and(|cost| cost.0 < *least);
+        let asked = Mean { demand: *demand, span: Duration::ZERO };
+        self.fruitless = (!is_worth_it).then_some((now, asked, *held));
+        is_worth_it
+    }
+
+    /// Has an optimiser say what the cores become, if anything may change now and something would
+    /// gain by it. Whoever moves the cores then tells it to [`Damped::changed`].
+    pub fn decide(
+        &mut self,
+        optimiser: &dyn Optimiser,
+        cores: Vec<Core>,
+        now: Instant,
+        budget: u32,
+        seed: u64,
+    ) -> Result<Option<Answer>, Unfit> {
+        let Some(question) = self.ask(cores, now)? else { return Ok(None) };
+        let answer = choose(optimiser, &question.problem, budget, seed);
+        Ok(self.answered(&question, &answer.roles, now).then_some(answer))
     }
 
     /// Notes that cores change.

@@ -24,7 +24,7 @@ mod problem;
 mod random;
 mod search;
 
-pub use damped::{Damped, HOLD, MOST_QUIET, QUIET, REVERSAL};
+pub use damped::{Damped, HOLD, MOST_QUIET, QUIET, Question, REVERSAL};
 pub use load::{Load, demand};
 pub use optimisers::ALL;
 pub use problem::{Core, Cost, MENU, MOST_CORES, PerRole, Problem, Tally, Unfit};

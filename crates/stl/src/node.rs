@@ -143,6 +143,10 @@ pub trait Node {
     /// (no such core), `Timeout` (it does not begin: it has stopped for good).
     fn call_back_core(&self, core: CoreId) -> NodeFuture<()>;
 
+    /// The service that says which core gets which roles while the node runs; `None` if each keeps
+    /// what it has.
+    fn role_policy(&self) -> Option<String>;
+
     /// What a core that is away is for when it comes back. Waits for the management core.
     /// `NotFound` (no such core), `Invalid` (it is not away).
     fn assign_core(&self, core: CoreId, roles: RoleSet) -> NodeFuture<()>;

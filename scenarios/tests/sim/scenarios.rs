@@ -82,7 +82,8 @@ fn a_disk_goes_to_another_core_and_back() {
     for seed in 0..6 {
         let options = with_disks(seed, 4 + seed as usize % 2, 2, DiskFaults::default());
         let options = Options { pool_bytes: 4 << 20, ..options };
-        pass(&options, "[pool]\nbytes = \"4M\"\n", "roles");
+        let text = "[pool]\nbytes = \"4M\"\n[roles]\npolicy = \"exact\"\n";
+        pass(&options, text, "roles");
     }
 }
 

@@ -5,7 +5,7 @@
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::future::Future;
 use core::time::Duration;
@@ -245,6 +245,10 @@ impl<M: Machine> Node for CoreHost<M> {
     fn call_back_core(&self, core: CoreId) -> NodeFuture<()> {
         let own = self.0.clone();
         whole(&self.0, async move { own.call_back_core(core).await })
+    }
+
+    fn role_policy(&self) -> Option<String> {
+        self.0.role_policy.clone()
     }
 
     fn assign_core(&self, core: CoreId, roles: RoleSet) -> NodeFuture<()> {
