@@ -20,6 +20,7 @@
 //! * [`disk`]: a hosted disk, beside plain reads and writes; [`files`]: a file put and got, beside
 //!   `cp`.
 //! * [`interrupt`]: Ctrl-C, upon which nothing is left behind.
+//! * [`roles`]: a core that gets another role.
 //! * [`jobs_fair`]: a small job that begins while a large one runs.
 //! * [`sort`]: the sort job, beside a sort in one process.
 //! * [`rpc`], [`bulk`]: calls and transfers between nodes; [`sims`]: what simulations measure.
@@ -52,6 +53,7 @@ mod policy;
 mod poll;
 mod private;
 mod registry;
+mod roles;
 mod rounds;
 mod rpc;
 mod scan;
@@ -96,7 +98,7 @@ const fn usual(name: &'static str, run: Run) -> Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 24] = [
+const BENCHMARKS: [Benchmark; 25] = [
     usual("ring-poll", poll::run),
     usual("ring-sleep", sleep::run),
     usual("ring-throughput", throughput::run),
@@ -115,6 +117,7 @@ const BENCHMARKS: [Benchmark; 24] = [
     usual("files", files::run),
     usual("call", call::run),
     usual("policy", policy::run),
+    usual("roles", roles::run),
     usual("rpc", rpc::run),
     usual("bulk", bulk::run),
     usual("gossip", sims::run_gossip),

@@ -72,7 +72,8 @@ impl Busy {
     }
 }
 
-/// Starts this core's part: a core gets another role and the one that it had, `rounds` times.
+/// Starts this core's part: a core gets another role and the one that it had, `rounds` times, while
+/// the one that has the disk works on something for so many microseconds, if any are `held`.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     calls::serve(core);
     if !conducts(core) {
@@ -98,9 +99,10 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
         });
         return;
     }
-    let (rounds, core) = (arguments.number("rounds", 4), core.clone());
+    let (rounds, held) = (arguments.number("rounds", 4), arguments.number("held", 0));
+    let core = core.clone();
     conduct(&core.clone(), "roles", move |findings| async move {
-        if let Err(error) = check(&core, &findings, rounds).await {
+        if let Err(error) = check(&core, &findings, rounds, held).await {
             findings.check(false, format_args!("{error}"));
         }
     });
@@ -204,6 +206,17 @@ impl<M: Machine> Bench<'_, M> {
         self.manager.assign(core.0, names, patience_ms).await
     }
 
+    /// Waits until a core could be given work.
+    async fn busy_on(&self, core: CoreId) -> CallResult<BusyClient> {
+        let limit = self.core.now() + WAIT;
+        loop {
+            match BusyClient::find_at(&self.core.stl(), core).await {
+                Err(_) if self.core.now() < limit => self.core.sleep(LOOK).await,
+                found => return found,
+            }
+        }
+    }
+
     /// Whether a core could run a package.
     async fn can_run(&self, core: CoreId) -> CallResult<bool> {
         let talk = Talk::start(self.core, core, CAN_RUN).await?;
@@ -237,7 +250,12 @@ fn is<T>(result: &CallResult<T>, status: Status) -> bool {
     matches!(result, Err(CallError { status: found, .. }) if *found == status)
 }
 
-async fn check<M: Machine>(core: &Core<M>, findings: &Findings, rounds: u64) -> CallResult<()> {
+async fn check<M: Machine>(
+    core: &Core<M>,
+    findings: &Findings,
+    rounds: u64,
+    held: u64,
+) -> CallResult<()> {
     let manager = CoreManagerClient::find(&core.stl()).await?;
     let bench = Bench { core, findings, manager };
     let board = core.machine().board();
@@ -270,6 +288,12 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, rounds: u64) -> 
     for _ in 0..rounds {
         for roles in [&[Role::Disk][..], &[Role::Worker]] {
             let (before, limit) = (calls.done.get(), core.now() + WAIT);
+            if held > 0 {
+                let driver = board.driver(last).unwrap_or(CoreId::BOOT);
+                let client = bench.busy_on(driver).await?;
+                core.spawn(async move { client.work(held).await });
+                core.sleep(Duration::from_millis(1)).await;
+            }
             spans.push(bench.becomes(*one, roles, last).await?);
             while calls.done.get() < before + 2 * CALLERS && core.now() < limit {
                 core.sleep(Duration::from_millis(1)).await;
@@ -343,13 +367,7 @@ async fn refusals<M: Machine>(
     bench.check(is(&unknown, Status::Invalid), format_args!("a toaster: {unknown:?}"));
 
     // The one that would gain the disk leaves and comes back, as the other does not leave.
-    let limit = core.now() + WAIT;
-    let client = loop {
-        match BusyClient::find_at(&core.stl(), driver).await {
-            Err(_) if core.now() < limit => core.sleep(LOOK).await,
-            found => break found?,
-        }
-    };
+    let client = bench.busy_on(driver).await?;
     let working = core.spawn(async move { client.work(400_000).await });
     core.sleep(Duration::from_millis(5)).await;
     let stays = bench.assign(one, &[Role::Disk], 50).await;

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use nile_platform::CorePhase;
@@ -19,7 +19,12 @@ use crate::start::CoreMain;
 use crate::{fault, placement, signals};
 
 /// A core that is a thread, as the main thread sees it.
-pub(crate) struct Thread(Option<JoinHandle<Option<Lives>>>);
+pub(crate) struct Thread {
+    handle: JoinHandle<()>,
+    /// What the thread leaves here when its core goes away, before it tells the main thread. That
+    /// may look before the thread counts as finished.
+    left: Arc<Mutex<Option<Lives>>>,
+}
 
 impl Thread {
     /// Starts the thread of a core, from this incarnation on; `manager` if it manages the node.
@@ -31,26 +36,30 @@ impl Thread {
         core_main: CoreMain,
     ) -> io::Result<Thread> {
         let core = lives.core();
-        let thread = Builder::new().name(core.to_string()).spawn(move || {
+        let left = Arc::new(Mutex::new(None));
+        let leaves = left.clone();
+        let handle = Builder::new().name(core.to_string()).spawn(move || {
             placement::settle(core, &node.board, &cpus);
             node.board.record(core).set_hardware_id(gettid().as_raw_nonzero().get() as u64);
-            let _sampler = Sampler::start(node, core);
-            let left = live(node, lives, manager, core_main);
+            {
+                let _sampler = Sampler::start(node, core);
+                let lives = live(node, lives, manager, core_main);
+                *leaves.lock().unwrap_or_else(PoisonError::into_inner) = lives;
+            }
             signals::tell_main_thread();
-            left
-        });
-        thread.map(|it| Thread(Some(it)))
+        })?;
+        Ok(Thread { handle, left })
     }
 
     /// Whether it has ended.
     pub fn is_finished(&self) -> bool {
-        self.0.as_ref().is_none_or(JoinHandle::is_finished)
+        self.handle.is_finished()
     }
 
-    /// If it has ended as the core has gone away: the incarnation that is to come, told once.
-    pub fn take_lives(&mut self) -> Option<Lives> {
-        // One that panics is no core's: those are caught.
-        self.0.take_if(|it| it.is_finished())?.join().ok()?
+    /// If it has ended as the core has gone away, or is about to: the incarnation that is to come,
+    /// told once.
+    pub fn take_lives(&self) -> Option<Lives> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
