@@ -13,7 +13,7 @@ use core::time::Duration;
 
 use nile_abi::ethernet::BULK;
 use nile_abi::{Generation, Instant, NodeId, Status, Window};
-use nile_ipioe::seal::{Incarnation, Keys};
+use nile_ipioe::keys::{Incarnation, Keys};
 use nile_ipioe::wire::BootNonce;
 use nile_ipioe::{ClusterKey, Purpose};
 use nile_order::SortedMap;

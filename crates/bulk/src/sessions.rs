@@ -13,7 +13,7 @@ use crate::wire::{SEAL_BYTES, TAG_BYTES};
 /// A sequence number that no frame has, because no window accepts it.
 const NO_FRAME: u64 = u64::MAX;
 
-/// The seals that were agreed on with other nodes (`nile_ipioe::seal::Keys::pair`, purpose bulk).
+/// The seals that were agreed on with other nodes (`nile_ipioe::keys::Keys::pair`, purpose bulk).
 pub struct Sessions {
     nodes: SortedMap<NodeId, Box<Session>>,
 }
@@ -105,7 +105,7 @@ impl Sealer for Sessions {
 
 #[cfg(test)]
 mod tests {
-    use nile_ipioe::seal::{Incarnation, Keys};
+    use nile_ipioe::keys::{Incarnation, Keys};
     use nile_ipioe::{BootNonce, ClusterKey, Purpose};
 
     use super::*;

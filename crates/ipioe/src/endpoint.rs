@@ -8,14 +8,15 @@ use core::time::Duration;
 use nile_abi::ethernet::HEADER_BYTES;
 use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Window};
 use nile_order::SortedMap;
+use nile_seal::Seal;
 
 use crate::checksum::Checksum;
 use crate::counters::Counters;
 use crate::event::{CallId, End, Event, Refused, Request};
+use crate::keys::{Incarnation, Keys};
 use crate::message::Outgoing;
 use crate::peer::{Call, Gossip, Peer, Session};
 use crate::rtt::Jitter;
-use crate::seal::{Incarnation, Keys, Seal};
 use crate::settings::{
     CHALLENGE_LIFE, FIRST_TOOL, Limits, MAX_PATIENCE, Settings, TELL, TOOL_SILENCE,
 };

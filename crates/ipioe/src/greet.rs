@@ -5,13 +5,14 @@
 //! the node, proves that its sender lives: a recording cannot echo what was sent later.
 
 use nile_abi::{Generation, Instant, MacAddress, NodeId};
+use nile_seal::Seal;
 
 use crate::endpoint::Endpoint;
 use crate::event::Event;
+use crate::keys::{Incarnation, Purpose};
 use crate::peer::{Candidate, Peer, Seals, Session};
 use crate::receive::open;
 use crate::rtt::back_off;
-use crate::seal::{Incarnation, Purpose, Seal};
 use crate::settings::{FIRST_HELLO, LEAST_REFUSAL, MOST_HELLO};
 use crate::timers::Timer;
 use crate::transmit::{Hello, Work};

@@ -8,7 +8,7 @@
 //! still that it was.
 //!
 //! * [`wire`]: the frames' bytes. [`checksum`]: CRC-32C.
-//! * [`seal`]: keys and seals. [`window`]: which sequences have come.
+//! * [`keys`]: what seals are made with. [`window`]: which sequences have come.
 //! * [`settings`]: limits and constants. [`event`]: what an owner is told. [`counters`].
 //! * [`endpoint`]: one node's end of all calls, and beneath it: `peer` (what is known of another
 //!   node), `message` (segments), `ended` (which calls are over), `rtt` and `timers`; `greet` (how
@@ -28,11 +28,11 @@ mod ended;
 pub mod endpoint;
 pub mod event;
 mod greet;
+pub mod keys;
 mod message;
 mod peer;
 mod receive;
 mod rtt;
-pub mod seal;
 pub mod settings;
 #[cfg(test)]
 mod tests;
@@ -45,6 +45,7 @@ pub use checksum::Checksum;
 pub use counters::Counters;
 pub use endpoint::{Endpoint, PeerInfo, Usage};
 pub use event::{CallId, End, Event, Refused, ReplyRefused, Request, ServingId};
-pub use seal::{ClusterKey, Purpose, Seal};
+pub use keys::{ClusterKey, Purpose};
+pub use nile_seal::Seal;
 pub use settings::{FIRST_TOOL, Limits, Settings};
 pub use wire::{Asker, BootNonce};

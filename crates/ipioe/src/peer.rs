@@ -6,11 +6,12 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Status};
 use nile_order::SortedMap;
+use nile_seal::Seal;
 
 use crate::ended::Ended;
+use crate::keys::Incarnation;
 use crate::message::{Incoming, Outgoing};
 use crate::rtt::Rtt;
-use crate::seal::{Incarnation, Seal};
 use crate::settings::{FIRST_PROBE, PROBE};
 use crate::window::Window;
 use crate::wire::Asker;

@@ -4,6 +4,7 @@
 use alloc::vec::Vec;
 
 use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId};
+use nile_seal::Seal;
 
 use crate::callee::Asked;
 use crate::caller::Reply;
@@ -11,7 +12,7 @@ use crate::endpoint::Endpoint;
 use crate::event::Event;
 use crate::greet::Said;
 use crate::message::{Incoming, Taken};
-use crate::seal::Seal;
+
 use crate::settings::HOLD;
 use crate::timers::Timer;
 use crate::wire::{AUTHENTICATED_BYTES, Body, Frame, Header, Subject, authenticated};

@@ -5,7 +5,7 @@ use core::time::Duration;
 use nile_abi::{Generation, MacAddress, NodeId};
 
 use crate::checksum::{self, Checksum};
-use crate::seal::{ClusterKey, Incarnation};
+use crate::keys::{ClusterKey, Incarnation};
 use crate::wire::BootNonce;
 
 /// The most a caller waits: deadlines beyond are moved here.

@@ -4,11 +4,12 @@ use alloc::vec::Vec;
 
 use nile_abi::ethernet::HEADER_BYTES;
 use nile_abi::{CoreId, Generation, Instant, MacAddress, NodeId, Status};
+use nile_seal::Seal;
 
 use crate::checksum::Checksum;
 use crate::endpoint::Endpoint;
+use crate::keys::Incarnation;
 use crate::peer::{Gossip, Seals, Session, State};
-use crate::seal::{Incarnation, Seal};
 use crate::wire::{
     AUTHENTICATED_BYTES, Body, BootNonce, Header, Subject, TAG_BYTES, set_crc, state,
 };

@@ -22,7 +22,7 @@ pub const VERSION: u8 = 1;
 pub const COMMON_BYTES: usize = 24;
 
 /// Bytes of the seal's tag, after the data.
-pub const TAG_BYTES: usize = 16;
+pub use nile_seal::TAG_BYTES;
 
 /// Bytes of the largest header: a hello's.
 pub const MAX_HEADER: usize = COMMON_BYTES + 40 + 16 + 8;

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{Generation, NodeId};
-use nile_ipioe::seal::{Incarnation, Keys};
+use nile_ipioe::keys::{Incarnation, Keys};
 use nile_ipioe::{BootNonce, ClusterKey, Purpose};
 
 use super::network::{Faults, Network, Node, STANDARD, link, node, settings};

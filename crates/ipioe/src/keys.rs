@@ -1,4 +1,4 @@
-//! Keys and seals: HKDF-SHA256 from the cluster's key, AES-256-GCM over the frames.
+//! Keys: HKDF-SHA256 from the cluster's key, for seals over the frames.
 //!
 //! The cluster's key itself seals nothing. Each boot of a node has an announcement key, known to
 //! all who have the cluster's; each pair of boots has two keys for each purpose, one a direction.
@@ -6,13 +6,12 @@
 
 use core::fmt;
 
-use aes_gcm::aead::AeadInOut;
-use aes_gcm::{Aes256Gcm, Key, KeyInit, Tag};
 use hkdf::Hkdf;
 use nile_abi::{Generation, NodeId};
+use nile_seal::Seal;
 use sha2::Sha256;
 
-use crate::wire::{BootNonce, TAG_BYTES};
+use crate::wire::BootNonce;
 
 /// What the cluster's nodes share.
 #[derive(Clone)]
@@ -99,45 +98,6 @@ pub enum Purpose {
     Calls,
     /// The frames of bulk transfers.
     Bulk,
-}
-
-/// One key.
-#[derive(Clone)]
-pub struct Seal(Aes256Gcm);
-
-impl fmt::Debug for Seal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Seal(..)")
-    }
-}
-
-impl Seal {
-    fn new(key: [u8; 32]) -> Seal {
-        Seal(Aes256Gcm::new(&Key::<Aes256Gcm>::from(key)))
-    }
-
-    /// Seals `data` in place, and `header` with them; the tag. `sequence` has never been used with
-    /// this key.
-    pub fn seal(&self, sequence: u64, header: &[u8], data: &mut [u8]) -> [u8; TAG_BYTES] {
-        let sealed = self.0.encrypt_inout_detached(&nonce(sequence).into(), header, data.into());
-        sealed.expect("frames are far shorter than the cipher's 64 GiB").into()
-    }
-
-    /// Opens `data` in place; whether they and `header` are what was sealed. What is left in
-    /// `data` if not, is worth nothing.
-    #[must_use]
-    pub fn open(&self, sequence: u64, header: &[u8], data: &mut [u8], tag: &[u8]) -> bool {
-        let Ok(tag) = <[u8; TAG_BYTES]>::try_from(tag) else { return false };
-        let (nonce, tag) = (nonce(sequence).into(), Tag::from(tag));
-        self.0.decrypt_inout_detached(&nonce, header, data.into(), &tag).is_ok()
-    }
-}
-
-/// The cipher's nonce: four zero bytes and the sequence.
-fn nonce(sequence: u64) -> [u8; 12] {
-    let mut nonce = [0; 12];
-    nonce[4..].copy_from_slice(&sequence.to_be_bytes());
-    nonce
 }
 
 #[cfg(test)]
