@@ -67,6 +67,24 @@ impl<'a> Type<'a> {
     /// The type of no value: a record without fields, which only a case can have.
     pub const NOTHING: Type<'a> = Type::Record(Cow::Borrowed(&[]));
 
+    /// The types with nothing inside.
+    pub const SIMPLE: [Type<'a>; 14] = [
+        Type::Uint8,
+        Type::Uint16,
+        Type::Uint32,
+        Type::Uint64,
+        Type::Int8,
+        Type::Int16,
+        Type::Int32,
+        Type::Int64,
+        Type::Bool,
+        Type::Float64,
+        Type::String,
+        Type::Bytes,
+        Type::Core,
+        Type::Buffer,
+    ];
+
     /// Its name in the text form.
     pub fn name(&self) -> &'static str {
         match self {

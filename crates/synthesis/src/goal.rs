@@ -50,25 +50,9 @@ impl fmt::Display for Value {
 
 /// The type of this name, if it has nothing inside.
 fn type_of(name: &str) -> Result<Type<'static>, String> {
-    let all = [
-        Type::Uint8,
-        Type::Uint16,
-        Type::Uint32,
-        Type::Uint64,
-        Type::Int8,
-        Type::Int16,
-        Type::Int32,
-        Type::Int64,
-        Type::Bool,
-        Type::Float64,
-        Type::String,
-        Type::Bytes,
-        Type::Core,
-        Type::Buffer,
-    ];
-    let names: Vec<&str> = all.iter().map(Type::name).collect();
+    let names: Vec<&str> = Type::SIMPLE.iter().map(Type::name).collect();
     let unknown = format!("no type is `{name}`; there are: {}", names.join(", "));
-    all.into_iter().find(|ty| ty.name() == name).ok_or(unknown)
+    Type::SIMPLE.into_iter().find(|ty| ty.name() == name).ok_or(unknown)
 }
 
 /// What is to be best.

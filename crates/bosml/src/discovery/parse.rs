@@ -272,23 +272,7 @@ impl<'t> Parse<'t> {
 }
 
 fn simple<'t>(name: &str) -> Option<Type<'t>> {
-    let simple = [
-        Type::Uint8,
-        Type::Uint16,
-        Type::Uint32,
-        Type::Uint64,
-        Type::Int8,
-        Type::Int16,
-        Type::Int32,
-        Type::Int64,
-        Type::Bool,
-        Type::Float64,
-        Type::String,
-        Type::Bytes,
-        Type::Core,
-        Type::Buffer,
-    ];
-    simple.into_iter().find(|ty| ty.name() == name)
+    Type::SIMPLE.into_iter().find(|ty| ty.name() == name)
 }
 
 fn number(word: &str, at: usize) -> Result<i128, Error> {
