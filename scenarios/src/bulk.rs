@@ -45,6 +45,11 @@ const CONDUCTOR: NodeId = NodeId(1);
 const PATIENCE: Duration = Duration::from_secs(40);
 const LOOK: Duration = Duration::from_micros(200);
 
+/// How long until every transfer that was begun has been answered, on a bad link, too, on which one
+/// frame of twenty is lost: it is said seven times by then. One that nobody has answered when its
+/// node begins anew is the successor's, and waits there for room.
+const ANSWERED: Duration = Duration::from_millis(100);
+
 /// A label: what to do, the nodes still to be visited, and a number.
 #[derive(Clone, Copy)]
 struct Label {
@@ -348,7 +353,7 @@ impl<M: Machine> Conductor<M> {
         let there = NodeId(2);
         let sends = self.crowd(port, there);
         // Some are there by then, and the others have no room.
-        self.core.sleep(Duration::from_millis(20)).await;
+        self.core.sleep(ANSWERED).await;
         self.ask(port, (there, FIRST), RELAY_ASIDE, aside).await?;
         let label = Label { what: PANIC, route: [0; 3], number: 0 };
         // It has come before it is read.

@@ -11,7 +11,7 @@ use nile_platform::Machine;
 use nile_services::bulk::port::{Mailbox, Port};
 use nile_stl::{At, CallError, CallResult, Place};
 
-use super::{CONDUCTOR, Conductor, FIRST, LAST, LOOK, RELAY_ASIDE};
+use super::{ANSWERED, CONDUCTOR, Conductor, FIRST, LAST, RELAY_ASIDE};
 use crate::cluster::{all_known, until};
 
 /// Where a core of a node is, seen from n1.
@@ -73,7 +73,7 @@ impl<M: Machine> Conductor<M> {
             let core = self.cores(there).await?[which];
             let sends = self.crowd(port, there);
             // Some are there by then, and the others have no room.
-            self.core.sleep(LOOK * 100).await;
+            self.core.sleep(ANSWERED).await;
             let place = at(there, CoreId::BOOT);
             let cores =
                 until(&self.stl, async || CoreManagerClient::find_at(&self.stl, place).await);

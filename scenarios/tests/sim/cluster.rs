@@ -228,7 +228,7 @@ fn transfers_have_a_network_core_of_their_own() {
     for seed in 440..443 {
         pass_with(&with_two_network_cores(seed, 3), APART, "bulk buffers=60 apart=1");
     }
-    for seed in [444, 445, 446] {
+    for seed in 443..447 {
         let options = ClusterOptions { link: bad(), ..with_two_network_cores(seed, 2) };
         pass_with(&options, APART, "bulk buffers=30 apart=1");
     }
