@@ -64,8 +64,8 @@ fn longest(cluster: &Cluster<'_>) -> Result<f64, Failure> {
         cluster.json(&words.iter().map(|it| String::from(*it)).collect::<Vec<_>>())
     };
     let missing = || Failure::Node("the service has no sort".into());
-    let jobs = call(&["call", "job.list", "--json"])?;
-    let sort = jobs["reply"]["jobs"]
+    let jobs = call(&["jobs", "--json"])?;
+    let sort = jobs["jobs"]
         .as_array()
         .and_then(|all| all.iter().rev().find(|it| it["name"] == "sort"))
         .ok_or_else(missing)?;

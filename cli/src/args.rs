@@ -77,6 +77,8 @@ pub enum Command {
     Run(Run),
     /// Run a job, and write when what of it ran on which core.
     Profile(Profile),
+    /// Show the jobs of a cluster: those that run, and those that ended lately.
+    Jobs(Query),
     /// Sort in a cluster of the real kernel in QEMU, and then the same hosted; a few minutes.
     Demo(Demo),
     /// Run the project's tests.

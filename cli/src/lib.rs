@@ -7,7 +7,8 @@
 //! * [`boot`]: a node on QEMU or on Linux, and its report.
 //! * `cluster`: clusters of nodes on this machine, and what can be asked of them; `peer`: this
 //!   program on their network.
-//! * `data`: datasets of a cluster; `run`: jobs on them; `profile`: what cores did meanwhile.
+//! * `data`: datasets of a cluster; `run`: jobs on them; `jobs`: those that there are.
+//! * `profile`: what cores did meanwhile.
 //! * `policy`: who is bound to which policy.
 //! * `switch`: the network of a cluster on one machine.
 //! * `image`: the kernel as a bootable ISO image.
@@ -33,6 +34,7 @@ pub mod disk;
 pub mod failure;
 mod image;
 mod interrupt;
+mod jobs;
 pub mod nearest;
 pub mod needs;
 mod packages;
@@ -109,6 +111,7 @@ pub fn perform(command: Command) -> Result<(), Failure> {
         Command::Rm(options) => data::remove::run(&options),
         Command::Disk(options) => data::mend::run(&options),
         Command::Run(options) => run::run(&options),
+        Command::Jobs(options) => jobs::run(&options),
         Command::Profile(options) => profile::run(&options),
         Command::Demo(options) => run::demo::run(&options),
         Command::Completions(options) => completions::run(&options),

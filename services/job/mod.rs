@@ -83,11 +83,8 @@ impl JobKernel for Job {
         self.board.cancel(JobId(job)).await
     }
 
-    async fn list(&self) -> Vec<JobEntry> {
-        let all = self.board.list().await;
-        let mut latest = page(all.into_iter().rev());
-        latest.reverse();
-        latest
+    async fn list(&self, after: u64) -> Vec<JobEntry> {
+        page(self.board.list().await.into_iter().filter(|it| it.job > after))
     }
 
     async fn workers(&self) -> CallResult<Vec<WorkerPlace>> {

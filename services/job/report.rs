@@ -69,12 +69,20 @@ impl Hosted {
 
     /// Its line of the list.
     pub fn entry(&self, own: NodeId) -> JobEntry {
-        let (mut outline, share) = self.with(|record| (outline(record), record.job.share));
+        let (mut outline, share, keeper) = self.with(|record| {
+            let keeper = record.job.keepers.first().copied();
+            (outline(record), record.job.share, keeper.unwrap_or(own))
+        });
         let is_ending = self.is_ending() && self.has_run();
         if is_ending {
             end_late(&mut outline);
         }
         let master = self.master.borrow();
+        if let Some(master) = master.as_ref().filter(|_| outline.ended.is_open()) {
+            let progress = master.progress();
+            (outline.maps_done, outline.maps) = progress.maps;
+            (outline.reduces_done, outline.reduces) = progress.reduces;
+        }
         let turn = self.turn.get();
         let phase = match (&*master, outline.ended) {
             (Some(master), JobEnd::Open) => master.phase().to_string(),
@@ -91,6 +99,12 @@ impl Hosted {
             ended: outline.ended,
             policy: share.policy.name().into(),
             weight: share.weight,
+            deadline_ms: share.deadline_ms,
+            submitted_to: keeper.0,
+            maps_done: outline.maps_done,
+            maps: outline.maps,
+            reduces_done: outline.reduces_done,
+            reduces: outline.reduces,
         }
     }
 }

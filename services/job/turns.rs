@@ -118,7 +118,7 @@ mod tests {
 
     fn job(job: u64, phase: &str, master: u32, ended: JobEnd) -> JobEntry {
         let [name, output, phase, policy] = ["sort", "out", phase, "fifo"].map(String::from);
-        JobEntry { job, name, output, phase, master, ended, policy, weight: 100 }
+        JobEntry { job, name, output, phase, master, ended, policy, ..JobEntry::default() }
     }
 
     const FIFO: Share = Share { policy: Policy::Fifo, weight: 100, deadline_ms: 0 };

@@ -118,7 +118,7 @@ fn a_node_without_a_cluster_runs_jobs_one_after_the_other() {
         let listed = store(&stl).await?.list(0).await?;
         let expected = [("counted/0-of-1", true), ("made/0-of-1", true), ("more", true)];
         assert_eq!(outputs(&listed), expected);
-        let jobs = client.list().await?;
+        let jobs = client.list_all().await?;
         assert_eq!(jobs.iter().map(|it| it.ended).collect::<Vec<_>>(), [JobEnd::Made; 2]);
 
         // Each of these is refused, and nothing of it is left.
@@ -152,7 +152,7 @@ fn a_node_without_a_cluster_runs_jobs_one_after_the_other() {
         }
         let after = store(&stl).await?.list(0).await?;
         assert_eq!(after.len(), listed.len(), "one came, and one was removed");
-        assert_eq!(client.list().await?.len(), 2);
+        assert_eq!(client.list_all().await?.len(), 2);
         let missing = client.progress(77).await.expect_err("there is none").status;
         assert_eq!(missing, Status::NotFound);
         Ok(())
@@ -193,7 +193,7 @@ fn a_small_disk_has_room_for_one_job_after_the_other() {
         }
         // The log has 64 units; half of them are always free for datasets.
         assert!(least >= 32 * 4096, "{least}");
-        let kept = client.list().await?.len();
+        let kept = client.list_all().await?.len();
         assert!((8..=20).contains(&kept), "{kept} jobs are told of");
         Ok(())
     });
@@ -349,9 +349,13 @@ fn jobs_that_share_workers_begin_at_once() {
             let begun = until(&stl, &client, *job, |it| it.attempts > 0).await;
             assert!(begun.phases.iter().all(|it| it.name != "queued"), "{begun:?}");
         }
-        let known = client.list().await?;
+        let known = client.list_all().await?;
         let policies: Vec<&str> = known.iter().map(|it| it.policy.as_str()).collect();
         assert_eq!(policies, ["fair", "fair", "earliest_deadline", "fifo"]);
+        let deadlines: Vec<u64> = known.iter().map(|it| it.deadline_ms).collect();
+        assert_eq!(deadlines, [0, 0, 60_000, 0]);
+        assert!(known.iter().all(|it| it.submitted_to == 1 && it.maps_done <= it.maps));
+        assert_eq!(client.list(known[1].job).await?.len(), 2, "those behind the second");
         for job in jobs {
             assert_eq!(
                 until(&stl, &client, job, |it| !it.ended.is_open()).await.ended,
@@ -379,7 +383,7 @@ fn jobs_of_several_nodes_take_turns() {
         let is_waiting = |it: &JobEntry| it.phase == "queued" || it.phase == "next";
         let mut most = 0;
         loop {
-            let known = client.list().await?;
+            let known = client.list_all().await?;
             let runs = |it: &&JobEntry| it.ended.is_open() && it.master != 0 && !is_waiting(it);
             most = most.max(known.iter().filter(runs).count());
             if known.len() == 6 && known.iter().all(|it| it.ended == JobEnd::Made) {
@@ -403,7 +407,7 @@ fn of_jobs_that_make_the_same_one_is_taken_and_the_others_harm_it_not() {
             assert!(error.message.contains("is being made by job"), "{error}");
         }
         let ended = loop {
-            let known = client.list().await?;
+            let known = client.list_all().await?;
             let ended: Vec<&JobEntry> =
                 known.iter().filter(|it| it.ended == JobEnd::Made).collect();
             assert!(
@@ -470,7 +474,7 @@ fn a_node_that_takes_an_ended_job_to_go_on_refuses_no_other() {
         remove(&stl, "made").await?;
         // The others forget it when that one is there again, which believes it to go on.
         let is_back = |it: &JobEntry| (it.job, it.ended, it.master) == (job, JobEnd::Open, 0);
-        while !client.list().await?.iter().any(is_back) {
+        while !client.list_all().await?.iter().any(is_back) {
             let other = client.submit(request(&[], "other", 1)).await?;
             assert_eq!(
                 until(&stl, &client, other, |it| !it.ended.is_open()).await.ended,
@@ -480,7 +484,7 @@ fn a_node_that_takes_an_ended_job_to_go_on_refuses_no_other() {
         }
         assert!(now() > nile_abi::Instant::START + again);
         let same = client.submit(request(&[], "made", 1)).await?;
-        while client.list().await?.iter().any(|it| it.job == job) {
+        while client.list_all().await?.iter().any(|it| it.job == job) {
             wait(&stl, Duration::from_millis(20)).await;
         }
         assert_eq!(until(&stl, &client, same, |it| !it.ended.is_open()).await.ended, JobEnd::Made);

@@ -249,8 +249,8 @@ fn on_three_nodes_jobs_wait_for_each_other() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let are = |field: &str, value: &str| {
-        let jobs = place.json(&["call", "job.list"]);
-        let jobs = jobs["reply"]["jobs"].as_array().unwrap().iter();
+        let jobs = place.json(&["jobs"]);
+        let jobs = jobs["jobs"].as_array().unwrap().iter();
         jobs.filter(|it| it["ended"] == "open" && it[field] == value).count()
     };
     // The sort of the first stands still until the others wait.

@@ -43,10 +43,10 @@ pub trait Job {
     #[stl_k(allow(operator, peer))]
     async fn cancel(&self, job: u64) -> CallResult<()>;
 
-    /// The jobs of the cluster: those that run, and those that ended lately; the latest of them, as
-    /// many as fit a reply.
+    /// The jobs of the cluster, those that run and those that ended lately, in the order of their
+    /// numbers, some at a time: those behind `after`. None: there are no more.
     #[stl_k(reply = "jobs", allow(operator, peer))]
-    async fn list(&self) -> Vec<JobEntry>;
+    async fn list(&self, after: u64) -> Vec<JobEntry>;
 
     /// The worker cores that jobs can use, as this node sees them now: at most some thousand, as
     /// many as fit a reply.
@@ -105,4 +105,18 @@ pub trait Job {
     /// behind `after`. None: there are no more.
     #[stl_k(reply = "jobs", allow(operator, peer))]
     fn list_here(&self, after: u64) -> Vec<JobEntry>;
+}
+
+impl JobClient {
+    /// All jobs of the cluster. Each page is a call.
+    pub async fn list_all(&self) -> CallResult<Vec<JobEntry>> {
+        let mut all: Vec<JobEntry> = Vec::new();
+        loop {
+            let more = self.list(all.last().map_or(0, |it| it.job)).await?;
+            if more.is_empty() {
+                return Ok(all);
+            }
+            all.extend(more);
+        }
+    }
 }

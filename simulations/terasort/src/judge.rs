@@ -254,7 +254,7 @@ impl<'s> Judge<'s> {
         let jobs = JobClient::find_at(&self.stl, CoreId::BOOT).await.map_err(said("jobs"))?;
         let limit = self.now() + JOB;
         loop {
-            let listed = jobs.list().await.unwrap_or_default();
+            let listed = jobs.list_all().await.unwrap_or_default();
             let others: Vec<_> =
                 listed.iter().filter(|it| OTHERS.contains(&it.output.as_str())).collect();
             let open = others.iter().find(|it| it.ended.is_open());
@@ -322,7 +322,7 @@ impl<'s> Judge<'s> {
     async fn begun(&self, jobs: &JobClient, limit: Instant) -> Option<u64> {
         let mut unknown = 0;
         while unknown < UNKNOWN && self.now() < limit {
-            let listed = jobs.list().await;
+            let listed = jobs.list_all().await;
             let found = listed.map(|all| all.into_iter().find(|it| it.output == "output"));
             match found {
                 Ok(Some(it)) if it.master != 0 || !it.ended.is_open() => return Some(it.job),

@@ -31,7 +31,7 @@ fn at(place: &Place, phase: &str, dies: &str, note: &Path) -> String {
     let is_in_it = match phase {
         // Those who keep the record do not answer now.
         "ending" => "true".into(),
-        _ => format!("{nile} call job.list --json | grep -q '\"phase\":\"{phase}\"'"),
+        _ => format!("{nile} jobs --json | grep -q '\"phase\":\"{phase}\"'"),
     };
     // One of them may be no more by then.
     format!(

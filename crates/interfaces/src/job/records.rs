@@ -211,7 +211,7 @@ pub struct AttemptEntry {
 }
 
 /// A job of the list.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, Default, PartialEq, Eq, Debug)]
 pub struct JobEntry {
     /// Its number.
     pub job: u64,
@@ -229,6 +229,18 @@ pub struct JobEntry {
     pub policy: String,
     /// What it weighs.
     pub weight: u32,
+    /// In how many milliseconds after its begin it is to be done; 0 if that is not said.
+    pub deadline_ms: u64,
+    /// The node that took it in: the one that it was submitted to, or one for it that has a disk.
+    pub submitted_to: u32,
+    /// Map tasks that are done, as far as its master has said.
+    pub maps_done: u32,
+    /// Map tasks.
+    pub maps: u32,
+    /// Reduce tasks that are done.
+    pub reduces_done: u32,
+    /// Reduce tasks.
+    pub reduces: u32,
 }
 
 /// A worker core of the cluster.
