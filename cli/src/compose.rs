@@ -1,7 +1,9 @@
 //! `nile compose`: which services lead from the values that there are to those that are wanted, in
 //! the best way. The planner runs here, over what the services of the cluster say of themselves.
+//! `published`: plans that nodes keep.
 
 pub mod args;
+mod published;
 
 use std::collections::BTreeMap;
 
@@ -22,9 +24,15 @@ use args::Compose;
 /// How long a call of a method takes of which nothing is known: so a plan has few parts.
 const UNKNOWN_NS: u64 = 10_000;
 
-/// Plans, and shows the plan.
+/// Plans, and shows the plan; or what is published.
 pub fn run(options: &Compose) -> Result<(), Failure> {
     let mut session = Session::open(&options.query.which, options.query.timeout)?;
+    match options {
+        Compose { publish: Some(name), .. } => return published::add(&mut session, name, options),
+        Compose { withdraw: Some(name), .. } => return published::end(&mut session, name, options),
+        Compose { published: true, .. } => return published::list(&mut session, options),
+        _ => {}
+    }
     let offers = offers(&mut session)?;
     let plan = synthesize("plan", &options.goal(), &offers);
     let plan = plan.map_err(|error| Failure::request(error.to_string()))?;

@@ -1,7 +1,7 @@
 //! Instances are chosen by how they were found to serve: of two, one of which is slow, queries for
 //! the least latency find the quick one; when it becomes slow, they find the other. A composite
-//! that is planned for a goal is planned anew when a part becomes slow, fails, or goes: no call of
-//! it is lost.
+//! that is planned for a goal is planned anew when a part becomes slow, takes fewer calls than
+//! promised, fails, or goes: no call of it is lost. So is one that the composer has published.
 
 mod parts;
 
@@ -13,6 +13,7 @@ use core::time::Duration;
 use nile_abi::{CoreId, Status};
 use nile_bosml::{Encode, Writer};
 use nile_composer::{Synthesize, Synthesized};
+use nile_interfaces::composer::{ComposerClient, GoalEntry};
 use nile_interfaces::registry::Wanted;
 use nile_kernel::Core;
 use nile_platform::Machine;
@@ -34,6 +35,15 @@ const RETRY: Duration = Duration::from_micros(200);
 /// How long a quick call takes, and a slow one. A busy host makes a quick one longer.
 const QUICK_US: u64 = 200;
 const SLOW_US: u64 = 100_000;
+
+/// How long a call takes of a mill that grinds for one after the other, and of one that does for
+/// all at once; and who calls them.
+const ALONE_US: u64 = 5_000;
+const BESIDE_US: u64 = 10_000;
+const CALLERS: u32 = 32;
+
+/// So many calls in a second the second one can take, and the first cannot.
+const PER_SECOND: u64 = 1_000;
 
 /// The cores with mills.
 const MILLS: [CoreId; 2] = [CoreId(1), CoreId(2)];
@@ -69,7 +79,9 @@ pub fn start<M: Machine>(core: &Core<M>) {
 
 async fn check(stl: &Stl, findings: &Findings) -> CallResult<()> {
     let mills = [mill_on(stl, MILLS[0]).await?, mill_on(stl, MILLS[1]).await?];
+    check_pace(stl, &mills, findings).await?;
     check_choice(stl, &mills, findings).await?;
+    check_published(stl, &mills, findings).await?;
     check_promise(stl, &mills, findings).await
 }
 
@@ -92,20 +104,106 @@ async fn check_choice(stl: &Stl, mills: &[MillClient; 2], findings: &Findings) -
     for (quick, slow) in [(0, 1), (1, 0)] {
         mills[quick].set(QUICK_US, false).await?;
         mills[slow].set(SLOW_US, false).await?;
-        let deadline = stl.host().now() + PATIENCE;
-        // It shows after a few calls; how late a busy host makes them, nobody knows.
-        while !finds(stl, MILLS[quick]).await? {
-            for mill in mills {
-                let flour = mill.grind("rye").await?;
-                findings.check(flour == "rye flour", format_args!("{flour}"));
-            }
-            if stl.host().now() > deadline {
-                findings.check(false, format_args!("{} is not found", MILLS[quick]));
-                return Ok(());
-            }
+        show(stl, mills, MILLS[quick], findings).await?;
+    }
+    Ok(())
+}
+
+/// Has the mills grind until queries find the quick one.
+async fn show(
+    stl: &Stl,
+    mills: &[MillClient; 2],
+    quick: CoreId,
+    findings: &Findings,
+) -> CallResult<()> {
+    let deadline = stl.host().now() + PATIENCE;
+    // It shows after a few calls; how late a busy host makes them, nobody knows.
+    while !finds(stl, quick).await? {
+        for mill in mills {
+            let flour = mill.grind("rye").await?;
+            findings.check(flour == "rye flour", format_args!("{flour}"));
+        }
+        if stl.host().now() > deadline {
+            findings.check(false, format_args!("{quick} is not found"));
+            return Ok(());
         }
     }
     Ok(())
+}
+
+/// A composite that promises so many calls in a second is planned anew when they wait for a part
+/// that takes fewer; one that promises none keeps its plan.
+async fn check_pace(stl: &Stl, mills: &[MillClient; 2], findings: &Findings) -> CallResult<()> {
+    mills[0].line_up(ALONE_US).await?;
+    mills[1].set(BESIDE_US, false).await?;
+    show(stl, mills, MILLS[0], findings).await?;
+    let goal = Goal { most_latency_ns: Some(PATIENCE.as_nanos() as u64), ..goal() };
+    let easy = stl.synthesize("easy", goal.clone()).await?;
+    let brisk = Goal { least_per_second: Some(PER_SECOND), ..goal };
+    let brisk = stl.synthesize("brisk", brisk).await?;
+    for bread in [&easy, &brisk] {
+        is_at(bread, MILLS[0], "the quicker one", findings);
+    }
+    for _ in 0..3 {
+        bakes(stl, &easy, CALLERS, findings).await;
+    }
+    is_at(&easy, MILLS[0], "nothing is promised", findings);
+    let deadline = stl.host().now() + PATIENCE;
+    while mill_of(&brisk) == Some(MILLS[0]) && stl.host().now() < deadline {
+        bakes(stl, &brisk, CALLERS, findings).await;
+    }
+    is_at(&brisk, MILLS[1], "one after the other", findings);
+    Ok(())
+}
+
+/// A composite that the composer has published is called by its name, planned anew when a part
+/// fails, and ended.
+async fn check_published(
+    stl: &Stl,
+    mills: &[MillClient; 2],
+    findings: &Findings,
+) -> CallResult<()> {
+    let composer = ComposerClient::find(stl).await?;
+    let goal = GoalEntry::from(&goal());
+    let made = composer.publish("bakery".into(), goal.clone()).await?;
+    let places: Vec<_> = made.parts.iter().map(|part| (&*part.service, part.core)).collect();
+    let expected = [("mill", MILLS[1].0), ("oven", CoreId::BOOT.0)];
+    findings.check(places == expected, format_args!("the bakery has {places:?}"));
+    let bread = || async { stl.invoke("bakery", "bakery", &encoded("rye")?).await };
+    let baked = encoded("rye flour bread")?;
+    for fails in [false, true] {
+        mills[1].set(QUICK_US, fails).await?;
+        let reply = bread().await?;
+        findings.check(reply == baked, format_args!("the bakery gives {reply:?}"));
+    }
+    let all = composer.list_all().await?;
+    let calls =
+        |plans| all.iter().any(|it| (&*it.name, it.plans, it.calls) == ("bakery", plans, 2));
+    findings.check(all.len() == 1 && calls(2), format_args!("the composer has {all:?}"));
+    for (name, goal, status) in [
+        ("bakery", goal.clone(), Status::Exists),
+        ("mill", goal.clone(), Status::Exists),
+        ("registry", goal.clone(), Status::Denied),
+        ("", goal, Status::Invalid),
+        ("nothing", GoalEntry::default(), Status::Invalid),
+    ] {
+        let refused = composer.publish(name.into(), goal).await.map_err(|error| error.status);
+        let is_refused = refused.as_ref().is_err_and(|known| *known == status);
+        findings.check(is_refused, format_args!("`{name}` is not {status}: {refused:?}"));
+    }
+    for was_there in [true, false] {
+        let ended = composer.withdraw("bakery".into()).await?;
+        findings.check(ended == was_there, format_args!("ended: {ended}"));
+    }
+    let gone = bread().await.map_err(|error| error.status);
+    findings.check(gone == Err(Status::NotFound), format_args!("the bakery is gone: {gone:?}"));
+    mills[1].set(QUICK_US, false).await?;
+    Ok(())
+}
+
+fn goal() -> Goal {
+    let (given, wanted) = ([Value::of("grain")].into(), [Value::of("bread")].into());
+    Goal { given, wanted, ..Goal::default() }
 }
 
 /// Whether the mill of a core is the one that queries find.
@@ -127,11 +225,7 @@ async fn finds(stl: &Stl, core: CoreId) -> CallResult<bool> {
 
 /// A composite is planned by what is known, and anew when a part becomes slow, fails, or goes.
 async fn check_promise(stl: &Stl, mills: &[MillClient; 2], findings: &Findings) -> CallResult<()> {
-    let goal = Goal {
-        given: [Value::of("grain")].into(),
-        wanted: [Value::of("bread")].into(),
-        ..Goal::default()
-    };
+    let goal = goal();
     // The second mill was the quick one last.
     let bread = stl.synthesize("baker", goal.clone()).await?;
     is_at(&bread, MILLS[1], "quick", findings);

@@ -13,6 +13,7 @@ const PAGES: [&str; 4] = ["skip", "after", "from", "at"];
 /// Replies with lists that are no pages, and why they fit.
 const BOUNDED: [(&str, &str); 32] = [
     ("bulk.counters", "what is counted is fixed"),
+    ("composer.publish", "a composition has 64 parts at most"),
     ("core_manager.list", "a node has at most 256 cores"),
     ("core_manager.roles", "a node has at most 256 cores"),
     ("core_manager.statistics", "causes and queues are fixed"),
@@ -20,7 +21,6 @@ const BOUNDED: [(&str, &str); 32] = [
     ("gossip.namesakes", "the one that was heard last, if any"),
     ("interrupt.counts", "causes are fixed"),
     ("interrupt.devices", "a node has at most eight interfaces and eight disks that are told"),
-    ("job.list", "the latest that fit"),
     ("job.news", "1024 parts, 256 workers and the phases at most"),
     ("job.progress", "1024 parts, 256 workers and the phases at most"),
     ("job.progress_here", "1024 parts, 256 workers and the phases at most"),

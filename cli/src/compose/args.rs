@@ -14,7 +14,8 @@ pub struct Compose {
     #[arg(long, value_name = "VALUES", value_delimiter = ',')]
     pub from: Vec<Value>,
     /// The values that are wanted.
-    #[arg(long, value_name = "VALUES", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "VALUES", value_delimiter = ',')]
+    #[arg(required_unless_present_any = ["published", "withdraw"])]
     pub to: Vec<Value>,
     /// What the plan may have at most: latency=2ms, or failures=100 of a million calls.
     #[arg(long = "at-most", value_name = "LIMIT")]
@@ -25,6 +26,16 @@ pub struct Compose {
     /// What is to be best.
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     pub best: Best,
+    /// Publish the plan as a service of this name with one method of this name, that all can call.
+    /// A node keeps it, and plans it anew when a part fails or is slower than promised.
+    #[arg(long, value_name = "NAME", conflicts_with = "explain")]
+    pub publish: Option<String>,
+    /// End the composite of this name.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "to", "publish", "explain"])]
+    pub withdraw: Option<String>,
+    /// Show the composites that are published, and what each calls now.
+    #[arg(long, conflicts_with_all = ["from", "to", "publish", "withdraw", "explain"])]
+    pub published: bool,
     /// Show when each part begins and ends, and what there was to choose from.
     #[arg(long)]
     pub explain: bool,

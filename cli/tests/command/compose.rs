@@ -35,6 +35,39 @@ pub fn check(place: &Place) {
     ] {
         refused(place.run(arguments), why);
     }
+    check_published(place);
+}
+
+/// A plan that a node keeps is called as any service, until it is withdrawn.
+fn check_published(place: &Place) {
+    let add = ["compose", "--from", "m,n", "--to", "value", "--publish", "power"];
+    let made = place.json(&add);
+    assert_eq!((&made["name"], &made["location"]), (&"power".into(), &"n1.c0".into()), "{made}");
+    let part = &made["parts"][0];
+    assert_eq!((&part["service"], &part["method"]), (&"ackermann".into(), &"compute".into()));
+    assert!(part["location"].as_str().unwrap().starts_with('n'), "{made}");
+    let called = place.json(&["call", "power.power", "m=2", "n=3"]);
+    assert_eq!((&called["reply"]["value"], &called["from"]), (&9.into(), &"n1.c0".into()));
+    place.run(&["call", "power.power", "m=3", "n=1000"]).expect(1);
+    let published = place.json(&["compose", "--published"]);
+    let all = published["composites"].as_array().unwrap();
+    let known = |name: &str| all[0][name].clone();
+    assert_eq!((all.len(), known("name"), known("calls")), (1, "power".into(), 2.into()));
+    let shown = place.run(&["compose", "--published"]).expect(0).out;
+    assert!(shown.starts_with("name ") && shown.contains("ackermann.compute on n"), "{shown}");
+    let withdraw = ["compose", "--withdraw", "power"];
+    refused(place.run(&add), "power is a composite on n1.c0 already");
+    for (goal, name, why) in [
+        (&["--from", "m", "--to", "value"][..], "other", "lead to `value`"),
+        (&["--from", "m,n", "--to", "value"], "log", "log is a service of the node"),
+        (&["--from", "m,n", "--to", "value"], "", "part without a name"),
+    ] {
+        refused(place.run(&[&["compose"], goal, &["--publish", name]].concat()), why);
+    }
+    refused(place.run(&["compose", "--withdraw", "powr"]), "did you mean `power`?");
+    refused(place.run(&[&withdraw[..], &["--to", "value"]].concat()), "--to");
+    assert_eq!(place.run(&withdraw).expect(0).out, "power is ended on n1.c0\n");
+    refused(place.run(&withdraw), "no composite is called `power`");
 }
 
 /// The commands of the page, and what each prints.

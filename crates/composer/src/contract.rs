@@ -1,5 +1,6 @@
-//! What a composite promises, and when that counts as broken: not by one late call, but by some
-//! that follow each other, and the less quickly the more often planning anew has changed nothing.
+//! What a composite promises, and when its latency counts as broken: not by one late call, but by
+//! some that follow each other, and the less quickly the more often planning anew has changed
+//! nothing.
 
 use core::cell::Cell;
 use core::fmt;
@@ -23,7 +24,8 @@ const LEAST_PROMISE_NS: u64 = 100_000;
 pub struct Contract {
     /// A call takes at most so long: the limit of the goal; without one, twice what was planned.
     pub latency_ns: u64,
-    /// So many calls in a second can be made, by what its parts say; `u64::MAX` if none says.
+    /// So many calls in a second can be made: the limit of the goal; without one, what its parts
+    /// say; `u64::MAX` if none says.
     pub per_second: u64,
 }
 
@@ -31,7 +33,8 @@ impl Contract {
     pub(crate) fn of(goal: &Goal, plan: &Plan<'_>) -> Contract {
         let planned = plan.latency_ns.saturating_mul(SLACK).max(LEAST_PROMISE_NS);
         let latency_ns = goal.most_latency_ns.unwrap_or(planned);
-        Contract { latency_ns, per_second: plan.per_second }
+        let per_second = goal.least_per_second.unwrap_or(plan.per_second);
+        Contract { latency_ns, per_second }
     }
 }
 
@@ -45,7 +48,7 @@ impl fmt::Display for Contract {
     }
 }
 
-/// Whether a contract is kept.
+/// Whether the latency of a contract is kept.
 pub(crate) struct Watch {
     latency_ns: Cell<u64>,
     late: Cell<u32>,

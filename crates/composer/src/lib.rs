@@ -4,9 +4,10 @@
 //! promised for some calls, it is planned anew over what is there then. Calls go on meanwhile: one
 //! whose part failed is made again by the new plan, which is right since all parts are pure.
 //!
-//! * [`contract`]: what is promised, and when it counts as broken.
+//! * [`contract`]: what is promised, and when a latency counts as broken; `pace`: when a throughput
+//!   does.
 //! * `offers`: what there is to plan with.
-//! * [`synthesized`]: a plan that is carried out and watched.
+//! * [`synthesized`]: a plan that is carried out and watched; `published`: as a service of its own.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,8 @@ extern crate alloc;
 
 pub mod contract;
 mod offers;
+mod pace;
+mod published;
 pub mod synthesized;
 
 use alloc::rc::Rc;

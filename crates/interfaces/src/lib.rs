@@ -6,7 +6,7 @@
 //!   [`core_manager`], [`role_assignment`], [`time`], [`timer`], [`timer_source`], [`interrupt`],
 //!   [`sampler`], [`log`].
 //! * Its disks and what is on them: [`disk`], [`dataset`], [`name`].
-//! * Services of all nodes: [`registry`], [`network`], [`gossip`], [`bulk`].
+//! * Services of all nodes: [`registry`], [`network`], [`gossip`], [`bulk`], [`composer`].
 //! * Who runs next: [`scheduling`], [`policy_manager`].
 //! * Jobs: [`job`], [`worker`], [`task`].
 #![no_std]
@@ -15,6 +15,7 @@
 extern crate alloc;
 
 pub mod bulk;
+pub mod composer;
 pub mod core_manager;
 pub mod dataset;
 pub mod disk;

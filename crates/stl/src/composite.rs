@@ -44,6 +44,21 @@ pub struct CompositeType {
     pub keywords: Vec<(String, u16)>,
 }
 
+impl CompositeType {
+    /// A service of this type with one method, which is the composition, of its name. Fails with
+    /// `Invalid` if that is no schema.
+    pub fn described(self, composed: &Composed) -> CallResult<Described> {
+        let CompositeType { doc, subsystem, capability, layer, keywords } = self;
+        let method = composed.method(doc.clone(), Mode::Kernel);
+        let name = Cow::Owned(composed.name().to_string());
+        let methods = Cow::Owned(alloc::vec![method]);
+        let schema = Schema { name, doc: Cow::Owned(doc), methods };
+        schema.check()?;
+        let (type_name, attributes) = Default::default();
+        Ok(Described { schema, subsystem, capability, layer, keywords, type_name, attributes })
+    }
+}
+
 /// A composition whose parts were found and fit.
 pub struct Composite {
     composed: Composed,
@@ -88,23 +103,14 @@ impl Stl {
         composition: &Composition,
         ty: CompositeType,
     ) -> CallResult<Place> {
-        let CompositeType { doc, subsystem, capability, layer, keywords } = ty;
         let own = |(_, service): (&str, &str)| *service == *composition.name;
         if components(composition).any(own) {
             let message = format!("{} would be a part of itself", composition.name);
             return Err(CallError::new(Status::Invalid, message));
         }
-        let stl = self.acting_as(Binder::Service(layer));
-        let composite = stl.compose(composition).await?;
-        let method = composite.composed.method(doc.clone(), Mode::Kernel);
-        let name = composite.composed.name().to_string();
-        let (name, methods) = (Cow::Owned(name), Cow::Owned(alloc::vec![method]));
-        let schema = Schema { name, doc: Cow::Owned(doc), methods };
-        schema.check()?;
-        let (type_name, attributes) = Default::default();
-        let described =
-            Described { schema, subsystem, capability, layer, keywords, type_name, attributes };
-        let composite = Rc::new(composite);
+        let stl = self.acting_as(Binder::Service(ty.layer));
+        let composite = Rc::new(stl.compose(composition).await?);
+        let described = ty.described(&composite.composed)?;
         self.publish_described(described, |_| {
             let service = Rc::new(Published { composite, stl });
             Half { service, asks_caller: true }

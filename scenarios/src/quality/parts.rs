@@ -7,7 +7,7 @@ pub mod mill {
     use core::cell::Cell;
     use core::time::Duration;
 
-    use nile_abi::Status;
+    use nile_abi::{Instant, Status};
     use nile_stl::{CallError, CallResult, Start, Stl, service};
 
     pub struct Mill {
@@ -15,12 +15,14 @@ pub mod mill {
         takes_us: Cell<u64>,
         fails: Cell<bool>,
         calls: Cell<u64>,
+        /// Until when it grinds, if calls wait for each other.
+        busy: Cell<Option<Instant>>,
     }
 
     impl Start for Mill {
         fn start(stl: &Stl) -> Mill {
-            let (takes_us, fails, calls) = Default::default();
-            Mill { stl: stl.clone(), takes_us, fails, calls }
+            let (takes_us, fails, calls, busy) = Default::default();
+            Mill { stl: stl.clone(), takes_us, fails, calls, busy }
         }
     }
 
@@ -35,7 +37,10 @@ pub mod mill {
             self.calls.set(self.calls.get() + 1);
             let host = self.stl.host();
             let flour = format!("{grain} flour");
-            host.sleep_until(host.now() + Duration::from_micros(self.takes_us.get())).await;
+            let begins = self.busy.get().map_or(host.now(), |busy| busy.max(host.now()));
+            let ends = begins + Duration::from_micros(self.takes_us.get());
+            self.busy.set(self.busy.get().map(|_| ends));
+            host.sleep_until(ends).await;
             match self.fails.get() {
                 false => Ok(flour),
                 true => Err(CallError::new(Status::Failed, "the stone is broken")),
@@ -47,7 +52,16 @@ pub mod mill {
         fn set(&self, takes_us: u64, fails: bool) -> u64 {
             self.takes_us.set(takes_us);
             self.fails.set(fails);
+            self.busy.set(None);
             self.calls.get()
+        }
+
+        /// From now on a call takes so long, and begins when the one before is over.
+        #[stl_k]
+        fn line_up(&self, takes_us: u64) {
+            self.takes_us.set(takes_us);
+            self.fails.set(false);
+            self.busy.set(Some(self.stl.host().now()));
         }
 
         /// Ends this instance.
