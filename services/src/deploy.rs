@@ -18,7 +18,7 @@ use nile_stl::{
 
 use crate::network::gateway::ByNetwork;
 use crate::registry;
-use crate::{ALL, bulk, dataset, gossip, network, role_assignment, timer_source};
+use crate::{ALL, bulk, dataset, gossip, network, role_assignment, timer_source, worker};
 use nile_interfaces::registry::{Rating, RegistryClient};
 
 /// How often a core tells a registry that is not there yet, and how long it waits in between.
@@ -76,6 +76,10 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
                 has_pool && (offers(name).is_some() || leads_network(stl))
             }
             name if name == gossip::REGISTRATION.name() => in_cluster,
+            // A worker that could run no package would have each task of a job fail.
+            name if name == worker::REGISTRATION.name() => {
+                stl.node().is_ok_and(|node| node.may_run_packages())
+            }
             // What the node's datasets are asked of has a disk, if the node has one.
             name if name == dataset::REGISTRATION.name() => !has_disks_elsewhere(stl),
             _ => true,

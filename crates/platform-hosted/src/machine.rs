@@ -215,6 +215,10 @@ impl Machine for Hosted {
         if self.isolated { HostedUser::new(self.node, self.core) } else { Err(Status::Denied) }
     }
 
+    fn may_run_packages(&self) -> bool {
+        self.isolated
+    }
+
     /// Cores that are processes have none.
     fn interfaces(&self) -> Vec<Box<dyn Interface>> {
         let port = |(number, link): (usize, &Link)| {

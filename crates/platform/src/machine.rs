@@ -139,6 +139,11 @@ pub trait Machine: Signal + 'static {
     /// there is one already.
     fn user(&self) -> Result<Self::User, Status>;
 
+    /// Whether packages may run on this core, as far as the machine is concerned.
+    fn may_run_packages(&self) -> bool {
+        true
+    }
+
     /// The network interfaces that this core drives, each at most once in an incarnation: the
     /// first of the node's interfaces belongs to its first network core, and so on in turns. What
     /// an earlier incarnation had begun to send or receive is gone.

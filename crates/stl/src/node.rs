@@ -123,6 +123,11 @@ pub trait Node {
         limits: PackageLimits,
     ) -> Result<Rc<dyn RunningPackage>, Status>;
 
+    /// Whether packages may run on this core, if it is a worker.
+    fn may_run_packages(&self) -> bool {
+        true
+    }
+
     /// Ends a package of a core before its next turn; a number of the past ends nothing. Waits
     /// for the management core. `NotFound` (no such core) or `Dead` (it has stopped).
     fn stop_package(&self, core: CoreId, package: u32) -> NodeFuture<()>;

@@ -227,6 +227,10 @@ impl<M: Machine> Node for CoreHost<M> {
         Ok(Rc::new(Hosted(core.run_package(image, argument, limits, calls)?)))
     }
 
+    fn may_run_packages(&self) -> bool {
+        self.0.machine.may_run_packages()
+    }
+
     fn stop_package(&self, core: CoreId, package: u32) -> NodeFuture<()> {
         let own = self.0.clone();
         whole(&self.0, async move { own.stop_package(core, PackageId(package)).await })
