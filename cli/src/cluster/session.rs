@@ -17,6 +17,9 @@ use crate::peer::Peer;
 /// How long a node may take to say whom it knows.
 const ANSWER: Duration = Duration::from_secs(1);
 
+/// How long a node is waited for at least that has tried all patience.
+const LEAST: Duration = Duration::from_millis(200);
+
 /// A command's place in a cluster.
 pub struct Session {
     pub folder: Folder,
@@ -24,6 +27,8 @@ pub struct Session {
     pub peer: Peer,
     /// How long calls wait.
     pub patience: Duration,
+    /// When it began.
+    begun: Instant,
     /// Those that have not answered since it began.
     pub doubts: Doubts,
     /// The nodes that others held for dead when the session began.
@@ -42,6 +47,7 @@ impl Session {
             record,
             peer,
             patience,
+            begun: Instant::now(),
             doubts: Doubts::default(),
             dead: BTreeSet::new(),
         };
@@ -53,6 +59,11 @@ impl Session {
             network::check(&session.folder)?;
         }
         Ok(session)
+    }
+
+    /// What is left of the patience with a node that has not answered since the session began.
+    pub fn patience_left(&self) -> Duration {
+        self.patience.saturating_sub(self.begun.elapsed()).max(LEAST)
     }
 
     /// Waits, for at most `patience`, until all is known that the nodes whose processes run have

@@ -51,6 +51,12 @@ impl Catalogue {
         Catalogue::of(stores, held)
     }
 
+    /// The same for who can do without some: a node that has kept this command waiting is given what
+    /// is left of its patience.
+    pub fn survey(stores: &mut Stores) -> Result<Catalogue, Failure> {
+        Catalogue::of(stores, held_soon)
+    }
+
     /// The same of the stores that answer at once: where what is wanted is whole with them, no
     /// other is waited for.
     pub fn glance(stores: &mut Stores) -> Result<Catalogue, Failure> {
@@ -140,6 +146,21 @@ pub fn held(stores: &mut Stores) -> Result<Held, Failure> {
     let (all, unusable) = held_within(stores, stores.session.patience)?;
     unusable.iter().for_each(|(target, error)| stores.leave_out_for(*target, error));
     Ok(all)
+}
+
+/// The same; a node that has kept this command waiting is given what is left of its patience.
+pub fn held_soon(stores: &mut Stores) -> Result<Held, Failure> {
+    let mut silent: Vec<(Target, ())> = stores.all().into_iter().map(|it| (it, ())).collect();
+    silent.retain(|(target, ())| stores.session.doubts.has(target.node));
+    let ask = async |store: &DatasetClient, (): &()| store.is_formatted().await;
+    let ends = stores.ask_within(stores.session.patience_left(), &silent, ask)?;
+    for ((target, ()), end) in silent.into_iter().zip(ends) {
+        match end {
+            Err(error) if is_unusable(&error) => stores.leave_out_for(target, &error),
+            _ => {}
+        }
+    }
+    held(stores)
 }
 
 /// The same of the stores that answer within `patience`, and why others do not.

@@ -11,7 +11,7 @@ use crate::table;
 /// Prints them in the order of their names.
 pub fn run(options: &Options) -> Result<(), Failure> {
     let mut stores = Stores::open(&options.query)?;
-    let all = Catalogue::gather(&mut stores)?;
+    let all = Catalogue::survey(&mut stores)?;
     let mut rows = vec![["name", "bytes", "blocks", "copies", "nodes"].map(String::from).to_vec()];
     let mut documents: Vec<Value> = Vec::new();
     for (name, known) in all.all() {

@@ -29,8 +29,8 @@ pub enum Changed {
 impl Stores {
     /// What a name means.
     pub fn look(&mut self, name: &str) -> Result<NameEntry, Failure> {
-        let answer: NameAnswer =
-            self.ask_names(async |names| names.look(name).await).map_err(Lost::into_failure)?;
+        let asked = self.ask_names(async |names| names.look(name).await, is_decided);
+        let answer: NameAnswer = asked.map_err(Lost::into_failure)?;
         match answer.outcome {
             NameOutcome::Done => Ok(answer.entry),
             _ => Err(no_majority(&answer.missing)),
@@ -46,7 +46,10 @@ impl Stores {
     ) -> Result<Changed, Failure> {
         let change = number()?;
         let asked = self.insisting(|stores| {
-            stores.ask_names(async |names| names.change(name, change, expected, to.clone()).await)
+            let ask = async |names: &NameClient| {
+                names.change(name, change, expected, to.clone()).await
+            };
+            stores.ask_names(ask, is_decided)
         });
         match asked {
             Ok(answer) => match answer.outcome {
@@ -81,7 +84,8 @@ impl Stores {
         let mut all: Vec<NamedEntry> = Vec::new();
         let mut after = String::new();
         loop {
-            let asked = self.ask_names(async |names| names.list(&after).await);
+            let is_whole = |page: &NamePage| page.missing.is_empty();
+            let asked = self.ask_names(async |names| names.list(&after).await, is_whole);
             let page: NamePage = asked.map_err(Lost::into_failure)?;
             if !page.missing.is_empty() {
                 return Err(no_majority(&page.missing));
@@ -94,8 +98,14 @@ impl Stores {
         }
     }
 
-    /// What one node after the other is asked for, until one answers.
-    fn ask_names<T>(&mut self, ask: impl AsyncFn(&NameClient) -> CallResult<T>) -> Result<T, Lost> {
+    /// What one node after the other is asked for, until one answers that has reached most of the
+    /// keepers: one may be cut off from them. If none has, what the last one says.
+    fn ask_names<T>(
+        &mut self,
+        ask: impl AsyncFn(&NameClient) -> CallResult<T>,
+        has_reached: impl Fn(&T) -> bool,
+    ) -> Result<T, Lost> {
+        let mut lacking = None;
         let mut why = Lost::Failed(Failure::failed("no node keeps the names of datasets any more"));
         // Those first of which it is known that they run.
         let running = self.session.running();
@@ -110,7 +120,12 @@ impl Stores {
             let work = async |clients: Clients| ask(&clients.at(target)).await;
             let end = self.session.peer.work(patience, work).map_err(Lost::Certain)?;
             match end.map_err(CallFailed::from) {
-                Ok(value) => return Ok(value),
+                Ok(value) if has_reached(&value) => return Ok(value),
+                Ok(value) => {
+                    turns.failed(at, Status::Dead);
+                    doubts.add(target.node);
+                    lacking = Some(value);
+                }
                 Err(error) if is_elsewhere(&error) => {
                     turns.failed(at, error.status);
                     if is_silent(&error) {
@@ -124,8 +139,13 @@ impl Stores {
                 Err(error) => return Err(Lost::Certain(failed(&target, &error))),
             }
         }
-        Err(why)
+        lacking.ok_or(why)
     }
+}
+
+/// Whether most of the keepers have answered.
+fn is_decided(answer: &NameAnswer) -> bool {
+    answer.outcome != NameOutcome::NoMajority
 }
 
 /// Why nobody has answered.

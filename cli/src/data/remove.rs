@@ -26,7 +26,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     match entry.kind {
         NameKind::Dataset | NameKind::Output => {}
         // It says what there is.
-        _ => drop(Catalogue::gather(&mut stores)?.find(name)?),
+        _ => drop(Catalogue::survey(&mut stores)?.find(name)?),
     }
     match stores.change(name, NameExpectation::stamp(entry.stamp), &NameEntry::default())? {
         Changed::Done => {}
@@ -84,7 +84,7 @@ pub fn rest(
         _ => it.name == name && it.epoch <= before.stamp,
     };
     let mut on = BTreeSet::new();
-    for (target, listed) in catalogue::held(stores)?.into_iter().filter(|it| is_meant(&it.1)) {
+    for (target, listed) in catalogue::held_soon(stores)?.into_iter().filter(|it| is_meant(&it.1)) {
         match stores.remove(target, &listed)? {
             Ok(()) => drop(on.insert(target.node)),
             Err(error) if error.status == Status::NotFound => {}

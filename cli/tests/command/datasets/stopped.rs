@@ -1,10 +1,12 @@
-//! A node stops in the midst of commands, and before they begin: they use the copy that lives.
+//! A node stops in the midst of commands, and before they begin, or is cut off from the others: they
+//! use the copy that lives, and the nodes that most others hear.
 
 use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::cluster::{Place, document, send, until};
 use crate::support::Said;
@@ -39,6 +41,8 @@ pub fn a_node_stops(place: &Place, folder: &Path) {
     let late = place.json(&["put", file_name, "late", "--copies", "2", "--timeout", LONG]);
     assert!(!nodes(&late["nodes"]).contains(&stopped), "{late}");
     goes_on(place, &stopped);
+    others_answer(place, &stopped);
+    one_is_cut_off(place);
 
     // In the midst of a put: as one of the two nodes that have the most space.
     let probe = place.json(&["put", "Cargo.toml", "probe", "--copies", "2"]);
@@ -60,7 +64,38 @@ pub fn a_node_stops(place: &Place, folder: &Path) {
     place.run(&["get", "moved", out_name]).expect(0);
     assert!(fs::read(&out).unwrap() == content, "it is not what was put");
     goes_on(place, stopped);
-    ["stopped", "late", "moved"].iter().for_each(|name| drop(place.run(&["rm", name]).expect(0)));
+    ["late", "moved"].iter().for_each(|name| drop(place.run(&["rm", name]).expect(0)));
+}
+
+/// `ls` and `rm` say which node they could not ask, within their patience, and what it has goes
+/// when it is back.
+fn others_answer(place: &Place, stopped: &str) {
+    send("-STOP", place.leader(stopped));
+    for command in [&["ls"][..], &["rm", "stopped"]] {
+        let begun = Instant::now();
+        let said = place.run(command).expect(3);
+        // Five seconds, and what a machine takes that is busy.
+        assert!(begun.elapsed() < Duration::from_secs(8), "{command:?}: {:?}", begun.elapsed());
+        assert!(said.err.contains(stopped), "{command:?}: {}", said.err);
+    }
+    goes_on(place, stopped);
+    let core = format!("{stopped}.c1");
+    until("what was removed is gone", || {
+        let said = place.run(&["call", "dataset.list", "skip=0", "--core", &core]);
+        said.status == Some(0) && !said.out.contains("stopped")
+    });
+}
+
+/// The node that is asked first hears no other, but commands do.
+fn one_is_cut_off(place: &Place) {
+    place.run(&["fault", "partition", "n1|n2,n3"]).expect(0);
+    place.run(&["put", "Cargo.toml", "cut off", "--copies", "2"]).expect(0);
+    place.run(&["get", "cut off", "/dev/null"]).expect(0);
+    let removed = place.run(&["rm", "cut off"]);
+    // What n1 has goes when it is back, if others say of it that it is dead.
+    assert!(matches!(removed.status, Some(0 | 3)), "{}", removed.err);
+    place.run(&["fault", "heal"]).expect(0);
+    until("all are back", || place.run(&["ls"]).status == Some(0));
 }
 
 /// The node goes on, and is of the cluster again.
