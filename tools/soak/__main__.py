@@ -100,6 +100,7 @@ def befall(soak: Soak, faults: Faults, seconds: float) -> str | None:
     fault = faults.drawn()
     soak.say(f"{fault.what} for {seconds:.1f} s")
     soak.calm_since = None
+    soak.may_fail = fault.fails
     soak.counts["faults"] += 1
     fault.breaks()
     try:

@@ -24,6 +24,9 @@ class Fault:
     mends: Callable[[], None]
     # The node whose disk has to be sound again.
     disk: str | None = None
+    # Whether commands may fail meanwhile: two nodes are away, or frames are lost at random. Beside
+    # one node that is away they do what they are asked for, or what is documented.
+    fails: bool = False
 
 
 class Faults:
@@ -71,7 +74,7 @@ class Faults:
             for node in both:
                 self.done("fault", "restart", node)
 
-        return Fault(f"kill -9 {' '.join(both)}", breaks, mends)
+        return Fault(f"kill -9 {' '.join(both)}", breaks, mends, fails=True)
 
     def damaged(self) -> Fault:
         node = self.node()
@@ -143,4 +146,5 @@ class Faults:
             f"{kind} {value}",
             lambda: self.done("fault", kind, value),
             lambda: self.done("fault", kind, "0"),
+            fails=kind in ("loss", "corrupt", "delay", "rate"),
         )
