@@ -51,8 +51,8 @@ impl Catalogue {
         Catalogue::of(stores, held)
     }
 
-    /// The same for who can do without some: a node that has kept this command waiting is given what
-    /// is left of its patience.
+    /// The same for who can do without some: a node that has kept this command waiting is given
+    /// what is left of its patience.
     pub fn survey(stores: &mut Stores) -> Result<Catalogue, Failure> {
         Catalogue::of(stores, held_soon)
     }

@@ -46,9 +46,8 @@ impl Stores {
     ) -> Result<Changed, Failure> {
         let change = number()?;
         let asked = self.insisting(|stores| {
-            let ask = async |names: &NameClient| {
-                names.change(name, change, expected, to.clone()).await
-            };
+            let ask =
+                async |names: &NameClient| names.change(name, change, expected, to.clone()).await;
             stores.ask_names(ask, is_decided)
         });
         match asked {

@@ -1,5 +1,5 @@
-//! A node stops in the midst of commands, and before they begin, or is cut off from the others: they
-//! use the copy that lives, and the nodes that most others hear.
+//! A node stops in the midst of commands, and before they begin, or is cut off from the others:
+//! they use the copy that lives, and the nodes that most others hear.
 
 use std::fs;
 use std::io::{Read, Write};
