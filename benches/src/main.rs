@@ -15,8 +15,8 @@
 //! * [`mapping`], [`frames`], [`tables`]: memory; [`private`] and [`scan`] are the naive peers.
 //! * [`bosml`]: messages, beside an XML parser.
 //! * [`registry`]: finding services; [`compose`]: planning compositions of them.
-//! * [`node`]: a booted node; [`boot_time`], [`image_size`], [`tickless`] and [`idle`] measure it,
-//!   [`cluster_up`] three of them.
+//! * [`node`]: a booted node; [`boot_time`], [`image_size`], [`tickless`], [`timers`] and [`idle`]
+//!   measure it, [`cluster_up`] three of them.
 //! * [`disk`]: a hosted disk, beside plain reads and writes; [`files`]: a file put and got, beside
 //!   `cp`.
 //! * [`interrupt`]: Ctrl-C, upon which nothing is left behind.
@@ -64,6 +64,7 @@ mod system_call;
 mod tables;
 mod throughput;
 mod tickless;
+mod timers;
 
 use std::env;
 use std::process::ExitCode;
@@ -98,7 +99,7 @@ const fn usual(name: &'static str, run: Run) -> Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 25] = [
+const BENCHMARKS: [Benchmark; 26] = [
     usual("ring-poll", poll::run),
     usual("ring-sleep", sleep::run),
     usual("ring-throughput", throughput::run),
@@ -113,6 +114,7 @@ const BENCHMARKS: [Benchmark; 25] = [
     usual("cluster-up", cluster_up::run),
     usual("idle", idle::run),
     usual("tickless", tickless::run),
+    usual("timers", timers::run),
     usual("disk", disk::run),
     usual("files", files::run),
     usual("call", call::run),

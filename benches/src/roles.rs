@@ -28,8 +28,8 @@ pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
     let folder = tempfile::tempdir()?;
     let config = folder.path().join("nile.toml");
     fs::write(&config, CONFIG)?;
-    let held = if mode == Mode::Control { HELD } else { 0 };
-    let program = format!("roles rounds={ROUNDS} held={held}");
+    let (rounds, held) = if mode == Mode::Control { (2, HELD) } else { (ROUNDS, 0) };
+    let program = format!("roles rounds={rounds} held={held}");
     let figure = |(machine, promised): (&str, f64)| {
         let config = config.to_string_lossy();
         let node = ["--machine", machine, "--disk", "16M", "--disk", "16M", "--config", &config];

@@ -65,7 +65,7 @@ fn the_control_of_the_registry_misses() {
 
 #[test]
 fn the_controls_of_nodes_miss() {
-    all_miss(&["boot-time", "cluster-up", "image-size", "idle", "tickless", "files"]);
+    all_miss(&["boot-time", "cluster-up", "image-size", "idle", "tickless", "timers", "files"]);
 }
 
 #[test]
