@@ -6,7 +6,8 @@
 //! A keeper that comes back is in when the first of the others has heard of its new life, and none
 //! knows of one that its disk does not know: then the disk is *behind*. What it has promised since
 //! is not on it, so it counts for nothing any more, and takes the place of a lost disk as soon as
-//! all others are in.
+//! all others are in. So does one whose seat another disk has got in the view of one of the others,
+//! which may have died before the rest had heard of it.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -127,21 +128,24 @@ impl Announcing {
             Reply::Begun { is_in } => {
                 (other.has_heard, other.is_in, other.excludes) = (true, is_in, None);
             }
-            Reply::Behind { is_in } => {
+            Reply::Behind { is_in } if answer.view.names(self.seat, identity) => {
                 (other.is_in, other.excludes) = (is_in, None);
                 (self.is_behind, self.is_in, self.asked) = (true, false, 0);
             }
-            Reply::Standing { .. } if !answer.view.seats.is_empty() => {
-                let names = answer.view.names(self.seat, identity);
-                other.excludes = (!names).then_some(answer.view);
+            Reply::Behind { is_in } => {
+                (other.is_in, other.excludes) = (is_in, Some(answer.view));
             }
-            _ => return News::Nothing,
+            _ => {
+                (other.is_in, other.excludes) = (false, None);
+                return News::Nothing;
+            }
         }
         let others = || self.seats().map(|seat| &self.others[seat]);
         let excludes = |other: &Other| other.excludes.is_some();
         let first = others().next().and_then(|other| other.excludes.as_ref());
         let is_out = others().all(|it| excludes(it) && it.excludes.as_ref() == first);
-        if is_out || self.is_behind && others().all(|it| it.is_in) {
+        let is_lost = self.is_behind || others().any(excludes);
+        if is_out || is_lost && others().all(|it| it.is_in) {
             return News::Lost;
         }
         if self.is_behind {

@@ -234,22 +234,27 @@ impl Keeper {
                 });
                 (self.introduce(), durable)
             }
-            Request::Begin { seat, identity, before, life }
-                if own.names(seat as usize, identity) =>
-            {
-                self.hear(seat as usize, before, life)
+            Request::Begin { seat, identity, before, life } => {
+                let is_known = own.names(seat as usize, identity);
+                self.hear(seat as usize, is_known, before, life)
             }
             _ => (self.introduce(), None),
         }
     }
 
-    /// Another one begins a life.
-    fn hear(&mut self, seat: usize, before: u64, life: u64) -> (Reply, Option<Durable>) {
+    /// Another one begins a life; `is_known` tells whether its store has the seat.
+    fn hear(
+        &mut self,
+        seat: usize,
+        is_known: bool,
+        before: u64,
+        life: u64,
+    ) -> (Reply, Option<Durable>) {
         let is_in = self.is_in();
         let Some(known) = self.charter.lives.get_mut(seat) else {
             return (self.introduce(), None);
         };
-        if !may_begin(*known, before, life) {
+        if !is_known || !may_begin(*known, before, life) {
             return (Reply::Behind { is_in }, None);
         }
         let is_new = core::mem::replace(known, life) != life;

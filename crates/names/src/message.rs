@@ -106,7 +106,8 @@ pub enum Reply {
         /// Whether it is in itself.
         is_in: bool,
     },
-    /// Of `Begin`: the asker has lived later than it knows.
+    /// Of `Begin`: the asker has lived later than it knows, or, as the view has it, another store
+    /// has the asker's seat.
     Behind {
         /// Whether it is in itself.
         is_in: bool,

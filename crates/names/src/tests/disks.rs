@@ -118,6 +118,31 @@ fn a_copy_of_a_disk_that_was_replaced_counts_for_nothing() {
     (1..=3).for_each(|node| assert_eq!(cluster.standing(node), Standing::In));
 }
 
+/// Its successor has died when only one of the others had heard of it.
+#[test]
+fn a_copy_of_a_disk_that_was_half_replaced_counts_for_nothing() {
+    for heard in [1, 3] {
+        let mut cluster = Cluster::founded(3);
+        cluster.stop(2);
+        let Disk { charter, cells } = &cluster.disks[&NodeId(2)];
+        let copy = Disk { charter: charter.clone(), cells: cells.clone() };
+        cluster.start(2);
+        cluster.pass(1000);
+        cluster.stop(2);
+        let adopted = cluster.disks[&NodeId(heard)].charter.clone().unwrap();
+        let view = adopted.view.unwrap().with(1, 77);
+        cluster.disks.insert(NodeId(2), copy);
+        cluster.stop(heard);
+        let disk = cluster.disks.get_mut(&NodeId(heard)).unwrap();
+        disk.charter = Some(Charter { view, ..disk.charter.clone().unwrap() });
+        cluster.start(heard);
+        cluster.start(2);
+        cluster.pass(3000);
+        (1..=3).for_each(|node| assert_eq!(cluster.standing(node), Standing::In));
+        assert_eq!(cluster.read(&name("x")), Entry::NEVER);
+    }
+}
+
 #[test]
 fn one_other_is_enough_to_come_back() {
     let mut cluster = Cluster::founded(3);
