@@ -39,9 +39,8 @@ impl Hosted {
         let account = self.account.borrow();
         let master = self.master.borrow().as_ref().map(Master::progress);
         let mut entry = self.with(outline);
-        if self.is_ending() {
-            end_late(&mut entry);
-        } else if self.has_lost_name.get() {
+        let is_ending = self.is_ending();
+        if !is_ending && self.has_lost_name.get() {
             (entry.ended, entry.parts) = (JobEnd::Failed, Vec::new());
             entry.error = format!(
                 "{}: others have taken or removed the name before the job had ended",
@@ -51,7 +50,10 @@ impl Hosted {
         if let Some(said) = master.as_ref().or(account.last.as_ref()) {
             add_progress(&mut entry, said);
         }
-        if master.is_some() || self.is_ending() && self.has_run() {
+        if is_ending {
+            end_late(&mut entry);
+        }
+        if master.is_some() || is_ending && self.has_run() {
             // Other keepers do not know that what it has made cannot be seen yet.
             entry.master = own.0;
         } else if self.turn.get().is_some() && entry.ended.is_open() {
@@ -85,7 +87,7 @@ impl Hosted {
         }
         let turn = self.turn.get();
         let phase = match (&*master, outline.ended) {
-            (Some(master), JobEnd::Open) => master.phase().to_string(),
+            (Some(master), JobEnd::Open) if !is_ending => master.phase().to_string(),
             (None, JobEnd::Open) => turn.map_or(outline.phase, String::from),
             _ => outline.phase,
         };

@@ -166,20 +166,25 @@ impl<'s> Judge<'s> {
         };
         let parts = request.reducers;
         let job = jobs.submit(request).await.map_err(said("submit"))?;
-        let limit = self.now() + JOB;
-        let ended = loop {
-            match jobs.progress(job).await {
-                Ok(entry) if !entry.ended.is_open() => break entry,
-                it if self.now() > limit => return Err(format!("a job never ends: {it:?}")),
-                _ => self.wait(GLANCE).await,
-            }
-        };
+        let ended = self.end_of(jobs, job).await?;
         if ended.ended != JobEnd::Made {
             return Err(format!("the input could not be made: {}", ended.error));
         }
         let holdings = self.holdings().await.map_err(said("stores"))?;
         let input = holdings.read("input", parts, |_| ()).await.map_err(said("input"))??;
         Expected::of(&plot.work, &input)
+    }
+
+    /// How a job ends.
+    async fn end_of(&self, jobs: &JobClient, job: u64) -> Found<ProgressEntry> {
+        let limit = self.now() + JOB;
+        loop {
+            match jobs.progress(job).await {
+                Ok(entry) if !entry.ended.is_open() => return Ok(entry),
+                it if self.now() > limit => return Err(format!("a job never ends: {it:?}")),
+                _ => self.wait(GLANCE).await,
+            }
+        }
     }
 
     fn request(&self) -> JobRequest {
@@ -277,9 +282,10 @@ impl<'s> Judge<'s> {
         }
     }
 
-    /// A job beside the sort may fail only because blocks of its input were lost for long.
+    /// A job beside the sort may fail only because blocks of its input were lost for long. Whoever
+    /// has run its master may still be ending it.
     async fn may_have_failed(&self, jobs: &JobClient, job: u64) -> Found<()> {
-        let entry = jobs.progress(job).await.map_err(said("progress"))?;
+        let entry = self.end_of(jobs, job).await?;
         self.note(format_args!("{} has failed: {}", entry.output, entry.error));
         self.stage.count("jobs beside failed");
         match entry.output == OTHERS[0] && entry.error.starts_with(LOST) {
