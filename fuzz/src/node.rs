@@ -8,7 +8,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, RoleSet, Status, VirtAddr};
+use nile_abi::{
+    CoreId, Generation, Instant, KeepName, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
+};
 use nile_policy::{Manager, Parameters, Refusal, Scheduling, Statistics, SubjectState};
 use nile_stl::frame::{CallId, Header, MAX_DATA};
 use nile_stl::node::{
@@ -316,6 +318,14 @@ impl Node for TestNode {
         _: PackageLimits,
     ) -> Result<Rc<dyn RunningPackage>, Status> {
         Err(Status::Denied)
+    }
+
+    fn keeps(&self) -> Vec<(KeepName, u64, u16)> {
+        Vec::new()
+    }
+
+    fn drop_keep(&self, _: KeepName) -> NodeFuture<()> {
+        ready(Err(Status::NotFound))
     }
 
     fn stop_package(&self, core: CoreId, _: u32) -> NodeFuture<()> {

@@ -35,6 +35,7 @@
 //! | `package-calls`   | packages call services and offer them, in user mode and the kernel     |
 //! | `package-policy`| a package decides who runs next; none waits for it, whatever it does   |
 //! | `package-buffers` | packages pass buffers of the node's pool, and leave none behind         |
+//! | `package-keeps`   | a package counts on in memory that outlives it, core and kernel        |
 //! | `package-text`    | text that was shipped is there when its package comes again            |
 //! | `package-channels`| packages send each other messages without system calls               |
 //! | `idle-nodes`      | what wakes nodes that know each other and have nothing to do           |
@@ -92,6 +93,7 @@ mod moving;
 mod package_buffers;
 mod package_calls;
 mod package_channels;
+mod package_keeps;
 mod package_policy;
 mod package_text;
 mod packages;
@@ -125,7 +127,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 54] = [
+pub const PROGRAMS: [&str; 55] = [
     "boot",
     "ping",
     "restart",
@@ -161,6 +163,7 @@ pub const PROGRAMS: [&str; 54] = [
     "package-calls",
     "package-policy",
     "package-buffers",
+    "package-keeps",
     "package-text",
     "package-channels",
     "package-channels-restart",
@@ -275,6 +278,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "package-calls" => package_calls::start(core),
         "package-policy" => package_policy::start(core),
         "package-buffers" => package_buffers::start(core),
+        "package-keeps" => package_keeps::start(core, &arguments),
         "package-text" => package_text::start(core),
         "package-channels" | "package-channels-restart" => {
             package_channels::start(core, &arguments);

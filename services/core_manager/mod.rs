@@ -14,9 +14,9 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Role, RoleSet, Status};
+use nile_abi::{CoreId, KeepName, Role, RoleSet, Status};
 use nile_interfaces::core_manager::{
-    CoreEntry, CoreManagerKernel, CoreRoles, CoreStatistics, QueueDepth,
+    CoreEntry, CoreManagerKernel, CoreRoles, CoreStatistics, KeepEntry, QueueDepth,
 };
 use nile_interfaces::role_assignment::{role_names, roles_named};
 use nile_stl::node::{CoreState, Line};
@@ -163,6 +163,29 @@ impl CoreManagerKernel for CoreManager {
             give.give(result);
         }));
         done.await
+    }
+
+    fn keeps(&self) -> CallResult<Vec<KeepEntry>> {
+        let keeps = self.stl.node()?.keeps().into_iter();
+        let entry = |(name, bytes, version): (KeepName, _, _)| KeepEntry {
+            name: name.text().into(),
+            bytes,
+            version,
+        };
+        Ok(keeps.map(entry).collect())
+    }
+
+    async fn drop_keep(&self, name: String) -> CallResult<()> {
+        let failed = |status: Status| {
+            let what = match status {
+                Status::Exists => "a package has it: end that one first",
+                Status::NotFound => "there is none: core_manager.keeps tells which there are",
+                _ => "it is not forgotten",
+            };
+            CallError::new(status, format!("{name}: {what}"))
+        };
+        let keep = KeepName::parse(&name).ok_or_else(|| failed(Status::NotFound))?;
+        self.stl.node()?.drop_keep(keep).await.map_err(failed)
     }
 }
 

@@ -51,6 +51,7 @@ fn all_hold_on(machine: &str) {
         let words = match program {
             "jobs" => JOBS,
             "greedy" if machine != "sim" => "greedy pause_us=0",
+            "package-keeps" if machine == "sim" => "package-keeps bytes=2097152",
             _ => program,
         };
         command.args(["boot", "--json", "--machine", machine, "--program", words]);

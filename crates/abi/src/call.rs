@@ -17,8 +17,10 @@
 //! | `publish` | -                | an announcement  | the call's end      | its bytes          |
 //! | `channel` | -                | a [`ChannelCall`]| a [`ChannelPlace`]  | its bytes          |
 //! | `pool`    | -                | a [`PoolCall`]   | what it gives       | its bytes          |
+//! | `keep`    | bytes, version   | a keep's name    | a [`KeepPlace`]     | its bytes          |
 
 mod channel;
+mod keep;
 mod pool;
 
 use core::hint;
@@ -26,6 +28,7 @@ use core::ptr::NonNull;
 
 use crate::{CoreId, Generation, Status, VirtAddr};
 pub use channel::{ChannelCall, ChannelPlace, Event};
+pub use keep::{KeepPlace, keep_wants, keep_word};
 pub use pool::{PoolCall, PoolHandle, PoolPlace};
 
 /// Where a package's addresses begin. Below it nothing is ever mapped.
@@ -62,10 +65,12 @@ pub enum SystemCall {
     Channel = 8,
     /// Takes, passes, claims, frees or views buffers of the node's pool.
     Pool = 9,
+    /// Finds or makes memory that outlives the package.
+    Keep = 10,
 }
 
 impl SystemCall {
-    const ALL: [SystemCall; 10] = [
+    const ALL: [SystemCall; 11] = [
         SystemCall::Nothing,
         SystemCall::Exit,
         SystemCall::Log,
@@ -76,6 +81,7 @@ impl SystemCall {
         SystemCall::Publish,
         SystemCall::Channel,
         SystemCall::Pool,
+        SystemCall::Keep,
     ];
 
     /// The call with this number.
@@ -174,7 +180,7 @@ mod tests {
         for call in SystemCall::ALL {
             assert_eq!(SystemCall::from_number(call as u64), Some(call));
         }
-        assert_eq!(SystemCall::from_number(10), None);
+        assert_eq!(SystemCall::from_number(11), None);
         assert_eq!(SystemCall::from_number(u64::MAX), None);
     }
 

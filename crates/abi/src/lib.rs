@@ -2,6 +2,7 @@
 //! numbers, roles, time, limits. No logic lives here and nothing here depends on a machine.
 //!
 //! * [`id`]: nodes, cores, endpoints, channels, each with a generation.
+//! * [`keep`]: names of memory that outlives its package.
 //! * [`part`]: bytes of a buffer, as others read them.
 //! * [`status`]: how a call between cores ends, with its number on the wire.
 //! * [`role`]: what a core is for.
@@ -16,6 +17,7 @@ pub mod address;
 pub mod call;
 pub mod ethernet;
 pub mod id;
+pub mod keep;
 pub mod part;
 pub mod role;
 pub mod status;
@@ -25,6 +27,7 @@ pub mod window;
 pub use address::{PageSize, PhysAddr, VirtAddr};
 pub use ethernet::MacAddress;
 pub use id::{ChannelId, CoreId, EndpointId, Generation, NodeId};
+pub use keep::KeepName;
 pub use part::Part;
 pub use role::{Role, RoleSet};
 pub use status::Status;

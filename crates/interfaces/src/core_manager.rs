@@ -83,6 +83,17 @@ pub struct Interrupts {
     pub count: u64,
 }
 
+/// Memory that stays when the package that has it ends.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct KeepEntry {
+    /// The package's name, a slash, and the keep's.
+    pub name: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// The version of its contents, by the package that made it.
+    pub version: u16,
+}
+
 /// The cores of the node: roles, states, counts.
 #[service(subsystem = "cores", capability = "management", layer = high)]
 pub trait CoreManager {
@@ -134,4 +145,12 @@ pub trait CoreManager {
         roles: Vec<String>,
         #[range(1..=60000)] patience_ms: u32,
     ) -> CallResult<()>;
+
+    /// The memory that packages of this node keep when they end.
+    #[stl_k(reply = "keeps", allow(package, operator, peer))]
+    fn keeps(&self) -> CallResult<Vec<KeepEntry>>;
+
+    /// Forgets one, whose name is PACKAGE/KEEP, and frees its memory; not while a package has it.
+    #[stl_k(allow(operator, peer))]
+    async fn drop_keep(&self, name: String) -> CallResult<()>;
 }

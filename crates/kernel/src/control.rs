@@ -5,7 +5,8 @@
 //! each), little-endian. Decoding is total; what makes no sense is `None`.
 
 use nile_abi::{
-    ChannelId, CoreId, EndpointId, Generation, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
+    ChannelId, CoreId, EndpointId, Generation, KeepName, PageSize, PhysAddr, RoleSet, Status,
+    VirtAddr,
 };
 use nile_platform::user::Access;
 use nile_platform::{Grant, Line};
@@ -94,6 +95,13 @@ pub enum Request {
     Release { grant: Grant },
     /// The caller has no translation of a released grant any more.
     Invalidated { grant: Grant },
+    /// Find a keep, or make one of this size and version.
+    Keep { name: KeepName, bytes: u64, version: u16 },
+    /// Enter a piece of a keep in the user half of the caller's tables. `Exists` if another core
+    /// has it.
+    EnterKeep { number: u32, piece: u32, at: VirtAddr },
+    /// Forget a keep. `NotFound`; `Exists` while a core has it.
+    DropKeep { name: KeepName },
     /// The caller is going to ask policies: look whether one returns.
     Watch,
     /// How much memory there is, free and in tables.
@@ -117,6 +125,8 @@ pub enum Reply {
     Statistics { total: u64, free: u64, small: u64, large: u64, huge: u64, tables: u64 },
     /// A region: start, bytes, and whether it is usable.
     Region { start: PhysAddr, bytes: u64, usable: bool },
+    /// A keep: its number on the board, whether it was there before, and which other core has it.
+    Kept { number: u32, is_found: bool, holder: Option<CoreId> },
 }
 
 /// What the management core tells a core.
@@ -185,6 +195,17 @@ impl Request {
                 (25, [line.index() as u64, u64::from(core.0), 0, 0, 0, 0])
             }
             Request::ShowPool { shown } => (20, [u64::from(shown), 0, 0, 0, 0, 0]),
+            Request::Keep { name, bytes, version } => {
+                let [first, second, third, fourth] = name.words();
+                (26, [first, second, third, fourth, bytes, u64::from(version)])
+            }
+            Request::EnterKeep { number, piece, at } => {
+                (27, [u64::from(number), u64::from(piece), at.0, 0, 0, 0])
+            }
+            Request::DropKeep { name } => {
+                let [first, second, third, fourth] = name.words();
+                (28, [first, second, third, fourth, 0, 0])
+            }
             Request::Join { channel, grant } => {
                 (18, [u64::from(channel.0), grant.start.0, grant.bytes, 0, 0, 0])
             }
@@ -257,6 +278,13 @@ impl Request {
                 let line = Line::all().nth(usize::try_from(w[0]).ok()?)?;
                 Request::Drive { line, core: core(w[1])? }
             }
+            26 => Request::Keep { name: keep_name(w)?, bytes: w[4], version: narrow(w[5])? },
+            27 => Request::EnterKeep {
+                number: narrow(w[0])?,
+                piece: narrow(w[1])?,
+                at: VirtAddr(w[2]),
+            },
+            28 => Request::DropKeep { name: keep_name(w)? },
             _ => return None,
         };
         Some((number, request))
@@ -278,6 +306,10 @@ pub fn encode_reply(number: u64, result: Result<Reply, Status>) -> [u8; BYTES] {
         }
         Ok(Reply::Region { start, bytes, usable }) => {
             (5, Status::Ok, [start.0, bytes, u64::from(usable), 0, 0, 0])
+        }
+        Ok(Reply::Kept { number, is_found, holder }) => {
+            let holder = holder.map_or(0, |core| u64::from(core.0) + 1);
+            (6, Status::Ok, [u64::from(number), u64::from(is_found), holder, 0, 0, 0])
         }
     };
     encode(operation, status, number, words)
@@ -303,6 +335,14 @@ pub fn decode_reply(bytes: &[u8]) -> Option<(u64, Result<Reply, Status>)> {
             Reply::Statistics { total, free, small, large, huge, tables }
         }
         5 => Reply::Region { start: PhysAddr(w[0]), bytes: w[1], usable: w[2] != 0 },
+        6 => Reply::Kept {
+            number: narrow(w[0])?,
+            is_found: w[1] != 0,
+            holder: match w[2].checked_sub(1) {
+                Some(holder) => Some(core(holder)?),
+                None => None,
+            },
+        },
         _ => return None,
     };
     Some((number, Ok(reply)))
@@ -375,6 +415,10 @@ fn access(word: u64) -> Option<Access> {
     [Access::Read, Access::Write, Access::Execute].get(usize::try_from(word).ok()?).copied()
 }
 
+fn keep_name([first, second, third, fourth, ..]: Words) -> Option<KeepName> {
+    KeepName::from_words([first, second, third, fourth])
+}
+
 fn grant(start: u64, bytes: u64) -> Grant {
     Grant { start: PhysAddr(start), bytes }
 }
@@ -415,6 +459,7 @@ mod tests {
 
     #[test]
     fn requests_survive_the_cell() {
+        let name = KeepName::new("counter", "state").unwrap();
         let channel = ChannelId(9);
         for request in [
             Request::Open { to: CoreId(3), tag: u32::MAX, cells: 64 },
@@ -452,6 +497,9 @@ mod tests {
             Request::CallBack { core: CoreId(9) },
             Request::Assign { core: CoreId(9), roles: RoleSet::ALL },
             Request::Drive { line: Line::disk(3).unwrap(), core: CoreId(9) },
+            Request::Keep { name, bytes: 1 << 25, version: u16::MAX },
+            Request::EnterKeep { number: 31, piece: 15, at: AT },
+            Request::DropKeep { name },
         ] {
             assert_eq!(Request::decode(&request.encode(NUMBER)), Some((NUMBER, request)));
         }
@@ -467,6 +515,8 @@ mod tests {
             Ok(Reply::Granted { grant: GRANT }),
             Ok(Reply::Statistics { total: 1, free: 2, small: 3, large: 4, huge: 5, tables: 6 }),
             Ok(Reply::Region { start: PhysAddr(4096), bytes: 1 << 40, usable: true }),
+            Ok(Reply::Kept { number: 31, is_found: true, holder: Some(CoreId(0)) }),
+            Ok(Reply::Kept { number: 0, is_found: false, holder: None }),
         ] {
             assert_eq!(decode_reply(&encode_reply(NUMBER, result)), Some((NUMBER, result)));
         }
@@ -523,7 +573,7 @@ mod tests {
                 let word = garbage() >> [0, 32, 48, 63][garbage() as usize % 4];
                 place.copy_from_slice(&word.to_le_bytes());
             }
-            bytes[0] %= 24;
+            bytes[0] %= 29;
             bytes[1] %= 2;
             if let Some((number, request)) = Request::decode(&bytes) {
                 assert_eq!(Request::decode(&request.encode(number)), Some((number, request)));

@@ -6,6 +6,7 @@
 //! sender's fence. The services of the NileOS paper (III.B) stand on this.
 
 mod channels;
+mod keeps;
 pub(crate) mod links;
 mod memory;
 mod runs;
@@ -16,6 +17,7 @@ use alloc::vec::Vec;
 use nile_abi::{CoreId, EndpointId, Generation, PageSize, Status};
 use nile_memory::MemoryKind;
 use nile_order::SortedSet;
+use nile_platform::board::Keep;
 use nile_platform::{
     CorePhase, Grant, Handoff, Line, Machine, Manager as _, NodeDescription, NodePhase, WakeMode,
 };
@@ -81,6 +83,7 @@ impl<M: Machine> Manager<M> {
         let generation = machine.generation();
         if generation != Generation::FIRST {
             self.memory.expect_word_of(board.core_ids());
+            self.recover_keeps(machine);
             self.watch.want();
             for core in board.core_ids() {
                 self.links.post(core, control::EVENT, &Event::Hello { generation }.encode());
@@ -271,6 +274,13 @@ impl<M: Machine> Manager<M> {
                 }
                 Reply::Done
             }
+            Request::Keep { name, bytes, version } => {
+                self.find_keep(machine, core, Keep { name, bytes, version })?
+            }
+            Request::EnterKeep { number, piece, at } => {
+                self.enter_keep(machine, core, (number, piece), at)?
+            }
+            Request::DropKeep { name } => self.drop_keep(machine, name)?,
             Request::Join { channel, grant } => self.join(channel, grant, core)?,
             Request::Release { grant } => {
                 Reply::Granted { grant: self.memory.unshare(grant, core)? }

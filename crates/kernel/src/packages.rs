@@ -10,11 +10,13 @@
 //!
 //! * `layout`: where in user memory everything is.
 //! * `limits`: what each may have. `load`: an image, made ready in memory of the kernel's.
+//! * `keeps`: memory that stays when the package ends.
 //! * `space`: the package's memory: what it has, how much it may have.
 //! * `text`: what of the last package is still there, if this is the same one.
 //! * `shared`: what it has together with a package of another core.
 //! * `turns`: the loop of turns, and the system calls that the kernel answers itself.
 
+mod keeps;
 mod layout;
 mod limits;
 mod load;
@@ -33,9 +35,10 @@ use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 
-use nile_abi::call::SystemCall;
+use nile_abi::call::{KeepPlace, SystemCall};
 use nile_abi::{CoreId, Instant, Role, Status, VirtAddr};
 use nile_package::{Image, Manifest};
+use nile_platform::board::Keep;
 use nile_platform::{Hosting, Machine};
 use nile_stl::Allowance;
 pub use nile_stl::node::PackageLimits;
@@ -154,8 +157,11 @@ struct Running<M: Machine> {
     /// How many buffers of the pool it has, and what it may write to the log.
     buffers: Cell<usize>,
     lines: Allowance,
-    /// The text of its manifest, once it is loaded.
+    /// The text of its manifest, once it is loaded; or the name of what is linked in.
     manifest: OnceCell<Box<str>>,
+    linked: OnceCell<&'static str>,
+    /// The keeps that it has.
+    keeps: RefCell<Vec<(Keep, KeepPlace)>>,
     space: Space<M>,
     counters: Counters,
     found_text: Cell<bool>,
@@ -195,6 +201,8 @@ impl<M: Machine> Core<M> {
             buffers: Cell::new(0),
             lines: Allowance::new(limits.log_bytes),
             manifest: OnceCell::new(),
+            linked: OnceCell::new(),
+            keeps: RefCell::default(),
             space: Space::new(self, limits.memory_bytes),
             counters: Counters::default(),
             found_text: Cell::new(false),
@@ -235,6 +243,12 @@ impl<M: Machine> Package<M> {
     pub fn manifest(&self) -> Option<Manifest<'_>> {
         let text = self.0.manifest.get()?;
         Manifest::parse(text.as_bytes()).ok()
+    }
+
+    /// Its name, once it is loaded.
+    fn name(&self) -> &str {
+        let manifest = self.manifest().map(|it| it.name());
+        manifest.or(self.0.linked.get().copied()).unwrap_or_default()
     }
 
     /// What it may have.

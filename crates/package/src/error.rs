@@ -64,7 +64,7 @@ pub enum PackageError {
 pub enum ManifestError {
     /// It is not UTF-8 text.
     NotText,
-    /// This line is neither `name NAME` nor `publishes TYPE`.
+    /// This line is none of `name NAME`, `publishes TYPE`, `uses pool`, `keeps NAME BYTES`.
     Line(usize),
     /// The name on this line is empty, longer than 64 bytes, or has a character besides ASCII
     /// letters, digits, `-`, `_` and `.`.
@@ -73,7 +73,8 @@ pub enum ManifestError {
     Nameless,
     /// This line gives a second name.
     SecondName(usize),
-    /// It publishes more than [`MAX_PUBLISHED`](crate::MAX_PUBLISHED) types.
+    /// It publishes more than [`MAX_PUBLISHED`](crate::MAX_PUBLISHED) types, or keeps more than
+    /// [`MAX_KEEPS`](crate::MAX_KEEPS) pieces of memory.
     TooMany,
     /// The file has two.
     Second,
@@ -131,13 +132,20 @@ impl fmt::Display for ManifestError {
         use ManifestError::*;
         match *self {
             NotText => f.write_str("not UTF-8 text"),
-            Line(line) => write!(f, "line {line}: neither `name NAME` nor `publishes TYPE`"),
+            Line(line) => write!(
+                f,
+                "line {line}: none of `name NAME`, `publishes TYPE`, `uses pool`, `keeps NAME \
+                 BYTES`"
+            ),
             Name(line) => {
                 write!(f, "line {line}: a name is 1 to 64 ASCII letters, digits, `-`, `_` and `.`")
             }
             Nameless => f.write_str("no line `name NAME`"),
             SecondName(line) => write!(f, "line {line}: a second name"),
-            TooMany => write!(f, "more than {} types to publish", crate::MAX_PUBLISHED),
+            TooMany => {
+                let (types, keeps) = (crate::MAX_PUBLISHED, crate::MAX_KEEPS);
+                write!(f, "more than {types} types to publish, or more than {keeps} keeps")
+            }
             Second => f.write_str("the file has two"),
         }
     }

@@ -31,5 +31,5 @@ mod tests;
 pub use archive::{ArchiveError, BootModule};
 pub use error::{ManifestError, PackageError};
 pub use layout::{MAX_HEADERS, MAX_IMAGE_BYTES, MAX_SEGMENTS, Package, Relocation, Segment};
-pub use manifest::{MAX_PUBLISHED, Manifest};
+pub use manifest::{MAX_KEEPS, MAX_PUBLISHED, Manifest};
 pub use store::{Image, Store};

@@ -5,6 +5,7 @@
 //! publishes numbers.ackermann
 //! publishes numbers.fibonacci
 //! uses pool
+//! keeps state 65536
 //! ```
 
 use crate::error::ManifestError;
@@ -17,6 +18,9 @@ pub const NOTE_TYPE: u64 = 1;
 
 /// The most service types that a package can publish.
 pub const MAX_PUBLISHED: usize = 64;
+
+/// The most keeps of a package.
+pub const MAX_KEEPS: usize = 8;
 
 /// The most bytes of a name.
 const MAX_NAME: usize = 64;
@@ -33,7 +37,7 @@ impl<'a> Manifest<'a> {
     pub fn parse(text: &'a [u8]) -> Result<Manifest<'a>, ManifestError> {
         let text = core::str::from_utf8(text).map_err(|_| ManifestError::NotText)?;
         let mut name = None;
-        let mut published = 0;
+        let (mut published, mut kept) = (0, 0);
         for (line, content) in (1..).zip(text.lines()) {
             let (key, value) = content.split_once(' ').ok_or(ManifestError::Line(line))?;
             match key {
@@ -41,13 +45,14 @@ impl<'a> Manifest<'a> {
                 "name" => name = Some(value),
                 "publishes" => published += 1,
                 "uses" if value == "pool" => {}
+                "keeps" if keep(value).is_some() => kept += 1,
                 _ => return Err(ManifestError::Line(line)),
             }
-            if !is_name(value) {
+            if key != "keeps" && !is_name(value) {
                 return Err(ManifestError::Name(line));
             }
         }
-        if published > MAX_PUBLISHED {
+        if published > MAX_PUBLISHED || kept > MAX_KEEPS {
             return Err(ManifestError::TooMany);
         }
         Ok(Manifest { name: name.ok_or(ManifestError::Nameless)?, text })
@@ -73,10 +78,27 @@ impl<'a> Manifest<'a> {
         self.text.lines().any(|line| line == "uses pool")
     }
 
+    /// The memory that stays when it has ended: names and bytes, in the manifest's order.
+    pub fn keeps(&self) -> impl Iterator<Item = (&'a str, u64)> + use<'a> {
+        self.text.lines().filter_map(|line| keep(line.strip_prefix("keeps ")?))
+    }
+
+    /// Whether the package may keep so many bytes by this name.
+    pub fn may_keep(&self, name: &str, bytes: u64) -> bool {
+        self.keeps().any(|keep| keep == (name, bytes))
+    }
+
     /// Whether the package may publish instances of the service type `name`.
     pub fn may_publish(&self, name: &str) -> bool {
         self.publishes().any(|published| published == name)
     }
+}
+
+/// A keep's name and its bytes.
+fn keep(text: &str) -> Option<(&str, u64)> {
+    let (name, bytes) = text.split_once(' ')?;
+    let bytes = bytes.parse().ok().filter(|bytes| *bytes > 0)?;
+    is_name(name).then_some((name, bytes))
 }
 
 fn is_name(text: &str) -> bool {
@@ -103,6 +125,9 @@ mod tests {
         assert!(!manifest.uses_pool());
         assert_eq!(Manifest::parse(b"name a").unwrap().publishes().count(), 0);
         assert!(Manifest::parse(b"name a\nuses pool\n").unwrap().uses_pool());
+        let manifest = Manifest::parse(b"name a\nkeeps state 65536\nkeeps log 1\n").unwrap();
+        assert_eq!(manifest.keeps().collect::<Vec<_>>(), [("state", 65536), ("log", 1)]);
+        assert!(manifest.may_keep("log", 1) && !manifest.may_keep("log", 2));
     }
 
     #[test]
@@ -118,6 +143,10 @@ mod tests {
             ("name a\npublish b", ManifestError::Line(2)),
             ("name a b", ManifestError::Name(1)),
             ("name a\nuses disk", ManifestError::Line(2)),
+            ("name a\nkeeps state", ManifestError::Line(2)),
+            ("name a\nkeeps state 0", ManifestError::Line(2)),
+            ("name a\nkeeps st/te 1", ManifestError::Line(2)),
+            ("name a\nkeeps state -1", ManifestError::Line(2)),
             ("name a\npublishes ", ManifestError::Name(2)),
             (&long, ManifestError::Name(1)),
             (&format!("name a\n{many}"), ManifestError::TooMany),

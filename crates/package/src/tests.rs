@@ -313,7 +313,10 @@ fn every_error_says_something_of_its_own() {
         assert!(!text.is_empty() && !said[..place].contains(text), "{text}");
     }
     assert_eq!(said[3], "relocation 3: kind 6, not R_X86_64_RELATIVE (8)");
-    assert_eq!(said[4], "manifest: line 2: neither `name NAME` nor `publishes TYPE`");
+    assert_eq!(
+        said[4],
+        "manifest: line 2: none of `name NAME`, `publishes TYPE`, `uses pool`, `keeps NAME BYTES`"
+    );
 }
 
 fn add_file(archive: &mut Vec<u8>, kind: u8, name: &str, contents: &[u8]) {

@@ -5,10 +5,12 @@
 //! | bells     | a cache line a core | every core              | who sleeps and must be woken    |
 //! | receivers | `RECEIVER_BYTES`    | the management core     | how each receiver is woken      |
 //! | records   | a page a core       | the record's core alone | phase, generation, interrupts   |
-//! | node      | one page            | the management core     | the node's phase, what cores    |
-//! |           |                     |                         | are to be and drive             |
+//! | node      | `NODE_BYTES`        | the management core     | the node's phase, what cores    |
+//! |           |                     |                         | are to be and drive, keeps      |
 //!
 //! Where a machine has page permissions, they enforce the third column.
+
+mod keeps;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,8 +20,10 @@ use nile_ring::{Doorbells, Notifier, ReceiverMap, Region};
 
 use crate::record::{RECORD_BYTES, Record};
 
-/// Bytes of the node's own page.
-pub const NODE_BYTES: usize = 4096;
+pub use keeps::{Keep, MOST_KEEPS};
+
+/// Bytes of the node's own pages.
+pub const NODE_BYTES: usize = 3 * 4096;
 
 /// Bytes of the receiver map.
 pub const RECEIVER_BYTES: usize = ReceiverMap::region_len(MAX_RECEIVERS);
@@ -31,7 +35,10 @@ const CHANNELS: usize = 2;
 const DRIVERS: usize = 8;
 /// A word for each core: what it is for.
 const ASSIGNED: usize = 64;
-const _: () = assert!(DRIVERS + LINES <= ASSIGNED && (ASSIGNED + MAX_CORES) * 8 <= NODE_BYTES);
+/// What is kept: see `keeps`.
+const KEEPS: usize = 512;
+const _: () = assert!(DRIVERS + LINES <= ASSIGNED && ASSIGNED + MAX_CORES <= KEEPS);
+const _: () = assert!((KEEPS + MOST_KEEPS * keeps::WORDS) * 8 <= NODE_BYTES);
 
 /// What the node as a whole is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{
-    CoreId, Generation, Instant, NodeId, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
+    CoreId, Generation, Instant, KeepName, NodeId, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
 };
 
 pub use nile_device::{DrivenInterface, Gate, Interface, Line, LineState, TimerSource};
@@ -122,6 +122,13 @@ pub trait Node {
         argument: &[u8],
         limits: PackageLimits,
     ) -> Result<Rc<dyn RunningPackage>, Status>;
+
+    /// The keeps of the node, memory of packages that stays when they end: names, bytes, and the
+    /// versions of their contents.
+    fn keeps(&self) -> Vec<(KeepName, u64, u16)>;
+
+    /// Forgets a keep. Waits for the management core. `NotFound`; `Exists` while a package has it.
+    fn drop_keep(&self, name: KeepName) -> NodeFuture<()>;
 
     /// Whether packages may run on this core, if it is a worker.
     fn may_run_packages(&self) -> bool {

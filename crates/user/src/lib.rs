@@ -14,6 +14,7 @@
 //! * [`channel`]: channel ends that send and receive without a system call.
 //! * [`pool`]: buffers of the node's pool. [`prefetch`](fn@prefetch): lines of the cache.
 //!   [`cycles`](fn@cycles): the processor's clock; [`compute`](fn@compute) passes the time.
+//! * [`keep`]: memory that stays when the package ends.
 //! * [`services`]: the user half of the service transport layer.
 //!
 //! This crate is one of the few with unsafe code: it changes stacks, and it trusts the entry table.
@@ -30,6 +31,7 @@ pub mod entry;
 pub mod gate;
 mod grow;
 pub mod heap;
+pub mod keep;
 mod log;
 #[doc(hidden)]
 pub mod macros;
@@ -43,6 +45,7 @@ pub use compute::compute;
 pub use cycles::cycles;
 pub use gate::Gate;
 pub use heap::Heap;
+pub use keep::{Keep, KeepError};
 pub use log::write_log;
 pub use nile_abi as abi;
 pub use pool::{PoolBuffer, PoolView};

@@ -18,13 +18,15 @@ macro_rules! log {
 ///     name: "hello",
 ///     publishes: ["greetings.hello"],
 ///     uses: ["pool"],
+///     keeps: ["state 65536"],
 ///     main: nile_hello::main,
 /// }
 /// ```
 ///
 /// `publishes` names the service types that the package may publish, `uses` what it has besides its
-/// own memory: `pool` is the node's pool of buffers. Both may be left out. The names consist of
-/// ASCII letters, digits, `-`, `_` and `.`. Built with `packages/build.toml`, it
+/// own memory: `pool` is the node's pool of buffers. `keeps` names [keeps](crate::keep), each with
+/// its bytes. All three may be left out. The names consist of ASCII letters, digits, `-`, `_` and
+/// `.`. Built with `packages/build.toml`, it
 /// is a package; built like any other program, it only says so.
 #[macro_export]
 macro_rules! package {
@@ -32,6 +34,7 @@ macro_rules! package {
         name: $name:literal,
         $(publishes: [$($published:literal),* $(,)?],)?
         $(uses: [$($used:literal),* $(,)?],)?
+        $(keeps: [$($kept:literal),* $(,)?],)?
         main: $main:path $(,)?
     ) => {
         #[cfg(not(freestanding))]
@@ -50,6 +53,7 @@ macro_rules! package {
 
             const MANIFEST: &str = concat!(
                 "name ", $name $($(, "\npublishes ", $published)*)? $($(, "\nuses ", $used)*)?
+                $($(, "\nkeeps ", $kept)*)?
             );
 
             #[used]

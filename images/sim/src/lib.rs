@@ -18,11 +18,12 @@ use nile_scenarios::Scenarios;
 use nile_unruly::{Act, Acts, Span};
 
 /// Every package of the project: what `Options::packages` takes.
-pub const PACKAGES: [(&str, Program); 11] = [
+pub const PACKAGES: [(&str, Program); 12] = [
     ("buffers", nile_buffers::main),
     ("numbers", |system, _| nile_numbers::run(system, compute)),
     ("pairs", nile_pairs::main),
     ("hello", nile_hello::main),
+    ("keeper", nile_keeper::main),
     ("threads", nile_threads::main),
     ("unruly", unruly),
     ("caller", nile_caller::main),
@@ -36,6 +37,7 @@ pub const PACKAGES: [(&str, Program); 11] = [
 pub const STORE: Store = Store::Linked(&[
     "buffers",
     "hello",
+    "keeper",
     "threads",
     "unruly",
     "caller",

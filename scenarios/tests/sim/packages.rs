@@ -60,6 +60,13 @@ fn nothing_stays_of_linked_programs() {
 }
 
 #[test]
+fn packages_go_on_with_what_they_have_kept() {
+    for seed in 0..20 {
+        pass(&node(seed), "package-keeps bytes=2097152");
+    }
+}
+
+#[test]
 fn packages_pass_buffers_of_the_pool() {
     let config = Config::parse("[pool]\nbytes = \"2M\"\nbuffer = \"64K\"\n");
     let mut config = config.expect("the test's configuration is valid");

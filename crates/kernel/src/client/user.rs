@@ -81,6 +81,31 @@ impl<M: Machine> Core<M> {
         result
     }
 
+    /// A piece of a keep in the user half, at `at`. `Exists` if another core has it, `Timeout` if
+    /// one lets go of it for long.
+    pub(crate) async fn enter_keep(
+        &self,
+        number: u32,
+        piece: u32,
+        at: VirtAddr,
+    ) -> Result<Grant, Status> {
+        let deadline = self.now() + PATIENCE;
+        loop {
+            match self.ask_present(Request::EnterKeep { number, piece, at }).await {
+                // Its next incarnation takes out of the user half what this core does not know.
+                Err(Status::Dead) => {}
+                Err(Status::Busy) if self.now() < deadline => self.sleep(BUSY_BACKOFF).await,
+                Err(Status::Busy) => return Err(Status::Timeout),
+                Err(status) => return Err(status),
+                Ok(Reply::Granted { grant }) => {
+                    self.client.users.0.borrow_mut().insert(grant, (at, Access::Write));
+                    return Ok(grant);
+                }
+                Ok(_) => return Err(Status::Invalid),
+            }
+        }
+    }
+
     /// Takes the user half out of this core's tables but for what `stays`, lets `forget` drop the
     /// translations of it, and gives its memory back.
     pub(crate) async fn empty_user_half(

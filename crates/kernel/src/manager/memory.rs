@@ -8,6 +8,7 @@
 //! A core has a grant in one half of its tables: the kernel's, at an address that follows from the
 //! grant's own, or its package's (see `user`).
 
+mod kept;
 mod pool;
 #[cfg(test)]
 mod tests;
@@ -61,6 +62,8 @@ pub struct Memory<T: TableMemory> {
     tables: Tables<T>,
     runs: Runs,
     given: BTreeMap<PhysAddr, Holding>,
+    /// What stays when no core has it.
+    kept: SortedSet<PhysAddr>,
     places: Places,
     owner: CoreId,
     /// After a restart of the managing core: the cores that have yet to say what they have.
@@ -144,6 +147,7 @@ impl<T: TableMemory> Memory<T> {
             tables,
             runs,
             given: BTreeMap::new(),
+            kept: SortedSet::new(),
             places,
             owner,
             unheard: SortedSet::new(),
@@ -366,7 +370,8 @@ impl<T: TableMemory> Memory<T> {
     /// Frees a grant that is in nobody's tables.
     pub fn free_if_unused(&mut self, grant: Grant) -> Result<(), Status> {
         let holding = self.given.get(&grant.start).ok_or(Status::NotFound)?;
-        if !holding.holders.is_empty() || !holding.leaving.is_empty() {
+        let is_used = !holding.holders.is_empty() || !holding.leaving.is_empty();
+        if is_used || self.kept.contains(&grant.start) {
             return Ok(());
         }
         let (bytes, origin) = (holding.bytes, holding.origin);

@@ -43,6 +43,9 @@ impl<M: Machine> Package<M> {
             let _ = self.0.manifest.set(Box::from(plan.manifest().text()));
         }
         let linked = self.linked(image, plan.as_ref())?;
+        if let Some(name) = linked {
+            let _ = self.0.linked.set(name);
+        }
         let has_text = self.open(plan.as_ref(), shipped).await?;
         let gateway = space.with_user(|user| user.gateway())?;
         let (gate, code) = match gateway {

@@ -216,6 +216,20 @@ impl<M: Machine> Space<M> {
         Ok((at, bytes))
     }
 
+    /// Decides where a keep of `bytes` bytes, whole pages, goes: where a piece of 2 MiB can begin.
+    /// It counts as the package's memory.
+    pub fn begin_to_keep(&self, bytes: u64) -> Result<VirtAddr, Status> {
+        if self.closed.get() {
+            return Err(Status::Dead);
+        }
+        let at = self.heap_end.get().0.next_multiple_of(PageSize::Large.bytes());
+        let end = at.checked_add(bytes).filter(|end| *end <= END.0).ok_or(Status::Invalid)?;
+        self.reserve(bytes)?;
+        self.heap_end.set(VirtAddr(end));
+        self.growing.set(self.growing.get() + 1);
+        Ok(VirtAddr(at))
+    }
+
     /// Makes what was decided so. What fails leaves addresses without memory, no more.
     pub async fn grow(&self, (at, bytes): (VirtAddr, u64)) -> Result<(), Status> {
         let pieces = self.allocate(at, bytes, Access::Write).await;

@@ -8,7 +8,7 @@ use core::fmt;
 use core::str;
 use core::time::Duration;
 
-use nile_abi::call::{Answer, SystemCall};
+use nile_abi::call::{Answer, KeepPlace, SystemCall};
 use nile_abi::{Instant, Status, VirtAddr};
 use nile_platform::user::{Ask, Exit};
 use nile_platform::{Hosting, Machine, User};
@@ -144,6 +144,15 @@ impl<M: Machine> Package<M> {
                     self.log(line);
                 }
                 Ok(0)
+            }
+            SystemCall::Keep => {
+                let (name, room) = self.buffers(ask).inspect_err(|_| count(bad))?;
+                if room < KeepPlace::BYTES {
+                    return Err(Status::Invalid);
+                }
+                let place = self.keep(&name, ask.word).await?.encode();
+                self.0.space.write(ask.output.0, &place).inspect_err(|_| count(bad))?;
+                Ok(place.len() as u64)
             }
             SystemCall::Invoke
             | SystemCall::Wait

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::future::Future;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Instant, PageSize, PhysAddr, RoleSet, Status, VirtAddr};
+use nile_abi::{CoreId, Instant, KeepName, PageSize, PhysAddr, RoleSet, Status, VirtAddr};
 use nile_package::Image;
 use nile_platform::samples::Sample;
 use nile_platform::{Cause, Machine, Manager, Outcome, Queue};
@@ -225,6 +225,16 @@ impl<M: Machine> Node for CoreHost<M> {
         };
         let calls = ServiceCalls::new(&core.stl());
         Ok(Rc::new(Hosted(core.run_package(image, argument, limits, calls)?)))
+    }
+
+    fn keeps(&self) -> Vec<(KeepName, u64, u16)> {
+        let keeps = self.0.machine.board().keeps();
+        keeps.map(|(_, keep)| (keep.name, keep.bytes, keep.version)).collect()
+    }
+
+    fn drop_keep(&self, name: KeepName) -> NodeFuture<()> {
+        let own = self.0.clone();
+        whole(&self.0, async move { own.drop_keep(name).await })
     }
 
     fn may_run_packages(&self) -> bool {

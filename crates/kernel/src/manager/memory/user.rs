@@ -89,7 +89,12 @@ impl<T: TableMemory> Memory<T> {
     }
 
     /// Enters a known grant in a core's user half and notes that; all of it or nothing.
-    fn enter_user(&mut self, grant: Grant, core: CoreId, user: Half) -> Result<(), Status> {
+    pub(super) fn enter_user(
+        &mut self,
+        grant: Grant,
+        core: CoreId,
+        user: Half,
+    ) -> Result<(), Status> {
         let Half::User { at, access } = user else { return Err(Status::Invalid) };
         if !is_user_range(at, grant.bytes) {
             return Err(Status::Invalid);

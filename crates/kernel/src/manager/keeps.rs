@@ -1,0 +1,119 @@
+//! Keeps: memory that a package's next incarnation finds again, on whichever core that is. Which
+//! there are is on the board, so the next incarnation of this core knows them, too.
+//!
+//! A keep has its memory piece by piece, when a core first asks for the piece, and until it is
+//! dropped. One core has it at a time, in its user half.
+
+use nile_abi::{CoreId, KeepName, PageSize, Status, VirtAddr};
+use nile_platform::board::{Keep, MOST_KEEPS};
+use nile_platform::{Board, Grant, Machine, Manager as _};
+
+use super::Manager;
+use crate::control::Reply;
+
+/// The memory of a keep that has been needed so far.
+fn grants(board: &Board, number: usize, keep: Keep) -> impl Iterator<Item = Grant> + '_ {
+    keep.pieces().enumerate().filter_map(move |(piece, bytes)| {
+        Some(Grant { start: board.keep_piece(number, piece)?, bytes })
+    })
+}
+
+fn find(board: &Board, name: KeepName) -> Option<(usize, Keep)> {
+    board.keeps().find(|(_, keep)| keep.name == name)
+}
+
+impl<M: Machine> Manager<M> {
+    /// An earlier incarnation of this core has given these out.
+    pub(super) fn recover_keeps(&mut self, machine: &M) {
+        let board = machine.board();
+        for (number, keep) in board.keeps() {
+            for grant in grants(board, number, keep) {
+                if let Err(status) = self.memory.keep(grant) {
+                    machine.log(format_args!("the keep {} is damaged: {status}", keep.name));
+                }
+            }
+        }
+    }
+
+    /// The keep of this name for `core`; one of this size and version is made if there is none.
+    /// `Busy` while a core has yet to let go of it, `NoMemory` if there are too many.
+    pub(super) fn find_keep(
+        &mut self,
+        machine: &M,
+        core: CoreId,
+        wanted: Keep,
+    ) -> Result<Reply, Status> {
+        let board = machine.board();
+        if wanted.bytes == 0
+            || wanted.bytes > Keep::MOST_BYTES
+            || !wanted.bytes.is_multiple_of(PageSize::Small.bytes())
+        {
+            return Err(Status::Invalid);
+        }
+        if let Some((number, keep)) = find(board, wanted.name) {
+            let mut holder = None;
+            for grant in grants(board, number, keep) {
+                if self.memory.is_unsettled(grant) {
+                    return Err(Status::Busy);
+                }
+                holder = holder.or(self.memory.holder(grant));
+            }
+            let holder = holder.filter(|holder| *holder != core);
+            return Ok(Reply::Kept { number: number as u32, is_found: true, holder });
+        }
+        let free = (0..MOST_KEEPS).find(|number| board.keep(*number).is_none());
+        let number = free.ok_or(Status::NoMemory)?;
+        board.set_keep(number, Some(wanted));
+        Ok(Reply::Kept { number: number as u32, is_found: false, holder: None })
+    }
+
+    /// Enters a piece of a keep in the user half of `core`, at `at`.
+    pub(super) fn enter_keep(
+        &mut self,
+        machine: &M,
+        core: CoreId,
+        (number, piece): (u32, u32),
+        at: VirtAddr,
+    ) -> Result<Reply, Status> {
+        let board = machine.board();
+        let (number, piece) = (number as usize, piece as usize);
+        let keep = board.keep(number).ok_or(Status::NotFound)?;
+        let bytes = keep.pieces().nth(piece).ok_or(Status::NotFound)?;
+        let grant = match board.keep_piece(number, piece) {
+            Some(start) => Grant { start, bytes },
+            None => {
+                let grant = match bytes == PageSize::Large.bytes() {
+                    true => self.memory.take_frame(PageSize::Large, core)?,
+                    false => self.memory.take_run(bytes)?,
+                };
+                if let Some(manager) = machine.manager() {
+                    manager.zero(grant);
+                }
+                board.set_keep_piece(number, piece, grant.start);
+                self.memory.keep(grant)?;
+                grant
+            }
+        };
+        self.memory.enter_kept(grant, core, at)?;
+        Ok(Reply::Granted { grant })
+    }
+
+    /// Forgets a keep, and frees its memory.
+    pub(super) fn drop_keep(&mut self, machine: &M, name: KeepName) -> Result<Reply, Status> {
+        let board = machine.board();
+        let (number, keep) = find(board, name).ok_or(Status::NotFound)?;
+        for grant in grants(board, number, keep) {
+            if self.memory.is_unsettled(grant) {
+                return Err(Status::Busy);
+            }
+            if self.memory.holder(grant).is_some() {
+                return Err(Status::Exists);
+            }
+        }
+        let grants: alloc::vec::Vec<Grant> = grants(board, number, keep).collect();
+        // Should this incarnation end now, its memory is lost, and not twice given out.
+        board.set_keep(number, None);
+        grants.into_iter().try_for_each(|grant| self.memory.drop_kept(grant))?;
+        Ok(Reply::Done)
+    }
+}

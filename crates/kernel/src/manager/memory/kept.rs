@@ -1,0 +1,48 @@
+//! Memory that stays when no core has it: see `manager::keeps`.
+
+use nile_abi::{CoreId, Status, VirtAddr};
+use nile_memory::paging::TableMemory;
+use nile_platform::Grant;
+use nile_platform::user::Access;
+
+use super::{Half, Memory};
+
+impl<T: TableMemory> Memory<T> {
+    /// Keeps a grant from now on; an earlier incarnation of this core may have given it out.
+    pub fn keep(&mut self, grant: Grant) -> Result<(), Status> {
+        self.know(grant)?;
+        self.kept.insert(grant.start);
+        Ok(())
+    }
+
+    /// A core that has it.
+    pub fn holder(&self, grant: Grant) -> Option<CoreId> {
+        self.given.get(&grant.start)?.holders.keys().next().copied()
+    }
+
+    /// Whether a core has yet to say that it has forgotten it, or may have it.
+    pub fn is_unsettled(&self, grant: Grant) -> bool {
+        let is_leaving = |start| self.given.get(&start).is_some_and(|it| !it.leaving.is_empty());
+        !self.unheard.is_empty() || is_leaving(grant.start)
+    }
+
+    /// Enters one in a core's user half, to be written. `Exists` if it is elsewhere, `Busy` while
+    /// it [is unsettled](Memory::is_unsettled).
+    pub fn enter_kept(&mut self, grant: Grant, core: CoreId, at: VirtAddr) -> Result<(), Status> {
+        let holding = self.given.get(&grant.start).ok_or(Status::NotFound)?;
+        let user = Half::User { at, access: Access::Write };
+        match holding.holders.iter().next() {
+            Some((holder, half)) if *holder == core && *half == user => return Ok(()),
+            Some(_) => return Err(Status::Exists),
+            None if self.is_unsettled(grant) => return Err(Status::Busy),
+            None => {}
+        }
+        self.enter_user(grant, core, user)
+    }
+
+    /// Frees one as soon as nobody has it.
+    pub fn drop_kept(&mut self, grant: Grant) -> Result<(), Status> {
+        self.kept.remove(&grant.start);
+        self.free_if_unused(grant)
+    }
+}

@@ -1,0 +1,93 @@
+//! Keeps of a package: memory that it asks for by name and that stays when it ends. Its next
+//! incarnation, on whichever core, finds there what it has left.
+
+use nile_abi::call::{KeepPlace, keep_wants};
+use nile_abi::{KeepName, PageSize, Status, VirtAddr};
+use nile_platform::board::Keep;
+use nile_platform::user::Access;
+use nile_platform::{Machine, User};
+
+use super::Package;
+use super::space::piece_places;
+use crate::control::{Reply, Request};
+use crate::core::Core;
+
+impl<M: Machine> Core<M> {
+    /// Forgets a keep of the node. `NotFound` if there is none of this name, `Exists` while a
+    /// package has it, `Timeout` while a core lets go of it.
+    pub async fn drop_keep(&self, name: KeepName) -> Result<(), Status> {
+        loop {
+            match self.request(Request::DropKeep { name }).await {
+                Err(Status::Dead) => {}
+                result => return result.map(drop),
+            }
+        }
+    }
+}
+
+impl<M: Machine> Package<M> {
+    /// What the `keep` call gives: the keep of this name, of so many bytes and of this version.
+    /// `Denied` if the manifest does not name it, `Invalid` for a name or a size that none can
+    /// have, `NoMemory` if that is more than the package may have or the node has, `Timeout` if
+    /// another core lets go of it for long, `Dead` when the package has ended.
+    pub(super) async fn keep(&self, name: &[u8], word: u64) -> Result<KeepPlace, Status> {
+        let name = str::from_utf8(name).map_err(|_| Status::Invalid)?;
+        let (bytes, version) = keep_wants(word);
+        let may_keep = match self.manifest() {
+            Some(manifest) => manifest.may_keep(name, bytes),
+            None => true,
+        };
+        if !may_keep {
+            return Err(Status::Denied);
+        }
+        let name = KeepName::new(self.name(), name).ok_or(Status::Invalid)?;
+        let bytes = bytes.checked_next_multiple_of(PageSize::Small.bytes()).unwrap_or_default();
+        let wanted = Keep { name, bytes, version };
+        let had = self.0.keeps.borrow().iter().find(|(keep, _)| *keep == wanted).map(|it| it.1);
+        if let Some(place) = had {
+            return Ok(place);
+        }
+        let package = self.clone();
+        // A task of its own: when the caller is dropped, the memory is still in order.
+        self.0.core.spawn(async move { package.find_keep(wanted).await }).await
+    }
+
+    async fn find_keep(&self, wanted: Keep) -> Result<KeepPlace, Status> {
+        let core = &self.0.core;
+        let Keep { name, bytes, version } = wanted;
+        let asked = loop {
+            match core.request(Request::Keep { name, bytes, version }).await {
+                Err(Status::Dead) => {}
+                result => break result?,
+            }
+        };
+        let Reply::Kept { number, is_found, holder } = asked else { return Err(Status::Invalid) };
+        let there = core.machine().board().keep(number as usize).ok_or(Status::NotFound)?;
+        let place = KeepPlace {
+            at: None,
+            bytes: there.bytes,
+            version: there.version,
+            core: holder.unwrap_or(core.id()),
+            is_found,
+        };
+        if holder.is_some() || there != wanted {
+            return Ok(place);
+        }
+        let space = &self.0.space;
+        let at = space.begin_to_keep(bytes)?;
+        let entered = self.enter_keep(number, at, bytes).await;
+        space.has_grown();
+        entered?;
+        let place = KeepPlace { at: Some(at), ..place };
+        self.0.keeps.borrow_mut().push((wanted, place));
+        Ok(place)
+    }
+
+    async fn enter_keep(&self, number: u32, at: VirtAddr, bytes: u64) -> Result<(), Status> {
+        for (piece, (at, _)) in (0..).zip(piece_places(at, bytes)) {
+            let grant = self.0.core.enter_keep(number, piece, at).await?;
+            self.0.space.with_user(|user| user.map(grant, at, Access::Write))??;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! Keeps: memory that outlives the package that had it. Which there are, and where, is on the
+//! board, so that the next incarnation of the management core knows it, which alone writes it.
+//!
+//! A keep is in pieces, of 2 MiB each but for the last one. An entry counts once its last word,
+//! which is written last, says so.
+
+use core::sync::atomic::Ordering;
+
+use nile_abi::{KeepName, PageSize, PhysAddr};
+
+use super::{Board, KEEPS};
+
+/// The most keeps of a node.
+pub const MOST_KEEPS: usize = 32;
+
+/// Words of an entry: the name, the bytes, the version, and where each piece is.
+pub(super) const WORDS: usize = 24;
+const BYTES: usize = 4;
+const VERSION: usize = 5;
+const PIECES: usize = 7;
+const IS_THERE: usize = 23;
+
+/// One keep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Keep {
+    /// Its name.
+    pub name: KeepName,
+    /// Bytes that it has, whole pages.
+    pub bytes: u64,
+    /// The version of its contents, by the package that made it.
+    pub version: u16,
+}
+
+impl Keep {
+    /// The most bytes of a keep.
+    pub const MOST_BYTES: u64 = (IS_THERE - PIECES) as u64 * PageSize::Large.bytes();
+
+    /// How many bytes each of its pieces has.
+    pub fn pieces(&self) -> impl Iterator<Item = u64> + use<> {
+        let (bytes, piece) = (self.bytes, PageSize::Large.bytes());
+        (0..bytes).step_by(piece as usize).map(move |at| piece.min(bytes - at))
+    }
+}
+
+impl Board {
+    /// The keep with this number, if there is one.
+    pub fn keep(&self, number: usize) -> Option<Keep> {
+        if number >= MOST_KEEPS || self.keep_word(number, IS_THERE) == 0 {
+            return None;
+        }
+        Some(Keep {
+            name: KeepName::from_words([0, 1, 2, 3].map(|word| self.keep_word(number, word)))?,
+            bytes: self.keep_word(number, BYTES),
+            version: self.keep_word(number, VERSION) as u16,
+        })
+    }
+
+    /// All keeps with their numbers.
+    pub fn keeps(&self) -> impl Iterator<Item = (usize, Keep)> {
+        (0..MOST_KEEPS).filter_map(|number| Some((number, self.keep(number)?)))
+    }
+
+    /// Makes or removes one. Management core only.
+    pub fn set_keep(&self, number: usize, keep: Option<Keep>) {
+        self.set_keep_word(number, IS_THERE, 0);
+        let Some(keep) = keep else { return };
+        for (word, value) in keep.name.words().into_iter().enumerate() {
+            self.set_keep_word(number, word, value);
+        }
+        self.set_keep_word(number, BYTES, keep.bytes);
+        self.set_keep_word(number, VERSION, keep.version.into());
+        (PIECES..IS_THERE).for_each(|word| self.set_keep_word(number, word, 0));
+        self.set_keep_word(number, IS_THERE, 1);
+    }
+
+    /// Where a piece of a keep is, once it was needed.
+    pub fn keep_piece(&self, number: usize, piece: usize) -> Option<PhysAddr> {
+        let start = self.keep_word(number, PIECES + piece);
+        (start != 0).then_some(PhysAddr(start))
+    }
+
+    /// Says it; frame zero is never used. Management core only.
+    pub fn set_keep_piece(&self, number: usize, piece: usize, start: PhysAddr) {
+        self.set_keep_word(number, PIECES + piece, start.0);
+    }
+
+    fn keep_word(&self, number: usize, word: usize) -> u64 {
+        self.node_word(KEEPS + number * WORDS + word).load(Ordering::Acquire)
+    }
+
+    fn set_keep_word(&self, number: usize, word: usize, value: u64) {
+        self.node_word(KEEPS + number * WORDS + word).store(value, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use nile_ring::{Doorbells, Region};
+
+    #[test]
+    fn keeps_are_found_by_their_numbers() {
+        let board = Board::in_memory(1, Region::owned(Doorbells::region_len(1)));
+        assert_eq!(board.keeps().count(), 0);
+        let name = KeepName::new("counter", "state").unwrap();
+        let keep = Keep { name, bytes: Keep::MOST_BYTES, version: 3 };
+        board.set_keep(31, Some(keep));
+        assert_eq!(board.keeps().collect::<Vec<_>>(), [(31, keep)]);
+        assert_eq!(keep.pieces().count(), 16);
+        assert_eq!(board.keep_piece(31, 15), None);
+        board.set_keep_piece(31, 15, PhysAddr(4096));
+        assert_eq!(board.keep_piece(31, 15), Some(PhysAddr(4096)));
+        assert_eq!(board.keep(31), Some(keep));
+        board.set_keep(31, None);
+        assert_eq!((board.keep(31), board.keep(32)), (None, None));
+        board.set_keep(31, Some(keep));
+        assert_eq!(board.keep_piece(31, 15), None, "another one begins with nothing");
+        let small = Keep { bytes: (2 << 20) + 4096, ..keep };
+        assert_eq!(small.pieces().collect::<Vec<_>>(), [2 << 20, 4096]);
+    }
+}
