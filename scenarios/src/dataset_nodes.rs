@@ -9,11 +9,9 @@ use alloc::vec::Vec;
 use nile_abi::{CoreId, NodeId, Status};
 use nile_bosml::{Buffer, Bytes};
 use nile_interfaces::dataset::records::{Decider, Destination, Listed};
-use nile_interfaces::dataset::{DatasetClient, JOB_OWNED, MOST_BYTES};
+use nile_interfaces::dataset::{DatasetClient, MOST_BYTES};
 use nile_interfaces::name::NameClient;
-use nile_interfaces::name::records::{
-    Expected, NameAnswer, NameEntry, NameExpectation, NameKind, NameOutcome,
-};
+use nile_interfaces::name::records::{Meaning, NameAnswer, NameEntry, NameExpectation, NamePage};
 use nile_kernel::Core;
 use nile_platform::Machine;
 use nile_services::cluster;
@@ -117,7 +115,7 @@ impl Here<'_> {
         self.refused(fetch("none", 99).await, Status::NotFound, "from no node");
         self.refused(fetch("none", SOURCE).await, Status::NotFound, "what there is not");
         let source = store(self.stl, NodeId(SOURCE)).await?;
-        let draft = source.create("refused", 1, 0, Decider::JOB, 0).await?.draft;
+        let draft = source.create("refused", 1, 0, Decider::Job { keepers: 0 }, 0).await?.draft;
         let buffer = Buffer { pool: 0, index: 0, generation: 0, length: 1 };
         self.refused(source.append(draft, buffer).await, Status::Denied, "a buffer from afar");
         self.refused(source.load_draft(draft, 0).await, Status::Denied, "one that goes afar");
@@ -138,42 +136,30 @@ impl Here<'_> {
         let here = NameClient::find(self.stl).await?;
         let at = At { node: NodeId(SOURCE), core: CoreId::BOOT };
         let there = NameClient::find_at(self.stl, at).await?;
-        let making = |job| NameEntry { kind: NameKind::Making, epoch: job, ..NameEntry::default() };
-        let is = |answer: &NameAnswer, end, kind, stamp| {
-            (answer.outcome, answer.entry.kind, answer.entry.stamp) == (end, kind, stamp)
+        let making = |job| Meaning::Making { job };
+        let entry = |stamp, meaning| NameEntry { stamp, meaning };
+        let check = |answer: NameAnswer, expected: NameAnswer, what: &str| {
+            self.findings.check(answer == expected, format_args!("{what}: {answer:?}"));
         };
-        let check = |holds: bool, answer: &NameAnswer, what: &str| {
-            self.findings.check(holds, format_args!("{what}: {answer:?}"));
-        };
-        let never = there.look("thing").await?;
-        check(
-            is(&never, NameOutcome::Done, NameKind::Absent, 0),
-            &never,
-            "it has never meant anything",
-        );
-        let absent = NameExpectation { kind: Expected::Absent, number: 0 };
+        let never = NameAnswer::Done(NameEntry::default());
+        check(there.look("thing").await?, never, "it has never meant anything");
+        let (absent, claim) = (NameExpectation::Absent, NameAnswer::Done(entry(1, making(5))));
         for (by, what) in [(&here, "it is claimed"), (&there, "the same change once more")] {
             let claimed = by.change("thing", 7, absent, making(5)).await?;
-            check(is(&claimed, NameOutcome::Done, NameKind::Making, 1), &claimed, what);
+            check(claimed, claim.clone(), what);
         }
         let refused = there.change("thing", 8, absent, making(6)).await?;
-        let is_first =
-            is(&refused, NameOutcome::Refused, NameKind::Making, 1) && refused.entry.epoch == 5;
-        check(is_first, &refused, "another job has it");
+        check(refused, NameAnswer::Refused(entry(1, making(5))), "another job has it");
         let page = there.list("").await?;
-        let named = page.names.iter().any(|it| it.name == "thing" && it.entry.stamp == 1);
+        let named = matches!(&page, NamePage::Names { names, .. }
+            if names.iter().any(|it| it.name == "thing" && it.entry.stamp == 1));
         self.findings.check(named, format_args!("it is listed: {page:?}"));
-        let given = NameExpectation { kind: Expected::Making, number: 5 };
-        let gone = there.change("thing", 9, given, NameEntry::default()).await?;
-        check(is(&gone, NameOutcome::Done, NameKind::Absent, 2), &gone, "it is given up");
-        let late = here.change("thing", 10, NameExpectation::stamp(1), making(6)).await?;
-        check(is(&late, NameOutcome::Refused, NameKind::Absent, 2), &late, "it has changed since");
-        let seen = here.look("thing").await?;
-        check(
-            is(&seen, NameOutcome::Done, NameKind::Absent, 2),
-            &seen,
-            "as the other node has left it",
-        );
+        let gone = there.change("thing", 9, NameExpectation::Making(5), Meaning::Absent).await?;
+        check(gone, NameAnswer::Done(entry(2, Meaning::Absent)), "it is given up");
+        let late = here.change("thing", 10, NameExpectation::Stamp(1), making(6)).await?;
+        check(late, NameAnswer::Refused(entry(2, Meaning::Absent)), "it has changed since");
+        let seen = NameAnswer::Done(entry(2, Meaning::Absent));
+        check(here.look("thing").await?, seen, "as the other node has left it");
         self.refused(here.look(".jobs/1").await, Status::Invalid, "a name of stores' own");
         Ok(())
     }
@@ -189,7 +175,7 @@ impl Here<'_> {
             }
             there => there?,
         };
-        let is_open = !there.committed && there.owner == JOB_OWNED.0;
+        let is_open = !there.committed && matches!(there.owner, Decider::Job { .. });
         self.findings.check(is_open, format_args!("{there:?} is decided"));
         let key = (name.as_str(), 1, *attempt);
         let fetched = self.datasets.fetch_from(key.0, key.1, key.2, SOURCE).await?;
@@ -214,7 +200,8 @@ impl Here<'_> {
         attempt: u32,
         round: u64,
     ) -> CallResult<Listed> {
-        let draft = source.create(name, 1, attempt, Decider::JOB, 30_000).await?.draft;
+        let draft =
+            source.create(name, 1, attempt, Decider::Job { keepers: 0 }, 30_000).await?.draft;
         let content: Vec<u8> = (0..BYTES).map(|at| byte(at, round)).collect();
         let mut at = 0;
         for piece in content.chunks(MOST_BYTES) {

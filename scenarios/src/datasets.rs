@@ -9,7 +9,7 @@ use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
 
-use nile_abi::{CoreId, Status};
+use nile_abi::{CoreId, NodeId, Status};
 use nile_bosml::{Blob, Bytes};
 use nile_interfaces::dataset::records::{Decider, Draft, Listed, NoteEntry, SpaceEntry};
 use nile_interfaces::dataset::{DatasetClient, MOST_BYTES};
@@ -111,16 +111,20 @@ async fn use_datasets<M: Machine>(
     user.datasets.note(NOTE, Bytes::from(&identity.to_le_bytes()[..])).await?;
     user.put(KEPT, 1, &content(KEPT_BYTES, 3)).await?;
     // Never committed: a later life does not know of it.
-    let draft = user.datasets.create("draft", 1, 0, Decider::HERE, 0).await?.draft;
+    let draft = user.datasets.create("draft", 1, 0, Decider::Here, 0).await?.draft;
     user.write(draft, &content(300_000, 5)).await?;
     // Prepared by a life of this node that did not commit it.
-    let draft = user.datasets.create("undecided", 1, 0, Decider::HERE, 0).await?.draft;
-    let node = user.datasets.commit(draft).await?.owner;
+    let draft = user.datasets.create("undecided", 1, 0, Decider::Here, 0).await?.draft;
+    let committed = user.datasets.commit(draft).await?;
+    let Decider::Node { node: NodeId(node), .. } = committed.owner else {
+        let what = format!("no node decides on {committed:?}");
+        return Err(CallError::new(Status::Failed, what));
+    };
     user.datasets.remove("undecided", 1, 0).await?;
-    let draft = user.datasets.create("undecided", 2, 0, Decider::HERE, 0).await?.draft;
+    let draft = user.datasets.create("undecided", 2, 0, Decider::Here, 0).await?.draft;
     user.datasets.prepare(draft, Vec::from([node])).await?;
     // The same, but a job's record decides, and no life of any node.
-    let draft = user.datasets.create(OF_A_JOB, 1, 0, Decider::JOB, 0).await?.draft;
+    let draft = user.datasets.create(OF_A_JOB, 1, 0, Decider::Job { keepers: 0 }, 0).await?.draft;
     user.write(draft, &content(KEPT_BYTES, 4)).await?;
     user.datasets.prepare(draft, Vec::from([node])).await?;
     Ok(())
@@ -166,7 +170,7 @@ impl User<'_> {
     }
 
     async fn put(&self, name: &str, epoch: u64, content: &[u8]) -> CallResult<Listed> {
-        let draft = self.datasets.create(name, epoch, 0, Decider::HERE, 0).await?.draft;
+        let draft = self.datasets.create(name, epoch, 0, Decider::Here, 0).await?.draft;
         self.write(draft, content).await?;
         self.datasets.commit(draft).await
     }
@@ -239,7 +243,7 @@ impl User<'_> {
     async fn pieces_at_once(&self) -> CallResult<()> {
         let datasets = &self.datasets;
         let content = content(2500, 6);
-        let begun = datasets.create("at once", 1, 0, Decider::HERE, 1000).await?;
+        let begun = datasets.create("at once", 1, 0, Decider::Here, 1000).await?;
         let mut there = 0;
         while there < content.len() as u64 {
             let pieces = content.chunks(300).enumerate().rev();
@@ -282,27 +286,27 @@ impl User<'_> {
     async fn refusals(&self) -> CallResult<()> {
         let datasets = &self.datasets;
         self.put("x", 5, b"x").await?;
-        let late = datasets.create("x", 4, 0, Decider::HERE, 0).await;
+        let late = datasets.create("x", 4, 0, Decider::Here, 0).await;
         self.refused(late, Status::Exists, "an earlier epoch");
         self.refused(
-            datasets.create("x", 5, 1, Decider::HERE, 0).await,
+            datasets.create("x", 5, 1, Decider::Here, 0).await,
             Status::Exists,
             "the same epoch",
         );
-        self.refused(datasets.create("", 5, 1, Decider::HERE, 0).await, Status::Invalid, "no name");
+        self.refused(datasets.create("", 5, 1, Decider::Here, 0).await, Status::Invalid, "no name");
         self.refused(
-            datasets.create("a\nb", 5, 1, Decider::HERE, 0).await,
+            datasets.create("a\nb", 5, 1, Decider::Here, 0).await,
             Status::Invalid,
             "two lines",
         );
         self.refused(datasets.look_up("y").await, Status::NotFound, "no such name");
         self.refused(datasets.remove("y", 1, 0).await, Status::NotFound, "no such dataset");
         self.refused(datasets.commit(99_999).await, Status::NotFound, "no such draft");
-        let draft = datasets.create("y", 1, 0, Decider::HERE, 0).await?.draft;
+        let draft = datasets.create("y", 1, 0, Decider::Here, 0).await?.draft;
         let gap = datasets.write(draft, 1, Bytes::from(&b"b"[..])).await;
         self.refused(gap, Status::Busy, "bytes before which others have yet to come");
         // Two attempts: the first to commit wins.
-        let other = datasets.create("y", 1, 1, Decider::HERE, 0).await?.draft;
+        let other = datasets.create("y", 1, 1, Decider::Here, 0).await?.draft;
         datasets.commit(other).await?;
         self.refused(datasets.commit(draft).await, Status::Exists, "the second attempt");
         datasets.abort(draft).await?;
@@ -347,7 +351,7 @@ impl User<'_> {
 
     async fn two_phases(&self) -> CallResult<()> {
         let datasets = &self.datasets;
-        let begun = datasets.create("two", 1, 0, Decider::HERE, 0).await?;
+        let begun = datasets.create("two", 1, 0, Decider::Here, 0).await?;
         self.write(begun.draft, &content(100_000, 6)).await?;
         let away = begun.node + 1;
         let prepared = datasets.prepare(begun.draft, Vec::from([begun.node, away])).await?;
@@ -367,7 +371,7 @@ impl User<'_> {
 
     /// Whole blocks in buffers that change owner.
     async fn buffers(&self, pool: &Pool) -> CallResult<()> {
-        let draft = self.datasets.create("blocks", 1, 0, Decider::HERE, 0).await?.draft;
+        let draft = self.datasets.create("blocks", 1, 0, Decider::Here, 0).await?.draft;
         let lengths = [1, 4095, 4096, pool.buffer_size()];
         for (salt, length) in lengths.into_iter().enumerate() {
             let Some(mut buffer) = pool.alloc() else {
@@ -392,9 +396,9 @@ impl User<'_> {
     async fn drafts(&self, pool: &Pool) -> CallResult<()> {
         let datasets = &self.datasets;
         let size = pool.buffer_size();
-        let long = datasets.create("cut", 1, 0, Decider::HERE, size as u32 + 1).await;
+        let long = datasets.create("cut", 1, 0, Decider::Here, size as u32 + 1).await;
         self.refused(long, Status::Invalid, "blocks that no buffer holds");
-        let begun = datasets.create("cut", 1, 0, Decider::HERE, 1000).await?;
+        let begun = datasets.create("cut", 1, 0, Decider::Here, 1000).await?;
         self.write(begun.draft, &content(5500, 3)).await?;
         let listed = datasets.commit(begun.draft).await?;
         self.expect_content(&listed, &content(5500, 3)).await?;
@@ -404,7 +408,8 @@ impl User<'_> {
         self.findings.check(as_asked, format_args!("{lengths:?} are the blocks of {begun:?}"));
         datasets.remove("cut", 1, 0).await?;
 
-        let Draft { draft, node, .. } = datasets.create("many", 1, 0, Decider::JOB, 0).await?;
+        let Draft { draft, node, .. } =
+            datasets.create("many", 1, 0, Decider::Job { keepers: 0 }, 0).await?;
         datasets.write(draft, 0, Bytes::from(&content(10, 100)[..])).await?;
         let lengths = [size, 1, 4096, size - 1, 4097, 100];
         let mut ends = Vec::new();
@@ -430,7 +435,7 @@ impl User<'_> {
         self.findings.check(found == prepared && !found.committed, format_args!("{found:?}"));
         datasets.remove("many", 1, 0).await?;
 
-        let draft = datasets.create("given up", 1, 0, Decider::HERE, 0).await?.draft;
+        let draft = datasets.create("given up", 1, 0, Decider::Here, 0).await?.draft;
         let mut handles = Vec::new();
         for salt in 0..3 {
             let handle = filled(pool, size, salt)?;
@@ -451,7 +456,7 @@ impl User<'_> {
 
     /// A draft that the disk has no room for; it can then be given up.
     async fn full_disk(&self, space: &SpaceEntry) -> CallResult<()> {
-        let draft = self.datasets.create("too long", 1, 0, Decider::HERE, 0).await?.draft;
+        let draft = self.datasets.create("too long", 1, 0, Decider::Here, 0).await?.draft;
         let piece = content(MOST_BYTES, 8);
         let mut at = 0;
         let full = loop {

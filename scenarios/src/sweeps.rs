@@ -15,9 +15,7 @@ use nile_bosml::Bytes;
 use nile_interfaces::dataset::DatasetClient;
 use nile_interfaces::dataset::records::Decider;
 use nile_interfaces::name::NameClient;
-use nile_interfaces::name::records::{
-    Expected, NameAnswer, NameEntry, NameExpectation, NameKind, NameOutcome,
-};
+use nile_interfaces::name::records::{Facts, Meaning, NameAnswer, NameEntry, NameExpectation};
 use nile_kernel::Core;
 use nile_platform::Machine;
 use nile_services::cluster;
@@ -91,26 +89,21 @@ async fn names(stl: &Stl, node: u32) -> CallResult<NameClient> {
 async fn check_away(stl: &Stl, findings: &Findings, at: nile_abi::Instant) -> CallResult<()> {
     let (name, epoch, attempt) = ("gone", 1, 1);
     let store = stores(stl).await?.swap_remove(1);
-    let draft = store.create(name, epoch, attempt, Decider::NAME, 0).await?.draft;
+    let draft = store.create(name, epoch, attempt, Decider::Name, 0).await?.draft;
     store.write(draft, 0, Bytes::from(name.as_bytes())).await?;
     store.prepare(draft, Vec::from([2])).await?;
     let here = names(stl, 1).await?;
-    let absent = NameExpectation { kind: Expected::Absent, number: 0 };
-    let dataset = NameEntry {
-        kind: NameKind::Dataset,
-        epoch,
-        attempt,
-        copies: 1,
-        nodes: Vec::from([2]),
-        ..NameEntry::default()
+    let facts = Facts { copies: 1, nodes: Vec::from([NodeId(2)]), ..Facts::default() };
+    let dataset = Meaning::Dataset { epoch, attempt, facts };
+    let stamp = match here.change(name, 1, NameExpectation::Absent, dataset).await? {
+        NameAnswer::Done(entry) => entry.stamp,
+        other => return Err(CallError::new(Status::Failed, format!("named: {other:?}"))),
     };
-    let named = here.change(name, 1, absent, dataset).await?;
-    findings.check(named.outcome == NameOutcome::Done, format_args!("named: {named:?}"));
     store.confirm(name, epoch, attempt).await?;
     stl.host().sleep_until(at).await;
-    let expected = NameExpectation::stamp(named.entry.stamp);
-    let removed = here.change(name, 2, expected, NameEntry::default()).await?;
-    findings.check(removed.outcome == NameOutcome::Done, format_args!("removed: {removed:?}"));
+    let expected = NameExpectation::Stamp(stamp);
+    let removed = here.change(name, 2, expected, Meaning::Absent).await?;
+    findings.check(matches!(removed, NameAnswer::Done(_)), format_args!("removed: {removed:?}"));
     let left = until(stl, async || match store.inspect(name, epoch, attempt).await {
         Err(error) if error.status == Status::NotFound => Ok(()),
         Err(error) => Err(error),
@@ -123,40 +116,39 @@ async fn check(stl: &Stl, findings: &Findings, at: nile_abi::Instant) -> CallRes
     let stores = stores(stl).await?;
     for (node, name, epoch) in THERE {
         let store = &stores[node as usize - 1];
-        let draft = store.create(name, epoch, 1, Decider::HERE, 0).await?.draft;
+        let draft = store.create(name, epoch, 1, Decider::Here, 0).await?.draft;
         store.write(draft, 0, Bytes::from(name.as_bytes())).await?;
         store.commit(draft).await?;
     }
     stl.host().sleep_until(at).await;
-    let absent = NameExpectation { kind: Expected::Absent, number: 0 };
-    let claim = NameEntry { kind: NameKind::Making, epoch: CLAIMS, ..NameEntry::default() };
+    let claim = Meaning::Making { job: CLAIMS };
     let there = names(stl, 2).await?;
-    let claimed = there.change("claimed", 1, absent, claim).await?;
-    let is_ours = claimed.outcome == NameOutcome::Done;
+    let claimed = there.change("claimed", 1, NameExpectation::Absent, claim).await?;
+    let is_ours = matches!(claimed, NameAnswer::Done(_));
     findings.figure("claimed", u64::from(is_ours));
-    let is_right = |name: &str, entry: &NameEntry| match (name, entry.kind) {
-        ("two", NameKind::Dataset) => entry.epoch == 9,
-        ("torn", NameKind::Output) => entry.epoch == 3 && entry.parts == 2,
-        ("claimed", NameKind::Making) => is_ours && entry.epoch == CLAIMS,
-        ("claimed", NameKind::Dataset) => !is_ours && entry.epoch == 5,
+    let is_right = |name: &str, entry: &NameEntry| match (name, &entry.meaning) {
+        ("two", Meaning::Dataset { epoch, .. }) => *epoch == 9,
+        ("torn", Meaning::Output { job: 3, parts: 2, .. }) => true,
+        ("claimed", Meaning::Making { job }) => is_ours && *job == CLAIMS,
+        ("claimed", Meaning::Dataset { epoch, .. }) => !is_ours && *epoch == 5,
         _ => false,
     };
     for name in ["two", "torn", "claimed"] {
-        let first = until(stl, async || {
-            let seen = there.look(name).await?;
-            let open = || CallError::new(Status::NotFound, format!("{name} means nothing"));
-            (seen.entry.stamp > 0).then_some(seen).ok_or_else(open)
+        let first = until(stl, async || match there.look(name).await? {
+            NameAnswer::Done(entry) if entry.stamp > 0 => Ok(entry),
+            _ => Err(CallError::new(Status::NotFound, format!("{name} means nothing"))),
         });
         let first = first.await?;
-        findings.check(is_right(name, &first.entry), format_args!("{name} means {first:?}"));
+        findings.check(is_right(name, &first), format_args!("{name} means {first:?}"));
     }
     // Whatever another sweep would do is done.
     stl.host().pause(Duration::from_secs(45)).await;
     for node in 1..=NODES {
         for name in ["two", "torn", "claimed"] {
-            let NameAnswer { entry, .. } = names(stl, node).await?.look(name).await?;
-            let holds = entry.stamp == 1 && is_right(name, &entry);
-            findings.check(holds, format_args!("n{node}: {name} was changed: {entry:?}"));
+            let seen = names(stl, node).await?.look(name).await?;
+            let holds =
+                matches!(&seen, NameAnswer::Done(it) if it.stamp == 1 && is_right(name, it));
+            findings.check(holds, format_args!("n{node}: {name} was changed: {seen:?}"));
         }
     }
     for (node, name, epoch) in THERE {

@@ -10,14 +10,14 @@ use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
 
-use nile_abi::{Generation, NodeId, Status};
+use nile_abi::{NodeId, Status};
 use nile_stl::{CallError, CallResult, LocalFuture, Stl};
-use nile_store::{Block, Manifest, Name, Owner, Version};
+use nile_store::{Block, Manifest, Name, Version};
 
 use super::blocks;
 use super::keeper::Keeper;
 use super::streams::Stream;
-use super::travel::refused;
+use super::travel::{owner, refused};
 use crate::bulk::port::{Mailbox, Port, Received};
 use crate::cluster;
 use nile_interfaces::dataset::DatasetClient;
@@ -158,8 +158,8 @@ async fn manifest(
     (name, version): (&Name, Version),
     own: NodeId,
 ) -> CallResult<Manifest> {
-    let owner = Owner { node: NodeId(about.owner), generation: Generation(about.owner_generation) };
     let bad = || CallError::new(Status::Invalid, format!("{name}: its source says what cannot be"));
+    let owner = owner(about.owner).ok_or_else(bad)?;
     let mut manifest: Option<Manifest> = None;
     let mut taken = 0;
     while taken < about.blocks {

@@ -43,11 +43,11 @@ use given::Given;
 use keeper::Keeper;
 use medium::Medium;
 use mounting::Mounted;
+use nile_interfaces::dataset::DatasetKernel;
 use nile_interfaces::dataset::records::{
     BlockEntry, BlockRange, Condition, Copied, Decider, Destination, Draft, InFile, Listed,
     NoteEntry, Piece, SpaceEntry, Verified,
 };
-use nile_interfaces::dataset::{DatasetKernel, NAME_OWNED};
 use nile_interfaces::name::NameClient;
 use streams::{Stream, Streams};
 use travel::{listed, refused};
@@ -115,10 +115,15 @@ impl Shared {
         Ok((core, self.stl.host().generation_of(core)))
     }
 
+    /// This node.
+    fn node(&self) -> NodeId {
+        cluster::life(&self.stl).0
+    }
+
     /// This node in its present incarnation.
     fn owner(&self) -> Owner {
         let (node, generation) = cluster::life(&self.stl);
-        Owner { node, generation }
+        Owner::Node { node, generation }
     }
 
     /// Has the names decide, after a while, on what was prepared for one and not decided since:
@@ -130,7 +135,7 @@ impl Shared {
         let (shared, keeper) = (self.clone(), keeper.clone());
         self.stl.host().spawn(Box::pin(async move {
             let is_left = |it: &nile_store::Dataset| {
-                it.state == State::Prepared && it.manifest.owner.node == NAME_OWNED
+                it.state == State::Prepared && it.manifest.owner == Owner::Name
             };
             loop {
                 shared.stl.host().pause(UNDECIDED).await;
@@ -153,7 +158,7 @@ impl Shared {
     ) -> CallResult<(Rc<Stream>, Manifest)> {
         let stream = self.streams.find(draft)?;
         let nodes: Vec<NodeId> = match nodes {
-            [] => Vec::from([self.owner().node]),
+            [] => Vec::from([self.node()]),
             nodes => nodes.iter().map(|node| NodeId(*node)).collect(),
         };
         let manifest = stream.finish(keeper, &nodes).await?;
@@ -188,13 +193,7 @@ impl DatasetKernel for Dataset {
         block_bytes: u32,
     ) -> CallResult<Draft> {
         let keeper = self.shared.keeper().await?;
-        let own = self.shared.owner();
-        let owner = match owner {
-            Decider { node: 0, .. } => own,
-            Decider { node, generation } => {
-                Owner { node: NodeId(node), generation: Generation(generation) }
-            }
-        };
+        let owner = travel::owner(owner).unwrap_or_else(|| self.shared.owner());
         let (name, version) = (named(name)?, Version::new(epoch, attempt));
         let most = keeper.medium.buffer_bytes();
         let length = match block_bytes as usize {
@@ -208,7 +207,7 @@ impl DatasetKernel for Dataset {
         let (streams, writer) = (&self.shared.streams, caller.own_core().ok());
         let draft = streams.create(&keeper, (name, version), owner, writer, length)?;
         let block_bytes = length as u32;
-        Ok(Draft { draft, block_bytes, node: own.node.0 })
+        Ok(Draft { draft, block_bytes, node: self.shared.node().0 })
     }
 
     async fn write(&self, draft: u64, at: u64, bytes: Bytes<'_>) -> CallResult<u64> {
@@ -367,7 +366,7 @@ impl DatasetKernel for Dataset {
         node: u32,
     ) -> CallResult<Listed> {
         let keeper = self.shared.keeper().await?;
-        let own = self.shared.owner().node;
+        let own = self.shared.node();
         let (key, version, from) = (named(name)?, Version::new(epoch, attempt), NodeId(node));
         if from == own || node == 0 {
             let message = format!("{name}: it is to come from another node than this one");

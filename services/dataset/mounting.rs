@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, Status};
 use nile_stl::{At, CallError, CallResult, Place};
-use nile_store::{Name, State, Version, checksum};
+use nile_store::{Name, Owner, State, Version, checksum};
 
 use super::Shared;
 use super::keeper::{self, Keeper, Own, Unusable};
@@ -109,17 +109,18 @@ impl Shared {
         let now = self.stl.host().now();
         Ok(match self.stl.node()?.entropy(&mut seed) {
             true => u64::from_le_bytes(seed),
-            false => now.as_nanos() ^ u64::from(self.owner().node.0) << 48,
+            false => now.as_nanos() ^ u64::from(self.node().0) << 48,
         })
     }
 
     async fn mount(&self) -> Result<Rc<Keeper>, Unusable> {
-        let own = self.owner();
+        let own = self.node();
+        let is_of = |owner| matches!(owner, Owner::Node { node, .. } if node == own);
         let keeper = Keeper::mount(&self.stl, Medium::open(&self.stl)?, &self.own()?).await?;
         // What this node had prepared in an earlier life and not committed, it never will be.
         let undecided: Vec<(Name, Version)> = keeper.with(|store| {
             let prepared = store.datasets().filter(|it| it.state == State::Prepared);
-            let own = prepared.filter(|it| it.manifest.owner.node == own.node);
+            let own = prepared.filter(|it| is_of(it.manifest.owner));
             own.map(|it| (it.manifest.name.clone(), it.manifest.version)).collect()
         });
         for (name, version) in undecided {

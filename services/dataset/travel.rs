@@ -4,9 +4,19 @@ use alloc::format;
 use alloc::string::ToString;
 
 use nile_abi::Status;
-use nile_interfaces::dataset::records::Listed;
+use nile_interfaces::dataset::records::{Decider, Listed};
 use nile_stl::CallError;
-use nile_store::{Dataset, Error, State};
+use nile_store::{Dataset, Error, Owner, State};
+
+/// Who decides on a dataset; none is the node that has it.
+pub fn owner(decider: Decider) -> Option<Owner> {
+    Some(match decider {
+        Decider::Here => return None,
+        Decider::Node { node, generation } => Owner::Node { node, generation },
+        Decider::Job { keepers } => Owner::Job { keepers },
+        Decider::Name => Owner::Name,
+    })
+}
 
 /// The entry of a dataset.
 pub fn listed(dataset: &Dataset) -> Listed {
@@ -20,8 +30,11 @@ pub fn listed(dataset: &Dataset) -> Listed {
         blocks: manifest.blocks().len() as u32,
         here: dataset.blocks_here() as u32,
         copies: manifest.copies(),
-        owner: manifest.owner.node.0,
-        owner_generation: manifest.owner.generation.0,
+        owner: match manifest.owner {
+            Owner::Node { node, generation } => Decider::Node { node, generation },
+            Owner::Job { keepers } => Decider::Job { keepers },
+            Owner::Name => Decider::Name,
+        },
     }
 }
 

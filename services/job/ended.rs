@@ -110,6 +110,8 @@ mod tests {
     use nile_abi::{CoreId, Generation};
     use nile_job::{AttemptId, Epoch, Kind, Part, TaskId, WorkerId};
 
+    use nile_interfaces::dataset::records::Decider;
+
     use super::*;
 
     const ATTEMPT: AttemptId =
@@ -129,20 +131,10 @@ mod tests {
 
     fn copy(committed: bool) -> (usize, Listed) {
         let attempt = ATTEMPT.version().expect("it has one");
-        let (bytes, blocks, here, copies, owner, owner_generation) = (1, 1, 1, 2, 0, 0);
+        let (bytes, blocks, here, copies, owner) = (1, 1, 1, 2, Decider::Job { keepers: 0 });
         let name = "made/0-of-1".to_owned();
-        let listed = Listed {
-            name,
-            epoch: 7,
-            attempt,
-            committed,
-            bytes,
-            blocks,
-            here,
-            copies,
-            owner,
-            owner_generation,
-        };
+        let listed =
+            Listed { name, epoch: 7, attempt, committed, bytes, blocks, here, copies, owner };
         (0, listed)
     }
 

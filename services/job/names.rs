@@ -17,7 +17,7 @@ use super::board::{Board, LOOK};
 use crate::name::{lacking, travel};
 use nile_interfaces::job::records::JobEntry;
 use nile_interfaces::name::NameClient;
-use nile_interfaces::name::records::NameOutcome;
+use nile_interfaces::name::records::NameAnswer;
 
 /// How long a job is waited for that would make the same, and of which it is not known whether it
 /// goes on.
@@ -32,9 +32,11 @@ impl Board {
     pub(super) fn look_up<'a>(&'a self, name: &'a str) -> LocalFuture<'a, CallResult<Entry>> {
         Box::pin(async move {
             let answer = NameClient::find(&self.stl).await?.look(name).await?;
-            match answer.outcome {
-                NameOutcome::Done => Ok(travel::entry(&answer.entry)),
-                _ => Err(lacking(&answer.missing)),
+            match answer {
+                NameAnswer::Done(entry) | NameAnswer::Refused(entry) => Ok(travel::entry(entry)),
+                NameAnswer::NoMajority(missing) | NameAnswer::Unknown(missing) => {
+                    Err(lacking(&missing))
+                }
             }
         })
     }
@@ -48,14 +50,14 @@ impl Board {
         to: What,
     ) -> LocalFuture<'a, CallResult<Result<Entry, Entry>>> {
         Box::pin(async move {
-            let to = travel::told(&Entry { stamp: 0, change, what: to });
             let client = NameClient::find(&self.stl).await?;
-            let expected = travel::expectation(expect);
-            let answer = client.change(name, change, expected, to).await?;
-            match answer.outcome {
-                NameOutcome::Done => Ok(Ok(travel::entry(&answer.entry))),
-                NameOutcome::Refused => Ok(Err(travel::entry(&answer.entry))),
-                _ => Err(lacking(&answer.missing)),
+            let (expected, to) = (travel::expectation(expect), travel::meaning(to));
+            match client.change(name, change, expected, to).await? {
+                NameAnswer::Done(entry) => Ok(Ok(travel::entry(entry))),
+                NameAnswer::Refused(entry) => Ok(Err(travel::entry(entry))),
+                NameAnswer::NoMajority(missing) | NameAnswer::Unknown(missing) => {
+                    Err(lacking(&missing))
+                }
             }
         })
     }

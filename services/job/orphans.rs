@@ -15,10 +15,7 @@ use super::catalogue::{Catalogue, listed, part_of};
 use super::cluster::{Store, spawn};
 use super::hosted::Hosted;
 use super::names;
-use nile_interfaces::dataset::records::Listed;
-
-/// The owner of datasets that a job's record decides on.
-const JOB_OWNED: u32 = u32::MAX;
+use nile_interfaces::dataset::records::{Decider, Listed};
 
 /// How long workers have to take care of what is theirs.
 const SOON: Duration = Duration::from_secs(8);
@@ -157,7 +154,7 @@ impl Board {
         let catalogue = Catalogue::gather(&self.cluster).await?;
         let mut found = SortedMap::new();
         for (store, it) in &catalogue.entries {
-            if it.epoch != id.0 || it.owner != JOB_OWNED {
+            if it.epoch != id.0 || !matches!(it.owner, Decider::Job { .. }) {
                 continue;
             }
             let client = &catalogue.stores[*store].client;
@@ -183,17 +180,24 @@ impl Board {
                 continue;
             }
             let parts = listed(&store.client).await?.into_iter();
-            for part in parts.filter(|it| !it.committed && it.owner == JOB_OWNED) {
-                is_clean &= self.settle(&store, &part).await?;
+            for part in parts.filter(|it| !it.committed) {
+                if let Decider::Job { keepers } = part.owner {
+                    is_clean &= self.settle(&store, &part, keepers).await?;
+                }
             }
         }
         Ok(is_clean)
     }
 
     /// Keeps a part or removes it, if it is known which; gives whether it is.
-    async fn settle(self: &Rc<Self>, store: &Store, part: &Listed) -> CallResult<bool> {
+    async fn settle(
+        self: &Rc<Self>,
+        store: &Store,
+        part: &Listed,
+        keepers: u32,
+    ) -> CallResult<bool> {
         let Listed { name, epoch, attempt, .. } = part;
-        let standing = self.ask_standing(JobId(*epoch), part.owner_generation).await;
+        let standing = self.ask_standing(JobId(*epoch), keepers).await;
         let is_kept = match standing {
             None | Some(Standing::Open(_)) => return Ok(false),
             Some(Standing::Ended(End::Published(parts))) => is_among(&parts, name, *attempt),

@@ -162,7 +162,7 @@ async fn write_in(
     bytes: &[u8],
     block_bytes: u32,
 ) -> CallResult<()> {
-    let draft = store.client.create(name, version, 1, Decider::HERE, block_bytes).await?.draft;
+    let draft = store.client.create(name, version, 1, Decider::Here, block_bytes).await?.draft;
     let written = async {
         for (place, piece) in bytes.chunks(PIECE).enumerate() {
             let at = (place * PIECE) as u64;

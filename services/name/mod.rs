@@ -33,7 +33,7 @@ use crate::job::cluster::Cluster;
 use crate::missed::Missed;
 use crate::sweeping::Sweeping;
 use keeper::Hosted;
-use nile_interfaces::name::records::{NameAnswer, NameEntry, NameExpectation, NamePage};
+use nile_interfaces::name::records::{Meaning, NameAnswer, NameExpectation, NamePage};
 use nile_interfaces::name::{KEEPS, NameKernel};
 use passing::Passing;
 use sweep::Undecided;
@@ -104,8 +104,8 @@ impl Shared {
 }
 
 /// That most of the keepers did not answer; `missing` are those that did not.
-pub fn lacking(missing: &[u32]) -> CallError {
-    let nodes: Vec<String> = missing.iter().map(|node| format!("{}", NodeId(*node))).collect();
+pub fn lacking(missing: &[NodeId]) -> CallError {
+    let nodes: Vec<String> = missing.iter().map(|node| format!("{node}")).collect();
     let what = format!(
         "most of the nodes that keep the names of datasets have to answer; missing: {}",
         nodes.join(", ")
@@ -124,7 +124,7 @@ fn named(name: &str) -> CallResult<Known> {
 impl NameKernel for Name {
     async fn look(&self, caller: &Caller, name: &str) -> CallResult<NameAnswer> {
         let outcome = self.shared.operate(named(name)?, Task::Read, caller.deadline).await;
-        Ok(travel::answer(&outcome))
+        Ok(travel::answer(outcome))
     }
 
     async fn change(
@@ -133,16 +133,16 @@ impl NameKernel for Name {
         name: &str,
         change: u64,
         expected: NameExpectation,
-        to: NameEntry,
+        to: Meaning,
     ) -> CallResult<NameAnswer> {
         if change == 0 {
             let what = "a change has a number that is not zero";
             return Err(CallError::new(Status::Invalid, what));
         }
-        let (expect, to) = (travel::expect(&expected), travel::what(&to));
+        let (expect, to) = (travel::expect(expected), travel::what(to));
         let task = Task::Change { id: change, expect, to };
         let outcome = self.shared.operate(named(name)?, task, caller.deadline).await;
-        Ok(travel::answer(&outcome))
+        Ok(travel::answer(outcome))
     }
 
     async fn list(&self, caller: &Caller, after: &str) -> CallResult<NamePage> {

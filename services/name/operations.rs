@@ -122,7 +122,7 @@ impl Shared {
         match self.operate(name, Task::Read, self.soon()).await {
             Outcome::Done(entry) | Outcome::Refused(entry) => Ok(entry),
             Outcome::NoMajority(lack) | Outcome::Unknown(lack) => {
-                Err(super::lacking(&numbers(&lack)))
+                Err(super::lacking(&missing(lack)))
             }
         }
     }
@@ -150,7 +150,7 @@ impl Shared {
                     ScanAction::Names(names) => found.extend(names),
                     ScanAction::Done => break 'scan,
                     ScanAction::Failed(lack) => {
-                        return Ok(NamePage { missing: numbers(&lack), ..NamePage::default() });
+                        return Ok(NamePage::NoMajority(missing(lack)));
                     }
                 }
             }
@@ -161,8 +161,8 @@ impl Shared {
             }
             scan.tick(host.now());
         }
-        let more = found.len() >= MOST;
-        let last = found.last().map(|(name, _)| name.to_string()).unwrap_or_default();
+        let last = found.last().filter(|_| found.len() >= MOST);
+        let more_behind = last.map(|(name, _)| name.to_string());
         let reads = all(found.into_iter().map(|(name, entry)| {
             let shared = self.clone();
             async move {
@@ -177,9 +177,9 @@ impl Shared {
         let there = read.into_iter().filter(|(_, entry)| entry.what != What::Absent);
         let named = |(name, entry): (Name, Entry)| NamedEntry {
             name: name.to_string(),
-            entry: travel::told(&entry),
+            entry: travel::told(entry),
         };
-        Ok(NamePage { names: there.map(named).collect(), last, more, missing: Vec::new() })
+        Ok(NamePage::Names { names: there.map(named).collect(), more_behind })
     }
 
     /// Every name that means something.
@@ -187,15 +187,13 @@ impl Shared {
         let mut entries = SortedMap::new();
         let mut after = None;
         loop {
-            let page = self.list(after, self.soon()).await?;
-            if !page.missing.is_empty() {
-                return Err(super::lacking(&page.missing));
-            }
-            entries.extend(page.names.into_iter().map(|it| (it.name, travel::entry(&it.entry))));
-            if !page.more {
-                return Ok(entries);
-            }
-            after = Some(named(&page.last)?);
+            let (names, more_behind) = match self.list(after, self.soon()).await? {
+                NamePage::Names { names, more_behind } => (names, more_behind),
+                NamePage::NoMajority(missing) => return Err(super::lacking(&missing)),
+            };
+            entries.extend(names.into_iter().map(|it| (it.name, travel::entry(it.entry))));
+            let Some(last) = more_behind else { return Ok(entries) };
+            after = Some(named(&last)?);
         }
     }
 }
@@ -208,6 +206,6 @@ fn settings(now: Instant, until: Instant) -> Settings {
 }
 
 /// Those whose answers are missing.
-pub fn numbers(lack: &Lack) -> Vec<u32> {
-    lack.missing.iter().chain(&lack.fresh).map(|node| node.0).collect()
+pub fn missing(lack: Lack) -> Vec<NodeId> {
+    [lack.missing, lack.fresh].concat()
 }

@@ -16,8 +16,7 @@ use nile_store::{RECORDS, Version};
 use super::{Shared, named};
 use crate::job::catalogue::{Catalogue, listed, part_of};
 use crate::job::cluster::{Store, spawn};
-use nile_interfaces::dataset::NAME_OWNED;
-use nile_interfaces::dataset::records::Listed;
+use nile_interfaces::dataset::records::{Decider, Listed};
 
 /// How long until it is looked after a node has begun, or one of its cores has ended.
 const SOON: Duration = Duration::from_secs(4);
@@ -46,7 +45,7 @@ pub(super) enum Verdict {
 
 /// What is to be done with a dataset whose name, or whose output's, means `entry`.
 pub(super) fn verdict(dataset: &Listed, entry: &Entry) -> Verdict {
-    if part_of(&dataset.name).is_some() && dataset.owner != NAME_OWNED.0 {
+    if part_of(&dataset.name).is_some() && dataset.owner != Decider::Name {
         return match &entry.what {
             // The record of its job decides.
             _ if !dataset.committed => Verdict::Keep,
@@ -67,7 +66,7 @@ pub(super) fn verdict(dataset: &Listed, entry: &Entry) -> Verdict {
         _ if dataset.committed && entry.stamp == 0 => Verdict::Adopt,
         // Nothing says that its name ever meant something later.
         _ if dataset.committed => Verdict::Keep,
-        _ if dataset.owner == NAME_OWNED.0 => Verdict::Undecided,
+        _ if dataset.owner == Decider::Name => Verdict::Undecided,
         // Its owner is a node, which decides by itself.
         _ => Verdict::Keep,
     }
@@ -224,9 +223,13 @@ mod tests {
     use alloc::format;
     use alloc::string::ToString;
 
+    use nile_abi::Generation;
+
     use super::*;
 
-    fn listed(name: &str, epoch: u64, attempt: u32, owner: u32, committed: bool) -> Listed {
+    const OF_JOB: Decider = Decider::Job { keepers: 0 };
+
+    fn listed(name: &str, epoch: u64, attempt: u32, owner: Decider, committed: bool) -> Listed {
         Listed {
             name: name.to_string(),
             epoch,
@@ -237,7 +240,6 @@ mod tests {
             here: 1,
             copies: 1,
             owner,
-            owner_generation: 0,
         }
     }
 
@@ -252,7 +254,8 @@ mod tests {
 
     #[test]
     fn what_a_name_means_stays_and_all_before_it_goes() {
-        let of_name = NAME_OWNED.0;
+        let of_name = Decider::Name;
+        let of_node = Decider::Node { node: NodeId(1), generation: Generation::FIRST };
         let says = |it: Listed, entry: &Entry| verdict(&it, entry);
         let now = dataset(4, 4, 9);
         assert_eq!(says(listed("a", 4, 9, of_name, true), &now), Verdict::Keep);
@@ -264,14 +267,14 @@ mod tests {
         assert_eq!(says(listed("a", 4, 9, of_name, true), &gone), Verdict::Remove);
         assert_eq!(says(listed("a", 6, 9, of_name, false), &gone), Verdict::Undecided);
         // By nodes that decide by themselves, as packages have them.
-        assert_eq!(says(listed("a", 6, 9, 1, false), &gone), Verdict::Keep);
-        assert_eq!(says(listed("a", 1, 9, 1, true), &Entry::NEVER), Verdict::Adopt);
+        assert_eq!(says(listed("a", 6, 9, of_node, false), &gone), Verdict::Keep);
+        assert_eq!(says(listed("a", 1, 9, of_node, true), &Entry::NEVER), Verdict::Adopt);
         assert_eq!(says(listed("a", 6, 9, of_name, true), &now), Verdict::Keep, "it is later");
     }
 
     #[test]
     fn parts_follow_their_output() {
-        let part = |epoch, committed| listed("a/0-of-2", epoch, 1, u32::MAX, committed);
+        let part = |epoch, committed| listed("a/0-of-2", epoch, 1, OF_JOB, committed);
         let entry = |what| Entry { stamp: 3, change: 1, what };
         let output = entry(What::Output { job: 7, parts: 2, facts: facts() });
         assert_eq!(verdict(&part(7, true), &output), Verdict::Keep);
@@ -288,7 +291,7 @@ mod tests {
             stores: Vec::new(),
             entries: entries.into_iter().map(|it| (0, it)).collect(),
         };
-        let part = |index, epoch| listed(&format!("a/{index}-of-2"), epoch, 1, u32::MAX, true);
+        let part = |index, epoch| listed(&format!("a/{index}-of-2"), epoch, 1, OF_JOB, true);
         let half = catalogue(alloc::vec![part(0, 9), part(0, 8), part(1, 8)]);
         assert!(matches!(latest(&half, "a"), Some(What::Output { job: 8, parts: 2, .. })));
         assert_eq!(latest(&half, "b"), None);

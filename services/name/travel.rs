@@ -1,96 +1,81 @@
 //! What the protocol of names has as calls carry it, and back.
 
-use alloc::vec::Vec;
-
-use nile_abi::NodeId;
-use nile_interfaces::name::records::{
-    Expected, NameAnswer, NameEntry, NameExpectation, NameKind, NameOutcome,
-};
+use nile_interfaces::name::records::{self, Meaning, NameAnswer, NameEntry, NameExpectation};
 use nile_names::{Entry, Expect, Facts, Outcome, What};
 use nile_store::Version;
 
-use super::operations::numbers;
+use super::operations::missing;
 
 /// What the protocol expects, as calls have it.
 pub fn expectation(expect: Expect) -> NameExpectation {
-    let (kind, number) = match expect {
-        Expect::Absent => (Expected::Absent, 0),
-        Expect::Stamp(stamp) => (Expected::Stamp, stamp),
-        Expect::Any => (Expected::Any, 0),
-        Expect::Making(job) => (Expected::Making, job),
-    };
-    NameExpectation { kind, number }
+    match expect {
+        Expect::Absent => NameExpectation::Absent,
+        Expect::Stamp(stamp) => NameExpectation::Stamp(stamp),
+        Expect::Any => NameExpectation::Any,
+        Expect::Making(job) => NameExpectation::Making(job),
+    }
 }
 
 /// What the protocol calls it.
-pub fn expect(it: &NameExpectation) -> Expect {
-    match it.kind {
-        Expected::Absent => Expect::Absent,
-        Expected::Stamp => Expect::Stamp(it.number),
-        Expected::Any => Expect::Any,
-        Expected::Making => Expect::Making(it.number),
+pub fn expect(it: NameExpectation) -> Expect {
+    match it {
+        NameExpectation::Absent => Expect::Absent,
+        NameExpectation::Stamp(stamp) => Expect::Stamp(stamp),
+        NameExpectation::Any => Expect::Any,
+        NameExpectation::Making(job) => Expect::Making(job),
     }
 }
 
 /// What a keeper has accepted.
-pub fn told(entry: &Entry) -> NameEntry {
-    let none = NameEntry { stamp: entry.stamp, ..NameEntry::default() };
-    let facts = |it: &Facts| NameEntry {
-        bytes: it.bytes,
-        blocks: it.blocks,
-        copies: it.copies.into(),
-        nodes: it.nodes.iter().map(|node| node.0).collect(),
-        ..none.clone()
+pub fn told(entry: Entry) -> NameEntry {
+    NameEntry { stamp: entry.stamp, meaning: meaning(entry.what) }
+}
+
+/// What the name means, as calls have it.
+pub fn meaning(what: What) -> Meaning {
+    let told = |it: Facts| {
+        let Facts { bytes, blocks, copies, nodes } = it;
+        records::Facts { bytes, blocks, copies, nodes }
     };
-    match &entry.what {
-        What::Absent => none,
-        What::Dataset(version, about) => NameEntry {
-            kind: NameKind::Dataset,
+    match what {
+        What::Absent => Meaning::Absent,
+        What::Dataset(version, facts) => Meaning::Dataset {
             epoch: version.epoch.0,
             attempt: version.attempt.0,
-            ..facts(about)
+            facts: told(facts),
         },
-        What::Making { job } => NameEntry { kind: NameKind::Making, epoch: *job, ..none },
-        What::Output { job, parts, facts: about } => {
-            NameEntry { kind: NameKind::Output, epoch: *job, parts: *parts, ..facts(about) }
-        }
+        What::Making { job } => Meaning::Making { job },
+        What::Output { job, parts, facts } => Meaning::Output { job, parts, facts: told(facts) },
     }
 }
 
 /// The same as the protocol has it.
-pub fn entry(told: &NameEntry) -> Entry {
-    Entry { stamp: told.stamp, change: 0, what: what(told) }
+pub fn entry(told: NameEntry) -> Entry {
+    Entry { stamp: told.stamp, change: 0, what: what(told.meaning) }
 }
 
 /// What the name means.
-pub fn what(told: &NameEntry) -> What {
-    let facts = || Facts {
-        bytes: told.bytes,
-        blocks: told.blocks,
-        copies: u8::try_from(told.copies).unwrap_or(u8::MAX),
-        nodes: told.nodes.iter().copied().map(NodeId).collect(),
+pub fn what(told: Meaning) -> What {
+    let known = |it: records::Facts| {
+        let records::Facts { bytes, blocks, copies, nodes } = it;
+        Facts { bytes, blocks, copies, nodes }
     };
-    match told.kind {
-        NameKind::Absent => What::Absent,
-        NameKind::Dataset => What::Dataset(Version::new(told.epoch, told.attempt), facts()),
-        NameKind::Making => What::Making { job: told.epoch },
-        NameKind::Output => What::Output { job: told.epoch, parts: told.parts, facts: facts() },
+    match told {
+        Meaning::Absent => What::Absent,
+        Meaning::Dataset { epoch, attempt, facts } => {
+            What::Dataset(Version::new(epoch, attempt), known(facts))
+        }
+        Meaning::Making { job } => What::Making { job },
+        Meaning::Output { job, parts, facts } => What::Output { job, parts, facts: known(facts) },
     }
 }
 
 /// How an operation ended.
-pub fn answer(outcome: &Outcome) -> NameAnswer {
-    let answer =
-        |outcome, entry: &Entry| NameAnswer { outcome, entry: told(entry), missing: Vec::new() };
-    let lacking = |outcome, missing: &[u32]| NameAnswer {
-        outcome,
-        entry: NameEntry::default(),
-        missing: missing.into(),
-    };
+pub fn answer(outcome: Outcome) -> NameAnswer {
     match outcome {
-        Outcome::Done(entry) => answer(NameOutcome::Done, entry),
-        Outcome::Refused(entry) => answer(NameOutcome::Refused, entry),
-        Outcome::NoMajority(lack) => lacking(NameOutcome::NoMajority, &numbers(lack)),
-        Outcome::Unknown(lack) => lacking(NameOutcome::Unknown, &numbers(lack)),
+        Outcome::Done(entry) => NameAnswer::Done(told(entry)),
+        Outcome::Refused(entry) => NameAnswer::Refused(told(entry)),
+        Outcome::NoMajority(lack) => NameAnswer::NoMajority(missing(lack)),
+        Outcome::Unknown(lack) => NameAnswer::Unknown(missing(lack)),
     }
 }

@@ -14,7 +14,7 @@ use nile_interfaces::job::JobClient;
 use nile_interfaces::job::records::{
     AttemptEntry, JobEnd, JobEntry, JobRequest, ProgressEntry, SpanEntry,
 };
-use nile_interfaces::name::records::{NameEntry, NameExpectation, NameKind, NameOutcome};
+use nile_interfaces::name::records::{Facts, Meaning, NameAnswer, NameEntry, NameExpectation};
 use nile_interfaces::name::{LEASE, NameClient};
 use nile_interfaces::registry::RegistryClient;
 use nile_platform_sim::Deed;
@@ -29,7 +29,7 @@ async fn store(stl: &Stl) -> CallResult<DatasetClient> {
 /// A dataset of some blocks of a hundred bytes.
 async fn put(stl: &Stl, name: &str, blocks: usize) -> CallResult<()> {
     let store = store(stl).await?;
-    let draft = store.create(name, 1, 1, Decider::HERE, 100).await?.draft;
+    let draft = store.create(name, 1, 1, Decider::Here, 100).await?.draft;
     store.write(draft, 0, Bytes::from(&vec![1; 100 * blocks][..])).await?;
     store.commit(draft).await.map(drop)
 }
@@ -44,13 +44,21 @@ async fn ended_version(store: &DatasetClient) -> CallResult<u32> {
     Ok(store.look_up("made/0-of-1").await?.attempt)
 }
 
+/// What a name means.
+async fn entry(names: &NameClient, name: &str) -> CallResult<NameEntry> {
+    match names.look(name).await? {
+        NameAnswer::Done(entry) => Ok(entry),
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
 /// Removes the parts of an output from all nodes that can be asked.
 async fn remove(stl: &Stl, output: &str) -> CallResult<()> {
     let names = NameClient::find(stl).await?;
-    let stamp = names.look(output).await?.entry.stamp;
-    let expected = NameExpectation::stamp(stamp);
-    let change = names.change(output, stamp + 1, expected, NameEntry::default()).await?;
-    assert_eq!(change.outcome, NameOutcome::Done, "{change:?}");
+    let stamp = entry(&names, output).await?.stamp;
+    let expected = NameExpectation::Stamp(stamp);
+    let change = names.change(output, stamp + 1, expected, Meaning::Absent).await?;
+    assert!(matches!(change, NameAnswer::Done(_)), "{change:?}");
     let parts = format!("{output}/");
     for at in RegistryClient::find(stl).await?.instances("dataset", 0, 0).await? {
         let store = DatasetClient::at(&stl.with_patience(Duration::from_millis(50)), at.into());
@@ -231,19 +239,18 @@ fn what_passes_ends_with_its_use() {
         // Nobody uses the first; the job that reads the second goes on for long.
         for name in [".run/1/0", ".run/2/0"] {
             put(&stl, name, 5).await?;
-            let absent = NameExpectation::stamp(0);
-            let entry =
-                NameEntry { kind: NameKind::Dataset, epoch: 1, attempt: 1, ..NameEntry::default() };
-            let named = names.change(name, 7, absent, entry).await?;
-            assert_eq!(named.outcome, NameOutcome::Done);
+            let absent = NameExpectation::Stamp(0);
+            let dataset = Meaning::Dataset { epoch: 1, attempt: 1, facts: Facts::default() };
+            let named = names.change(name, 7, absent, dataset).await?;
+            assert!(matches!(named, NameAnswer::Done(_)), "{named:?}");
         }
         let arguments = vec![worker::IS_LONG.into()];
         let long = JobRequest { arguments, ..request(&[".run/2/0"], "made", 1) };
         let job = client.submit(long).await?;
         wait(&stl, LEASE - Duration::from_secs(20)).await;
-        assert_eq!(names.look(".run/1/0").await?.entry.kind, NameKind::Dataset, "not yet");
+        assert!(entry(&names, ".run/1/0").await?.meaning.facts().is_some(), "not yet");
         wait(&stl, Duration::from_secs(60)).await;
-        assert_eq!(names.look(".run/1/0").await?.entry.kind, NameKind::Absent);
+        assert_eq!(entry(&names, ".run/1/0").await?.meaning, Meaning::Absent);
         let passing =
             |listed: Vec<Listed>| listed.into_iter().find(|it| it.name.starts_with(".run"));
         let left = passing(store(&stl).await?.list(0).await?);
@@ -251,8 +258,8 @@ fn what_passes_ends_with_its_use() {
         let ended = until(&stl, &client, job, |it| !it.ended.is_open()).await;
         assert_eq!((ended.ended, ended.error.as_str()), (JobEnd::Made, ""));
         wait(&stl, LEASE + Duration::from_secs(40)).await;
-        assert_eq!(names.look("made").await?.entry.kind, NameKind::Output);
-        assert_eq!(names.look(".run/2/0").await?.entry.kind, NameKind::Absent);
+        assert!(entry(&names, "made").await?.meaning.facts().is_some());
+        assert_eq!(entry(&names, ".run/2/0").await?.meaning, Meaning::Absent);
         assert!(passing(store(&stl).await?.list(0).await?).is_none());
         Ok(())
     });
@@ -420,8 +427,9 @@ fn of_jobs_that_make_the_same_one_is_taken_and_the_others_harm_it_not() {
             wait(&stl, Duration::from_millis(20)).await;
         };
         assert!(mine.is_err() || mine == Ok(ended), "at {at}");
-        let named = NameClient::find(&stl).await?.look("same").await?.entry;
-        assert_eq!((named.kind, named.epoch, named.parts), (NameKind::Output, ended, 2));
+        let named = entry(&NameClient::find(&stl).await?, "same").await?.meaning;
+        let is_its = matches!(named, Meaning::Output { job, parts: 2, .. } if job == ended);
+        assert!(is_its, "{named:?}");
         // Whoever makes it now is told that it is there.
         let (status, text) = refused(&client, request(&[], "same", 2)).await;
         assert_eq!((status, text.as_str()), (Status::Exists, "same is there already"));
@@ -533,7 +541,7 @@ fn a_job_goes_on_when_the_node_of_its_master_is_gone_for_ever() {
         let found = RegistryClient::find(&stl).await?.instances("dataset", 0, 0).await?;
         let second = found.into_iter().map(Place::from).find(|it| it.node == there.node);
         let store = DatasetClient::at(&stl, second.expect("n2 has a disk"));
-        let draft = store.create("input", 1, 1, Decider::HERE, 100).await?.draft;
+        let draft = store.create("input", 1, 1, Decider::Here, 100).await?.draft;
         store.write(draft, 0, Bytes::from(&vec![1; 40_000][..])).await?;
         store.commit(draft).await?;
         let job = client.submit(request(&["input"], "output", 2)).await?;

@@ -85,8 +85,7 @@ impl Engine {
     pub async fn part_draft(self: &Rc<Self>, attempt: &Attempt) -> CallResult<Rc<Writer>> {
         let named = part_name(attempt)?;
         let version = (named.epoch, named.attempt);
-        let generation = attempt.job.keepers_in_manifest();
-        let owner = Decider { generation, ..Decider::JOB };
+        let owner = Decider::Job { keepers: attempt.job.keepers_in_manifest() };
         Writer::create(self, Draft { name: &named.name, version, owner }).await
     }
 

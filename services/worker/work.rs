@@ -297,7 +297,7 @@ impl Engine {
         let job = attempt.job_id.0;
         let writer = if attempt.kind() == Kind::Map {
             let name = format!(".scratch/{job}/{}/{}", self.core(), attempt.ticket);
-            Writer::create(self, Draft { name: &name, version: (1, 0), owner: Decider::HERE }).await
+            Writer::create(self, Draft { name: &name, version: (1, 0), owner: Decider::Here }).await
         } else {
             self.part_draft(attempt).await
         };

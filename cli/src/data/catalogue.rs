@@ -8,7 +8,7 @@ use std::time::Duration;
 use nile_abi::{NodeId, Status};
 use nile_interfaces::dataset::DatasetClient;
 use nile_interfaces::dataset::records::{BlockEntry, Listed};
-use nile_interfaces::name::records::{NameEntry, NameKind};
+use nile_interfaces::name::records::{Facts, Meaning, NameEntry};
 
 use super::stores::{Stores, failed, is_unusable, nodes};
 use crate::cluster::turns::BRIEF;
@@ -17,10 +17,14 @@ use crate::nearest::suggestion;
 use crate::peer::call::CallFailed;
 use crate::peer::known::Target;
 
-/// What a name means, and what the stores that answer have of it.
+/// A dataset or an output: what its name means, and what the stores that answer have of it.
 pub struct Known {
+    /// How often its name has changed.
+    pub stamp: u64,
+    /// The epoch of the dataset, or the number of the job.
+    pub epoch: u64,
     /// What its keepers say.
-    pub entry: NameEntry,
+    pub facts: Facts,
     /// How many parts it should have; `None` if it is not in parts, and then it has one.
     pub of: Option<u32>,
     /// Those that there are, by their places.
@@ -85,25 +89,28 @@ impl Catalogue {
 
     /// What stores have of what a name means; none if it is neither a dataset nor an output.
     fn known(&self, name: &str, entry: &NameEntry) -> Option<Known> {
-        let of = match entry.kind {
-            NameKind::Dataset => None,
-            NameKind::Output => Some(entry.parts),
-            _ => return None,
+        let (epoch, facts, of) = match &entry.meaning {
+            Meaning::Dataset { epoch, facts, .. } => (*epoch, facts, None),
+            Meaning::Output { job, parts, facts } => (*job, facts, Some(*parts)),
+            Meaning::Absent | Meaning::Making { .. } => return None,
+        };
+        let index_of = |listed: &Listed| match &entry.meaning {
+            Meaning::Dataset { attempt, .. } => {
+                (listed.name == name && listed.attempt == *attempt).then_some(0)
+            }
+            _ => {
+                let part = part_of(&listed.name).filter(|_| listed.committed);
+                let is_its = |(whole, _, it): &(&str, u32, u32)| *whole == name && Some(*it) == of;
+                part.filter(is_its).map(|(_, index, _)| index)
+            }
         };
         let mut parts: BTreeMap<u32, Part> = BTreeMap::new();
-        for (target, listed) in self.held.iter().filter(|(_, it)| it.epoch == entry.epoch) {
-            let index = match of {
-                None if listed.name == name && listed.attempt == entry.attempt => 0,
-                Some(of) if listed.committed => match part_of(&listed.name) {
-                    Some((whole, index, it)) if whole == name && it == of => index,
-                    _ => continue,
-                },
-                _ => continue,
-            };
+        for (target, listed) in self.held.iter().filter(|(_, it)| it.epoch == epoch) {
+            let Some(index) = index_of(listed) else { continue };
             let new = || Part { listed: listed.clone(), stores: Vec::new() };
             parts.entry(index).or_insert_with(new).stores.push((*target, listed.clone()));
         }
-        Some(Known { entry: entry.clone(), of, parts })
+        Some(Known { stamp: entry.stamp, epoch, facts: facts.clone(), of, parts })
     }
 
     /// What `name` means, which may be a part of another; a wrong request if there is none.
@@ -118,15 +125,15 @@ impl Catalogue {
             let part = whole.parts.remove(&index);
             let bytes = part.as_ref().map_or(0, |part| part.listed.bytes);
             let blocks = part.as_ref().map_or(0, |part| part.listed.blocks);
-            let entry = NameEntry { bytes, blocks, ..whole.entry };
             return Ok(Known {
-                entry,
+                facts: Facts { bytes, blocks, ..whole.facts },
                 of: None,
                 parts: part.map(|it| (0, it)).into_iter().collect(),
+                ..whole
             });
         }
-        if let Some(entry) = self.names.get(name).filter(|it| it.kind == NameKind::Making) {
-            return Err(Failure::request(making(name, entry)));
+        if let Some(Meaning::Making { job }) = self.names.get(name).map(|it| &it.meaning) {
+            return Err(making(name, *job));
         }
         let names = self.all().map(|it| it.0).filter(|known| is_hidden(known) == is_hidden(name));
         let names: Vec<&str> = names.collect();
@@ -136,8 +143,8 @@ impl Catalogue {
 }
 
 /// That a job makes its output under a name.
-pub fn making(name: &str, entry: &NameEntry) -> String {
-    format!("`{name}` is being made by job {}; wait for its end, or cancel it", entry.epoch)
+pub fn making(name: &str, job: u64) -> Failure {
+    Failure::request(format!("`{name}` is being made by job {job}; wait for its end, or cancel it"))
 }
 
 /// Every dataset of the stores that answer, by store. A node that has just gone may still be
@@ -218,9 +225,9 @@ impl Known {
                 let there = self.parts.len();
                 format!("{there} of its {of} parts are there; {first}-of-{of} is missing")
             }
-            None if self.entry.nodes.is_empty() => "no node that answers has it".into(),
+            None if self.facts.nodes.is_empty() => "no node that answers has it".into(),
             None => {
-                let on = nodes(self.entry.nodes.iter().copied().map(NodeId)).join(", ");
+                let on = nodes(self.facts.nodes.iter().copied()).join(", ");
                 format!("no node that answers has it; it is on {on}")
             }
         })
@@ -280,6 +287,7 @@ impl Part {
 mod tests {
     use super::*;
     use nile_abi::{CoreId, Generation};
+    use nile_interfaces::dataset::records::Decider;
 
     fn listed(name: &str, epoch: u64, node: u32, committed: bool) -> (Target, Listed) {
         let generation = Generation::FIRST;
@@ -293,22 +301,18 @@ mod tests {
             blocks: 1,
             here: 1,
             copies: 2,
-            owner: 1,
-            owner_generation: 1,
+            owner: Decider::Name,
         };
         (target, listed)
     }
 
-    fn entry(kind: NameKind, epoch: u64, parts: u32) -> NameEntry {
-        NameEntry {
-            stamp: 1,
-            kind,
-            epoch,
-            parts,
-            bytes: 20,
-            nodes: vec![1, 4],
-            ..Default::default()
-        }
+    fn facts() -> Facts {
+        Facts { bytes: 20, nodes: vec![NodeId(1), NodeId(4)], ..Facts::default() }
+    }
+
+    fn dataset(epoch: u64) -> NameEntry {
+        let meaning = Meaning::Dataset { epoch, attempt: 0, facts: facts() };
+        NameEntry { stamp: 1, meaning }
     }
 
     fn catalogue(names: &[(&str, NameEntry)], held: Vec<(Target, Listed)>) -> Catalogue {
@@ -331,10 +335,10 @@ mod tests {
     #[test]
     fn a_name_means_the_version_that_its_keepers_say() {
         let names = [
-            ("a", entry(NameKind::Dataset, 3, 0)),
-            ("b", entry(NameKind::Absent, 2, 0)),
-            ("c", entry(NameKind::Dataset, 9, 0)),
-            ("d", entry(NameKind::Making, 5, 0)),
+            ("a", dataset(3)),
+            ("b", NameEntry { stamp: 1, meaning: Meaning::Absent }),
+            ("c", dataset(9)),
+            ("d", NameEntry { stamp: 1, meaning: Meaning::Making { job: 5 } }),
         ];
         let held = vec![
             // A node that was away when it was replaced; one whose writer has not told it yet.
@@ -373,13 +377,14 @@ mod tests {
             listed("out/0-of-2", 4, 2, true),
             listed("out/1-of-2", 7, 2, false),
         ];
-        let names = [("out", entry(NameKind::Output, 5, 2))];
+        let meaning = Meaning::Output { job: 5, parts: 2, facts: facts() };
+        let names = [("out", NameEntry { stamp: 1, meaning })];
         let all = catalogue(&names, held.clone());
         let found = all.find("out").expect("it is there");
         assert_eq!((found.of, found.parts.len(), found.missing()), (Some(2), 2, None));
-        assert_eq!((found.entry.bytes, nodes(&found)), (20, vec![1, 2, 3]));
+        assert_eq!((found.facts.bytes, nodes(&found)), (20, vec![1, 2, 3]));
         let part = all.find("out/0-of-2").expect("a part can be got");
-        assert_eq!((part.of, part.entry.bytes, nodes(&part)), (None, 10, vec![1]));
+        assert_eq!((part.of, part.facts.bytes, nodes(&part)), (None, 10, vec![1]));
         assert!(refused(&all, "out/0-of-3").starts_with("no dataset `out/0-of-3`"));
         held.retain(|(_, it)| it.name != "out/1-of-2");
         let lacks = catalogue(&names, held).find("out").expect("its keepers know it").lacks();

@@ -17,7 +17,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let mut stores = Stores::open(&options.query)?;
     let known = whole(&mut stores, &options.name)?;
     let mut file = Output::create(path)?;
-    let mut progress = Progress::new(&options.name, Some(known.entry.bytes));
+    let mut progress = Progress::new(&options.name, Some(known.facts.bytes));
     let bytes = read::to_file(&mut stores, &known, &mut file, &mut progress)?;
     let written = file.finish()?;
     let seconds = progress.seconds();
@@ -47,7 +47,7 @@ pub fn whole(stores: &mut Stores, name: &str) -> Result<Known, Failure> {
     for _ in 1..TRIES {
         let Some(lacks) = known.lacks() else { return Ok(known) };
         let again = Catalogue::gather(stores)?.find(name)?;
-        if again.entry == known.entry && again.lacks().as_ref() == Some(&lacks) {
+        if again.stamp == known.stamp && again.lacks().as_ref() == Some(&lacks) {
             break;
         }
         known = again;

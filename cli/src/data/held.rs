@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use nile_interfaces::name::RENEWAL;
-use nile_interfaces::name::records::{NameExpectation, NameKind};
+use nile_interfaces::name::records::NameExpectation;
 
 use super::names::Changed;
 use super::stores::Stores;
@@ -44,10 +44,10 @@ impl Stores {
     fn renew(&mut self, name: &str) -> Result<bool, Failure> {
         loop {
             let entry = self.look(name)?;
-            if !matches!(entry.kind, NameKind::Dataset | NameKind::Output) {
+            if entry.meaning.facts().is_none() {
                 return Ok(false);
             }
-            match self.change(name, NameExpectation::stamp(entry.stamp), &entry)? {
+            match self.change(name, NameExpectation::Stamp(entry.stamp), &entry.meaning)? {
                 // Somebody else has renewed it meanwhile, or ended it.
                 Changed::Refused(_) => {}
                 Changed::Done | Changed::Unknown => return Ok(true),

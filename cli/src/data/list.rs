@@ -22,10 +22,10 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         let on = nodes(known.nodes());
         documents.push(json!({
             "name": name,
-            "bytes": known.entry.bytes,
-            "blocks": known.entry.blocks,
-            "copies": known.entry.copies,
-            "epoch": known.entry.epoch,
+            "bytes": known.facts.bytes,
+            "blocks": known.facts.blocks,
+            "copies": known.facts.copies,
+            "epoch": known.epoch,
             "parts": known.of,
             "nodes": on,
             "whole": is_whole,
@@ -35,7 +35,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             (false, Some(lacks)) => format!(" ({lacks})"),
             (false, None) => " (blocks are missing)".into(),
         };
-        let numbers = [known.entry.bytes, known.entry.blocks.into(), known.entry.copies.into()];
+        let numbers = [known.facts.bytes, known.facts.blocks.into(), known.facts.copies.into()];
         let [bytes, blocks, copies] = numbers.map(|number| number.to_string());
         rows.push(vec![name.into(), bytes, blocks, copies, format!("{}{note}", on.join(" "))]);
     }

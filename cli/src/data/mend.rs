@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use nile_abi::NodeId;
 use nile_interfaces::dataset::records::{Condition, DiskFault, Listed};
-use nile_interfaces::name::records::NameKind;
 use serde_json::json;
 
 use super::args::{DiskAction, Mend as Options};
@@ -234,8 +233,8 @@ fn look(stores: &mut Stores, target: Target) -> Result<Findings, Failure> {
     let mut findings = Findings { whole: 0, found: Vec::new(), lost: Vec::new() };
     let node = target.node;
     for (name, known) in all.all() {
-        let is_output = known.entry.kind == NameKind::Output;
-        let is_meant = known.entry.nodes.contains(&node.0);
+        let is_output = known.of.is_some();
+        let is_meant = known.facts.nodes.contains(&node);
         if known.missing().is_some() && (is_output || is_meant) {
             findings.lost.push(name.into());
         }

@@ -4,7 +4,7 @@
 
 use nile_abi::{NodeId, Status};
 use nile_interfaces::name::records::{
-    NameAnswer, NameEntry, NameExpectation, NameOutcome, NamePage, NamedEntry,
+    Meaning, NameAnswer, NameEntry, NameExpectation, NamePage, NamedEntry,
 };
 use nile_interfaces::name::{KEEPS, NameClient};
 use nile_stl::CallResult;
@@ -31,9 +31,11 @@ impl Stores {
     pub fn look(&mut self, name: &str) -> Result<NameEntry, Failure> {
         let asked = self.ask_names(async |names| names.look(name).await, is_decided);
         let answer: NameAnswer = asked.map_err(Lost::into_failure)?;
-        match answer.outcome {
-            NameOutcome::Done => Ok(answer.entry),
-            _ => Err(no_majority(&answer.missing)),
+        match answer {
+            NameAnswer::Done(entry) | NameAnswer::Refused(entry) => Ok(entry),
+            NameAnswer::NoMajority(missing) | NameAnswer::Unknown(missing) => {
+                Err(no_majority(&missing))
+            }
         }
     }
 
@@ -42,7 +44,7 @@ impl Stores {
         &mut self,
         name: &str,
         expected: NameExpectation,
-        to: &NameEntry,
+        to: &Meaning,
     ) -> Result<Changed, Failure> {
         let change = number()?;
         let asked = self.insisting(|stores| {
@@ -51,12 +53,10 @@ impl Stores {
             stores.ask_names(ask, is_decided)
         });
         match asked {
-            Ok(answer) => match answer.outcome {
-                NameOutcome::Done => Ok(Changed::Done),
-                NameOutcome::Refused => Ok(Changed::Refused(answer.entry)),
-                NameOutcome::NoMajority => Err(no_majority(&answer.missing)),
-                NameOutcome::Unknown => Ok(Changed::Unknown),
-            },
+            Ok(NameAnswer::Done(_)) => Ok(Changed::Done),
+            Ok(NameAnswer::Refused(entry)) => Ok(Changed::Refused(entry)),
+            Ok(NameAnswer::NoMajority(missing)) => Err(no_majority(&missing)),
+            Ok(NameAnswer::Unknown(_)) => Ok(Changed::Unknown),
             // Some node may have begun it.
             Err(Lost::Failed(_)) => Ok(Changed::Unknown),
             Err(lost) => Err(lost.into_failure()),
@@ -83,17 +83,16 @@ impl Stores {
         let mut all: Vec<NamedEntry> = Vec::new();
         let mut after = String::new();
         loop {
-            let is_whole = |page: &NamePage| page.missing.is_empty();
+            let is_whole = |page: &NamePage| matches!(page, NamePage::Names { .. });
             let asked = self.ask_names(async |names| names.list(&after).await, is_whole);
             let page: NamePage = asked.map_err(Lost::into_failure)?;
-            if !page.missing.is_empty() {
-                return Err(no_majority(&page.missing));
-            }
-            all.extend(page.names);
-            if !page.more {
-                return Ok(all);
-            }
-            after = page.last;
+            let (names, more_behind) = match page {
+                NamePage::Names { names, more_behind } => (names, more_behind),
+                NamePage::NoMajority(missing) => return Err(no_majority(&missing)),
+            };
+            all.extend(names);
+            let Some(last) = more_behind else { return Ok(all) };
+            after = last;
         }
     }
 
@@ -144,7 +143,7 @@ impl Stores {
 
 /// Whether most of the keepers have answered.
 fn is_decided(answer: &NameAnswer) -> bool {
-    answer.outcome != NameOutcome::NoMajority
+    !matches!(answer, NameAnswer::NoMajority(_))
 }
 
 /// Why nobody has answered.
@@ -177,8 +176,8 @@ pub fn number() -> Result<u64, Failure> {
     Ok(u64::from_le_bytes(random))
 }
 
-fn no_majority(missing: &[u32]) -> Failure {
-    let missing = nodes(missing.iter().copied().map(NodeId)).join(", ");
+fn no_majority(missing: &[NodeId]) -> Failure {
+    let missing = nodes(missing.iter().copied()).join(", ");
     Failure::failed(format!(
         "most of the nodes that keep the names of datasets have to answer, and these do not: \
          {missing}; nothing was changed: start them, or mend the network, and try again"

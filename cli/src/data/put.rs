@@ -10,7 +10,7 @@ use std::path::Path;
 use nile_abi::NodeId;
 use nile_interfaces::dataset::DatasetClient;
 use nile_interfaces::dataset::records::{Decider, Draft, Listed, SpaceEntry};
-use nile_interfaces::name::records::{NameEntry, NameExpectation, NameKind};
+use nile_interfaces::name::records::{Facts, Meaning, NameExpectation};
 use serde_json::json;
 
 use super::args::Put as Options;
@@ -102,9 +102,9 @@ fn put(
     let name = &options.name;
     let Chosen { targets, spares, longest } = choose(stores, options.copies, total.unwrap_or(0))?;
     let before = stores.look(name)?;
-    match before.kind {
-        NameKind::Making => return Err(Failure::request(catalogue::making(name, &before))),
-        NameKind::Dataset | NameKind::Output if !options.replace => {
+    match before.meaning {
+        Meaning::Making { job } => return Err(catalogue::making(name, job)),
+        Meaning::Dataset { .. } | Meaning::Output { .. } if !options.replace => {
             return Err(exists(options));
         }
         _ => {}
@@ -138,7 +138,7 @@ fn put(
     let targets = restore(stores, targets, spares, lost, &listed)?;
     listed.copies = options.copies;
     decide(stores, stamp, &targets, &listed)?;
-    if matches!(before.kind, NameKind::Dataset | NameKind::Output) {
+    if before.meaning.facts().is_some() {
         remove::rest(stores, name, &before)?;
     }
     Ok(Put { listed, targets, seconds: progress.seconds() })
@@ -163,21 +163,14 @@ fn decide(
     listed: &Listed,
 ) -> Result<(), Failure> {
     let Listed { name, epoch, attempt, bytes, blocks, copies, .. } = listed;
-    let to = NameEntry {
-        kind: NameKind::Dataset,
-        epoch: *epoch,
-        attempt: *attempt,
-        bytes: *bytes,
-        blocks: *blocks,
-        copies: (*copies).into(),
-        nodes: targets.iter().map(|target| target.node.0).collect(),
-        ..NameEntry::default()
-    };
+    let nodes = targets.iter().map(|target| target.node).collect();
+    let facts = Facts { bytes: *bytes, blocks: *blocks, copies: *copies, nodes };
+    let to = Meaning::Dataset { epoch: *epoch, attempt: *attempt, facts };
     let confirm =
         async |store: &DatasetClient, _: &Target| store.confirm(name, *epoch, *attempt).await;
     let remove =
         async |store: &DatasetClient, _: &Target| store.remove(name, *epoch, *attempt).await;
-    match stores.change(name, NameExpectation::stamp(stamp), &to) {
+    match stores.change(name, NameExpectation::Stamp(stamp), &to) {
         Ok(Changed::Done) => {
             // Who does not hear it finds out by itself.
             let _ = stores.insisting(|stores| stores.ask_all(targets, confirm));
@@ -185,9 +178,9 @@ fn decide(
         }
         Ok(Changed::Refused(now)) => {
             let _ = stores.insisting(|stores| stores.ask_all(targets, remove));
-            Err(match now.kind {
-                NameKind::Making => Failure::request(catalogue::making(name, &now)),
-                NameKind::Absent => Failure::failed(format!(
+            Err(match now.meaning {
+                Meaning::Making { job } => catalogue::making(name, job),
+                Meaning::Absent => Failure::failed(format!(
                     "`{name}` was put and removed by others meanwhile; try again"
                 )),
                 _ => beaten(name),
@@ -289,7 +282,7 @@ fn stream(
 ) -> Result<Listed, Failure> {
     let name = options.name.as_str();
     let begun = stores.ask_all(targets, async |store, _| {
-        store.create(name, epoch, attempt, Decider::NAME, block_bytes).await
+        store.create(name, epoch, attempt, Decider::Name, block_bytes).await
     })?;
     for (target, draft) in targets.iter().zip(begun) {
         match draft {

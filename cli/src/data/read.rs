@@ -67,7 +67,7 @@ pub fn to_file(
             })
         });
         // A file that a node cannot write to this command perhaps cannot, either.
-        copied.or_else(|failure| file.probe(known.entry.bytes).and(Err(failure)))?;
+        copied.or_else(|failure| file.probe(known.facts.bytes).and(Err(failure)))?;
         done += part.listed.bytes;
     }
     Ok(done)

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use nile_abi::{NodeId, Status};
 use nile_interfaces::dataset::records::Listed;
-use nile_interfaces::name::records::{NameEntry, NameExpectation, NameKind};
+use nile_interfaces::name::records::{Meaning, NameEntry, NameExpectation};
 use serde_json::json;
 
 use super::args::Remove as Options;
@@ -23,14 +23,13 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         return Err(Failure::request(message));
     }
     let entry = stores.look(name)?;
-    match entry.kind {
-        NameKind::Dataset | NameKind::Output => {}
+    if entry.meaning.facts().is_none() {
         // It says what there is.
-        _ => drop(Catalogue::survey(&mut stores)?.find(name)?),
+        drop(Catalogue::survey(&mut stores)?.find(name)?);
     }
-    match stores.change(name, NameExpectation::stamp(entry.stamp), &NameEntry::default())? {
+    match stores.change(name, NameExpectation::Stamp(entry.stamp), &Meaning::Absent)? {
         Changed::Done => {}
-        Changed::Refused(now) if now.kind == NameKind::Absent => {
+        Changed::Refused(now) if now.meaning == Meaning::Absent => {
             return Err(Failure::failed(format!(
                 "`{name}` was removed by somebody else meanwhile"
             )));
@@ -47,9 +46,11 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         }
     }
     let on = nodes(rest(&mut stores, name, &entry)?);
-    let left: Vec<NodeId> = entry.nodes.iter().copied().map(NodeId).collect();
     // Of an output it is not known here which nodes have parts.
-    let is_left = |node: &NodeId| entry.kind == NameKind::Output || left.contains(node);
+    let is_left = |node: &NodeId| match &entry.meaning {
+        Meaning::Dataset { facts, .. } => facts.nodes.contains(node),
+        meaning => matches!(meaning, Meaning::Output { .. }),
+    };
     let left: BTreeSet<NodeId> = stores.absent().iter().copied().filter(is_left).collect();
     match options.query.json {
         true => {
@@ -79,7 +80,7 @@ pub fn rest(
 ) -> Result<BTreeSet<NodeId>, Failure> {
     let is_meant = |it: &Listed| match catalogue::part_of(&it.name) {
         Some((whole, ..)) if whole == name => {
-            before.kind == NameKind::Output && it.epoch == before.epoch
+            matches!(before.meaning, Meaning::Output { job, .. } if it.epoch == job)
         }
         _ => it.name == name && it.epoch <= before.stamp,
     };

@@ -1,7 +1,7 @@
 //! The datasets that jobs read and make, as the command handles them: a job's output is in parts,
 //! `NAME/0-of-R` and so on.
 
-use nile_interfaces::name::records::{NameEntry, NameExpectation, NameKind};
+use nile_interfaces::name::records::{Meaning, NameEntry, NameExpectation};
 
 use crate::advice;
 use crate::data::catalogue;
@@ -14,16 +14,15 @@ use crate::size::Bytes;
 
 /// Whether a name means a dataset or an output.
 pub fn is_there(stores: &mut Stores, name: &str) -> Result<bool, Failure> {
-    Ok(matches!(stores.look(name)?.kind, NameKind::Dataset | NameKind::Output))
+    Ok(stores.look(name)?.meaning.facts().is_some())
 }
 
 /// Refuses a name that means something.
 pub fn check_free(stores: &mut Stores, names: &[&str]) -> Result<(), Failure> {
     for name in names {
-        let entry = stores.look(name)?;
-        match entry.kind {
-            NameKind::Absent => {}
-            NameKind::Making => return Err(Failure::request(catalogue::making(name, &entry))),
+        match stores.look(name)?.meaning {
+            Meaning::Absent => {}
+            Meaning::Making { job } => return Err(catalogue::making(name, job)),
             _ => {
                 return Err(Failure::request(format!(
                     "there is a dataset `{name}`; remove it with `{}`, or name another",
@@ -74,19 +73,18 @@ pub fn remove_made(stores: &mut Stores, made: &[(String, u64)]) -> Result<(), Fa
     stores.session.peer.insist();
     made.iter().try_for_each(|(name, job)| {
         let entry = stores.look(name)?;
-        match entry.kind == NameKind::Output && entry.epoch == *job {
-            true => drop_entry(stores, name, &entry),
-            false => Ok(()),
+        match entry.meaning {
+            Meaning::Output { job: by, .. } if by == *job => drop_entry(stores, name, &entry),
+            _ => Ok(()),
         }
     })
 }
 
 fn drop_entry(stores: &mut Stores, name: &str, entry: &NameEntry) -> Result<(), Failure> {
-    if !matches!(entry.kind, NameKind::Dataset | NameKind::Output) {
+    if entry.meaning.facts().is_none() {
         return Ok(());
     }
-    let expected = NameExpectation::stamp(entry.stamp);
-    match stores.change(name, expected, &NameEntry::default())? {
+    match stores.change(name, NameExpectation::Stamp(entry.stamp), &Meaning::Absent)? {
         Changed::Done => rest(stores, name, entry).map(drop),
         // Others have changed it meanwhile.
         Changed::Refused(_) | Changed::Unknown => Ok(()),

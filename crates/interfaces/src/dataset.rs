@@ -10,7 +10,6 @@ pub mod records;
 
 use alloc::vec::Vec;
 
-use nile_abi::NodeId;
 use nile_bosml::{Buffer, Bytes};
 use nile_stl::{CallResult, Caller, service};
 
@@ -18,12 +17,6 @@ use records::{
     BlockEntry, BlockRange, Condition, Copied, Decider, Destination, Draft, InFile, Listed,
     NoteEntry, Piece, SpaceEntry, Verified,
 };
-
-/// The owner of datasets that a job's record decides on: no node. A mount leaves them as they are.
-pub const JOB_OWNED: NodeId = NodeId(u32::MAX);
-
-/// The owner of datasets that the keepers of their name decide on: no node, either.
-pub const NAME_OWNED: NodeId = NodeId(u32::MAX - 1);
 
 /// The most bytes that one call writes or reads.
 pub const MOST_BYTES: usize = 48 << 10;

@@ -8,7 +8,7 @@ use core::time::Duration;
 use nile_bosml::{Blob, Bytes};
 use nile_stl::{CallResult, Caller, service};
 
-use records::{NameAnswer, NameEntry, NameExpectation, NamePage};
+use records::{Meaning, NameAnswer, NameExpectation, NamePage};
 
 /// What `standing` says of a keeper that waits for nothing.
 pub const KEEPS: &str = "it keeps names";
@@ -44,7 +44,7 @@ pub trait Name {
         #[range(1..=128)] name: &str,
         change: u64,
         expected: NameExpectation,
-        to: NameEntry,
+        to: Meaning,
     ) -> CallResult<NameAnswer>;
 
     /// The names that mean something, in their order: the first hundred and some, or those behind

@@ -14,7 +14,7 @@ use nile_abi::{Generation, NodeId};
 use nile_order::SortedMap;
 
 use crate::error::Error;
-use crate::manifest::{Manifest, Name, Version};
+use crate::manifest::{Manifest, Name, Owner, Version};
 use crate::table::State;
 
 /// The datasets of the nodes that are present.
@@ -125,10 +125,13 @@ impl Catalogue {
         let Some(entry) = self.datasets.get(&(name.clone(), version)) else { return Verdict::Wait };
         let committed = self.find(name).map(|view| view.entry.manifest.version);
         let has_later = committed.is_some_and(|it| it != version && it.epoch >= version.epoch);
-        let owner = entry.manifest.owner;
-        let present = self.present.get(&owner.node);
-        let is_given_up =
-            present.is_some_and(|it| it.0.wrapping_sub(owner.generation.0) as i32 > 0);
+        let is_given_up = match entry.manifest.owner {
+            Owner::Node { node, generation } => {
+                let present = self.present.get(&node);
+                present.is_some_and(|it| it.0.wrapping_sub(generation.0) as i32 > 0)
+            }
+            Owner::Job { .. } | Owner::Name => false,
+        };
         match entry.stores.get(&node) {
             Some(_) if has_later => Verdict::Remove,
             Some(State::Prepared) if entry.is_committed() => Verdict::Commit,

@@ -13,6 +13,12 @@ use crate::table::{Dataset, Key, State};
 /// A block's place if it is not on this disk.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
+/// In place of the node of an owner: the record of a job.
+const OF_JOB: u32 = u32::MAX;
+
+/// In place of the node of an owner: the keepers of the name.
+const OF_NAME: u32 = u32::MAX - 1;
+
 /// Bytes of a manifest's head beside its name.
 const HEAD_BYTES: usize = 1 + 8 + 4 + 4 + 4 + 1 + 1 + 4;
 
@@ -66,8 +72,13 @@ pub(crate) fn write_manifest(writer: &mut Writer, dataset: &Dataset) {
 fn write_head(writer: &mut Writer, dataset: &Dataset) {
     let manifest = &dataset.manifest;
     write_key(writer, &manifest.name, manifest.version);
-    writer.u32(manifest.owner.node.0);
-    writer.u32(manifest.owner.generation.0);
+    let (node, detail) = match manifest.owner {
+        Owner::Node { node, generation } => (node.0, generation.0),
+        Owner::Job { keepers } => (OF_JOB, keepers),
+        Owner::Name => (OF_NAME, 0),
+    };
+    writer.u32(node);
+    writer.u32(detail);
     writer.u8(manifest.copies());
     writer.u8(dataset.state as u8);
     writer.u32(dataset.places.len() as u32);
@@ -97,7 +108,13 @@ pub(crate) fn dataset_bytes(dataset: &Dataset) -> u64 {
 pub(crate) fn read_manifest(payload: &[u8]) -> Option<(Dataset, u32, &[u8])> {
     let mut reader = Reader(payload);
     let (name, version) = read_key(&mut reader)?;
-    let owner = Owner { node: NodeId(reader.u32()?), generation: Generation(reader.u32()?) };
+    let owner = match (reader.u32()?, reader.u32()?) {
+        (OF_JOB, keepers) => Owner::Job { keepers },
+        (OF_NAME, _) => Owner::Name,
+        (node, generation) => {
+            Owner::Node { node: NodeId(node), generation: Generation(generation) }
+        }
+    };
     let copies = reader.u8()?;
     let state = match reader.u8()? {
         1 => State::Prepared,

@@ -69,13 +69,23 @@ impl fmt::Display for Version {
     }
 }
 
-/// Who decides whether a dataset is committed: a node in one incarnation.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Owner {
-    /// The node.
-    pub node: NodeId,
-    /// Its incarnation.
-    pub generation: Generation,
+/// Who decides whether a dataset is committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Owner {
+    /// A node in one incarnation.
+    Node {
+        /// The node.
+        node: NodeId,
+        /// Its incarnation.
+        generation: Generation,
+    },
+    /// The record of a job, which is elsewhere.
+    Job {
+        /// Where it is kept, as the job has it.
+        keepers: u32,
+    },
+    /// The keepers of its name.
+    Name,
 }
 
 /// A block's content.

@@ -20,7 +20,7 @@ use crate::{Action, DiskFailed, Error, Extent, MountError, Name, Owner, Recovery
 use disk::Disk;
 
 const NODE: NodeId = NodeId(1);
-const OWNER: Owner = Owner { node: NODE, generation: Generation::FIRST };
+const OWNER: Owner = Owner::Node { node: NODE, generation: Generation::FIRST };
 
 fn name(name: &str) -> Name {
     Name::new(name).expect("a good name")

@@ -74,7 +74,7 @@ impl Data {
     /// Has every store read something once: it keeps the buffer of what it has read last.
     pub async fn warm(&self) -> CallResult<()> {
         for (_, store) in &self.stores {
-            let draft = store.create("warm", 1, 0, Decider::HERE, 0).await?.draft;
+            let draft = store.create("warm", 1, 0, Decider::Here, 0).await?.draft;
             store.write(draft, 0, Bytes::from(&b"warm"[..])).await?;
             store.commit(draft).await?;
             store.read("warm", 1, 0, 0, 4).await?;
@@ -85,7 +85,7 @@ impl Data {
 
     /// Keeps a small dataset for a moment.
     pub async fn keep(&self, name: &str) -> CallResult<()> {
-        let draft = self.here().create(name, 1, 0, Decider::HERE, 0).await?.draft;
+        let draft = self.here().create(name, 1, 0, Decider::Here, 0).await?.draft;
         self.here().write(draft, 0, Bytes::from(&b"small"[..])).await?;
         self.here().commit(draft).await?;
         self.here().remove(name, 1, 0).await
@@ -111,7 +111,7 @@ impl Data {
 
     /// Writes a dataset of so many blocks of so many numbers each, but fewer in the last.
     pub async fn write(&self, name: &str, blocks: u64, numbers: u64) -> CallResult<Input> {
-        let draft = self.here().create(name, 1, 0, Decider::HERE, 0).await?.draft;
+        let draft = self.here().create(name, 1, 0, Decider::Here, 0).await?.draft;
         let mut input = Input { blocks: Vec::new(), count: 0, sum: 0 };
         let mut number = 1u64;
         for block in 0..blocks {

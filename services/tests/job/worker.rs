@@ -290,7 +290,7 @@ impl Bench {
     /// Writes a part; gives how long it is.
     async fn write(&self, job: JobId, attempt: AttemptId) -> CallResult<u64> {
         let name = self.part(job, attempt).expect("the job is known");
-        let owner = Decider { node: u32::MAX, generation: self.keepers(job) };
+        let owner = Decider::Job { keepers: self.keepers(job) };
         let version = attempt.version().expect("it is low");
         let store = self.store().await?;
         let draft = store.create(&name, job.0, version, owner, 0).await?.draft;

@@ -38,7 +38,7 @@ impl Judge<'_> {
         for node in 0..self.plot().nodes {
             let Some(store) = holdings.store(node) else { continue };
             let name = format!("{BALLAST}/{node}");
-            let draft = store.create(&name, 1, 1, Decider::HERE, 0).await?.draft;
+            let draft = store.create(&name, 1, 1, Decider::Here, 0).await?.draft;
             let bytes = store.space().await?.free.saturating_sub(SPARE);
             let mut at = 0;
             while at < bytes {
@@ -179,7 +179,7 @@ impl Judge<'_> {
         if conduct.leaves_a_draft {
             let holdings = self.holdings().await?;
             if let Some(store) = holdings.store(self.plot().via) {
-                let draft = store.create("left", 1, 1, Decider::HERE, 0).await?.draft;
+                let draft = store.create("left", 1, 1, Decider::Here, 0).await?.draft;
                 // A whole block: what gathers is in a buffer, and takes no space.
                 for at in 0..2 {
                     store.write(draft, at * 4096, [7; 4096][..].into()).await?;

@@ -3,27 +3,29 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use nile_abi::{Generation, NodeId};
 use nile_bosml::Blob;
 use nile_stl::Record;
 
 /// Who decides whether a dataset is committed.
 #[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Decider {
-    /// The node.
-    pub node: u32,
-    /// Its incarnation.
-    pub generation: u32,
-}
-
-impl Decider {
+pub enum Decider {
     /// The node that has the draft.
-    pub const HERE: Decider = Decider { node: 0, generation: 0 };
-
-    /// The record of a job: [`JOB_OWNED`](super::JOB_OWNED).
-    pub const JOB: Decider = Decider { node: super::JOB_OWNED.0, generation: 0 };
-
-    /// The keepers of its name: [`NAME_OWNED`](super::NAME_OWNED).
-    pub const NAME: Decider = Decider { node: super::NAME_OWNED.0, generation: 0 };
+    Here,
+    /// A node in one incarnation.
+    Node {
+        /// The node.
+        node: NodeId,
+        /// Its incarnation.
+        generation: Generation,
+    },
+    /// The record of a job. A mount leaves the dataset as it is.
+    Job {
+        /// Where the record is kept, as the job has it; 0 if this is not known.
+        keepers: u32,
+    },
+    /// The keepers of its name. A mount leaves the dataset as it is.
+    Name,
 }
 
 /// Where a block is sent.
@@ -67,11 +69,8 @@ pub struct Listed {
     pub here: u32,
     /// How many nodes hold each block.
     pub copies: u8,
-    /// Of the node that decides whether it is committed; [`JOB_OWNED`](super::JOB_OWNED) if a
-    /// job's record does.
-    pub owner: u32,
-    /// The incarnation of that node.
-    pub owner_generation: u32,
+    /// Who decides whether it is committed.
+    pub owner: Decider,
 }
 
 /// A block of a dataset.

@@ -13,7 +13,7 @@ const VERSION: Version = Version { epoch: crate::Epoch(4), attempt: crate::Attem
 
 /// Three blocks in two copies each: on nodes 1 and 2, 2 and 3, 3 and 1.
 fn manifest(version: Version) -> Rc<Manifest> {
-    let owner = Owner { node: NODES[0], generation: Generation(7) };
+    let owner = Owner::Node { node: NODES[0], generation: Generation(7) };
     let mut manifest = Manifest::new(name("d"), version, owner, 2).expect("two copies");
     for at in 0..3 {
         let block = Block { bytes: 10, checksum: at as u32 };

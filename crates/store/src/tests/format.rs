@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use nile_abi::{Generation, NodeId};
 
 use super::{disk::Disk, mount, name};
-use crate::{Block, Home, Label, LabelError, State, UNIT, Version};
+use crate::{Block, Home, Label, LabelError, Owner, State, UNIT, Version};
 
 const HOME: Home = Home { cluster: 0xabc, node: NodeId(7) };
 
@@ -132,7 +132,8 @@ fn a_disk_that_was_written_by_the_specification_is_read() {
     let dataset = store.get(&name("first"), Version::new(9, 2)).expect("it is there");
     let manifest = &dataset.manifest;
     assert_eq!((dataset.state, manifest.bytes(), manifest.copies()), (State::Committed, 5070, 2));
-    assert_eq!((manifest.owner.node, manifest.owner.generation), (NodeId(1), Generation(7)));
+    let of_node = Owner::Node { node: NodeId(1), generation: Generation(7) };
+    assert_eq!(manifest.owner, of_node);
     assert_eq!(manifest.blocks()[1].checksum, 0xdef);
     assert_eq!(manifest.holders(1), [NodeId(4), NodeId(5)]);
     let range = dataset.range(extent, 0).expect("it is here");
