@@ -14,6 +14,7 @@ use nile_platform_hosted::Outside;
 use crate::cluster::args::{
     Call, Completions, Core, Discover, Down, Fault, Logs, Query, Roles, Top, Up,
 };
+use crate::cluster::packages::args::Package;
 use crate::compose::args::Compose;
 use crate::config;
 use crate::data::args::{Get, List, Mend, Put, Remove};
@@ -55,6 +56,8 @@ pub enum Command {
     Core(Core),
     /// Show what each core is for and how busy it is, or change it.
     Roles(Roles),
+    /// Give a package a worker core for itself, replace or stop it.
+    Package(Package),
     /// Break the running cluster on purpose, or mend it.
     Fault(Fault),
     /// Show the last lines of a node's log.

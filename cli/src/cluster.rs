@@ -23,6 +23,7 @@ pub mod logs;
 mod members;
 pub mod network;
 pub mod node;
+pub mod packages;
 pub mod process;
 mod ready;
 pub mod reply;

@@ -101,6 +101,7 @@ pub fn perform(command: Command) -> Result<(), Failure> {
         Command::Policy(options) => policy::run(&options),
         Command::Core(options) => cluster::cores::run(&options),
         Command::Roles(options) => cluster::roles::run(&options),
+        Command::Package(options) => cluster::packages::run(&options),
         Command::Fault(options) => cluster::fault::run(&options),
         Command::Logs(options) => cluster::logs::run(&options),
         Command::Top(options) => cluster::top::run(&options),

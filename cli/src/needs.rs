@@ -191,6 +191,7 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         | Command::Policy(_)
         | Command::Core(_)
         | Command::Roles(_)
+        | Command::Package(_)
         | Command::Jobs(_)
         | Command::Logs(_)
         | Command::Top(_)

@@ -11,7 +11,7 @@
 //! * [`terasort`], [`wordcount`], [`package`]: the commands; [`demo`]: `nile demo`.
 
 pub mod args;
-mod code;
+pub mod code;
 pub mod demo;
 mod input;
 pub mod jobs;

@@ -122,7 +122,7 @@ fn leads_network(stl: &Stl) -> bool {
 
 /// Tells the registry of everything that is here: it has forgotten, or it is new.
 async fn publish_again(stl: &Stl) {
-    for (published, place) in stl.installed() {
+    for (published, place) in stl.findable() {
         if let Err(error) = tell(stl, published.clone(), place).await {
             let name = published.name();
             stl.host().log(format_args!("service {name} is not published again: {error}"));

@@ -43,6 +43,7 @@ use nile_registry::Caller as Binder;
 use nile_stl::{CallError, CallResult, Caller, Start, Stl, service};
 
 pub(crate) use engine::Engine;
+pub(crate) use package::plain;
 
 use crate::bulk::port::Port;
 use nile_interfaces::dataset::records::Destination;

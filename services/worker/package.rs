@@ -147,6 +147,14 @@ impl Engine {
         Ok(file)
     }
 
+    /// The file of the package that is the dataset `name`.
+    pub(crate) async fn file_named(&self, name: &str) -> CallResult<Rc<[u8]>> {
+        let missing = CallError::new(Status::NotFound, format!("no node has {name}"));
+        let stores = self.stores.everywhere().await?;
+        let found = first(stores, missing, async |store| store.client.look_up(name).await).await?;
+        self.file(&Named { name: name.into(), epoch: found.epoch, attempt: found.attempt }).await
+    }
+
     /// A package's file, as a store has it.
     async fn file_of(&self, named: &Named, at: &Store) -> CallResult<Vec<u8>> {
         let Named { name, epoch, attempt } = named;
@@ -292,7 +300,7 @@ impl Engine {
 }
 
 /// What a package is called, whatever the dataset that it came in.
-pub fn plain(package: &str) -> &str {
+pub(crate) fn plain(package: &str) -> &str {
     let shipped = package.strip_prefix(".packages/").and_then(|it| it.rsplit_once('-'));
     shipped.map_or(package, |(name, _)| name)
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use nile_ipioe::checksum;
 use nile_package::Package;
 
-use super::place::Place;
-use crate::cluster::args::Query;
+use crate::cluster::args::{Query, Which};
 use crate::data::args::Put;
 use crate::data::put;
+use crate::data::stores::Stores;
 use crate::failure::Failure;
 use crate::needs::{self, PACKAGES};
 
@@ -46,21 +46,21 @@ fn name(path: &Path) -> Result<String, Failure> {
 }
 
 /// Sees to it that the cluster has the package at `path`; the name of the dataset that it is.
-pub fn put(place: &mut Place, path: &Path) -> Result<String, Failure> {
+pub fn put(stores: &mut Stores, which: &Which, path: &Path) -> Result<String, Failure> {
     let name = name(path)?;
-    if place.stores.hold(&name)? {
+    if stores.hold(&name)? {
         return Ok(name);
     }
-    let mut nodes: Vec<_> = place.stores.all().iter().map(|store| store.node).collect();
+    let mut nodes: Vec<_> = stores.all().iter().map(|store| store.node).collect();
     nodes.dedup();
     let copies = nodes.len().min(COPIES) as u8;
-    let query = Query { which: place.which.clone(), json: false, timeout: Duration::ZERO };
+    let query = Query { which: which.clone(), json: false, timeout: Duration::ZERO };
     let options =
         Put { file: path.into(), name: name.clone(), copies, record: None, replace: false, query };
-    match put::file(&mut place.stores, &options) {
-        Ok(_) => place.stores.hold(&name).map(|_| name),
+    match put::file(stores, &options) {
+        Ok(_) => stores.hold(&name).map(|_| name),
         // Another command may have put it meanwhile: the name tells the content.
-        Err(failure) => match place.stores.hold(&name)? {
+        Err(failure) => match stores.hold(&name)? {
             true => Ok(name),
             false => Err(failure),
         },

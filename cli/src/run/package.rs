@@ -132,7 +132,7 @@ fn job(
     }
     let request = usual.share.of(Request {
         name: name.into(),
-        package: code::put(place, &options.file)?,
+        package: code::put(&mut place.stores, &place.which, &options.file)?,
         arguments: options.arguments.clone(),
         input,
         output: output.into(),

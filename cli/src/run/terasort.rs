@@ -112,7 +112,7 @@ pub fn watched(options: &Terasort, look: Look<'_>) -> Result<Sorted, Failure> {
             let written = (rows * RECORD).saturating_mul(2 * u64::from(options.usual.copies));
             outputs::check_room(&mut place.stores, written)?;
         }
-        let package = code::put(place, &package)?;
+        let package = code::put(&mut place.stores, &place.which, &package)?;
         let mut made = Vec::new();
         let names = [input, output, report];
         let done = three(options, rows, place, &package, (names, &mut made), look);

@@ -1,11 +1,12 @@
 //! Jobs as people run them: on a cluster that is started for them, and on one that is up. What they
 //! make is checked by another program in another language. What breaks in the midst is in
-//! [`faults`], what a job's own code does wrong in [`code`], and what is written of when it ran in
-//! [`profile`].
+//! [`faults`], what a job's own code does wrong in [`code`], what is written of when it ran in
+//! [`profile`], and packages that stay beside jobs in [`staying`].
 
 mod code;
 mod faults;
 mod profile;
+mod staying;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -175,6 +176,7 @@ fn on_three_nodes_what_jobs_make_is_right() {
     code::slow_code(&place);
     code::interrupted_loop(&place);
     code::greedy_code(&place);
+    staying::check(&place);
     assert_eq!(names(&place), ["counts", "text"], "nothing half-written is left");
 }
 

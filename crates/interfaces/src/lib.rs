@@ -8,6 +8,7 @@
 //! * Its disks and what is on them: [`disk`], [`dataset`], [`name`].
 //! * Services of all nodes: [`registry`], [`network`], [`gossip`], [`bulk`], [`composer`].
 //! * Who runs next: [`scheduling`], [`policy_manager`].
+//! * Packages that stay: [`packages`].
 //! * Jobs: [`job`], [`worker`], [`task`].
 #![no_std]
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ pub mod job;
 pub mod log;
 pub mod name;
 pub mod network;
+pub mod packages;
 pub mod physical_memory;
 pub mod policy_manager;
 pub mod registry;

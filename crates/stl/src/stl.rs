@@ -62,6 +62,8 @@ pub(crate) struct Inner {
     pub mourners: RefCell<Vec<Mourner>>,
     /// Whether the services of this core take no calls of others.
     pub is_withdrawn: Cell<bool>,
+    /// Services of this core that the directory is not to know.
+    hidden: RefCell<Vec<Place>>,
     directory: RefCell<Option<Rc<dyn Directory>>>,
     gateway: RefCell<Option<Rc<dyn Gateway>>>,
     pub upstream: Option<Rc<dyn Upstream>>,
@@ -111,6 +113,7 @@ impl Stl {
             serving: Rc::default(),
             mourners: RefCell::default(),
             is_withdrawn: Cell::new(false),
+            hidden: RefCell::default(),
             directory: RefCell::default(),
             gateway: RefCell::default(),
             upstream,
@@ -322,12 +325,37 @@ impl Stl {
         drop((names, numbers, directory, gateway, mourners));
     }
 
+    /// Nobody is to find a service of this core any more, until it is [shown](Stl::show); whoever
+    /// has found it may call it. `NotFound` if there is none of this name.
+    pub async fn hide(&self, name: &str) -> CallResult<()> {
+        let missing = || CallError::new(Status::NotFound, format!("{name} is not on this core"));
+        let place = self.installed_as(name).ok_or_else(missing)?.place;
+        self.core.hidden.borrow_mut().push(place);
+        let directory = self.core.directory.borrow().clone();
+        match directory {
+            Some(directory) => directory.unpublish(place).await,
+            None => Ok(()),
+        }
+    }
+
+    /// It may be found again.
+    pub async fn show(&self, name: &str) -> CallResult<()> {
+        let missing = || CallError::new(Status::NotFound, format!("{name} is not on this core"));
+        let local = self.installed_as(name).ok_or_else(missing)?;
+        self.core.hidden.borrow_mut().retain(|place| *place != local.place);
+        let directory = self.core.directory.borrow().clone();
+        match directory {
+            Some(directory) => directory.publish(local.published.clone(), local.place).await,
+            None => Ok(()),
+        }
+    }
+
     /// Nobody is to call the services of this core any more: the directory gives them to nobody,
     /// and when other nodes have heard of that, callers are told *gone*. What is worked on goes on.
     pub async fn withdraw(&self) {
         let directory = self.core.directory.borrow().clone();
         if let Some(directory) = directory {
-            for (_, place) in self.installed() {
+            for (_, place) in self.findable() {
                 // A directory that is not there has nothing of this core.
                 let _ = directory.unpublish(place).await;
             }
@@ -342,7 +370,7 @@ impl Stl {
     pub async fn restore(&self) {
         self.core.is_withdrawn.set(false);
         let Some(directory) = self.core.directory.borrow().clone() else { return };
-        for (published, place) in self.installed() {
+        for (published, place) in self.findable() {
             if let Err(error) = directory.publish(published.clone(), place).await {
                 let name = published.name();
                 self.core.host.log(format_args!("service {name} is not found again: {error}"));
@@ -354,6 +382,14 @@ impl Stl {
     pub fn installed(&self) -> Vec<(Published, Place)> {
         let numbers = self.core.numbers.borrow();
         numbers.values().map(|local| (local.published.clone(), local.place)).collect()
+    }
+
+    /// What of that others are to find.
+    pub fn findable(&self) -> Vec<(Published, Place)> {
+        let mut all = self.installed();
+        let hidden = self.core.hidden.borrow();
+        all.retain(|(_, place)| !hidden.contains(place));
+        all
     }
 
     /// Where the service of this name is: here if it can be.

@@ -1,0 +1,182 @@
+//! `nile package`: packages that have a worker core for themselves.
+
+pub mod args;
+
+use std::path::Path;
+
+use nile_abi::Status;
+use nile_bosml::Bytes;
+use nile_interfaces::packages::{PackageState, PackagesClient};
+use nile_stl::CallError;
+use serde_json::{Value, json};
+
+use super::args::{Place, Query};
+use crate::data::service;
+use crate::data::stores::Stores;
+use crate::failure::Failure;
+use crate::peer::call::CallFailed;
+use crate::peer::known::Target;
+use crate::run::code;
+use crate::table;
+use args::{Package, PackageAction};
+
+/// Does what is asked for.
+pub fn run(options: &Package) -> Result<(), Failure> {
+    match &options.action {
+        PackageAction::Start { file, on, argument, patience, query } => {
+            code::check(file)?;
+            let mut cores = Cores::open(query)?;
+            let core = cores.free(*on)?;
+            let source = cores.put(file, query)?;
+            let patience_ms = patience.as_millis().clamp(1, 60_000) as u32;
+            cores.stores.session.patience += *patience;
+            cores.ask(core, async |it| {
+                it.start(&source, Bytes(argument.as_bytes().into()), patience_ms).await
+            })?;
+            say(query, core, "runs on")
+        }
+        PackageAction::List(query) => list(&mut Cores::open(query)?, query.json),
+        PackageAction::Replace { package, file, query } => {
+            code::check(file)?;
+            let mut cores = Cores::open(query)?;
+            let core = cores.named(package)?;
+            let source = cores.put(file, query)?;
+            cores.ask(core, async |it| it.replace(&source).await)?;
+            say(query, core, "is replaced on")
+        }
+        PackageAction::Stop { package, query } => {
+            let mut cores = Cores::open(query)?;
+            let core = cores.named(package)?;
+            cores.ask(core, async |it| it.stop().await)?;
+            say(query, core, "is stopped on")
+        }
+    }
+}
+
+/// The worker cores of a cluster.
+struct Cores {
+    stores: Stores,
+    all: Vec<Target>,
+}
+
+impl Cores {
+    fn open(query: &Query) -> Result<Cores, Failure> {
+        let mut stores = Stores::open(query)?;
+        let none = || Failure::failed("no node has a worker core that answers");
+        let all = service::find::<PackagesClient>(&mut stores.session)?.ok_or_else(none)?;
+        Ok(Cores { stores, all })
+    }
+
+    /// What each has.
+    fn states(&mut self) -> Result<Vec<(Target, PackageState)>, Failure> {
+        let mut states = Vec::new();
+        for target in self.all.clone() {
+            states.push((target, self.ask(target, async |it| it.state().await)?));
+        }
+        Ok(states)
+    }
+
+    /// The core that is meant, or one that is free.
+    fn free(&mut self, on: Option<Place>) -> Result<Target, Failure> {
+        if let Some(place) = on {
+            return self.core(place);
+        }
+        let free: Vec<Target> =
+            self.states()?.into_iter().filter(|it| it.1.name.is_empty()).map(|it| it.0).collect();
+        let first = free.first().map(|it| it.node);
+        let mut of_first = free.into_iter().filter(|it| Some(it.node) == first);
+        let none = || Failure::request("each worker core has a package: `nile package list`");
+        of_first.next_back().ok_or_else(none)
+    }
+
+    fn core(&self, place: Place) -> Result<Target, Failure> {
+        let is_it = |it: &&Target| Some(it.core) == place.core && it.node == place.node;
+        let none = || Failure::request(format!("{place} is no worker core that answers"));
+        self.all.iter().find(is_it).copied().ok_or_else(none)
+    }
+
+    /// The core of the package that is meant.
+    fn named(&mut self, package: &str) -> Result<Target, Failure> {
+        if let Ok(place) = package.parse::<Place>()
+            && place.core.is_some()
+        {
+            return self.core(place);
+        }
+        let has_it = |it: &(Target, PackageState)| (it.1.name == package).then_some(it.0);
+        let found: Vec<Target> = self.states()?.iter().filter_map(has_it).collect();
+        match found[..] {
+            [core] => Ok(core),
+            [] => Err(Failure::request(format!(
+                "no core has a package {package} for itself: `nile package list`"
+            ))),
+            [..] => {
+                let places: Vec<String> = found.iter().map(|it| it.place().to_string()).collect();
+                Err(Failure::request(format!("{package} is on {}: name one", places.join(", "))))
+            }
+        }
+    }
+
+    fn put(&mut self, file: &Path, query: &Query) -> Result<String, Failure> {
+        code::put(&mut self.stores, &query.which, file)
+    }
+
+    fn ask<T>(
+        &mut self,
+        target: Target,
+        ask: impl AsyncFnOnce(PackagesClient) -> Result<T, CallError>,
+    ) -> Result<T, Failure> {
+        let session = &mut self.stores.session;
+        let end = session.peer.work(session.patience, async |clients| {
+            ask(clients.at(target)).await.map_err(CallFailed::from)
+        })?;
+        let place = target.place();
+        end.map_err(|failed| match failed.status {
+            Status::NotFound | Status::Exists | Status::Busy | Status::Invalid => {
+                Failure::request(format!("{place}: {}", failed.message))
+            }
+            _ => Failure::failed(format!("{place}: {failed}")),
+        })
+    }
+}
+
+fn say(query: &Query, core: Target, what: &str) -> Result<(), Failure> {
+    let place = core.place();
+    match query.json {
+        true => crate::print(&format!("{}\n", json!({ "core": place.to_string() }))),
+        false => crate::print(&format!("the package {what} {place}\n")),
+    }
+}
+
+fn list(cores: &mut Cores, as_json: bool) -> Result<(), Failure> {
+    let mut states = cores.states()?;
+    states.retain(|it| !it.1.name.is_empty());
+    if as_json {
+        let document = |(core, it): &(Target, PackageState)| {
+            json!({
+                "core": core.place().to_string(),
+                "name": it.name,
+                "source": it.source,
+                "state": it.state,
+                "begun": it.begun,
+                "since_us": it.since_us,
+                "former": it.former,
+                "said": it.said,
+            })
+        };
+        let all: Vec<Value> = states.iter().map(document).collect();
+        return crate::print(&format!("{}\n", json!({ "packages": all })));
+    }
+    let title = ["core", "package", "state", "begun", "for", "last end"];
+    let mut rows = vec![title.map(String::from).to_vec()];
+    for (core, it) in &states {
+        rows.push(vec![
+            core.place().to_string(),
+            it.name.clone(),
+            it.state.clone(),
+            it.begun.to_string(),
+            format!("{:.1} s", it.since_us as f64 / 1e6),
+            if it.said.is_empty() { "-".into() } else { it.said.clone() },
+        ]);
+    }
+    crate::print(&table::columns("", &rows))
+}

@@ -1,0 +1,54 @@
+//! The words of `nile package`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use crate::args::seconds;
+use crate::cluster::args::{Place, Query};
+
+#[derive(Args)]
+pub struct Package {
+    #[command(subcommand)]
+    pub action: PackageAction,
+}
+
+#[derive(Subcommand)]
+pub enum PackageAction {
+    /// Give a package a worker core for itself; it begins anew whenever it fails.
+    Start {
+        /// Its file.
+        file: PathBuf,
+        /// The worker core, as n1.c2; without it the last one of the first node that is free.
+        #[arg(long, value_name = "CORE")]
+        on: Option<Place>,
+        /// What it is told when it begins.
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        argument: String,
+        /// Seconds that a job's task may take that has the core; then all stays as it was.
+        #[arg(long, default_value = "5", value_parser = seconds, value_name = "SECONDS")]
+        patience: Duration,
+        #[command(flatten)]
+        query: Query,
+    },
+    /// Show the packages that have a core for themselves.
+    List(Query),
+    /// Run another file of a package in its place, over what it keeps; the former one comes back if
+    /// that fails in its first ten seconds.
+    Replace {
+        /// The package's name, or its core, as n1.c2.
+        package: String,
+        /// The file.
+        file: PathBuf,
+        #[command(flatten)]
+        query: Query,
+    },
+    /// End a package, and give its core back to jobs; what it keeps stays.
+    Stop {
+        /// Its name, or its core, as n1.c2.
+        package: String,
+        #[command(flatten)]
+        query: Query,
+    },
+}
