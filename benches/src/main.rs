@@ -20,6 +20,7 @@
 //! * [`disk`]: a hosted disk, beside plain reads and writes; [`files`]: a file put and got, beside
 //!   `cp`.
 //! * [`interrupt`]: Ctrl-C, upon which nothing is left behind.
+//! * [`replace`]: a package that is replaced under its callers.
 //! * [`roles`]: a core that gets another role.
 //! * [`jobs_fair`]: a small job that begins while a large one runs.
 //! * [`sort`]: the sort job, beside a sort in one process.
@@ -53,6 +54,7 @@ mod policy;
 mod poll;
 mod private;
 mod registry;
+mod replace;
 mod roles;
 mod rounds;
 mod rpc;
@@ -99,7 +101,7 @@ const fn usual(name: &'static str, run: Run) -> Benchmark {
 }
 
 /// Every benchmark, the quick ones first.
-const BENCHMARKS: [Benchmark; 26] = [
+const BENCHMARKS: [Benchmark; 27] = [
     usual("ring-poll", poll::run),
     usual("ring-sleep", sleep::run),
     usual("ring-throughput", throughput::run),
@@ -120,6 +122,7 @@ const BENCHMARKS: [Benchmark; 26] = [
     usual("call", call::run),
     usual("policy", policy::run),
     usual("roles", roles::run),
+    usual("replace", replace::run),
     usual("rpc", rpc::run),
     usual("bulk", bulk::run),
     usual("gossip", sims::run_gossip),

@@ -70,7 +70,7 @@ fn the_controls_of_nodes_miss() {
 
 #[test]
 fn the_controls_of_calls_miss() {
-    all_miss(&["call", "roles"]);
+    all_miss(&["call", "roles", "replace"]);
 }
 
 /// Clusters of up to three nodes sort again and again: the step `sort-control` of `--full`.

@@ -36,6 +36,7 @@
 //! | `package-policy`| a package decides who runs next; none waits for it, whatever it does   |
 //! | `package-buffers` | packages pass buffers of the node's pool, and leave none behind         |
 //! | `package-keeps`   | a package counts on in memory that outlives it, core and kernel        |
+//! | `package-replace` | a package is replaced under its callers, and no call is lost           |
 //! | `package-text`    | text that was shipped is there when its package comes again            |
 //! | `package-channels`| packages send each other messages without system calls               |
 //! | `idle-nodes`      | what wakes nodes that know each other and have nothing to do           |
@@ -95,6 +96,7 @@ mod package_calls;
 mod package_channels;
 mod package_keeps;
 mod package_policy;
+mod package_replace;
 mod package_text;
 mod packages;
 mod packages_churn;
@@ -127,7 +129,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 55] = [
+pub const PROGRAMS: [&str; 56] = [
     "boot",
     "ping",
     "restart",
@@ -164,6 +166,7 @@ pub const PROGRAMS: [&str; 55] = [
     "package-policy",
     "package-buffers",
     "package-keeps",
+    "package-replace",
     "package-text",
     "package-channels",
     "package-channels-restart",
@@ -279,6 +282,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "package-policy" => package_policy::start(core),
         "package-buffers" => package_buffers::start(core),
         "package-keeps" => package_keeps::start(core, &arguments),
+        "package-replace" => package_replace::start(core, &arguments),
         "package-text" => package_text::start(core),
         "package-channels" | "package-channels-restart" => {
             package_channels::start(core, &arguments);

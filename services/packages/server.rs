@@ -24,6 +24,11 @@ const LOOK: Duration = Duration::from_millis(1);
 const TRIAL: Duration = Duration::from_secs(10);
 const AT_ONCE: Duration = Duration::from_millis(20);
 
+/// How long one that is replaced has to answer the calls that it has seen, and how often it is
+/// looked whether it has.
+const ANSWERING: Duration = Duration::from_secs(1);
+const ANSWERED: Duration = Duration::from_micros(50);
+
 /// How long one waits to begin that ends as soon as it has begun: at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(5)];
 
@@ -125,12 +130,14 @@ impl Server {
 
     /// Takes the core from jobs, and begins. When it cannot, jobs have the core again.
     pub async fn begin(self: &Rc<Self>, patience: Duration) -> CallResult<()> {
-        let hidden = self.stl.hide(REGISTRATION.name()).await;
-        let begun = match hidden {
-            Ok(()) => self.run(patience).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = begun {
+        if let Err(error) = self.stl.hide(REGISTRATION.name()).await {
+            self.is_over.set(true);
+            return Err(match error.status {
+                Status::NotFound => CallError::new(Status::Busy, "the core has just begun"),
+                _ => error,
+            });
+        }
+        if let Err(error) = self.run(patience).await {
             self.give_back().await;
             return Err(error);
         }
@@ -153,11 +160,21 @@ impl Server {
             let message = format!("the core has {name}, and {other} is another package");
             return Err(CallError::new(Status::Invalid, message));
         }
+        // What it has seen it answers; what comes waits for the other one.
+        let running = self.running.borrow().clone();
+        if let Some(running) = &running {
+            running.pause();
+            let host = self.stl.host();
+            let limit = host.now() + ANSWERING;
+            while running.works_on() > 0 && host.now() < limit {
+                host.pause(ANSWERED).await;
+            }
+        }
         let begun = self.begun.get();
         let former = self.code.replace(code);
         let until = self.stl.host().now() + TRIAL;
         *self.former.borrow_mut() = Some((former, until));
-        if let Some(running) = &*self.running.borrow() {
+        if let Some(running) = running {
             running.stop();
         }
         self.changes.notify();
@@ -204,7 +221,7 @@ impl Server {
         loop {
             let started = {
                 let code = self.code.borrow();
-                let limits = PackageLimits::default();
+                let limits = PackageLimits { stays: true, ..PackageLimits::default() };
                 node.run_package(code.source(), &self.argument, limits)
             };
             match started {
@@ -302,6 +319,9 @@ impl Server {
 
     /// Jobs have the core again.
     async fn give_back(&self) {
+        if let Ok(node) = self.stl.node() {
+            node.end_stay();
+        }
         if let Err(error) = self.stl.show(REGISTRATION.name()).await {
             self.stl.host().log(format_args!("the core is not given back to jobs: {error}"));
         }

@@ -52,6 +52,7 @@ fn all_hold_on(machine: &str) {
             "jobs" => JOBS,
             "greedy" if machine != "sim" => "greedy pause_us=0",
             "package-keeps" if machine == "sim" => "package-keeps bytes=2097152",
+            "package-replace" if machine == "sim" => "package-replace bytes=2097152",
             _ => program,
         };
         command.args(["boot", "--json", "--machine", machine, "--program", words]);

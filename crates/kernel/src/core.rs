@@ -34,7 +34,7 @@ use crate::membership::Membership;
 use crate::packages::Most;
 use crate::pool::{Pool, PoolConfig};
 use crate::sampling::Sampling;
-use crate::services::Services;
+use crate::services::{Desk, Services};
 use crate::timers::{Counts, TimerId, Timers};
 
 /// Task polls in one pass, so that a busy core still looks at its channels and timers.
@@ -82,6 +82,8 @@ pub struct Inner<M: Machine> {
     /// The file whose text waits in the user half for the next package.
     pub(crate) text: Cell<Option<Rc<[u8]>>>,
     pub(crate) services: Services<M>,
+    /// What is offered and called of a package that stays.
+    pub(crate) desk: RefCell<Option<Rc<RefCell<Desk>>>>,
     /// What the node is in a cluster, if it is in one.
     pub(crate) membership: Option<Membership>,
     /// The node's pool, from the first pass on, and how it is formatted.
@@ -206,6 +208,7 @@ impl<M: Machine> Core<M> {
             packages: config.packages,
             text: Cell::default(),
             services: Services::new(config, id),
+            desk: RefCell::default(),
             membership: config.membership.clone(),
             pool: OnceCell::new(),
             pool_config: config.pool.clone(),

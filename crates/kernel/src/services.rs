@@ -6,6 +6,7 @@
 
 mod buffers;
 mod channels;
+mod desk;
 mod host;
 mod link;
 mod node;
@@ -27,6 +28,7 @@ use crate::channel::Inbound;
 use crate::config::Config;
 use crate::core::Core;
 use crate::packages::Package;
+pub(crate) use desk::Desk;
 use host::CoreHost;
 use link::Link;
 pub use package::ServiceCalls;

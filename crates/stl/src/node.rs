@@ -130,6 +130,10 @@ pub trait Node {
     /// Forgets a keep. Waits for the management core. `NotFound`; `Exists` while a package has it.
     fn drop_keep(&self, name: KeepName) -> NodeFuture<()>;
 
+    /// A package that stays has run on this core for the last time: its services end, and calls
+    /// that wait for it.
+    fn end_stay(&self) {}
+
     /// Whether packages may run on this core, if it is a worker.
     fn may_run_packages(&self) -> bool {
         true
@@ -216,6 +220,9 @@ pub struct PackageLimits {
     /// Bytes of lines that it may write to the node's log in a second, and at once. What is beyond
     /// is left out and counted.
     pub log_bytes: u32,
+    /// Whether its services, and calls that it has not seen, stay for the core's next package when
+    /// it ends, until [`Node::end_stay`].
+    pub stays: bool,
 }
 
 impl Default for PackageLimits {
@@ -226,6 +233,7 @@ impl Default for PackageLimits {
             arena_bytes: 2 << 20,
             buffers: u32::MAX,
             log_bytes: 64 << 10,
+            stays: false,
         }
     }
 }
@@ -246,6 +254,12 @@ pub trait RunningPackage {
 
     /// How many buffers of the node's pool it has, in its hands or passed on.
     fn buffers(&self) -> usize;
+
+    /// It gets no more calls to its services; if it stays, its next incarnation gets them.
+    fn pause(&self);
+
+    /// How many calls to its services it has seen and not answered.
+    fn works_on(&self) -> usize;
 
     /// Waits until it has ended and everything that it had is given back. It may be asked again.
     fn ended(&self) -> LocalFuture<'static, PackageEnd>;

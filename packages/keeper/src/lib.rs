@@ -5,10 +5,13 @@
 
 extern crate alloc;
 
+pub mod kept;
+
 use core::sync::atomic::Ordering::Relaxed;
 
+use nile_abi::CoreId;
 use nile_abi::call::{System, SystemCall};
-use nile_user::{KeepError, Runtime};
+use nile_user::{KeepError, Runtime, with_services};
 
 /// Bytes of the keep: a large page, and a small one behind it.
 pub const BYTES: u64 = (2 << 20) + 4096;
@@ -27,7 +30,8 @@ pub const DAMAGED: u64 = 4000;
 
 /// Adds one, and gives what it is then. The argument is how many bytes the keep has, a space, and
 /// what then happens: `add` (it ends), `fault` (it panics), `hold` (it waits for ever), `renew` (it
-/// wants another version).
+/// wants another version); or `serve` and its core: it adds nothing, and whoever calls [`kept`]
+/// does.
 pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
     let text = core::str::from_utf8(argument).unwrap_or_default();
     let (bytes, act) = text.split_once(' ').unwrap_or_default();
@@ -44,8 +48,12 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
     let (Some(first), Some(last)) = (words.first(), words.last()) else { return DAMAGED };
     let count = first.load(Relaxed);
     // The last piece of it comes with the first, and with what it had.
-    if keep.is_found() != (count > 0) || last.load(Relaxed) != count {
+    if !keep.is_found() && count > 0 || last.load(Relaxed) != count {
         return DAMAGED + count;
+    }
+    if let Some(core) = act.strip_prefix("serve ") {
+        let core = CoreId(core.parse().unwrap_or_default());
+        return with_services(&runtime, core, |services| kept::serve(services, words));
     }
     first.store(count + 1, Relaxed);
     last.store(count + 1, Relaxed);

@@ -4,6 +4,7 @@
 
 nile_user::package! {
     name: "keeper",
+    publishes: ["kept"],
     keeps: ["count 2101248"],
     main: nile_keeper::main,
 }

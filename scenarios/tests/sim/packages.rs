@@ -67,6 +67,15 @@ fn packages_go_on_with_what_they_have_kept() {
 }
 
 #[test]
+fn a_package_is_replaced_under_its_callers() {
+    for seed in 0..20 {
+        pass(&node(seed), "package-replace bytes=2097152");
+    }
+    let stopped = run(&node(1), "package-replace bytes=2097152 control=1");
+    assert_eq!(stopped.outcome, Outcome::Failure, "who stops and starts one loses calls");
+}
+
+#[test]
 fn packages_pass_buffers_of_the_pool() {
     let config = Config::parse("[pool]\nbytes = \"2M\"\nbuffer = \"64K\"\n");
     let mut config = config.expect("the test's configuration is valid");

@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use core::future::Future;
 use core::time::Duration;
 
@@ -21,8 +22,9 @@ use nile_stl::node::{
     TimerState,
 };
 
+use super::desk::Desk;
 use super::host::CoreHost;
-use super::package::ServiceCalls;
+use super::package::{ServiceCalls, end_offers};
 use crate::core::Core;
 use crate::memory::Frame;
 use crate::packages::{Ended, Package, PackageId};
@@ -223,8 +225,19 @@ impl<M: Machine> Node for CoreHost<M> {
             PackageSource::Named(name) => core.find_package(name).ok_or(Status::NotFound)?,
             PackageSource::File(file) => Image::Shipped(file),
         };
-        let calls = ServiceCalls::new(&core.stl());
-        Ok(Rc::new(Hosted(core.run_package(image, argument, limits, calls)?)))
+        let desk = match limits.stays {
+            true => core.desk.borrow_mut().get_or_insert_default().clone(),
+            false => Rc::default(),
+        };
+        let calls = ServiceCalls::at(&core.stl(), desk.clone(), limits.stays);
+        let package = core.run_package(image, argument, limits, calls)?;
+        Ok(Rc::new(Hosted { package, desk }))
+    }
+
+    fn end_stay(&self) {
+        if let Some(desk) = self.0.desk.take() {
+            end_offers(&self.0.stl(), &desk, false);
+        }
     }
 
     fn keeps(&self) -> Vec<(KeepName, u64, u16)> {
@@ -281,23 +294,34 @@ impl<M: Machine> Node for CoreHost<M> {
 }
 
 /// A package as a service has it.
-struct Hosted<M: Machine>(Package<M>);
+struct Hosted<M: Machine> {
+    package: Package<M>,
+    desk: Rc<RefCell<Desk>>,
+}
 
 impl<M: Machine> RunningPackage for Hosted<M> {
     fn id(&self) -> u32 {
-        self.0.id().0
+        self.package.id().0
     }
 
     fn stop(&self) {
-        self.0.stop();
+        self.package.stop();
     }
 
     fn buffers(&self) -> usize {
-        self.0.kept_buffers()
+        self.package.kept_buffers()
+    }
+
+    fn pause(&self) {
+        self.desk.borrow_mut().pause();
+    }
+
+    fn works_on(&self) -> usize {
+        self.desk.borrow().works_on()
     }
 
     fn ended(&self) -> LocalFuture<'static, PackageEnd> {
-        let package = self.0.clone();
+        let package = self.package.clone();
         Box::pin(async move {
             let report = package.ended().await;
             let code = if let Ended::Exited(code) = report.ended { Some(code) } else { None };

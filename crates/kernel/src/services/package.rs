@@ -2,89 +2,61 @@
 //! the package's calls, and hands it the calls to the services that it publishes.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::RefCell;
-use core::future::{Future, poll_fn};
-use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::future::poll_fn;
+use core::task::Poll;
 use core::time::Duration;
 
 use nile_abi::call::{Event, SystemCall};
 use nile_abi::{Instant, Status};
-use nile_bosml::{Blob, Bytes, discovery};
-use nile_order::SortedMap;
+use nile_bosml::discovery;
 use nile_platform::Machine;
 use nile_registry::Layer;
-use nile_stl::frame::MAX_DATA;
-use nile_stl::relay::{self, Announcement, Incoming, Keyword, Relayed};
-use nile_stl::{
-    CallError, CallResult, Caller, Described, Dispatched, Half, MethodNumber, Service,
-    ServiceNumber, Stl,
-};
-use nile_sync::Waiter;
+use nile_stl::relay::{self, Announcement, Keyword, Relayed};
+use nile_stl::{CallError, CallResult, Described, Half, ServiceNumber, Stl};
 
 use super::buffers::{self, Buffers};
 use super::channels::{self, Ends};
+use super::desk::{Desk, Window};
 use crate::packages::{self, Calls, Package};
-
-/// Calls that may wait for a package's answer.
-const MOST_CALLS: usize = 1024;
-
-/// Services that a package may have published at once.
-const MOST_SERVICES: usize = 64;
-
-/// Times that a package may publish, with success or without: each uses up a number of its core's,
-/// and its document, if the node takes it, stays with the registry.
-const MOST_ANNOUNCEMENTS: usize = 256;
-
-/// Bytes of all documents that a package may publish.
-const MOST_DOCUMENTS: usize = 128 * 1024;
 
 /// What answers a package's system calls that are about services.
 pub struct ServiceCalls {
     stl: Stl,
     desk: Rc<RefCell<Desk>>,
+    /// Whether the desk is for the next package, too.
+    stays: bool,
     ends: Rc<Ends>,
     buffers: Rc<Buffers>,
-}
-
-/// The calls to a package's services.
-#[derive(Default)]
-struct Desk {
-    /// Calls that the package has not seen, by their tickets.
-    arrived: VecDeque<Incoming>,
-    /// Calls that it has not answered, seen or not.
-    open: SortedMap<u64, Open>,
-    next_ticket: u64,
-    /// Who waits for a call to arrive.
-    waiter: Waiter,
-    /// The last event that the package was given was one of a channel.
-    had_channel: bool,
-    /// What it publishes, or is about to.
-    services: Vec<String>,
-    announcements: usize,
-    /// Bytes of their documents.
-    documents: usize,
-    /// The package has ended.
-    closed: bool,
-}
-
-/// A call that the package has not answered.
-#[derive(Default)]
-struct Open {
-    result: Option<CallResult<Vec<u8>>>,
-    waiter: Waiter,
 }
 
 impl ServiceCalls {
     /// The services of `stl`'s core, for one package.
     pub fn new(stl: &Stl) -> ServiceCalls {
-        let (desk, ends, buffers) = (Rc::default(), Rc::default(), Rc::default());
-        ServiceCalls { stl: stl.for_package(), desk, ends, buffers }
+        ServiceCalls::at(stl, Rc::default(), false)
+    }
+
+    /// The same at a desk that stays if it `stays`.
+    pub(crate) fn at(stl: &Stl, desk: Rc<RefCell<Desk>>, stays: bool) -> ServiceCalls {
+        let (ends, buffers) = (Rc::default(), Rc::default());
+        ServiceCalls { stl: stl.for_package(), desk, stays, ends, buffers }
+    }
+}
+
+/// Ends what a package offers that has ended, all at once: the core's next package may have
+/// services of these names. If it stays, that waits for its next incarnation.
+pub(crate) fn end_offers(stl: &Stl, desk: &RefCell<Desk>, stays: bool) {
+    let ended = desk.borrow_mut().end_package(stays);
+    for name in ended {
+        let own = stl.clone();
+        stl.host().spawn(Box::pin(async move {
+            // The registry forgets the instance, or has done so with the core.
+            let _ = own.unpublish(&name).await;
+        }));
     }
 }
 
@@ -144,20 +116,7 @@ impl<M: Machine> Calls<M> for ServiceCalls {
     fn ended(&self, package: &Package<M>) {
         self.buffers.end(package.core().pool().map(|pool| &**pool));
         self.ends.end(package);
-        let mut desk = self.desk.borrow_mut();
-        desk.closed = true;
-        desk.arrived.clear();
-        for open in desk.open.values_mut() {
-            open.end(Err(CallError::new(Status::Dead, "the package has ended")));
-        }
-        // All at once: the core's next package may have services of these names.
-        for name in desk.services.drain(..) {
-            let stl = self.stl.clone();
-            self.stl.host().spawn(Box::pin(async move {
-                // The registry forgets the instance, or has done so with the core.
-                let _ = stl.unpublish(&name).await;
-            }));
-        }
+        end_offers(&self.stl, &self.desk, self.stays);
     }
 }
 
@@ -228,6 +187,10 @@ async fn publish(
     announcement: Announcement,
     may: impl Fn(&str) -> bool,
 ) -> CallResult<ServiceNumber> {
+    if let Some(number) = desk.borrow_mut().claim(&announcement) {
+        return Ok(number);
+    }
+    let said = announcement.clone();
     let Announcement { document, subsystem, capability, keywords, type_name, attributes } =
         announcement;
     desk.borrow_mut().announce(document.len())?;
@@ -249,144 +212,17 @@ async fn publish(
         attributes: attributes.into_iter().map(|it| (it.name, it.value)).collect(),
     };
     let window = desk.clone();
+    let is_other = desk.borrow_mut().drops(&name);
+    if is_other {
+        stl.unpublish(&name).await?;
+    }
     // Noted before: if the package is stopped meanwhile, the service ends with it.
-    desk.borrow_mut().services.push(name);
+    desk.borrow_mut().begin_to_offer(name.clone(), said);
     let place = stl.publish_described(described, |place| {
         let service = Rc::new(Window { number: place.number, desk: window });
         Half { service, asks_caller: true }
     });
-    let place = place.await.inspect_err(|_| drop(desk.borrow_mut().services.pop()))?;
-    Ok(place.number)
-}
-
-/// A service of a package as the kernel's callers see it.
-struct Window {
-    number: ServiceNumber,
-    desk: Rc<RefCell<Desk>>,
-}
-
-impl Service for Window {
-    fn dispatch(&self, caller: &Caller, method: MethodNumber, arguments: &[u8]) -> Dispatched {
-        let mut desk = self.desk.borrow_mut();
-        match desk.accept(self.number, caller, method, arguments) {
-            Ok(ticket) => Dispatched::Later(Box::pin(Answered { ticket, desk: self.desk.clone() })),
-            Err(error) => Dispatched::Done(Err(error)),
-        }
-    }
-}
-
-impl Desk {
-    /// The next call, as an event of at most `room` bytes.
-    fn next_call(&mut self, room: usize) -> Option<Vec<u8>> {
-        while let Some(incoming) = self.arrived.pop_front() {
-            match relay::encode(&incoming) {
-                Ok(bytes) if bytes.len() < room => {
-                    return Some([&[Event::CALL], bytes.as_slice()].concat());
-                }
-                _ => self.end(
-                    incoming.ticket,
-                    Err(CallError::new(Status::NoMemory, "the package has no room for the call")),
-                ),
-            }
-        }
-        None
-    }
-
-    /// The package is about to publish something, with a document of so many bytes.
-    fn announce(&mut self, bytes: usize) -> CallResult<()> {
-        if self.services.len() >= MOST_SERVICES || self.announcements >= MOST_ANNOUNCEMENTS {
-            return Err(CallError::new(Status::Busy, "the package publishes too many services"));
-        }
-        if bytes > MOST_DOCUMENTS - self.documents {
-            let message = format!("documents of more than {MOST_DOCUMENTS} bytes");
-            return Err(CallError::new(Status::NoMemory, message));
-        }
-        self.announcements += 1;
-        self.documents += bytes;
-        Ok(())
-    }
-
-    fn accept(
-        &mut self,
-        service: ServiceNumber,
-        caller: &Caller,
-        method: MethodNumber,
-        arguments: &[u8],
-    ) -> CallResult<u64> {
-        if self.closed {
-            return Err(CallError::new(Status::Dead, "the package has ended"));
-        }
-        if self.open.len() >= MOST_CALLS {
-            return Err(CallError::new(Status::Busy, "too many calls wait for the package"));
-        }
-        self.next_ticket += 1;
-        let ticket = self.next_ticket;
-        self.arrived.push_back(Incoming {
-            ticket,
-            service: service.0,
-            method: method.0,
-            core: caller.core.0,
-            origin: caller.origin as u8,
-            deadline: caller.deadline.as_nanos(),
-            arguments: Blob::from(Bytes::from(arguments)),
-        });
-        self.open.insert(ticket, Open::default());
-        self.waiter.wake();
-        Ok(ticket)
-    }
-
-    /// The package's answer. `NotFound` for a call that is answered, or whose caller has left.
-    fn answer(&mut self, ticket: u64, end: &[u8]) -> Result<(), Status> {
-        if end.len() > MAX_DATA + 2 {
-            return Err(Status::Invalid);
-        }
-        let open = self.open.get_mut(&ticket).filter(|open| open.result.is_none());
-        open.ok_or(Status::NotFound)?.end(relay::decode_end(end));
-        Ok(())
-    }
-
-    fn end(&mut self, ticket: u64, result: CallResult<Vec<u8>>) {
-        if let Some(open) = self.open.get_mut(&ticket) {
-            open.end(result);
-        }
-    }
-}
-
-impl Open {
-    fn end(&mut self, result: CallResult<Vec<u8>>) {
-        self.result = Some(result);
-        self.waiter.wake();
-    }
-}
-
-/// The end of a call to a package. Dropped before it, the call is cancelled.
-struct Answered {
-    ticket: u64,
-    desk: Rc<RefCell<Desk>>,
-}
-
-impl Future for Answered {
-    type Output = CallResult<Vec<u8>>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut desk = self.desk.borrow_mut();
-        let Some(open) = desk.open.get_mut(&self.ticket) else {
-            return Poll::Ready(Err(CallError::new(Status::Dead, "the package has ended")));
-        };
-        match open.result.take() {
-            Some(result) => Poll::Ready(result),
-            None => {
-                open.waiter.wait(context.waker());
-                Poll::Pending
-            }
-        }
-    }
-}
-
-impl Drop for Answered {
-    fn drop(&mut self) {
-        let mut desk = self.desk.borrow_mut();
-        desk.open.remove(&self.ticket);
-        desk.arrived.retain(|incoming| incoming.ticket != self.ticket);
-    }
+    let number = place.await.map(|place| place.number);
+    desk.borrow_mut().has_offered(&name, number.as_ref().ok().copied());
+    number
 }
