@@ -1,5 +1,6 @@
 //! Finds the services: every folder beside this file that has a `mod.rs` is one, and needs no
-//! other entry anywhere (NileOS paper, III.C).
+//! other entry anywhere (NileOS paper, III.C). An image for some of them names these in the
+//! variable `NILE_ONLY`, with commas between; the linker leaves out the others.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -15,17 +16,27 @@ fn main() {
         .filter(|name| name != "src" && Path::new(&here).join(name).join("mod.rs").exists())
         .collect();
     names.sort();
+    println!("cargo::rerun-if-env-changed=NILE_ONLY");
+    let only = env::var("NILE_ONLY").ok();
+    let is_in = |name: &&String| {
+        only.as_ref().is_none_or(|only| only.split(',').any(|it| it == name.as_str()))
+    };
     let mut code = String::new();
     for name in &names {
         let path = Path::new(&here).join(name).join("mod.rs");
         let _ = writeln!(code, "#[path = {path:?}]\npub mod {name};");
     }
-    let entries: Vec<String> = names.iter().map(|name| format!("&{name}::REGISTRATION")).collect();
+    let all = names.iter().filter(is_in);
+    let entries: Vec<String> = all.map(|name| format!("&{name}::REGISTRATION")).collect();
     let _ = writeln!(
         code,
-        "/// Every service, by name.\npub static ALL: [&::nile_stl::Registration; {}] = [{}];",
-        names.len(),
+        "/// Every service of the image, by name.\n\
+         pub static ALL: [&::nile_stl::Registration; {}] = [{}];",
+        entries.len(),
         entries.join(", ")
     );
+    let offers = is_in(&&String::from("role_assignment"));
+    let _ = writeln!(code, "/// Whether the optimisers of roles are among them.");
+    let _ = writeln!(code, "const HAS_OPTIMISERS: bool = {offers};");
     fs::write(Path::new(&out).join("services.rs"), code).expect("OUT_DIR can be written");
 }

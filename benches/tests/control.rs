@@ -17,7 +17,8 @@ fn benches(arguments: &[&str]) -> Output {
     let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let kernel = root().join(target).join("x86_64-unknown-linux-gnu/bare/nile-bare");
     let mut command = Command::new(env!("CARGO_BIN_EXE_nile-benches"));
-    command.env("NILE_ROOT", root()).env("NILE_KERNEL_SYMBOLS", kernel);
+    command.env("NILE_ROOT", root()).env("NILE_KERNEL_SYMBOLS", &kernel);
+    command.env("NILE_KERNEL", kernel.with_extension("stripped"));
     command.args(arguments).output().expect("the benchmarks can be started")
 }
 

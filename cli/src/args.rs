@@ -399,6 +399,10 @@ pub struct Image {
     /// The configuration file that the image carries.
     #[arg(long, value_name = "FILE")]
     pub config: Option<config::File>,
+    /// The services that the image has, with those that they and the node itself need; all
+    /// without it. A worker's image has `--only worker`.
+    #[arg(long, value_name = "SERVICE,…", value_delimiter = ',')]
+    pub only: Vec<String>,
 }
 
 #[derive(Args)]

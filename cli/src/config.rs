@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use nile_abi::RoleSet;
 use nile_kernel::config::MAX_BYTES;
 use nile_kernel::{Config, ConfigError, Named};
+use nile_stl::Registration;
 use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
@@ -100,6 +101,13 @@ impl Handed {
 pub fn read(file: Option<&File>) -> Result<Config, Failure> {
     let Some(file) = file else { return Ok(Config::default()) };
     parse(Some(file.path()), file.text()?)
+}
+
+/// The same, for an image that has no other services than these.
+pub fn read_for(file: Option<&File>, services: &[&'static Registration]) -> Result<(), Failure> {
+    let known = services.iter().map(|service| service.name());
+    let (config, Some(file)) = (read(file)?, file) else { return Ok(()) };
+    config.check_services(known).map_err(|error| place(&file.path().display(), &error))
 }
 
 /// What `text` says, which came from the file `path`, perhaps with lines of our own behind it.

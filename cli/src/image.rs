@@ -10,7 +10,7 @@ use crate::args::Image;
 use crate::child;
 use crate::config;
 use crate::failure::Failure;
-use crate::needs::{self, KERNEL};
+use crate::needs::{self, KERNEL, KERNEL_ONLY};
 use crate::serial::Said;
 use crate::size::Bytes;
 use crate::write;
@@ -35,7 +35,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Writes the image. The file appears whole or not at all.
 pub fn run(options: &Image) -> Result<(), Failure> {
     check(options)?;
-    let kernel = needs::provided(KERNEL)?;
+    let kernel = needs::provided(if options.only.is_empty() { KERNEL } else { KERNEL_ONLY })?;
     let grub = needs::tool("grub-mkrescue", "grub-common grub-pc-bin grub-efi-amd64-bin")?;
     needs::tool("xorriso", "xorriso")?;
     needs::tool("mformat", "mtools")?;
@@ -58,7 +58,10 @@ pub fn run(options: &Image) -> Result<(), Failure> {
 
 /// Refuses a configuration that no kernel would accept, and a place that no file can have.
 pub fn check(options: &Image) -> Result<(), Failure> {
-    config::read(options.config.as_ref())?;
+    match &options.only[..] {
+        [] => config::read(options.config.as_ref()).map(drop)?,
+        names => needs::only(names, options.config.as_ref()).map(drop)?,
+    }
     write::check(&options.iso)
 }
 

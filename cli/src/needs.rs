@@ -11,13 +11,16 @@ use clap::Parser;
 
 use crate::args::{Command, Firmware, Machine, Nile};
 use crate::cluster::args::Kind;
-use crate::config::File;
+use crate::config::{self, File};
 use crate::failure::Failure;
+use crate::nearest::suggestion;
 use crate::{boot, cluster, image, packages, print, profile, run};
 
 /// The bare kernel without symbols, as machines load it.
 pub const KERNEL: &str = "NILE_KERNEL";
-/// The same kernel with symbols, for backtraces.
+/// The bare kernel with chosen services, without symbols.
+pub const KERNEL_ONLY: &str = "NILE_KERNEL_ONLY";
+/// The whole kernel with symbols, for backtraces.
 pub const KERNEL_SYMBOLS: &str = "NILE_KERNEL_SYMBOLS";
 /// The bare kernel that runs scenarios.
 pub const SCENARIOS: &str = "NILE_SCENARIOS";
@@ -59,6 +62,9 @@ pub enum Need {
     Java,
     /// The bare kernel, with and without its symbols.
     Kernel,
+    /// The bare kernel with chosen services, with and without its symbols: the launcher's word for
+    /// it is made by [`only`].
+    KernelOnly(&'static str),
     /// The bare kernel that runs scenarios, with and without its symbols.
     Scenarios,
     /// The program that is a hosted node.
@@ -90,6 +96,7 @@ impl Need {
             Need::Python => "python",
             Need::Java => "java",
             Need::Kernel => "kernel",
+            Need::KernelOnly(word) => word,
             Need::Scenarios => "scenarios",
             Need::Hosted => "hosted",
             Need::HostedScenarios => "hosted-scenarios",
@@ -101,6 +108,20 @@ impl Need {
             Need::Guest => "guest",
         }
     }
+}
+
+/// The kernel with these services, and with those that they need; the image carries `config`. A
+/// service that there is not is refused, and so is a configuration that names one that is left out.
+pub fn only(names: &[String], config: Option<&File>) -> Result<Need, Failure> {
+    let services = nile_node::only(names.iter().map(String::as_str)).map_err(|unknown| {
+        let known = nile_node::SERVICES.iter().map(|service| service.name());
+        let suggestion = suggestion(unknown, known);
+        Failure::request(format!("--only {unknown}: no service has that name; {suggestion}"))
+    })?;
+    config::read_for(config, &services)?;
+    let names: Vec<&str> = services.iter().map(|service| service.name()).collect();
+    // A command asks once in its life.
+    Ok(Need::KernelOnly(format!("kernel-{}", names.join(",")).leak()))
 }
 
 /// What a command needs; refuses one that cannot be fulfilled.
@@ -159,7 +180,11 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         }
         Command::Image(options) => {
             image::check(options)?;
-            vec![Need::IsoTools, Need::Kernel]
+            let kernel = match &options.only[..] {
+                [] => Need::Kernel,
+                names => only(names, options.config.as_ref())?,
+            };
+            vec![Need::IsoTools, kernel]
         }
         Command::Up(options) => {
             let kinds = cluster::up::check(options)?;

@@ -14,6 +14,9 @@ use nile_abi::RoleSet;
 use nile_kernel::{Config, ConfigError, Core, Join};
 use nile_platform::Machine;
 
+pub use nile_services::ALL as SERVICES;
+pub use nile_services::only::only;
+
 /// The programs that a node of some image can be started for, on the machine `M`. A program is a
 /// name, and whatever follows it after a space.
 pub trait Programs<M: Machine> {
@@ -56,7 +59,7 @@ pub fn deploy<M: Machine>(core: &Core<M>) -> Join<()> {
 /// The configuration in `text`, which names no services but those that there are.
 pub fn configuration(text: &str) -> Result<Config, ConfigError> {
     let config = Config::parse(text)?;
-    config.check_services(nile_services::ALL.iter().map(|service| service.name()))?;
+    config.check_services(SERVICES.iter().map(|service| service.name()))?;
     config.check_role_policy(nile_services::role_policies())?;
     Ok(config)
 }

@@ -4,6 +4,7 @@
 //! * [`deploy`]: what runs where, and how a core's services get into the registry.
 //! * [`cluster`]: which node this is, and what the others have.
 //! * [`ALL`]: every service's registration; [`PROTOCOLS`]: those of one network core.
+//! * [`only`]: what an image has that is made for some of them.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,7 @@ mod in_time;
 mod instance;
 mod line;
 mod missed;
+pub mod only;
 mod page;
 mod sweeping;
 
@@ -30,7 +32,8 @@ pub fn role_policies() -> impl Iterator<Item = &'static str> + Clone {
     let is_one = move |it: &&&nile_stl::Registration| {
         it.interface.ty.is_some_and(|ty| ty.name == type_name) && it.name() != type_name
     };
-    role_assignment::names().chain(ALL.iter().filter(is_one).map(|it| it.name()))
+    let optimisers = HAS_OPTIMISERS.then(role_assignment::names).into_iter().flatten();
+    optimisers.chain(ALL.iter().filter(is_one).map(|it| it.name()))
 }
 
 /// The services that are protocols of the network: each runs on one network core.

@@ -5,7 +5,7 @@ mod job;
 
 use std::time::Duration;
 
-use job::{fifo, meet, request, run, run_on, until, wait, worker};
+use job::{fifo, meet, request, run, run_on, run_with, until, wait, worker};
 use nile_abi::{CoreId, Status};
 use nile_bosml::Bytes;
 use nile_interfaces::dataset::DatasetClient;
@@ -512,6 +512,29 @@ fn a_cluster_of_many_nodes_does_a_job() {
         let ended = until(&stl, &client, job, |it| !it.ended.is_open()).await;
         assert_eq!((ended.ended, ended.error.as_str(), ended.reduces_done), (JobEnd::Made, "", 48));
         Ok(())
+    });
+}
+
+#[test]
+fn a_node_with_a_workers_services_does_its_part() {
+    let only = nile_services::only::only(["worker"]).expect("there is one");
+    let has = move |at: usize, name: &str| at == 0 || only.iter().any(|it| it.name() == name);
+    run_with(3, (2, 2, 0), Vec::new(), has, |at, stl| async move {
+        if at != 0 {
+            return Ok(());
+        }
+        let client = meet(&stl, 2).await?;
+        let registry = RegistryClient::find(&stl).await?;
+        assert_eq!((registry.places("job").await?.len(), client.workers().await?.len()), (1, 2));
+        put(&stl, "input", 40).await?;
+        let job = client.submit(request(&["input"], "made", 2)).await?;
+        let ended = until(&stl, &client, job, |it| !it.ended.is_open()).await;
+        assert_eq!((ended.ended, ended.error.as_str()), (JobEnd::Made, ""));
+        let told = client.timeline(job, 0).await?;
+        assert!([1, 2].iter().all(|node| told.attempts.iter().any(|it| it.node == *node)));
+        assert!(ended.parts.iter().any(|part| part.node == 2), "{:?}", ended.parts);
+        // What the job has left on the second node goes as it does elsewhere.
+        remove(&stl, "made").await
     });
 }
 

@@ -34,6 +34,8 @@ fn wrong_arguments_are_named() {
     refused(&["boot", "--firmware", "uefi"], &["--iso"]);
     refused(&["test", "nonsense"], &["no test `nonsense`; there are: format, lint"]);
     refused(&["image", "--iso", "/nonexistent/nile.iso"], &["/nonexistent/nile.iso"]);
+    refused(&["image", "--only", "wroker"], &["--only wroker: no service", "`worker`"]);
+    refused(&["image", "--only", "worker,"], &["--only : no service", "there are: ackermann"]);
     refused(&["bench", "peers", "--only", "mysql"], &["mysql", "gnu-sort, duckdb"]);
     refused(&["bench", "peers", "--runs", "0"], &["0 is not in 1..=1000"]);
     refused(&["bench", "peers", "--size", "99K"], &["99 KiB is less than 1 MiB"]);
@@ -154,6 +156,9 @@ fn a_wrong_configuration_is_refused_with_its_line() {
     }
     fs::write(&file, [0xff, 0xfe]).unwrap();
     refused(&["boot", "--config", path], &[path]);
+    fs::write(&file, "[services]\nheap = []\njob = []\n").unwrap();
+    let without = ["image", "--only", "worker", "--config", path];
+    refused(&without, &[&format!("{path}:3: unknown service `job`; the services are bulk")]);
     refused(&["image", "--config", "/nonexistent.toml"], &["/nonexistent.toml: No such file"]);
 }
 

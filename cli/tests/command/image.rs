@@ -32,6 +32,15 @@ fn images_boot_under_bios_and_under_uefi() {
     });
 }
 
+/// A long test, since another kernel is built for it.
+#[test]
+fn the_image_of_a_worker_boots() {
+    let folder = tempfile::tempdir().unwrap();
+    let iso = folder.path().join("worker.iso").to_str().unwrap().to_string();
+    run(&mut launcher(), &["image", "--only", "worker", "--iso", &iso]).expect(0);
+    boots(&iso, "bios", &json!([["management"], ["network", "disk"], ["worker"]]));
+}
+
 /// Boots an image, whose cores then have these roles.
 #[track_caller]
 fn boots(iso: &str, firmware: &str, roles: &Value) {

@@ -48,8 +48,21 @@ pub fn run<F>(
 /// The same, with nodes of so many cores.
 pub fn run_on<F>(
     cores: usize,
+    shape: (usize, usize, usize),
+    deeds: Vec<(Duration, Deed)>,
+    test: impl Fn(usize, Stl) -> F + Clone + 'static,
+) where
+    F: Future<Output = CallResult<()>> + 'static,
+{
+    run_with(cores, shape, deeds, |_, _| true, test);
+}
+
+/// The same, with nodes whose images have not all services.
+pub fn run_with<F>(
+    cores: usize,
     (nodes, disks, judge): (usize, usize, usize),
     deeds: Vec<(Duration, Deed)>,
+    has: impl Fn(usize, &str) -> bool + Clone + 'static,
     test: impl Fn(usize, Stl) -> F + Clone + 'static,
 ) where
     F: Future<Output = CallResult<()>> + 'static,
@@ -74,12 +87,12 @@ pub fn run_on<F>(
     let is_over = Rc::new(Cell::new(false));
     let ended = simulate_cluster(&options, |at, machine| {
         let config = config(at, nodes);
-        let (test, is_over) = (test.clone(), is_over.clone());
+        let (has, test, is_over) = (has.clone(), test.clone(), is_over.clone());
         Box::new(Core::start(machine, &config, |core| {
             let own = core.clone();
             core.spawn(async move {
                 // The package of these tests is in their own worker service.
-                let offers = |name: &str| (name == "worker").then_some(false);
+                let offers = |name: &str| (name == "worker" || !has(at, name)).then_some(false);
                 nile_services::deploy_offered(&own.stl(), own.roles(), offers).await;
                 if own.roles().contains(Role::Worker) {
                     worker::publish(&own.stl()).await.expect("it can be published");

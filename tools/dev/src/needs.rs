@@ -3,7 +3,7 @@
 
 use nile_cli::args::{Beside, Command, Machine};
 use nile_cli::failure::Failure;
-use nile_cli::needs::{Need, of_users};
+use nile_cli::needs::{Need, of_users, only};
 
 use crate::{bench, boot, sim, test};
 
@@ -18,13 +18,20 @@ pub fn of(command: &Command) -> Result<Vec<Need>, Failure> {
             Some(Beside::Peers(options)) => bench::peers::needs(options)?,
             Some(Beside::Paper(options)) => bench::paper::needs(options)?,
             Some(Beside::Linux(options)) => bench::linux::needs(options)?,
-            None => vec![
-                Need::Qemu,
-                Need::Kernel,
-                Need::Scenarios,
-                Need::HostedScenarios,
-                Need::Benches,
-            ],
+            None => {
+                let mut needs = vec![
+                    Need::Qemu,
+                    Need::Kernel,
+                    Need::Scenarios,
+                    Need::HostedScenarios,
+                    Need::Benches,
+                ];
+                let is_size = |name: &String| "image-size".starts_with(name.as_str());
+                if options.names.is_empty() || options.names.iter().any(is_size) {
+                    needs.push(only(&["worker".into()], None)?);
+                }
+                needs
+            }
         },
         Command::Boot(options) if options.machine == Machine::Sim => {
             boot::check(options)?;

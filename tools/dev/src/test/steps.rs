@@ -358,9 +358,17 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "image",
         what: "the ISO image boots under BIOS and under UEFI",
-        command: "cargo test --test command image::",
+        command: "cargo test --test command image:: -- --skip of_a_worker",
         needs: &[Need::Qemu, Need::IsoTools, Need::Ovmf],
         lane: Lane::Waits,
+        ..STEP
+    },
+    Step {
+        name: "image-worker",
+        what: "so does one with a worker's services alone",
+        command: "cargo test --test command image::the_image_of_a_worker",
+        needs: &[Need::Qemu, Need::IsoTools],
+        long: true,
         ..STEP
     },
     Step {
