@@ -2,11 +2,23 @@
 
 use nile_abi::{Instant, NodeId};
 use nile_names::keeper::Action;
-use nile_names::{Answer, Ask, Durable, Keeper, Settings};
+use nile_names::view::{Charter, View};
+use nile_names::{Answer, Ask, Durable, Keeper, Reply, Request, Settings};
 
-/// The first byte says what the rest is taken for. Accepted: it is that.
+/// The first byte says what the rest is taken for: behind the fingerprint of that type, or nothing
+/// else would be looked at. Accepted: it is that.
 pub fn names(bytes: &[u8]) -> bool {
     let Some((kind, bytes)) = bytes.split_first() else { return false };
+    let (tag, view) = (1, View::default());
+    let sample = match kind % 3 {
+        0 => Ask { tag, view, request: Request::Hello { seat: 1 } }.encode(),
+        1 => Answer { tag, view, reply: Reply::Accepted }.encode(),
+        _ => {
+            let (identity, view, lives) = (1, None, Vec::new());
+            Durable::Charter(Charter { identity, view, before: 0, life: 0, lives }).encode()
+        }
+    };
+    let bytes = &[&sample.expect("it is short")[..4], bytes].concat();
     match kind % 3 {
         0 => Ask::decode(bytes).is_ok_and(|ask| {
             assert_eq!(Ask::decode(&ask.encode().expect("it was shorter")).as_ref(), Ok(&ask));

@@ -91,7 +91,9 @@ impl Catalogue {
     /// The dataset that a name means, if it means one that a living store has.
     pub fn dataset(&self, name: &str, named: &Entry) -> Option<Version> {
         let is_it = |it: &Listed| match &named.what {
-            What::Dataset(version, _) => nile_store::Version::new(it.epoch, it.attempt) == *version,
+            What::Dataset { version, .. } => {
+                nile_store::Version::new(it.epoch, it.attempt) == *version
+            }
             // Of a disk that was written before names had keepers.
             _ => named.stamp == 0 && it.committed,
         };
@@ -125,7 +127,7 @@ impl Catalogue {
                 };
                 wanted.into_iter().map(part).collect()
             }
-            What::Dataset(..) => {
+            What::Dataset { .. } => {
                 self.dataset(name, named).map(|it| Vec::from([it])).ok_or_else(nowhere)
             }
             What::Making { job } => {

@@ -51,7 +51,7 @@ impl Board {
 
     async fn renew_name(&self, name: &str, job: u64) -> CallResult<()> {
         let entry = self.look_up(name).await?;
-        if matches!(entry.what, What::Dataset(..) | What::Output { .. }) {
+        if matches!(entry.what, What::Dataset { .. } | What::Output { .. }) {
             let change = job ^ RENEWED ^ entry.stamp << 20;
             self.rename(name, change, Expect::Stamp(entry.stamp), entry.what).await?.ok();
         }

@@ -119,7 +119,7 @@ impl Board {
     async fn check_output(&self, output: &str, catalogue: &Catalogue) -> CallResult<()> {
         let named = self.look_up(output).await?;
         let is_there = match &named.what {
-            What::Dataset(..) | What::Output { .. } => Some(output),
+            What::Dataset { .. } | What::Output { .. } => Some(output),
             // Of a disk that was written before names had keepers.
             _ if named.stamp == 0 => catalogue.committed(output),
             _ => None,

@@ -14,7 +14,7 @@ use core::time::Duration;
 use nile_abi::{NodeId, Status, Window};
 use nile_bosml::Bytes;
 use nile_names::keeper::Action;
-use nile_names::{Answer, Ask, Durable, Entry, Keeper, Settings, Standing};
+use nile_names::{Answer, Ask, Durable, Entry, Keeper, NamedCell, Settings, Standing};
 use nile_stl::{CallError, CallResult};
 use nile_store::Name;
 use nile_sync::Notify;
@@ -97,8 +97,8 @@ impl Shared {
         let stores = self.cluster.stores().await?;
         let own = stores.into_iter().find(|store| store.is_here);
         let store = own.ok_or_else(|| none(format!("{node} has no disk yet")))?.client;
-        let wrong = || {
-            let what = format!("{node}: a note about names cannot be read");
+        let wrong = |error| {
+            let what = format!("{node}: a note about names cannot be read: {error}");
             CallError::new(Status::Failed, what)
         };
         let identity = store.store_identity().await?;
@@ -109,9 +109,9 @@ impl Shared {
             let Some(last) = page.last() else { break };
             after.clone_from(&last.key);
             for note in page {
-                match Durable::decode(&note.value.0).map_err(|_| wrong())? {
+                match Durable::decode(&note.value.0).map_err(wrong)? {
                     Durable::Charter(it) => charter = Some(it),
-                    Durable::Cell(name, cell) => cells.push((name, cell)),
+                    Durable::Cell(NamedCell { name, cell }) => cells.push((name, cell)),
                 }
             }
         }
@@ -207,7 +207,7 @@ impl Hosted {
             let Some(next) = self.queue.borrow_mut().pop_front() else { break };
             let key = match &next {
                 Durable::Charter(_) => String::from(CHARTER),
-                Durable::Cell(name, _) => String::from(name.as_str()),
+                Durable::Cell(it) => String::from(it.name.as_str()),
             };
             let written = match next.encode() {
                 Ok(bytes) => self.store.note(&key, Bytes::from(&bytes[..])).await,

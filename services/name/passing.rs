@@ -34,7 +34,7 @@ pub struct Passing {
 impl Shared {
     /// Watches names that pass, if this one does.
     pub(super) fn heed_passing(self: &Rc<Self>, durable: &Durable) {
-        if matches!(durable, Durable::Cell(name, _) if passes(name.as_str())) {
+        if matches!(durable, Durable::Cell(it) if passes(it.name.as_str())) {
             self.watch_passing();
         }
     }
@@ -58,8 +58,9 @@ impl Shared {
         let Some(hosted) = self.hosted.borrow().clone() else { return false };
         let now = self.stl.host().now();
         let present: Vec<(Name, u64)> = hosted.passing(|name, entry| {
-            (passes(name.as_str()) && matches!(entry.what, What::Dataset(..) | What::Output { .. }))
-                .then(|| (name.clone(), entry.stamp))
+            (passes(name.as_str())
+                && matches!(entry.what, What::Dataset { .. } | What::Output { .. }))
+            .then(|| (name.clone(), entry.stamp))
         });
         let mut left_alone = Vec::new();
         {

@@ -58,7 +58,7 @@ pub(super) fn verdict(dataset: &Listed, entry: &Entry) -> Verdict {
     }
     let own = Version::new(dataset.epoch, dataset.attempt);
     match &entry.what {
-        What::Dataset(version, _) if *version == own => match dataset.committed {
+        What::Dataset { version, .. } if *version == own => match dataset.committed {
             true => Verdict::Keep,
             false => Verdict::Confirm,
         },
@@ -203,7 +203,7 @@ fn latest(catalogue: &Catalogue, name: &str) -> Option<What> {
                 copies: it.copies,
                 nodes: nodes(&is_it),
             };
-            Some(What::Dataset(Version::new(it.epoch, it.attempt), facts))
+            Some(What::Dataset { version: Version::new(it.epoch, it.attempt), facts })
         }
         (_, Some(((job, of), parts))) => {
             let facts = Facts {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     fn dataset(stamp: u64, epoch: u64, attempt: u32) -> Entry {
-        let what = What::Dataset(Version::new(epoch, attempt), facts());
+        let what = What::Dataset { version: Version::new(epoch, attempt), facts: facts() };
         Entry { stamp, change: 1, what }
     }
 

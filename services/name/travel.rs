@@ -39,7 +39,7 @@ pub fn meaning(what: What) -> Meaning {
     };
     match what {
         What::Absent => Meaning::Absent,
-        What::Dataset(version, facts) => Meaning::Dataset {
+        What::Dataset { version, facts } => Meaning::Dataset {
             epoch: version.epoch.0,
             attempt: version.attempt.0,
             facts: told(facts),
@@ -63,7 +63,7 @@ pub fn what(told: Meaning) -> What {
     match told {
         Meaning::Absent => What::Absent,
         Meaning::Dataset { epoch, attempt, facts } => {
-            What::Dataset(Version::new(epoch, attempt), known(facts))
+            What::Dataset { version: Version::new(epoch, attempt), facts: known(facts) }
         }
         Meaning::Making { job } => What::Making { job },
         Meaning::Output { job, parts, facts } => What::Output { job, parts, facts: known(facts) },

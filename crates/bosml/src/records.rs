@@ -114,27 +114,6 @@ macro_rules! records {
     )* };
 }
 
-/// The binary form of a message that is one record. Fails if it is longer than a message can be.
-pub fn to_bytes(record: &impl Encode) -> Result<Vec<u8>, Error> {
-    let mut out = Writer::new();
-    record.encode(&mut out);
-    out.into_bytes()
-}
-
-/// Reads a message that is one record, of which `convert` makes what it means: what is `expected`.
-/// Makes room for at most a few times its bytes.
-pub fn from_bytes<'a, R: Decode<'a>, T>(
-    bytes: &'a [u8],
-    expected: &'static str,
-    convert: impl FnOnce(R) -> Option<T>,
-) -> Result<T, Error> {
-    let mut input = Reader::new(bytes);
-    let record = R::decode(&mut input)?;
-    input.finish()?;
-    let wrong = || ErrorKind::WrongType { expected, found: "another".into() };
-    convert(record).ok_or_else(|| input.error(wrong()))
-}
-
 /// What tells messages of one type from those of others.
 struct Stamp<R>(PhantomData<R>);
 

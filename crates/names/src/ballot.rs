@@ -1,9 +1,11 @@
 //! Numbers of attempts at a name; no two attempts have the same.
 
 use nile_abi::NodeId;
+use nile_stl_macros::Record;
 
 /// One attempt of one proposer. A later one has a higher round.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[record(crate = nile_bosml)]
 pub struct Ballot {
     /// Above all rounds that its proposer has heard of.
     pub round: u64,

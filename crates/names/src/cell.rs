@@ -1,10 +1,13 @@
 //! What one keeper has of one name (the acceptor of Paxos).
 
+use nile_stl_macros::Record;
+
 use crate::ballot::Ballot;
 use crate::entry::Entry;
 
 /// One keeper's part of one name.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub struct Cell {
     /// It hears no ballot below this.
     pub promised: Ballot,

@@ -3,13 +3,15 @@
 use alloc::vec::Vec;
 
 use nile_abi::NodeId;
+use nile_stl_macros::Record;
 use nile_store::Version;
 
 /// The most nodes that an entry names.
 pub const MOST_NODES: usize = 16;
 
 /// What a name stands for at one time.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Hash, Debug)]
+#[record(crate = nile_bosml)]
 pub struct Entry {
     /// How many changes of the name led here. Zero: there was none.
     pub stamp: u64,
@@ -20,12 +22,18 @@ pub struct Entry {
 }
 
 /// What a name stands for.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Hash, Debug)]
+#[record(crate = nile_bosml)]
 pub enum What {
     /// Nothing.
     Absent,
     /// A dataset.
-    Dataset(Version, Facts),
+    Dataset {
+        /// Which of this name.
+        version: Version,
+        /// What it consists of.
+        facts: Facts,
+    },
     /// The output of a job, which is being made.
     Making {
         /// The job's number.
@@ -43,7 +51,8 @@ pub enum What {
 }
 
 /// What is told of a dataset without asking who holds it.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Hash, Debug)]
+#[record(crate = nile_bosml)]
 pub struct Facts {
     /// Its length in bytes.
     pub bytes: u64,
@@ -52,6 +61,7 @@ pub struct Facts {
     /// On how many nodes each block is.
     pub copies: u8,
     /// Nodes that hold it: at most [`MOST_NODES`].
+    #[range(0..=MOST_NODES)]
     pub nodes: Vec<NodeId>,
 }
 

@@ -6,8 +6,7 @@ use alloc::vec::Vec;
 
 use nile_store::Name;
 
-use crate::cell::Cell;
-use crate::message::{Answer, Ask, Reply, Request};
+use crate::message::{Answer, Ask, NamedCell, Reply, Request};
 use crate::random::Random;
 use crate::view::View;
 
@@ -40,9 +39,9 @@ pub(crate) enum Step {
     Nothing,
     Ask(Vec<(usize, Ask)>),
     /// Take over these, and ask on.
-    Take(Vec<(Name, Cell)>, Vec<(usize, Ask)>),
+    Take(Vec<NamedCell>, Vec<(usize, Ask)>),
     /// Take over these, and be in.
-    Enter(Vec<(Name, Cell)>, View),
+    Enter(Vec<NamedCell>, View),
 }
 
 impl Joining {
@@ -163,10 +162,10 @@ impl Joining {
         }
     }
 
-    fn take(&mut self, view: View, from: usize, cells: Vec<(Name, Cell)>, is_last: bool) -> Step {
+    fn take(&mut self, view: View, from: usize, cells: Vec<NamedCell>, is_last: bool) -> Step {
         let other = &mut self.others[from];
         other.has_given_all = is_last || cells.is_empty();
-        other.after = cells.last().map(|(name, _)| name.clone());
+        other.after = cells.last().map(|it| it.name.clone());
         if self.seats().all(|seat| self.others[seat].has_given_all) {
             return Step::Enter(cells, view);
         }

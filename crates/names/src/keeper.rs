@@ -14,7 +14,7 @@ use crate::ballot::Ballot;
 use crate::cell::Cell;
 use crate::entry::What;
 use crate::joining::{Joining, Step};
-use crate::message::{Answer, Ask, Durable, PAGE_BYTES, Reply, Request};
+use crate::message::{Answer, Ask, Durable, NamedCell, PAGE_BYTES, Reply, Request};
 use crate::random::Random;
 use crate::settings::Settings;
 use crate::view::{Charter, View};
@@ -215,12 +215,12 @@ impl Keeper {
                 (Reply::Looked(self.cells.get(&name).cloned().unwrap_or(Cell::NEVER)), None)
             }
             Request::Page { after, most } => (self.page(after, most), None),
-            Request::Promise(name, ballot) if is_same => {
+            Request::Promise { name, ballot } if is_same => {
                 let old = self.cells.get(&name).unwrap_or(&Cell::NEVER);
-                let reply = Reply::Promised(old.accepted, old.entry.clone());
+                let reply = Reply::Promised { accepted: old.accepted, entry: old.entry.clone() };
                 self.change(name, reply, |cell| cell.promise(ballot))
             }
-            Request::Accept(name, ballot, entry) if is_same => {
+            Request::Accept { name, ballot, entry } if is_same => {
                 self.change(name, Reply::Accepted, |cell| cell.accept(ballot, entry))
             }
             Request::Adopt { seat, identity }
@@ -289,7 +289,8 @@ impl Keeper {
             return (Reply::Refused(old.promised), None);
         }
         // What is asked twice is durable once it was answered the first time.
-        let durable = (new != *old).then(|| Durable::Cell(name.clone(), new.clone()));
+        let kept = || Durable::Cell(NamedCell { name: name.clone(), cell: new.clone() });
+        let durable = (new != *old).then(kept);
         if durable.is_some() {
             self.cells.insert(name, new);
         }
@@ -310,7 +311,7 @@ impl Keeper {
                 || cells.len() < most as usize && bytes + cell_bytes(name, cell) <= PAGE_BYTES
         }) {
             bytes += cell_bytes(name, cell);
-            cells.push((name.clone(), cell.clone()));
+            cells.push(NamedCell { name: name.clone(), cell: cell.clone() });
         }
         Reply::Page { cells, is_last: rest.peek().is_none() }
     }
@@ -352,13 +353,13 @@ impl Keeper {
             Step::Nothing => {}
             Step::Ask(asks) => self.send(asks),
             Step::Take(cells, asks) => {
-                for (name, cell) in cells {
+                for NamedCell { name, cell } in cells {
                     self.take(name, cell);
                 }
                 self.send(asks);
             }
             Step::Enter(cells, view) => {
-                for (name, cell) in cells {
+                for NamedCell { name, cell } in cells {
                     self.take(name, cell);
                 }
                 self.charter.view = Some(view);
@@ -402,7 +403,7 @@ impl Keeper {
         let mut new = old.clone();
         new.merge(cell);
         if new != *old {
-            let durable = Durable::Cell(name.clone(), new.clone());
+            let durable = Durable::Cell(NamedCell { name: name.clone(), cell: new.clone() });
             self.actions.push_back(Action::Store(durable));
             self.cells.insert(name, new);
         }
@@ -417,7 +418,7 @@ impl Keeper {
 /// How long a cell is in a message, about.
 fn cell_bytes(name: &Name, cell: &Cell) -> usize {
     let nodes = match &cell.entry.what {
-        What::Dataset(_, facts) | What::Output { facts, .. } => facts.nodes.len(),
+        What::Dataset { facts, .. } | What::Output { facts, .. } => facts.nodes.len(),
         What::Absent | What::Making { .. } => 0,
     };
     128 + name.as_str().len() + 4 * nodes

@@ -44,7 +44,7 @@ pub use ballot::Ballot;
 pub use cell::Cell;
 pub use entry::{Entry, Expect, Facts, MOST_NODES, What};
 pub use keeper::{Keeper, Misfit, Standing};
-pub use message::{Answer, Ask, Durable, Reply, Request};
+pub use message::{Answer, Ask, Durable, NamedCell, Reply, Request};
 pub use nile_store::{Name, Version};
 pub use proposal::{Lack, Outcome, Proposal, Task};
 pub use scan::Scan;

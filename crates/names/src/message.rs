@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 
+use nile_stl_macros::Record;
 use nile_store::Name;
 
 use crate::ballot::Ballot;
@@ -14,7 +15,8 @@ use crate::view::{Charter, View};
 pub const PAGE_BYTES: usize = 24 << 10;
 
 /// To a keeper.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub struct Ask {
     /// Tells the answer from answers to other questions: drawn by who asks.
     pub tag: u64,
@@ -25,14 +27,27 @@ pub struct Ask {
 }
 
 /// A question.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub enum Request {
     /// Which entry of this name was accepted? Promises nothing.
     Look(Name),
     /// Promise to hear no earlier ballot about this name. Only in the asker's view.
-    Promise(Name, Ballot),
+    Promise {
+        /// The name.
+        name: Name,
+        /// The ballot.
+        ballot: Ballot,
+    },
     /// Accept this entry. Only in the asker's view.
-    Accept(Name, Ballot, Entry),
+    Accept {
+        /// The name.
+        name: Name,
+        /// The ballot.
+        ballot: Ballot,
+        /// The entry.
+        entry: Entry,
+    },
     /// The cells of the next names, in the order of their bytes.
     Page {
         /// The name before them; none begins with the first.
@@ -66,7 +81,8 @@ pub enum Request {
 }
 
 /// From a keeper.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub struct Answer {
     /// The question's.
     pub tag: u64,
@@ -77,12 +93,18 @@ pub struct Answer {
 }
 
 /// An answer.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub enum Reply {
     /// Of `Look`.
     Looked(Cell),
     /// It has promised, and has accepted this entry of this ballot before.
-    Promised(Ballot, Entry),
+    Promised {
+        /// The ballot of which it has accepted an entry.
+        accepted: Ballot,
+        /// That entry.
+        entry: Entry,
+    },
     /// It has accepted the entry.
     Accepted,
     /// It has promised to hear nothing below this ballot, which is above the asker's; or it is not
@@ -91,7 +113,7 @@ pub enum Reply {
     /// Of `Page`.
     Page {
         /// The cells.
-        cells: Vec<(Name, Cell)>,
+        cells: Vec<NamedCell>,
         /// Whether there are no more behind them.
         is_last: bool,
     },
@@ -114,11 +136,22 @@ pub enum Reply {
     },
 }
 
+/// What a keeper has of a name.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
+pub struct NamedCell {
+    /// The name.
+    pub name: Name,
+    /// What it has.
+    pub cell: Cell,
+}
+
 /// Something that a keeper keeps durably, in place of what it had of the same name before.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub enum Durable {
     /// What it knows of itself.
     Charter(Charter),
     /// What it has of a name.
-    Cell(Name, Cell),
+    Cell(NamedCell),
 }

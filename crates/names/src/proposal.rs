@@ -212,9 +212,12 @@ impl Proposal {
         let name = || self.name.clone();
         let (view, request) = match &self.step {
             Step::Look => (View::default(), Request::Look(name())),
-            Step::Promise(ballot) => (self.view.clone(), Request::Promise(name(), *ballot)),
+            Step::Promise(ballot) => {
+                (self.view.clone(), Request::Promise { name: name(), ballot: *ballot })
+            }
             Step::Accept(ballot, entry, _) => {
-                (self.view.clone(), Request::Accept(name(), *ballot, entry.clone()))
+                let (ballot, entry) = (*ballot, entry.clone());
+                (self.view.clone(), Request::Accept { name: name(), ballot, entry })
             }
             Step::Pause | Step::Over => return,
         };
@@ -287,12 +290,14 @@ impl Proposal {
     }
 
     fn promise(&mut self, now: Instant, ballot: Ballot) {
-        let (yes, no) = self.votes(|reply| matches!(reply, Reply::Promised(..)));
+        let (yes, no) = self.votes(|reply| matches!(reply, Reply::Promised { .. }));
         if yes < majority(self.keepers.len()) {
             return self.give_way(now, no);
         }
         let promised = self.answers.iter().flatten().filter_map(|answer| match &answer.reply {
-            Reply::Promised(accepted, entry) if answer.view == self.view => Some((accepted, entry)),
+            Reply::Promised { accepted, entry } if answer.view == self.view => {
+                Some((accepted, entry))
+            }
             _ => None,
         });
         let latest = promised.max_by_key(|(accepted, _)| **accepted);

@@ -10,7 +10,7 @@ use nile_store::Name;
 
 use crate::ballot::Ballot;
 use crate::entry::{Entry, What};
-use crate::message::{Answer, Ask, Reply, Request};
+use crate::message::{Answer, Ask, NamedCell, Reply, Request};
 use crate::proposal::Lack;
 use crate::random::Random;
 use crate::settings::Settings;
@@ -137,11 +137,12 @@ impl Scan {
         page.is_fresh = answer.view.seats.is_empty();
         let Reply::Page { cells, is_last } = answer.reply else { return };
         page.horizon = match (is_last, cells.last()) {
-            (false, Some((name, _))) => Horizon::Name(name.clone()),
+            (false, Some(last)) => Horizon::Name(last.name.clone()),
             _ => Horizon::End,
         };
-        let heard = cells.into_iter().filter(|(_, cell)| cell.accepted != Ballot::NONE);
-        page.cells = heard.map(|(name, cell)| (name, (cell.accepted, cell.entry))).collect();
+        let heard = cells.into_iter().filter(|it| it.cell.accepted != Ballot::NONE);
+        let heard = heard.map(|NamedCell { name, cell }| (name, (cell.accepted, cell.entry)));
+        page.cells = heard.collect();
         if answer.view != self.view {
             // Pages of different views say nothing together.
             self.view = answer.view;

@@ -38,7 +38,7 @@ impl Disk {
     fn store(&mut self, durable: Durable) {
         match Durable::decode(&durable.encode().unwrap()).unwrap() {
             Durable::Charter(charter) => self.charter = Some(charter),
-            Durable::Cell(name, cell) => drop(self.cells.insert(name, cell)),
+            Durable::Cell(NamedCell { name, cell }) => drop(self.cells.insert(name, cell)),
         }
     }
 }
@@ -49,7 +49,7 @@ fn name(text: &str) -> Name {
 
 fn dataset(epoch: u64) -> What {
     let facts = Facts { bytes: 7, blocks: 1, copies: 2, nodes: [NodeId(1), NodeId(2)].into() };
-    What::Dataset(Version::new(epoch, 1), facts)
+    What::Dataset { version: Version::new(epoch, 1), facts }
 }
 
 fn change(id: u64, expect: Expect, to: What) -> Task {

@@ -2,8 +2,14 @@
 
 use alloc::vec::Vec;
 
+use nile_stl_macros::Record;
+
+/// The most keepers that a message can name.
+pub(crate) const MOST_KEEPERS: usize = 16;
+
 /// One keeper, as its store's identity says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub struct Seat {
     /// A number that was drawn when the store was made; no other ever has it.
     pub identity: u64,
@@ -12,14 +18,17 @@ pub struct Seat {
 }
 
 /// The keepers that one believes in. Empty: one believes in none yet.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Record, Clone, PartialEq, Eq, Debug, Default)]
+#[record(crate = nile_bosml)]
 pub struct View {
     /// One for each keeper.
+    #[range(0..=MOST_KEEPERS)]
     pub seats: Vec<Seat>,
 }
 
 /// What a keeper knows of itself for good.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+#[record(crate = nile_bosml)]
 pub struct Charter {
     /// Its store's identity.
     pub identity: u64,
@@ -30,6 +39,7 @@ pub struct Charter {
     /// This life of its own, or the last.
     pub life: u64,
     /// Of each keeper the last life that it has heard of; zero is none.
+    #[range(0..=MOST_KEEPERS)]
     pub lives: Vec<u64>,
 }
 

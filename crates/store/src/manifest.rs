@@ -5,6 +5,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use nile_abi::{Generation, NodeId};
+use nile_bosml::schema::Type;
+use nile_bosml::{Decode, Encode, Error, ErrorKind, Reader, Typed, Writer};
+use nile_stl_macros::Record;
 use rapidhash::v3::rapidhash_v3;
 
 /// The longest name, in bytes.
@@ -39,16 +42,38 @@ impl fmt::Display for Name {
     }
 }
 
+impl Typed for Name {
+    const TYPE: Type<'static> = Type::String;
+    const LEAST: usize = <&str>::LEAST;
+}
+
+impl Encode for Name {
+    fn encode(&self, out: &mut Writer) {
+        self.as_str().encode(out);
+    }
+}
+
+impl<'a> Decode<'a> for Name {
+    fn decode(input: &mut Reader<'a>) -> Result<Name, Error> {
+        let wrong = |found: &str| ErrorKind::WrongType { expected: "name", found: found.into() };
+        let text = <&str>::decode(input)?;
+        Name::new(text).ok_or_else(|| input.error(wrong("text that is none")))
+    }
+}
+
 /// Counts the masters of a job: what a later one commits wins over what an earlier one does.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[record(crate = nile_bosml)]
 pub struct Epoch(pub u64);
 
 /// Tells apart who tries to make a dataset in one epoch; the first to commit wins.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[record(crate = nile_bosml)]
 pub struct Attempt(pub u32);
 
 /// Which of the datasets of a name.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Record, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[record(crate = nile_bosml)]
 pub struct Version {
     /// The epoch of its job.
     pub epoch: Epoch,

@@ -66,7 +66,7 @@ impl Cluster {
         let random = &mut self.random;
         let id = random.next_u64();
         let facts = Facts { bytes: id % 100, blocks: 1, copies: 1, nodes: Vec::new() };
-        let dataset = What::Dataset(Version::new(id, 1), facts.clone());
+        let dataset = What::Dataset { version: Version::new(id, 1), facts: facts.clone() };
         let stamp = Expect::Stamp(self.clients[client].stamps[name]);
         let job = 1 + below(random, 2);
         let (expect, to) = match below(random, 14) {

@@ -380,7 +380,9 @@ impl Cluster {
             let at = self.now + Duration::from_micros(20);
             return self.plan(at, Event::Letter(from, to, letter));
         }
-        if let Letter::Ask(Party::Operation(_), Ask { request: Request::Accept(..), .. }) = letter {
+        if let Letter::Ask(Party::Operation(_), Ask { request: Request::Accept { .. }, .. }) =
+            letter
+        {
             self.asks_to_accept(from);
             if self.now < self.torn_until && below(&mut self.random, 3) != 0 {
                 return;

@@ -56,7 +56,7 @@ impl Disk {
     fn store(&mut self, durable: Durable) {
         match durable {
             Durable::Charter(charter) => self.charter = Some(charter),
-            Durable::Cell(name, cell) => drop(self.cells.insert(name, cell)),
+            Durable::Cell(it) => drop(self.cells.insert(it.name, it.cell)),
         }
     }
 }

@@ -84,7 +84,7 @@ fn what_a_minority_has_accepted_is_done_by_whoever_comes_next() {
     let mut cluster = Cluster::founded(3);
     let x = name("x");
     let mut dead = cluster.propose(&x, change(1, Expect::Absent, dataset(1)));
-    let asks = up_to(&mut cluster, &mut dead, |ask| matches!(ask, Request::Accept(..)));
+    let asks = up_to(&mut cluster, &mut dead, |ask| matches!(ask, Request::Accept { .. }));
     assert_eq!(asks.len(), 3);
     cluster.ask(asks[0].0, &asks[0].1);
     // The keeper that has accepted it is one of the majority.
@@ -102,7 +102,7 @@ fn of_two_that_are_in_each_others_way_one_wins_and_the_other_is_told() {
     let mut cluster = Cluster::founded(3);
     let x = name("x");
     let mut slow = cluster.propose(&x, change(1, Expect::Absent, dataset(1)));
-    let asks = up_to(&mut cluster, &mut slow, |ask| matches!(ask, Request::Accept(..)));
+    let asks = up_to(&mut cluster, &mut slow, |ask| matches!(ask, Request::Accept { .. }));
     let quick = cluster.run(&x, change(2, Expect::Absent, dataset(2)));
     let entry = Entry { stamp: 1, change: 2, what: dataset(2) };
     assert_eq!(quick, Outcome::Done(entry.clone()));
@@ -119,7 +119,7 @@ fn a_change_that_may_have_been_overwritten_is_not_made_twice() {
     let mut cluster = Cluster::founded(3);
     let x = name("x");
     let mut slow = cluster.propose(&x, change(1, Expect::Any, dataset(1)));
-    let asks = up_to(&mut cluster, &mut slow, |ask| matches!(ask, Request::Accept(..)));
+    let asks = up_to(&mut cluster, &mut slow, |ask| matches!(ask, Request::Accept { .. }));
     // Most accept it, and their answers are lost.
     asks[..2].iter().for_each(|(node, ask)| drop(cluster.ask(*node, ask)));
     let next = cluster.run(&x, change(2, Expect::Any, dataset(2)));
@@ -132,7 +132,7 @@ fn a_change_that_may_have_been_overwritten_is_not_made_twice() {
 fn a_change_whose_keepers_go_away_is_not_known() {
     let mut cluster = Cluster::founded(3);
     let mut lost = cluster.propose(&name("x"), change(1, Expect::Any, dataset(1)));
-    up_to(&mut cluster, &mut lost, |ask| matches!(ask, Request::Accept(..)));
+    up_to(&mut cluster, &mut lost, |ask| matches!(ask, Request::Accept { .. }));
     (1..=3).for_each(|node| cluster.stop(node));
     let missing = [NodeId(1), NodeId(2), NodeId(3)].into();
     let lack = Lack { missing, ..Lack::default() };
@@ -146,7 +146,7 @@ fn what_is_refused_is_not_made_later() {
     let x = name("x");
     cluster.run(&x, change(1, Expect::Absent, dataset(1)));
     // One keeper accepts that it is removed, and then that it is put again.
-    let accepts = |ask: &Request| matches!(ask, Request::Accept(..));
+    let accepts = |ask: &Request| matches!(ask, Request::Accept { .. });
     let mut remove = cluster.propose(&x, change(2, Expect::Any, What::Absent));
     let asks = up_to(&mut cluster, &mut remove, accepts);
     cluster.ask(asks[0].0, &asks[0].1);

@@ -231,7 +231,7 @@ fn no_majority_is_of_two_views() {
     let mut accepts = Vec::new();
     while let Some(proposal::Action::Send(node, ask)) = slow.poll() {
         match ask.request {
-            Request::Accept(..) => accepts.push((node, ask)),
+            Request::Accept { .. } => accepts.push((node, ask)),
             _ => {
                 let answer = cluster.ask(node, &ask).unwrap();
                 slow.receive(cluster.now, node, answer);

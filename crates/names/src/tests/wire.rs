@@ -1,7 +1,6 @@
 //! Every message survives its way; any bytes are a message or an error.
 
 use super::*;
-use crate::wire::{OldDurableRecord, SeatRecord};
 
 fn samples() -> (Vec<Ask>, Vec<Answer>, Vec<Durable>) {
     let ballot = |round| Ballot { round, node: NodeId(2), draw: 3 };
@@ -21,13 +20,11 @@ fn samples() -> (Vec<Ask>, Vec<Answer>, Vec<Durable>) {
         accepted: ballot(4),
         entry: entry.clone(),
     };
-    let mut requests: Vec<Request> = entries
-        .iter()
-        .map(|entry| Request::Accept(longest.clone(), ballot(1), entry.clone()))
-        .collect();
+    let mut requests: Vec<Request> =
+        entries.iter().map(|entry| accept(longest.clone(), ballot(1), entry.clone())).collect();
     requests.extend([
         Request::Look(name("x")),
-        Request::Promise(name("x"), ballot(2)),
+        Request::Promise { name: name("x"), ballot: ballot(2) },
         Request::Page { after: None, most: 3 },
         Request::Page { after: Some(name("x")), most: 3 },
         Request::Hello { seat: 2 },
@@ -35,10 +32,10 @@ fn samples() -> (Vec<Ask>, Vec<Answer>, Vec<Durable>) {
         Request::Begin { seat: 2, identity: 3, before: 4, life: 5 },
     ]);
     let mut replies: Vec<Reply> = entries.iter().map(|it| Reply::Looked(cell(it))).collect();
-    let cells: Vec<(Name, Cell)> =
-        entries.iter().map(|entry| (longest.clone(), cell(entry))).collect();
+    let named = |entry| NamedCell { name: longest.clone(), cell: cell(entry) };
+    let cells: Vec<NamedCell> = entries.iter().map(named).collect();
     replies.extend([
-        Reply::Promised(Ballot::NONE, Entry::NEVER),
+        Reply::Promised { accepted: Ballot::NONE, entry: Entry::NEVER },
         Reply::Accepted,
         Reply::Refused(ballot(3)),
         Reply::Page { cells: cells.clone(), is_last: true },
@@ -49,13 +46,16 @@ fn samples() -> (Vec<Ask>, Vec<Answer>, Vec<Durable>) {
     ]);
     let ask = |request| Ask { tag: 13, view: view.clone(), request };
     let answer = |reply| Answer { tag: 14, view: view.clone(), reply };
-    let mut durables: Vec<Durable> =
-        cells.into_iter().map(|(name, cell)| Durable::Cell(name, cell)).collect();
+    let mut durables: Vec<Durable> = cells.into_iter().map(Durable::Cell).collect();
     let views = [None, Some(view.clone())];
     durables.extend(views.map(|view| {
         Durable::Charter(Charter { identity: 15, view, before: 3, life: 4, lives: [5, 6].into() })
     }));
     (requests.into_iter().map(ask).collect(), replies.into_iter().map(answer).collect(), durables)
+}
+
+fn accept(name: Name, ballot: Ballot, entry: Entry) -> Request {
+    Request::Accept { name, ballot, entry }
 }
 
 #[test]
@@ -77,8 +77,9 @@ fn every_message_survives_its_way() {
 #[test]
 fn what_is_too_long_is_an_error() {
     let facts = Facts { bytes: 1, blocks: 1, copies: 1, nodes: [NodeId(1); 17].into() };
-    let entry = Entry { stamp: 1, change: 2, what: What::Dataset(Version::new(1, 1), facts) };
-    let request = Request::Accept(name("x"), Ballot::NONE, entry);
+    let entry =
+        Entry { stamp: 1, change: 2, what: What::Dataset { version: Version::new(1, 1), facts } };
+    let request = accept(name("x"), Ballot::NONE, entry);
     let ask = Ask { tag: 1, view: View::default(), request };
     assert!(Ask::decode(&ask.encode().unwrap()).is_err());
     let seats = alloc::vec![Seat { identity: 1, is_founder: true }; 17];
@@ -90,7 +91,7 @@ fn what_is_too_long_is_an_error() {
 fn the_longest_page_is_a_message() {
     let mut cluster = Cluster::founded(1);
     let facts = Facts { bytes: 1, blocks: 1, copies: 1, nodes: [NodeId(1); MOST_NODES].into() };
-    let what = What::Dataset(Version::new(1, 1), facts);
+    let what = What::Dataset { version: Version::new(1, 1), facts };
     for at in 0..300 {
         let longest = name(&std::format!("{at:0128}"));
         cluster.run(&longest, change(at + 1, Expect::Absent, what.clone()));
@@ -103,11 +104,10 @@ fn the_longest_page_is_a_message() {
 }
 
 #[test]
-fn a_charter_of_before_there_were_lives_is_read() {
-    let seats = [SeatRecord { identity: 8, is_founder: true }];
-    let old = OldDurableRecord { identity: 8, view: seats.into(), cell: Vec::new() };
-    let view = View { seats: [Seat { identity: 8, is_founder: true }].into() };
-    let charter = Charter { identity: 8, view: Some(view), before: 0, life: 0, lives: Vec::new() };
-    let bytes = nile_bosml::records::to_bytes(&old).unwrap();
-    assert_eq!(Durable::decode(&bytes), Ok(Durable::Charter(charter)));
+fn what_another_version_wrote_is_called_that() {
+    let (_, _, durables) = samples();
+    let mut bytes = durables[0].encode().unwrap();
+    bytes[0] ^= 1;
+    let told = std::format!("{}", Durable::decode(&bytes).unwrap_err());
+    assert!(told.contains("another version"), "{told}");
 }
