@@ -88,6 +88,8 @@ pub struct Client {
     leaving: RefCell<SortedSet<Grant>>,
     /// The grants in the user half of its tables.
     users: UserGrants,
+    /// Somebody asks for a keep.
+    pub(crate) asks_for_keep: Cell<bool>,
     /// The package that runs here.
     package: RefCell<Option<Rc<Control>>>,
     /// How many packages have run here.
@@ -116,6 +118,7 @@ impl Client {
             regions: RefCell::default(),
             leaving: RefCell::default(),
             users: UserGrants::default(),
+            asks_for_keep: Cell::new(false),
             package: RefCell::default(),
             packages: Cell::new(0),
             resting: Notify::default(),

@@ -5,8 +5,7 @@
 //! each), little-endian. Decoding is total; what makes no sense is `None`.
 
 use nile_abi::{
-    ChannelId, CoreId, EndpointId, Generation, KeepName, PageSize, PhysAddr, RoleSet, Status,
-    VirtAddr,
+    ChannelId, CoreId, EndpointId, Generation, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
 };
 use nile_platform::user::Access;
 use nile_platform::{Grant, Line};
@@ -95,13 +94,13 @@ pub enum Request {
     Release { grant: Grant },
     /// The caller has no translation of a released grant any more.
     Invalidated { grant: Grant },
-    /// Find a keep, or make one of this size and version.
-    Keep { name: KeepName, bytes: u64, version: u16 },
+    /// Find the keep that the caller's record wants, or make it.
+    Keep,
     /// Enter a piece of a keep in the user half of the caller's tables. `Exists` if another core
     /// has it.
     EnterKeep { number: u32, piece: u32, at: VirtAddr },
-    /// Forget a keep. `NotFound`; `Exists` while a core has it.
-    DropKeep { name: KeepName },
+    /// Forget that keep. `NotFound`; `Exists` while a core has it.
+    DropKeep,
     /// The caller is going to ask policies: look whether one returns.
     Watch,
     /// How much memory there is, free and in tables.
@@ -195,16 +194,10 @@ impl Request {
                 (25, [line.index() as u64, u64::from(core.0), 0, 0, 0, 0])
             }
             Request::ShowPool { shown } => (20, [u64::from(shown), 0, 0, 0, 0, 0]),
-            Request::Keep { name, bytes, version } => {
-                let [first, second, third, fourth] = name.words();
-                (26, [first, second, third, fourth, bytes, u64::from(version)])
-            }
+            Request::Keep => (26, [0; 6]),
+            Request::DropKeep => (28, [0; 6]),
             Request::EnterKeep { number, piece, at } => {
                 (27, [u64::from(number), u64::from(piece), at.0, 0, 0, 0])
-            }
-            Request::DropKeep { name } => {
-                let [first, second, third, fourth] = name.words();
-                (28, [first, second, third, fourth, 0, 0])
             }
             Request::Join { channel, grant } => {
                 (18, [u64::from(channel.0), grant.start.0, grant.bytes, 0, 0, 0])
@@ -278,13 +271,13 @@ impl Request {
                 let line = Line::all().nth(usize::try_from(w[0]).ok()?)?;
                 Request::Drive { line, core: core(w[1])? }
             }
-            26 => Request::Keep { name: keep_name(w)?, bytes: w[4], version: narrow(w[5])? },
+            26 => Request::Keep,
             27 => Request::EnterKeep {
                 number: narrow(w[0])?,
                 piece: narrow(w[1])?,
                 at: VirtAddr(w[2]),
             },
-            28 => Request::DropKeep { name: keep_name(w)? },
+            28 => Request::DropKeep,
             _ => return None,
         };
         Some((number, request))
@@ -415,10 +408,6 @@ fn access(word: u64) -> Option<Access> {
     [Access::Read, Access::Write, Access::Execute].get(usize::try_from(word).ok()?).copied()
 }
 
-fn keep_name([first, second, third, fourth, ..]: Words) -> Option<KeepName> {
-    KeepName::from_words([first, second, third, fourth])
-}
-
 fn grant(start: u64, bytes: u64) -> Grant {
     Grant { start: PhysAddr(start), bytes }
 }
@@ -459,7 +448,6 @@ mod tests {
 
     #[test]
     fn requests_survive_the_cell() {
-        let name = KeepName::new("counter", "state").unwrap();
         let channel = ChannelId(9);
         for request in [
             Request::Open { to: CoreId(3), tag: u32::MAX, cells: 64 },
@@ -497,9 +485,9 @@ mod tests {
             Request::CallBack { core: CoreId(9) },
             Request::Assign { core: CoreId(9), roles: RoleSet::ALL },
             Request::Drive { line: Line::disk(3).unwrap(), core: CoreId(9) },
-            Request::Keep { name, bytes: 1 << 25, version: u16::MAX },
+            Request::Keep,
             Request::EnterKeep { number: 31, piece: 15, at: AT },
-            Request::DropKeep { name },
+            Request::DropKeep,
         ] {
             assert_eq!(Request::decode(&request.encode(NUMBER)), Some((NUMBER, request)));
         }

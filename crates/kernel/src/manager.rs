@@ -17,7 +17,6 @@ use alloc::vec::Vec;
 use nile_abi::{CoreId, EndpointId, Generation, PageSize, Status};
 use nile_memory::MemoryKind;
 use nile_order::SortedSet;
-use nile_platform::board::Keep;
 use nile_platform::{
     CorePhase, Grant, Handoff, Line, Machine, Manager as _, NodeDescription, NodePhase, WakeMode,
 };
@@ -274,13 +273,11 @@ impl<M: Machine> Manager<M> {
                 }
                 Reply::Done
             }
-            Request::Keep { name, bytes, version } => {
-                self.find_keep(machine, core, Keep { name, bytes, version })?
-            }
+            Request::Keep => self.find_keep(machine, core)?,
             Request::EnterKeep { number, piece, at } => {
                 self.enter_keep(machine, core, (number, piece), at)?
             }
-            Request::DropKeep { name } => self.drop_keep(machine, name)?,
+            Request::DropKeep => self.drop_keep(machine, core)?,
             Request::Join { channel, grant } => self.join(channel, grant, core)?,
             Request::Release { grant } => {
                 Reply::Granted { grant: self.memory.unshare(grant, core)? }

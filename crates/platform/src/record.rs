@@ -9,9 +9,10 @@ use alloc::string::String;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
-use nile_abi::{CoreId, Generation, Instant, RoleSet};
+use nile_abi::{CoreId, Generation, Instant, KeepName, RoleSet};
 use nile_device::{Gate, LINES, Line, LineState};
 
+use crate::board::Keep;
 use crate::{Cause, Load};
 
 /// Bytes of one record: a page, so that page permissions can protect it.
@@ -51,6 +52,8 @@ const STAYS: usize = 72;
 /// Two words: nanoseconds in which the core had something to do, and in which it had not, up to
 /// when that changed last.
 const TIMES: usize = 73;
+/// Six words: the keep that the core asks for.
+const WANTED: usize = 76;
 const IS_CALL: u64 = 1 << 16;
 /// Rows of [`NAME_BYTES`]: the names of the core's policies, for good.
 const POLICY_NAMES: usize = 128;
@@ -531,6 +534,24 @@ impl<'a> Record<'a> {
     /// Counts one such time.
     pub fn count_stay(&self) {
         self.count(STAYS);
+    }
+
+    /// The keep that the core asks the management core for.
+    pub fn wanted_keep(&self) -> Option<Keep> {
+        Some(Keep {
+            name: KeepName::from_words([0, 1, 2, 3].map(|word| self.load(WANTED + word)))?,
+            bytes: self.load(WANTED + 4),
+            version: self.load(WANTED + 5) as u16,
+        })
+    }
+
+    /// Says it.
+    pub fn want_keep(&self, keep: &Keep) {
+        let [first, second, third, fourth] = keep.name.words();
+        let words = [first, second, third, fourth, keep.bytes, keep.version.into()];
+        for (place, word) in words.into_iter().enumerate() {
+            self.store(WANTED + place, word);
+        }
     }
 
     /// How long a queue was after the last pass of the core's loop that had anything to do.

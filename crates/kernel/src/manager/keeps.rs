@@ -35,15 +35,11 @@ impl<M: Machine> Manager<M> {
         }
     }
 
-    /// The keep of this name for `core`; one of this size and version is made if there is none.
-    /// `Busy` while a core has yet to let go of it, `NoMemory` if there are too many.
-    pub(super) fn find_keep(
-        &mut self,
-        machine: &M,
-        core: CoreId,
-        wanted: Keep,
-    ) -> Result<Reply, Status> {
+    /// The keep that the record of `core` wants; it is made if there is none of this name. `Busy`
+    /// while a core has yet to let go of it, `NoMemory` if there are too many.
+    pub(super) fn find_keep(&mut self, machine: &M, core: CoreId) -> Result<Reply, Status> {
         let board = machine.board();
+        let wanted = board.record(core).wanted_keep().ok_or(Status::Invalid)?;
         if wanted.bytes == 0
             || wanted.bytes > Keep::MOST_BYTES
             || !wanted.bytes.is_multiple_of(PageSize::Small.bytes())
@@ -98,10 +94,11 @@ impl<M: Machine> Manager<M> {
         Ok(Reply::Granted { grant })
     }
 
-    /// Forgets a keep, and frees its memory.
-    pub(super) fn drop_keep(&mut self, machine: &M, name: KeepName) -> Result<Reply, Status> {
+    /// Forgets the keep that the record of `core` wants gone, and frees its memory.
+    pub(super) fn drop_keep(&mut self, machine: &M, core: CoreId) -> Result<Reply, Status> {
         let board = machine.board();
-        let (number, keep) = find(board, name).ok_or(Status::NotFound)?;
+        let wanted = board.record(core).wanted_keep().ok_or(Status::Invalid)?;
+        let (number, keep) = find(board, wanted.name).ok_or(Status::NotFound)?;
         for grant in grants(board, number, keep) {
             if self.memory.is_unsettled(grant) {
                 return Err(Status::Busy);

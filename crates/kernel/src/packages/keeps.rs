@@ -1,6 +1,8 @@
 //! Keeps of a package: memory that it asks for by name and that stays when it ends. Its next
 //! incarnation, on whichever core, finds there what it has left.
 
+use core::time::Duration;
+
 use nile_abi::call::{KeepPlace, keep_wants};
 use nile_abi::{KeepName, PageSize, Status, VirtAddr};
 use nile_platform::board::Keep;
@@ -12,16 +14,31 @@ use super::space::piece_places;
 use crate::control::{Reply, Request};
 use crate::core::Core;
 
+/// How long who asks for a keep waits for another one of its core that does.
+const TURN: Duration = Duration::from_micros(100);
+
 impl<M: Machine> Core<M> {
     /// Forgets a keep of the node. `NotFound` if there is none of this name, `Exists` while a
     /// package has it, `Timeout` while a core lets go of it.
     pub async fn drop_keep(&self, name: KeepName) -> Result<(), Status> {
-        loop {
-            match self.request(Request::DropKeep { name }).await {
-                Err(Status::Dead) => {}
-                result => return result.map(drop),
-            }
+        let wanted = Keep { name, bytes: 0, version: 0 };
+        self.ask_for_keep(wanted, Request::DropKeep).await.map(drop)
+    }
+
+    /// Asks the management core for something about a keep, which the record has meanwhile.
+    async fn ask_for_keep(&self, wanted: Keep, request: Request) -> Result<Reply, Status> {
+        while self.client.asks_for_keep.replace(true) {
+            self.sleep(TURN).await;
         }
+        self.machine.board().record(self.id()).want_keep(&wanted);
+        let result = loop {
+            match self.request(request).await {
+                Err(Status::Dead) => {}
+                result => break result,
+            }
+        };
+        self.client.asks_for_keep.set(false);
+        result
     }
 }
 
@@ -54,13 +71,8 @@ impl<M: Machine> Package<M> {
 
     async fn find_keep(&self, wanted: Keep) -> Result<KeepPlace, Status> {
         let core = &self.0.core;
-        let Keep { name, bytes, version } = wanted;
-        let asked = loop {
-            match core.request(Request::Keep { name, bytes, version }).await {
-                Err(Status::Dead) => {}
-                result => break result?,
-            }
-        };
+        let Keep { bytes, .. } = wanted;
+        let asked = core.ask_for_keep(wanted, Request::Keep).await?;
         let Reply::Kept { number, is_found, holder } = asked else { return Err(Status::Invalid) };
         let there = core.machine().board().keep(number as usize).ok_or(Status::NotFound)?;
         let place = KeepPlace {
