@@ -344,7 +344,7 @@ impl Stl {
         let local = self.installed_as(name).ok_or_else(missing)?;
         self.core.hidden.borrow_mut().retain(|place| *place != local.place);
         let directory = self.core.directory.borrow().clone();
-        match directory {
+        match directory.filter(|_| !self.core.is_withdrawn.get()) {
             Some(directory) => directory.publish(local.published.clone(), local.place).await,
             None => Ok(()),
         }

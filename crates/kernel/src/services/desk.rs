@@ -293,3 +293,80 @@ impl Drop for Answered {
         desk.arrived.retain(|incoming| incoming.ticket != self.ticket);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOM: usize = 4096;
+
+    fn said(document: &str) -> Announcement {
+        Announcement {
+            document: document.into(),
+            subsystem: String::new(),
+            capability: String::new(),
+            keywords: Vec::new(),
+            type_name: String::new(),
+            attributes: Vec::new(),
+        }
+    }
+
+    /// One with a service of this number.
+    fn desk(number: ServiceNumber) -> Desk {
+        let mut desk = Desk::default();
+        desk.announce(3).unwrap();
+        desk.begin_to_offer("it".into(), said("one"));
+        desk.has_offered("it", Some(number));
+        desk
+    }
+
+    fn call(desk: &mut Desk, number: ServiceNumber) -> u64 {
+        desk.accept(number, &Caller::UNKNOWN, MethodNumber(0), &[]).unwrap()
+    }
+
+    #[test]
+    fn what_a_package_that_stays_has_not_seen_is_for_the_next_one() {
+        let number = ServiceNumber(7);
+        let mut desk = desk(number);
+        let tickets = [(); 3].map(|()| call(&mut desk, number));
+        assert!(desk.next_call(ROOM).is_some());
+        assert_eq!(desk.works_on(), 1);
+        desk.pause();
+        assert!(desk.next_call(ROOM).is_none());
+        assert!(desk.end_package(true).is_empty());
+        let has_ended = |desk: &Desk, ticket| desk.open.get(&ticket).unwrap().result.is_some();
+        assert_eq!(tickets.map(|ticket| has_ended(&desk, ticket)), [true, false, false]);
+        // The next one has not offered it yet.
+        assert!(desk.next_call(ROOM).is_none());
+        assert_eq!(desk.claim(&said("another")), None);
+        assert_eq!(desk.claim(&said("one")), Some(number));
+        assert_eq!(desk.claim(&said("one")), None, "twice is once too often");
+        assert!(desk.next_call(ROOM).is_some() && desk.next_call(ROOM).is_some());
+        assert_eq!((desk.next_call(ROOM), desk.works_on()), (None, 2));
+        desk.answer(tickets[1], &relay::encode_end(&Ok(Vec::new()))).unwrap();
+        assert_eq!(desk.works_on(), 1);
+    }
+
+    #[test]
+    fn a_service_that_is_offered_otherwise_is_another_one() {
+        let number = ServiceNumber(7);
+        let mut desk = desk(number);
+        let ticket = call(&mut desk, number);
+        assert!(!desk.drops("it"), "it is offered now");
+        desk.end_package(true);
+        assert!(desk.drops("it") && !desk.drops("it"));
+        assert!(desk.open.get(&ticket).unwrap().result.is_some(), "whoever called is told");
+        assert!(desk.next_call(ROOM).is_none());
+    }
+
+    #[test]
+    fn nothing_is_left_of_one_that_does_not_stay() {
+        let number = ServiceNumber(7);
+        let mut desk = desk(number);
+        let ticket = call(&mut desk, number);
+        desk.begin_to_offer("half".into(), said("two"));
+        assert_eq!(desk.end_package(false), ["it", "half"]);
+        assert!(desk.open.get(&ticket).unwrap().result.is_some());
+        assert!(desk.accept(number, &Caller::UNKNOWN, MethodNumber(0), &[]).is_err());
+    }
+}
