@@ -1,6 +1,8 @@
 //! Pairs of key and value as a stream of bytes, in buffers that may end anywhere: the lengths of
 //! both, in seven bits a byte with the lowest first, then both.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -87,10 +89,6 @@ enum From<'s> {
     Run(Run, Option<Block<'s>>),
 }
 
-fn damaged() -> Halt {
-    Halt::input("pairs that a map task has left are damaged: it has to run again")
-}
-
 impl<'s> Reader<'s> {
     pub fn new(source: Source<'s>) -> Reader<'s> {
         let (from, left) = match source {
@@ -108,6 +106,18 @@ impl<'s> Reader<'s> {
         let left = stream.len() as u64;
         let (key, value) = Default::default();
         Reader { from: From::Heap(stream), part: 0, at: 0, left, key, value }
+    }
+
+    /// What is read is not as it was written: which source that is, and where.
+    fn damaged(&self) -> Halt {
+        let from = match &self.from {
+            From::Heap(_) => String::from("in the package's memory"),
+            From::Kept(kept) => format!("of map {} in memory", kept.map),
+            From::Run(run, _) => format!("of map {} on a disk", run.map),
+        };
+        let Reader { part, at, left, .. } = self;
+        let place = format!("part {part}, byte {at}, {left} bytes to come");
+        Halt::input(format!("pairs {from} are damaged ({place}): a map task has to run again"))
     }
 
     /// Puts the next pair in front; whether there is one.
@@ -136,7 +146,7 @@ impl<'s> Reader<'s> {
                 _ => {
                     let mut byte = Vec::new();
                     self.read(task, 1, &mut byte)?;
-                    byte.first().copied().ok_or_else(damaged)?
+                    byte.first().copied().ok_or_else(|| self.damaged())?
                 }
             };
             length |= u64::from(byte & 0x7f) << shift;
@@ -144,14 +154,14 @@ impl<'s> Reader<'s> {
                 return Ok(length);
             }
         }
-        Err(damaged())
+        Err(self.damaged())
     }
 
     /// Puts the next `count` bytes into `out`, instead of what is there.
     fn read(&mut self, task: &Task<'s>, count: u64, out: &mut Vec<u8>) -> Outcome {
         out.clear();
-        self.left = self.left.checked_sub(count).ok_or_else(damaged)?;
-        let count = usize::try_from(count).map_err(|_| damaged())?;
+        self.left = self.left.checked_sub(count).ok_or_else(|| self.damaged())?;
+        let count = usize::try_from(count).map_err(|_| self.damaged())?;
         while out.len() < count {
             let rest = self.rest()?;
             if rest.is_empty() {
@@ -170,7 +180,7 @@ impl<'s> Reader<'s> {
         let part = match &self.from {
             From::Heap(stream) => stream,
             From::Kept(kept) => match kept.pieces.get(self.part) {
-                Some(piece) => kept.range(piece).ok_or_else(damaged)?,
+                Some(piece) => kept.range(piece).ok_or_else(|| self.damaged())?,
                 None => &[],
             },
             From::Run(_, block) => {
@@ -183,16 +193,16 @@ impl<'s> Reader<'s> {
     fn next_part(&mut self, task: &Task<'s>) -> Outcome {
         self.at = 0;
         match &mut self.from {
-            From::Heap(_) => return Err(damaged()),
+            From::Heap(_) => return Err(self.damaged()),
             From::Run(run, block) => {
                 // Given back before another is there.
                 let more = block.take().is_none_or(|block| block.more);
                 if !more {
-                    return Err(damaged());
+                    return Err(self.damaged());
                 }
                 let next = task.run(*run, self.part as u32)?;
                 if next.bytes == 0 && !next.more {
-                    return Err(damaged());
+                    return Err(self.damaged());
                 }
                 *block = Some(next);
                 self.part += 1;
@@ -200,7 +210,7 @@ impl<'s> Reader<'s> {
             From::Kept(kept) => {
                 self.part += 1;
                 if self.part >= kept.pieces.len() {
-                    return Err(damaged());
+                    return Err(self.damaged());
                 }
             }
         }
