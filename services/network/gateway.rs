@@ -70,8 +70,8 @@ impl Gateway for ByNetwork {
                 this.found.set(None);
             }
             match result? {
-                forwarded if !forwarded.is_gone => Ok(forwarded.reply.0),
-                _ => Err(CallError::new(Status::Gone, "the instance is gone")),
+                Some(reply) => Ok(reply.0),
+                None => Err(CallError::new(Status::Gone, "the instance is gone")),
             }
         })
     }

@@ -38,9 +38,7 @@ use nile_sync::{Notify, Waiter};
 
 use calls::{Calls, refused};
 use exports::Exports;
-use nile_interfaces::network::{
-    Called, Counter, Forwarded, Heard, Identity, NetworkKernel, News, Standing,
-};
+use nile_interfaces::network::{Called, Counter, Heard, Identity, NetworkKernel, News, Standing};
 use serve::{Asked, Serving};
 use standing::Peers;
 
@@ -222,7 +220,7 @@ impl NetworkKernel for Network {
         to: Identity,
         called: Called,
         arguments: Bytes<'_>,
-    ) -> CallResult<Forwarded> {
+    ) -> CallResult<Option<Blob>> {
         let request = Request {
             to: NodeId(to.node),
             generation: Some(Generation(to.generation)),
@@ -243,8 +241,8 @@ impl NetworkKernel for Network {
         inner.shared.talk(request.to);
         let call = inner.calls.call(request, arguments.0.into_owned())?;
         match call.await {
-            Ok(reply) => Ok(Forwarded { is_gone: false, reply: Blob(reply) }),
-            Err(error) if error.status == Status::Gone => Ok(Forwarded::default()),
+            Ok(reply) => Ok(Some(Blob(reply))),
+            Err(error) if error.status == Status::Gone => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -60,16 +60,6 @@ pub enum News {
     Outdated,
 }
 
-/// How a call to another node ended that was not refused.
-#[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct Forwarded {
-    /// Whether the instance was not there, and nothing was done. (As the end of this service's own
-    /// call it would say that this service is gone.)
-    pub is_gone: bool,
-    /// The reply.
-    pub reply: Blob,
-}
-
 /// How often something happened.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct Counter {
@@ -83,13 +73,6 @@ impl Identity {
     /// A node in an incarnation.
     pub fn new(node: NodeId, generation: Generation) -> Identity {
         Identity { node: node.0, generation: generation.0 }
-    }
-}
-
-impl Default for Forwarded {
-    /// Nothing was done.
-    fn default() -> Forwarded {
-        Forwarded { is_gone: true, reply: Blob(Vec::new()) }
     }
 }
 
@@ -131,15 +114,16 @@ pub trait Network {
     fn identity(&self) -> CallResult<Identity>;
 
     /// Calls a method of an instance that another node exports; the arguments and the reply are
-    /// encoded.
-    #[stl_k(reply = "forwarded")]
+    /// encoded. None: the instance was not there, and nothing was done. (As the end of this
+    /// service's own call it would say that this service is gone.)
+    #[stl_k(reply = "reply")]
     async fn call(
         &self,
         caller: &Caller,
         to: Identity,
         called: Called,
         arguments: Bytes<'_>,
-    ) -> CallResult<Forwarded>;
+    ) -> CallResult<Option<Blob>>;
 
     /// The number by which other nodes call an instance here.
     #[stl_k(reply = "exported")]
