@@ -38,7 +38,7 @@ use crate::services::{Desk, Services};
 use crate::timers::{Counts, TimerId, Timers};
 
 /// Task polls in one pass, so that a busy core still looks at its channels and timers.
-const POLLS_PER_TURN: usize = 64;
+const POLLS_PER_TURN: u32 = 64;
 
 /// The subject of a core's package, for policies.
 pub(crate) const PACKAGE: &str = "package";
@@ -378,11 +378,14 @@ impl<M: Machine> CoreLoop<M> {
             found |= input.wake_if_ready();
         }
         found |= core.devices.turn(&core.machine);
-        for _ in 0..POLLS_PER_TURN {
-            if !core.executor.poll_one(|| core.now()) {
+        let mut left = POLLS_PER_TURN;
+        while left > 0 {
+            let polls = core.executor.poll_some(left, || core.now());
+            if polls == 0 {
                 break;
             }
-            core.machine.board().record(core.id()).count_poll();
+            core.machine.board().record(core.id()).count_polls(polls);
+            left -= polls;
             found = true;
         }
         if core.timers.borrow().next_due().is_some() {

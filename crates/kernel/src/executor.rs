@@ -26,7 +26,7 @@ use nile_policy::{SLICE, Stop, Subject};
 use nile_sync::OneShot;
 use spin::Mutex;
 
-use managed::Managed;
+use managed::{Lane, Managed};
 
 type Ready = Mutex<Woken>;
 
@@ -36,7 +36,9 @@ struct Woken {
     /// Those of subjects that are bound to nothing.
     usual: VecDeque<Arc<Task>>,
     /// The others', by their class, from the one behind the default on.
-    bound: Vec<VecDeque<Arc<Task>>>,
+    bound: Vec<Lane>,
+    /// Which classes of these have any, a bit each.
+    has: u64,
 }
 
 impl Woken {
@@ -49,11 +51,11 @@ impl Woken {
     }
 
     fn is_empty(&self) -> bool {
-        self.usual.is_empty() && self.bound.iter().all(VecDeque::is_empty)
+        self.usual.is_empty() && self.has == 0
     }
 
     fn len(&self) -> usize {
-        self.usual.len() + self.bound.iter().map(VecDeque::len).sum::<usize>()
+        self.usual.len() + self.bound.iter().map(Lane::len).sum::<usize>()
     }
 }
 
@@ -187,16 +189,17 @@ impl Executor {
         drop(slots);
     }
 
-    /// Polls the next ready task. `false` if there was none, or the pass is long already. Only
-    /// where policies decide is the time asked for.
-    pub fn poll_one(&self, clock: impl Fn() -> Instant) -> bool {
+    /// Polls the next ready task, or, where policies decide, some of them; how many. None if there
+    /// was none, or the pass is long already. Only where policies decide is the time asked for.
+    #[inline]
+    pub fn poll_some(&self, most: u32, clock: impl Fn() -> Instant) -> u32 {
         if self.managed.is_used() {
-            return self.poll_managed(&clock);
+            return self.poll_managed(most, &clock);
         }
         // The default, which is no call.
-        let Some(task) = self.ready.lock().usual.pop_front() else { return false };
+        let Some(task) = self.ready.lock().usual.pop_front() else { return 0 };
         self.poll(task);
-        true
+        1
     }
 
     /// Polls a task; why its turn ended.
@@ -265,7 +268,7 @@ mod tests {
 
     fn run(executor: &Executor) {
         for _ in 0..10_000 {
-            if !executor.poll_one(|| Instant::START) {
+            if executor.poll_some(1, || Instant::START) == 0 {
                 return;
             }
         }

@@ -376,9 +376,10 @@ impl<'a> Record<'a> {
         self.load(POLLS)
     }
 
-    /// Counts one task poll.
-    pub fn count_poll(&self) {
-        self.count(POLLS);
+    /// Counts task polls.
+    pub fn count_polls(&self, polls: u32) {
+        let value = self.words[POLLS].load(Ordering::Relaxed);
+        self.words[POLLS].store(value.wrapping_add(polls.into()), Ordering::Relaxed);
     }
 
     /// How busy the core is. What is read while it is written can be off by one span.

@@ -79,10 +79,16 @@ const RESERVE: u64 = 20;
 
 /// How long a class may be ready without a turn before its reserve counts.
 /// Nor is any turn longer while others wait.
-pub(crate) const GUARD: Duration = Duration::from_millis(100);
+pub const GUARD: Duration = Duration::from_millis(100);
 
 /// How long a turn may be while others wait, where nothing says otherwise.
 pub const SLICE: Duration = Duration::from_millis(3);
+
+/// How long a turn of a class that goes by age may be while others wait: the default's subjects
+/// take turns; others run until they wait, but for whoever is due for its reserve.
+pub fn usual_slice(id: ClassId) -> Duration {
+    if id == ClassId::DEFAULT { SLICE } else { GUARD }
+}
 
 /// The most that a class has to its credit, or owes: its reserve of a second.
 const MOST_CREDIT: i64 = 1_000_000_000 / RESERVE as i64;
@@ -96,6 +102,10 @@ pub(crate) struct Class {
     /// What is ready, oldest first, and some that no longer is.
     pub ages: VecDeque<Token>,
     pub ready: u32,
+    /// Subjects of which something is ready here.
+    pub active: u32,
+    /// Whether turns of a subject that is alone follow each other by one answer.
+    pub goes_on: bool,
     pub subjects: u32,
     pub decisions: u64,
     pub refused: u64,
@@ -127,12 +137,15 @@ impl Class {
         policy: Option<Box<dyn Scheduling>>,
     ) -> Class {
         let policy = policy.filter(|policy| !policy.is_by_age());
+        let goes_on = policy.as_ref().is_some_and(|policy| policy.goes_on());
         Class {
             name,
             priority,
             policy,
             ages: VecDeque::new(),
             ready: 0,
+            active: 0,
+            goes_on,
             subjects: 0,
             decisions: 0,
             refused: 0,

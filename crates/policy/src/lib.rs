@@ -22,10 +22,10 @@ mod scheduler;
 mod scheduling;
 mod turn;
 
-pub use class::{ClassId, Expulsion, SLICE, Statistics};
+pub use class::{ClassId, Expulsion, GUARD, SLICE, Statistics, usual_slice};
 pub use manager::{Manager, SubjectState};
 pub use parameters::{Parameter, Parameters, Refusal};
-pub use scheduler::{DEFAULT_PRIORITY, Scheduler, usual_slice};
+pub use scheduler::{DEFAULT_PRIORITY, Scheduler};
 pub use scheduling::{Answer, Ran, Ready, Scheduling, Stop, Subject, Token};
 pub use turn::{Next, Picked, Turn};
 

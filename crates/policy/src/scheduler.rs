@@ -19,8 +19,8 @@ use core::time::Duration;
 
 use nile_abi::Instant;
 
-use crate::class::{Class, GUARD, SLICE};
-use crate::turn::{Next, Picked, Turn};
+use crate::class::{Class, GUARD, SLICE, usual_slice};
+use crate::turn::{Asked, Next, Picked, Turn};
 use crate::{
     Answer, ClassId, Expulsion, Parameters, Ran, Ready, Refusal, Scheduling, Statistics, Stop,
     Subject, Token,
@@ -61,6 +61,8 @@ pub struct Scheduler<T> {
     order: Vec<ClassId>,
     /// Which class a subject is bound to; those that are not named, to the default.
     bound: Vec<ClassId>,
+    /// How much each of these has ready.
+    has: Vec<u32>,
     sequence: u64,
     ready: usize,
     /// The last ones that were expelled, until somebody asks.
@@ -80,6 +82,7 @@ impl<T> Default for Scheduler<T> {
             classes: Vec::from([Class::new(Cow::Borrowed("default"), DEFAULT_PRIORITY, None)]),
             order: Vec::from([ClassId::DEFAULT]),
             bound: Vec::new(),
+            has: Vec::new(),
             sequence: 0,
             ready: 0,
             expelled: Vec::new(),
@@ -212,6 +215,7 @@ impl<T> Scheduler<T> {
         let count = subject.0 as usize + 1;
         if known < count {
             self.bound.resize(count, ClassId::DEFAULT);
+            self.has.resize(count, 0);
             self.class(ClassId::DEFAULT).subjects += u32::try_from(count - known).unwrap_or(0);
         }
     }
@@ -273,7 +277,10 @@ impl<T> Scheduler<T> {
             }
         }
         let count = u32::try_from(moved.len()).unwrap_or(0);
+        let active = moved.iter().filter(|it| self.has[it.0 as usize] > 0).count() as u32;
+        self.class(to).active += active;
         let class = self.class(from);
+        class.active -= active;
         class.subjects -= count;
         if let Some(policy) = &mut class.policy {
             moved.iter().for_each(|subject| policy.leave(*subject));
@@ -332,7 +339,11 @@ impl<T> Scheduler<T> {
         let slot = &mut self.slots[index as usize];
         slot.entry = Some(entry);
         let token = Token { slot: index, generation: slot.generation };
+        let has = &mut self.has[subject.0 as usize];
+        *has += 1;
+        let is_first = *has == 1;
         let class = self.class(class);
+        class.active += u32::from(is_first);
         class.ages.push_back(token);
         class.ready += 1;
         if let Some(policy) = &mut class.policy {
@@ -369,7 +380,11 @@ impl<T> Scheduler<T> {
         self.free.push(token.slot);
         self.ready -= 1;
         self.is_idle = self.ready == 0;
+        let has = &mut self.has[entry.subject.0 as usize];
+        *has -= 1;
+        let is_last = *has == 0;
         let class = self.class(entry.class);
+        class.active -= u32::from(is_last);
         class.ready -= 1;
         // What is gone is at the front, most of the time.
         if class.ages.front() == Some(&token) {
@@ -434,6 +449,19 @@ impl<T> Scheduler<T> {
         self.classes[id.0 as usize].is_bounded()
     }
 
+    /// Whether a class has something here.
+    pub fn has_ready(&self, id: ClassId) -> bool {
+        self.classes[id.0 as usize].ready > 0
+    }
+
+    /// Whether turns of a subject may follow each other by one answer: the policy says so, and has
+    /// nothing of others.
+    pub fn goes_on(&self, id: ClassId, whose: Option<Subject>) -> bool {
+        let class = &self.classes[id.0 as usize];
+        let own = whose.map_or(0, |it| self.has.get(it.0 as usize).map_or(0, |has| (*has).min(1)));
+        class.goes_on && class.active == own
+    }
+
     /// What runs next of a class.
     pub fn next_of(&mut self, id: ClassId, now: Instant) -> Next<T> {
         if self.class(id).ready == 0 {
@@ -487,13 +515,13 @@ impl<T> Scheduler<T> {
         self.classes.iter_mut().for_each(|class| class.begin(now, passed));
     }
 
-    /// Something of a class that goes by age had a turn, without being here.
+    /// Something of a class that goes by age had so many turns, without being here.
     #[inline]
-    pub fn turned(&mut self, id: ClassId) {
-        self.class(id).turns += 1;
+    pub fn turned(&mut self, id: ClassId, turns: u32) {
+        self.class(id).turns += u64::from(turns);
     }
 
-    /// The same, if somebody has measured it.
+    /// The same for one turn, if somebody has measured it.
     pub fn measured(&mut self, id: ClassId, span: Duration) {
         self.class(id).measured += u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     }
@@ -568,16 +596,4 @@ impl<T> Scheduler<T> {
         self.unbind(subject);
         tasks
     }
-}
-
-/// What asking a class has given.
-enum Asked {
-    Run(Token, Duration),
-    Wait(Instant),
-}
-
-/// How long a turn of a class that goes by age may be while others wait: the default's subjects
-/// take turns; others run until they wait, but for whoever is due for its reserve.
-pub fn usual_slice(id: ClassId) -> Duration {
-    if id == ClassId::DEFAULT { SLICE } else { GUARD }
 }

@@ -88,6 +88,12 @@ pub trait Scheduling {
         false
     }
 
+    /// Whether a subject that alone has something ready goes on, turn after turn in the order of
+    /// age, without a question for each: they count as one turn.
+    fn goes_on(&self) -> bool {
+        false
+    }
+
     /// Takes a subject, or changes the parameters of one that it has. A refusal changes nothing.
     fn admit(
         &mut self,

@@ -15,6 +15,13 @@ pub struct Turn {
     pub subject: Subject,
 }
 
+impl Turn {
+    /// By whose answer, or in place of whose, it was given.
+    pub fn class(&self) -> ClassId {
+        self.class
+    }
+}
+
 /// What runs next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Picked<T> {
@@ -35,4 +42,10 @@ pub enum Next<T> {
     Wait(Instant),
     /// Nothing is ready.
     Nothing,
+}
+
+/// What asking a class has given.
+pub(crate) enum Asked {
+    Run(Token, Duration),
+    Wait(Instant),
 }

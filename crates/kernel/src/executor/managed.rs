@@ -4,6 +4,10 @@
 //! first one's. Wakers put a task on the list of the class that its subject is bound to. What goes
 //! by age runs from there; what a policy decides is handed over to it first. When nobody is bound
 //! any more, all go on the one list again.
+//!
+//! Where one answer holds for more than one turn they follow each other in a *go*: those of a class
+//! that goes by age, or of a subject that alone has something ready of a policy that says so, until
+//! something is ready that goes before them. A go is charged to its class as one turn.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -43,7 +47,12 @@ pub(super) struct Managed {
     lanes: RefCell<Vec<(ClassId, bool)>>,
     /// The class that has waited too long.
     due: Cell<Option<ClassId>>,
+    /// Turns until the next look at the clock.
     turns: Cell<u32>,
+    /// The classes that go before the turn that may follow, a bit each.
+    before: Cell<u64>,
+    /// Whether the loop is to look around before the next turn.
+    is_over: Cell<bool>,
     /// The subjects but the first, by their numbers.
     names: RefCell<Vec<String>>,
     /// How long the present turn may be while others wait, and when one of a higher class may run.
@@ -81,6 +90,7 @@ impl Managed {
     pub fn slice_ends(&self, others: bool, clock: &dyn Fn() -> Instant) -> Option<Instant> {
         let now = clock();
         self.began.set(Some(now));
+        self.before.set(ALL);
         let slice = (others || self.ready() > 0).then(|| now + self.slice.get());
         slice.into_iter().chain(self.ends.get()).min()
     }
@@ -112,6 +122,12 @@ impl Managed {
         }
     }
 
+    /// Somebody is bound elsewhere: tasks are to be given to their classes before the next turn.
+    fn move_tasks(&self) {
+        self.has_moved.set(true);
+        self.before.set(ALL);
+    }
+
     pub fn close(&self) {
         drop(self.scheduler.take());
         self.is_used.set(false);
@@ -127,29 +143,88 @@ impl Managed {
     }
 }
 
+/// What is ready of a class that is not the default, as far as no policy has it.
+#[derive(Default)]
+pub(super) struct Lane {
+    tasks: VecDeque<Arc<Task>>,
+    /// Whose all of it is, if it is one subject's.
+    whose: Option<Subject>,
+}
+
+impl Lane {
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Something of another subject than the one whose all was is ready.
+    #[cold]
+    #[inline(never)]
+    fn mix(&mut self, subject: Subject) {
+        self.whose = self.tasks.is_empty().then_some(subject);
+    }
+}
+
+/// The bit of a class. Some share one if there are many, which costs them goes.
+fn bit(class: usize) -> u64 {
+    1 << (class & 63)
+}
+
+/// Nothing may follow.
+const ALL: u64 = u64::MAX;
+
 impl Woken {
     /// One of a class that is not the default.
     #[inline(never)]
     pub(super) fn push_bound(&mut self, class: u16, task: Arc<Task>) {
-        let index = usize::from(class) - 1;
-        if self.bound.len() <= index {
-            self.bound.resize_with(index + 1, VecDeque::new);
+        let class = usize::from(class);
+        self.has |= bit(class);
+        let Some(lane) = self.bound.get_mut(class - 1) else { return self.push_first(class, task) };
+        if lane.whose != Some(task.subject) {
+            lane.mix(task.subject);
         }
-        self.bound[index].push_back(task);
+        lane.tasks.push_back(task);
     }
 
-    fn of(&mut self, class: ClassId) -> Option<&mut VecDeque<Arc<Task>>> {
-        match class.index() {
-            0 => Some(&mut self.usual),
-            index => self.bound.get_mut(index - 1),
+    /// The first of a class.
+    #[cold]
+    fn push_first(&mut self, class: usize, task: Arc<Task>) {
+        self.bound.resize_with(class, Lane::default);
+        let lane = &mut self.bound[class - 1];
+        lane.mix(task.subject);
+        lane.tasks.push_back(task);
+    }
+
+    /// Whose all is that a class has here, if it is one subject's.
+    fn subject(&self, class: ClassId) -> Option<Subject> {
+        self.bound.get(class.index().checked_sub(1)?)?.whose
+    }
+
+    /// The oldest of a class.
+    #[inline]
+    fn pop(&mut self, class: ClassId) -> Option<Arc<Task>> {
+        let Some(index) = class.index().checked_sub(1) else { return self.usual.pop_front() };
+        let lane = self.bound.get_mut(index)?;
+        let task = lane.tasks.pop_front();
+        if lane.tasks.is_empty() {
+            self.has &= !bit(class.index());
         }
+        task
+    }
+
+    /// The oldest of a class, unless something is ready of those before it.
+    #[inline]
+    fn pop_next(&mut self, class: ClassId, before: u64) -> Option<Arc<Task>> {
+        let is_behind = self.has & before != 0 || before & 1 != 0 && !self.usual.is_empty();
+        if is_behind { None } else { self.pop(class) }
+    }
+
+    /// The classes of which any are here.
+    fn waiting(&self) -> u64 {
+        self.has | u64::from(!self.usual.is_empty())
     }
 
     fn waits(&self, class: ClassId) -> bool {
-        match class.index() {
-            0 => !self.usual.is_empty(),
-            index => self.bound.get(index - 1).is_some_and(|tasks| !tasks.is_empty()),
-        }
+        self.waiting() & bit(class.index()) != 0
     }
 }
 
@@ -172,10 +247,14 @@ impl Executor {
         })
     }
 
-    /// Polls what policies say. `false` if nothing may run, or nothing more in this pass.
+    /// Polls what policies say, this often at most; how often. None if nothing may run, or nothing
+    /// more in this pass.
     #[inline(never)]
-    pub(super) fn poll_managed(&self, clock: &dyn Fn() -> Instant) -> bool {
+    pub(super) fn poll_managed(&self, most: u32, clock: &dyn Fn() -> Instant) -> u32 {
         let managed = &self.managed;
+        if managed.is_over.take() {
+            return 0;
+        }
         if managed.has_moved.get() {
             self.settle();
             managed.is_idle.set(true);
@@ -187,36 +266,67 @@ impl Executor {
                 _ => self.look(clock()),
             }
         }
-        let turns = managed.turns.get().wrapping_add(1);
-        managed.turns.set(turns);
-        if turns.is_multiple_of(TURNS_PER_LOOK) {
+        if managed.turns.get() == 0 {
+            managed.turns.set(TURNS_PER_LOOK);
             self.look(clock());
         }
-        match self.choose(clock) {
+        let most = most.min(managed.turns.get());
+        let polls = match self.choose(clock) {
             Some(Chosen::Oldest(class, task)) => {
-                self.poll(task);
+                let (polls, _) = self.poll_go(task, class, None, most);
                 let mut scheduler = managed.scheduler.borrow_mut();
                 match managed.began.take() {
-                    Some(began) => scheduler.measured(class, clock().since(began)),
-                    None => scheduler.turned(class),
+                    Some(began) => {
+                        scheduler.turned(class, polls - 1);
+                        scheduler.measured(class, clock().since(began));
+                    }
+                    None => scheduler.turned(class, polls),
                 }
-                true
+                polls
             }
             Some(Chosen::Picked(picked, start)) => {
-                let why = match self.poll(picked.task) {
-                    _ if managed.is_preempted.take() => Stop::Preempted,
-                    why => why,
-                };
+                let turn = picked.turn;
+                let (polls, why) =
+                    self.poll_go(picked.task, turn.class(), Some(turn.subject), most);
+                let why = if managed.is_preempted.take() { Stop::Preempted } else { why };
                 managed.began.set(None);
-                managed.scheduler.borrow_mut().ran(picked.turn, start, clock(), why);
-                // The loop is to look around before the next, which may be as long.
-                why != Stop::Preempted
+                managed.scheduler.borrow_mut().ran(turn, start, clock(), why);
+                // The next may be as long.
+                managed.is_over.set(why == Stop::Preempted);
+                polls
             }
             None => {
                 self.look(clock());
                 managed.is_idle.set(true);
-                false
+                return 0;
             }
+        };
+        managed.turns.set(managed.turns.get() - polls);
+        polls
+    }
+
+    /// Polls a task, and those that follow it in the same go; how many, and why the last turn has
+    /// ended.
+    fn poll_go(
+        &self,
+        mut task: Arc<Task>,
+        class: ClassId,
+        whose: Option<Subject>,
+        most: u32,
+    ) -> (u32, Stop) {
+        let mut polls = 1;
+        loop {
+            let why = self.poll(task);
+            let mut woken = self.ready.lock();
+            let follows = polls < most && (whose.is_none() || woken.subject(class) == whose);
+            let next = match follows {
+                true => woken.pop_next(class, self.managed.before.get()),
+                false => None,
+            };
+            drop(woken);
+            let Some(next) = next else { return (polls, why) };
+            task = next;
+            polls += 1;
         }
     }
 
@@ -232,6 +342,7 @@ impl Executor {
         let managed = &self.managed;
         managed.waits_until.set(None);
         managed.ends.set(None);
+        managed.before.set(ALL);
         managed.is_preempted.set(false);
         if let Some(due) = managed.due.get() {
             for (class, by_age) in managed.lanes.borrow().iter().copied() {
@@ -246,27 +357,39 @@ impl Executor {
                 return Some(chosen);
             }
         }
-        let mut until: Option<Instant> = None;
+        // Of one that goes by age a scheduler only has what was bound to another before.
+        let held = |class| managed.scheduler.borrow().has_ready(class);
+        let waiting = self.ready.lock().waiting();
+        let (mut until, mut before) = (None::<Instant>, 0);
         for (class, by_age) in managed.lanes.borrow().iter().copied() {
-            // Of one that goes by age a scheduler only has what was bound to another before.
-            let next = match by_age && managed.scheduler.borrow().ready() == 0 {
-                true => Err(None),
-                false => self.choose_of(class, by_age, clock()),
+            let is_waiting = waiting & bit(class.index()) != 0;
+            let next = match is_waiting && !by_age || held(class) {
+                true => self.choose_of(class, by_age, clock()),
+                false => Err(None),
             };
-            let then = match next {
+            // What a policy has wait is asked for at each turn.
+            let goes = if until.is_none() { before } else { ALL };
+            match next {
                 Ok(chosen) => {
                     managed.ends.set(until);
+                    if !by_age && managed.scheduler.borrow().goes_on(class, None) {
+                        managed.before.set(goes);
+                    }
                     return Some(chosen);
                 }
-                Err(then) => then,
-            };
-            if by_age && let Some(task) = self.ready.lock().of(class).and_then(VecDeque::pop_front)
+                Err(Some(then)) => until = Some(until.map_or(then, |it| it.min(then))),
+                Err(None) => {}
+            }
+            if by_age
+                && is_waiting
+                && let Some(task) = self.ready.lock().pop(class)
             {
                 managed.slice.set(usual_slice(class));
                 managed.ends.set(until);
+                managed.before.set(goes);
                 return Some(Chosen::Oldest(class, task));
             }
-            until = [until, then].into_iter().flatten().min();
+            before |= bit(class.index());
         }
         managed.waits_until.set(until);
         None
@@ -301,15 +424,19 @@ impl Executor {
         if let Some(picked) = scheduler.next_oldest(class) {
             return Some(Chosen::Picked(picked, clock()));
         }
-        let task = self.ready.lock().of(class)?.pop_front()?;
+        let task = self.ready.lock().pop(class)?;
         Some(Chosen::Oldest(class, task))
     }
 
-    /// Gives a policy what has become ready of its subjects.
+    /// Gives a policy what has become ready of its subjects: all, or, where turns of one subject
+    /// follow each other, only what is next.
     fn hand_over(&self, scheduler: &mut Scheduler<Arc<Task>>, class: ClassId, now: Instant) {
         let mut woken = self.ready.lock();
-        let Some(tasks) = woken.of(class) else { return };
-        while let Some(task) = tasks.pop_front() {
+        let whose = woken.subject(class);
+        let goes_on = whose.is_some() && scheduler.goes_on(class, whose);
+        while !(goes_on && scheduler.has_ready(class))
+            && let Some(task) = woken.pop(class)
+        {
             scheduler.enqueue(task.subject, task, now);
         }
     }
@@ -320,7 +447,7 @@ impl Executor {
         let mut scheduler = managed.scheduler.borrow_mut();
         while let Some(it) = scheduler.take_expelled() {
             managed.expelled.borrow_mut().push(it.name);
-            managed.has_moved.set(true);
+            managed.move_tasks();
             managed.watcher.wake();
         }
     }
@@ -338,7 +465,7 @@ impl Executor {
             }
         }
         let mut woken = self.ready.lock();
-        let Woken { usual, bound } = core::mem::take(&mut *woken);
+        let Woken { usual, bound, .. } = core::mem::take(&mut *woken);
         // What policies hold was ready before.
         let mut held = VecDeque::new();
         if !scheduler.is_used() {
@@ -346,7 +473,8 @@ impl Executor {
                 held.push_back(picked.task);
             }
         }
-        for task in held.into_iter().chain(usual).chain(bound.into_iter().flatten()) {
+        let bound = bound.into_iter().flat_map(|lane| lane.tasks);
+        for task in held.into_iter().chain(usual).chain(bound) {
             woken.push(task);
         }
         *managed.lanes.borrow_mut() = scheduler.order().collect();
@@ -405,7 +533,7 @@ impl Executor {
         let mut scheduler = scheduler.map_err(|_| Refusal::Deciding)?;
         let class = scheduler.class_named(policy).ok_or(Refusal::NoPolicy)?;
         scheduler.bind(subject, class, parameters, now)?;
-        managed.has_moved.set(true);
+        managed.move_tasks();
         managed.is_used.set(true);
         Ok(())
     }
@@ -417,7 +545,7 @@ impl Executor {
         let Ok(mut scheduler) = managed.scheduler.try_borrow_mut() else { return false };
         let was_bound = scheduler.unbind(subject);
         drop(scheduler);
-        managed.has_moved.set(true);
+        managed.move_tasks();
         managed.is_used.set(true);
         was_bound
     }

@@ -89,6 +89,14 @@ impl Scheduling for Noted {
         self.policy.is_by_age()
     }
 
+    fn is_bounded(&self) -> bool {
+        self.policy.is_bounded()
+    }
+
+    fn goes_on(&self) -> bool {
+        self.policy.goes_on()
+    }
+
     fn admit(&mut self, it: Subject, given: &Parameters, now: Instant) -> Result<(), Refusal> {
         self.ask(|policy| policy.admit(it, given, now))
     }

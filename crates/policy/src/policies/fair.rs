@@ -51,6 +51,10 @@ impl Scheduling for Fair {
         &[WEIGHT]
     }
 
+    fn goes_on(&self) -> bool {
+        true
+    }
+
     fn admit(&mut self, subject: Subject, it: &Parameters, _: Instant) -> Result<(), Refusal> {
         let weight = it.get(WEIGHT.name).unwrap_or(USUAL);
         let per_nano = SCALE / weight.max(1).unsigned_abs();

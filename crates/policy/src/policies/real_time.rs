@@ -40,6 +40,10 @@ impl Scheduling for RealTime {
         &[LOCAL_PRIORITY]
     }
 
+    fn goes_on(&self) -> bool {
+        true
+    }
+
     fn admit(&mut self, subject: Subject, it: &Parameters, _: Instant) -> Result<(), Refusal> {
         self.leave(subject);
         self.priorities.push((subject, it.get(LOCAL_PRIORITY.name).unwrap_or(0)));

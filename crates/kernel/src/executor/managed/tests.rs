@@ -48,6 +48,11 @@ impl Bench {
         self.executor.bind(subject, policy, &Parameters::none(), self.now()).unwrap();
     }
 
+    fn bind_new(&self, subject: &str, policy: &str) {
+        self.executor.subject(subject);
+        self.bind(subject, policy);
+    }
+
     /// A task of this subject that says how urgent its timers are.
     fn urgency(&self, subject: &'static str) -> u32 {
         let before = self.executor.act_as(self.executor.subject(subject));
@@ -58,6 +63,29 @@ impl Bench {
         told.take().expect("it has run")
     }
 
+    /// Runs as a pass of the loop does; who had turns.
+    fn pass(&self, most: u32) -> Vec<&'static str> {
+        let now = self.now.clone();
+        let mut left = most;
+        while left > 0 {
+            let clock = || {
+                now.set(now.get() + 1_000);
+                Instant::from_nanos(now.get())
+            };
+            match self.executor.poll_some(left, clock) {
+                0 => break,
+                polls => left -= polls,
+            }
+        }
+        self.log.take()
+    }
+
+    /// How many answers a policy has given.
+    fn decisions(&self, policy: &str) -> u64 {
+        let all = self.executor.policies();
+        all.iter().find(|it| it.name == policy).map_or(0, |it| it.decisions)
+    }
+
     fn run(&self, turns: usize) -> Vec<&'static str> {
         let now = self.now.clone();
         for _ in 0..turns {
@@ -65,7 +93,7 @@ impl Bench {
                 now.set(now.get() + 1_000);
                 Instant::from_nanos(now.get())
             };
-            self.executor.poll_one(clock);
+            self.executor.poll_some(1, clock);
         }
         self.log.take()
     }
@@ -265,4 +293,64 @@ fn timers_are_as_urgent_as_the_policy_of_their_subject() {
     let usual = bench.urgency("heap");
     assert!(bench.urgency("log") > usual && usual > bench.urgency("job"));
     assert_eq!(bench.executor.priority(), usual, "the kernel's own");
+}
+
+#[test]
+fn turns_of_who_is_alone_follow_each_other_by_one_answer() {
+    for policy in ["fair", "real_time"] {
+        let bench = Bench::new();
+        bench.bind_new("a", policy);
+        (0..3).for_each(|_| bench.spawn("a", 50));
+        assert_eq!(bench.pass(20), ["a"; 20]);
+        assert_eq!(bench.decisions(policy), 1);
+        // Another's turns are asked for, and then the three that were handed over for that.
+        bench.bind_new("b", policy);
+        bench.spawn("b", 1);
+        assert!(bench.pass(8).contains(&"b"), "{policy}");
+        assert!(bench.decisions(policy) >= 4, "{policy}");
+        let before = bench.decisions(policy);
+        bench.pass(20);
+        assert!(bench.decisions(policy) - before <= 3 + 1, "{policy}");
+    }
+}
+
+#[test]
+fn turns_do_not_follow_each_other_past_what_goes_before() {
+    for (first, second) in [("real_time", "fair"), ("real_time", "fifo"), ("default", "fifo")] {
+        let bench = Bench::new();
+        bench.bind_new("second", second);
+        if first != "default" {
+            bench.bind_new("first", first);
+        }
+        bench.spawn("second", 5);
+        let (log, flag) = (bench.log.clone(), nile_sync::OneShot::default());
+        let before = bench.executor.act_as(bench.executor.subject("first"));
+        let seen = flag.clone();
+        bench.executor.spawn(async move {
+            core::future::poll_fn(|context| seen.poll_take(context)).await;
+            log.borrow_mut().push("first");
+        });
+        bench.executor.act_as(bench.executor.subject("second"));
+        bench.executor.spawn(async move { flag.give(()) });
+        bench.executor.act_as(before);
+        let ran = bench.pass(20);
+        assert_eq!(ran, ["second", "first", "second", "second", "second", "second"], "{second}");
+    }
+}
+
+#[test]
+fn who_was_alone_for_long_shares_evenly_from_then_on() {
+    let bench = Bench::new();
+    for subject in ["a", "b"] {
+        bench.bind_new(subject, "fair");
+    }
+    bench.spawn("b", 1);
+    bench.spawn("a", 5_000);
+    bench.pass(1_000);
+    bench.spawn("b", 5_000);
+    let of_b = |ran: Vec<&str>| ran.iter().filter(|it| **it == "b").count();
+    // A go is charged as one turn: so long may the other be ahead.
+    assert!(of_b(bench.pass(100)) <= 66 + 1);
+    let of_b = of_b(bench.pass(1_000));
+    assert!((450..=550).contains(&of_b), "{of_b}");
 }
