@@ -1,5 +1,7 @@
 //! The interrupts that a worker core receives while it computes for ten seconds, all causes
-//! together, beside those of the same worker with the periodic timer on.
+//! together, beside those of the same worker with the periodic timer on; and those of a package
+//! that has its core for itself while a subject of that core is bound to each policy, beside those
+//! that slices cause as soon as a task of the core is ready.
 
 use std::fs;
 use std::time::Duration;
@@ -14,12 +16,16 @@ use crate::node::{Node, number};
 const REAL_MILLIS: u32 = 12_500;
 const CONTROL_MILLIS: u32 = 1_250;
 
+/// System calls of the package beside all policies: some ten seconds, and one.
+const REAL_CALLS: u32 = 9_000_000;
+const CONTROL_CALLS: u32 = 400_000;
+
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Turns the worker's ticks on, ten a second.
 const TICKS: &str = "[timer]\ntick_workers = true\n";
 
-/// See the module. The control's own worker is ticked too.
+/// See the module. The control's own worker is ticked too, and its package is not alone.
 pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
     let folder = tempfile::tempdir()?;
     let config = folder.path().join("nile.toml");
@@ -37,7 +43,24 @@ pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
     let (ours, ticked) = (interrupts(mode == Mode::Control)?, interrupts(true)?);
     eprintln!("  in {} s: {ours}, with the tick on {ticked}", f64::from(millis) * 0.8e-3);
     let peer = Peer { name: "tick on".into(), value: ticked };
-    Ok(vec![Figure::new("tickless", "interrupts", ours, peer, Target::AtMost(0.0))])
+    let ticks = Figure::new("tickless", "interrupts", ours, peer, Target::AtMost(0.0));
+    Ok(vec![ticks, with_policies(mode)?])
+}
+
+/// What interrupts a package on a core with all policies.
+fn with_policies(mode: Mode) -> Result<Figure, Failure> {
+    let calls = if mode == Mode::Control { CONTROL_CALLS } else { REAL_CALLS };
+    let program = format!("slices calls={calls}");
+    let report = Node::boot(&["--cores", "4", "--program", &program], LIMIT)?.report()?;
+    let figure = |name| number(&report, &format!("program.figures.{name}"));
+    let (alone, even) = (figure("alone")?, figure("even")?);
+    eprintln!(
+        "  in {} s with all policies: {alone}; beside a task: {even}",
+        figure("alone_ms")? / 1e3
+    );
+    let ours = if mode == Mode::Control { even } else { alone };
+    let peer = Peer { name: "beside a task".into(), value: even };
+    Ok(Figure::new("tickless-policies", "interrupts", ours, peer, Target::AtMost(0.0)))
 }
 
 /// Interrupts of every cause that the worker counted.

@@ -275,7 +275,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "composed" => composed::start(core),
         "quality" => quality::start(core),
         "policies" => policies::start(core),
-        "slices" => slices::start(core),
+        "slices" => slices::start(core, &arguments),
         "hostile" => hostile::start(core),
         "ends" => ends::start(core),
         "package-calls" => package_calls::start(core),

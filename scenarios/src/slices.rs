@@ -3,6 +3,7 @@
 //! core for itself is interrupted by nothing, whatever policies there are.
 
 use alloc::boxed::Box;
+use alloc::string::ToString;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
@@ -14,6 +15,7 @@ use nile_policy::policies::{EarliestDeadline, Fair, Fifo, RealTime};
 use nile_policy::{Manager, Parameters, Refusal, SLICE};
 use nile_sync::yield_now;
 
+use crate::arguments::Arguments;
 use crate::conduct::{Findings, conduct, conducts};
 use crate::talk::Talk;
 use crate::tickless::last_worker;
@@ -28,8 +30,9 @@ const TURN: Duration = Duration::from_micros(100);
 const TIMERS: u64 = 5;
 const SLEEP: Duration = Duration::from_millis(2);
 
-/// System calls of the package that is interrupted by nothing: they take longer than many slices.
-const CALLS: &str = "20000";
+/// System calls of the package that is interrupted by nothing, unless the argument `calls` says how
+/// many: they take longer than many slices.
+const CALLS: u64 = 20_000;
 
 /// Measurements until one is as it is to be: a machine holds a core up now and then.
 const MOST: usize = 8;
@@ -51,14 +54,15 @@ enum What {
 const ALL: [What; 5] = [What::Alone, What::Even, What::Quarter, What::Unbound, What::Timers];
 
 /// Starts this core's part.
-pub fn start<M: Machine>(core: &Core<M>) {
+pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
+    let calls = arguments.number("calls", CALLS).to_string();
     let worker = core.clone();
     core.spawn(async move {
         let Ok(talk) = Talk::answer(&worker, MEASURE).await else { return };
         while let Ok(number) = talk.listen().await {
             let what = ALL.get(number as usize).copied();
             let measured = match what {
-                Some(what) => measure(&worker, what).await,
+                Some(what) => measure(&worker, what, &calls).await,
                 None => Err(Status::Invalid),
             };
             if let Err(status) = &measured {
@@ -96,8 +100,12 @@ async fn judge<M: Machine>(
         (What::Unbound, "unbound", 3..=u64::MAX - 1),
         (What::Timers, "timers", TIMERS..=u64::MAX - 1),
     ] {
+        let began = core.now();
         let measured = ask(&talk, what, &right).await?;
         findings.figure(name, measured);
+        if what == What::Alone {
+            findings.figure("alone_ms", core.now().since(began).as_millis() as u64);
+        }
         let is_right = right.contains(&measured);
         findings.check(is_right, format_args!("{name}: {measured} interrupts, of {right:?}"));
     }
@@ -119,7 +127,7 @@ async fn ask<M: Machine>(
     Ok(measured)
 }
 
-async fn measure<M: Machine>(core: &Core<M>, what: What) -> Result<u64, Status> {
+async fn measure<M: Machine>(core: &Core<M>, what: What, calls: &str) -> Result<u64, Status> {
     let stl = core.stl();
     let node = stl.node().map_err(|error| error.status)?;
     let policies = &*node.policies();
@@ -130,7 +138,7 @@ async fn measure<M: Machine>(core: &Core<M>, what: What) -> Result<u64, Status> 
     };
     bind(core, policies, what, package, task).map_err(|_| Status::Denied)?;
     let (name, argument) = match what {
-        What::Alone => ("syscalls", CALLS),
+        What::Alone => ("syscalls", calls),
         _ => ("unruly", "loop"),
     };
     let image = core.find_package(name).ok_or(Status::NotFound)?;
