@@ -33,16 +33,16 @@ pub async fn tell(stl: &Stl, shared: &Rc<Shared>, network: &NetworkClient) -> En
             Event::NodeDown { node, generation } => {
                 stl.host().log(format_args!("{node} {generation} is gone"));
                 registry.forget_node(node.0).await?;
-                insist(stl, || network.mourn(identity(node, generation))).await?;
+                insist(stl, || network.peer_down(identity(node, generation))).await?;
             }
             Event::NodeRestarted { node, old, generation } => {
                 stl.host().log(format_args!("{node} {old} is gone; it is {generation} now"));
                 registry.forget_node(node.0).await?;
-                insist(stl, || network.mourn(identity(node, old))).await?;
+                insist(stl, || network.peer_down(identity(node, old))).await?;
             }
             Event::NodeUp { node, generation } => {
                 stl.host().log(format_args!("{node} {generation} is in the cluster"));
-                insist(stl, || network.welcome(identity(node, generation))).await?;
+                insist(stl, || network.peer_up(identity(node, generation))).await?;
                 meets(stl, node);
             }
             Event::Published { node, instance } | Event::Moved { node, instance } => {

@@ -284,7 +284,7 @@ impl NetworkKernel for Network {
         Ok(heard)
     }
 
-    fn mourn(&self, caller: &Caller, gone: Identity) -> CallResult<()> {
+    fn peer_down(&self, caller: &Caller, gone: Identity) -> CallResult<()> {
         caller.own_core()?;
         let (node, generation) = (NodeId(gone.node), Generation(gone.generation));
         let inner = self.inner()?;
@@ -293,7 +293,7 @@ impl NetworkKernel for Network {
         Ok(())
     }
 
-    fn welcome(&self, caller: &Caller, back: Identity) -> CallResult<()> {
+    fn peer_up(&self, caller: &Caller, back: Identity) -> CallResult<()> {
         caller.own_core()?;
         let (node, generation) = (NodeId(back.node), Generation(back.generation));
         self.inner()?.shared.learn(|peers| peers.lives(node, generation));

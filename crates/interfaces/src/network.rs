@@ -143,12 +143,12 @@ pub trait Network {
 
     /// Gossip holds an incarnation of a node for dead: calls to it end so.
     #[stl_k]
-    fn mourn(&self, caller: &Caller, gone: Identity) -> CallResult<()>;
+    fn peer_down(&self, caller: &Caller, gone: Identity) -> CallResult<()>;
 
     /// Gossip knows that an incarnation of a node lives, which it may have held for dead: what ran
     /// between the two before the way was cut, may again.
     #[stl_k]
-    fn welcome(&self, caller: &Caller, back: Identity) -> CallResult<()>;
+    fn peer_up(&self, caller: &Caller, back: Identity) -> CallResult<()>;
 
     /// What the protocol has counted, and how many frames of which protocol this core's interface
     /// has carried.

@@ -121,7 +121,7 @@ impl<M: Machine> Manager<M> {
         let mut found = false;
         while let Some(core) = self.links.next_restarted(machine.board()) {
             found = true;
-            self.mourn(machine, core);
+            self.core_down(machine, core);
         }
         while let Some((core, message)) = self.links.next_message() {
             found = true;
@@ -139,7 +139,7 @@ impl<M: Machine> Manager<M> {
         if let Request::Started { generation } = request {
             // It may have restarted since this pass looked.
             if self.links.has_restarted(machine.board(), core) {
-                self.mourn(machine, core);
+                self.core_down(machine, core);
             }
             self.links.introduce(core, generation);
             // What an earlier incarnation's package saw this one's first must not.
@@ -347,7 +347,7 @@ impl<M: Machine> Manager<M> {
 
     /// A core has a new incarnation: what the old one had is closed, and its memory is to be
     /// forgotten by the new one before anybody else gets it.
-    fn mourn(&mut self, machine: &M, core: CoreId) {
+    fn core_down(&mut self, machine: &M, core: CoreId) {
         let record = machine.board().record(core);
         let kind = record.fault().map_or("no reason", |fault| fault.kind_name());
         self.links.renew(machine, core);

@@ -142,7 +142,7 @@ impl<M: Machine> Core<M> {
         }
         // A core that lives has only given up this way to here.
         if self.is_gone(from, generation) {
-            self.mourn(from, generation);
+            self.peer_down(from, generation);
         }
     }
 
@@ -160,7 +160,7 @@ impl<M: Machine> Core<M> {
         let now = self.machine.board().record(peer).generation();
         let before = self.services.alive.borrow().get(&peer).copied();
         if let Some(before) = before.filter(|before| *before != now) {
-            self.mourn(peer, before);
+            self.peer_down(peer, before);
         }
         self.services.alive.borrow_mut().insert(peer, now);
         now
@@ -174,7 +174,7 @@ impl<M: Machine> Core<M> {
 
     /// An incarnation of a core has ended: with it the calls between the two, and what this core
     /// would have sent. What tells of it twice, or late, tells nothing.
-    fn mourn(&self, peer: CoreId, generation: Generation) {
+    fn peer_down(&self, peer: CoreId, generation: Generation) {
         let mut alive = self.services.alive.borrow_mut();
         if alive.get(&peer) != Some(&generation) {
             return;
@@ -196,7 +196,7 @@ impl<M: Machine> Core<M> {
     /// Nothing can be sent over a link any more: its peer is gone, or it could not be opened.
     fn lose(&self, peer: CoreId, link: &Link<M>, why: Status) {
         if self.is_gone(peer, link.generation()) {
-            self.mourn(peer, link.generation());
+            self.peer_down(peer, link.generation());
         }
         let mut links = self.services.links.borrow_mut();
         if links.get(&peer).is_some_and(|known| core::ptr::eq(&**known, link)) {

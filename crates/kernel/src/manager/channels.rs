@@ -125,7 +125,7 @@ impl<M: Machine> Manager<M> {
         }
         if self.links.has_restarted(board, core) {
             // Or this end would be closed with those of the last incarnation.
-            self.mourn(machine, core);
+            self.core_down(machine, core);
         }
         match board.record(core).phase() {
             // One that leaves is still to take and to give answers.
