@@ -9,7 +9,7 @@ use crate::figure::{Failure, Figure, Peer, Target};
 
 /// What is promised of each, in bytes.
 const WHOLE: u32 = 4 << 20;
-const WORKER: u32 = 5 << 19;
+const WORKER: u32 = 3 << 19;
 
 /// See the module. The control takes the whole image with its symbols, and then without them for
 /// the worker's.
