@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::args::{Place, Query};
 use crate::data::service;
-use crate::data::stores::Stores;
+use crate::data::stores::{Stores, is_silent};
 use crate::failure::Failure;
 use crate::peer::call::CallFailed;
 use crate::peer::known::Target;
@@ -67,11 +67,18 @@ impl Cores {
         Ok(Cores { stores, all })
     }
 
-    /// What each has.
+    /// What each has; those on nodes that do not answer are left out (`unless_all_asked`).
     fn states(&mut self) -> Result<Vec<(Target, PackageState)>, Failure> {
         let mut states = Vec::new();
         for target in self.all.clone() {
-            states.push((target, self.ask(target, async |it| it.state().await)?));
+            if self.stores.absent().contains(&target.node) {
+                continue;
+            }
+            match self.call(target, async |it| it.state().await)? {
+                Ok(state) => states.push((target, state)),
+                Err(failed) if is_silent(&failed) => self.stores.leave_out_node(target.node),
+                Err(failed) => return Err(refused(target, failed)),
+            }
         }
         Ok(states)
     }
@@ -106,9 +113,15 @@ impl Cores {
         let found: Vec<Target> = self.states()?.iter().filter_map(has_it).collect();
         match found[..] {
             [core] => Ok(core),
-            [] => Err(Failure::request(format!(
-                "no core has a package {package} for itself: `nile package list`"
-            ))),
+            [] => {
+                let nobody = format!("has a package {package} for itself");
+                // It may be on a node that could not be asked.
+                let Err(failure) = self.stores.unless_all_asked() else {
+                    let advice = "`nile package list`";
+                    return Err(Failure::request(format!("no core {nobody}: {advice}")));
+                };
+                Err(failure.calling("nodes", &format!("no core that answers {nobody}; nodes")))
+            }
             [..] => {
                 let places: Vec<String> = found.iter().map(|it| it.place().to_string()).collect();
                 Err(Failure::request(format!("{package} is on {}: name one", places.join(", "))))
@@ -125,17 +138,28 @@ impl Cores {
         target: Target,
         ask: impl AsyncFnOnce(PackagesClient) -> Result<T, CallError>,
     ) -> Result<T, Failure> {
+        self.call(target, ask)?.map_err(|failed| refused(target, failed))
+    }
+
+    fn call<T>(
+        &mut self,
+        target: Target,
+        ask: impl AsyncFnOnce(PackagesClient) -> Result<T, CallError>,
+    ) -> Result<Result<T, CallFailed>, Failure> {
         let session = &mut self.stores.session;
-        let end = session.peer.work(session.patience, async |clients| {
+        session.peer.work(session.patience, async |clients| {
             ask(clients.at(target)).await.map_err(CallFailed::from)
-        })?;
-        let place = target.place();
-        end.map_err(|failed| match failed.status {
-            Status::NotFound | Status::Exists | Status::Busy | Status::Invalid => {
-                Failure::request(format!("{place}: {}", failed.message))
-            }
-            _ => Failure::failed(format!("{place}: {failed}")),
         })
+    }
+}
+
+fn refused(target: Target, failed: CallFailed) -> Failure {
+    let place = target.place();
+    match failed.status {
+        Status::NotFound | Status::Exists | Status::Busy | Status::Invalid => {
+            Failure::request(format!("{place}: {}", failed.message))
+        }
+        _ => Failure::failed(format!("{place}: {failed}")),
     }
 }
 
@@ -164,7 +188,8 @@ fn list(cores: &mut Cores, as_json: bool) -> Result<(), Failure> {
             })
         };
         let all: Vec<Value> = states.iter().map(document).collect();
-        return crate::print(&format!("{}\n", json!({ "packages": all })));
+        crate::print(&format!("{}\n", json!({ "packages": all })))?;
+        return cores.stores.unless_all_asked();
     }
     let title = ["core", "package", "state", "begun", "for", "last end"];
     let mut rows = vec![title.map(String::from).to_vec()];
@@ -178,5 +203,6 @@ fn list(cores: &mut Cores, as_json: bool) -> Result<(), Failure> {
             if it.said.is_empty() { "-".into() } else { it.said.clone() },
         ]);
     }
-    crate::print(&table::columns("", &rows))
+    crate::print(&table::columns("", &rows))?;
+    cores.stores.unless_all_asked()
 }

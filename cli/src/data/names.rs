@@ -34,7 +34,7 @@ impl Stores {
         match answer {
             NameAnswer::Done(entry) | NameAnswer::Refused(entry) => Ok(entry),
             NameAnswer::NoMajority(missing) | NameAnswer::Unknown(missing) => {
-                Err(no_majority(&missing))
+                Err(self.no_majority(&missing))
             }
         }
     }
@@ -55,7 +55,7 @@ impl Stores {
         match asked {
             Ok(NameAnswer::Done(_)) => Ok(Changed::Done),
             Ok(NameAnswer::Refused(entry)) => Ok(Changed::Refused(entry)),
-            Ok(NameAnswer::NoMajority(missing)) => Err(no_majority(&missing)),
+            Ok(NameAnswer::NoMajority(missing)) => Err(self.no_majority(&missing)),
             Ok(NameAnswer::Unknown(_)) => Ok(Changed::Unknown),
             // Some node may have begun it.
             Err(Lost::Failed(_)) => Ok(Changed::Unknown),
@@ -88,7 +88,7 @@ impl Stores {
             let page: NamePage = asked.map_err(Lost::into_failure)?;
             let (names, more_behind) = match page {
                 NamePage::Names { names, more_behind } => (names, more_behind),
-                NamePage::NoMajority(missing) => return Err(no_majority(&missing)),
+                NamePage::NoMajority(missing) => return Err(self.no_majority(&missing)),
             };
             all.extend(names);
             let Some(last) = more_behind else { return Ok(all) };
@@ -139,6 +139,24 @@ impl Stores {
         }
         lacking.ok_or(why)
     }
+
+    /// Why names cannot be asked for. Nothing is broken where no node was given a disk.
+    fn no_majority(&mut self, missing: &[NodeId]) -> Failure {
+        match self.have_no_disks() {
+            Ok(true) => Failure::request(
+                "no node of the cluster has a disk, so it keeps no datasets; `up --disk 64M` gives \
+                 each node one",
+            ),
+            _ => {
+                let missing = nodes(missing.iter().copied()).join(", ");
+                Failure::failed(format!(
+                    "most of the nodes that keep the names of datasets have to answer, and these \
+                     do not: {missing}; nothing was changed: start them, or mend the network, and \
+                     try again"
+                ))
+            }
+        }
+    }
 }
 
 /// Whether most of the keepers have answered.
@@ -174,12 +192,4 @@ pub fn number() -> Result<u64, Failure> {
     getrandom(&mut random, GetRandomFlags::empty())
         .map_err(|error| Failure::failed(format!("no random numbers: {error}")))?;
     Ok(u64::from_le_bytes(random))
-}
-
-fn no_majority(missing: &[NodeId]) -> Failure {
-    let missing = nodes(missing.iter().copied()).join(", ");
-    Failure::failed(format!(
-        "most of the nodes that keep the names of datasets have to answer, and these do not: \
-         {missing}; nothing was changed: start them, or mend the network, and try again"
-    ))
 }

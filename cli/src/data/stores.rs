@@ -107,6 +107,12 @@ impl Stores {
         self.absent.insert(target.node);
     }
 
+    /// Forgets a node that does not answer.
+    pub fn leave_out_node(&mut self, node: NodeId) {
+        self.all.retain(|it| it.node != node);
+        self.absent.insert(node);
+    }
+
     /// Forgets a store that cannot do what it is asked, and why.
     pub fn leave_out_for(&mut self, target: Target, error: &CallFailed) {
         self.leave_out(target);
@@ -282,7 +288,7 @@ pub(super) async fn unless_busy<T>(
 }
 
 /// Whether no answer came, or only that there is nobody any more who could give one.
-pub(super) fn is_silent(failed: &CallFailed) -> bool {
+pub fn is_silent(failed: &CallFailed) -> bool {
     matches!(failed.status, Status::Dead | Status::Timeout)
 }
 

@@ -269,6 +269,11 @@ fn away_and_back(place: &Place, folder: &Path) {
         let said = "most of the nodes that keep the names of datasets have to answer";
         assert!(refused.err.contains(said), "{command:?}: {}", refused.err);
     }
+    // Packages are asked for core by core, so those of the others are shown, and it is said.
+    for command in [&["package", "list"][..], &["package", "stop", "none"]] {
+        let partial = place.run(command).expect(3);
+        assert!(partial.err.contains("left out: n2, n3"), "{command:?}: {}", partial.err);
+    }
     for node in ["n2", "n3"] {
         place.run(&["fault", "restart", node]).expect(0);
     }
@@ -296,6 +301,7 @@ fn nodes_without_disks_say_so() {
     let place = Place::new();
     place.up(&["--nodes", "1"]).expect(0);
     refused(place.run(&["put", "Cargo.toml", "x"]), "no disk for datasets");
+    refused(place.run(&["rm", "x"]), "no node of the cluster has a disk");
     assert_eq!(names(&place), Vec::<String>::new());
     place.run(&["down"]).expect(0);
 }
