@@ -14,8 +14,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 const WAIT: f64 = 10.0;
 const CALLS: f64 = 10_000.0;
 
-/// See the module. The package of the control is stopped and started in place of that, and what is
-/// lost is asked for again.
+/// See the module. The package of the control is stopped, and started a while later, in place of
+/// that, and what is lost is asked for again.
 pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
     let (rounds, control) = if mode == Mode::Control { (3, 2) } else { (20, 0) };
     let program = format!("package-replace rounds={rounds} control={control}");

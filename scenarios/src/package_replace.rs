@@ -28,12 +28,16 @@ const PATIENCE_MS: u32 = 5_000;
 /// Calls that go on at once.
 const CALLERS: u64 = 2;
 
+/// How long the package of the control is away.
+const AWAY: Duration = Duration::from_millis(20);
+
 /// How long it is waited for what comes true by itself.
 const WAIT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Starts this core's part: `rounds` replacements, `pause_us` after each; with `control=1` the
-/// package is stopped and started in place of that, with `control=2`, too, and calls may be lost.
+/// package is stopped and started in place of that, with `control=2` a while later, and calls may be
+/// lost.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     calls::serve(core);
     if !conducts(core) {
@@ -140,6 +144,7 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, plan: Plan) -> C
         core.sleep(plan.pause).await;
         if plan.control > 0 {
             packages.stop().await?;
+            core.sleep(if plan.control == 2 { AWAY } else { Duration::ZERO }).await;
             start().await?;
         } else {
             packages.replace(PACKAGE).await?;
