@@ -36,8 +36,8 @@ const WAIT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Starts this core's part: `rounds` replacements, `pause_us` after each; with `control=1` the
-/// package is stopped and started in place of that, with `control=2` a while later, and calls may be
-/// lost.
+/// package is stopped and started in place of that, with `control=2` a while later, and calls may
+/// be lost.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     calls::serve(core);
     if !conducts(core) {
