@@ -10,6 +10,7 @@ use core::time::Duration;
 
 use nile_abi::{Instant, Status};
 use nile_order::SortedMap;
+use nile_seal::disk::Cipher;
 use nile_stl::node::{Buffer, PoolDisk};
 use nile_stl::{CallError, CallResult, Stl};
 use nile_store::label::LABEL_BYTES;
@@ -63,19 +64,35 @@ impl Unusable {
 }
 
 /// Whose a store is to be, and what it is opened with.
-#[derive(Clone, Copy)]
 pub struct Own {
     pub home: Home,
     pub checksum: Checksum,
     /// A number that was never here before.
     pub seed: u64,
+    /// What disks of this node are encrypted with, and the number that labels know that by.
+    pub key: Option<(Cipher, u64)>,
+    /// Whether a new one is not encrypted all the same.
+    pub is_plain: bool,
+}
+
+impl Own {
+    /// Takes a disk for this node's.
+    fn take(&self, label: &mut Label) -> Result<(), LabelError> {
+        label.take(self.home, self.key.as_ref().map(|(_, check)| *check), self.is_plain)
+    }
+
+    /// What is on the disk of this label is encrypted with this, if it is.
+    fn cipher(&self, label: &Label) -> Option<Cipher> {
+        let key = self.key.as_ref().filter(|_| label.is_sealed());
+        key.map(|(cipher, _)| cipher.clone())
+    }
 }
 
 /// The label of a disk, which is this node's.
 async fn label(medium: &Medium, own: &Own) -> Result<Label, Unusable> {
     let label = Label::read(&first(medium).await?, medium.bytes(), own.checksum);
-    let own = label.and_then(|mut label| label.take(own.home, None).map(|()| label));
-    own.map_err(|error| {
+    let taken = label.and_then(|mut label| own.take(&mut label).map(|()| label));
+    taken.map_err(|error| {
         let fault = match error {
             LabelError::Truncated { .. } => DiskFault::Cut,
             LabelError::Version(_) => DiskFault::Version,
@@ -101,11 +118,12 @@ pub async fn is_formatted(medium: &Medium, own: &Own) -> Result<bool, Unusable> 
 }
 
 /// Gives a disk an empty store, whatever it has.
-pub async fn format(medium: &Medium, own: &Own) -> Result<(), Unusable> {
-    let mut label = Label::anew(&first(medium).await?, medium.bytes(), own.checksum);
-    let taken = label.take(own.home, None);
-    taken.map_err(|error| Unusable::new(medium, DiskFault::Device, &error))?;
-    add(medium, &mut label, own).await?;
+pub async fn format(mut medium: Medium, own: &Own) -> Result<(), Unusable> {
+    let mut label = Label::anew(&first(&medium).await?, medium.bytes(), own.checksum);
+    let taken = own.take(&mut label);
+    taken.map_err(|error| Unusable::new(&medium, DiskFault::Device, &error))?;
+    medium.cipher = own.cipher(&label);
+    add(&medium, &mut label, own).await?;
     for step in label.renew(own.checksum) {
         medium.step(step).await?;
     }
@@ -134,8 +152,9 @@ impl Drop for Writing<'_> {
 
 impl Keeper {
     /// Mounts the store of a disk; a blank one is given an empty store first.
-    pub async fn mount(stl: &Stl, medium: Medium, own: &Own) -> Result<Rc<Keeper>, Unusable> {
+    pub async fn mount(stl: &Stl, mut medium: Medium, own: &Own) -> Result<Rc<Keeper>, Unusable> {
         let mut label = label(&medium, own).await?;
+        medium.cipher = own.cipher(&label);
         let extent = match label.find(EXTENT) {
             Some(extent) => *extent,
             None => add(&medium, &mut label, own).await?,

@@ -6,8 +6,10 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use nile_abi::Status;
+use nile_seal::disk::Cipher;
 use nile_stl::node::{Buffer, Handle, Moved, Pool, PoolDisk};
 use nile_stl::{CallError, CallResult, Stl};
+use nile_store::label::LABEL_BYTES;
 use nile_store::{Block, Range, Step, UNIT};
 
 /// What devices take of a buffer is whole lines.
@@ -19,6 +21,9 @@ pub struct Medium {
     pool: Pool,
     name: String,
     bytes: u64,
+    /// What all behind the label is encrypted with, if it is: on its way, in the buffers that
+    /// travel.
+    pub cipher: Option<Cipher>,
     /// For the store's own records: they go on when all other buffers are in use.
     own: RefCell<Option<Buffer>>,
 }
@@ -42,7 +47,7 @@ impl Medium {
             return Err(CallError::new(Status::Invalid, message));
         }
         let (name, bytes) = (description.name.clone(), description.bytes);
-        let medium = Medium { disk, pool, name, bytes, own: RefCell::new(None) };
+        let medium = Medium { disk, pool, name, bytes, cipher: None, own: RefCell::new(None) };
         *medium.own.borrow_mut() = Some(medium.buffer()?);
         Ok(medium)
     }
@@ -142,13 +147,25 @@ impl Medium {
         buffer: Buffer,
         bytes: usize,
     ) -> CallResult<(Buffer, Block)> {
-        let buffer = self.sized(buffer, from.bytes as usize)?;
-        block(self.disk.read(from.at, Vec::from([buffer]), bytes).await?, bytes)
+        let buffer = Vec::from([self.sized(buffer, from.bytes as usize)?]);
+        let Some(cipher) = &self.cipher else {
+            return block(self.disk.read(from.at, buffer, bytes).await?, bytes);
+        };
+        let mut buffer = one(self.disk.read(from.at, buffer, 0).await?)?;
+        cipher.decrypt(from.at, &mut buffer);
+        let found = Block::of(&buffer[..bytes]);
+        Ok((buffer, found))
     }
 
     /// Writes a block of `bytes` bytes to its place on the disk; gives what it is.
     pub async fn write(&self, to: Range, buffer: Buffer, bytes: usize) -> CallResult<Block> {
-        let buffer = self.sized(buffer, to.bytes as usize)?;
+        let mut buffer = self.sized(buffer, to.bytes as usize)?;
+        if let Some(cipher) = &self.cipher {
+            let block = Block::of(&buffer[..bytes]);
+            cipher.encrypt(to.at, &mut buffer);
+            self.disk.write(to.at, Vec::from([buffer]), 0).await?;
+            return Ok(block);
+        }
         let moved = self.disk.write(to.at, Vec::from([buffer]), bytes).await?;
         Ok(block(moved, bytes)?.1)
     }
@@ -159,13 +176,21 @@ impl Medium {
         own.map_or_else(|| self.buffer(), |own| self.sized(own, self.buffer_bytes()))
     }
 
-    /// Reads bytes, whole units, through the store's own buffer.
+    /// What bytes at this place are encrypted with: the label is not.
+    fn cipher_at(&self, at: u64) -> Option<&Cipher> {
+        self.cipher.as_ref().filter(|_| at >= LABEL_BYTES)
+    }
+
+    /// Reads bytes, whole units, of the label or of what is behind, through the store's own buffer.
     pub async fn read_bytes(&self, at: u64, bytes: usize) -> CallResult<Vec<u8>> {
         let mut read = Vec::with_capacity(bytes);
         while read.len() < bytes {
             let piece = (bytes - read.len()).min(self.buffer_bytes());
-            let buffer = Vec::from([self.sized(self.own()?, piece)?]);
-            let buffer = one(self.disk.read(at + read.len() as u64, buffer, 0).await?)?;
+            let (buffer, at) = (self.sized(self.own()?, piece)?, at + read.len() as u64);
+            let mut buffer = one(self.disk.read(at, Vec::from([buffer]), 0).await?)?;
+            if let Some(cipher) = self.cipher_at(at) {
+                cipher.decrypt(at, &mut buffer);
+            }
             read.extend_from_slice(&buffer);
             *self.own.borrow_mut() = Some(buffer);
         }
@@ -182,8 +207,11 @@ impl Medium {
         for piece in bytes.chunks(self.buffer_bytes()) {
             let mut buffer = self.own()?;
             buffer[..piece.len()].copy_from_slice(piece);
-            let buffer = Vec::from([self.sized(buffer, piece.len())?]);
-            let buffer = one(self.disk.write(at, buffer, 0).await?)?;
+            let mut buffer = self.sized(buffer, piece.len())?;
+            if let Some(cipher) = self.cipher_at(at) {
+                cipher.encrypt(at, &mut buffer);
+            }
+            let buffer = one(self.disk.write(at, Vec::from([buffer]), 0).await?)?;
             *self.own.borrow_mut() = Some(buffer);
             at += piece.len() as u64;
         }

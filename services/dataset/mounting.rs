@@ -8,6 +8,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, Status};
+use nile_ipioe::ClusterKey;
+use nile_ipioe::keys::Keys;
 use nile_stl::{At, CallError, CallResult, Place};
 use nile_store::{Name, Owner, State, Version, checksum};
 
@@ -100,7 +102,11 @@ impl Shared {
     /// What the store of this node is opened with.
     pub fn own(&self) -> CallResult<Own> {
         let checksum = self.stl.node()?.checksum().unwrap_or(checksum::portable);
-        Ok(Own { home: cluster::home(&self.stl), checksum, seed: self.seed()? })
+        let (home, member) = (cluster::home(&self.stl), cluster::member(&self.stl));
+        let is_plain = member.as_ref().is_some_and(|member| member.plain_disk);
+        let key = member.and_then(|member| member.key);
+        let key = key.map(|key| Keys::new(&ClusterKey(key)).disk(home.node));
+        Ok(Own { home, checksum, seed: self.seed()?, key, is_plain })
     }
 
     /// A number that was never here before.
@@ -193,6 +199,6 @@ impl Shared {
     }
 
     async fn erase(&self) -> Result<(), Unusable> {
-        keeper::format(&Medium::open(&self.stl)?, &self.own()?).await
+        keeper::format(Medium::open(&self.stl)?, &self.own()?).await
     }
 }

@@ -175,7 +175,7 @@ impl Field {
         let [nodes, cores] = [nodes, workers + others].map(|it| it.to_string());
         let up = ["up", "--cluster", name, "--machine", "hosted", "--nodes", &nodes];
         let node = ["--cores", &cores, "--memory", "5G", "--disk", "4G", "--config", &config];
-        self.say(&[&up[..], &node, &["--disk-folder", &disks]].concat())?;
+        self.say(&[&up[..], &node, &["--disk-folder", &disks, "--disk-plain"]].concat())?;
         Ok(cluster)
     }
 }

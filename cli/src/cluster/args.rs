@@ -47,6 +47,10 @@ pub struct Up {
     /// later finds them there.
     #[arg(long, value_name = "FOLDER", requires = "disk")]
     pub disk_folder: Option<PathBuf>,
+    /// Do not encrypt new disks. Without this, disks that stay in a folder are, with a key that is
+    /// kept in the folder, too, unless the cluster has no key.
+    #[arg(long, requires = "disk_folder")]
+    pub disk_plain: bool,
     /// Give each node a pool of this size for the data of its datasets and jobs, as 1G; at most
     /// half of its memory.
     #[arg(long, value_name = "SIZE")]

@@ -63,6 +63,9 @@ pub struct Record {
     /// What its disks are told from others by.
     #[serde(default)]
     pub identity: u64,
+    /// Whether its new disks are encrypted.
+    #[serde(default)]
+    pub encrypted: bool,
     /// Its nodes, in the order of their numbers.
     pub nodes: Vec<Node>,
 }

@@ -224,8 +224,9 @@ fn write_config(folder: &Folder, record: &Record, node: &Node) -> Result<PathBuf
     let Node { id, generation, .. } = node;
     let keepers = keepers::setting(&record.keepers);
     let identity = identity::setting(record.identity);
+    let plain = if record.encrypted { "" } else { "plain_disk = true\n" };
     let own = format!(
-        "[node]\nid = {id}\ngeneration = {generation}\n{keepers}\n{identity}\n\
+        "[node]\nid = {id}\ngeneration = {generation}\n{keepers}\n{identity}{plain}\n\
          [network]\n{protection}\n"
     );
     let name = format!("{}.toml", node.name());

@@ -14,7 +14,6 @@ use super::ready::{self, Waiting};
 use super::{down, identity, keepers, network, node, process};
 use crate::args::Program;
 use crate::failure::Failure;
-use crate::peer::new_key;
 use crate::{boot, config, interrupt, table, write};
 
 /// Lines of a node's log that are shown when it did not come up.
@@ -104,6 +103,7 @@ impl Started {
         let stay = disk.as_ref().filter(|disk| !disk.goes).and_then(|it| it.folder.as_deref());
         let keepers = keepers::of(kinds.len(), stay)?;
         let identity = identity::of(stay)?;
+        let stay = stay.map(Path::to_path_buf);
         let (folder, claim) = Folder::create(&options.which)?;
         let nodes = (1..).zip(kinds).map(|(id, machine)| Node {
             id,
@@ -120,6 +120,7 @@ impl Started {
             interface: options.interface.as_ref().map(ToString::to_string),
             keepers,
             identity,
+            encrypted: stay.is_some() && !options.unsealed && !options.disk_plain,
             nodes: nodes.collect(),
         };
         let mut cluster = Started { folder, record, children: Vec::new() };
@@ -203,7 +204,8 @@ fn start(
     children: &mut Children,
 ) -> Result<(), Failure> {
     if record.sealed {
-        let key: String = new_key()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let stays = record.disk.as_ref().filter(|disk| !disk.goes);
+        let key = identity::key(stays.and_then(|disk| disk.folder.as_deref()))?;
         folder.write(KEY, &key)?;
     }
     node::keep_common_config(folder, &common_config(options)?)?;

@@ -34,6 +34,7 @@ struct Finding {
 }
 
 /// Everything that is wrong with a disk's datasets.
+#[derive(Default)]
 struct Findings {
     /// Datasets that were looked at and are whole.
     whole: usize,
@@ -68,7 +69,13 @@ fn check(
     target: Target,
     condition: &Condition,
 ) -> Result<(), Failure> {
-    let findings = look(stores, target)?;
+    let is_hopeless =
+        !matches!(condition.fault, DiskFault::None | DiskFault::Blank | DiskFault::Log);
+    let findings = match look(stores, target) {
+        // If all disks are so, nobody knows a name.
+        Err(_) if is_hopeless => Findings::default(),
+        findings => findings?,
+    };
     show(options, condition, &findings, &[])?;
     let node = target.node;
     let repair = advice::named(&options.query.which, "disk", &["repair", &node.to_string()]);

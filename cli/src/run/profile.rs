@@ -136,6 +136,7 @@ impl Profile {
             config: None,
             disk: Some(Bytes(self.disk)),
             disk_folder: folder.map(Path::to_path_buf),
+            disk_plain: false,
             pool: Some(Bytes(self.pool)),
             interface: None,
             capture: None,

@@ -46,12 +46,15 @@ fn find(disk: &Path, bytes: &[u8]) -> u64 {
 struct Cluster {
     place: Place,
     disks: PathBuf,
+    /// What else it is started with.
+    more: &'static [&'static str],
 }
 
 impl Cluster {
     fn up(&self) {
         let disks = self.disks.to_str().unwrap();
-        self.place.up(&["--disk", DISK, "--disk-folder", disks]).expect(0);
+        let usual = ["--disk", DISK, "--disk-folder", disks];
+        self.place.up(&[&usual[..], self.more].concat()).expect(0);
     }
 
     /// Does something to a node's disk while the cluster is down.
@@ -69,7 +72,8 @@ fn a_damaged_disk_stops_nobody_and_is_mended() {
     let [file_name, out_name] = [&file, &out].map(|it| it.to_str().unwrap());
     let content: Vec<u8> = (0..900_001_u64).map(|at| ((at * at) >> 7 ^ at >> 15) as u8).collect();
     fs::write(&file, &content).unwrap();
-    let cluster = Cluster { place: Place::new(), disks: folder.path().join("disks") };
+    let (place, disks) = (Place::new(), folder.path().join("disks"));
+    let cluster = Cluster { place, disks, more: &["--disk-plain"] };
     let place = &cluster.place;
     cluster.up();
     let put = place.json(&["put", file_name, "a", "--copies", "2"]);
@@ -151,12 +155,35 @@ fn a_disk_of_another_cluster_or_node_is_told_and_left_alone() {
     let [file, out, own, other] = ["file", "out", "own", "other"].map(|it| folder.path().join(it));
     let [file_name, out_name, other_name] = [&file, &out, &other].map(|it| it.to_str().unwrap());
     fs::write(&file, "ours").unwrap();
-    let cluster = Cluster { place: Place::new(), disks: folder.path().join("disks") };
+    let cluster = Cluster { place: Place::new(), disks: folder.path().join("disks"), more: &[] };
     let place = &cluster.place;
     let alone = ["--nodes", "1", "--disk", DISK, "--disk-folder", other_name];
     place.up(&alone).expect(0);
+    fs::write(&file, "what nobody else is to read").unwrap();
     place.run(&["put", file_name, "theirs"]).expect(0);
     place.run(&["down"]).expect(0);
+    // It is encrypted, by a key that lies beside it.
+    let (disk, key) = (fs::read(other.join("n1.disk")).unwrap(), other.join("key"));
+    for text in [&b"nobody else"[..], b"theirs", b"NSR1"] {
+        assert!(!disk.windows(text.len()).any(|it| it == text), "{text:?} can be read");
+    }
+    assert_eq!(fs::metadata(&key).unwrap().mode() & 0o777, 0o600);
+    let kept = fs::read(&key).unwrap();
+    fs::write(&key, "5a".repeat(32)).unwrap();
+    for (more, said) in [(&[][..], "not with the key of"), (&["--unsealed"], "has no key")] {
+        place.up(&[&alone[..], more].concat()).expect(0);
+        let refusal = place.run(&["disk", "check", "n1"]).expect(1);
+        let right = refusal.err.contains(said) && refusal.err.contains("key that it has had");
+        assert!(right, "{}", refusal.err);
+        place.run(&["down"]).expect(0);
+    }
+    assert!(fs::read(other.join("n1.disk")).unwrap() == disk, "something was written to it");
+    fs::write(&key, kept).unwrap();
+    place.up(&alone).expect(0);
+    place.run(&["get", "theirs", out_name]).expect(0);
+    assert_eq!(fs::read(&out).unwrap(), b"what nobody else is to read");
+    place.run(&["down"]).expect(0);
+    fs::write(&file, "ours").unwrap();
     cluster.up();
     let put = place.json(&["put", file_name, "ours", "--copies", "2"]);
     let bad = put["nodes"][0].as_str().unwrap();
@@ -279,7 +306,7 @@ fn any_damage_to_one_disk_of_three_is_survived() {
     let [file_name, out_name] = [&file, &out].map(|it| it.to_str().unwrap());
     let content: Vec<u8> = (0..900_001_u64).map(|at| ((at * at) >> 7 ^ at >> 15) as u8).collect();
     fs::write(&file, &content).unwrap();
-    let cluster = Cluster { place: Place::new(), disks: folder.path().join("disks") };
+    let cluster = Cluster { place: Place::new(), disks: folder.path().join("disks"), more: &[] };
     let place = &cluster.place;
     cluster.up();
     for name in ["a", "d"] {

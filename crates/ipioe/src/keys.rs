@@ -1,4 +1,4 @@
-//! Keys: HKDF-SHA256 from the cluster's key, for seals over the frames.
+//! Keys: HKDF-SHA256 from the cluster's key, for seals over the frames and for disks.
 //!
 //! The cluster's key itself seals nothing. Each boot of a node has an announcement key, known to
 //! all who have the cluster's; each pair of boots has two keys for each purpose, one a direction.
@@ -9,6 +9,7 @@ use core::fmt;
 use hkdf::Hkdf;
 use nile_abi::{Generation, NodeId};
 use nile_seal::Seal;
+use nile_seal::disk::Cipher;
 use sha2::Sha256;
 
 use crate::wire::BootNonce;
@@ -66,6 +67,13 @@ impl Keys {
     /// The seal of what a boot says to all: broadcasts and hellos.
     pub fn announcement(&self, by: &Incarnation) -> Seal {
         Seal::new(self.expand(&[b"announce", &by.bytes()]))
+    }
+
+    /// The cipher of a node's disk, and a number that tells whether a key is the same.
+    pub fn disk(&self, node: NodeId) -> (Cipher, u64) {
+        let node = node.0.to_be_bytes();
+        let check = self.expand(&[b"disk check", &node]);
+        (Cipher::new(&self.expand(&[b"disk", &node])), u64::from_le_bytes(check))
     }
 
     /// The seals between two boots: what `us` seals for `them`, and what comes from there.

@@ -6,6 +6,7 @@
 //! generation = 17      # its incarnation, if whoever starts it keeps count; else the clock
 //! keepers = [1, 2, 3]  # the nodes that keep the names of datasets, alike on all nodes
 //! cluster = "5ad0…"    # the cluster's identity, up to 16 hexadecimal digits: its disks have it
+//! plain_disk = true    # a new disk is not encrypted, though the cluster has a key
 //!
 //! [network]
 //! key = "8f3c…"        # the cluster's key, 64 hexadecimal digits: every frame is sealed with it
@@ -30,6 +31,7 @@ pub(crate) struct NodeTable {
     generation: Option<Spanned<u32>>,
     keepers: Option<Spanned<Vec<u32>>>,
     cluster: Option<Spanned<String>>,
+    plain_disk: bool,
 }
 
 /// The part of the file that says how frames are protected.
@@ -54,6 +56,8 @@ pub struct Membership {
     pub keepers: Vec<NodeId>,
     /// The cluster's identity, which its disks have; zero if it has none.
     pub cluster: u64,
+    /// Whether a new disk is not encrypted, though there is a key.
+    pub plain_disk: bool,
 }
 
 impl fmt::Debug for Membership {
@@ -115,7 +119,10 @@ impl Membership {
         };
         match NodeId(id.into_inner()) {
             NodeId(0 | NOT_NODES..) => Err((at, "id is 1 to 4294967293")),
-            node => Ok(Some(Membership { node, generation, key, keepers, cluster })),
+            name => {
+                let plain_disk = node.plain_disk;
+                Ok(Some(Membership { node: name, generation, key, keepers, cluster, plain_disk }))
+            }
         }
     }
 

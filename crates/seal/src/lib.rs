@@ -1,10 +1,12 @@
-//! The seal of frames: AES-256-GCM under one key.
+//! The seal of frames, AES-256-GCM under one key, and the cipher of disks ([`disk`]).
 //!
-//! It is a crate of its own because it runs over every byte that travels. The cipher's code is
-//! generic, so it is compiled where it is used; the protocol around it is compiled for size in the
-//! kernel's image, and the cipher for speed (docs/decisions/cipher.md has the difference).
+//! It is a crate of its own because it runs over every byte that travels or is kept. The ciphers'
+//! code is generic, so it is compiled where it is used; what is around it is compiled for size in
+//! the kernel's image, and the ciphers for speed (docs/decisions/cipher.md has the difference).
 #![no_std]
 #![forbid(unsafe_code)]
+
+pub mod disk;
 
 use core::fmt;
 

@@ -292,6 +292,8 @@ pub struct Member {
     pub keepers: Vec<NodeId>,
     /// The cluster's identity, which its disks have; zero if it has none.
     pub cluster: u64,
+    /// Whether a new disk is not encrypted, though there is a key.
+    pub plain_disk: bool,
 }
 
 /// A frame that is mapped on this core. Dropping it gives it back without waiting.

@@ -182,8 +182,9 @@ impl Label {
 
     /// Takes the disk for `own`: a blank one, one of a version that does not say whose it is, and
     /// one of this node when it was of no cluster become its. A blank one is to be encrypted by the
-    /// key that `key` stands for, if there is one. To be called before anything else is done.
-    pub fn take(&mut self, own: Home, key: Option<u64>) -> Result<(), LabelError> {
+    /// key that `key` stands for, if there is one, unless it is to be plain. To be called before
+    /// anything else is done.
+    pub fn take(&mut self, own: Home, key: Option<u64>, is_plain: bool) -> Result<(), LabelError> {
         match self.home {
             Some(disk) if disk == own => {}
             Some(disk) if disk.cluster != 0 || disk.node != own.node => {
@@ -196,7 +197,7 @@ impl Label {
             }
         }
         if self.extents.is_empty() {
-            self.sealed = key;
+            self.sealed = key.filter(|_| !is_plain);
         }
         match self.sealed {
             Some(_) if self.sealed != key => Err(LabelError::Key { has_key: key.is_some() }),

@@ -165,6 +165,7 @@ impl<M: Machine> Node for CoreHost<M> {
             key: membership.key,
             keepers: membership.keepers.clone(),
             cluster: membership.cluster,
+            plain_disk: membership.plain_disk,
         })
     }
 

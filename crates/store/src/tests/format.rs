@@ -121,7 +121,7 @@ fn a_disk_that_was_written_by_the_specification_is_read() {
     add(9, 4, &key("third"));
 
     let mut label = read_label(&disk).expect("a label");
-    assert_eq!(label.take(HOME, None), Ok(()));
+    assert_eq!(label.take(HOME, None, false), Ok(()));
     assert!(label.renew(crc32c::crc32c_append).is_empty(), "it is new");
     let extent = label.find("data").expect("an extent");
     let store = mount(&disk, extent).expect("a store");
@@ -160,7 +160,7 @@ fn is_read_and_becomes_new(version: u32) {
     let mut label = read_label(&disk).expect("a label");
     let extent = *label.find("data").expect("an extent");
     assert_eq!(mount(&disk, &extent).expect("a store").datasets().count(), 1);
-    assert_eq!(label.take(HOME, Some(9)), Ok(()), "it is of who opens it first, and plain");
+    assert_eq!(label.take(HOME, Some(9), false), Ok(()), "it is of who opens it first, and plain");
     let steps = label.renew(crc32c::crc32c_append);
     for (done, step) in steps.iter().enumerate() {
         let mut after = read_label(&disk).expect("it holds at every step");
@@ -173,7 +173,7 @@ fn is_read_and_becomes_new(version: u32) {
     assert!(label.renew(crc32c::crc32c_append).is_empty());
     assert!(!label.is_sealed());
     let own = Home { node: NodeId(8), ..HOME };
-    assert_eq!(label.take(own, None), Err(LabelError::Home { disk: HOME, own }));
+    assert_eq!(label.take(own, None, false), Err(LabelError::Home { disk: HOME, own }));
     // Nothing of it is left that those would read who know only that.
     let versions = [0, UNIT].map(|at| disk.read(at + 12, 4));
     assert_eq!(versions, [4, 4].map(|it: u32| it.to_le_bytes().to_vec()));

@@ -140,7 +140,7 @@ fn a_disk_is_of_one_node_of_one_cluster() {
     let made = |own, key| {
         let mut disk = Disk::new(4 * MIB);
         let mut label = read(&disk, 4 * MIB).expect("a blank disk");
-        assert_eq!(label.take(own, key), Ok(()));
+        assert_eq!(label.take(own, key, false), Ok(()));
         for step in add(&mut label, "one", None).expect("there is room") {
             disk.step(&step);
         }
@@ -148,7 +148,7 @@ fn a_disk_is_of_one_node_of_one_cluster() {
     };
     let taken = |disk: &Disk, own, key| {
         let mut label = read(disk, 4 * MIB).expect("a label");
-        label.take(own, key).map(|()| label.renew(crc32c::crc32c_append).len())
+        label.take(own, key, false).map(|()| label.renew(crc32c::crc32c_append).len())
     };
     let disk = made(home(5, 1), None);
     assert_eq!(taken(&disk, home(5, 1), None), Ok(0));
