@@ -38,7 +38,8 @@ fn files_are_kept_in_a_cluster() {
     let [disks, file_name, out_name, long_name] =
         [&disks, &file, &out, &long].map(|it| it.to_str().unwrap());
     let content = write(&file, 700_001);
-    place.up(&["--disk", "256M", "--disk-folder", disks]).expect(0);
+    // What is plain stays so, and is served by nodes that would encrypt new disks.
+    place.up(&["--disk", "256M", "--disk-folder", disks, "--disk-plain"]).expect(0);
     assert_eq!(place.run(&["ls"]).expect(0).out, "there are no datasets\n");
 
     let put = place.json(&["put", file_name, "a file"]);
