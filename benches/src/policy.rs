@@ -18,8 +18,8 @@ const TURNS: u32 = 100;
 /// ratio is to be.
 const FIGURES: [(&str, &str, &str, f64); 5] = [
     ("policy-switch", "ring-2000/fifo", "ring-2000/default", 1.02),
-    ("policy-switch-fair", "ring-2000/fair", "ring-2000/default", 1.10),
-    ("policy-switch-real-time", "ring-2000/real_time", "ring-2000/default", 1.10),
+    ("policy-switch-fair", "ring-2000/fair", "ring-2000/default", 1.02),
+    ("policy-switch-real-time", "ring-2000/real_time", "ring-2000/default", 1.02),
     ("policy-crowd", "crowd/fifo", "crowd/default", 1.02),
     ("policy-crowd-fair", "crowd/fair", "crowd/default", 1.05),
 ];
