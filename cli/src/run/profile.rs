@@ -136,7 +136,8 @@ impl Profile {
             config: None,
             disk: Some(Bytes(self.disk)),
             disk_folder: folder.map(Path::to_path_buf),
-            disk_plain: false,
+            // What passes with the job is not worth a cipher.
+            disk_plain: true,
             pool: Some(Bytes(self.pool)),
             interface: None,
             capture: None,
