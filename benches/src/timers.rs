@@ -32,7 +32,11 @@ pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
     let four = Figure::new("timers-paper", "interrupts", ours, peer, Target::AtMost(1.0));
 
     let millis = if mode == Mode::Real { REAL_MILLIS } else { CONTROL_MILLIS };
-    let exact = idle(EXACT, millis)?;
+    let mut exact = idle(EXACT, millis)?;
+    if mode == Mode::Control {
+        // So short a time may have what nodes do when they meet: 65 where 16 is usual.
+        exact = exact.min(idle(EXACT, millis)?);
+    }
     let ours = idle(if mode == Mode::Real { "" } else { EXACT }, millis)?;
     eprintln!(
         "  an idle node of three: {ours} interrupts in {millis} ms, {exact} with exact timers"
