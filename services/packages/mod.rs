@@ -17,6 +17,7 @@ use nile_interfaces::packages::{PackageState, PackagesKernel};
 use nile_registry::Caller as Binder;
 use nile_stl::{CallError, CallResult, Start, Stl, service};
 
+use crate::job::cluster::whole;
 use crate::worker::Engine;
 use server::{Code, Server};
 
@@ -45,13 +46,15 @@ impl PackagesKernel for Packages {
             return Err(CallError::new(Status::Exists, "another package has got this core"));
         }
         *self.server.borrow_mut() = Some(server.clone());
-        server.begin(Duration::from_millis(patience_ms.into())).await
+        // A caller that is gone leaves neither the core hidden from jobs nor a package paused.
+        let patience = Duration::from_millis(patience_ms.into());
+        whole(&self.stl, async move { server.begin(patience).await }).await
     }
 
     async fn replace(&self, source: &str) -> CallResult<()> {
         let server = self.here()?;
         let code = self.code(source).await?;
-        server.replace(code).await
+        whole(&self.stl, async move { server.replace(code).await }).await
     }
 
     async fn stop(&self) -> CallResult<()> {

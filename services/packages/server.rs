@@ -162,7 +162,7 @@ impl Server {
         }
         // What it has seen it answers; what comes waits for the other one.
         let running = self.running.borrow().clone();
-        if let Some(running) = &running {
+        if let Some(running) = running {
             running.pause();
             let host = self.stl.host();
             let limit = host.now() + ANSWERING;
@@ -174,7 +174,8 @@ impl Server {
         let former = self.code.replace(code);
         let until = self.stl.host().now() + TRIAL;
         *self.former.borrow_mut() = Some((former, until));
-        if let Some(running) = running {
+        // It may have ended by itself, and have begun anew.
+        if let Some(running) = &*self.running.borrow() {
             running.stop();
         }
         self.changes.notify();
@@ -226,6 +227,10 @@ impl Server {
             };
             match started {
                 Ok(running) => {
+                    // Who was to end it meanwhile found nothing to end.
+                    if self.is_stopped.get() {
+                        running.stop();
+                    }
                     *self.running.borrow_mut() = Some(running);
                     self.begun.set(self.begun.get() + 1);
                     self.since.set(host.now());
