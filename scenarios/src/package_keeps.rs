@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, KeepName, Role, RoleSet, Status};
-use nile_keeper::{BYTES, ELSEWHERE, OTHER, VERSION};
+use nile_keeper::{BYTES, ELSEWHERE, OTHER, REFUSED, VERSION};
 use nile_kernel::packages::NoServices;
 use nile_kernel::{Core, Ended, PackageId, PackageLimits};
 use nile_platform::{CorePhase, Machine};
@@ -19,11 +19,13 @@ use crate::talk::Talk;
 const RUN: u32 = 13;
 
 /// What the package is to do, by the number that a worker is told.
-const ACTS: [&str; 4] = ["add", "fault", "hold", "renew"];
+const ACTS: [&str; 5] = ["add", "fault", "hold", "renew", "add"];
 const ADD: u64 = 0;
 const FAULT: u64 = 1;
 const HOLD: u64 = 2;
 const RENEW: u64 = 3;
+/// As a job's package, which passes.
+const PASS: u64 = 4;
 
 /// What a worker says of a package that has not exited, or does not end.
 const PANICKED: u64 = Status::Panicked as u64;
@@ -78,7 +80,7 @@ async fn run<M: Machine>(core: &Core<M>, number: u64, bytes: u64) -> Result<u64,
     let act = usize::try_from(number).ok().and_then(|number| ACTS.get(number));
     let argument = format!("{bytes} {}", act.ok_or(Status::Invalid)?);
     let image = core.find_package(PACKAGE).ok_or(Status::NotFound)?;
-    let limits = PackageLimits::default();
+    let limits = PackageLimits { stays: number != PASS, ..PackageLimits::default() };
     let calls = || core.machine().board().record(core.id()).system_calls();
     let before = calls();
     let package = core.run_package(image, argument.as_bytes(), limits, NoServices)?;
@@ -138,6 +140,8 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, bytes: u64) -> R
     expect("a panic", ask(core, second, FAULT).await, PANICKED);
     expect("after a panic, elsewhere", ask(core, first, ADD).await, 6);
     expect("another version", ask(core, second, RENEW).await, OTHER + u64::from(VERSION));
+    let denied = REFUSED + u64::from(Status::Denied.code());
+    expect("a package that passes", ask(core, second, PASS).await, denied);
     expect("it holds", ask(core, second, HOLD).await, HOLDS);
     let generation = core.machine().board().record(second).generation();
     core.end_core(second).await?;

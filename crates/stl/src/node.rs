@@ -221,7 +221,7 @@ pub struct PackageLimits {
     /// is left out and counted.
     pub log_bytes: u32,
     /// Whether its services, and calls that it has not seen, stay for the core's next package when
-    /// it ends, until [`Node::end_stay`].
+    /// it ends, until [`Node::end_stay`]; and whether it may keep memory beyond its end.
     pub stays: bool,
 }
 

@@ -34,9 +34,9 @@ pub enum KeepError {
         /// The version of its contents.
         version: u16,
     },
-    /// `Denied` if the manifest does not name it with these bytes, `Invalid` for a name or a size
-    /// that none can have, `NoMemory` for lack of that or if there are too many, `Timeout` if
-    /// another core lets go of it for long.
+    /// `Denied` for a package of a job, and if the manifest does not name it with these bytes;
+    /// `Invalid` for a name or a size that none can have, `NoMemory` for lack of that or if there
+    /// are too many, `Timeout` if another core lets go of it for long.
     Refused(Status),
 }
 

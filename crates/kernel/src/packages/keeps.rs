@@ -44,9 +44,10 @@ impl<M: Machine> Core<M> {
 
 impl<M: Machine> Package<M> {
     /// What the `keep` call gives: the keep of this name, of so many bytes and of this version.
-    /// `Denied` if the manifest does not name it, `Invalid` for a name or a size that none can
-    /// have, `NoMemory` if that is more than the package may have or the node has, `Timeout` if
-    /// another core lets go of it for long, `Dead` when the package has ended.
+    /// `Denied` for a package of a job, and if the manifest does not name it; `Invalid` for a name
+    /// or a size that none can have, `NoMemory` if that is more than the package may have or the
+    /// node has, `Timeout` if another core lets go of it for long, `Dead` when the package has
+    /// ended.
     pub(super) async fn keep(&self, name: &[u8], word: u64) -> Result<KeepPlace, Status> {
         let name = str::from_utf8(name).map_err(|_| Status::Invalid)?;
         let (bytes, version) = keep_wants(word);
@@ -54,7 +55,8 @@ impl<M: Machine> Package<M> {
             Some(manifest) => manifest.may_keep(name, bytes),
             None => true,
         };
-        if !may_keep {
+        // Nobody frees what packages of jobs would leave behind.
+        if !may_keep || !self.0.limits.stays {
             return Err(Status::Denied);
         }
         let name = KeepName::new(self.name(), name).ok_or(Status::Invalid)?;
