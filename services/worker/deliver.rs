@@ -171,14 +171,15 @@ impl Engine {
         for output in outputs {
             let bytes = output.output.described();
             if told > 0 && told + bytes > MOST_TOLD {
-                self.tell(to, number, mem::take(&mut delivery)).await?;
-                delivery.more = true;
+                let next = Delivery { call: delivery.call + 1, more: true, ..Delivery::default() };
+                self.tell(to, number, mem::replace(&mut delivery, next)).await?;
                 told = 0;
             }
             told += bytes + 16;
             delivery.outputs.push(output);
         }
-        self.tell(to, number, Delivery { outputs: delivery.outputs, more: false, ..last }).await
+        let Delivery { outputs, call, .. } = delivery;
+        self.tell(to, number, Delivery { outputs, call, more: false, ..last }).await
     }
 
     async fn tell(

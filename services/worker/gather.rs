@@ -25,6 +25,8 @@ pub struct Fetch {
     pub from: WorkerId,
     outputs: Vec<Delivered>,
     runs: Vec<RunEntry>,
+    /// How many calls have told of it.
+    calls: u32,
     /// What has come, by its place in the piece.
     buffers: SortedMap<u32, Buffer>,
     /// How many buffers there will be, once that is known.
@@ -51,8 +53,9 @@ impl Fetches {
         if let Some((number, _)) = self.0.iter().find(|(_, it)| is_it(it)) {
             return *number;
         }
-        let (outputs, runs, buffers) = Default::default();
-        self.0.insert(new, Fetch { job, piece, by, from, outputs, runs, buffers, expected: None });
+        let (outputs, runs, calls, buffers, expected) = Default::default();
+        let fetch = Fetch { job, piece, by, from, outputs, runs, calls, buffers, expected };
+        self.0.insert(new, fetch);
         new
     }
 
@@ -70,9 +73,14 @@ impl Fetches {
         Ok(())
     }
 
-    /// Something was told about a piece. Gives whether anybody waits for it.
+    /// Something was told about a piece. Gives whether anybody waits for it. A piece that was asked
+    /// for twice is told of twice, in the same calls: what was told before is not taken again.
     pub fn tell(&mut self, number: u64, delivery: Delivery) -> bool {
         let Some(fetch) = self.0.get_mut(&number) else { return false };
+        if delivery.call != fetch.calls {
+            return true;
+        }
+        fetch.calls += 1;
         fetch.outputs.extend(delivery.outputs);
         fetch.runs.extend(delivery.runs);
         if !delivery.more {
@@ -288,8 +296,34 @@ mod tests {
         assert!(!fetches.tell(1, delivery(0)));
         assert!(fetches.tell(2, Delivery { more: true, ..delivery(0) }));
         assert!(fetches.take_whole(2).is_none());
-        assert!(fetches.tell(2, delivery(0)));
+        assert!(fetches.tell(2, Delivery { call: 1, ..delivery(0) }));
         assert!(fetches.take_whole(2).is_some(), "an empty piece");
+    }
+
+    #[test]
+    fn what_is_told_twice_is_taken_once() {
+        let pool = Pool::owned(PoolId(0), CoreId(1), 4, 4096).unwrap();
+        let (mut fetches, mut gather) = (Fetches::default(), Gather::new(1));
+        begin(&mut fetches, 1, 7);
+        let outputs = || Vec::from([Delivered { own: 1, ..Delivered::default() }]);
+        let calls = || {
+            let first = Delivery { outputs: outputs(), more: true, ..delivery(0) };
+            let last = Delivery { outputs: outputs(), runs: [RUN].into(), ..delivery(2) };
+            [first, Delivery { call: 1, ..last }]
+        };
+        // It was asked for again while its last buffer came.
+        for delivery in calls().into_iter().chain(calls()) {
+            assert!(fetches.tell(1, delivery));
+            assert!(fetches.take_whole(1).is_none());
+        }
+        for place in [0, 1] {
+            assert!(fetches.put(1, place, pool.alloc().unwrap()).is_ok());
+        }
+        assert!(gather.add(fetches.take_whole(1).unwrap()));
+        let given: Vec<Given> = core::iter::from_fn(|| gather.next().flatten()).collect();
+        let own = |given: &Given| matches!(given, Given::Own(7, _, own) if own.len() == 1);
+        assert!(own(&given[0]) && own(&given[1]));
+        assert!(matches!(given[2..], [Given::Run(7, 0, RUN)]), "nothing comes twice");
     }
 
     #[test]

@@ -44,6 +44,9 @@ pub struct Delivery {
     pub runs: Vec<RunEntry>,
     /// How many buffers were sent to the mailbox, in all.
     pub buffers: u32,
+    /// Which of the calls about this piece it is, from 0. Who asks again while a piece comes is
+    /// told of it again, and takes no call twice.
+    pub call: u32,
     /// Whether there will be more.
     pub more: bool,
 }
