@@ -8,6 +8,9 @@ from pathlib import Path
 
 UNIT = 4096
 
+# Where a label's first extent stands in it.
+EXTENT = 52
+
 # How many units of a disk's blocks are changed.
 BLOCKS = 10
 
@@ -38,7 +41,7 @@ def extent(disk: Path) -> tuple[int, int]:
     with disk.open("rb") as file:
         copies = [file.read(UNIT) for _ in range(2)]
     label = max(copies, key=lambda copy: struct.unpack_from("<Q", copy, 16))
-    start, _, log = struct.unpack_from("<QQQ", label, 28)
+    start, _, log = struct.unpack_from("<QQQ", label, EXTENT)
     return start, log
 
 

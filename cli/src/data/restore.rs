@@ -24,6 +24,7 @@ pub fn restore(
     lost: Lost,
     listed: &Listed,
 ) -> Result<Vec<Target>, Failure> {
+    let wanted = targets.len();
     targets.retain(|target| !lost.has(target));
     for (target, error) in lost.into_all() {
         let why = failed(&target, &error);
@@ -35,7 +36,12 @@ pub fn restore(
             }
             end => {
                 unprepare(stores, &targets, listed);
-                let none = || Failure::failed(format!("{why}; no other node takes its copy"));
+                let none = || {
+                    let message = format!(
+                        "{why}; no other node takes its copy: {wanted} copies want as many nodes"
+                    );
+                    Failure::failed(message)
+                };
                 return Err(end.err().unwrap_or_else(none));
             }
         }
