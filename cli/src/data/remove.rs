@@ -70,8 +70,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// Has the stores that answer free what they have of what a name meant `before`; those that had
-/// something. What cannot be asked now frees it by itself, when it is back. What others prepare
+/// Has the stores that answer by now free what they have of what a name meant `before`; those that
+/// had something. What cannot be asked now frees it by itself, when it is back. What others prepare
 /// for the name meanwhile has later versions, and stays.
 pub fn rest(
     stores: &mut Stores,
@@ -84,6 +84,8 @@ pub fn rest(
         }
         _ => it.name == name && it.epoch <= before.stamp,
     };
+    // A node that came back before the name was changed has seen no reason to free anything.
+    stores.meet_again()?;
     let mut on = BTreeSet::new();
     for (target, listed) in catalogue::held_soon(stores)?.into_iter().filter(|it| is_meant(&it.1)) {
         match stores.remove(target, &listed)? {

@@ -10,13 +10,18 @@ use crate::failure::Failure;
 use crate::peer::clients::OTHER_VERSION;
 use crate::peer::known::{self, Target};
 
-/// The instances of a service, the one on the lowest node first; none if no node has it. Fails if
-/// none of them answers, or one does of another version than this command's.
+/// The instances of a service on nodes that are not down, the one on the lowest node first.
+pub fn instances<C: Client>(session: &Session) -> Vec<Target> {
+    let instances = known::instances(session.peer.known());
+    let named = instances.iter().filter(|(_, it)| it.name == C::INTERFACE.name);
+    named.map(|(target, _)| *target).collect()
+}
+
+/// The same; none if no node has it. Fails if none of them answers, or one does of another version
+/// than this command's.
 pub fn find<C: Client>(session: &mut Session) -> Result<Option<Vec<Target>>, Failure> {
     let own = C::INTERFACE;
-    let instances = known::instances(session.peer.known());
-    let named = instances.iter().filter(|(_, it)| it.name == own.name);
-    let all: Vec<Target> = named.map(|(target, _)| *target).collect();
+    let all = instances::<C>(session);
     let doubts = session.doubts.clone();
     let is_doubted = |at: usize| doubts.has(all[at].node);
     let mut why = None;

@@ -18,10 +18,13 @@ use crate::cluster::turns::{BRIEF, Turns};
 use crate::failure::Failure;
 use crate::peer::call::CallFailed;
 use crate::peer::clients::Clients;
-use crate::peer::known::Target;
+use crate::peer::known::{self, Target};
 
 /// How long it takes at most until a request is on its way.
 const SENT: Duration = Duration::from_millis(100);
+
+/// How long it is waited for at most that nodes are known which run again.
+const KNOWN: Duration = Duration::from_secs(1);
 
 /// How long a store that is busy is left alone.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -31,6 +34,8 @@ pub struct Stores {
     pub session: Session,
     which: Which,
     all: Vec<Target>,
+    /// Those that could ever be asked: who was left out since stays out.
+    seen: Vec<Target>,
     /// Who is asked what names mean.
     pub(super) names: Vec<Target>,
     /// Nodes whose stores could not be asked.
@@ -75,7 +80,31 @@ impl Stores {
         }
         let which = query.which.clone();
         let (broken, held) = (BTreeMap::new(), Held::default());
-        Ok(Stores { session, which, all, names, absent, broken, held })
+        let seen = all.clone();
+        Ok(Stores { session, which, all, seen, names, absent, broken, held })
+    }
+
+    /// Takes in stores of nodes that have come since the command began: those that were away then,
+    /// or have begun anew.
+    pub fn meet_again(&mut self) -> Result<(), Failure> {
+        let running = self.session.running();
+        let back: Vec<NodeId> = self.absent.intersection(&running).copied().collect();
+        if !back.is_empty() {
+            self.session.peer.until(KNOWN, |peer| {
+                let known = known::instances(peer.known());
+                back.iter().all(|node| known.iter().any(|(target, _)| target.node == *node))
+            })?;
+        }
+        let away = self.session.away();
+        for target in service::instances::<DatasetClient>(&self.session) {
+            if !away.contains(&target.node) && !self.seen.contains(&target) {
+                self.absent.remove(&target.node);
+                self.seen.push(target);
+                self.all.push(target);
+            }
+        }
+        self.all.sort_by_key(|target| (target.node, target.core));
+        Ok(())
     }
 
     /// Every store.

@@ -43,6 +43,7 @@ pub fn a_node_stops(place: &Place, folder: &Path) {
     goes_on(place, &stopped);
     others_answer(place, &stopped);
     one_is_cut_off(place);
+    one_comes_back(place);
 
     // In the midst of a put: as one of the two nodes that have the most space.
     let probe = place.json(&["put", "Cargo.toml", "probe", "--copies", "2"]);
@@ -96,6 +97,28 @@ fn one_is_cut_off(place: &Place) {
     assert!(matches!(removed.status, Some(0 | 3)), "{}", removed.err);
     place.run(&["fault", "heal"]).expect(0);
     until("all are back", || place.run(&["ls"]).status == Some(0));
+}
+
+/// A node that was away when a command began, and came back in its midst, frees what the command
+/// replaces.
+fn one_comes_back(place: &Place) {
+    let put = place.json(&["put", "Cargo.toml", "back", "--copies", "2"]);
+    let on = nodes(&put["nodes"]);
+    let away = on.iter().max().unwrap();
+    place.run(&["fault", "kill", away]).expect(0);
+    until("it is away", || place.run(&["ls"]).status == Some(3));
+    let mut put = begin(place, &["put", "/dev/stdin", "back", "--replace", "--timeout", LONG]);
+    let mut input = put.stdin.take().unwrap();
+    // More than it reads before it has found its stores.
+    input.write_all(&vec![7; 1 << 20]).unwrap();
+    place.run(&["fault", "restart", away]).expect(0);
+    until("the node is back", || place.run(&["ls"]).status == Some(0));
+    drop(input);
+    ended(put).expect(0);
+    let core = format!("{away}.c1");
+    let said = place.run(&["call", "dataset.list", "skip=0", "--core", &core]).expect(0);
+    assert!(!said.out.contains("\"back\""), "{}", said.out);
+    place.run(&["rm", "back"]).expect(0);
 }
 
 /// The node goes on, and is of the cluster again.
