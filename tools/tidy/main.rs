@@ -3,7 +3,7 @@
 //!
 //! * [`source`]: the tree, and Rust files as tokens.
 //! * [`text`]: lines, files, stubs, paths.
-//! * [`markdown`]: documents: width, paragraphs, dates, links, paths.
+//! * [`markdown`]: documents: width, paragraphs, dates, links, paths, tests.
 //! * [`unsafety`]: where unsafe code may stand, and its reasons.
 //! * [`modules`]: every file is part of a crate.
 //! * [`crates`]: who may know whom, and who may know the machine.
@@ -101,6 +101,11 @@ fn every_link_leads_somewhere() {
 #[test]
 fn every_path_in_a_document_is_there() {
     holds(markdown::missing_paths);
+}
+
+#[test]
+fn every_test_in_a_table_is_there() {
+    holds(markdown::missing_tests);
 }
 
 #[test]

@@ -161,6 +161,41 @@ pub fn missing_paths(tree: &[Source]) -> Vec<String> {
     found
 }
 
+/// Tables whose last column is `test`: each of their rows names at least one, as `path:function`
+/// between backticks, and each of these is there.
+pub fn missing_tests(tree: &[Source]) -> Vec<String> {
+    let mut found = Vec::new();
+    for document in documents(tree) {
+        let mut is_tested = false;
+        for (at, line) in prose(document) {
+            let cells: Vec<&str> =
+                line.trim().trim_matches('|').split('|').map(str::trim).collect();
+            let last = cells.last().copied().unwrap_or_default();
+            match is_table(line) {
+                false => is_tested = false,
+                true if last == "test" => is_tested = true,
+                true if !is_tested || last.starts_with("---") => {}
+                true => {
+                    let named: Vec<&str> = last.split('`').skip(1).step_by(2).collect();
+                    if named.is_empty() {
+                        found.push(document.violation(at, "a line without a test"));
+                    }
+                    let missing = named.into_iter().filter(|test| !has_test(tree, test));
+                    found.extend(missing.map(|it| document.violation(at, &format!("no {it}"))));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Whether a file has a function, as `path:function`.
+fn has_test(tree: &[Source], test: &str) -> bool {
+    let Some((path, name)) = test.split_once(':') else { return false };
+    let head = format!("fn {name}(");
+    tree.iter().any(|it| it.path == path && it.lines().any(|(_, line)| line.contains(&head)))
+}
+
 /// Every file and every folder.
 fn places(tree: &[Source]) -> BTreeSet<&str> {
     let mut places = BTreeSet::new();
@@ -250,6 +285,20 @@ mod tests {
         for link in ["README.md", "../README.md#two", "#b", "b.md"] {
             assert_eq!(to(link), 1, "{link}");
         }
+    }
+
+    #[test]
+    fn a_line_without_a_test_that_is_there_is_rejected() {
+        let row = |test: &str| {
+            let text = format!("| who | test |\n| --- | --- |\n| a | {test} |\n");
+            violations(missing_tests, &[("a.md", &text), ("a/b.rs", "fn holds() {}\n")])
+        };
+        assert_eq!(row("`a/b.rs:holds`"), 0);
+        for test in ["", "a/b.rs:holds", "`a/b.rs`", "`a/b.rs:hold`", "`a/c.rs:holds`"] {
+            assert_eq!(row(test), 1, "{test}");
+        }
+        assert_eq!(row("`a/b.rs:holds`, `a/b.rs:fails`"), 1);
+        assert_eq!(violations(missing_tests, &[("a.md", "| who | why |\n| a | b |\n")]), 0);
     }
 
     #[test]

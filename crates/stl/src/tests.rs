@@ -13,14 +13,14 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use nile_abi::{CoreId, Generation, Instant, Status};
-use nile_bosml::schema::{Method, Mode, Service as Schema};
+use nile_bosml::schema::{CallerKind, Callers, Method, Mode, Service as Schema};
 use nile_registry::{Caller as Binder, Layer};
 
 use crate::frame::Header;
 use crate::serving::MOST_SERVED;
 use crate::{
     CallError, CallId, CallResult, Caller, Described, Directory, Dispatched, Half, Host,
-    LocalFuture, MethodNumber, PeerEnd, Place, Published, Service, ServiceNumber, Stl,
+    LocalFuture, MethodNumber, Origin, PeerEnd, Place, Published, Service, ServiceNumber, Stl,
 };
 
 const PEER: CoreId = CoreId(1);
@@ -148,11 +148,16 @@ impl Service for Endless {
 }
 
 fn serve_endless(stl: &Stl) -> Place {
+    serve_endless_for(stl, Callers::NONE)
+}
+
+/// The same; those may call its method.
+fn serve_endless_for(stl: &Stl, callers: Callers) -> Place {
     let method = Method {
         name: Cow::Borrowed("wait"),
         doc: Cow::Borrowed(""),
         mode: Mode::Kernel,
-        callers: nile_bosml::schema::Callers::NONE,
+        callers,
         pure: false,
         parameters: Cow::Borrowed(&[]),
         reply: Cow::Borrowed(&[]),
@@ -183,7 +188,7 @@ fn request(at: Place, id: u64, caller: Generation) -> Header {
         caller,
         method: MethodNumber(0),
         deadline: Instant::from_nanos(u64::MAX),
-        origin: crate::Origin::Kernel,
+        origin: Origin::Kernel,
     }
 }
 
@@ -245,6 +250,39 @@ fn what_a_dead_incarnation_sent_is_not_its_successors() {
     host.poll_tasks();
     assert!(host.tasks.borrow().is_empty());
     assert!(host.sent.borrow().is_empty());
+}
+
+/// Each kind of caller, on the own node or on another, is held against each set of those who may.
+#[test]
+fn who_is_not_named_is_denied_before_the_service_sees_the_call() {
+    let origins = [
+        (Origin::Kernel, None),
+        (Origin::Package, Some(CallerKind::Package)),
+        (Origin::PeersPackage, Some(CallerKind::Package)),
+        (Origin::Operator, Some(CallerKind::Operator)),
+        (Origin::Peer, Some(CallerKind::Peer)),
+    ];
+    for set in 0..8 {
+        let all = CallerKind::ALL.into_iter().filter(|kind| set & *kind as u8 != 0);
+        let callers = all.fold(Callers::NONE, Callers::with);
+        for (origin, kind) in origins {
+            let (host, stl) = Made::new();
+            let endless = serve_endless_for(&stl, callers);
+            let Header::Request { id, service, generation, caller, method, deadline, .. } =
+                request(endless, 5, OLD)
+            else {
+                panic!("it is a request")
+            };
+            let asked =
+                Header::Request { id, service, generation, caller, method, deadline, origin };
+            stl.deliver(PEER, &asked, &[]);
+            host.poll_tasks();
+            let may = kind.is_none_or(|kind| callers.has(kind));
+            let denied: &[Status] = if may { &[] } else { &[Status::Denied] };
+            assert_eq!(host.statuses(), denied, "{origin:?} where {callers} may");
+            assert_eq!(host.tasks.borrow().len(), usize::from(may), "{origin:?}: {callers}");
+        }
+    }
 }
 
 #[test]
