@@ -89,7 +89,7 @@ fn settle(store: &mut Store, disk: &mut [u8]) {
                 disk[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
                 store.completed(Ok(()));
             }
-            Some(Action::Disk(Step::Flush)) => store.completed(Ok(())),
+            Some(Action::Disk(Step::Flush | Step::Discard(_))) => store.completed(Ok(())),
             Some(Action::Done(..)) => {}
             None => break,
         }

@@ -251,8 +251,11 @@ impl Keeper {
     }
 
     async fn step(&self, step: Step) {
+        let is_needed = !matches!(step, Step::Discard(_));
         let done = self.medium.step(step).await;
-        if let Err(error) = &done {
+        if let Err(error) = &done
+            && is_needed
+        {
             self.put_off();
             self.stl.host().log(format_args!("the store is to be opened again: {error}"));
         }

@@ -201,6 +201,7 @@ impl Medium {
     pub async fn step(&self, step: Step) -> CallResult<()> {
         let (at, bytes) = match step {
             Step::Flush => return self.disk.flush().await,
+            Step::Discard(Range { at, bytes }) => return self.disk.discard(at, bytes).await,
             Step::Write { at, bytes } => (at, bytes),
         };
         let mut at = at;

@@ -159,6 +159,14 @@ fn a_disk_of_another_cluster_or_node_is_told_and_left_alone() {
     let place = &cluster.place;
     let alone = ["--nodes", "1", "--disk", DISK, "--disk-folder", other_name];
     place.up(&alone).expect(0);
+    // What datasets had is given back when they go, on an encrypted disk, too.
+    let taken = || fs::metadata(other.join("n1.disk")).unwrap().blocks() * 512;
+    let (before, bytes) = (taken(), 40 << 20);
+    fs::write(&file, vec![7; bytes as usize]).unwrap();
+    place.run(&["put", file_name, "large"]).expect(0);
+    assert!(taken() >= before + bytes, "{} after {before}", taken());
+    place.run(&["rm", "large"]).expect(0);
+    assert!(taken() < before + (1 << 20), "{} after {before}", taken());
     fs::write(&file, "what nobody else is to read").unwrap();
     place.run(&["put", file_name, "theirs"]).expect(0);
     place.run(&["down"]).expect(0);

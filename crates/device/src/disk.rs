@@ -97,17 +97,35 @@ pub enum Request {
     },
     /// Makes durable what was written by requests that had ended when this was submitted.
     Flush,
+    /// Says that nobody wants these bytes any more: until they are written, they are anything. What
+    /// lies beneath the disk may have the room back; a disk that cannot give it does nothing.
+    Discard {
+        /// The first byte on the disk.
+        at: u64,
+        /// How many there are.
+        bytes: u64,
+    },
 }
 
 impl Request {
-    /// The first byte on the disk and the memory; none for a flush.
+    /// The first byte on the disk and the memory; none if nothing is moved.
     pub fn transfer(&self) -> Option<(u64, &[Piece])> {
         match self {
             Request::Read { at, into: pieces } | Request::Write { at, from: pieces } => {
                 Some((*at, pieces))
             }
-            Request::Flush => None,
+            Request::Flush | Request::Discard { .. } => None,
         }
+    }
+
+    /// The bytes of the disk that it is about: from which on, and up to which.
+    pub fn range(&self) -> Option<(u64, u64)> {
+        let (at, bytes) = match self {
+            Request::Flush => return None,
+            Request::Discard { at, bytes } => (*at, *bytes),
+            Request::Read { at, .. } | Request::Write { at, .. } => (*at, self.bytes()),
+        };
+        Some((at, at.saturating_add(bytes)))
     }
 
     /// Bytes that it moves.
@@ -199,19 +217,21 @@ impl From<DiskError> for Status {
 impl Description {
     /// Whether the disk can do this at all.
     pub fn check(&self, request: &Request) -> Result<(), DiskError> {
-        let Some((at, pieces)) = request.transfer() else { return Ok(()) };
-        let bytes = request.bytes();
-        if bytes == 0 || bytes > MAX_BYTES || pieces.len() > MAX_PIECES {
-            return Err(DiskError::Unfit);
+        let Some((at, end)) = request.range() else { return Ok(()) };
+        if let Some((_, pieces)) = request.transfer() {
+            let is_empty = pieces.iter().any(|piece| piece.region.is_empty());
+            if is_empty || request.bytes() > MAX_BYTES || pieces.len() > MAX_PIECES {
+                return Err(DiskError::Unfit);
+            }
         }
-        if pieces.iter().any(|piece| piece.region.is_empty()) {
+        if at == end {
             return Err(DiskError::Unfit);
         }
         let sector = u64::from(self.sector_bytes);
-        if !at.is_multiple_of(sector) || !bytes.is_multiple_of(sector) {
+        let is_whole = |place: u64| place == u64::MAX || place.is_multiple_of(sector);
+        if !is_whole(at) || !is_whole(end) {
             return Err(DiskError::Misaligned(self.sector_bytes));
         }
-        let end = at.saturating_add(bytes);
         match end <= self.bytes {
             true => Ok(()),
             false => Err(DiskError::OutOfRange { end, disk: self.bytes }),
@@ -254,5 +274,13 @@ mod tests {
             assert_eq!(Status::from(error), Status::Invalid);
         }
         assert_eq!(disk.check(&Request::Flush), Ok(()));
+        let discard = |at, bytes| disk.check(&Request::Discard { at, bytes });
+        assert_eq!(discard(0, disk_bytes), Ok(()), "it needs no memory");
+        assert_eq!(discard(4096, 0), Err(DiskError::Unfit));
+        assert_eq!(discard(4096, 512), Err(DiskError::Misaligned(4096)));
+        let error = DiskError::OutOfRange { end: disk_bytes + 4096, disk: disk_bytes };
+        assert_eq!(discard(4096, disk_bytes), Err(error));
+        let error = DiskError::OutOfRange { end: u64::MAX, disk: disk_bytes };
+        assert_eq!(discard(4096, u64::MAX - 4095), Err(error));
     }
 }

@@ -93,6 +93,11 @@ impl DrivenDisk {
         self.begin(Request::Flush, 0, ())
     }
 
+    /// Gives back what lies beneath these bytes: until they are written, they are anything.
+    pub fn discard(self: &Rc<Self>, at: u64, bytes: u64) -> Transfer<()> {
+        self.begin(Request::Discard { at, bytes }, 0, ())
+    }
+
     /// Does any request, whose pieces lie in `memory`; if it is a transfer, its end may have the
     /// hash of its first `hashed` bytes.
     pub fn begin<T: 'static>(

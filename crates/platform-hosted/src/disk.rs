@@ -57,12 +57,20 @@ enum Step {
         hashed: u64,
     },
     Flush,
+    /// Makes a hole of these bytes.
+    Discard {
+        at: u64,
+        bytes: u64,
+    },
 }
 
 /// What is moved in pieces so large is data. Several are read side by side. Nobody writes them
 /// again soon: Linux is told to begin with them at once, so that the device has done most when a
 /// flush waits for it.
 const LARGE: u64 = 256 << 10;
+
+/// What Linux is asked for to make a hole: the file stays as long as it is.
+const HOLE: libc::c_int = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 
 /// Bytes of a file's sector.
 const A_BYTE: u32 = 1;
@@ -212,6 +220,10 @@ impl Work {
             }
             Request::Flush if self.passing => return self.finish(slot, Ok(())),
             Request::Flush => Step::Flush,
+            Request::Discard { at, bytes } => {
+                self.cache.writes(at, bytes);
+                Step::Discard { at, bytes }
+            }
         };
         match &mut self.ring {
             Some(ring) if hashed == 0 => {
@@ -283,12 +295,17 @@ fn cut(memory: &mut Vec<iovec>, bytes: u64) {
 }
 
 impl Slot {
+    fn is_discard(&self) -> bool {
+        matches!(self.request, Request::Discard { .. })
+    }
+
     /// What a step has come to: `None` if there is more to do.
     fn advance(&mut self, said: i32) -> Option<Result<(), DiskError>> {
-        let at = self.request.transfer().map_or(0, |(at, _)| at);
-        let end = at + self.request.bytes();
+        let (at, end) = self.request.range().unwrap_or_default();
         match said {
             _ if said == -libc::EINTR || said == -libc::EAGAIN => return None,
+            // Not all file systems have holes.
+            _ if said == -libc::EOPNOTSUPP && self.is_discard() => return Some(Ok(())),
             _ if said == -libc::EIO => return Some(Err(DiskError::Media { at, end })),
             _ if [-libc::ENOSPC, -libc::EDQUOT].contains(&said) => {
                 return Some(Err(DiskError::NoSpace));
@@ -299,7 +316,7 @@ impl Slot {
             ..0 => return Some(Err(DiskError::Failed)),
             _ => {}
         }
-        if matches!(self.request, Request::Flush) {
+        if self.request.transfer().is_none() {
             return Some(Ok(()));
         }
         // A file that somebody has cut is no disk any more.

@@ -117,12 +117,10 @@ impl Drive {
     fn reset(&mut self, draw: &mut Draw<'_>) {
         self.ended.clear();
         for (_, InFlight { request, .. }) in std::mem::take(&mut self.in_flight) {
-            if let Request::Write { at, from } = &request {
-                let number = self.writes;
-                for (sector, bytes) in sectors(*at, from) {
-                    if draw(2) == 0 {
-                        self.volatile.entry(sector).or_default().push((number, bytes));
-                    }
+            let number = self.writes;
+            for (sector, bytes) in left_by(&request, draw) {
+                if draw(2) == 0 {
+                    self.volatile.entry(sector).or_default().push((number, bytes));
                 }
             }
         }
@@ -133,7 +131,7 @@ impl Drive {
         let Some(InFlight { tag, request, after }) = self.in_flight.remove(&request) else {
             return false;
         };
-        if matches!(request, Request::Write { .. }) {
+        if matches!(request, Request::Write { .. } | Request::Discard { .. }) {
             self.writes += 1;
             if self.faults.cut_at_write == Some(self.writes) {
                 self.in_flight.insert(u64::MAX, InFlight { tag, request, after });
@@ -154,8 +152,7 @@ impl Drive {
         if self.faults.fails_after.is_some_and(|after| self.next_request > after) {
             return Err(DiskError::Failed);
         }
-        if let Some((at, _)) = request.transfer() {
-            let end = at + request.bytes();
+        if let (Some((at, end)), Some(_)) = (request.range(), request.transfer()) {
             let bad = |byte: &u64| (at..end).contains(byte);
             if self.faults.bad_bytes.iter().any(bad) {
                 return Err(DiskError::Media { at, end });
@@ -175,9 +172,9 @@ impl Drive {
                 }
                 scatter(&bytes, into);
             }
-            Request::Write { at, from } => {
+            Request::Write { .. } | Request::Discard { .. } => {
                 let number = self.writes;
-                for (sector, bytes) in sectors(*at, from) {
+                for (sector, bytes) in left_by(request, draw) {
                     self.volatile.entry(sector).or_default().push((number, bytes));
                 }
             }
@@ -211,6 +208,20 @@ impl Drive {
 
 fn happens(per_million: u32, draw: &mut Draw<'_>) -> bool {
     per_million > 0 && draw(1_000_000) < u64::from(per_million)
+}
+
+/// What a request leaves in sectors. Those that are discarded hold what chance has.
+fn left_by(request: &Request, draw: &mut Draw<'_>) -> Vec<(u64, Sector)> {
+    match request {
+        Request::Write { at, from } => sectors(*at, from),
+        Request::Discard { at, bytes } => {
+            let word = draw(u64::MAX).to_le_bytes();
+            let any: Sector = Rc::new(std::array::from_fn(|at| word[at % word.len()]));
+            let all = at / SECTOR as u64..(at + bytes) / SECTOR as u64;
+            all.map(|sector| (sector, any.clone())).collect()
+        }
+        Request::Read { .. } | Request::Flush => Vec::new(),
+    }
 }
 
 /// The sectors that memory is for, from `at` on.

@@ -6,8 +6,8 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use nile_abi::{PhysAddr, Status};
-use nile_device::DrivenDisk;
 use nile_device::disk::{Description, DiskError, Piece, Request};
+use nile_device::{DrivenDisk, Transfer};
 use nile_ring::{Buffer, Lent};
 
 use crate::{CallError, CallResult, LocalFuture};
@@ -58,7 +58,18 @@ impl PoolDisk {
 
     /// Makes durable all writes that have ended. `Failed`.
     pub fn flush(&self) -> LocalFuture<'static, CallResult<()>> {
-        let (disk, transfer) = (self.disk.clone(), self.disk.flush());
+        self.done(self.disk.flush())
+    }
+
+    /// Says that nobody wants these bytes: until they are written, they are anything, and what the
+    /// disk lies on may have the room back. `Invalid` or `Failed`; then they are anything, too.
+    pub fn discard(&self, at: u64, bytes: u64) -> LocalFuture<'static, CallResult<()>> {
+        self.done(self.disk.discard(at, bytes))
+    }
+
+    /// The end of a request that moves nothing.
+    fn done(&self, transfer: Transfer<()>) -> LocalFuture<'static, CallResult<()>> {
+        let disk = self.disk.clone();
         Box::pin(async move { transfer.await.0.map(drop).map_err(|error| failed(&disk, error)) })
     }
 

@@ -90,6 +90,9 @@ pub enum Step {
     },
     /// Make everything durable whose write has ended, the caller's writes of blocks included.
     Flush,
+    /// Nobody wants these bytes any more: what the disk lies on may have the room back. Nothing
+    /// depends on whether it does.
+    Discard(Range),
 }
 
 /// What a store wants or has to tell.

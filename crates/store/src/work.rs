@@ -3,14 +3,15 @@
 //! An operation with a manifest flushes first, so that no manifest is durable before its blocks
 //! are; then it writes its records and flushes again; only then does it happen. Notes that wait one
 //! behind the other become one record. When the half in use has no room for an operation, a
-//! checkpoint goes to the other half before.
+//! checkpoint goes to the other half before. What is gone then is discarded before its space is
+//! anybody's again.
 
 use alloc::vec::Vec;
 
 use crate::checkpoint::Checkpoint;
 use crate::entry;
 use crate::error::{DiskFailed, Error};
-use crate::extent::{Action, Step, UNIT};
+use crate::extent::{Action, Extent, Range, Step, UNIT};
 use crate::log::Log;
 use crate::note::{self, Notes};
 use crate::record::{Kind, UNIT_PAYLOAD};
@@ -24,6 +25,9 @@ const RESERVE: u64 = 4 * UNIT;
 
 /// The most units of log that only notes and records of jobs can take; of a small log, a sixteenth.
 const MOST_FOR_RECORDS: u64 = 64;
+
+/// Units that are discarded at once, at most: 1 GiB.
+const MOST_DISCARDED: u32 = (1 << 30) / UNIT as u32;
 
 /// What was asked for.
 #[derive(Clone, Debug)]
@@ -71,6 +75,8 @@ enum Job {
     /// For all of these.
     Operation(Vec<Ticket>, Operation),
     Checkpoint(Checkpoint),
+    /// These end when what was in these ranges of units is discarded, the last one first.
+    Discard(Vec<Ticket>, Vec<(u32, u32)>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,6 +87,8 @@ enum Stage {
     Records,
     /// The records are made durable.
     Flush,
+    /// What is gone is discarded.
+    Discards,
 }
 
 impl Work {
@@ -103,8 +111,35 @@ impl Work {
                 Some(log.append(kind, &payload))
             }
             Job::Checkpoint(checkpoint) => checkpoint.record(table),
+            Job::Discard(..) => None,
         }
     }
+
+    /// What is discarded next.
+    fn discard(&self, extent: &Extent) -> Option<Step> {
+        let Job::Discard(_, ranges) = &self.job else { return None };
+        let (start, units) = ranges.last()?;
+        let at = extent.data() + u64::from(*start) * UNIT;
+        Some(Step::Discard(Range { at, bytes: u64::from(*units) * UNIT }))
+    }
+}
+
+/// Ranges of units as few, in their order, none longer than may be discarded at once.
+fn joined(ranges: impl Iterator<Item = (u32, u32)>) -> Vec<(u32, u32)> {
+    let mut ranges: Vec<(u32, u32)> = ranges.collect();
+    ranges.sort_unstable();
+    let mut all: Vec<(u32, u32)> = Vec::new();
+    for (start, units) in ranges {
+        match all.last_mut() {
+            Some((first, length))
+                if *first + *length == start && *length + units <= MOST_DISCARDED =>
+            {
+                *length += units;
+            }
+            _ => all.push((start, units)),
+        }
+    }
+    all
 }
 
 impl Store {
@@ -120,15 +155,16 @@ impl Store {
             }
             match &mut self.work {
                 Some(work) => {
-                    let record = match work.stage {
+                    let step = match work.stage {
                         Stage::Records => work.record(&mut self.log, &self.table),
+                        Stage::Discards => work.discard(&self.extent),
                         Stage::Blocks | Stage::Flush => None,
                     };
-                    if record.is_none() && work.stage == Stage::Records {
+                    if step.is_none() && work.stage == Stage::Records {
                         work.stage = Stage::Flush;
                     }
                     self.is_waiting = true;
-                    return Some(Action::Disk(record.unwrap_or(Step::Flush)));
+                    return Some(Action::Disk(step.unwrap_or(Step::Flush)));
                 }
                 None => {
                     let (ticket, operation) = self.queue.pop_front()?;
@@ -145,6 +181,7 @@ impl Store {
         }
         let Some(work) = &mut self.work else { return };
         match (result, work.stage) {
+            (_, Stage::Discards) => self.discarded(),
             (Err(failed), _) => self.fail(failed),
             (Ok(()), Stage::Blocks) => work.stage = Stage::Records,
             (Ok(()), Stage::Records) => {}
@@ -256,6 +293,8 @@ impl Store {
                 return;
             }
             Job::Operation(tickets, operation) => (tickets, operation),
+            // It ends when all is discarded.
+            Job::Discard(..) => return,
         };
         self.log.flushed();
         let gone = match operation {
@@ -266,8 +305,25 @@ impl Store {
         };
         // Nothing has changed since the operation was permitted.
         debug_assert_ne!(gone, Err(Contradiction));
-        gone.unwrap_or_default().iter().for_each(|dataset| self.give(dataset));
-        self.ended.extend(tickets.into_iter().map(|ticket| (ticket, Ok(()))));
+        let gone = joined(gone.unwrap_or_default().iter().flat_map(Dataset::units));
+        if gone.is_empty() {
+            self.ended.extend(tickets.into_iter().map(|ticket| (ticket, Ok(()))));
+        } else {
+            let (job, stage) = (Job::Discard(tickets, gone), Stage::Discards);
+            self.work = Some(Work { job, stage, part: 0 });
+        }
+    }
+
+    /// A range was discarded, or cannot be: its space is free.
+    fn discarded(&mut self) {
+        let Some(Work { job: Job::Discard(tickets, ranges), .. }) = &mut self.work else { return };
+        if let Some((start, units)) = ranges.pop() {
+            self.free.give(start, units);
+        }
+        if ranges.is_empty() {
+            self.ended.extend(tickets.drain(..).map(|ticket| (ticket, Ok(()))));
+            self.work = None;
+        }
     }
 
     /// Asks nothing more of the disk: what waits fails, and so does all that comes.
@@ -280,6 +336,11 @@ impl Store {
         let under_way = self.work.take().map(|work| match work.job {
             Job::Operation(tickets, _) => tickets,
             Job::Checkpoint(_) => Vec::new(),
+            // It has happened.
+            Job::Discard(tickets, _) => {
+                self.ended.extend(tickets.into_iter().map(|ticket| (ticket, Ok(()))));
+                Vec::new()
+            }
         });
         let waiting = self.queue.drain(..).map(|(ticket, _)| ticket);
         let tickets = under_way.into_iter().flatten().chain(waiting);

@@ -13,7 +13,7 @@ use std::thread::{Builder, JoinHandle};
 use rustix::fs::{Advice, fadvise};
 
 use super::hashing::Memory;
-use super::{Ended, Engine, Step, Wake};
+use super::{Ended, Engine, HOLE, Step, Wake};
 use crate::placement;
 
 /// Threads of a disk, at least and at most: one can copy while another waits, and on large machines
@@ -170,6 +170,11 @@ impl Shared {
                     libc::pwritev(file, memory, pieces as i32, at as libc::off_t)
                 }
                 Step::Flush => libc::fdatasync(file) as isize,
+                Step::Discard { at, bytes } => {
+                    let _turn = self.turn();
+                    let (at, bytes) = (at as libc::off_t, bytes as libc::off_t);
+                    libc::fallocate(file, HOLE, at, bytes) as isize
+                }
             }
         };
         match i32::try_from(said) {

@@ -13,7 +13,7 @@ use std::thread::{Builder, JoinHandle};
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::{DEPTH, Ended, Engine, Step, Wake};
+use super::{DEPTH, Ended, Engine, HOLE, Step, Wake};
 
 /// What an entry has instead of a slot if nobody waits for its end.
 const NOBODY: u64 = u64::MAX;
@@ -88,6 +88,9 @@ impl Ring {
                 opcode::Writev::new(file, memory, pieces).offset(at).build()
             }
             Step::Flush => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
+            Step::Discard { at, bytes } => {
+                opcode::Fallocate::new(file, bytes).offset(at).mode(HOLE).build()
+            }
         };
         entry.user_data(slot.into())
     }

@@ -1,6 +1,7 @@
 //! Both ways to Linux: contents, many at once, errors, wake-ups.
 
 use std::fs::OpenOptions;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
@@ -113,6 +114,33 @@ impl Bench {
         assert_eq!(tag, 9);
         (result, hash)
     }
+}
+
+/// Bytes that the file takes of what it lies on.
+fn taken(bench: &Bench) -> u64 {
+    bench.opened.file.metadata().expect("a file").blocks() * 512
+}
+
+#[test]
+fn what_is_discarded_is_given_back_and_the_rest_stays() {
+    both(|bench| {
+        let sent = memory(2 << 20, 5);
+        assert_eq!(bench.perform(Request::Write { at: 0, from: pieces(&sent, &[]) }), Ok(()));
+        assert_eq!(bench.perform(Request::Flush), Ok(()));
+        let before = taken(bench);
+        assert!(before >= 2 << 20, "{before}");
+        assert_eq!(bench.perform(Request::Discard { at: 4096, bytes: 1 << 20 }), Ok(()));
+        assert_eq!(taken(bench), before - (1 << 20));
+        assert_eq!(bench.opened.file.metadata().expect("a file").len(), BYTES);
+        let got = memory(2 << 20, 0);
+        assert_eq!(bench.perform(Request::Read { at: 0, into: pieces(&got, &[]) }), Ok(()));
+        let mut left = words(&sent);
+        left[4096 / 8..][..(1 << 20) / 8].fill(0);
+        assert!(words(&got) == left);
+        // Where nothing is nothing goes.
+        assert_eq!(bench.perform(Request::Discard { at: 4096, bytes: 1 << 20 }), Ok(()));
+        assert_eq!(taken(bench), before - (1 << 20));
+    });
 }
 
 /// A file of another program's has any length: what is moved need not be whole lines.

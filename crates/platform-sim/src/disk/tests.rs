@@ -84,6 +84,25 @@ fn without_a_flush_each_sector_is_old_or_new() {
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), all);
 }
 
+/// What was discarded is anything until it is written, and can come back when the power fails.
+#[test]
+fn what_was_discarded_is_anything_and_comes_back_only_if_the_power_fails() {
+    let (mut drive, draw) = (drive(DiskFaults::default()), &mut |bound| bound / 3);
+    perform(&mut drive, write(0, 5, 2048), draw).expect("it can be written");
+    perform(&mut drive, Request::Flush, draw).expect("it can be flushed");
+    perform(&mut drive, Request::Discard { at: 512, bytes: 1024 }, draw).expect("it is taken");
+    let got = read(&mut drive, 0, 2048, draw);
+    assert_eq!((&got[..512], &got[1536..]), (&[5; 512][..], &[5; 512][..]));
+    assert!(got[512..1536].iter().all(|byte| ![0, 5].contains(byte)), "{got:?}");
+    let left = drive.lose_power(&mut |_| 0).read(0, 2048);
+    assert_eq!(left, [5; 2048], "chance left the old");
+    perform(&mut drive, Request::Discard { at: 512, bytes: 1024 }, draw).expect("it is taken");
+    perform(&mut drive, Request::Flush, draw).expect("it can be flushed");
+    perform(&mut drive, write(512, 6, 512), draw).expect("it can be written");
+    assert_eq!(read(&mut drive, 512, 512, draw), [6; 512]);
+    assert_eq!(drive.lose_power(&mut |_| 0).read(0, 2048)[512..1536], got[512..1536]);
+}
+
 #[test]
 fn a_disk_that_ignores_flushes_loses_what_was_flushed() {
     let faults = DiskFaults { ignores_flushes: true, ..DiskFaults::default() };

@@ -13,7 +13,7 @@ use nile_platform::disk::{Completion, Description, DiskError, MAX_BYTES, MAX_PIE
 use nile_platform::{Disk, Line};
 use virtio_drivers::transport::{DeviceStatus, Transport};
 
-use super::memory::{HEADER_BYTES, SERIAL_BYTES, SLOTS, Slots};
+use super::memory::{DISCARDED_BYTES, HEADER_BYTES, SERIAL_BYTES, SLOTS, Slots};
 use crate::node::Frames;
 use crate::virtio::DeviceRegisters;
 use crate::virtio::memory::QUEUE_BUFFERS;
@@ -22,20 +22,22 @@ use crate::virtio::ring::{Broken, Ring};
 
 /// Features (virtio 1.1, 5.2.3 and 6): the device says how long a piece of memory may be, how
 /// many a request may have, that it may only be read, what its sectors are; it keeps what it is
-/// told in memory until a flush; it is not of before virtio 1.0.
+/// told in memory until a flush; it gives back what is discarded; it is not of before virtio 1.0.
 const LARGEST_PIECE: u64 = 1 << 1;
 const MOST_PIECES: u64 = 1 << 2;
 pub(super) const READ_ONLY: u64 = 1 << 5;
 const SECTOR: u64 = 1 << 6;
 pub(super) const FLUSH: u64 = 1 << 9;
+const DISCARDS: u64 = 1 << 13;
 const VERSION_1: u64 = 1 << 32;
-const WANTED: u64 = LARGEST_PIECE | MOST_PIECES | READ_ONLY | SECTOR | FLUSH | VERSION_1;
+const WANTED: u64 = LARGEST_PIECE | MOST_PIECES | READ_ONLY | SECTOR | FLUSH | DISCARDS | VERSION_1;
 
 /// Where its own registers say so (virtio 1.1, 5.2.4).
 const CAPACITY_REGISTER: usize = 0;
 const LARGEST_PIECE_REGISTER: usize = 8;
 const MOST_PIECES_REGISTER: usize = 12;
 const SECTOR_REGISTER: usize = 20;
+const DISCARDED_REGISTER: usize = 36;
 
 /// Bytes in which places on the disk and its capacity are counted, whatever its sectors are.
 const UNIT: u64 = 512;
@@ -45,6 +47,7 @@ const READ: u32 = 0;
 const WRITE: u32 = 1;
 const DO_FLUSH: u32 = 4;
 const SAY_SERIAL: u32 = 8;
+const DISCARD: u32 = 11;
 
 /// How it ended, if well.
 const DONE: u8 = 0;
@@ -105,6 +108,8 @@ pub(super) struct State {
     writable: bool,
     /// Whether there is anything to flush in the device.
     flushes: bool,
+    /// The most [`UNIT`]s that the device discards at once; none if it does not.
+    discards: u32,
     /// Whether the device broke the protocol, and was stopped.
     stopped: bool,
 }
@@ -187,6 +192,7 @@ unsafe fn begin(
         return Err(OpenError::Features);
     }
     let sector = said(SECTOR, SECTOR_REGISTER).unwrap_or(UNIT as u32);
+    let discards = said(DISCARDS, DISCARDED_REGISTER).unwrap_or_default();
     let sector_is_sound = sector.is_power_of_two() && u64::from(sector) >= UNIT;
     let capacity = registers.configuration;
     let low = capacity.read32(CAPACITY_REGISTER);
@@ -200,14 +206,14 @@ unsafe fn begin(
     let slots = unsafe { Slots::divide(memory) };
     let ring = Ring::open(registers, 0).ok_or(OpenError::Queue)?;
     registers.set_status(status | DeviceStatus::DRIVER_OK);
-    let mut state = State::new(ring, slots, offered);
+    let mut state = State::new(ring, slots, offered, discards);
     let serial = state.ask_serial().ok_or(OpenError::Silent)?;
     let bytes = bytes - bytes % u64::from(sector);
     Ok((Description { name, serial, bytes, sector_bytes: sector }, state))
 }
 
 impl State {
-    pub(super) fn new(ring: Ring, slots: Slots, features: u64) -> State {
+    pub(super) fn new(ring: Ring, slots: Slots, features: u64, discards: u32) -> State {
         State {
             ring,
             slots,
@@ -217,6 +223,7 @@ impl State {
             ended: VecDeque::with_capacity(SLOTS),
             writable: features & READ_ONLY == 0,
             flushes: features & FLUSH != 0,
+            discards,
             stopped: false,
         }
     }
@@ -251,6 +258,11 @@ impl State {
                     writes += 1;
                 }
             }
+            if let Some(Request::Discard { .. }) = request {
+                let place = self.slots.discarded(slot).cast();
+                read[reads] = slice::from_raw_parts(place, DISCARDED_BYTES);
+                reads += 1;
+            }
             if request.is_none() {
                 let serial = self.slots.serial(slot).cast();
                 written[writes] = slice::from_raw_parts_mut(serial, SERIAL_BYTES);
@@ -269,6 +281,7 @@ impl State {
             Some(Request::Read { at, .. }) => (READ, *at),
             Some(Request::Write { at, .. }) => (WRITE, *at),
             Some(Request::Flush) => (DO_FLUSH, 0),
+            Some(Request::Discard { .. }) => (DISCARD, 0),
             None => (SAY_SERIAL, 0),
         };
         let mut header = [0; HEADER_BYTES];
@@ -278,6 +291,14 @@ impl State {
         unsafe {
             self.slots.header(slot).write(header);
             self.slots.status(slot).write(NOT_YET);
+            if let Some(Request::Discard { at, bytes }) = request {
+                // Who takes less at a time gets less.
+                let units = (bytes / UNIT).min(self.discards.into()) as u32;
+                let mut range = [0; DISCARDED_BYTES];
+                range[..8].copy_from_slice(&(at / UNIT).to_le_bytes());
+                range[8..12].copy_from_slice(&units.to_le_bytes());
+                self.slots.discarded(slot).write(range);
+            }
         }
         // SAFETY: as above; from here on nobody touches it until the device gives it back.
         let token = unsafe {
@@ -340,9 +361,9 @@ impl State {
 
 /// What a status means.
 fn ended(status: u8, request: &Request) -> Result<(), DiskError> {
-    match (status, request.transfer()) {
+    match (status, request.range()) {
         (DONE, _) => Ok(()),
-        (_, Some((at, _))) => Err(DiskError::Media { at, end: at + request.bytes() }),
+        (_, Some((at, end))) => Err(DiskError::Media { at, end }),
         (_, None) => Err(DiskError::Failed),
     }
 }
@@ -360,9 +381,13 @@ impl Disk for VirtioBlock {
         let state = &mut *self.state.borrow_mut();
         let result = match request {
             _ if state.stopped => Err(DiskError::Failed),
-            Request::Write { .. } if !state.writable => Err(DiskError::ReadOnly),
+            Request::Write { .. } | Request::Discard { .. } if !state.writable => {
+                Err(DiskError::ReadOnly)
+            }
             // What a device that has no flush says is done, is on the disk.
             Request::Flush if !state.flushes => Ok(()),
+            // What cannot be given back stays.
+            Request::Discard { .. } if state.discards == 0 => Ok(()),
             _ => {
                 let Some(slot) = state.free.pop() else { return false };
                 let given = state.give(slot, Some(request));

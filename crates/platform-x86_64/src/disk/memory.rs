@@ -15,6 +15,8 @@ pub const SLOTS: usize = 64;
 pub const HEADER_BYTES: usize = 16;
 /// Bytes of a serial number.
 pub const SERIAL_BYTES: usize = 20;
+/// Bytes that say what is discarded (virtio 1.1, 5.2.6): the first sector, how many, and flags.
+pub const DISCARDED_BYTES: usize = 16;
 
 /// Where a slot has them, and bytes of a slot.
 const STATUS: usize = 16;
@@ -24,7 +26,7 @@ const SLOT_BYTES: usize = 64;
 /// Bytes that a disk shares with its core.
 pub const BYTES: u64 = QUEUE_BYTES + PageSize::Small.bytes();
 const _: () = assert!((SLOTS * SLOT_BYTES) as u64 <= PageSize::Small.bytes());
-const _: () = assert!(SERIAL + SERIAL_BYTES <= SLOT_BYTES);
+const _: () = assert!(SERIAL + SERIAL_BYTES <= SLOT_BYTES && DISCARDED_BYTES <= SERIAL_BYTES);
 
 /// The slots of the requests.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +62,11 @@ impl Slots {
     /// Where a slot has room for a serial number.
     pub fn serial(&self, slot: u16) -> *mut [u8; SERIAL_BYTES] {
         self.start(slot).wrapping_add(SERIAL).cast()
+    }
+
+    /// Where a slot has room to say what is discarded: a request that does wants no serial number.
+    pub fn discarded(&self, slot: u16) -> *mut [u8; DISCARDED_BYTES] {
+        self.serial(slot).cast()
     }
 
     /// What the device says of how a request ended.

@@ -69,6 +69,11 @@ impl FakeDevice {
 
     /// A disk of it, of which only the start of the device was left out.
     fn open(&self, features: u64) -> VirtioBlock {
+        self.open_with(features, 0)
+    }
+
+    /// The same; it discards so many sectors at once.
+    fn open_with(&self, features: u64, discards: u32) -> VirtioBlock {
         let _alone = OPENING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mmio = |first: usize| {
             // SAFETY: the words live as long as the device.
@@ -97,7 +102,7 @@ impl FakeDevice {
             bytes: BYTES as u64,
             sector_bytes: 512,
         };
-        let state = State::new(ring, slots, features);
+        let state = State::new(ring, slots, features, discards);
         VirtioBlock::new(registers, description, state, || STOPPED.set(STOPPED.get() + 1))
     }
 
@@ -165,6 +170,13 @@ impl FakeDevice {
         for (start, length, is_written) in pieces {
             // SAFETY: as above.
             let bytes = unsafe { core::slice::from_raw_parts_mut(*start, *length) };
+            if (action, *is_written) == (11, false) {
+                let number = |at| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+                let (first, sectors) = (number(0) as usize * 512, number(8) as usize);
+                assert_eq!((*length, number(4), number(12)), (16, 0, 0));
+                contents[first..first + sectors * 512].fill(0);
+                continue;
+            }
             let place = &mut contents[at..at + length];
             match (action, is_written) {
                 (0, true) => bytes.copy_from_slice(place),
@@ -220,6 +232,23 @@ const DONE: Result<(), DiskError> = Ok(());
 
 fn end(disk: &VirtioBlock) -> Option<(u32, Result<(), DiskError>)> {
     disk.complete().map(|Completion { tag, result, .. }| (tag, result))
+}
+
+#[test]
+fn what_is_discarded_is_named_to_a_device_that_takes_it_and_stays_with_one_that_does_not() {
+    for (discards, gone) in [(0, 0), (2, 2), (100, 3)] {
+        let device = FakeDevice::new();
+        device.contents.borrow_mut().fill(7);
+        let disk = device.open_with(FLUSH, discards);
+        assert!(disk.submit(1, &Request::Discard { at: 1024, bytes: 3 * 512 }));
+        disk.tell();
+        device.perform_all();
+        assert_eq!(end(&disk), Some((1, DONE)));
+        let left = device.contents.borrow();
+        let zeros = left.iter().filter(|byte| **byte == 0).count();
+        assert_eq!(zeros, gone * 512);
+        assert!(left[1024..1024 + zeros].iter().all(|byte| *byte == 0));
+    }
 }
 
 #[test]

@@ -9,6 +9,9 @@ use rand_xoshiro::rand_core::Rng;
 
 use crate::Step;
 
+/// What bytes are that were discarded.
+pub const DISCARDED: u8 = 0xdd;
+
 /// What cannot be torn.
 const SECTOR: usize = 512;
 
@@ -73,6 +76,10 @@ impl Disk {
                 self.write(*at, bytes);
             }
             Step::Flush => self.flush(),
+            Step::Discard(range) => {
+                assert!((range.at | range.bytes).is_multiple_of(crate::UNIT) && range.bytes > 0);
+                self.write(range.at, &vec![DISCARDED; range.bytes as usize]);
+            }
         }
         true
     }

@@ -10,7 +10,8 @@ use super::disk::Disk;
 use super::{NODE, OWNER, formatted, mount, name, settle, small};
 use crate::manifest::LONGEST_BLOCK;
 use crate::{
-    Block, DiskFailed, DraftId, Error, Extent, Manifest, MountError, State, Store, UNIT, Version,
+    Action, Block, DiskFailed, DraftId, Error, Extent, Manifest, MountError, Range, State, Step,
+    Store, UNIT, Version,
 };
 
 const FIRST: Version = Version { epoch: crate::Epoch(1), attempt: crate::Attempt(0) };
@@ -98,6 +99,62 @@ fn the_last_of_a_log_is_left_to_records() {
     (1..=3).for_each(|job| assert_eq!(put(&format!(".jobs/{job}"), 1), Ok(())));
     // One takes the place of another.
     (2..9).for_each(|epoch| assert_eq!(put(".jobs/1", epoch), Ok(())));
+}
+
+/// What went is discarded once its removal is durable, and is nobody's before that.
+#[test]
+fn what_is_gone_is_discarded_in_one_piece_before_its_space_is_free() {
+    let (extent, mut disk, mut store) = new(10, 9);
+    let (kept, kept_manifest) = draft(&mut store, "kept", &[UNIT as u32]);
+    let (gone, gone_manifest) = draft(&mut store, "gone", &[5000, 1, UNIT as u32]);
+    for (id, manifest) in [(kept, kept_manifest), (gone, gone_manifest)] {
+        store.commit_alone(id, manifest).expect("a ticket");
+        assert_eq!(settle(&mut store, &mut disk).len(), 1);
+    }
+    let free = store.space().free;
+    let ticket = store.remove(&name("gone"), FIRST).expect("a ticket");
+    let mut steps = Vec::new();
+    loop {
+        match store.poll().expect("an end") {
+            Action::Done(done, result) => {
+                assert_eq!((done, result), (ticket, Ok(())));
+                break;
+            }
+            Action::Disk(step) => {
+                assert_eq!(store.space().free, free, "before {step:?}");
+                let is_discard = matches!(step, Step::Discard(_));
+                steps.push(step);
+                // Nothing depends on whether it can be discarded.
+                store.completed(if is_discard { Err(DiskFailed) } else { Ok(()) });
+            }
+        }
+    }
+    let range = Range { at: extent.data() + UNIT, bytes: 4 * UNIT };
+    assert!(
+        matches!(steps[..], [Step::Write { .. }, Step::Flush, Step::Discard(it)] if it == range)
+    );
+    assert_eq!(store.space().free, free + 4 * UNIT);
+    assert!(!store.has_failed() && store.poll().is_none());
+}
+
+/// A store that is retired in the midst of that says what has happened.
+#[test]
+fn a_removal_that_is_being_discarded_has_happened() {
+    let (extent, mut disk, mut store) = new(10, 8);
+    let (id, manifest) = draft(&mut store, "gone", &[1]);
+    store.commit_alone(id, manifest).expect("a ticket");
+    settle(&mut store, &mut disk);
+    let ticket = store.remove(&name("gone"), FIRST).expect("a ticket");
+    while let Some(Action::Disk(step)) = store.poll() {
+        if matches!(step, Step::Discard(_)) {
+            store.retire();
+            break;
+        }
+        disk.step(&step);
+        store.completed(Ok(()));
+    }
+    assert_eq!(store.poll(), Some(Action::Done(ticket, Ok(()))));
+    assert_eq!(mount(&disk, &extent).expect("a store").datasets().count(), 0);
 }
 
 #[test]

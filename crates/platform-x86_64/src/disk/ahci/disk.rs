@@ -70,7 +70,8 @@ impl AhciDisk {
         let action = match request {
             Request::Read { .. } => Action::Read,
             Request::Write { .. } => Action::Write,
-            Request::Flush => Action::Flush,
+            // None comes here that discards.
+            Request::Flush | Request::Discard { .. } => Action::Flush,
         };
         let (at, pieces) = request.transfer().unwrap_or_default();
         let sector = u64::from(self.description.sector_bytes);
@@ -153,8 +154,14 @@ impl Disk for AhciDisk {
 
     fn submit(&self, tag: u32, request: &Request) -> bool {
         let state = &mut *self.state.borrow_mut();
-        if state.failed {
-            state.ended.push_back(Completion { tag, result: Err(DiskError::Failed), hash: None });
+        let at_once = match request {
+            _ if state.failed => Some(Err(DiskError::Failed)),
+            // What is discarded stays.
+            Request::Discard { .. } => Some(Ok(())),
+            _ => None,
+        };
+        if let Some(result) = at_once {
+            state.ended.push_back(Completion { tag, result, hash: None });
             return true;
         }
         let slot = (state.issued | state.untold).trailing_ones();
