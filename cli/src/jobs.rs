@@ -1,7 +1,7 @@
 //! `nile jobs`: the jobs of a cluster, those that run and those that ended lately.
 
 use nile_interfaces::job::JobClient;
-use nile_interfaces::job::records::{JobEnd, JobEntry};
+use nile_interfaces::job::records::{JobEnd, JobEntry, JobPolicy};
 use serde_json::{Value, json};
 
 use crate::cluster::args::Query;
@@ -46,9 +46,9 @@ fn list(session: &mut Session) -> Result<Vec<JobEntry>, Failure> {
 }
 
 /// How it ended, or what it does.
-fn state(of: &JobEntry) -> &str {
+fn state(of: &JobEntry) -> &'static str {
     match of.ended {
-        JobEnd::Open => &of.phase,
+        JobEnd::Open => of.phase.name(),
         JobEnd::Made => "made",
         JobEnd::Failed => "failed",
     }
@@ -64,16 +64,30 @@ fn document(it: &JobEntry) -> Value {
         "job": it.job,
         "name": it.name,
         "output": it.output,
-        "phase": it.phase,
+        "phase": it.phase.name(),
         "ended": ended,
         "maps": [it.maps_done, it.maps],
         "reduces": [it.reduces_done, it.reduces],
-        "policy": it.policy,
-        "weight": it.weight,
-        "deadline_ms": (it.deadline_ms > 0).then_some(it.deadline_ms),
+        "policy": it.policy.name(),
+        "weight": weight(it),
+        "deadline_ms": deadline_ms(it),
         "submitted_to": node(it.submitted_to),
-        "master": (it.master > 0).then(|| node(it.master)),
+        "master": it.master.map(node),
     })
+}
+
+fn weight(of: &JobEntry) -> Option<u32> {
+    match of.policy {
+        JobPolicy::Fair { weight } => Some(weight),
+        JobPolicy::EarliestDeadline { .. } | JobPolicy::Fifo => None,
+    }
+}
+
+fn deadline_ms(of: &JobEntry) -> Option<u64> {
+    match of.policy {
+        JobPolicy::EarliestDeadline { deadline_ms } => Some(deadline_ms),
+        JobPolicy::Fair { .. } | JobPolicy::Fifo => None,
+    }
 }
 
 fn node(number: u32) -> String {
@@ -97,12 +111,7 @@ fn text(all: &[JobEntry]) -> String {
     let mut rows = vec![titles.map(String::from).to_vec()];
     for it in all {
         let done = |done: u32, all: u32| format!("{done} of {all}");
-        // Only fair jobs are weighed.
-        let weight = if it.policy == "fair" { it.weight.to_string() } else { String::new() };
-        let deadline = match it.deadline_ms {
-            0 => String::new(),
-            ms => format!("{}.{:03} s", ms / 1000, ms % 1000),
-        };
+        let deadline = |ms: u64| format!("{}.{:03} s", ms / 1000, ms % 1000);
         let cells = [
             it.job.to_string(),
             it.name.clone(),
@@ -110,11 +119,11 @@ fn text(all: &[JobEntry]) -> String {
             state(it).into(),
             done(it.maps_done, it.maps),
             done(it.reduces_done, it.reduces),
-            it.policy.clone(),
-            weight,
-            deadline,
+            it.policy.name().into(),
+            weight(it).as_ref().map_or_else(String::new, u32::to_string),
+            deadline_ms(it).map_or_else(String::new, deadline),
             node(it.submitted_to),
-            if it.master > 0 { node(it.master) } else { String::new() },
+            it.master.map_or_else(String::new, node),
         ];
         rows.push(cells.to_vec());
     }
@@ -123,6 +132,8 @@ fn text(all: &[JobEntry]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nile_interfaces::job::records::JobPhase;
+
     use super::*;
 
     #[test]
@@ -131,12 +142,10 @@ mod tests {
             job: 7,
             name: "sort".into(),
             output: "sorted".into(),
-            phase: "mapping".into(),
-            master: 2,
+            phase: JobPhase::Mapping,
+            master: Some(2),
             ended: JobEnd::Open,
-            policy: "earliest_deadline".into(),
-            weight: 100,
-            deadline_ms: 1500,
+            policy: JobPolicy::EarliestDeadline { deadline_ms: 1500 },
             submitted_to: 1,
             maps_done: 3,
             maps: 8,
@@ -148,10 +157,12 @@ mod tests {
         let words: Vec<&str> = line.split_whitespace().collect();
         let expected = "7 sort sorted mapping 3 of 8 0 of 2 earliest_deadline 1.500 s n1 n2";
         assert_eq!(words.join(" "), expected);
-        let over = JobEntry { ended: JobEnd::Failed, master: 0, deadline_ms: 0, ..job };
+        let policy = JobPolicy::default();
+        let over = JobEntry { ended: JobEnd::Failed, master: None, policy, ..job };
         let (shown, document) = (text(std::slice::from_ref(&over)), document(&over));
         assert!(shown.contains("failed") && !shown.contains("mapping"), "{shown}");
-        assert!(document["deadline_ms"].is_null() && document["master"].is_null());
+        assert!(document["deadline_ms"].is_null() && document["weight"] == 100);
+        assert!(document["master"].is_null());
         assert_eq!((&document["maps"][1], &document["ended"]), (&8.into(), &"failed".into()));
     }
 }

@@ -258,19 +258,19 @@ mod tests {
         let attempt = |task, begun, ended| Attempt {
             node: 1,
             core: 2,
-            kind: "map".into(),
+            kind: "map",
             task,
             number: 1,
             begun: micros(begun),
             ended: micros(ended),
-            outcome: "done".into(),
+            outcome: "done",
             read: 100,
         };
         let times = Timeline {
             until: micros(4000),
             phases: vec![
-                ("mapping".into(), micros(10), micros(3000)),
-                ("ending".into(), micros(3000), micros(4000)),
+                ("mapping", micros(10), micros(3000)),
+                ("ending", micros(3000), micros(4000)),
             ],
             attempts: vec![attempt(0, 100, 1100), attempt(1, 1100, 2100)],
             lost: 1,

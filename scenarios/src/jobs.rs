@@ -228,11 +228,11 @@ fn job(wanted: Wanted) -> Job {
         copies: wanted.copies as u32,
         keepers: Vec::from([NodeId(1)]),
         samples: 3,
-        memory: wanted.memory,
+        memory: (wanted.memory > 0).then_some(wanted.memory),
         bytes: 0,
         blocks: 0,
         conserves: true,
-        task_timeout: 0,
+        task_timeout: None,
         share: Share::default(),
     }
 }
@@ -244,7 +244,7 @@ fn stuck(wanted: Wanted) -> Job {
         name: "stuck".into(),
         arguments: Vec::from([format!("loop={}", wanted.stuck)]),
         output: "stuck".into(),
-        task_timeout: 1,
+        task_timeout: Some(1),
         ..job(wanted)
     }
 }

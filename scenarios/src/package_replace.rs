@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, KeepName, Role, RoleSet, Status};
 use nile_bosml::Bytes;
-use nile_interfaces::packages::PackagesClient;
+use nile_interfaces::packages::{PackagePhase, PackagesClient};
 use nile_keeper::BYTES;
 use nile_keeper::kept::KeptClient;
 use nile_kernel::Core;
@@ -161,10 +161,11 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, plan: Plan) -> C
     findings.figure("calls_per_second", per_second as u64);
 
     // Not planned: who waits for an answer gets none, and the next one goes on.
-    let before = packages.state().await?;
+    let state = async || packages.state().await?.ok_or(CallError::from(Status::NotFound));
+    let before = state().await?;
     core.stop_package(worker, nile_kernel::PackageId(before.number)).await?;
     let limit = core.now() + WAIT;
-    while packages.state().await?.begun == before.begun && core.now() < limit {
+    while state().await?.begun == before.begun && core.now() < limit {
         core.sleep(LOOK).await;
     }
     core.sleep(plan.pause).await;
@@ -172,7 +173,7 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, plan: Plan) -> C
     while calls.callers.get() > 0 && core.now() < limit + WAIT {
         core.sleep(LOOK).await;
     }
-    let state = packages.state().await?;
+    let state = state().await?;
     let (added, unknown) = (calls.added.get(), calls.lost.borrow().len() as u64);
     let count = KeptClient::find(&stl).await?.add(0).await?;
     let is_right = (added..=added + unknown).contains(&count) && unknown <= lost as u64 + CALLERS;
@@ -180,8 +181,9 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, plan: Plan) -> C
         is_right,
         format_args!("{count} is counted: {added} were added, and {unknown} have no answer"),
     );
-    let begun = (&*state.name, &*state.state, state.begun);
-    let wanted = (PACKAGE, "runs", if plan.control > 0 { 2 } else { plan.rounds as u32 + 2 });
+    let begun = (&*state.name, state.state, state.begun);
+    let wanted =
+        (PACKAGE, PackagePhase::Runs, if plan.control > 0 { 2 } else { plan.rounds as u32 + 2 });
     findings.check(begun == wanted, format_args!("it is {begun:?}, not {wanted:?}"));
     packages.stop().await?;
     let gone = kept.add(1).await;

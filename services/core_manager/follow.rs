@@ -10,7 +10,8 @@ use core::cell::Cell;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, Role, RoleSet};
-use nile_interfaces::role_assignment::{CoreShape, RoleAssignmentClient, role_names, roles_named};
+use nile_interfaces::core_manager::CoreRole;
+use nile_interfaces::role_assignment::{CoreShape, RoleAssignmentClient};
 use nile_roles::{Core, Damped, Load, Question, demand};
 use nile_stl::node::{CoreState, Line};
 use nile_stl::{CallResult, Stl};
@@ -131,9 +132,9 @@ async fn choose(
     seed: u64,
 ) -> CallResult<Vec<RoleSet>> {
     let shape = |core: &Core| CoreShape {
-        now: role_names(core.now),
-        keeps: role_names(core.keeps),
-        may: role_names(core.may),
+        now: CoreRole::all_of(core.now),
+        keeps: CoreRole::all_of(core.keeps),
+        may: CoreRole::all_of(core.may),
         speed: core.speed.into(),
         change: core.change,
     };
@@ -141,7 +142,7 @@ async fn choose(
     let client = RoleAssignmentClient::at(stl, place);
     let cores = question.cores.iter().map(shape).collect();
     let said = client.choose(cores, question.demand.into(), BUDGET, seed).await?;
-    said.cores.iter().map(|core| roles_named(&core.roles)).collect()
+    Ok(said.cores.iter().map(|core| CoreRole::set(&core.roles)).collect())
 }
 
 /// Changes cores one after the other, those that gain devices first; what they are for then.
@@ -151,7 +152,7 @@ async fn change(stl: &Stl, before: &[RoleSet], wanted: &[RoleSet]) -> Vec<RoleSe
     nile_order::sort_by_key(&mut cores, |core| !wanted[*core].contains(Role::Disk));
     for core in cores {
         let (from, to) = (before[core], wanted[core]);
-        let names = |roles| role_names(roles).join(", ");
+        let names = |roles: RoleSet| roles.iter().map(Role::name).collect::<Vec<_>>().join(", ");
         let (from, to_names) = (names(from), names(to));
         match assign::assign(stl, core as u16, to, PATIENCE).await {
             Ok(()) => {

@@ -16,9 +16,8 @@ use core::time::Duration;
 
 use nile_abi::{CoreId, KeepName, Role, RoleSet, Status};
 use nile_interfaces::core_manager::{
-    CoreEntry, CoreManagerKernel, CoreRoles, CoreStatistics, KeepEntry, QueueDepth,
+    CoreEntry, CoreManagerKernel, CoreRole, CoreRoles, CoreStatistics, KeepEntry, QueueDepth,
 };
-use nile_interfaces::role_assignment::{role_names, roles_named};
 use nile_stl::node::{CoreState, Line};
 use nile_stl::{CallError, CallResult, Start, Stl, service};
 use nile_sync::OneShot;
@@ -64,7 +63,7 @@ impl CoreManagerKernel for CoreManager {
             let drives = lines.iter().filter(|(_, driver)| *driver == core);
             Some(CoreRoles {
                 core: core.0,
-                roles: role_names(state.roles),
+                roles: CoreRole::all_of(state.roles),
                 phase: state.phase.into(),
                 drives: drives.map(|(line, _)| format!("{line}")).collect(),
                 is_pinned: assign::part(core, &state, in_cluster).is_pinned,
@@ -150,8 +149,8 @@ impl CoreManagerKernel for CoreManager {
         back.map_err(|status| CallError::new(status, format!("core {core} does not come back")))
     }
 
-    async fn assign(&self, core: u16, roles: Vec<String>, patience_ms: u32) -> CallResult<()> {
-        let roles = roles_named(&roles)?;
+    async fn assign(&self, core: u16, roles: Vec<CoreRole>, patience_ms: u32) -> CallResult<()> {
+        let roles = CoreRole::set(&roles);
         self.is_free()?;
         self.changes.set(true);
         let (stl, changes, done) = (self.stl.clone(), self.changes.clone(), OneShot::default());
@@ -228,7 +227,7 @@ async fn leave(stl: &Stl, core: u16, patience: Duration, is_away: bool) -> CallR
 fn entry(core: CoreId, state: &CoreState) -> CoreEntry {
     CoreEntry {
         core: core.0,
-        roles: role_names(state.roles),
+        roles: CoreRole::all_of(state.roles),
         generation: state.generation.0,
         phase: state.phase.into(),
     }

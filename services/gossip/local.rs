@@ -46,7 +46,7 @@ pub async fn publish(
         // Until something on this node has changed: what others have comes from here.
         loop {
             let changes = patiently(registry.changes(watcher)).await?.unwrap_or_default();
-            if changes.iter().any(|it| it.node == 0) {
+            if changes.iter().any(|it| it.concerned().is_none_or(|it| it.node == 0)) {
                 break;
             }
         }

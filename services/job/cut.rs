@@ -36,8 +36,8 @@ impl Board {
     ) {
         let (mut asked, mut failures) = (0, 0);
         let patience = match hosted.with(|record| record.job.task_timeout) {
-            0 => FOR_EVER,
-            seconds => Duration::from_secs(seconds.into()) + LATER,
+            None => FOR_EVER,
+            Some(seconds) => Duration::from_secs(seconds.into()) + LATER,
         };
         let is_wanted = || {
             let master = hosted.master.borrow();

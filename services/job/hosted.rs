@@ -13,6 +13,7 @@ use nile_stl::LocalFuture;
 use nile_sync::{Notify, first};
 
 use super::cluster::Cluster;
+use nile_interfaces::job::records::JobPhase;
 
 /// A job of this node.
 pub struct Hosted {
@@ -39,7 +40,7 @@ pub struct Hosted {
     /// Whether the name of its output meant something else by then.
     pub has_lost_name: Cell<bool>,
     /// The phase that it is in while it waits for its turn.
-    pub turn: Cell<Option<&'static str>>,
+    pub turn: Cell<Option<JobPhase>>,
     /// What the master was told of the cluster.
     told: RefCell<Told>,
     /// Who waits for news.

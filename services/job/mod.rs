@@ -29,6 +29,7 @@ mod shelf;
 mod splits;
 mod submit;
 mod timeline;
+mod told;
 mod turns;
 mod workers;
 

@@ -5,17 +5,17 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::time::Duration;
 
 use nile_abi::{NodeId, Status};
-use nile_job::{End, JobId, Phase, Standing};
+use nile_job::{End, JobId, Standing};
 use nile_names::{Entry, Expect, Facts, What};
 use nile_stl::{CallError, CallResult, LocalFuture};
 
 use super::board::{Board, LOOK};
 use crate::name::{lacking, travel};
-use nile_interfaces::job::records::JobEntry;
+use nile_interfaces::job::records::{JobEntry, JobPhase};
 use nile_interfaces::name::NameClient;
 use nile_interfaces::name::records::NameAnswer;
 
@@ -97,7 +97,7 @@ impl Board {
             let phase = self.phase_of(other).await;
             let is_undecided = is_undecided || phase.is_none();
             if !is_undecided || waited >= UNDECIDED {
-                let phase = phase.unwrap_or_else(|| Phase::Ending.to_string());
+                let phase = phase.unwrap_or(JobPhase::Ending);
                 let job = other.0;
                 let message = format!("{output} is being made by job {job}, which is {phase}");
                 return Err(exists(message));
@@ -107,13 +107,13 @@ impl Board {
     }
 
     /// The phase of a job that goes on and has a master.
-    async fn phase_of(&self, id: JobId) -> Option<String> {
+    async fn phase_of(&self, id: JobId) -> Option<JobPhase> {
         let jobs = self.list().await;
         let is_it = |it: &&JobEntry| {
-            let goes_on = it.ended.is_open() && it.master != 0;
-            it.job == id.0 && goes_on && it.phase != Phase::Ending.to_string()
+            let goes_on = it.ended.is_open() && it.master.is_some();
+            it.job == id.0 && goes_on && it.phase != JobPhase::Ending
         };
-        jobs.iter().find(is_it).map(|it| it.phase.clone())
+        jobs.iter().find(is_it).map(|it| it.phase)
     }
 
     /// Gives the output's name up, if it is this job's.

@@ -7,16 +7,16 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Instant, NodeId, Status};
-use nile_job::{End, Epoch, JobId, Master, Part, Phase, Progress, Record, Standing};
+use nile_job::{End, Epoch, JobId, Master, Part, Progress, Record, Standing};
 use nile_stl::{CallError, CallResult, all};
 
 use super::board::Board;
 use super::cluster::SOON;
 use super::hosted::{Account, Hosted};
-use super::turns::QUEUED;
+use super::told;
 use nile_interfaces::job::JobClient;
 use nile_interfaces::job::records::{
-    JobEnd, JobEntry, PartEntry, PhaseEntry, ProgressEntry, WorkerEntry,
+    JobEnd, JobEntry, JobPhase, PartEntry, PhaseEntry, ProgressEntry, WorkerEntry,
 };
 
 /// How long one waits for news of a job whose master is on another node.
@@ -55,12 +55,12 @@ impl Hosted {
         }
         if master.is_some() || is_ending && self.has_run() {
             // Other keepers do not know that what it has made cannot be seen yet.
-            entry.master = own.0;
+            entry.master = Some(own.0);
         } else if self.turn.get().is_some() && entry.ended.is_open() {
-            (entry.master, entry.phase) = (own.0, QUEUED.into());
+            (entry.master, entry.phase) = (Some(own.0), JobPhase::Queued);
         }
         let until = account.ended.unwrap_or(now);
-        entry.first_task_us = account.first_task.map_or(0, micros);
+        entry.first_task_us = account.first_task.map(micros);
         entry.total_us = micros(until.since(account.since));
         entry.phases = phases(&account, until, entry.read);
         if entry.ended.is_open() {
@@ -87,8 +87,8 @@ impl Hosted {
         }
         let turn = self.turn.get();
         let phase = match (&*master, outline.ended) {
-            (Some(master), JobEnd::Open) if !is_ending => master.phase().to_string(),
-            (None, JobEnd::Open) => turn.map_or(outline.phase, String::from),
+            (Some(master), JobEnd::Open) if !is_ending => told::phase(master.phase()),
+            (None, JobEnd::Open) => turn.unwrap_or(outline.phase),
             _ => outline.phase,
         };
         let is_here = master.is_some() || turn.is_some() || is_ending;
@@ -97,11 +97,9 @@ impl Hosted {
             name: outline.name,
             output: outline.output,
             phase,
-            master: if is_here { own.0 } else { 0 },
+            master: is_here.then_some(own.0),
             ended: outline.ended,
-            policy: share.policy.name().into(),
-            weight: share.weight,
-            deadline_ms: share.deadline_ms,
+            policy: told::policy(share),
             submitted_to: keeper.0,
             maps_done: outline.maps_done,
             maps: outline.maps,
@@ -114,7 +112,7 @@ impl Hosted {
 /// Whoever is told that a job has ended wants to read what it has made: as long as that cannot be
 /// seen, it ends.
 fn end_late(entry: &mut ProgressEntry) {
-    (entry.ended, entry.phase) = (JobEnd::Open, Phase::Ending.to_string());
+    (entry.ended, entry.phase) = (JobEnd::Open, JobPhase::Ending);
 }
 
 /// What a record says.
@@ -124,7 +122,6 @@ fn outline(record: &Record) -> ProgressEntry {
         job: job.id.0,
         name: job.name.clone(),
         output: job.output.clone(),
-        phase: String::from("waiting"),
         maps: record.splits.len() as u32,
         reduces: job.reducers,
         ..ProgressEntry::default()
@@ -149,7 +146,7 @@ fn outline(record: &Record) -> ProgressEntry {
         }
     }
     if !entry.ended.is_open() {
-        entry.phase = String::from("over");
+        entry.phase = JobPhase::Over;
     }
     entry
 }
@@ -157,7 +154,7 @@ fn outline(record: &Record) -> ProgressEntry {
 fn add_progress(entry: &mut ProgressEntry, said: &Progress) {
     let counters = said.counters;
     if entry.ended.is_open() {
-        entry.phase = said.phase.to_string();
+        entry.phase = told::phase(said.phase);
         (entry.maps_done, entry.maps) = said.maps;
         (entry.reduces_done, entry.reduces) = said.reduces;
         let worker =
@@ -184,17 +181,17 @@ fn phases(account: &Account, until: Instant, read: u64) -> Vec<PhaseEntry> {
             None => (until.max(*begun), read),
         };
         PhaseEntry {
-            name: phase.to_string(),
+            name: told::phase(*phase),
             us: micros(end.since(*begun)),
             bytes: after.saturating_sub(*before),
         }
     };
     let queued = account.begun.map(|begun| PhaseEntry {
-        name: QUEUED.into(),
+        name: JobPhase::Queued,
         us: micros(begun.since(account.since)),
         bytes: 0,
     });
-    let entries = all.iter().enumerate().map(entry).filter(|it| it.name != "over");
+    let entries = all.iter().enumerate().map(entry).filter(|it| it.name != JobPhase::Over);
     queued.into_iter().chain(entries).collect()
 }
 
@@ -215,7 +212,7 @@ impl Board {
         let own = self.cluster.node();
         let here = self.progress_here(id);
         if let Some(entry) = &here
-            && (entry.master == own.0 || !entry.ended.is_open() && !entry.phases.is_empty())
+            && (entry.master == Some(own.0) || !entry.ended.is_open() && !entry.phases.is_empty())
         {
             return Ok(entry.clone());
         }
@@ -225,7 +222,7 @@ impl Board {
         let there = there.filter_map(|(node, entry)| Some((node, entry.ok()?)));
         // Who has the master knows most; then who knows of the end, and had it.
         let knows = |(node, it): &(NodeId, ProgressEntry)| {
-            (it.master == node.0, !it.ended.is_open(), it.phases.len(), it.attempts)
+            (it.master == Some(node.0), !it.ended.is_open(), it.phases.len(), it.attempts)
         };
         let all = there.chain(here.map(|entry| (own, entry)));
         all.max_by_key(knows).map(|it| it.1).ok_or_else(|| unknown(id))
@@ -305,7 +302,7 @@ impl Board {
         let mut all = self.list_here();
         all.extend(there.into_iter().filter_map(Result::ok).flatten());
         // Who knows of the end, then who has the master.
-        nile_order::sort_by_key(&mut all, |it| (it.job, it.ended.is_open(), it.master == 0));
+        nile_order::sort_by_key(&mut all, |it| (it.job, it.ended.is_open(), it.master.is_none()));
         all.dedup_by_key(|it| it.job);
         all
     }

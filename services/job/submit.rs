@@ -12,7 +12,7 @@ use nile_stl::{CallError, CallResult, all};
 use super::board::{Board, MOST_OPEN};
 use super::catalogue::{Catalogue, part_of, whole_of};
 use super::cluster::{SOON, whole};
-use super::splits;
+use super::{splits, told};
 use nile_interfaces::job::JobClient;
 use nile_interfaces::job::records::JobRequest;
 
@@ -74,7 +74,7 @@ impl Board {
             Some(it) => format!("{}@{}.{}", it.name, it.epoch, it.attempt),
             None => request.package,
         };
-        let copies = request.copies.max(1);
+        let copies = request.copies.unwrap_or(1);
         let nodes = catalogue.nodes();
         if copies as usize > nodes.len() {
             let message = format!("{copies} copies, but {} nodes have disks", nodes.len());
@@ -155,13 +155,13 @@ impl Board {
 
     /// A worker's share of the memory that the job may use on its node. Nodes are taken to have
     /// pools like this one's.
-    fn share(&self, memory: u64, workers: &[nile_job::WorkerId]) -> u64 {
+    fn share(&self, memory: Option<u64>, workers: &[nile_job::WorkerId]) -> u64 {
         let pool = self.stl.node().ok().and_then(|node| node.pool());
         let pool = pool.map_or(0, |pool| pool.capacity() as u64 * pool.buffer_size() as u64);
         let usable = match (memory, pool) {
-            (0, pool) => pool,
-            (memory, 0) => memory,
-            (memory, pool) => memory.min(pool),
+            (None, pool) => pool,
+            (Some(memory), 0) => memory,
+            (Some(memory), pool) => memory.min(pool),
         };
         let on = |node: NodeId| workers.iter().filter(|it| it.node == node).count();
         let most = workers.iter().map(|it| on(it.node)).max().unwrap_or(1);
@@ -227,8 +227,7 @@ impl Board {
 }
 
 fn share(request: &JobRequest) -> CallResult<Share> {
-    let JobRequest { policy, weight, deadline_ms, .. } = request;
-    Share::new(policy, *weight, *deadline_ms).map_err(|error| invalid(format!("{error}")))
+    told::share(request.policy).checked().map_err(|error| invalid(format!("{error}")))
 }
 
 /// What can be said without looking around.
@@ -253,8 +252,11 @@ fn check(request: &JobRequest) -> CallResult<()> {
     if request.conserves && request.input.is_empty() {
         return Err(invalid("a job without input has nothing to conserve"));
     }
-    if request.copies > MOST_COPIES {
-        return Err(invalid(format!("a dataset has at most {MOST_COPIES} copies")));
+    if !(1..=MOST_COPIES).contains(&request.copies.unwrap_or(1)) {
+        return Err(invalid(format!("a dataset has 1 to {MOST_COPIES} copies")));
+    }
+    if request.memory == Some(0) || request.task_timeout == Some(0) {
+        return Err(invalid("a job has some memory, and its tasks some time"));
     }
     Ok(())
 }

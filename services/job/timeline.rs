@@ -1,18 +1,17 @@
 //! When what of a job ran.
 
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use nile_abi::{Instant, NodeId};
-use nile_job::{JobId, Kind, Master, Phase, Span, Spans};
+use nile_job::{JobId, Master, Phase, Span, Spans};
 use nile_stl::CallResult;
 
 use super::board::Board;
 use super::hosted::{Account, Hosted};
 use super::report::{micros, unknown};
-use super::turns::QUEUED;
+use super::told;
 use nile_interfaces::job::JobClient;
-use nile_interfaces::job::records::{AttemptEntry, SpanEntry, TimelineEntry};
+use nile_interfaces::job::records::{AttemptEntry, JobPhase, SpanEntry, TimelineEntry};
 
 /// Attempts of a reply.
 const MOST: usize = 128;
@@ -40,12 +39,12 @@ fn phases(account: &Account, until: Instant) -> Vec<SpanEntry> {
     let after = |at: Instant| micros(at.min(until).since(account.since));
     let ends = account.phases.iter().skip(1).map(|(_, begun, _)| *begun).chain([until]);
     let phase = |((phase, begun, _), end): (&(Phase, Instant, u64), Instant)| SpanEntry {
-        name: phase.to_string(),
+        name: told::phase(*phase),
         begun_us: after(*begun),
         ended_us: after(end),
     };
     let queued = account.begun.map(|begun| SpanEntry {
-        name: QUEUED.into(),
+        name: JobPhase::Queued,
         begun_us: 0,
         ended_us: after(begun),
     });
@@ -58,16 +57,12 @@ fn attempts(spans: &Spans, since: Instant, until: Instant, from: usize) -> Vec<A
     let attempt = |span: &Span| AttemptEntry {
         node: span.worker.node.0,
         core: span.worker.core.0,
-        kind: String::from(match span.attempt.task.kind {
-            Kind::Sample => "sample",
-            Kind::Map => "map",
-            Kind::Reduce => "reduce",
-        }),
+        kind: told::kind(span.attempt.task.kind),
         task: span.attempt.task.index,
         attempt: span.attempt.number,
         begun_us: after(span.begun),
         ended_us: after(span.over.map_or(until, |(at, _)| at)),
-        outcome: span.over.map_or_else(|| "open".into(), |(_, outcome)| outcome.to_string()),
+        outcome: told::outcome(span.over.map(|(_, outcome)| outcome)),
         read: span.read,
     };
     spans.kept().iter().skip(from).take(MOST).map(attempt).collect()
@@ -89,9 +84,9 @@ impl Board {
         let ask = |client: JobClient| async move { client.timeline_here(id.0, from).await };
         let there = self.ask_nodes(&nodes, ask).await.into_iter();
         let all = there.filter_map(|(_, entry)| entry.ok()).chain(here);
-        let ended = Phase::Ending.to_string();
-        let knows =
-            |it: &TimelineEntry| (it.phases.last().is_some_and(|last| last.name == ended), it.kept);
+        let knows = |it: &TimelineEntry| {
+            (it.phases.last().is_some_and(|last| last.name == JobPhase::Ending), it.kept)
+        };
         all.max_by_key(knows).ok_or_else(|| unknown(id))
     }
 }

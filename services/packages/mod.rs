@@ -62,8 +62,8 @@ impl PackagesKernel for Packages {
         Ok(())
     }
 
-    fn state(&self) -> CallResult<PackageState> {
-        Ok(self.server().map_or_else(PackageState::default, |server| server.state()))
+    fn state(&self) -> CallResult<Option<PackageState>> {
+        Ok(self.server().map(|server| server.state()))
     }
 }
 

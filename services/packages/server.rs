@@ -9,7 +9,7 @@ use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
 use nile_abi::{Instant, Status};
-use nile_interfaces::packages::PackageState;
+use nile_interfaces::packages::{PackagePhase, PackageState};
 use nile_stl::node::{PackageLimits, PackageSource, RunningPackage};
 use nile_stl::{CallError, CallResult, Stl};
 use nile_sync::Notify;
@@ -107,18 +107,18 @@ impl Server {
         let now = self.stl.host().now();
         let former = self.former_until(now).map(|(code, _)| code.source);
         let state = match (self.is_stopped.get(), number) {
-            (true, _) => "ends",
-            (false, Some(_)) => "runs",
-            (false, None) => "waits",
+            (true, _) => PackagePhase::Ends,
+            (false, Some(_)) => PackagePhase::Runs,
+            (false, None) => PackagePhase::Waits,
         };
         PackageState {
             name: self.name(),
             source: self.code.borrow().source.clone(),
-            state: state.into(),
+            state,
             number: number.unwrap_or_default(),
             begun: self.begun.get(),
             since_us: now.since(self.since.get()).as_micros() as u64,
-            former: former.unwrap_or_default(),
+            former,
             said: self.said.borrow().clone(),
         }
     }

@@ -25,7 +25,7 @@ use crate::page::page;
 use nile_interfaces::registry::Wanted;
 use nile_interfaces::registry::{self as values, Condition, NamedValue};
 use nile_interfaces::registry::{
-    Binding, Change, Found, Listed, Local, Offered, Publication, Rating, Weighted,
+    Binding, Change, Concerned, Found, Listed, Local, Offered, Publication, Rating, Weighted,
 };
 
 /// Instances in one answer about this node's.
@@ -303,21 +303,20 @@ impl State {
         let id = inner.watcher(watcher)?;
         let mut changes = Vec::new();
         while let Some(event) = inner.registry.next_event(id).map_err(refused)? {
-            let change = |what: &str, name: &str, at: At| Change {
-                what: what.into(),
+            let of = |name: &str, at: At| Concerned {
                 name: name.into(),
                 node: at.node.0,
                 core: at.core.0,
             };
             changes.push(match event {
                 Event::Publish { name, handle, .. } => {
-                    change("publish", &name, handle.location.place())
+                    Change::Published(of(&name, handle.location.place()))
                 }
                 Event::Unpublish { name, handle, .. } => {
-                    change("unpublish", &name, handle.location.place())
+                    Change::Unpublished(of(&name, handle.location.place()))
                 }
-                Event::Move { name, to, .. } => change("move", &name, to.location.place()),
-                Event::Missed(count) => change("missed", &format!("{count}"), CoreId::BOOT.into()),
+                Event::Move { name, to, .. } => Change::Moved(of(&name, to.location.place())),
+                Event::Missed(count) => Change::Missed(count),
             });
         }
         Ok(changes)

@@ -7,9 +7,9 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use nile_abi::Status;
+use nile_interfaces::core_manager::CoreRole;
 use nile_interfaces::role_assignment::{
-    Assignment, AssignmentEntry, CoreShape, RoleAssignmentKernel, RolesOfCore, role_names,
-    roles_named,
+    Assignment, AssignmentEntry, CoreShape, RoleAssignmentKernel, RolesOfCore,
 };
 use nile_registry::{Attribute, AttributeValue, Caller as Binder};
 use nile_roles::{ALL, Core, Optimiser, PerRole, Problem, choose, optimisers};
@@ -77,9 +77,9 @@ fn assign(
     let core = |it: &CoreShape| {
         let speed = PerRole::try_from(&it.speed[..]).map_err(|_| lengths())?;
         Ok(Core {
-            now: roles_named(&it.now)?,
-            keeps: roles_named(&it.keeps)?,
-            may: roles_named(&it.may)?,
+            now: CoreRole::set(&it.now),
+            keeps: CoreRole::set(&it.keeps),
+            may: CoreRole::set(&it.may),
             speed,
             change: it.change,
         })
@@ -90,7 +90,7 @@ fn assign(
         .map_err(|unfit| CallError::new(Status::Invalid, format!("{unfit}")))?;
     let answer = choose(optimiser, &problem, budget, seed);
     Ok(Assignment {
-        cores: answer.roles.iter().map(|it| RolesOfCore { roles: role_names(*it) }).collect(),
+        cores: answer.roles.iter().map(|it| RolesOfCore { roles: CoreRole::all_of(*it) }).collect(),
         cost: answer.cost.0,
         stays: answer.stays.0,
         judged: answer.evaluations,

@@ -12,7 +12,8 @@ use nile_interfaces::dataset::DatasetClient;
 use nile_interfaces::dataset::records::{Decider, Listed};
 use nile_interfaces::job::JobClient;
 use nile_interfaces::job::records::{
-    AttemptEntry, JobEnd, JobEntry, JobRequest, ProgressEntry, SpanEntry,
+    AttemptEntry, AttemptKind, AttemptOutcome, JobEnd, JobEntry, JobPhase, JobPolicy, JobRequest,
+    ProgressEntry, SpanEntry,
 };
 use nile_interfaces::name::records::{Facts, Meaning, NameAnswer, NameEntry, NameExpectation};
 use nile_interfaces::name::{LEASE, NameClient};
@@ -80,15 +81,19 @@ fn outputs(listed: &[Listed]) -> Vec<(&str, bool)> {
 async fn timeline(client: &JobClient, job: u64, ended: &ProgressEntry) -> CallResult<()> {
     let told = client.timeline(job, 0).await?;
     assert_eq!((told.until_us, told.kept, told.lost), (ended.total_us, ended.attempts, 0));
-    let names = told.phases.iter().map(|it| it.name.as_str());
-    assert!(names.eq(ended.phases.iter().map(|it| it.name.as_str())));
+    let names = told.phases.iter().map(|it| it.name);
+    assert!(names.eq(ended.phases.iter().map(|it| it.name)));
     let follow = |pair: &[SpanEntry]| pair[0].ended_us == pair[1].begun_us;
     assert!(told.phases.windows(2).all(follow), "{:?}", told.phases);
-    let is_sample = |it: &&AttemptEntry| it.kind == "sample";
+    let is_sample = |it: &&AttemptEntry| it.kind == AttemptKind::Sample;
     assert_eq!(told.attempts.iter().filter(is_sample).count(), 2);
     // One worker has them all, one after the other.
     assert!(told.attempts.windows(2).all(|it| it[0].ended_us <= it[1].begun_us));
-    assert!(told.attempts.iter().all(|it| it.begun_us <= it.ended_us && it.outcome == "done"));
+    assert!(
+        told.attempts
+            .iter()
+            .all(|it| it.begun_us <= it.ended_us && it.outcome == AttemptOutcome::Done)
+    );
     assert_eq!(told.attempts.iter().map(|it| it.read).sum::<u64>(), ended.read);
     let rest = client.timeline(job, told.kept - 1).await?;
     assert_eq!(rest.attempts, told.attempts[told.attempts.len() - 1..]);
@@ -103,10 +108,10 @@ fn a_node_without_a_cluster_runs_jobs_one_after_the_other() {
         let ended = until(&stl, &client, job, |it| !it.ended.is_open()).await;
         assert_eq!((ended.ended, ended.error.as_str()), (JobEnd::Made, ""));
         assert_eq!((ended.reduces_done, ended.maps, ended.records), (1, 0, 1));
-        assert_eq!((ended.parts.len(), ended.checksum, ended.phase.as_str()), (1, 5, "over"));
-        let phases: Vec<&str> = ended.phases.iter().map(|it| it.name.as_str()).collect();
-        assert!(phases.starts_with(&["reducing", "ending"]), "{phases:?}");
-        assert!(ended.first_task_us > 0 && ended.total_us >= ended.first_task_us);
+        assert_eq!((ended.parts.len(), ended.checksum, ended.phase), (1, 5, JobPhase::Over));
+        let phases: Vec<JobPhase> = ended.phases.iter().map(|it| it.name).collect();
+        assert!(phases.starts_with(&[JobPhase::Reducing, JobPhase::Ending]), "{phases:?}");
+        assert!(ended.first_task_us.is_some_and(|first| (1..=ended.total_us).contains(&first)));
 
         // Its output is the input of another job, with samples.
         put(&stl, "more", 20).await?;
@@ -150,7 +155,7 @@ fn a_node_without_a_cluster_runs_jobs_one_after_the_other() {
         assert!(status == Status::Invalid && text.contains("without reducers"), "{text}");
         let (status, text) = refused(&client, request(&["more"], "new", 2)).await;
         assert!(status == Status::Invalid && text.contains("worker cores for 1"), "{text}");
-        let copies = JobRequest { copies: 2, ..request(&["more"], "new", 1) };
+        let copies = JobRequest { copies: Some(2), ..request(&["more"], "new", 1) };
         let (status, text) = refused(&client, copies).await;
         assert!(status == Status::Invalid && text.contains("1 nodes have disks"), "{text}");
         let conserves = JobRequest { conserves: true, ..request(&[], "new", 1) };
@@ -278,7 +283,7 @@ fn news_of_a_job_come_at_once_or_after_a_while() {
         let seen = queued.phases.len() as u32;
         let begun = now();
         let entry = client.news(behind, seen, 20).await?;
-        assert_eq!((entry.phase.as_str(), entry.phases.len() as u32), ("queued", seen));
+        assert_eq!((entry.phase, entry.phases.len() as u32), (JobPhase::Queued, seen));
         assert!(now().since(begun) >= Duration::from_millis(20));
         let (mut phases, mut looks) = (Vec::new(), 0);
         loop {
@@ -290,8 +295,11 @@ fn news_of_a_job_come_at_once_or_after_a_while() {
                 break;
             }
         }
-        let names: Vec<&str> = phases.iter().map(|it| it.name.as_str()).collect();
-        assert!(names.ends_with(&["mapping", "reducing", "ending"]), "{names:?}");
+        let names: Vec<JobPhase> = phases.iter().map(|it| it.name).collect();
+        assert!(
+            names.ends_with(&[JobPhase::Mapping, JobPhase::Reducing, JobPhase::Ending]),
+            "{names:?}"
+        );
         assert!(looks <= names.len() + 1, "{looks} looks");
         // What is over has no news, and is told at once.
         let begun = now();
@@ -317,10 +325,10 @@ fn jobs_take_turns_and_one_that_waits_can_be_cancelled() {
         let second = client.submit(fifo(&["input"], "second", 1)).await?;
         let third = client.submit(fifo(&["input"], "third", 1)).await?;
         let waits = until(&stl, &client, second, |it| !it.error.is_empty()).await;
-        assert_eq!((waits.phase.as_str(), waits.master), ("queued", 1));
+        assert_eq!((waits.phase, waits.master), (JobPhase::Queued, Some(1)));
         assert_eq!((waits.error.as_str(), waits.attempts), ("count (first) has the workers", 0));
         let waits = until(&stl, &client, third, |it| !it.error.is_empty()).await;
-        assert_eq!(waits.phase, "queued");
+        assert_eq!(waits.phase, JobPhase::Queued);
         client.cancel(third).await?;
         let ended = until(&stl, &client, third, |it| !it.ended.is_open()).await;
         assert_eq!(
@@ -333,8 +341,11 @@ fn jobs_take_turns_and_one_that_waits_can_be_cancelled() {
         let other = client.progress(first).await?;
         assert_eq!((other.ended, begun.error.as_str()), (JobEnd::Made, ""), "they took turns");
         let ended = until(&stl, &client, second, |it| !it.ended.is_open()).await;
-        assert_eq!((ended.ended, ended.phases[0].name.as_str()), (JobEnd::Made, "queued"));
-        assert!(ended.phases[0].us > 0 && ended.first_task_us >= ended.phases[0].us, "{ended:?}");
+        assert_eq!((ended.ended, ended.phases[0].name), (JobEnd::Made, JobPhase::Queued));
+        assert!(
+            ended.phases[0].us > 0 && ended.first_task_us >= Some(ended.phases[0].us),
+            "{ended:?}"
+        );
         Ok(())
     });
 }
@@ -345,22 +356,19 @@ fn jobs_that_share_workers_begin_at_once() {
         let client = meet(&stl, 1).await?;
         put(&stl, "input", 40).await?;
         let mut jobs = vec![client.submit(request(&["input"], "large", 1)).await?];
-        for (output, policy, deadline_ms) in
-            [("light", "fair", 0), ("dated", "earliest_deadline", 60_000), ("last", "fifo", 0)]
-        {
-            let job = request(&[], output, 1);
-            let job = JobRequest { policy: policy.into(), deadline_ms, ..job };
+        let dated = JobPolicy::EarliestDeadline { deadline_ms: 60_000 };
+        let policies = [JobPolicy::default(), dated, JobPolicy::Fifo];
+        for (output, policy) in ["light", "dated", "last"].into_iter().zip(policies) {
+            let job = JobRequest { policy, ..request(&[], output, 1) };
             jobs.push(client.submit(job).await?);
         }
         for job in &jobs[1..] {
             let begun = until(&stl, &client, *job, |it| it.attempts > 0).await;
-            assert!(begun.phases.iter().all(|it| it.name != "queued"), "{begun:?}");
+            assert!(begun.phases.iter().all(|it| it.name != JobPhase::Queued), "{begun:?}");
         }
         let known = client.list_all().await?;
-        let policies: Vec<&str> = known.iter().map(|it| it.policy.as_str()).collect();
-        assert_eq!(policies, ["fair", "fair", "earliest_deadline", "fifo"]);
-        let deadlines: Vec<u64> = known.iter().map(|it| it.deadline_ms).collect();
-        assert_eq!(deadlines, [0, 0, 60_000, 0]);
+        assert_eq!(known[0].policy, JobPolicy::default());
+        assert!(known[1..].iter().map(|it| it.policy).eq(policies), "{known:?}");
         assert!(known.iter().all(|it| it.submitted_to == 1 && it.maps_done <= it.maps));
         assert_eq!(client.list(known[1].job).await?.len(), 2, "those behind the second");
         for job in jobs {
@@ -369,10 +377,11 @@ fn jobs_that_share_workers_begin_at_once() {
                 JobEnd::Made
             );
         }
-        let wrong = JobRequest { policy: "lifo".into(), ..request(&[], "wrong", 1) };
+        let policy = JobPolicy::EarliestDeadline { deadline_ms: 0 };
+        let wrong = JobRequest { policy, ..request(&[], "wrong", 1) };
         let (status, text) = refused(&client, wrong).await;
         assert_eq!(status, Status::Invalid);
-        assert!(text.contains("fair, earliest_deadline and fifo"), "{text}");
+        assert!(text.contains("needs a deadline"), "{text}");
         Ok(())
     });
 }
@@ -387,11 +396,12 @@ fn jobs_of_several_nodes_take_turns() {
             let made = format!("{output}{at}");
             jobs.push(client.submit(fifo(&[], &made, 3)).await?);
         }
-        let is_waiting = |it: &JobEntry| it.phase == "queued" || it.phase == "next";
+        let is_waiting = |it: &JobEntry| matches!(it.phase, JobPhase::Queued | JobPhase::Next);
         let mut most = 0;
         loop {
             let known = client.list_all().await?;
-            let runs = |it: &&JobEntry| it.ended.is_open() && it.master != 0 && !is_waiting(it);
+            let runs =
+                |it: &&JobEntry| it.ended.is_open() && it.master.is_some() && !is_waiting(it);
             most = most.max(known.iter().filter(runs).count());
             if known.len() == 6 && known.iter().all(|it| it.ended == JobEnd::Made) {
                 break;
@@ -481,7 +491,7 @@ fn a_node_that_takes_an_ended_job_to_go_on_refuses_no_other() {
         assert!(now() > nile_abi::Instant::START + killed, "one of its keepers has died");
         remove(&stl, "made").await?;
         // The others forget it when that one is there again, which believes it to go on.
-        let is_back = |it: &JobEntry| (it.job, it.ended, it.master) == (job, JobEnd::Open, 0);
+        let is_back = |it: &JobEntry| (it.job, it.ended, it.master) == (job, JobEnd::Open, None);
         while !client.list_all().await?.iter().any(is_back) {
             let other = client.submit(request(&[], "other", 1)).await?;
             assert_eq!(
@@ -569,7 +579,7 @@ fn a_job_goes_on_when_the_node_of_its_master_is_gone_for_ever() {
         store.commit(draft).await?;
         let job = client.submit(request(&["input"], "output", 2)).await?;
         let begun = until(&stl, &client, job, |it| it.maps_done > 0).await;
-        assert_eq!((begun.master, begun.ended), (1, JobEnd::Open));
+        assert_eq!((begun.master, begun.ended), (Some(1), JobEnd::Open));
         let killed = nile_abi::Instant::START + killed;
         assert!(stl.host().now() < killed, "the job began too late: {begun:?}");
         let ended = until(&stl, &client, job, |it| !it.ended.is_open()).await;

@@ -19,8 +19,8 @@ pub struct Budget {
     pub free: usize,
     /// Buffers that are left to those who receive from other nodes.
     pub reserve: usize,
-    /// Buffers that the job may use; 0: all.
-    pub most: usize,
+    /// Buffers that the job may use, if not all.
+    pub most: Option<usize>,
     /// Worker cores of the node: each may be about to keep as much.
     pub workers: usize,
     /// Buffers for pieces that come from other nodes; `None` if there are no others.
@@ -43,7 +43,7 @@ impl Budget {
     /// Buffers that outputs may have on this node.
     fn room(&self) -> usize {
         let left = self.left();
-        let most = if self.most == 0 { left } else { self.most.min(left) };
+        let most = self.most.map_or(left, |most| most.min(left));
         let room = most.saturating_sub(WORKING * self.workers.max(1));
         // Half is for outputs, however much comes.
         room - self.coming.unwrap_or(0).min(room / 2)
@@ -156,7 +156,7 @@ mod tests {
         capacity: 1024,
         free: 1024,
         reserve: 16,
-        most: 0,
+        most: None,
         workers: 2,
         coming: None,
         all: 0,
@@ -200,12 +200,12 @@ mod tests {
 
     #[test]
     fn a_job_keeps_within_its_memory() {
-        let bounded = Budget { most: 108, ..NODE };
+        let bounded = Budget { most: Some(108), ..NODE };
         assert!(!bounded.spills(20));
         assert!(bounded.spills(60));
         assert!(Budget { free: 1024 - 60, ..bounded }.spills(20));
         assert!(Budget { all: 85, ..bounded }.spills(60));
-        assert!(Budget { most: 10, ..NODE }.spills(1), "not even what two workers need");
+        assert!(Budget { most: Some(10), ..NODE }.spills(1), "not even what two workers need");
         assert!(Budget { capacity: 8, free: 8, ..NODE }.spills(1));
     }
 
@@ -244,7 +244,7 @@ mod tests {
         let all = Budget {
             capacity: usize::MAX,
             free: 0,
-            most: 1,
+            most: Some(1),
             workers: 0,
             coming: Some(usize::MAX),
             maps: usize::MAX,

@@ -28,11 +28,9 @@ impl Engine {
     /// Stops a package that does nothing for longer than its job allows; whatever it waits for in
     /// a call is not its fault.
     pub(super) fn see_to_progress(self: &Rc<Self>, job: &Rc<Job>, running: Rc<dyn RunningPackage>) {
-        if job.task_timeout == 0 {
-            return;
-        }
+        let Some(seconds) = job.task_timeout else { return };
         let (engine, job) = (self.clone(), job.clone());
-        let most = Duration::from_secs(job.task_timeout.into());
+        let most = Duration::from_secs(seconds.into());
         self.stl.host().spawn(alloc::boxed::Box::pin(async move {
             let mut due = engine.now() + most;
             loop {
@@ -44,7 +42,7 @@ impl Engine {
                 drop(program);
                 due = if calls > 0 { now + most } else { heard + most };
                 if due <= now {
-                    engine.give_up(&job);
+                    engine.give_up(&job, seconds);
                     running.stop();
                     return;
                 }
@@ -53,11 +51,10 @@ impl Engine {
     }
 
     /// What the package works on has failed.
-    fn give_up(self: &Rc<Self>, job: &Job) {
+    fn give_up(self: &Rc<Self>, job: &Job, seconds: u32) {
         let text = format!(
-            "it has done nothing for {} s, neither taken input nor given output: it loops, or is \
-             slower than --task-timeout allows",
-            job.task_timeout
+            "it has done nothing for {seconds} s, neither taken input nor given output: it loops, \
+             or is slower than --task-timeout allows"
         );
         let found = self.with_job(job.id, |it| {
             let ticket = it.desk.working();

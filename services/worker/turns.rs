@@ -15,7 +15,7 @@ use alloc::rc::Rc;
 use core::time::Duration;
 
 use nile_abi::Instant;
-use nile_job::{JobId, Policy, Share};
+use nile_job::{JobId, Share};
 use nile_order::SortedMap;
 use nile_policy::policies::{EarliestDeadline, Fair, Fifo};
 use nile_policy::{ClassId, Next, Parameters, Scheduler, Stop, Subject, Token, Turn};
@@ -87,17 +87,17 @@ fn clock(now: Instant) -> Instant {
 impl Turns {
     /// Has the scheduler know of a job that wants the core for the first time.
     fn meet(&mut self, claim: &mut Claim, share: Share, subject: Subject, now: Instant) {
-        let parameters = match share.policy {
-            Policy::Fair => Parameters::none().with("weight", share.weight.into()),
-            Policy::EarliestDeadline => {
-                let micros = share.deadline_ms.saturating_mul(1000) / u64::from(SLOWER);
+        let [fair, earliest_deadline, fifo] = self.classes;
+        let (class, parameters) = match share {
+            Share::Fair { weight } => (fair, Parameters::none().with("weight", weight.into())),
+            Share::EarliestDeadline { deadline_ms } => {
+                let micros = deadline_ms.saturating_mul(1000) / u64::from(SLOWER);
                 let micros = i64::try_from(micros.max(1)).unwrap_or(i64::MAX);
-                Parameters::none().with("deadline_us", micros)
+                (earliest_deadline, Parameters::none().with("deadline_us", micros))
             }
-            Policy::Fifo => Parameters::none(),
+            Share::Fifo => (fifo, Parameters::none()),
         };
         // One that is refused is a job like any other.
-        let class = self.classes[share.policy as usize];
         let _ = self.scheduler.bind(subject, class, &parameters, clock(now));
         claim.subject = Some(subject);
     }

@@ -129,7 +129,7 @@ impl Engine {
     /// What is known of this node's pool now, for this job, which may have bounds.
     fn budget(&self, job: &Job, split: &Split, slices: u32, bounded: bool) -> Budget {
         let size = self.pool.buffer_size() as u64;
-        let most = job.memory.div_ceil(size);
+        let most = job.memory.map(|bytes| bytes.div_ceil(size));
         let block = job.bytes.checked_div(job.blocks.into()).unwrap_or(0);
         // Who cuts bounds keeps what it reads, in another order. Pairs of others take more.
         let output = if bounded { block } else { block + block * 12 / 100 };
@@ -140,7 +140,7 @@ impl Engine {
         Budget {
             capacity: self.pool.capacity(),
             free: self.pool.free_buffers(),
-            most: usize::try_from(most).unwrap_or(usize::MAX),
+            most: most.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
             workers: self.workers_of_node(),
             reserve: left_by_packages(&self.pool),
             coming: self.stores.are_workers_elsewhere().then(|| {
@@ -488,6 +488,6 @@ pub fn nothing(kind: CommandKind, ticket: Ticket) -> Command {
         keeps: 0,
         outputs: 0,
         shared: false,
-        memory: 0,
+        memory: None,
     }
 }

@@ -68,7 +68,7 @@ impl Cores {
     }
 
     /// What each has; those on nodes that do not answer are left out (`unless_all_asked`).
-    fn states(&mut self) -> Result<Vec<(Target, PackageState)>, Failure> {
+    fn states(&mut self) -> Result<Vec<(Target, Option<PackageState>)>, Failure> {
         let mut states = Vec::new();
         for target in self.all.clone() {
             if self.stores.absent().contains(&target.node) {
@@ -89,7 +89,7 @@ impl Cores {
             return self.core(place);
         }
         let free: Vec<Target> =
-            self.states()?.into_iter().filter(|it| it.1.name.is_empty()).map(|it| it.0).collect();
+            self.states()?.into_iter().filter(|it| it.1.is_none()).map(|it| it.0).collect();
         let first = free.first().map(|it| it.node);
         let mut of_first = free.into_iter().filter(|it| Some(it.node) == first);
         let none = || Failure::request("each worker core has a package: `nile package list`");
@@ -109,8 +109,10 @@ impl Cores {
         {
             return self.core(place);
         }
-        let has_it = |it: &(Target, PackageState)| (it.1.name == package).then_some(it.0);
-        let found: Vec<Target> = self.states()?.iter().filter_map(has_it).collect();
+        let has_it = |(core, state): (Target, Option<PackageState>)| {
+            state.is_some_and(|it| it.name == package).then_some(core)
+        };
+        let found: Vec<Target> = self.states()?.into_iter().filter_map(has_it).collect();
         match found[..] {
             [core] => Ok(core),
             [] => {
@@ -172,18 +174,18 @@ fn say(query: &Query, core: Target, what: &str) -> Result<(), Failure> {
 }
 
 fn list(cores: &mut Cores, as_json: bool) -> Result<(), Failure> {
-    let mut states = cores.states()?;
-    states.retain(|it| !it.1.name.is_empty());
+    let states = cores.states()?.into_iter();
+    let states: Vec<_> = states.filter_map(|(core, it)| Some((core, it?))).collect();
     if as_json {
         let document = |(core, it): &(Target, PackageState)| {
             json!({
                 "core": core.place().to_string(),
                 "name": it.name,
                 "source": it.source,
-                "state": it.state,
+                "state": it.state.name(),
                 "begun": it.begun,
                 "since_us": it.since_us,
-                "former": it.former,
+                "former": it.former.as_deref().unwrap_or_default(),
                 "said": it.said,
             })
         };
@@ -197,7 +199,7 @@ fn list(cores: &mut Cores, as_json: bool) -> Result<(), Failure> {
         rows.push(vec![
             core.place().to_string(),
             it.name.clone(),
-            it.state.clone(),
+            it.state.name().into(),
             it.begun.to_string(),
             format!("{:.1} s", it.since_us as f64 / 1e6),
             if it.said.is_empty() { "-".into() } else { it.said.clone() },

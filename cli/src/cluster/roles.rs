@@ -4,7 +4,8 @@
 use std::thread;
 use std::time::Duration;
 
-use nile_interfaces::core_manager::{CoreManagerClient, CoreRoles};
+use nile_abi::Role;
+use nile_interfaces::core_manager::{CoreManagerClient, CoreRole, CoreRoles};
 use serde_json::{Value, json};
 
 use super::args::{Place, Roles, RolesAction};
@@ -25,7 +26,7 @@ pub fn run(options: &Roles) -> Result<(), Failure> {
         let patience_ms = patience.as_millis().clamp(1, 60_000) as u32;
         // Each core that has to leave may take so long, and their next incarnations have to begin.
         let limit = *patience * 2 + query.timeout;
-        let wanted = roles.clone();
+        let wanted = roles.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?;
         cores::ask(core, query, limit, async |it| it.assign(number, wanted, patience_ms).await)?;
         if query.json {
             let document = json!({ "core": core.to_string(), "roles": roles });
@@ -49,6 +50,17 @@ pub fn run(options: &Roles) -> Result<(), Failure> {
         thread::sleep(WATCH);
         crate::print("\n")?;
     }
+}
+
+fn named(name: &str) -> Result<CoreRole, Failure> {
+    name.parse::<Role>().map(CoreRole::from).map_err(|_| {
+        let known = Role::ALL.map(Role::name).join(", ");
+        Failure::request(format!("{name} is no role; there are {known}"))
+    })
+}
+
+fn names(of: &CoreRoles) -> Vec<&'static str> {
+    of.roles.iter().map(|role| role.name()).collect()
 }
 
 /// The cores of all nodes, or of one, each with its node's name.
@@ -75,7 +87,7 @@ fn look(session: &mut Session, of: Option<Place>) -> Result<Vec<(String, CoreRol
 fn document(node: &str, it: &CoreRoles) -> Value {
     json!({
         "core": format!("{node}.c{}", it.core),
-        "roles": it.roles,
+        "roles": names(it),
         "state": it.phase,
         "drives": it.drives,
         "pinned": it.is_pinned,
@@ -92,7 +104,7 @@ fn describe(cores: &[(String, CoreRoles)]) -> String {
         let drives = if it.drives.is_empty() { "-".into() } else { it.drives.join(", ") };
         rows.push(vec![
             format!("{node}.c{}", it.core),
-            it.roles.join(", "),
+            names(it).join(", "),
             it.phase.clone(),
             drives,
             if it.is_pinned { "yes" } else { "no" }.into(),

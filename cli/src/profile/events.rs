@@ -54,7 +54,7 @@ fn attempt(job: &Job, it: &Attempt) -> Value {
     let about = json!({
         "job": job.name, "attempt": it.number, "outcome": it.outcome, "bytes_read": it.read,
     });
-    slice(&format!("{} {}", it.kind, it.task), &it.kind, track, span, about)
+    slice(&format!("{} {}", it.kind, it.task), it.kind, track, span, about)
 }
 
 fn slice(

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::jobs::Request;
+use nile_interfaces::job::records::JobPolicy;
+
+use super::jobs::{JobPhase, Request};
 use crate::cluster::args::{MOST_NODES, Machines, Which};
 use crate::failure::Failure;
 use crate::size::Bytes;
@@ -79,6 +81,13 @@ pub struct Usual {
     pub sample_rate: Option<u32>,
 }
 
+impl Usual {
+    /// The same, if there is such a time.
+    pub fn task_timeout(&self) -> Option<u32> {
+        (self.task_timeout > 0).then_some(self.task_timeout)
+    }
+}
+
 /// How a job shares workers with others.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Share {
@@ -139,12 +148,15 @@ impl Share {
 
     /// The request with this.
     pub fn of(&self, request: Request) -> Request {
-        Request {
-            policy: self.policy.name().into(),
-            weight: self.weight.unwrap_or(0),
-            deadline_ms: self.deadline.map_or(0, |it| it.as_millis() as u64),
-            ..request
-        }
+        let deadline_ms = self.deadline.map_or(0, |it| it.as_millis() as u64);
+        let policy = match self.policy {
+            Policy::Fair => {
+                JobPolicy::Fair { weight: self.weight.unwrap_or(JobPolicy::USUAL_WEIGHT) }
+            }
+            Policy::EarliestDeadline => JobPolicy::EarliestDeadline { deadline_ms },
+            Policy::Fifo => JobPolicy::Fifo,
+        };
+        Request { policy, ..request }
     }
 }
 
@@ -261,8 +273,8 @@ pub fn package(words: &[OsString]) -> Result<Package, clap::Error> {
 pub struct Hook {
     /// The job's name.
     pub job: String,
-    /// The phase's.
-    pub phase: String,
+    /// The phase.
+    pub phase: JobPhase,
     /// What a shell is to do.
     pub command: String,
 }
@@ -273,7 +285,8 @@ impl std::str::FromStr for Hook {
     fn from_str(text: &str) -> Result<Hook, String> {
         let parts = text.split_once('=').and_then(|(when, command)| {
             let (job, phase) = when.split_once(':')?;
-            Some(Hook { job: job.into(), phase: phase.into(), command: command.into() })
+            let phase = JobPhase::ALL.into_iter().find(|it| it.name() == phase)?;
+            Some(Hook { job: job.into(), phase, command: command.into() })
         });
         parts.ok_or_else(|| format!("`{text}` is not JOB:PHASE=COMMAND"))
     }
@@ -300,10 +313,11 @@ mod tests {
         let read = |words: &str| Package::try_parse_from(words.split(' '));
         let share = |words: &str| read(words).unwrap().usual.share;
         let usual = share("x.elf").of(Request::default());
-        assert_eq!((usual.policy.as_str(), usual.weight, usual.deadline_ms), ("fair", 0, 0));
+        assert_eq!(usual.policy, JobPolicy::Fair { weight: 100 });
         let dated = share("x.elf --policy earliest_deadline --deadline 10m");
         assert!(dated.check().is_ok());
-        assert_eq!(dated.of(Request::default()).deadline_ms, 600_000);
+        let policy = JobPolicy::EarliestDeadline { deadline_ms: 600_000 };
+        assert_eq!(dated.of(Request::default()).policy, policy);
         let unknown = read("x.elf --policy lifo").unwrap_err().to_string();
         assert!(unknown.contains("fair, earliest_deadline, fifo"), "{unknown}");
         for wrong in ["--weight 0", "--weight 10001", "--deadline 5", "--deadline 25h"] {
@@ -318,7 +332,7 @@ mod tests {
     #[test]
     fn a_hook_names_job_phase_and_command() {
         let hook: Hook = "sort:mapping=echo a=b:c".parse().unwrap();
-        assert_eq!((&hook.job[..], &hook.phase[..]), ("sort", "mapping"));
+        assert_eq!((&hook.job[..], hook.phase), ("sort", JobPhase::Mapping));
         assert_eq!(hook.command, "echo a=b:c");
         assert!("sort=x".parse::<Hook>().is_err());
     }

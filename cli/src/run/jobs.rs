@@ -8,12 +8,7 @@ use crate::failure::Failure;
 pub mod fake;
 pub mod service;
 
-/// The phases of a job in their order.
-const PHASES: [&str; 6] = ["queued", "inheriting", "sampling", "mapping", "reducing", "ending"];
-
-/// What the phase of a job is called that has ended. While it has no master it is in another.
-const OVER: &str = "over";
-
+pub use nile_interfaces::job::records::JobPhase;
 /// A job to submit.
 pub use nile_interfaces::job::records::JobRequest as Request;
 
@@ -21,7 +16,7 @@ pub use nile_interfaces::job::records::JobRequest as Request;
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// What is done now.
-    pub phase: String,
+    pub phase: JobPhase,
     /// Map tasks that are done, of how many.
     pub maps: (u32, u32),
     /// Reduce tasks that are done, of how many.
@@ -47,7 +42,7 @@ pub struct State {
 /// A phase of a job that is over, or under way.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Phase {
-    pub name: String,
+    pub name: &'static str,
     pub took: Duration,
     /// Bytes that were read in it.
     pub bytes: u64,
@@ -59,7 +54,7 @@ pub struct Timeline {
     /// When it had ended.
     pub until: Duration,
     /// Its phases: name, beginning, end.
-    pub phases: Vec<(String, Duration, Duration)>,
+    pub phases: Vec<(&'static str, Duration, Duration)>,
     /// Attempts in the order in which they began.
     pub attempts: Vec<Attempt>,
     /// Attempts that the service had no room for.
@@ -72,7 +67,7 @@ pub struct Attempt {
     pub node: u32,
     pub core: u16,
     /// `sample`, `map` or `reduce`.
-    pub kind: String,
+    pub kind: &'static str,
     /// Which task of this sort, from 0.
     pub task: u64,
     /// Which attempt of the task, from 1.
@@ -80,7 +75,7 @@ pub struct Attempt {
     pub begun: Duration,
     pub ended: Duration,
     /// `done`, or what else came of it.
-    pub outcome: String,
+    pub outcome: &'static str,
     /// Bytes that it has read.
     pub read: u64,
 }
@@ -92,18 +87,6 @@ pub enum End {
     Done { records: u64, checksum: u64 },
     /// It came to nothing, for this reason.
     Failed(String),
-}
-
-impl State {
-    /// Whether the job is in `phase` or has been.
-    pub fn has_come_to(&self, phase: &str) -> bool {
-        let place = |name: &str| PHASES.iter().position(|it| *it == name);
-        match (place(&self.phase), place(phase)) {
-            (Some(now), Some(then)) => now >= then,
-            (None, Some(_)) => self.phase == OVER,
-            (_, None) => false,
-        }
-    }
 }
 
 /// What can be asked of the service.

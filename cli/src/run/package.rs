@@ -139,9 +139,9 @@ fn job(
         reducers: usual.reducers.unwrap_or_else(|| place.workers()),
         samples: options.samples,
         memory: place.memory,
-        copies: usual.copies.into(),
+        copies: Some(usual.copies.into()),
         conserves: false,
-        task_timeout: usual.task_timeout,
+        task_timeout: usual.task_timeout(),
         ..Request::default()
     });
     let mut service = Service::open(&mut place.stores)?;
@@ -169,7 +169,7 @@ fn say(options: &Package, name: &str, done: &Done, output: Option<Vec<u8>>) -> R
         _ => (0, 0),
     };
     let row = |phase: &super::jobs::Phase| Row {
-        name: phase.name.clone(),
+        name: phase.name.into(),
         took: phase.took,
         bytes: phase.bytes,
     };

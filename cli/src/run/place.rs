@@ -34,8 +34,8 @@ pub struct Place {
     pub which: Which,
     /// The machine of each node.
     pub machines: Vec<Kind>,
-    /// Bytes of each node's memory that the job may use; 0 for all.
-    pub memory: u64,
+    /// Bytes of each node's memory that the job may use, if not all.
+    pub memory: Option<u64>,
     /// Whether it is ended after the job.
     pub is_own: bool,
 }
@@ -104,7 +104,7 @@ pub fn on<T>(
         Plan::There(which) => (which, None),
         Plan::Own(which, profile) => (which.clone(), Some(Own::start(usual, which, &profile)?)),
     };
-    let memory = if own.is_none() { usual.memory.map_or(0, |it| it.0) } else { 0 };
+    let memory = usual.memory.filter(|_| own.is_none()).map(|it| it.0);
     let done = Place::join(which, memory, own.is_some()).and_then(|mut place| {
         check_reducers(usual.reducers, place.workers())?;
         job(&mut place)
@@ -155,7 +155,7 @@ impl Drop for Own {
 }
 
 impl Place {
-    fn join(which: Which, memory: u64, is_own: bool) -> Result<Place, Failure> {
+    fn join(which: Which, memory: Option<u64>, is_own: bool) -> Result<Place, Failure> {
         let query = Query { which: which.clone(), json: false, timeout: PATIENCE };
         let stores = Stores::open(&query)?;
         let machines = stores.session.record.nodes.iter().map(|node| node.machine).collect();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::jobs::State;
+use super::jobs::{JobPhase, State};
 use crate::table;
 
 /// How often the bar is drawn anew.
@@ -73,10 +73,10 @@ fn line(job: &str, state: &State, total: u64, elapsed: Duration) -> String {
     let cells = usize::try_from(done * WIDTH / of).unwrap_or(0);
     let bar = format!("{}{}", "#".repeat(cells), ".".repeat(WIDTH as usize - cells));
     let percent = done * 100 / of;
-    let (phase, rate) = (&state.phase, rate(state.bytes, elapsed));
-    let tasks = match state.phase.as_str() {
-        "mapping" => format!(" {} of {}", state.maps.0, state.maps.1),
-        "reducing" => format!(" {} of {}", state.reduces.0, state.reduces.1),
+    let (phase, rate) = (state.phase, rate(state.bytes, elapsed));
+    let tasks = match state.phase {
+        JobPhase::Mapping => format!(" {} of {}", state.maps.0, state.maps.1),
+        JobPhase::Reducing => format!(" {} of {}", state.reduces.0, state.reduces.1),
         _ => String::new(),
     };
     let retries = match state.retries {
@@ -134,7 +134,7 @@ mod tests {
     fn a_bar_shows_bytes_or_tasks() {
         let second = Duration::from_secs(1);
         let state = State {
-            phase: "mapping".into(),
+            phase: JobPhase::Mapping,
             maps: (3, 6),
             reduces: (0, 2),
             bytes: 50_000_000,
@@ -148,7 +148,7 @@ mod tests {
         );
         assert!(line("sort", &state, 0, second).contains("[#########...............]  37%"));
         let waits = "sort (a.output) has the workers".into();
-        let queued = State { phase: "queued".into(), waits, ..State::default() };
+        let queued = State { phase: JobPhase::Queued, waits, ..State::default() };
         let queued = line("sort", &queued, 0, second);
         assert!(queued.ends_with("queued: sort (a.output) has the workers"), "{queued}");
         // More than there is, and nothing at all.

@@ -142,8 +142,8 @@ fn three(
     let usual = options.usual.share.of(Request {
         package: package.into(),
         memory: place.memory,
-        copies: options.usual.copies.into(),
-        task_timeout: options.usual.task_timeout,
+        copies: Some(options.usual.copies.into()),
+        task_timeout: options.usual.task_timeout(),
         ..Request::default()
     });
     let mut do_job = |place: &mut Place, request: Request, total| -> Result<Done, Failure> {
@@ -286,7 +286,7 @@ impl Sorted {
     fn phases(&self) -> Vec<Row> {
         let one = |name: &str, took| Row { name: name.into(), took, bytes: self.bytes() };
         let sort = self.state().phases.iter().map(|phase| Row {
-            name: phase.name.clone(),
+            name: phase.name.into(),
             took: phase.took,
             bytes: phase.bytes,
         });
@@ -385,11 +385,8 @@ mod tests {
 
     #[test]
     fn the_document_is_as_the_contract_says() {
-        let phase = |name: &str, millis, bytes| Phase {
-            name: name.into(),
-            took: Duration::from_millis(millis),
-            bytes,
-        };
+        let phase =
+            |name, millis, bytes| Phase { name, took: Duration::from_millis(millis), bytes };
         let state = State {
             phases: vec![phase("mapping", 250, 1000), phase("reducing", 150, 1000)],
             imbalance: 1.01,

@@ -80,7 +80,7 @@ fn watch(
         if state.end.is_some() {
             return Ok(Done { job, begun, took, state });
         }
-        let (due, later) = hooks.iter().partition(|it| state.has_come_to(&it.phase));
+        let (due, later) = hooks.iter().partition(|it| state.phase >= it.phase);
         *hooks = later;
         let due: Vec<&Hook> = due;
         due.into_iter().try_for_each(do_hook)?;
@@ -115,6 +115,8 @@ fn do_hook(hook: &Hook) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use nile_interfaces::job::records::JobPhase::*;
+
     use super::super::jobs::fake::Fake;
     use super::*;
 
@@ -126,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_job_is_watched_to_its_end() {
-        let mut fake = Fake::of(&["sampling", "mapping", "mapping", "reducing"]);
+        let mut fake = Fake::of(&[Sampling, Mapping, Mapping, Reducing]);
         let done = run(&mut fake, &[]).unwrap();
         assert!(matches!(done.state.end, Some(End::Done { records: 7, .. })));
         assert_eq!((fake.submitted, fake.cancelled), (1, 0));
@@ -134,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_job_that_fails_says_why() {
-        let mut fake = Fake::of(&["mapping"]);
+        let mut fake = Fake::of(&[Mapping]);
         fake.end = End::Failed("lost a.0 on n2".into());
         let Err(Failure::Failed(message)) = run(&mut fake, &[]) else { panic!("it has failed") };
         assert_eq!(message, "sort: lost a.0 on n2");
@@ -143,7 +145,7 @@ mod tests {
 
     #[test]
     fn an_interrupted_job_is_cancelled_and_waited_for() {
-        let mut fake = Fake::of(&["mapping"; 30]);
+        let mut fake = Fake::of(&[Mapping; 30]);
         fake.interrupt_at = 2;
         assert!(matches!(run(&mut fake, &[]), Err(Failure::Interrupted)));
         assert_eq!((fake.cancelled, fake.insists), (1, true));
@@ -167,15 +169,15 @@ mod tests {
         let [now, passed, other] =
             [hook("sort", "mapping"), hook("sort", "sampling"), hook("gen", "mapping")];
         // The first phase was over before anybody looked.
-        let mut fake = Fake::of(&["mapping", "mapping", "reducing"]);
+        let mut fake = Fake::of(&[Mapping, Mapping, Reducing]);
         run(&mut fake, &[&now, &passed, &other]).unwrap();
         let mut done: Vec<String> =
             std::fs::read_to_string(&log).unwrap().lines().map(String::from).collect();
         done.sort();
         assert_eq!(done, ["mapping", "sampling"]);
-        let mut fake = Fake::of(&["queued", "waiting"]);
+        let mut fake = Fake::of(&[Queued, Waiting]);
         run(&mut fake, &["sort:sampling=exit 3"]).expect("while it waits it has come nowhere");
-        let mut fake = Fake::of(&["mapping", "mapping"]);
+        let mut fake = Fake::of(&[Mapping, Mapping]);
         assert!(matches!(run(&mut fake, &["sort:mapping=exit 3"]), Err(Failure::Failed(_))));
         assert_eq!(fake.cancelled, 1);
     }

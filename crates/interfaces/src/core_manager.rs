@@ -4,7 +4,60 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use nile_abi::{Role, RoleSet};
 use nile_stl::{CallResult, Record, service};
+
+/// What a core can be for.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CoreRole {
+    /// It manages the node.
+    Management,
+    /// It moves frames between the node and its network.
+    Network,
+    /// It reads and writes the node's disks.
+    Disk,
+    /// It runs jobs.
+    Worker,
+}
+
+impl CoreRole {
+    /// As it is called.
+    pub fn name(self) -> &'static str {
+        Role::from(self).name()
+    }
+
+    /// Those of a set.
+    pub fn all_of(roles: RoleSet) -> Vec<CoreRole> {
+        roles.iter().map(CoreRole::from).collect()
+    }
+
+    /// The set of these.
+    pub fn set(roles: &[CoreRole]) -> RoleSet {
+        roles.iter().copied().map(Role::from).collect()
+    }
+}
+
+impl From<Role> for CoreRole {
+    fn from(role: Role) -> CoreRole {
+        match role {
+            Role::Management => CoreRole::Management,
+            Role::Network => CoreRole::Network,
+            Role::Disk => CoreRole::Disk,
+            Role::Worker => CoreRole::Worker,
+        }
+    }
+}
+
+impl From<CoreRole> for Role {
+    fn from(role: CoreRole) -> Role {
+        match role {
+            CoreRole::Management => Role::Management,
+            CoreRole::Network => Role::Network,
+            CoreRole::Disk => Role::Disk,
+            CoreRole::Worker => Role::Worker,
+        }
+    }
+}
 
 /// A core.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
@@ -12,7 +65,7 @@ pub struct CoreEntry {
     /// Its number in the node.
     pub core: u16,
     /// What it is for.
-    pub roles: Vec<String>,
+    pub roles: Vec<CoreRole>,
     /// Its incarnation.
     pub generation: u32,
     /// How far it has come.
@@ -50,7 +103,7 @@ pub struct CoreRoles {
     /// Which core.
     pub core: u16,
     /// What it is for.
-    pub roles: Vec<String>,
+    pub roles: Vec<CoreRole>,
     /// How far it has come.
     pub phase: String,
     /// The devices that it drives, by the names that reports use.
@@ -142,7 +195,7 @@ pub trait CoreManager {
     async fn assign(
         &self,
         core: u16,
-        roles: Vec<String>,
+        roles: Vec<CoreRole>,
         #[range(1..=60000)] patience_ms: u32,
     ) -> CallResult<()>;
 

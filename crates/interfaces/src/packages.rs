@@ -6,24 +6,46 @@ use nile_bosml::Bytes;
 use nile_stl::{CallResult, Record, service};
 
 /// How a package stands that has a core.
-#[derive(Record, Clone, Default, PartialEq, Eq, Debug)]
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct PackageState {
-    /// Its name; empty if the core has none.
+    /// Its name.
     pub name: String,
     /// The dataset that its file is, or its name if the node was started with it.
     pub source: String,
-    /// `runs`, `waits` after it has ended, to begin anew; or `ends`.
-    pub state: String,
+    /// What it does.
+    pub state: PackagePhase,
     /// Its number on this core, as `core_manager.stop_package` takes it.
     pub number: u32,
     /// How often it has begun.
     pub begun: u32,
     /// How long ago it has begun last, in microseconds.
     pub since_us: u64,
-    /// What is run again if this one fails in its first ten seconds; empty if they are over.
-    pub former: String,
+    /// What is run again if this one fails in its first ten seconds, until they are over.
+    pub former: Option<String>,
     /// How the last one ended.
     pub said: String,
+}
+
+/// What a package does that has a core.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PackagePhase {
+    /// It runs.
+    Runs,
+    /// It has ended, and is to begin anew.
+    Waits,
+    /// It is being stopped.
+    Ends,
+}
+
+impl PackagePhase {
+    /// As it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            PackagePhase::Runs => "runs",
+            PackagePhase::Waits => "waits",
+            PackagePhase::Ends => "ends",
+        }
+    }
 }
 
 /// The package that has this core for itself. Jobs are given to other cores meanwhile.
@@ -51,7 +73,7 @@ pub trait Packages {
     #[stl_k(allow(operator, peer))]
     async fn stop(&self) -> CallResult<()>;
 
-    /// What the core has.
+    /// The package that the core has, if it has one.
     #[stl_k(reply = "state", allow(package, operator, peer))]
-    fn state(&self) -> CallResult<PackageState>;
+    fn state(&self) -> CallResult<Option<PackageState>>;
 }

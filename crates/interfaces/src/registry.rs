@@ -14,8 +14,8 @@ use nile_stl::{CallResult, Caller, Place, service};
 
 pub use quality::{Offered, Rating};
 pub use records::{
-    Ancestor, Asker, Binding, Change, Declaration, Found, Listed, Local, Publication, Weighted,
-    standing,
+    Ancestor, Asker, Binding, Change, Concerned, Declaration, Found, Listed, Local, Publication,
+    Weighted, standing,
 };
 pub use values::{Bounds, Condition, GivenValue, NamedValue, Rule, attributes};
 pub use wanted::Wanted;

@@ -2,12 +2,12 @@
 //! services). Each is an instance of this type on the managing core. It is asked; what it answers
 //! is checked, and done or not, by the core manager.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use nile_abi::{Role, RoleSet, Status};
-use nile_stl::{CallError, CallResult, Record, service};
+use nile_stl::{CallResult, Record, service};
+
+use crate::core_manager::CoreRole;
 
 /// A way to assign roles.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
@@ -22,11 +22,11 @@ pub struct AssignmentEntry {
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct CoreShape {
     /// Its roles now.
-    pub now: Vec<String>,
+    pub now: Vec<CoreRole>,
     /// Those that stay with it.
-    pub keeps: Vec<String>,
+    pub keeps: Vec<CoreRole>,
     /// Those that it may have besides.
-    pub may: Vec<String>,
+    pub may: Vec<CoreRole>,
     /// How much it does of each role, in the order management, network, disk, worker: thousandths
     /// of a usual core.
     pub speed: Vec<u32>,
@@ -37,8 +37,8 @@ pub struct CoreShape {
 /// The roles that a core is to have.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct RolesOfCore {
-    /// Their names.
-    pub roles: Vec<String>,
+    /// Which.
+    pub roles: Vec<CoreRole>,
 }
 
 /// What was found.
@@ -78,20 +78,4 @@ pub trait RoleAssignment {
         #[range(1..=100000)] budget: u32,
         seed: u64,
     ) -> CallResult<Assignment>;
-}
-
-/// The names of roles.
-pub fn role_names(roles: RoleSet) -> Vec<String> {
-    roles.iter().map(|role| String::from(role.name())).collect()
-}
-
-/// The roles of these names; `Invalid` if there is none of a name.
-pub fn roles_named(names: &[String]) -> CallResult<RoleSet> {
-    let role = |name: &String| {
-        name.parse::<Role>().map_err(|_| {
-            let known = Role::ALL.map(Role::name).join(", ");
-            CallError::new(Status::Invalid, format!("{name} is no role; there are {known}"))
-        })
-    };
-    names.iter().map(role).collect()
 }

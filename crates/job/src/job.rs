@@ -50,8 +50,8 @@ pub struct Job {
     /// Of how many splits samples are taken to cut the partitions; 0 for jobs that have no bounds,
     /// or have them fixed.
     pub samples: u32,
-    /// Bytes of memory that the job may use on each node; 0 for all.
-    pub memory: u64,
+    /// Bytes of memory that the job may use on each node, if not all.
+    pub memory: Option<u64>,
     /// Bytes of its input.
     pub bytes: u64,
     /// Blocks of its input.
@@ -60,8 +60,8 @@ pub struct Job {
     /// number and their checksum have to be the same.
     pub conserves: bool,
     /// For how many seconds an attempt's code may neither take nor give anything before it has
-    /// failed; 0: for ever.
-    pub task_timeout: u32,
+    /// failed, if there is such a time.
+    pub task_timeout: Option<u32>,
     /// Its claim to workers that other jobs want, too.
     pub share: Share,
 }

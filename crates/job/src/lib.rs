@@ -54,6 +54,6 @@ pub use message::{
 pub use progress::{Counters, Phase, Progress};
 pub use record::{Answer, Ask, Record, Standing};
 pub use settings::Settings;
-pub use share::{NoShare, Policy, Share};
+pub use share::{NoShare, Share};
 pub use spans::{MOST_SPANS, Outcome, Span, Spans};
 pub use worker::Worker;

@@ -3,7 +3,6 @@
 //! ends when its master hears of that, so no two of one worker ever overlap.
 
 use alloc::vec::Vec;
-use core::fmt;
 
 use nile_abi::Instant;
 
@@ -39,17 +38,6 @@ pub enum Outcome {
     Stopped,
     /// Its worker was silent for too long, or is no more.
     Lost,
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Outcome::Done => "done",
-            Outcome::Failed => "failed",
-            Outcome::Stopped => "stopped",
-            Outcome::Lost => "lost",
-        })
-    }
 }
 
 /// The first attempts of a job, in the order in which they began.

@@ -233,10 +233,13 @@ fn what_has_given_way_to_another_job_is_done_again() {
 
 #[test]
 fn workers_are_told_how_long_there_is_until_the_deadline() {
-    let share = crate::Share::new("earliest_deadline", 0, 5000).unwrap();
+    let share = crate::Share::EarliestDeadline { deadline_ms: 5000 };
     let mut bench = Bench::new(crate::Job { share, ..job(1) }, splits(1, 1, 1), 1, 1);
     bench.settle();
-    let left = |bench: &Bench, id| bench.workers[&id].job().unwrap().share.deadline_ms;
+    let left = |bench: &Bench, id| match bench.workers[&id].job().unwrap().share {
+        crate::Share::EarliestDeadline { deadline_ms } => deadline_ms,
+        other => panic!("{other:?}"),
+    };
     assert_eq!(left(&bench, worker_id(1, 0)), 5000);
     bench.kill(worker_id(1, 0));
     bench.wait(Duration::from_secs(3));

@@ -182,8 +182,8 @@ impl<'s> Task<'s> {
         self.command.shared
     }
 
-    /// Bytes of the pool that the job may use on this node.
-    pub fn memory(&self) -> u64 {
+    /// Bytes of the pool that the job may use on this node, if not all.
+    pub fn memory(&self) -> Option<u64> {
         self.command.memory
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nile_abi::{CoreId, Role};
 use nile_interfaces::job::JobClient;
-use nile_interfaces::job::records::{JobRequest, ProgressEntry};
+use nile_interfaces::job::records::{JobPolicy, JobRequest, ProgressEntry};
 use nile_kernel::{Config, Core};
 use nile_platform::Outcome;
 use nile_platform_sim::{ClusterOptions, Deed, DiskOptions, Faults, Options, simulate_cluster};
@@ -131,17 +131,14 @@ pub fn request(input: &[&str], output: &str, reducers: u32) -> JobRequest {
         output: output.into(),
         reducers,
         samples: 0,
-        memory: 0,
-        copies: 1,
         conserves: false,
-        task_timeout: 0,
         ..JobRequest::default()
     }
 }
 
 /// The same, in its turn among those like it.
 pub fn fifo(input: &[&str], output: &str, reducers: u32) -> JobRequest {
-    JobRequest { policy: "fifo".into(), ..request(input, output, reducers) }
+    JobRequest { policy: JobPolicy::Fifo, ..request(input, output, reducers) }
 }
 
 /// Waits for this.

@@ -60,11 +60,11 @@ impl Work {
             // A majority of two would be both.
             keepers: (1..=if nodes < 3 { 1 } else { 3 }).map(NodeId).collect(),
             samples: if is_sampled { 1 + below(random, 3) as u32 } else { 0 },
-            memory: 1 << 20,
+            memory: Some(1 << 20),
             bytes: 0,
             blocks: 0,
             conserves: true,
-            task_timeout: 0,
+            task_timeout: None,
             share: nile_job::Share::default(),
         };
         Work { job, splits, records }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nile_abi::{CoreId, Instant, NodeId};
 use nile_interfaces::job::JobClient;
-use nile_interfaces::job::records::{JobEnd, JobRequest, ProgressEntry};
+use nile_interfaces::job::records::{JobEnd, JobPhase, JobPolicy, JobRequest, ProgressEntry};
 use nile_interfaces::registry::RegistryClient;
 use nile_platform_sim::Deed;
 use nile_stl::{At, CallResult, Place, Stl};
@@ -160,7 +160,7 @@ impl<'s> Judge<'s> {
             output: "input".into(),
             reducers: (WORKERS as usize * plot.nodes) as u32,
             samples: 0,
-            copies: plot.input_copies,
+            copies: Some(plot.input_copies),
             conserves: false,
             ..JobRequest::default()
         };
@@ -207,8 +207,8 @@ impl<'s> Judge<'s> {
             output: "output".into(),
             reducers: plot.reducers,
             samples: if plot.work == Work::Sort { 4 } else { 0 },
-            memory: plot.memory,
-            copies: plot.output_copies,
+            memory: (plot.memory > 0).then_some(plot.memory),
+            copies: Some(plot.output_copies),
             conserves: plot.work == Work::Sort,
             ..JobRequest::default()
         }
@@ -225,7 +225,7 @@ impl<'s> Judge<'s> {
             package: "pairs".into(),
             arguments: vec!["keys=3".into(), "collect=2048".into()],
             output: OTHERS[0].into(),
-            weight: 300,
+            policy: JobPolicy::Fair { weight: 300 },
             samples: 0,
             reducers: 1,
             conserves: false,
@@ -237,9 +237,7 @@ impl<'s> Judge<'s> {
             arguments: vec!["gen".into(), "300".into()],
             input: Vec::new(),
             output: OTHERS[1].into(),
-            policy: "earliest_deadline".into(),
-            weight: 0,
-            deadline_ms: 5000,
+            policy: JobPolicy::EarliestDeadline { deadline_ms: 5000 },
             ..pairs.clone()
         };
         for request in [pairs, dated] {
@@ -331,7 +329,7 @@ impl<'s> Judge<'s> {
             let listed = jobs.list_all().await;
             let found = listed.map(|all| all.into_iter().find(|it| it.output == "output"));
             match found {
-                Ok(Some(it)) if it.master != 0 || !it.ended.is_open() => return Some(it.job),
+                Ok(Some(it)) if it.master.is_some() || !it.ended.is_open() => return Some(it.job),
                 // Its keepers will find out.
                 Ok(Some(_)) | Err(_) => unknown = 0,
                 Ok(None) => unknown += 1,
@@ -354,7 +352,8 @@ impl<'s> Judge<'s> {
         loop {
             if let Some(entry) = self.progress(jobs, job, master).await {
                 if entry.phase != last.phase {
-                    self.note(format_args!("the sort is {} on n{}", entry.phase, entry.master));
+                    let master = entry.master.unwrap_or(0);
+                    self.note(format_args!("the sort is {} on n{master}", entry.phase));
                 }
                 if !entry.ended.is_open() {
                     return Ok(entry);
@@ -364,8 +363,8 @@ impl<'s> Judge<'s> {
                 }
                 last = entry;
             }
-            if let Some(node) = last.master.checked_sub(1) {
-                master = node as usize;
+            if let Some(node) = last.master {
+                master = node as usize - 1;
             }
             let now = self.now();
             let phase = PHASES.iter().position(|phase| *phase == last.phase);
@@ -385,7 +384,7 @@ impl<'s> Judge<'s> {
                 let Some(after) = after else { break };
                 first = first.or(Some(now + after));
                 blows.pop();
-                let phase = phase.map_or("waiting", |phase| PHASES[phase]);
+                let phase = phase.map_or(JobPhase::Waiting, |phase| PHASES[phase]).name();
                 self.strike(now + after, what, away, master, phase);
             }
             if now > limit {
@@ -403,7 +402,7 @@ impl<'s> Judge<'s> {
             let at = At { node: NodeId(master as u32 + 1), core: CoreId::BOOT };
             if let Ok(there) = JobClient::find_at(&stl, at).await
                 && let Ok(entry) = there.progress_here(job).await
-                && entry.master == at.node.0
+                && entry.master == Some(at.node.0)
             {
                 return Some(entry);
             }
@@ -450,15 +449,15 @@ impl<'s> Judge<'s> {
     }
 }
 
-fn how_far(entry: &ProgressEntry) -> (&str, u32, u32) {
-    (&entry.phase, entry.maps_done, entry.reduces_done)
+fn how_far(entry: &ProgressEntry) -> (JobPhase, u32, u32) {
+    (entry.phase, entry.maps_done, entry.reduces_done)
 }
 
 /// Whether the phase has done so many hundredths of its tasks.
 fn has_done(entry: &ProgressEntry, percent: u64) -> bool {
-    let (done, of) = match entry.phase.as_str() {
-        "mapping" => (entry.maps_done, entry.maps),
-        "reducing" => (entry.reduces_done, entry.reduces),
+    let (done, of) = match entry.phase {
+        JobPhase::Mapping => (entry.maps_done, entry.maps),
+        JobPhase::Reducing => (entry.reduces_done, entry.reduces),
         _ => (1, 1),
     };
     u64::from(done) * 100 >= u64::from(of) * percent

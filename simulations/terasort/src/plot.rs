@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nile_interfaces::job::records::JobPhase;
 use nile_switch::{Link, Probability};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -10,7 +11,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 pub const WORKERS: u64 = 2;
 
 /// The phases of a sort after its submission, in their order.
-pub const PHASES: [&str; 4] = ["sampling", "mapping", "reducing", "ending"];
+pub const PHASES: [JobPhase; 4] =
+    [JobPhase::Sampling, JobPhase::Mapping, JobPhase::Reducing, JobPhase::Ending];
 
 /// How the parts of a run behave. Tests have them do wrong, so that the checks are seen to find it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -256,7 +256,7 @@ impl From<CoreStatistics> for CoreStatus {
     fn from(said: CoreStatistics) -> CoreStatus {
         CoreStatus {
             id: said.entry.core,
-            roles: said.entry.roles,
+            roles: said.entry.roles.iter().map(|it| it.name().into()).collect(),
             hardware_id: Some(said.hardware_id),
             generation: said.entry.generation,
             state: said.entry.phase,

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{End, Jobs, Request, State};
+use super::{End, JobPhase, Jobs, Request, State};
 use crate::failure::Failure;
 
 /// See the module.
 pub struct Fake {
-    phases: Vec<&'static str>,
+    phases: Vec<JobPhase>,
     looks: usize,
     /// How the job ends.
     pub end: End,
@@ -24,7 +24,7 @@ pub struct Fake {
 
 impl Fake {
     /// One whose job is in these phases when it is looked at, one after the other, and then over.
-    pub fn of(phases: &[&'static str]) -> Fake {
+    pub fn of(phases: &[JobPhase]) -> Fake {
         Fake {
             phases: phases.into(),
             looks: 0,
@@ -59,9 +59,9 @@ impl Jobs for Fake {
         self.looks += 1;
         let end = phase.is_none() || self.cancelled > 0;
         self.seen_end |= end;
-        let phase = if end { "over" } else { phase.copied().unwrap_or_default() };
+        let phase = if end { JobPhase::Over } else { phase.copied().unwrap_or_default() };
         let end = end.then(|| self.end.clone());
-        Ok(State { phase: phase.into(), end, ..State::default() })
+        Ok(State { phase, end, ..State::default() })
     }
 
     fn cancel(&mut self, job: u64) -> Result<(), Failure> {

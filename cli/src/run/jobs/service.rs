@@ -159,7 +159,7 @@ fn refused(request: &Request, failed: &CallFailed) -> Failure {
 fn add_times(all: &mut Timeline, more: TimelineEntry) -> bool {
     let micros = Duration::from_micros;
     all.until = micros(more.until_us);
-    let phase = |it: SpanEntry| (it.name, micros(it.begun_us), micros(it.ended_us));
+    let phase = |it: SpanEntry| (it.name.name(), micros(it.begun_us), micros(it.ended_us));
     all.phases = more.phases.into_iter().map(phase).collect();
     all.lost = more.lost.into();
     // A reply without news would be asked for without end.
@@ -167,12 +167,12 @@ fn add_times(all: &mut Timeline, more: TimelineEntry) -> bool {
     all.attempts.extend(more.attempts.into_iter().map(|it| Attempt {
         node: it.node,
         core: it.core,
-        kind: it.kind,
+        kind: it.kind.name(),
         task: it.task.into(),
         number: it.attempt.into(),
         begun: micros(it.begun_us),
         ended: micros(it.ended_us),
-        outcome: it.outcome,
+        outcome: it.outcome.name(),
         read: it.read,
     }));
     is_over || all.attempts.len() >= more.kept as usize
@@ -181,7 +181,8 @@ fn add_times(all: &mut Timeline, more: TimelineEntry) -> bool {
 /// What the service says of a job.
 fn state(now: ProgressEntry) -> State {
     let micros = Duration::from_micros;
-    let phase = |it: PhaseEntry| Phase { name: it.name, took: micros(it.us), bytes: it.bytes };
+    let phase =
+        |it: PhaseEntry| Phase { name: it.name.name(), took: micros(it.us), bytes: it.bytes };
     let (end, waits) = match now.ended {
         JobEnd::Open => (None, now.error),
         JobEnd::Made => {
@@ -198,7 +199,7 @@ fn state(now: ProgressEntry) -> State {
         spilled: now.spilled,
         imbalance: f64::from(now.imbalance) / 1000.0,
         phases: now.phases.into_iter().map(phase).collect(),
-        first_task: Some(micros(now.first_task_us)).filter(|it| !it.is_zero()),
+        first_task: now.first_task_us.map(micros),
         waits,
         end,
     }

@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 use nile_stl::Record;
 
@@ -21,24 +22,116 @@ pub struct JobRequest {
     pub output: String,
     /// How many reduce tasks it has, and so how many parts its output has.
     pub reducers: u32,
-    /// Of how many splits samples are taken to cut partitions; 0 if that is not needed.
+    /// Of how many splits samples are taken to cut partitions.
     pub samples: u32,
-    /// Bytes of pool that it may use on each node; 0 for all.
-    pub memory: u64,
-    /// On how many nodes its output is to be; 0 for one.
-    pub copies: u32,
+    /// Bytes of pool that it may use on each node, if not all.
+    pub memory: Option<u64>,
+    /// On how many nodes its output is to be, if not on one.
+    pub copies: Option<u32>,
     /// Whether it only reorders records, so that their number and checksum have to stay.
     pub conserves: bool,
     /// For how many seconds an attempt's code may neither take nor give anything before it has
-    /// failed; 0 for ever.
-    pub task_timeout: u32,
-    /// By which policy it gets workers that other jobs want, too: `fair`, which an empty name also
-    /// means, `earliest_deadline` or `fifo`.
-    pub policy: String,
-    /// What it weighs among fair jobs, from 1 to 10,000; 0 for 100.
-    pub weight: u32,
-    /// In how many milliseconds it is to be done, for `earliest_deadline`; else 0.
-    pub deadline_ms: u64,
+    /// failed, if there is such a time.
+    pub task_timeout: Option<u32>,
+    /// By which policy it gets workers that other jobs want, too.
+    pub policy: JobPolicy,
+}
+
+/// By which policy a job gets workers that other jobs want, too.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JobPolicy {
+    /// Who has had the least time of them for its weight.
+    Fair {
+        /// What it weighs, from 1 to 10,000.
+        weight: u32,
+    },
+    /// Who is to be done first; before all fair ones.
+    EarliestDeadline {
+        /// In how many milliseconds after its begin it is to be done.
+        deadline_ms: u64,
+    },
+    /// Who came first, and only it, of those that say so; behind all others.
+    Fifo,
+}
+
+impl JobPolicy {
+    /// What a job weighs of which nothing is said.
+    pub const USUAL_WEIGHT: u32 = 100;
+
+    /// As it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            JobPolicy::Fair { .. } => "fair",
+            JobPolicy::EarliestDeadline { .. } => "earliest_deadline",
+            JobPolicy::Fifo => "fifo",
+        }
+    }
+}
+
+impl Default for JobPolicy {
+    fn default() -> JobPolicy {
+        JobPolicy::Fair { weight: JobPolicy::USUAL_WEIGHT }
+    }
+}
+
+/// What is done for a job, in the order in which it comes to that.
+#[derive(Record, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum JobPhase {
+    /// It has no master, but once had one, or is to have one.
+    #[default]
+    Waiting,
+    /// Other jobs are before it.
+    Queued,
+    /// It begins, unless others do, too.
+    Next,
+    /// Its master asks workers what they have from a former master's time.
+    Inheriting,
+    /// Samples are taken and bounds are cut.
+    Sampling,
+    /// Map tasks run.
+    Mapping,
+    /// Reduce tasks run.
+    Reducing,
+    /// Its end is recorded, and its output shown.
+    Ending,
+    /// It has ended.
+    Over,
+}
+
+impl JobPhase {
+    /// All of them.
+    pub const ALL: [JobPhase; 9] = [
+        JobPhase::Waiting,
+        JobPhase::Queued,
+        JobPhase::Next,
+        JobPhase::Inheriting,
+        JobPhase::Sampling,
+        JobPhase::Mapping,
+        JobPhase::Reducing,
+        JobPhase::Ending,
+        JobPhase::Over,
+    ];
+
+    /// As it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            JobPhase::Waiting => "waiting",
+            JobPhase::Queued => "queued",
+            JobPhase::Next => "next",
+            JobPhase::Inheriting => "inheriting",
+            JobPhase::Sampling => "sampling",
+            JobPhase::Mapping => "mapping",
+            JobPhase::Reducing => "reducing",
+            JobPhase::Ending => "ending",
+            JobPhase::Over => "over",
+        }
+    }
+}
+
+impl fmt::Display for JobPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// Whether a job has ended, and how.
@@ -63,8 +156,8 @@ impl JobEnd {
 /// One phase of a job.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct PhaseEntry {
-    /// Its name.
-    pub name: String,
+    /// Which.
+    pub name: JobPhase,
     /// How long it took, or has taken, in microseconds.
     pub us: u64,
     /// Bytes that tasks read in it.
@@ -104,11 +197,10 @@ pub struct ProgressEntry {
     pub name: String,
     /// What it makes.
     pub output: String,
-    /// The node of its master; 0 if it has none now.
-    pub master: u32,
-    /// `queued` (behind other jobs), `waiting` (for a master), `inheriting`, `sampling`, `mapping`,
-    /// `reducing`, `ending` or `over`.
-    pub phase: String,
+    /// The node of its master, if it has one now.
+    pub master: Option<u32>,
+    /// What is done now.
+    pub phase: JobPhase,
     /// Map tasks that are done.
     pub maps_done: u32,
     /// Map tasks.
@@ -135,8 +227,8 @@ pub struct ProgressEntry {
     pub inherited: u32,
     /// The longest part over the mean one, in thousandths.
     pub imbalance: u32,
-    /// From the submission to the first task, in microseconds; 0 before.
-    pub first_task_us: u64,
+    /// From the submission to the first task, in microseconds, once there is one.
+    pub first_task_us: Option<u64>,
     /// From the submission to the end, or until now, in microseconds. After a master was lost,
     /// from the time of the next one.
     pub total_us: u64,
@@ -178,8 +270,8 @@ pub struct TimelineEntry {
 /// A phase in time.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct SpanEntry {
-    /// Its name.
-    pub name: String,
+    /// Which.
+    pub name: JobPhase,
     /// When it began.
     pub begun_us: u64,
     /// When it ended.
@@ -194,8 +286,8 @@ pub struct AttemptEntry {
     pub node: u32,
     /// The worker's core.
     pub core: u16,
-    /// `sample`, `map` or `reduce`.
-    pub kind: String,
+    /// What sort of task.
+    pub kind: AttemptKind,
     /// The split, or, of a reduce task, the partition.
     pub task: u32,
     /// Which attempt of the task it is, from 1.
@@ -204,10 +296,60 @@ pub struct AttemptEntry {
     pub begun_us: u64,
     /// When it was over; if it was not, when the job ended, or now.
     pub ended_us: u64,
-    /// `done`, `failed`, `stopped` (called off), `lost` (with its worker) or `open`.
-    pub outcome: String,
+    /// What came of it.
+    pub outcome: AttemptOutcome,
     /// Bytes that it has read.
     pub read: u64,
+}
+
+/// What sort of task an attempt is of.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AttemptKind {
+    /// Reads a few records of a split, from which the bounds of partitions are cut.
+    Sample,
+    /// Reads a split and leaves a piece of output for every partition.
+    Map,
+    /// Takes its partition's piece of every map task and writes a part of the output.
+    Reduce,
+}
+
+impl AttemptKind {
+    /// As it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            AttemptKind::Sample => "sample",
+            AttemptKind::Map => "map",
+            AttemptKind::Reduce => "reduce",
+        }
+    }
+}
+
+/// What came of an attempt.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AttemptOutcome {
+    /// Nothing yet, or the job ended before it.
+    Open,
+    /// It was done.
+    Done,
+    /// It came to nothing.
+    Failed,
+    /// It was called off.
+    Stopped,
+    /// It was lost with its worker.
+    Lost,
+}
+
+impl AttemptOutcome {
+    /// As it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            AttemptOutcome::Open => "open",
+            AttemptOutcome::Done => "done",
+            AttemptOutcome::Failed => "failed",
+            AttemptOutcome::Stopped => "stopped",
+            AttemptOutcome::Lost => "lost",
+        }
+    }
 }
 
 /// A job of the list.
@@ -220,17 +362,13 @@ pub struct JobEntry {
     /// What it makes.
     pub output: String,
     /// Its phase.
-    pub phase: String,
-    /// The node of its master; 0 if this is not known.
-    pub master: u32,
+    pub phase: JobPhase,
+    /// The node of its master, if this is known.
+    pub master: Option<u32>,
     /// Whether it has ended, and how.
     pub ended: JobEnd,
     /// By which policy it gets workers that others want, too.
-    pub policy: String,
-    /// What it weighs.
-    pub weight: u32,
-    /// In how many milliseconds after its begin it is to be done; 0 if that is not said.
-    pub deadline_ms: u64,
+    pub policy: JobPolicy,
     /// The node that took it in: the one that it was submitted to, or one for it that has a disk.
     pub submitted_to: u32,
     /// Map tasks that are done, as far as its master has said.

@@ -173,10 +173,31 @@ pub struct Listed {
 
 /// Something that happened to an instance.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
-pub struct Change {
-    /// `publish`, `unpublish`, `move`, or `missed`: so many changes were not kept.
-    pub what: String,
-    /// The instance's name; with `missed`, how many.
+pub enum Change {
+    /// It was published.
+    Published(Concerned),
+    /// It is no more.
+    Unpublished(Concerned),
+    /// It is at another place now.
+    Moved(Concerned),
+    /// So many changes were not kept.
+    Missed(u64),
+}
+
+impl Change {
+    /// The instance; none if it is not known any more.
+    pub fn concerned(&self) -> Option<&Concerned> {
+        match self {
+            Change::Published(it) | Change::Unpublished(it) | Change::Moved(it) => Some(it),
+            Change::Missed(_) => None,
+        }
+    }
+}
+
+/// The instance that a change is about.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Concerned {
+    /// Its name.
     pub name: String,
     /// The node that it is or was on; 0 for the one that was asked.
     pub node: u32,

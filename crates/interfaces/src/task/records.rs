@@ -42,8 +42,8 @@ pub struct Command {
     pub outputs: u32,
     /// Of `Map` and `Cut`: pieces go to other nodes, too.
     pub shared: bool,
-    /// Bytes of the pool that the job may use on this node.
-    pub memory: u64,
+    /// Bytes of the pool that the job may use on this node, if not all.
+    pub memory: Option<u64>,
 }
 
 /// The kinds of commands.

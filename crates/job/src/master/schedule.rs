@@ -11,6 +11,7 @@ use super::tasks::Try;
 use super::{Master, Stage};
 use crate::id::{AttemptId, Kind, TaskId};
 use crate::message::{Order, Work};
+use crate::share::Share;
 
 /// Old attempts that are looked at when a worker has nothing to do.
 const LOOKED_AT: usize = 8;
@@ -130,10 +131,11 @@ impl Master {
         let hears = !matches!(mate.state, State::Joining | State::Over | State::Gone);
         if hears && !core::mem::replace(&mut mate.briefed[0], true) {
             let mut job = self.job.clone();
-            // Clocks of nodes have nothing in common: it is told how long there is left.
-            let passed = now.since(self.since).as_millis() as u64;
-            let left = job.share.deadline_ms.saturating_sub(passed).max(1);
-            job.share.deadline_ms = left.min(job.share.deadline_ms);
+            if let Share::EarliestDeadline { deadline_ms } = &mut job.share {
+                // Clocks of nodes have nothing in common: it is told how long there is left.
+                let passed = now.since(self.since).as_millis() as u64;
+                *deadline_ms = deadline_ms.saturating_sub(passed).max(1);
+            }
             self.crew.order(slot, Order::Job(Box::new(job)));
         }
     }

@@ -69,11 +69,11 @@ pub fn job(reducers: u32) -> Job {
         copies: 1,
         keepers: vec![NodeId(1)],
         samples: 0,
-        memory: 1 << 20,
+        memory: Some(1 << 20),
         bytes: 0,
         blocks: 0,
         conserves: true,
-        task_timeout: 0,
+        task_timeout: None,
         share: crate::Share::default(),
     }
 }

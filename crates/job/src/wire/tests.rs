@@ -34,12 +34,12 @@ fn messages() -> (ToWorker, ToMaster) {
         copies: 2,
         keepers: vec![NodeId(1), NodeId(2)],
         samples: 9,
-        memory: 10,
+        memory: Some(10),
         bytes: 11,
         blocks: 12,
         conserves: true,
-        task_timeout: 13,
-        share: Share { policy: Policy::EarliestDeadline, weight: 14, deadline_ms: 15 },
+        task_timeout: Some(13),
+        share: Share::EarliestDeadline { deadline_ms: 15 },
     };
     let bounds = Bounds { bytes: Blob(vec![1, 2, 3]), slices: 5 };
     let plan = Plan { epoch: Epoch(2), bounds };

@@ -270,7 +270,7 @@ impl<'j> Agent<'j> {
             keeps: if kind == CommandKind::Map { self.job.keeps } else { 0 },
             outputs: u32::MAX,
             shared: false,
-            memory: (self.job.buffers * self.job.buffer) as u64,
+            memory: Some((self.job.buffers * self.job.buffer) as u64),
         }
     }
 

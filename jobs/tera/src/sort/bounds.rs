@@ -98,7 +98,7 @@ pub fn cut(task: &Task<'_>) -> Outcome<Bounds> {
     let partitions = NonZeroU32::new(task.partitions()).unwrap_or(NonZeroU32::MIN);
     let cuts = sample.cuts(partitions);
     // Pieces for other nodes fill buffers, and runs are made of few blocks: nothing to gain there.
-    let fits = task.memory() == 0 || all.saturating_mul(LENGTH as u64) <= task.memory();
+    let fits = task.memory().is_none_or(|most| all.saturating_mul(LENGTH as u64) <= most);
     let grouped = if task.is_shared() || !fits { 1 } else { grouped(all, block) };
     let buckets = buckets(all, block * grouped, cuts.parts());
     let sizes = [buckets, grouped as u32].map(u32::to_le_bytes).concat();
