@@ -11,8 +11,9 @@ pub const SECTOR: u64 = 4096;
 /// Bytes of a key: those of one for the data, then those of one for the sectors' numbers.
 pub const KEY_BYTES: usize = 64;
 
-/// Blocks that the processor is given at once, so that it works on several at a time.
-const AT_ONCE: usize = 32;
+/// Blocks that the processor is given at once, all of a sector: its widest instructions take 64 at
+/// a time, and what is less one after the other.
+const AT_ONCE: usize = SECTOR as usize / 16;
 
 /// A disk's key, ready for use.
 #[derive(Clone)]
