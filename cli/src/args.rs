@@ -19,6 +19,7 @@ use crate::compose::args::Compose;
 use crate::config;
 use crate::data::args::{Get, List, Mend, Put, Remove};
 use crate::disk::{Bus, Disk};
+use crate::graph::args::Graph;
 use crate::policy::args::{Policies, Policy};
 use crate::profile::Profile;
 use crate::run::args::{Demo, Run};
@@ -58,6 +59,8 @@ pub enum Command {
     Roles(Roles),
     /// Give a package a worker core for itself, replace or stop it.
     Package(Package),
+    /// Keep a graph that changes, with its ranks and a bound of their error.
+    Graph(Graph),
     /// Break the running cluster on purpose, or mend it.
     Fault(Fault),
     /// Show the last lines of a node's log.

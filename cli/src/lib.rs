@@ -32,6 +32,7 @@ pub mod config;
 mod data;
 pub mod disk;
 pub mod failure;
+mod graph;
 mod image;
 mod interrupt;
 mod jobs;
@@ -102,6 +103,7 @@ pub fn perform(command: Command) -> Result<(), Failure> {
         Command::Core(options) => cluster::cores::run(&options),
         Command::Roles(options) => cluster::roles::run(&options),
         Command::Package(options) => cluster::packages::run(&options),
+        Command::Graph(options) => graph::run(&options),
         Command::Fault(options) => cluster::fault::run(&options),
         Command::Logs(options) => cluster::logs::run(&options),
         Command::Top(options) => cluster::top::run(&options),

@@ -215,6 +215,7 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         | Command::Policies(_)
         | Command::Policy(_)
         | Command::Core(_)
+        | Command::Graph(_)
         | Command::Roles(_)
         | Command::Package(_)
         | Command::Jobs(_)

@@ -46,6 +46,7 @@
 //! | `dataset-nodes`   | datasets come from another node whole, or leave nothing                |
 //! | `leaving`         | cores leave as planned and come back, and no call is lost              |
 //! | `roles`           | a disk goes to another core and back; callers see the same disk        |
+//! | `graph`           | edges come in any order; ranks are no more wrong than they say        |
 //! | `sweeps`          | names without a history are adopted once, whoever races; `away=1`: what |
 //! |                   | was removed while a node was cut off goes when it is back              |
 //! | `bulk-cost`       | what it costs to move buffers to another node                          |
@@ -82,6 +83,7 @@ mod disk_cost;
 mod disks;
 mod ends;
 mod flood;
+mod graph;
 mod hostile;
 mod idle;
 mod interrupts;
@@ -129,7 +131,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 56] = [
+pub const PROGRAMS: [&str; 57] = [
     "boot",
     "ping",
     "restart",
@@ -173,6 +175,7 @@ pub const PROGRAMS: [&str; 56] = [
     "registry-restart",
     "leaving",
     "roles",
+    "graph",
     "idle-nodes",
     "cluster",
     "serve",
@@ -292,6 +295,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "dataset-nodes" => dataset_nodes::start(core, &arguments),
         "leaving" => leaving::start(core, &arguments),
         "roles" => roles::start(core, &arguments),
+        "graph" => graph::start(core, &arguments),
         "sweeps" => sweeps::start(core, &arguments),
         "bulk-cost" => bulk_cost::start(core, &arguments),
         "rpc-cost" => rpc_cost::start(core, &arguments),

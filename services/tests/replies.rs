@@ -11,7 +11,7 @@ use nile_services::ALL;
 const PAGES: [&str; 4] = ["skip", "after", "from", "at"];
 
 /// Replies with lists that are no pages, and why they fit.
-const BOUNDED: [(&str, &str); 33] = [
+const BOUNDED: [(&str, &str); 34] = [
     ("bulk.counters", "what is counted is fixed"),
     ("composer.publish", "a composition has 64 parts at most"),
     ("core_manager.keeps", "a node has at most 32 keeps"),
@@ -20,6 +20,7 @@ const BOUNDED: [(&str, &str); 33] = [
     ("core_manager.statistics", "causes and queues are fixed"),
     ("disk.list", "the disks of one core"),
     ("gossip.namesakes", "the one that was heard last, if any"),
+    ("graph.top", "500 vertices at most"),
     ("interrupt.counts", "causes are fixed"),
     ("interrupt.devices", "a node has at most eight interfaces and eight disks that are told"),
     ("job.news", "1024 parts, 256 workers and the phases at most"),

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{Said, launcher, nile, root, run, runs};
-use crate::{compose, cores, policies};
+use crate::{compose, cores, graphs, policies};
 
 /// Far longer than anything here takes; only a failure waits for it.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -198,6 +198,7 @@ fn a_cluster_is_started_called_broken_and_ended() {
     policies::check(&place);
     cores::check(&place);
     compose::check(&place);
+    graphs::check(&place);
 
     place.run(&["fault", "kill", "n3"]).expect(0);
     let dead = place.run(&["call", "time.now", "--core", "n3.c0", "--json"]).expect(1);

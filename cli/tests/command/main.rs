@@ -13,6 +13,7 @@ mod determinism;
 mod disks;
 mod dissector;
 mod elsewhere;
+mod graphs;
 mod image;
 mod interrupt;
 mod jobs;

@@ -9,6 +9,7 @@
 //! * Services of all nodes: [`registry`], [`network`], [`gossip`], [`bulk`], [`composer`].
 //! * Who runs next: [`scheduling`], [`policy_manager`].
 //! * Packages that stay: [`packages`].
+//! * Graphs that change: [`graph`].
 //! * Jobs: [`job`], [`worker`], [`task`].
 #![no_std]
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ pub mod core_manager;
 pub mod dataset;
 pub mod disk;
 pub mod gossip;
+pub mod graph;
 pub mod heap;
 pub mod interrupt;
 pub mod job;

@@ -313,6 +313,13 @@ fn services_are_made_of_services() {
 }
 
 #[test]
+fn a_graph_is_the_same_in_any_order_of_its_events() {
+    pass_seeds(20, 4, "graph");
+    pass_seeds(2, 2, "graph edges=200 vertices=20");
+    pass_seeds(2, 3, "graph edges=9000 vertices=900");
+}
+
+#[test]
 fn instances_are_chosen_by_how_they_serve() {
     pass_seeds(20, 4, "quality");
     pass_seeds(2, 2, "quality");

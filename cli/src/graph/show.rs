@@ -1,0 +1,194 @@
+//! Graphs as text and as JSON.
+
+use std::thread;
+use std::time::Duration;
+
+use nile_graph::ONE;
+use nile_interfaces::graph::{ComponentEntry, GraphClient, GraphState, RankEntry, SourceEntry};
+use serde_json::{Value, json};
+
+use super::Cores;
+use crate::cluster::args::Query;
+use crate::failure::Failure;
+use crate::peer::known::Target;
+use crate::table;
+
+/// How often the top is shown.
+const WATCH: Duration = Duration::from_secs(1);
+
+/// Says that something is done, and where.
+pub fn done(query: &Query, core: Target, what: &str) -> Result<(), Failure> {
+    let place = core.place();
+    match query.json {
+        true => json_line(&json!({ "core": place.to_string() })),
+        false => crate::print(&format!("{what} {place}\n")),
+    }
+}
+
+/// Shows the highest ranks.
+pub fn top(
+    cores: &mut Cores,
+    core: Target,
+    name: &str,
+    number: u32,
+    is_settled: bool,
+    watches: bool,
+    query: &Query,
+) -> Result<(), Failure> {
+    loop {
+        let look = async |it: GraphClient| {
+            let state = match is_settled {
+                true => it.settled(name).await?,
+                false => it.state(name).await?,
+            };
+            Ok((state, it.top(name, number).await?))
+        };
+        let (state, ranks) = cores.ask(core, look)?;
+        if query.json {
+            let ranks: Vec<Value> = ranks.iter().map(ranked).collect();
+            json_line(&json!({ "graph": document(core, &state), "top": ranks }))?;
+        } else {
+            crate::print(&table(&state, &ranks))?;
+        }
+        if !watches {
+            return Ok(());
+        }
+        thread::sleep(WATCH);
+        crate::print("\n")?;
+    }
+}
+
+fn table(state: &GraphState, ranks: &[RankEntry]) -> String {
+    let title = ["", "vertex", "rank", ""].map(String::from).to_vec();
+    let row = |(place, it): (usize, &RankEntry)| {
+        let certain = if it.certain { "" } else { "perhaps behind the next" };
+        vec![place.to_string(), it.vertex.to_string(), rank(it.rank), certain.into()]
+    };
+    let rows: Vec<_> = [title].into_iter().chain((1..).zip(ranks).map(row)).collect();
+    let told = match state.publication {
+        0 => String::from("nothing is published yet"),
+        number => format!(
+            "publication {number}: {} events in, {} behind; errors of all ranks {:.1e} at most",
+            state.events,
+            state.behind,
+            error(state.error)
+        ),
+    };
+    format!("{}{told}\n", table::columns("", &rows))
+}
+
+/// Shows a vertex.
+pub fn vertex(
+    query: &Query,
+    vertex: u64,
+    rank: u64,
+    component: ComponentEntry,
+) -> Result<(), Failure> {
+    let ComponentEntry { lowest, vertices } = component;
+    if query.json {
+        let component = json!({ "lowest": lowest, "vertices": vertices });
+        return json_line(&json!({
+            "vertex": vertex, "rank": fraction(rank), "component": component,
+        }));
+    }
+    let rank = self::rank(rank);
+    crate::print(&format!("rank {rank}, connected with {vertices} vertices, {lowest} the lowest\n"))
+}
+
+/// Shows a distance.
+pub fn distance(query: &Query, from: u64, to: u64, edges: Option<u32>) -> Result<(), Failure> {
+    if query.json {
+        return json_line(&json!({ "from": from, "to": to, "edges": edges }));
+    }
+    match edges {
+        Some(edges) => crate::print(&format!("{edges}\n")),
+        None => crate::print(&format!("no way leads from {from} to {to}\n")),
+    }
+}
+
+/// Shows the sources of a graph.
+pub fn sources(cores: &mut Cores, core: Target, name: &str, query: &Query) -> Result<(), Failure> {
+    let list = async |it: GraphClient| {
+        let mut all: Vec<SourceEntry> = Vec::new();
+        loop {
+            let more = it.sources(name, all.last().map(|it| it.source)).await?;
+            if more.is_empty() {
+                return Ok(all);
+            }
+            all.extend(more);
+        }
+    };
+    let all = cores.ask(core, list)?;
+    if query.json {
+        let document = |it: &SourceEntry| {
+            let SourceEntry { source, next, beyond, until, idle } = it;
+            json!({
+                "source": source, "next": next, "beyond": beyond, "until": until, "idle": idle,
+            })
+        };
+        let sources: Vec<Value> = all.iter().map(document).collect();
+        return json_line(&json!({ "sources": sources }));
+    }
+    let mut rows =
+        vec![["source", "events", "beyond a gap", "until", ""].map(String::from).to_vec()];
+    for it in all {
+        let idle = if it.idle { "idle" } else { "" };
+        let numbers = [it.source, it.next, it.beyond, it.until].map(|it| it.to_string());
+        rows.push(numbers.into_iter().chain([idle.into()]).collect());
+    }
+    crate::print(&table::columns("", &rows))
+}
+
+/// Shows graphs.
+pub fn list(query: &Query, states: &[(Target, GraphState)]) -> Result<(), Failure> {
+    if query.json {
+        let graphs: Vec<Value> = states.iter().map(|(core, it)| document(*core, it)).collect();
+        return json_line(&json!({ "graphs": graphs }));
+    }
+    let title = ["graph", "core", "vertices", "edges", "events", "behind", "error"];
+    let mut rows = vec![title.map(String::from).to_vec()];
+    for (core, it) in states {
+        let numbers = [it.vertices, it.edges, it.events, it.behind].map(|it| it.to_string());
+        let first = [it.name.clone(), core.place().to_string()].into_iter();
+        rows.push(first.chain(numbers).chain([format!("{:.1e}", error(it.error))]).collect());
+    }
+    crate::print(&table::columns("", &rows))
+}
+
+fn document(core: Target, it: &GraphState) -> Value {
+    json!({
+        "name": it.name,
+        "core": core.place().to_string(),
+        "publication": it.publication,
+        "age_us": it.age_us,
+        "watermark": it.watermark,
+        "events": it.events,
+        "behind": it.behind,
+        "staleness_us": it.staleness_us,
+        "refused": it.refused,
+        "vertices": it.vertices,
+        "edges": it.edges,
+        "error": error(it.error),
+        "wanted_error": error(it.wanted_error),
+    })
+}
+
+fn ranked(it: &RankEntry) -> Value {
+    json!({ "vertex": it.vertex, "rank": fraction(it.rank), "certain": it.certain })
+}
+
+fn rank(rank: u64) -> String {
+    format!("{:.6}", fraction(rank))
+}
+
+fn fraction(rank: u64) -> f64 {
+    rank as f64 / 2_f64.powi(64)
+}
+
+fn error(error: u64) -> f64 {
+    error as f64 / ONE as f64
+}
+
+fn json_line(value: &Value) -> Result<(), Failure> {
+    crate::print(&format!("{value}\n"))
+}

@@ -1,0 +1,186 @@
+//! The edges, in two levels: a generation, compressed by the vertices that edges lead to, and what
+//! is new since, which becomes a part of the next one. A removed edge leaves its stamp, since an
+//! older event about it may still come.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::mem;
+
+use crate::event::Stamp;
+
+/// As many new edges make a generation, or an eighth of those that there are.
+const LEAST_FRESH: usize = 4096;
+
+/// A vertex, by its place.
+pub type Vertex = u32;
+
+#[derive(Clone, Copy)]
+struct Fresh {
+    stamp: Stamp,
+    is_there: bool,
+}
+
+/// The edges of a graph.
+#[derive(Default)]
+pub struct Edges {
+    places: BTreeMap<u64, Vertex>,
+    names: Vec<u64>,
+    /// The generation: where the edges to each vertex begin, and where the last ones end; from
+    /// where they come, sorted for each vertex, and their stamps.
+    starts: Vec<usize>,
+    froms: Vec<Vertex>,
+    stamps: Vec<Stamp>,
+    /// What is known besides, by where an edge leads to and comes from.
+    fresh: BTreeMap<(Vertex, Vertex), Fresh>,
+    gone: BTreeMap<(Vertex, Vertex), Stamp>,
+    /// How many edges come from each vertex.
+    degrees: Vec<u32>,
+    count: u64,
+}
+
+impl Edges {
+    /// How many vertices there are: all that any event has named.
+    pub fn vertices(&self) -> usize {
+        self.names.len()
+    }
+
+    /// How many edges.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// How many edges come from a vertex.
+    pub fn degree(&self, vertex: Vertex) -> u32 {
+        self.degrees.get(vertex as usize).copied().unwrap_or(0)
+    }
+
+    /// The place of a vertex.
+    pub fn find(&self, name: u64) -> Option<Vertex> {
+        self.places.get(&name).copied()
+    }
+
+    /// What a vertex is called.
+    pub fn name(&self, vertex: Vertex) -> Option<u64> {
+        self.names.get(vertex as usize).copied()
+    }
+
+    /// The place of a vertex, which there is from now on. `None` if there are no more places.
+    pub fn place(&mut self, name: u64) -> Option<Vertex> {
+        if let Some(place) = self.find(name) {
+            return Some(place);
+        }
+        let place = Vertex::try_from(self.names.len()).ok()?;
+        self.places.insert(name, place);
+        self.names.push(name);
+        self.degrees.push(0);
+        Some(place)
+    }
+
+    /// An edge is there, or not, since an event with this stamp. Whether that changes anything: it
+    /// does not if a newer one has come, or if it was so before.
+    pub fn set(&mut self, from: Vertex, to: Vertex, stamp: Stamp, is_there: bool) -> bool {
+        let known = self.state(from, to);
+        if known.is_some_and(|it| it.stamp >= stamp) {
+            return false;
+        }
+        let was_there = known.is_some_and(|it| it.is_there);
+        self.fresh.insert((to, from), Fresh { stamp, is_there });
+        if was_there == is_there {
+            return false;
+        }
+        let degree = &mut self.degrees[from as usize];
+        if is_there {
+            (*degree, self.count) = (*degree + 1, self.count + 1);
+        } else {
+            (*degree, self.count) = (*degree - 1, self.count - 1);
+        }
+        true
+    }
+
+    fn state(&self, from: Vertex, to: Vertex) -> Option<Fresh> {
+        if let Some(fresh) = self.fresh.get(&(to, from)) {
+            return Some(*fresh);
+        }
+        let (start, froms) = self.old(to);
+        if let Ok(at) = froms.binary_search(&from) {
+            return Some(Fresh { stamp: self.stamps[start + at], is_there: true });
+        }
+        self.gone.get(&(to, from)).map(|stamp| Fresh { stamp: *stamp, is_there: false })
+    }
+
+    /// Where in the generation the edges to a vertex begin, and from where they come.
+    fn old(&self, to: Vertex) -> (usize, &[Vertex]) {
+        let at = |place: usize| self.starts.get(place).copied();
+        match (at(to as usize), at(to as usize + 1)) {
+            (Some(start), Some(end)) => (start, &self.froms[start..end]),
+            _ => (0, &[]),
+        }
+    }
+
+    /// Calls `each` with every vertex that an edge leads to this one from; how many they are.
+    pub fn each_to(&self, to: Vertex, mut each: impl FnMut(Vertex)) -> usize {
+        let (_, old) = self.old(to);
+        let mut fresh = self.fresh.range((to, 0)..=(to, Vertex::MAX)).peekable();
+        if fresh.peek().is_none() {
+            old.iter().copied().for_each(each);
+            return old.len();
+        }
+        let mut count = 0;
+        let mut tell = |from| {
+            count += 1;
+            each(from);
+        };
+        let mut old = old.iter().copied().peekable();
+        for ((_, from), state) in fresh {
+            while let Some(before) = old.next_if(|it| it < from) {
+                tell(before);
+            }
+            // What is new about an edge holds.
+            let _ = old.next_if_eq(from);
+            if state.is_there {
+                tell(*from);
+            }
+        }
+        old.for_each(tell);
+        count
+    }
+
+    /// Whether there is so much new that it should become a generation.
+    pub fn is_fresh(&self) -> bool {
+        self.fresh.len() > LEAST_FRESH.max(self.froms.len() / 8)
+    }
+
+    /// Makes a generation of all edges.
+    pub fn compact(&mut self) {
+        let (vertices, count) = (self.vertices(), self.count as usize);
+        let mut starts = Vec::with_capacity(vertices + 1);
+        let (mut froms, mut stamps) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let (fresh, mut gone) = (mem::take(&mut self.fresh), mem::take(&mut self.gone));
+        let mut fresh = fresh.into_iter().peekable();
+        for to in 0..vertices as Vertex {
+            starts.push(froms.len());
+            let (start, old) = self.old(to);
+            let mut old = old.iter().copied().zip(start..).peekable();
+            while let Some(((_, from), state)) = fresh.next_if(|((it, _), _)| *it == to) {
+                while let Some((before, at)) = old.next_if(|(it, _)| *it < from) {
+                    froms.push(before);
+                    stamps.push(self.stamps[at]);
+                }
+                let _ = old.next_if(|(it, _)| *it == from);
+                if state.is_there {
+                    froms.push(from);
+                    stamps.push(state.stamp);
+                    gone.remove(&(to, from));
+                } else {
+                    gone.insert((to, from), state.stamp);
+                }
+            }
+            for (from, at) in old {
+                froms.push(from);
+                stamps.push(self.stamps[at]);
+            }
+        }
+        starts.push(froms.len());
+        (self.starts, self.froms, self.stamps, self.gone) = (starts, froms, stamps, gone);
+    }
+}

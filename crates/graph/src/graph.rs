@@ -1,0 +1,281 @@
+//! A graph, with all that is kept of it.
+
+use alloc::collections::{BTreeSet, BinaryHeap};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use crate::edges::{Edges, Vertex};
+use crate::event::Event;
+use crate::ranks::{ONE, Ranks};
+use crate::reach;
+use crate::sources::{SourceState, Sources, Verdict};
+
+/// So many sweeps over the same edges leave nothing wrong but what rounding does: each one leaves
+/// at most 0.85 of it.
+const MOST_ALIKE: u32 = 256;
+
+/// How a graph is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Sweeps go on until ranks are as good as this: the sum of all errors, of ranks whose sum is
+    /// one, in parts of [`ONE`].
+    pub error: u64,
+    /// How long a source may be silent before the watermark goes on without it, in units of `now`.
+    pub patience: u64,
+    /// The most vertices.
+    pub vertices: usize,
+    /// The most edges.
+    pub edges: u64,
+}
+
+/// What has become of events that were offered.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Offered {
+    /// How many were new.
+    pub new: u64,
+    /// How many had been here.
+    pub known: u64,
+    /// How many have to come again, when those before them have.
+    pub ahead: u64,
+    /// The first event of the source that is missing.
+    pub next: u64,
+}
+
+/// What is known after a sweep.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Publication {
+    /// Which it is; 0 before the first.
+    pub number: u64,
+    /// All that happened before this is in, by sources that are not idle.
+    pub watermark: u64,
+    /// How many events are in, those that came twice once.
+    pub events: u64,
+    /// How many events have come since.
+    pub behind: u64,
+    /// How many vertices there are.
+    pub vertices: u64,
+    /// How many edges.
+    pub edges: u64,
+    /// How wrong all ranks may be together, of a sum of one, in parts of [`ONE`].
+    pub error: u64,
+    /// How many events were lost, as there are as many vertices or edges as there may be.
+    pub refused: u64,
+}
+
+/// A vertex in the order of ranks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// The vertex.
+    pub vertex: u64,
+    /// Its rank, of a sum of one, in parts of 2⁶⁴.
+    pub rank: u64,
+    /// Whether it is certain that it comes before the next one.
+    pub is_certain: bool,
+}
+
+/// A graph that changes.
+pub struct Graph {
+    settings: Settings,
+    sources: Sources,
+    edges: Edges,
+    ranks: Ranks,
+    /// What has come in the midst of a sweep: source and event.
+    waiting: Vec<(u64, Event)>,
+    /// Vertices from which an edge has come or gone since the last sweep began.
+    changed: BTreeSet<Vertex>,
+    is_sweeping: bool,
+    /// How many publications have the same events.
+    alike: u32,
+    /// What the sweep has, and what is published.
+    coming: Publication,
+    published: Publication,
+    /// Events that were taken, and those of them that were lost.
+    taken: u64,
+    refused: u64,
+}
+
+impl Graph {
+    /// A graph without vertices.
+    pub fn new(settings: Settings) -> Graph {
+        Graph {
+            sources: Sources::new(settings.patience),
+            settings,
+            edges: Edges::default(),
+            ranks: Ranks::default(),
+            waiting: Vec::new(),
+            changed: BTreeSet::new(),
+            is_sweeping: false,
+            alike: 0,
+            coming: Publication::default(),
+            published: Publication::default(),
+            taken: 0,
+            refused: 0,
+        }
+    }
+
+    /// Events of a source have come, and its promise that whatever comes yet happened at `until`
+    /// or later.
+    pub fn offer(&mut self, now: u64, source: u64, events: &[Event], until: u64) -> Offered {
+        let mut offered = Offered::default();
+        for event in events {
+            match self.sources.take(now, source, event.sequence) {
+                Verdict::New => {
+                    offered.new += 1;
+                    self.taken += 1;
+                    match self.is_sweeping {
+                        true => self.waiting.push((source, *event)),
+                        false => self.apply(source, event),
+                    }
+                }
+                Verdict::Known => offered.known += 1,
+                Verdict::Ahead => offered.ahead += 1,
+            }
+        }
+        if offered.ahead == 0 {
+            self.sources.promise(now, source, until);
+        }
+        offered.next = self.sources.next(source);
+        offered
+    }
+
+    fn apply(&mut self, source: u64, event: &Event) {
+        let Event { from, to, removes, .. } = *event;
+        let new = |name| usize::from(self.edges.find(name).is_none());
+        let new = new(from) + if from == to { 0 } else { new(to) };
+        let has_room = self.edges.vertices() + new <= self.settings.vertices
+            && (removes || self.edges.count() < self.settings.edges);
+        let places = has_room.then(|| self.edges.place(from).zip(self.edges.place(to)));
+        let Some((from, to)) = places.flatten() else {
+            self.refused += 1;
+            return;
+        };
+        if self.edges.set(from, to, event.stamp(source), !removes) {
+            self.changed.insert(from);
+        }
+    }
+
+    /// Works on over about so many edges. `None` if there is nothing to do until events come;
+    /// whether something was published otherwise.
+    pub fn step(&mut self, now: u64, most: usize) -> Option<bool> {
+        if !self.is_sweeping {
+            let is_good = self.published.error <= self.settings.error || self.alike > MOST_ALIKE;
+            if self.published.number > 0 && is_good && self.taken == self.published.events {
+                return None;
+            }
+            if self.edges.vertices() == 0 {
+                return None;
+            }
+            if self.edges.is_fresh() {
+                self.edges.compact();
+            }
+            self.ranks.change(&self.edges, core::mem::take(&mut self.changed));
+            self.is_sweeping = true;
+            self.coming = Publication {
+                number: self.published.number + 1,
+                watermark: self.sources.watermark(now),
+                events: self.taken,
+                behind: 0,
+                vertices: self.edges.vertices() as u64,
+                edges: self.edges.count(),
+                error: 0,
+                refused: 0,
+            };
+        }
+        let is_over = self.ranks.step(&self.edges, most);
+        if is_over {
+            let (sum, bound) = self.ranks.sum_and_bound();
+            // Dividing by a sum that is wrong, too, at most doubles it.
+            let error = (2 * bound * u128::from(ONE)).div_ceil(sum.max(1));
+            let error = u64::try_from(error).unwrap_or(u64::MAX).min(2 * ONE);
+            let is_alike = self.published.events == self.coming.events;
+            self.alike = if is_alike { self.alike + 1 } else { 0 };
+            self.published = Publication { error, ..self.coming };
+            self.is_sweeping = false;
+            for (source, event) in core::mem::take(&mut self.waiting) {
+                self.apply(source, &event);
+            }
+        }
+        Some(is_over)
+    }
+
+    /// What is known.
+    pub fn published(&self) -> Publication {
+        let behind = self.taken - self.published.events;
+        Publication { behind, refused: self.refused, ..self.published }
+    }
+
+    /// The vertices with the highest ranks, at most so many; of equal ones the lowest first.
+    pub fn top(&self, most: usize) -> Vec<Placed> {
+        let values = self.ranks.published();
+        let mut best = BinaryHeap::with_capacity(most + 2);
+        for (value, vertex) in values.iter().zip(0..) {
+            let Some(name) = self.edges.name(vertex) else { continue };
+            // The last one is there to tell how certain the one before is.
+            if best.len() <= most {
+                best.push(Reverse((*value, Reverse(name))));
+            } else if let Some(mut worst) = best.peek_mut()
+                && worst.0 < (*value, Reverse(name))
+            {
+                *worst = Reverse((*value, Reverse(name)));
+            }
+        }
+        let (sum, bound) = self.ranks.sum_and_bound();
+        let best = best.into_sorted_vec();
+        let next = best.iter().skip(1).map(|it| Some(it.0.0)).chain([None]);
+        let placed = best.iter().zip(next).take(most);
+        placed
+            .map(|(Reverse((value, Reverse(vertex))), next)| Placed {
+                vertex: *vertex,
+                rank: part(*value, sum),
+                // The errors of the two are a part of all errors.
+                is_certain: next.is_none_or(|next| u128::from(value - next) > bound),
+            })
+            .collect()
+    }
+
+    /// The rank of a vertex, of a sum of one, in parts of 2⁶⁴. `None` if no publication has it.
+    pub fn rank(&self, vertex: u64) -> Option<u64> {
+        let place = self.edges.find(vertex)?;
+        let value = self.ranks.published().get(place as usize)?;
+        Some(part(*value, self.ranks.sum_and_bound().0))
+    }
+
+    /// The lowest vertex of those that are connected with this one, whichever way edges go, and how
+    /// many they are. Takes time for all edges. `None` if there is no such vertex.
+    pub fn component(&self, vertex: u64) -> Option<(u64, u64)> {
+        let place = self.edges.find(vertex)?;
+        let components = reach::components(&self.edges);
+        let own = *components.get(place as usize)?;
+        let size = components.iter().filter(|it| **it == own).count();
+        Some((self.edges.name(own)?, size as u64))
+    }
+
+    /// How many edges the shortest way between two vertices has. Takes time for all edges, at most.
+    /// `None` if there is no such way.
+    pub fn distance(&self, from: u64, to: u64) -> Option<u32> {
+        reach::distance(&self.edges, self.edges.find(from)?, self.edges.find(to)?)
+    }
+
+    /// Calls `each` with every edge that there is now.
+    pub fn each_edge(&self, mut each: impl FnMut(u64, u64)) {
+        for to in 0..self.edges.vertices() as Vertex {
+            self.edges.each_to(to, |from| {
+                if let (Some(from), Some(to)) = (self.edges.name(from), self.edges.name(to)) {
+                    each(from, to);
+                }
+            });
+        }
+    }
+
+    /// How sources stand whose numbers are higher than `after`, at most so many.
+    pub fn sources(&self, now: u64, after: Option<u64>, most: usize) -> Vec<SourceState> {
+        self.sources.states(now, after, most)
+    }
+}
+
+/// A part of a sum in parts of 2⁶⁴.
+fn part(value: u64, sum: u128) -> u64 {
+    // Sums of 2³² vertices have 64 bits before the point.
+    let scaled = (u128::from(value) << 64) / sum.max(1);
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,273 @@
+//! Graphs from events in any order, beside models; ranks beside a plain iteration in floating
+//! point, always within their bound.
+
+extern crate std;
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+
+use crate::{Event, Graph, ONE, Settings};
+
+const SETTINGS: Settings =
+    Settings { error: ONE >> 20, patience: 1 << 20, vertices: 1 << 20, edges: 1 << 30 };
+
+/// Events as they happened, each with its source.
+type History = Vec<(u64, Event)>;
+
+fn history(steps: &[(u8, u8, u8, u8, bool)]) -> History {
+    let mut next = BTreeMap::<u64, u64>::new();
+    let event = |(source, time, from, to, removes): &(u8, u8, u8, u8, bool)| {
+        let source = u64::from(source % 3);
+        let sequence = next.entry(source).or_default();
+        *sequence += 1;
+        let (time, from, to) = (u64::from(*time), u64::from(from % 24), u64::from(to % 24));
+        let event = Event { sequence: *sequence - 1, time, from, to, removes: *removes };
+        (source, event)
+    };
+    steps.iter().map(event).collect()
+}
+
+/// What holds about each edge in the end.
+fn model(history: &History) -> BTreeSet<(u64, u64)> {
+    let mut last = BTreeMap::new();
+    for (source, event) in history {
+        let news = (event.stamp(*source), !event.removes);
+        let known = last.entry((event.from, event.to)).or_insert(news);
+        *known = (*known).max(news);
+    }
+    last.into_iter().filter(|(_, (_, is_there))| *is_there).map(|(edge, _)| edge).collect()
+}
+
+fn edges(graph: &Graph) -> BTreeSet<(u64, u64)> {
+    let mut edges = BTreeSet::new();
+    graph.each_edge(|from, to| assert!(edges.insert((from, to)), "an edge is told twice"));
+    edges
+}
+
+fn settle(graph: &mut Graph) {
+    let left = (0..1 << 20).find(|_| graph.step(0, 7).is_none());
+    assert!(left.is_some(), "sweeps come to an end");
+}
+
+/// Ranks by iterating until nothing changes, with what leaks put everywhere.
+fn ranks(vertices: &[u64], edges: &BTreeSet<(u64, u64)>) -> BTreeMap<u64, f64> {
+    let count = vertices.len() as f64;
+    let mut ranks: BTreeMap<u64, f64> = vertices.iter().map(|it| (*it, 1.0 / count)).collect();
+    let mut out = BTreeMap::<u64, f64>::new();
+    edges.iter().for_each(|(from, _)| *out.entry(*from).or_default() += 1.0);
+    for _ in 0..200 {
+        let loose = ranks.iter().filter(|(it, _)| !out.contains_key(it)).map(|it| it.1);
+        let base = (0.15 + 0.85 * loose.sum::<f64>()) / count;
+        let mut next: BTreeMap<u64, f64> = vertices.iter().map(|it| (*it, base)).collect();
+        for (from, to) in edges {
+            *next.entry(*to).or_default() += 0.85 * ranks[from] / out[from];
+        }
+        ranks = next;
+    }
+    ranks
+}
+
+/// By how much all published ranks are wrong together.
+fn error(graph: &Graph, vertices: &[u64], edges: &BTreeSet<(u64, u64)>) -> f64 {
+    let wrong = |(vertex, right): (&u64, &f64)| {
+        let rank = graph.rank(*vertex).unwrap() as f64 / 2_f64.powi(64);
+        (rank - right).abs()
+    };
+    ranks(vertices, edges).iter().map(wrong).sum()
+}
+
+fn bound(graph: &Graph) -> f64 {
+    graph.published().error as f64 / ONE as f64
+}
+
+fn named(history: &History) -> Vec<u64> {
+    let names = history.iter().flat_map(|(_, event)| [event.from, event.to]);
+    names.collect::<BTreeSet<u64>>().into_iter().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_order_and_repetition_of_events_ends_in_one_graph(
+        steps in prop::collection::vec(any::<(u8, u8, u8, u8, bool)>(), 1..120),
+        order in prop::collection::vec(any::<prop::sample::Index>(), 0..300),
+        pauses in 1_usize..9,
+    ) {
+        let history = history(&steps);
+        let mut graph = Graph::new(SETTINGS);
+        let again = order.iter().map(|it| history[it.index(history.len())]);
+        for (at, (source, event)) in again.chain(history.iter().rev().copied()).enumerate() {
+            graph.offer(0, source, &[event], 0);
+            if at % pauses == 0 {
+                graph.step(0, 5);
+            }
+        }
+        settle(&mut graph);
+        prop_assert_eq!(edges(&graph), model(&history));
+        let state = graph.published();
+        prop_assert_eq!((state.events, state.behind), (history.len() as u64, 0));
+        prop_assert_eq!(state.edges, model(&history).len() as u64);
+    }
+
+    #[test]
+    fn ranks_are_never_more_wrong_than_they_say(
+        steps in prop::collection::vec(any::<(u8, u8, u8, u8, bool)>(), 1..120),
+        more in any::<(u8, u8, u8, u8, bool)>(),
+    ) {
+        let mut all = history(&steps);
+        let mut graph = Graph::new(Settings { error: ONE >> 24, ..SETTINGS });
+        for (source, event) in &all {
+            graph.offer(0, *source, &[*event], 0);
+        }
+        let mut last = f64::INFINITY;
+        while let Some(is_over) = graph.step(0, 5) {
+            if is_over {
+                let error = error(&graph, &named(&all), &model(&all));
+                prop_assert!(error <= bound(&graph) + 1e-12, "{} {}", error, bound(&graph));
+                last = bound(&graph);
+            }
+        }
+        prop_assert!(last <= (ONE >> 24) as f64 / ONE as f64);
+        // An edge that comes in the midst of a sweep belongs to the next one.
+        let before = all.clone();
+        let mut steps = steps.clone();
+        steps.push(more);
+        all = history(&steps);
+        graph.offer(0, 9, &[Event { sequence: 0, time: 0, from: 90, to: 91, removes: false }], 0);
+        graph.step(0, 1);
+        let (source, event) = all[all.len() - 1];
+        graph.offer(0, source, &[event], 0);
+        while graph.step(0, 1) == Some(false) {}
+        let mut known = before;
+        known.push((9, Event { sequence: 0, time: 0, from: 90, to: 91, removes: false }));
+        let error = error(&graph, &named(&known), &model(&known));
+        prop_assert!(error <= bound(&graph) + 1e-12, "{} {}", error, bound(&graph));
+        prop_assert_eq!(graph.published().behind, 1);
+    }
+}
+
+/// Edges of a graph with few vertices that many lead to.
+fn skewed(count: u64) -> Vec<Event> {
+    let mut state = 7_u64;
+    let mut next = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        state >> 33
+    };
+    let vertex = |number: u64| number % (1 + number / 2 % 2000);
+    (0..count)
+        .map(|sequence| {
+            let (from, to) = (next() % 2000, vertex(next()));
+            Event { sequence, time: sequence, from, to, removes: false }
+        })
+        .collect()
+}
+
+#[test]
+fn generations_hold_what_single_events_said() {
+    let events = skewed(40_000);
+    let mut graph = Graph::new(SETTINGS);
+    let mut history: History = Vec::new();
+    for part in events.chunks(5000) {
+        graph.offer(0, 1, part, 0);
+        history.extend(part.iter().map(|it| (1, *it)));
+        settle(&mut graph);
+        assert_eq!(edges(&graph), model(&history));
+    }
+    // Half of them go, by another source that is asked later.
+    let gone = events.iter().step_by(2).zip(0..);
+    let gone: Vec<Event> = gone
+        .map(|(it, sequence)| Event { sequence, time: 1 << 40, removes: true, ..*it })
+        .collect();
+    for part in gone.chunks(3000) {
+        graph.offer(0, 2, part, 0);
+        history.extend(part.iter().map(|it| (2, *it)));
+        settle(&mut graph);
+    }
+    assert_eq!(edges(&graph), model(&history));
+    // What comes late about one that went changes nothing.
+    let late = Event { sequence: gone.len() as u64, time: 5, removes: false, ..gone[0] };
+    graph.offer(0, 2, &[late], 0);
+    settle(&mut graph);
+    assert_eq!(edges(&graph), model(&history));
+    let names = named(&history);
+    let error = error(&graph, &names, &model(&history));
+    assert!(error <= bound(&graph) && bound(&graph) < 1e-5, "{error} {}", bound(&graph));
+}
+
+#[test]
+fn the_top_is_in_order_and_says_what_is_certain() {
+    let mut graph = Graph::new(SETTINGS);
+    let edge = |sequence, from, to| Event { sequence, time: 0, from, to, removes: false };
+    // Two that nobody can tell apart, one that more lead to, and the ten that do.
+    let to = |from: u64| if from < 6 { 100 } else { 101 + from % 2 };
+    let events: Vec<Event> = (0..10).map(|from| edge(from, from, to(from))).collect();
+    graph.offer(0, 1, &events, 0);
+    assert!(graph.top(9).is_empty(), "nothing is published");
+    settle(&mut graph);
+    let top = graph.top(3);
+    assert_eq!(top.iter().map(|it| it.vertex).collect::<Vec<_>>(), [100, 101, 102]);
+    assert_eq!(top.iter().map(|it| it.is_certain).collect::<Vec<_>>(), [true, false, true]);
+    assert_eq!(top[0].rank, graph.rank(100).unwrap());
+    let all = graph.top(99);
+    assert_eq!((all.len(), all[12].is_certain), (13, true));
+    let sum: u128 = all.iter().map(|it| u128::from(it.rank)).sum();
+    assert!((1_u128 << 64) - sum <= 13, "{sum}");
+    assert_eq!(graph.rank(999), None);
+}
+
+#[test]
+fn sweeps_end_when_they_make_nothing_better() {
+    let mut graph = Graph::new(Settings { error: 1, ..SETTINGS });
+    graph.offer(0, 1, &skewed(5000), 0);
+    settle(&mut graph);
+    assert!(graph.published().error > 1 && bound(&graph) < 1e-5);
+}
+
+#[test]
+fn components_and_distances_follow_edges_that_come_and_go() {
+    let mut graph = Graph::new(SETTINGS);
+    let edge = |sequence, from, to, removes| Event { sequence, time: sequence, from, to, removes };
+    let way: Vec<Event> = (0..5).map(|it| edge(it, 10 + it, 11 + it, false)).collect();
+    graph.offer(0, 1, &way, 0);
+    graph.offer(0, 1, &[edge(5, 50, 51, false)], 0);
+    assert_eq!([graph.distance(10, 15), graph.distance(15, 10)], [Some(5), None]);
+    assert_eq!(graph.distance(10, 10), Some(0));
+    assert_eq!((graph.component(15), graph.component(51)), (Some((10, 6)), Some((50, 2))));
+    graph.offer(0, 1, &[edge(6, 10, 14, false), edge(7, 12, 13, true)], 0);
+    assert_eq!([graph.distance(10, 15), graph.distance(11, 13)], [Some(2), None]);
+    graph.offer(0, 1, &[edge(8, 10, 14, true)], 0);
+    assert_eq!((graph.component(15), graph.component(10)), (Some((13, 3)), Some((10, 3))));
+    assert_eq!((graph.component(1), graph.distance(1, 10)), (None, None));
+}
+
+#[test]
+fn what_there_is_no_room_for_is_counted_and_the_rest_goes_on() {
+    let mut graph = Graph::new(Settings { vertices: 3, edges: 2, ..SETTINGS });
+    let edge = |sequence, from, to, removes| Event { sequence, time: sequence, from, to, removes };
+    let events = [edge(0, 1, 2, false), edge(1, 2, 3, false), edge(2, 3, 4, false)];
+    graph.offer(0, 1, &events, 0);
+    graph.offer(0, 1, &[edge(3, 3, 1, false), edge(4, 1, 2, true), edge(5, 3, 1, false)], 0);
+    settle(&mut graph);
+    assert_eq!(edges(&graph), BTreeSet::from([(2, 3), (3, 1)]));
+    assert_eq!(graph.published().refused, 2);
+}
+
+#[test]
+fn a_publication_says_up_to_when_it_is_whole() {
+    let mut graph = Graph::new(Settings { patience: 10, ..SETTINGS });
+    assert_eq!(graph.step(0, 9), None, "there is nothing");
+    let edge = |sequence, time| Event { sequence, time, from: sequence, to: 7, removes: false };
+    graph.offer(0, 1, &vec![edge(0, 3), edge(1, 9)], 12);
+    let offered = graph.offer(0, 2, &[edge(1, 4), edge(1, 4), edge(9999, 5)], 30);
+    assert_eq!((offered.new, offered.known, offered.ahead, offered.next), (1, 1, 1, 0));
+    settle(&mut graph);
+    assert_eq!(graph.published().watermark, 0, "the second source lacks its first");
+    graph.offer(5, 2, &[edge(0, 2)], 30);
+    settle(&mut graph);
+    assert_eq!(graph.published().watermark, 12);
+    assert_eq!(graph.sources(5, None, 9).len(), 2);
+}

@@ -1,0 +1,171 @@
+//! Graphs that change while they are asked (FENCE). Edges come as events of sources; ranks are kept
+//! up to date, with a bound of their error.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use nile_stl::{CallResult, Record, service};
+
+/// The most events of one call.
+pub const MOST_EVENTS: usize = 512;
+
+/// An edge is there from now on, or goes.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EdgeEvent {
+    /// Which event of its source it is, from 0, without gaps. It counts once, however often it
+    /// comes.
+    pub sequence: u64,
+    /// When it happened, in a unit that all sources share. What happened last about an edge holds,
+    /// whenever it comes.
+    pub time: u64,
+    /// From which vertex, by any number.
+    pub from: u64,
+    /// To which vertex.
+    pub to: u64,
+    /// Whether the edge goes.
+    pub removes: bool,
+}
+
+/// What became of events.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OfferedEvents {
+    /// How many were new.
+    pub new: u64,
+    /// How many had been here.
+    pub known: u64,
+    /// How many have to come again, since too many before them are missing.
+    pub ahead: u64,
+    /// The first event of the source that is missing.
+    pub next: u64,
+}
+
+/// How a graph stands. All but its name and settings is that of its last publication.
+#[derive(Record, Clone, Default, PartialEq, Eq, Debug)]
+pub struct GraphState {
+    /// Its name.
+    pub name: String,
+    /// Which publication it is; 0 if there is none yet.
+    pub publication: u64,
+    /// How old it is, in microseconds.
+    pub age_us: u64,
+    /// All events before this time are in it, by sources that are not idle.
+    pub watermark: u64,
+    /// How many events are in it.
+    pub events: u64,
+    /// How many have come since.
+    pub behind: u64,
+    /// For how long the first of these has waited, in microseconds.
+    pub staleness_us: u64,
+    /// How many events were lost, as there are as many vertices or edges as there may be.
+    pub refused: u64,
+    /// How many vertices there are.
+    pub vertices: u64,
+    /// How many edges.
+    pub edges: u64,
+    /// The sum of the errors of all ranks is at most so many parts of 2³², of a sum of one.
+    pub error: u64,
+    /// How good ranks are to be, in the same unit.
+    pub wanted_error: u64,
+}
+
+/// A vertex in the order of ranks.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RankEntry {
+    /// The vertex.
+    pub vertex: u64,
+    /// Its rank in parts of 2⁶⁴; all together are one.
+    pub rank: u64,
+    /// Whether it is certain that it comes before the next one, by the bound of the error.
+    pub certain: bool,
+}
+
+/// A component, whichever way edges go.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ComponentEntry {
+    /// Its lowest vertex.
+    pub lowest: u64,
+    /// How many vertices it has.
+    pub vertices: u64,
+}
+
+/// How a source of events stands.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SourceEntry {
+    /// The source.
+    pub source: u64,
+    /// All its events before this one have come.
+    pub next: u64,
+    /// How many behind that have.
+    pub beyond: u64,
+    /// Nothing will come of it that happened before this.
+    pub until: u64,
+    /// Whether it has been silent for so long that the watermark goes on without it.
+    pub idle: bool,
+}
+
+/// Graphs in the memory of a worker core, each with its ranks. `not_found`: the core has no graph of
+/// this name.
+#[service(subsystem = "graphs", capability = "graphs", layer = high)]
+pub trait Graph {
+    /// A graph without vertices, whose ranks are to be as good as `error` parts of 2³² in all; a
+    /// source counts as idle that says nothing for `patience_ms`. It may have so many vertices, and
+    /// 64 times as many edges. `exists`; `no_memory`: the core has as many as it may.
+    #[stl_k(allow(operator, peer))]
+    fn create(
+        &self,
+        #[range(1..=64)] name: String,
+        #[range(1..=4294967296)] error: u64,
+        #[range(1..=3600000)] patience_ms: u32,
+        #[range(1..=16777216)] vertices: u32,
+    ) -> CallResult<()>;
+
+    /// The graph is no more.
+    #[stl_k(allow(operator, peer))]
+    fn remove(&self, name: &str) -> CallResult<()>;
+
+    /// The graphs of this core behind the name `after`, some at a time. None: there are no more.
+    #[stl_k(reply = "graphs", allow(package, operator, peer))]
+    fn list(&self, after: &str) -> Vec<GraphState>;
+
+    /// Events of a source, at most 512, and its promise: whatever comes of it yet happened at
+    /// `until` or later. Returns when they are in this core's memory.
+    #[stl_k(reply = "offered", allow(package, operator, peer))]
+    fn offer(
+        &self,
+        name: &str,
+        source: u64,
+        until: u64,
+        events: Vec<EdgeEvent>,
+    ) -> CallResult<OfferedEvents>;
+
+    /// How the graph stands.
+    #[stl_k(reply = "state", allow(package, operator, peer))]
+    fn state(&self, name: &str) -> CallResult<GraphState>;
+
+    /// The same when all events are in that had come before the call, and ranks are as good as they
+    /// are to be, or as rounding lets them be.
+    #[stl_k(reply = "state", allow(package, operator, peer))]
+    async fn settled(&self, name: &str) -> CallResult<GraphState>;
+
+    /// The vertices with the highest ranks.
+    #[stl_k(reply = "ranks", allow(package, operator, peer))]
+    fn top(&self, name: &str, #[range(1..=500)] most: u32) -> CallResult<Vec<RankEntry>>;
+
+    /// The rank of a vertex in parts of 2⁶⁴. `not_found` before a publication has it.
+    #[stl_k(reply = "rank", allow(package, operator, peer))]
+    fn rank(&self, name: &str, vertex: u64) -> CallResult<u64>;
+
+    /// The component of a vertex, with all edges that have come. `not_found`: no event has named
+    /// the vertex.
+    #[stl_k(reply = "component", allow(package, operator, peer))]
+    fn component(&self, name: &str, vertex: u64) -> CallResult<ComponentEntry>;
+
+    /// How many edges the shortest way between two vertices has, with all edges that have come;
+    /// none if there is no way.
+    #[stl_k(reply = "distance", allow(package, operator, peer))]
+    fn distance(&self, name: &str, from: u64, to: u64) -> CallResult<Option<u32>>;
+
+    /// The sources whose numbers are higher than `after`, some at a time.
+    #[stl_k(reply = "sources", allow(package, operator, peer))]
+    fn sources(&self, name: &str, after: Option<u64>) -> CallResult<Vec<SourceEntry>>;
+}
