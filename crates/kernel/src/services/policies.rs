@@ -121,3 +121,57 @@ impl Scheduling for Noted {
         self.ask(|policy| policy.ran(it));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use nile_policy::policies::{EarliestDeadline, Fair, Fifo, RealTime};
+    use nile_policy::{Next, Scheduler, Stop};
+    use nile_ring::{Doorbells, Region};
+
+    use super::*;
+
+    fn noted(policy: Box<dyn Scheduling>) -> Noted {
+        let board = Board::in_memory(1, Region::owned(Doorbells::region_len(1)));
+        Noted { policy, board, core: CoreId::BOOT, number: 1 }
+    }
+
+    #[test]
+    fn promised_budgets_go_before_who_has_waited() {
+        let mut scheduler = Scheduler::default();
+        let policy = noted(Box::<EarliestDeadline>::default());
+        let class =
+            scheduler.install("earliest_deadline", EarliestDeadline::PRIORITY, Box::new(policy));
+        let budget = Parameters::none().with("period_us", 1_000_000).with("budget_us", 900_000);
+        let (waits, promised, mut now) = (Subject(0), Subject(1), Instant::START);
+        scheduler.bind(promised, class, &budget, now).unwrap();
+        scheduler.enqueue(waits, waits, now);
+        // Beyond the guard of 100 ms, and within the budget.
+        while now < Instant::START + Duration::from_millis(500) {
+            scheduler.enqueue(promised, promised, now);
+            let Next::Run(picked) = scheduler.next(now) else { panic!("two are ready") };
+            assert_eq!(picked.task, promised, "at {now:?}");
+            let end = now + Duration::from_millis(1);
+            scheduler.ran(picked.turn, now, end, Stop::Waits);
+            now = end;
+        }
+    }
+
+    #[test]
+    fn a_policy_is_noted_as_what_it_says_of_itself() {
+        let all: [fn() -> Box<dyn Scheduling>; 4] = [
+            || Box::<RealTime>::default(),
+            || Box::<EarliestDeadline>::default(),
+            || Box::<Fair>::default(),
+            || Box::<Fifo>::default(),
+        ];
+        let says =
+            |it: &dyn Scheduling| (it.parameters(), it.is_by_age(), it.is_bounded(), it.goes_on());
+        let said = all.map(|make| says(&*make()));
+        assert_eq!(all.map(|make| says(&noted(make()))), said);
+        // Each says something that not all say.
+        assert!(said.iter().any(|it| it.1) && said.iter().any(|it| it.2));
+        assert!(said.iter().any(|it| it.3) && said.iter().any(|it| !it.3));
+    }
+}
