@@ -20,6 +20,7 @@ use core::time::Duration;
 use nile_abi::{CoreId, Status};
 use nile_interfaces::policy_manager::{PolicyEntry, PolicyManagerKernel, SubjectEntry};
 use nile_interfaces::registry::{Asker, Binding, NamedValue, RegistryClient, Wanted};
+use nile_interfaces::scheduling::TYPE;
 use nile_policy::policies::Ahead;
 use nile_policy::{Manager, Parameters, Refusal, Statistics};
 use nile_registry::{AttributeValue, Caller as Binder, priority::PRIORITY};
@@ -140,6 +141,7 @@ impl Shared {
         let number = self.number_of(&asked.subject)?;
         let registry = RegistryClient::find(&self.stl).await?;
         let Asked { asker, wanted, parameters, .. } = &asked;
+        there_is(&registry, wanted).await?;
         let binding = registry.bind(*asker, number, wanted.clone(), parameters.clone()).await?;
         let place = Place::from(binding.found);
         let name = &binding.name;
@@ -316,6 +318,31 @@ impl Shared {
                     host.log(format_args!("the registry has {subject} bound wrongly: {error}"));
                 }
             }
+        }
+    }
+}
+
+/// Whether there is what is wanted: whoever binds by a keyword means a policy that has it, and not
+/// the default, which the registry finds for whatever nobody matches.
+async fn there_is(registry: &RegistryClient, wanted: &Wanted) -> CallResult<()> {
+    let Wanted { type_name, keywords, .. } = wanted;
+    let missing = |message| Err(CallError::new(Status::NotFound, message));
+    let ours = &TYPE.name;
+    if type_name != ours {
+        let all = registry.order(type_name).await.unwrap_or_default();
+        if !all.iter().any(|it| it.extends.iter().any(|it| it == ours)) {
+            return missing(format!("no type of policies is `{type_name}`; there is {ours}"));
+        }
+    }
+    if keywords.is_empty() {
+        return Ok(());
+    }
+    let known = registry.keywords(type_name).await?;
+    match keywords.iter().find(|word| !known.contains(word)) {
+        None => Ok(()),
+        Some(unknown) => {
+            let known = known.join(", ");
+            missing(format!("no policy has the keyword `{unknown}`; there is {known}"))
         }
     }
 }

@@ -9,6 +9,7 @@ mod described;
 mod observed;
 mod state;
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_abi::{CoreId, NodeId, Status};
@@ -163,6 +164,10 @@ impl RegistryKernel for Registry {
 
     fn unwatch(&self, watcher: u64) -> CallResult<()> {
         self.state.unwatch(watcher)
+    }
+
+    fn keywords(&self, type_name: &str) -> CallResult<Vec<String>> {
+        self.state.keywords(type_name)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The registry's data, and in which incarnation of its core each instance was published.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
@@ -11,10 +12,11 @@ use nile_abi::{CoreId, Generation, Instant, NodeId, Status};
 use nile_bosml::discovery;
 use nile_order::SortedMap;
 use nile_registry::limits::MAX_ANCESTORS;
+use nile_registry::priority::PRIORITY;
 use nile_registry::{
-    Attribute, Caller as Binder, Constraint, Event, FAILURES, Instance, InstanceId, LATENCY, Layer,
-    PER_SECOND, Query, RegisterError, Registry, ServiceType, Subject, Target, TypeId, TypeQuery,
-    WatchFilter, WatcherId,
+    Attribute, Caller as Binder, Constraint, Event, FAILURES, FindError, Instance, InstanceId,
+    LATENCY, Layer, PER_SECOND, Query, RegisterError, Registry, ServiceType, Subject, Target,
+    TypeId, TypeQuery, WatchFilter, WatcherId,
 };
 use nile_stl::{At, CallError, CallResult, Host, Place, ServiceNumber, Stl};
 use nile_sync::Notify;
@@ -30,6 +32,9 @@ use nile_interfaces::registry::{
 
 /// Instances in one answer about this node's.
 const PAGE: usize = 32;
+
+/// Instances that an error names.
+const MOST_NAMED: usize = 16;
 
 /// Changes that wait for one watcher.
 const QUEUE: usize = 256;
@@ -207,6 +212,16 @@ impl State {
         let inner = self.0.borrow();
         let ty = inner.type_named(type_name)?;
         Ok(page(inner.listed(inner.registry.by_priority(ty))))
+    }
+
+    /// The keywords of all policies of a type, as many as fit a reply.
+    pub fn keywords(&self, type_name: &str) -> CallResult<Vec<String>> {
+        let inner = self.0.borrow();
+        let ty = inner.type_named(type_name)?;
+        let all = inner.registry.by_priority(ty);
+        let words = all.flat_map(|(_, it)| inner.registry.keywords(it.handle().instance));
+        let words: BTreeSet<&str> = words.map(|(word, _)| word).collect();
+        Ok(page(words.into_iter().map(String::from)))
     }
 
     pub fn share(
@@ -458,7 +473,30 @@ impl Inner {
             None => query,
             Some(least) => query.least(least, self.draw()),
         };
-        self.registry.find(&query.prefer(near.into())).map_err(refused)
+        self.registry.find(&query.prefer(near.into())).map_err(|error| match error {
+            FindError::NoMatch => self.no_match(ty),
+            error => refused(error),
+        })
+    }
+
+    /// Nothing of a type is as it was wanted; what there is.
+    fn no_match(&self, ty: TypeId) -> CallError {
+        let error = FindError::NoMatch;
+        let known = self.registry.by_priority(ty).map(|(_, it)| it);
+        let mut said = Vec::new();
+        for it in known.chain(self.registry.instances(ty)) {
+            let name = it.name();
+            let line = match it.number(PRIORITY) {
+                Some(priority) => format!("{name} ({PRIORITY}={priority})"),
+                None => name.to_string(),
+            };
+            if said.len() < MOST_NAMED && !said.contains(&line) {
+                said.push(line);
+            }
+        }
+        let there_is =
+            if said.is_empty() { String::new() } else { format!("; there is {}", said.join(", ")) };
+        CallError::new(error.clone().into(), format!("{error}{there_is}"))
     }
 
     fn now(&self) -> Instant {

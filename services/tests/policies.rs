@@ -5,9 +5,11 @@ mod dispatching;
 mod node;
 
 use nile_abi::Status;
+use nile_interfaces::policy_manager::PolicyManagerClient;
 use nile_interfaces::registry::{Asker, NamedValue, RegistryClient, Wanted};
 use nile_interfaces::time::TimeClient;
 use nile_registry::{Attribute, AttributeValue, Caller as Binder, Layer, Relation};
+use nile_services::fair;
 use nile_stl::{CallError, CallResult, Registration, Stl};
 
 use dispatching::even::{self, EvenClient};
@@ -184,6 +186,48 @@ fn a_task_is_bound_to_one_policy_with_parameters_that_fit() {
         assert_eq!((bound.name.as_str(), bound.unbound.as_deref()), ("even", Some("queued")));
         assert!(registry.unbind(task, "dispatching").await?);
         assert!(!registry.unbind(task, "dispatching").await?);
+        Ok(())
+    });
+}
+
+#[test]
+fn who_asks_for_what_is_not_there_is_told_what_there_is() {
+    node::run(2, |stl| async move {
+        publish(&stl, &[&even::REGISTRATION]).await?;
+        let manager = PolicyManagerClient::find(&stl).await?;
+        let scheduling = || Wanted::of(&fair::TYPE);
+        let typed = |name: &str| Wanted { type_name: name.into(), ..scheduling() };
+        let bind = |subject: &str, wanted, given: &[(&str, &str)]| {
+            let parameters = given.iter().map(|(name, value)| NamedValue::written(name, value));
+            manager.bind(OPERATOR, subject.into(), wanted, parameters.collect())
+        };
+        bind("registry", scheduling().keyword("batch"), &[]).await?;
+        let keywords = "there is batch, budget, deadline, fair, interactive, latency, periodic, \
+                        realtime, share, throughput";
+        let beyond = scheduling().at_least("global_priority", 90);
+        let policies = "there is real_time (global_priority=30), earliest_deadline \
+                        (global_priority=25), fair (global_priority=20), fifo (global_priority=10)";
+        let parameters = "there is no attribute `nice` to give; there is local_priority, weight, \
+                          period_us, budget_us, deadline_us";
+        for (wanted, given, status, says) in [
+            (typed("paging"), &[][..], Status::NotFound, "is `paging`; there is scheduling"),
+            (typed("log"), &[], Status::NotFound, "is `log`; there is scheduling"),
+            (typed("dispatching"), &[], Status::NotFound, "there is scheduling"),
+            (scheduling().keyword("frugal"), &[], Status::NotFound, "the keyword `frugal`"),
+            (scheduling().keyword("frugal"), &[], Status::NotFound, keywords),
+            (scheduling().keyword("batch").keyword("fare"), &[], Status::NotFound, "`fare`"),
+            (beyond, &[], Status::NotFound, policies),
+            (scheduling(), &[("nice", "5")], Status::Invalid, parameters),
+            (scheduling().keyword("batch"), &[("weight", "5")], Status::Invalid, "no parameter"),
+        ] {
+            let (found, message) = refused(bind("registry", wanted, given).await);
+            assert!(found == status && message.contains(says), "{found}: {message}");
+        }
+        let (status, message) = refused(bind("nobody", scheduling(), &[]).await);
+        assert!(status == Status::NotFound && message.contains("it has kernel, "), "{message}");
+        let subjects = manager.subjects().await?;
+        let registry = subjects.iter().find(|it| it.name == "registry").unwrap();
+        assert_eq!(registry.policy, "fifo", "what is refused changes nothing");
         Ok(())
     });
 }

@@ -38,6 +38,7 @@ const BOUNDED: [(&str, &str); 34] = [
     ("policy_manager.policies", "a core has those of its image, and few that were published"),
     ("policy_manager.subjects", "a core has some 20 services and a package"),
     ("registry.changes", "a watcher's queue has 256 at most"),
+    ("registry.keywords", "each word of a type once, the first that fit"),
     ("registry.order", "the highest that fit"),
     ("registry.publication", "it came in one message"),
     ("registry.share", "a type shares at most 32 values of 1024 bytes"),

@@ -40,8 +40,7 @@ pub struct Bind {
     /// The type of the policy, as scheduling.
     #[arg(value_name = "TYPE")]
     pub kind: String,
-    /// What the policy is to be good for; the best match is taken, and the type's default if
-    /// nothing matches.
+    /// What the policy is to be good for; the best match is taken. Without it, the type's default.
     #[arg(long = "keyword", value_name = "WORD")]
     pub keywords: Vec<String>,
     /// What an attribute of the policy must be, as 'global_priority>=20'.

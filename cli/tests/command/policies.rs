@@ -45,18 +45,19 @@ pub fn check(place: &Place) {
     for (subject, more, part) in [
         ("n1.c2/nobody", &[][..], "core c2 has no subject nobody; it has kernel, "),
         ("n1.c2/package", &["weight=0"], "`weight` must be from 1 to 10000"),
-        ("n1.c2/package", &["nice=5"], "nice"),
+        ("n1.c2/package", &["nice=5"], "there is local_priority, weight, "),
+        ("n1.c2/package", &["--keyword", "frugal"], "`frugal`; there is batch, budget, deadline"),
         ("n1.c2/package", &["--keyword", "batch", "weight=5"], "takes no parameter"),
         ("n1.c2/package", &["--keyword", "deadline", "period_us=1000"], "deadline_us"),
         ("n1.c7/package", &[], "no core n1.c7"),
         ("n1/package", &[], "write n1.c2/package"),
         ("n1.c2/package", &["weight"], "write weight=300"),
-        ("n1.c2/package", &["--with", "global_priority>=90"], "bound as before"),
+        ("n1.c2/package", &["--with", "global_priority>=90"], "there is real_time (global"),
     ] {
         refused(bind(subject, more), part);
     }
     refused(place.run(&["policies", "paging"]), "no type of policies is `paging`");
-    refused(place.run(&["policy", "bind", "n1.c2/package", "paging"]), "paging");
+    refused(place.run(&["policy", "bind", "n1.c2/package", "paging"]), "there is scheduling");
     assert_eq!(policy(place, "n1.", "fair")["subjects"], 1, "what is refused changes nothing");
     for (subject, said) in [
         ("n1.c2/package", "n1.c2/package is bound to nothing now: the default schedules it\n"),

@@ -52,8 +52,8 @@ pub trait PolicyManager {
 
     /// Binds a subject of this core to the policy that is wanted: it leaves the one before with all
     /// that it has ready, and the policy schedules it from then on. Not for packages. `NotFound`
-    /// (no such subject, policy or type), `Invalid` (a parameter), `Busy` (what is asked for cannot
-    /// be kept beside what is promised), `Denied`.
+    /// (no such subject, type, keyword or policy: it says what there is), `Invalid` (a parameter),
+    /// `Busy` (what is asked for cannot be kept beside what is promised), `Denied`.
     #[stl_k(reply = "binding", allow(operator, peer))]
     async fn bind(
         &self,

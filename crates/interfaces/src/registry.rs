@@ -8,6 +8,7 @@ mod records;
 mod values;
 mod wanted;
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use nile_stl::{CallResult, Caller, Place, service};
@@ -145,6 +146,11 @@ pub trait Registry {
     /// Ends a watch.
     #[stl_k(allow(operator, peer))]
     fn unwatch(&self, watcher: u64) -> CallResult<()>;
+
+    /// The keywords of the instances of a type that have a global priority, each once, as many as
+    /// fit a reply: by what its policies are found.
+    #[stl_k(reply = "keywords", allow(package, operator, peer))]
+    fn keywords(&self, type_name: &str) -> CallResult<Vec<String>>;
 }
 
 impl RegistryClient {

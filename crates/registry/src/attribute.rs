@@ -3,6 +3,7 @@
 
 use alloc::borrow::Cow;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use nile_bosml::schema::Range;
@@ -138,7 +139,12 @@ pub enum AttributeError {
     /// The type requires this one and it is not given.
     Missing(String),
     /// The type knows no such attribute.
-    Unknown(String),
+    Unknown {
+        /// The attribute.
+        name: String,
+        /// Those that it knows.
+        known: Vec<String>,
+    },
     /// It is of another type than the one it must be of.
     WrongKind(String, AttributeKind),
     /// It is outside of this range.
@@ -155,7 +161,13 @@ impl fmt::Display for AttributeError {
                 write!(f, "attribute `{name}` is longer than {MAX_TEXT} bytes")
             }
             AttributeError::Missing(name) => write!(f, "attribute `{name}` must be given"),
-            AttributeError::Unknown(name) => write!(f, "there is no attribute `{name}` to give"),
+            AttributeError::Unknown { name, known } if known.is_empty() => {
+                write!(f, "there is no attribute `{name}` to give, nor any other")
+            }
+            AttributeError::Unknown { name, known } => {
+                let known = known.join(", ");
+                write!(f, "there is no attribute `{name}` to give; there is {known}")
+            }
             AttributeError::WrongKind(name, kind) => write!(f, "attribute `{name}` must be {kind}"),
             AttributeError::OutOfRange(name, Range { least, most }) => {
                 write!(f, "attribute `{name}` must be from {least} to {most}")
@@ -238,7 +250,8 @@ pub(crate) fn check<'r>(
         let unknown =
             attributes.iter().find(|it| rules.clone().into_iter().all(|rule| rule.name != it.name));
         if let Some(unknown) = unknown {
-            return Err(AttributeError::Unknown(unknown.name.as_ref().into()));
+            let known = rules.into_iter().map(|rule| rule.name.as_ref().into()).collect();
+            return Err(AttributeError::Unknown { name: unknown.name.as_ref().into(), known });
         }
     }
     Ok(())
@@ -304,7 +317,11 @@ mod tests {
         assert_eq!(refused(&[size.clone(), size.clone()]), AttributeError::Twice("size".into()));
         let other = Attribute::new("other", AttributeValue::Bool(true));
         let list = [size, other];
-        assert_eq!(refused(&list), AttributeError::Unknown("other".into()));
+        let unknown = refused(&list);
+        let known = ["size", "label"].map(String::from).to_vec();
+        assert_eq!(unknown, AttributeError::Unknown { name: "other".into(), known });
+        let said = "there is no attribute `other` to give; there is size, label";
+        assert_eq!(unknown.to_string(), said);
         assert_eq!(check(&list, &rules(), Others::Allowed), Ok(()));
     }
 

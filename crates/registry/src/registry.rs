@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -378,18 +377,18 @@ impl Registry {
         value: AttributeValue,
     ) -> Result<(), StateError> {
         let entry = self.entry_mut(id).ok_or(StateError::UnknownType)?;
-        let refused =
-            |error: fn(String) -> AttributeError| Err(StateError::Attribute(error(cut(name))));
         let Some(attribute) = entry.state.iter_mut().find(|attribute| attribute.name == name)
         else {
-            return refused(AttributeError::Unknown);
+            let known = entry.state.iter().map(|attribute| attribute.name.as_ref().into());
+            let unknown = AttributeError::Unknown { name: cut(name), known: known.collect() };
+            return Err(StateError::Attribute(unknown));
         };
         if attribute.value.kind() != value.kind() {
             let kind = attribute.value.kind();
             return Err(StateError::Attribute(AttributeError::WrongKind(name.into(), kind)));
         }
         if matches!(&value, AttributeValue::Text(text) if text.len() > MAX_TEXT) {
-            return refused(AttributeError::TooLong);
+            return Err(StateError::Attribute(AttributeError::TooLong(cut(name))));
         }
         attribute.value = value;
         Ok(())
