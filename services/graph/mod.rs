@@ -61,13 +61,7 @@ impl Start for Graphs {
 
 #[service(on = worker, keywords(graph = 5, ranks = 3, streams = 2))]
 impl GraphKernel for Graphs {
-    fn create(
-        &self,
-        name: String,
-        error: u64,
-        patience_ms: u32,
-        vertices: u32,
-    ) -> CallResult<()> {
+    fn create(&self, name: String, error: u64, patience_ms: u32, vertices: u32) -> CallResult<()> {
         let mut graphs = self.graphs.borrow_mut();
         if graphs.contains_key(&name) {
             let message = format!("this core has a graph {name} already; remove it first");
@@ -142,11 +136,8 @@ impl GraphKernel for Graphs {
 
     fn top(&self, name: &str, most: u32) -> CallResult<Vec<RankEntry>> {
         let top = self.graph(name)?.graph.borrow().top(most as usize);
-        let entry = |it: Placed| RankEntry {
-            vertex: it.vertex,
-            rank: it.rank,
-            certain: it.is_certain,
-        };
+        let entry =
+            |it: Placed| RankEntry { vertex: it.vertex, rank: it.rank, certain: it.is_certain };
         Ok(top.into_iter().map(entry).collect())
     }
 

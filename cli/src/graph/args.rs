@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, value_parser};
 use nile_graph::ONE;
 
 use crate::args::seconds;
@@ -54,7 +54,7 @@ pub enum GraphAction {
         /// The graph.
         name: String,
         /// How many.
-        #[arg(short, long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=500))]
+        #[arg(short, long, default_value_t = 10, value_parser = value_parser!(u32).range(1..=500))]
         number: u32,
         /// First wait until all that has come is in, and ranks are as good as they are to be.
         #[arg(long)]

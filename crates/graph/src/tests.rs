@@ -4,7 +4,6 @@
 extern crate std;
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec;
 use alloc::vec::Vec;
 
 use proptest::prelude::*;
@@ -261,7 +260,7 @@ fn a_publication_says_up_to_when_it_is_whole() {
     let mut graph = Graph::new(Settings { patience: 10, ..SETTINGS });
     assert_eq!(graph.step(0, 9), None, "there is nothing");
     let edge = |sequence, time| Event { sequence, time, from: sequence, to: 7, removes: false };
-    graph.offer(0, 1, &vec![edge(0, 3), edge(1, 9)], 12);
+    graph.offer(0, 1, &[edge(0, 3), edge(1, 9)], 12);
     let offered = graph.offer(0, 2, &[edge(1, 4), edge(1, 4), edge(9999, 5)], 30);
     assert_eq!((offered.new, offered.known, offered.ahead, offered.next), (1, 1, 1, 0));
     settle(&mut graph);

@@ -103,8 +103,8 @@ pub struct SourceEntry {
     pub idle: bool,
 }
 
-/// Graphs in the memory of a worker core, each with its ranks. `not_found`: the core has no graph of
-/// this name.
+/// Graphs in the memory of a worker core, each with its ranks. `not_found`: the core has no graph
+/// of this name.
 #[service(subsystem = "graphs", capability = "graphs", layer = high)]
 pub trait Graph {
     /// A graph without vertices, whose ranks are to be as good as `error` parts of 2³² in all; a
