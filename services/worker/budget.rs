@@ -40,19 +40,28 @@ impl Budget {
         self.capacity.saturating_sub(self.reserve)
     }
 
-    /// Buffers that outputs may have on this node.
-    fn room(&self) -> usize {
+    /// Buffers that outputs, and what comes from other nodes, may have on this node.
+    fn shared(&self) -> usize {
         let left = self.left();
         let most = self.most.map_or(left, |most| most.min(left));
-        let room = most.saturating_sub(WORKING * self.workers.max(1));
+        most.saturating_sub(WORKING * self.workers.max(1))
+    }
+
+    /// Buffers that outputs may have on this node.
+    fn room(&self) -> usize {
+        let shared = self.shared();
         // Half is for outputs, however much comes.
-        room - self.coming.unwrap_or(0).min(room / 2)
+        shared - self.coming.unwrap_or(0).min(shared / 2)
     }
 
     /// How many buffers an attempt keeps at most that does not have to spill and was expected to
-    /// keep this many: an eighth more or, as long as there is room, half of its share of that.
+    /// keep this many: an eighth more or, as long as there is room, half of its share of that. Who
+    /// makes more than was expected is not alone: what comes from other nodes is more, too, by the
+    /// same factor.
     pub fn keeps(&self, buffers: usize) -> usize {
-        let share = self.room().saturating_sub(self.used()) / (2 * self.workers.max(1));
+        let coming = self.coming.unwrap_or(0).div_ceil(buffers.max(1));
+        let shares = (2 * self.workers.max(1)).saturating_add(coming);
+        let share = self.shared().saturating_sub(self.used()) / shares;
         share.max(buffers + buffers / 8 + 1)
     }
 
@@ -187,6 +196,17 @@ mod tests {
         let tight = Budget { free: NODE.capacity - room, ..NODE };
         assert_eq!((tight.keeps(64), tight.keeps(1)), (64 + 8 + 1, 2));
         assert_eq!(Budget { workers: 0, capacity: 0, free: 0, ..NODE }.keeps(0), 1);
+    }
+
+    #[test]
+    fn outputs_that_are_larger_than_the_input_leave_room_for_as_large_ones_of_others() {
+        // Half of eight splits of eight blocks is on another node, and all is reduced here: what
+        // both keep has room, however much each makes.
+        let node = Budget { capacity: 255, free: 255, workers: 1, coming: Some(62), ..NODE };
+        let kept = (0..4).fold(0, |used, _| used + Budget { free: 255 - used, ..node }.keeps(8));
+        assert!(2 * kept <= 255 - node.reserve - WORKING, "{kept} of each node");
+        assert!(kept >= 4 * 8 * 2, "only {kept}");
+        assert!(Budget { coming: Some(usize::MAX), ..node }.keeps(8) == 8 + 1 + 1);
     }
 
     #[test]

@@ -100,8 +100,8 @@ pub const STEPS: &[Step] = &[
         what: "each crate from outside, and the scenarios",
         command: "cargo test --no-fail-fast --test boot --test control --test counts --test \
                   deployed --test guide --test heap --test hostile --test jobs --test node \
-                  --test policies --test replies --test sim --test terasort --test stress --test \
-                  tidy --test user -- --skip the_sort",
+                  --test graph --test policies --test replies --test sim --test terasort \
+                  --test stress --test tidy --test user -- --skip the_sort",
         needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
         ..STEP
     },
@@ -305,6 +305,14 @@ pub const STEPS: &[Step] = &[
         name: "differential-small-outputs",
         what: "a draw whose map tasks leave many small outputs for a pool of 128 buffers",
         command: "python3 tools/differential --draw 2899 --most 16384K",
+        needs: &[Need::Python, Need::Hosted, Need::Packages],
+        lane: Lane::Waits,
+        ..STEP
+    },
+    Step {
+        name: "differential-large-outputs",
+        what: "a draw whose map tasks make four times what they read, for another node's pool",
+        command: "python3 tools/differential --draw 12920 --most 16M",
         needs: &[Need::Python, Need::Hosted, Need::Packages],
         lane: Lane::Waits,
         ..STEP
