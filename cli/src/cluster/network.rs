@@ -83,6 +83,10 @@ pub fn check(folder: &Folder) -> Result<(), Failure> {
 
 /// The switch does not do its work, and why.
 pub fn silent(folder: &Folder, error: &dyn std::fmt::Display) -> Failure {
+    // Its nodes go before its switch, and what it has in files after that.
+    if process::all(folder.path()).is_empty() {
+        return Failure::failed(format!("the cluster was ended meanwhile ({error})"));
+    }
     let restart = advice::on(folder, "fault", &["restart", "switch"]);
     let what = match process::of(folder.path(), process::SWITCH).is_empty() {
         true => "the switch of the cluster is gone",

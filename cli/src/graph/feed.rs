@@ -4,6 +4,7 @@ use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use nile_interfaces::graph::{EdgeEvent, MOST_EVENTS};
 use serde_json::json;
@@ -29,11 +30,13 @@ pub fn run(
         false => Box::new(BufReader::new(File::open(file).map_err(unread)?)),
     };
     let mut feed = Feed { cores, core, name, source: source.unwrap_or_else(|| number_of(file)) };
+    // What is fed later has happened later, unless lines say when.
+    let begun = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_micros() as u64);
     let (mut batch, mut sequence) = (Vec::with_capacity(MOST_EVENTS), 0);
     let (mut new, mut known) = (0, 0);
     for (line, text) in (1_u64..).zip(reader.lines()) {
         let text = text.map_err(unread)?;
-        let edge = lines::edge(&text, sequence).map_err(|wrong| {
+        let edge = lines::edge(&text, sequence, begun).map_err(|wrong| {
             let before = format!("{sequence} edges before it have come");
             Failure::request(format!("{shown}, line {line}: {wrong}; {before}"))
         });

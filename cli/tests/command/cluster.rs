@@ -219,8 +219,16 @@ fn a_cluster_is_started_called_broken_and_ended() {
     check_faults(&place);
     check_switch(&place);
 
+    let mut watching = place.nile();
+    watching.args(["roles", "--watch"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut watching = watching.spawn().unwrap();
+    let mut first = [0];
+    watching.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
     assert_eq!(place.run(&["down"]).expect(0).out, "ended: n1, n2, n3, switch\n");
     assert_eq!(place.left(), Vec::<String>::new());
+    let said = watching.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&said.stderr);
+    assert!(said.contains("the cluster was ended meanwhile"), "{said}");
 }
 
 fn only_for_this_user(folder: &Path) {

@@ -58,5 +58,6 @@ pub fn check(place: &Place) {
     let list = place.json(&["graph", "list"]);
     assert_eq!(list["graphs"].as_array().unwrap().len(), 1);
     place.run(&["graph", "remove", "web"]).expect(0);
+    fs::remove_file(file).unwrap();
     assert_eq!(place.json(&["graph", "list"]), json!({ "graphs": [] }));
 }
