@@ -134,6 +134,18 @@ async fn on_this_core<M: Machine>(
                 })
             },
         },
+        Contestant {
+            name: "discovered-work",
+            run: &|calls| {
+                Box::pin(async move {
+                    for _ in 0..calls {
+                        stl.discover(COSTED).await?;
+                        same(&bound.work(black_box(SEED)).await?, &right)?;
+                    }
+                    Ok(())
+                })
+            },
+        },
     ];
     contest.run(core, findings, &working).await?;
     let empty = [
