@@ -33,7 +33,8 @@ const CALLS: u32 = 1000;
 const RESTLESS: &str = "[idle]\npolls = 4294967295\n";
 
 /// See the module. The control of a bound call goes by name, that of a call by name asks the
-/// service for its methods before, as does that of time; that of a call to another core is ten calls.
+/// service for its methods before, as that of time does; that of a call to another core is ten
+/// calls.
 pub fn run(mode: Mode) -> Result<Vec<Figure>, Failure> {
     let folder = tempfile::tempdir()?;
     let restless = folder.path().join("nile.toml");
