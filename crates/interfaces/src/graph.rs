@@ -129,7 +129,7 @@ pub trait Graph {
 
     /// Events of a source, at most 512, and its promise: whatever comes of it yet happened at
     /// `until` or later. Returns when they are in this core's memory.
-    #[stl_k(reply = "offered", allow(package, operator, peer))]
+    #[stl_k(reply = "offered", allow(operator, peer))]
     fn offer(
         &self,
         name: &str,
@@ -157,12 +157,12 @@ pub trait Graph {
 
     /// The component of a vertex, with all edges that have come. `not_found`: no event has named
     /// the vertex.
-    #[stl_k(reply = "component", allow(package, operator, peer))]
+    #[stl_k(reply = "component", allow(operator, peer))]
     fn component(&self, name: &str, vertex: u64) -> CallResult<ComponentEntry>;
 
     /// How many edges the shortest way between two vertices has, with all edges that have come;
     /// none if there is no way.
-    #[stl_k(reply = "distance", allow(package, operator, peer))]
+    #[stl_k(reply = "distance", allow(operator, peer))]
     fn distance(&self, name: &str, from: u64, to: u64) -> CallResult<Option<u32>>;
 
     /// The sources whose numbers are higher than `after`, some at a time.
