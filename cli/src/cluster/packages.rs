@@ -33,7 +33,7 @@ pub fn run(options: &Package) -> Result<(), Failure> {
             cores.ask(core, async |it| {
                 it.start(&source, Bytes(argument.as_bytes().into()), patience_ms).await
             })?;
-            say(query, core, "runs on")
+            say(query, core, "is started on")
         }
         PackageAction::List(query) => list(&mut Cores::open(query)?, query.json),
         PackageAction::Replace { package, file, query } => {

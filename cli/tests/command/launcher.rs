@@ -69,6 +69,19 @@ fn a_search_path_is_not_needed() {
     }
 }
 
+#[test]
+fn a_closed_output_loses_nothing_in_silence() {
+    let nile = root().join("nile");
+    let closed = |ends: &str| {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("exec \"$0\" --version {ends}")).arg(&nile);
+        run(&mut shell, &[])
+    };
+    let said = closed(">&-").expect(1);
+    assert!(said.err.starts_with("nile: cannot write the result: No space"), "{}", said.err);
+    closed("2>&-").expect(0);
+}
+
 /// A source tree whose only program is built; its source; and a search path without Rust.
 struct Tree {
     folder: TempDir,

@@ -44,7 +44,7 @@ pub fn check(place: &Place) {
         place.json(&call)["reply"]["keeps"].as_array().unwrap().clone()
     };
     let said = start(&["--on", "n2.c2"]).expect(0).out;
-    assert_eq!(said, "the package runs on n2.c2\n");
+    assert_eq!(said, "the package is started on n2.c2\n");
     let is_it = |it: &Value, begun: u64| {
         (&it["name"], &it["core"], &it["state"], &it["begun"])
             == (&"keeper".into(), &"n2.c2".into(), &"runs".into(), &begun.into())
