@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use nile_abi::{
-    CoreId, Generation, Instant, KeepName, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
+    CoreId, CorePhase, Generation, Instant, KeepName, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
 };
 use nile_policy::{Manager, Parameters, Refusal, Scheduling, Statistics, SubjectState};
 use nile_stl::frame::{CallId, Header, MAX_DATA};
@@ -248,7 +248,7 @@ impl Node for TestNode {
             roles: RoleSet::ALL,
             hardware_id: 7,
             generation: Generation::FIRST,
-            phase: "running",
+            phase: CorePhase::Running,
             interrupts: vec![("tick", 1)],
             wakes: 0,
             turns: 0,

@@ -10,7 +10,7 @@ use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
 use nile_abi::{CoreId, Role, RoleSet, Status};
-use nile_interfaces::core_manager::CoreManagerClient;
+use nile_interfaces::core_manager::{self, CoreManagerClient};
 use nile_kernel::Core;
 use nile_platform::{CorePhase, Fault, Machine};
 use nile_stl::{CallError, CallResult, Start, Stl, service};
@@ -199,7 +199,8 @@ async fn away<M: Machine>(
     let phase = board.record(one).phase();
     findings.check(phase == CorePhase::Away, format_args!("it is {}", phase.name()));
     let listed = manager.list().await?;
-    let told = listed.iter().any(|it| it.core == one.0 && it.phase == "away");
+    let told =
+        listed.iter().any(|it| it.core == one.0 && it.phase == core_manager::CorePhase::Away);
     findings.check(told, format_args!("it is listed as {listed:?}"));
     let found = SteadyClient::find_at(&stl, one).await.err().map(|error| error.status);
     findings.check(found == Some(Status::NotFound), format_args!("it is found: {found:?}"));

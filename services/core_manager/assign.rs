@@ -52,7 +52,7 @@ pub fn part(core: CoreId, state: &CoreState, in_cluster: bool) -> Part {
     let is_link = in_cluster && state.roles.contains(Role::Network);
     Part {
         roles: state.roles,
-        runs: !matches!(state.phase, "away" | "stopped"),
+        runs: !state.phase.is_out(),
         is_pinned: core == CoreId::BOOT || is_link,
     }
 }

@@ -131,9 +131,8 @@ impl CoreManagerKernel for CoreManager {
         let node = self.stl.node()?;
         let others = (0..self.stl.host().cores() as u16).filter(|other| *other != core);
         let states = others.filter_map(|other| node.state_of(CoreId(other)));
-        let serves = |state: &CoreState| {
-            state.roles.contains(Role::Worker) && !matches!(state.phase, "away" | "stopped")
-        };
+        let serves =
+            |state: &CoreState| state.roles.contains(Role::Worker) && !state.phase.is_out();
         if !states.into_iter().any(|state| serves(&state)) {
             let what = format!("core {core} is the node's last worker, and one stays");
             return Err(CallError::new(Status::Denied, what));

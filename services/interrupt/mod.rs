@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::future::Future;
 
-use nile_abi::{CoreId, Status};
+use nile_abi::{CoreId, CorePhase, Status};
 use nile_interfaces::core_manager::Interrupts;
 use nile_interfaces::interrupt::{
     CoreInterrupts, DeviceInterrupts, Gate, InterruptClient, InterruptKernel, MOST_LISTED,
@@ -44,8 +44,8 @@ impl InterruptKernel for Interrupt {
 
     async fn route(&self, device: String, core: u16) -> CallResult<()> {
         let to = self.state_of(core)?;
-        if matches!(to.phase, "leaving" | "away" | "stopped") {
-            let why = format!("core {core} is {}: no device interrupts it", to.phase);
+        if to.phase.is_out() || to.phase == CorePhase::Leaving {
+            let why = format!("core {core} is {}: no device interrupts it", to.phase.name());
             return Err(CallError::new(Status::Dead, why));
         }
         let (line, driver) = self.find(&device)?;

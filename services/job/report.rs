@@ -2,7 +2,7 @@
 
 use alloc::format;
 use alloc::rc::Rc;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -161,7 +161,9 @@ fn add_progress(entry: &mut ProgressEntry, said: &Progress) {
             |(id, attempt, bytes): &(nile_job::WorkerId, nile_job::AttemptId, u64)| WorkerEntry {
                 node: id.node.0,
                 core: id.core.0,
-                attempt: attempt.to_string(),
+                kind: told::kind(attempt.task.kind),
+                task: attempt.task.index,
+                attempt: attempt.number,
                 bytes: *bytes,
             };
         entry.workers = said.running.iter().take(MOST_WORKERS).map(worker).collect();

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
-use nile_abi::{Instant, Status};
+use nile_abi::{CorePhase, Instant, Status};
 use nile_interfaces::packages::{PackagePhase, PackageState};
 use nile_stl::node::{PackageLimits, PackageSource, RunningPackage};
 use nile_stl::{CallError, CallResult, Stl};
@@ -296,7 +296,7 @@ impl Server {
     fn goes_on(&self) -> bool {
         let host = self.stl.host();
         let phase = self.stl.node().ok().and_then(|node| node.state_of(host.core()));
-        let leaves = phase.is_some_and(|it| it.phase == "leaving");
+        let leaves = phase.is_some_and(|it| it.phase == CorePhase::Leaving);
         let is_done = self.is_done.get() && self.former_until(host.now()).is_none();
         !self.is_stopped.get() && !leaves && !is_done
     }

@@ -163,14 +163,16 @@ impl State {
         let instances = pure
             .flat_map(|(id, ty)| inner.registry.instances(id).map(move |instance| (ty, instance)));
         let offered = instances.filter_map(|(ty, it)| {
-            let number = |name| it.number(name).and_then(|it| u64::try_from(it).ok()).unwrap_or(0);
+            let number = |name| it.number(name).and_then(|it| u64::try_from(it).ok());
+            // What takes no time, or no calls, says nothing.
+            let known = |name| number(name).filter(|it| *it != 0);
             Some(Offered {
                 name: it.name().into(),
                 found: inner.place(it.handle().instance).ok()?,
                 layer: ty.layer,
-                latency_ns: number(LATENCY),
-                failures_ppm: u32::try_from(number(FAILURES)).unwrap_or(u32::MAX),
-                per_second: number(PER_SECOND),
+                latency_ns: known(LATENCY),
+                failures_ppm: u32::try_from(number(FAILURES).unwrap_or(0)).unwrap_or(u32::MAX),
+                per_second: known(PER_SECOND),
                 measured: it.quality().is_some(),
             })
         });

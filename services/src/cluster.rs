@@ -5,7 +5,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Generation, NodeId, Status};
+use nile_abi::{CoreId, CorePhase, Generation, NodeId, Status};
 use nile_interfaces::dataset::DatasetClient;
 use nile_interfaces::network::NetworkClient;
 use nile_interfaces::registry::RegistryClient;
@@ -108,7 +108,7 @@ pub async fn stores(stl: &Stl) -> CallResult<Vec<Store>> {
 fn driver_runs(stl: &Stl) -> Option<bool> {
     let node = stl.node().ok()?;
     let driver = Line::all().filter(|it| it.is_disk()).find_map(|it| node.driver_of(it))?;
-    Some(node.state_of(driver)?.phase == "running")
+    Some(node.state_of(driver)?.phase == CorePhase::Running)
 }
 
 /// What the first of these says that has it. Else the error of the last one that failed; one that

@@ -88,7 +88,7 @@ fn document(node: &str, it: &CoreRoles) -> Value {
     json!({
         "core": format!("{node}.c{}", it.core),
         "roles": names(it),
-        "state": it.phase,
+        "state": it.phase.name(),
         "drives": it.drives,
         "pinned": it.is_pinned,
         "load": it.load,
@@ -105,7 +105,7 @@ fn describe(cores: &[(String, CoreRoles)]) -> String {
         rows.push(vec![
             format!("{node}.c{}", it.core),
             names(it).join(", "),
-            it.phase.clone(),
+            it.phase.name().into(),
             drives,
             if it.is_pinned { "yes" } else { "no" }.into(),
             format!("{}%", it.load),

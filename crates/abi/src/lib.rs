@@ -5,7 +5,7 @@
 //! * [`keep`]: names of memory that outlives its package.
 //! * [`part`]: bytes of a buffer, as others read them.
 //! * [`status`]: how a call between cores ends, with its number on the wire.
-//! * [`role`]: what a core is for.
+//! * [`role`]: what a core is for; [`phase`]: how far it has come.
 //! * [`time`]: nanoseconds since the node started; [`window`]: when something may happen.
 //! * [`call`]: the entry table of packages, and the system calls.
 //! * [`ethernet`]: addresses of interfaces, the types of our frames.
@@ -19,6 +19,7 @@ pub mod ethernet;
 pub mod id;
 pub mod keep;
 pub mod part;
+pub mod phase;
 pub mod role;
 pub mod status;
 pub mod time;
@@ -29,6 +30,7 @@ pub use ethernet::MacAddress;
 pub use id::{ChannelId, CoreId, EndpointId, Generation, NodeId};
 pub use keep::KeepName;
 pub use part::Part;
+pub use phase::CorePhase;
 pub use role::{Role, RoleSet};
 pub use status::Status;
 pub use time::Instant;

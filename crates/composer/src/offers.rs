@@ -95,10 +95,9 @@ fn rank(goal: &Goal, of: &Quality) -> (bool, u64, u64) {
 }
 
 fn quality(offered: &Offered) -> Quality {
-    let known = |value: u64, unknown: u64| if value == 0 { unknown } else { value };
     Quality {
-        latency_ns: known(offered.latency_ns, UNKNOWN_NS),
-        per_second: known(offered.per_second, u64::MAX),
+        latency_ns: offered.latency_ns.unwrap_or(UNKNOWN_NS),
+        per_second: offered.per_second.unwrap_or(u64::MAX),
         failures_ppm: offered.failures_ppm,
     }
 }

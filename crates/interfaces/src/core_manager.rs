@@ -4,7 +4,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use nile_abi::{Role, RoleSet};
+use nile_abi::{CorePhase as Phase, Role, RoleSet};
 use nile_stl::{CallResult, Record, service};
 
 /// What a core can be for.
@@ -59,6 +59,55 @@ impl From<CoreRole> for Role {
     }
 }
 
+/// How far a core has come.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CorePhase {
+    /// It is not started.
+    Offline,
+    /// It is started, and its loop does not run yet.
+    Starting,
+    /// Its loop runs.
+    Running,
+    /// Its incarnation ended in a fault, and the next one is being prepared.
+    Restarting,
+    /// Its loop has ended for good.
+    Stopped,
+    /// It is about to end as planned, and takes no calls any more.
+    Leaving,
+    /// It has left, and begins anew when it is called back.
+    Away,
+}
+
+impl CorePhase {
+    /// As it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            CorePhase::Offline => Phase::Offline,
+            CorePhase::Starting => Phase::Starting,
+            CorePhase::Running => Phase::Running,
+            CorePhase::Restarting => Phase::Restarting,
+            CorePhase::Stopped => Phase::Stopped,
+            CorePhase::Leaving => Phase::Leaving,
+            CorePhase::Away => Phase::Away,
+        }
+        .name()
+    }
+}
+
+impl From<Phase> for CorePhase {
+    fn from(phase: Phase) -> CorePhase {
+        match phase {
+            Phase::Offline => CorePhase::Offline,
+            Phase::Starting => CorePhase::Starting,
+            Phase::Running => CorePhase::Running,
+            Phase::Restarting => CorePhase::Restarting,
+            Phase::Stopped => CorePhase::Stopped,
+            Phase::Leaving => CorePhase::Leaving,
+            Phase::Away => CorePhase::Away,
+        }
+    }
+}
+
 /// A core.
 #[derive(Record, Clone, PartialEq, Eq, Debug)]
 pub struct CoreEntry {
@@ -69,7 +118,7 @@ pub struct CoreEntry {
     /// Its incarnation.
     pub generation: u32,
     /// How far it has come.
-    pub phase: String,
+    pub phase: CorePhase,
 }
 
 /// What a core is and what it has done since the node started, in all its incarnations.
@@ -105,7 +154,7 @@ pub struct CoreRoles {
     /// What it is for.
     pub roles: Vec<CoreRole>,
     /// How far it has come.
-    pub phase: String,
+    pub phase: CorePhase,
     /// The devices that it drives, by the names that reports use.
     pub drives: Vec<String>,
     /// Whether its roles stay as they are: it cannot leave without the node.

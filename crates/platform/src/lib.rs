@@ -41,9 +41,10 @@ pub use machine::{
     AttachError, CONTROL_BYTES, Grant, Machine, Manager, Outcome, Sleeper, WakeMode,
 };
 pub use misbehave::{Misbehave, recurse_for_ever};
+pub use nile_abi::CorePhase;
 pub use nile_device::{
     Disk, Gate, Interface, LINES, Line, LineState, MOST_OF_A_KIND, TimerSource, disk, interface,
 };
-pub use record::{CorePhase, Fault, Hosting, Queue, Record};
+pub use record::{Fault, Hosting, Queue, Record};
 pub use turn::{Loop, Turn};
 pub use user::User;

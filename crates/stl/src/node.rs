@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{
-    CoreId, Generation, Instant, KeepName, NodeId, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
+    CoreId, CorePhase, Generation, Instant, KeepName, NodeId, PageSize, PhysAddr, RoleSet, Status,
+    VirtAddr,
 };
 
 pub use nile_device::{DrivenInterface, Gate, Interface, Line, LineState, TimerSource};
@@ -344,8 +345,8 @@ pub struct CoreState {
     pub hardware_id: u64,
     /// Its incarnation.
     pub generation: Generation,
-    /// How far it has come, by the name that reports use.
-    pub phase: &'static str,
+    /// How far it has come.
+    pub phase: CorePhase,
     /// Interrupts by the cause's name.
     pub interrupts: Vec<(&'static str, u64)>,
     /// Those of them that came while it slept, and broke into nothing.

@@ -8,7 +8,7 @@ use core::fmt;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Status};
-use nile_interfaces::core_manager::CoreManagerClient;
+use nile_interfaces::core_manager::{CoreManagerClient, CorePhase};
 use nile_interfaces::heap::HeapClient;
 use nile_interfaces::interrupt::InterruptClient;
 use nile_interfaces::log::LogClient;
@@ -255,7 +255,7 @@ impl Checks {
         let first = manager.statistics(own).await?;
         let entry = &first.entry;
         let right = entry.core == own
-            && entry.phase == "running"
+            && entry.phase == CorePhase::Running
             && !entry.roles.is_empty()
             && entry.generation == self.stl.host().generation().0;
         self.check(right, format_args!("core {own} is not {entry:?}"));

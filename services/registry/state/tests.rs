@@ -126,6 +126,6 @@ fn what_offers_has_only_pure_methods() {
     state.observe(CoreId(1), &rated);
     let offers = state.offers(0);
     let it = |offer: &Offered| (offer.name.clone(), offer.latency_ns, offer.measured);
-    assert_eq!(offers.iter().map(it).collect::<Vec<_>>(), [("ackermann".into(), 77, true)]);
+    assert_eq!(offers.iter().map(it).collect::<Vec<_>>(), [("ackermann".into(), Some(77), true)]);
     assert_eq!(state.offers(1), []);
 }

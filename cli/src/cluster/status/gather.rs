@@ -259,7 +259,7 @@ impl From<CoreStatistics> for CoreStatus {
             roles: said.entry.roles.iter().map(|it| it.name().into()).collect(),
             hardware_id: Some(said.hardware_id),
             generation: said.entry.generation,
-            state: said.entry.phase,
+            state: said.entry.phase.name().into(),
             interrupts: said.interrupts.into_iter().map(|it| (it.cause, it.count)).collect(),
             load: said.load,
             queues: said.queues.into_iter().map(|it| (it.name, it.depth)).collect(),

@@ -171,8 +171,12 @@ pub struct WorkerEntry {
     pub node: u32,
     /// Its core.
     pub core: u16,
-    /// The attempt that it runs.
-    pub attempt: String,
+    /// What sort of task it runs.
+    pub kind: AttemptKind,
+    /// The split, or, of a reduce task, the partition.
+    pub task: u32,
+    /// Which attempt of the task it is, from 1.
+    pub attempt: u32,
     /// Bytes that it has read for that.
     pub bytes: u64,
 }

@@ -36,12 +36,12 @@ pub struct Offered {
     pub found: Found,
     /// Its type's layer: high or low.
     pub layer: Layer,
-    /// How long a call takes, in nanoseconds; 0 if nobody knows.
-    pub latency_ns: u64,
+    /// How long a call takes, in nanoseconds, if that is known.
+    pub latency_ns: Option<u64>,
     /// How many of a million calls fail.
     pub failures_ppm: u32,
-    /// How many calls in a second it can take; 0 if it does not say.
-    pub per_second: u64,
+    /// How many calls in a second it can take, if it says so.
+    pub per_second: Option<u64>,
     /// Whether that was measured of late, not declared.
     pub measured: bool,
 }

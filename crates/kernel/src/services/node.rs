@@ -95,7 +95,7 @@ impl<M: Machine> Node for CoreHost<M> {
             roles: record.roles(),
             hardware_id: record.hardware_id(),
             generation: record.generation(),
-            phase: record.phase().name(),
+            phase: record.phase(),
             interrupts: interrupts.into(),
             wakes: record.wakes(),
             turns: record.turns(),
