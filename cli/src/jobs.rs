@@ -25,11 +25,19 @@ pub fn run(options: &Query) -> Result<(), Failure> {
     Failure::unless_all_asked(&session.away())
 }
 
-/// The jobs that the first node knows that answers; it asks the others.
 fn list(session: &mut Session) -> Result<Vec<JobEntry>, Failure> {
+    known(session)?.ok_or_else(none)
+}
+
+fn none() -> Failure {
+    Failure::request("no node of the cluster has a job service")
+}
+
+/// The jobs that the first node knows that answers; it asks the others. `None` if no node has a
+/// job service.
+pub fn known(session: &mut Session) -> Result<Option<Vec<JobEntry>>, Failure> {
     let away = session.away();
-    let none = || Failure::request("no node of the cluster has a job service");
-    let mut targets = service::find::<JobClient>(session)?.ok_or_else(none)?;
+    let Some(mut targets) = service::find::<JobClient>(session)? else { return Ok(None) };
     targets.retain(|target| !away.contains(&target.node));
     let patience = session.patience;
     let mut why = none();
@@ -38,7 +46,7 @@ fn list(session: &mut Session) -> Result<Vec<JobEntry>, Failure> {
             clients.at::<JobClient>(target).list_all().await.map_err(CallFailed::from)
         })?;
         match told {
-            Ok(all) => return Ok(all),
+            Ok(all) => return Ok(Some(all)),
             Err(failed) => why = Failure::failed(format!("jobs of {}: {failed}", target.place())),
         }
     }

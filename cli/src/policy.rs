@@ -1,8 +1,13 @@
 //! `nile policies` and `nile policy`: which policies the cores of a cluster have, what has become
 //! of them, and who is bound to which.
+//!
+//! * `lines`: the policies by type; `used`: who uses those that no policy manager has.
+//! * `show`: both, for people and programs.
 
 pub mod args;
+mod lines;
 mod show;
+mod used;
 
 use nile_interfaces::policy_manager::PolicyManagerClient;
 use nile_interfaces::registry::{Asker, NamedValue};

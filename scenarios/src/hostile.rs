@@ -9,6 +9,7 @@
 mod policies;
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -22,13 +23,46 @@ use nile_policy::{Expulsion, GUARD, Manager, Parameters, Refusal, Statistics};
 use nile_stl::Stl;
 use nile_sync::yield_now;
 
+use crate::calls::serve;
 use crate::conduct::{Findings, conduct, conducts};
+use crate::policies::{expelled, publish};
 use crate::restart::wait_for;
 use crate::talk::Talk;
 use crate::tickless::last_worker;
 use policies::{Hostile, How};
 
 const RUN: u32 = 22;
+
+/// What the registry has of one that ends its core.
+mod panicker {
+    use alloc::string::String;
+
+    use nile_services::fair;
+    use nile_stl::{Start, Stl, service};
+
+    pub struct Panicker;
+
+    impl Start for Panicker {
+        fn start(_: &Stl) -> Panicker {
+            Panicker
+        }
+    }
+
+    /// A policy that panics.
+    #[service(
+        type = fair::TYPE,
+        keywords(panics = 9),
+        attributes(global_priority = 90),
+        policy = nile_policy::policies::Fair,
+    )]
+    impl Panicker {
+        /// How it decides.
+        #[stl_k(reply = "text", allow(package, operator, peer))]
+        fn explain(&self) -> String {
+            "it panics".into()
+        }
+    }
+}
 
 /// Asks whether the policy is expelled, in place of running beside it.
 const IS_BARRED: u64 = 1 << 8;
@@ -75,6 +109,7 @@ const WAIT_SHIFT: u32 = 8;
 
 /// Starts this core's part.
 pub fn start<M: Misbehave>(core: &Core<M>) {
+    serve(core);
     let worker = core.clone();
     core.spawn(async move {
         let Ok(talk) = Talk::answer(&worker, RUN).await else { return };
@@ -105,6 +140,8 @@ async fn judge<M: Misbehave>(
     worker: CoreId,
     findings: &Findings,
 ) -> Result<(), Status> {
+    let published = publish(core, &panicker::REGISTRATION).await;
+    published.map_err(|error| error.status)?;
     let mut talk = Talk::start(core, worker, RUN).await?;
     let (mut generation, mut longest) = (Generation::FIRST, 0);
     for (number, (how, why)) in (0..).zip(ALL) {
@@ -123,6 +160,11 @@ async fn judge<M: Misbehave>(
         talk = Talk::start(core, worker, RUN).await?;
         let told = talk.ask(number | IS_BARRED).await?;
         findings.check(told == 0, format_args!("{how:?} is bound again: {told:#x}"));
+        if how == How::Panicker {
+            let entry = expelled(&core.stl(), name_of(how)).await.map_err(|error| error.status)?;
+            let says = entry.contains(&format!("{worker}: it panicked or did not return"));
+            findings.check(says, format_args!("its entry says: {entry}"));
+        }
     }
     findings.figure("longest_wait_turns", longest);
     Ok(())
@@ -158,7 +200,7 @@ fn state_of(manager: &dyn Manager, how: How) -> Option<Statistics> {
 fn is_barred(stl: &Stl, how: How) -> Result<u64, Status> {
     let manager = manager(stl)?;
     stl.host().subject("blue");
-    let expelled = state_of(&*manager, how).and_then(|it| it.expelled);
+    let expelled = state_of(&*manager, how).and_then(|it| it.why());
     let bound = manager.bind("blue", name_of(how), &Parameters::none());
     let is_barred = expelled == Some(Expulsion::Fatal) && bound == Err(Refusal::Expelled);
     Ok(if is_barred { 0 } else { NOT_EXPELLED })
@@ -210,7 +252,7 @@ async fn beside<M: Misbehave>(
     let has_waited = waited > MOST_WAIT;
     let state = state_of(&*manager, how);
     let refused = if why.is_some() { 3 } else { 0 };
-    let is_told = state.is_some_and(|it| (it.expelled, it.refused) == (why, refused));
+    let is_told = state.is_some_and(|it| (it.why(), it.refused) == (why, refused));
     for (name, _) in ALL_TASKS {
         manager.unbind(name);
     }

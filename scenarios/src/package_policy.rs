@@ -14,7 +14,7 @@ use nile_stl::{CallError, CallResult};
 use crate::calls::serve;
 use crate::conduct::{Findings, conduct, conducts};
 use crate::policies::scheduling::{Bench, TURNS};
-use crate::policies::{PATIENCE, RETRY, expect};
+use crate::policies::{PATIENCE, RETRY, expect, expelled};
 use crate::talk::Talk;
 
 /// Asks a worker to run the package with the policy of this number; any other stops it.
@@ -104,6 +104,9 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings) -> CallResult<()
         }
     }
     end(&bench, 2, findings, true).await?;
+    let entry = expelled(&stl, POLICIES[2]).await?;
+    let says = entry.contains("not its own; 2 bound to it went to the default");
+    findings.check(says, format_args!("its entry says: {entry}"));
     let again = bench.bind("red", POLICIES[2], &[]).await.map(|_| ());
     expect(findings, again, Status::Denied, "expelled");
     stop(&talk).await?;

@@ -7,6 +7,7 @@ mod eviction;
 pub mod scheduling;
 
 use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -14,7 +15,7 @@ use nile_abi::Status;
 use nile_interfaces::registry::{Asker, Binding, NamedValue, RegistryClient, Wanted};
 use nile_kernel::Core;
 use nile_platform::Machine;
-use nile_registry::Attribute;
+use nile_registry::{Attribute, EXPELLED};
 use nile_stl::{CallError, CallResult, Registration, Stl};
 
 use crate::calls::serve;
@@ -63,7 +64,7 @@ pub fn start<M: Machine>(core: &Core<M>) {
 }
 
 /// Publishes a policy here; the registry may still be on its way.
-async fn publish<M: Machine>(core: &Core<M>, policy: &'static Registration) -> CallResult<()> {
+pub async fn publish<M: Machine>(core: &Core<M>, policy: &'static Registration) -> CallResult<()> {
     let Some(make) = policy.kernel else { return Ok(()) };
     loop {
         match core.stl().publish(policy, make).await {
@@ -188,6 +189,24 @@ async fn check_order(stl: &Stl, findings: &Findings) -> CallResult<()> {
     let kept = before == [pages(0)] && after == [pages(64)];
     findings.check(kept, format_args!("shared: {before:?}, then {after:?}"));
     Ok(())
+}
+
+/// What the registry of this node has an instance say of its expulsion, as soon as it says
+/// anything; what the entry is if that takes too long.
+pub async fn expelled(stl: &Stl, name: &str) -> CallResult<String> {
+    let (host, registry) = (stl.host(), RegistryClient::find(stl).await?);
+    let deadline = host.now() + PATIENCE;
+    loop {
+        let entry = registry.local_all().await?.into_iter().find(|it| it.name == name);
+        let attributes = entry.iter().flat_map(|it| &it.attributes);
+        if let Some(it) = attributes.clone().find(|it| it.name == EXPELLED) {
+            return Ok(it.value.to_string());
+        }
+        if host.now() > deadline {
+            return Err(CallError::new(Status::Timeout, format!("{name} is {entry:?}")));
+        }
+        host.sleep_until(host.now() + RETRY).await;
+    }
 }
 
 /// What a subject is bound to, and what it was bound to before.

@@ -75,6 +75,10 @@ impl CoreManagerKernel for CoreManager {
         Ok(roles.collect())
     }
 
+    fn role_policy(&self) -> CallResult<Option<String>> {
+        Ok(self.stl.node()?.role_policy())
+    }
+
     fn statistics(&self, core: u16) -> CallResult<CoreStatistics> {
         let state = self.state_of(core)?;
         let queues = state

@@ -1,12 +1,13 @@
 //! What this node has: its cores and instances, read from the registry, exported by the network
 //! core, and put into the directory that all other nodes get.
 
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use nile_abi::CoreId;
 use nile_gossip::{Attribute, Core, Gossip, Instance, Keyword, Update};
 use nile_order::SortedMap;
+use nile_registry::EXPELLED;
 use nile_stl::{CallResult, Stl};
 
 use super::era::{Ends, Shared, insist, patiently};
@@ -16,8 +17,8 @@ use nile_interfaces::registry::{Found, Local, RegistryClient};
 /// What this node has told.
 #[derive(Default)]
 pub struct Exported {
-    /// The number of each instance for other nodes, by its place here.
-    numbers: SortedMap<(u16, u32, u16), u16>,
+    /// The number of each instance for other nodes, by its place here, and why it was expelled.
+    numbers: SortedMap<(u16, u32, u16), (u16, Option<String>)>,
     /// Each core's incarnation and roles.
     cores: SortedMap<u16, (u32, u8)>,
 }
@@ -82,28 +83,27 @@ async fn changes(
     exported: &mut Exported,
 ) -> CallResult<Vec<Update>> {
     let mut updates = cores(stl, exported)?;
-    let mut present = Vec::new();
-    loop {
-        let from = present.last().map_or(0, |it: &Local| it.id + 1);
-        let page = registry.local(from).await?;
-        if page.is_empty() {
-            break;
-        }
-        present.extend(page);
-    }
+    let present = registry.local_all().await?;
     let is_gone = |place: &(u16, u32, u16)| !present.iter().any(|it| key(&it.found) == *place);
-    for (_, number) in exported.numbers.extract(|place, _| is_gone(place)) {
+    for (_, (number, _)) in exported.numbers.extract(|place, _| is_gone(place)) {
         insist(stl, || network.withdraw(number)).await?;
         updates.push(Update::Unpublish(number));
     }
     for local in present {
         let Found { core, generation, number, .. } = local.found;
         let place = key(&local.found);
-        if !exported.numbers.contains_key(&place) {
-            let exports = insist(stl, || network.export(core, generation, number)).await?;
-            exported.numbers.insert(place, exports);
-            updates.push(Update::Publish(instance(local, exports)));
+        let expelled = local.attributes.iter().find(|it| it.name == EXPELLED);
+        let expelled = expelled.map(|it| it.value.to_string());
+        let told = exported.numbers.get(&place);
+        if told.is_some_and(|(_, said)| *said == expelled) {
+            continue;
         }
+        let exports = match told {
+            Some((exports, _)) => *exports,
+            None => insist(stl, || network.export(core, generation, number)).await?,
+        };
+        exported.numbers.insert(place, (exports, expelled));
+        updates.push(Update::Publish(instance(local, exports)));
     }
     Ok(updates)
 }

@@ -5,8 +5,10 @@
 //! forgotten, since its core has restarted, it is told again.
 //!
 //! * `ahead`: policies of packages, which are asked for orders of turns.
+//! * `expelled`: what is said of policies that were expelled.
 
 mod ahead;
+mod expelled;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -14,7 +16,6 @@ use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use core::future::poll_fn;
 use core::time::Duration;
 
 use nile_abi::{CoreId, Status};
@@ -22,7 +23,7 @@ use nile_interfaces::policy_manager::{PolicyEntry, PolicyManagerKernel, SubjectE
 use nile_interfaces::registry::{Asker, Binding, NamedValue, RegistryClient, Wanted};
 use nile_interfaces::scheduling::TYPE;
 use nile_policy::policies::Ahead;
-use nile_policy::{Manager, Parameters, Refusal, Statistics};
+use nile_policy::{Manager, Parameters, Refusal, Statistics, SubjectState};
 use nile_registry::{AttributeValue, Caller as Binder, priority::PRIORITY};
 use nile_stl::{CallError, CallResult, Place, Published, Registration, Start, Stl, service};
 
@@ -76,6 +77,12 @@ impl Start for PolicyManager {
                 stl.host().spawn(Box::pin(async move { shared.tell_again().await }));
             }
         });
+        // One that has ended the last incarnation of this core.
+        if !shared.expelled().is_empty() {
+            let shared = shared.clone();
+            let stl = shared.stl.clone();
+            stl.host().spawn(Box::pin(async move { shared.tell_all_expelled().await }));
+        }
         PolicyManager(shared)
     }
 }
@@ -91,8 +98,10 @@ impl PolicyManagerKernel for PolicyManager {
     }
 
     fn policies(&self) -> CallResult<Vec<PolicyEntry>> {
-        let mut all: Vec<PolicyEntry> =
-            self.0.manager()?.policies().into_iter().map(entry).collect();
+        let manager = self.0.manager()?;
+        let subjects = manager.subjects();
+        let known = manager.policies().into_iter();
+        let mut all: Vec<PolicyEntry> = known.map(|it| entry(it, &subjects)).collect();
         // Those that nobody here has been bound to yet.
         for registration in ALL.into_iter().filter(|it| it.policy.is_some()) {
             if !all.iter().any(|it| it.name == registration.name()) {
@@ -260,7 +269,7 @@ impl Shared {
         }
     }
 
-    /// Tells a registry that is new who is bound here.
+    /// Tells a registry that is new who is bound here, and what is expelled.
     async fn tell_again(&self) {
         let subjects: Vec<String> =
             self.bound.borrow().iter().map(|it| it.subject.clone()).collect();
@@ -269,55 +278,41 @@ impl Shared {
                 self.stl.host().log(format_args!("{subject} is not bound again: {error}"));
             }
         }
+        self.tell_all_expelled().await;
     }
 
     async fn tell(&self, subject: &str) -> CallResult<()> {
-        let host = self.stl.host();
         let number = self.number_of(subject)?;
-        let mut attempts = 0;
-        loop {
-            let asked = self
-                .bound
-                .borrow()
-                .iter()
-                .find(|it| it.subject == subject)
-                .map(|it| (it.asker, it.wanted.clone(), it.parameters.clone()));
-            // It was unbound meanwhile.
-            let Some((asker, wanted, parameters)) = asked else { return Ok(()) };
-            let told = match RegistryClient::find(&self.stl).await {
-                Ok(registry) => registry.bind(asker, number, wanted, parameters).await,
-                Err(error) => Err(error),
-            };
-            match told {
-                // It is not there yet, or the policy is not.
-                Err(CallError {
-                    status: Status::Dead | Status::NotFound | Status::Gone, ..
-                }) if attempts < MOST_ATTEMPTS => {
-                    attempts += 1;
-                    host.sleep_until(host.now() + BETWEEN_ATTEMPTS).await;
-                }
-                result => return result.map(|_| ()),
-            }
-        }
+        patiently(&self.stl, || self.tell_once(number, subject)).await
     }
 
-    /// Says which policies are expelled, and that nobody is bound to them any more.
-    async fn watch(&self) {
-        let Ok(manager) = self.manager() else { return };
-        loop {
-            let name = poll_fn(|context| manager.poll_expelled(context)).await;
-            let why = manager.policies().into_iter().find(|it| it.name == name);
-            let why = why.and_then(|it| it.expelled).map(|it| it.to_string()).unwrap_or_default();
-            let host = self.stl.host();
-            host.log(format_args!("policy {name} is expelled: three times {why}"));
-            let is_its = |it: &&Asked| it.policy == name;
-            let freed: Vec<String> =
-                self.bound.borrow().iter().filter(is_its).map(|it| it.subject.clone()).collect();
-            for subject in freed {
-                if let Err(error) = self.unbind(&subject).await {
-                    host.log(format_args!("the registry has {subject} bound wrongly: {error}"));
-                }
+    async fn tell_once(&self, number: u64, subject: &str) -> CallResult<()> {
+        let asked = self
+            .bound
+            .borrow()
+            .iter()
+            .find(|it| it.subject == subject)
+            .map(|it| (it.asker, it.wanted.clone(), it.parameters.clone()));
+        // It was unbound meanwhile.
+        let Some((asker, wanted, parameters)) = asked else { return Ok(()) };
+        let registry = RegistryClient::find(&self.stl).await?;
+        registry.bind(asker, number, wanted, parameters).await.map(|_| ())
+    }
+}
+
+/// Asks a registry that may not be there yet, or not know a policy yet.
+async fn patiently(stl: &Stl, ask: impl AsyncFn() -> CallResult<()>) -> CallResult<()> {
+    let host = stl.host();
+    let mut attempts = 0;
+    loop {
+        match ask().await {
+            Err(CallError { status: Status::Dead | Status::NotFound | Status::Gone, .. })
+                if attempts < MOST_ATTEMPTS =>
+            {
+                attempts += 1;
+                host.sleep_until(host.now() + BETWEEN_ATTEMPTS).await;
             }
+            result => return result,
         }
     }
 }
@@ -368,10 +363,12 @@ fn unused(registration: &Registration) -> PolicyEntry {
         reserved: 0,
         ran_ns: 0,
         expelled: None,
+        last: Vec::new(),
     }
 }
 
-fn entry(it: Statistics) -> PolicyEntry {
+fn entry(it: Statistics, subjects: &[SubjectState]) -> PolicyEntry {
+    let last = it.expelled.as_ref().map(|it| expelled::decisions(&it.last, subjects));
     PolicyEntry {
         name: it.name,
         priority: it.priority,
@@ -381,7 +378,8 @@ fn entry(it: Statistics) -> PolicyEntry {
         refused: it.refused,
         reserved: it.reserved,
         ran_ns: u64::try_from(it.ran.as_nanos()).unwrap_or(u64::MAX),
-        expelled: it.expelled.map(|why| why.to_string()),
+        expelled: it.expelled.as_ref().map(expelled::said),
+        last: last.unwrap_or_default(),
     }
 }
 

@@ -126,6 +126,10 @@ impl RegistryKernel for Registry {
         Ok(())
     }
 
+    fn expel(&self, found: Found, why: &str) -> CallResult<()> {
+        self.state.expel(found.into(), why)
+    }
+
     fn offers(&self, skip: u32) -> Vec<Offered> {
         self.state.offers(skip as usize)
     }

@@ -1,5 +1,7 @@
 //! The registry's data, and in which incarnation of its core each instance was published.
 
+mod expelled;
+
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::rc::Rc;
@@ -118,9 +120,8 @@ impl State {
         let (node, generation) = (Place::HERE, Generation(generation));
         let place = Place { node, core, generation, number: ServiceNumber(number) };
         let mut inner = self.0.borrow_mut();
-        let id = inner.places.iter().find(|(_, known)| **known == place).map(|(id, _)| *id);
-        let missing = || CallError::new(Status::NotFound, "there is no such instance");
-        inner.remove(id.ok_or_else(missing)?);
+        let id = inner.id_at(place)?;
+        inner.remove(id);
         Ok(())
     }
 
@@ -145,8 +146,7 @@ impl State {
         let now = inner.now();
         for rating in ratings {
             let place = Place::from(rating.found);
-            let id = inner.places.iter().find(|(_, known)| **known == place).map(|(id, _)| *id);
-            if let Some(id) = id {
+            if let Ok(id) = inner.id_at(place) {
                 inner.observed.note(&mut inner.registry, id, core, rating, now);
             }
         }
@@ -333,6 +333,9 @@ impl State {
                     Change::Unpublished(of(&name, handle.location.place()))
                 }
                 Event::Move { name, to, .. } => Change::Moved(of(&name, to.location.place())),
+                Event::Expel { name, handle, .. } => {
+                    Change::Expelled(of(&name, handle.location.place()))
+                }
                 Event::Missed(count) => Change::Missed(count),
             });
         }
@@ -375,8 +378,9 @@ impl Inner {
         // A core has one instance of a name: what it published before is gone, told or not.
         let old = self.registry.named(name, at).next().map(|it| it.handle());
         if let Some(old) = old.filter(|it| it.location.place() == at) {
-            // It asks again because it did not hear the answer.
+            // It asks again because it did not hear the answer, or has something to add.
             if self.places.get(&old.instance) == Some(&place) {
+                self.learn_expelled(old.instance, publication);
                 return Ok(());
             }
             self.remove(old.instance);
@@ -386,6 +390,7 @@ impl Inner {
         if place.is_here() && !document.is_empty() {
             self.unknown_elsewhere.insert(handle.instance, publication.clone());
         }
+        self.learn_expelled(handle.instance, publication);
         self.changed();
         Ok(())
     }
@@ -541,8 +546,12 @@ impl Inner {
         })
     }
 
+    fn id_at(&self, place: Place) -> CallResult<InstanceId> {
+        let found = self.places.iter().find(|(_, known)| **known == place);
+        found.map(|(id, _)| *id).ok_or_else(missing)
+    }
+
     fn place(&self, id: InstanceId) -> CallResult<Found> {
-        let missing = || CallError::new(Status::NotFound, "there is no such instance");
         Ok(Found::from(*self.places.get(&id).ok_or_else(missing)?))
     }
 
@@ -555,6 +564,10 @@ impl Inner {
         let missing = || CallError::new(Status::NotFound, format!("no watcher {number}"));
         self.watchers.get(&number).map(|(_, id)| *id).ok_or_else(missing)
     }
+}
+
+fn missing() -> CallError {
+    CallError::new(Status::NotFound, "there is no such instance")
 }
 
 /// What a type extends, the nearest first.

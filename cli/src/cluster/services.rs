@@ -30,6 +30,7 @@ pub fn run(options: &Query) -> Result<(), Failure> {
                 "layer": it.layer.name(),
                 "location": target.place(),
                 "keywords": keywords,
+                "attributes": attributes(it),
                 "subsystem": it.subsystem,
                 "capability": it.capability,
             })
@@ -55,6 +56,11 @@ pub fn run(options: &Query) -> Result<(), Failure> {
     Failure::unless_all_asked(&session.away())
 }
 
+/// What an instance says of itself, and the registry of it, by name.
+fn attributes(of: &nile_gossip::Instance) -> Value {
+    of.attributes.iter().map(|it| (it.name.clone(), Value::from(it.value.clone()))).collect()
+}
+
 /// Prints the schema of a service.
 pub fn discover(options: &Discover) -> Result<(), Failure> {
     let mut session = Session::open(&options.query.which, options.query.timeout)?;
@@ -70,7 +76,13 @@ pub fn discover(options: &Discover) -> Result<(), Failure> {
     let schema = discovery::parse(&text)
         .map_err(|error| Failure::failed(format!("the schema is damaged: {error}")))?;
     match options.query.json {
-        true => crate::print(&format!("{}\n", reply::schema(&schema))),
+        true => {
+            let all = known::instances(session.peer.known());
+            let it = all.iter().find(|(other, _)| *other == target).map(|(_, it)| attributes(it));
+            let mut document = reply::schema(&schema);
+            document["attributes"] = it.unwrap_or_default();
+            crate::print(&format!("{document}\n"))
+        }
         false => crate::print(&discovery::to_text(&schema)),
     }
 }

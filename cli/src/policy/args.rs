@@ -12,9 +12,9 @@ use crate::cluster::args::{Place, Query};
 
 #[derive(Args)]
 pub struct Policies {
-    /// The type of policies, as scheduling; without it, all.
-    #[arg(value_name = "TYPE")]
-    pub kind: Option<String>,
+    /// A type of policies, as scheduling, or the name of one, as fair; without it, all.
+    #[arg(value_name = "TYPE|NAME")]
+    pub what: Option<String>,
     #[command(flatten)]
     pub query: Query,
 }

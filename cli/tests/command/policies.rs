@@ -5,23 +5,49 @@ use serde_json::Value;
 
 use crate::cluster::{Place, document, refused, until};
 
-/// The instance of a policy on a node.
-fn policy(place: &Place, node: &str, name: &str) -> Value {
-    let all = place.json(&["policies", "scheduling"]);
+/// The policies of a type.
+fn of_type(place: &Place, kind: &str) -> Vec<Value> {
+    let all = place.json(&["policies", kind]);
     let types = all["types"].as_array().unwrap();
-    assert_eq!((types.len(), &types[0]["type"]), (1, &"scheduling".into()));
+    assert_eq!((types.len(), &types[0]["type"]), (1, &kind.into()));
+    types[0]["instances"].as_array().unwrap().clone()
+}
+
+/// The instance of a scheduling policy on a node.
+fn policy(place: &Place, node: &str, name: &str) -> Value {
     let is_it =
         |it: &&Value| it["name"] == name && it["location"].as_str().unwrap().starts_with(node);
-    types[0]["instances"].as_array().unwrap().iter().find(is_it).unwrap().clone()
+    of_type(place, "scheduling").iter().find(is_it).unwrap().clone()
+}
+
+/// Every type that the cluster has is shown, with who uses its policies.
+fn check_types(place: &Place) {
+    let all = place.json(&["policies"]);
+    let types = all["types"].as_array().unwrap();
+    let names: Vec<&str> = types.iter().map(|it| it["type"].as_str().unwrap()).collect();
+    assert_eq!(names, ["job_order", "role_assignment", "scheduling", "timer_source"]);
+    let names = |kind: &str, many: usize| -> Vec<String> {
+        let all = of_type(place, kind);
+        all[..many].iter().map(|it| it["name"].as_str().unwrap().into()).collect()
+    };
+    assert_eq!(names("job_order", 3), ["earliest_deadline", "fair", "fifo"]);
+    let scheduling = ["real_time", "earliest_deadline", "fair", "default", "fifo"];
+    assert_eq!(names("scheduling", 5), scheduling);
+    // Each core of the three nodes has a timer that wakes it.
+    let timers = of_type(place, "timer_source");
+    let cores: Vec<&Value> = timers.iter().flat_map(|it| it["bound"].as_array().unwrap()).collect();
+    assert_eq!(cores.len(), 9, "{timers:?}");
+    assert!(timers.iter().all(|it| it["decisions"].is_null()), "nobody counts them: {timers:?}");
+    let exact = place.json(&["policies", "exact"]);
+    assert_eq!(exact["types"][0]["type"], "role_assignment");
+    assert_eq!(exact["types"][0]["instances"].as_array().unwrap().len(), 3);
+    let shown = place.run(&["policies", "timer_source"]).expect(0).out;
+    assert!(shown.contains(" serves n1.c0, n1.c1, n1.c2\n"), "{shown}");
+    assert!(!shown.contains("real_time"), "{shown}");
 }
 
 pub fn check(place: &Place) {
-    let all = place.json(&["policies"]);
-    let names: Vec<&str> = all["types"][0]["instances"].as_array().unwrap()[..5]
-        .iter()
-        .map(|it| it["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(names, ["real_time", "earliest_deadline", "fair", "default", "fifo"]);
+    check_types(place);
     let bind = |subject, more: &[&str]| {
         place.run(&[&["policy", "bind", subject, "scheduling"], more].concat())
     };
@@ -56,7 +82,7 @@ pub fn check(place: &Place) {
     ] {
         refused(bind(subject, more), part);
     }
-    refused(place.run(&["policies", "paging"]), "no type of policies is `paging`");
+    refused(place.run(&["policies", "paging"]), "no policy, and no type of policies, is `paging`");
     refused(place.run(&["policy", "bind", "n1.c2/package", "paging"]), "there is scheduling");
     assert_eq!(policy(place, "n1.", "fair")["subjects"], 1, "what is refused changes nothing");
     for (subject, said) in [

@@ -255,4 +255,9 @@ pub trait CoreManager {
     /// Forgets one, whose name is PACKAGE/KEEP, and frees its memory; not while a package has it.
     #[stl_k(allow(operator, peer))]
     async fn drop_keep(&self, name: String) -> CallResult<()>;
+
+    /// The instance of `role_assignment` that the node's cores get their roles by, as
+    /// `[roles] policy` names it; none: they keep those that they have.
+    #[stl_k(reply = "policy", allow(package, operator, peer))]
+    fn role_policy(&self) -> CallResult<Option<String>>;
 }

@@ -35,8 +35,11 @@ pub struct PolicyEntry {
     pub reserved: u64,
     /// Nanoseconds that its subjects have run while anybody here was bound.
     pub ran_ns: u64,
-    /// Why it was expelled, if it was.
+    /// Why and when it was expelled, and how many subjects went to the default, if it was.
     pub expelled: Option<String>,
+    /// Whose turns it decided last, of 32 decisions, and what was wrong with others; the oldest
+    /// first, and those that follow each other alike as one. Nothing unless it was expelled.
+    pub last: Vec<String>,
 }
 
 /// Binds what runs on a core to scheduling policies.

@@ -110,6 +110,11 @@ pub trait Registry {
     #[stl_k]
     fn observe(&self, caller: &Caller, ratings: Vec<Rating>) -> CallResult<()>;
 
+    /// Has an instance, of whatever node, say that this node has expelled the policy that it is:
+    /// where, why and when. It does until it is published anew. For the policy manager.
+    #[stl_k]
+    fn expel(&self, found: Found, why: &str) -> CallResult<()>;
+
     /// The instances of the high and the low layer whose type has pure methods, and how good each
     /// is, some at a time: those behind the `skip` first. None: there are no more.
     #[stl_k(reply = "offers", allow(package, operator, peer))]
@@ -154,6 +159,18 @@ pub trait Registry {
 }
 
 impl RegistryClient {
+    /// The instances of this node. Each page is a call.
+    pub async fn local_all(&self) -> CallResult<Vec<Local>> {
+        let mut all: Vec<Local> = Vec::new();
+        loop {
+            let more = self.local(all.last().map_or(0, |it| it.id + 1)).await?;
+            if more.is_empty() {
+                return Ok(all);
+            }
+            all.extend(more);
+        }
+    }
+
     /// Every instance. Each page is a call.
     pub async fn list_all(&self) -> CallResult<Vec<Listed>> {
         let mut all: Vec<Listed> = Vec::new();

@@ -250,7 +250,7 @@ impl<M: Machine> Core<M> {
         let is_its = record.fault().is_some_and(|fault| fault.is_its_own()) || is_endless;
         if let Some(policy) = policy.filter(|_| is_its) {
             self.machine.log(format_args!("policy {policy} is expelled: the core ended in it"));
-            self.executor.bar(&policy);
+            self.executor.bar(&policy, self.now());
         }
     }
 

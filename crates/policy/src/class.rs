@@ -4,12 +4,12 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
-use core::fmt;
 use core::time::Duration;
 
 use nile_abi::Instant;
 
-use crate::{Scheduling, Token};
+use crate::expelled::Decisions;
+use crate::{Expelled, Expulsion, Scheduling, Token};
 
 /// Names a policy of a scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -27,27 +27,6 @@ impl ClassId {
     /// As a number, for what only holds numbers.
     pub fn number(self) -> u16 {
         self.0
-    }
-}
-
-/// Why a policy was expelled: its third failure, or its last.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Expulsion {
-    /// It had something ready and answered nothing.
-    Silent,
-    /// It answered what is not ready, or not its own.
-    Wrong,
-    /// It ended an incarnation of its core, at once.
-    Fatal,
-}
-
-impl fmt::Display for Expulsion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Expulsion::Silent => "it gave nothing although it had something that is ready",
-            Expulsion::Fatal => "it panicked or did not return, which ended its core",
-            Expulsion::Wrong => "it gave what is not ready, or not its own",
-        })
     }
 }
 
@@ -70,8 +49,15 @@ pub struct Statistics {
     pub reserved: u64,
     /// The time that its subjects have run.
     pub ran: Duration,
+    /// How it was expelled, if it was.
+    pub expelled: Option<Expelled>,
+}
+
+impl Statistics {
     /// Why it was expelled, if it was.
-    pub expelled: Option<Expulsion>,
+    pub fn why(&self) -> Option<Expulsion> {
+        self.expelled.as_ref().map(|it| it.why)
+    }
 }
 
 /// Each class can count on one part of this many of the time.
@@ -112,7 +98,8 @@ pub(crate) struct Class {
     pub reserved: u64,
     /// Nanoseconds.
     pub ran: u64,
-    pub expelled: Option<Expulsion>,
+    pub expelled: Option<Expelled>,
+    pub last: Decisions,
     /// What it had had less than its reserve, in nanoseconds, when it was counted; more, if
     /// negative.
     credit: i64,
@@ -152,6 +139,7 @@ impl Class {
             reserved: 0,
             ran: 0,
             expelled: None,
+            last: Decisions::new(),
             credit: 0,
             counted: Instant::START,
             counted_ran: 0,
@@ -234,7 +222,7 @@ impl Class {
             refused: self.refused,
             reserved: self.reserved,
             ran: Duration::from_nanos(self.ran + self.measured),
-            expelled: self.expelled,
+            expelled: self.expelled.clone(),
         }
     }
 }

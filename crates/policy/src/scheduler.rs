@@ -11,6 +11,8 @@
 //! * Binding moves all that a subject has ready from the old policy to the new one at once, in the
 //!   order of age.
 
+mod ask;
+
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -19,24 +21,18 @@ use core::time::Duration;
 
 use nile_abi::Instant;
 
-use crate::class::{Class, GUARD, SLICE, usual_slice};
+use crate::class::{Class, GUARD, SLICE};
 use crate::turn::{Asked, Next, Picked, Turn};
 use crate::{
-    Answer, ClassId, Expulsion, Parameters, Ran, Ready, Refusal, Scheduling, Statistics, Stop,
+    ClassId, Expelled, Expulsion, Parameters, Ran, Ready, Refusal, Scheduling, Statistics, Stop,
     Subject, Token,
 };
-
-/// Failures after which a policy is expelled.
-const MOST_FAILURES: u64 = 3;
 
 /// The default's global priority: above what is to run when there is nothing else.
 pub const DEFAULT_PRIORITY: i64 = 15;
 
 /// How soon it is looked again whether a class that has waited is due.
 const LOOK: Duration = Duration::from_millis(1);
-
-/// The shortest slice; a policy that gives less gives this.
-const LEAST_SLICE: Duration = Duration::from_micros(100);
 
 struct Entry<T> {
     task: T,
@@ -119,9 +115,10 @@ impl<T> Scheduler<T> {
 
     /// Has a policy of this name, which is not here, be one that was expelled: it has ended whom it
     /// decided for.
-    pub fn bar(&mut self, name: impl Into<Cow<'static, str>>) {
+    pub fn bar(&mut self, name: impl Into<Cow<'static, str>>, at: Instant) {
         let mut class = Class::new(name.into(), 0, None);
-        class.expelled = Some(Expulsion::Fatal);
+        let (why, last) = (Expulsion::Fatal, Vec::new());
+        class.expelled = Some(Expelled { why, subjects: 0, at, last });
         let id = ClassId(u16::try_from(self.classes.len()).unwrap_or(u16::MAX));
         self.classes.push(class);
         self.place(id);
@@ -529,45 +526,6 @@ impl<T> Scheduler<T> {
     /// The classes from the highest global priority to the lowest, and whether each goes by age.
     pub fn order(&self) -> impl Iterator<Item = (ClassId, bool)> {
         self.order.iter().map(|id| (*id, self.classes[id.0 as usize].policy.is_none()))
-    }
-
-    /// What a class that has something gives.
-    fn ask(&mut self, id: ClassId, now: Instant) -> Asked {
-        let answer = self.class(id).policy.as_mut().map(|policy| policy.next(now));
-        let failure = match answer {
-            // The default, which is no call.
-            None => {
-                let slice = usual_slice(id);
-                return self.oldest(id).map_or(Asked::Wait(now), |it| Asked::Run(it, slice));
-            }
-            Some(Some(Answer::Wait(until))) if until > now => return Asked::Wait(until),
-            Some(Some(Answer::Run(token, slice))) => {
-                if self.entry(token).is_some_and(|entry| entry.class == id) {
-                    self.class(id).decisions += 1;
-                    let slice = slice.map_or(GUARD, |slice| slice.clamp(LEAST_SLICE, GUARD));
-                    return Asked::Run(token, slice);
-                }
-                Expulsion::Wrong
-            }
-            Some(Some(Answer::Wait(_)) | None) => Expulsion::Silent,
-        };
-        let oldest = self.oldest(id);
-        let class = self.class(id);
-        class.refused += 1;
-        if class.refused >= MOST_FAILURES {
-            self.rebind(id, ClassId::DEFAULT, |_| true);
-            let class = self.class(id);
-            class.expelled = Some(failure);
-            class.policy = None;
-            self.expelled.push(id);
-            // Its oldest is the default's now, by another token.
-            return self
-                .oldest(ClassId::DEFAULT)
-                .map_or(Asked::Wait(now), |it| Asked::Run(it, SLICE));
-        }
-        let Some(oldest) = oldest else { return Asked::Wait(now) };
-        self.dequeue(id, oldest);
-        Asked::Run(oldest, SLICE)
     }
 
     fn pick(&mut self, token: Token, slice: Duration) -> Option<Picked<T>> {

@@ -52,7 +52,7 @@ pub use least::Least;
 pub use priority::Priority;
 pub use registry::{Moved, Registry, Unpublished};
 pub use service::{
-    FAILURES, Handle, Instance, InstanceId, Keyword, LATENCY, Location, NewInstance, PER_SECOND,
-    Parent, Place, Quality, ServiceNumber, ServiceType, TypeId,
+    EXPELLED, FAILURES, Handle, Instance, InstanceId, Keyword, LATENCY, Location, NewInstance,
+    PER_SECOND, Parent, Place, Quality, ServiceNumber, ServiceType, TypeId,
 };
 pub use watch::{Event, WatchError, WatchFilter, WatcherId};

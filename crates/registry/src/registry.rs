@@ -1,5 +1,6 @@
 //! The registry of a node: three layers, each with its own types, and what is published in them.
 
+use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -20,7 +21,7 @@ use crate::layer::Layer;
 use crate::limits::{MAX_ANCESTORS, MAX_INSTANCES, MAX_TEXT, MAX_TYPES};
 use crate::priority::{PRIORITY, Priority};
 use crate::service::{
-    Handle, Instance, InstanceId, Location, NewInstance, Place, Quality, ServiceNumber,
+    EXPELLED, Handle, Instance, InstanceId, Location, NewInstance, Place, Quality, ServiceNumber,
     ServiceType, TypeId,
 };
 use crate::watch::{Event, Watchers};
@@ -292,6 +293,21 @@ impl Registry {
         let ty = self.type_of(id).ok_or(UnknownInstance)?;
         let instance = self.entry_mut(ty).and_then(|entry| entry.get_mut(id));
         instance.ok_or(UnknownInstance)?.quality = quality.map(Box::new);
+        Ok(())
+    }
+
+    /// Has an instance say that its policy was expelled and why, in [`EXPELLED`], until it is
+    /// published anew. What is longer than [`MAX_TEXT`] is cut.
+    pub fn expel(&mut self, id: InstanceId, why: &str) -> Result<(), UnknownInstance> {
+        let ty = self.type_of(id).ok_or(UnknownInstance)?;
+        let instance = self.entry_mut(ty).and_then(|entry| entry.get_mut(id));
+        let instance = instance.ok_or(UnknownInstance)?;
+        let end = why.floor_char_boundary(MAX_TEXT);
+        let attributes = instance.attributes.to_mut();
+        attributes.retain(|it| it.name != EXPELLED);
+        attributes.push(Attribute::text(EXPELLED, why[..end].to_owned()));
+        let (name, handle) = (instance.name.clone(), instance.handle);
+        self.tell(ty, || Event::Expel { ty, name: name.clone(), handle });
         Ok(())
     }
 

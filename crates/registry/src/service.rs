@@ -211,6 +211,9 @@ pub const FAILURES: &str = "qos_failures_ppm";
 /// The attribute with how many calls in a second an instance says that it can take.
 pub const PER_SECOND: &str = "qos_calls_per_second";
 
+/// The attribute that the registry gives a policy that was expelled: where, why and when.
+pub const EXPELLED: &str = "expelled";
+
 impl Instance {
     /// Which it is and where.
     pub fn handle(&self) -> Handle {
@@ -253,7 +256,15 @@ impl Instance {
         }
     }
 
-    /// Its attributes, as it has declared them.
+    /// The text that an attribute is.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match attribute::get(&self.attributes, name)? {
+            AttributeValue::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Its attributes, as it has declared them, and [`EXPELLED`].
     pub fn attributes(&self) -> &[Attribute] {
         &self.attributes
     }

@@ -58,6 +58,15 @@ pub enum Event {
         /// What it is.
         to: Handle,
     },
+    /// An instance's policy was expelled: an attribute says why.
+    Expel {
+        /// Its type.
+        ty: TypeId,
+        /// Its name.
+        name: Arc<str>,
+        /// Which it is and where.
+        handle: Handle,
+    },
     /// So many events were not kept, because the watcher's queue was full. List the instances
     /// again.
     Missed(u64),

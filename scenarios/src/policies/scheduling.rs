@@ -17,7 +17,7 @@ use nile_services::fair;
 use nile_stl::{CallResult, Registration, Start, Stl, service};
 use nile_sync::yield_now;
 
-use super::{OPERATOR, expect, publish};
+use super::{OPERATOR, expect, expelled, publish};
 use crate::conduct::Findings;
 
 /// Turns of each that races.
@@ -106,9 +106,11 @@ mod stuck {
     }
 }
 
-/// The policies that do wrong, and what each is found by.
-static HOSTILE: [(&Registration, &str); 2] =
-    [(&mute::REGISTRATION, "mute"), (&stuck::REGISTRATION, "stuck")];
+/// The policies that do wrong, what each is found by, and what it decides until it is expelled.
+static HOSTILE: [(&Registration, &str, &str); 2] = [
+    (&mute::REGISTRATION, "mute", "(nothing) 3 times"),
+    (&stuck::REGISTRATION, "stuck", "red, (what is not ready) 3 times"),
+];
 
 /// Checks it on the calling core.
 pub async fn check<M: Machine>(core: &Core<M>, findings: &Findings) -> CallResult<()> {
@@ -235,7 +237,7 @@ impl<M: Machine> Bench<M> {
     }
 
     async fn check_hostile(&self, findings: &Findings) -> CallResult<()> {
-        for (registration, word) in HOSTILE {
+        for (registration, word, last) in HOSTILE {
             publish(&self.core, registration).await?;
             self.bind("red", word, &[]).await?;
             self.bind("green", "share", &[]).await?;
@@ -246,6 +248,12 @@ impl<M: Machine> Bench<M> {
             let told = hostile.map(|it| (it.subjects, it.refused, it.expelled.is_some()));
             let right = told == Some((0, 3, true));
             findings.check(right, format_args!("{} is {hostile:?}", registration.name()));
+            let decided = hostile.map(|it| it.last.join(", ")).unwrap_or_default();
+            findings.check(decided == last, format_args!("it decided last: {decided}"));
+            let entry = expelled(&self.core.stl(), registration.name()).await?;
+            let said = ["c0: three times it gave ", "; 1 bound to it went to the default, "];
+            let says = said.iter().all(|part| entry.contains(part));
+            findings.check(says, format_args!("its entry says: {entry}"));
             let again = self.bind("red", word, &[]).await.map(|_| ());
             expect(findings, again, Status::Denied, "expelled");
             self.manager.unbind("green".into()).await?;

@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use alloc::task::Wake;
 
 use super::*;
+use nile_registry::EXPELLED;
 
 const CORE: CoreId = CoreId(3);
 
@@ -128,4 +129,45 @@ fn what_offers_has_only_pure_methods() {
     let it = |offer: &Offered| (offer.name.clone(), offer.latency_ns, offer.measured);
     assert_eq!(offers.iter().map(it).collect::<Vec<_>>(), [("ackermann".into(), Some(77), true)]);
     assert_eq!(state.offers(1), []);
+}
+
+#[test]
+fn an_expelled_policy_says_so_on_its_node_and_on_others() {
+    let (own, other) = (State::default(), State::default());
+    let fair = |number| Publication { name: "fair".into(), ..time(1, number) };
+    own.publish(CORE, &fair(5)).unwrap();
+    let at = |node, number| {
+        let (core, generation, number) = (CORE, Generation(1), ServiceNumber(number));
+        Place { node: NodeId(node), core, generation, number }
+    };
+    let entry = |state: &State| {
+        let inner = state.0.borrow();
+        let (id, _) = inner.places.iter().next().unwrap();
+        inner.registry.instance(*id).unwrap().text(EXPELLED).map(String::from)
+    };
+    let why = "n1.c2: it lied";
+    assert_eq!(own.expel(at(0, 6), why).unwrap_err().status, Status::NotFound);
+    assert_eq!(entry(&own), None);
+    own.expel(at(0, 5), why).unwrap();
+    assert_eq!(entry(&own).as_deref(), Some(why));
+    assert_eq!(own.local(0)[0].attributes.last(), Some(&told(why)));
+
+    // Another node hears of it when it was published, and once more when it was expelled.
+    let there = At { node: NodeId(7), core: CORE };
+    other.publish(there, &fair(9)).unwrap();
+    assert_eq!(entry(&other), None);
+    for why in ["n7.c2: it lied", "n7.c3: it gave nothing"] {
+        let attributes = Vec::from([told(why)]);
+        other.publish(there, &Publication { attributes, ..fair(9) }).unwrap();
+        assert_eq!(entry(&other).as_deref(), Some(why));
+        assert_eq!(other.list(0).len(), 1);
+    }
+    // Published anew, it is a policy like any other.
+    own.publish(CORE, &fair(6)).unwrap();
+    other.publish(there, &fair(10)).unwrap();
+    assert_eq!((entry(&own), entry(&other)), (None, None));
+}
+
+fn told(why: &str) -> NamedValue {
+    NamedValue::from(&Attribute::text(EXPELLED, String::from(why)))
 }

@@ -180,6 +180,8 @@ pub enum Change {
     Unpublished(Concerned),
     /// It is at another place now.
     Moved(Concerned),
+    /// It is a policy that was expelled: its attribute `expelled` says why.
+    Expelled(Concerned),
     /// So many changes were not kept.
     Missed(u64),
 }
@@ -188,7 +190,10 @@ impl Change {
     /// The instance; none if it is not known any more.
     pub fn concerned(&self) -> Option<&Concerned> {
         match self {
-            Change::Published(it) | Change::Unpublished(it) | Change::Moved(it) => Some(it),
+            Change::Published(it)
+            | Change::Unpublished(it)
+            | Change::Moved(it)
+            | Change::Expelled(it) => Some(it),
             Change::Missed(_) => None,
         }
     }

@@ -22,8 +22,8 @@ use core::time::Duration;
 
 use nile_abi::Instant;
 use nile_policy::{
-    ClassId, Next, Parameters, Picked, Refusal, SLICE, Scheduler, Scheduling, Statistics, Stop,
-    Subject, SubjectState, usual_slice,
+    ClassId, GUARD, Next, Parameters, Picked, Refusal, SLICE, Scheduler, Scheduling, Statistics,
+    Stop, Subject, SubjectState, usual_slice,
 };
 use nile_sync::Waiter;
 
@@ -32,8 +32,10 @@ use super::{Executor, Slot, Task, Woken};
 /// The subject of the kernel's own tasks.
 const KERNEL: &str = "kernel";
 
-/// Turns between two looks at the clock, where nobody asks for it.
+/// Turns between two looks at the clock, where nobody asks for it: as many as have room in the
+/// guard if each has its whole slice, so that who waits for longer is seen by the next.
 const TURNS_PER_LOOK: u32 = 32;
+const _: () = assert!(SLICE.as_micros() * (TURNS_PER_LOOK as u128) < GUARD.as_micros());
 
 /// What policies decide.
 #[derive(Default)]
@@ -510,8 +512,8 @@ impl Executor {
 
     /// Nobody is bound to the policy of this name before it is published anew: the last incarnation
     /// of this core has ended in it.
-    pub fn bar(&self, name: &str) {
-        self.managed.scheduler.borrow_mut().bar(name.to_owned());
+    pub fn bar(&self, name: &str, at: Instant) {
+        self.managed.scheduler.borrow_mut().bar(name.to_owned(), at);
     }
 
     /// Whether anybody is bound to a policy.

@@ -73,7 +73,7 @@ fn who_names_what_is_not_its_own_is_expelled() {
     }
     assert_eq!(turns(&mut it, 9), [0, 1, 2, 0, 1, 2, 0, 1, 2]);
     let ahead = it.statistics().find(|it| it.name == "ahead").unwrap();
-    assert_eq!((ahead.expelled, ahead.refused), (Some(Expulsion::Wrong), 3));
+    assert_eq!((ahead.why(), ahead.refused), (Some(Expulsion::Wrong), 3));
     assert_eq!(it.class_of(Subject(0)), ClassId::DEFAULT);
 }
 

@@ -9,7 +9,10 @@ use nile_abi::Instant;
 
 use super::bench::{Bench, micros, scheduler};
 use crate::class::GUARD;
-use crate::{Answer, ClassId, Expulsion, Parameters, Ready, Refusal, Scheduling, Subject, Token};
+use crate::{
+    Answer, ClassId, Decision, Expulsion, MOST_DECISIONS, Parameters, Ready, Refusal, Scheduling,
+    Subject, Token,
+};
 
 /// Answers nothing, ever.
 struct Silent;
@@ -140,7 +143,7 @@ fn nobody_else_has_waited(bench: &Bench) {
 }
 
 fn expelled(bench: &Bench) -> Option<Expulsion> {
-    bench.scheduler.statistics().find(|it| it.name == "hostile").and_then(|it| it.expelled)
+    bench.scheduler.statistics().find(|it| it.name == "hostile").and_then(|it| it.why())
 }
 
 #[test]
@@ -158,6 +161,11 @@ fn who_answers_wrong_is_expelled_and_its_subjects_go_on_by_the_default() {
         nobody_else_has_waited(&bench);
         let it = bench.scheduler.statistics().find(|it| it.name == "hostile").unwrap();
         assert_eq!((it.refused, it.subjects, it.ready), (3, 0, 0), "{why:?}");
+        let expelled = it.expelled.unwrap();
+        let wrong = |it: &&Decision| !matches!(it, Decision::Run(_));
+        assert_eq!((expelled.subjects, expelled.last.iter().filter(wrong).count()), (2, 3));
+        assert!(expelled.last.len() <= MOST_DECISIONS);
+        assert!(expelled.last.last().is_some_and(|last| wrong(&last)), "{expelled:?}");
         assert!(bench.had.iter().all(|had| *had >= Duration::from_millis(150)), "{:?}", bench.had);
         assert_eq!(bench.scheduler.class_of(Subject(0)), ClassId::DEFAULT);
         let again = bench.scheduler.bind(Subject(0), id, &Parameters::none(), bench.now);
@@ -171,12 +179,12 @@ fn who_answers_wrong_is_expelled_and_its_subjects_go_on_by_the_default() {
 #[test]
 fn who_ended_its_core_is_bound_to_by_nobody_before_it_is_published_anew() {
     let (mut it, _) = scheduler::<u32>();
-    it.bar("fatal");
+    it.bar("fatal", Instant::START);
     let id = it.class_named("fatal").unwrap();
     let none = Parameters::none();
     assert_eq!(it.bind(Subject(0), id, &none, Instant::START), Err(Refusal::Expelled));
     let fatal = it.statistics().find(|it| it.name == "fatal").unwrap();
-    assert_eq!(fatal.expelled, Some(Expulsion::Fatal));
+    assert_eq!(fatal.why(), Some(Expulsion::Fatal));
     it.install("fatal", 7, Box::<Slices>::default());
     it.bind(Subject(0), id, &none, Instant::START).unwrap();
 }

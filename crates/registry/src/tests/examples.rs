@@ -1,5 +1,6 @@
 //! What the papers and the design say, one example each.
 
+use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -7,6 +8,7 @@ use nile_abi::Generation;
 use proptest::prelude::*;
 
 use super::*;
+use crate::limits::MAX_TEXT;
 
 /// Three policies of one type, each on a core of its own.
 fn three() -> (Registry, TypeId, [Handle; 3]) {
@@ -268,6 +270,31 @@ fn watchers_are_told_in_order_and_what_they_missed() {
     assert_eq!(event, Some(Event::Publish { ty, name: "new".into(), handle }));
     registry.unwatch(watcher).unwrap();
     assert_eq!(registry.next_event(watcher), Err(WatchError::UnknownWatcher));
+}
+
+#[test]
+fn an_expelled_policy_says_so_until_it_is_published_anew() {
+    let (mut registry, ty, [rt, ..]) = three();
+    let watcher = registry.watch(WatchFilter::Type(ty), 8).unwrap();
+    let why = |registry: &Registry, id| {
+        let attributes = registry.instance(id).unwrap().attributes();
+        attributes.iter().find(|it| it.name == EXPELLED).map(|it| it.value.clone())
+    };
+    let before = registry.instance(rt.instance).unwrap().attributes().to_vec();
+    let long = "é".repeat(MAX_TEXT);
+    for (said, kept) in [("n1.c2: it lied", "n1.c2: it lied"), (&long, &long[..MAX_TEXT])] {
+        registry.expel(rt.instance, said).unwrap();
+        let kept = AttributeValue::Text(kept.to_owned().into());
+        assert_eq!(why(&registry, rt.instance), Some(kept));
+        let event = registry.next_event(watcher).unwrap();
+        assert_eq!(event, Some(Event::Expel { ty, name: "rt".into(), handle: rt }));
+    }
+    let attributes = registry.instance(rt.instance).unwrap().attributes();
+    assert_eq!(attributes[..before.len()], before, "the others are as they were");
+    registry.unpublish(rt.instance).unwrap();
+    assert_eq!(registry.expel(rt.instance, "it is gone"), Err(UnknownInstance));
+    let again = registry.publish(ty, policy("rt", 30, &[]), core(1)).unwrap();
+    assert_eq!(why(&registry, again.instance), None);
 }
 
 #[test]

@@ -271,6 +271,7 @@ impl Pair {
             Event::Publish { handle, .. } => (handle.instance, Some(handle)),
             Event::Move { to, .. } => (to.instance, Some(to)),
             Event::Unpublish { handle, .. } => (handle.instance, None),
+            Event::Expel { handle, .. } => (handle.instance, Some(handle)),
             Event::Missed(_) => (InstanceId(0), None),
         });
         prop_assert_eq!(events.collect::<Vec<_>>(), core::mem::take(&mut self.told));
