@@ -1,0 +1,48 @@
+//! Domains: parts of one machine that are nodes of their own, each on cores, memory and devices
+//! that a supervisor has handed to it and can take back (RainForest, 4.1, 5.2 and 5.3).
+//!
+//! * [`Ledger`]: who owns which core, unit of memory and device. Its truth stands in [`Words`] that
+//!   outlive the supervisor's code; each hand-over is one store.
+//! * [`Domain`]: the ledger's row of a domain, with its [`Lifecycle`] and [`Limits`].
+//! * [`plan`]: what a command would take, and from whom: the transaction's first half, which
+//!   changes nothing (`--dry-run` ends there).
+//! * [`Command`] (supcon: a user to the supervisor) and [`Message`] (domcon: the supervisor and a
+//!   domain's managing core, both ways), with total decoding.
+//! * [`Supervisor`]: carries commands out, by messages, deadlines and force.
+//! * [`Managing`]: the domain's end.
+//!
+//! All of it is without IO or clock: messages, moments and what the hardware did go in; messages,
+//! deadlines and what the hardware is to do come out.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod cell;
+mod command;
+mod domain;
+mod extent;
+mod ledger;
+mod managing;
+mod message;
+mod name;
+mod plan;
+mod refused;
+mod supervisor;
+mod words;
+
+pub use cell::{CELL, Malformed};
+pub use command::{Command, Create, Resize};
+pub use domain::{Domain, DomainId, Lifecycle, Limits};
+pub use extent::{Extent, UNIT};
+pub use ledger::{Damaged, Ledger};
+pub use managing::{Act, Managing};
+pub use message::Message;
+pub use name::{MOST_NAME, Name};
+pub use plan::{Plan, Source, plan};
+pub use refused::{Refused, Thing};
+pub use supervisor::{Action, Deadlines, Happened, Outcome, RequestId, Supervisor};
+pub use words::{DOMAINS, Holding, Party, Phase, Sizes, Words};
+
+#[cfg(test)]
+mod tests;
