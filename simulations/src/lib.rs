@@ -15,6 +15,7 @@
 //!
 //! * [`bulk`]: goodput and exactness of bulk transfers.
 //! * [`calls`]: calls at most once, sealed, under attack.
+//! * [`domains`]: domains of one machine, and the supervisor that hands it out.
 //! * [`gossip`]: membership and directories.
 //! * [`jobs`]: masters and workers of a job.
 //! * [`names`]: one history for each name of a dataset.
@@ -26,6 +27,7 @@
 
 pub mod bulk;
 pub mod calls;
+pub mod domains;
 pub mod draw;
 pub mod gossip;
 pub mod jobs;
@@ -66,6 +68,11 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "calls",
         about: "calls between nodes that restart, on a failing network with an attacker",
         run: calls::run,
+    },
+    Scenario {
+        name: "domains",
+        about: "domains of one machine, while they and their supervisor die at any step",
+        run: domains::run,
     },
     Scenario {
         name: "gossip",

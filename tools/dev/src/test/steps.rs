@@ -257,6 +257,13 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "sim-domains",
+        what: "domains that change hands while they and their supervisor die, 200 seeds",
+        command: "./nile sim domains --runs 200",
+        lane: Lane::Waits,
+        ..STEP
+    },
+    Step {
         name: "sim-roles",
         what: "roles that follow a day's work, beside static ones and a clairvoyant",
         command: "./nile sim roles",

@@ -1,0 +1,40 @@
+//! The checks find what they are for.
+
+use super::{Conduct, simulate};
+
+const SEEDS: std::ops::Range<u64> = 0..20;
+
+#[test]
+fn runs_hold() {
+    for seed in SEEDS {
+        let outcome = simulate(seed, 8, Conduct::default());
+        assert_eq!(outcome.broken, None, "seed {seed}");
+        assert_eq!(outcome.trace_hash, simulate(seed, 8, Conduct::default()).trace_hash);
+    }
+}
+
+/// Each control breaks the invariants that it is for, and no run of it breaks another first.
+#[test]
+fn what_is_done_wrong_is_found() {
+    let right = Conduct::default();
+    let controls: [(Conduct, &[&str]); 10] = [
+        (Conduct { loses_words: true, ..right }, &["I1", "I2", "I5", "I8"]),
+        (Conduct { keeps_given_memory: true, ..right }, &["I2"]),
+        (Conduct { never_parks: true, ..right }, &["I2", "I3"]),
+        (Conduct { starts_anything: true, ..right }, &["I3"]),
+        (Conduct { forgets_generations: true, ..right }, &["I4"]),
+        (Conduct { scrubs_nothing: true, ..right }, &["I5"]),
+        (Conduct { tells_nobody: true, ..right }, &["I6"]),
+        (Conduct { ignores_limits: true, ..right }, &["I7"]),
+        (Conduct { has_no_clock: true, ..right }, &["I6", "I11", "I12"]),
+        (Conduct { leaves_devices: true, ..right }, &["I14"]),
+    ];
+    for (conduct, meant) in controls {
+        let broken = SEEDS.filter_map(|seed| simulate(seed, 8, conduct).broken);
+        let broken: Vec<String> = broken.collect();
+        assert!(broken.len() >= 2, "{conduct:?}: {broken:?}");
+        for one in broken {
+            assert!(meant.contains(&one.split(':').next().unwrap()), "{conduct:?}: {one}");
+        }
+    }
+}
