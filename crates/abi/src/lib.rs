@@ -8,7 +8,8 @@
 //! * [`role`]: what a core is for; [`phase`]: how far it has come.
 //! * [`time`]: nanoseconds since the node started; [`window`]: when something may happen.
 //! * [`call`]: the entry table of packages, and the system calls.
-//! * [`ethernet`]: addresses of interfaces, the types of our frames.
+//! * [`ethernet`]: addresses of interfaces, the types of our frames; [`ip`]: the IPv4 network of a
+//!   cluster.
 //! * [`address`]: physical and virtual addresses, page sizes.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@ pub mod address;
 pub mod call;
 pub mod ethernet;
 pub mod id;
+pub mod ip;
 pub mod keep;
 pub mod part;
 pub mod phase;

@@ -1,0 +1,361 @@
+//! The state machine of one connection: a stock smoltcp socket, alone in an interface of its own,
+//! so that neither a segment nor a deadline has to be looked for among others (docs/network.md).
+//!
+//! It is made of the connection's slot by replaying a handshake to it, whether the connection has
+//! just come about or its engine was lost. The socket draws its own initial sequence number. Ours
+//! differs from it by a constant, which is added to what leaves and taken from what comes.
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+use core::time::Duration;
+
+use nile_abi::Instant;
+use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
+use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
+use smoltcp::time::{Duration as EngineDuration, Instant as EngineTime};
+use smoltcp::wire::{
+    HardwareAddress, IpAddress, IpCidr, Ipv4Packet, TcpControl, TcpPacket, TcpRepr,
+};
+
+use crate::memory::{Field, RECEIVE_BYTES, SEND_BYTES, Slot};
+use crate::segment::{IP_HEADER, bare, emit, number};
+use crate::stream::{ABORTED, CLOSED};
+use crate::tcp::{Options, Peer};
+use crate::{engine_time, from_engine_time};
+
+/// How long a peer may acknowledge nothing before the connection is given up.
+const PATIENCE: EngineDuration = EngineDuration::from_secs(120);
+
+/// How long an acknowledgement may wait for more to acknowledge.
+const ACK_DELAY: Duration = Duration::from_millis(10);
+
+/// Packets that an engine makes in one turn: others are to have theirs.
+const BURST: usize = 16;
+
+/// One connection at work.
+pub struct Engine {
+    interface: Interface,
+    sockets: SocketSet<'static>,
+    handle: SocketHandle,
+    wire: Wire,
+    local: Ipv4Addr,
+    peer: Peer,
+    /// Our sequence numbers less those of the socket.
+    shift: u32,
+    /// Offsets: how much the socket has been given to send, and has handed over.
+    pushed: u64,
+    taken: u64,
+    /// Our highest sequence number that has left.
+    sent: u32,
+    /// The peer's window as it said it last.
+    window: u16,
+}
+
+impl Engine {
+    /// The engine of the connection in a slot, whose [`is_sound`](Slot::is_sound) holds. `None` if
+    /// it cannot be brought to that state, which other versions of smoltcp may be to blame for.
+    pub fn resume(
+        slot: &Slot<'_>,
+        local: Ipv4Addr,
+        max_packet: usize,
+        now: Instant,
+    ) -> Option<Engine> {
+        let peer = Peer::decode(slot.get(Field::Peer));
+        let options = Options::decode(slot.get(Field::Options));
+        let sequences = slot.get(Field::Sequences);
+        let (consumed, acknowledged) = (slot.get(Field::Consumed), slot.get(Field::Acknowledged));
+        // The socket's stream begins where this one has got to.
+        let theirs = ((sequences >> 32) as u32).wrapping_add(consumed as u32);
+        let ours = (sequences as u32).wrapping_add(acknowledged as u32);
+
+        let mut wire = Wire { max_packet, into: None, out: VecDeque::new() };
+        let mut interface =
+            Interface::new(Config::new(HardwareAddress::Ip), &mut wire, engine_time(now));
+        interface.update_ip_addrs(|own| {
+            let _ = own.push(IpCidr::new(IpAddress::Ipv4(local), 32));
+        });
+        let mut socket = Socket::new(
+            SocketBuffer::new(vec![0; RECEIVE_BYTES]),
+            SocketBuffer::new(vec![0; SEND_BYTES]),
+        );
+        socket.set_congestion_control(CongestionControl::Reno);
+        socket.set_nagle_enabled(false);
+        socket.set_ack_delay(Some(ACK_DELAY.into()));
+        socket.set_timeout(Some(PATIENCE));
+        socket.listen(peer.local).ok()?;
+        let mut sockets = SocketSet::new(Vec::with_capacity(1));
+        let handle = sockets.add(socket);
+        let window = slot.get(Field::Window) as u16;
+        let mut engine = Engine {
+            interface,
+            sockets,
+            handle,
+            wire,
+            local,
+            peer,
+            shift: 0,
+            sent: ours.wrapping_add(1),
+            pushed: acknowledged,
+            taken: consumed,
+            window,
+        };
+
+        let ports = (peer.port, peer.local);
+        let syn = TcpRepr {
+            window_len: window,
+            max_seg_size: Some(options.segment),
+            window_scale: options.scale,
+            sack_permitted: options.sack,
+            ..bare(ports, TcpControl::Syn, theirs, None)
+        };
+        engine.replay(now, &syn);
+        engine.interface.poll_egress(engine_time(now), &mut engine.wire, &mut engine.sockets);
+        let answer = engine.wire.out.pop_front()?;
+        let answer = TcpPacket::new_checked(answer.get(IP_HEADER..)?).ok()?;
+        let drawn = answer.seq_number().0 as u32;
+        let next = theirs.wrapping_add(1);
+        let ack = TcpRepr {
+            window_len: window,
+            ..bare(ports, TcpControl::None, next, Some(drawn.wrapping_add(1)))
+        };
+        engine.replay(now, &ack);
+        if engine.state() != State::Established {
+            return None;
+        }
+        engine.shift = ours.wrapping_sub(drawn);
+
+        let unread = slot.get(Field::Received).saturating_sub(consumed) as usize;
+        let mut bytes = vec![0; unread];
+        slot.received().read(consumed, &mut bytes);
+        let control = match slot.get(Field::Finished) {
+            0 => TcpControl::None,
+            _ => TcpControl::Fin,
+        };
+        if unread > 0 || control == TcpControl::Fin {
+            let segment = TcpRepr { control, payload: &bytes, ..ack };
+            engine.replay(now, &segment);
+        }
+        // Whatever the socket has answered to this the peer has not asked for.
+        engine.wire.out.clear();
+        engine.follow(slot);
+        Some(engine)
+    }
+
+    /// Has the socket get a segment in the numbers of its own.
+    fn replay(&mut self, now: Instant, segment: &TcpRepr<'_>) {
+        self.give(now, emit(self.peer.address, self.local, segment));
+    }
+
+    fn give(&mut self, now: Instant, packet: Vec<u8>) {
+        self.wire.into = Some(packet);
+        let now = engine_time(now);
+        self.interface.poll_ingress_single(now, &mut self.wire, &mut self.sockets);
+        self.wire.into = None;
+    }
+
+    fn socket(&mut self) -> &mut Socket<'static> {
+        self.sockets.get_mut(self.handle)
+    }
+
+    /// The state of the socket.
+    pub fn state(&mut self) -> State {
+        self.socket().state()
+    }
+
+    /// Takes a packet with a segment of this connection, both of which were checked.
+    ///
+    /// A socket of smoltcp goes back to its oldest byte when it sends again, and so do the numbers
+    /// of its acknowledgements, which another such socket then takes for old segments, and ignores.
+    /// If both sides have lost something neither hears the other for ever. What an old segment
+    /// acknowledges is heard here, and [ours](Self::transmit) are never old.
+    pub fn receive(&mut self, now: Instant, slot: &Slot<'_>, mut packet: Vec<u8>) {
+        let header = usize::from(Ipv4Packet::new_unchecked(&packet[..]).header_len());
+        let mut segment = TcpPacket::new_unchecked(&mut packet[header..]);
+        self.window = segment.window_len();
+        if !segment.ack() {
+            return self.give(now, packet);
+        }
+        let acknowledges = (segment.ack_number().0 as u32).wrapping_sub(self.shift);
+        segment.set_ack_number(number(acknowledges));
+        let sequences = slot.get(Field::Sequences);
+        let expected = offset((sequences >> 32) as u32, slot.get(Field::Received))
+            .wrapping_add(u32::from(slot.get(Field::Finished) != 0));
+        let end = (segment.seq_number().0 as u32).wrapping_add(segment.segment_len() as u32);
+        let first = offset(sequences as u32, slot.get(Field::Acknowledged));
+        let is_old = is_before(segment.seq_number().0 as u32, expected)
+            && !is_before(expected, end)
+            && !segment.rst();
+        let is_news = is_before(first.wrapping_sub(self.shift), acknowledges);
+        if is_old && is_news {
+            let ports = (self.peer.port, self.peer.local);
+            let heard = TcpRepr {
+                window_len: self.window,
+                ..bare(ports, TcpControl::None, expected, Some(acknowledges))
+            };
+            self.replay(now, &heard);
+        }
+        self.give(now, packet);
+    }
+
+    /// Acts upon what the user has changed in the slot.
+    fn follow(&mut self, slot: &Slot<'_>) {
+        let (consumed, produced) = (slot.get(Field::Consumed), slot.get(Field::Produced));
+        while self.taken < consumed {
+            let most = (consumed - self.taken) as usize;
+            let taken = self.socket().recv(|bytes| {
+                let count = bytes.len().min(most);
+                (count, count)
+            });
+            match taken {
+                Ok(count) if count > 0 => self.taken += count as u64,
+                _ => break,
+            }
+        }
+        while self.pushed < produced {
+            let (from, most) = (self.pushed, (produced - self.pushed) as usize);
+            let pushed = self.socket().send(|room| {
+                let count = room.len().min(most);
+                slot.sent().read(from, &mut room[..count]);
+                (count, count)
+            });
+            match pushed {
+                Ok(count) if count > 0 => self.pushed += count as u64,
+                _ => break,
+            }
+        }
+        match slot.get(Field::Closed) {
+            ABORTED => self.socket().abort(),
+            CLOSED if self.pushed == produced => self.socket().close(),
+            _ => {}
+        }
+    }
+
+    /// Publishes in the slot what has come: before any packet that tells the peer so leaves.
+    pub fn publish(&mut self, slot: &Slot<'_>) {
+        let (taken, pushed) = (self.taken, self.pushed);
+        let known = slot.get(Field::Received);
+        let socket = self.sockets.get_mut::<Socket<'static>>(self.handle);
+        let held = socket.recv_queue();
+        if taken + held as u64 > known {
+            let mut bytes = vec![0; held];
+            let count = socket.peek_slice(&mut bytes).unwrap_or_default();
+            let fresh = bytes[..count].get((known - taken) as usize..).unwrap_or_default();
+            slot.received().write(known, fresh);
+            slot.set(Field::Received, known + fresh.len() as u64);
+        }
+        let ends = [State::CloseWait, State::Closing, State::LastAck, State::TimeWait];
+        if ends.contains(&socket.state()) {
+            slot.set(Field::Finished, 1);
+        }
+        let acknowledged = pushed.saturating_sub(socket.send_queue() as u64);
+        if acknowledged > slot.get(Field::Acknowledged) {
+            slot.set(Field::Acknowledged, acknowledged);
+        }
+        slot.set(Field::Window, self.window.into());
+    }
+
+    /// Does what is due and what the user wants; packets come of it.
+    pub fn turn(&mut self, slot: &Slot<'_>, now: Instant) {
+        self.follow(slot);
+        for _ in 0..BURST {
+            let before = self.wire.out.len();
+            self.interface.poll_egress(engine_time(now), &mut self.wire, &mut self.sockets);
+            if self.wire.out.len() == before {
+                break;
+            }
+        }
+        self.publish(slot);
+    }
+
+    /// The next packet that is to be sent.
+    pub fn transmit(&mut self) -> Option<Vec<u8>> {
+        let mut packet = self.wire.out.pop_front()?;
+        let (from, to) = (IpAddress::Ipv4(self.local), IpAddress::Ipv4(self.peer.address));
+        let mut segment = TcpPacket::new_unchecked(&mut packet[IP_HEADER..]);
+        let sequence = (segment.seq_number().0 as u32).wrapping_add(self.shift);
+        let end = sequence.wrapping_add(segment.segment_len() as u32);
+        if is_before(self.sent, end) {
+            self.sent = end;
+        }
+        let only_acknowledges = end == sequence && !segment.rst();
+        segment.set_seq_number(number(if only_acknowledges { self.sent } else { sequence }));
+        segment.fill_checksum(&from, &to);
+        Ipv4Packet::new_unchecked(&mut packet[..]).fill_checksum();
+        Some(packet)
+    }
+
+    /// Both next sequence numbers, ours first, once both sides have ended.
+    pub fn last_numbers(slot: &Slot<'_>) -> (u32, u32) {
+        let sequences = slot.get(Field::Sequences);
+        // The handshake and the end have a number each.
+        let ours = offset(sequences as u32, slot.get(Field::Produced));
+        let theirs = offset((sequences >> 32) as u32, slot.get(Field::Received));
+        (ours.wrapping_add(1), theirs.wrapping_add(1))
+    }
+
+    /// When it has something to do although nothing comes and nobody changes the slot.
+    pub fn next_due(&mut self, now: Instant) -> Option<Instant> {
+        self.interface.poll_at(engine_time(now), &self.sockets).map(from_engine_time)
+    }
+}
+
+/// The sequence number of a byte of a stream with this initial one.
+fn offset(initial: u32, at: u64) -> u32 {
+    initial.wrapping_add(1).wrapping_add(at as u32)
+}
+
+/// Whether a sequence number is before another.
+fn is_before(one: u32, other: u32) -> bool {
+    (one.wrapping_sub(other) as i32) < 0
+}
+
+/// The socket's link: one packet in, packets out.
+struct Wire {
+    max_packet: usize,
+    into: Option<Vec<u8>>,
+    out: VecDeque<Vec<u8>>,
+}
+
+struct Received(Vec<u8>);
+
+struct Room<'a>(&'a mut VecDeque<Vec<u8>>);
+
+impl RxToken for Received {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
+        take(&self.0)
+    }
+}
+
+impl TxToken for Room<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, fill: F) -> R {
+        let mut packet = vec![0; length];
+        let result = fill(&mut packet);
+        self.0.push_back(packet);
+        result
+    }
+}
+
+impl Device for Wire {
+    type RxToken<'a> = Received;
+    type TxToken<'a> = Room<'a>;
+
+    fn receive(&mut self, _: EngineTime) -> Option<(Received, Room<'_>)> {
+        Some((Received(self.into.take()?), Room(&mut self.out)))
+    }
+
+    fn transmit(&mut self, _: EngineTime) -> Option<Room<'_>> {
+        Some(Room(&mut self.out))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut can = DeviceCapabilities::default();
+        can.medium = Medium::Ip;
+        can.max_transmission_unit = self.max_packet;
+        // Numbers are changed after the socket has written them, so checksums are made after that.
+        can.checksum = ChecksumCapabilities::ignored();
+        can
+    }
+}

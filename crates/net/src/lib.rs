@@ -1,0 +1,53 @@
+//! IPv4 and TCP for one interface, without IO or clock: frames and time go in, frames and
+//! deadlines come out (docs/network.md).
+//!
+//! Words: a *stream* is the two directions of a connection as rings of bytes, with offsets of 64
+//! bits that never wrap. A *slot* is the memory of one connection: its record and its rings. An
+//! *engine* is the state machine of one connection, a stock smoltcp socket in an interface of its
+//! own. Slots are the state, engines are code: an engine can be made of its slot at any time.
+//! That of each connection was made so when it came about.
+//!
+//! In reading order:
+//!
+//! * [`memory`]: the layout of the memory that is handed in, and access to it.
+//! * [`stream`]: one connection as its user sees it.
+//! * [`tcp`]: all connections: whose a segment is, handshakes, the end. `engine`: one of them;
+//!   `half_open`: handshakes that are not over.
+//! * [`stack`]: the interface: frames, ARP, ICMP echo.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod engine;
+mod half_open;
+pub mod memory;
+mod neighbours;
+mod segment;
+mod siphash;
+pub mod stack;
+pub mod stream;
+pub mod tcp;
+#[cfg(test)]
+mod tests;
+
+pub use memory::Memory;
+pub use stack::{Counts, Settings, Stack};
+pub use stream::{Phase, Stream};
+pub use tcp::{Connection, Peer};
+
+use smoltcp::time::Instant as EngineTime;
+
+/// The time as smoltcp has it: microseconds.
+fn engine_time(now: nile_abi::Instant) -> EngineTime {
+    EngineTime::from_micros(i64::try_from(now.as_nanos() / 1000).unwrap_or(i64::MAX))
+}
+
+/// A moment of smoltcp's, rounded up so that what is due then is due.
+fn from_engine_time(at: EngineTime) -> nile_abi::Instant {
+    nile_abi::Instant::from_nanos(
+        u64::try_from(at.total_micros()).unwrap_or(0).saturating_mul(1000),
+    )
+}
