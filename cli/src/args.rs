@@ -14,6 +14,7 @@ use nile_platform_hosted::Outside;
 use crate::cluster::args::{
     Call, Completions, Core, Discover, Down, Fault, Logs, Query, Roles, Top, Up,
 };
+use crate::cluster::net::Net;
 use crate::cluster::packages::args::Package;
 use crate::compose::args::Compose;
 use crate::config;
@@ -24,6 +25,7 @@ use crate::policy::args::{Policies, Policy};
 use crate::profile::Profile;
 use crate::run::args::{Demo, Run};
 use crate::size::Bytes;
+use crate::switch::forward::Forward;
 
 /// NileOS: an operating system for big-data work, built from cores that share nothing by accident.
 #[derive(Parser)]
@@ -59,6 +61,8 @@ pub enum Command {
     Roles(Roles),
     /// Give a package a worker core for itself, replace or stop it.
     Package(Package),
+    /// Show who listens on the cluster's IPv4 network, and the connections.
+    Net(Net),
     /// Keep a graph that changes, with its ranks and a bound of their error.
     Graph(Graph),
     /// Break the running cluster on purpose, or mend it.
@@ -442,6 +446,9 @@ pub struct Switch {
     /// Plug in an interface of this machine: tap:NAME or packet:NAME.
     #[arg(long, value_name = "INTERFACE", value_parser = Outside::parse)]
     pub interface: Option<Outside>,
+    /// Take connections to a port of this machine to a port of a node: PORT:NODE:PORT.
+    #[arg(long, value_name = "PORT:NODE:PORT")]
+    pub forward: Vec<Forward>,
     /// What faults are drawn from.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

@@ -6,7 +6,8 @@
 //!   `keepers`: who keeps the names of its datasets; [`network`]: its switch.
 //! * [`session`]: a command that is a peer of a running cluster; [`turns`]: whom it asks for what
 //!   several nodes have.
-//! * [`services`], [`call`], [`status`], [`cores`], [`logs`], [`top`], [`fault`]: the commands.
+//! * [`services`], [`call`], [`status`], [`cores`], [`logs`], [`net`], [`top`], [`fault`]: the
+//!   commands.
 //! * [`members`]: what nodes say of each other; [`document`], [`reply`]: what is said to
 //!   services, and what they say.
 
@@ -21,6 +22,7 @@ mod identity;
 mod keepers;
 pub mod logs;
 mod members;
+pub mod net;
 pub mod network;
 pub mod node;
 pub mod packages;

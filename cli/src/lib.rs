@@ -103,6 +103,7 @@ pub fn perform(command: Command) -> Result<(), Failure> {
         Command::Core(options) => cluster::cores::run(&options),
         Command::Roles(options) => cluster::roles::run(&options),
         Command::Package(options) => cluster::packages::run(&options),
+        Command::Net(options) => cluster::net::run(&options),
         Command::Graph(options) => graph::run(&options),
         Command::Fault(options) => cluster::fault::run(&options),
         Command::Logs(options) => cluster::logs::run(&options),

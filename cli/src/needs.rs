@@ -203,6 +203,10 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         Command::Demo(_) => {
             vec![Need::Qemu, Need::Kernel, Need::Hosted, Need::Packages]
         }
+        Command::Package(options) => match cluster::packages::names_own(options) {
+            true => vec![Need::Packages],
+            false => vec![],
+        },
         Command::Fault(options) => {
             let kinds = cluster::fault::machine(options).into_iter();
             kinds.flat_map(|kind| of_nodes(kind, false)).collect()
@@ -217,7 +221,7 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         | Command::Core(_)
         | Command::Graph(_)
         | Command::Roles(_)
-        | Command::Package(_)
+        | Command::Net(_)
         | Command::Jobs(_)
         | Command::Logs(_)
         | Command::Top(_)

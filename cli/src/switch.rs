@@ -7,6 +7,7 @@
 //! * [`sockets`]: what is in its folder, and how others connect.
 //! * `server`: the loop; `sources`: whom it waits for; `cables`: what is plugged in; `dials`: which
 //!   machines to try again.
+//! * [`forward`], `gateway`, `splice`: ports of this machine that lead to nodes.
 //! * `framing`, `outbox`: frames in streams; `capture`: frames in a file; `client`: one who asks;
 //!   [`logs`]: bounds of the logs in its folder.
 
@@ -16,12 +17,15 @@ mod client;
 pub mod control;
 mod dials;
 pub mod fault;
+pub mod forward;
 mod framing;
+mod gateway;
 pub mod logs;
 mod outbox;
 mod server;
 pub mod sockets;
 mod sources;
+mod splice;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +40,9 @@ pub fn run(options: &args::Switch) -> Result<(), Failure> {
     let mut server = Server::open(&options.folder, options.seed)?;
     if let Some(interface) = &options.interface {
         server.plug_outside(interface)?;
+    }
+    if !options.forward.is_empty() {
+        server.plug_gateway(gateway::start(&options.forward, options.seed)?)?;
     }
     let capture = match &options.capture {
         Some(file) => {

@@ -20,6 +20,7 @@
 //! | [`ipioe()`]        | what other nodes send of calls                                         |
 //! | [`bulk()`]         | what other nodes send of bulk transfers                                |
 //! | [`switch()`]       | what is plugged into the virtual switch                                |
+//! | [`network()`]      | IPv4 and TCP of anybody, and memory of connections that was written to |
 //! | [`gossip()`]       | what other nodes send of themselves and of others                      |
 //! | [`store()`]        | what a disk has where datasets are expected                            |
 //! | [`relay()`]        | what packages and their kernel tell each other                         |
@@ -43,6 +44,7 @@ mod input;
 mod ipioe;
 mod loader;
 mod names;
+mod network;
 mod node;
 mod package;
 mod relay;
@@ -63,6 +65,7 @@ pub use handle::handle;
 pub use ipioe::ipioe;
 pub use loader::{bootinfo, memory_map};
 pub use names::names;
+pub use network::network;
 pub use package::package;
 pub use relay::relay;
 pub use said::said;
@@ -75,7 +78,7 @@ pub type Entry = fn(&[u8]) -> bool;
 
 /// Every function of this crate with its name, which is also that of its fuzz target and of its
 /// folder in `corpus`.
-pub const ENTRIES: [(&str, Entry); 21] = [
+pub const ENTRIES: [(&str, Entry); 22] = [
     ("config", config),
     ("bootinfo", bootinfo),
     ("acpi", acpi),
@@ -94,6 +97,7 @@ pub const ENTRIES: [(&str, Entry); 21] = [
     ("switch", switch),
     ("gossip", gossip),
     ("names", names),
+    ("network", network),
     ("store", store),
     ("relay", relay),
     ("system_calls", system_calls),

@@ -328,6 +328,26 @@ impl DatasetKernel for Dataset {
         Ok(Piece { bytes: Blob(bytes) })
     }
 
+    async fn read_anywhere(
+        &self,
+        name: &str,
+        epoch: u64,
+        attempt: u32,
+        at: u64,
+        length: u32,
+    ) -> CallResult<Piece> {
+        let missing = match self.read(name, epoch, attempt, at, length).await {
+            Err(error) => error,
+            found => return found,
+        };
+        let others = cluster::stores(&self.shared.stl).await?;
+        let others = others.into_iter().filter(|store| !store.is_here);
+        cluster::first(others, missing, async |store| {
+            store.client.read(name, epoch, attempt, at, length).await
+        })
+        .await
+    }
+
     async fn load(
         &self,
         caller: &Caller,

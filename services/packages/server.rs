@@ -120,6 +120,7 @@ impl Server {
             since_us: now.since(self.since.get()).as_micros() as u64,
             former,
             said: self.said.borrow().clone(),
+            uses_frames: self.running.borrow().as_ref().is_some_and(|it| it.uses_frames()),
         }
     }
 

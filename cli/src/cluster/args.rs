@@ -11,6 +11,7 @@ use nile_platform_hosted::Outside;
 use crate::args::{Program, seconds};
 use crate::config;
 use crate::size::Bytes;
+use crate::switch::forward::Forward;
 
 /// Which of the clusters of this user is meant.
 #[derive(Args, Clone, Debug, Default)]
@@ -67,6 +68,10 @@ pub struct Up {
     /// nodes of other machines then can be of the cluster.
     #[arg(long, value_name = "INTERFACE", value_parser = Outside::parse)]
     pub interface: Option<Outside>,
+    /// Take connections to a port of this machine to a port of a node, as 8080:n1:80. May be given
+    /// many times.
+    #[arg(long, value_name = "PORT:NODE:PORT")]
+    pub forward: Vec<Forward>,
     /// Give the cluster no key: whoever reaches its network can read it and take part.
     #[arg(long)]
     pub unsealed: bool,

@@ -58,6 +58,9 @@ pub struct Record {
     /// The interface of this machine that is plugged into its switch.
     #[serde(default)]
     pub interface: Option<String>,
+    /// Ports of this machine that lead to nodes, as they are written.
+    #[serde(default)]
+    pub forwards: Vec<String>,
     /// The nodes that keep the names of datasets.
     pub keepers: Vec<u32>,
     /// What its disks are told from others by.

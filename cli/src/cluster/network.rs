@@ -35,6 +35,9 @@ pub fn start(folder: &Folder, record: &Record, capture: Option<&Path>) -> Result
     if let Some(capture) = capture {
         command.arg("--capture").arg(capture);
     }
+    for forward in &record.forwards {
+        command.args(["--forward", forward]);
+    }
     if let Some(interface) = &record.interface {
         command.args(["--interface", interface]);
     }

@@ -2,7 +2,7 @@
 
 pub mod args;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nile_abi::Status;
 use nile_bosml::Bytes;
@@ -24,10 +24,11 @@ use args::{Package, PackageAction};
 pub fn run(options: &Package) -> Result<(), Failure> {
     match &options.action {
         PackageAction::Start { file, on, argument, patience, query } => {
-            code::check(file)?;
+            let file = file_of(file)?;
+            code::check(&file)?;
             let mut cores = Cores::open(query)?;
             let core = cores.free(*on)?;
-            let source = cores.put(file, query)?;
+            let source = cores.put(&file, query)?;
             let patience_ms = patience.as_millis().clamp(1, 60_000) as u32;
             cores.stores.session.patience += *patience;
             cores.ask(core, async |it| {
@@ -37,10 +38,11 @@ pub fn run(options: &Package) -> Result<(), Failure> {
         }
         PackageAction::List(query) => list(&mut Cores::open(query)?, query.json),
         PackageAction::Replace { package, file, query } => {
-            code::check(file)?;
+            let file = file_of(file)?;
+            code::check(&file)?;
             let mut cores = Cores::open(query)?;
             let core = cores.named(package)?;
-            let source = cores.put(file, query)?;
+            let source = cores.put(&file, query)?;
             cores.ask(core, async |it| it.replace(&source).await)?;
             say(query, core, "is replaced on")
         }
@@ -49,6 +51,35 @@ pub fn run(options: &Package) -> Result<(), Failure> {
             let core = cores.named(package)?;
             cores.ask(core, async |it| it.stop().await)?;
             say(query, core, "is stopped on")
+        }
+    }
+}
+
+/// Whether a package is named, and not its file: one of the project's own.
+pub fn names_own(options: &Package) -> bool {
+    match &options.action {
+        PackageAction::Start { file, .. } | PackageAction::Replace { file, .. } => is_name(file),
+        PackageAction::List(_) | PackageAction::Stop { .. } => false,
+    }
+}
+
+fn is_name(file: &Path) -> bool {
+    let text = file.to_str().unwrap_or_default();
+    let plain = |it: u8| it.is_ascii_alphanumeric() || b"-_".contains(&it);
+    !text.is_empty() && text.bytes().all(plain) && !file.exists()
+}
+
+/// The file that is meant.
+fn file_of(file: &Path) -> Result<PathBuf, Failure> {
+    if !is_name(file) {
+        return Ok(file.into());
+    }
+    let own = code::own(&file.to_string_lossy())?;
+    match own.exists() {
+        true => Ok(own),
+        false => {
+            let name = file.display();
+            Err(Failure::request(format!("{name}: neither a file nor a package of the project")))
         }
     }
 }

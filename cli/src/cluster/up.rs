@@ -14,6 +14,7 @@ use super::ready::{self, Waiting};
 use super::{down, identity, keepers, network, node, process};
 use crate::args::Program;
 use crate::failure::Failure;
+use crate::switch::forward;
 use crate::{boot, config, interrupt, table, write};
 
 /// Lines of a node's log that are shown when it did not come up.
@@ -27,6 +28,7 @@ pub fn check(options: &Up) -> Result<Vec<Kind>, Failure> {
     }
     boot::check_memory(options.memory)?;
     check_capture(options.capture.as_deref())?;
+    forward::check(&options.forward, kinds.len())?;
     let file = options.config.as_ref().map(config::File::path);
     let text = common_config(options)?;
     let config = config::parse(file, &text)?;
@@ -118,6 +120,7 @@ impl Started {
             direct: options.direct,
             sample_rate: options.sample_rate,
             interface: options.interface.as_ref().map(ToString::to_string),
+            forwards: options.forward.iter().map(ToString::to_string).collect(),
             keepers,
             identity,
             encrypted: stay.is_some() && !options.unsealed && !options.disk_plain,

@@ -141,6 +141,7 @@ impl Profile {
             pool: Some(Bytes(self.pool)),
             interface: None,
             capture: None,
+            forward: Vec::new(),
             direct: true,
             // Frames stay in this machine's memory, between processes of one user.
             unsealed: self.kinds.iter().all(|kind| *kind == Kind::Hosted),

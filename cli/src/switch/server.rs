@@ -38,8 +38,9 @@ const TURN: usize = 64;
 /// Bytes that may wait for a stream that has taken a part of a frame: the rest of it.
 const WAITING: usize = MAX_FRAME + 4;
 
-/// The name of the cable to the network outside.
+/// The names of the cables to the network outside, and to this machine.
 const OUTSIDE: &str = "outside";
+const GATEWAY: &str = "gateway";
 
 const LINKS: Token = 0;
 const CONTROL: Token = 1;
@@ -199,6 +200,18 @@ impl Server {
         let port = self.cables.plug(OUTSIDE).map_err(|error| cannot(&error))?;
         let outside = Source::Hosted(Hosted { socket, port, outside: true, waits: false });
         let token = self.sources.add(outside).map_err(|error| cannot(&error))?;
+        self.sources.set_behind(port, Some(token));
+        Ok(())
+    }
+
+    /// Plugs in the gateway to this machine.
+    pub fn plug_gateway(&mut self, socket: OwnedFd) -> Result<(), Failure> {
+        let cannot = |error: &dyn fmt::Display| {
+            Failure::failed(format!("the gateway cannot be plugged in: {error}"))
+        };
+        let port = self.cables.plug(GATEWAY).map_err(|error| cannot(&error))?;
+        let gateway = Source::Hosted(Hosted { socket, port, outside: false, waits: false });
+        let token = self.sources.add(gateway).map_err(|error| cannot(&error))?;
         self.sources.set_behind(port, Some(token));
         Ok(())
     }

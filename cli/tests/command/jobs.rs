@@ -23,7 +23,7 @@ use crate::support::{Said, launcher, root, run};
 const INTERRUPT: &str = "sort:mapping=kill -INT $PPID";
 
 /// The folder with the packages, built as the launcher builds them: for a job that runs.
-fn packages() -> &'static Path {
+pub fn packages() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         if let Some(given) = std::env::var_os("NILE_PACKAGES") {

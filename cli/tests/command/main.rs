@@ -19,6 +19,7 @@ mod interrupt;
 mod jobs;
 mod launcher;
 mod machines;
+mod network;
 mod policies;
 mod scenario;
 mod support;

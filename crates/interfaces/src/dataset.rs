@@ -134,6 +134,17 @@ pub trait Dataset {
         #[range(1..=49152)] length: u32,
     ) -> CallResult<Piece>;
 
+    /// The same, of any node that has them, of this one first.
+    #[stl_k(reply = "piece", allow(package, operator, peer))]
+    async fn read_anywhere(
+        &self,
+        #[range(1..=128)] name: &str,
+        epoch: u64,
+        attempt: u32,
+        at: u64,
+        #[range(1..=49152)] length: u32,
+    ) -> CallResult<Piece>;
+
     /// A block of a dataset in a buffer of the node's pool, which is then the caller's.
     #[stl_k(reply = "buffer", allow(operator, peer))]
     async fn load(

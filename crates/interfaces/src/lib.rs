@@ -8,7 +8,8 @@
 //! * Its disks and what is on them: [`disk`], [`dataset`], [`name`].
 //! * Services of all nodes: [`registry`], [`network`], [`gossip`], [`bulk`], [`composer`].
 //! * Who runs next: [`scheduling`], [`policy_manager`].
-//! * Packages that stay: [`packages`].
+//! * Packages that stay: [`packages`]. What those are given that serve a network: [`frames`]; what
+//!   they tell of it: [`sockets`].
 //! * Graphs that change: [`graph`].
 //! * Jobs: [`job`], [`worker`], [`task`].
 #![no_std]
@@ -21,6 +22,7 @@ pub mod composer;
 pub mod core_manager;
 pub mod dataset;
 pub mod disk;
+pub mod frames;
 pub mod gossip;
 pub mod graph;
 pub mod heap;
@@ -36,6 +38,7 @@ pub mod registry;
 pub mod role_assignment;
 pub mod sampler;
 pub mod scheduling;
+pub mod sockets;
 pub mod task;
 pub mod time;
 pub mod timer;

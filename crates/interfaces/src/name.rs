@@ -49,7 +49,7 @@ pub trait Name {
 
     /// The names that mean something, in their order: the first hundred and some, or those behind
     /// `after`.
-    #[stl_k(reply = "page", allow(operator, peer))]
+    #[stl_k(reply = "page", allow(package, operator, peer))]
     async fn list(&self, caller: &Caller, #[range(0..=128)] after: &str) -> CallResult<NamePage>;
 
     /// What a proposer or a keeper asks this node as a keeper, as docs/names.md has it.

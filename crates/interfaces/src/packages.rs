@@ -24,6 +24,8 @@ pub struct PackageState {
     pub former: Option<String>,
     /// How the last one ended.
     pub said: String,
+    /// Whether its manifest says that it uses frames of the network.
+    pub uses_frames: bool,
 }
 
 /// What a package does that has a core.

@@ -5,6 +5,7 @@
 //! publishes numbers.ackermann
 //! publishes numbers.fibonacci
 //! uses pool
+//! uses frames
 //! keeps state 65536
 //! ```
 
@@ -44,7 +45,7 @@ impl<'a> Manifest<'a> {
                 "name" if name.is_some() => return Err(ManifestError::SecondName(line)),
                 "name" => name = Some(value),
                 "publishes" => published += 1,
-                "uses" if value == "pool" => {}
+                "uses" if matches!(value, "pool" | "frames") => {}
                 "keeps" if keep(value).is_some() => kept += 1,
                 _ => return Err(ManifestError::Line(line)),
             }
@@ -76,6 +77,12 @@ impl<'a> Manifest<'a> {
     /// Whether the package has the node's pool of buffers in its memory.
     pub fn uses_pool(&self) -> bool {
         self.text.lines().any(|line| line == "uses pool")
+    }
+
+    /// Whether the package is one that serves a network: if it also has a core for itself, it may
+    /// send and receive frames.
+    pub fn uses_frames(&self) -> bool {
+        self.text.lines().any(|line| line == "uses frames")
     }
 
     /// The memory that stays when it has ended: names and bytes, in the manifest's order.
@@ -125,6 +132,8 @@ mod tests {
         assert!(!manifest.uses_pool());
         assert_eq!(Manifest::parse(b"name a").unwrap().publishes().count(), 0);
         assert!(Manifest::parse(b"name a\nuses pool\n").unwrap().uses_pool());
+        let manifest = Manifest::parse(b"name a\nuses frames\n").unwrap();
+        assert!(manifest.uses_frames() && !manifest.uses_pool());
         let manifest = Manifest::parse(b"name a\nkeeps state 65536\nkeeps log 1\n").unwrap();
         assert_eq!(manifest.keeps().collect::<Vec<_>>(), [("state", 65536), ("log", 1)]);
         assert!(manifest.may_keep("log", 1) && !manifest.may_keep("log", 2));

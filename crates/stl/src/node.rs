@@ -256,6 +256,9 @@ pub trait RunningPackage {
     /// How many buffers of the node's pool it has, in its hands or passed on.
     fn buffers(&self) -> usize;
 
+    /// Whether its manifest says that it uses frames of the network.
+    fn uses_frames(&self) -> bool;
+
     /// It gets no more calls to its services; if it stays, its next incarnation gets them.
     fn pause(&self);
 

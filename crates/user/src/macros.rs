@@ -24,10 +24,10 @@ macro_rules! log {
 /// ```
 ///
 /// `publishes` names the service types that the package may publish, `uses` what it has besides its
-/// own memory: `pool` is the node's pool of buffers. `keeps` names [keeps](crate::keep), each with
-/// its bytes. All three may be left out. The names consist of ASCII letters, digits, `-`, `_` and
-/// `.`. Built with `packages/build.toml`, it
-/// is a package; built like any other program, it only says so.
+/// own memory: `pool` is the node's pool of buffers, `frames` the frames of its network. `keeps`
+/// names [keeps](crate::keep), each with its bytes. All three may be left out. The names consist of
+/// ASCII letters, digits, `-`, `_` and `.`. Built with `packages/build.toml`, it is a package;
+/// built like any other program, it only says so.
 #[macro_export]
 macro_rules! package {
     (

@@ -18,7 +18,7 @@ use nile_scenarios::Scenarios;
 use nile_unruly::{Act, Acts, Span};
 
 /// Every package of the project: what `Options::packages` takes.
-pub const PACKAGES: [(&str, Program); 12] = [
+pub const PACKAGES: [(&str, Program); 13] = [
     ("buffers", nile_buffers::main),
     ("numbers", |system, _| nile_numbers::run(system, compute)),
     ("pairs", nile_pairs::main),
@@ -30,6 +30,7 @@ pub const PACKAGES: [(&str, Program); 12] = [
     ("channels", nile_channels::main),
     ("syscalls", nile_syscalls::main),
     ("tera", nile_tera::main),
+    ("web", nile_web::main),
     ("wordcount", nile_wordcount::main),
 ];
 
@@ -44,6 +45,7 @@ pub const STORE: Store = Store::Linked(&[
     "channels",
     "syscalls",
     "tera",
+    "web",
     "wordcount",
     "numbers",
     "pairs",

@@ -18,7 +18,7 @@ pub struct Package {
 pub enum PackageAction {
     /// Give a package a worker core for itself; it begins anew whenever it fails.
     Start {
-        /// Its file.
+        /// Its file, or the name of one of the project's own, as web.
         file: PathBuf,
         /// The worker core, as n1.c2; without it the last one of the first node that is free.
         #[arg(long, value_name = "CORE")]
@@ -39,7 +39,7 @@ pub enum PackageAction {
     Replace {
         /// The package's name, or its core, as n1.c2.
         package: String,
-        /// The file.
+        /// The file, or the name of one of the project's own.
         file: PathBuf,
         #[command(flatten)]
         query: Query,

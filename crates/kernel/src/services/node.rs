@@ -313,6 +313,10 @@ impl<M: Machine> RunningPackage for Hosted<M> {
         self.package.kept_buffers()
     }
 
+    fn uses_frames(&self) -> bool {
+        self.package.manifest().is_none_or(|manifest| manifest.uses_frames())
+    }
+
     fn pause(&self) {
         self.desk.borrow_mut().pause();
     }

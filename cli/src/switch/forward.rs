@@ -1,0 +1,119 @@
+//! Ports of this machine that lead to ports of nodes, as people write them: `8080:n1:80`.
+
+use std::fmt;
+use std::net::{Ipv4Addr, TcpListener};
+use std::str::FromStr;
+
+use nile_abi::{NodeId, ip};
+
+use crate::failure::Failure;
+
+/// A port of this machine, and where connections to it go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Forward {
+    /// The port on 127.0.0.1.
+    pub from: u16,
+    /// The node.
+    pub node: NodeId,
+    /// The port there.
+    pub to: u16,
+}
+
+impl Forward {
+    /// The node's address.
+    pub fn address(&self) -> Ipv4Addr {
+        // Nodes without one are refused when it is read.
+        ip::address_of(self.node).unwrap_or(Ipv4Addr::UNSPECIFIED)
+    }
+
+    /// Listens on the port. Fails if somebody else does.
+    pub fn listen(&self) -> Result<TcpListener, Failure> {
+        let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, self.from)).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        });
+        bound.map_err(|error| {
+            Failure::request(format!(
+                "--forward {self}: port {} of this machine cannot be had: {error}",
+                self.from
+            ))
+        })
+    }
+}
+
+/// Refuses forwards of which one could not be had, to one of so many nodes.
+pub fn check(forwards: &[Forward], nodes: usize) -> Result<(), Failure> {
+    let mut listeners = Vec::new();
+    for forward in forwards {
+        if forward.node.0 as usize > nodes {
+            return Err(Failure::request(format!(
+                "--forward {forward}: the cluster has no {}, its last node is n{nodes}",
+                forward.node
+            )));
+        }
+        // Kept until all are had: one port is had once.
+        listeners.push(forward.listen()?);
+    }
+    Ok(())
+}
+
+impl FromStr for Forward {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Forward, String> {
+        let wrong = || format!("`{text}` is not PORT:NODE:PORT, such as 8080:n1:80");
+        let parts: Vec<&str> = text.split(':').collect();
+        let [from, node, to] = parts[..] else { return Err(wrong()) };
+        let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0);
+        let node = node.strip_prefix('n').and_then(|it| it.parse().ok()).map(NodeId);
+        let node = node.filter(|node| ip::address_of(*node).is_some());
+        let (from, node, to) = (port(from), node, port(to));
+        let all = (|| Some(Forward { from: from?, node: node?, to: to? }))();
+        all.ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for Forward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.from, self.node, self.to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forward_is_read_as_it_is_written() {
+        let forward: Forward = "8080:n1:80".parse().unwrap();
+        assert_eq!(forward, Forward { from: 8080, node: NodeId(1), to: 80 });
+        assert_eq!(
+            (forward.to_string(), forward.address()),
+            ("8080:n1:80".into(), [10, 42, 0, 1].into())
+        );
+        for wrong in [
+            "",
+            "8080",
+            "8080:n1",
+            "8080:1:80",
+            "0:n1:80",
+            "8080:n0:80",
+            "8080:n1:99999",
+            "1:n1:2:3",
+        ] {
+            assert!(wrong.parse::<Forward>().unwrap_err().contains("8080:n1:80"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_port_is_had_once_and_a_node_has_to_be_there() {
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let from = taken.local_addr().unwrap().port();
+        let forward = Forward { from, node: NodeId(1), to: 80 };
+        assert!(check(&[forward], 1).unwrap_err().to_string().contains(&from.to_string()));
+        drop(taken);
+        assert!(check(&[forward], 1).is_ok());
+        assert!(check(&[forward, forward], 1).is_err());
+        assert!(check(&[Forward { node: NodeId(2), ..forward }], 1).is_err());
+    }
+}

@@ -1,0 +1,225 @@
+//! The gateway: what a cluster's IPv4 network is connected with this machine by, without any right
+//! that a user does not have. A thread of the switch's process with a port of the switch, behind
+//! which smoltcp has the address [`ip::GATEWAY`]; connections to ports of this machine are spliced
+//! to connections to nodes ([`super::splice`]).
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant as Clock;
+
+use nile_abi::ethernet::STANDARD_FRAME;
+use nile_abi::{MacAddress, NodeId, ip};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use smoltcp::iface::{Config, Interface, SocketSet};
+use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::time::Instant;
+use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
+
+use super::forward::Forward;
+use super::sockets;
+use super::splice::Splice;
+use crate::failure::Failure;
+
+/// Connections at once; others wait until one of them is over.
+const MOST: usize = 128;
+
+/// Frames that are taken from the switch before connections have their turn.
+const TURN: usize = 64;
+
+/// Frames that may wait until the switch takes them.
+const WAITING: usize = 256;
+
+/// Ports that connections to nodes come from.
+const PORTS: std::ops::Range<u16> = 49152..65535;
+
+/// Starts the gateway; gives the switch's end of its cable. It ends when that is closed.
+pub fn start(forwards: &[Forward], seed: u64) -> Result<OwnedFd, Failure> {
+    let listeners: Result<Vec<_>, Failure> =
+        forwards.iter().map(|it| Ok((*it, it.listen()?))).collect();
+    let listeners = listeners?;
+    let cannot = |error: io::Error| Failure::failed(format!("no gateway can be started: {error}"));
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+    let (ours, theirs) = pair.map_err(|error| cannot(error.into()))?;
+    sockets::limit(&ours);
+    sockets::limit(&theirs);
+    let thread = std::thread::Builder::new().name("gateway".into());
+    thread.spawn(move || Gateway::new(theirs, listeners, seed).run()).map_err(cannot)?;
+    Ok(ours)
+}
+
+struct Gateway {
+    cable: Cable,
+    interface: Interface,
+    sockets: SocketSet<'static>,
+    listeners: Vec<(Forward, TcpListener)>,
+    splices: Vec<Splice>,
+    next_port: u16,
+    start: Clock,
+}
+
+impl Gateway {
+    fn new(socket: OwnedFd, listeners: Vec<(Forward, TcpListener)>, seed: u64) -> Gateway {
+        let mut cable = Cable { socket, came: VecDeque::new(), goes: VecDeque::new(), gone: false };
+        // No node has this number.
+        let mac = EthernetAddress(MacAddress::local(NodeId(u32::MAX), 0).0);
+        let mut config = Config::new(HardwareAddress::Ethernet(mac));
+        config.random_seed = seed;
+        let mut interface = Interface::new(config, &mut cable, Instant::ZERO);
+        interface.update_ip_addrs(|own| {
+            let _ = own.push(IpCidr::new(IpAddress::Ipv4(ip::GATEWAY), ip::PREFIX));
+        });
+        let sockets = SocketSet::new(Vec::new());
+        let (splices, start) = (Vec::new(), Clock::now());
+        Gateway { cable, interface, sockets, listeners, splices, next_port: PORTS.start, start }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_micros(i64::try_from(self.start.elapsed().as_micros()).unwrap_or(i64::MAX))
+    }
+
+    fn run(mut self) {
+        while !self.cable.gone {
+            self.cable.take(TURN);
+            self.welcome();
+            self.poll();
+            let sockets = &mut self.sockets;
+            self.splices.retain_mut(|splice| splice.turn(sockets));
+            self.poll();
+            self.cable.give();
+            self.wait();
+        }
+    }
+
+    fn poll(&mut self) {
+        let now = self.now();
+        self.interface.poll(now, &mut self.cable, &mut self.sockets);
+    }
+
+    /// Takes connections in, as many as there is room for.
+    fn welcome(&mut self) {
+        for (forward, listener) in &self.listeners {
+            while self.splices.len() < MOST {
+                let Ok((stream, _)) = listener.accept() else { break };
+                let port = self.next_port;
+                self.next_port = if port + 1 == PORTS.end { PORTS.start } else { port + 1 };
+                let to = (IpAddress::Ipv4(forward.address()), forward.to);
+                let context = self.interface.context();
+                // One that cannot be begun is closed, and its peer sees that.
+                self.splices.extend(Splice::begin(stream, &mut self.sockets, context, to, port));
+            }
+        }
+    }
+
+    /// Waits until there is something to do.
+    fn wait(&mut self) {
+        let delay = self.interface.poll_delay(self.now(), &self.sockets);
+        let delay = delay.map(|it| it.total_micros()).map(|micros| Timespec {
+            tv_sec: (micros / 1_000_000) as i64,
+            tv_nsec: (micros % 1_000_000 * 1000) as _,
+        });
+        let mut waits = Vec::with_capacity(1 + self.listeners.len() + self.splices.len());
+        let cable = match self.cable.goes.is_empty() {
+            true => PollFlags::IN,
+            false => PollFlags::IN | PollFlags::OUT,
+        };
+        waits.push(PollFd::new(&self.cable.socket, cable));
+        if self.splices.len() < MOST {
+            let listeners = self.listeners.iter();
+            waits.extend(listeners.map(|(_, listener)| PollFd::new(listener, PollFlags::IN)));
+        }
+        for splice in &self.splices {
+            let wants = splice.waits_for(&self.sockets);
+            if !wants.is_empty() {
+                waits.push(PollFd::from_borrowed_fd(splice.stream.as_fd(), wants));
+            }
+        }
+        // An error here would be one of memory; then it looks again soon.
+        let _ = poll(&mut waits, delay.as_ref());
+    }
+}
+
+/// The gateway's end of its cable: each packet of the socket is a frame.
+struct Cable {
+    socket: OwnedFd,
+    came: VecDeque<Vec<u8>>,
+    goes: VecDeque<Vec<u8>>,
+    /// The switch has ended.
+    gone: bool,
+}
+
+impl Cable {
+    fn take(&mut self, most: usize) {
+        let mut frame = [0; STANDARD_FRAME + 1];
+        while self.came.len() < most {
+            match rustix::io::read(&self.socket, &mut frame) {
+                Ok(0) => {
+                    self.gone = true;
+                    return;
+                }
+                // What is longer is of others: nodes are told the length of frames.
+                Ok(bytes) if bytes <= STANDARD_FRAME => self.came.push_back(frame[..bytes].into()),
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return,
+                Err(_) => {
+                    self.gone = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn give(&mut self) {
+        while let Some(frame) = self.goes.front() {
+            if rustix::io::write(&self.socket, frame) == Err(rustix::io::Errno::AGAIN) {
+                return;
+            }
+            self.goes.pop_front();
+        }
+    }
+}
+
+struct Taken(Vec<u8>);
+
+struct Room<'a>(&'a mut VecDeque<Vec<u8>>);
+
+impl RxToken for Taken {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
+        take(&self.0)
+    }
+}
+
+impl TxToken for Room<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, fill: F) -> R {
+        let mut frame = vec![0; length];
+        let result = fill(&mut frame);
+        self.0.push_back(frame);
+        result
+    }
+}
+
+impl Device for Cable {
+    type RxToken<'a> = Taken;
+    type TxToken<'a> = Room<'a>;
+
+    fn receive(&mut self, _: Instant) -> Option<(Taken, Room<'_>)> {
+        if self.goes.len() >= WAITING {
+            return None;
+        }
+        Some((Taken(self.came.pop_front()?), Room(&mut self.goes)))
+    }
+
+    fn transmit(&mut self, _: Instant) -> Option<Room<'_>> {
+        (self.goes.len() < WAITING).then(|| Room(&mut self.goes))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut can = DeviceCapabilities::default();
+        can.medium = Medium::Ethernet;
+        can.max_transmission_unit = STANDARD_FRAME;
+        can
+    }
+}

@@ -1,0 +1,182 @@
+//! A node's datasets over HTTP, as the guide in docs/network.md has it: its commands are run as
+//! they stand there, on a port that is free. Then what clients do that are up to no good.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::cluster::{Place, refused, until};
+use crate::jobs::packages;
+use crate::support::{root, run};
+
+/// Longer than any answer takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Bytes of the dataset that is had several times at once.
+const LARGE: usize = 5_000_001;
+
+/// A port of this machine that nobody has.
+fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
+
+fn connect(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// What comes of some bytes, up to the end of the connection.
+fn answer(port: u16, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = connect(port);
+    stream.write_all(bytes).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    answer
+}
+
+/// The head and the body of an answer to a request for a path.
+fn get(port: u16, path: &str, headers: &str) -> (String, Vec<u8>) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: n1\r\nConnection: close\r\n{headers}\r\n");
+    let answer = answer(port, request.as_bytes());
+    let end = answer.windows(4).position(|it| it == b"\r\n\r\n").expect("it has a head") + 4;
+    (String::from_utf8(answer[..end].to_vec()).unwrap(), answer[end..].to_vec())
+}
+
+/// A command of the guide.
+fn step(place: &Place, line: &str, port: u16) -> String {
+    let line = line.replace("8080", &port.to_string());
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let mut command = match words[0] {
+        "./nile" => {
+            let mut command = place.nile();
+            command.env("NILE_PACKAGES", packages()).current_dir(root());
+            command
+        }
+        program => {
+            let mut command = Command::new(program);
+            command.current_dir(place.folder());
+            command
+        }
+    };
+    run(&mut command, &words[1..]).expect(0).out
+}
+
+#[test]
+fn the_guide_serves_a_dataset() {
+    let place = Place::new();
+    let port = free_port();
+    let guide = fs::read_to_string(root().join("docs/network.md")).unwrap();
+    let section = guide.split("\n## ").find(|it| it.starts_with("Serve a dataset")).unwrap();
+    let blocks: Vec<&str> = section.split("```").skip(1).step_by(2).collect();
+    let lines: Vec<&str> = blocks.iter().flat_map(|it| it.lines().skip(1)).collect();
+    let has_curl = Command::new("curl").arg("--version").output().is_ok();
+    let readme = fs::read(root().join("README.md")).unwrap();
+    let of = |part: &str| lines.iter().position(|it| it.contains(part)).unwrap();
+    let (metrics, stop) = (of("/metrics"), of("package stop"));
+    for line in &lines[..=metrics] {
+        if line.starts_with("curl") && !has_curl {
+            continue;
+        }
+        let said = step(&place, line, port);
+        if line.contains("--range 0-9") {
+            assert_eq!(said.as_bytes(), &readme[..10]);
+        }
+        if line.ends_with("/metrics") {
+            assert!(said.contains("nile_web_requests_total{node=\"n1\"} "), "{said}");
+        }
+    }
+    if has_curl {
+        assert_eq!(fs::read(place.folder().join("copy.md")).unwrap(), readme);
+        fs::remove_file(place.folder().join("copy.md")).unwrap();
+    }
+    check(&place, port, &readme);
+    let listed = step(&place, lines[stop - 1], port);
+    assert!(listed.contains("10.42.0.1:80"), "{listed}");
+    for line in &lines[stop..] {
+        step(&place, line, port);
+    }
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "the port is free again");
+    assert_eq!(place.left(), Vec::<String>::new());
+}
+
+/// On a cluster that serves `readme`.
+fn check(place: &Place, port: u16, readme: &[u8]) {
+    let (head, body) = get(port, "/", "");
+    let page = String::from_utf8(body).unwrap();
+    assert!(
+        head.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("href=\"/data/readme\""),
+        "{page}"
+    );
+    assert!(get(port, "/data/readme", "").1 == readme);
+    let (head, body) = get(port, "/data/readme", "Range: bytes=-7\r\n");
+    assert!(head.starts_with("HTTP/1.1 206 ") && body == readme[readme.len() - 7..], "{head}");
+    for (path, headers, status) in [
+        ("/data/nothing", "", "404"),
+        ("/data/", "", "404"),
+        ("/elsewhere", "", "404"),
+        ("/data/readme", "Range: bytes=999999999-\r\n", "416"),
+        ("/%zz", "", "400"),
+        ("/", "Content-Length: 9\r\n", "400"),
+    ] {
+        let (head, _) = get(port, path, headers);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {head}");
+    }
+    for (request, status) in [
+        (&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], "400"),
+        (b"POST / HTTP/1.1\r\nHost: a\r\n\r\n", "405"),
+        (&[b"GET / HTTP/1.1\r\nX: ", &[b'a'; 9000][..]].concat(), "431"),
+    ] {
+        let said = answer(port, request);
+        assert!(said.starts_with(format!("HTTP/1.1 {status} ").as_bytes()), "{status}: {said:?}");
+    }
+    // Two requests at once, and an end of one side alone.
+    let mut stream = connect(port);
+    let both =
+        "HEAD /data/readme HTTP/1.1\r\nHost: a\r\n\r\nGET /data/readme HTTP/1.1\r\nHost: a\r\n\r\n";
+    stream.write_all(both.as_bytes()).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut said = Vec::new();
+    stream.read_to_end(&mut said).unwrap();
+    assert!(said.ends_with(readme) && said.starts_with(b"HTTP/1.1 200 "));
+
+    // Several at once, while others go away in the midst.
+    let content: Vec<u8> = (0..LARGE).map(|at| ((at * at) >> 9) as u8).collect();
+    let file = place.folder().join("large");
+    fs::write(&file, &content).unwrap();
+    place.run(&["put", file.to_str().unwrap(), "large"]).expect(0);
+    fs::remove_file(file).unwrap();
+    thread::scope(|scope| {
+        for client in 0..6 {
+            let content = &content;
+            scope.spawn(move || {
+                if client % 3 == 0 {
+                    let mut stream = connect(port);
+                    stream.write_all(b"GET /data/large HTTP/1.0\r\n\r\n").unwrap();
+                    stream.read_exact(&mut [0; 100_000]).unwrap();
+                    return;
+                }
+                assert!(get(port, "/data/large", "").1 == *content);
+            });
+        }
+    });
+    until("those who went away are gone", || {
+        let listed = place.json(&["net", "list"]);
+        listed["connections"].as_array().unwrap().is_empty()
+    });
+
+    // What is refused before anything is started.
+    let other = Place::new();
+    for (forward, part) in [
+        (format!("{port}:n1:80"), "cannot be had"),
+        ("8080".into(), "8080:n1:80"),
+        (format!("{}:n9:80", free_port()), "its last node is n1"),
+    ] {
+        let up = ["--nodes", "1", "--forward", &forward];
+        refused(other.up(&up), part);
+        assert_eq!(other.left(), Vec::<String>::new());
+    }
+}

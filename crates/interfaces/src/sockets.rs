@@ -1,0 +1,55 @@
+//! What a package that serves a network tells of its connections. Whoever serves one publishes it.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use nile_stl::{CallResult, Record, service};
+
+/// The most connections of one reply.
+pub const MOST_LISTED: usize = 64;
+
+/// A port that connections are taken to.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Listener {
+    /// The address and the port, `10.42.0.1:80`.
+    pub at: String,
+    /// Who takes them: the package's name.
+    pub package: String,
+    /// Connections that it has taken since it has begun.
+    pub accepted: u64,
+    /// Those of an earlier incarnation that it has gone on with.
+    pub resumed: u64,
+    /// Handshakes that are not over.
+    pub half_open: u32,
+}
+
+/// A connection.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct Connection {
+    /// Its number on its node.
+    pub number: u64,
+    /// The own address and port.
+    pub local: String,
+    /// The peer's.
+    pub remote: String,
+    /// How it stands: `open`, `peer closed` or `closing`.
+    pub state: String,
+    /// Bytes that have come.
+    pub received: u64,
+    /// Bytes that the peer has acknowledged.
+    pub acknowledged: u64,
+    /// Bytes that it has not acknowledged yet.
+    pub in_flight: u64,
+}
+
+/// Connections of a network that a package serves.
+#[service(subsystem = "network", capability = "sockets", layer = high)]
+pub trait Sockets {
+    /// The ports that connections are taken to.
+    #[stl_u(reply = "listeners", allow(package, operator, peer))]
+    async fn listeners(&self) -> CallResult<Vec<Listener>>;
+
+    /// The connections in the order of their numbers: the first ones, or those behind `after`.
+    #[stl_u(reply = "connections", allow(package, operator, peer))]
+    async fn connections(&self, after: u64) -> CallResult<Vec<Connection>>;
+}
