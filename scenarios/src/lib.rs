@@ -49,6 +49,8 @@
 //! | `graph`           | edges come in any order; ranks are no more wrong than they say        |
 //! | `sweeps`          | names without a history are adopted once, whoever races; `away=1`: what |
 //! |                   | was removed while a node was cut off goes when it is back              |
+//! | `web`             | a node serves HTTP, and is stopped meanwhile; a client of another TCP  |
+//! |                   | notices nothing                                                        |
 //! | `bulk-cost`       | what it costs to move buffers to another node                          |
 //! | `rpc-cost`        | what calls to another node cost                                        |
 //! | `registry-restart`| the registry is gone with its core; all is published and found again   |
@@ -120,6 +122,7 @@ mod talk;
 mod tickless;
 mod timers;
 mod wanderer;
+mod web;
 
 use alloc::format;
 use alloc::string::String;
@@ -131,7 +134,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 57] = [
+pub const PROGRAMS: [&str; 58] = [
     "boot",
     "ping",
     "restart",
@@ -182,6 +185,7 @@ pub const PROGRAMS: [&str; 57] = [
     "bulk",
     "dataset-nodes",
     "sweeps",
+    "web",
     "bulk-cost",
     "rpc-cost",
     "counts",
@@ -232,6 +236,7 @@ pub fn needs_cluster(program: &str) -> bool {
             | "rpc-cost"
             | "serve"
             | "sweeps"
+            | "web"
     )
 }
 
@@ -297,6 +302,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "roles" => roles::start(core, &arguments),
         "graph" => graph::start(core, &arguments),
         "sweeps" => sweeps::start(core, &arguments),
+        "web" => web::start(core, &arguments),
         "bulk-cost" => bulk_cost::start(core, &arguments),
         "rpc-cost" => rpc_cost::start(core, &arguments),
         "registry-restart" => registry_restart::start(core),

@@ -8,6 +8,8 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use rustix::net::sockopt;
+
 use crate::cluster::{Place, refused, until};
 use crate::jobs::packages;
 use crate::support::{root, run};
@@ -15,8 +17,8 @@ use crate::support::{root, run};
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Bytes of the dataset that is had several times at once.
-const LARGE: usize = 5_000_001;
+/// Bytes of the dataset that is had several times at once; far more than fits all buffers between.
+const LARGE: usize = 6_000_001;
 
 /// A port of this machine that nobody has.
 fn free_port() -> u16 {
@@ -103,6 +105,45 @@ fn the_guide_serves_a_dataset() {
     assert_eq!(place.left(), Vec::<String>::new());
 }
 
+/// The server is stopped from outside, replaced, stopped and started in the midst of a download of
+/// `large`, which ends as if nothing had been.
+fn a_download_goes_on(place: &Place, port: u16, content: &[u8]) {
+    let state = || place.json(&["call", "packages.state", "--core", "n1.c3"])["reply"].clone();
+    let named = |arguments: &[&str]| {
+        let mut command = place.nile();
+        run(command.env("NILE_PACKAGES", packages()), arguments).expect(0)
+    };
+    let mut stream = connect(port);
+    // What is read slowly, with little room, is still on its way whatever is done meanwhile.
+    sockopt::set_socket_recv_buffer_size(&stream, 64 << 10).unwrap();
+    stream.write_all(b"GET /data/large HTTP/1.0\r\n\r\n").unwrap();
+    let mut said = vec![0; 300_000];
+    stream.read_exact(&mut said).unwrap();
+    for turn in 0..3 {
+        let number = state()["state"]["number"].to_string();
+        let package = format!("package={number}");
+        let stop = ["call", "core_manager.stop_package", "core=3", &package, "--core", "n1.c0"];
+        place.run(&stop).expect(0);
+        until("it runs again", || state()["state"]["begun"] == turn + 2);
+        let mut more = vec![0; 300_000];
+        stream.read_exact(&mut more).unwrap();
+        said.extend(more);
+    }
+    named(&["package", "replace", "web", "web"]);
+    place.run(&["package", "stop", "web"]).expect(0);
+    named(&["package", "start", "web", "--on", "n1.c3"]);
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    said.extend(rest);
+    let head = said.windows(4).position(|it| it == b"\r\n\r\n").unwrap() + 4;
+    assert!(said[head..] == *content, "what has come is not what was put");
+    let listed = place.json(&["net", "list"]);
+    assert_eq!(
+        (&listed["listeners"][0]["resumed"], &listed["listeners"][0]["accepted"]),
+        (&1.into(), &0.into())
+    );
+}
+
 /// On a cluster that serves `readme`.
 fn check(place: &Place, port: u16, readme: &[u8]) {
     let (head, body) = get(port, "/", "");
@@ -167,6 +208,8 @@ fn check(place: &Place, port: u16, readme: &[u8]) {
         let listed = place.json(&["net", "list"]);
         listed["connections"].as_array().unwrap().is_empty()
     });
+
+    a_download_goes_on(place, port, &content);
 
     // What is refused before anything is started.
     let other = Place::new();

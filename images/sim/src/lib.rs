@@ -18,10 +18,11 @@ use nile_scenarios::Scenarios;
 use nile_unruly::{Act, Acts, Span};
 
 /// Every package of the project: what `Options::packages` takes.
-pub const PACKAGES: [(&str, Program); 13] = [
+pub const PACKAGES: [(&str, Program); 14] = [
     ("buffers", nile_buffers::main),
     ("numbers", |system, _| nile_numbers::run(system, compute)),
     ("pairs", nile_pairs::main),
+    ("fetch", nile_fetch::main),
     ("hello", nile_hello::main),
     ("keeper", nile_keeper::main),
     ("threads", nile_threads::main),
@@ -37,6 +38,7 @@ pub const PACKAGES: [(&str, Program); 13] = [
 /// The same packages as a kernel finds them.
 pub const STORE: Store = Store::Linked(&[
     "buffers",
+    "fetch",
     "hello",
     "keeper",
     "threads",

@@ -388,3 +388,36 @@ fn a_dataset_whose_source_ends_leaves_nothing_behind() {
     }
     assert!(failures > 10, "the source ended only {failures} times in the midst");
 }
+
+/// A dataset over HTTP from n2, which is stopped every so many microseconds, to a client on n1.
+fn run_web(seed: u64, link: Link, words: &str) -> Vec<Finished> {
+    let mut options = with_stores(cluster(seed, &[3, 3]));
+    options.link = link;
+    for node in &mut options.nodes {
+        node.packages = nile_sim::PACKAGES.into();
+    }
+    let command = format!("web nodes=2 {words}");
+    let ended = simulate_cluster(&options, |node, machine| {
+        let text = config(node, "[services]\njob = []\n", true);
+        let mut config = Config::parse(&text).expect("the test's configuration is valid");
+        config.packages = nile_sim::STORE;
+        nile_sim::scenario(machine, &config, &command)
+    });
+    let ended =
+        ended.unwrap_or_else(|stuck| panic!("{command}: {stuck}\n{}", stuck.log.join("\n")));
+    ended.into_iter().flatten().collect()
+}
+
+#[test]
+fn a_download_goes_on_while_its_server_is_stopped() {
+    let good = Link { delay: Duration::from_micros(20), ..Link::default() };
+    for seed in 700..703 {
+        passed(&run_web(seed, good, "")[0], "web", seed);
+        let stopped = run_web(seed, good, "bytes=1500000 stop_us=5000");
+        let stopped = passed(&stopped[0], "web", seed);
+        assert!(stopped.program.expect("it is a scenario").figures["stops"] > 5);
+        passed(&run_web(seed, bad(), "bytes=60000 stop_us=500000")[0], "web", seed);
+    }
+    let forgotten = run_web(700, good, "bytes=1500000 stop_us=5000 control=1");
+    assert_eq!(forgotten[0].outcome, Outcome::Failure, "what is not kept is lost");
+}

@@ -1,0 +1,156 @@
+//! A node serves a dataset over HTTP, and a package on another node, whose TCP is not ours, has it:
+//! every byte is right. Meanwhile the server is stopped again and again, wherever it is, and the
+//! connection goes on with each next incarnation: its memory is all that it is.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use nile_abi::{KeepName, NodeId, Status};
+use nile_bosml::Bytes;
+use nile_interfaces::core_manager::CoreManagerClient;
+use nile_interfaces::dataset::MOST_BYTES;
+use nile_interfaces::dataset::records::Decider;
+use nile_interfaces::name::NameClient;
+use nile_interfaces::name::records::{Facts, Meaning, NameAnswer, NameExpectation};
+use nile_interfaces::packages::PackagesClient;
+use nile_kernel::Core;
+use nile_platform::Machine;
+use nile_services::cluster;
+use nile_stl::{CallError, CallResult, Place, Stl};
+
+use crate::arguments::Arguments;
+use crate::cluster::{start_with, until};
+use crate::conduct::Findings;
+
+/// The node that has the dataset and the client, and the one that serves.
+const CLIENT: NodeId = NodeId(1);
+const SERVER: NodeId = NodeId(2);
+
+/// The name of the dataset.
+const NAME: &str = "page";
+
+/// What the server is told: its port, and connections for which a simulation has memory.
+const ARGUMENT: &str = "80 24";
+
+const PATIENCE_MS: u32 = 5_000;
+
+/// How long all of it may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Starts this core's part: a dataset of `bytes`, and a stop of the server every `stop_us`, zero
+/// for none. With `control=1` what the server keeps is dropped whenever it is stopped.
+pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
+    let plan = Plan {
+        bytes: arguments.number("bytes", 400_003),
+        stop: Duration::from_micros(arguments.number("stop_us", 0)),
+        forgets: arguments.number("control", 0) > 0,
+    };
+    let own = core.clone();
+    start_with(core, arguments.number("nodes", 2), "web", move |findings| {
+        let stl = own.stl();
+        async move {
+            if let Err(error) = check(&stl, &findings, plan).await {
+                findings.check(false, format_args!("{error}"));
+            }
+        }
+    });
+}
+
+#[derive(Clone, Copy)]
+struct Plan {
+    bytes: u64,
+    stop: Duration,
+    forgets: bool,
+}
+
+/// Keeps the dataset in this node's store, and gives it its name.
+async fn put(stl: &Stl, bytes: u64) -> CallResult<()> {
+    let none = || CallError::new(Status::NotFound, "this node has no store");
+    let store = until(stl, async || {
+        let found = cluster::stores(stl).await?.into_iter().find(|store| store.is_here);
+        found.map(|store| store.client).ok_or_else(none)
+    })
+    .await?;
+    let draft = store.create(NAME, 1, 1, Decider::Here, 0).await?.draft;
+    let mut at = 0;
+    while at < bytes {
+        let end = bytes.min(at + MOST_BYTES as u64);
+        let piece: Vec<u8> = (at..end).map(nile_fetch::byte).collect();
+        at = store.write(draft, at, Bytes(piece[..].into())).await?;
+    }
+    let listed = store.commit(draft).await?;
+    let facts = Facts { bytes, blocks: listed.blocks, copies: 1, nodes: [CLIENT].into() };
+    let meaning = Meaning::Dataset { epoch: 1, attempt: 1, facts };
+    until(stl, async || {
+        let names = NameClient::find(stl).await?;
+        match names.change(NAME, 7, NameExpectation::Absent, meaning.clone()).await? {
+            NameAnswer::Done(_) => Ok(()),
+            other => Err(CallError::new(Status::Busy, format!("{other:?}"))),
+        }
+    })
+    .await
+}
+
+/// A worker core of a node.
+async fn worker(stl: &Stl, node: NodeId) -> CallResult<Place> {
+    let none = || CallError::new(Status::NotFound, format!("{node} has no worker core"));
+    until(stl, async || {
+        let places = cluster::places(stl, "packages").await?;
+        places.into_iter().find(|it| it.0 == node).map(|it| it.1).ok_or_else(none)
+    })
+    .await
+}
+
+async fn check(stl: &Stl, findings: &Findings, plan: Plan) -> CallResult<()> {
+    put(stl, plan.bytes).await?;
+    let (here, there) = (worker(stl, CLIENT).await?, worker(stl, SERVER).await?);
+    let server = PackagesClient::at(stl, there);
+    let client = PackagesClient::at(stl, here);
+    server.start("web", Bytes(ARGUMENT.as_bytes().into()), PATIENCE_MS).await?;
+    let argument = format!("{} 80 {NAME} {}", SERVER.0, plan.bytes);
+    client.start("fetch", Bytes(argument.as_bytes().into()), PATIENCE_MS).await?;
+
+    let host = stl.host();
+    let begun = host.now();
+    let manager = cluster::places(stl, "core_manager").await?;
+    let manager = manager.into_iter().find(|it| it.0 == SERVER).map(|it| it.1);
+    let manager = manager.ok_or_else(|| CallError::from(Status::NotFound))?;
+    let manager = CoreManagerClient::at(stl, manager);
+    let keep = format!("{}", KeepName::new("web", "connections").ok_or(Status::Invalid)?);
+    let mut stops = 0;
+    let said: Option<String> = loop {
+        match client.state().await? {
+            None => break None,
+            Some(state) if state.begun > 1 || host.now().since(begun) > LIMIT => {
+                break Some(format!("{} after {} attempts", state.said, state.begun));
+            }
+            Some(_) if plan.stop.is_zero() => host.sleep_until(host.now() + LOOK).await,
+            Some(_) => {
+                host.sleep_until(host.now() + plan.stop).await;
+                let Some(state) = server.state().await? else { continue };
+                if plan.forgets {
+                    server.stop().await?;
+                    manager.drop_keep(keep.clone()).await?;
+                    server.start("web", Bytes(ARGUMENT.as_bytes().into()), PATIENCE_MS).await?;
+                } else {
+                    manager.stop_package(there.core.0, state.number).await?;
+                }
+                stops += 1;
+            }
+        }
+    };
+    findings.check(said.is_none(), format_args!("the client has not had it: {said:?}"));
+    findings.check(
+        plan.stop.is_zero() || stops > 1,
+        format_args!("the server was to be stopped in the midst, and was {stops} times"),
+    );
+    findings.figure("stops", stops);
+    findings.figure("took_us", host.now().since(begun).as_micros() as u64);
+    server.stop().await?;
+    manager.drop_keep(keep).await
+}
+
+/// How often it is looked whether the client has ended.
+const LOOK: Duration = Duration::from_millis(5);
