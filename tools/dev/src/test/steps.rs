@@ -333,6 +333,22 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "graphs",
+        what: "streaming graphs beside igraph and networkx, 15 seconds of draws",
+        command: "python3 tools/graphs --seconds 15",
+        needs: &[Need::Python, Need::Hosted, Need::Packages],
+        lane: Lane::Waits,
+        ..STEP
+    },
+    Step {
+        name: "graphs-control",
+        what: "ranks of another damping differ",
+        command: "python3 tools/graphs --control --seconds 1",
+        needs: &[Need::Python, Need::Hosted, Need::Packages],
+        lane: Lane::Waits,
+        ..STEP
+    },
+    Step {
         name: "soak",
         what: "a cluster that is used while its nodes and network break, beside a model of it",
         command: "python3 tools/soak --seconds 15",

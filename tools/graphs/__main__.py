@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Compares streaming graphs with igraph, networkx and scipy: python3 tools/graphs [OPTIONS]
+
+Each draw is a stream of edges that come and go, from several sources, in any order and in part
+twice, fed to a graph of a hosted node by the command. Its ranks, components and distances have to
+be those that the libraries find in the last edges: ranks within the bound that the graph publishes.
+A draw follows from its number alone, and `--draw N` repeats it. The libraries are installed below
+the build's folder when they are missing.
+
+Exit status 0: all were right, 1: some were not, 2: the request was wrong.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "benches"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "differential"))
+
+from harness import tuning  # noqa: E402
+from harness.install import NotInstalled, Tools  # noqa: E402
+
+PACKAGES = ("igraph", "networkx", "numpy", "scipy")
+# Says that this is the Python that has them.
+HAS_PACKAGES = "NILE_GRAPHS"
+
+
+def main() -> int:
+    words = arguments()
+    if HAS_PACKAGES not in os.environ:
+        return again()
+    return draws(words)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").partition("\n\n")[0],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seconds", type=float, default=60, help="how long to draw")
+    parser.add_argument("--first", type=int, default=1, help="the first draw")
+    parser.add_argument("--draw", type=int, help="this draw alone")
+    parser.add_argument(
+        "--control", action="store_true", help="compare with ranks of another damping: none is right"
+    )
+    return parser.parse_args()
+
+
+def again() -> int:
+    """Runs this with the Python that has the libraries."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
+    versions = tuning.read(tuning.FILE.read_text(), tuning.words())["packages"]
+    tools = Tools(target / "peers", versions)
+    try:
+        tools.need_packages(*PACKAGES)
+    except NotInstalled as error:
+        print(f"nile: {error}", file=sys.stderr)
+        return 2
+    here = str(Path(__file__).parent)
+    environment = os.environ | {HAS_PACKAGES: "1"}
+    return subprocess.call([str(tools.python), here, *sys.argv[1:]], env=environment)
+
+
+def draws(words: argparse.Namespace) -> int:
+    # What they import is there only now.
+    from cluster import Cluster, Shape, build
+    from judge import Wrong, compare
+    from streams import Stream
+
+    build()
+    wrong, edges = [], 0
+    number = words.first if words.draw is None else words.draw
+    until = time.monotonic() + words.seconds
+    with Cluster(Shape(nodes=1, workers=2, pool=8 << 20, buffer=64 << 10, direct=False)) as cluster:
+        first = number
+        while number == first or words.draw is None and time.monotonic() < until:
+            stream = Stream.drawn(number)
+            print(f"  {stream}", flush=True)
+            try:
+                edges += compare(cluster, stream, damping=0.8 if words.control else 0.85)
+            except Wrong as error:
+                wrong.append(number)
+                print(f"draw {number} is wrong: {error}", flush=True)
+            number += 1
+    print(f"{number - first} draws, {edges} edges: {len(wrong)} wrong")
+    if words.control:
+        # Rings rank alike whatever the damping is.
+        return 0 if wrong else 1
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
