@@ -3,6 +3,7 @@
 pub mod args;
 mod feed;
 mod lines;
+mod page;
 mod show;
 
 use nile_abi::Status;
@@ -44,6 +45,14 @@ pub fn run(options: &Graph) -> Result<(), Failure> {
             let mut cores = Cores::open(query)?;
             let core = cores.named(name)?;
             show::top(&mut cores, core, name, *number, *settled, *watch, query)
+        }
+        GraphAction::Show { name, html, watched, number, query } => {
+            let mut cores = Cores::open(query)?;
+            let core = cores.named(name)?;
+            match html {
+                Some(file) => show::watch(&mut cores, core, name, *number, *watched, file),
+                None => show::state(&mut cores, core, name, query),
+            }
         }
         GraphAction::Vertex { name, vertex, query } => {
             let mut cores = Cores::open(query)?;

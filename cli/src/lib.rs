@@ -36,6 +36,7 @@ mod graph;
 mod image;
 mod interrupt;
 mod jobs;
+mod markup;
 pub mod nearest;
 pub mod needs;
 mod packages;

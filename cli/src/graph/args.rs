@@ -65,6 +65,22 @@ pub enum GraphAction {
         #[command(flatten)]
         query: Query,
     },
+    /// Show how a graph stands, or write a page with its ranks, staleness and watermark over time.
+    Show {
+        /// The graph.
+        name: String,
+        /// Watch the graph, and write a page for browsers to this file.
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
+        /// For how many seconds to watch it; Ctrl-C ends it earlier, and the page is written.
+        #[arg(long = "for", default_value = "10", value_parser = seconds, value_name = "SECONDS")]
+        watched: Duration,
+        /// How many of the highest vertices the page has.
+        #[arg(short, long, default_value_t = 10, value_parser = value_parser!(u32).range(1..=50))]
+        number: u32,
+        #[command(flatten)]
+        query: Query,
+    },
     /// Show a vertex: its rank, and the component that it is in.
     Vertex {
         /// The graph.

@@ -1,20 +1,29 @@
 //! Graphs as text and as JSON.
 
+use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nile_graph::ONE;
 use nile_interfaces::graph::{ComponentEntry, GraphClient, GraphState, RankEntry, SourceEntry};
 use serde_json::{Value, json};
 
 use super::Cores;
+use super::page::{self, Sample};
 use crate::cluster::args::Query;
 use crate::failure::Failure;
 use crate::peer::known::Target;
-use crate::table;
+use crate::{interrupt, table, write};
 
 /// How often the top is shown.
 const WATCH: Duration = Duration::from_secs(1);
+
+/// How often a graph is asked that is watched for a page.
+const SAMPLE: Duration = Duration::from_millis(250);
+
+/// A page asks for so many more of the highest vertices than it shows, since a vertex of the last
+/// top may have been behind it before.
+const DEEPER: u32 = 4;
 
 /// Says that something is done, and where.
 pub fn done(query: &Query, core: Target, what: &str) -> Result<(), Failure> {
@@ -75,6 +84,63 @@ fn table(state: &GraphState, ranks: &[RankEntry]) -> String {
         ),
     };
     format!("{}{told}\n", table::columns("", &rows))
+}
+
+/// Shows how a graph stands.
+pub fn state(cores: &mut Cores, core: Target, name: &str, query: &Query) -> Result<(), Failure> {
+    let state = cores.ask(core, async |it| it.state(name).await)?;
+    if query.json {
+        return json_line(&document(core, &state));
+    }
+    let rows = [
+        ("core", core.place().to_string()),
+        ("vertices", state.vertices.to_string()),
+        ("edges", state.edges.to_string()),
+        ("publication", state.publication.to_string()),
+        ("events in", state.events.to_string()),
+        ("events behind", state.behind.to_string()),
+        ("events refused", state.refused.to_string()),
+        ("watermark", state.watermark.to_string()),
+        ("staleness", format!("{:.1} ms", state.staleness_us as f64 / 1e3)),
+        ("age", format!("{:.1} ms", state.age_us as f64 / 1e3)),
+        ("errors of all ranks", format!("{:.1e} at most", error(state.error))),
+        ("wanted", format!("{:.1e}", error(state.wanted_error))),
+    ];
+    let rows: Vec<_> = rows.into_iter().map(|(what, is)| vec![what.into(), is]).collect();
+    crate::print(&table::columns("", &rows))
+}
+
+/// Watches a graph for a while, or until Ctrl-C, and writes a page of it.
+pub fn watch(
+    cores: &mut Cores,
+    core: Target,
+    name: &str,
+    number: u32,
+    watched: Duration,
+    file: &Path,
+) -> Result<(), Failure> {
+    write::check(file)?;
+    Failure::at_signals()?;
+    let begun = Instant::now();
+    let mut samples = Vec::new();
+    loop {
+        let look = async |it: GraphClient| {
+            Ok((it.state(name).await?, it.top(name, number * DEEPER).await?))
+        };
+        let (state, top) = match cores.ask(core, look) {
+            Err(Failure::Interrupted) if !samples.is_empty() => break,
+            asked => asked?,
+        };
+        samples.push(Sample { at: begun.elapsed(), state, top });
+        if begun.elapsed() >= watched || interrupt::requested() {
+            break;
+        }
+        thread::sleep(SAMPLE.min(watched.saturating_sub(begun.elapsed())));
+    }
+    let page = page::page(name, &core.place().to_string(), &samples, number as usize);
+    let seconds = begun.elapsed().as_secs_f64();
+    let written = write::all(file, page.as_bytes())?;
+    written.say(&format!("{} has {seconds:.1} s of {name}\n", file.display()))
 }
 
 /// Shows a vertex.
@@ -181,11 +247,11 @@ fn rank(rank: u64) -> String {
     format!("{:.6}", fraction(rank))
 }
 
-fn fraction(rank: u64) -> f64 {
+pub fn fraction(rank: u64) -> f64 {
     rank as f64 / 2_f64.powi(64)
 }
 
-fn error(error: u64) -> f64 {
+pub fn error(error: u64) -> f64 {
     error as f64 / ONE as f64
 }
 

@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::stacks::{KERNEL, PACKAGE};
+use crate::markup::escaped;
 
 /// Pixels of the whole, of a frame, of what is around and above them, and of a character.
 const WIDTH: f64 = 1200.0;
@@ -141,10 +142,6 @@ fn cut(name: &str, room: usize) -> String {
         Some(_) if room < 3 => String::new(),
         Some(_) => name.chars().take(room - 2).chain("..".chars()).collect(),
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

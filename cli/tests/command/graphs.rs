@@ -35,6 +35,22 @@ pub fn check(place: &Place) {
     let none = place.run(&["graph", "distance", "web", "1", "2"]).expect(0).out;
     assert_eq!(none, "no way leads from 1 to 2\n");
 
+    let stands = place.run(&["graph", "show", "web"]).expect(0).out;
+    assert!(stands.contains("publication") && stands.contains("n1.c2"), "{stands}");
+    assert_eq!(place.json(&["graph", "show", "web"])["vertices"], 4);
+    let page = place.folder().join("a page.html");
+    let shown = page.to_str().unwrap();
+    let said = place.run(&["graph", "show", "web", "--html", shown, "--for", "1"]).expect(0).out;
+    assert!(said.starts_with(shown) && said.ends_with(" s of web\n"), "{said}");
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(
+        html.contains("<h1>The graph web on n1.c2</h1>") && html.contains(">0.479726<"),
+        "{html}"
+    );
+    fs::remove_file(&page).unwrap();
+    let nowhere = place.run(&["graph", "show", "web", "--html", "/nope/page.html"]);
+    refused(nowhere, "there is no folder /nope");
+
     fs::write(file, "-3 1\n1 x\n").unwrap();
     let half = place.run(&["graph", "feed", "web", file, "--source", "6"]);
     refused(half, "line 2: \"x\" is no number from 0 to");
