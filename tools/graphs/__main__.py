@@ -4,8 +4,9 @@
 Each draw is a stream of edges that come and go, from several sources, in any order and in part
 twice, fed to a graph of a hosted node by the command. Its ranks, components and distances have to
 be those that the libraries find in the last edges: ranks within the bound that the graph publishes.
-A draw follows from its number alone, and `--draw N` repeats it. The libraries are installed below
-the build's folder when they are missing.
+A draw follows from its number alone, and `--draw N` repeats it. In the end a draw is compared with
+ranks of another damping, which must not be right. The libraries are installed below the build's
+folder when they are missing.
 
 Exit status 0: all were right, 1: some were not, 2: the request was wrong.
 """
@@ -25,6 +26,10 @@ from harness import tuning  # noqa: E402
 from harness.install import NotInstalled, Tools  # noqa: E402
 
 PACKAGES = ("igraph", "networkx", "numpy", "scipy")
+# That of the graphs, and one that it is not.
+DAMPING, OTHER_DAMPING = 0.85, 0.8
+# A chain, whose ranks depend on it.
+CONTROL = 1
 # Says that this is the Python that has them.
 HAS_PACKAGES = "NILE_GRAPHS"
 
@@ -44,9 +49,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60, help="how long to draw")
     parser.add_argument("--first", type=int, default=1, help="the first draw")
     parser.add_argument("--draw", type=int, help="this draw alone")
-    parser.add_argument(
-        "--control", action="store_true", help="compare with ranks of another damping: none is right"
-    )
     return parser.parse_args()
 
 
@@ -73,23 +75,26 @@ def draws(words: argparse.Namespace) -> int:
 
     build()
     wrong, edges = [], 0
-    number = words.first if words.draw is None else words.draw
+    number = first = words.first if words.draw is None else words.draw
     until = time.monotonic() + words.seconds
     with Cluster(Shape(nodes=1, workers=2, pool=8 << 20, buffer=64 << 10, direct=False)) as cluster:
-        first = number
         while number == first or words.draw is None and time.monotonic() < until:
             stream = Stream.drawn(number)
             print(f"  {stream}", flush=True)
             try:
-                edges += compare(cluster, stream, damping=0.8 if words.control else 0.85)
+                edges += compare(cluster, stream, DAMPING)
             except Wrong as error:
                 wrong.append(number)
                 print(f"draw {number} is wrong: {error}", flush=True)
             number += 1
+        try:
+            compare(cluster, Stream.drawn(CONTROL), OTHER_DAMPING)
+        except Wrong as error:
+            print(f"the control is wrong, as it has to be: {error}")
+        else:
+            wrong.append(CONTROL)
+            print("the control is right, so nothing here is shown")
     print(f"{number - first} draws, {edges} edges: {len(wrong)} wrong")
-    if words.control:
-        # Rings rank alike whatever the damping is.
-        return 0 if wrong else 1
     return 1 if wrong else 0
 
 

@@ -334,16 +334,8 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "graphs",
-        what: "streaming graphs beside igraph and networkx, 15 seconds of draws",
+        what: "streaming graphs beside igraph and networkx, and a control",
         command: "python3 tools/graphs --seconds 15",
-        needs: &[Need::Python, Need::Hosted, Need::Packages],
-        lane: Lane::Waits,
-        ..STEP
-    },
-    Step {
-        name: "graphs-control",
-        what: "ranks of another damping differ",
-        command: "python3 tools/graphs --control --seconds 1",
         needs: &[Need::Python, Need::Hosted, Need::Packages],
         lane: Lane::Waits,
         ..STEP
