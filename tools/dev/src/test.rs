@@ -6,6 +6,7 @@
 //! processors, and those that mostly wait. Each step is told when it has ended.
 
 mod scratch;
+mod step;
 mod steps;
 
 use std::collections::BTreeSet;
@@ -18,7 +19,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use scratch::Scratch;
-use steps::{Lane, STEPS, Step};
+use step::{Lane, Step};
+use steps::STEPS;
 
 use nile_cli::args::Test;
 use nile_cli::child::{self, ChildError};
@@ -219,7 +221,7 @@ mod tests {
         let script = folder.path().join("leaves");
         fs::write(&script, LEAVES).unwrap();
         let command = String::leak(format!("sh {} {end}", script.display()));
-        let step = Step { name: "leaving", command, limit_seconds, ..steps::STEP };
+        let step = Step { name: "leaving", command, limit_seconds, ..step::STEP };
         let Verdict::Failed(output) = perform(&step, Path::new("/")).unwrap() else {
             panic!("it has left a process behind");
         };
