@@ -213,7 +213,7 @@ impl Device for Cable {
     }
 
     fn transmit(&mut self, _: Instant) -> Option<Room<'_>> {
-        (self.goes.len() < WAITING).then(|| Room(&mut self.goes))
+        (self.goes.len() < WAITING).then_some(Room(&mut self.goes))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {

@@ -57,7 +57,7 @@ impl Splice {
     /// Moves what can be moved. Whether it goes on.
     pub fn turn(&mut self, sockets: &mut SocketSet<'static>) -> bool {
         let socket = sockets.get_mut::<Socket<'static>>(self.handle);
-        if self.to_node(socket).and_then(|()| self.to_machine(socket)).is_err() {
+        if self.feed_node(socket).and_then(|()| self.feed_machine(socket)).is_err() {
             // The peer that is still there is told that this has failed.
             socket.abort();
             self.has_ended = true;
@@ -80,7 +80,7 @@ impl Splice {
     }
 
     /// From the machine's side to the node's.
-    fn to_node(&mut self, socket: &mut Socket<'_>) -> Result<(), ErrorKind> {
+    fn feed_node(&mut self, socket: &mut Socket<'_>) -> Result<(), ErrorKind> {
         while !self.has_ended && socket.can_send() {
             let stream = &mut self.stream;
             let read = socket.send(|room| match stream.read(room) {
@@ -102,7 +102,7 @@ impl Splice {
     }
 
     /// From the node's side to the machine's.
-    fn to_machine(&mut self, socket: &mut Socket<'_>) -> Result<(), ErrorKind> {
+    fn feed_machine(&mut self, socket: &mut Socket<'_>) -> Result<(), ErrorKind> {
         self.is_full = false;
         while socket.can_recv() {
             let stream = &mut self.stream;
