@@ -40,6 +40,11 @@ impl Weather {
         }
     }
 
+    /// Whether all arrive, once and soon.
+    pub fn is_good(&self) -> bool {
+        (self.lost, self.doubled, self.late) == (0, 0, 0)
+    }
+
     /// How long each copy of a message takes that arrives.
     pub fn delays(&self, random: &mut ChaCha8Rng) -> Vec<Duration> {
         if below(random, 1000) < self.lost {

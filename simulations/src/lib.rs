@@ -18,7 +18,7 @@
 //! * [`domains`]: domains of one machine, and the supervisor that hands it out.
 //! * [`gossip`]: membership and directories.
 //! * [`jobs`]: masters and workers of a job.
-//! * [`names`]: one history for each name of a dataset.
+//! * [`names`]: one history for each name of a dataset; and the same beside one bad disk, `disks`.
 //! * [`policies`]: scheduling policies, hostile ones too, while subjects are bound to others.
 //! * [`roles`]: cores whose roles change with the work, by each optimiser.
 //!
@@ -68,6 +68,11 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "calls",
         about: "calls between nodes that restart, on a failing network with an attacker",
         run: calls::run,
+    },
+    Scenario {
+        name: "disks",
+        about: "names of datasets on three nodes, one of which has a bad disk of any kind",
+        run: names::run_disks,
     },
     Scenario {
         name: "domains",

@@ -34,7 +34,27 @@ const NODES: u32 = 5;
 /// Runs the scenario; blocks until all its runs are done.
 pub fn run(options: &Options) -> Report {
     let nodes = options.nodes.unwrap_or(NODES).clamp(3, 100);
-    run_seeds("names", options, nodes, |seed| simulate(seed, nodes, Conduct::default()))
+    run_seeds("names", options, nodes, |seed| {
+        simulate(seed, nodes, Conduct::default(), Plot::Mixed)
+    })
+}
+
+/// Runs three nodes, all keepers, of which one has a bad disk, in every way that one can be bad.
+/// Where the network does well, no client on another node may lack a majority.
+pub fn run_disks(options: &Options) -> Report {
+    let nodes = options.nodes.unwrap_or(3).clamp(3, 100);
+    run_seeds("disks", options, nodes, |seed| {
+        simulate(seed, nodes, Conduct::default(), Plot::Disks)
+    })
+}
+
+/// What befalls a cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Plot {
+    /// Anything that can.
+    Mixed,
+    /// One node's disk is damaged, full, old, foreign, slow or lost, or the node stands still.
+    Disks,
 }
 
 /// How the parts of a run behave. Tests have them do wrong, so that the checks are seen to find it.
@@ -48,6 +68,8 @@ struct Conduct {
     fakes_disk: bool,
     /// Old copies of disks are taken for the disks.
     trusts_copies: bool,
+    /// Another's disk, and a damaged one, is taken for the node's own, without what it knew.
+    trusts_foreign: bool,
     /// All views are taken for the same.
     mixes_views: bool,
     /// Keepers answer before what they say is durable.
@@ -57,8 +79,8 @@ struct Conduct {
 }
 
 /// One run.
-fn simulate(seed: u64, nodes: u32, conduct: Conduct) -> Outcome {
-    let mut cluster = Cluster::new(seed, nodes, conduct);
+fn simulate(seed: u64, nodes: u32, conduct: Conduct, plot: Plot) -> Outcome {
+    let mut cluster = Cluster::new(seed, nodes, conduct, plot);
     let broken = cluster.run().err();
     Outcome { trace_hash: cluster.trace_hash(), broken, figures: cluster.figures() }
 }

@@ -40,13 +40,17 @@ pub struct Failure {
 pub struct Figure {
     /// What it is.
     pub name: String,
-    /// Its value, in `unit`; over several runs the worst, or the last if it has no target.
+    /// Its value, in `unit`; over several runs the worst, or the last if it has no target, or the
+    /// sum of a count.
     pub value: f64,
     /// The unit of the value.
     pub unit: String,
     /// What the value must be, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
+    /// Whether it counts something, of all runs together.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_count: bool,
 }
 
 /// A bound of a figure.
@@ -62,7 +66,12 @@ pub enum Target {
 impl Figure {
     /// A figure without a target.
     pub fn new(name: &str, value: f64, unit: &str) -> Figure {
-        Figure { name: name.into(), value, unit: unit.into(), target: None }
+        Figure { name: name.into(), value, unit: unit.into(), target: None, is_count: false }
+    }
+
+    /// How often something has happened, which is told of all runs together.
+    pub fn count(name: &str, count: u64) -> Figure {
+        Figure { is_count: true, ..Figure::new(name, count as f64, "in all") }
     }
 
     /// The same with a target.

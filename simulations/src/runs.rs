@@ -86,6 +86,7 @@ fn collect(
         }
         for figure in outcome.figures {
             match report.figures.iter_mut().find(|known| known.name == figure.name) {
+                Some(known) if known.is_count => known.value += figure.value,
                 Some(known) if known.worse(figure.value) => *known = figure,
                 Some(_) => {}
                 None => report.figures.push(figure),
@@ -97,7 +98,7 @@ fn collect(
 }
 
 fn missed(figure: &Figure) -> String {
-    let Figure { name, value, unit, target } = figure;
+    let Figure { name, value, unit, target, .. } = figure;
     let target = target.map(|target| target.to_string()).unwrap_or_default();
     format!("{name} is {value:.4} {unit} and must be {target}")
 }
@@ -143,6 +144,16 @@ mod tests {
         });
         let invariant = "it panicked: seed 1 cannot be".into();
         assert_eq!(report.failed, [Failure { seed: 1, invariant }]);
+    }
+
+    #[test]
+    fn what_is_counted_is_that_of_all_runs() {
+        let options = Options { seed: 3, runs: 4, ..Options::default() };
+        let report = run_seeds("counts", &options, 1, |seed| Outcome {
+            figures: vec![Figure::count("seeds", seed)],
+            ..Outcome::default()
+        });
+        assert_eq!(report.figures, [Figure::count("seeds", 3 + 4 + 5 + 6)]);
     }
 
     #[test]

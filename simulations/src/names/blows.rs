@@ -6,7 +6,7 @@ use nile_abi::NodeId;
 use nile_names::Charter;
 
 use super::cluster::{Cluster, Event};
-use super::node::Disk;
+use super::node::{Disk, Without};
 use super::plot::Blow;
 use crate::draw::{Weather, below, span};
 
@@ -52,6 +52,29 @@ impl Cluster {
             }
             Blow::Tear(pause) => self.torn_until = self.now + pause,
             Blow::Disks(latency) => self.latency = latency,
+            Blow::Without(node, why, pause) => {
+                if self.may_lose_disk(node) && self.node(node).is_without.is_none() {
+                    match why {
+                        Without::Foreign => self.ills.foreign += 1,
+                        Without::Damaged => self.ills.damaged += 1,
+                    }
+                    self.kill(node, Duration::from_millis(20));
+                    self.node(node).is_without = Some(why);
+                    self.plan(self.now + pause, Event::Mend(node));
+                }
+            }
+            Blow::Full(node, pause) => {
+                self.ills.full += 1;
+                self.node(node).full_until = self.now + pause;
+            }
+            Blow::Slow(node, pause) => {
+                self.ills.slow += 1;
+                self.node(node).slow_until = self.now + pause;
+            }
+            Blow::Stand(node, pause) => {
+                self.ills.stopped += 1;
+                self.node(node).stands_until = self.now + pause;
+            }
         }
     }
 
@@ -126,9 +149,21 @@ impl Cluster {
         }
     }
 
+    /// A node has its own disk again; one that was damaged is formatted.
+    pub fn mend(&mut self, node: NodeId) {
+        let Some(why) = self.node(node).is_without.take() else { return };
+        self.kill(node, Duration::from_millis(20));
+        if why == Without::Damaged {
+            self.lose_disk(node);
+        }
+    }
+
     fn kill(&mut self, id: NodeId, pause: Duration) {
         let part = below(&mut self.random, 1000) as usize;
+        let now = self.now;
         let node = self.node(id);
+        // Nothing of it is on a disk that is full.
+        let part = if now < node.full_until { 0 } else { part };
         if !node.is_up {
             return;
         }
@@ -145,6 +180,11 @@ impl Cluster {
         self.torn_until = self.now;
         self.weather = Weather::GOOD;
         self.sides = None;
+        for node in (1..=self.nodes.len()).map(|id| NodeId(id as u32)) {
+            self.mend(node);
+            let (now, node) = (self.now, self.node(node));
+            (node.full_until, node.slow_until, node.stands_until) = (now, now, now);
+        }
         let down: Vec<NodeId> = self.nodes.iter().filter(|it| !it.is_up).map(|it| it.id).collect();
         down.into_iter().for_each(|node| self.rise(node));
     }

@@ -116,7 +116,8 @@ impl Cluster {
         let Some(running) = self.running.get_mut(&operation) else { return };
         let node = self.clients[running.client].node;
         let mut sent = Vec::new();
-        let mut is_over = false;
+        let (mut is_over, mut has_failed) = (false, false);
+        let whose = running.client;
         let due = match &mut running.machine {
             Machine::Proposal(machine, name, task) => {
                 while let Some(action) = machine.poll() {
@@ -133,7 +134,7 @@ impl Cluster {
                                 outcome => outcome,
                             };
                             let is_denied = matches!(outcome, Outcome::NoMajority(_));
-                            self.failed += u64::from(is_denied);
+                            has_failed |= is_denied;
                             self.ledger.end(*name, running.call, task, Some(outcome));
                         }
                     }
@@ -148,7 +149,7 @@ impl Cluster {
                         scan::Action::Done | scan::Action::Failed(_) => {
                             is_over = true;
                             let is_whole = action == scan::Action::Done;
-                            self.failed += u64::from(!is_whole);
+                            has_failed |= !is_whole;
                             let client = &mut self.clients[running.client];
                             for (at, name) in self.names.iter().enumerate() {
                                 let seen = match told.iter().find(|(it, _)| it == name) {
@@ -173,6 +174,9 @@ impl Cluster {
         {
             running.planned = Some(due);
             self.plan(due, Event::WakeOperation(operation));
+        }
+        if has_failed {
+            self.has_failed(whose);
         }
         if is_over {
             self.finish(operation);

@@ -11,11 +11,11 @@ use nile_names::{
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::Conduct;
 use super::client::{Client, Running};
 use super::ledger::Ledger;
 use super::node::{Letter, Node, Party};
 use super::plot::{self, Blow};
+use super::{Conduct, Plot};
 use crate::draw::{Weather, below, span};
 use crate::report::Figure;
 use crate::trace::Trace;
@@ -67,10 +67,27 @@ pub struct Cluster {
     pub lost_disks: u64,
     /// Old copies that came in place of disks.
     pub old_disks: u64,
+    /// What else disks came to.
+    pub ills: Ills,
+    /// The one node whose disk is bad, if it is one; and operations of clients on others that
+    /// failed for lack of a majority, though the network did well.
+    pub victim: Option<NodeId>,
+    pub failed_beside: u64,
     /// What all views are taken for.
     pub one_view: Option<View>,
     trace: Trace,
     pub conduct: Conduct,
+}
+
+/// How often disks were bad, by kind.
+#[derive(Default)]
+pub struct Ills {
+    pub foreign: u64,
+    pub damaged: u64,
+    pub full: u64,
+    pub slow: u64,
+    /// The node stood still.
+    pub stopped: u64,
 }
 
 /// What happens at a moment.
@@ -88,15 +105,21 @@ pub enum Event {
     Blow(Blow),
     /// A node comes back.
     Rise(NodeId),
+    /// A node's own disk comes back.
+    Mend(NodeId),
     /// That partition ends.
     Heal(u32),
     Weather(Weather),
 }
 
 impl Cluster {
-    pub fn new(seed: u64, nodes: u32, conduct: Conduct) -> Cluster {
+    pub fn new(seed: u64, nodes: u32, conduct: Conduct, plot: Plot) -> Cluster {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let keepers = if below(&mut random, 16) == 0 { 1 } else { 3 };
+        let keepers = match plot {
+            Plot::Disks => 3,
+            Plot::Mixed if below(&mut random, 16) == 0 => 1,
+            Plot::Mixed => 3,
+        };
         let names =
             (0..1 + below(&mut random, 3)).filter_map(|at| Name::new(&format!("name {at}")));
         let names: Vec<Name> = names.collect();
@@ -105,13 +128,29 @@ impl Cluster {
             Client::new(node, names.len())
         });
         let clients = clients.collect();
-        let weather = Weather::draw(&mut random);
+        let weather = match plot {
+            Plot::Mixed => Weather::draw(&mut random),
+            Plot::Disks if below(&mut random, 2) == 0 => Weather::GOOD,
+            Plot::Disks => Weather::draw(&mut random),
+        };
+        // Where clients are promised an answer, they have the patience for one.
+        let least = match plot {
+            Plot::Disks => PATIENCE - Duration::from_secs(1),
+            Plot::Mixed => Duration::ZERO,
+        };
         let settings = [(); 2].map(|()| Settings {
             silence: Duration::from_millis([20, 100, 400][below(&mut random, 3) as usize]),
-            patience: Duration::from_millis([500, 1500, 3000][below(&mut random, 3) as usize]),
+            patience: Duration::from_millis([500, 1500, 3000][below(&mut random, 3) as usize])
+                .max(least),
             pause: Duration::from_millis(10),
         });
-        let plot = plot::draw(&mut random, nodes, keepers, BUSY);
+        let (victim, plot) = match plot {
+            Plot::Mixed => (None, plot::draw(&mut random, nodes, keepers, BUSY)),
+            Plot::Disks => {
+                let (victim, plot) = plot::draw_disks(&mut random, keepers, BUSY);
+                (Some(victim), plot)
+            }
+        };
         let mut cluster = Cluster {
             random,
             now: Instant::START,
@@ -138,6 +177,9 @@ impl Cluster {
             failed: 0,
             lost_disks: 0,
             old_disks: 0,
+            ills: Ills::default(),
+            victim,
+            failed_beside: 0,
             one_view: None,
             trace: Trace::default(),
             conduct,
@@ -158,14 +200,26 @@ impl Cluster {
     }
 
     pub fn figures(&self) -> Vec<Figure> {
-        let figure = |name, value: u64| Figure::new(name, value as f64, "");
-        vec![
+        let figure = Figure::count;
+        let mut figures = vec![
             figure("operations", self.ledger.ended),
             figure("operations without a majority", self.failed),
             figure("operations with an unknown end", self.ledger.unknown),
             figure("disks lost", self.lost_disks),
             figure("disks in whose place an old copy came", self.old_disks),
-        ]
+        ];
+        if self.victim.is_some() {
+            let Ills { foreign, damaged, full, slow, stopped } = self.ills;
+            figures.extend([
+                figure("disks of others", foreign),
+                figure("disks that were damaged", damaged),
+                figure("disks that were full", full),
+                figure("disks that were slow", slow),
+                figure("nodes that stood still", stopped),
+                figure("operations without a majority beside a bad disk", self.failed_beside),
+            ]);
+        }
+        figures
     }
 
     pub fn note(&mut self, node: NodeId, what: u8, detail: u64) {
@@ -205,7 +259,30 @@ impl Cluster {
         if self.failed > failed {
             return Err("there is no majority, and all keepers are there".into());
         }
+        if self.failed_beside > 0 {
+            return Err(format!("{} operations failed beside one bad disk", self.failed_beside));
+        }
         self.ledger.check()
+    }
+
+    /// An operation of a client has failed for lack of a majority.
+    pub fn has_failed(&mut self, client: usize) {
+        let node = self.clients[client].node;
+        self.failed += 1;
+        let does_well = self.usual_weather.is_good();
+        self.failed_beside += u64::from(does_well && self.victim.is_some_and(|it| it != node));
+    }
+
+    /// The node that something happens to which waits while the node stands still.
+    fn node_of(&self, event: &Event) -> Option<NodeId> {
+        match event {
+            Event::Letter(_, node, _) | Event::Flushed(node, _) | Event::WakeKeeper(node, _) => {
+                Some(*node)
+            }
+            Event::Begin(client) => Some(self.clients[*client].node),
+            Event::WakeOperation(it) => Some(self.clients[self.running.get(it)?.client].node),
+            _ => None,
+        }
     }
 
     /// What happens until a moment.
@@ -224,6 +301,10 @@ impl Cluster {
     }
 
     fn happen(&mut self, event: Event) {
+        let stands = self.node_of(&event).map(|node| self.node(node).stands_until);
+        if let Some(until) = stands.filter(|until| self.now < *until) {
+            return self.plan(until, event);
+        }
         match event {
             Event::Letter(from, to, letter) => self.deliver(from, to, letter),
             Event::Flushed(node, life) => {
@@ -250,6 +331,7 @@ impl Cluster {
             Event::Blow(blow) if self.is_busy => self.strike(blow),
             Event::Blow(_) => {}
             Event::Rise(node) => self.rise(node),
+            Event::Mend(node) => self.mend(node),
             Event::Heal(parting) if parting == self.partings => self.sides = None,
             Event::Heal(_) => {}
             Event::Weather(weather) if self.is_busy => self.weather = weather,
@@ -270,10 +352,15 @@ impl Cluster {
         if conduct.forgets {
             node.disk.cells.clear();
         }
-        node.keeper = match node.disk.charter.clone() {
-            None => Keeper::fresh(now, id, &keepers, identity, seed, settings).ok(),
-            Some(charter) => {
-                let cells = node.disk.cells.clone();
+        let cells = match node.is_without {
+            Some(_) if !conduct.trusts_foreign => None,
+            Some(_) => Some(BTreeMap::new()),
+            None => Some(node.disk.cells.clone()),
+        };
+        node.keeper = match (node.disk.charter.clone(), cells) {
+            (_, None) => None,
+            (None, Some(_)) => Keeper::fresh(now, id, &keepers, identity, seed, settings).ok(),
+            (Some(charter), Some(cells)) => {
                 Keeper::restore(now, id, &keepers, charter, cells, seed, settings).ok()
             }
         };
@@ -310,8 +397,11 @@ impl Cluster {
             self.post(id, to, letter);
         }
         if self.node(id).flush() {
-            let most = self.latency;
-            let at = self.now + Duration::from_micros(50) + span(&mut self.random, most);
+            let (now, latency) = (self.now, self.latency);
+            let node = self.node(id);
+            let most = if now < node.slow_until { latency * 100 } else { latency };
+            let begins = node.full_until.max(now);
+            let at = begins + Duration::from_micros(50) + span(&mut self.random, most);
             self.plan(at, Event::Flushed(id, life));
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use nile_abi::NodeId;
+use nile_abi::{Instant, NodeId};
 use nile_names::{Answer, Ask, Cell, Charter, Durable, Keeper, Name, Standing};
 
 /// Who has asked a keeper.
@@ -36,6 +36,15 @@ pub struct Disk {
     pub cells: BTreeMap<Name, Cell>,
 }
 
+/// Why a node has no disk that it can use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Without {
+    /// Another's is in its place.
+    Foreign,
+    /// It is damaged.
+    Damaged,
+}
+
 pub struct Node {
     pub id: NodeId,
     /// How often it has begun.
@@ -46,6 +55,13 @@ pub struct Node {
     pub copy: Option<Disk>,
     /// Its disk was lost or is an old copy, and it was not in since.
     pub is_lost: bool,
+    /// The disk that it has now is not its own, or damaged: it goes on without a keeper.
+    pub is_without: Option<Without>,
+    /// Until when its disk is full, and until when it is slow.
+    pub full_until: Instant,
+    pub slow_until: Instant,
+    /// Until when it stands still.
+    pub stands_until: Instant,
     pub keeper: Option<Keeper>,
     outputs: VecDeque<Output>,
     /// So many of these are on their way to the disk.
@@ -70,6 +86,10 @@ impl Node {
             disk: Disk::default(),
             copy: None,
             is_lost: false,
+            is_without: None,
+            full_until: Instant::START,
+            slow_until: Instant::START,
+            stands_until: Instant::START,
             keeper: None,
             outputs: VecDeque::new(),
             flushing: 0,

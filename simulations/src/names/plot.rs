@@ -6,6 +6,7 @@ use nile_abi::{Instant, NodeId};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
+use super::node::Without;
 use crate::draw::{below, span};
 
 /// One thing that befalls the cluster.
@@ -32,6 +33,47 @@ pub enum Blow {
     Tear(Duration),
     /// Disks take this long from now on.
     Disks(Duration),
+    /// A node loses its power, and has another's disk for this long, or a damaged one, which is
+    /// formatted then.
+    Without(NodeId, Without, Duration),
+    /// A node's disk takes nothing for this long, or is a hundred times slower.
+    Full(NodeId, Duration),
+    Slow(NodeId, Duration),
+    /// A node stands still for this long.
+    Stand(NodeId, Duration),
+}
+
+/// When the names of a cluster whose nodes all do well are founded: that takes all keepers.
+const FOUNDED: Duration = Duration::from_secs(1);
+
+/// Draws what befalls the disk of one of `nodes` nodes, which all are keepers, in the time `busy`,
+/// once the cluster is founded.
+pub fn draw_disks(
+    random: &mut ChaCha8Rng,
+    nodes: u32,
+    busy: Duration,
+) -> (NodeId, Vec<(Instant, Blow)>) {
+    let victim = NodeId(1 + below(random, u64::from(nodes)) as u32);
+    let count = 2 + below(random, 8);
+    let blows = (0..count)
+        .map(|_| (Instant::START + FOUNDED + span(random, busy - FOUNDED), ill(random, victim)));
+    (victim, blows.collect())
+}
+
+/// Every kind of bad disk.
+fn ill(random: &mut ChaCha8Rng, node: NodeId) -> Blow {
+    let kind = below(random, 10);
+    let pause = Duration::from_millis(1) + span(random, Duration::from_millis(1500));
+    match kind {
+        0 => Blow::Kill(node, pause),
+        1 => Blow::LoseDisk(node, pause),
+        2..5 => Blow::OldDisk(node, pause),
+        5 => Blow::Without(node, Without::Foreign, pause),
+        6 => Blow::Without(node, Without::Damaged, pause),
+        7 => Blow::Full(node, pause),
+        8 => Blow::Slow(node, pause),
+        _ => Blow::Stand(node, pause),
+    }
 }
 
 /// Draws everything that befalls `nodes` nodes, the first `keepers` of which are keepers, in the

@@ -197,6 +197,13 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "sim-disks",
+        what: "three nodes, one of which has a bad disk of any kind, 1,000 seeds",
+        command: "./nile sim disks --runs 1000",
+        lane: Lane::Waits,
+        ..STEP
+    },
+    Step {
         name: "sim-policies",
         what: "scheduling policies, hostile ones too, bound to others at any moment, 1,000 seeds",
         command: "./nile sim policies --runs 1000",
