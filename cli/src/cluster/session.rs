@@ -121,6 +121,17 @@ impl Session {
         known.chain(self.dead.iter().copied()).filter(|node| !is_own(node)).collect()
     }
 
+    /// Whether a node whose process runs is held for dead, or was since the session began: it may
+    /// have been cut off, and is back as soon as others have heard it.
+    pub fn holds_any_for_dead(&self) -> bool {
+        let gossip = self.peer.known();
+        let is_held = |node: &NodeId| {
+            let is_down = gossip.member(*node).is_none_or(|it| it.state == State::Down);
+            is_down || self.doubts.has(*node) || self.dead.contains(node)
+        };
+        self.running().iter().any(is_held)
+    }
+
     /// The nodes whose processes run.
     pub fn running(&self) -> BTreeSet<NodeId> {
         let parts: BTreeSet<String> =

@@ -95,7 +95,19 @@ fn one_is_cut_off(place: &Place) {
     let removed = place.run(&["rm", "cut off"]);
     // What n1 has goes when it is back, if others say of it that it is dead.
     assert!(matches!(removed.status, Some(0 | 3)), "{}", removed.err);
+    let alive = || {
+        let members = place.json(&["call", "gossip.members", "after=0", "--core", "n1"]);
+        let members = members["reply"]["members"].as_array().unwrap().clone();
+        members.iter().filter(|it| it["state"] == "alive").count()
+    };
+    until("n1 holds the others for dead, and they it", || alive() == 1);
     place.run(&["fault", "heal"]).expect(0);
+    // While the nodes still say so of each other, commands use those that answer.
+    let healed = Instant::now();
+    while healed.elapsed() < Duration::from_secs(3) {
+        place.run(&["put", "Cargo.toml", "healed", "--copies", "2"]).expect(0);
+        assert!(matches!(place.run(&["rm", "healed"]).status, Some(0 | 3)));
+    }
     until("all are back", || place.run(&["ls"]).status == Some(0));
 }
 
