@@ -20,6 +20,7 @@ use crate::compose::args::Compose;
 use crate::config;
 use crate::data::args::{Get, List, Mend, Put, Remove};
 use crate::disk::{Bus, Disk};
+use crate::domain::args::Domain;
 use crate::graph::args::Graph;
 use crate::policy::args::{Policies, Policy};
 use crate::profile::Profile;
@@ -65,6 +66,8 @@ pub enum Command {
     Net(Net),
     /// Keep a graph that changes, with its ranks and a bound of their error.
     Graph(Graph),
+    /// Make nodes on parts of a machine, each with cores and memory that nobody else has.
+    Domain(Domain),
     /// Break the running cluster on purpose, or mend it.
     Fault(Fault),
     /// Show the last lines of a node's log.

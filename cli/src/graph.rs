@@ -28,7 +28,8 @@ pub fn run(options: &Graph) -> Result<(), Failure> {
                 let message = format!("{place} has a graph {name} already: remove it first");
                 return Err(Failure::request(message));
             }
-            let core = cores.free(*on)?;
+            let on = on.map(|on| on.on(&query.which)).transpose()?;
+            let core = cores.free(on)?;
             let (name, patience_ms) = (name.clone(), patience.as_millis().clamp(1, 3_600_000));
             let create = async |it: GraphClient| {
                 it.create(name, *error, patience_ms as u32, *vertices).await

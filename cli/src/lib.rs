@@ -9,6 +9,7 @@
 //!   program on their network.
 //! * `data`: datasets of a cluster; `run`: jobs on them; `jobs`: those that there are.
 //! * `profile`: what cores did meanwhile.
+//! * `domain`: nodes on parts of a machine.
 //! * `policy`: who is bound to which policy.
 //! * `switch`: the network of a cluster on one machine.
 //! * `image`: the kernel as a bootable ISO image.
@@ -31,6 +32,7 @@ mod compose;
 pub mod config;
 mod data;
 pub mod disk;
+mod domain;
 pub mod failure;
 mod graph;
 mod image;
@@ -106,6 +108,7 @@ pub fn perform(command: Command) -> Result<(), Failure> {
         Command::Package(options) => cluster::packages::run(&options),
         Command::Net(options) => cluster::net::run(&options),
         Command::Graph(options) => graph::run(&options),
+        Command::Domain(options) => domain::run(&options),
         Command::Fault(options) => cluster::fault::run(&options),
         Command::Logs(options) => cluster::logs::run(&options),
         Command::Top(options) => cluster::top::run(&options),

@@ -12,6 +12,7 @@ use clap::Parser;
 use crate::args::{Command, Firmware, Machine, Nile};
 use crate::cluster::args::Kind;
 use crate::config::{self, File};
+use crate::domain::args::DomainAction;
 use crate::failure::Failure;
 use crate::nearest::suggestion;
 use crate::{boot, cluster, image, packages, print, profile, run};
@@ -211,6 +212,10 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
             let kinds = cluster::fault::machine(options).into_iter();
             kinds.flat_map(|kind| of_nodes(kind, false)).collect()
         }
+        Command::Domain(options) => match options.action {
+            DomainAction::Create { dry_run: false, .. } => vec![Need::Hosted],
+            _ => vec![],
+        },
         Command::Status(_)
         | Command::Services(_)
         | Command::Discover(_)

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use nile_abi::{CoreId, NodeId};
+use nile_domain::Name;
 use nile_platform_hosted::Outside;
 
+use super::folder::Folder;
 use crate::args::{Program, seconds};
 use crate::config;
+use crate::failure::Failure;
 use crate::size::Bytes;
 use crate::switch::forward::Forward;
 
@@ -41,6 +44,10 @@ pub struct Up {
     /// The nodes' configuration file; without it every setting has its default.
     #[arg(long, value_name = "FILE")]
     pub config: Option<config::File>,
+    /// Start one hosted node that keeps a core and 64M, and gives the others of --cores and
+    /// --memory to domains: `nile domain`.
+    #[arg(long, conflicts_with_all = ["disk", "pool", "program", "interface"])]
+    pub supervisor: bool,
     /// Give each node a disk of this size, as 4G. It goes with the cluster.
     #[arg(long, value_name = "SIZE", value_parser = crate::disk::size)]
     pub disk: Option<Bytes>,
@@ -96,6 +103,26 @@ pub struct Up {
     pub sample_rate: Option<u32>,
 }
 
+/// What the node of a supervisor keeps for itself.
+pub const OF_SUPERVISOR: Bytes = Bytes::mebi(64);
+
+impl Up {
+    /// The machine of each node.
+    pub fn kinds(&self) -> Result<Vec<Kind>, String> {
+        self.machine.of_nodes(self.nodes.or(self.supervisor.then_some(1)))
+    }
+
+    /// Cores of each node that is started.
+    pub fn own_cores(&self) -> u16 {
+        if self.supervisor { 1 } else { self.cores }
+    }
+
+    /// Memory of each node that is started.
+    pub fn own_memory(&self) -> Bytes {
+        if self.supervisor { OF_SUPERVISOR } else { self.memory }
+    }
+}
+
 /// The most nodes of a cluster on one machine.
 pub const MOST_NODES: i64 = 250;
 
@@ -108,7 +135,7 @@ pub struct Down {
     pub json: bool,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct Query {
     #[command(flatten)]
     pub which: Which,
@@ -135,7 +162,7 @@ pub enum CoreAction {
     /// Call a core back.
     Back {
         /// The core, as n1.c2.
-        core: Place,
+        core: Said,
         #[command(flatten)]
         query: Query,
     },
@@ -148,7 +175,7 @@ pub struct Roles {
     pub action: Option<RolesAction>,
     /// One node, as n1; without it all are shown.
     #[arg(value_name = "NODE")]
-    pub node: Option<Place>,
+    pub node: Option<Said>,
     /// Show them again every second, until it is interrupted.
     #[arg(long, conflicts_with = "json")]
     pub watch: bool,
@@ -161,7 +188,7 @@ pub enum RolesAction {
     /// Give a core other roles; devices go to their new cores whole.
     Set {
         /// The core, as n1.c2.
-        core: Place,
+        core: Said,
         /// What it is for from now on: of network, disk and worker, as network,disk.
         #[arg(value_name = "ROLE", value_delimiter = ',', required = true)]
         roles: Vec<String>,
@@ -177,7 +204,7 @@ pub enum RolesAction {
 #[derive(Args)]
 pub struct Leave {
     /// The core, as n1.c2.
-    pub core: Place,
+    pub core: Said,
     /// Seconds that what it works on may take; then it stays as it was.
     #[arg(long, default_value = "5", value_parser = seconds, value_name = "SECONDS")]
     pub patience: Duration,
@@ -203,7 +230,7 @@ pub struct Call {
     pub parameters: Vec<String>,
     /// The core that shall do it, as n1.c2; without it, any that can.
     #[arg(long, value_name = "CORE")]
-    pub core: Option<Place>,
+    pub core: Option<Said>,
     #[command(flatten)]
     pub query: Query,
 }
@@ -211,7 +238,7 @@ pub struct Call {
 #[derive(Args)]
 pub struct Logs {
     /// The node, as n1.
-    pub node: Place,
+    pub node: Said,
     /// The last so many lines.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub lines: u16,
@@ -244,7 +271,7 @@ pub enum FaultAction {
     /// Kill a node, or a worker core of a hosted node, which its node then starts anew.
     Kill {
         /// The node or core, as n3 or n1.c2.
-        target: Place,
+        target: Said,
     },
     /// Kill a node or core if it runs, and wait until its next generation is up; or the switch.
     Restart {
@@ -379,11 +406,49 @@ pub struct Place {
     pub core: Option<CoreId>,
 }
 
+/// A node or one of its cores, as it is said: by its number, or a domain by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Said {
+    /// By its number.
+    Place(Place),
+    /// The node that a domain is.
+    Domain(Name, Option<CoreId>),
+}
+
+impl Said {
+    /// The place that is meant. Which node a domain is, its cluster knows.
+    pub fn on(self, which: &Which) -> Result<Place, Failure> {
+        match self {
+            Said::Place(place) => Ok(place),
+            Said::Domain(name, core) => {
+                let (_, record) = Folder::open(which)?;
+                Ok(Place { node: record.domain(name.as_str())?.node(), core })
+            }
+        }
+    }
+}
+
+impl FromStr for Said {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Said, String> {
+        let wrong = match text.parse() {
+            Ok(place) => return Ok(Said::Place(place)),
+            Err(wrong) => wrong,
+        };
+        let (name, core) = match text.split_once(".c") {
+            Some((name, core)) => (name, Some(core.parse().map(CoreId).map_err(|_| &*wrong)?)),
+            None => (text, None),
+        };
+        Ok(Said::Domain(name.parse().map_err(|_| &*wrong)?, core))
+    }
+}
+
 /// What can be started anew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
     /// A node or a core.
-    Place(Place),
+    Place(Said),
     /// The network.
     Switch,
 }
@@ -406,7 +471,9 @@ impl FromStr for Place {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Place, String> {
-        let wrong = || format!("`{text}` names neither a node nor a core; write n1, or n1.c2");
+        let wrong = || {
+            format!("`{text}` names neither a node nor a core; write n1, n1.c2, or a domain's name")
+        };
         fn number<T: FromStr>(text: &str, letter: char) -> Option<T> {
             let digits = text.strip_prefix(letter)?;
             digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?

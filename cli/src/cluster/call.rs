@@ -20,7 +20,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         Failure::request(format!("`{called}` names no method; write SERVICE.METHOD"))
     })?;
     let mut session = Session::open(&options.query.which, options.query.timeout)?;
-    let target = match target(&session, service, options.core)? {
+    let core = options.core.map(|core| core.on(&options.query.which)).transpose()?;
+    let target = match target(&session, service, core)? {
         Ok(target) => target,
         Err(failed) => return fail(options, &failed),
     };

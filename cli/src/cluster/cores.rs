@@ -17,6 +17,7 @@ pub fn run(options: &Core) -> Result<(), Failure> {
         CoreAction::Renew(options) => leave(options, false),
         CoreAction::Away(options) => leave(options, true),
         CoreAction::Back { core, query } => {
+            let core = &core.on(&query.which)?;
             let number = number_of(core)?;
             ask(core, query, query.timeout, async |it| it.call_back(number).await)?;
             say(core, query, "is there", "running")
@@ -26,6 +27,7 @@ pub fn run(options: &Core) -> Result<(), Failure> {
 
 fn leave(options: &Leave, is_away: bool) -> Result<(), Failure> {
     let Leave { core, patience, query } = options;
+    let core = &core.on(&query.which)?;
     let number = number_of(core)?;
     let patience_ms = patience.as_millis().clamp(1, 60_000) as u32;
     // The next incarnation has to begin, too.

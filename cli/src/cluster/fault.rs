@@ -46,14 +46,17 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         ));
     }
     let done = match &options.action {
-        FaultAction::Kill { target } => kill(options, &folder, &record, *target)?,
-        FaultAction::Restart { target } => match *target {
-            Target::Switch => network::restart(&folder)?,
-            Target::Place(target @ Place { core: None, .. }) => restart(&folder, target)?,
-            Target::Place(target @ Place { core: Some(core), .. }) => {
-                restart_core(options, &folder, &record, target, core)?
+        FaultAction::Kill { target } => {
+            kill(options, &folder, &record, target.on(&options.which)?)?
+        }
+        FaultAction::Restart { target: Target::Switch } => network::restart(&folder)?,
+        FaultAction::Restart { target: Target::Place(target) } => {
+            let target = target.on(&options.which)?;
+            match target.core {
+                None => restart(&folder, target)?,
+                Some(core) => restart_core(options, &folder, &record, target, core)?,
             }
-        },
+        }
         FaultAction::Partition { sides } => {
             let sides = parted(sides)?;
             let said = sides.iter().map(|side| side.join(",")).collect::<Vec<_>>().join(" | ");
@@ -79,13 +82,12 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 
 /// What the launcher has to provide for starting the target anew, if it is a node that is known.
 pub fn machine(options: &Options) -> Option<Kind> {
-    let FaultAction::Restart { target: Target::Place(Place { node, core: None }) } =
-        &options.action
-    else {
+    let FaultAction::Restart { target: Target::Place(target) } = &options.action else {
         return None;
     };
+    let place = target.on(&options.which).ok().filter(|place| place.core.is_none())?;
     let (_, record) = Folder::open(&options.which).ok()?;
-    record.node(*node).ok().map(|node| node.machine)
+    record.node(place.node).ok().map(|node| node.machine)
 }
 
 fn set(folder: &Folder, name: &str, setting: &super::args::Setting) -> Result<String, Failure> {

@@ -69,11 +69,55 @@ pub struct Record {
     /// Whether its new disks are encrypted.
     #[serde(default)]
     pub encrypted: bool,
+    /// What there is to give to domains, if there is a supervisor.
+    #[serde(default)]
+    pub shared: Option<Shared>,
     /// Its nodes, in the order of their numbers.
     pub nodes: Vec<Node>,
 }
 
+/// A machine that is shared by domains: all of it, the supervisor's node included.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Shared {
+    /// Cores.
+    pub cores: u16,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// The CPU of each core, as far as there are CPUs.
+    pub cpus: Vec<usize>,
+}
+
+/// What a domain is, and has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Domain {
+    /// What it is called.
+    pub name: String,
+    /// The hardware cores that are its own.
+    pub cores: Vec<u16>,
+    /// Bytes of memory.
+    pub memory: u64,
+}
+
 impl Record {
+    /// How many cores a node has.
+    pub fn cores_of(&self, node: &Node) -> u16 {
+        node.domain.as_ref().map_or(self.cores, |it| it.cores.len() as u16)
+    }
+
+    /// Bytes of a node's memory.
+    pub fn memory_of(&self, node: &Node) -> u64 {
+        node.domain.as_ref().map_or(self.memory, |it| it.memory)
+    }
+
+    /// The CPUs of a node, if it is to have none but them.
+    pub fn cpus_of(&self, node: &Node) -> Vec<usize> {
+        let Some(shared) = &self.shared else { return Vec::new() };
+        let cores = node.domain.as_ref().map_or(&[0][..], |it| &it.cores);
+        let cpu = |core: &u16| shared.cpus.get(usize::from(*core)).copied();
+        // With fewer CPUs than cores, cores without one run anywhere.
+        cores.iter().map(cpu).collect::<Option<_>>().unwrap_or_default()
+    }
+
     /// Whether the nodes' disks go with the cluster.
     pub fn has_passing_disks(&self) -> bool {
         self.disk.as_ref().is_some_and(|disk| disk.goes || disk.folder.is_none())
@@ -128,6 +172,9 @@ pub struct Node {
     pub machine: Kind,
     /// The generation that it was started with last.
     pub generation: u32,
+    /// The domain that it is, if it is one.
+    #[serde(default)]
+    pub domain: Option<Domain>,
 }
 
 impl Node {
@@ -365,6 +412,18 @@ impl Record {
             let names: Vec<String> = self.nodes.iter().map(Node::name).collect();
             let names = names.iter().map(String::as_str);
             Failure::request(format!("no node `{node}`; {}", suggestion(&node.to_string(), names)))
+        })
+    }
+}
+
+impl Record {
+    /// The node that a domain is. Says which domains there are if there is no such.
+    pub fn domain(&self, name: &str) -> Result<&Node, Failure> {
+        let domains = || self.nodes.iter().filter_map(|node| Some((node, node.domain.as_ref()?)));
+        let found = domains().find(|(_, domain)| domain.name == name);
+        found.map(|(node, _)| node).ok_or_else(|| {
+            let names: Vec<&str> = domains().map(|(_, domain)| &*domain.name).collect();
+            Failure::request(format!("no domain `{name}`; {}", suggestion(name, names)))
         })
     }
 }

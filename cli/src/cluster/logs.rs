@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use nile_abi::NodeId;
 use nile_interfaces::log::{self, LogClient};
 use nile_stl::Client;
 use serde_json::{Value, json};
@@ -30,14 +31,14 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// Prints the last lines of a node.
 pub fn run(options: &Logs) -> Result<(), Failure> {
-    if options.node.core.is_some() {
-        let place = options.node;
+    let place = options.node.on(&options.query.which)?;
+    if place.core.is_some() {
         return Err(Failure::request(format!("{place} is a core; a node has one log: name it")));
     }
     let (folder, record) = Folder::open(&options.query.which)?;
-    let name = record.node(options.node.node)?.name();
+    let name = record.node(place.node)?.name();
     let is_running = !process::of(folder.path(), &name).is_empty();
-    if is_running && let Some(source) = Service::open(options)? {
+    if is_running && let Some(source) = Service::open(options, place.node)? {
         return show(options, &name, source);
     }
     if is_running {
@@ -120,7 +121,7 @@ struct Service {
 
 impl Service {
     /// `None` if the node cannot be asked, or has no lines.
-    fn open(options: &Logs) -> Result<Option<Service>, Failure> {
+    fn open(options: &Logs, node: NodeId) -> Result<Option<Service>, Failure> {
         let mut session = match Session::open(&options.query.which, options.query.timeout) {
             Ok(session) => session,
             Err(Failure::Failed(why)) => {
@@ -129,7 +130,7 @@ impl Service {
             }
             Err(failure) => return Err(failure),
         };
-        let Some(target) = known::on_node(session.peer.known(), options.node.node, SERVICE) else {
+        let Some(target) = known::on_node(session.peer.known(), node, SERVICE) else {
             return Ok(None);
         };
         if session.peer.check::<LogClient>(&[target], session.patience)?.contains(&Ok(())) {

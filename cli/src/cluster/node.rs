@@ -12,7 +12,7 @@ use toml::Spanned;
 
 use super::args::Kind;
 use super::folder::{Folder, KEY, Node, Record};
-use super::{identity, keepers, process};
+use super::{identity, keepers, pin, process};
 use crate::disk::{self, Bus};
 use crate::failure::Failure;
 use crate::size::Bytes;
@@ -25,7 +25,7 @@ pub const PROGRAM: &str = "serve";
 const MOST_CABLES: usize = 8;
 
 /// What users' configurations are kept as, for nodes that are started later.
-const COMMON: &str = "nile.toml";
+pub const COMMON: &str = "nile.toml";
 
 /// The text of the configuration `file`. Refuses what the cluster itself has to say.
 pub fn common_config(file: Option<&config::File>) -> Result<String, Failure> {
@@ -132,14 +132,16 @@ pub fn next_generation(last: u32) -> u32 {
 pub struct Prepared {
     name: String,
     command: Command,
+    cpus: Vec<usize>,
 }
 
 impl Prepared {
     /// Starts the node's process.
     pub fn start(self, folder: &Folder) -> Result<Child, Failure> {
-        let Prepared { name, command } = self;
+        let Prepared { name, command, cpus } = self;
         let log = folder.log(&name)?;
-        process::start(folder.path(), &name, &command, &log).map_err(|error| {
+        let start = || process::start(folder.path(), &name, &command, &log);
+        pin::on(&cpus, start).map_err(|error| {
             let program = command.get_program().display();
             Failure::failed(format!("{name} cannot be started ({program}): {error}"))
         })
@@ -161,7 +163,8 @@ pub fn prepare(
         Kind::Hosted => {
             let mut command = Command::new(hosted(program.is_some())?);
             let program = program.unwrap_or(PROGRAM);
-            boot::hosted::arguments(&mut command, record.cores, record.memory, program);
+            let (cores, memory) = (record.cores_of(node), record.memory_of(node));
+            boot::hosted::arguments(&mut command, cores, memory, program);
             command.arg("--config").arg(&config);
             command.arg("--switch").arg(folder.file(crate::switch::sockets::SWITCH));
             if let Some(disk) = disk {
@@ -182,7 +185,7 @@ pub fn prepare(
             command
         }
     };
-    Ok(Prepared { name: node.name(), command })
+    Ok(Prepared { name: node.name(), command, cpus: record.cpus_of(node) })
 }
 
 /// The socket, in the folder of its cluster, at which a hosted node takes files.
@@ -205,7 +208,7 @@ pub fn samples(folder: &Path, node: NodeId) -> PathBuf {
 pub fn cables(folder: &Folder, record: &Record, node: &Node) -> Result<Vec<String>, Failure> {
     let path = folder.file(COMMON);
     let config = config::read(Some(&path.clone().into_os_string().into()))?;
-    let roles = config::roles(Some(&path), &config, record.cores)?;
+    let roles = config::roles(Some(&path), &config, record.cores_of(node))?;
     let drivers = roles.iter().filter(|roles| roles.contains(Role::Network)).count();
     let name = |index| if index == 0 { node.name() } else { format!("{}.{index}", node.name()) };
     Ok((0..drivers.min(MOST_CABLES)).map(name).collect())

@@ -27,7 +27,8 @@ pub fn run(options: &Package) -> Result<(), Failure> {
             let file = file_of(file)?;
             code::check(&file)?;
             let mut cores = Cores::open(query)?;
-            let core = cores.free(*on)?;
+            let on = on.map(|on| on.on(&query.which)).transpose()?;
+            let core = cores.free(on)?;
             let source = cores.put(&file, query)?;
             let patience_ms = patience.as_millis().clamp(1, 60_000) as u32;
             cores.stores.session.patience += *patience;

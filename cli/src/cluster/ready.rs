@@ -110,9 +110,10 @@ impl<'c> Waiting<'c> {
     fn is_heard(&self, node: NodeId) -> bool {
         let gossip = self.peer.known();
         let started = self.record.nodes.iter().find(|it| it.node() == node);
+        let cores = started.map_or(0, |it| self.record.cores_of(it));
         let started = started.map_or(0, |it| it.generation);
         gossip.member(node).is_some_and(|it| it.generation.0 >= started)
-            && known::cores(gossip, node).len() == usize::from(self.record.cores)
+            && known::cores(gossip, node).len() == usize::from(cores)
             && members::target(&self.peer, node).is_some()
     }
 }

@@ -22,6 +22,7 @@ const WATCH: Duration = Duration::from_secs(1);
 /// Shows roles, or changes those of a core.
 pub fn run(options: &Roles) -> Result<(), Failure> {
     if let Some(RolesAction::Set { core, roles, patience, query }) = &options.action {
+        let core = &core.on(&query.which)?;
         let number = cores::number_of(core)?;
         let patience_ms = patience.as_millis().clamp(1, 60_000) as u32;
         // Each core that has to leave may take so long, and their next incarnations have to begin.
@@ -35,9 +36,10 @@ pub fn run(options: &Roles) -> Result<(), Failure> {
         return crate::print(&format!("{core} is for {} now\n", roles.join(", ")));
     }
     let query = &options.query;
+    let of = options.node.map(|node| node.on(&query.which)).transpose()?;
     let mut session = Session::open(&query.which, query.timeout)?;
     loop {
-        let nodes = look(&mut session, options.node)?;
+        let nodes = look(&mut session, of)?;
         if query.json {
             let cores: Vec<Value> = nodes.iter().map(|(node, it)| document(node, it)).collect();
             crate::print(&format!("{}\n", json!({ "cores": cores })))?;

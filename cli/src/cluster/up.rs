@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::args::{Kind, Up};
-use super::folder::{Claim, Disk, Folder, KEY, Node, Record};
+use super::args::{Kind, OF_SUPERVISOR, Up};
+use super::folder::{Claim, Disk, Folder, KEY, Node, Record, Shared};
 use super::ready::{self, Waiting};
-use super::{down, identity, keepers, network, node, process};
+use super::{down, identity, keepers, network, node, pin, process};
 use crate::args::Program;
+use crate::domain::ledger;
 use crate::failure::Failure;
+use crate::size::Bytes;
 use crate::switch::forward;
 use crate::{boot, config, interrupt, table, write};
 
@@ -22,19 +24,40 @@ const SHOWN: usize = 20;
 
 /// Refuses what no cluster could be, before anything is started.
 pub fn check(options: &Up) -> Result<Vec<Kind>, Failure> {
-    let kinds = options.machine.of_nodes(options.nodes).map_err(Failure::request)?;
+    let kinds = options.kinds().map_err(Failure::request)?;
     if kinds.contains(&Kind::Qemu) {
         boot::qemu::check_cores(options.cores)?;
     }
     boot::check_memory(options.memory)?;
+    if options.supervisor {
+        check_supervisor(options, &kinds)?;
+    }
     check_capture(options.capture.as_deref())?;
     forward::check(&options.forward, kinds.len())?;
     let file = options.config.as_ref().map(config::File::path);
     let text = common_config(options)?;
     let config = config::parse(file, &text)?;
-    config::roles(file, &config, options.cores)?;
-    config::pool(file, &config, options.memory.0)?;
+    config::roles(file, &config, options.own_cores())?;
+    config::pool(file, &config, options.own_memory().0)?;
     Ok(kinds)
+}
+
+/// Refuses what cannot be shared by domains.
+fn check_supervisor(options: &Up, kinds: &[Kind]) -> Result<(), Failure> {
+    let refused = |why: String| Err(Failure::request(format!("--supervisor: {why}")));
+    if kinds != [Kind::Hosted] {
+        return refused(
+            "domains are not yet on this machine; use --machine hosted, with one node".into(),
+        );
+    }
+    if options.cores < 2 {
+        return refused("it keeps a core; use --cores 2 or more".into());
+    }
+    let least = Bytes(2 * OF_SUPERVISOR.0);
+    if options.memory < least {
+        return refused(format!("it keeps {OF_SUPERVISOR}; use --memory {least} or more"));
+    }
+    Ok(())
 }
 
 /// Refuses what is another file for the switch, which writes the capture, than for this command.
@@ -57,7 +80,7 @@ fn common_config(options: &Up) -> Result<String, Failure> {
         Some(settings) => settings.clone(),
         None => node::common_config(options.config.as_ref())?,
     };
-    let nodes = options.machine.of_nodes(options.nodes).map_err(Failure::request)?.len();
+    let nodes = options.kinds().map_err(Failure::request)?.len();
     match options.pool {
         Some(pool) => node::with_own_pool(text, pool, nodes, options.cores),
         None if options.disk.is_some() => {
@@ -111,10 +134,16 @@ impl Started {
             id,
             machine,
             generation: node::next_generation(0),
+            domain: None,
         });
-        let record = Record {
+        let shared = options.supervisor.then(|| Shared {
             cores: options.cores,
             memory: options.memory.0,
+            cpus: pin::allowed(),
+        });
+        let record = Record {
+            cores: options.own_cores(),
+            memory: options.own_memory().0,
             disk,
             sealed: !options.unsealed,
             direct: options.direct,
@@ -124,6 +153,7 @@ impl Started {
             keepers,
             identity,
             encrypted: stay.is_some() && !options.unsealed && !options.disk_plain,
+            shared,
             nodes: nodes.collect(),
         };
         let mut cluster = Started { folder, record, children: Vec::new() };
@@ -213,6 +243,9 @@ fn start(
     }
     node::keep_common_config(folder, &common_config(options)?)?;
     folder.set_record(record)?;
+    if let Some(shared) = &record.shared {
+        ledger::found(folder, shared)?;
+    }
     let switch = network::start(folder, record, options.capture.as_deref())?;
     children.push((process::SWITCH.into(), switch));
     network::wait(folder, || check_children(folder, children))?;

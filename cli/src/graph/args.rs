@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, value_parser};
 use nile_graph::ONE;
 
 use crate::args::seconds;
-use crate::cluster::args::{Place, Query};
+use crate::cluster::args::{Query, Said};
 
 #[derive(Args)]
 pub struct Graph {
@@ -23,7 +23,7 @@ pub enum GraphAction {
         name: String,
         /// The worker core, as n1.c2; without it one of those with the fewest graphs.
         #[arg(long, value_name = "CORE")]
-        on: Option<Place>,
+        on: Option<Said>,
         /// The sum of the errors of all ranks that is good enough; all ranks together are 1.
         #[arg(long, default_value = "1e-3", value_parser = error, value_name = "E")]
         error: u64,

@@ -133,6 +133,7 @@ impl Profile {
             nodes: Some(self.kinds.len() as u16),
             cores: others + workers,
             memory: Bytes(2 * self.pool + KERNEL),
+            supervisor: false,
             config: None,
             disk: Some(Bytes(self.disk)),
             disk_folder: folder.map(Path::to_path_buf),

@@ -12,6 +12,7 @@ mod datasets;
 mod determinism;
 mod disks;
 mod dissector;
+mod domains;
 mod elsewhere;
 mod graphs;
 mod image;

@@ -173,3 +173,5 @@ fn listed(all: &[impl fmt::Display]) -> String {
     }
     text
 }
+
+impl core::error::Error for Refused {}

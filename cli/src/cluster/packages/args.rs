@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use crate::args::seconds;
-use crate::cluster::args::{Place, Query};
+use crate::cluster::args::{Query, Said};
 
 #[derive(Args)]
 pub struct Package {
@@ -22,7 +22,7 @@ pub enum PackageAction {
         file: PathBuf,
         /// The worker core, as n1.c2; without it the last one of the first node that is free.
         #[arg(long, value_name = "CORE")]
-        on: Option<Place>,
+        on: Option<Said>,
         /// What it is told when it begins.
         #[arg(long, default_value = "", value_name = "TEXT")]
         argument: String,

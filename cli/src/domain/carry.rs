@@ -1,0 +1,244 @@
+//! Carries out what the supervisor decides, on Linux: domains are processes of their own, which
+//! outlive the command. Each command is a supervisor that begins on the ledger and ends with its
+//! command, which no domain notices; one command at a time has the cluster's claim.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use nile_abi::Instant as Moment;
+use nile_domain::{
+    Action, Command, Deadlines, DomainId, Happened, Ledger, Lifecycle, Message, Outcome, Plan,
+    Refused, Supervisor, UNIT,
+};
+
+use super::ledger::{self, FileWords};
+use crate::advice;
+use crate::cluster::args::Kind;
+use crate::cluster::folder::{self, Claim, Folder, Node, Record};
+use crate::cluster::node::{self, Prepared};
+use crate::cluster::process;
+use crate::cluster::ready::Waiting;
+use crate::failure::Failure;
+
+/// How long a domain may take until it runs, and to end by itself.
+const START: Duration = Duration::from_secs(30);
+const STOP: Duration = Duration::from_secs(5);
+
+/// Nothing here waits for a deadline of the supervisor's: each action is done when it returns.
+const DEADLINES: Deadlines =
+    Deadlines { ask: STOP, force: STOP, build: START, start: START, stop: STOP };
+
+/// The supervisor of a hosted machine, while a command has its claim.
+pub struct Carrier {
+    folder: Folder,
+    record: Record,
+    supervisor: Supervisor<FileWords>,
+    _claim: Claim,
+    /// The domain that can be started.
+    prepared: Option<Prepared>,
+    /// Why something was not done, more closely than the supervisor knows.
+    failure: Option<Failure>,
+    outcome: Option<Outcome>,
+}
+
+/// The node that a domain is: the supervisor's is n1, and places are counted from 1.
+pub fn node_of(id: DomainId) -> u32 {
+    1 + u32::from(id.slot)
+}
+
+impl Carrier {
+    /// Takes the cluster's claim, and undoes what an earlier command left half done.
+    pub fn begin(folder: Folder) -> Result<Carrier, Failure> {
+        let gone = || Failure::request("the cluster has just gone");
+        let claim = folder.claim()?.ok_or_else(gone)?;
+        let record = folder.record()?;
+        let ledger = ledger::open(&folder)?;
+        let half_done: Vec<DomainId> =
+            ledger.domains().filter(|it| it.state == Lifecycle::Starting).map(|it| it.id).collect();
+        let supervisor = Supervisor::recover(ledger, DEADLINES, 0, Moment::START);
+        let mut carrier = Carrier {
+            folder,
+            record,
+            supervisor,
+            _claim: claim,
+            prepared: None,
+            failure: None,
+            outcome: None,
+        };
+        for id in half_done {
+            carrier.supervisor.happened(Moment::START, Happened::Ended(id));
+        }
+        carrier.act()?;
+        (carrier.failure, carrier.outcome) = (None, None);
+        Ok(carrier)
+    }
+
+    /// Who has what.
+    pub fn ledger(&self) -> &Ledger<FileWords> {
+        self.supervisor.ledger()
+    }
+
+    /// What the cluster consists of.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// What a command would do.
+    pub fn plan(&self, command: &Command) -> Result<Plan, Failure> {
+        self.supervisor.plan(command).map_err(|why| refused(&why))
+    }
+
+    /// Carries a command out. Blocks until it has ended: done, or undone.
+    pub fn carry_out(&mut self, command: &Command) -> Result<(), Failure> {
+        self.supervisor.command(Moment::START, command).map_err(|why| refused(&why))?;
+        self.act()?;
+        match (self.failure.take(), self.outcome.take()) {
+            (Some(failure), _) => Err(failure),
+            (None, Some(Err(why))) => Err(Failure::failed(why.to_string())),
+            (None, Some(Ok(()))) => Ok(()),
+            (None, None) => Err(Failure::failed("the supervisor waits for nobody")),
+        }
+    }
+
+    /// Does all that the supervisor says.
+    fn act(&mut self) -> Result<(), Failure> {
+        while let Some(action) = self.supervisor.take_action() {
+            let happened = match action {
+                Action::Build(id) => Some(match self.build(id) {
+                    Ok(()) => Happened::Built(id),
+                    Err(failure) => {
+                        self.failure = Some(failure);
+                        Happened::NotBuilt(id)
+                    }
+                }),
+                Action::Start(id) => match self.start(id) {
+                    Ok(()) => {
+                        self.supervisor.heard(Moment::START, id, Message::Hello);
+                        None
+                    }
+                    Err(failure) => {
+                        self.failure = Some(failure);
+                        Some(Happened::Ended(id))
+                    }
+                },
+                Action::Send(id, Message::Stop) => {
+                    process::end(self.folder.path(), |it| it == part(id), STOP);
+                    Some(Happened::Ended(id))
+                }
+                // What a hosted domain has does not change while it runs.
+                Action::Send(..) => None,
+                Action::Force(core) => {
+                    self.kill(core);
+                    Some(Happened::Parked(core))
+                }
+                // Linux gives no process what another had.
+                Action::Scrub(extent) => Some(Happened::Scrubbed(extent)),
+                Action::Reset(device) => Some(Happened::Reset(device)),
+                Action::Forget(id) => {
+                    self.record.nodes.retain(|node| node.id != node_of(id));
+                    self.folder.set_record(&self.record)?;
+                    None
+                }
+                Action::Tell(_, outcome) => {
+                    self.outcome = Some(outcome);
+                    None
+                }
+            };
+            if let Some(happened) = happened {
+                self.supervisor.happened(Moment::START, happened);
+            }
+        }
+        ledger::check(&self.folder, self.supervisor.ledger())
+    }
+
+    /// The domain is a node of the cluster, with its configuration.
+    fn build(&mut self, id: DomainId) -> Result<(), Failure> {
+        let ledger = self.supervisor.ledger();
+        let gone = || Failure::failed("the domain has just gone");
+        let domain = ledger.domain(id).ok_or_else(gone)?;
+        let own = folder::Domain {
+            name: domain.name.to_string(),
+            cores: ledger.cores_with(|it| it.is_own(id.slot)),
+            memory: u64::from(ledger.units_with(|it| it.is_own(id.slot))) * UNIT,
+        };
+        let node = Node {
+            id: node_of(id),
+            machine: Kind::Hosted,
+            generation: node::next_generation(0),
+            domain: Some(own),
+        };
+        // An earlier domain of this place has nothing to do with it.
+        let _ = fs::remove_file(self.folder.log_path(&part(id)));
+        self.record.nodes.retain(|it| it.id != node.id);
+        self.record.nodes.push(node.clone());
+        self.record.nodes.sort_by_key(|it| it.id);
+        self.prepared = Some(node::prepare(&self.folder, &self.record, &node, None)?);
+        self.folder.set_record(&self.record)
+    }
+
+    /// Starts the domain's process and waits until it is up.
+    fn start(&mut self, id: DomainId) -> Result<(), Failure> {
+        let gone = || Failure::failed("the domain has just gone");
+        let prepared = self.prepared.take().ok_or_else(gone)?;
+        let mut child = prepared.start(&self.folder)?;
+        // The others are as they are; only of this one must all be known.
+        let mut alone = self.record.clone();
+        alone.nodes.retain(|it| it.id == node_of(id));
+        let logs = || self.folder.log_path(&part(id)).display().to_string();
+        let mut waiting = Waiting::new(&self.folder, &alone)?;
+        let deadline = Instant::now() + START;
+        while !waiting.look()? {
+            if let Ok(Some(status)) = child.try_wait() {
+                let last = last_line(&self.folder, id);
+                let why = format!("the domain ended ({status}): {last}; see {}", logs());
+                return Err(Failure::failed(why));
+            }
+            if Instant::now() >= deadline {
+                let reason = waiting.reason();
+                let why = format!("the domain is not up ({reason}); see {}", logs());
+                return Err(Failure::failed(why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Kills the domain that has this core.
+    fn kill(&mut self, core: u16) {
+        let holding = self.supervisor.ledger().holding(nile_domain::Thing::Core(core));
+        if let nile_domain::Party::Domain(slot) = holding.owner {
+            let part = part(DomainId { slot, generation: holding.generation });
+            process::kill(|| process::of(self.folder.path(), &part));
+        }
+    }
+}
+
+/// What the processes of a domain are called among those of the cluster.
+pub fn part(id: DomainId) -> String {
+    format!("n{}", node_of(id))
+}
+
+/// The last line of a domain's log.
+pub fn last_line(folder: &Folder, id: DomainId) -> String {
+    let lines = crate::cluster::logs::of_file(&folder.log_path(&part(id))).unwrap_or_default();
+    lines.into_iter().rfind(|line| !line.is_empty()).unwrap_or_default()
+}
+
+fn refused(why: &Refused) -> Failure {
+    Failure::request(why.to_string())
+}
+
+/// The folder of the cluster that is meant, which must have a supervisor.
+pub fn folder_with_supervisor(
+    which: &crate::cluster::args::Which,
+) -> Result<(Folder, Record), Failure> {
+    let (folder, record) = Folder::open(which)?;
+    if record.shared.is_none() {
+        return Err(Failure::request(format!(
+            "this cluster has no supervisor: domains are not yet on this machine; end it with \
+             `{}`, and start one with `{} --machine hosted --supervisor`",
+            advice::on(&folder, "down", &[]),
+            advice::on(&folder, "up", &[])
+        )));
+    }
+    Ok((folder, record))
+}

@@ -1,0 +1,137 @@
+//! What is said of domains.
+
+use nile_domain::{Domain, Ledger, Lifecycle, Phase, UNIT, Words};
+use serde_json::{Value, json};
+
+use super::carry::{last_line, part};
+use crate::cluster::folder::{Folder, Record};
+use crate::cluster::process;
+use crate::failure::Failure;
+use crate::size::Bytes;
+use crate::table;
+
+/// A domain as it is now.
+pub struct Seen {
+    name: String,
+    node: String,
+    /// As the ledger has it, or `gone` if its process is.
+    state: &'static str,
+    generation: u32,
+    cores: Vec<u16>,
+    cpus: Vec<usize>,
+    memory: Bytes,
+    log: String,
+    /// The last line of its log, if it is gone.
+    last: Option<String>,
+}
+
+impl Seen {
+    /// Looks at a domain.
+    pub fn of<W: Words>(
+        folder: &Folder,
+        record: &Record,
+        ledger: &Ledger<W>,
+        domain: &Domain,
+    ) -> Seen {
+        let Domain { id, name, .. } = *domain;
+        let part = part(id);
+        let runs = !process::of(folder.path(), &part).is_empty();
+        let node = record.nodes.iter().find(|node| node.name() == part);
+        let is_gone = domain.state == Lifecycle::Running && !runs;
+        Seen {
+            name: name.to_string(),
+            log: folder.log_path(&part).display().to_string(),
+            node: part,
+            state: if is_gone { "gone" } else { domain.state.name() },
+            generation: id.generation.0,
+            cores: ledger.cores_with(|it| it.is_of(id.slot)),
+            cpus: node.map(|node| record.cpus_of(node)).unwrap_or_default(),
+            memory: memory(ledger.units_with(|it| it.is_of(id.slot))),
+            last: is_gone.then(|| last_line(folder, id)),
+        }
+    }
+
+    fn document(&self) -> Value {
+        json!({
+            "name": self.name,
+            "node": self.node,
+            "state": self.state,
+            "generation": self.generation,
+            "cores": self.cores,
+            "cpus": self.cpus,
+            "memory": self.memory.0,
+            "log": self.log,
+            "last": self.last,
+        })
+    }
+
+    fn row(&self) -> Vec<String> {
+        let Seen { name, node, state, generation, cores, memory, .. } = self;
+        let generation = format!("g{generation}");
+        vec![
+            name.clone(),
+            node.clone(),
+            state.to_string(),
+            generation,
+            numbers(cores),
+            memory.to_string(),
+        ]
+    }
+
+    /// Prints what there is to say of it.
+    pub fn print(&self, as_json: bool) -> Result<(), Failure> {
+        if as_json {
+            return crate::print(&format!("{}\n", self.document()));
+        }
+        let Seen { name, node, state, generation, cores, cpus, memory, log, last } = self;
+        let cpus = match &cpus[..] {
+            [] => "any CPU".into(),
+            cpus => format!("CPU {}", numbers(cpus)),
+        };
+        let mut text = format!(
+            "{name}: {state}, {node}, generation {generation}\n\
+             cores {} on {cpus}, {memory}\nlog {log}\n",
+            numbers(cores)
+        );
+        if let Some(last) = last {
+            text += &format!("its processes are gone; its log ends: {last}\n");
+        }
+        crate::print(&text)
+    }
+}
+
+/// Prints all domains, and what is free.
+pub fn list<W: Words>(
+    folder: &Folder,
+    record: &Record,
+    ledger: &Ledger<W>,
+    as_json: bool,
+) -> Result<(), Failure> {
+    let domains = ledger.domains().collect::<Vec<_>>();
+    let domains: Vec<Seen> =
+        domains.iter().map(|domain| Seen::of(folder, record, ledger, domain)).collect();
+    let cores = ledger.cores_with(|it| it.phase == Phase::Free);
+    let free = memory(ledger.units_with(|it| it.phase == Phase::Free));
+    if as_json {
+        let domains: Vec<Value> = domains.iter().map(Seen::document).collect();
+        let document = json!({ "domains": domains, "free": { "cores": cores, "memory": free.0 } });
+        return crate::print(&format!("{document}\n"));
+    }
+    let title = ["domain", "node", "state", "generation", "cores", "memory"];
+    let mut rows = vec![title.map(String::from).to_vec()];
+    rows.extend(domains.iter().map(Seen::row));
+    let cores = if cores.is_empty() { "-".into() } else { numbers(&cores) };
+    let free = ["free".into(), "-".into(), "-".into(), "-".into(), cores, free.to_string()];
+    rows.push(free.to_vec());
+    crate::print(&table::columns("", &rows))
+}
+
+/// So many units of memory.
+pub fn memory(units: u32) -> Bytes {
+    Bytes(u64::from(units) * UNIT)
+}
+
+/// Numbers with commas between.
+pub fn numbers<T: ToString>(all: &[T]) -> String {
+    all.iter().map(T::to_string).collect::<Vec<_>>().join(",")
+}

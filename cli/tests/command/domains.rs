@@ -1,0 +1,153 @@
+//! `nile domain`: what the guide in docs/domains.md does, word by word; what is refused; and
+//! domains and supervisors that are killed.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::cluster::{Place, refused, send, until};
+use crate::support::root;
+
+/// A cluster with a supervisor, which has the cores 1 to 3 and 192 MiB to give.
+fn supervised() -> Place {
+    let place = Place::new();
+    let words = ["--machine", "hosted", "--supervisor", "--cores", "4", "--memory", "256M"];
+    place.run(&[&["up"][..], &words].concat()).expect(0);
+    place
+}
+
+fn free(place: &Place) -> Value {
+    place.json(&["domain", "list"])["free"].clone()
+}
+
+fn all() -> Value {
+    json!({ "cores": [1, 2, 3], "memory": 192 << 20 })
+}
+
+/// The commands of the guide's first block, and what the second says that they print.
+fn guide() -> (Vec<Vec<String>>, String) {
+    let text = fs::read_to_string(root().join("docs/domains.md")).unwrap();
+    let guide = text.split("## Try it\n").nth(1).expect("there is a guide");
+    let mut blocks = guide.split("```").skip(1).step_by(2);
+    let commands = blocks.next().unwrap().lines().filter_map(|line| line.strip_prefix("./nile "));
+    let words = |line: &str| line.split(' ').map(String::from).collect();
+    (commands.map(words).collect(), blocks.next().unwrap().trim_start_matches("text\n").into())
+}
+
+#[test]
+fn the_guide_works_word_by_word() {
+    let place = Place::new();
+    let (commands, shown) = guide();
+    let mut printed = String::new();
+    for words in &commands {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let said = place.run(&words).expect(0);
+        if matches!(words[..], ["domain", "list"] | ["call", ..]) {
+            printed += &said.out;
+        }
+    }
+    assert_eq!(printed.trim(), shown.trim());
+    assert_eq!(place.left(), [""; 0], "nothing is left");
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let place = supervised();
+    let create = |words: &[&str]| place.run(&[&["domain", "create"], words].concat());
+    let planned = ["web", "--cores", "2", "--memory", "64M", "--dry-run"];
+    assert_eq!(create(&planned).expect(0).out, "web would be n2, with cores 1,2 and 64 MiB\n");
+    assert_eq!(free(&place), all());
+    place.run(&["domain", "create", "web", "--cores", "2", "--memory", "64M"]).expect(0);
+    let before = place.json(&["domain", "list"]);
+    for (words, part) in [
+        (&["web", "--cores", "1", "--memory", "64M"][..], "a domain web already"),
+        (&["a", "--cores", "2", "--memory", "64M"], "2 cores are wanted; free: 3; web has 2"),
+        (&["a", "--cores", "1", "--memory", "130M"], "130 MiB are wanted; free: 128 MiB; web"),
+        (&["a", "--cores", "1", "--memory", "33M"], "in whole 2M"),
+        (&["a", "--cores", "0", "--memory", "64M"], "0 is not in 1..=255"),
+        (&["n3", "--cores", "1", "--memory", "64M"], "neither n and a number"),
+        (&["A", "--cores", "1", "--memory", "64M"], "lower-case letters"),
+    ] {
+        refused(create(words), part);
+    }
+    for (words, part) in [
+        (&["domain", "show", "wbe"][..], "no domain `wbe`; there are: web"),
+        (&["domain", "destroy", "other"], "no domain other; there is web"),
+        (
+            &["call", "ackermann.compute", "m=2", "n=3", "--core", "wab.c0"],
+            "no domain `wab`; did you mean `web`?",
+        ),
+        (&["call", "ackermann.compute", "m=2", "n=3", "--core", "web.c7"], "no core `n2.c7`"),
+        (&["logs", "web.c0"], "is a core"),
+    ] {
+        refused(place.run(words), part);
+    }
+    assert_eq!(place.json(&["domain", "list"]), before);
+
+    for (words, part) in [
+        (&["--supervisor"][..], "domains are not yet on this machine"),
+        (&["--supervisor", "--machine", "hosted", "--cores", "1"], "it keeps a core"),
+        (&["--supervisor", "--machine", "hosted", "--memory", "64M"], "--memory 128 MiB"),
+    ] {
+        refused(place.run(&[&["up", "--cluster", "one"], words].concat()), part);
+    }
+    place.run(&["up", "--cluster", "one", "--machine", "hosted", "--nodes", "1"]).expect(0);
+    refused(place.run(&["domain", "list", "--cluster", "one"]), "has no supervisor");
+}
+
+#[test]
+fn a_domain_that_is_killed_keeps_what_it_has_until_it_is_destroyed() {
+    let place = supervised();
+    let made = place.json(&["domain", "create", "web", "--cores", "2", "--memory", "64M"]);
+    assert_eq!(
+        (&made["node"], &made["cores"], &made["state"]),
+        (&json!("n2"), &json!([1, 2]), &json!("running"))
+    );
+    place.run(&["fault", "kill", "web"]).expect(0);
+    let seen = place.json(&["domain", "show", "web"]);
+    assert_eq!((&seen["state"], &seen["cores"]), (&json!("gone"), &json!([1, 2])));
+    let said = place.run(&["domain", "show", "web"]).expect(0).out;
+    assert!(said.contains("its processes are gone; its log ends: "), "{said}");
+    assert!(!place.run(&["domain", "logs", "web"]).expect(0).out.is_empty());
+    // Others do not get what is its own.
+    let other = ["domain", "create", "batch", "--cores", "2", "--memory", "64M"];
+    refused(place.run(&other), "2 cores are wanted; free: 3");
+    place.run(&["domain", "destroy", "web"]).expect(0);
+    assert_eq!(free(&place), all());
+    let next = place.json(&other);
+    assert_eq!((&next["node"], &next["generation"]), (&json!("n2"), &json!(2)));
+}
+
+#[test]
+fn domains_need_no_supervisor_to_run_and_end_with_the_cluster() {
+    let place = supervised();
+    for name in ["web", "batch"] {
+        place.run(&["domain", "create", name, "--cores", "1", "--memory", "64M"]).expect(0);
+    }
+    place.run(&["fault", "kill", "n1"]).expect(0);
+    let call = ["call", "ackermann.compute", "m=2", "n=3", "--core", "batch.c0"];
+    assert_eq!(place.run(&call).expect(0).out, "<reply><value>9</value></reply>\n");
+    place.run(&["fault", "restart", "n1"]).expect(0);
+    place.run(&["domain", "destroy", "web", "--force"]).expect(0);
+    assert_eq!(free(&place)["cores"], json!([1, 3]));
+    place.run(&["domain", "create", "log", "--cores", "2", "--memory", "64M"]).expect(0);
+    place.run(&["down"]).expect(0);
+    until("nothing is left", || place.left().is_empty());
+}
+
+#[test]
+fn a_create_that_is_ended_in_the_midst_leaves_nothing() {
+    for signal in ["-INT", "-KILL"] {
+        let place = supervised();
+        let mut create = place.nile();
+        create.args(["domain", "create", "web", "--cores", "2", "--memory", "64M"]);
+        let mut create = create.spawn().unwrap();
+        until("it starts", || !place.workers("n2").is_empty());
+        send(signal, create.id());
+        create.wait().unwrap();
+        // Whoever is next undoes what the killed one has left.
+        place.run(&["domain", "create", "other", "--cores", "3", "--memory", "64M"]).expect(0);
+        let list = place.json(&["domain", "list"]);
+        assert_eq!(list["domains"].as_array().unwrap().len(), 1, "{signal}: {list}");
+    }
+}
