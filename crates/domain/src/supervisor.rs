@@ -62,7 +62,8 @@ pub enum Action {
     /// Park a core at once, whatever it does, and say [`Happened::Parked`], as of one that is
     /// parked already.
     Force(u16),
-    /// Write zeros.
+    /// Write zeros into what of this is dirty then; some of it may be somebody's again. Then say
+    /// [`Happened::Scrubbed`].
     Scrub(Extent),
     /// Reset a device.
     Reset(u16),

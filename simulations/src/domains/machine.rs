@@ -237,6 +237,15 @@ impl Machine<'_> {
                 if is_so {
                     return self.supervise(|it| it.happened(now, what));
                 }
+                // Some of it may be somebody's again, who works with it.
+                if let Happened::Scrubbed(extent) = what
+                    && extent.count > 1
+                {
+                    for start in extent.units() {
+                        let one = Happened::Scrubbed(Extent { start, count: 1 });
+                        self.happen(Event::Hardware(one))?;
+                    }
+                }
             }
             Event::Enters(core, id) => self.enters(core, id),
             Event::Goes(core, id) => self.goes(core, id),
@@ -528,6 +537,10 @@ impl Machine<'_> {
         undisturbed(&before, supervisor.ledger())?;
         self.supervisor = Some(supervisor);
         self.checks.begins(self.now);
+        if self.words.is_blown() {
+            self.supervisor_dies();
+            return Ok(());
+        }
         self.act()?;
         // It looks at the hardware: who is dead, which cores are parked.
         for domain in self.ledger().domains() {

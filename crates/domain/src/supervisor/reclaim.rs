@@ -21,6 +21,9 @@ impl<W: Words> Supervisor<W> {
         for (core, holding) in self.ledger.cores().collect::<Vec<_>>() {
             self.part(now, slot, core, holding);
         }
+        // What it had given back could have gone back to it until now.
+        let given = |it: &Holding| it.is_of(slot) && it.phase == Phase::Dirty;
+        self.scrub(self.ledger.extents_with(given));
         let lends = |work: &Work| matches!(&work.task, Task::Lend { to, .. } if to.slot == slot);
         let lenders = self.works.iter().filter(|(_, work)| lends(work));
         for lender in lenders.map(|(slot, _)| *slot).collect::<Vec<_>>() {
