@@ -4,9 +4,12 @@ use super::{Conduct, simulate};
 
 const SEEDS: std::ops::Range<u64> = 0..20;
 
+/// Others that once broke an invariant.
+const FOUND: [u64; 2] = [165, 1857];
+
 #[test]
 fn runs_hold() {
-    for seed in SEEDS {
+    for seed in SEEDS.chain(FOUND) {
         let outcome = simulate(seed, 8, Conduct::default());
         assert_eq!(outcome.broken, None, "seed {seed}");
         assert_eq!(outcome.trace_hash, simulate(seed, 8, Conduct::default()).trace_hash);

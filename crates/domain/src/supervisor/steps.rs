@@ -141,9 +141,8 @@ impl<W: Words> Supervisor<W> {
             resizing.missing = missing;
         }
         self.send(domain.id, Message::MemoryAccepted(extent));
-        for extent in again {
-            self.send(domain.id, Message::OfferMemory(extent));
-        }
+        // As an offer, so that this message counts for no later command when it comes once more.
+        self.offer_memory(domain.id, &again);
     }
 
     /// A core is parked.
