@@ -77,15 +77,19 @@ fn nodes_find_each_other_and_call_each_other() {
 
 #[test]
 fn slack_saves_an_idle_cluster_timer_interrupts() {
+    // Whether gossip's timers meet others depends on when nodes began, and so on the seed.
     let interrupts = |slack_ms: u32| -> u64 {
         let text = format!("[timer]\nlongest_slack_ms = {slack_ms}\n");
-        let ended = pass_with(&cluster(7, &[3, 3, 3]), &text, "idle-nodes");
-        let report = passed(&ended[0], "idle-nodes", 7);
-        report.program.expect("a scenario has a report").figures["timer_interrupts"]
+        let of_seed = |seed| {
+            let ended = pass_with(&cluster(seed, &[3, 3, 3]), &text, "idle-nodes");
+            let report = passed(&ended[0], "idle-nodes", seed);
+            report.program.expect("a scenario has a report").figures["timer_interrupts"]
+        };
+        (1..=8).map(of_seed).sum()
     };
     // Each node had six a second when all timers were exact and each of gossip's had its own time.
     let (tolerant, exact) = (interrupts(1000), interrupts(0));
-    assert!(tolerant < 40 && tolerant < exact, "{tolerant} in 10 s, {exact} without slack");
+    assert!(exact < 8 * 70 && tolerant * 10 < exact * 8, "{tolerant}, {exact} without slack");
 }
 
 /// What a bad network does to a frame.
