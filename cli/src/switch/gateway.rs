@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
-use smoltcp::time::Instant;
+use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
 
 use super::forward::Forward;
@@ -31,6 +31,9 @@ const TURN: usize = 64;
 
 /// Frames that may wait until the switch takes them.
 const WAITING: usize = 256;
+
+/// How often it is looked for connections that nobody answers.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Ports that connections to nodes come from.
 const PORTS: std::ops::Range<u16> = 49152..65535;
@@ -117,6 +120,10 @@ impl Gateway {
     /// Waits until there is something to do.
     fn wait(&mut self) {
         let delay = self.interface.poll_delay(self.now(), &self.sockets);
+        let delay = match self.splices.is_empty() {
+            true => delay,
+            false => Some(delay.map_or(LOOK, |it| it.min(LOOK))),
+        };
         let delay = delay.map(|it| it.total_micros()).map(|micros| Timespec {
             tv_sec: (micros / 1_000_000) as i64,
             tv_nsec: (micros % 1_000_000 * 1000) as _,

@@ -4,6 +4,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::time::Instant as Clock;
 
 use rustix::event::PollFlags;
 use rustix::net::sockopt;
@@ -20,6 +21,10 @@ const TO_NODE: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 const ASKED: Duration = Duration::from_secs(15);
 
+/// How long a node may take to answer at all, and how long it is tried to tell it of a failure: one
+/// that is not there, or has nobody who speaks IPv4, does neither.
+const ANSWER: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// Two connections that are one.
 pub struct Splice {
     pub stream: TcpStream,
@@ -30,6 +35,9 @@ pub struct Splice {
     was_told: bool,
     /// It has no room for more.
     is_full: bool,
+    /// Since when the node has had to answer, or its connection has been closed.
+    since: Clock,
+    is_closed: bool,
 }
 
 impl Splice {
@@ -51,7 +59,8 @@ impl Splice {
         socket.connect(context, to, port).ok()?;
         let handle = sockets.add(socket);
         let (has_ended, was_told, is_full) = (false, false, false);
-        Some(Splice { stream, handle, has_ended, was_told, is_full })
+        let (since, is_closed) = (Clock::now(), false);
+        Some(Splice { stream, handle, has_ended, was_told, is_full, since, is_closed })
     }
 
     /// Moves what can be moved. Whether it goes on.
@@ -63,11 +72,19 @@ impl Splice {
             self.has_ended = true;
             self.was_told = true;
         }
+        if socket.state() == State::Closed && !self.is_closed {
+            (self.since, self.is_closed) = (Clock::now(), true);
+        }
         match socket.state() {
+            State::SynSent if self.since.elapsed() >= ANSWER => self.fail(),
             // All that was sent has arrived, and all that came was handed on.
             State::TimeWait if self.was_told => {}
             // A failed end is sent before the socket goes.
-            State::Closed if socket.remote_endpoint().is_some() => return true,
+            State::Closed
+                if socket.remote_endpoint().is_some() && self.since.elapsed() < ANSWER =>
+            {
+                return true;
+            }
             State::Closed => {
                 if !(self.has_ended && self.was_told) {
                     self.fail();

@@ -2,7 +2,7 @@
 //! they stand there, on a port that is free. Then what clients do that are up to no good.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Command;
 use std::thread;
@@ -84,6 +84,10 @@ fn the_guide_serves_a_dataset() {
             continue;
         }
         let said = step(&place, line, port);
+        if line.starts_with("./nile up") {
+            let failed = connect(port).read(&mut [0]).expect_err("nobody serves anything yet");
+            assert_eq!(failed.kind(), ErrorKind::ConnectionReset);
+        }
         if line.contains("--range 0-9") {
             assert_eq!(said.as_bytes(), &readme[..10]);
         }
