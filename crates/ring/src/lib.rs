@@ -61,6 +61,6 @@ pub use pool::{ClaimError, HeapPool, Pool, PoolError, PoolMemory};
 pub use pool::{GivenUp, Reader};
 pub use receiver::{ReceiveError, Receiver};
 pub use receivers::{MapError, Move, Mover, ReceiverMap, Wake};
-pub use region::{LINE_BYTES, Line, Region};
+pub use region::{LINE_BYTES, Line, Region, Word};
 pub use requests::{Busy, Request, RequestId, Requests};
 pub use sender::{Full, Sender};

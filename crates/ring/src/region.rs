@@ -17,8 +17,11 @@ use crate::sync::AtomicU64;
 /// Bytes of a cache line, the unit in which cores exchange memory.
 pub const LINE_BYTES: usize = 64;
 
+/// An atomic word of shared memory: the machine's, or the model's when loom runs.
+pub type Word = AtomicU64;
+
 /// One cache line as eight atomic words.
-pub type Line = [AtomicU64; 8];
+pub type Line = [Word; 8];
 
 /// Heap memory at a line's alignment (loom's atomics are larger and need none).
 #[cfg_attr(not(loom), repr(C, align(64)))]

@@ -61,6 +61,10 @@ mod model {
             self.turn().swap(value, order)
         }
 
+        pub fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
+            self.turn().fetch_add(value, order)
+        }
+
         pub fn compare_exchange(
             &self,
             current: u64,

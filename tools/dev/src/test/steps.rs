@@ -67,8 +67,8 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "models",
-        what: "rings and idle protocol under every interleaving",
-        command: "cargo test --package nile-ring --release --test loom",
+        what: "rings, idle protocol and what cores share, under every interleaving",
+        command: "cargo test --package nile-ring --package nile-sync --release --test loom",
         environment: &[("RUSTFLAGS", "--cfg loom")],
         ..STEP
     },
