@@ -14,8 +14,8 @@ use crate::scan::Scan;
 /// The node's memory.
 const BYTES: u64 = 4 << 30;
 
-/// What of it is in use, in percent, in pieces of 4 KiB.
-const USED_PERCENT: u64 = 70;
+/// How many pieces of 4 KiB of it are in use: 70%.
+const USED: u64 = BYTES / PageSize::Small.bytes() * 70 / 100;
 
 /// Requests of a round.
 const REQUESTS: u32 = 64;
@@ -41,9 +41,9 @@ fn measure(mode: Mode, name: &str, size: PageSize) -> Figure {
     // The control searches like its peer.
     let mut ours: Box<dyn Frames> = match mode {
         Mode::Real => Box::new(Collections::new()),
-        Mode::Control => Box::new(filled(Scan::new(BYTES))),
+        Mode::Control => Box::new(Scan::with_taken(BYTES, USED)),
     };
-    let mut peer: Box<dyn Frames> = Box::new(filled(Scan::new(BYTES)));
+    let mut peer: Box<dyn Frames> = Box::new(Scan::with_taken(BYTES, USED));
     let times = contest(
         rounds,
         REQUESTS,
@@ -63,15 +63,7 @@ fn serve(frames: &mut dyn Frames, size: PageSize) {
     }
 }
 
-/// Puts most of the memory in use.
-fn filled<F: Frames>(mut frames: F) -> F {
-    for _ in 0..BYTES / PageSize::Small.bytes() * USED_PERCENT / 100 {
-        frames.take(PageSize::Small);
-    }
-    frames
-}
-
-/// The physical memory service's.
+/// The physical memory service's, most of which is in use.
 struct Collections(PhysicalMemory<Vec<AtomicU64>>);
 
 impl Collections {
@@ -80,7 +72,11 @@ impl Collections {
         let words = PhysicalMemory::<Vec<AtomicU64>>::words_for(PhysAddr(0), BYTES);
         let words = (0..words).map(|_| AtomicU64::new(0)).collect();
         memory.add_region(PhysAddr(0), BYTES, words).expect("the node has no other memory");
-        filled(Collections(memory))
+        let mut collections = Collections(memory);
+        for _ in 0..USED {
+            collections.take(PageSize::Small);
+        }
+        collections
     }
 }
 

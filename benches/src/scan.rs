@@ -13,10 +13,16 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// A node with `bytes` bytes of memory from address zero on, all of it free.
-    pub fn new(bytes: u64) -> Scan {
+    /// A node with `bytes` bytes of memory from address zero on, of which the first `used` frames
+    /// are handed out: what as many requests would leave, without their searches.
+    pub fn with_taken(bytes: u64, used: u64) -> Scan {
         let frames = bytes / PageSize::Small.bytes();
-        Scan { taken: vec![0; frames.div_ceil(WORD_FRAMES) as usize] }
+        let mut taken = vec![0; frames.div_ceil(WORD_FRAMES) as usize];
+        taken[..(used / WORD_FRAMES) as usize].fill(u64::MAX);
+        if let Some(word) = taken.get_mut((used / WORD_FRAMES) as usize) {
+            *word = (1 << (used % WORD_FRAMES)) - 1;
+        }
+        Scan { taken }
     }
 
     /// Hands out the first free piece of `size`.
@@ -56,9 +62,9 @@ mod tests {
 
     #[test]
     fn the_first_free_piece_is_handed_out() {
-        let mut scan = Scan::new(8 << 20);
-        let small: Vec<_> = (0..65).map(|_| scan.alloc(PageSize::Small).unwrap().0 >> 12).collect();
-        assert!(small.into_iter().eq(0..65));
+        let mut scan = Scan::with_taken(8 << 20, 3);
+        let small: Vec<_> = (3..65).map(|_| scan.alloc(PageSize::Small).unwrap().0 >> 12).collect();
+        assert!(small.into_iter().eq(3..65));
         assert_eq!(scan.alloc(PageSize::Large), Some(PhysAddr(2 << 20)));
         scan.free(PhysAddr(7 << 12), PageSize::Small);
         assert_eq!(scan.alloc(PageSize::Small), Some(PhysAddr(7 << 12)));

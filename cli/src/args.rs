@@ -327,7 +327,7 @@ pub struct Paper {
     #[arg(long, value_name = "R", value_delimiter = ',',
         value_parser = clap::value_parser!(u16).range(1..=64))]
     pub reducers: Vec<u16>,
-    /// How often each combination is run; without it 3 times.
+    /// How often each combination is run; without it 3 times, and twice to try it out.
     #[arg(long, value_parser = clap::value_parser!(u16).range(2..=1000))]
     pub runs: Option<u16>,
     /// What the order of the runs is drawn from.

@@ -345,7 +345,7 @@ fn calls_end_once_and_say_why() {
 
 #[test]
 fn calls_end_at_once_and_truly_while_cores_come_and_go() {
-    for seed in 0..40 {
+    for seed in 0..12 {
         let faults =
             Faults { core_stops: 12, stops_within: Duration::from_millis(55), ..Faults::default() };
         pass(&Options { faults, ..options(seed, 4) }, "", "calls-churn ms=60");
@@ -354,7 +354,7 @@ fn calls_end_at_once_and_truly_while_cores_come_and_go() {
 
 #[test]
 fn calls_end_at_once_while_the_management_core_comes_and_goes() {
-    for seed in 0..40 {
+    for seed in 0..12 {
         let faults = Faults {
             core_stops: 12,
             stops_within: Duration::from_millis(if seed % 2 == 0 { 2 } else { 30 }),
