@@ -177,6 +177,11 @@ impl Proposal {
                 self.answers.fill(None);
                 self.ask(now);
             }
+            // Who has refused this ballot, or has another view by now, never votes for it; and who
+            // is silent may be so for long. The others may be a majority of another ballot.
+            Step::Promise(_) | Step::Accept(..) if self.votes_against() > 0 => {
+                self.begin(now, Step::Look);
+            }
             _ => self.ask(now),
         }
     }
@@ -287,6 +292,17 @@ impl Proposal {
         let (yes, no): (Vec<&Answer>, Vec<&Answer>) =
             answers.partition(|it| it.view == self.view && is_yes(&it.reply));
         (yes.len(), no.len())
+    }
+
+    /// How many keepers will not vote as this step wants it.
+    fn votes_against(&self) -> usize {
+        let is_accepting = matches!(self.step, Step::Accept(..));
+        let (_, no) = self.votes(|reply| match reply {
+            Reply::Promised { .. } => !is_accepting,
+            Reply::Accepted => is_accepting,
+            _ => false,
+        });
+        no
     }
 
     fn promise(&mut self, now: Instant, ballot: Ballot) {

@@ -29,6 +29,9 @@ const CALM: Duration = Duration::from_secs(5);
 /// No operation takes longer.
 const PATIENCE: Duration = Duration::from_secs(4);
 
+/// How often it is looked whether the cluster is founded.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// Events of one moment after which somebody wants to be called again and again.
 const MOST_AT_ONCE: u32 = 10_000;
 
@@ -72,6 +75,8 @@ pub struct Cluster {
     /// The one node whose disk is bad, if it is one; and operations of clients on others that
     /// failed for lack of a majority, though the network did well.
     pub victim: Option<NodeId>,
+    /// All keepers were in at once.
+    is_founded: bool,
     pub failed_beside: u64,
     /// What all views are taken for.
     pub one_view: Option<View>,
@@ -179,6 +184,7 @@ impl Cluster {
             old_disks: 0,
             ills: Ills::default(),
             victim,
+            is_founded: false,
             failed_beside: 0,
             one_view: None,
             trace: Trace::default(),
@@ -328,6 +334,10 @@ impl Cluster {
             Event::WakeOperation(operation) => self.wake_operation(operation),
             Event::Begin(client) => self.begin(client),
             Event::Abandon(operation) => self.abandon(operation),
+            // Founding takes all keepers, so nothing is promised before.
+            Event::Blow(blow) if self.victim.is_some() && !self.is_founded() => {
+                self.plan(self.now + LOOK, Event::Blow(blow));
+            }
             Event::Blow(blow) if self.is_busy => self.strike(blow),
             Event::Blow(_) => {}
             Event::Rise(node) => self.rise(node),
@@ -337,6 +347,11 @@ impl Cluster {
             Event::Weather(weather) if self.is_busy => self.weather = weather,
             Event::Weather(_) => {}
         }
+    }
+
+    fn is_founded(&mut self) -> bool {
+        self.is_founded |= self.keepers.iter().all(|it| self.nodes[it.0 as usize - 1].is_in());
+        self.is_founded
     }
 
     /// A node begins, if it is not there.

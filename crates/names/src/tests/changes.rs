@@ -166,3 +166,32 @@ fn what_is_refused_is_not_made_later() {
     cluster.stop(2);
     assert_eq!(cluster.read(&x), first);
 }
+
+/// Of three keepers one has promised it, one somebody else, and one is silent: no more answers will
+/// come to this ballot.
+#[test]
+fn a_ballot_that_cannot_win_is_followed_by_another() {
+    let mut cluster = Cluster::founded(3);
+    cluster.stop(3);
+    let name = name("a");
+    let mut own = cluster.propose(&name, change(1, Expect::Any, dataset(1)));
+    let seed = cluster.draw();
+    let task = change(2, Expect::Any, dataset(2));
+    // Of two ballots of a round that of the higher node is the higher one.
+    let node = NodeId(10);
+    let mut other = Proposal::new(cluster.now, node, &cluster.nodes, name, task, seed, SETTINGS);
+    for proposal in [&mut own, &mut other] {
+        for node in 1..=3 {
+            let Some(proposal::Action::Send(to, ask)) = proposal.poll() else { panic!("{node}") };
+            if let Some(answer) = cluster.ask(to, &ask) {
+                proposal.receive(cluster.now, to, answer);
+            }
+        }
+    }
+    while let Some(proposal::Action::Send(to, ask)) = other.poll() {
+        if to == NodeId(2) {
+            cluster.ask(to, &ask).expect("it is there");
+        }
+    }
+    assert_eq!(cluster.drive(&mut own), done(1, 1, dataset(1)));
+}

@@ -466,6 +466,15 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "sim-disks-long",
+        what: "three nodes, one of which has a bad disk of any kind, 10,000 seeds",
+        command: "./nile sim disks --runs 10000",
+        environment: RELEASE,
+        limit_seconds: 1800,
+        long: true,
+        ..STEP
+    },
+    Step {
         name: "sim-roles-long",
         what: "roles that follow a day's work, ten days",
         command: "./nile sim roles --runs 10",
