@@ -3,7 +3,6 @@
 //! which smoltcp has the address [`ip::GATEWAY`]; connections to ports of this machine are spliced
 //! to connections to nodes ([`super::splice`]).
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,10 +10,10 @@ use std::time::Instant as Clock;
 
 use nile_abi::ethernet::STANDARD_FRAME;
 use nile_abi::{MacAddress, NodeId, ip};
+use nile_net::Queues;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use smoltcp::iface::{Config, Interface, SocketSet};
-use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
 
@@ -66,16 +65,17 @@ struct Gateway {
 
 impl Gateway {
     fn new(socket: OwnedFd, listeners: Vec<(Forward, TcpListener)>, seed: u64) -> Gateway {
-        let mut cable = Cable { socket, came: VecDeque::new(), goes: VecDeque::new(), gone: false };
+        let mut frames = Queues::of_frames(STANDARD_FRAME, WAITING);
         // No node has this number.
         let mac = EthernetAddress(MacAddress::local(NodeId(u32::MAX), 0).0);
         let mut config = Config::new(HardwareAddress::Ethernet(mac));
         config.random_seed = seed;
-        let mut interface = Interface::new(config, &mut cable, Instant::ZERO);
+        let mut interface = Interface::new(config, &mut frames, Instant::ZERO);
         interface.update_ip_addrs(|own| {
             let _ = own.push(IpCidr::new(IpAddress::Ipv4(ip::GATEWAY), ip::PREFIX));
         });
         let sockets = SocketSet::new(Vec::new());
+        let cable = Cable { socket, frames, gone: false };
         let (splices, start) = (Vec::new(), Clock::now());
         Gateway { cable, interface, sockets, listeners, splices, next_port: PORTS.start, start }
     }
@@ -99,7 +99,7 @@ impl Gateway {
 
     fn poll(&mut self) {
         let now = self.now();
-        self.interface.poll(now, &mut self.cable, &mut self.sockets);
+        self.interface.poll(now, &mut self.cable.frames, &mut self.sockets);
     }
 
     /// Takes connections in, as many as there is room for.
@@ -129,7 +129,7 @@ impl Gateway {
             tv_nsec: (micros % 1_000_000 * 1000) as _,
         });
         let mut waits = Vec::with_capacity(1 + self.listeners.len() + self.splices.len());
-        let cable = match self.cable.goes.is_empty() {
+        let cable = match self.cable.frames.goes.is_empty() {
             true => PollFlags::IN,
             false => PollFlags::IN | PollFlags::OUT,
         };
@@ -152,8 +152,7 @@ impl Gateway {
 /// The gateway's end of its cable: each packet of the socket is a frame.
 struct Cable {
     socket: OwnedFd,
-    came: VecDeque<Vec<u8>>,
-    goes: VecDeque<Vec<u8>>,
+    frames: Queues,
     /// The switch has ended.
     gone: bool,
 }
@@ -161,14 +160,16 @@ struct Cable {
 impl Cable {
     fn take(&mut self, most: usize) {
         let mut frame = [0; STANDARD_FRAME + 1];
-        while self.came.len() < most {
+        while self.frames.came.len() < most {
             match rustix::io::read(&self.socket, &mut frame) {
                 Ok(0) => {
                     self.gone = true;
                     return;
                 }
                 // What is longer is of others: nodes are told the length of frames.
-                Ok(bytes) if bytes <= STANDARD_FRAME => self.came.push_back(frame[..bytes].into()),
+                Ok(bytes) if bytes <= STANDARD_FRAME => {
+                    self.frames.came.push_back(frame[..bytes].into());
+                }
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return,
                 Err(_) => {
@@ -180,53 +181,11 @@ impl Cable {
     }
 
     fn give(&mut self) {
-        while let Some(frame) = self.goes.front() {
+        while let Some(frame) = self.frames.goes.front() {
             if rustix::io::write(&self.socket, frame) == Err(rustix::io::Errno::AGAIN) {
                 return;
             }
-            self.goes.pop_front();
+            self.frames.goes.pop_front();
         }
-    }
-}
-
-struct Taken(Vec<u8>);
-
-struct Room<'a>(&'a mut VecDeque<Vec<u8>>);
-
-impl RxToken for Taken {
-    fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
-        take(&self.0)
-    }
-}
-
-impl TxToken for Room<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, fill: F) -> R {
-        let mut frame = vec![0; length];
-        let result = fill(&mut frame);
-        self.0.push_back(frame);
-        result
-    }
-}
-
-impl Device for Cable {
-    type RxToken<'a> = Taken;
-    type TxToken<'a> = Room<'a>;
-
-    fn receive(&mut self, _: Instant) -> Option<(Taken, Room<'_>)> {
-        if self.goes.len() >= WAITING {
-            return None;
-        }
-        Some((Taken(self.came.pop_front()?), Room(&mut self.goes)))
-    }
-
-    fn transmit(&mut self, _: Instant) -> Option<Room<'_>> {
-        (self.goes.len() < WAITING).then_some(Room(&mut self.goes))
-    }
-
-    fn capabilities(&self) -> DeviceCapabilities {
-        let mut can = DeviceCapabilities::default();
-        can.medium = Medium::Ethernet;
-        can.max_transmission_unit = STANDARD_FRAME;
-        can
     }
 }

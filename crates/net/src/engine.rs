@@ -5,7 +5,6 @@
 //! just come about or its engine was lost. The socket draws its own initial sequence number. Ours
 //! differs from it by a constant, which is added to what leaves and taken from what comes.
 
-use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
@@ -13,14 +12,14 @@ use core::time::Duration;
 
 use nile_abi::Instant;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
-use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
-use smoltcp::time::{Duration as EngineDuration, Instant as EngineTime};
+use smoltcp::time::Duration as EngineDuration;
 use smoltcp::wire::{
     HardwareAddress, IpAddress, IpCidr, Ipv4Packet, TcpControl, TcpPacket, TcpRepr,
 };
 
 use crate::memory::{Field, RECEIVE_BYTES, SEND_BYTES, Slot};
+use crate::queues::Queues;
 use crate::segment::{IP_HEADER, bare, emit, number};
 use crate::stream::{ABORTED, CLOSED};
 use crate::tcp::{Options, Peer};
@@ -40,7 +39,7 @@ pub struct Engine {
     interface: Interface,
     sockets: SocketSet<'static>,
     handle: SocketHandle,
-    wire: Wire,
+    wire: Queues,
     local: Ipv4Addr,
     peer: Peer,
     /// Our sequence numbers less those of the socket.
@@ -71,7 +70,7 @@ impl Engine {
         let theirs = ((sequences >> 32) as u32).wrapping_add(consumed as u32);
         let ours = (sequences as u32).wrapping_add(acknowledged as u32);
 
-        let mut wire = Wire { max_packet, into: None, out: VecDeque::new() };
+        let mut wire = Queues::of_packets(max_packet);
         let mut interface =
             Interface::new(Config::new(HardwareAddress::Ip), &mut wire, engine_time(now));
         interface.update_ip_addrs(|own| {
@@ -113,7 +112,7 @@ impl Engine {
         };
         engine.replay(now, &syn);
         engine.interface.poll_egress(engine_time(now), &mut engine.wire, &mut engine.sockets);
-        let answer = engine.wire.out.pop_front()?;
+        let answer = engine.wire.goes.pop_front()?;
         let answer = TcpPacket::new_checked(answer.get(IP_HEADER..)?).ok()?;
         let drawn = answer.seq_number().0 as u32;
         let next = theirs.wrapping_add(1);
@@ -139,7 +138,7 @@ impl Engine {
             engine.replay(now, &segment);
         }
         // Whatever the socket has answered to this the peer has not asked for.
-        engine.wire.out.clear();
+        engine.wire.goes.clear();
         engine.follow(slot);
         Some(engine)
     }
@@ -150,10 +149,10 @@ impl Engine {
     }
 
     fn give(&mut self, now: Instant, packet: Vec<u8>) {
-        self.wire.into = Some(packet);
+        self.wire.came.push_back(packet);
         let now = engine_time(now);
         self.interface.poll_ingress_single(now, &mut self.wire, &mut self.sockets);
-        self.wire.into = None;
+        self.wire.came.clear();
     }
 
     fn socket(&mut self) -> &mut Socket<'static> {
@@ -261,9 +260,9 @@ impl Engine {
     pub fn turn(&mut self, slot: &Slot<'_>, now: Instant) {
         self.follow(slot);
         for _ in 0..BURST {
-            let before = self.wire.out.len();
+            let before = self.wire.goes.len();
             self.interface.poll_egress(engine_time(now), &mut self.wire, &mut self.sockets);
-            if self.wire.out.len() == before {
+            if self.wire.goes.len() == before {
                 break;
             }
         }
@@ -272,7 +271,7 @@ impl Engine {
 
     /// The next packet that is to be sent.
     pub fn transmit(&mut self) -> Option<Vec<u8>> {
-        let mut packet = self.wire.out.pop_front()?;
+        let mut packet = self.wire.goes.pop_front()?;
         let (from, to) = (IpAddress::Ipv4(self.local), IpAddress::Ipv4(self.peer.address));
         let mut segment = TcpPacket::new_unchecked(&mut packet[IP_HEADER..]);
         let sequence = (segment.seq_number().0 as u32).wrapping_add(self.shift);
@@ -310,52 +309,4 @@ fn offset(initial: u32, at: u64) -> u32 {
 /// Whether a sequence number is before another.
 fn is_before(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) < 0
-}
-
-/// The socket's link: one packet in, packets out.
-struct Wire {
-    max_packet: usize,
-    into: Option<Vec<u8>>,
-    out: VecDeque<Vec<u8>>,
-}
-
-struct Received(Vec<u8>);
-
-struct Room<'a>(&'a mut VecDeque<Vec<u8>>);
-
-impl RxToken for Received {
-    fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
-        take(&self.0)
-    }
-}
-
-impl TxToken for Room<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, fill: F) -> R {
-        let mut packet = vec![0; length];
-        let result = fill(&mut packet);
-        self.0.push_back(packet);
-        result
-    }
-}
-
-impl Device for Wire {
-    type RxToken<'a> = Received;
-    type TxToken<'a> = Room<'a>;
-
-    fn receive(&mut self, _: EngineTime) -> Option<(Received, Room<'_>)> {
-        Some((Received(self.into.take()?), Room(&mut self.out)))
-    }
-
-    fn transmit(&mut self, _: EngineTime) -> Option<Room<'_>> {
-        Some(Room(&mut self.out))
-    }
-
-    fn capabilities(&self) -> DeviceCapabilities {
-        let mut can = DeviceCapabilities::default();
-        can.medium = Medium::Ip;
-        can.max_transmission_unit = self.max_packet;
-        // Numbers are changed after the socket has written them, so checksums are made after that.
-        can.checksum = ChecksumCapabilities::ignored();
-        can
-    }
 }

@@ -14,6 +14,7 @@
 //! * [`tcp`]: all connections: whose a segment is, handshakes, the end. `engine`: one of them;
 //!   `half_open`: handshakes that are not over.
 //! * [`stack`]: the interface: frames, ARP, ICMP echo.
+//! * [`queues`]: smoltcp's device where somebody else carries the frames.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ mod engine;
 mod half_open;
 pub mod memory;
 mod neighbours;
+pub mod queues;
 mod segment;
 mod siphash;
 pub mod stack;
@@ -34,6 +36,7 @@ pub mod tcp;
 mod tests;
 
 pub use memory::Memory;
+pub use queues::Queues;
 pub use stack::{Counts, Settings, Stack};
 pub use stream::{Phase, Stream};
 pub use tcp::{Connection, Peer};
@@ -41,7 +44,7 @@ pub use tcp::{Connection, Peer};
 use smoltcp::time::Instant as EngineTime;
 
 /// The time as smoltcp has it: microseconds.
-fn engine_time(now: nile_abi::Instant) -> EngineTime {
+pub fn engine_time(now: nile_abi::Instant) -> EngineTime {
     EngineTime::from_micros(i64::try_from(now.as_nanos() / 1000).unwrap_or(i64::MAX))
 }
 

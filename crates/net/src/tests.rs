@@ -11,12 +11,11 @@ use std::vec::Vec;
 use nile_abi::{Instant, MacAddress};
 use proptest::prelude::*;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
-use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
 
 use crate::memory::{self, Memory};
-use crate::{Settings, Stack, Stream, engine_time};
+use crate::{Queues, Settings, Stack, Stream, engine_time};
 
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 42, 0, 1);
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 42, 0, 9);
@@ -72,7 +71,7 @@ struct World {
     /// Frames on their way: when they come, in which order they left, to us or to them.
     flying: BTreeMap<(Instant, u64), (bool, Vec<u8>)>,
     order: u64,
-    device: Plug,
+    device: Queues,
     interface: Interface,
     sockets: SocketSet<'static>,
     clients: Vec<Client>,
@@ -81,7 +80,7 @@ struct World {
 impl World {
     fn new(seed: u64, link: Link, streams: &[usize]) -> World {
         let mut draw = Draw(seed | 1);
-        let mut device = Plug::default();
+        let mut device = Queues::of_frames(1514, usize::MAX);
         let mac = HardwareAddress::Ethernet(EthernetAddress(THEIR_MAC.0));
         let mut config = Config::new(mac);
         config.random_seed = seed;
@@ -128,7 +127,7 @@ impl World {
     fn turn(&mut self, arrived: Vec<Vec<u8>>) {
         let now = engine_time(self.now);
         for frame in arrived {
-            self.device.into = Some(frame);
+            self.device.came.push_back(frame);
             self.interface.poll_ingress_single(now, &mut self.device, &mut self.sockets);
         }
         for client in &mut self.clients {
@@ -155,7 +154,7 @@ impl World {
         while self.interface.poll_egress(now, &mut self.device, &mut self.sockets)
             != smoltcp::iface::PollResult::None
         {}
-        for frame in core::mem::take(&mut self.device.out) {
+        for frame in core::mem::take(&mut self.device.goes) {
             self.fly(true, frame);
         }
     }
@@ -164,52 +163,6 @@ impl World {
         let all = self.clients.iter();
         all.map(|it| self.sockets.get::<Socket<'static>>(it.handle).state())
             .all(|state| matches!(state, State::Closed | State::TimeWait))
-    }
-}
-
-/// The clients' end of the link.
-#[derive(Default)]
-struct Plug {
-    into: Option<Vec<u8>>,
-    out: Vec<Vec<u8>>,
-}
-
-struct Taken(Vec<u8>);
-
-struct Given<'a>(&'a mut Vec<Vec<u8>>);
-
-impl RxToken for Taken {
-    fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
-        take(&self.0)
-    }
-}
-
-impl TxToken for Given<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, fill: F) -> R {
-        let mut frame = std::vec![0; length];
-        let result = fill(&mut frame);
-        self.0.push(frame);
-        result
-    }
-}
-
-impl Device for Plug {
-    type RxToken<'a> = Taken;
-    type TxToken<'a> = Given<'a>;
-
-    fn receive(&mut self, _: smoltcp::time::Instant) -> Option<(Taken, Given<'_>)> {
-        Some((Taken(self.into.take()?), Given(&mut self.out)))
-    }
-
-    fn transmit(&mut self, _: smoltcp::time::Instant) -> Option<Given<'_>> {
-        Some(Given(&mut self.out))
-    }
-
-    fn capabilities(&self) -> DeviceCapabilities {
-        let mut can = DeviceCapabilities::default();
-        can.medium = Medium::Ethernet;
-        can.max_transmission_unit = 1514;
-        can
     }
 }
 

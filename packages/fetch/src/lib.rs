@@ -1,5 +1,5 @@
 //! A package that has a dataset of another node over HTTP, with a stock smoltcp interface, and
-//! checks its bytes: tests of the network run it as a client that knows nothing of `crates/net`.
+//! checks its bytes: tests of the network run it as a client whose TCP is not that of `crates/net`.
 //!
 //! Its argument is `NODE PORT NAME BYTES`: the dataset's bytes are those of [`byte`]. It exits with
 //! 0 when it has had all of them, and none other. If it has not, it says so in the log and stays: a
@@ -19,13 +19,12 @@ use core::time::Duration;
 use nile_abi::call::System;
 use nile_abi::{CoreId, Instant, MacAddress, NodeId, ip};
 use nile_interfaces::frames::FramesClient;
+use nile_net::{Queues, engine_time};
 use nile_stl::CallResult;
 use nile_user::{Runtime, Services, log, with_services};
 use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
-
-use link::{Link, engine_time};
 
 /// What went wrong: the argument is wrong, a call has failed, the connection has, the head is not
 /// that of the dataset, or the bytes are not.
@@ -94,7 +93,7 @@ async fn fetch(services: &Services, wanted: &Wanted<'_>) -> CallResult<u64> {
     let addresses = (ip::address_of(NodeId(attached.node)), ip::address_of(wanted.node));
     let (Some(own), Some(other)) = addresses else { return Ok(WRONG) };
     let [_, _, mac @ ..] = attached.mac.to_be_bytes();
-    let mut link = Link::new(attached.max_frame as usize);
+    let mut link = Queues::of_frames((attached.max_frame as usize).min(1514), usize::MAX);
     let mut config = Config::new(HardwareAddress::Ethernet(EthernetAddress(MacAddress(mac).0)));
     config.random_seed = attached.seed;
     let now = || engine_time(host.now());
@@ -131,7 +130,8 @@ async fn fetch(services: &Services, wanted: &Wanted<'_>) -> CallResult<u64> {
         }
         let state = socket.state();
         interface.poll(now(), &mut link, &mut sockets);
-        link.exchange(&frames, attached.ticket, wait(&mut interface, host.now(), &sockets)).await?;
+        let patience = wait(&mut interface, host.now(), &sockets);
+        link::exchange(&mut link, &frames, attached.ticket, patience).await?;
         if matches!(state, State::Closed | State::TimeWait) {
             return Ok(had.end(wanted.bytes));
         }
