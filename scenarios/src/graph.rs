@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{Instant, Status};
-use nile_interfaces::graph::{EdgeEvent, GraphClient, GraphState};
+use nile_interfaces::graph::{Acknowledgement, EdgeEvent, GraphClient, GraphState};
 use nile_kernel::Core;
 use nile_platform::Machine;
 use nile_stl::{CallError, CallResult, Stl};
@@ -59,7 +59,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
 
 async fn check(stl: &Stl, findings: &Findings, edges: u64, vertices: u64) -> CallResult<()> {
     let graph = find(stl).await?;
-    graph.create(NAME.into(), ERROR, 1000, 1 << 16).await?;
+    graph.create(NAME.into(), ERROR, 1000, 1 << 16, 0).await?;
     let mut dice = Dice(edges + vertices);
     let events = events(&mut dice, edges, vertices);
     let mut order: Vec<usize> = (0..events.len()).collect();
@@ -72,7 +72,7 @@ async fn check(stl: &Stl, findings: &Findings, edges: u64, vertices: u64) -> Cal
     for part in order.chunks(PART) {
         let again = dice.below(part.len() as u64) as usize;
         let said = part.iter().chain(&part[again..]).map(|at| events[*at]).collect();
-        let offered = graph.offer(NAME, SOURCE, 0, said).await?;
+        let offered = graph.offer(NAME, SOURCE, 0, Acknowledgement::Taken, said).await?;
         let (new, known) = (part.len() as u64, (part.len() - again) as u64);
         let is_counted = (offered.new, offered.known, offered.ahead) == (new, known, 0);
         findings.check(is_counted, format_args!("{offered:?} of {new} events"));
@@ -86,7 +86,7 @@ async fn check(stl: &Stl, findings: &Findings, edges: u64, vertices: u64) -> Cal
     compare(&graph, findings, &state, &known).await?;
     // What comes late and is old changes nothing.
     let late = EdgeEvent { sequence: edges, time: 0, removes: true, ..events[0] };
-    graph.offer(NAME, SOURCE, 1, vec![late]).await?;
+    graph.offer(NAME, SOURCE, 1, Acknowledgement::Taken, vec![late]).await?;
     let after = graph.settled(NAME).await?;
     findings.check(after.edges == state.edges, format_args!("an old event removed an edge"));
     findings.check(after.watermark <= 1, format_args!("{} is promised", after.watermark));

@@ -47,6 +47,7 @@
 //! | `leaving`         | cores leave as planned and come back, and no call is lost              |
 //! | `roles`           | a disk goes to another core and back; callers see the same disk        |
 //! | `graph`           | edges come in any order; ranks are no more wrong than they say        |
+//! | `graph-kept`      | what a graph has acknowledged is in, once, whenever its core ends      |
 //! | `sweeps`          | names without a history are adopted once, whoever races; `away=1`: what |
 //! |                   | was removed while a node was cut off goes when it is back              |
 //! | `web`             | a node serves HTTP, and is stopped meanwhile; a client of another TCP  |
@@ -86,6 +87,7 @@ mod disks;
 mod ends;
 mod flood;
 mod graph;
+mod graph_kept;
 mod hostile;
 mod idle;
 mod interrupts;
@@ -134,7 +136,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 58] = [
+pub const PROGRAMS: [&str; 59] = [
     "boot",
     "ping",
     "restart",
@@ -179,6 +181,7 @@ pub const PROGRAMS: [&str; 58] = [
     "leaving",
     "roles",
     "graph",
+    "graph-kept",
     "idle-nodes",
     "cluster",
     "serve",
@@ -244,7 +247,7 @@ pub fn needs_cluster(program: &str) -> bool {
 pub fn disks(program: &str) -> usize {
     match program {
         "roles" => 2,
-        "datasets" | "greedy" | "interrupts" | "jobs" => 1,
+        "datasets" | "graph-kept" | "greedy" | "interrupts" | "jobs" => 1,
         _ => program.starts_with("disk").into(),
     }
 }
@@ -301,6 +304,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "leaving" => leaving::start(core, &arguments),
         "roles" => roles::start(core, &arguments),
         "graph" => graph::start(core, &arguments),
+        "graph-kept" => graph_kept::start(core, &arguments),
         "sweeps" => sweeps::start(core, &arguments),
         "web" => web::start(core, &arguments),
         "bulk-cost" => bulk_cost::start(core, &arguments),

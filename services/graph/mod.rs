@@ -1,31 +1,37 @@
 //! The graphs of a worker core, as `nile-graph` has them. While one has something to do, a task of
-//! its own sweeps over it, a piece in each turn, so that calls are answered meanwhile.
+//! its own sweeps over it, a piece in each turn, so that calls are answered meanwhile; others put
+//! what comes into its log.
+//!
+//! * `opened`: a graph that this core has, and the tasks that keep it.
+//! * `shelf`: where it is kept.
 
-use alloc::boxed::Box;
+mod opened;
+mod shelf;
+
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::time::Duration;
 
 use nile_abi::{Instant, Status};
-use nile_graph::{Event, Graph, Placed, Settings, SourceState};
+use nile_graph::{Broken, Call, Event, Kept, MOST_REJECTS, Placed, Reject, Settings, SourceState};
 use nile_interfaces::graph::{
-    ComponentEntry, EdgeEvent, GraphKernel, GraphState, MOST_EVENTS, OfferedEvents, RankEntry,
-    SourceEntry,
+    Acknowledgement, ComponentEntry, EdgeEvent, GraphKernel, GraphState, MOST_EVENTS,
+    OfferedEvents, RankEntry, RejectedEvent, SourceEntry,
 };
 use nile_order::SortedMap;
+use nile_registry::Caller as Binder;
 use nile_stl::{CallError, CallResult, Start, Stl, service};
-use nile_sync::{Notify, yield_now};
+use nile_sync::Lock;
 
 use crate::page::page;
+use opened::{Home, Opened, broken_error, in_memory};
+use shelf::Datasets;
 
 /// Graphs of one core.
 const MOST: usize = 64;
-
-/// About how many edges a turn sweeps over.
-const TURN: usize = 4096;
 
 /// The most edges for each vertex that there may be.
 const EDGES: u64 = 64;
@@ -33,132 +39,166 @@ const EDGES: u64 = 64;
 /// Sources of one call.
 const SOURCES: usize = 512;
 
+/// Rejected parts of one call, and bytes of the text that is kept of each.
+const MOST_REJECTED: usize = 64;
+const MOST_TEXT: usize = 256;
+
 /// The graphs of a core, by name.
 pub struct Graphs {
     stl: Stl,
-    graphs: RefCell<SortedMap<String, Rc<Kept>>>,
-}
-
-/// A graph, and what is known of its publications.
-struct Kept {
-    graph: RefCell<Graph>,
-    wanted_error: u64,
-    published: Cell<Instant>,
-    /// When the first event came that the publication lacks, and the first that the next one will.
-    lacks: Cell<Option<Instant>>,
-    will_lack: Cell<Option<Instant>>,
-    /// A task sweeps over it.
-    is_swept: Cell<bool>,
-    is_gone: Cell<bool>,
-    changes: Notify,
+    graphs: RefCell<SortedMap<String, Rc<Opened>>>,
+    /// One graph is opened at a time.
+    opening: Lock,
 }
 
 impl Start for Graphs {
     fn start(stl: &Stl) -> Graphs {
-        Graphs { stl: stl.clone(), graphs: RefCell::default() }
+        let stl = stl.acting_as(Binder::Operator);
+        Graphs { stl, graphs: RefCell::default(), opening: Lock::default() }
     }
 }
 
 #[service(on = worker, keywords(graph = 5, ranks = 3, streams = 2))]
 impl GraphKernel for Graphs {
-    fn create(&self, name: String, error: u64, patience_ms: u32, vertices: u32) -> CallResult<()> {
-        let mut graphs = self.graphs.borrow_mut();
-        if graphs.contains_key(&name) {
-            let message = format!("this core has a graph {name} already; remove it first");
-            return Err(CallError::new(Status::Exists, message));
-        }
-        if graphs.keys().len() >= MOST {
-            let message = format!("a core has {MOST} graphs at most; remove one");
-            return Err(CallError::new(Status::NoMemory, message));
-        }
+    async fn create(
+        &self,
+        name: String,
+        error: u64,
+        patience_ms: u32,
+        vertices: u32,
+        copies: u8,
+    ) -> CallResult<()> {
+        let _turn = self.opening.take().await;
+        self.check_room(&name)?;
         let patience = Duration::from_millis(patience_ms.into()).as_micros() as u64;
         let edges = EDGES * u64::from(vertices);
         let settings = Settings { error, patience, vertices: vertices as usize, edges };
-        graphs.insert(name, Rc::new(Kept::new(settings, self.now())));
+        let home = if copies == 0 {
+            in_memory(settings)
+        } else {
+            let shelf = Datasets::new(&self.stl, &name, copies);
+            let kept = Kept::create(shelf, settings, draw(&self.stl), copies).await;
+            Home::Disks(kept.map_err(|broken| match broken {
+                Broken::No => exists(&name, "there is"),
+                broken => broken_error(&name, broken),
+            })?)
+        };
+        self.add(name, home);
         Ok(())
     }
 
-    fn remove(&self, name: &str) -> CallResult<()> {
-        let kept = self.graph(name)?;
+    async fn open(&self, name: String) -> CallResult<GraphState> {
+        let _turn = self.opening.take().await;
+        if let Ok(opened) = self.graph(&name) {
+            return Ok(opened.state());
+        }
+        self.check_room(&name)?;
+        let shelf = Datasets::new(&self.stl, &name, 1);
+        let kept = Kept::open(shelf, micros(self.now())).await;
+        let kept = kept.map_err(|broken| broken_error(&name, broken))?;
+        Ok(self.add(name, Home::Disks(kept)).state())
+    }
+
+    async fn remove(&self, name: &str) -> CallResult<()> {
+        let opened = self.graph(name)?;
+        opened.remove().await?;
         self.graphs.borrow_mut().remove(name);
-        kept.is_gone.set(true);
-        kept.changes.notify();
         Ok(())
     }
 
     fn list(&self, after: &str) -> Vec<GraphState> {
         let graphs = self.graphs.borrow();
-        let behind = graphs.iter().filter(|(name, _)| name.as_str() > after);
-        page(behind.map(|(name, kept)| kept.state(name, self.now())))
+        let behind = graphs.iter().filter(|(name, it)| name.as_str() > after && !it.is_gone());
+        page(behind.map(|(_, opened)| opened.state()))
     }
 
-    fn offer(
+    async fn offer(
         &self,
         name: &str,
         source: u64,
         until: u64,
+        acknowledgement: Acknowledgement,
         events: Vec<EdgeEvent>,
     ) -> CallResult<OfferedEvents> {
-        let kept = self.graph(name)?;
         if events.len() > MOST_EVENTS {
             let message = format!("{} events in a call; {MOST_EVENTS} at most", events.len());
             return Err(CallError::new(Status::Invalid, message));
         }
-        let events: Vec<Event> = events.into_iter().map(event).collect();
-        let now = self.now();
-        let offered = kept.graph.borrow_mut().offer(micros(now), source, &events, until);
-        if offered.new > 0 {
-            let lacks = if kept.is_swept.get() { &kept.will_lack } else { &kept.lacks };
-            lacks.set(lacks.get().or(Some(now)));
-            self.sweep(&kept);
+        let opened = self.graph(name)?;
+        let events = events.into_iter().map(event).collect();
+        let call = Call { source, until, events, rejects: Vec::new() };
+        self.give(&opened, call, acknowledgement).await
+    }
+
+    async fn reject(&self, name: &str, rejects: Vec<RejectedEvent>) -> CallResult<OfferedEvents> {
+        if rejects.len() > MOST_REJECTED {
+            let message = format!("{} in a call; {MOST_REJECTED} at most", rejects.len());
+            return Err(CallError::new(Status::Invalid, message));
         }
-        let nile_graph::Offered { new, known, ahead, next } = offered;
-        Ok(OfferedEvents { new, known, ahead, next })
+        let opened = self.graph(name)?;
+        let mut all = OfferedEvents { new: 0, known: 0, ahead: 0, next: 0 };
+        for it in rejects {
+            if opened.graph().rejected() >= MOST_REJECTS {
+                let message = format!("{MOST_REJECTS} lines of {name} are no events; mend them");
+                return Err(CallError::new(Status::NoMemory, message));
+            }
+            let RejectedEvent { source, sequence, text, why } = it;
+            let reject = Reject { sequence, text: cut(text), why: cut(why) };
+            let call = Call { source, rejects: Vec::from([reject]), ..Call::default() };
+            let it = self.give(&opened, call, Acknowledgement::Taken).await?;
+            let OfferedEvents { new, known, ahead, .. } = all;
+            let (new, known, ahead) = (new + it.new, known + it.known, ahead + it.ahead);
+            all = OfferedEvents { new, known, ahead, next: it.next };
+        }
+        let mark = opened.live().taken();
+        opened.kept(mark).await?;
+        Ok(all)
+    }
+
+    fn rejects(&self, name: &str, skip: u32) -> CallResult<Vec<RejectedEvent>> {
+        let opened = self.graph(name)?;
+        let graph = opened.graph();
+        let entry = |(source, it): (u64, &Reject)| {
+            let Reject { sequence, text, why } = it.clone();
+            RejectedEvent { source, sequence, text, why }
+        };
+        Ok(page(graph.rejects().skip(skip as usize).map(entry)))
     }
 
     fn state(&self, name: &str) -> CallResult<GraphState> {
-        Ok(self.graph(name)?.state(name, self.now()))
+        Ok(self.graph(name)?.state())
     }
 
     async fn settled(&self, name: &str) -> CallResult<GraphState> {
-        let kept = self.graph(name)?;
-        let events = kept.graph.borrow().published();
-        let events = events.events + events.behind;
-        let is_in = || {
-            let published = kept.graph.borrow().published();
-            let is_good = published.error <= kept.wanted_error || !kept.is_swept.get();
-            let is_in = published.events >= events && is_good;
-            (is_in || kept.is_gone.get()).then_some(())
-        };
-        kept.changes.until(is_in).await;
+        self.graph(name)?.ranked(true).await;
         self.state(name)
     }
 
     fn top(&self, name: &str, most: u32) -> CallResult<Vec<RankEntry>> {
-        let top = self.graph(name)?.graph.borrow().top(most as usize);
+        let top = self.graph(name)?.graph().top(most as usize);
         let entry =
             |it: Placed| RankEntry { vertex: it.vertex, rank: it.rank, certain: it.is_certain };
         Ok(top.into_iter().map(entry).collect())
     }
 
     fn rank(&self, name: &str, vertex: u64) -> CallResult<u64> {
-        let rank = self.graph(name)?.graph.borrow().rank(vertex);
+        let rank = self.graph(name)?.graph().rank(vertex);
         rank.ok_or_else(|| no_vertex(vertex, "has no rank yet"))
     }
 
     fn component(&self, name: &str, vertex: u64) -> CallResult<ComponentEntry> {
-        let component = self.graph(name)?.graph.borrow().component(vertex);
+        let component = self.graph(name)?.graph().component(vertex);
         let (lowest, vertices) = component.ok_or_else(|| no_vertex(vertex, "is in no edge"))?;
         Ok(ComponentEntry { lowest, vertices })
     }
 
     fn distance(&self, name: &str, from: u64, to: u64) -> CallResult<Option<u32>> {
-        Ok(self.graph(name)?.graph.borrow().distance(from, to))
+        Ok(self.graph(name)?.graph().distance(from, to))
     }
 
     fn sources(&self, name: &str, after: Option<u64>) -> CallResult<Vec<SourceEntry>> {
         let now = micros(self.now());
-        let sources = self.graph(name)?.graph.borrow().sources(now, after, SOURCES);
+        let sources = self.graph(name)?.graph().sources(now, after, SOURCES);
         let entry = |SourceState { source, next, beyond, until, is_idle }| SourceEntry {
             source,
             next,
@@ -175,66 +215,74 @@ impl Graphs {
         self.stl.host().now()
     }
 
-    fn graph(&self, name: &str) -> CallResult<Rc<Kept>> {
-        let none = || CallError::new(Status::NotFound, format!("this core has no graph {name}"));
-        self.graphs.borrow().get(name).cloned().ok_or_else(none)
+    /// A graph that this core has open.
+    fn graph(&self, name: &str) -> CallResult<Rc<Opened>> {
+        let opened = self.graphs.borrow().get(name).cloned();
+        opened.filter(|it| !it.is_gone()).ok_or_else(|| no_graph(name))
     }
 
-    /// Sees to it that a task sweeps over the graph until there is nothing to do.
-    fn sweep(&self, kept: &Rc<Kept>) {
-        if kept.is_swept.replace(true) {
-            return;
+    /// That there may be another graph, of this name.
+    fn check_room(&self, name: &str) -> CallResult<()> {
+        let is_slot = name.contains('/') || name.chars().any(char::is_control);
+        if is_slot {
+            let message = "a graph's name has no slashes and no control characters";
+            return Err(CallError::new(Status::Invalid, message));
         }
-        let (kept, host) = (kept.clone(), self.stl.host().clone());
-        self.stl.host().spawn(Box::pin(async move {
-            while !kept.is_gone.get() {
-                let now = host.now();
-                let Some(is_over) = kept.graph.borrow_mut().step(micros(now), TURN) else { break };
-                if is_over {
-                    kept.published.set(host.now());
-                    kept.lacks.set(kept.will_lack.take());
-                    kept.changes.notify();
-                }
-                yield_now().await;
-            }
-            kept.is_swept.set(false);
-            kept.changes.notify();
-        }));
+        let graphs = &mut *self.graphs.borrow_mut();
+        graphs.retain(|_, it| !it.is_gone());
+        if graphs.contains_key(name) {
+            return Err(exists(name, "this core has"));
+        }
+        if graphs.keys().len() >= MOST {
+            let message = format!("a core has {MOST} graphs at most; remove one");
+            return Err(CallError::new(Status::NoMemory, message));
+        }
+        Ok(())
+    }
+
+    fn add(&self, name: String, home: Home) -> Rc<Opened> {
+        let opened = Opened::begin(&self.stl, &name, home);
+        self.graphs.borrow_mut().insert(name, opened.clone());
+        opened
+    }
+
+    async fn give(
+        &self,
+        opened: &Rc<Opened>,
+        call: Call,
+        acknowledgement: Acknowledgement,
+    ) -> CallResult<OfferedEvents> {
+        let given = opened.live().offer(micros(self.now()), call);
+        let busy =
+            || CallError::new(Status::Busy, "too much waits for the log; say it again later");
+        let (offered, mark) = given.ok_or_else(busy)?;
+        opened.comes(offered.new > 0);
+        if acknowledgement != Acknowledgement::Taken {
+            opened.kept(mark).await?;
+        }
+        if acknowledgement == Acknowledgement::Ranked {
+            opened.ranked(false).await;
+        }
+        let nile_graph::Offered { new, known, ahead, next } = offered;
+        Ok(OfferedEvents { new, known, ahead, next })
     }
 }
 
-impl Kept {
-    fn new(settings: Settings, now: Instant) -> Kept {
-        Kept {
-            wanted_error: settings.error,
-            graph: RefCell::new(Graph::new(settings)),
-            published: Cell::new(now),
-            lacks: Cell::default(),
-            will_lack: Cell::default(),
-            is_swept: Cell::default(),
-            is_gone: Cell::default(),
-            changes: Notify::default(),
-        }
+/// A number that nobody has drawn before.
+fn draw(stl: &Stl) -> u64 {
+    let mut seed = [0; 8];
+    if stl.node().is_ok_and(|node| node.entropy(&mut seed)) {
+        return u64::from_le_bytes(seed).max(1);
     }
+    // A machine without entropy has one node; its cores count in time.
+    let core = u64::from(stl.host().core().0);
+    (stl.host().now().as_nanos() << 8 | core).max(1)
+}
 
-    fn state(&self, name: &str, now: Instant) -> GraphState {
-        let it = self.graph.borrow().published();
-        let since = |then: Instant| now.since(then).as_micros() as u64;
-        GraphState {
-            name: name.into(),
-            publication: it.number,
-            age_us: since(self.published.get()),
-            watermark: it.watermark,
-            events: it.events,
-            behind: it.behind,
-            staleness_us: self.lacks.get().filter(|_| it.behind > 0).map_or(0, since),
-            refused: it.refused,
-            vertices: it.vertices,
-            edges: it.edges,
-            error: it.error,
-            wanted_error: self.wanted_error,
-        }
-    }
+fn cut(mut text: String) -> String {
+    let most = text.floor_char_boundary(MOST_TEXT);
+    text.truncate(most);
+    text
 }
 
 fn event(it: EdgeEvent) -> Event {
@@ -244,6 +292,14 @@ fn event(it: EdgeEvent) -> Event {
 
 fn micros(now: Instant) -> u64 {
     now.since(Instant::default()).as_micros() as u64
+}
+
+fn exists(name: &str, who: &str) -> CallError {
+    CallError::new(Status::Exists, format!("{who} a graph {name} already; remove it first"))
+}
+
+fn no_graph(name: &str) -> CallError {
+    CallError::new(Status::NotFound, format!("this core has no graph {name}"))
 }
 
 fn no_vertex(vertex: u64, why: &str) -> CallError {

@@ -3,7 +3,7 @@
 mod node;
 
 use nile_abi::Status;
-use nile_interfaces::graph::{EdgeEvent, GraphClient};
+use nile_interfaces::graph::{Acknowledgement, EdgeEvent, GraphClient};
 
 const ERROR: u64 = (1 << 32) / 1000;
 
@@ -15,8 +15,8 @@ fn edge(sequence: u64, from: u64, to: u64) -> EdgeEvent {
 fn ranks_follow_edges_while_calls_are_answered() {
     node::run(3, |stl| async move {
         let graph = GraphClient::find(&stl).await?;
-        graph.create("web".into(), ERROR, 1000, 10_000).await?;
-        let again = graph.create("web".into(), ERROR, 1000, 10_000).await.unwrap_err();
+        graph.create("web".into(), ERROR, 1000, 10_000, 0).await?;
+        let again = graph.create("web".into(), ERROR, 1000, 10_000, 0).await.unwrap_err();
         assert_eq!(again.status, Status::Exists);
         let empty = graph.settled("web").await?;
         assert_eq!((empty.publication, empty.events), (0, 0));
@@ -25,10 +25,10 @@ fn ranks_follow_edges_while_calls_are_answered() {
         let events: Vec<EdgeEvent> =
             (0..9000).map(|at| edge(at, at, if at % 3 == 0 { at + 1 } else { 0 })).collect();
         for part in events.chunks(512) {
-            let offered = graph.offer("web", 7, 0, part.into()).await?;
+            let offered = graph.offer("web", 7, 0, Acknowledgement::Taken, part.into()).await?;
             assert_eq!((offered.new, offered.known), (part.len() as u64, 0));
         }
-        let known = graph.offer("web", 7, 0, events[..512].into()).await?;
+        let known = graph.offer("web", 7, 0, Acknowledgement::Taken, events[..512].into()).await?;
         assert_eq!((known.new, known.known, known.next), (0, 512, 9000));
         let state = graph.settled("web").await?;
         assert_eq!((state.events, state.behind, state.edges), (9000, 0, 9000));
@@ -46,7 +46,7 @@ fn ranks_follow_edges_while_calls_are_answered() {
             .map(|(it, sequence)| EdgeEvent { sequence, time: 1 << 20, removes: true, ..*it })
             .collect();
         for part in gone.chunks(512) {
-            graph.offer("web", 8, 1 << 20, part.into()).await?;
+            graph.offer("web", 8, 1 << 20, Acknowledgement::Taken, part.into()).await?;
         }
         let state = graph.settled("web").await?;
         assert_eq!(state.edges, 3000);
@@ -66,24 +66,28 @@ fn ranks_follow_edges_while_calls_are_answered() {
 fn what_cannot_be_is_refused_and_changes_nothing() {
     node::run(3, |stl| async move {
         let graph = GraphClient::find(&stl).await?;
-        graph.create("one".into(), ERROR, 1000, 2).await?;
+        graph.create("one".into(), ERROR, 1000, 2, 0).await?;
         let many = (0..513).map(|at| edge(at, 1, 2)).collect();
-        let refused = graph.offer("one", 1, 0, many).await.unwrap_err();
+        let refused = graph.offer("one", 1, 0, Acknowledgement::Taken, many).await.unwrap_err();
         assert_eq!(refused.status, Status::Invalid);
-        let ahead = graph.offer("one", 1, 0, vec![edge(5000, 1, 2)]).await?;
+        let ahead =
+            graph.offer("one", 1, 0, Acknowledgement::Taken, vec![edge(5000, 1, 2)]).await?;
         assert_eq!((ahead.new, ahead.ahead, ahead.next), (0, 1, 0));
-        graph.offer("one", 1, 0, vec![edge(0, 1, 2), edge(1, 2, 3)]).await?;
+        graph
+            .offer("one", 1, 0, Acknowledgement::Taken, vec![edge(0, 1, 2), edge(1, 2, 3)])
+            .await?;
         let state = graph.settled("one").await?;
         assert_eq!((state.vertices, state.edges, state.refused), (2, 1, 1));
         assert_eq!(graph.rank("one", 3).await.unwrap_err().status, Status::NotFound);
         assert_eq!(graph.component("one", 3).await.unwrap_err().status, Status::NotFound);
-        for wrong in [graph.create("".into(), ERROR, 1, 1), graph.create("x".into(), 0, 1, 1)] {
+        for wrong in [graph.create("".into(), ERROR, 1, 1, 0), graph.create("x".into(), 0, 1, 1, 0)]
+        {
             assert_eq!(wrong.await.unwrap_err().status, Status::Invalid);
         }
         for at in 1..64 {
-            graph.create(format!("g{at}"), ERROR, 1, 1).await?;
+            graph.create(format!("g{at}"), ERROR, 1, 1, 0).await?;
         }
-        let full = graph.create("more".into(), ERROR, 1, 1).await.unwrap_err();
+        let full = graph.create("more".into(), ERROR, 1, 1, 0).await.unwrap_err();
         assert_eq!(full.status, Status::NoMemory);
         Ok(())
     });

@@ -17,6 +17,7 @@
 //! * [`calls`]: calls at most once, sealed, under attack.
 //! * [`domains`]: domains of one machine, and the supervisor that hands it out.
 //! * [`gossip`]: membership and directories.
+//! * [`graph`]: a graph's log, and who has it open.
 //! * [`jobs`]: masters and workers of a job.
 //! * [`names`]: one history for each name of a dataset; and the same beside one bad disk, `disks`.
 //! * [`policies`]: scheduling policies, hostile ones too, while subjects are bound to others.
@@ -30,6 +31,7 @@ pub mod calls;
 pub mod domains;
 pub mod draw;
 pub mod gossip;
+pub mod graph;
 pub mod jobs;
 pub mod linear;
 pub mod names;
@@ -83,6 +85,11 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "gossip",
         about: "membership and directories of up to 10,000 nodes",
         run: gossip::run,
+    },
+    Scenario {
+        name: "graph",
+        about: "a graph's events, while whoever has it and whoever feeds it is killed at any step",
+        run: graph::run,
     },
     Scenario {
         name: "jobs",

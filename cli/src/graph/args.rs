@@ -17,7 +17,7 @@ pub struct Graph {
 
 #[derive(Subcommand)]
 pub enum GraphAction {
-    /// Make a graph without vertices in the memory of a worker core.
+    /// Make a graph without vertices, which a worker core has open.
     Create {
         /// What it is called.
         name: String,
@@ -33,11 +33,16 @@ pub enum GraphAction {
         /// The most vertices that it may have; it may have 64 times as many edges.
         #[arg(long, default_value_t = 1 << 20, value_name = "N")]
         vertices: u32,
+        /// On how many nodes it is kept; 0 for none: it is gone with its core. Without this on one,
+        /// or on none if the cluster has no disks.
+        #[arg(long, value_parser = value_parser!(u8).range(0..=8))]
+        copies: Option<u8>,
         #[command(flatten)]
         query: Query,
     },
     /// Give a graph edges from a file: a line has two vertices and perhaps a time, with spaces,
-    /// tabs or a comma between; one that begins with - removes its edge.
+    /// tabs or a comma between; one that begins with - removes its edge. When it is over they are
+    /// kept. Lines that are no edges are kept beside the graph until they come again and are right.
     Feed {
         /// The graph.
         name: String,
@@ -103,6 +108,13 @@ pub enum GraphAction {
     },
     /// Show the sources of a graph.
     Sources {
+        /// The graph.
+        name: String,
+        #[command(flatten)]
+        query: Query,
+    },
+    /// Show the lines that are no edges, and why.
+    Rejects {
         /// The graph.
         name: String,
         #[command(flatten)]

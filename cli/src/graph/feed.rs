@@ -3,18 +3,33 @@
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufRead, BufReader};
+use std::mem;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use nile_interfaces::graph::{EdgeEvent, MOST_EVENTS};
+use nile_interfaces::graph::{
+    Acknowledgement, EdgeEvent, GraphClient, MOST_EVENTS, OfferedEvents, RejectedEvent,
+};
 use serde_json::json;
 
-use super::{Cores, lines};
+use super::cores::{Cores, Refused};
+use super::lines;
+use crate::advice;
 use crate::cluster::args::Query;
 use crate::failure::Failure;
 use crate::peer::known::Target;
 
-/// Gives the graph the edges of a file. Said again, nothing counts twice.
+/// So many calls are given until it is waited for that all are kept.
+const MOST_TAKEN: usize = 32;
+
+/// Rejected lines of a call.
+const MOST_REJECTED: usize = 64;
+
+/// For how long the graph is looked for while no core has it or can take more, and how often.
+const INSISTS: Duration = Duration::from_secs(60);
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// Gives the graph the edges of a file; over when they are kept. Said again, nothing counts twice.
 pub fn run(
     cores: &mut Cores,
     core: Target,
@@ -29,42 +44,51 @@ pub fn run(
         true => Box::new(BufReader::new(io::stdin())),
         false => Box::new(BufReader::new(File::open(file).map_err(unread)?)),
     };
-    let mut feed = Feed { cores, core, name, source: source.unwrap_or_else(|| number_of(file)) };
+    let source = source.unwrap_or_else(|| number_of(file));
+    let mut feed = Feed { cores, core, name, source, unkept: Vec::new(), new: 0, known: 0 };
     // What is fed later has happened later, unless lines say when.
     let begun = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_micros() as u64);
-    let (mut batch, mut sequence) = (Vec::with_capacity(MOST_EVENTS), 0);
-    let (mut new, mut known) = (0, 0);
-    for (line, text) in (1_u64..).zip(reader.lines()) {
+    let (mut events, mut rejects) = (Vec::new(), Vec::new());
+    let (mut sequence, mut rejected) = (0, 0);
+    for text in reader.lines() {
         let text = text.map_err(unread)?;
-        let edge = lines::edge(&text, sequence, begun).map_err(|wrong| {
-            let before = format!("{sequence} edges before it have come");
-            Failure::request(format!("{shown}, line {line}: {wrong}; {before}"))
-        });
-        // What was right before a line that is not is in.
-        let is_wrong = edge.is_err();
-        if let Ok(Some(edge)) = &edge {
-            batch.push(*edge);
-            sequence += 1;
+        match lines::edge(&text, sequence, begun) {
+            Ok(None) => continue,
+            Ok(Some(edge)) => events.push(edge),
+            // It has its number: once it is mended it counts.
+            Err(why) => rejects.push(RejectedEvent { source, sequence, text, why }),
         }
-        if batch.len() == MOST_EVENTS || is_wrong {
-            let offered = feed.offer(std::mem::take(&mut batch))?;
-            (new, known) = (new + offered.0, known + offered.1);
-        }
-        edge?;
-    }
-    let offered = feed.offer(batch)?;
-    (new, known) = (new + offered.0, known + offered.1);
-    let source = feed.source;
-    match query.json {
-        true => {
-            crate::print(&format!("{}\n", json!({ "source": source, "new": new, "known": known })))
-        }
-        false => {
-            let twice =
-                if known > 0 { format!(", {known} had come before") } else { String::new() };
-            crate::print(&format!("{new} edges of source {source} are in{twice}\n"))
+        sequence += 1;
+        if rejects.len() == MOST_REJECTED || events.len() == MOST_EVENTS {
+            rejected += rejects.len();
+            feed.give(Batch { events: mem::take(&mut events), rejects: mem::take(&mut rejects) })?;
         }
     }
+    rejected += rejects.len();
+    feed.give(Batch { events, rejects })?;
+    feed.keep()?;
+    let Feed { new, known, .. } = feed;
+    if query.json {
+        let document =
+            json!({ "source": source, "new": new, "known": known, "rejected": rejected });
+        return crate::print(&format!("{document}\n"));
+    }
+    let twice = if known > 0 { format!(", {known} had come before") } else { String::new() };
+    let wrong = match rejected {
+        0 => String::new(),
+        _ => {
+            let advice = advice::named(&query.which, "graph", &["rejects", name]);
+            format!("; lines that are no edges: {rejected}, `{advice}` shows them")
+        }
+    };
+    crate::print(&format!("{new} edges of source {source} are in{twice}{wrong}\n"))
+}
+
+/// What one or two calls give.
+#[derive(Clone)]
+struct Batch {
+    events: Vec<EdgeEvent>,
+    rejects: Vec<RejectedEvent>,
 }
 
 struct Feed<'a> {
@@ -72,23 +96,97 @@ struct Feed<'a> {
     core: Target,
     name: &'a str,
     source: u64,
+    /// What was taken, and is said again if it is not known to be kept when the graph has moved.
+    unkept: Vec<Batch>,
+    /// How many edges were new when they were said first, and how many had been there.
+    new: u64,
+    known: u64,
 }
 
 impl Feed<'_> {
-    /// How many of these were new, and how many had been there.
-    fn offer(&mut self, events: Vec<EdgeEvent>) -> Result<(u64, u64), Failure> {
-        let Some(last) = events.last() else { return Ok((0, 0)) };
-        // Its lines may have any times, so a file promises nothing.
-        let (name, source, upto) = (self.name, self.source, last.sequence + 1);
-        let offer =
-            async |it: nile_interfaces::graph::GraphClient| it.offer(name, source, 0, events).await;
-        let offered = self.cores.ask(self.core, offer)?;
-        if offered.next < upto {
-            let next = offered.next;
-            let message = format!("source {source} lacks its edge {next}: choose another --source");
-            return Err(Failure::request(message));
+    /// Gives a batch; it is taken when this is over.
+    fn give(&mut self, batch: Batch) -> Result<(), Failure> {
+        self.unkept.push(batch.clone());
+        let upto = batch.events.last().map_or(0, |it| it.sequence + 1);
+        let offered = self.insist(&batch, Acknowledgement::Taken)?;
+        self.new += offered.map_or(batch.events.len() as u64, |it| it.new);
+        if let Some(offered) = offered {
+            self.known += offered.known;
+            if offered.next < upto {
+                let (source, next) = (self.source, offered.next);
+                let message =
+                    format!("source {source} lacks its edge {next}: choose another --source");
+                return Err(Failure::request(message));
+            }
         }
-        Ok((offered.new, offered.known))
+        if self.unkept.len() >= MOST_TAKEN { self.keep() } else { Ok(()) }
+    }
+
+    /// Waits until all that was given is kept.
+    fn keep(&mut self) -> Result<(), Failure> {
+        let nothing = Batch { events: Vec::new(), rejects: Vec::new() };
+        self.insist(&nothing, Acknowledgement::Kept)?;
+        self.unkept.clear();
+        Ok(())
+    }
+
+    /// Says a batch until it is acknowledged, wherever the graph is. What had been taken and may be
+    /// lost is said again before; then nothing is told of the batch, which may be among it.
+    fn insist(
+        &mut self,
+        batch: &Batch,
+        acknowledgement: Acknowledgement,
+    ) -> Result<Option<OfferedEvents>, Failure> {
+        let until = Instant::now() + INSISTS;
+        let mut has_moved = false;
+        loop {
+            match self.say(batch, acknowledgement)? {
+                Ok(offered) => return Ok(Some(offered).filter(|_| !has_moved)),
+                Err(Refused::No(why)) => return Err(why),
+                Err(refused) if Instant::now() > until => return Err(refused.into_failure()),
+                Err(Refused::Later(_)) => self.cores.look_again(AGAIN)?,
+                Err(Refused::Elsewhere(_)) => {
+                    has_moved = true;
+                    self.find(until)?;
+                }
+            }
+        }
+    }
+
+    /// Finds the graph, and says what may be lost.
+    fn find(&mut self, until: Instant) -> Result<(), Failure> {
+        loop {
+            self.cores.look_again(AGAIN)?;
+            let found = self.cores.named(self.name);
+            match found {
+                Ok(core) => self.core = core,
+                Err(Failure::Interrupted) => return Err(Failure::Interrupted),
+                Err(why) if Instant::now() > until => return Err(why),
+                Err(_) => continue,
+            }
+            let mut is_said = true;
+            for batch in self.unkept.clone() {
+                is_said = is_said && self.say(&batch, Acknowledgement::Taken)?.is_ok();
+            }
+            if is_said {
+                return Ok(());
+            }
+        }
+    }
+
+    fn say(
+        &mut self,
+        batch: &Batch,
+        acknowledgement: Acknowledgement,
+    ) -> Result<Result<OfferedEvents, Refused>, Failure> {
+        let (name, source, Batch { events, rejects }) = (self.name, self.source, batch.clone());
+        // A file's lines may have any times, so it promises nothing.
+        self.cores.try_ask(self.core, async |it: GraphClient| {
+            if !rejects.is_empty() {
+                it.reject(name, rejects).await?;
+            }
+            it.offer(name, source, 0, acknowledgement, events).await
+        })
     }
 }
 

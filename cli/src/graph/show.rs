@@ -5,10 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nile_graph::ONE;
-use nile_interfaces::graph::{ComponentEntry, GraphClient, GraphState, RankEntry, SourceEntry};
+use nile_interfaces::graph::{
+    ComponentEntry, GraphClient, GraphState, RankEntry, RejectedEvent, SourceEntry,
+};
 use serde_json::{Value, json};
 
-use super::Cores;
+use super::cores::Cores;
 use super::page::{self, Sample};
 use crate::cluster::args::Query;
 use crate::failure::Failure;
@@ -100,6 +102,8 @@ pub fn state(cores: &mut Cores, core: Target, name: &str, query: &Query) -> Resu
         ("events in", state.events.to_string()),
         ("events behind", state.behind.to_string()),
         ("events refused", state.refused.to_string()),
+        ("lines rejected", state.rejected.to_string()),
+        ("kept", kept(&state)),
         ("watermark", state.watermark.to_string()),
         ("staleness", format!("{:.1} ms", state.staleness_us as f64 / 1e3)),
         ("age", format!("{:.1} ms", state.age_us as f64 / 1e3)),
@@ -108,6 +112,15 @@ pub fn state(cores: &mut Cores, core: Target, name: &str, query: &Query) -> Resu
     ];
     let rows: Vec<_> = rows.into_iter().map(|(what, is)| vec![what.into(), is]).collect();
     crate::print(&table::columns("", &rows))
+}
+
+fn kept(state: &GraphState) -> String {
+    match (state.copies, state.log_fails.as_str()) {
+        (0, _) => "in memory only".into(),
+        (1, "") => "on 1 node".into(),
+        (copies, "") => format!("on {copies} nodes"),
+        (_, why) => format!("nothing new now: {why}"),
+    }
 }
 
 /// Watches a graph for a while, or until Ctrl-C, and writes a page of it.
@@ -205,10 +218,44 @@ pub fn sources(cores: &mut Cores, core: Target, name: &str, query: &Query) -> Re
     crate::print(&table::columns("", &rows))
 }
 
-/// Shows graphs.
-pub fn list(query: &Query, states: &[(Target, GraphState)]) -> Result<(), Failure> {
+/// Shows what is no edge.
+pub fn rejects(cores: &mut Cores, core: Target, name: &str, query: &Query) -> Result<(), Failure> {
+    let list = async |it: GraphClient| {
+        let mut all: Vec<RejectedEvent> = Vec::new();
+        loop {
+            let more = it.rejects(name, all.len() as u32).await?;
+            if more.is_empty() {
+                return Ok(all);
+            }
+            all.extend(more);
+        }
+    };
+    let all = cores.ask(core, list)?;
     if query.json {
-        let graphs: Vec<Value> = states.iter().map(|(core, it)| document(*core, it)).collect();
+        let document = |it: &RejectedEvent| {
+            let RejectedEvent { source, sequence, text, why } = it;
+            json!({ "source": source, "sequence": sequence, "text": text, "why": why })
+        };
+        let rejects: Vec<Value> = all.iter().map(document).collect();
+        return json_line(&json!({ "rejects": rejects }));
+    }
+    let mut rows = vec![["source", "number", "line", "why"].map(String::from).to_vec()];
+    for RejectedEvent { source, sequence, text, why } in all {
+        rows.push(vec![source.to_string(), sequence.to_string(), text, why]);
+    }
+    crate::print(&table::columns("", &rows))
+}
+
+/// Shows graphs, those that no core has open last.
+pub fn list(
+    query: &Query,
+    states: &[(Target, GraphState)],
+    closed: &[String],
+) -> Result<(), Failure> {
+    if query.json {
+        let open = states.iter().map(|(core, it)| document(*core, it));
+        let closed = closed.iter().map(|name| json!({ "name": name, "core": null }));
+        let graphs: Vec<Value> = open.chain(closed).collect();
         return json_line(&json!({ "graphs": graphs }));
     }
     let title = ["graph", "core", "vertices", "edges", "events", "behind", "error"];
@@ -218,6 +265,7 @@ pub fn list(query: &Query, states: &[(Target, GraphState)]) -> Result<(), Failur
         let first = [it.name.clone(), core.place().to_string()].into_iter();
         rows.push(first.chain(numbers).chain([format!("{:.1e}", error(it.error))]).collect());
     }
+    rows.extend(closed.iter().map(|name| vec![name.clone(), "closed".into()]));
     crate::print(&table::columns("", &rows))
 }
 
@@ -232,6 +280,9 @@ fn document(core: Target, it: &GraphState) -> Value {
         "behind": it.behind,
         "staleness_us": it.staleness_us,
         "refused": it.refused,
+        "rejected": it.rejected,
+        "copies": it.copies,
+        "log_fails": it.log_fails,
         "vertices": it.vertices,
         "edges": it.edges,
         "error": error(it.error),

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::cluster::{Place, refused};
+use crate::graphs;
 use crate::support::run;
 use stopped::a_node_stops;
 
@@ -78,6 +79,7 @@ fn files_are_kept_in_a_cluster() {
 
     a_node_stops(&place, folder.path());
     away_and_back(&place, folder.path());
+    graphs::check_kept(&place);
     // One of two copies is away.
     let away = copied["nodes"][0].as_str().unwrap().to_string();
     place.run(&["fault", "kill", &away]).expect(0);

@@ -1,7 +1,9 @@
 //! `nile graph`, on a cluster of hosted nodes that is up for other tests, too: what the guide in
 //! docs/streaming.md does, and what is refused.
 
-use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
+use std::{fs, thread};
 
 use serde_json::json;
 
@@ -19,11 +21,16 @@ pub fn check(place: &Place) {
     let file = file.to_str().unwrap();
     assert!(commands.contains("./nile graph create web\n./nile graph feed web edges.txt\n"));
 
-    assert_eq!(place.run(&["graph", "create", "web"]).expect(0).out, "the graph is on n1.c2\n");
+    let made = place.run(&["graph", "create", "web"]).expect(0).out;
+    assert_eq!(made, "the graph is in memory only, on n1.c2\n", "the cluster has no disks");
     let feed = place.json(&["graph", "feed", "web", file, "--source", "5"]);
-    assert_eq!(feed, json!({ "source": 5, "new": 4, "known": 0 }));
+    assert_eq!(feed, json!({ "source": 5, "new": 4, "known": 0, "rejected": 0 }));
     let feed = place.json(&["graph", "feed", "web", file, "--source", "5"]);
-    assert_eq!(feed, json!({ "source": 5, "new": 0, "known": 4 }), "nothing counts twice");
+    assert_eq!(
+        feed,
+        json!({ "source": 5, "new": 0, "known": 4, "rejected": 0 }),
+        "nothing counts twice"
+    );
     let top = place.run(&["graph", "top", "web", "--settled"]).expect(0).out;
     assert_eq!(top.trim(), shown.trim_start_matches("text\n").trim());
     let top = place.json(&["graph", "top", "web", "-n", "1"]);
@@ -52,19 +59,26 @@ pub fn check(place: &Place) {
     refused(nowhere, "there is no folder /nope");
 
     fs::write(file, "-3 1\n1 x\n").unwrap();
-    let half = place.run(&["graph", "feed", "web", file, "--source", "6"]);
-    refused(half, "line 2: \"x\" is no number from 0 to");
+    let fed = place.json(&["graph", "feed", "web", file, "--source", "6"]);
+    assert_eq!((&fed["new"], &fed["rejected"]), (&1.into(), &1.into()));
+    let rejects = place.run(&["graph", "rejects", "web"]).expect(0).out;
+    assert!(rejects.contains("\"x\" is no number from 0 to"), "{rejects}");
     let settled = place.json(&["graph", "top", "web", "--settled"]);
     assert_eq!(settled["graph"]["edges"], 3, "the line before is in");
+    fs::write(file, "-3 1\n1 3\n").unwrap();
+    let mended = place.json(&["graph", "feed", "web", file, "--source", "6"]);
+    assert_eq!((&mended["new"], &mended["rejected"]), (&1.into(), &0.into()));
+    assert_eq!(place.json(&["graph", "rejects", "web"]), json!({ "rejects": [] }));
     let sources = place.json(&["graph", "sources", "web"]);
     assert_eq!(
         (&sources["sources"][0]["next"], &sources["sources"][1]["next"]),
-        (&4.into(), &1.into())
+        (&4.into(), &2.into())
     );
     for (words, part) in [
         (&["create", "web"][..], "has a graph web already"),
         (&["create", "other", "--error", "0"], "no number above 0"),
         (&["create", "other", "--on", "n9.c9"], "no worker core"),
+        (&["create", "other", "--copies", "1"], "the cluster has no disks"),
         (&["top", "nope"], "`nile graph list`"),
         (&["feed", "web", "/nope"], "cannot be read"),
         (&["vertex", "web", "77"], "the vertex 77 is in no edge"),
@@ -76,4 +90,31 @@ pub fn check(place: &Place) {
     place.run(&["graph", "remove", "web"]).expect(0);
     fs::remove_file(file).unwrap();
     assert_eq!(place.json(&["graph", "list"]), json!({ "graphs": [] }));
+}
+
+/// On a cluster with disks: the node with a graph is started anew in the midst of a feed, which
+/// goes on; nothing is lost, and nothing counts twice.
+pub fn check_kept(place: &Place) {
+    const LINES: u64 = 200_000;
+    let file = place.folder().join("many edges.txt");
+    let lines: Vec<String> = (0..LINES).map(|at| format!("{} {}\n", at % 5003, at / 7)).collect();
+    fs::write(&file, lines.concat()).unwrap();
+    let made = place.json(&["graph", "create", "kept", "--copies", "2"]);
+    let node = made["core"].as_str().unwrap().split('.').next().unwrap().to_string();
+    let mut feed = place.nile();
+    feed.args(["graph", "feed", "kept"]).arg(&file).args(["--source", "5"]);
+    let feed = feed.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    thread::sleep(Duration::from_secs(1));
+    place.run(&["fault", "restart", &node]).expect(0);
+    let fed = feed.wait_with_output().unwrap();
+    assert!(fed.status.success(), "{}", String::from_utf8_lossy(&fed.stderr));
+    let file = file.to_str().unwrap();
+    let again = place.json(&["graph", "feed", "kept", file, "--source", "5"]);
+    assert_eq!((&again["new"], &again["known"]), (&0.into(), &LINES.into()));
+    let settled = place.json(&["graph", "top", "kept", "--settled"]);
+    let graph = &settled["graph"];
+    assert_eq!((&graph["events"], &graph["edges"]), (&LINES.into(), &LINES.into()));
+    place.run(&["graph", "remove", "kept"]).expect(0);
+    refused(place.run(&["graph", "top", "kept"]), "`nile graph list`");
+    fs::remove_file(file).unwrap();
 }

@@ -3,9 +3,11 @@
 //! older event about it may still come.
 
 use alloc::collections::BTreeMap;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
 
+use crate::bytes::{Damaged, Read};
 use crate::event::Stamp;
 
 /// As many new edges make a generation, or an eighth of those that there are.
@@ -20,19 +22,27 @@ struct Fresh {
     is_there: bool,
 }
 
+/// The generation.
+#[derive(Default)]
+pub struct Level {
+    /// Where the edges to each vertex begin, and where the last ones end.
+    pub starts: Vec<usize>,
+    /// From where they come, sorted for each vertex.
+    pub froms: Vec<Vertex>,
+    /// Their stamps.
+    pub stamps: Vec<Stamp>,
+    /// The stamps of edges that are gone, by where they led to and came from.
+    pub gone: BTreeMap<(Vertex, Vertex), Stamp>,
+}
+
 /// The edges of a graph.
 #[derive(Default)]
 pub struct Edges {
     places: BTreeMap<u64, Vertex>,
     names: Vec<u64>,
-    /// The generation: where the edges to each vertex begin, and where the last ones end; from
-    /// where they come, sorted for each vertex, and their stamps.
-    starts: Vec<usize>,
-    froms: Vec<Vertex>,
-    stamps: Vec<Stamp>,
+    level: Level,
     /// What is known besides, by where an edge leads to and comes from.
     fresh: BTreeMap<(Vertex, Vertex), Fresh>,
-    gone: BTreeMap<(Vertex, Vertex), Stamp>,
     /// How many edges come from each vertex.
     degrees: Vec<u32>,
     count: u64,
@@ -103,16 +113,16 @@ impl Edges {
         }
         let (start, froms) = self.old(to);
         if let Ok(at) = froms.binary_search(&from) {
-            return Some(Fresh { stamp: self.stamps[start + at], is_there: true });
+            return Some(Fresh { stamp: self.level.stamps[start + at], is_there: true });
         }
-        self.gone.get(&(to, from)).map(|stamp| Fresh { stamp: *stamp, is_there: false })
+        self.level.gone.get(&(to, from)).map(|stamp| Fresh { stamp: *stamp, is_there: false })
     }
 
     /// Where in the generation the edges to a vertex begin, and from where they come.
     fn old(&self, to: Vertex) -> (usize, &[Vertex]) {
-        let at = |place: usize| self.starts.get(place).copied();
+        let at = |place: usize| self.level.starts.get(place).copied();
         match (at(to as usize), at(to as usize + 1)) {
-            (Some(start), Some(end)) => (start, &self.froms[start..end]),
+            (Some(start), Some(end)) => (start, &self.level.froms[start..end]),
             _ => (0, &[]),
         }
     }
@@ -147,7 +157,7 @@ impl Edges {
 
     /// Whether there is so much new that it should become a generation.
     pub fn is_fresh(&self) -> bool {
-        self.fresh.len() > LEAST_FRESH.max(self.froms.len() / 8)
+        self.fresh.len() > LEAST_FRESH.max(self.level.froms.len() / 8)
     }
 
     /// Makes a generation of all edges.
@@ -155,7 +165,8 @@ impl Edges {
         let (vertices, count) = (self.vertices(), self.count as usize);
         let mut starts = Vec::with_capacity(vertices + 1);
         let (mut froms, mut stamps) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let (fresh, mut gone) = (mem::take(&mut self.fresh), mem::take(&mut self.gone));
+        let fresh = mem::take(&mut self.fresh);
+        let mut gone = mem::take(&mut self.level.gone);
         let mut fresh = fresh.into_iter().peekable();
         for to in 0..vertices as Vertex {
             starts.push(froms.len());
@@ -164,7 +175,7 @@ impl Edges {
             while let Some(((_, from), state)) = fresh.next_if(|((it, _), _)| *it == to) {
                 while let Some((before, at)) = old.next_if(|(it, _)| *it < from) {
                     froms.push(before);
-                    stamps.push(self.stamps[at]);
+                    stamps.push(self.level.stamps[at]);
                 }
                 let _ = old.next_if(|(it, _)| *it == from);
                 if state.is_there {
@@ -177,10 +188,44 @@ impl Edges {
             }
             for (from, at) in old {
                 froms.push(from);
-                stamps.push(self.stamps[at]);
+                stamps.push(self.level.stamps[at]);
             }
         }
         starts.push(froms.len());
-        (self.starts, self.froms, self.stamps, self.gone) = (starts, froms, stamps, gone);
+        self.level = Level { starts, froms, stamps, gone };
+    }
+
+    /// What the generation has of a vertex: from where edges lead to it, and their stamps.
+    pub fn level(&self, to: Vertex) -> (&[Vertex], &[Stamp]) {
+        let (start, froms) = self.old(to);
+        (froms, &self.level.stamps[start..start + froms.len()])
+    }
+
+    /// How many edges the generation has.
+    pub fn level_len(&self) -> usize {
+        self.level.froms.len()
+    }
+
+    /// The edges that were gone when the generation was made.
+    pub fn gone(&self) -> &BTreeMap<(Vertex, Vertex), Stamp> {
+        &self.level.gone
+    }
+
+    /// Edges of these vertices, of one level; `starts` does not have where the last ones end.
+    pub fn restore(names: Vec<u64>, mut level: Level) -> Read<Edges> {
+        let is_there = |it: &Vertex| (*it as usize) < names.len();
+        let gone = level.gone.keys().all(|(to, from)| is_there(to) && is_there(from));
+        if !gone || !level.froms.iter().all(is_there) {
+            return Err(Damaged("an edge leads to no vertex"));
+        }
+        level.starts.push(level.froms.len());
+        let mut degrees = vec![0; names.len()];
+        level.froms.iter().for_each(|from| degrees[*from as usize] += 1);
+        let places: BTreeMap<u64, Vertex> = names.iter().copied().zip(0..).collect();
+        if places.len() != names.len() {
+            return Err(Damaged("a vertex is there twice"));
+        }
+        let count = level.froms.len() as u64;
+        Ok(Edges { places, names, level, fresh: BTreeMap::new(), degrees, count })
     }
 }

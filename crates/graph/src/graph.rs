@@ -1,13 +1,15 @@
 //! A graph, with all that is kept of it.
 
-use alloc::collections::{BTreeSet, BinaryHeap};
+use alloc::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::edges::{Edges, Vertex};
 use crate::event::Event;
+use crate::generation::{Keeping, Saving};
 use crate::ranks::{ONE, Ranks};
 use crate::reach;
+use crate::segment::{Call, Reject};
 use crate::sources::{SourceState, Sources, Verdict};
 
 /// So many sweeps over the same edges leave nothing wrong but what rounding does: each one leaves
@@ -75,9 +77,9 @@ pub struct Placed {
 
 /// A graph that changes.
 pub struct Graph {
-    settings: Settings,
-    sources: Sources,
-    edges: Edges,
+    pub(crate) settings: Settings,
+    pub(crate) sources: Sources,
+    pub(crate) edges: Edges,
     ranks: Ranks,
     /// What has come in the midst of a sweep: source and event.
     waiting: Vec<(u64, Event)>,
@@ -90,8 +92,14 @@ pub struct Graph {
     coming: Publication,
     published: Publication,
     /// Events that were taken, and those of them that were lost.
-    taken: u64,
-    refused: u64,
+    pub(crate) taken: u64,
+    pub(crate) refused: u64,
+    /// What was no event, by source and number.
+    rejects: BTreeMap<(u64, u64), Reject>,
+    /// A generation that is wanted, and one that is on its way; no other is made meanwhile.
+    wanted: Option<Keeping>,
+    saving: Option<Saving>,
+    is_saving: bool,
 }
 
 impl Graph {
@@ -110,15 +118,27 @@ impl Graph {
             published: Publication::default(),
             taken: 0,
             refused: 0,
+            rejects: BTreeMap::new(),
+            wanted: None,
+            saving: None,
+            is_saving: false,
         }
     }
 
-    /// Events of a source have come, and its promise that whatever comes yet happened at `until`
-    /// or later.
-    pub fn offer(&mut self, now: u64, source: u64, events: &[Event], until: u64) -> Offered {
+    /// Events of a source have come, what is no event, and its promise that whatever comes yet
+    /// happened at `until` or later. What was known goes from the call, what is new stays.
+    pub fn offer(&mut self, now: u64, call: &mut Call) -> Offered {
+        let source = call.source;
         let mut offered = Offered::default();
-        for event in events {
-            match self.sources.take(now, source, event.sequence) {
+        call.events.retain(|event| {
+            let verdict = match self.sources.take(now, source, event.sequence) {
+                // Somebody has mended it.
+                Verdict::Known if self.rejects.remove(&(source, event.sequence)).is_some() => {
+                    Verdict::New
+                }
+                verdict => verdict,
+            };
+            match verdict {
                 Verdict::New => {
                     offered.new += 1;
                     self.taken += 1;
@@ -130,12 +150,93 @@ impl Graph {
                 Verdict::Known => offered.known += 1,
                 Verdict::Ahead => offered.ahead += 1,
             }
-        }
+            verdict == Verdict::New
+        });
+        call.rejects.retain(|reject| {
+            let verdict = self.sources.take(now, source, reject.sequence);
+            match verdict {
+                Verdict::New => {
+                    offered.new += 1;
+                    self.rejects.insert((source, reject.sequence), reject.clone());
+                }
+                Verdict::Known => offered.known += 1,
+                Verdict::Ahead => offered.ahead += 1,
+            }
+            verdict == Verdict::New
+        });
+        let before = self.sources.until(source);
         if offered.ahead == 0 {
-            self.sources.promise(now, source, until);
+            self.sources.promise(now, source, call.until);
         }
+        call.until = if self.sources.until(source) > before { call.until } else { 0 };
         offered.next = self.sources.next(source);
         offered
+    }
+
+    /// What was no event, and its source.
+    pub fn rejects(&self) -> impl Iterator<Item = (u64, &Reject)> {
+        self.rejects.iter().map(|((source, _), reject)| (*source, reject))
+    }
+
+    /// How many those are.
+    pub fn rejected(&self) -> usize {
+        self.rejects.len()
+    }
+
+    /// A graph that was saved.
+    pub(crate) fn restore(
+        settings: Settings,
+        sources: Sources,
+        edges: Edges,
+        rejects: BTreeMap<(u64, u64), Reject>,
+        (taken, refused): (u64, u64),
+    ) -> Graph {
+        let changed = (0..edges.vertices() as Vertex).collect();
+        Graph { sources, edges, rejects, changed, taken, refused, ..Graph::new(settings) }
+    }
+
+    /// All sources count as heard of now.
+    pub(crate) fn hear(&mut self, now: u64) {
+        self.sources.hear(now);
+    }
+
+    /// How it is kept.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Has a generation made as soon as no sweep is under way; with what is beside it.
+    pub fn want_generation(&mut self, keeping: Keeping) {
+        if self.is_saving {
+            return;
+        }
+        self.wanted = Some(keeping);
+        if !self.is_sweeping {
+            self.begin_generation();
+        }
+    }
+
+    fn begin_generation(&mut self) {
+        if let Some(keeping) = self.wanted.take() {
+            self.edges.compact();
+            self.is_saving = true;
+            self.saving = Some(Saving::new(self, keeping));
+        }
+    }
+
+    /// Whether the generation that was wanted is made.
+    pub fn has_generation(&self) -> bool {
+        self.saving.is_some()
+    }
+
+    /// The generation that was wanted, once it is made.
+    pub fn take_generation(&mut self) -> Option<Saving> {
+        self.saving.take()
+    }
+
+    /// The generation is where it should be, or is not wanted any more.
+    pub fn end_generation(&mut self) {
+        self.is_saving = false;
     }
 
     fn apply(&mut self, source: u64, event: &Event) {
@@ -165,7 +266,7 @@ impl Graph {
             if self.edges.vertices() == 0 {
                 return None;
             }
-            if self.edges.is_fresh() {
+            if self.edges.is_fresh() && !self.is_saving {
                 self.edges.compact();
             }
             self.ranks.change(&self.edges, core::mem::take(&mut self.changed));
@@ -194,6 +295,7 @@ impl Graph {
             for (source, event) in core::mem::take(&mut self.waiting) {
                 self.apply(source, &event);
             }
+            self.begin_generation();
         }
         Some(is_over)
     }

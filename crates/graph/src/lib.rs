@@ -8,6 +8,8 @@
 //! * `edges`: the edges in two levels, a compressed generation and what is new since.
 //! * `ranks`: sweeps over the vertices, and the bound.
 //! * `reach`: components, and distances.
+//! * `segment`, `generation`: what came in a call, and a whole graph, as bytes.
+//! * `live`, `journal`, `kept`: a graph that is kept on disks: what is acknowledged is in for ever.
 //!
 //! Numbers are integers, so that all machines come to the same ranks, those without floating
 //! point, too.
@@ -17,16 +19,27 @@
 
 extern crate alloc;
 
+mod bytes;
 mod edges;
 mod event;
+mod generation;
 mod graph;
+mod journal;
+mod kept;
+mod live;
 mod ranks;
 mod reach;
+mod segment;
 mod sources;
 #[cfg(test)]
 mod tests;
 
+pub use bytes::Damaged;
 pub use event::{Event, Stamp};
 pub use graph::{Graph, Offered, Placed, Publication, Settings};
+pub use journal::{Broken, Held, Put, Shelf, Slot};
+pub use kept::Kept;
+pub use live::{Live, MOST_REJECTS};
 pub use ranks::ONE;
+pub use segment::{Call, Reject, Segment};
 pub use sources::{SourceState, Verdict};

@@ -3,6 +3,8 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use crate::bytes::{Damaged, Read, Reader, put};
+
 /// How far ahead of the first missing event of its source one may come.
 const AHEAD: u64 = 4096;
 
@@ -102,6 +104,56 @@ impl Sources {
             is_idle: it.is_idle(now, self.patience),
         };
         known.map(state).take(most).collect()
+    }
+
+    /// The numbers of all sources.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.known.keys().copied()
+    }
+
+    /// Calls `item` for each source, with what writes it.
+    pub fn save(&self, mut item: impl FnMut(&dyn Fn(&mut Vec<u8>))) {
+        for (number, source) in &self.known {
+            item(&|bytes| {
+                put(bytes, *number);
+                put(bytes, source.next);
+                put(bytes, source.until);
+                put(bytes, self.watermark);
+                put(bytes, source.beyond.len() as u64);
+                let mut before = source.next;
+                for sequence in &source.beyond {
+                    put(bytes, sequence - before);
+                    before = *sequence;
+                }
+            });
+        }
+    }
+
+    /// Reads a source back, which has been silent so far; its number.
+    pub fn restore(&mut self, reader: &mut Reader<'_>) -> Read<u64> {
+        let number = reader.number()?;
+        let (next, until) = (reader.number()?, reader.number()?);
+        self.watermark = self.watermark.max(reader.number()?);
+        let (mut beyond, mut before) = (BTreeSet::new(), next);
+        for _ in 0..reader.count()? {
+            before = before.saturating_add(reader.number()?);
+            beyond.insert(before);
+        }
+        let source = Source { next, beyond, until, heard: 0 };
+        match self.known.insert(number, source) {
+            None => Ok(number),
+            Some(_) => Err(Damaged("a source is there twice")),
+        }
+    }
+
+    /// All sources count as heard of now.
+    pub fn hear(&mut self, now: u64) {
+        self.known.values_mut().for_each(|it| it.heard = now);
+    }
+
+    /// What a source has promised.
+    pub fn until(&self, source: u64) -> u64 {
+        self.known.get(&source).map_or(0, |it| it.until)
     }
 
     /// The first event of a source that is missing.

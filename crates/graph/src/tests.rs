@@ -8,10 +8,15 @@ use alloc::vec::Vec;
 
 use proptest::prelude::*;
 
-use crate::{Event, Graph, ONE, Settings};
+use crate::generation::{Keeping, Loading};
+use crate::{Call, Damaged, Event, Graph, ONE, Offered, Reject, Segment, Settings};
 
 const SETTINGS: Settings =
     Settings { error: ONE >> 20, patience: 1 << 20, vertices: 1 << 20, edges: 1 << 30 };
+
+fn offer(graph: &mut Graph, now: u64, source: u64, events: &[Event], until: u64) -> Offered {
+    graph.offer(now, &mut Call { source, until, events: events.to_vec(), rejects: Vec::new() })
+}
 
 /// Events as they happened, each with its source.
 type History = Vec<(u64, Event)>;
@@ -100,7 +105,7 @@ proptest! {
         let mut graph = Graph::new(SETTINGS);
         let again = order.iter().map(|it| history[it.index(history.len())]);
         for (at, (source, event)) in again.chain(history.iter().rev().copied()).enumerate() {
-            graph.offer(0, source, &[event], 0);
+            offer(&mut graph, 0, source, &[event], 0);
             if at % pauses == 0 {
                 graph.step(0, 5);
             }
@@ -120,7 +125,7 @@ proptest! {
         let mut all = history(&steps);
         let mut graph = Graph::new(Settings { error: ONE >> 24, ..SETTINGS });
         for (source, event) in &all {
-            graph.offer(0, *source, &[*event], 0);
+            offer(&mut graph, 0, *source, &[*event], 0);
         }
         let mut last = f64::INFINITY;
         while let Some(is_over) = graph.step(0, 5) {
@@ -136,13 +141,14 @@ proptest! {
         let mut steps = steps.clone();
         steps.push(more);
         all = history(&steps);
-        graph.offer(0, 9, &[Event { sequence: 0, time: 0, from: 90, to: 91, removes: false }], 0);
+        let other = Event { sequence: 0, time: 0, from: 90, to: 91, removes: false };
+        offer(&mut graph, 0, 9, &[other], 0);
         graph.step(0, 1);
         let (source, event) = all[all.len() - 1];
-        graph.offer(0, source, &[event], 0);
+        offer(&mut graph, 0, source, &[event], 0);
         while graph.step(0, 1) == Some(false) {}
         let mut known = before;
-        known.push((9, Event { sequence: 0, time: 0, from: 90, to: 91, removes: false }));
+        known.push((9, other));
         let error = error(&graph, &named(&known), &model(&known));
         prop_assert!(error <= bound(&graph) + 1e-12, "{} {}", error, bound(&graph));
         prop_assert_eq!(graph.published().behind, 1);
@@ -171,7 +177,7 @@ fn generations_hold_what_single_events_said() {
     let mut graph = Graph::new(SETTINGS);
     let mut history: History = Vec::new();
     for part in events.chunks(5000) {
-        graph.offer(0, 1, part, 0);
+        offer(&mut graph, 0, 1, part, 0);
         history.extend(part.iter().map(|it| (1, *it)));
         settle(&mut graph);
         assert_eq!(edges(&graph), model(&history));
@@ -182,14 +188,14 @@ fn generations_hold_what_single_events_said() {
         .map(|(it, sequence)| Event { sequence, time: 1 << 40, removes: true, ..*it })
         .collect();
     for part in gone.chunks(3000) {
-        graph.offer(0, 2, part, 0);
+        offer(&mut graph, 0, 2, part, 0);
         history.extend(part.iter().map(|it| (2, *it)));
         settle(&mut graph);
     }
     assert_eq!(edges(&graph), model(&history));
     // What comes late about one that went changes nothing.
     let late = Event { sequence: gone.len() as u64, time: 5, removes: false, ..gone[0] };
-    graph.offer(0, 2, &[late], 0);
+    offer(&mut graph, 0, 2, &[late], 0);
     settle(&mut graph);
     assert_eq!(edges(&graph), model(&history));
     let names = named(&history);
@@ -204,7 +210,7 @@ fn the_top_is_in_order_and_says_what_is_certain() {
     // Two that nobody can tell apart, one that more lead to, and the ten that do.
     let to = |from: u64| if from < 6 { 100 } else { 101 + from % 2 };
     let events: Vec<Event> = (0..10).map(|from| edge(from, from, to(from))).collect();
-    graph.offer(0, 1, &events, 0);
+    offer(&mut graph, 0, 1, &events, 0);
     assert!(graph.top(9).is_empty(), "nothing is published");
     settle(&mut graph);
     let top = graph.top(3);
@@ -221,7 +227,7 @@ fn the_top_is_in_order_and_says_what_is_certain() {
 #[test]
 fn sweeps_end_when_they_make_nothing_better() {
     let mut graph = Graph::new(Settings { error: 1, ..SETTINGS });
-    graph.offer(0, 1, &skewed(5000), 0);
+    offer(&mut graph, 0, 1, &skewed(5000), 0);
     settle(&mut graph);
     assert!(graph.published().error > 1 && bound(&graph) < 1e-5);
 }
@@ -231,14 +237,14 @@ fn components_and_distances_follow_edges_that_come_and_go() {
     let mut graph = Graph::new(SETTINGS);
     let edge = |sequence, from, to, removes| Event { sequence, time: sequence, from, to, removes };
     let way: Vec<Event> = (0..5).map(|it| edge(it, 10 + it, 11 + it, false)).collect();
-    graph.offer(0, 1, &way, 0);
-    graph.offer(0, 1, &[edge(5, 50, 51, false)], 0);
+    offer(&mut graph, 0, 1, &way, 0);
+    offer(&mut graph, 0, 1, &[edge(5, 50, 51, false)], 0);
     assert_eq!([graph.distance(10, 15), graph.distance(15, 10)], [Some(5), None]);
     assert_eq!(graph.distance(10, 10), Some(0));
     assert_eq!((graph.component(15), graph.component(51)), (Some((10, 6)), Some((50, 2))));
-    graph.offer(0, 1, &[edge(6, 10, 14, false), edge(7, 12, 13, true)], 0);
+    offer(&mut graph, 0, 1, &[edge(6, 10, 14, false), edge(7, 12, 13, true)], 0);
     assert_eq!([graph.distance(10, 15), graph.distance(11, 13)], [Some(2), None]);
-    graph.offer(0, 1, &[edge(8, 10, 14, true)], 0);
+    offer(&mut graph, 0, 1, &[edge(8, 10, 14, true)], 0);
     assert_eq!((graph.component(15), graph.component(10)), (Some((13, 3)), Some((10, 3))));
     assert_eq!((graph.component(1), graph.distance(1, 10)), (None, None));
 }
@@ -248,8 +254,8 @@ fn what_there_is_no_room_for_is_counted_and_the_rest_goes_on() {
     let mut graph = Graph::new(Settings { vertices: 3, edges: 2, ..SETTINGS });
     let edge = |sequence, from, to, removes| Event { sequence, time: sequence, from, to, removes };
     let events = [edge(0, 1, 2, false), edge(1, 2, 3, false), edge(2, 3, 4, false)];
-    graph.offer(0, 1, &events, 0);
-    graph.offer(0, 1, &[edge(3, 3, 1, false), edge(4, 1, 2, true), edge(5, 3, 1, false)], 0);
+    offer(&mut graph, 0, 1, &events, 0);
+    offer(&mut graph, 0, 1, &[edge(3, 3, 1, false), edge(4, 1, 2, true), edge(5, 3, 1, false)], 0);
     settle(&mut graph);
     assert_eq!(edges(&graph), BTreeSet::from([(2, 3), (3, 1)]));
     assert_eq!(graph.published().refused, 2);
@@ -260,13 +266,101 @@ fn a_publication_says_up_to_when_it_is_whole() {
     let mut graph = Graph::new(Settings { patience: 10, ..SETTINGS });
     assert_eq!(graph.step(0, 9), None, "there is nothing");
     let edge = |sequence, time| Event { sequence, time, from: sequence, to: 7, removes: false };
-    graph.offer(0, 1, &[edge(0, 3), edge(1, 9)], 12);
-    let offered = graph.offer(0, 2, &[edge(1, 4), edge(1, 4), edge(9999, 5)], 30);
+    offer(&mut graph, 0, 1, &[edge(0, 3), edge(1, 9)], 12);
+    let offered = offer(&mut graph, 0, 2, &[edge(1, 4), edge(1, 4), edge(9999, 5)], 30);
     assert_eq!((offered.new, offered.known, offered.ahead, offered.next), (1, 1, 1, 0));
     settle(&mut graph);
     assert_eq!(graph.published().watermark, 0, "the second source lacks its first");
-    graph.offer(5, 2, &[edge(0, 2)], 30);
+    offer(&mut graph, 5, 2, &[edge(0, 2)], 30);
     settle(&mut graph);
     assert_eq!(graph.published().watermark, 12);
     assert_eq!(graph.sources(5, None, 9).len(), 2);
+}
+
+fn reject(sequence: u64) -> Reject {
+    Reject { sequence, text: "1 x".into(), why: "\"x\" is no number".into() }
+}
+
+#[test]
+fn what_is_no_event_is_kept_until_it_is_mended() {
+    let mut graph = Graph::new(SETTINGS);
+    let edge = |sequence| Event { sequence, time: 1, from: sequence, to: 7, removes: false };
+    let call = |events: Vec<Event>, rejects| Call { source: 4, until: 0, events, rejects };
+    let mut first = call([edge(0), edge(2)].into(), [reject(1), reject(3)].into());
+    let offered = graph.offer(0, &mut first);
+    assert_eq!((offered.new, offered.next, graph.rejected()), (4, 4, 2));
+    let again = graph.offer(0, &mut first);
+    assert_eq!((again.new, again.known, graph.rejected()), (0, 4, 2));
+    assert_eq!((first.events.len(), first.rejects.len()), (0, 0), "nothing of it is new");
+    let mended = graph.offer(0, &mut call([edge(1)].into(), Vec::new()));
+    assert_eq!((mended.new, graph.rejected()), (1, 1));
+    assert_eq!(graph.rejects().next(), Some((4, &reject(3))));
+    settle(&mut graph);
+    assert_eq!(edges(&graph), BTreeSet::from([(0, 7), (1, 7), (2, 7)]));
+    assert_eq!(graph.published().events, 3);
+}
+
+fn keeping(cut: u64) -> Keeping {
+    Keeping { graph: 77, copies: 2, cut }
+}
+
+fn saved(graph: &mut Graph, cut: u64) -> Vec<Vec<u8>> {
+    graph.want_generation(keeping(cut));
+    while graph.step(0, 3) == Some(false) {}
+    let mut saving = graph.take_generation().expect("no sweep is under way");
+    let all = core::iter::from_fn(|| saving.next(graph)).collect();
+    graph.end_generation();
+    all
+}
+
+fn loaded(parts: &[Vec<u8>]) -> Result<(Graph, Keeping), Damaged> {
+    let mut loading = Loading::default();
+    parts.iter().flat_map(|it| it.chunks(33)).try_for_each(|it| loading.add(it))?;
+    loading.finish()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_graph_that_was_saved_goes_on_as_it_would_have(
+        steps in prop::collection::vec(any::<(u8, u8, u8, u8, bool)>(), 2..120),
+        half in any::<prop::sample::Index>(),
+        damage in any::<(prop::sample::Index, u8)>(),
+    ) {
+        let history = history(&steps);
+        let half = half.index(history.len());
+        let mut graph = Graph::new(SETTINGS);
+        for (source, event) in &history[..half] {
+            offer(&mut graph, 0, *source, &[*event], 0);
+            graph.step(0, 5);
+        }
+        let rejects = Vec::from([reject(0)]);
+        let mut first = Call { source: 9, until: 50, events: Vec::new(), rejects };
+        graph.offer(0, &mut first);
+        let parts = saved(&mut graph, 5);
+        let (mut loaded_graph, keeps) = loaded(&parts).expect("it is whole");
+        prop_assert_eq!(keeps, keeping(5));
+        // Some of before come again, as they do out of a log.
+        for (source, event) in &history[half / 2..] {
+            let (source, events) = (*source, Vec::from([*event]));
+            let mut call = Call { source, events, ..Call::default() };
+            let record = Segment { graph: 77, number: 5, calls: [call.clone()].into() };
+            prop_assert_eq!(Segment::decode(&record.encode()), Ok(record));
+            loaded_graph.offer(0, &mut call);
+        }
+        settle(&mut loaded_graph);
+        prop_assert_eq!(edges(&loaded_graph), model(&history));
+        let state = loaded_graph.published();
+        prop_assert_eq!((state.events, loaded_graph.rejected()), (history.len() as u64, 1));
+        let error = error(&loaded_graph, &named(&history), &model(&history));
+        prop_assert!(error <= bound(&loaded_graph) + 1e-12);
+        // What is damaged may be told or not, as those who keep it check it, and harms nobody.
+        let mut bytes = parts.concat();
+        let at = damage.0.index(bytes.len());
+        bytes[at] ^= damage.1;
+        let _ = loaded(&[bytes.clone()]);
+        bytes.truncate(at);
+        prop_assert!(loaded(&[bytes]).is_err(), "its end is missing");
+    }
 }

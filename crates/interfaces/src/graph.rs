@@ -26,6 +26,32 @@ pub struct EdgeEvent {
     pub removes: bool,
 }
 
+/// When a call that gives events is over.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Acknowledgement {
+    /// They are in this core's memory, and lost with it.
+    Taken,
+    /// They are in for ever: in the log of the graph, on as many nodes as it has copies. Of a graph
+    /// without copies nothing is.
+    Kept,
+    /// That, and a publication has them.
+    Ranked,
+}
+
+/// A part of a source that is no event. It has a number among the source's events; an event that
+/// comes with this number later counts.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct RejectedEvent {
+    /// The source.
+    pub source: u64,
+    /// Its number in that.
+    pub sequence: u64,
+    /// What came, or how it began.
+    pub text: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
 /// What became of events.
 #[derive(Record, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OfferedEvents {
@@ -58,6 +84,12 @@ pub struct GraphState {
     pub staleness_us: u64,
     /// How many events were lost, as there are as many vertices or edges as there may be.
     pub refused: u64,
+    /// How many parts of sources are no events, and not mended yet.
+    pub rejected: u64,
+    /// On how many nodes each part of it is kept; 0 if it is in memory only.
+    pub copies: u8,
+    /// Why the log takes nothing now; empty if it does.
+    pub log_fails: String,
     /// How many vertices there are.
     pub vertices: u64,
     /// How many edges.
@@ -103,40 +135,65 @@ pub struct SourceEntry {
     pub idle: bool,
 }
 
-/// Graphs in the memory of a worker core, each with its ranks. `not_found`: the core has no graph
-/// of this name.
+/// The names below which graphs are kept: of `web`, `.graphs/web/generation` and others.
+pub const KEPT: &str = ".graphs/";
+
+/// Where a graph's generation is kept, as far as the graph's own name.
+pub const GENERATION: &str = "/generation";
+
+/// Graphs that worker cores have open, each with its ranks. `not_found`: the core has no graph of
+/// this name open.
 #[service(subsystem = "graphs", capability = "graphs", layer = high)]
 pub trait Graph {
     /// A graph without vertices, whose ranks are to be as good as `error` parts of 2³² in all; a
     /// source counts as idle that says nothing for `patience_ms`. It may have so many vertices, and
-    /// 64 times as many edges. `exists`; `no_memory`: the core has as many as it may.
+    /// 64 times as many edges. It is kept on so many nodes; without copies it is in the memory of
+    /// this core, and gone with it. `exists`; `no_memory`: the core has as many as it may.
     #[stl_k(allow(operator, peer))]
-    fn create(
+    async fn create(
         &self,
         #[range(1..=64)] name: String,
         #[range(1..=4294967296)] error: u64,
         #[range(1..=3600000)] patience_ms: u32,
         #[range(1..=16777216)] vertices: u32,
+        #[range(0..=8)] copies: u8,
     ) -> CallResult<()>;
+
+    /// Opens a graph that is kept: reads its generation and its log. Whoever has it open finds out
+    /// before it says of anything more that it is kept. `not_found`: none of this name is kept.
+    #[stl_k(reply = "state", allow(operator, peer))]
+    async fn open(&self, #[range(1..=64)] name: String) -> CallResult<GraphState>;
 
     /// The graph is no more.
     #[stl_k(allow(operator, peer))]
-    fn remove(&self, name: &str) -> CallResult<()>;
+    async fn remove(&self, name: &str) -> CallResult<()>;
 
     /// The graphs of this core behind the name `after`, some at a time. None: there are no more.
     #[stl_k(reply = "graphs", allow(package, operator, peer))]
     fn list(&self, after: &str) -> Vec<GraphState>;
 
     /// Events of a source, at most 512, and its promise: whatever comes of it yet happened at
-    /// `until` or later. Returns when they are in this core's memory.
+    /// `until` or later. Returns when they are as the acknowledgement says. `busy`: too much waits
+    /// for the log, nothing was taken; `no_memory` and others: the log takes nothing now. What was
+    /// given is to be given again then, and counts once.
     #[stl_k(reply = "offered", allow(operator, peer))]
-    fn offer(
+    async fn offer(
         &self,
         name: &str,
         source: u64,
         until: u64,
+        acknowledgement: Acknowledgement,
         events: Vec<EdgeEvent>,
     ) -> CallResult<OfferedEvents>;
+
+    /// Parts of sources that are no events, at most 64; over when they are kept. `no_memory`: there
+    /// are 4,096 already, which have to be mended first.
+    #[stl_k(reply = "offered", allow(operator, peer))]
+    async fn reject(&self, name: &str, rejects: Vec<RejectedEvent>) -> CallResult<OfferedEvents>;
+
+    /// What was rejected and is not mended: some at a time, of those behind the first `skip`.
+    #[stl_k(reply = "rejects", allow(operator, peer))]
+    fn rejects(&self, name: &str, skip: u32) -> CallResult<Vec<RejectedEvent>>;
 
     /// How the graph stands.
     #[stl_k(reply = "state", allow(package, operator, peer))]

@@ -313,6 +313,29 @@ fn services_are_made_of_services() {
 }
 
 #[test]
+fn what_a_graph_has_acknowledged_is_in_whenever_its_core_ends() {
+    for seed in 0..6 {
+        pass(
+            &with_datasets(seed, 3 + seed as usize % 3, DiskFaults::default()),
+            POOL,
+            "graph-kept",
+        );
+    }
+    // The power fails at any write; in the next life all is said again.
+    let mut failed = 0;
+    for write in (1..200).step_by(9) {
+        let cut = DiskFaults { cut_at_write: Some(write), ..DiskFaults::default() };
+        let first = with_datasets(write, 3, cut);
+        let finished = run(&first, POOL, "graph-kept ends=1").expect("it ends");
+        failed += u32::from(finished.power_failed);
+        let mut second = with_datasets(write, 3, DiskFaults::default());
+        second.disks[0].contents = finished.disks[0].clone();
+        pass(&second, POOL, "graph-kept ends=1 look=1");
+    }
+    assert!(failed > 15, "the power failed only {failed} times");
+}
+
+#[test]
 fn a_graph_is_the_same_in_any_order_of_its_events() {
     pass_seeds(20, 4, "graph");
     pass_seeds(2, 2, "graph edges=200 vertices=20");

@@ -1,0 +1,199 @@
+//! The worker cores of a cluster, and which of them has a graph open. One that nobody has open is
+//! opened by the first command that wants it.
+
+use std::time::Duration;
+
+use nile_abi::Status;
+use nile_interfaces::graph::{GENERATION, GraphClient, GraphState, KEPT};
+use nile_interfaces::name::NameClient;
+use nile_interfaces::name::records::NamePage;
+use nile_stl::CallError;
+
+use crate::cluster::args::{Place, Query};
+use crate::cluster::session::Session;
+use crate::data::service;
+use crate::failure::Failure;
+use crate::peer::call::CallFailed;
+use crate::peer::known::Target;
+
+/// How long a graph may take to be opened: all of it is read.
+const OPENING: Duration = Duration::from_secs(120);
+
+/// The worker cores of a cluster.
+pub struct Cores {
+    pub session: Session,
+    all: Vec<Target>,
+}
+
+/// Why a core has not done what it was asked for.
+pub enum Refused {
+    /// It has no such graph, or does not answer: another may have it.
+    Elsewhere(Failure),
+    /// It may be asked again in a while.
+    Later(Failure),
+    /// It will not.
+    No(Failure),
+}
+
+impl Refused {
+    pub fn into_failure(self) -> Failure {
+        match self {
+            Refused::Elsewhere(why) | Refused::Later(why) | Refused::No(why) => why,
+        }
+    }
+}
+
+impl Cores {
+    pub fn open(query: &Query) -> Result<Cores, Failure> {
+        let mut session = Session::open(&query.which, query.timeout)?;
+        let none = || Failure::failed("no node has a worker core that answers");
+        let all = service::find::<GraphClient>(&mut session)?.ok_or_else(none)?;
+        let away = session.away();
+        let all = all.into_iter().filter(|it| !away.contains(&it.node)).collect();
+        Ok(Cores { session, all })
+    }
+
+    /// Looks again which cores there are.
+    pub fn look_again(&mut self, wait: Duration) -> Result<(), Failure> {
+        self.session.peer.until(wait, |_| false)?;
+        let away = self.session.away();
+        self.all = service::instances::<GraphClient>(&self.session);
+        self.all.retain(|it| !away.contains(&it.node));
+        Ok(())
+    }
+
+    /// The graphs of all cores. One that does not answer is left out.
+    pub fn states(&mut self) -> Result<Vec<(Target, GraphState)>, Failure> {
+        let mut states = Vec::new();
+        for core in self.all.clone() {
+            let list = async |it: GraphClient| {
+                let mut all: Vec<GraphState> = Vec::new();
+                loop {
+                    let after = all.last().map_or(String::new(), |it| it.name.clone());
+                    let more = it.list(&after).await?;
+                    if more.is_empty() {
+                        return Ok(all);
+                    }
+                    all.extend(more);
+                }
+            };
+            match self.try_ask(core, list)? {
+                Ok(all) => states.extend(all.into_iter().map(|state| (core, state))),
+                Err(Refused::Elsewhere(_)) => self.session.doubts.add(core.node),
+                Err(refused) => return Err(refused.into_failure()),
+            }
+        }
+        Ok(states)
+    }
+
+    /// The graphs that are kept, open or not. None if no node keeps names.
+    pub fn kept(&mut self) -> Result<Vec<String>, Failure> {
+        if self.session.record.disk.is_none() {
+            return Ok(Vec::new());
+        }
+        let Some(names) = service::find::<NameClient>(&mut self.session)? else {
+            return Ok(Vec::new());
+        };
+        let list = async |it: &NameClient| {
+            let (mut all, mut after) = (Vec::new(), KEPT.to_string());
+            loop {
+                let NamePage::Names { names, more_behind } = it.list(&after).await? else {
+                    let message = "most of the nodes that keep names do not answer";
+                    return Err(CallError::new(Status::Timeout, message));
+                };
+                let own = names.iter().map_while(|it| it.name.strip_prefix(KEPT));
+                all.extend(own.filter_map(|it| it.strip_suffix(GENERATION)).map(String::from));
+                let is_over = names.iter().any(|it| !it.name.starts_with(KEPT));
+                match more_behind.filter(|_| !is_over) {
+                    Some(more) => after = more,
+                    None => return Ok(all),
+                }
+            }
+        };
+        let mut why = None;
+        for target in names {
+            let patience = self.session.patience;
+            let work =
+                async |clients: crate::peer::clients::Clients| list(&clients.at(target)).await;
+            match self.session.peer.work(patience, work)?.map_err(CallFailed::from) {
+                Ok(all) => return Ok(all),
+                Err(failed) => why = Some(refused(target, failed).into_failure()),
+            }
+        }
+        why.map_or(Ok(Vec::new()), Err)
+    }
+
+    /// The core that is meant, or one with the fewest graphs.
+    pub fn free(&mut self, on: Option<Place>) -> Result<Target, Failure> {
+        if let Some(place) = on {
+            let is_it = |it: &&Target| Some(it.core) == place.core && it.node == place.node;
+            let none = || Failure::request(format!("{place} is no worker core that answers"));
+            return self.all.iter().find(is_it).copied().ok_or_else(none);
+        }
+        let states = self.states()?;
+        let doubts = self.session.doubts.clone();
+        let graphs = |core: &&Target| {
+            let count = states.iter().filter(|(it, _)| it == *core).count();
+            (doubts.has(core.node), count)
+        };
+        let none = || Failure::failed("no node has a worker core that answers");
+        self.all.iter().min_by_key(graphs).copied().ok_or_else(none)
+    }
+
+    /// The core with the graph. If none has it open and it is kept, one opens it.
+    pub fn named(&mut self, name: &str) -> Result<Target, Failure> {
+        let states = self.states()?;
+        if let Some((core, _)) = states.iter().find(|(_, it)| it.name == name) {
+            return Ok(*core);
+        }
+        if !self.kept()?.iter().any(|it| it == name) {
+            let advice = "`nile graph list` shows those that there are";
+            let message = format!("no core that answers has a graph {name}: {advice}");
+            return Err(Failure::request(message));
+        }
+        let core = self.free(None)?;
+        let patience = std::mem::replace(&mut self.session.patience, OPENING);
+        let opened = self.ask(core, async |it| it.open(name.into()).await);
+        self.session.patience = patience;
+        opened.map(|_| core)
+    }
+
+    /// Asks a core.
+    pub fn ask<T>(
+        &mut self,
+        core: Target,
+        ask: impl AsyncFnOnce(GraphClient) -> Result<T, CallError>,
+    ) -> Result<T, Failure> {
+        self.try_ask(core, ask)?.map_err(Refused::into_failure)
+    }
+
+    /// The same, for who may ask another.
+    pub fn try_ask<T>(
+        &mut self,
+        core: Target,
+        ask: impl AsyncFnOnce(GraphClient) -> Result<T, CallError>,
+    ) -> Result<Result<T, Refused>, Failure> {
+        let session = &mut self.session;
+        let asked = session.peer.work(session.patience, async |clients| {
+            ask(clients.at(core)).await.map_err(CallFailed::from)
+        })?;
+        Ok(asked.map_err(|failed| refused(core, failed)))
+    }
+}
+
+fn refused(core: Target, failed: CallFailed) -> Refused {
+    let place = core.place();
+    let (request, failure) = (
+        Failure::request(format!("{place}: {}", failed.message)),
+        Failure::failed(format!("{place}: {failed}")),
+    );
+    match failed.status {
+        Status::NotFound => Refused::Elsewhere(request),
+        Status::Exists | Status::Invalid | Status::NoMemory => Refused::No(request),
+        Status::Busy => Refused::Later(failure),
+        Status::Dead | Status::Timeout | Status::Panicked | Status::Gone => {
+            Refused::Elsewhere(failure)
+        }
+        _ => Refused::No(failure),
+    }
+}

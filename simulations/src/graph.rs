@@ -1,0 +1,224 @@
+//! A graph whose events are acknowledged when they are in its log, while whoever has it and whoever
+//! feeds it is killed at any step: cores and nodes die in the midst of everything, others open the
+//! graph while somebody still has it, disks are full, and answers are lost. What was acknowledged
+//! is in whenever the graph is opened, nothing counts twice, and in the end the graph is that of
+//! all events, in whatever order they came.
+//!
+//! * `steps`: tasks that go on in any order, and end in the midst.
+//! * `shelf`: where it is kept.
+//! * `host`: who has it open; `feeder`: who has events.
+
+mod feeder;
+mod host;
+mod shelf;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use nile_graph::{Event, Kept};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use crate::draw::below;
+use crate::options::Options;
+use crate::report::{Figure, Report};
+use crate::runs::{Outcome, run_seeds};
+use crate::trace::Trace;
+
+use shelf::{Memory, Stored};
+use steps::{Steps, pause};
+
+/// Hosts of a run, and feeders.
+const HOSTS: usize = 3;
+const FEEDERS: usize = 3;
+
+/// Events of a feeder, at most.
+const EVENTS: u64 = 60;
+
+/// For how many steps there is trouble, and how many more all may take to end.
+const TROUBLE: u64 = 6_000;
+const MOST_STEPS: u64 = 2_000_000;
+
+/// What is done wrongly, for the checks of the check.
+#[derive(Clone, Copy, Default, Debug)]
+struct Conduct {
+    /// Events are acknowledged when they are in memory.
+    is_hasty: bool,
+    /// The shelf does not look what a slot has been.
+    overwrites: bool,
+}
+
+/// What all take part in.
+struct World {
+    random: RefCell<ChaCha8Rng>,
+    conduct: Conduct,
+    stored: Rc<Stored>,
+    /// Who has the graph open, by host.
+    open: [RefCell<Option<Rc<Kept<Memory>>>>; HOSTS],
+    /// What each feeder says.
+    events: Vec<Vec<Event>>,
+    acknowledged: RefCell<BTreeSet<(u64, u64)>>,
+    fed: Cell<usize>,
+    is_calm: Cell<bool>,
+    opened: Cell<u64>,
+    saved: Cell<u64>,
+    broken: RefCell<Option<String>>,
+    trace: RefCell<Trace>,
+}
+
+impl World {
+    fn below(&self, bound: u64) -> u64 {
+        below(&mut self.random.borrow_mut(), bound)
+    }
+
+    fn breaks(&self, why: String) {
+        self.broken.borrow_mut().get_or_insert(why);
+    }
+
+    fn note(&self, what: &str) {
+        self.trace.borrow_mut().note_bytes(what.as_bytes());
+    }
+
+    /// That all that was acknowledged is in a graph that was just opened.
+    fn check_opened(&self, kept: &Kept<Memory>) {
+        let live = kept.live.borrow();
+        for (source, sequence) in &*self.acknowledged.borrow() {
+            let states = live.graph.sources(0, source.checked_sub(1), 1);
+            // Beyond what is missing is not told one by one; events of feeders come in order there.
+            let next = states.first().filter(|it| it.source == *source).map_or(0, |it| it.next);
+            if next <= *sequence && states.first().is_none_or(|it| it.beyond == 0) {
+                self.breaks(format!("event {sequence} of {source} was acknowledged and is lost"));
+            }
+        }
+    }
+}
+
+/// Runs the scenario; blocks until all its runs are done.
+pub fn run(options: &Options) -> Report {
+    run_seeds("graph", options, HOSTS as u32, |seed| simulate(seed, Conduct::default()))
+}
+
+/// Events of a source: edges that are its own or everybody's, and some go again.
+fn events(random: &mut ChaCha8Rng) -> Vec<Event> {
+    let count = 1 + below(random, EVENTS);
+    let mut events: Vec<Event> = Vec::new();
+    for sequence in 0..count {
+        let time = below(random, 1000);
+        let (from, to) = (below(random, 12), below(random, 12));
+        let removes = below(random, 4) == 0;
+        events.push(Event { sequence, time, from, to, removes });
+    }
+    events
+}
+
+/// What holds about each edge after all events.
+fn model(events: &[Vec<Event>]) -> BTreeSet<(u64, u64)> {
+    let mut last = BTreeMap::new();
+    for (source, events) in (1..).zip(events) {
+        for event in events {
+            let news = (event.stamp(source), !event.removes);
+            let known = last.entry((event.from, event.to)).or_insert(news);
+            *known = (*known).max(news);
+        }
+    }
+    last.into_iter().filter(|(_, (_, is_there))| *is_there).map(|(edge, _)| edge).collect()
+}
+
+fn simulate(seed: u64, conduct: Conduct) -> Outcome {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let events: Vec<Vec<Event>> = (0..FEEDERS).map(|_| events(&mut random)).collect();
+    let world = Rc::new(World {
+        random: RefCell::new(random),
+        conduct,
+        stored: Rc::default(),
+        open: Default::default(),
+        events,
+        acknowledged: RefCell::default(),
+        fed: Cell::default(),
+        is_calm: Cell::default(),
+        opened: Cell::default(),
+        saved: Cell::default(),
+        broken: RefCell::default(),
+        trace: RefCell::default(),
+    });
+    let mut steps = Steps::default();
+    let mut kills = 0;
+    let mut hosts: Vec<usize> =
+        (0..HOSTS).map(|host| steps.start(host::run(world.clone(), host))).collect();
+    let mut feeders: Vec<usize> =
+        (0..FEEDERS).map(|feeder| steps.start(feeder::run(world.clone(), feeder))).collect();
+    let risk = 30 + world.below(400);
+    let mut step = 0;
+    while world.fed.get() < FEEDERS && world.broken.borrow().is_none() && step < MOST_STEPS {
+        step += 1;
+        world.is_calm.set(step > TROUBLE);
+        steps.step(&world);
+        if !world.is_calm.get() && world.below(risk) == 0 {
+            kills += 1;
+            match world.below((HOSTS + FEEDERS) as u64) as usize {
+                host if host < HOSTS => {
+                    steps.kill(hosts[host]);
+                    world.open[host].take();
+                    hosts[host] = steps.start(host::run(world.clone(), host));
+                }
+                other => {
+                    let feeder = other - HOSTS;
+                    if steps.kill(feeders[feeder]) {
+                        feeders[feeder] = steps.start(feeder::run(world.clone(), feeder));
+                    }
+                }
+            }
+        }
+    }
+    if step == MOST_STEPS {
+        world.breaks("events are never in, although nothing is wrong any more".into());
+    }
+    // Whoever had it is gone.
+    steps.end();
+    world.open.iter().for_each(|it| drop(it.take()));
+    let last = world.clone();
+    steps.start(async move { finish(&last).await });
+    while !steps.are_over() {
+        steps.step(&world);
+    }
+    drop(steps);
+    let broken = world.broken.borrow_mut().take();
+    let figures = vec![
+        Figure::count("hosts and feeders killed", kills),
+        Figure::count("times opened", world.opened.get()),
+        Figure::count("generations", world.saved.get()),
+        Figure::count("records put", world.stored.puts.get()),
+        Figure::count("events acknowledged", world.acknowledged.borrow().len() as u64),
+    ];
+    Outcome { trace_hash: world.trace.borrow().hash(), broken, figures }
+}
+
+/// Opens the graph a last time: it is that of all events.
+async fn finish(world: &Rc<World>) {
+    let kept = loop {
+        match Kept::open(Memory::new(world), 0).await {
+            Ok(kept) => break kept,
+            Err(nile_graph::Broken::Shelf(())) => pause().await,
+            Err(broken) => return world.breaks(format!("it cannot be opened: {broken:?}")),
+        }
+    };
+    world.check_opened(&kept);
+    let live = kept.live.borrow();
+    let mut edges = BTreeSet::new();
+    live.graph.each_edge(|from, to| {
+        edges.insert((from, to));
+    });
+    if world.broken.borrow().is_none() && edges != model(&world.events) {
+        world.breaks("in the end the graph is not that of all events".into());
+    }
+    let all: usize = world.events.iter().map(Vec::len).sum();
+    let counted = live.graph.published().behind;
+    if world.broken.borrow().is_none() && counted != all as u64 {
+        world.breaks(format!("{counted} events count, and {all} are there"));
+    }
+    world.note(&format!("{edges:?}"));
+}
