@@ -17,10 +17,10 @@ use nile_stl::{
 };
 
 use crate::network::gateway::ByNetwork;
-use crate::registry;
 use crate::{
     ALL, HAS_OPTIMISERS, bulk, dataset, gossip, network, role_assignment, timer_source, worker,
 };
+use crate::{records, registry};
 use nile_interfaces::registry::{Rating, RegistryClient};
 
 /// How often a core tells a registry that is not there yet, and how long it waits in between.
@@ -101,6 +101,9 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
     }
     if offers(timer_source::REGISTRATION.name()).unwrap_or(manages) {
         timer_source::publish_all(stl).await;
+    }
+    if offers(records::REGISTRATION.name()).unwrap_or(here(records::REGISTRATION.on)) {
+        records::publish_shared(stl).await;
     }
     if HAS_OPTIMISERS && offers(role_assignment::REGISTRATION.name()).unwrap_or(manages) {
         role_assignment::publish_all(stl).await;

@@ -6,7 +6,7 @@ use nile_bosml::{Encode, Writer};
 
 /// Bytes of a page: half of what a reply has room for, so that it does not matter what else is in
 /// it.
-const MOST_BYTES: usize = nile_bosml::MAX_MESSAGE / 2;
+pub const MOST_BYTES: usize = nile_bosml::MAX_MESSAGE / 2;
 
 /// The first entries, as many as have room in a reply.
 pub fn page<T: Encode>(entries: impl Iterator<Item = T>) -> Vec<T> {

@@ -11,7 +11,7 @@ use nile_services::ALL;
 const PAGES: [&str; 4] = ["skip", "after", "from", "at"];
 
 /// Replies with lists that are no pages, and why they fit.
-const BOUNDED: [(&str, &str); 35] = [
+const BOUNDED: [(&str, &str); 38] = [
     ("bulk.counters", "what is counted is fixed"),
     ("composer.publish", "a composition has 64 parts at most"),
     ("core_manager.keeps", "a node has at most 32 keeps"),
@@ -37,6 +37,9 @@ const BOUNDED: [(&str, &str); 35] = [
     ("physical_memory.statistics", "a node has at most 256 cores"),
     ("policy_manager.policies", "a core has those of its image, and few that were published"),
     ("policy_manager.subjects", "a core has some 20 services and a package"),
+    ("records.compare", "a value has 4096 bytes at most"),
+    ("records.get", "a value has 4096 bytes at most"),
+    ("records.many", "256 outcomes at most, and values that have room"),
     ("registry.changes", "a watcher's queue has 256 at most"),
     ("registry.keywords", "each word of a type once, the first that fit"),
     ("registry.order", "the highest that fit"),

@@ -10,7 +10,7 @@
 //! * Who runs next: [`scheduling`], [`policy_manager`].
 //! * Packages that stay: [`packages`]. What those are given that serve a network: [`frames`]; what
 //!   they tell of it: [`sockets`].
-//! * Graphs that change: [`graph`].
+//! * Graphs that change: [`graph`]. Records by key: [`records`].
 //! * Jobs: [`job`], [`worker`], [`task`].
 #![no_std]
 #![forbid(unsafe_code)]
@@ -34,6 +34,7 @@ pub mod network;
 pub mod packages;
 pub mod physical_memory;
 pub mod policy_manager;
+pub mod records;
 pub mod registry;
 pub mod role_assignment;
 pub mod sampler;

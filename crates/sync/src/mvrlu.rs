@@ -53,9 +53,11 @@
 mod member;
 mod reclaim;
 mod section;
+mod snapshot;
 
 pub use member::{Member, Mvrlu, Shape};
-pub use section::{Refused, Section};
+pub use section::{Draft, Refused, Section};
+pub use snapshot::Snapshot;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use nile_ring::{LINE_BYTES, Region, Word};
 
-use super::section::Section;
+use super::section::{Refused, Section};
 use crate::seat::{Seat, Seats};
 use crate::words::{add, exchange, fence, load, store};
 
@@ -169,6 +169,16 @@ impl Mvrlu {
         None
     }
 
+    /// Where the words of an object are to be read at a snapshot.
+    #[inline]
+    pub(super) fn source(&self, object: u32, at: u64) -> Result<&[Word], Refused> {
+        let master = self.object(object).ok_or(Refused::NoObject)?;
+        match self.version(master, at).ok_or(Refused::Corrupt)? {
+            Version::Copy { copy, .. } => Ok(copy),
+            Version::Master => Ok(master),
+        }
+    }
+
     /// Takes copies that never were off the chain of an object whose lock is had.
     pub(super) fn tidy(&self, object: &[Word]) {
         while let Some(place) = Place::of(load(&object[1])) {
@@ -223,12 +233,19 @@ impl Member {
     /// Takes a snapshot, in which objects are read, and written until it is committed.
     #[inline]
     pub fn begin(&mut self) -> Section<'_> {
+        let clock = self.enter();
+        Section::new(self, clock)
+    }
+
+    /// Begins to read; at which clock.
+    #[inline]
+    pub(super) fn enter(&self) -> u64 {
         let section = self.all.of_seat(self.seat.number, 0);
         store(section, ENTERING);
         // Who does not see that it enters has what it did before seen by it.
         fence();
         let clock = self.all.now();
         store(section, clock);
-        Section::new(self, clock)
+        clock
     }
 }

@@ -2,7 +2,7 @@
 
 use nile_ring::Word;
 
-use super::member::{COMMITTING, DROPPED, FIRST_CLOCK, HEADER, Member, OPEN, Place, Version};
+use super::member::{COMMITTING, DROPPED, FIRST_CLOCK, HEADER, Member, OPEN, Place};
 use crate::seat::Seat;
 use crate::words::{get, load, put, store};
 
@@ -37,6 +37,11 @@ impl<'a> Section<'a> {
         Section { member, clock, copies: 0, is_open: false, refused: None }
     }
 
+    /// When the snapshot was taken, by the clock that [`Section::commit`] tells.
+    pub fn clock(&self) -> u64 {
+        self.clock - FIRST_CLOCK
+    }
+
     /// Reads the words of an object from the first on, as many as `into` has room for: as the
     /// snapshot has them, or as this section has changed them.
     #[inline]
@@ -59,16 +64,12 @@ impl<'a> Section<'a> {
     #[inline]
     fn source(&self, object: u32) -> Result<&[Word], Refused> {
         let all = &self.member.all;
-        let master = all.object(object).ok_or(Refused::NoObject)?;
         if self.copies > 0
-            && let Some(place) = self.own(master)
+            && let Some(place) = self.own(all.object(object).ok_or(Refused::NoObject)?)
         {
             return Ok(all.slot(place));
         }
-        match all.version(master, self.clock).ok_or(Refused::Corrupt)? {
-            Version::Copy { copy, .. } => Ok(copy),
-            Version::Master => Ok(master),
-        }
+        all.source(object, self.clock)
     }
 
     /// This section's copy of an object, if it has locked it.
