@@ -172,6 +172,20 @@ impl Gossip {
         (self.starting, self.round_at) = (None, None);
     }
 
+    /// Tells every living member that another one has ended, for whoever has ended it and knows:
+    /// nobody has to miss it first. One that lives denies it, as any rumour of its death.
+    pub fn tell_end(&mut self, node: NodeId) {
+        let Some(row) = self.table.get(node).filter(|row| row.live) else { return };
+        let ended = Row { live: false, version: 0, ..row.clone() };
+        let mut news = self.packer(1);
+        news.news(ended, None);
+        let messages = news.finish();
+        let living = self.table.rows().filter(|row| row.live && row.node != node.0);
+        for member in living.map(|row| NodeId(row.node)).collect::<Vec<_>>() {
+            self.send(Destination::Node(member), messages.clone());
+        }
+    }
+
     /// Changes this node's directory and gives its new version; the cluster is told in the rounds
     /// that follow. Fails if it has no room, or there is no such instance.
     pub fn set_local(&mut self, update: Update) -> Result<u32, Refused> {

@@ -38,6 +38,28 @@ fn who_leaves_says_so() {
 }
 
 #[test]
+fn whose_end_is_told_by_an_observer_is_not_missed_first() {
+    let mut net = Net::of(6);
+    net.rounds(20);
+    net.start(Settings { observer: true, ..settings(99, 1) });
+    net.run(Duration::from_millis(200));
+    net.nodes.remove(&NodeId(4));
+    net.node(99).tell_end(NodeId(4));
+    // Of one that lives it is told in vain.
+    net.node(99).tell_end(NodeId(2));
+    net.collect();
+    net.run(DELAY * 3);
+    let down = |net: &mut Net, other: u32| {
+        let member = net.node(other).member(NodeId(4)).unwrap();
+        member.state == State::Down
+    };
+    assert!([1, 2, 3, 5, 6].into_iter().all(|it| down(&mut net, it)));
+    net.nodes.remove(&NodeId(99));
+    net.rounds(5);
+    net.agrees();
+}
+
+#[test]
 fn who_is_slow_is_suspected_and_trusted_again() {
     let mut net = Net::of(3);
     net.rounds(10);
