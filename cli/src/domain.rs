@@ -1,14 +1,18 @@
 //! `nile domain`: nodes on parts of a machine. What each has, the ledger says.
 //!
-//! * [`args`]: what can be said; [`ledger`]: the ledger's file; `carry`: what a command does;
-//!   `show`: what is said of domains.
+//! * [`args`]: what can be said; [`ledger`]: the ledger's file; [`carry`]: what a command does;
+//!   [`cores`]: which cores a domain uses; `show`: what is said of domains.
 
 pub mod args;
-mod carry;
+pub mod carry;
+pub mod cores;
 pub mod ledger;
 mod show;
 
-use nile_domain::{Command, Create, Limits, Name, UNIT};
+use std::fs;
+
+use nile_abi::{Role, RoleSet};
+use nile_domain::{Command, Create, Limits, Name, Resize, UNIT};
 use serde_json::json;
 
 use crate::cluster::args::{Logs, Said};
@@ -16,30 +20,52 @@ use crate::cluster::{logs, node};
 use crate::failure::Failure;
 use crate::size::Bytes;
 use crate::{boot, config};
-use args::{Domain, DomainAction, Options};
+use args::{Change, Domain, DomainAction, Options};
 use carry::Carrier;
 use show::Seen;
 
 /// Does what is asked for.
 pub fn run(options: &Domain) -> Result<(), Failure> {
     match &options.action {
-        DomainAction::Create { name, cores, memory, dry_run, options } => {
-            create(*name, *cores, *memory, *dry_run, options)
+        DomainAction::Create {
+            name,
+            cores,
+            memory,
+            min_cores,
+            max_cores,
+            priority,
+            dry_run,
+            options,
+        } => {
+            let least = min_cores.unwrap_or((*cores).min(2));
+            let most = max_cores.unwrap_or(*cores);
+            let limits = Limits { cores: (least, most), units: (1, u32::MAX), priority: *priority };
+            create(*name, *cores, *memory, limits, *dry_run, options)
         }
         DomainAction::List(options) => {
             let (folder, record) = carry::folder_with_supervisor(&options.which)?;
             show::list(&folder, &record, &ledger::open(&folder)?, options.json)
         }
         DomainAction::Show { name, options } => show(*name, options),
+        DomainAction::Resize { name, cores, memory, force, options } => {
+            resize(*name, *cores, *memory, *force, options)
+        }
+        DomainAction::Lend { from, to, cores, span, options } => {
+            let millis = span.as_millis() as u32;
+            let command = Command::Lend { from: *from, to: *to, cores: *cores, millis };
+            begin(options)?.carry_out(&command)?;
+            let document = json!({ "lender": from.as_str(), "borrower": to.as_str(),
+                "cores": cores, "seconds": span.as_secs() });
+            said(options, &document, &format!("lent: {cores} of {from} to {to}"))
+        }
+        DomainAction::Recall { name, options } => {
+            begin(options)?.carry_out(&Command::Recall { from: *name })?;
+            let what = format!("recalled: what {name} had from others");
+            said(options, &json!({ "recalled": name.as_str() }), &what)
+        }
         DomainAction::Destroy { name, force, options } => {
-            let (folder, _) = carry::folder_with_supervisor(&options.which)?;
-            Failure::at_signals()?;
-            let mut carrier = Carrier::begin(folder)?;
-            carrier.carry_out(&Command::Destroy { name: *name, force: *force })?;
-            match options.json {
-                true => crate::print(&format!("{}\n", json!({ "destroyed": name.as_str() }))),
-                false => crate::print(&format!("destroyed: {name}\n")),
-            }
+            begin(options)?.carry_out(&Command::Destroy { name: *name, force: *force })?;
+            said(options, &json!({ "destroyed": name.as_str() }), &format!("destroyed: {name}"))
         }
         DomainAction::Logs { name, lines, follow, query } => {
             let (node, query) = (Said::Domain(*name, None), query.clone());
@@ -48,10 +74,25 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
     }
 }
 
+/// The supervisor of the machine that is meant.
+fn begin(options: &Options) -> Result<Carrier, Failure> {
+    let (folder, _) = carry::folder_with_supervisor(&options.which)?;
+    Failure::at_signals()?;
+    Carrier::begin(folder)
+}
+
+fn said(options: &Options, document: &serde_json::Value, line: &str) -> Result<(), Failure> {
+    match options.json {
+        true => crate::print(&format!("{document}\n")),
+        false => crate::print(&format!("{line}\n")),
+    }
+}
+
 fn create(
     name: Name,
     cores: u16,
     memory: Bytes,
+    limits: Limits,
     dry_run: bool,
     options: &Options,
 ) -> Result<(), Failure> {
@@ -59,17 +100,18 @@ fn create(
         return Err(Failure::request(format!("--memory {memory}: memory is given in whole 2M")));
     }
     boot::check_memory(memory)?;
-    let (folder, record) = carry::folder_with_supervisor(&options.which)?;
+    let (folder, _) = carry::folder_with_supervisor(&options.which)?;
     if !dry_run {
         node::hosted(false)?;
     }
     let file = folder.file(node::COMMON);
     let config = config::read(Some(&file.clone().into_os_string().into()))?;
-    config::roles(Some(&file), &config, cores)?;
+    let roles = config::roles(Some(&file), &config, limits.cores.1)?;
+    if node::says_roles(&fs::read_to_string(&file).unwrap_or_default()) {
+        check_bounds(&roles, limits.cores)?;
+    }
     Failure::at_signals()?;
     let units = (memory.0 / UNIT) as u32;
-    let most = record.shared.as_ref().map_or(cores, |shared| shared.cores);
-    let limits = Limits { cores: (1, most.max(cores)), units: (1, u32::MAX), priority: 0 };
     let command = Command::Create(Create { name, cores, units, limits, device: None });
     let mut carrier = Carrier::begin(folder.clone())?;
     let plan = carrier.plan(&command)?;
@@ -94,9 +136,59 @@ fn create(
         };
     }
     carrier.carry_out(&command)?;
-    let (ledger, record) = (carrier.ledger(), carrier.record());
+    tell(&carrier, name, options)
+}
+
+/// Refuses a range of cores that a configuration which says roles does not allow: a core that comes
+/// and goes is a worker and nothing else, and the others have a worker among them.
+fn check_bounds(roles: &[RoleSet], (least, most): (u16, u16)) -> Result<(), Failure> {
+    let worker = RoleSet::EMPTY.with(Role::Worker);
+    let always = usize::from(least).min(roles.len());
+    let comes_and_goes = roles[always..].iter().all(|roles| *roles == worker);
+    let works = roles[..always].iter().any(|roles| roles.contains(Role::Worker));
+    if least == most || comes_and_goes && works {
+        return Ok(());
+    }
+    Err(Failure::request(format!(
+        "--min-cores {least}: in the cluster's [roles] the cores of a domain from c{least} on are \
+         not workers alone, or no other is a worker; give more"
+    )))
+}
+
+fn resize(
+    name: Name,
+    cores: Option<Change>,
+    memory: Option<Bytes>,
+    force: bool,
+    options: &Options,
+) -> Result<(), Failure> {
+    if let Some(memory) = memory {
+        return Err(Failure::request(format!(
+            "--memory {memory}: a hosted domain keeps the memory that it was made with; destroy it \
+             and create it anew"
+        )));
+    }
+    let change = cores.ok_or_else(|| Failure::request("nothing is to change; say --cores"))?;
+    let mut carrier = begin(options)?;
+    let ledger = carrier.ledger();
+    let has = ledger
+        .named(name)
+        .map_or(0, |domain| ledger.cores_with(|it| it.is_own(domain.id.slot)).len() as i32);
+    let cores = match change {
+        Change::To(cores) => cores,
+        // Fewer than none is refused as none is.
+        Change::By(by) => (has + by).max(0) as u16,
+    };
+    let resize = Resize { name, cores: Some(cores), units: None, force };
+    carrier.carry_out(&Command::Resize(resize))?;
+    tell(&carrier, name, options)
+}
+
+/// Says what a domain has now.
+fn tell(carrier: &Carrier, name: Name, options: &Options) -> Result<(), Failure> {
+    let (folder, record, ledger) = (carrier.folder(), carrier.record(), carrier.ledger());
     match ledger.named(name) {
-        Some(domain) => Seen::of(&folder, record, ledger, &domain).print(options.json),
+        Some(domain) => Seen::of(folder, record, ledger, &domain).print(options.json),
         None => Err(Failure::failed(format!("domain {name} has just gone"))),
     }
 }

@@ -13,13 +13,13 @@ use super::folder::{Folder, Node, Record};
 use super::ready::Waiting;
 use super::session::Session;
 use super::{network, node, process};
-use crate::advice;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::peer::call::CallFailed;
 use crate::peer::{Peer, known};
 use crate::switch::control::{Client, ControlError, Request};
 use crate::switch::fault::Fault;
+use crate::{advice, domain};
 
 /// How long what was started anew may take to be up.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -261,7 +261,12 @@ fn restart(folder: &Folder, target: Place) -> Result<String, Failure> {
             return Err(Failure::failed(message));
         }
         match waiting.look() {
-            Ok(true) => return Ok(format!("started anew: {name} g{}", started.generation)),
+            Ok(true) => {
+                if started.has_cores_away() {
+                    domain::cores::settle(folder, &alone, &started)?;
+                }
+                return Ok(format!("started anew: {name} g{}", started.generation));
+            }
             Ok(false) => {}
             Err(failure) => {
                 // What this command has started ends with it.

@@ -92,16 +92,19 @@ pub struct Shared {
 pub struct Domain {
     /// What it is called.
     pub name: String,
-    /// The hardware cores that are its own.
+    /// The hardware cores that it has, in rising order: its first cores run on them.
     pub cores: Vec<u16>,
+    /// How many cores its node always has in use, and how many it can have: the others of those are
+    /// away.
+    pub bounds: (u16, u16),
     /// Bytes of memory.
     pub memory: u64,
 }
 
 impl Record {
-    /// How many cores a node has.
+    /// How many cores a node has, those that are away included.
     pub fn cores_of(&self, node: &Node) -> u16 {
-        node.domain.as_ref().map_or(self.cores, |it| it.cores.len() as u16)
+        node.domain.as_ref().map_or(self.cores, |it| it.bounds.1)
     }
 
     /// Bytes of a node's memory.
@@ -181,6 +184,11 @@ impl Node {
     /// Its number.
     pub fn node(&self) -> NodeId {
         NodeId(self.id)
+    }
+
+    /// Whether it is a domain that has not all the cores that it can have.
+    pub fn has_cores_away(&self) -> bool {
+        self.domain.as_ref().is_some_and(|it| it.cores.len() < usize::from(it.bounds.1))
     }
 
     /// Its name.

@@ -232,9 +232,47 @@ fn write_config(folder: &Folder, record: &Record, node: &Node) -> Result<PathBuf
         "[node]\nid = {id}\ngeneration = {generation}\n{keepers}\n{identity}{plain}\n\
          [network]\n{protection}\n"
     );
+    let common = read(COMMON)?;
+    let roles = match &node.domain {
+        Some(domain) => roles_of_domain(folder, &common, domain.bounds)?,
+        None => String::new(),
+    };
     let name = format!("{}.toml", node.name());
-    folder.write(&name, &format!("{}\n{own}", read(COMMON)?))?;
+    folder.write(&name, &format!("{common}\n{own}{roles}"))?;
     Ok(folder.file(&name))
+}
+
+/// Whether a configuration, which was checked before, says roles.
+pub fn says_roles(text: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Said {
+        roles: Option<IgnoredAny>,
+    }
+    toml::from_str::<Said>(text).is_ok_and(|said| said.roles.is_some())
+}
+
+/// The roles of a domain's cores, unless the common configuration says them: those that it always
+/// has are a node's, and the others are workers, which come and go.
+fn roles_of_domain(
+    folder: &Folder,
+    common: &str,
+    (least, most): (u16, u16),
+) -> Result<String, Failure> {
+    if says_roles(common) {
+        return Ok(String::new());
+    }
+    let path = folder.file(COMMON);
+    let config = config::read(Some(&path.clone().into_os_string().into()))?;
+    let always = config::roles(Some(&path), &config, least)?;
+    let has = |core: u16, role| match always.get(usize::from(core)) {
+        Some(roles) => roles.contains(role),
+        None => role == Role::Worker,
+    };
+    let line = |role: Role| {
+        let cores: Vec<u16> = (0..most).filter(|core| has(*core, role)).collect();
+        format!("{} = {cores:?}\n", role.name())
+    };
+    Ok(format!("\n[roles]\n{}", Role::ALL.map(line).concat()))
 }
 
 /// The node's disk, if it has one. One that was there before is as it was.

@@ -11,6 +11,7 @@ use super::args::Which;
 use super::folder::{Folder, Record};
 use super::turns::Doubts;
 use super::{members, network, process};
+use crate::domain::carry;
 use crate::failure::Failure;
 use crate::peer::Peer;
 
@@ -114,11 +115,17 @@ impl Session {
         own_away.chain(elsewhere).collect()
     }
 
-    /// The nodes of other machines that this cluster has or had, as far as its own remember.
+    /// The nodes of other machines that this cluster has or had, as far as its own remember. What
+    /// was a domain of its own machine, and has been destroyed, is none.
     pub fn elsewhere(&self) -> BTreeSet<NodeId> {
+        let lives =
+            |node: NodeId| self.peer.known().member(node).is_some_and(|it| it.state != State::Down);
+        let was_domain =
+            |node: &NodeId| self.record.shared.is_some() && carry::is_place(*node) && !lives(*node);
         let known = self.peer.known().members().map(|member| member.node);
         let is_own = |node: &NodeId| self.record.nodes.iter().any(|it| it.node() == *node);
-        known.chain(self.dead.iter().copied()).filter(|node| !is_own(node)).collect()
+        let all = known.chain(self.dead.iter().copied());
+        all.filter(|node| !is_own(node) && !was_domain(node)).collect()
     }
 
     /// Whether a node whose process runs is held for dead, or was since the session began: it may

@@ -1,5 +1,8 @@
 //! The words of `nile domain`.
 
+use std::str::FromStr;
+use std::time::Duration;
+
 use clap::{Args, Subcommand, value_parser};
 use nile_domain::Name;
 
@@ -24,6 +27,16 @@ pub enum DomainAction {
         /// How much memory it gets, in whole 2M, as 256M.
         #[arg(long, value_name = "SIZE")]
         memory: Bytes,
+        /// The fewest cores that it can be left with; as many as it has, and 2 at most, if nothing
+        /// is said. What it has beyond them are workers, which come and go.
+        #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=255))]
+        min_cores: Option<u16>,
+        /// The most cores that it can be given; as many as it has if nothing is said.
+        #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=255))]
+        max_cores: Option<u16>,
+        /// When no core is free, it gets cores of domains with a lower number.
+        #[arg(long, value_name = "0-255", default_value_t = 0)]
+        priority: u8,
         /// Show what it would get, and change nothing.
         #[arg(long)]
         dry_run: bool,
@@ -35,6 +48,45 @@ pub enum DomainAction {
     /// Show one domain: what it has, and whether it runs.
     Show {
         /// Which.
+        name: Name,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Give a domain that runs more cores, or fewer.
+    Resize {
+        /// Which.
+        name: Name,
+        /// How many of its own it is to have: 3, or +1, or -1.
+        #[arg(long, value_name = "N", allow_hyphen_values = true)]
+        cores: Option<Change>,
+        /// How much memory it is to have, which a hosted domain cannot change while it runs.
+        #[arg(long, value_name = "SIZE")]
+        memory: Option<Bytes>,
+        /// Take cores that work on something and do not leave in time.
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Give cores of one domain to another for a time.
+    Lend {
+        /// Whose they are.
+        from: Name,
+        /// Who gets them.
+        to: Name,
+        /// How many.
+        #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=255))]
+        cores: u16,
+        /// For how long; the first command on a domain after that takes them back.
+        #[arg(long = "for", value_name = "TIME", value_parser = crate::run::args::duration,
+            default_value = "24h")]
+        span: Duration,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Give back at once the cores that a domain has from others.
+    Recall {
+        /// Who has them.
         name: Name,
         #[command(flatten)]
         options: Options,
@@ -62,6 +114,26 @@ pub enum DomainAction {
         #[command(flatten)]
         query: Query,
     },
+}
+
+/// How many cores a domain is to have: so many, or so many more or fewer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    To(u16),
+    By(i32),
+}
+
+impl FromStr for Change {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Change, String> {
+        let number = text.parse::<i32>().ok().filter(|it| (-255..=255).contains(it));
+        match number {
+            Some(by) if by != 0 && text.starts_with(['+', '-']) => Ok(Change::By(by)),
+            Some(to @ 1..) => Ok(Change::To(to as u16)),
+            _ => Err(format!("`{text}` is neither a number of cores nor a difference, as 3 or +1")),
+        }
+    }
 }
 
 #[derive(Args)]

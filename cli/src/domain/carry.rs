@@ -3,14 +3,15 @@
 //! command, which no domain notices; one command at a time has the cluster's claim.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use nile_abi::Instant as Moment;
+use nile_abi::{Instant as Moment, NodeId};
 use nile_domain::{
-    Action, Command, Deadlines, DomainId, Happened, Ledger, Lifecycle, Message, Outcome, Plan,
-    Refused, Supervisor, UNIT,
+    Action, Command, DOMAINS, Deadlines, DomainId, Happened, Holding, Ledger, Lifecycle, Message,
+    Outcome, Party, Plan, Refused, Supervisor, Thing, UNIT,
 };
 
+use super::cores;
 use super::ledger::{self, FileWords};
 use crate::advice;
 use crate::cluster::args::Kind;
@@ -19,10 +20,14 @@ use crate::cluster::node::{self, Prepared};
 use crate::cluster::process;
 use crate::cluster::ready::Waiting;
 use crate::failure::Failure;
+use crate::peer::Peer;
 
 /// How long a domain may take until it runs, and to end by itself.
 const START: Duration = Duration::from_secs(30);
 const STOP: Duration = Duration::from_secs(5);
+
+/// How long the news of a domain's end may take to be told.
+const TELL: Duration = Duration::from_secs(1);
 
 /// Nothing here waits for a deadline of the supervisor's: each action is done when it returns.
 const DEADLINES: Deadlines =
@@ -36,6 +41,8 @@ pub struct Carrier {
     _claim: Claim,
     /// The domain that can be started.
     prepared: Option<Prepared>,
+    /// How many cores a domain always uses, and can have, if one is made.
+    bounds: (u16, u16),
     /// Why something was not done, more closely than the supervisor knows.
     failure: Option<Failure>,
     outcome: Option<Outcome>,
@@ -44,6 +51,11 @@ pub struct Carrier {
 /// The node that a domain is: the supervisor's is n1, and places are counted from 1.
 pub fn node_of(id: DomainId) -> u32 {
     1 + u32::from(id.slot)
+}
+
+/// Whether a node of a machine with a supervisor has the number of a domain.
+pub fn is_place(node: NodeId) -> bool {
+    (2..=1 + DOMAINS as u32).contains(&node.0)
 }
 
 impl Carrier {
@@ -55,19 +67,22 @@ impl Carrier {
         let ledger = ledger::open(&folder)?;
         let half_done: Vec<DomainId> =
             ledger.domains().filter(|it| it.state == Lifecycle::Starting).map(|it| it.id).collect();
-        let supervisor = Supervisor::recover(ledger, DEADLINES, 0, Moment::START);
+        let supervisor = Supervisor::recover(ledger, DEADLINES, 0, now());
         let mut carrier = Carrier {
             folder,
             record,
             supervisor,
             _claim: claim,
             prepared: None,
+            bounds: (1, 1),
             failure: None,
             outcome: None,
         };
         for id in half_done {
-            carrier.supervisor.happened(Moment::START, Happened::Ended(id));
+            carrier.supervisor.happened(now(), Happened::Ended(id));
         }
+        // What was lent comes back that is due.
+        carrier.supervisor.tick(now());
         carrier.act()?;
         (carrier.failure, carrier.outcome) = (None, None);
         Ok(carrier)
@@ -76,6 +91,11 @@ impl Carrier {
     /// Who has what.
     pub fn ledger(&self) -> &Ledger<FileWords> {
         self.supervisor.ledger()
+    }
+
+    /// The cluster's folder.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     /// What the cluster consists of.
@@ -90,7 +110,10 @@ impl Carrier {
 
     /// Carries a command out. Blocks until it has ended: done, or undone.
     pub fn carry_out(&mut self, command: &Command) -> Result<(), Failure> {
-        self.supervisor.command(Moment::START, command).map_err(|why| refused(&why))?;
+        if let Command::Create(create) = command {
+            self.bounds = create.limits.cores;
+        }
+        self.supervisor.command(now(), command).map_err(|why| refused(&why))?;
         self.act()?;
         match (self.failure.take(), self.outcome.take()) {
             (Some(failure), _) => Err(failure),
@@ -113,7 +136,7 @@ impl Carrier {
                 }),
                 Action::Start(id) => match self.start(id) {
                     Ok(()) => {
-                        self.supervisor.heard(Moment::START, id, Message::Hello);
+                        self.supervisor.heard(now(), id, Message::Hello);
                         None
                     }
                     Err(failure) => {
@@ -125,16 +148,34 @@ impl Carrier {
                     process::end(self.folder.path(), |it| it == part(id), STOP);
                     Some(Happened::Ended(id))
                 }
-                // What a hosted domain has does not change while it runs.
+                Action::Send(id, Message::OfferCore(core)) => {
+                    let told = match self.settle(id) {
+                        true => Message::CoreTaken(core),
+                        false => Message::CoreRefused(core),
+                    };
+                    self.supervisor.heard(now(), id, told);
+                    None
+                }
+                Action::Send(id, Message::TakeCore(core)) => match self.settle(id) {
+                    true => Some(Happened::Parked(core)),
+                    false => {
+                        self.supervisor.heard(now(), id, Message::CoreRefused(core));
+                        None
+                    }
+                },
+                // Its memory is a size that it is started with.
                 Action::Send(..) => None,
                 Action::Force(core) => {
-                    self.kill(core);
+                    if let Some(id) = self.force(core) {
+                        self.supervisor.happened(now(), Happened::Ended(id));
+                    }
                     Some(Happened::Parked(core))
                 }
                 // Linux gives no process what another had.
                 Action::Scrub(extent) => Some(Happened::Scrubbed(extent)),
                 Action::Reset(device) => Some(Happened::Reset(device)),
                 Action::Forget(id) => {
+                    self.tell_end(id);
                     self.record.nodes.retain(|node| node.id != node_of(id));
                     self.folder.set_record(&self.record)?;
                     None
@@ -145,7 +186,7 @@ impl Carrier {
                 }
             };
             if let Some(happened) = happened {
-                self.supervisor.happened(Moment::START, happened);
+                self.supervisor.happened(now(), happened);
             }
         }
         ledger::check(&self.folder, self.supervisor.ledger())
@@ -159,6 +200,7 @@ impl Carrier {
         let own = folder::Domain {
             name: domain.name.to_string(),
             cores: ledger.cores_with(|it| it.is_own(id.slot)),
+            bounds: self.bounds,
             memory: u64::from(ledger.units_with(|it| it.is_own(id.slot))) * UNIT,
         };
         let node = Node {
@@ -199,17 +241,66 @@ impl Carrier {
                 return Err(Failure::failed(why));
             }
         }
-        Ok(())
-    }
-
-    /// Kills the domain that has this core.
-    fn kill(&mut self, core: u16) {
-        let holding = self.supervisor.ledger().holding(nile_domain::Thing::Core(core));
-        if let nile_domain::Party::Domain(slot) = holding.owner {
-            let part = part(DomainId { slot, generation: holding.generation });
-            process::kill(|| process::of(self.folder.path(), &part));
+        match &alone.nodes[..] {
+            [node] if node.has_cores_away() => cores::settle(&self.folder, &self.record, node),
+            _ => Ok(()),
         }
     }
+
+    /// Has a domain use the cores that it has now; whether it does. Why it does not is told in the
+    /// end.
+    fn settle(&mut self, id: DomainId) -> bool {
+        let settled = self.node_with_cores(id).and_then(|node| {
+            cores::settle(&self.folder, &self.record, &node)?;
+            self.folder.set_record(&self.record)
+        });
+        settled.map_err(|failure| self.failure = Some(failure)).is_ok()
+    }
+
+    /// A domain's node, which is to use the cores that the ledger gives it now.
+    fn node_with_cores(&mut self, id: DomainId) -> Result<Node, Failure> {
+        let gone = || Failure::failed("the domain has just gone");
+        let has = |it: &Holding| it.is_of(id.slot) && it.is_had();
+        let cores = self.supervisor.ledger().cores_with(has);
+        let mut nodes = self.record.nodes.iter_mut();
+        let node = nodes.find(|node| node.id == node_of(id)).ok_or_else(gone)?;
+        node.domain.as_mut().ok_or_else(gone)?.cores = cores;
+        Ok(node.clone())
+    }
+
+    /// Parks a core, whatever it does: a dead domain's processes are killed, and of one that runs
+    /// those of the cores that it is not to use. Gives a domain that could only be killed whole.
+    fn force(&mut self, core: u16) -> Option<DomainId> {
+        let holding = self.supervisor.ledger().holding(Thing::Core(core));
+        let Party::Domain(slot) = holding.owner else { return None };
+        let id = DomainId { slot, generation: holding.generation };
+        let domain = self.supervisor.ledger().domain(id);
+        if domain.is_some_and(|it| it.state.is_running())
+            && let Ok(node) = self.node_with_cores(id)
+        {
+            cores::break_off(&self.folder, &node);
+            if self.settle(id) {
+                self.failure = None;
+                return None;
+            }
+        }
+        process::kill(|| process::of(self.folder.path(), &part(id)));
+        domain.filter(|it| it.state.is_running()).map(|it| it.id)
+    }
+
+    /// Tells the other nodes that a domain has ended: they would miss it after a while. If they
+    /// cannot be told, they do.
+    fn tell_end(&self, id: DomainId) {
+        let told = Peer::join(&self.folder, &self.record)
+            .and_then(|mut peer| peer.tell_end(NodeId(node_of(id)), TELL));
+        drop(told);
+    }
+}
+
+/// The moment, the same for all commands: when what is lent is due stands in the ledger.
+fn now() -> Moment {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Moment::from_nanos(since.as_nanos() as u64)
 }
 
 /// What the processes of a domain are called among those of the cluster.

@@ -1,6 +1,6 @@
 //! What is said of domains.
 
-use nile_domain::{Domain, Ledger, Lifecycle, Phase, UNIT, Words};
+use nile_domain::{Domain, Ledger, Lifecycle, Limits, Party, Phase, UNIT, Words};
 use serde_json::{Value, json};
 
 use super::carry::{last_line, part};
@@ -20,6 +20,10 @@ pub struct Seen {
     cores: Vec<u16>,
     cpus: Vec<usize>,
     memory: Bytes,
+    limits: Limits,
+    /// Its cores that others have, and those of its cores that are others', with whose they are.
+    lent: Vec<(u16, String)>,
+    borrowed: Vec<(u16, String)>,
     log: String,
     /// The last line of its log, if it is gone.
     last: Option<String>,
@@ -33,7 +37,16 @@ impl Seen {
         ledger: &Ledger<W>,
         domain: &Domain,
     ) -> Seen {
-        let Domain { id, name, .. } = *domain;
+        let Domain { id, name, limits, .. } = *domain;
+        let named = |party| match party {
+            Party::Domain(slot) => ledger.in_slot(slot).map(|it| it.name.to_string()),
+            _ => None,
+        };
+        let own = Party::Domain(id.slot);
+        let lent = ledger.cores().filter(|(_, it)| it.lender == own && it.owner != own);
+        let lent = lent.filter_map(|(core, it)| Some((core, named(it.owner)?))).collect();
+        let borrowed = ledger.cores().filter(|(_, it)| it.owner == own && it.lender != own);
+        let borrowed = borrowed.filter_map(|(core, it)| Some((core, named(it.lender)?))).collect();
         let part = part(id);
         let runs = !process::of(folder.path(), &part).is_empty();
         let node = record.nodes.iter().find(|node| node.name() == part);
@@ -47,6 +60,9 @@ impl Seen {
             cores: ledger.cores_with(|it| it.is_of(id.slot)),
             cpus: node.map(|node| record.cpus_of(node)).unwrap_or_default(),
             memory: memory(ledger.units_with(|it| it.is_of(id.slot))),
+            limits,
+            lent,
+            borrowed,
             last: is_gone.then(|| last_line(folder, id)),
         }
     }
@@ -60,6 +76,11 @@ impl Seen {
             "cores": self.cores,
             "cpus": self.cpus,
             "memory": self.memory.0,
+            "min_cores": self.limits.cores.0,
+            "max_cores": self.limits.cores.1,
+            "priority": self.limits.priority,
+            "lent": parts(&self.lent),
+            "borrowed": parts(&self.borrowed),
             "log": self.log,
             "last": self.last,
         })
@@ -83,16 +104,24 @@ impl Seen {
         if as_json {
             return crate::print(&format!("{}\n", self.document()));
         }
-        let Seen { name, node, state, generation, cores, cpus, memory, log, last } = self;
+        let Seen { name, node, state, generation, cores, cpus, memory, log, last, .. } = self;
+        let Limits { cores: (least, most), priority, .. } = self.limits;
         let cpus = match &cpus[..] {
             [] => "any CPU".into(),
             cpus => format!("CPU {}", numbers(cpus)),
         };
         let mut text = format!(
             "{name}: {state}, {node}, generation {generation}\n\
-             cores {} on {cpus}, {memory}\nlog {log}\n",
+             cores {} on {cpus}, {memory}\n{least} to {most} cores, priority {priority}\n",
             numbers(cores)
         );
+        for (core, other) in &self.lent {
+            text += &format!("core {core} is lent to {other}\n");
+        }
+        for (core, other) in &self.borrowed {
+            text += &format!("core {core} is borrowed from {other}\n");
+        }
+        text += &format!("log {log}\n");
         if let Some(last) = last {
             text += &format!("its processes are gone; its log ends: {last}\n");
         }
@@ -124,6 +153,11 @@ pub fn list<W: Words>(
     let free = ["free".into(), "-".into(), "-".into(), "-".into(), cores, free.to_string()];
     rows.push(free.to_vec());
     crate::print(&table::columns("", &rows))
+}
+
+/// Cores and whose they are, or who has them.
+fn parts(cores: &[(u16, String)]) -> Value {
+    cores.iter().map(|(core, other)| json!({ "core": core, "domain": other })).collect()
 }
 
 /// So many units of memory.

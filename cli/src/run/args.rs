@@ -161,7 +161,7 @@ impl Share {
 }
 
 /// Reads a time, at most a day.
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let scale = match unit {

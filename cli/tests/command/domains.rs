@@ -118,6 +118,93 @@ fn a_domain_that_is_killed_keeps_what_it_has_until_it_is_destroyed() {
     assert_eq!((&next["node"], &next["generation"]), (&json!("n2"), &json!(2)));
 }
 
+/// The phases of a domain's cores.
+fn phases(place: &Place, name: &str) -> Vec<String> {
+    let shown = place.json(&["roles", name]);
+    let cores = shown["cores"].as_array().unwrap().iter();
+    cores.map(|it| it["state"].as_str().unwrap().to_string()).collect()
+}
+
+#[test]
+fn cores_come_and_go_while_a_domain_runs() {
+    let place = supervised();
+    let domain = |words: &[&str]| place.run(&[&["domain"], words].concat());
+    let cores = |name: &str| place.json(&["domain", "show", name])["cores"].clone();
+    let create = ["create", "web", "--cores", "2", "--min-cores", "1", "--max-cores", "3"];
+    domain(&[&create[..], &["--memory", "64M", "--priority", "9"]].concat()).expect(0);
+    assert_eq!(phases(&place, "web"), ["running", "running", "away"]);
+    domain(&["create", "batch", "--cores", "1", "--memory", "64M"]).expect(0);
+    for (words, part) in [
+        (&["resize", "web", "--cores", "+1"][..], "1 cores are wanted, and none is free"),
+        (&["resize", "web", "--cores", "4"], "it would have 4 cores, and must have 1 to 3"),
+        (&["resize", "batch", "--cores", "-1"], "it would have 0 cores, and must have 1 to 1"),
+        (&["resize", "web", "--cores", "x"], "neither a number of cores nor a difference"),
+        (&["resize", "web", "--memory", "32M"], "keeps the memory that it was made with"),
+        (&["resize", "web"], "say --cores"),
+        (&["lend", "batch", "web", "--cores", "1"], "it would have 0 cores"),
+        (&["recall", "web"], "web has no cores from others"),
+    ] {
+        refused(domain(words), part);
+    }
+    domain(&["destroy", "batch"]).expect(0);
+
+    domain(&["resize", "web", "--cores", "+1"]).expect(0);
+    assert_eq!(
+        (cores("web"), phases(&place, "web")),
+        (json!([1, 2, 3]), vec!["running".into(); 3])
+    );
+    domain(&["resize", "web", "--cores", "-2"]).expect(0);
+    assert_eq!((cores("web"), free(&place)["cores"].clone()), (json!([1]), json!([2, 3])));
+    assert_eq!(phases(&place, "web"), ["running", "away", "away"]);
+    // A node that begins anew has what it had.
+    place.run(&["fault", "restart", "web"]).expect(0);
+    assert_eq!(phases(&place, "web"), ["running", "away", "away"]);
+    let call = ["call", "ackermann.compute", "m=2", "n=3", "--core", "web.c0"];
+    assert_eq!(place.run(&call).expect(0).out, "<reply><value>9</value></reply>\n");
+}
+
+#[test]
+fn cores_are_lent_and_taken_by_who_goes_before() {
+    let place = supervised();
+    let domain = |words: &[&str]| place.run(&[&["domain"], words].concat());
+    let show = |name: &str| place.json(&["domain", "show", name]);
+    let batch = ["create", "batch", "--cores", "3", "--min-cores", "1", "--memory", "64M"];
+    domain(&batch).expect(0);
+    let web = ["create", "web", "--cores", "1", "--max-cores", "2", "--memory", "64M"];
+    refused(domain(&web), "1 cores are wanted, and none is free; batch has 3");
+    domain(&[&web[..], &["--priority", "1"]].concat()).expect(0);
+    assert_eq!((&show("web")["cores"], &show("batch")["cores"]), (&json!([3]), &json!([1, 2])));
+    assert_eq!(phases(&place, "batch"), ["running", "running", "away"]);
+
+    let lend = ["lend", "batch", "web", "--cores", "1"];
+    assert_eq!(domain(&lend).expect(0).out, "lent: 1 of batch to web\n");
+    assert_eq!(show("web")["borrowed"], json!([{ "core": 2, "domain": "batch" }]));
+    assert_eq!(show("batch")["lent"], json!([{ "core": 2, "domain": "web" }]));
+    assert_eq!(phases(&place, "web"), ["running", "running"]);
+    domain(&["recall", "web"]).expect(0);
+    assert_eq!((&show("web")["cores"], &show("batch")["cores"]), (&json!([3]), &json!([1, 2])));
+
+    // What is due comes back with the next command, and with the end of who has it.
+    domain(&[&lend[..], &["--for", "1s"]].concat()).expect(0);
+    until("it is due", || {
+        domain(&["resize", "web", "--cores", "1"]).expect(0);
+        show("batch")["cores"] == json!([1, 2])
+    });
+    domain(&lend).expect(0);
+    domain(&["destroy", "web", "--force"]).expect(0);
+    assert_eq!(show("batch")["cores"], json!([1, 2]));
+    assert_eq!(free(&place)["cores"], json!([3]));
+}
+
+#[test]
+fn a_destroyed_domain_is_not_missed_first() {
+    let place = supervised();
+    place.run(&["domain", "create", "web", "--cores", "1", "--memory", "64M"]).expect(0);
+    place.run(&["domain", "destroy", "web", "--force"]).expect(0);
+    let status = place.run(&["status"]).expect(0).out;
+    assert!(!status.contains("n2"), "{status}");
+}
+
 #[test]
 fn domains_need_no_supervisor_to_run_and_end_with_the_cluster() {
     let place = supervised();
