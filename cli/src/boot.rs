@@ -76,8 +76,13 @@ pub fn check(options: &Boot) -> Result<(), Failure> {
     check_memory(options.memory)?;
     let config = config::read(options.config.as_ref())?;
     let file = options.config.as_ref().map(config::File::path);
-    config::roles(file, &config, options.cores)?;
-    config::pool(file, &config, options.memory.0)?;
+    if options.machine != Machine::Qemu {
+        config::no_supervisor(file, &config)?;
+    }
+    let whole = (options.cores, options.memory.0);
+    let (cores, memory) = config.supervisor.map_or(whole, |kept| (kept.cores as u16, kept.memory));
+    config::roles(file, &config, cores)?;
+    config::pool(file, &config, memory)?;
     match options.machine {
         Machine::Hosted => Ok(()),
         Machine::Qemu | Machine::Sim => config::no_interface(file, &config),

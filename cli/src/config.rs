@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use nile_abi::RoleSet;
 use nile_kernel::config::MAX_BYTES;
-use nile_kernel::{Config, ConfigError, Named};
+use nile_kernel::{Config, ConfigError, Named, Supervising};
 use nile_stl::Registration;
 use tempfile::NamedTempFile;
 
@@ -135,6 +135,16 @@ pub fn no_interface(path: Option<&Path>, config: &Config) -> Result<(), Failure>
     let file = path.unwrap_or(Path::new("the default configuration"));
     let message = "interface is for hosted nodes; others drive their own devices".into();
     Err(place(&file.display(), &ConfigError { line: Some(*line), message }))
+}
+
+/// Refuses what a node is told that supervises its machine, for one that cannot.
+pub fn no_supervisor(path: Option<&Path>, config: &Config) -> Result<(), Failure> {
+    let Some(Supervising { line, .. }) = config.supervisor else { return Ok(()) };
+    let file = path.unwrap_or(Path::new("the default configuration"));
+    let message = "[supervisor] is for a PC that is alone, as `nile boot --machine qemu`; hosted \
+                   domains are made with `nile up --machine hosted --supervisor`"
+        .into();
+    Err(place(&file.display(), &ConfigError { line: Some(line), message }))
 }
 
 /// Says what is wrong the way compilers do, so that editors find the line.

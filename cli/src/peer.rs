@@ -88,7 +88,7 @@ impl Peer {
         &self.gossip
     }
 
-    /// Tells the nodes that this one has ended, so that none has to miss it first. A node that nobody
+    /// Tells the nodes that this one has ended, so that none has to miss it first. One that nobody
     /// has told of within `patience` is known to nobody.
     pub fn tell_end(&mut self, node: NodeId, patience: Duration) -> Result<(), Failure> {
         self.until(patience, |peer| peer.gossip.member(node).is_some())?;

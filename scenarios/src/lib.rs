@@ -48,6 +48,8 @@
 //! | `roles`           | a disk goes to another core and back; callers see the same disk        |
 //! | `graph`           | edges come in any order; ranks are no more wrong than they say        |
 //! | `graph-kept`      | what a graph has acknowledged is in, once, whenever its core ends      |
+//! | `domains`         | domains come and go on cores and memory of the same machine             |
+//! | `domain`          | nothing: a domain that does what its supervisor says                    |
 //! | `sweeps`          | names without a history are adopted once, whoever races; `away=1`: what |
 //! |                   | was removed while a node was cut off goes when it is back              |
 //! | `web`             | a node serves HTTP, and is stopped meanwhile; a client of another TCP  |
@@ -84,6 +86,7 @@ mod defaults;
 mod disk_calls;
 mod disk_cost;
 mod disks;
+mod domains;
 mod ends;
 mod flood;
 mod graph;
@@ -136,7 +139,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 59] = [
+pub const PROGRAMS: [&str; 61] = [
     "boot",
     "ping",
     "restart",
@@ -182,6 +185,8 @@ pub const PROGRAMS: [&str; 59] = [
     "roles",
     "graph",
     "graph-kept",
+    "domains",
+    "domain",
     "idle-nodes",
     "cluster",
     "serve",
@@ -241,6 +246,11 @@ pub fn needs_cluster(program: &str) -> bool {
             | "sweeps"
             | "web"
     )
+}
+
+/// Whether a program is for a node that supervises its machine, or for a domain of one.
+pub fn needs_supervisor(program: &str) -> bool {
+    matches!(program, "domains" | "domain")
 }
 
 /// How many disks a program's node must have at least, of 8 MiB at least.
@@ -305,6 +315,8 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "roles" => roles::start(core, &arguments),
         "graph" => graph::start(core, &arguments),
         "graph-kept" => graph_kept::start(core, &arguments),
+        "domains" => domains::start(core, &arguments),
+        "domain" => domains::guest::start(core),
         "sweeps" => sweeps::start(core, &arguments),
         "web" => web::start(core, &arguments),
         "bulk-cost" => bulk_cost::start(core, &arguments),

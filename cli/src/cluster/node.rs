@@ -36,7 +36,7 @@ pub fn common_config(file: Option<&config::File>) -> Result<String, Failure> {
         network: Option<Spanned<IgnoredAny>>,
     }
     let Some(file) = file else { return Ok(String::new()) };
-    config::read(Some(file))?;
+    config::no_supervisor(Some(file.path()), &config::read(Some(file))?)?;
     let shown = file.path().display();
     let place = |what: &dyn std::fmt::Display| Failure::request(format!("{shown}{what}"));
     let text = file.text()?;

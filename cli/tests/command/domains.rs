@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::cluster::{Place, refused, send, until};
-use crate::support::root;
+use crate::support::{launcher, launcher_again, root, run};
 
 /// A cluster with a supervisor, which has the cores 1 to 3 and 192 MiB to give.
 fn supervised() -> Place {
@@ -236,5 +236,41 @@ fn a_create_that_is_ended_in_the_midst_leaves_nothing() {
         place.run(&["domain", "create", "other", "--cores", "3", "--memory", "64M"]).expect(0);
         let list = place.json(&["domain", "list"]);
         assert_eq!(list["domains"].as_array().unwrap().len(), 1, "{signal}: {list}");
+    }
+}
+
+/// What a node that supervises its machine keeps of it.
+const SUPERVISOR: &str = "[supervisor]\ncores = 1\nmemory = \"96M\"\n";
+
+#[test]
+fn domains_come_and_go_on_a_pc() {
+    let config = tempfile::NamedTempFile::new().unwrap();
+    fs::write(config.path(), SUPERVISOR).unwrap();
+    let mut boot = launcher();
+    boot.args(["boot", "--json", "--machine", "qemu", "--program", "domains"]);
+    boot.args(["--cores", "4", "--memory", "256M", "--config"]).arg(config.path());
+    let said = run(&mut boot, &[]).expect(0);
+    let report: Value = serde_json::from_str(&said.out).expect("one JSON document");
+    assert_eq!(report["program"]["passed"], true, "{}", report["program"]);
+    assert_eq!(report["cores"].as_array().unwrap().len(), 1, "the others are domains'");
+}
+
+#[test]
+fn a_machine_that_nobody_supervises_has_no_domains() {
+    for machine in ["sim", "qemu"] {
+        let mut boot = launcher_again();
+        boot.args(["boot", "--json", "--machine", machine, "--program", "domains"]);
+        let said = run(&mut boot, &[]).expect(1);
+        assert!(said.out.contains("its configuration has no [supervisor]"), "{}", said.out);
+    }
+    let config = tempfile::NamedTempFile::new().unwrap();
+    fs::write(config.path(), SUPERVISOR).unwrap();
+    for (machine, words, part) in [
+        ("hosted", &["--cores", "4"][..], "hosted domains are made with `nile up"),
+        ("qemu", &["--cores", "1"], "leaves nothing of 1 cores"),
+    ] {
+        let mut boot = launcher_again();
+        boot.args(["boot", "--machine", machine, "--config"]).arg(config.path()).args(words);
+        refused(run(&mut boot, &[]), part);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{fs, iter};
 
-use nile_scenarios::{PROGRAMS, disks, needs_cluster, needs_packages};
+use nile_scenarios::{PROGRAMS, disks, needs_cluster, needs_packages, needs_supervisor};
 use serde_json::Value;
 
 use crate::support::{launcher, launcher_again, run};
@@ -40,8 +40,9 @@ fn all_hold_on(machine: &str) {
     fs::write(&store, STORE).unwrap();
     let small = folder.path().join("small.toml");
     fs::write(&small, SMALL_BUFFERS).unwrap();
-    // What boots is checked in more detail elsewhere, and so are clusters.
-    let alone = |program: &&str| *program != "boot" && !needs_cluster(program);
+    // What boots is checked in more detail elsewhere, and so are clusters and domains.
+    let elsewhere = |program: &str| needs_cluster(program) || needs_supervisor(program);
+    let alone = |program: &&str| *program != "boot" && !elsewhere(program);
     let mut starts = [launcher()].into_iter().chain(iter::repeat_with(launcher_again));
     // Those with packages first, which then are built.
     let (with, without): (Vec<&str>, Vec<&str>) =

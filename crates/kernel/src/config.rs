@@ -48,6 +48,7 @@ use toml_parser::lexer::TokenKind;
 use crate::membership::{Membership, NetworkTable, NodeTable};
 use crate::packages::{Most, PackagesTable};
 use crate::pool::{PoolConfig, PoolTable};
+use crate::supervising::{Supervising, SupervisorTable};
 
 /// The most brackets that may be open at once, and the most dots in a key. The parser recurses
 /// that deep, and on the boot path its stack is small.
@@ -97,6 +98,8 @@ pub struct Config {
     pub interface: Option<Named>,
     /// The memory that its cores share for buffers; `None` for none.
     pub pool: Option<PoolConfig>,
+    /// What the node keeps if it supervises its machine; `None` if it has all of it.
+    pub supervisor: Option<Supervising>,
     /// What each package may have.
     pub(crate) package_limits: Most,
     /// The node's packages. No file says them: they come beside it, in the boot module.
@@ -166,6 +169,7 @@ struct File {
     network: NetworkTable,
     pool: PoolTable,
     packages: PackagesTable,
+    supervisor: Option<SupervisorTable>,
 }
 
 #[derive(Deserialize)]
@@ -208,6 +212,7 @@ impl Default for Config {
             membership: None,
             interface: None,
             pool: None,
+            supervisor: None,
             package_limits: Most::default(),
             packages: Store::Empty,
         }
@@ -336,6 +341,7 @@ impl Config {
             membership,
             interface,
             pool: PoolConfig::from_table(file.pool, |at| line_of(text, at))?,
+            supervisor: Supervising::from_table(file.supervisor, |at| line_of(text, at))?,
             package_limits: Most::from_table(file.packages, |at| line_of(text, at))?,
             tick: period(hz),
             tick_workers: file.timer.tick_workers,

@@ -41,6 +41,7 @@ pub mod report;
 pub mod roles;
 mod sampling;
 mod services;
+mod supervising;
 pub mod timers;
 
 pub use self::channel::{Inbound, Outbound};
@@ -54,3 +55,4 @@ pub use self::packages::{
 pub use self::pool::{Pool, PoolConfig};
 pub use self::report::{ProgramReport, Report};
 pub use self::services::ServiceCalls;
+pub use self::supervising::Supervising;

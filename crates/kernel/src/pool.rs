@@ -55,6 +55,26 @@ pub struct PoolConfig {
     line: usize,
 }
 
+/// The bytes that a text says, in whole `whole`, which is called `unit`.
+pub(crate) fn size_of(
+    name: &str,
+    text: &str,
+    whole: u64,
+    unit: &str,
+    line: usize,
+) -> Result<u64, ConfigError> {
+    let wrong = |what: &str| ConfigError {
+        line: Some(line),
+        message: format!("{name} is \"{text}\"; {what}"),
+    };
+    let bytes =
+        parse_size(text).ok_or_else(|| wrong("a size is a number and K, M or G, as \"64M\""))?;
+    if bytes == 0 || !bytes.is_multiple_of(whole) {
+        return Err(wrong(&format!("it is whole {unit}, one at least")));
+    }
+    Ok(bytes)
+}
+
 impl PoolConfig {
     /// What the table says; `None` if the node has no pool. `line_of` gives the line of a byte.
     pub(crate) fn from_table(
@@ -63,16 +83,7 @@ impl PoolConfig {
     ) -> Result<Option<PoolConfig>, ConfigError> {
         let size = |name: &str, text: &Spanned<String>, whole: u64, unit: &str| {
             let line = line_of(text.span().start);
-            let wrong = |what: &str| ConfigError {
-                line: Some(line),
-                message: format!("{name} is \"{}\"; {what}", text.get_ref()),
-            };
-            let bytes = parse_size(text.get_ref())
-                .ok_or_else(|| wrong("a size is a number and K, M or G, as \"64M\""))?;
-            if bytes == 0 || !bytes.is_multiple_of(whole) {
-                return Err(wrong(&format!("it is whole {unit}, one at least")));
-            }
-            Ok((bytes, line))
+            Ok((size_of(name, text.get_ref(), whole, unit, line)?, line))
         };
         let buffer = match &table.buffer {
             Some(text) => Some(size("buffer", text, PageSize::Small.bytes(), "4K")?),

@@ -19,13 +19,14 @@ use crate::clock::Clock;
 use crate::cpu::Features;
 use crate::devices::Devices;
 use crate::disk::{DiskEntry, MAX_DISKS};
+use crate::domain::{DomainEntry, Supervised};
 use crate::network::{self, InterfaceEntry, MAX_INTERFACES};
 use crate::node::{CoreEntry, Fact, Frames, MAX_FACTS, MAX_REGIONS, Node, SharedPlaces, region};
 use crate::power::Power;
 use crate::space::{self, Ingredients, PrivateFrames};
 use crate::tables::TableFrames;
 use crate::timer::shared::Shared;
-use crate::{heap, layout};
+use crate::{heap, layout, smp};
 
 /// The boot path sees memory where it is.
 const IDENTITY: VirtAddr = VirtAddr(0);
@@ -33,6 +34,9 @@ const IDENTITY: VirtAddr = VirtAddr(0);
 /// What frame records may take more than was counted, because the memory map is cut into a few
 /// more regions afterwards.
 const WORDS_SLACK: u64 = 64 << 10;
+
+/// Last-level tables for seats and parked cores, in the managing core's space.
+const DOMAIN_TABLES: usize = 4;
 
 /// What is known of the machine when its memory is divided.
 pub struct Found<'a> {
@@ -64,6 +68,10 @@ pub struct Found<'a> {
     pub started: Option<Duration>,
     /// What cores are to drive.
     pub devices: &'a Devices,
+    /// What there is to give to domains; the seats are still to be taken.
+    pub supervised: Option<Supervised>,
+    /// How the node is made, if it is a domain.
+    pub domain: Option<DomainEntry>,
 }
 
 /// Why the node was not built.
@@ -143,6 +151,8 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
         buffers: taken.buffers,
         tables: taken.tables,
         pool: taken.pool,
+        supervised: found.supervised,
+        domain: found.domain,
         command_line,
         module,
         steps: heapless::Vec::new(),
@@ -166,7 +176,9 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     let roles = found.cores.iter().map(|(_, roles)| *roles);
     let ids = || (0..cores as u16).map(CoreId);
     let total = memory.total_usable();
-    let memory_end = memory.usable().map(|region| region.end()).max().unwrap_or_default();
+    let ends = memory.usable().map(|region| region.end());
+    // A domain's seat is its supervisor's memory.
+    let memory_end = ends.chain(found.domain.map(|it| it.seat.end())).max().unwrap_or_default();
     let take = |memory: &mut MemoryMap, bytes: u64| {
         let large = bytes >= PageSize::Large.bytes();
         let align = if large { PageSize::Large } else { PageSize::Small };
@@ -190,6 +202,7 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     let upper = plans.iter().map(|plan| plan.tables()).sum::<usize>() as u64 * frame;
     let last = TablePool::tables_for(total)
         + cores * space::last_levels(shared_bytes)
+        + if found.domain.is_some() || found.supervised.is_some() { DOMAIN_TABLES } else { 0 }
         + (found.devices.network.len() + found.devices.disks.len()) * network::memory::TABLES;
     let last = last as u64 * frame;
     let tables = take(memory, upper + last)?;
@@ -203,6 +216,9 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     let shared = SharedPlaces::at(shared.start, cores, texts);
     let words = words_bytes(memory) + WORDS_SLACK;
     let words = take(memory, words)?;
+    if let Some(supervised) = &mut found.supervised {
+        supervised.seats = take(memory, Supervised::seats_bytes(supervised.parked.len()))?;
+    }
     let mut interfaces = heapless::Vec::new();
     for (index, device) in found.devices.network.iter().enumerate() {
         let memory = take(memory, network::memory::BYTES)?;
@@ -226,6 +242,11 @@ fn build_spaces(
     found: &Found<'_>,
     taken: &Taken,
 ) -> Result<heapless::Vec<CoreEntry, MAX_CORES>, AssembleError> {
+    let domains: heapless::Vec<Frames, 2> = match (&found.supervised, &found.domain) {
+        (Some(supervised), _) => [smp::shared(), supervised.seats].into(),
+        (None, Some(domain)) => [domain.seat].into_iter().collect(),
+        (None, None) => heapless::Vec::new(),
+    };
     let ingredients = Ingredients {
         shared: &taken.shared,
         tables: taken.tables,
@@ -236,6 +257,7 @@ fn build_spaces(
         interfaces: &taken.interfaces,
         buffers: taken.buffers,
         disks: &taken.disks,
+        domains: &domains,
     };
     // SAFETY: the frames were taken for tables and are mapped where they are; this value is the
     // only one that stores to them.

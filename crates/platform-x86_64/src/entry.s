@@ -205,7 +205,7 @@ boot_gdt_end:
 .global boot_gdt_pointer
 boot_gdt_pointer:
     .short boot_gdt_end - boot_gdt - 1
-    .long boot_gdt
+    .quad boot_gdt               # 32-bit code takes the lower half
 
 .section .boot.bss, "aw", @nobits
 .align 4096
@@ -215,6 +215,7 @@ boot_low: .skip 4096
 boot_high: .skip 4096
 boot_directories: .skip 4 * 4096
 boot_stack: .skip {boot_stack_bytes}
+.global boot_stack_top
 boot_stack_top:
 .global boot_interrupt_stacks
 boot_interrupt_stacks: .skip {boot_interrupt_stack_bytes}

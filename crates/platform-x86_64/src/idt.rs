@@ -36,6 +36,14 @@ impl Gate {
         reserved: 0,
     };
 
+    /// As two words.
+    fn words(self) -> [u64; 2] {
+        let Gate { offset_low, segment, stack, kind, offset_middle, offset_high, reserved } = self;
+        let low = u64::from(offset_low) | u64::from(segment) << 16 | u64::from(stack) << 32;
+        let low = low | u64::from(kind) << 40 | u64::from(offset_middle) << 48;
+        [low, u64::from(offset_high) | u64::from(reserved) << 32]
+    }
+
     fn to(stub: u64, stack: InterruptStack) -> Gate {
         Gate {
             offset_low: stub as u16,
@@ -47,6 +55,11 @@ impl Gate {
             reserved: 0,
         }
     }
+}
+
+/// A gate to code at this address, on the stack that is interrupted.
+pub fn plain_gate(at: u64) -> [u64; 2] {
+    Gate { stack: 0, ..Gate::to(at, InterruptStack::Fault) }.words()
 }
 
 static TABLE: Private<[Gate; GATES]> = Private::new([Gate::ABSENT; GATES]);
@@ -89,6 +102,7 @@ mod tests {
         let parts = (gate.offset_low, gate.offset_middle, gate.offset_high);
         assert_eq!(parts, (0xdef0, 0x9abc, 0x1234_5678));
         assert_eq!((gate.stack, gate.kind), (3, 0x8e));
+        assert_eq!(plain_gate(0x1234_5678_9abc_def0), [0x9abc_8e00_0008_def0, 0x1234_5678]);
     }
 
     #[test]

@@ -32,6 +32,7 @@
 //! # Modules, in reading order
 //!
 //! * The way up: [`entry`], [`bootinfo`], [`start`], [`assemble`], [`smp`].
+//! * Parts of the machine that are nodes of their own: [`domain`].
 //! * A core's own: [`layout`], [`space`], [`node`], [`heap`], [`private`], [`local`].
 //! * The end of an incarnation: [`fault`], [`restart`], [`ledger`].
 //! * What the kernel sees: [`machine`].
@@ -64,6 +65,7 @@ pub mod clock;
 pub mod cpu;
 pub mod devices;
 pub mod disk;
+pub mod domain;
 pub mod entropy;
 pub mod entry;
 pub mod fault;

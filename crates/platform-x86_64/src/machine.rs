@@ -14,9 +14,9 @@ use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Role, Status, Vi
 use nile_memory::paging::Mapping;
 use nile_memory::{AddressSpace, MemoryMap, PhysicalMemory, TablePool};
 use nile_platform::{
-    AttachError, Board, CorePhase, Disk, Fault, Gate, Grant, Handoff, Interface, Line, Machine,
-    Manager, Misbehave, NodeDescription, NodePhase, Outcome, Sleeper, Step, Tables, TimerSource,
-    WakeMode,
+    AttachError, Board, CorePhase, Disk, Domains, Fault, Gate, Grant, Handoff, Interface, Line,
+    Machine, Manager, Misbehave, NodeDescription, NodePhase, Outcome, Seated, Sleeper, Step,
+    Tables, TimerSource, WakeMode,
 };
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
@@ -38,8 +38,8 @@ use crate::vector::Vector;
 use crate::virtio::registers::MESSAGE;
 use crate::virtio::{Device, DeviceRegisters};
 use crate::{
-    checksum, devices, entropy, interrupts, layout, lines, local, power, privileged, restart,
-    samples, serial, timer, user,
+    checksum, devices, domain, entropy, interrupts, layout, lines, local, power, privileged,
+    restart, samples, serial, timer, user,
 };
 
 /// Grants of more pages than this are forgotten by forgetting everything.
@@ -364,6 +364,10 @@ impl Machine for Core {
         Some(self.node.started? + self.now().since(Instant::START))
     }
 
+    fn seated(&self) -> Option<Seated> {
+        self.manager.as_ref().and_then(|_| domain::seated(self.node))
+    }
+
     fn leave(&self) -> ! {
         timer::clear_deadline();
         let record = self.board.record(self.id);
@@ -411,6 +415,10 @@ impl Misbehave for Core {
         // SAFETY: none can be given, and that is the point: the tables of this core, not its
         // code, keep what is not its own. The caller gives up what the write may hit.
         unsafe { (at.0 as *mut u64).write_volatile(value) }
+    }
+
+    fn shut_out(&self) {
+        privileged::disable_interrupts();
     }
 
     fn overrun_stack(&self) {
@@ -477,6 +485,11 @@ pub struct NodeManager {
 }
 
 impl NodeManager {
+    /// The node.
+    pub(crate) fn node(&self) -> &'static Node {
+        self.node
+    }
+
     /// The page tables as the managing core sees them.
     fn tables(&self) -> TableFrames {
         // SAFETY: the page-table window is in this core's space for ever and shows these frames.
@@ -558,6 +571,10 @@ impl Manager for NodeManager {
 
     fn mappings(&self, line: Line) -> Option<Vec<Mapping>> {
         self.node.mappings(line)
+    }
+
+    fn domains(&self) -> Option<&dyn Domains> {
+        self.node.supervised.as_ref().map(|_| self as &dyn Domains)
     }
 
     fn power_off(&self, outcome: Outcome) {

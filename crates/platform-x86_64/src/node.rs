@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::cpu::Features;
 use crate::devices;
 use crate::disk::{DiskEntry, MAX_DISKS};
+use crate::domain::{DomainEntry, Supervised};
 use crate::layout;
 use crate::network::{InterfaceEntry, MAX_INTERFACES};
 use crate::power::Power;
@@ -205,6 +206,10 @@ pub struct Node {
     pub tables: Frames,
     /// The pool of last-level tables.
     pub pool: Frames,
+    /// What there is to give to domains, if this node supervises its machine.
+    pub supervised: Option<Supervised>,
+    /// How it was made, if it is a domain.
+    pub domain: Option<DomainEntry>,
     /// What was asked for on the command line.
     pub command_line: &'static str,
     /// The boot module.

@@ -1,11 +1,17 @@
 //! The end of the node: the machine goes off, or says how things went and goes off.
 
-use nile_platform::Outcome;
+use core::fmt;
+use core::ptr::NonNull;
+
+use nile_abi::VirtAddr;
+use nile_platform::domains::SEAT_BYTES;
+use nile_platform::{Outcome, Seat, SeatPhase};
+use nile_ring::Region;
 
 use crate::acpi::SoftOff;
 use crate::private::Private;
 use crate::privileged;
-use crate::serial;
+use crate::{serial, space};
 
 /// How a node ends, for whoever started it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +40,13 @@ pub struct Power {
     pub debug_exit: bool,
     /// What ACPI says.
     pub soft_off: Option<SoftOff>,
+    /// The node is a domain, whose seat is there: its end is told, and this core is parked.
+    pub domain: Option<VirtAddr>,
+}
+
+impl Power {
+    /// Nothing switches the machine off.
+    pub const NONE: Power = Power { debug_exit: false, soft_off: None, domain: None };
 }
 
 /// The port of QEMU's debug exit device: a value `v` ends QEMU with status `2 v + 1`.
@@ -47,7 +60,7 @@ const ACPI_OWNS: u16 = 1;
 /// Looks at whether firmware has handed the registers over before that is given up.
 const MAX_HANDOVER_LOOKS: u32 = 1 << 16;
 
-static POWER: Private<Power> = Private::new(Power { debug_exit: false, soft_off: None });
+static POWER: Private<Power> = Private::new(Power::NONE);
 
 /// Tells this core how to switch the machine off, again as more is known. A core that is not
 /// told, as cores without the management role are not, stops alone.
@@ -60,6 +73,10 @@ pub fn install(power: Power) {
 pub fn off(ending: Ending) -> ! {
     let power = POWER.get();
     serial::flush();
+    if let Some(seat) = power.domain {
+        // SAFETY: a domain's managing core, which alone is told, has its seat there for ever.
+        unsafe { leave(seat, ending) }
+    }
     if power.debug_exit {
         // SAFETY: the device is there, and no line of code comes after this.
         unsafe { privileged::out8(DEBUG_EXIT, debug_exit_value(ending)) }
@@ -69,6 +86,31 @@ pub fn off(ending: Ending) -> ! {
         unsafe { enter_s5(&soft_off) }
     }
     privileged::halt_forever()
+}
+
+/// Keeps why this core has failed for the domain's supervisor, if it manages one.
+pub fn last_words(words: fmt::Arguments<'_>) {
+    if let Some(at) = POWER.get().domain.and_then(|it| NonNull::new(it.0 as *mut u8)) {
+        // SAFETY: as in `off`; it is reached as atomics.
+        let seat = Seat::new(unsafe { Region::from_raw(at, SEAT_BYTES) });
+        seat.into_iter().for_each(|seat| seat.say(words));
+    }
+}
+
+/// Tells the supervisor that the domain has ended, and parks this core.
+///
+/// # Safety
+/// The domain's seat is at that address.
+unsafe fn leave(seat: VirtAddr, ending: Ending) -> ! {
+    privileged::disable_interrupts();
+    if let Some(at) = NonNull::new(seat.0 as *mut u8) {
+        // SAFETY: the caller's promise; it is reached as atomics.
+        let seat = Seat::new(unsafe { Region::from_raw(at, SEAT_BYTES) });
+        let phase = if ending == Ending::Success { SeatPhase::Finished } else { SeatPhase::Failed };
+        seat.into_iter().for_each(|seat| seat.set_phase(phase));
+    }
+    // SAFETY: the domain is done.
+    unsafe { space::leave() }
 }
 
 fn debug_exit_value(ending: Ending) -> u8 {

@@ -121,10 +121,17 @@ impl Console {
         }
     }
 
-    /// What stands before each log line: `[seconds.micros] core `.
+    /// What stands before each log line: `[seconds.micros] core `, where a domain's cores have the
+    /// domain's name before their own.
     pub fn write_prefix(&mut self) -> fmt::Result {
         match local::get() {
-            Some(local) => write!(self, "[{}] {} ", local.clock.now(), local.core),
+            Some(local) => match local.node.domain {
+                Some(domain) => {
+                    let (slot, generation) = (domain.slot, domain.generation.0);
+                    write!(self, "[{}] d{slot}.g{generation}.{} ", local.clock.now(), local.core)
+                }
+                None => write!(self, "[{}] {} ", local.clock.now(), local.core),
+            },
             None => write!(self, "[start] {} ", cpu::apic_id()),
         }
     }

@@ -4,6 +4,7 @@
 //! an application core or a core that restarts, always enters its space by [`enter`], which gives
 //! it private data as fresh as the loader left it and an empty stack. So there is one way a core
 //! begins its life, and nothing of the boot path or of an earlier incarnation is left in it.
+//! [`leave`] is the way out, for the cores of domains.
 //!
 //! | what                                 | the core itself | the managing core | others |
 //! | ------------------------------------ | --------------- | ----------------- | ------ |
@@ -18,6 +19,8 @@
 //! | tables, records of frames            |                 | rw-               |        |
 //! | local APIC; I/O APICs                | rw-; no         | rw-; rw-          |        |
 //! | devices that it drives               | rw-             |                   |        |
+//! | seats, parked cores (a supervisor's) |                 | rw-               |        |
+//! | the seat (a domain's)                |                 | rw-               |        |
 //!
 //! Grants come and go in the shared zone, and a package's memory in the user half, which is the
 //! only part with the user bit.
@@ -40,18 +43,41 @@ use crate::tables::TableFrames;
 use crate::timer::shared::Shared;
 
 #[cfg(freestanding)]
-core::arch::global_asm!(include_str!("space.s"), core_start = sym crate::start::core_start);
+core::arch::global_asm!(include_str!("space.s"));
 
 unsafe extern "C" {
     /// Makes the core that calls it `core`: loads `root`, gives it fresh private data, switches
-    /// to the stack that ends at `stack_top` and calls [`crate::start::core_start`]. See space.s.
+    /// to the stack that ends at `stack_top` and calls `entry` with `core` and `node`. See space.s.
     ///
     /// # Safety
-    /// `root` is a space built for `core`, whose stack ends there and which has the node at
-    /// `node`. Interrupts are masked. What is on the present stack is not needed any more, and
-    /// nobody else runs as this core.
+    /// `root` is a space whose stack ends there, and `entry` such a function, which finds at `node`
+    /// what it expects. Interrupts are masked. What is on the present stack is not needed any more,
+    /// and nobody else runs in the space.
     #[link_name = "enter_space"]
-    pub fn enter(core: u64, node: VirtAddr, root: PhysAddr, stack_top: VirtAddr) -> !;
+    fn enter_at(core: u64, node: VirtAddr, root: PhysAddr, stack_top: VirtAddr, entry: u64) -> !;
+
+    /// Leaves this core's space for the boot tables, where it is parked: see [`crate::smp`].
+    ///
+    /// # Safety
+    /// Nothing that this core has is needed any more.
+    #[link_name = "leave_space"]
+    pub fn leave() -> !;
+}
+
+/// Where a core begins in its own space.
+pub fn beginning() -> u64 {
+    crate::start::core_start as *const () as u64
+}
+
+/// Makes the core that calls it `core`, which begins in the space under `root`.
+///
+/// # Safety
+/// `root` is a space built for `core`, whose stack ends at `stack_top` and which has the node at
+/// `node`. Interrupts are masked. What is on the present stack is not needed any more, and nobody
+/// else runs as this core.
+pub unsafe fn enter(core: u64, node: VirtAddr, root: PhysAddr, stack_top: VirtAddr) -> ! {
+    // SAFETY: the caller's promise.
+    unsafe { enter_at(core, node, root, stack_top, beginning()) }
 }
 
 /// Bytes of private memory that a core has besides its heap.
@@ -90,6 +116,8 @@ pub struct Ingredients<'a> {
     pub buffers: Option<Frames>,
     /// The disks.
     pub disks: &'a [DiskEntry],
+    /// What the managing core has for domains: seats, or its own, and parked cores.
+    pub domains: &'a [Frames],
 }
 
 /// The frames of one core's private memory.
@@ -188,6 +216,9 @@ impl Ingredients<'_> {
         if manages {
             map(layout::shared(self.words.start), self.words, Permissions::READ_WRITE)?;
             map(layout::table(self.tables.start), self.tables, Permissions::READ_WRITE)?;
+            for frames in self.domains {
+                map(layout::shared(frames.start), *frames, Permissions::READ_WRITE)?;
+            }
             for (index, io_apic) in self.platform.io_apics.iter().enumerate() {
                 map(layout::io_apic(index), page(io_apic.base), Permissions::DEVICE)?;
             }

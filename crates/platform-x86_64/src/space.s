@@ -4,12 +4,12 @@
 .section .text.space, "ax", @progbits
 
 .global enter_space
-enter_space:                     # rdi: core, rsi: node, rdx: root, rcx: top of the stack
+enter_space:                     # rdi: core, rsi: node, rdx: root, rcx: top of the stack, r8: where
     cli
     cld
     mov cr3, rdx
     mov rsp, rcx
-    mov r8, rdi
+    mov r10, rdi
     mov r9, rsi
 
     # Private data as the loader left it.
@@ -25,8 +25,17 @@ enter_space:                     # rdi: core, rsi: node, rdx: root, rcx: top of 
     xor eax, eax
     rep stosq
 
-    mov rdi, r8
+    mov rdi, r10
     mov rsi, r9
     xor ebp, ebp                 # backtraces end here
-    call {core_start}
+    call r8
     ud2
+
+# The way out of a space, to where a core is parked. Nothing here needs a stack.
+.global leave_space
+leave_space:
+    cli
+    mov edx, offset boot_root
+    mov cr3, rdx
+    mov eax, offset ap_long
+    jmp rax

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-use nile_abi::{CoreId, Generation, Instant, MAX_CORES, PhysAddr, RoleSet, VirtAddr};
+use nile_abi::{CoreId, Generation, Instant, MAX_CORES, PageSize, PhysAddr, RoleSet, VirtAddr};
 use nile_memory::{MemoryKind, MemoryMap, MemoryRegion};
 use nile_platform::{Board, CorePhase, Outcome};
 
@@ -17,12 +17,13 @@ use crate::bootinfo::{self, BootInfoError};
 use crate::clock::{CalibrateError, Clock, Hpet, calibrate};
 use crate::cpu::{self, Features};
 use crate::devices;
+use crate::domain::Supervised;
 use crate::layout::{self, image};
 use crate::ledger::Ledger;
 use crate::local::{self, Local};
 use crate::machine::Core;
 use crate::mmio::Mmio;
-use crate::node::{MAX_STEPS, Node};
+use crate::node::{CoreEntry, Frames, MAX_STEPS, Node};
 use crate::pci::{ConfigurationSpace, Registers};
 use crate::power::{self, Ending, Power};
 use crate::timer::shared::Shared;
@@ -35,6 +36,9 @@ pub struct Plan {
     pub roles: Vec<RoleSet>,
     /// Bytes of memory that all cores share for buffers, whole 2 MiB.
     pub pool: u64,
+    /// If the node supervises its machine: the other cores, which get no roles, and the memory
+    /// beyond so many bytes are for domains.
+    pub keeps: Option<u64>,
 }
 
 /// What an image binds to this platform, as the static `NILE_IMAGE`.
@@ -49,7 +53,7 @@ pub struct Image {
 
 unsafe extern "Rust" {
     #[link_name = "NILE_IMAGE"]
-    safe static IMAGE: Image;
+    pub(crate) safe static IMAGE: Image;
 }
 
 /// Memory below this is left to firmware, and to the start of application cores.
@@ -62,6 +66,7 @@ enum StartError {
     Clock(CalibrateError),
     Config(String),
     TooLittleMemory { usable: u64, cores: usize },
+    NothingToGive,
     Assemble(AssembleError),
 }
 
@@ -104,14 +109,14 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     let read = |at, bytes| read_physical(at, bytes, reach);
     let info = bootinfo::read(eax, info, &read).map_err(StartError::BootInfo)?;
     let debug_exit = bootinfo::option(info.command_line, "exit") == Some("debug");
-    power::install(Power { debug_exit, soft_off: None });
-    let (memory, start_page) = memory_map(&info.claims)?;
+    power::install(Power { debug_exit, ..Power::NONE });
+    let (mut memory, start_page) = memory_map(&info.claims)?;
     step_done("memory map");
 
     // Cores and controllers. Without tables it is a machine of one core.
     let platform =
         Platform::find(info.rsdp, &read).unwrap_or_else(|_| Platform::alone(cpu::apic_id()));
-    let power = Power { debug_exit, soft_off: platform.soft_off };
+    let power = Power { debug_exit, soft_off: platform.soft_off, domain: None };
     power::install(power);
     step_done("acpi");
 
@@ -140,6 +145,17 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
     let ids = core_order(&platform, &apic);
     let (program, usable) = (bootinfo::program(info.command_line), memory.total_usable());
     let plan = (IMAGE.plan)(module, program, ids.len(), usable).map_err(StartError::Config)?;
+    let parked = ids.iter().copied().skip(plan.roles.len()).collect();
+    let supervised = match plan.keeps {
+        Some(keeps) => Some(Supervised {
+            parked,
+            memory: give(&mut memory, keeps, reach).ok_or(StartError::NothingToGive)?,
+            seats: Frames { start: PhysAddr(0), bytes: 0 },
+            start_page,
+            local_apic: platform.local_apic,
+        }),
+        None => None,
+    };
     let cores: Vec<_> = ids.into_iter().zip(plan.roles).collect();
     let route = |line: u32, core, trigger, polarity| {
         let behind = platform.io_apics.iter().filter(|it| it.first_line <= line);
@@ -183,6 +199,8 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
         power,
         started,
         devices: &devices,
+        supervised,
+        domain: None,
     };
     // SAFETY: this is the boot path, and `memory_map` leaves out all that is in use.
     let node = unsafe { assemble::assemble(found) }.map_err(|error| match error {
@@ -196,13 +214,17 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
 
     // The others enter their own spaces and begin; so does this one, without waiting for them.
     let node = &*node;
-    start_others(node, start_page, &apic);
+    let mut starts = prepare_others(node);
+    let parked = node.supervised.iter().flat_map(|it| &it.parked);
+    starts.extend(parked.map(|apic| smp::Start::parked(*apic)));
+    // SAFETY: this is the boot path, and the spaces of these cores are built.
+    unsafe { smp::start(&starts, start_page, platform.local_apic, &apic, &node.clock) }
     node.cores_started.store(privileged::read_tsc(), Ordering::Release);
     Ok(node)
 }
 
 /// How far the boot tables map memory where it is; see `entry.s`.
-fn identity_reach(features: &Features) -> PhysAddr {
+pub(crate) fn identity_reach(features: &Features) -> PhysAddr {
     PhysAddr(if features.huge_pages { 512 << 30 } else { 4 << 30 })
 }
 
@@ -247,7 +269,20 @@ fn core_order(platform: &Platform, apic: &LocalApic) -> Vec<ApicId> {
     core::iter::once(boot).chain(others).take(MAX_CORES).collect()
 }
 
-fn start_others(node: &Node, start_page: PhysAddr, apic: &LocalApic) {
+/// Takes the memory that domains get: what there is beyond `keeps` bytes, in one piece of whole
+/// 2 MiB.
+fn give(memory: &mut MemoryMap, keeps: u64, reach: PhysAddr) -> Option<Frames> {
+    let whole = |bytes: u64| bytes & !(PageSize::Large.bytes() - 1);
+    // A region has less than 2 MiB at each end that no large page has.
+    let largest = memory.usable().map(|region| region.bytes).max()?;
+    let most = largest.saturating_sub(2 * PageSize::Large.bytes());
+    let bytes = whole(memory.total_usable().saturating_sub(keeps).min(most));
+    let start = (bytes > 0).then(|| memory.take(bytes, PageSize::Large, reach))??;
+    Some(Frames { start, bytes })
+}
+
+/// Makes the board ready, and says how all cores but the first begin.
+pub(crate) fn prepare_others(node: &Node) -> Vec<smp::Start> {
     // Cores address each other's incarnation from their first moment on, in whichever order they
     // begin.
     // SAFETY: the boot path sees memory where it is, and the regions live for ever.
@@ -257,23 +292,16 @@ fn start_others(node: &Node, start_page: PhysAddr, apic: &LocalApic) {
     board.deal(&roles, node.interfaces.len(), node.disks.len());
 
     let ids = (0u16..).map(CoreId);
-    let starts: Vec<_> = ids
-        .zip(&node.cores)
-        .skip(1)
-        .map(|(id, core)| smp::Start {
-            apic: core.apic,
-            core: u32::from(id.0),
-            node: layout::shared(node.shared.node.start),
-            root: core.root,
-            stack_top: layout::stack(id).end,
-        })
-        .collect();
-    // SAFETY: this is the boot path, and the spaces of these cores are built.
-    unsafe { smp::start(&starts, start_page, apic, &node.clock) }
+    let seen = layout::shared(node.shared.node.start);
+    let start = |(id, core): (CoreId, &CoreEntry)| {
+        let stack_top = layout::stack(id).end;
+        smp::Start::new(core.apic, u32::from(id.0), seen, core.root, stack_top)
+    };
+    ids.zip(&node.cores).skip(1).map(start).collect()
 }
 
 /// The boot path ends: this core becomes core 0.
-fn enter_first_core(node: &Node) -> ! {
+pub(crate) fn enter_first_core(node: &Node) -> ! {
     let seen = layout::shared(node.shared.node.start);
     let stack_top = layout::stack(CoreId::BOOT).end;
     // SAFETY: the space was built for this core; nothing of the boot path is needed any more.
@@ -367,7 +395,9 @@ fn protect(features: &Features) {
 impl StartError {
     fn ending(&self) -> Ending {
         match self {
-            StartError::Config(_) | StartError::TooLittleMemory { .. } => Ending::WrongRequest,
+            StartError::Config(_)
+            | StartError::TooLittleMemory { .. }
+            | StartError::NothingToGive => Ending::WrongRequest,
             _ => Ending::Failure,
         }
     }
@@ -396,6 +426,9 @@ impl fmt::Display for StartError {
                 "{} MiB of usable memory, less the pool, are too little for {cores} cores; \
                  give the node more memory, a smaller pool or fewer cores",
                 usable >> 20
+            ),
+            StartError::NothingToGive => f.write_str(
+                "the supervisor keeps all memory; give the machine more, or the supervisor less",
             ),
             StartError::Assemble(error) => write!(f, "cannot build the cores' spaces ({error:?})"),
         }

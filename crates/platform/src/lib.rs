@@ -15,6 +15,8 @@
 //!   `nile-device` says.
 //! * [`misbehave`]: [`Misbehave`], what scenarios do wrong on purpose. The kernel uses none of it.
 //! * [`turn`]: [`Loop`], the kernel as a machine that steps it sees it.
+//! * [`domains`]: [`Domains`], what a supervisor may do to its machine, and the [`Seat`] that it
+//!   shares with each domain.
 //! * [`handoff`]: [`Handoff`], the machine as the boot path found it, handed to the kernel as an
 //!   explicit description, never assumed to be the whole machine.
 #![no_std]
@@ -24,6 +26,7 @@ extern crate alloc;
 
 pub mod board;
 pub mod cause;
+pub mod domains;
 pub mod handoff;
 pub mod load;
 pub mod machine;
@@ -35,6 +38,7 @@ pub mod user;
 
 pub use board::{Board, NodePhase};
 pub use cause::Cause;
+pub use domains::{Domains, Seat, SeatLink, SeatPhase, Seated, Wanted};
 pub use handoff::{Handoff, NodeDescription, Step, Tables};
 pub use load::Load;
 pub use machine::{

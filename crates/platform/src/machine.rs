@@ -10,7 +10,7 @@ use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Status, VirtAddr
 use nile_memory::paging::{Mapping, TableMemory};
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
-use crate::{Board, Disk, Handoff, Interface, Line, TimerSource, User};
+use crate::{Board, Disk, Domains, Handoff, Interface, Line, Seated, TimerSource, User};
 
 /// How a sleeping core of this machine is woken (NewtOS 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -212,6 +212,12 @@ pub trait Machine: Signal + 'static {
         None
     }
 
+    /// What this node, which is a domain, shares with its supervisor, on its managing core; `None`
+    /// where it is none.
+    fn seated(&self) -> Option<Seated> {
+        None
+    }
+
     /// Ends this core's incarnation as planned: it has nothing under way, and nothing of it runs
     /// again. No fault is told but [`Fault::LEFT`](crate::Fault::LEFT). The next incarnation
     /// begins at once, or, if the managing core's record says that this one is to be
@@ -268,6 +274,12 @@ pub trait Manager {
     fn mappings(&self, line: Line) -> Option<Vec<Mapping>> {
         let _ = line;
         Some(Vec::new())
+    }
+
+    /// What this node, which supervises its machine, may do to it; `None` if it has all of its
+    /// machine, or is on one without domains.
+    fn domains(&self) -> Option<&dyn Domains> {
+        None
     }
 
     /// Ends the node. Every other loop has stopped or will be stopped by this. On real machines

@@ -18,6 +18,9 @@ pub trait Misbehave: Machine {
     /// Has a device of the node interrupt once by its line, if that may, with nothing to tell.
     fn interrupt_for_nothing(&self, line: Line);
 
+    /// From now on nothing interrupts this core, where a machine can do that.
+    fn shut_out(&self) {}
+
     /// Never returns.
     fn loop_for_ever() {
         loop {

@@ -33,9 +33,20 @@ fn plan<P: Programs<Core>>(
     P::check(program)?;
     let module = BootModule::parse(module).map_err(|error| error.to_string())?;
     let config = nile_node::configuration(module.config).map_err(|error| name_line(&error))?;
-    let roles = nile_node::roles(&config, cores).map_err(|error| name_line(&error))?;
+    let (mut own, mut memory) = (cores, memory);
+    if let Some(kept) = config.supervisor {
+        if kept.cores >= cores || kept.memory >= memory {
+            let message = format!(
+                "the supervisor leaves nothing of {cores} cores and {} MiB to domains",
+                memory >> 20
+            );
+            return Err(name_line(&ConfigError { line: Some(kept.line), message }));
+        }
+        (own, memory) = (kept.cores, kept.memory);
+    }
+    let roles = nile_node::roles(&config, own).map_err(|error| name_line(&error))?;
     let pool = config.pool_bytes(memory).map_err(|error| name_line(&error))?;
-    Ok(Plan { roles, pool })
+    Ok(Plan { roles, pool, keeps: config.supervisor.map(|kept| kept.memory) })
 }
 
 fn name_line(ConfigError { line, message }: &ConfigError) -> String {

@@ -55,6 +55,11 @@ fn setup(check: fn(&str) -> Result<(), String>) -> Result<Setup, Refused> {
     let text = options.config_text().map_err(wrong)?;
     let misconfigured = |error| wrong(options.misconfigured(&error));
     let config = nile_node::configuration(&text).map_err(misconfigured)?;
+    if let Some(kept) = config.supervisor {
+        let message = "[supervisor] is for a PC; hosted domains are made with `nile up --machine \
+                       hosted --supervisor`";
+        return Err(misconfigured(ConfigError { line: Some(kept.line), message: message.into() }));
+    }
     let roles = nile_node::roles(&config, options.cores).map_err(misconfigured)?;
     let pool = config.pool_bytes(options.memory).map_err(misconfigured)?;
     let packages = options.packages_path().map_err(wrong)?;

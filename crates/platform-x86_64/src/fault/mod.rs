@@ -108,6 +108,13 @@ pub(crate) fn exception(frame: &Frame) -> ! {
     let fault = fault_of(frame);
     let message = PANIC_MESSAGE.get();
     report::print(&local, frame, &fault, message.as_str());
+    power::last_words(format_args!(
+        "{} in {} at {:#x}: {}",
+        vector.name(),
+        local.generation,
+        frame.rip,
+        message.as_str()
+    ));
     local.record.set_fault(fault);
     restart::core(fault)
 }

@@ -1,0 +1,318 @@
+//! Domains of a PC: parts of it that are nodes of their own (RainForest 4.2 and 5.3).
+//!
+//! A supervisor's node keeps some cores and some memory, and parks the others ([`crate::smp`]).
+//! A domain is put together as the node itself was: its first core does, in the boot space, by
+//! [`crate::assemble`] on the memory that it is given, and then enters its own space like every
+//! core. So nothing of a domain is ever mapped in the supervisor's space but its seat. One domain
+//! is put together at a time: there is one boot space with one stack and one set of statics.
+//!
+//! * [`Order`]: what the supervisor wants, in memory that both see.
+//! * [`begin`]: the first core of a domain.
+//! * [`Supervised`]: what a supervisor's node has to give; the managing core's [`Domains`].
+
+use core::fmt;
+
+use heapless::Vec;
+use nile_abi::{Generation, MAX_CORES, PageSize, PhysAddr, Status, VirtAddr};
+use nile_memory::{MemoryKind, MemoryMap, MemoryRegion};
+use nile_platform::domains::SEAT_BYTES;
+use nile_platform::{Domains, Grant, Seat, SeatPhase, Seated, Wanted};
+
+use crate::acpi::Platform;
+use crate::apic::{ApicId, LocalApic, local as local_apic};
+use crate::assemble::{self, AssembleError, Found};
+use crate::devices::Devices;
+use crate::machine::NodeManager;
+use crate::mmio::Mmio;
+use crate::node::{Frames, Node, region};
+use crate::power::Power;
+use crate::smp::{self, Parking, Start};
+use crate::start::{self, IMAGE};
+use crate::timer::shared::Shared;
+use crate::{bootinfo, entry, gdt, heap, idt, layout, local, space};
+
+/// Pieces of memory that a domain can consist of.
+const MOST_PIECES: usize = 64;
+/// Bytes of what it is told: its command line, its configuration.
+const MOST_LINE: usize = 1024;
+const MOST_CONFIG: usize = 4096;
+
+/// What a supervisor's node has to give.
+#[derive(Clone, Debug)]
+pub struct Supervised {
+    /// The parked cores: the hardware cores of its ledger.
+    pub parked: Vec<ApicId, MAX_CORES>,
+    /// The memory for domains.
+    pub memory: Frames,
+    /// A seat for each domain that there can be.
+    pub seats: Frames,
+    /// The page below 1 MiB in which cores begin.
+    pub start_page: PhysAddr,
+    /// Where every core sees its local APIC.
+    pub local_apic: PhysAddr,
+}
+
+impl Supervised {
+    /// Bytes of the seats of as many domains as there are cores to give.
+    pub fn seats_bytes(parked: usize) -> u64 {
+        (parked.min(MOST_DOMAINS) * SEAT_BYTES) as u64
+    }
+
+    fn places(&self) -> u8 {
+        (self.seats.bytes / SEAT_BYTES as u64) as u8
+    }
+
+    fn seat(&self, slot: u8) -> Option<Frames> {
+        let index = slot.checked_sub(1).filter(|_| slot <= self.places())?;
+        Some(self.seats.part(u64::from(index) * SEAT_BYTES as u64, SEAT_BYTES as u64))
+    }
+}
+
+/// The most domains of a machine, as the ledger has places for them.
+const MOST_DOMAINS: usize = 62;
+
+/// What a domain's node keeps of how it was made.
+#[derive(Clone, Copy, Debug)]
+pub struct DomainEntry {
+    /// Its place.
+    pub slot: u8,
+    /// Its generation among those of the place.
+    pub generation: Generation,
+    /// Its seat.
+    pub seat: Frames,
+}
+
+/// What the supervisor wants, as the first core of the domain finds it.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Order {
+    domain: DomainEntry,
+    /// The supervisor's node.
+    node: PhysAddr,
+    cores: Vec<ApicId, MAX_CORES>,
+    memory: Vec<Frames, MOST_PIECES>,
+    line: Vec<u8, MOST_LINE>,
+    config: Vec<u8, MOST_CONFIG>,
+}
+
+const _: () = assert!(size_of::<Order>() <= 8192 - 64);
+
+/// Why a domain is not put together.
+enum NotBuilt {
+    Config(alloc::string::String),
+    Assemble(AssembleError),
+}
+
+impl fmt::Display for NotBuilt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotBuilt::Config(message) => f.write_str(message),
+            NotBuilt::Assemble(AssembleError::TooLittleMemory) => {
+                f.write_str("too little memory for so many cores; give it more, or a smaller pool")
+            }
+            NotBuilt::Assemble(error) => write!(f, "its spaces cannot be built ({error:?})"),
+        }
+    }
+}
+
+/// The first core of a domain begins, in the boot space.
+///
+/// # Safety
+/// Called by `enter_space` alone (space.s), over the boot tables and on the boot stack, with the
+/// address of an order, whose cores are parked and whose memory nobody uses.
+pub unsafe extern "C" fn begin(_: u64, order: &'static Order) -> ! {
+    // SAFETY: the boot path's own stacks and heap, which nobody uses now; its statics are fresh.
+    unsafe {
+        gdt::install(&entry::interrupt_stack_tops());
+        idt::install();
+        heap::claim(entry::early_heap_start(), entry::EARLY_HEAP_BYTES);
+    }
+    // SAFETY: the seat is mapped where it is, and reached as atomics.
+    let seat = Seat::new(unsafe { region(order.domain.seat, VirtAddr(0)) });
+    let seat = seat.expect("a seat has its size");
+    // SAFETY: the caller's promise.
+    match unsafe { build(order) } {
+        Ok(node) => {
+            seat.set_phase(SeatPhase::Started);
+            start::enter_first_core(node)
+        }
+        Err(why) => {
+            seat.say(format_args!("{why}"));
+            seat.set_phase(SeatPhase::NotBuilt);
+            // SAFETY: nothing of this was begun.
+            unsafe { space::leave() }
+        }
+    }
+}
+
+/// Puts a domain together, and sends its other cores on their way.
+///
+/// # Safety
+/// As for [`begin`].
+unsafe fn build(order: &'static Order) -> Result<&'static Node, NotBuilt> {
+    // SAFETY: the supervisor's node stays for ever, and is mapped where it is. Its texts are not.
+    let supervisor = unsafe { &*(order.node.0 as *const Node) };
+    let Some(supervised) = &supervisor.supervised else {
+        return Err(NotBuilt::Config("nobody supervises this machine".into()));
+    };
+    let usable =
+        |frames: &Frames| MemoryRegion::new(frames.start, frames.bytes, MemoryKind::Usable);
+    let claims: Vec<MemoryRegion, MOST_PIECES> = order.memory.iter().map(usable).collect();
+    let memory = MemoryMap::from_claims(&claims);
+    let text = |bytes: &'static [u8]| str::from_utf8(bytes).unwrap_or_default();
+    let (line, config): (_, &'static [u8]) = (text(&order.line), &order.config);
+    let plan =
+        (IMAGE.plan)(config, bootinfo::program(line), order.cores.len(), memory.total_usable());
+    let plan = plan.map_err(NotBuilt::Config)?;
+    let cores: alloc::vec::Vec<_> = order.cores.iter().copied().zip(plan.roles).collect();
+    let mut platform = Platform::alone(order.cores[0]);
+    platform.local_apic = supervised.local_apic;
+    let found = Found {
+        memory,
+        reach: start::identity_reach(&supervisor.features),
+        platform: &platform,
+        cores: &cores,
+        pool: plan.pool,
+        command_line: line,
+        module: config,
+        machine: supervisor.machine,
+        features: supervisor.features,
+        clock: supervisor.clock,
+        timers: Shared::default(),
+        power: Power { domain: Some(layout::shared(order.domain.seat.start)), ..Power::NONE },
+        started: supervisor.started,
+        devices: &Devices::default(),
+        supervised: None,
+        domain: Some(order.domain),
+    };
+    // SAFETY: the caller's promise: this is the boot space, and the memory is nobody's.
+    let node: &Node = unsafe { assemble::assemble(found) }.map_err(NotBuilt::Assemble)?;
+    let registers = supervised.local_apic;
+    // SAFETY: the boot space has device registers where they are.
+    let registers = unsafe { Mmio::new(VirtAddr(registers.0), local_apic::REGISTER_BYTES) };
+    let apic = LocalApic::new(&node.features, registers);
+    // SAFETY: the boot space has it where it is.
+    let parking = unsafe { Parking::at(VirtAddr(0)) };
+    for start in start::prepare_others(node) {
+        // SAFETY: the space was built for this core, which is parked.
+        unsafe { parking.begin(&start, &apic) }
+    }
+    Ok(node)
+}
+
+/// What a domain's managing core shares with its supervisor.
+pub fn seated(node: &Node) -> Option<Seated> {
+    let DomainEntry { slot, generation, seat } = node.domain?;
+    // SAFETY: a domain's managing core has its seat in its space for ever.
+    let seat = Seat::new(unsafe { region(seat, layout::SHARED_BASE) })?;
+    Some(Seated { slot, seat, generation })
+}
+
+impl NodeManager {
+    fn supervised(&self) -> Option<&'static Supervised> {
+        self.node().supervised.as_ref()
+    }
+
+    /// Parked cores, and this core's interrupt controller.
+    fn parking(&self) -> Option<(Parking, LocalApic)> {
+        // SAFETY: a supervisor's managing core has what they share in its space for ever.
+        let parking = unsafe { Parking::at(layout::SHARED_BASE) };
+        Some((parking, local::get()?.apic))
+    }
+}
+
+impl Domains for NodeManager {
+    fn cores(&self) -> u16 {
+        self.supervised().map_or(0, |it| it.parked.len() as u16)
+    }
+
+    fn memory(&self) -> Grant {
+        let memory = self.supervised().map(|it| it.memory);
+        let (start, bytes) = memory.map_or((0, 0), |it| (it.start.0, it.bytes));
+        Grant { start: PhysAddr(start), bytes }
+    }
+
+    fn most(&self) -> u8 {
+        self.supervised().map_or(0, Supervised::places)
+    }
+
+    fn seat(&self, slot: u8) -> Option<Seat> {
+        let frames = self.supervised()?.seat(slot)?;
+        // SAFETY: a supervisor's managing core has all seats in its space for ever.
+        Seat::new(unsafe { region(frames, layout::SHARED_BASE) })
+    }
+
+    fn build(&self, wanted: &Wanted<'_>) -> Result<(), Status> {
+        let supervised = self.supervised().ok_or(Status::NotFound)?;
+        let (parking, apic) = self.parking().ok_or(Status::NotFound)?;
+        let seat = supervised.seat(wanted.slot).ok_or(Status::Invalid)?;
+        let cores = wanted.cores.iter().map(|core| supervised.parked.get(usize::from(*core)));
+        let cores: Vec<ApicId, MAX_CORES> =
+            cores.map(|it| it.copied().ok_or(Status::Invalid)).collect::<Result<_, _>>()?;
+        let memory: Vec<Frames, MOST_PIECES> = (wanted.memory.len() <= MOST_PIECES)
+            .then(|| wanted.memory.iter().map(|it| crate::machine::frames_of(*it)).collect())
+            .ok_or(Status::Invalid)?;
+        let inside = |it: &Frames| {
+            let whole = |at: PhysAddr| at.is_aligned(PageSize::Large);
+            let is_given =
+                supervised.memory.start <= it.start && it.end() <= supervised.memory.end();
+            it.bytes > 0 && whole(it.start) && whole(it.end()) && is_given
+        };
+        let first = *cores.first().ok_or(Status::Invalid)?;
+        if memory.is_empty() || !memory.iter().all(inside) {
+            return Err(Status::Invalid);
+        }
+        let is_building =
+            |slot| Domains::seat(self, slot).is_some_and(|it| it.phase() == SeatPhase::Building);
+        if !cores.iter().all(|core| parking.is_parked(*core))
+            || (1..=supervised.places()).any(is_building)
+        {
+            return Err(Status::Busy);
+        }
+        let line = alloc::format!("program={}", wanted.program);
+        let order = Order {
+            domain: DomainEntry { slot: wanted.slot, generation: wanted.generation, seat },
+            node: self.node().shared.node.start,
+            cores,
+            memory,
+            line: Vec::from_slice(line.as_bytes()).map_err(|_| Status::Invalid)?,
+            config: Vec::from_slice(wanted.config.as_bytes()).map_err(|_| Status::Invalid)?,
+        };
+        let shared = Domains::seat(self, wanted.slot).ok_or(Status::Invalid)?;
+        shared.clear();
+        shared.set_phase(SeatPhase::Building);
+        let (root, stack_top) = smp::boot_space();
+        // The boot space has the order where it is.
+        let low = VirtAddr(parking.order() as u64 - layout::SHARED_BASE.0);
+        let mut start = Start::new(first, 0, low, root, stack_top);
+        start.entry = begin as *const () as u64;
+        // SAFETY: no domain is being put together, so nobody reads the order; the core is parked,
+        // and the boot space is nobody's.
+        unsafe {
+            parking.order().write(order);
+            parking.begin(&start, &apic);
+        }
+        Ok(())
+    }
+
+    fn is_parked(&self, core: u16) -> bool {
+        let apic = self.supervised().and_then(|it| it.parked.get(usize::from(core)));
+        let parking = self.parking();
+        apic.zip(parking).is_some_and(|(core, (parking, _))| parking.is_parked(*core))
+    }
+
+    fn park(&self, cores: &[u16]) {
+        let (Some(supervised), Some((parking, apic))) = (self.supervised(), self.parking()) else {
+            return;
+        };
+        let named = |core: &u16| supervised.parked.get(usize::from(*core)).copied();
+        let cores: Vec<ApicId, MAX_CORES> = cores.iter().filter_map(named).collect();
+        // SAFETY: these are no cores of this node; the supervisor has decided that nobody needs
+        // what they do.
+        unsafe { parking.park(&cores, supervised.start_page, &apic, &self.node().clock) }
+    }
+
+    fn scrub(&self, memory: Grant) {
+        nile_platform::Manager::zero(self, memory);
+    }
+}

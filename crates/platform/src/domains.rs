@@ -1,0 +1,284 @@
+//! Domains at the machine's edge: what a supervisor may do to its machine, and what it shares with
+//! each domain (RainForest 4.2, 5.2 and 5.3). Who has what, `nile_domain` decides.
+//!
+//! Terms: a *hardware core* is what the machine can give, numbered from 0; it is *parked* while no
+//! domain runs on it. A domain's *seat* is memory that it shares with its supervisor:
+//!
+//! | part   | bytes        | written by         | says                                      |
+//! | ------ | ------------ | ------------------ | ----------------------------------------- |
+//! | status | a page       | the domain         | [`SeatPhase`], last words                 |
+//! | down   | half a page  | the supervisor     | messages to the domain: a ring            |
+//! | up     | half a page  | the domain         | messages to the supervisor: a ring        |
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::Ordering;
+
+use nile_abi::{EndpointId, Generation, Status};
+use nile_ring::channel::region_len;
+use nile_ring::{BadSize, Endpoint, Message, ReceiveError, Receiver, Region, Sender};
+
+use crate::Grant;
+
+/// Bytes of a seat.
+pub const SEAT_BYTES: usize = STATUS_BYTES + 2 * RING_BYTES;
+const STATUS_BYTES: usize = 4096;
+const RING_BYTES: usize = 2048;
+const CELLS: usize = 16;
+const _: () = assert!(region_len(CELLS) <= RING_BYTES);
+
+const PHASE: usize = 0;
+const WORDS_BYTES: usize = 1;
+/// Where the last words are, and how long they may be.
+const WORDS: usize = 8;
+const MOST_WORDS: usize = STATUS_BYTES - WORDS * 8;
+
+/// How far a domain has come, as the machine and the domain itself say it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum SeatPhase {
+    /// Nothing is known of one.
+    Empty = 0,
+    /// The first of its cores puts it together.
+    Building = 1,
+    /// It could not be put together; its last words say why. That core is parked.
+    NotBuilt = 2,
+    /// Its cores have begun.
+    Started = 3,
+    /// It has ended well; its managing core is parked.
+    Finished = 4,
+    /// It has ended otherwise; its last words may say why.
+    Failed = 5,
+}
+
+impl SeatPhase {
+    const ALL: [SeatPhase; 6] = [
+        SeatPhase::Empty,
+        SeatPhase::Building,
+        SeatPhase::NotBuilt,
+        SeatPhase::Started,
+        SeatPhase::Finished,
+        SeatPhase::Failed,
+    ];
+
+    /// Whether no core of the domain will do anything for it any more.
+    pub fn is_over(self) -> bool {
+        matches!(self, SeatPhase::NotBuilt | SeatPhase::Finished | SeatPhase::Failed)
+    }
+}
+
+/// What a domain and its supervisor share. Nothing that the other side writes is trusted.
+#[derive(Clone, Debug)]
+pub struct Seat(Region);
+
+impl Seat {
+    /// The seat in a region of [`SEAT_BYTES`]; `None` if it is smaller.
+    pub fn new(region: Region) -> Option<Seat> {
+        (region.len() >= SEAT_BYTES).then_some(Seat(region))
+    }
+
+    /// Makes it as new. Nobody else has it.
+    pub fn clear(&self) {
+        self.0.words().iter().for_each(|word| word.store(0, Ordering::Relaxed));
+    }
+
+    /// How far the domain has come. What no domain says is [`SeatPhase::Failed`].
+    pub fn phase(&self) -> SeatPhase {
+        let word = self.0.words()[PHASE].load(Ordering::Acquire) as usize;
+        SeatPhase::ALL.get(word).copied().unwrap_or(SeatPhase::Failed)
+    }
+
+    /// Says it.
+    pub fn set_phase(&self, phase: SeatPhase) {
+        self.0.words()[PHASE].store(phase as u64, Ordering::Release);
+    }
+
+    /// Replaces the last words, as far as there is room.
+    pub fn say(&self, words: fmt::Arguments<'_>) {
+        let mut writer = Writer { seat: self, used: 0, word: 0 };
+        // What there is no room for is left out.
+        let _ = fmt::write(&mut writer, words);
+        writer.store();
+        self.0.words()[WORDS_BYTES].store(writer.used as u64, Ordering::Release);
+    }
+
+    /// The last words; empty if there are none.
+    pub fn last_words(&self) -> String {
+        let words = self.0.words();
+        let used = (words[WORDS_BYTES].load(Ordering::Acquire) as usize).min(MOST_WORDS);
+        let bytes = words[WORDS..].iter().flat_map(|it| it.load(Ordering::Relaxed).to_le_bytes());
+        let bytes: Vec<u8> = bytes.take(used).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// The supervisor's end of the link to this generation of the domain.
+    pub fn supervisor_end(&self, generation: Generation) -> Result<SeatLink, BadSize> {
+        SeatLink::new(self.ring(0), self.ring(1), generation)
+    }
+
+    /// The domain's end.
+    pub fn domain_end(&self, generation: Generation) -> Result<SeatLink, BadSize> {
+        SeatLink::new(self.ring(1), self.ring(0), generation)
+    }
+
+    fn ring(&self, index: usize) -> Region {
+        let ring = self.0.slice(STATUS_BYTES + index * RING_BYTES, region_len(CELLS));
+        ring.expect("a seat has room for both rings")
+    }
+}
+
+/// One end of the link between a supervisor and a domain: cells in order, none lost while both
+/// live, and none of an earlier generation heard. Both ends poll.
+#[derive(Debug)]
+pub struct SeatLink {
+    outbound: Sender,
+    inbound: Receiver,
+}
+
+impl SeatLink {
+    fn new(outbound: Region, inbound: Region, generation: Generation) -> Result<SeatLink, BadSize> {
+        let end = Endpoint { id: EndpointId(0), generation };
+        let (outbound, inbound) = (Sender::attach(outbound, end)?, Receiver::attach(inbound, end)?);
+        Ok(SeatLink { outbound, inbound })
+    }
+
+    /// Sends a cell; whether there was room.
+    pub fn send(&mut self, cell: &[u8]) -> bool {
+        Message::new(0, cell).is_ok_and(|message| self.outbound.try_send(&message).is_ok())
+    }
+
+    /// The next cell from the other end, if one has come.
+    pub fn receive(&mut self) -> Result<Option<Message>, ReceiveError> {
+        self.inbound.try_recv()
+    }
+}
+
+struct Writer<'a> {
+    seat: &'a Seat,
+    used: usize,
+    word: u64,
+}
+
+impl Writer<'_> {
+    fn store(&self) {
+        if !self.used.is_multiple_of(8) {
+            self.seat.0.words()[WORDS + self.used / 8].store(self.word, Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Write for Writer<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            if self.used == MOST_WORDS {
+                return Err(fmt::Error);
+            }
+            self.word |= u64::from(byte) << (self.used % 8 * 8);
+            self.used += 1;
+            if self.used.is_multiple_of(8) {
+                self.seat.0.words()[WORDS + self.used / 8 - 1].store(self.word, Ordering::Relaxed);
+                self.word = 0;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A domain that is to be put together. Everything that it names is its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Its place among domains, from 1.
+    pub slot: u8,
+    /// Which of those that have had the place.
+    pub generation: Generation,
+    /// The hardware cores, each parked; its managing core runs on the first.
+    pub cores: &'a [u16],
+    /// Its memory, in whole 2 MiB and zero.
+    pub memory: &'a [Grant],
+    /// What it runs, as a node that is started for a program.
+    pub program: &'a str,
+    /// Its configuration file.
+    pub config: &'a str,
+}
+
+/// What the supervisor's managing core may do to its machine. None of it waits for a domain.
+pub trait Domains {
+    /// How many hardware cores there are to give.
+    fn cores(&self) -> u16;
+
+    /// The memory that there is to give, in whole 2 MiB.
+    fn memory(&self) -> Grant;
+
+    /// How many domains there can be at a time.
+    fn most(&self) -> u8;
+
+    /// The seat of the domain in a place, from 1 to [`most`](Domains::most).
+    fn seat(&self, slot: u8) -> Option<Seat>;
+
+    /// Has the first of the cores put the domain together, and all of them enter it then; its seat
+    /// tells how that goes. `Busy`: a core is not parked, or another domain is being put together.
+    /// `Invalid`: a place, core or memory that is none, or text that is too long.
+    fn build(&self, wanted: &Wanted<'_>) -> Result<(), Status>;
+
+    /// Whether a hardware core is parked.
+    fn is_parked(&self, core: u16) -> bool;
+
+    /// Takes these hardware cores from whatever they do; they are parked a moment later. Waits for
+    /// less than a millisecond.
+    fn park(&self, cores: &[u16]);
+
+    /// Fills memory with zeros that nobody uses.
+    fn scrub(&self, memory: Grant);
+}
+
+/// What a domain's managing core knows of its supervisor.
+#[derive(Clone, Debug)]
+pub struct Seated {
+    /// Its place.
+    pub slot: u8,
+    /// What both share.
+    pub seat: Seat,
+    /// Its own generation among the domains of its place.
+    pub generation: Generation,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_are_kept_as_far_as_there_is_room() {
+        let seat = Seat::new(Region::owned(SEAT_BYTES)).expect("large enough");
+        assert_eq!((seat.phase(), seat.last_words()), (SeatPhase::Empty, String::new()));
+        for words in ["", "a", "exactly8", "panic at x.rs:3: é"] {
+            seat.say(format_args!("{words}"));
+            assert_eq!(seat.last_words(), words);
+        }
+        let long: String = core::iter::repeat_n('x', MOST_WORDS + 1).collect();
+        seat.say(format_args!("{long}"));
+        assert_eq!(seat.last_words(), long[..MOST_WORDS]);
+        assert!(Seat::new(Region::owned(SEAT_BYTES - 64)).is_none());
+    }
+
+    #[test]
+    fn cells_go_both_ways_and_to_no_other_generation() {
+        let seat = Seat::new(Region::owned(SEAT_BYTES)).expect("large enough");
+        let (first, next) = (Generation(1), Generation(2));
+        let mut up = seat.domain_end(first).expect("a ring");
+        let mut down = seat.supervisor_end(first).expect("a ring");
+        assert!(up.send(b"hello") && down.send(b"stop"));
+        let said = |end: &mut SeatLink| end.receive().map(|it| it.map(|it| it.payload().to_vec()));
+        assert_eq!(said(&mut down), Ok(Some(b"hello".to_vec())));
+        assert_eq!(said(&mut down), Ok(None));
+        assert_eq!(said(&mut up), Ok(Some(b"stop".to_vec())));
+        assert!(up.send(b"late"));
+        let mut later = seat.supervisor_end(next).expect("a ring");
+        assert_ne!(said(&mut later), Ok(Some(b"late".to_vec())));
+        assert!(!up.send(&[0; 100]), "a cell has 56 bytes");
+        seat.set_phase(SeatPhase::Failed);
+        assert!(seat.phase().is_over());
+        seat.clear();
+        assert_eq!(seat.phase(), SeatPhase::Empty);
+    }
+}

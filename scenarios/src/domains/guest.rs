@@ -1,0 +1,90 @@
+//! A domain: a node with its services that tells its supervisor when it runs, and does what that
+//! says, also what is wrong.
+
+use core::time::Duration;
+
+use nile_domain::{CELL, DomainId, Message};
+use nile_kernel::Core;
+use nile_platform::{Misbehave, Outcome, SeatLink, Seated};
+use nile_services::ackermann::AckermannClient;
+
+use crate::conduct::conducts;
+
+/// How often it looks for messages.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// What a supervisor of the scenario says besides domcon's messages; each is a cell's first byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Say {
+    /// Call the service that the node's registry has for two numbers, the next bytes; the answer
+    /// has the result.
+    Compute = 0xf0,
+    /// Panic on the managing core.
+    Panic = 0xf1,
+    /// Run on with interrupts off.
+    Hang = 0xf2,
+    /// The result of a call, the next eight bytes.
+    Answer = 0xf3,
+}
+
+impl Say {
+    /// The cell that says it.
+    pub fn cell(self, bytes: &[u8]) -> [u8; CELL] {
+        let mut cell = [0; CELL];
+        cell[0] = self as u8;
+        cell[1..=bytes.len()].copy_from_slice(bytes);
+        cell
+    }
+}
+
+/// Starts this core's part.
+pub fn start<M: Misbehave>(core: &Core<M>) {
+    nile_node::deploy(core);
+    if !conducts(core) {
+        return;
+    }
+    let core = core.clone();
+    core.clone().spawn(async move {
+        let Some(Seated { slot, seat, generation }) = core.machine().seated() else {
+            core.machine().log(format_args!("this node is no domain"));
+            return core.finish(Outcome::Failure);
+        };
+        let Ok(mut link) = seat.domain_end(generation) else { return };
+        if let Err(status) = core.all_running().await {
+            core.machine().log(format_args!("not all cores run: {status}"));
+            return core.finish(Outcome::Failure);
+        }
+        link.send(&Message::Hello.encode(DomainId { slot, generation }));
+        loop {
+            while let Ok(Some(message)) = link.receive() {
+                obey(&core, &mut link, message.payload()).await;
+            }
+            core.sleep(LOOK).await;
+        }
+    });
+}
+
+async fn obey<M: Misbehave>(core: &Core<M>, link: &mut SeatLink, cell: &[u8]) {
+    if let Ok((_, Message::Stop)) = Message::decode(cell) {
+        return core.finish(Outcome::Success);
+    }
+    match cell {
+        [kind, m, n, ..] if *kind == Say::Compute as u8 => {
+            let answer = match AckermannClient::find(&core.stl()).await {
+                Ok(client) => client.compute((*m).into(), (*n).into()).await,
+                Err(error) => Err(error),
+            };
+            match answer {
+                Ok(value) => drop(link.send(&Say::Answer.cell(&value.to_le_bytes()))),
+                Err(error) => core.machine().log(format_args!("no answer: {error}")),
+            }
+        }
+        [kind, ..] if *kind == Say::Panic as u8 => panic!("the supervisor wants it"),
+        [kind, ..] if *kind == Say::Hang as u8 => {
+            core.machine().shut_out();
+            M::loop_for_ever();
+        }
+        _ => {}
+    }
+}
