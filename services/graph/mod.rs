@@ -8,6 +8,7 @@
 mod opened;
 mod shelf;
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
@@ -78,10 +79,10 @@ impl GraphKernel for Graphs {
         } else {
             let shelf = Datasets::new(&self.stl, &name, copies);
             let kept = Kept::create(shelf, settings, draw(&self.stl), copies).await;
-            Home::Disks(kept.map_err(|broken| match broken {
+            Home::Disks(Box::new(kept.map_err(|broken| match broken {
                 Broken::No => exists(&name, "there is"),
                 broken => broken_error(&name, broken),
-            })?)
+            })?))
         };
         self.add(name, home);
         Ok(())
@@ -96,7 +97,7 @@ impl GraphKernel for Graphs {
         let shelf = Datasets::new(&self.stl, &name, 1);
         let kept = Kept::open(shelf, micros(self.now())).await;
         let kept = kept.map_err(|broken| broken_error(&name, broken))?;
-        Ok(self.add(name, Home::Disks(kept)).state())
+        Ok(self.add(name, Home::Disks(Box::new(kept))).state())
     }
 
     async fn remove(&self, name: &str) -> CallResult<()> {

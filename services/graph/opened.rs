@@ -28,9 +28,9 @@ const FULL: Duration = Duration::from_millis(5);
 /// Where a graph is.
 pub enum Home {
     /// In memory only.
-    Memory(RefCell<Live>),
+    Memory(Box<RefCell<Live>>),
     /// On disks, too.
-    Disks(Kept<Datasets>),
+    Disks(Box<Kept<Datasets>>),
 }
 
 /// A graph, and what is known of its publications.
@@ -296,7 +296,7 @@ impl Opened {
 
 /// A graph in memory only.
 pub fn in_memory(settings: Settings) -> Home {
-    Home::Memory(RefCell::new(Live::new(Graph::new(settings), 0)))
+    Home::Memory(Box::new(RefCell::new(Live::new(Graph::new(settings), 0))))
 }
 
 /// Why a graph could not be made, opened or removed.

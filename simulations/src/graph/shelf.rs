@@ -10,10 +10,13 @@ use nile_graph::{Damaged, Held, Put, Shelf, Slot};
 use super::World;
 use super::steps::pause;
 
+/// A slot: its stamp, and what is in it.
+type Content = (u64, Option<Vec<u8>>);
+
 /// What is stored, whoever dies.
 #[derive(Default)]
 pub struct Stored {
-    slots: RefCell<BTreeMap<Slot, (u64, Option<Vec<u8>>)>>,
+    slots: RefCell<BTreeMap<Slot, Content>>,
     pub puts: Cell<u64>,
 }
 
