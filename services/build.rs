@@ -35,8 +35,10 @@ fn main() {
         entries.len(),
         entries.join(", ")
     );
-    let offers = is_in(&&String::from("role_assignment"));
+    let offers = |name: &str| is_in(&&String::from(name));
     let _ = writeln!(code, "/// Whether the optimisers of roles are among them.");
-    let _ = writeln!(code, "const HAS_OPTIMISERS: bool = {offers};");
+    let _ = writeln!(code, "const HAS_OPTIMISERS: bool = {};", offers("role_assignment"));
+    let _ = writeln!(code, "/// Whether records are.");
+    let _ = writeln!(code, "const HAS_RECORDS: bool = {};", offers("records"));
     fs::write(Path::new(&out).join("services.rs"), code).expect("OUT_DIR can be written");
 }

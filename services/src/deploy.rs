@@ -18,7 +18,8 @@ use nile_stl::{
 
 use crate::network::gateway::ByNetwork;
 use crate::{
-    ALL, HAS_OPTIMISERS, bulk, dataset, gossip, network, role_assignment, timer_source, worker,
+    ALL, HAS_OPTIMISERS, HAS_RECORDS, bulk, dataset, gossip, network, role_assignment,
+    timer_source, worker,
 };
 use crate::{records, registry};
 use nile_interfaces::registry::{Rating, RegistryClient};
@@ -102,7 +103,8 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
     if offers(timer_source::REGISTRATION.name()).unwrap_or(manages) {
         timer_source::publish_all(stl).await;
     }
-    if offers(records::REGISTRATION.name()).unwrap_or(here(records::REGISTRATION.on)) {
+    let its = &records::REGISTRATION;
+    if HAS_RECORDS && offers(its.name()).unwrap_or(here(its.on)) {
         records::publish_shared(stl).await;
     }
     if HAS_OPTIMISERS && offers(role_assignment::REGISTRATION.name()).unwrap_or(manages) {
