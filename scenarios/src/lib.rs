@@ -37,6 +37,7 @@
 //! | `package-buffers` | packages pass buffers of the node's pool, and leave none behind         |
 //! | `package-keeps`   | a package counts on in memory that outlives it, core and kernel        |
 //! | `package-replace` | a package is replaced under its callers, and no call is lost           |
+//! | `neighbours`      | packages that share a core go on beside each other                     |
 //! | `package-text`    | text that was shipped is there when its package comes again            |
 //! | `package-channels`| packages send each other messages without system calls               |
 //! | `idle-nodes`      | what wakes nodes that know each other and have nothing to do           |
@@ -100,6 +101,7 @@ mod leaving;
 mod manager_restart;
 mod memory;
 mod moving;
+mod neighbours;
 mod package_buffers;
 mod package_calls;
 mod package_channels;
@@ -139,7 +141,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 61] = [
+pub const PROGRAMS: [&str; 62] = [
     "boot",
     "ping",
     "restart",
@@ -177,6 +179,7 @@ pub const PROGRAMS: [&str; 61] = [
     "package-buffers",
     "package-keeps",
     "package-replace",
+    "neighbours",
     "package-text",
     "package-channels",
     "package-channels-restart",
@@ -228,7 +231,7 @@ pub fn check(program: &str) -> Result<(), String> {
 /// Whether a program runs packages, which the node must have been given.
 pub fn needs_packages(program: &str) -> bool {
     program.starts_with("package")
-        || matches!(program, "greedy" | "jobs" | "slices" | "unruly" | "system-call")
+        || matches!(program, "greedy" | "jobs" | "neighbours" | "slices" | "unruly" | "system-call")
 }
 
 /// Whether a program is for nodes of a cluster: one node alone has nothing to do in it, or does not
@@ -304,6 +307,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "package-buffers" => package_buffers::start(core),
         "package-keeps" => package_keeps::start(core, &arguments),
         "package-replace" => package_replace::start(core, &arguments),
+        "neighbours" => neighbours::start(core, &arguments),
         "package-text" => package_text::start(core),
         "package-channels" | "package-channels-restart" => {
             package_channels::start(core, &arguments);

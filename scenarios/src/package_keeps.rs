@@ -11,6 +11,7 @@ use nile_keeper::{BYTES, ELSEWHERE, OTHER, REFUSED, VERSION};
 use nile_kernel::packages::NoServices;
 use nile_kernel::{Core, Ended, PackageId, PackageLimits};
 use nile_platform::{CorePhase, Machine};
+use nile_stl::node::Stay;
 
 use crate::arguments::Arguments;
 use crate::conduct::{Findings, conduct, conducts};
@@ -80,7 +81,8 @@ async fn run<M: Machine>(core: &Core<M>, number: u64, bytes: u64) -> Result<u64,
     let act = usize::try_from(number).ok().and_then(|number| ACTS.get(number));
     let argument = format!("{bytes} {}", act.ok_or(Status::Invalid)?);
     let image = core.find_package(PACKAGE).ok_or(Status::NotFound)?;
-    let limits = PackageLimits { stays: number != PASS, ..PackageLimits::default() };
+    let stays = (number != PASS).then_some(Stay(0));
+    let limits = PackageLimits { stays, ..PackageLimits::default() };
     let calls = || core.machine().board().record(core.id()).system_calls();
     let before = calls();
     let package = core.run_package(image, argument.as_bytes(), limits, NoServices)?;

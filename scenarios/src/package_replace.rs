@@ -126,8 +126,9 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, plan: Plan) -> C
     };
     let packages = found(core, async || PackagesClient::find_at(&stl, worker).await).await?;
     let argument = format!("{} serve {}", plan.bytes, worker.0);
-    let start =
-        async || packages.start(PACKAGE, Bytes(argument.as_bytes().into()), PATIENCE_MS).await;
+    let start = async || {
+        packages.start(PACKAGE, Bytes(argument.as_bytes().into()), PATIENCE_MS, false).await
+    };
     found(core, start).await?;
     let again = start().await;
     let is_refused = matches!(&again, Err(error) if error.status == Status::Exists);
@@ -143,11 +144,11 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, plan: Plan) -> C
     for _ in 0..plan.rounds {
         core.sleep(plan.pause).await;
         if plan.control > 0 {
-            packages.stop().await?;
+            packages.stop(PACKAGE).await?;
             core.sleep(if plan.control == 2 { AWAY } else { Duration::ZERO }).await;
             start().await?;
         } else {
-            packages.replace(PACKAGE).await?;
+            packages.replace(PACKAGE, PACKAGE).await?;
         }
     }
     core.sleep(plan.pause).await;
@@ -161,7 +162,7 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, plan: Plan) -> C
     findings.figure("calls_per_second", per_second as u64);
 
     // Not planned: who waits for an answer gets none, and the next one goes on.
-    let state = async || packages.state().await?.ok_or(CallError::from(Status::NotFound));
+    let state = async || packages.list().await?.pop().ok_or(CallError::from(Status::NotFound));
     let before = state().await?;
     core.stop_package(worker, nile_kernel::PackageId(before.number)).await?;
     let limit = core.now() + WAIT;
@@ -185,7 +186,7 @@ async fn check<M: Machine>(core: &Core<M>, findings: &Findings, plan: Plan) -> C
     let wanted =
         (PACKAGE, PackagePhase::Runs, if plan.control > 0 { 2 } else { plan.rounds as u32 + 2 });
     findings.check(begun == wanted, format_args!("it is {begun:?}, not {wanted:?}"));
-    packages.stop().await?;
+    packages.stop(PACKAGE).await?;
     let gone = kept.add(1).await;
     findings.check(gone.is_err(), format_args!("it answers after its end: {gone:?}"));
     let name = KeepName::new(PACKAGE, "count").ok_or(Status::Invalid)?;

@@ -1,14 +1,18 @@
 //! Packages on every worker. `package`: programs that behave run, and are gone without a trace.
 //! `unruly`: programs that do what they may not are stopped, and reported for what they did; their
-//! core then runs a program that behaves, and no other core has noticed.
+//! core then runs a program that behaves, and no other core has noticed. With `beside=1` each
+//! worker has another package all the time, which loops, and has not noticed either.
 
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, Generation, Role, RoleSet, Status};
 use nile_kernel::packages::NoServices;
 use nile_kernel::{Core, Ended, PackageId, PackageLimits};
 use nile_platform::{Fault, Machine};
+use nile_unruly::NOT_STOPPED;
 
 use crate::arguments::Arguments;
 use crate::conduct::{Findings, conduct, conducts};
@@ -40,7 +44,7 @@ const fn program(package: &'static str, argument: &'static str, ends: &'static [
     Program { package, argument, ends }
 }
 
-const PROGRAMS: [Program; 16] = [
+const PROGRAMS: [Program; 21] = [
     program("hello", "hello", &[EXITED]),
     program("threads", "", &[EXITED]),
     program("unruly", "write-null", &[PAGE_FAULT]),
@@ -57,13 +61,28 @@ const PROGRAMS: [Program; 16] = [
     program("unruly", "panic", &[PANICKED]),
     program("unruly", "calls", &[EXITED]),
     program("unruly", "loop", &[STOPPED]),
+    program("unruly", "read-at NEIGHBOUR", &[PAGE_FAULT]),
+    program("unruly", "write-at NEIGHBOUR", &[PAGE_FAULT]),
+    program("unruly", "call-at NEIGHBOUR", &[EXITED]),
+    // The controls: in its own slot the same is allowed.
+    program("unruly", "write-at OWN", &[EXITED | NOT_STOPPED]),
+    program("unruly", "call-at OWN", &[EXITED | NOT_STOPPED]),
 ];
+
+/// Where in its slot a package has memory that it may write: its stack's end, which it never
+/// reaches.
+const WRITABLE: u64 = 0x20_0000;
 
 const HELLO: usize = 0;
 const THREADS: usize = 1;
 const FIRST_UNRULY: usize = 2;
 /// The one that never ends by itself.
 const ENDLESS: usize = 15;
+/// Those that need a neighbour, in the first slot of their core.
+const FIRST_BESIDE: usize = 16;
+
+/// Added to a program's number, it shares its core.
+const SHARES: u64 = 1 << 32;
 
 /// How long an endless program runs before it is stopped.
 const PATIENCE: Duration = Duration::from_millis(2);
@@ -88,6 +107,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     }
     let rounds = arguments.number("rounds", 2);
     let unruly = arguments.name() == "unruly";
+    let beside = arguments.number("beside", 0) > 0;
     let name = if unruly { "unruly" } else { "package" };
     let core = core.clone();
     conduct(&core.clone(), name, move |findings| async move {
@@ -99,18 +119,32 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
         {
             return findings.check(false, format_args!("the node has no package `{package}`"));
         }
+        let neighbours = match beside {
+            true => talk_to_workers(&core, &findings).await,
+            false => Vec::new(),
+        };
+        let shares = if beside { SHARES } else { 0 };
+        let last = if beside { PROGRAMS.len() } else { FIRST_BESIDE };
+        let endless = begin(&findings, &neighbours, &[ENDLESS], shares).await;
+        if beside {
+            is_refused(&findings, &talks).await;
+        }
+        let together = async |numbers: &[usize]| {
+            let started = begin(&findings, &talks, numbers, shares).await;
+            end(&core, &findings, started).await;
+        };
         // The first run of all may leave something that is made only once.
-        together(&core, &findings, &talks, &[HELLO]).await;
+        together(&[HELLO]).await;
         let before = findings.expect(core.memory_statistics().await, "no statistics");
         for _ in 0..rounds {
             if unruly {
-                for number in FIRST_UNRULY..PROGRAMS.len() {
-                    together(&core, &findings, &talks, &[number, HELLO]).await;
-                    together(&core, &findings, &talks, &[HELLO]).await;
+                for number in FIRST_UNRULY..last {
+                    together(&[number, HELLO]).await;
+                    together(&[HELLO]).await;
                 }
             } else {
-                together(&core, &findings, &talks, &[HELLO]).await;
-                together(&core, &findings, &talks, &[THREADS]).await;
+                together(&[HELLO]).await;
+                together(&[THREADS]).await;
             }
         }
         let after = findings.expect(core.memory_statistics().await, "no statistics");
@@ -118,6 +152,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
             before == after,
             format_args!("memory was lost: {before:?} before, {after:?} after"),
         );
+        end(&core, &findings, endless).await;
         let record = |core_id: CoreId| core.machine().board().record(core_id);
         for peer in core.peers() {
             let generation = record(peer).generation();
@@ -147,30 +182,53 @@ async fn talk_to_workers<M: Machine>(
     talks
 }
 
-/// Runs the programs of these numbers at one time, the first on the first worker and so on, the
-/// last on all others. An endless one is stopped only when the others have ended: it keeps nobody
-/// but its own core busy.
-async fn together<M: Machine>(
-    core: &Core<M>,
+/// A program that was started.
+struct Started<'t, M: Machine> {
+    worker: CoreId,
+    talk: &'t Talk<M>,
+    number: usize,
+    id: PackageId,
+}
+
+/// Starts the programs of these numbers, the first on the first worker and so on, the last on all
+/// others.
+async fn begin<'t, M: Machine>(
     findings: &Findings,
-    talks: &[(CoreId, Talk<M>)],
+    talks: &'t [(CoreId, Talk<M>)],
     numbers: &[usize],
-) {
+    shares: u64,
+) -> Vec<Started<'t, M>> {
     let last = numbers.last().copied().unwrap_or(HELLO);
     let mut started = Vec::new();
     for (at, (worker, talk)) in talks.iter().enumerate() {
         let number = numbers.get(at).copied().unwrap_or(last);
-        let id = match talk.ask(number as u64).await {
+        let id = match talk.ask(number as u64 | shares).await {
             Ok(id) => PackageId(id as u32),
             Err(status) => {
                 findings.check(false, format_args!("{worker} starts nothing: {status}"));
                 continue;
             }
         };
-        started.push((*worker, talk, number, id));
+        started.push(Started { worker: *worker, talk, number, id });
     }
-    started.sort_by_key(|(_, _, number, _)| *number == ENDLESS);
-    for (worker, talk, number, id) in started {
+    started
+}
+
+/// A package that does not share gets no core on which there is another.
+async fn is_refused<M: Machine>(findings: &Findings, talks: &[(CoreId, Talk<M>)]) {
+    for (worker, talk) in talks {
+        let (id, end) = (talk.ask(HELLO as u64).await, talk.listen().await);
+        let exists = NOT_LOADED | u64::from(Status::Exists.code());
+        let is_refused = (id, end) == (Ok(0), Ok(exists));
+        findings.check(is_refused, format_args!("{worker} is shared unasked: {id:?}, {end:x?}"));
+    }
+}
+
+/// Waits until all have ended, as they are to. An endless one is stopped only when the others have:
+/// it keeps nobody but its own core busy.
+async fn end<M: Machine>(core: &Core<M>, findings: &Findings, mut started: Vec<Started<'_, M>>) {
+    started.sort_by_key(|it| it.number == ENDLESS);
+    for Started { worker, talk, number, id } in started {
         if number == ENDLESS {
             core.sleep(PATIENCE).await;
             let stopped = core.stop_package(worker, id).await;
@@ -188,6 +246,8 @@ async fn together<M: Machine>(
 
 /// Runs a program here: says the package's number, zero if there is none, and then the end.
 async fn run<M: Machine>(core: &Core<M>, talk: &Talk<M>, number: u64) -> Result<(), Status> {
+    let shares = number & SHARES != 0;
+    let number = number & !SHARES;
     let program = usize::try_from(number).ok().and_then(|number| PROGRAMS.get(number));
     let Program { package, argument, .. } = program.ok_or(Status::Invalid)?;
     let image = core.find_package(package).ok_or(Status::NotFound)?;
@@ -196,6 +256,10 @@ async fn run<M: Machine>(core: &Core<M>, talk: &Talk<M>, number: u64) -> Result<
         "threads" => PackageLimits { arena_bytes: 16 << 20, ..PackageLimits::default() },
         _ => PackageLimits::default(),
     };
+    let limits = PackageLimits { shares, ..limits };
+    let slot = |index| UserSlot::from_index(index).map_or(0, |slot| slot.base().0 + WRITABLE);
+    let argument =
+        argument.replace("NEIGHBOUR", &slot(0).to_string()).replace("OWN", &slot(1).to_string());
     let package = match core.run_package(image, argument.as_bytes(), limits, NoServices) {
         Ok(package) => package,
         Err(status) => {

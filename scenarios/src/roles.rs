@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
+use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, Role, RoleSet, Status};
 use nile_bosml::Buffer as Handle;
 use nile_interfaces::core_manager::{CoreManagerClient, CoreRole};
@@ -90,7 +91,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
                 while let Ok(span) = talk.listen().await {
                     asked.machine().compute(Duration::from_micros(span));
                     let is_worker = asked.roles().contains(Role::Worker);
-                    let can = is_worker && asked.machine().user().is_ok();
+                    let can = is_worker && asked.machine().user(UserSlot::FIRST).is_ok();
                     if talk.tell(can.into()).await.is_err() {
                         break;
                     }

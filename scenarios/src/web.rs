@@ -108,9 +108,9 @@ async fn check(stl: &Stl, findings: &Findings, plan: Plan) -> CallResult<()> {
     let (here, there) = (worker(stl, CLIENT).await?, worker(stl, SERVER).await?);
     let server = PackagesClient::at(stl, there);
     let client = PackagesClient::at(stl, here);
-    server.start("web", Bytes(ARGUMENT.as_bytes().into()), PATIENCE_MS).await?;
+    server.start("web", Bytes(ARGUMENT.as_bytes().into()), PATIENCE_MS, false).await?;
     let argument = format!("{} 80 {NAME} {}", SERVER.0, plan.bytes);
-    client.start("fetch", Bytes(argument.as_bytes().into()), PATIENCE_MS).await?;
+    client.start("fetch", Bytes(argument.as_bytes().into()), PATIENCE_MS, false).await?;
 
     let host = stl.host();
     let begun = host.now();
@@ -121,7 +121,7 @@ async fn check(stl: &Stl, findings: &Findings, plan: Plan) -> CallResult<()> {
     let keep = format!("{}", KeepName::new("web", "connections").ok_or(Status::Invalid)?);
     let mut stops = 0;
     let said: Option<String> = loop {
-        match client.state().await? {
+        match client.list().await?.pop() {
             None => break None,
             Some(state) if state.begun > 1 || host.now().since(begun) > LIMIT => {
                 break Some(format!("{} after {} attempts", state.said, state.begun));
@@ -129,11 +129,13 @@ async fn check(stl: &Stl, findings: &Findings, plan: Plan) -> CallResult<()> {
             Some(_) if plan.stop.is_zero() => host.sleep_until(host.now() + LOOK).await,
             Some(_) => {
                 host.sleep_until(host.now() + plan.stop).await;
-                let Some(state) = server.state().await? else { continue };
+                let Some(state) = server.list().await?.pop() else { continue };
                 if plan.forgets {
-                    server.stop().await?;
+                    server.stop("web").await?;
                     manager.drop_keep(keep.clone()).await?;
-                    server.start("web", Bytes(ARGUMENT.as_bytes().into()), PATIENCE_MS).await?;
+                    server
+                        .start("web", Bytes(ARGUMENT.as_bytes().into()), PATIENCE_MS, false)
+                        .await?;
                 } else {
                     manager.stop_package(there.core.0, state.number).await?;
                 }
@@ -148,7 +150,7 @@ async fn check(stl: &Stl, findings: &Findings, plan: Plan) -> CallResult<()> {
     );
     findings.figure("stops", stops);
     findings.figure("took_us", host.now().since(begun).as_micros() as u64);
-    server.stop().await?;
+    server.stop("web").await?;
     manager.drop_keep(keep).await
 }
 

@@ -154,14 +154,14 @@ impl Frames {
         Ok(port)
     }
 
-    /// What has a core of this node for itself.
+    /// What has a core of this node for itself. Calls do not say which package of a core makes
+    /// them, so of several none may have the frames.
     async fn package_of(&self, core: CoreId) -> CallResult<Option<PackageState>> {
         let places = cluster::places(&self.stl, "packages").await?;
         let is_it = |place: &nile_stl::Place| place.is_here() && place.core == core;
-        match places.into_iter().map(|it| it.1).find(is_it) {
-            Some(place) => PackagesClient::at(&self.stl, place).state().await,
-            None => Ok(None),
-        }
+        let Some(place) = places.into_iter().map(|it| it.1).find(is_it) else { return Ok(None) };
+        let mut packages = PackagesClient::at(&self.stl, place).list().await?;
+        Ok(packages.pop().filter(|_| packages.is_empty()))
     }
 }
 

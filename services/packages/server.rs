@@ -1,4 +1,5 @@
-//! A package that stays, from the moment that it gets its core until it gives it back.
+//! A package that stays, from the moment that it gets its core until it gives it back. Others may
+//! have the core beside it.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -10,11 +11,12 @@ use core::time::Duration;
 
 use nile_abi::{CorePhase, Instant, Status};
 use nile_interfaces::packages::{PackagePhase, PackageState};
-use nile_stl::node::{PackageLimits, PackageSource, RunningPackage};
+use nile_stl::node::{PackageLimits, PackageSource, RunningPackage, Stay};
 use nile_stl::{CallError, CallResult, Stl};
 use nile_sync::Notify;
 
-use crate::worker::{REGISTRATION, plain};
+use super::room::Room;
+use crate::worker::plain;
 
 /// How often it is looked whether the job's package that is here has gone.
 const LOOK: Duration = Duration::from_millis(1);
@@ -56,6 +58,8 @@ impl Code {
 /// A package that has this core.
 pub struct Server {
     stl: Stl,
+    room: Rc<Room>,
+    stay: Stay,
     argument: Vec<u8>,
     code: RefCell<Code>,
     /// What is run again if `code` fails, and until when.
@@ -74,9 +78,11 @@ pub struct Server {
 
 impl Server {
     /// One that has yet to begin.
-    pub fn new(stl: &Stl, code: Code, argument: Vec<u8>) -> Server {
+    pub fn new(stl: &Stl, room: &Rc<Room>, stay: Stay, code: Code, argument: Vec<u8>) -> Server {
         Server {
             stl: stl.clone(),
+            room: room.clone(),
+            stay,
             argument,
             code: RefCell::new(code),
             former: RefCell::default(),
@@ -129,14 +135,11 @@ impl Server {
         self.former.borrow().clone().filter(|(_, until)| *until > now)
     }
 
-    /// Takes the core from jobs, and begins. When it cannot, jobs have the core again.
+    /// Takes the core from jobs, and begins. When it cannot, the core is as it was.
     pub async fn begin(self: &Rc<Self>, patience: Duration) -> CallResult<()> {
-        if let Err(error) = self.stl.hide(REGISTRATION.name()).await {
+        if let Err(error) = self.room.enter().await {
             self.is_over.set(true);
-            return Err(match error.status {
-                Status::NotFound => CallError::new(Status::Busy, "the core has just begun"),
-                _ => error,
-            });
+            return Err(error);
         }
         if let Err(error) = self.run(patience).await {
             self.give_back().await;
@@ -154,13 +157,8 @@ impl Server {
         }
     }
 
-    /// Runs another file in place of this one.
+    /// Runs another file of the same package in place of this one.
     pub async fn replace(&self, code: Code) -> CallResult<()> {
-        let (name, other) = (self.name(), String::from(plain(&code.source)));
-        if name != other {
-            let message = format!("the core has {name}, and {other} is another package");
-            return Err(CallError::new(Status::Invalid, message));
-        }
         // What it has seen it answers; what comes waits for the other one.
         let running = self.running.borrow().clone();
         if let Some(running) = running {
@@ -192,7 +190,7 @@ impl Server {
         }
     }
 
-    /// Ends it, and waits until jobs have the core again.
+    /// Ends it, and waits until it has given the core back.
     pub async fn stop(&self) {
         self.is_stopped.set(true);
         if let Some(running) = &*self.running.borrow() {
@@ -223,7 +221,8 @@ impl Server {
         loop {
             let started = {
                 let code = self.code.borrow();
-                let limits = PackageLimits { stays: true, ..PackageLimits::default() };
+                let stays = Some(self.stay);
+                let limits = PackageLimits { stays, shares: true, ..PackageLimits::default() };
                 node.run_package(code.source(), &self.argument, limits)
             };
             match started {
@@ -323,14 +322,12 @@ impl Server {
         nile_sync::first(stops, limit).await;
     }
 
-    /// Jobs have the core again.
+    /// It is here no longer.
     async fn give_back(&self) {
         if let Ok(node) = self.stl.node() {
-            node.end_stay();
+            node.end_stay(self.stay);
         }
-        if let Err(error) = self.stl.show(REGISTRATION.name()).await {
-            self.stl.host().log(format_args!("the core is not given back to jobs: {error}"));
-        }
+        self.room.leave().await;
         self.is_over.set(true);
         self.changes.notify();
     }

@@ -11,7 +11,7 @@ use nile_services::ALL;
 const PAGES: [&str; 4] = ["skip", "after", "from", "at"];
 
 /// Replies with lists that are no pages, and why they fit.
-const BOUNDED: [(&str, &str); 38] = [
+const BOUNDED: [(&str, &str); 39] = [
     ("bulk.counters", "what is counted is fixed"),
     ("composer.publish", "a composition has 64 parts at most"),
     ("core_manager.keeps", "a node has at most 32 keeps"),
@@ -33,6 +33,7 @@ const BOUNDED: [(&str, &str); 38] = [
     ("network.counters", "what is counted is fixed"),
     ("network.hear", "32 messages of 1500 bytes at most; the next call has the next"),
     ("network.standing", "256 nodes at most; `seen` says where it goes on"),
+    ("packages.list", "a core has at most four packages"),
     ("physical_memory.regions", "1024 regions at most"),
     ("physical_memory.statistics", "a node has at most 256 cores"),
     ("policy_manager.policies", "a core has those of its image, and few that were published"),

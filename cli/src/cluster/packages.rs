@@ -1,4 +1,4 @@
-//! `nile package`: packages that have a worker core for themselves.
+//! `nile package`: packages that have a worker core, for themselves or with others.
 
 pub mod args;
 
@@ -23,7 +23,7 @@ use args::{Package, PackageAction};
 /// Does what is asked for.
 pub fn run(options: &Package) -> Result<(), Failure> {
     match &options.action {
-        PackageAction::Start { file, on, argument, patience, query } => {
+        PackageAction::Start { file, on, share, argument, patience, query } => {
             let file = file_of(file)?;
             code::check(&file)?;
             let mut cores = Cores::open(query)?;
@@ -33,7 +33,8 @@ pub fn run(options: &Package) -> Result<(), Failure> {
             let patience_ms = patience.as_millis().clamp(1, 60_000) as u32;
             cores.stores.session.patience += *patience;
             cores.ask(core, async |it| {
-                it.start(&source, Bytes(argument.as_bytes().into()), patience_ms).await
+                let argument = Bytes(argument.as_bytes().into());
+                it.start(&source, argument, patience_ms, *share).await
             })?;
             say(query, core, "is started on")
         }
@@ -42,15 +43,15 @@ pub fn run(options: &Package) -> Result<(), Failure> {
             let file = file_of(file)?;
             code::check(&file)?;
             let mut cores = Cores::open(query)?;
-            let core = cores.named(package)?;
+            let (core, name) = cores.named(package)?;
             let source = cores.put(&file, query)?;
-            cores.ask(core, async |it| it.replace(&source).await)?;
+            cores.ask(core, async |it| it.replace(&name, &source).await)?;
             say(query, core, "is replaced on")
         }
         PackageAction::Stop { package, query } => {
             let mut cores = Cores::open(query)?;
-            let core = cores.named(package)?;
-            cores.ask(core, async |it| it.stop().await)?;
+            let (core, name) = cores.named(package)?;
+            cores.ask(core, async |it| it.stop(&name).await)?;
             say(query, core, "is stopped on")
         }
     }
@@ -100,13 +101,13 @@ impl Cores {
     }
 
     /// What each has; those on nodes that do not answer are left out (`unless_all_asked`).
-    fn states(&mut self) -> Result<Vec<(Target, Option<PackageState>)>, Failure> {
+    fn states(&mut self) -> Result<Vec<(Target, Vec<PackageState>)>, Failure> {
         let mut states = Vec::new();
         for target in self.all.clone() {
             if self.stores.absent().contains(&target.node) {
                 continue;
             }
-            match self.call(target, async |it| it.state().await)? {
+            match self.call(target, async |it| it.list().await)? {
                 Ok(state) => states.push((target, state)),
                 Err(failed) if is_silent(&failed) => self.stores.leave_out_node(target.node),
                 Err(failed) => return Err(refused(target, failed)),
@@ -121,7 +122,7 @@ impl Cores {
             return self.core(place);
         }
         let free: Vec<Target> =
-            self.states()?.into_iter().filter(|it| it.1.is_none()).map(|it| it.0).collect();
+            self.states()?.into_iter().filter(|it| it.1.is_empty()).map(|it| it.0).collect();
         let first = free.first().map(|it| it.node);
         let mut of_first = free.into_iter().filter(|it| Some(it.node) == first);
         let none = || Failure::request("each worker core has a package: `nile package list`");
@@ -134,21 +135,29 @@ impl Cores {
         self.all.iter().find(is_it).copied().ok_or_else(none)
     }
 
-    /// The core of the package that is meant.
-    fn named(&mut self, package: &str) -> Result<Target, Failure> {
-        if let Ok(place) = package.parse::<Place>()
+    /// The core of the package that is meant, and its name: by that, by its core, or by both.
+    fn named(&mut self, package: &str) -> Result<(Target, String), Failure> {
+        let (place, name) = match package.split_once('/') {
+            Some((place, name)) => (place, Some(name)),
+            None => (package, None),
+        };
+        if let Ok(place) = place.parse::<Place>()
             && place.core.is_some()
         {
-            return self.core(place);
+            let core = self.core(place)?;
+            return match name {
+                Some(name) => Ok((core, name.into())),
+                None => self.only_one(core).map(|name| (core, name)),
+            };
         }
-        let has_it = |(core, state): (Target, Option<PackageState>)| {
-            state.is_some_and(|it| it.name == package).then_some(core)
-        };
-        let found: Vec<Target> = self.states()?.into_iter().filter_map(has_it).collect();
+        let has_it =
+            |(_, states): &(Target, Vec<PackageState>)| states.iter().any(|it| it.name == package);
+        let found = self.states()?.into_iter().filter(has_it);
+        let found: Vec<Target> = found.map(|it| it.0).collect();
         match found[..] {
-            [core] => Ok(core),
+            [core] => Ok((core, package.into())),
             [] => {
-                let nobody = format!("has a package {package} for itself");
+                let nobody = format!("has a package {package} that stays");
                 // It may be on a node that could not be asked.
                 let Err(failure) = self.stores.unless_all_asked() else {
                     let advice = "`nile package list`";
@@ -157,9 +166,25 @@ impl Cores {
                 Err(failure.calling("nodes", &format!("no core that answers {nobody}; nodes")))
             }
             [..] => {
-                let places: Vec<String> = found.iter().map(|it| it.place().to_string()).collect();
-                Err(Failure::request(format!("{package} is on {}: name one", places.join(", "))))
+                let place = |it: &Target| format!("{}/{package}", it.place());
+                let places: Vec<String> = found.iter().map(place).collect();
+                Err(Failure::request(format!("name one: {}", places.join(", "))))
             }
+        }
+    }
+
+    /// The name of the package that a core has.
+    fn only_one(&mut self, core: Target) -> Result<String, Failure> {
+        let mut states = self.ask(core, async |it| it.list().await)?;
+        let place = core.place();
+        match (states.pop(), &states[..]) {
+            (Some(state), []) => Ok(state.name),
+            (Some(last), others) => {
+                let names = others.iter().chain([&last]).map(|it| format!("{place}/{}", it.name));
+                let names: Vec<String> = names.collect();
+                Err(Failure::request(format!("name one: {}", names.join(", "))))
+            }
+            (None, _) => Err(Failure::request(format!("{place}: no package has this core"))),
         }
     }
 
@@ -206,8 +231,10 @@ fn say(query: &Query, core: Target, what: &str) -> Result<(), Failure> {
 }
 
 fn list(cores: &mut Cores, as_json: bool) -> Result<(), Failure> {
-    let states = cores.states()?.into_iter();
-    let states: Vec<_> = states.filter_map(|(core, it)| Some((core, it?))).collect();
+    let of_core = |(core, states): (Target, Vec<PackageState>)| {
+        states.into_iter().map(move |state| (core, state))
+    };
+    let states: Vec<_> = cores.states()?.into_iter().flat_map(of_core).collect();
     if as_json {
         let document = |(core, it): &(Target, PackageState)| {
             json!({

@@ -112,7 +112,8 @@ fn the_guide_serves_a_dataset() {
 /// The server is stopped from outside, replaced, stopped and started in the midst of a download of
 /// `large`, which ends as if nothing had been.
 fn a_download_goes_on(place: &Place, port: u16, content: &[u8]) {
-    let state = || place.json(&["call", "packages.state", "--core", "n1.c3"])["reply"].clone();
+    let list = ["call", "packages.list", "--core", "n1.c3"];
+    let state = || place.json(&list)["reply"]["packages"][0].clone();
     let named = |arguments: &[&str]| {
         let mut command = place.nile();
         run(command.env("NILE_PACKAGES", packages()), arguments).expect(0)
@@ -124,11 +125,11 @@ fn a_download_goes_on(place: &Place, port: u16, content: &[u8]) {
     let mut said = vec![0; 300_000];
     stream.read_exact(&mut said).unwrap();
     for turn in 0..3 {
-        let number = state()["state"]["number"].to_string();
+        let number = state()["number"].to_string();
         let package = format!("package={number}");
         let stop = ["call", "core_manager.stop_package", "core=3", &package, "--core", "n1.c0"];
         place.run(&stop).expect(0);
-        until("it runs again", || state()["state"]["begun"] == turn + 2);
+        until("it runs again", || state()["begun"] == turn + 2);
         let mut more = vec![0; 300_000];
         stream.read_exact(&mut more).unwrap();
         said.extend(more);

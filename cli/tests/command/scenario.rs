@@ -54,6 +54,7 @@ fn all_hold_on(machine: &str) {
             "greedy" if machine != "sim" => "greedy pause_us=0",
             "package-keeps" if machine == "sim" => "package-keeps bytes=2097152",
             "package-replace" if machine == "sim" => "package-replace bytes=2097152",
+            "neighbours" if machine == "sim" => "neighbours bytes=2097152",
             _ => program,
         };
         command.args(["boot", "--json", "--machine", machine, "--program", words]);

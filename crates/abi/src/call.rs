@@ -22,6 +22,7 @@
 mod channel;
 mod keep;
 mod pool;
+mod slot;
 
 use core::hint;
 use core::ptr::NonNull;
@@ -30,16 +31,13 @@ use crate::{CoreId, Generation, Status, VirtAddr};
 pub use channel::{ChannelCall, ChannelPlace, Event};
 pub use keep::{KeepPlace, keep_wants, keep_word};
 pub use pool::{PoolCall, PoolHandle, PoolPlace};
+pub use slot::UserSlot;
 
-/// Where a package's addresses begin. Below it nothing is ever mapped.
+/// Where the addresses of packages begin. Below it nothing is ever mapped.
 pub const USER_BASE: u64 = 0x1000_0000_0000;
 
-/// Bytes of addresses that a package has.
+/// Bytes of addresses that a package has of its own, and as many again for the node's pool.
 pub const USER_BYTES: u64 = 1 << 40;
-
-/// Where the node's pool of buffers is, for packages that may use it; as many addresses again as
-/// a package has of its own.
-pub const POOL_BASE: u64 = USER_BASE + USER_BYTES;
 
 /// What a package may ask of its kernel. The numbers are fixed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,6 +1,7 @@
-//! Packages that stay: each has a worker core for itself, until it is stopped.
+//! Packages that stay: each has a worker core, for itself or with others, until it is stopped.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use nile_bosml::Bytes;
 use nile_stl::{CallResult, Record, service};
@@ -50,32 +51,40 @@ impl PackagePhase {
     }
 }
 
-/// The package that has this core for itself. Jobs are given to other cores meanwhile.
+/// The packages that have this core: one for itself, or several that share it. Jobs are given to
+/// other cores meanwhile.
 #[service(subsystem = "packages", capability = "servers", layer = high)]
 pub trait Packages {
     /// Takes this core from jobs and runs a package on it: one that the node was started with, by
     /// its name, or a dataset. Returns when it runs. Each time that it ends, unless it exits with
-    /// 0, it begins anew; what it keeps is as it has left it. `exists`: the core has one; `busy`:
-    /// what a job does here is not over within `patience_ms`. Then nothing has changed.
+    /// 0, it begins anew; what it keeps is as it has left it. `exists`: the core has one, and it is
+    /// not to be shared, or it has this one, or as many as there is room for; `busy`: what a job
+    /// does here is not over within `patience_ms`. Then nothing has changed.
     #[stl_k(allow(operator, peer))]
     async fn start(
         &self,
         #[range(1..=160)] source: &str,
         argument: Bytes<'_>,
         #[range(1..=60000)] patience_ms: u32,
+        shares: bool,
     ) -> CallResult<()>;
 
-    /// Runs another file of the same package in place of this one, over what it keeps. If that does
+    /// Runs another file of the package of this name in its place, over what it keeps. If that does
     /// not begin, or fails in its first ten seconds, the former one is run again. Returns when the
     /// other one runs, or why it does not.
     #[stl_k(allow(operator, peer))]
-    async fn replace(&self, #[range(1..=160)] source: &str) -> CallResult<()>;
+    async fn replace(
+        &self,
+        #[range(1..=160)] name: &str,
+        #[range(1..=160)] source: &str,
+    ) -> CallResult<()>;
 
-    /// Ends the package, and gives the core back to jobs. What it keeps stays.
+    /// Ends the package of this name, and gives the core back to jobs if it was the last. What it
+    /// keeps stays.
     #[stl_k(allow(operator, peer))]
-    async fn stop(&self) -> CallResult<()>;
+    async fn stop(&self, #[range(1..=160)] name: &str) -> CallResult<()>;
 
-    /// The package that the core has, if it has one.
-    #[stl_k(reply = "state", allow(package, operator, peer))]
-    fn state(&self) -> CallResult<Option<PackageState>>;
+    /// The packages that the core has, in the order in which they came.
+    #[stl_k(reply = "packages", allow(package, operator, peer))]
+    fn list(&self) -> CallResult<Vec<PackageState>>;
 }

@@ -1,7 +1,8 @@
 //! A core's side of its control channel: the requests that wait for an answer, the receiving ends
-//! that wait for an acceptor, the ends whose fate the management core announces, and the package
+//! that wait for an acceptor, the ends whose fate the management core announces, and the packages
 //! that it may stop.
 
+mod queue;
 mod user;
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -10,6 +11,7 @@ use core::cell::{Cell, RefCell};
 use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;
 
+use nile_abi::call::UserSlot;
 use nile_abi::{ChannelId, CoreId, EndpointId, Generation, Instant, PhysAddr, Status};
 use nile_order::{SortedMap, SortedSet};
 use nile_platform::{Grant, Machine};
@@ -25,6 +27,7 @@ use crate::core::{Core, Inner};
 use crate::input::Input;
 use crate::manager::links;
 use crate::packages::{Control, PackageId};
+use queue::Queue;
 use user::UserGrants;
 
 /// Requests that one core may have unanswered. Their places fit 16 bits and leave out the one
@@ -90,12 +93,14 @@ pub struct Client {
     users: UserGrants,
     /// Somebody asks for a keep.
     pub(crate) asks_for_keep: Cell<bool>,
-    /// The package that runs here.
-    package: RefCell<Option<Rc<Control>>>,
+    /// The packages that run here, by their slots.
+    running: RefCell<[Option<Rc<Control>>; UserSlot::COUNT]>,
     /// How many packages have run here.
     packages: Cell<u32>,
     /// The tasks that wait for the loop's next pass.
     resting: Notify,
+    /// The packages that wait for their next turn.
+    pub(crate) queue: Queue,
 }
 
 impl Client {
@@ -119,9 +124,10 @@ impl Client {
             leaving: RefCell::default(),
             users: UserGrants::default(),
             asks_for_keep: Cell::new(false),
-            package: RefCell::default(),
+            running: RefCell::default(),
             packages: Cell::new(0),
             resting: Notify::default(),
+            queue: Queue::default(),
         }
     }
 
@@ -143,7 +149,8 @@ impl Client {
         core.machine.board().notifier().doorbells().wake(CoreId::BOOT, &core.machine);
     }
 
-    /// Whether the ring has a message, or there is one to put into it.
+    /// Whether the ring has a message, or there is one to put into it, or a task that is no
+    /// package's waits for a pass.
     pub fn is_ready(&self) -> bool {
         !self.backlog.borrow().is_empty()
             || self.resting.waits()
@@ -152,7 +159,7 @@ impl Client {
 
     /// Takes what the management core sent and sends what waits; whether there was anything.
     pub fn drain<M: Machine>(&self, core: &Core<M>) -> bool {
-        let mut found = self.resting.notify();
+        let mut found = self.resting.notify() | self.queue.wake();
         while let Some(message) = self.next_message() {
             found = true;
             self.dispatch(core, &message);
@@ -243,8 +250,8 @@ impl Client {
                 core.clone().spawn(async move { core.forget(grant).await });
             }
             Event::StopPackage { package } => {
-                let running = self.package.borrow();
-                if let Some(control) = running.as_ref().filter(|c| c.id() == package) {
+                let running = self.running.borrow();
+                if let Some(control) = running.iter().flatten().find(|it| it.id() == package) {
                     control.stop();
                 }
             }
@@ -361,33 +368,32 @@ impl Client {
         acceptors.until(next).await
     }
 
-    /// A package begins to run here: its number. `Exists` while there is another.
-    pub(crate) fn enter_package(&self) -> Result<Rc<Control>, Status> {
-        let mut package = self.package.borrow_mut();
-        if package.is_some() {
-            return Err(Status::Exists);
-        }
+    /// A package begins to run here, which shares the core or not: its number, and its slot.
+    /// `Exists` while there is another, unless all share and a slot is free.
+    pub(crate) fn enter_package(&self, shares: bool) -> Result<Rc<Control>, Status> {
+        let mut running = self.running.borrow_mut();
+        let free = UserSlot::all().find(|slot| running[slot.index()].is_none());
+        let fits = running.iter().flatten().all(|other| shares && other.shares());
+        let slot = free.filter(|_| fits).ok_or(Status::Exists)?;
         self.packages.set(self.packages.get() + 1);
-        let control = Rc::new(Control::new(PackageId(self.packages.get())));
-        *package = Some(control.clone());
+        let control = Rc::new(Control::new(PackageId(self.packages.get()), slot, shares));
+        running[slot.index()] = Some(control.clone());
         Ok(control)
     }
 
-    /// Whether a package is here.
-    pub(crate) fn has_package(&self) -> bool {
-        self.package.borrow().is_some()
+    /// How many packages are here.
+    pub(crate) fn packages(&self) -> usize {
+        self.running.borrow().iter().flatten().count()
     }
 
-    /// Ends the package that is here before its next turn.
-    pub(crate) fn stop_package(&self) {
-        if let Some(control) = &*self.package.borrow() {
-            control.stop();
-        }
+    /// Ends the packages that are here before their next turns.
+    pub(crate) fn stop_packages(&self) {
+        self.running.borrow().iter().flatten().for_each(|control| control.stop());
     }
 
-    /// The package that ran here is gone.
-    pub(crate) fn leave_package(&self) {
-        self.package.borrow_mut().take();
+    /// The package of this slot is gone.
+    pub(crate) fn leave_package(&self, slot: UserSlot) {
+        self.running.borrow_mut()[slot.index()] = None;
     }
 
     /// Waits for the loop's next pass, until what the management core sent was taken.

@@ -4,6 +4,7 @@
 //! One message is one cell: operation (1 byte), status (1), request number (6), six words (8
 //! each), little-endian. Decoding is total; what makes no sense is `None`.
 
+use nile_abi::call::UserSlot;
 use nile_abi::{
     ChannelId, CoreId, EndpointId, Generation, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
 };
@@ -72,9 +73,9 @@ pub enum Request {
     MapUser { grant: Grant, at: VirtAddr, access: Access },
     /// After [`Event::Hello`]: the caller has this grant in the user half of its tables.
     HoldsUser { grant: Grant, at: VirtAddr, access: Access },
-    /// Show the node's pool in the user half of the caller's tables, or no longer. The caller
-    /// forgets its translations itself.
-    ShowPool { shown: bool },
+    /// Show the node's pool in a slot of the user half of the caller's tables, or no longer. The
+    /// caller forgets its translations itself.
+    ShowPool { slot: UserSlot, shown: bool },
     /// End the package `package` of the core `core`, whatever that core is doing.
     StopPackage { core: CoreId, package: PackageId },
     /// End the incarnation of the core `core`, whatever that core is doing.
@@ -193,7 +194,9 @@ impl Request {
             Request::Drive { line, core } => {
                 (25, [line.index() as u64, u64::from(core.0), 0, 0, 0, 0])
             }
-            Request::ShowPool { shown } => (20, [u64::from(shown), 0, 0, 0, 0, 0]),
+            Request::ShowPool { slot, shown } => {
+                (20, [u64::from(shown), slot.index() as u64, 0, 0, 0, 0])
+            }
             Request::Keep => (26, [0; 6]),
             Request::DropKeep => (28, [0; 6]),
             Request::EnterKeep { number, piece, at } => {
@@ -258,7 +261,9 @@ impl Request {
             17 => Request::StopPackage { core: core(w[0])?, package: PackageId(narrow(w[1])?) },
             18 => Request::Join { channel: ChannelId(narrow(w[0])?), grant: grant(w[1], w[2]) },
             19 => Request::EndCore { core: core(w[0])? },
-            20 => Request::ShowPool { shown: w[0] != 0 },
+            20 => {
+                Request::ShowPool { slot: UserSlot::from_index(narrow(w[1])?)?, shown: w[0] != 0 }
+            }
             21 => {
                 Request::Leave { core: core(w[0])?, patience_ms: narrow(w[1])?, is_away: w[2] != 0 }
             }
@@ -476,8 +481,8 @@ mod tests {
             Request::HoldsUser { grant: GRANT, at: AT, access: Access::Write },
             Request::HoldsUser { grant: GRANT, at: AT, access: Access::Read },
             Request::AllocateRun { bytes: 4097 },
-            Request::ShowPool { shown: true },
-            Request::ShowPool { shown: false },
+            Request::ShowPool { slot: UserSlot::FIRST, shown: true },
+            Request::ShowPool { slot: UserSlot::FIRST, shown: false },
             Request::StopPackage { core: CoreId(3), package: PackageId(u32::MAX) },
             Request::Join { channel, grant: GRANT },
             Request::EndCore { core: CoreId(9) },

@@ -15,12 +15,15 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
+use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, Generation, Instant, RoleSet, Window};
 use nile_device::{DrivenDisk, DrivenInterface};
+use nile_order::SortedMap;
 use nile_platform::{
     CorePhase, Hosting, Line, Load, Loop, Machine, NodePhase, Outcome, Queue, Sleeper, Turn,
 };
 use nile_ring::Doorbell;
+use nile_stl::node::Stay;
 
 use crate::client::Client;
 use crate::config::Config;
@@ -40,8 +43,9 @@ use crate::timers::{Counts, TimerId, Timers};
 /// Task polls in one pass, so that a busy core still looks at its channels and timers.
 const POLLS_PER_TURN: u32 = 64;
 
-/// The subject of a core's package, for policies.
-pub(crate) const PACKAGE: &str = "package";
+/// The subjects of a core's packages, for policies: by their slots.
+pub(crate) const PACKAGES: [&str; UserSlot::COUNT] =
+    ["package", "package.1", "package.2", "package.3"];
 
 /// Passes in a row that find nothing after which a core counts as idle, should it not sleep
 /// before: shorter gaps are not worth a look at the clock.
@@ -79,11 +83,11 @@ pub struct Inner<M: Machine> {
     pub(crate) manager: Option<RefCell<Manager<M>>>,
     /// The packages that the node was started with.
     pub(crate) packages: nile_package::Store,
-    /// The file whose text waits in the user half for the next package.
-    pub(crate) text: Cell<Option<Rc<[u8]>>>,
+    /// The files whose text waits in the slots of the user half for the next packages.
+    pub(crate) texts: [Cell<Option<Rc<[u8]>>>; UserSlot::COUNT],
     pub(crate) services: Services<M>,
-    /// What is offered and called of a package that stays.
-    pub(crate) desk: RefCell<Option<Rc<RefCell<Desk>>>>,
+    /// What is offered and called of each package that stays.
+    pub(crate) desks: RefCell<SortedMap<Stay, Rc<RefCell<Desk>>>>,
     /// What the node is in a cluster, if it is in one.
     pub(crate) membership: Option<Membership>,
     /// The node's pool, from the first pass on, and how it is formatted.
@@ -206,9 +210,9 @@ impl<M: Machine> Core<M> {
             client,
             manager: manager.map(RefCell::new),
             packages: config.packages,
-            text: Cell::default(),
+            texts: Default::default(),
             services: Services::new(config, id),
-            desk: RefCell::default(),
+            desks: RefCell::default(),
             membership: config.membership.clone(),
             pool: OnceCell::new(),
             pool_config: config.pool.clone(),
@@ -232,7 +236,7 @@ impl<M: Machine> Core<M> {
         core.start_services();
         // Who may be bound before it runs.
         if roles.contains(nile_abi::Role::Worker) {
-            core.executor.subject(PACKAGE);
+            core.executor.subject(PACKAGES[UserSlot::FIRST.index()]);
         }
         program(&core);
         CoreLoop { core, empty_passes: 0, is_idle: false, running: false }
@@ -463,6 +467,7 @@ impl<M: Machine> Loop for CoreLoop<M> {
         }
         !self.running
             || core.client.is_ready()
+            || core.client.queue.waits()
             || core.executor.is_ready(|| core.now())
             || core.manager.as_ref().is_some_and(|m| m.borrow().is_ready(&core.machine))
             || core.inputs.borrow().iter().any(|input| input.is_ready())

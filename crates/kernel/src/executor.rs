@@ -156,12 +156,13 @@ impl Executor {
     }
 
     /// When the task that is being polled has had its slice, if it can be stopped; `None` while no
-    /// other task waits for its turn.
-    pub fn slice_ends(&self, clock: impl Fn() -> Instant) -> Option<Instant> {
+    /// other task waits for its turn, ready or, as the caller says, soon.
+    pub fn slice_ends(&self, others: bool, clock: impl Fn() -> Instant) -> Option<Instant> {
+        let others = others || !self.ready.lock().is_empty();
         if self.managed.is_used() {
-            return self.managed.slice_ends(!self.ready.lock().is_empty(), &clock);
+            return self.managed.slice_ends(others, &clock);
         }
-        (!self.ready.lock().is_empty()).then(|| clock() + SLICE)
+        others.then(|| clock() + SLICE)
     }
 
     /// The slice of the task that is being polled was over.

@@ -105,7 +105,7 @@ impl<M: Machine> Core<M> {
             while core.now() < limit {
                 if core.services.open_calls().0 == 0 {
                     // It does not run for anybody who waits.
-                    core.client.stop_package();
+                    core.client.stop_packages();
                 }
                 core.sleep(LOOK).await;
             }
@@ -126,7 +126,7 @@ impl<M: Machine> Core<M> {
         if !self.leaving.0.get() {
             return false;
         }
-        if self.client.has_package() || !self.services.is_drained() {
+        if self.client.packages() > 0 || !self.services.is_drained() {
             self.leaving.1.set(None);
             return false;
         }

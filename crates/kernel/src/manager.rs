@@ -14,6 +14,7 @@ mod watch;
 
 use alloc::vec::Vec;
 
+use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, EndpointId, Generation, PageSize, Status};
 use nile_memory::MemoryKind;
 use nile_order::SortedSet;
@@ -144,7 +145,7 @@ impl<M: Machine> Manager<M> {
             self.links.introduce(core, generation);
             // What an earlier incarnation's package saw this one's first must not.
             if let Some(pool) = self.pool {
-                self.memory.hide_pool(pool, core);
+                UserSlot::all().for_each(|slot| self.memory.hide_pool(pool, core, slot));
             }
             return;
         }
@@ -265,11 +266,11 @@ impl<M: Machine> Manager<M> {
                 self.watch.want();
                 return Ok(None);
             }
-            Request::ShowPool { shown } => {
+            Request::ShowPool { slot, shown } => {
                 let pool = self.pool.ok_or(Status::NotFound)?;
                 match shown {
-                    true => self.memory.show_pool(pool, core)?,
-                    false => self.memory.hide_pool(pool, core),
+                    true => self.memory.show_pool(pool, core, slot)?,
+                    false => self.memory.hide_pool(pool, core, slot),
                 }
                 Reply::Done
             }

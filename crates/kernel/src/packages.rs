@@ -8,11 +8,14 @@
 //! ends, all its memory goes back, but for text that may be wanted again, and the core runs the
 //! next one.
 //!
+//! A core has one package, or several that share it, each in a slot of its user half. A package is
+//! a task, so they have turns as the executor's policies say.
+//!
 //! * `layout`: where in user memory everything is.
 //! * `limits`: what each may have. `load`: an image, made ready in memory of the kernel's.
 //! * `keeps`: memory that stays when the package ends.
 //! * `space`: the package's memory: what it has, how much it may have.
-//! * `text`: what of the last package is still there, if this is the same one.
+//! * `text`: what of the slot's last package is still there, if this is the same one.
 //! * `shared`: what it has together with a package of another core.
 //! * `turns`: the loop of turns, and the system calls that the kernel answers itself.
 
@@ -35,7 +38,7 @@ use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 
-use nile_abi::call::{KeepPlace, SystemCall};
+use nile_abi::call::{KeepPlace, SystemCall, UserSlot};
 use nile_abi::{CoreId, Instant, Role, Status, VirtAddr};
 use nile_package::{Image, Manifest};
 use nile_platform::board::Keep;
@@ -45,7 +48,7 @@ pub use nile_stl::node::PackageLimits;
 use nile_sync::{Flag, Notify};
 
 use crate::control::Request;
-use crate::core::{Core, PACKAGE};
+use crate::core::{Core, PACKAGES};
 pub(crate) use limits::{Most, PackagesTable};
 pub use outcome::{Ended, LoadError, PackageReport};
 pub(crate) use shared::Hold;
@@ -123,12 +126,19 @@ impl<M: Machine> Calls<M> for NoServices {
 /// How a package that runs here is told to stop.
 pub(crate) struct Control {
     id: PackageId,
+    slot: UserSlot,
+    shares: bool,
     stopped: Flag,
 }
 
 impl Control {
-    pub(crate) fn new(id: PackageId) -> Control {
-        Control { id, stopped: Flag::default() }
+    pub(crate) fn new(id: PackageId, slot: UserSlot, shares: bool) -> Control {
+        Control { id, slot, shares, stopped: Flag::default() }
+    }
+
+    /// Whether others that share may be beside it.
+    pub(crate) fn shares(&self) -> bool {
+        self.shares
     }
 
     pub(crate) fn id(&self) -> PackageId {
@@ -179,8 +189,9 @@ impl<M: Machine> Core<M> {
 
     /// Starts a package on this core: loads it, and runs it in a task until it ends, which
     /// [`Package::ended`] tells. `calls` answers what the kernel does not answer itself.
-    /// `Exists` while there is another package here, until its memory is given back; `Denied` if
-    /// the core is no worker.
+    /// `Exists` while there is another package here, until its memory is given back, unless all
+    /// [share](PackageLimits::shares) the core and one of its slots is free; `Denied` if the core
+    /// is no worker.
     pub fn run_package(
         &self,
         image: Image,
@@ -192,7 +203,8 @@ impl<M: Machine> Core<M> {
             return Err(Status::Denied);
         }
         let limits = self.package_limits.of(limits);
-        let control = self.client.enter_package()?;
+        let control = self.client.enter_package(limits.shares)?;
+        let slot = control.slot;
         self.machine.board().record(self.id()).set_hosting(Hosting::Package);
         let package = Package(Rc::new(Running {
             core: self.clone(),
@@ -203,7 +215,7 @@ impl<M: Machine> Core<M> {
             manifest: OnceCell::new(),
             linked: OnceCell::new(),
             keeps: RefCell::default(),
-            space: Space::new(self, limits.memory_bytes),
+            space: Space::new(self, slot, limits.memory_bytes),
             counters: Counters::default(),
             found_text: Cell::new(false),
             last_words: RefCell::default(),
@@ -213,7 +225,7 @@ impl<M: Machine> Core<M> {
         let argument = Vec::from(argument);
         let running = package.clone();
         self.serve_package(Some(package.clone()));
-        let before = self.executor.act_as(self.executor.subject(PACKAGE));
+        let before = self.executor.act_as(self.executor.subject(PACKAGES[slot.index()]));
         self.spawn(async move { running.live(image, &argument, limits, &calls).await });
         self.executor.act_as(before);
         Ok(package)
@@ -263,6 +275,11 @@ impl<M: Machine> Package<M> {
 
     pub(crate) fn keep_buffers(&self, count: usize) {
         self.0.buffers.set(count);
+    }
+
+    /// Its slot of the core's user half.
+    pub(crate) fn slot(&self) -> UserSlot {
+        self.0.control.slot
     }
 
     /// Whether it has the node's pool of buffers in its memory.
@@ -334,9 +351,11 @@ impl<M: Machine> Package<M> {
             memory_bytes: space.most_used(),
             limit_bytes: limits.memory_bytes,
         };
-        core.serve_package(None);
-        core.machine.board().record(core.id()).set_hosting(Hosting::Nothing);
-        core.client.leave_package();
+        core.client.leave_package(space.slot());
+        if core.client.packages() == 0 {
+            core.serve_package(None);
+            core.machine.board().record(core.id()).set_hosting(Hosting::Nothing);
+        }
         self.0.report.set(Some(report));
         self.0.has_ended.notify();
     }

@@ -16,6 +16,7 @@ mod policies;
 use alloc::rc::Rc;
 use alloc::string::String;
 use core::cell::RefCell;
+use core::future::poll_fn;
 
 use nile_abi::{CoreId, Generation, Status};
 use nile_order::SortedMap;
@@ -27,7 +28,7 @@ use nile_stl::{PeerEnd, Stl};
 use crate::channel::Inbound;
 use crate::config::Config;
 use crate::core::Core;
-use crate::packages::Package;
+use crate::packages::{LocalFuture, Package};
 pub(crate) use desk::Desk;
 use host::CoreHost;
 use link::Link;
@@ -92,11 +93,23 @@ impl<M: Machine> Core<M> {
         stl.get_or_insert_with(|| Stl::kernel(Rc::new(CoreHost(self.clone())))).clone()
     }
 
-    /// Says whose calls services on this core serve: what the heap grows for the core's own
-    /// package. `None` when it has ended.
+    /// Says whose calls services on this core serve: what the heap grows for a package of the core.
+    /// `None` when it has ended.
     pub fn serve_package(&self, package: Option<Package<M>>) {
         let before = self.services.package.replace(package);
         drop(before);
+    }
+
+    /// Answers a call of a package's: while that is worked on, services serve this package and not
+    /// another one of the core.
+    pub(crate) async fn serving<T>(&self, package: &Package<M>, mut call: LocalFuture<T>) -> T {
+        poll_fn(|context| {
+            if self.client.packages() > 1 {
+                self.serve_package(Some(package.clone()));
+            }
+            call.as_mut().poll(context)
+        })
+        .await
     }
 
     /// Whether the node's configuration wants the service of this name here; `None` if it does not

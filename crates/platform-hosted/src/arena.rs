@@ -19,7 +19,7 @@ use nile_platform::{AttachError, Grant};
 use nile_ring::Region;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
 use crate::large::{self, Refused};
 use crate::layout::end;
@@ -209,6 +209,17 @@ impl Arena {
         }
         ask_for_huge_pages(place, range.bytes);
         Ok(())
+    }
+
+    /// Lets packages use `bytes` bytes that [`Arena::map_user`] showed, or no longer.
+    pub fn protect_user(&self, at: VirtAddr, bytes: u64, access: Option<Access>) {
+        let start = ptr::with_exposed_provenance_mut(at.0 as usize);
+        let rights = access.map_or(ProtFlags::empty(), protection);
+        let rights = MprotectFlags::from_bits_retain(rights.bits());
+        // SAFETY: the caller names what was mapped for a package, in which no Rust object lies.
+        let done = unsafe { rustix::mm::mprotect(start, bytes as usize, rights) };
+        // A package must neither see another's memory nor miss its own.
+        done.expect("whole pages that are mapped can be protected");
     }
 
     /// Takes away what [`Arena::map_user`] showed; no package uses it any more.

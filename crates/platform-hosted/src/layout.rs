@@ -15,8 +15,8 @@
 //!
 //! The first MiB is not the node's memory, so that address 0 is never valid.
 
-use nile_abi::call::{POOL_BASE, USER_BASE};
-use nile_abi::{CoreId, PageSize, PhysAddr, VirtAddr};
+use nile_abi::call::UserSlot;
+use nile_abi::{CoreId, PageSize, PhysAddr};
 use nile_memory::PhysicalMemory;
 use nile_memory::paging::{Plan, TablePool, VirtRange};
 use nile_platform::board::{NODE_BYTES, RECEIVER_BYTES};
@@ -101,16 +101,16 @@ impl Layout {
     }
 
     /// The upper page tables that each core needs to map any of the node's memory, for its
-    /// kernel and for a package: that has 1 GiB of addresses for what has its place there, and
+    /// kernel and for its packages: each has 1 GiB of addresses for what has its place there, and
     /// as many as the node has memory for what it allocates, besides the pool.
     pub fn plan(self) -> Plan {
         let user = (1 << 30) + end(self.all()).0;
-        let mut ranges = vec![
-            VirtRange::new(VirtAddr(USER_BASE), user),
-            VirtRange::new(virtual_address(MEMORY_START), self.memory),
-        ];
-        if self.pool > 0 {
-            ranges.push(VirtRange::new(VirtAddr(POOL_BASE), self.pool));
+        let mut ranges = vec![VirtRange::new(virtual_address(MEMORY_START), self.memory)];
+        for slot in UserSlot::all() {
+            ranges.push(VirtRange::new(slot.base(), user));
+            if self.pool > 0 {
+                ranges.push(VirtRange::new(slot.pool(), self.pool));
+            }
         }
         Plan::new(&ranges)
             .expect("no range is empty, and all end below the upper half of addresses")

@@ -16,6 +16,7 @@ use std::ptr;
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, Generation, Instant, PhysAddr, Role, RoleSet, Status, VirtAddr};
 use nile_platform::user::Access;
 use nile_platform::{
@@ -211,8 +212,11 @@ impl Machine for Hosted {
     }
 
     /// `Denied` on a core that is a thread: others share its process.
-    fn user(&self) -> Result<HostedUser, Status> {
-        if self.isolated { HostedUser::new(self.node, self.core) } else { Err(Status::Denied) }
+    fn user(&self, slot: UserSlot) -> Result<HostedUser, Status> {
+        match self.isolated {
+            true => HostedUser::new(self.node, self.core, slot),
+            false => Err(Status::Denied),
+        }
     }
 
     fn may_run_packages(&self) -> bool {

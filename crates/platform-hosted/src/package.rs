@@ -26,12 +26,14 @@ use nile_abi::{PageSize, VirtAddr};
 use nile_platform::user::{Ask, Exit};
 use nile_platform::{Cause, Fault};
 
+use crate::handlers::LeftHandler;
 use crate::{context, dispatch, fault, handlers, signals, timer};
 
 /// The least stack that a package can start on.
 pub(crate) const LEAST_STACK: u64 = corosensei::stack::MIN_STACK_SIZE as u64;
 
-/// The package of this process, for the gate and for signal handlers; null if it has none.
+/// The package of this process that has, or had last, a turn, for the gate and for signal handlers;
+/// null if it has none.
 static PACKAGE: AtomicPtr<Inside> = AtomicPtr::new(ptr::null_mut());
 
 /// Whether the core was signalled and no turn has ended for it yet.
@@ -54,8 +56,8 @@ struct Inside {
 pub(crate) struct Package {
     coroutine: Coroutine<Answer, Exit, Fault, UserStack>,
     inside: Box<Inside>,
-    /// Whether the next turn goes on in the handler that has interrupted it.
-    in_handler: bool,
+    /// The handler that has interrupted it, if the next turn goes on there.
+    left: Option<LeftHandler>,
     /// What this thread blocks, but in handlers.
     mask: libc::sigset_t,
     /// How it ended, once it has.
@@ -81,7 +83,7 @@ unsafe impl Stack for UserStack {
 
 impl Package {
     /// A package that starts at `entry` with one argument, on the stack between `lowest` and
-    /// `top`; `None` if there can be no stack or this process has a package.
+    /// `top`; `None` if there can be no stack.
     ///
     /// # Safety
     ///
@@ -118,13 +120,8 @@ impl Package {
             entry: entry.0 as usize,
             stack: lowest.0 as usize..top.0 as usize,
         });
-        let mine = ptr::from_ref(&*inside).cast_mut();
-        let first = PACKAGE
-            .compare_exchange(ptr::null_mut(), mine, Ordering::SeqCst, Ordering::SeqCst)
-            .is_ok();
         let mask = handlers::usual_mask();
-        let package = Package { coroutine, inside, in_handler: false, mask, fault: None };
-        first.then_some(package)
+        Some(Package { coroutine, inside, left: None, mask, fault: None })
     }
 
     /// One turn.
@@ -132,13 +129,13 @@ impl Package {
         if let Some(fault) = self.fault {
             return Exit::Fault(fault);
         }
-        if std::mem::take(&mut self.in_handler) {
-            handlers::go_back();
+        PACKAGE.store(ptr::from_ref(&*self.inside).cast_mut(), Ordering::SeqCst);
+        if let Some(handler) = self.left.take() {
+            handlers::go_back(handler);
         }
         let result = self.coroutine.resume(answer);
         if self.inside.interrupted.swap(false, Ordering::SeqCst) {
-            handlers::leave(&self.mask);
-            self.in_handler = true;
+            self.left = Some(handlers::leave(&self.mask));
         }
         match result {
             CoroutineResult::Yield(exit) => exit,
@@ -153,7 +150,7 @@ impl Package {
 impl Drop for Package {
     fn drop(&mut self) {
         let mine = ptr::from_ref(&*self.inside).cast_mut();
-        // It is another's only if this one was never the process's package.
+        // It is another's if that had a turn since.
         let _ = PACKAGE.compare_exchange(mine, ptr::null_mut(), Ordering::SeqCst, Ordering::SeqCst);
         // SAFETY: a package's frames own nothing of the kernel's, and the frames of the gate and
         // of the handlers have nothing to drop.
@@ -164,7 +161,7 @@ impl Drop for Package {
 /// What it is to return from the entry point: there is nothing to return to.
 const RETURNED: Fault = Fault { kind: Fault::EXCEPTION, code: 0, at: 0, address: 0 };
 
-/// The package of this process.
+/// The package of this process that runs, or ran last.
 fn inside() -> Option<&'static Inside> {
     // SAFETY: who drops a package takes it out of PACKAGE first; only code that runs between its
     // start and its end, in this one thread, comes here.
@@ -177,13 +174,14 @@ fn yielder() -> Option<&'static Yielder<Answer, Exit>> {
     inside().and_then(|inside| unsafe { inside.yielder.load(Ordering::SeqCst).as_ref() })
 }
 
-/// Where the package of this process begins, if it has one. May be called in a signal handler.
+/// Where the package begins that runs here, or ran last, if there is one. May be called in a signal
+/// handler.
 pub(crate) fn entry() -> Option<usize> {
     inside().map(|inside| inside.entry)
 }
 
-/// The stack of the package of this process, if it has one: it can be read. May be called in a
-/// signal handler.
+/// The stack of the package that runs here, if there is one: it can be read then. May be called in
+/// a signal handler.
 pub(crate) fn stack() -> Option<Range<usize>> {
     inside().map(|inside| inside.stack.clone())
 }

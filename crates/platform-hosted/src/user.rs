@@ -1,13 +1,15 @@
 //! User mode of a hosted core: a package runs in its worker's process, between calls, on a stack
 //! of its own. User memory is the node's, mapped once more at the addresses that the kernel gives
 //! it. The package shares the address space of its kernel, whose memory it could write: as for
-//! workers, isolation here keeps mistakes in.
+//! workers, isolation here keeps mistakes in. Of the packages that a core has only the one that
+//! runs has its memory open: what another one has there is a page fault.
 
+use std::cell::RefCell;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use nile_abi::call::{Answer, POOL_BASE, USER_BASE, USER_BYTES};
+use nile_abi::call::{Answer, USER_BASE, UserSlot};
 use nile_abi::{CoreId, Instant, Status, VirtAddr};
 use nile_platform::user::{Access, BadAddress, Exit, Gateway, Start};
 use nile_platform::{AttachError, Fault, Grant, User};
@@ -20,86 +22,141 @@ use crate::{context, dispatch, handlers};
 
 /// Whether there may be a package's code or data at an address of this process.
 pub(crate) fn is_user_memory(address: usize) -> bool {
-    (USER_BASE..USER_BASE + USER_BYTES).contains(&(address as u64))
+    (USER_BASE..UserSlot::END).contains(&(address as u64))
 }
 
-/// Whether there is a [`HostedUser`] in this process.
-static TAKEN: AtomicBool = AtomicBool::new(false);
-
-/// The user half of a worker core.
-pub struct HostedUser {
-    node: &'static Node,
-    core: CoreId,
-    /// Gone before what it uses is.
-    package: Option<Package>,
-    /// Sorted by address.
-    memory: Vec<UserMemory>,
-    /// What ends its turns, once one was to be ended, and the end that it is set for.
+/// The slots of this process that have a [`HostedUser`], and what it has in them. A worker is one
+/// thread, so there is no other.
+#[derive(Default)]
+struct Slots {
+    /// The pieces of each one's memory, sorted by address; none of a slot that is free.
+    memory: [Option<Vec<Piece>>; UserSlot::COUNT],
+    /// The one whose memory may be used. That of all others is closed to the process.
+    open: Option<UserSlot>,
+    /// What ends turns, once one was to be ended, and the end that it is set for.
     timer: Option<Timer>,
     end: Option<Instant>,
 }
 
-/// A piece of user memory.
-#[derive(Clone, Copy)]
-struct UserMemory {
-    at: u64,
-    bytes: u64,
-    access: Access,
+thread_local! {
+    static SLOTS: RefCell<Slots> = RefCell::default();
 }
 
-impl UserMemory {
-    fn end(&self) -> u64 {
-        self.at + self.bytes
-    }
-}
-
-impl HostedUser {
-    /// The user half of `core`, which is this process: it has one thread, the calling one.
-    pub(crate) fn new(node: &'static Node, core: CoreId) -> Result<HostedUser, Status> {
-        if !context::CAN_LEAVE {
-            return Err(Status::Denied);
-        }
-        handlers::prepare().map_err(|_| Status::NoMemory)?;
-        if TAKEN.swap(true, Ordering::SeqCst) {
-            return Err(Status::Exists);
-        }
-        package::handle_interruptions();
-        package::forget_signal();
-        // Where Linux cannot, packages run with less isolation: the boot report says so.
-        dispatch::begin();
-        node.set_package_process(core, std::process::id());
-        // Who signals this core looks for the process after it has published what it signals
-        // for; this core looks for what was published after it has named its process.
-        fence(Ordering::SeqCst);
-        Ok(HostedUser { node, core, package: None, memory: Vec::new(), timer: None, end: None })
+impl Slots {
+    fn is_empty(&self) -> bool {
+        self.memory.iter().all(Option::is_none)
     }
 
-    /// Has the package interrupted then. Where Linux refuses a timer its turns end by signals
+    fn pieces(&self, slot: UserSlot) -> &[Piece] {
+        self.memory[slot.index()].as_deref().unwrap_or_default()
+    }
+
+    /// Opens a slot's memory, and closes the other one's.
+    fn open(&mut self, node: &Node, slot: UserSlot) {
+        if self.open == Some(slot) {
+            return;
+        }
+        if let Some(other) = self.open.replace(slot) {
+            for run in runs(self.pieces(other)) {
+                node.arena.protect_user(VirtAddr(run.at), run.bytes, None);
+            }
+        }
+        for run in runs(self.pieces(slot)) {
+            node.arena.protect_user(VirtAddr(run.at), run.bytes, Some(run.access));
+        }
+    }
+
+    /// Has the package that runs interrupted then. Where Linux refuses a timer turns end by signals
     /// alone.
-    fn set_end(&mut self, end: Option<Instant>) {
+    fn set_end(&mut self, node: &Node, core: CoreId, end: Option<Instant>) {
         if end == self.end {
             return;
         }
         self.end = end;
         if self.timer.is_none() {
-            self.timer = Timer::new(libc::CLOCK_MONOTONIC, libc::SIGURG, self.core).ok();
+            self.timer = Timer::new(libc::CLOCK_MONOTONIC, libc::SIGURG, core).ok();
         }
         let Some(timer) = &self.timer else { return };
-        let now = self.node.record.clock.now();
+        let now = node.record.clock.now();
         // Zero would stop it.
         let span = end.map_or(Duration::ZERO, |end| end.since(now).max(Duration::from_nanos(1)));
         let _ = timer.set(span, Duration::ZERO);
     }
+}
+
+/// A slot of a worker core.
+pub struct HostedUser {
+    node: &'static Node,
+    core: CoreId,
+    slot: UserSlot,
+    /// Gone before what it uses is.
+    package: Option<Package>,
+}
+
+/// A piece of user memory.
+#[derive(Clone, Copy)]
+struct Piece {
+    at: u64,
+    bytes: u64,
+    access: Access,
+}
+
+impl Piece {
+    fn end(&self) -> u64 {
+        self.at + self.bytes
+    }
+}
+
+/// The same memory in the fewest pieces.
+fn runs(pieces: &[Piece]) -> impl Iterator<Item = Piece> {
+    let parts = pieces.chunk_by(|one, next| one.end() == next.at && one.access == next.access);
+    parts.map(|part| Piece { bytes: part[part.len() - 1].end() - part[0].at, ..part[0] })
+}
+
+impl HostedUser {
+    /// A slot of `core`, which is this process: it has one thread, the calling one.
+    pub(crate) fn new(
+        node: &'static Node,
+        core: CoreId,
+        slot: UserSlot,
+    ) -> Result<HostedUser, Status> {
+        if !context::CAN_LEAVE {
+            return Err(Status::Denied);
+        }
+        handlers::prepare().map_err(|_| Status::NoMemory)?;
+        SLOTS.with_borrow_mut(|slots| {
+            if slots.memory[slot.index()].is_some() {
+                return Err(Status::Exists);
+            }
+            if slots.is_empty() {
+                package::handle_interruptions();
+                package::forget_signal();
+                // Where Linux cannot, packages run with less isolation: the boot report says so.
+                dispatch::begin();
+                node.set_package_process(core, std::process::id());
+                // Who signals this core looks for the process after it has published what it
+                // signals for; this core looks for what was published after it has named its
+                // process.
+                fence(Ordering::SeqCst);
+            }
+            slots.memory[slot.index()] = Some(Vec::new());
+            Ok(HostedUser { node, core, slot, package: None })
+        })
+    }
 
     /// Maps a part of the node's memory for the package.
     fn show(&mut self, memory: Grant, at: VirtAddr, access: Access) -> Result<(), AttachError> {
-        self.node.arena.map_user(memory, at, access)?;
-        let place = self.memory.partition_point(|piece| piece.at < at.0);
-        self.memory.insert(place, UserMemory { at: at.0, bytes: memory.bytes, access });
-        Ok(())
+        SLOTS.with_borrow_mut(|slots| {
+            slots.open(self.node, self.slot);
+            self.node.arena.map_user(memory, at, access)?;
+            let pieces = slots.memory[self.slot.index()].get_or_insert_default();
+            let place = pieces.partition_point(|piece| piece.at < at.0);
+            pieces.insert(place, Piece { at: at.0, bytes: memory.bytes, access });
+            Ok(())
+        })
     }
 
-    /// Whether all of the range is user memory for which `allows` holds.
+    /// Opens the memory, if all of the range is user memory for which `allows` holds.
     fn check(
         &self,
         from: VirtAddr,
@@ -112,13 +169,17 @@ impl HostedUser {
             let piece = self.piece_of(next).filter(|piece| allows(piece.access));
             next = piece.ok_or(BadAddress)?.end();
         }
+        SLOTS.with_borrow_mut(|slots| slots.open(self.node, self.slot));
         Ok(())
     }
 
     /// The piece in which an address lies.
-    fn piece_of(&self, address: u64) -> Option<&UserMemory> {
-        let behind = self.memory.partition_point(|piece| piece.at <= address);
-        self.memory[..behind].last().filter(|piece| address < piece.end())
+    fn piece_of(&self, address: u64) -> Option<Piece> {
+        SLOTS.with_borrow(|slots| {
+            let pieces = slots.pieces(self.slot);
+            let behind = pieces.partition_point(|piece| piece.at <= address);
+            pieces[..behind].last().filter(|piece| address < piece.end()).copied()
+        })
     }
 
     /// Where the stack that ends at `stack` begins, if it is one.
@@ -138,14 +199,18 @@ impl HostedUser {
 impl Drop for HostedUser {
     fn drop(&mut self) {
         self.package = None;
-        self.timer = None;
-        self.node.set_package_process(self.core, 0);
-        for piece in &self.memory {
-            self.node.arena.unmap_user(VirtAddr(piece.at), piece.bytes);
-        }
-        dispatch::end();
-        package::forget_signal();
-        TAKEN.store(false, Ordering::SeqCst);
+        SLOTS.with_borrow_mut(|slots| {
+            slots.open.take_if(|open| *open == self.slot);
+            for piece in slots.memory[self.slot.index()].take().into_iter().flatten() {
+                self.node.arena.unmap_user(VirtAddr(piece.at), piece.bytes);
+            }
+            if slots.is_empty() {
+                (slots.timer, slots.end) = (None, None);
+                self.node.set_package_process(self.core, 0);
+                dispatch::end();
+                package::forget_signal();
+            }
+        });
     }
 }
 
@@ -156,9 +221,7 @@ impl User for HostedUser {
 
     /// Fails with the error number EEXIST if something is mapped there.
     fn map(&mut self, grant: Grant, at: VirtAddr, access: Access) -> Result<(), AttachError> {
-        let user_end = USER_BASE + USER_BYTES;
-        let fits =
-            at.0 >= USER_BASE && at.0.checked_add(grant.bytes).is_some_and(|last| last <= user_end);
+        let fits = UserSlot::of(at, grant.bytes) == Some(self.slot);
         if !fits || grant.start < end(self.node.record.layout.reserved()) {
             return Err(AttachError::OutOfRange);
         }
@@ -168,7 +231,7 @@ impl User for HostedUser {
     fn map_pool(&mut self) -> Result<(), AttachError> {
         match self.node.record.layout.buffers() {
             Grant { bytes: 0, .. } => Err(AttachError::OutOfRange),
-            buffers => self.show(buffers, VirtAddr(POOL_BASE), Access::Write),
+            buffers => self.show(buffers, self.slot.pool(), Access::Write),
         }
     }
 
@@ -199,7 +262,7 @@ impl User for HostedUser {
             return Err(Status::Invalid);
         }
         // SAFETY: the stack was just checked, and stays mapped until this is dropped, after the
-        // package. Only worker processes have a HostedUser, and one at a time.
+        // package; each turn opens it. Only worker processes have a HostedUser.
         let package = unsafe { Package::new(entry, argument, (lowest, stack)) };
         self.package = Some(package.ok_or(Status::Invalid)?);
         Ok(())
@@ -207,7 +270,10 @@ impl User for HostedUser {
 
     /// A package that was not started has done what it may not.
     fn run(&mut self, answer: Answer, until: Option<Instant>) -> Exit {
-        self.set_end(until);
+        SLOTS.with_borrow_mut(|slots| {
+            slots.open(self.node, self.slot);
+            slots.set_end(self.node, self.core, until);
+        });
         let nothing = Fault { kind: Fault::EXCEPTION, code: 0, at: 0, address: 0 };
         self.package.as_mut().map_or(Exit::Fault(nothing), |package| package.run(answer))
     }

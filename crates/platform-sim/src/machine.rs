@@ -5,6 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
+use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, Generation, Instant, PhysAddr, Status, VirtAddr};
 use nile_platform::{
     AttachError, Board, Disk, Grant, Handoff, Interface, Line, Machine, Manager, Misbehave,
@@ -137,8 +138,8 @@ impl Machine for SimMachine {
         self.state.borrow_mut().pass_time(self.core, span);
     }
 
-    fn user(&self) -> Result<SimUser, Status> {
-        SimUser::new(&self.state, self.core)
+    fn user(&self, slot: UserSlot) -> Result<SimUser, Status> {
+        SimUser::new(&self.state, self.core, slot)
     }
 
     fn interfaces(&self) -> Vec<Box<dyn Interface>> {

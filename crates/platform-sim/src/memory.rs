@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use nile_abi::call::{POOL_BASE, USER_BASE};
+use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, PageSize, PhysAddr, VirtAddr};
 use nile_memory::paging::{
     AddressSpace, EmulatedMemory, Entry, Extent, Mmu, Page, Plan, TableIndex, TableMemory,
@@ -76,11 +76,13 @@ impl SimMemory {
         let mut ranges = vec![
             VirtRange::new(VirtAddr(SHARED_BASE.0 + BASE.0), bytes),
             VirtRange::huge(HUGE_BASE, BASE.0 + bytes),
-            // 1 GiB for what has its place in user memory, and as much as there is for the rest.
-            VirtRange::new(VirtAddr(USER_BASE), (1 << 30) + BASE.0 + bytes),
         ];
-        if pool_bytes > 0 {
-            ranges.push(VirtRange::new(VirtAddr(POOL_BASE), pool_bytes));
+        for slot in UserSlot::all() {
+            // 1 GiB for what has its place in user memory, and as much as there is for the rest.
+            ranges.push(VirtRange::new(slot.base(), (1 << 30) + BASE.0 + bytes));
+            if pool_bytes > 0 {
+                ranges.push(VirtRange::new(slot.pool(), pool_bytes));
+            }
         }
         let plan = Plan::new(&ranges).expect("the zones' addresses exist");
         let upper = cores * plan.tables();

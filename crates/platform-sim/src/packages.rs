@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nile_abi::call::USER_BASE;
+use nile_abi::call::{USER_BASE, UserSlot};
 use nile_abi::{CoreId, Status};
 use nile_platform::Fault;
 
@@ -34,6 +34,11 @@ pub enum Fate {
     Faults(Fault),
 }
 
+/// The bit of a slot.
+fn bit(slot: UserSlot) -> u8 {
+    1 << slot.index()
+}
+
 /// The packages of all cores.
 pub struct Packages {
     programs: Vec<(&'static str, Program)>,
@@ -44,8 +49,8 @@ pub struct Packages {
 
 #[derive(Clone, Copy, Default)]
 struct OfCore {
-    /// Whether there is a user half.
-    taken: bool,
+    /// The slots of its user half that have a package, a bit each.
+    taken: u8,
     /// Whether a signal came while the core was awake, and no turn has ended for it.
     signalled: bool,
     /// For how long the core's present pass leaves it to a package that computes.
@@ -70,25 +75,32 @@ impl Packages {
         self.programs.iter().find(|(known, _)| *known == name).map(|(_, program)| *program)
     }
 
-    /// A core gets a user half; it has none.
-    pub fn enter(&mut self, core: CoreId) -> Result<(), Status> {
+    /// A package gets a slot of a core, which is free.
+    pub fn enter(&mut self, core: CoreId, slot: UserSlot) -> Result<(), Status> {
         let core = &mut self.cores[core.index()];
-        if core.taken {
+        if core.taken & bit(slot) != 0 {
             return Err(Status::Exists);
         }
-        *core = OfCore { taken: true, ..OfCore::default() };
+        if core.taken == 0 {
+            *core = OfCore::default();
+        }
+        core.taken |= bit(slot);
         Ok(())
     }
 
-    /// A core's user half is gone.
-    pub fn leave(&mut self, core: CoreId) {
-        self.cores[core.index()] = OfCore::default();
+    /// The package of a slot is gone.
+    pub fn leave(&mut self, core: CoreId, slot: UserSlot) {
+        let core = &mut self.cores[core.index()];
+        core.taken &= !bit(slot);
+        if core.taken == 0 {
+            *core = OfCore::default();
+        }
     }
 
     /// A signal comes to a core that is awake.
     pub fn signal(&mut self, core: CoreId) {
         let core = &mut self.cores[core.index()];
-        core.signalled = core.taken;
+        core.signalled = core.taken != 0;
     }
 
     /// A core wakes: it looks around anyhow.

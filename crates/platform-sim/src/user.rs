@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use nile_abi::call::{Answer, EntryTable, POOL_BASE, System, SystemCall, USER_BASE, USER_BYTES};
+use nile_abi::call::{Answer, EntryTable, System, SystemCall, UserSlot};
 use nile_abi::{CoreId, Instant, Status, VirtAddr};
 use nile_platform::user::{Access, Ask, BadAddress, Exit, Gateway, Start};
 use nile_platform::{AttachError, Fault, Grant, User};
@@ -31,11 +31,11 @@ use crate::options::Program;
 use crate::packages::{Fate, LOOP};
 use crate::state::State;
 
-/// Where a package's entry table is, on every machine.
-const TABLE: VirtAddr = VirtAddr(USER_BASE + 0x1000);
+/// Where in its slot a package's entry table is, on every machine.
+const TABLE: u64 = 0x1000;
 
 /// Where the input of a call seems to be, and its output: behind all memory that is mapped.
-const INPUT: VirtAddr = VirtAddr(POOL_BASE + USER_BYTES);
+const INPUT: VirtAddr = VirtAddr(UserSlot::END);
 const OUTPUT: VirtAddr = VirtAddr(INPUT.0 + (1 << 40));
 
 /// What a package does that it should not.
@@ -114,8 +114,8 @@ struct Buffers {
 }
 
 /// The memory of a package.
-#[derive(Default)]
 struct Memory {
+    slot: UserSlot,
     /// Its pieces, by address.
     pieces: BTreeMap<VirtAddr, Piece>,
     /// The node's pool, if it may use that.
@@ -154,7 +154,7 @@ impl System for SimSystem<'_> {
     /// Of memory that the package may write, whole lines alone.
     fn memory(&self, at: VirtAddr, bytes: u64) -> Option<NonNull<u8>> {
         let memory = self.memory.borrow();
-        if let Some(offset) = at.0.checked_sub(POOL_BASE) {
+        if let Some(offset) = at.0.checked_sub(memory.slot.pool().0) {
             return memory.pool.as_ref()?.part(usize::try_from(offset).ok()?, bytes as usize);
         }
         let (piece, offset) = piece(&memory, at).filter(|it| it.0.access == Access::Write)?;
@@ -186,10 +186,11 @@ impl Drop for Linked {
     }
 }
 
-/// The user half of a simulated core.
+/// A slot of a simulated core's user half.
 pub struct SimUser {
     state: Rc<RefCell<State>>,
     core: CoreId,
+    slot: UserSlot,
     memory: Rc<RefCell<Memory>>,
     package: Option<Linked>,
     /// How the package ended, once it has.
@@ -210,11 +211,16 @@ fn piece(memory: &Memory, at: VirtAddr) -> Option<(&Piece, usize)> {
 }
 
 impl SimUser {
-    /// The user half of `core`, empty.
-    pub(crate) fn new(state: &Rc<RefCell<State>>, core: CoreId) -> Result<SimUser, Status> {
-        state.borrow_mut().packages.enter(core)?;
-        let (state, memory) = (state.clone(), Rc::default());
-        Ok(SimUser { state, core, memory, package: None, fault: None })
+    /// A slot of `core`, empty.
+    pub(crate) fn new(
+        state: &Rc<RefCell<State>>,
+        core: CoreId,
+        slot: UserSlot,
+    ) -> Result<SimUser, Status> {
+        state.borrow_mut().packages.enter(core, slot)?;
+        let memory = Memory { slot, pieces: BTreeMap::new(), pool: None };
+        let (state, memory) = (state.clone(), Rc::new(RefCell::new(memory)));
+        Ok(SimUser { state, core, slot, memory, package: None, fault: None })
     }
 
     /// Walks over the words in which a range lies, with the bytes of each that belong to it, if
@@ -247,7 +253,7 @@ impl SimUser {
     fn argument(&self) -> Result<Vec<u8>, BadAddress> {
         let word = |offset: usize| {
             let mut bytes = [0; 8];
-            self.read(VirtAddr(TABLE.0 + offset as u64), &mut bytes)?;
+            self.read(VirtAddr(self.slot.base().0 + TABLE + offset as u64), &mut bytes)?;
             Ok(u64::from_le_bytes(bytes))
         };
         if word(offset_of!(EntryTable, magic))? != EntryTable::MAGIC {
@@ -288,9 +294,9 @@ impl Drop for SimUser {
         }
         if let Some(pool) = &memory.pool {
             let grant = state.pool_grant(pool);
-            state.memory.detach_user(self.core, grant, VirtAddr(POOL_BASE));
+            state.memory.detach_user(self.core, grant, self.slot.pool());
         }
-        state.packages.leave(self.core);
+        state.packages.leave(self.core, self.slot);
     }
 }
 
@@ -317,7 +323,7 @@ impl User for SimUser {
         let mut state = self.state.borrow_mut();
         let pool = state.pool.clone().ok_or(AttachError::OutOfRange)?;
         let grant = state.pool_grant(&pool);
-        state.memory.reach_user(self.core, grant, VirtAddr(POOL_BASE), Access::Write)?;
+        state.memory.reach_user(self.core, grant, self.slot.pool(), Access::Write)?;
         self.memory.borrow_mut().pool = Some(pool);
         Ok(())
     }

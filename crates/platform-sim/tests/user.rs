@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use nile_abi::call::{Answer, EntryTable, System, SystemCall, USER_BASE};
+use nile_abi::call::{Answer, EntryTable, System, SystemCall, USER_BASE, UserSlot};
 use nile_abi::{CoreId, Instant, PageSize, Role, RoleSet, Status, VirtAddr};
 use nile_memory::paging::{Mapping, Page, Permissions};
 use nile_platform::user::{Access, Ask, Exit, Start, User};
@@ -82,7 +82,7 @@ fn home(machine: &SimMachine, [table, page]: [Grant; 2], argument: &[u8]) -> Sim
             word.store(u64::from_le_bytes(whole), Relaxed);
         }
     }
-    let mut user = machine.user().expect("there is none yet");
+    let mut user = machine.user(UserSlot::FIRST).expect("there is none yet");
     user.map(table, TABLE, Access::Read).expect("the manager has entered it");
     user.map(page, ARGUMENT, Access::Write).expect("the manager has entered it");
     user
@@ -358,12 +358,12 @@ fn a_package_that_is_forgotten_leaves_nothing() {
     run(&options(5, &[("guards", guards)]), |machine, grants| {
         let mut user = home(&machine, grants, b"");
         user.start(Start::Linked("guards")).expect("it is linked in");
-        assert!(matches!(machine.user(), Err(Status::Exists)));
+        assert!(matches!(machine.user(UserSlot::FIRST), Err(Status::Exists)));
         assert!(matches!(user.run(Answer::ok(0), None), Exit::Call(_)));
         assert_eq!(DROPPED.get(), 0);
         drop(user);
         assert_eq!(DROPPED.get(), 1);
-        drop(machine.user().expect("a core without a package"));
+        drop(machine.user(UserSlot::FIRST).expect("a core without a package"));
         Box::new(|| Turn::Stopped(Outcome::Success))
     })
     .unwrap_or_else(|stuck| panic!("{stuck}"));
@@ -396,7 +396,7 @@ fn memory_and_starts_are_checked() {
         assert_eq!(map(page, u64::MAX - 4095, Access::Read), refused);
         drop(user);
 
-        let mut user = machine.user().expect("there is none");
+        let mut user = machine.user(UserSlot::FIRST).expect("there is none");
         assert_eq!(user.map(table, ARGUMENT, Access::Read), refused, "another frame");
         assert_eq!(user.map(table, TABLE, Access::Write), refused, "the tables say read");
         assert_eq!(user.map(page, ARGUMENT, Access::Execute), refused, "the tables say write");

@@ -8,6 +8,7 @@ use core::fmt;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
+use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, MAX_CORES, PageSize, PhysAddr, Role, RoleSet, VirtAddr};
 use nile_memory::paging::{MapError, Plan};
 use nile_memory::{AddressSpace, MemoryKind, MemoryMap, PhysicalMemory, TablePool};
@@ -199,7 +200,9 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     let texts = found.command_line.len() + found.module.len();
     let shared_bytes = SharedPlaces::bytes(cores, texts).next_multiple_of(frame);
     let plans: Vec<_> = ids().map(|core| space::plan(core, memory_end, buffers)).collect();
-    let upper = plans.iter().map(|plan| plan.tables()).sum::<usize>() as u64 * frame;
+    let roots = cores * UserSlot::COUNT;
+    let upper = plans.iter().map(|plan| plan.tables()).sum::<usize>() + roots;
+    let upper = upper as u64 * frame;
     let last = TablePool::tables_for(total)
         + cores * space::last_levels(shared_bytes)
         + if found.domain.is_some() || found.supervised.is_some() { DOMAIN_TABLES } else { 0 }
@@ -273,10 +276,12 @@ fn build_spaces(
         let frames: Vec<_> = upper.by_ref().take(plan.tables()).collect();
         let mut space = AddressSpace::build(&mut memory, id, plan, &frames)
             .expect("as many frames were taken as the plans say");
+        let slots = core::array::from_fn(|_| upper.next().expect("addresses have no end"));
+        space::add_slots(&space, &mut memory, slots);
         ingredients.map(&mut space, &mut memory, &mut pool, private)?;
         let (root, heap_bytes) = (space.root(), private.heap.bytes);
         // A node has at most as many cores as an entry list has room for.
-        let _ = entries.push(CoreEntry { apic: *apic, roles: *roles, root, heap_bytes });
+        let _ = entries.push(CoreEntry { apic: *apic, roles: *roles, root, slots, heap_bytes });
     }
     Ok(entries)
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0x0000_0000_0000_0000  nothing, ever
-//! 0x0000_1000_0000_0000  the user half: empty as long as no package runs
+//! 0x0000_1000_0000_0000  the user half, in slots of 2 TiB: empty as long as no package runs
 //! ---------------------  not canonical ----------------------------------------------------
 //! 0xffff_8000_0000_0000  private zones, 1 GiB of addresses a core; only its own is mapped
 //! 0xffff_9000_0000_0000  shared zone: what cores share explicitly, with each other or with a
@@ -38,7 +38,7 @@
 
 use core::ops::Range;
 
-use nile_abi::call::{USER_BASE, USER_BYTES};
+use nile_abi::call::{USER_BYTES, UserSlot};
 use nile_abi::{CoreId, PageSize, PhysAddr, VirtAddr};
 
 /// The first private zone; see [`private_zone`].
@@ -156,10 +156,10 @@ pub fn heap_bytes(core: CoreId, cores: usize, total: u64) -> u64 {
     if share < large { MIN_HEAP } else { share - share % large }
 }
 
-/// Where a package's memory may be, if memory ends at `memory_end`: all of it fits, as far as
-/// there are addresses for packages.
-pub fn user(memory_end: PhysAddr) -> Span {
-    span(USER_BASE, (USER_FIXED + memory_end.0).min(USER_BYTES))
+/// Where the memory of a slot's package may be, if memory ends at `memory_end`: all of it fits, as
+/// far as there are addresses for packages.
+pub fn user(slot: UserSlot, memory_end: PhysAddr) -> Span {
+    span(slot.base().0, (USER_FIXED + memory_end.0).min(USER_BYTES))
 }
 
 /// The registers of the I/O APIC `index`.
@@ -290,9 +290,10 @@ mod tests {
     #[test]
     fn zones_do_not_overlap() {
         let last = private_zone(CoreId(MAX_CORES as u16 - 1));
-        assert_eq!(bytes(&user(PhysAddr(1 << 30))), 2 << 30);
-        assert_eq!(bytes(&user(PhysAddr(PHYSICAL_REACH))), USER_BYTES);
-        const { assert!(USER_BASE + USER_BYTES <= 1 << 47) };
+        let user = |end| bytes(&user(UserSlot::FIRST, PhysAddr(end)));
+        assert_eq!(user(1 << 30), 2 << 30);
+        assert_eq!(user(PHYSICAL_REACH), USER_BYTES);
+        const { assert!(UserSlot::END <= 1 << 47) };
         assert_eq!(private_zone(CoreId(0)).end, private_zone(CoreId(1)).start);
         assert!(last.end <= SHARED_BASE);
         assert!(shared(PhysAddr(PHYSICAL_REACH)) <= TABLES_BASE);

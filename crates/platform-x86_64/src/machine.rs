@@ -10,6 +10,7 @@ use core::hint;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
+use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Role, Status, VirtAddr};
 use nile_memory::paging::Mapping;
 use nile_memory::{AddressSpace, MemoryMap, PhysicalMemory, TablePool};
@@ -294,8 +295,8 @@ impl Machine for Core {
         while privileged::read_tsc().wrapping_sub(begun) < ticks {}
     }
 
-    fn user(&self) -> Result<UserHalf, Status> {
-        UserHalf::new(self.node)
+    fn user(&self, slot: UserSlot) -> Result<UserHalf, Status> {
+        UserHalf::new(self.node, self.id, slot)
     }
 
     fn interfaces(&self) -> Vec<Box<dyn Interface>> {

@@ -27,6 +27,7 @@ use crate::domain::{DomainEntry, Supervised};
 use crate::layout;
 use crate::network::{InterfaceEntry, MAX_INTERFACES};
 use crate::power::Power;
+use crate::space::SlotRoots;
 use crate::timer::shared::Shared;
 
 /// The most memory regions that are told apart; what is past them is left unused.
@@ -79,6 +80,8 @@ pub struct CoreEntry {
     pub roles: RoleSet,
     /// The root of its page tables.
     pub root: PhysAddr,
+    /// Those that reach one slot of its user half alone.
+    pub slots: SlotRoots,
     /// Bytes of its heap.
     pub heap_bytes: u64,
 }

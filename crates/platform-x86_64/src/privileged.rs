@@ -254,6 +254,33 @@ pub fn invalidate_all() {
     }
 }
 
+/// Goes on in the address space whose root this is, and forgets every translation of the last one.
+///
+/// # Safety
+/// It maps whatever running code relies on, as the last one did.
+pub unsafe fn load_root(root: nile_abi::PhysAddr) {
+    // SAFETY: the caller's promise; no page is marked global.
+    unsafe { asm!("mov cr3, {}", in(reg) root.0, options(nostack, preserves_flags)) }
+}
+
+/// The control word of the x87 unit.
+pub fn x87_control() -> u16 {
+    let mut control = 0u16;
+    // SAFETY: the word is stored to a local; nothing else changes.
+    unsafe {
+        asm!("fnstcw [{}]", in(reg) &raw mut control, options(nostack, preserves_flags));
+    }
+    control
+}
+
+/// Empties the x87 unit, and gives it this control word.
+pub fn begin_x87(control: u16) {
+    // SAFETY: the kernel has nothing in the unit, and never uses it.
+    unsafe {
+        asm!("fninit", "fldcw [{}]", in(reg) &raw const control, options(nostack, preserves_flags));
+    }
+}
+
 /// Clears the segment registers that 64-bit code does not need.
 ///
 /// # Safety

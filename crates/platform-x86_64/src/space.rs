@@ -22,12 +22,14 @@
 //! | seats, parked cores (a supervisor's) |                 | rw-               |        |
 //! | the seat (a domain's)                |                 | rw-               |        |
 //!
-//! Grants come and go in the shared zone, and a package's memory in the user half, which is the
-//! only part with the user bit.
+//! Grants come and go in the shared zone, and a package's memory in its slot of the user half,
+//! which is the only part with the user bit. A space has a root that reaches all of it, and one a
+//! slot ([`SlotRoots`]) that reaches no other slot: on that the core runs while the slot's package
+//! does.
 
 use alloc::vec::Vec;
 
-use nile_abi::call::POOL_BASE;
+use nile_abi::call::{USER_BASE, UserSlot};
 use nile_abi::{CoreId, PageSize, PhysAddr, VirtAddr};
 use nile_memory::paging::{MapError, Plan, VirtRange};
 use nile_memory::{AddressSpace, Mapping, Permissions, TablePool};
@@ -134,10 +136,8 @@ pub struct PrivateFrames {
 /// packages may have the pool of buffers besides.
 pub fn plan(core: CoreId, memory_end: PhysAddr, buffers: Option<Frames>) -> Plan {
     let zone = layout::private_zone(core);
-    let user = layout::user(memory_end);
     let mut ranges = Vec::from([
         VirtRange::new(zone.start, layout::bytes(&zone)),
-        VirtRange::new(user.start, layout::bytes(&user)),
         VirtRange::new(layout::SHARED_BASE, memory_end.0),
         VirtRange::huge(layout::HUGE_BASE, memory_end.0),
         VirtRange::new(layout::LOCAL_APIC, PageSize::Huge.bytes()),
@@ -146,10 +146,25 @@ pub fn plan(core: CoreId, memory_end: PhysAddr, buffers: Option<Frames>) -> Plan
     if core == CoreId::BOOT {
         ranges.push(VirtRange::new(layout::TABLES_BASE, memory_end.0));
     }
-    if let Some(buffers) = buffers {
-        ranges.push(VirtRange::new(VirtAddr(POOL_BASE), buffers.bytes));
+    for slot in UserSlot::all() {
+        let user = layout::user(slot, memory_end);
+        ranges.push(VirtRange::new(user.start, layout::bytes(&user)));
+        ranges.extend(buffers.map(|buffers| VirtRange::new(slot.pool(), buffers.bytes)));
     }
     Plan::new(&ranges).expect("the ranges of the address map exist and are not empty")
+}
+
+/// The roots of a core's space by slots.
+pub type SlotRoots = [PhysAddr; UserSlot::COUNT];
+
+/// Makes these frames the roots by slots of a space whose upper tables are built.
+pub fn add_slots(space: &AddressSpace, memory: &mut TableFrames, frames: SlotRoots) {
+    for (slot, frame) in UserSlot::all().zip(frames) {
+        let own = slot.base()..slot.end();
+        space.add_root(memory, frame, |virt| {
+            (USER_BASE..UserSlot::END).contains(&virt.0) && !own.contains(&virt)
+        });
+    }
 }
 
 impl Ingredients<'_> {
@@ -259,7 +274,7 @@ fn device(number: usize, memory: Frames, windows: &[Registers]) -> Vec<Mapping> 
 /// The most last-level tables that one core's space takes besides those that map memory densely,
 /// if the regions that cores share take `shared` bytes: one each for the private zone, the heap,
 /// the statics and the devices; two, for both ends, of the image, the records of frames and the
-/// tables; and the ends of what a package has: its gate and arguments, stack, code and arena.
+/// tables; and the ends of what each package has: its gate and arguments, stack, code and arena.
 pub fn last_levels(shared: u64) -> usize {
-    4 + 2 * 3 + 4 + TablePool::tables_for(shared) + 1
+    4 + 2 * 3 + 4 * UserSlot::COUNT + TablePool::tables_for(shared) + 1
 }

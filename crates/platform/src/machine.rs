@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
+use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Status, VirtAddr};
 use nile_memory::paging::{Mapping, TableMemory};
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
@@ -135,9 +136,9 @@ pub trait Machine: Signal + 'static {
     /// It is the measuring stick of the tickless promise.
     fn compute(&self, span: Duration);
 
-    /// The user half of this core, empty. `Denied` where packages may not run; `Exists` while
-    /// there is one already.
-    fn user(&self) -> Result<Self::User, Status>;
+    /// A user half of this core, empty. `Denied` where packages may not run; `Exists` while there
+    /// is one already in this slot.
+    fn user(&self, slot: UserSlot) -> Result<Self::User, Status>;
 
     /// Whether packages may run on this core, as far as the machine is concerned.
     fn may_run_packages(&self) -> bool {

@@ -6,11 +6,14 @@
 //! the kernel runs on the core meanwhile. On x86_64 user mode is ring 3; hosted, it is a stack of
 //! its own in the worker's process; in a simulation it is a coroutine.
 //!
-//! *User memory* is what the kernel has put between [`USER_BASE`](nile_abi::call::USER_BASE) and
-//! `USER_BASE + USER_BYTES`, and the pool of buffers behind it. The kernel fills a grant by its own
-//! mapping first; then the management core enters it in the user half of the core's tables and
-//! [`User::map`] makes it usable there. The kernel reads and writes user memory by [`User::read`]
-//! and [`User::write`] alone, which check every byte.
+//! *User memory* is what the kernel has put among the addresses of a package's
+//! [slot](nile_abi::call::UserSlot), and the pool of buffers behind it. The kernel fills a grant by
+//! its own mapping first; then the management core enters it in the user half of the core's tables
+//! and [`User::map`] makes it usable there. The kernel reads and writes user memory by
+//! [`User::read`] and [`User::write`] alone, which check every byte.
+//!
+//! A core may have several packages, each in a slot of its own. What is in one slot no package of
+//! another one can reach, and no turn of a package changes what another one finds in its next.
 
 use nile_abi::call::Answer;
 use nile_abi::{Instant, VirtAddr};
@@ -82,8 +85,8 @@ pub enum Exit {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadAddress;
 
-/// The user half of one core, with at most one package in it. Dropping it forgets all of it: the
-/// package never runs again, and no translation of user memory is left on this core.
+/// One slot of a core's user half, with at most one package in it. Dropping it forgets all of it:
+/// the package never runs again, and no translation of its memory is left on this core.
 pub trait User: 'static {
     /// How a package gets into this kernel.
     fn gateway(&self) -> Gateway;
@@ -92,8 +95,9 @@ pub trait User: 'static {
     /// core has entered it in the user half of the core's tables with this access.
     fn map(&mut self, grant: Grant, at: VirtAddr, access: Access) -> Result<(), AttachError>;
 
-    /// Makes the node's pool usable by the package, at [`POOL_BASE`](nile_abi::call::POOL_BASE).
-    /// The management core has entered it there, to be written. `OutOfRange` if the node has none.
+    /// Makes the node's pool usable by the package, at its
+    /// [slot's place for it](nile_abi::call::UserSlot::pool). The management core has entered it
+    /// there, to be written. `OutOfRange` if the node has none.
     fn map_pool(&mut self) -> Result<(), AttachError>;
 
     /// Copies from user memory that the package may read.

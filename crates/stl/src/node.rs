@@ -133,7 +133,7 @@ pub trait Node {
 
     /// A package that stays has run on this core for the last time: its services end, and calls
     /// that wait for it.
-    fn end_stay(&self) {}
+    fn end_stay(&self, _stay: Stay) {}
 
     /// Whether packages may run on this core, if it is a worker.
     fn may_run_packages(&self) -> bool {
@@ -221,10 +221,17 @@ pub struct PackageLimits {
     /// Bytes of lines that it may write to the node's log in a second, and at once. What is beyond
     /// is left out and counted.
     pub log_bytes: u32,
-    /// Whether its services, and calls that it has not seen, stay for the core's next package when
-    /// it ends, until [`Node::end_stay`]; and whether it may keep memory beyond its end.
-    pub stays: bool,
+    /// If it stays: its services, and calls that it has not seen, are for the core's next package
+    /// with the same number when it ends, until [`Node::end_stay`]; and it may keep memory beyond
+    /// its end.
+    pub stays: Option<Stay>,
+    /// Whether others may be on the core beside it that share, too.
+    pub shares: bool,
 }
+
+/// The number that those packages of a core have in common of which one follows the other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Stay(pub u32);
 
 impl Default for PackageLimits {
     fn default() -> PackageLimits {
@@ -234,7 +241,8 @@ impl Default for PackageLimits {
             arena_bytes: 2 << 20,
             buffers: u32::MAX,
             log_bytes: 64 << 10,
-            stays: false,
+            stays: None,
+            shares: false,
         }
     }
 }

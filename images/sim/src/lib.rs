@@ -15,7 +15,7 @@ use nile_platform::user::Ask;
 use nile_platform_sim::options::Program;
 use nile_platform_sim::{Misbehaviour, SimMachine, compute, misbehave, raw_call};
 use nile_scenarios::Scenarios;
-use nile_unruly::{Act, Acts, Span};
+use nile_unruly::{AT_BYTES, Act, Acts, NOT_STOPPED, Span};
 
 /// Every package of the project: what `Options::packages` takes.
 pub const PACKAGES: [(&str, Program); 14] = [
@@ -82,6 +82,13 @@ impl Acts for Simulated<'_> {
             // The runtime of packages ends these itself.
             Act::Panic => return u64::from(Status::Panicked.code()),
             Act::Exhaust => return u64::from(Status::NoMemory.code()),
+            Act::ReadAt(at) | Act::WriteAt(at) => {
+                let at = VirtAddr(at);
+                if self.0.memory(at, AT_BYTES).is_some() {
+                    return NOT_STOPPED;
+                }
+                Misbehaviour::StrayAccess(at)
+            }
         };
         misbehave(self.0, how)
     }

@@ -9,7 +9,7 @@ use core::hint::black_box;
 use core::mem;
 use core::ptr;
 
-use nile_abi::call::{Answer, POOL_BASE, System};
+use nile_abi::call::{Answer, System, UserSlot};
 use nile_unruly::{Act, Acts, NOT_STOPPED, Span};
 
 /// Where the kernel is on x86_64; hosted, nothing is there.
@@ -36,7 +36,7 @@ impl Acts for Real {
                     black_box(black_box(KERNEL as *const u64).read_volatile());
                 }
                 Act::ReadPool => {
-                    black_box(black_box(POOL_BASE as *const u64).read_volatile());
+                    black_box(black_box(UserSlot::FIRST.pool().0 as *const u64).read_volatile());
                 }
                 Act::WriteCode => black_box(main as *mut u8).write_volatile(0xc3),
                 Act::RunData => jump(&raw const RETURN as usize),
@@ -53,6 +53,10 @@ impl Acts for Real {
                 Act::Overflow => overflow(0),
                 Act::Exhaust => exhaust(),
                 Act::Panic => panic!("as it was asked to"),
+                Act::ReadAt(at) => {
+                    black_box(black_box(at as *const u64).read_volatile());
+                }
+                Act::WriteAt(at) => black_box(at as *mut u64).write_volatile(1),
             }
         }
         NOT_STOPPED

@@ -1,6 +1,7 @@
 //! A package that does what no package may. Its argument says what: see [`Act`], or `calls`, for
 //! system calls that no sound program makes, each of which must fail with
-//! [`Status::Invalid`](nile_abi::Status::Invalid).
+//! [`Status::Invalid`](nile_abi::Status::Invalid), or `call-at ADDRESS`, for one whose output would
+//! go there.
 //!
 //! The acts themselves are given by whoever links this: the binary really does them, a simulation
 //! injects what a machine would make of them.
@@ -47,7 +48,14 @@ pub enum Act {
     Exhaust,
     /// `panic`: panics.
     Panic,
+    /// `read-at ADDRESS`: reads a line of memory there.
+    ReadAt(u64),
+    /// `write-at ADDRESS`: writes to the first word of a line there.
+    WriteAt(u64),
 }
+
+/// Bytes that are read or written at an address.
+pub const AT_BYTES: u64 = 64;
 
 impl Act {
     /// Every act with what it is called in the argument.
@@ -88,11 +96,24 @@ pub fn run(argument: &[u8], acts: &dyn Acts) -> u64 {
     if argument == b"calls" {
         return bad_calls(acts);
     }
-    let named = |(name, _): &&(&str, Act)| name.as_bytes() == argument;
-    let Some((_, act)) = Act::ALL.iter().find(named) else { return UNKNOWN };
+    if let Some(at) = address(argument, b"call-at ") {
+        let output = (VirtAddr(at), AT_BYTES);
+        let answer = acts.call(SystemCall::Wait as u64, 0, (VirtAddr(0), 0), output);
+        let is_refused = answer.is_none_or(|answer| answer.result() == Err(Status::Invalid));
+        return if is_refused { 0 } else { NOT_STOPPED };
+    }
+    let named = Act::ALL.iter().find(|(name, _)| name.as_bytes() == argument).map(|it| it.1);
+    let read = || address(argument, b"read-at ").map(Act::ReadAt);
+    let write = || address(argument, b"write-at ").map(Act::WriteAt);
+    let Some(act) = named.or_else(read).or_else(write) else { return UNKNOWN };
     // Whoever looks at the core's count of system calls sees that the act begins.
     acts.call(SystemCall::Nothing as u64, 0, (VirtAddr(0), 0), (VirtAddr(0), 0));
-    acts.perform(*act)
+    acts.perform(act)
+}
+
+/// The address that an argument with this word names.
+fn address(argument: &[u8], word: &[u8]) -> Option<u64> {
+    str::from_utf8(argument.strip_prefix(word)?).ok()?.parse().ok()
 }
 
 /// Makes bad calls, counted from 1; gives the number of the first that was not refused, or 0.
@@ -167,6 +188,12 @@ mod tests {
             assert_eq!(machine.done.take(), Some(act));
         }
         assert_eq!(run(b"dance", &lax(0)), UNKNOWN);
+        assert_eq!(run(b"read-at x", &lax(0)), UNKNOWN);
+        let machine = lax(0);
+        assert_eq!(run(b"write-at 4096", &machine), NOT_STOPPED);
+        assert_eq!(machine.done.take(), Some(Act::WriteAt(4096)));
+        assert_eq!(run(b"call-at 4096", &lax(0)), NOT_STOPPED);
+        assert_eq!(run(b"call-at 4096", &lax(1)), 0);
     }
 
     #[test]

@@ -202,6 +202,20 @@ fn unruly_packages_are_stopped_and_reported() {
 }
 
 #[test]
+fn unruly_packages_harm_no_neighbour() {
+    for seed in 0..10 {
+        pass(&node(seed), "unruly rounds=1 beside=1");
+    }
+}
+
+#[test]
+fn packages_go_on_beside_each_other() {
+    for seed in 0..10 {
+        pass(&node(seed), "neighbours bytes=2097152");
+    }
+}
+
+#[test]
 fn a_looping_package_is_stopped_by_a_late_signal() {
     for seed in 0..10 {
         let faults = Faults { signal_delay: Duration::from_millis(2), ..Faults::default() };

@@ -1,5 +1,5 @@
-//! `nile package`: packages that have a worker core for themselves, on a cluster of three hosted
-//! nodes with one worker each that is up for other tests, too.
+//! `nile package`: packages that have a worker core, for themselves or with others, on a cluster of
+//! three hosted nodes with one worker each that is up for other tests, too.
 
 use std::fs;
 use std::path::Path;
@@ -50,8 +50,9 @@ pub fn check(place: &Place) {
             == (&"keeper".into(), &"n2.c2".into(), &"runs".into(), &begun.into())
     };
     assert!(matches!(&listed()[..], [it] if is_it(it, 1)), "{:?}", listed());
-    refused(start(&["--on", "n2.c2"]), "keeper has this core");
+    refused(start(&["--on", "n2.c2"]), "keeper is on this core already");
     refused(start(&["--on", "n2.c0"]), "no worker core");
+    beside(place);
     // What has the core is there, and jobs go by.
     let counted = job(place, &["wordcount", "text", "--output", "beside"]);
     counted.expect(0);
@@ -83,4 +84,19 @@ pub fn check(place: &Place) {
     let said = place.run(&wrong).expect(1).err;
     assert!(said.contains("exited with 3"), "{said}");
     assert!(listed().is_empty());
+}
+
+/// Another package shares the keeper's core, for a while.
+fn beside(place: &Place) {
+    let unruly = packages().join("unruly.elf");
+    let start = |more: &[&str]| {
+        let words = ["package", "start", unruly.to_str().unwrap(), "--argument", "loop"];
+        place.run(&[&words, more].concat())
+    };
+    refused(start(&["--on", "n2.c2"]), "keeper has this core; --share runs unruly beside");
+    refused(start(&["--share"]), "--on");
+    start(&["--on", "n2.c2", "--share"]).expect(0);
+    refused(place.run(&["package", "stop", "n2.c2"]), "name one: n2.c2/keeper, n2.c2/unruly");
+    refused(place.run(&["package", "stop", "n2.c2/none"]), "has keeper and unruly, and not none");
+    place.run(&["package", "stop", "n2.c2/unruly"]).expect(0);
 }

@@ -8,9 +8,9 @@ use crate::VirtAddr;
 /// What the `pool` call asks: its input, [`PoolCall::BYTES`] long. The call's word is not looked
 /// at.
 ///
-/// A package that [may use the pool](POOL_BASE) has buffers of its own, named by their numbers. A
-/// buffer that it passes is not its own any more: the [`PoolHandle`] goes with a call to another
-/// service, whose owner claims it.
+/// A package that [may use the pool](super::UserSlot::pool) has buffers of its own, named by their
+/// numbers. A buffer that it passes is not its own any more: the [`PoolHandle`] goes with a call to
+/// another service, whose owner claims it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PoolCall {
     /// A free buffer, with what its last owner left in it. Gives a [`PoolPlace`]; `Busy` if none

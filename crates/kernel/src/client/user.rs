@@ -4,6 +4,7 @@
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
+use nile_abi::call::UserSlot;
 use nile_abi::{Status, VirtAddr};
 use nile_order::SortedMap;
 use nile_platform::user::Access;
@@ -31,10 +32,11 @@ impl UserGrants {
 }
 
 impl<M: Machine> Core<M> {
-    /// What is in the user half of this core's tables, in the order of the addresses.
-    pub(crate) fn user_grants(&self) -> Vec<(VirtAddr, Grant, Access)> {
+    /// What is in a slot of this core's tables, in the order of the addresses.
+    pub(crate) fn user_grants(&self, slot: UserSlot) -> Vec<(VirtAddr, Grant, Access)> {
         let grants = self.client.users.0.borrow();
-        let mut all: Vec<_> = grants.iter().map(|(grant, (at, how))| (*at, *grant, *how)).collect();
+        let here = grants.iter().filter(|(_, (at, _))| is_in(slot, *at));
+        let mut all: Vec<_> = here.map(|(grant, (at, how))| (*at, *grant, *how)).collect();
         nile_order::sort_by_key(&mut all, |(at, ..)| *at);
         all
     }
@@ -106,16 +108,19 @@ impl<M: Machine> Core<M> {
         }
     }
 
-    /// Takes the user half out of this core's tables but for what `stays`, lets `forget` drop the
-    /// translations of it, and gives its memory back.
-    pub(crate) async fn empty_user_half(
+    /// Takes a slot's memory out of this core's tables but for what `stays`, lets `forget` drop the
+    /// translations of it, and gives it back.
+    pub(crate) async fn empty_slot(
         &self,
+        slot: UserSlot,
         stays: impl Fn(VirtAddr, Access) -> bool,
         forget: impl FnOnce(),
     ) {
         let mut back = Vec::new();
         loop {
-            let leaves = |(_, (at, access)): &(&Grant, &(VirtAddr, Access))| !stays(*at, *access);
+            let leaves = |(_, (at, access)): &(&Grant, &(VirtAddr, Access))| {
+                is_in(slot, *at) && !stays(*at, *access)
+            };
             let next = self.client.users.0.borrow().iter().find(leaves).map(|(grant, _)| *grant);
             let Some(grant) = next else { break };
             match self.ask_present(Request::Release { grant }).await {
@@ -149,4 +154,8 @@ impl<M: Machine> Core<M> {
         let result = self.ask(request).await;
         if self.client.bound_to(&self.machine) == asked { result } else { Err(Status::Dead) }
     }
+}
+
+fn is_in(slot: UserSlot, at: VirtAddr) -> bool {
+    UserSlot::of(at, 1) == Some(slot)
 }

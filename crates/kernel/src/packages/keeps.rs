@@ -56,7 +56,7 @@ impl<M: Machine> Package<M> {
             None => true,
         };
         // Nobody frees what packages of jobs would leave behind.
-        if !may_keep || !self.0.limits.stays {
+        if !may_keep || self.0.limits.stays.is_none() {
             return Err(Status::Denied);
         }
         let name = KeepName::new(self.name(), name).ok_or(Status::Invalid)?;
@@ -91,6 +91,10 @@ impl<M: Machine> Package<M> {
         let at = space.begin_to_keep(bytes)?;
         let entered = self.enter_keep(number, at, bytes).await;
         space.has_grown();
+        if entered == Err(Status::Exists) {
+            // Another package of this core has it.
+            return Ok(place);
+        }
         entered?;
         let place = KeepPlace { at: Some(at), ..place };
         self.0.keeps.borrow_mut().push((wanted, place));

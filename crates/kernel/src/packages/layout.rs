@@ -1,7 +1,7 @@
-//! Where in user memory everything is, and the entry table's bytes.
+//! Where in a package's slot everything is, and the entry table's bytes.
 //!
 //! ```text
-//! USER_BASE                   the gate's code, where the gate is code
+//! base of the slot            the gate's code, where the gate is code
 //!           +      0x1000     the entry table
 //!           +      0x2000     the argument, up to 64 KiB
 //!           +   0x20_0000     the stack; nothing below it, nothing above it
@@ -9,21 +9,21 @@
 //!           + 0x4000_0000     the arena, then what the package asks for later
 //! ```
 
-use nile_abi::VirtAddr;
-use nile_abi::call::{EntryTable, USER_BASE, USER_BYTES};
+use nile_abi::call::{EntryTable, USER_BYTES};
 
 /// Bytes of a page.
 pub(super) const PAGE: u64 = nile_abi::PageSize::Small.bytes();
 
-pub(super) const GATE: VirtAddr = VirtAddr(USER_BASE);
-pub(super) const TABLE: VirtAddr = VirtAddr(USER_BASE + PAGE);
-pub(super) const ARGUMENT: VirtAddr = VirtAddr(USER_BASE + 2 * PAGE);
-pub(super) const STACK: VirtAddr = VirtAddr(USER_BASE + 0x20_0000);
-pub(super) const IMAGE: VirtAddr = VirtAddr(USER_BASE + 0x100_0000);
-pub(super) const HEAP: VirtAddr = VirtAddr(USER_BASE + 0x4000_0000);
+// From the base of the slot on.
+pub(super) const GATE: u64 = 0;
+pub(super) const TABLE: u64 = PAGE;
+pub(super) const ARGUMENT: u64 = 2 * PAGE;
+pub(super) const STACK: u64 = 0x20_0000;
+pub(super) const IMAGE: u64 = 0x100_0000;
+pub(super) const HEAP: u64 = 0x4000_0000;
 
-/// The end of all user memory.
-pub(super) const END: VirtAddr = VirtAddr(USER_BASE + USER_BYTES);
+/// The end of its own memory.
+pub(super) const END: u64 = USER_BYTES;
 
 /// The most bytes of an argument.
 pub(super) const ARGUMENT_BYTES: u64 = 64 * 1024;
@@ -32,10 +32,10 @@ pub(super) const ARGUMENT_BYTES: u64 = 64 * 1024;
 pub(super) const MOST_STACK: u64 = 8 << 20;
 
 // No part reaches into the next, and around the stack is room for pages that are not there.
-const _: () = assert!(ARGUMENT.0 + ARGUMENT_BYTES <= STACK.0 - PAGE);
-const _: () = assert!(STACK.0 + MOST_STACK <= IMAGE.0 - PAGE);
-const _: () = assert!(IMAGE.0 + nile_package::MAX_IMAGE_BYTES <= HEAP.0);
-const _: () = assert!(HEAP.0 < END.0);
+const _: () = assert!(ARGUMENT + ARGUMENT_BYTES <= STACK - PAGE);
+const _: () = assert!(STACK + MOST_STACK <= IMAGE - PAGE);
+const _: () = assert!(IMAGE + nile_package::MAX_IMAGE_BYTES <= HEAP);
+const _: () = assert!(HEAP < END);
 
 /// The table as the package finds it. Every field is little-endian, as on every machine that runs
 /// packages.

@@ -49,7 +49,7 @@ impl<M: Machine> Package<M> {
         let has_text = self.open(plan.as_ref(), shipped).await?;
         let gateway = space.with_user(|user| user.gateway())?;
         let (gate, code) = match gateway {
-            Gateway::Code(code) => (GATE, code),
+            Gateway::Code(code) => (space.at(GATE), code),
             Gateway::At(address) => (address, &[][..]),
         };
         let arena = match limits.arena_bytes {
@@ -63,36 +63,37 @@ impl<M: Machine> Package<M> {
             generation: self.0.core.machine().generation(),
             gate: gate.0,
             arena: arena.map_or([0, 0], |(at, bytes)| [at.0, bytes]),
-            argument: [ARGUMENT.0, argument.len() as u64],
-            stack: [STACK.0, stack_bytes],
+            argument: [space.at(ARGUMENT).0, argument.len() as u64],
+            stack: [space.at(STACK).0, stack_bytes],
         };
         let table = layout::encode(&table);
         let image = plan.as_ref().filter(|_| linked.is_none());
+        let place = space.at(IMAGE);
         let mut parts = vec![
-            Part::full(GATE, code, Access::Execute),
-            Part::full(TABLE, &table, Access::Read),
-            Part::full(ARGUMENT, argument, Access::Read),
-            Part::zeroed(STACK, stack_bytes),
+            Part::full(space.at(GATE), code, Access::Execute),
+            Part::full(space.at(TABLE), &table, Access::Read),
+            Part::full(space.at(ARGUMENT), argument, Access::Read),
+            Part::zeroed(space.at(STACK), stack_bytes),
         ];
         parts.extend(arena.map(|(at, bytes)| Part::zeroed(at, bytes)));
         let wanted = |segment: &&Segment<'_>| !has_text || segment.access == Access::Write;
         let segments = image.map_or(&[][..], Plan::segments).iter().filter(wanted);
-        parts.extend(segments.map(Part::segment));
+        parts.extend(segments.map(|segment| Part::segment(segment, place)));
         let pieces = self.filled(&parts).await;
         if arena.is_some() {
             space.has_grown();
         }
         let pieces = pieces?;
         for relocation in image.iter().flat_map(|plan| plan.relocations()) {
-            let value = IMAGE.0 + relocation.addend;
-            fill(&pieces, VirtAddr(IMAGE.0 + relocation.place), &value.to_le_bytes());
+            let value = place.0 + relocation.addend;
+            fill(&pieces, VirtAddr(place.0 + relocation.place), &value.to_le_bytes());
         }
         let start = match (linked, image) {
             (Some(name), _) => Start::Linked(name),
             (None, Some(plan)) => Start::At {
-                entry: VirtAddr(IMAGE.0 + plan.entry()),
-                stack: VirtAddr(STACK.0 + stack_bytes),
-                argument: TABLE,
+                entry: VirtAddr(place.0 + plan.entry()),
+                stack: VirtAddr(space.at(STACK).0 + stack_bytes),
+                argument: space.at(TABLE),
             },
             // What is not linked is a file, and has a plan.
             (None, None) => return Err(LoadError::Refused(Status::NotFound)),
@@ -165,14 +166,14 @@ impl<'a> Part<'a> {
         Part { at, bytes, access: Access::Write, contents: (at, &[]) }
     }
 
-    /// A segment of an image, without its relocations.
-    fn segment(segment: &Segment<'a>) -> Part<'a> {
+    /// A segment of an image that begins at `image`, without its relocations.
+    fn segment(segment: &Segment<'a>, image: VirtAddr) -> Part<'a> {
         let Range { start, end } = segment.pages;
         Part {
-            at: VirtAddr(IMAGE.0 + start),
+            at: VirtAddr(image.0 + start),
             bytes: end - start,
             access: segment.access,
-            contents: (VirtAddr(IMAGE.0 + segment.start), segment.contents),
+            contents: (VirtAddr(image.0 + segment.start), segment.contents),
         }
     }
 }

@@ -9,6 +9,7 @@ use core::cell::{Cell, RefCell};
 use core::iter;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use nile_abi::call::UserSlot;
 use nile_abi::{PageSize, Status, VirtAddr};
 use nile_platform::user::{Access, BadAddress};
 use nile_platform::{Machine, User};
@@ -26,6 +27,7 @@ const MOST_MOVING: usize = 16;
 /// The memory of one package.
 pub(super) struct Space<M: Machine> {
     core: Core<M>,
+    slot: UserSlot,
     /// There from the load to the end.
     user: RefCell<Option<M::User>>,
     limit: u64,
@@ -55,26 +57,37 @@ impl<M: Machine> Piece<M> {
 }
 
 impl<M: Machine> Space<M> {
-    /// Room for at most `limit` bytes.
-    pub fn new(core: &Core<M>, limit: u64) -> Space<M> {
+    /// Room for at most `limit` bytes in a slot.
+    pub fn new(core: &Core<M>, slot: UserSlot, limit: u64) -> Space<M> {
         Space {
             core: core.clone(),
+            slot,
             user: RefCell::new(None),
             limit,
             used: Cell::new(0),
             most_used: Cell::new(0),
             refused: Cell::new(false),
-            heap_end: Cell::new(HEAP),
+            heap_end: Cell::new(VirtAddr(slot.base().0 + HEAP)),
             growing: Cell::new(0),
             closed: Cell::new(false),
             pooled: Cell::new(false),
         }
     }
 
-    /// Takes this core's user half, in which nothing is usable yet.
+    /// Takes the slot of this core's user half, in which nothing is usable yet.
     pub fn open(&self) -> Result<(), Status> {
-        *self.user.borrow_mut() = Some(self.core.machine().user()?);
+        *self.user.borrow_mut() = Some(self.core.machine().user(self.slot)?);
         Ok(())
+    }
+
+    /// Where something is that is so far behind the base of the slot.
+    pub fn at(&self, offset: u64) -> VirtAddr {
+        VirtAddr(self.slot.base().0 + offset)
+    }
+
+    /// Its slot.
+    pub fn slot(&self) -> UserSlot {
+        self.slot
     }
 
     /// The most bytes that the package had at once.
@@ -190,7 +203,7 @@ impl<M: Machine> Space<M> {
 
     async fn show_pool(&self, shown: bool) -> Result<(), Status> {
         loop {
-            match self.core.request(Request::ShowPool { shown }).await {
+            match self.core.request(Request::ShowPool { slot: self.slot, shown }).await {
                 // The management core's next incarnation is asked again: it does no harm.
                 Err(Status::Dead) => {}
                 result => return result.map(|_| ()),
@@ -205,7 +218,8 @@ impl<M: Machine> Space<M> {
         }
         let at = self.heap_end.get();
         let bytes = bytes.checked_next_multiple_of(PAGE).filter(|bytes| *bytes > 0);
-        let end = bytes.and_then(|bytes| at.checked_add(bytes)).filter(|end| *end <= END);
+        let end = bytes.and_then(|bytes| at.checked_add(bytes));
+        let end = end.filter(|end| *end <= self.at(END));
         let (Some(bytes), Some(end)) = (bytes, end) else { return Err(Status::Invalid) };
         if self.used.get() + bytes > self.limit {
             self.refused.set(true);
@@ -223,7 +237,8 @@ impl<M: Machine> Space<M> {
             return Err(Status::Dead);
         }
         let at = self.heap_end.get().0.next_multiple_of(PageSize::Large.bytes());
-        let end = at.checked_add(bytes).filter(|end| *end <= END.0).ok_or(Status::Invalid)?;
+        let end = at.checked_add(bytes).filter(|end| *end <= self.at(END).0);
+        let end = end.ok_or(Status::Invalid)?;
         self.reserve(bytes)?;
         self.heap_end.set(VirtAddr(end));
         self.growing.set(self.growing.get() + 1);
@@ -268,27 +283,27 @@ impl<M: Machine> Space<M> {
             // It fails only where there is no pool.
             let _ = self.show_pool(false).await;
         }
-        self.clear(|at, access| text_stays && is_text(at, access)).await;
+        self.clear(|at, access| text_stays && self.is_text(at, access)).await;
         self.used.set(0);
     }
 
-    /// Gives back what is in the user half but for what `stays`, and the user half itself. Whoever
-    /// has not opened that leaves it as it is.
+    /// Whether it is of an image, and not to be written: what the file has, with no address put in.
+    fn is_text(&self, at: VirtAddr, access: Access) -> bool {
+        (self.at(IMAGE)..self.at(HEAP)).contains(&at) && access != Access::Write
+    }
+
+    /// Gives back what is in the slot but for what `stays`, and the slot itself. Whoever has not
+    /// opened that leaves it as it is.
     pub async fn clear(&self, stays: impl Fn(VirtAddr, Access) -> bool) {
         if self.user.borrow().is_some() {
             // The tables first: then nothing can bring back a translation that this forgets.
-            self.core.empty_user_half(stays, || drop(self.user.borrow_mut().take())).await;
+            self.core.empty_slot(self.slot, stays, || drop(self.user.borrow_mut().take())).await;
         }
     }
 }
 
 fn bad_address(_: BadAddress) -> Status {
     Status::Invalid
-}
-
-/// Whether it is of an image, and not to be written: what the file has, with no address put in.
-fn is_text(at: VirtAddr, access: Access) -> bool {
-    (IMAGE..HEAP).contains(&at) && access != Access::Write
 }
 
 /// Where the pieces of `bytes` bytes from `at` begin, and how many bytes each has.

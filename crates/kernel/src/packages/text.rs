@@ -1,8 +1,8 @@
-//! Text that waits for its package: the parts of a shipped image that are not written stay in the
-//! user half of their core when the package has ended. If the next package there is the same, as it
-//! is when jobs of one file follow each other, then no memory is asked for, cleared and filled for
-//! them, and a processor that is emulated has not to translate their code again. Any other package
-//! has them given back first.
+//! Text that waits for its package: the parts of a shipped image that are not written stay in their
+//! slot of the core's user half when the package has ended. If the next package there is the same,
+//! as it is when jobs of one file follow each other, then no memory is asked for, cleared and
+//! filled for them, and a processor that is emulated has not to translate their code again. Any
+//! other package has them given back first.
 //!
 //! What is there is compared with the file, byte by byte, so that nobody need be believed who says
 //! that two files are the same. Only where the file is the very one in memory that the text came
@@ -11,6 +11,7 @@
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::Cell;
 
 use nile_abi::{Status, VirtAddr};
 use nile_package::{Package as Plan, Segment};
@@ -28,7 +29,7 @@ const PART: u64 = 64 << 10;
 type Left = Vec<(VirtAddr, Grant, Access)>;
 
 impl<M: Machine> Package<M> {
-    /// Takes this core's user half. Whether the text of `plan`, which is `file`'s, is in it; if
+    /// Takes its slot of the user half. Whether the text of `plan`, which is `file`'s, is in it; if
     /// not, nothing is.
     pub(super) async fn open(
         &self,
@@ -36,10 +37,10 @@ impl<M: Machine> Package<M> {
         file: Option<&Rc<[u8]>>,
     ) -> Result<bool, LoadError> {
         let space = &self.0.space;
-        let former = self.0.core.text.take();
+        let former = self.text().take();
         let both = file.zip(former.as_ref());
         let is_same_file = both.is_some_and(|(file, former)| Rc::ptr_eq(file, former));
-        let left = self.0.core.user_grants();
+        let left = self.0.core.user_grants(space.slot());
         space.open()?;
         if left.is_empty() {
             return Ok(false);
@@ -56,16 +57,22 @@ impl<M: Machine> Package<M> {
         Ok(false)
     }
 
+    /// The file whose text waits in its slot.
+    fn text(&self) -> &Cell<Option<Rc<[u8]>>> {
+        &self.0.core.texts[self.0.space.slot().index()]
+    }
+
     /// The text of this file's package stays.
     pub(super) fn leave_text(&self, file: Rc<[u8]>) {
-        self.0.core.text.set(Some(file));
+        self.text().set(Some(file));
     }
 
     /// Whether what is left is the text of `plan`: all of it and nothing else. What it says is not
     /// looked at where it `is_same_file`.
     fn is_text(&self, plan: &Plan<'_>, left: &Left, is_same_file: bool) -> Result<bool, Status> {
+        let image = self.0.space.at(IMAGE);
         let places = left.iter().map(|(at, grant, access)| (*at, grant.bytes, *access));
-        if !places.eq(text_of(plan).flat_map(places_of)) {
+        if !places.eq(text_of(plan).flat_map(|segment| places_of(segment, image))) {
             return Ok(false);
         }
         for (at, grant, access) in left {
@@ -78,7 +85,7 @@ impl<M: Machine> Package<M> {
         for segment in text_of(plan) {
             for at in segment.pages.clone().step_by(PART as usize) {
                 let seen = &mut seen[..PART.min(segment.pages.end - at) as usize];
-                let read = |user: &mut M::User| user.read(VirtAddr(IMAGE.0 + at), seen);
+                let read = |user: &mut M::User| user.read(VirtAddr(image.0 + at), seen);
                 self.0.space.with_user(read)?.map_err(|_| Status::Invalid)?;
                 if !segment.is(at, seen) {
                     return Ok(false);
@@ -94,9 +101,12 @@ fn text_of<'p, 'f>(plan: &'p Plan<'f>) -> impl Iterator<Item = &'p Segment<'f>> 
     plan.segments().iter().filter(|segment| segment.access != Access::Write)
 }
 
-/// The pieces of memory that a segment is in.
-fn places_of(segment: &Segment<'_>) -> impl Iterator<Item = (VirtAddr, u64, Access)> + use<> {
+/// The pieces of memory that a segment is in, of an image that begins at `image`.
+fn places_of(
+    segment: &Segment<'_>,
+    image: VirtAddr,
+) -> impl Iterator<Item = (VirtAddr, u64, Access)> + use<> {
     let (at, bytes) = (segment.pages.start, segment.pages.end - segment.pages.start);
     let access = segment.access;
-    piece_places(VirtAddr(IMAGE.0 + at), bytes).map(move |(at, bytes)| (at, bytes, access))
+    piece_places(VirtAddr(image.0 + at), bytes).map(move |(at, bytes)| (at, bytes, access))
 }

@@ -57,11 +57,12 @@ pub(crate) async fn next_pass<M: Machine>(core: &Core<M>) {
     core.client.next_pass().await;
 }
 
-/// Whether something on this core waits for its loop.
+/// Whether something on this core waits for its loop, besides packages that wait for their turns.
 fn has_work<M: Machine>(core: &Core<M>) -> bool {
+    let others = || core.executor.ready() > core.client.queue.ready();
     core.manager.is_some()
         || core.client.is_ready()
-        || core.executor.is_ready(|| core.now())
+        || core.executor.is_ready(|| core.now()) && others()
         || core.inputs.borrow().iter().any(|input| input.is_ready())
         || core.timers.borrow().next_due().is_some_and(|due| due <= core.now())
 }
@@ -69,13 +70,37 @@ fn has_work<M: Machine>(core: &Core<M>) -> bool {
 /// The least that a turn is given: what ends sooner brings its package no further.
 const LEAST_TURN: Duration = Duration::from_micros(50);
 
-/// When a turn is to end that begins now: by what waits on this core for it, or is going to. What
-/// has its core for itself is not interrupted.
-fn end<M: Machine>(core: &Core<M>) -> Option<Instant> {
-    let due = core.timers.borrow().next_due();
-    let ends = [due, core.executor.slice_ends(|| core.now())];
-    let end = ends.into_iter().flatten().min()?;
-    Some(end.max(core.now() + LEAST_TURN))
+/// A stretch of a package's turns, between which nobody else has had the core.
+#[derive(Default)]
+struct Stretch {
+    /// The loop's pass in which it is.
+    pass: u64,
+    /// When its slice is over, if there are others.
+    slice: Option<Instant>,
+}
+
+impl Stretch {
+    /// When a turn is to end that begins now: by what waits on this core for it, or is going to.
+    /// What has its core for itself is not interrupted.
+    fn turn_ends<M: Machine>(&mut self, core: &Core<M>) -> Option<Instant> {
+        let pass = core.machine.board().record(core.id()).turns();
+        if self.pass != pass {
+            *self = Stretch { pass, slice: None };
+        }
+        if self.slice.is_none() {
+            // What a neighbour waits for may come at any time, and nobody signals the core for it.
+            let others = core.client.packages() > 1;
+            self.slice = core.executor.slice_ends(others, || core.now());
+        }
+        let due = core.timers.borrow().next_due();
+        let end = [due, self.slice].into_iter().flatten().min()?;
+        Some(end.max(core.now() + LEAST_TURN))
+    }
+
+    /// Whether others have to wait no longer.
+    fn is_over<M: Machine>(&self, core: &Core<M>) -> bool {
+        self.slice.is_some_and(|end| end <= core.now())
+    }
 }
 
 impl<M: Machine> Package<M> {
@@ -84,12 +109,13 @@ impl<M: Machine> Package<M> {
         let core = &self.0.core;
         let mut answer = Answer::ok(0);
         let mut since_pass = 0;
+        let mut stretch = Stretch::default();
         loop {
             if self.0.control.stopped.is_raised() {
                 return Ended::Stopped;
             }
             let record = core.machine.board().record(core.id());
-            let until = end(core);
+            let until = stretch.turn_ends(core);
             record.set_hosting(Hosting::Turn);
             let exit = self.0.space.with_user(|user| user.run(answer, until));
             record.set_hosting(Hosting::Package);
@@ -116,8 +142,9 @@ impl<M: Machine> Package<M> {
                     since_pass += 1;
                 }
             }
-            if since_pass >= CALLS_PER_PASS || has_work(core) {
-                next_pass(core).await;
+            let is_due = since_pass >= CALLS_PER_PASS || has_work(core);
+            if is_due || stretch.is_over(core) {
+                core.client.queue.turn().await;
                 since_pass = 0;
             }
         }
@@ -162,7 +189,8 @@ impl<M: Machine> Package<M> {
             | SystemCall::Pool => {
                 let buffers = self.buffers(ask).inspect_err(|_| count(bad));
                 let (input, room) = buffers?;
-                let (value, output) = calls.call(self, call, ask.word, input, room).await?;
+                let served = calls.call(self, call, ask.word, input, room);
+                let (value, output) = self.0.core.serving(self, served).await?;
                 if output.len() > room {
                     return Err(Status::Invalid);
                 }

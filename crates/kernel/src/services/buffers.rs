@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::mem;
 
-use nile_abi::call::{POOL_BASE, PoolCall, PoolHandle, PoolPlace};
+use nile_abi::call::{PoolCall, PoolHandle, PoolPlace};
 use nile_abi::{Status, VirtAddr};
 use nile_order::SortedMap;
 use nile_ring::{Buffer, Handle, Pool, PoolId};
@@ -48,9 +48,14 @@ impl Buffers {
         self.0.borrow().count()
     }
 
-    /// Answers one call of a package that may have at most `most` of them: what it gives, encoded.
-    /// `Busy` if no other may be had now.
-    pub fn answer(&self, pool: &Pool, most: usize, input: &[u8]) -> Result<Vec<u8>, Status> {
+    /// Answers one call of a package that sees the pool at this address, and that may have at most
+    /// `most` of them: what it gives, encoded. `Busy` if no other may be had now.
+    pub fn answer(
+        &self,
+        (pool, seen): (&Pool, VirtAddr),
+        most: usize,
+        input: &[u8],
+    ) -> Result<Vec<u8>, Status> {
         let call = PoolCall::decode(input).ok_or(Status::Invalid)?;
         let owned = &mut *self.0.borrow_mut();
         if owned.closed {
@@ -60,13 +65,13 @@ impl Buffers {
             PoolCall::Take => {
                 owned.check_room(pool, most)?;
                 let taken = pool.alloc_leaving(left_by_packages(pool));
-                Ok(owned.hold(taken.ok_or(Status::Busy)?))
+                Ok(owned.hold(taken.ok_or(Status::Busy)?, seen))
             }
             PoolCall::Claim(handle) => {
                 owned.check_room(pool, most)?;
                 let PoolHandle { pool: number, index, generation, bytes } = handle;
                 let handle = Handle { pool: PoolId(number), index, generation, len: bytes };
-                Ok(owned.hold(pool.claim(handle).map_err(|_| Status::NotFound)?))
+                Ok(owned.hold(pool.claim(handle).map_err(|_| Status::NotFound)?, seen))
             }
             PoolCall::View(handle) => {
                 let PoolHandle { pool: number, index, bytes, .. } = handle;
@@ -76,7 +81,7 @@ impl Buffers {
                 if !is_there {
                     return Err(Status::NotFound);
                 }
-                let at = VirtAddr(POOL_BASE + pool.offset(index) as u64);
+                let at = VirtAddr(seen.0 + pool.offset(index) as u64);
                 Ok(PoolPlace { buffer: index, at, bytes: bytes.into() }.encode().into())
             }
             PoolCall::Free { buffer } => {
@@ -117,10 +122,10 @@ impl Owned {
         if self.count() < most { Ok(()) } else { Err(Status::Busy) }
     }
 
-    fn hold(&mut self, buffer: Buffer) -> Vec<u8> {
+    fn hold(&mut self, buffer: Buffer, seen: VirtAddr) -> Vec<u8> {
         let place = PoolPlace {
             buffer: buffer.index(),
-            at: VirtAddr(POOL_BASE + buffer.offset() as u64),
+            at: VirtAddr(seen.0 + buffer.offset() as u64),
             bytes: buffer.len() as u64,
         };
         self.held.insert(buffer.index(), buffer);
@@ -141,9 +146,11 @@ impl Owned {
 mod tests {
     use super::*;
     use nile_abi::CoreId;
+    use nile_abi::call::UserSlot;
     use nile_ring::HeapPool;
 
     const BYTES: u64 = 4096;
+    const SEEN: VirtAddr = UserSlot::FIRST.pool();
 
     /// The most buffers of a package.
     const MOST: usize = 12;
@@ -154,7 +161,7 @@ mod tests {
     }
 
     fn ask(buffers: &Buffers, pool: &Pool, call: PoolCall) -> Result<Vec<u8>, Status> {
-        buffers.answer(pool, MOST, &call.encode())
+        buffers.answer((pool, SEEN), MOST, &call.encode())
     }
 
     fn place(answer: Result<Vec<u8>, Status>) -> PoolPlace {
@@ -174,7 +181,7 @@ mod tests {
         let (pool, one, other) = (pool(), Buffers::default(), Buffers::default());
         let free = pool.free_buffers();
         let taken = place(ask(&one, &pool, PoolCall::Take));
-        assert!(taken.at.0 >= POOL_BASE && taken.bytes == BYTES);
+        assert!(taken.at >= SEEN && taken.bytes == BYTES);
         let PoolPlace { buffer, .. } = taken;
         let passed = handle(ask(&one, &pool, PoolCall::Pass { buffer, bytes: 100 }));
         assert_eq!(ask(&one, &pool, PoolCall::Free { buffer }), Err(Status::NotFound));
@@ -184,7 +191,7 @@ mod tests {
         assert_eq!(ask(&one, &pool, PoolCall::Pass { buffer, bytes: 1 }), Err(Status::NotFound));
         assert_eq!(ask(&other, &pool, PoolCall::Free { buffer }), Ok(Vec::new()));
         assert_eq!(pool.free_buffers(), free);
-        assert_eq!(one.answer(&pool, MOST, &[9; 24]), Err(Status::Invalid));
+        assert_eq!(one.answer((&pool, SEEN), MOST, &[9; 24]), Err(Status::Invalid));
     }
 
     #[test]
@@ -249,13 +256,14 @@ mod tests {
     #[test]
     fn packages_leave_some_whatever_each_may_have() {
         let (pool, all) = (pool(), [Buffers::default(), Buffers::default()]);
-        let take = |buffers: &Buffers| buffers.answer(&pool, usize::MAX, &PoolCall::Take.encode());
+        let take =
+            |buffers: &Buffers| buffers.answer((&pool, SEEN), usize::MAX, &PoolCall::Take.encode());
         for buffers in &all {
             while let Ok(place) = take(buffers) {
                 // One that it has passed is as good as one that it has.
                 let PoolPlace { buffer, .. } = place_of(place);
                 handle(buffers.answer(
-                    &pool,
+                    (&pool, SEEN),
                     usize::MAX,
                     &PoolCall::Pass { buffer, bytes: 1 }.encode(),
                 ));

@@ -26,9 +26,7 @@ use alloc::collections::VecDeque;
 use alloc::rc::{Rc, Weak};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use core::future::{Future, poll_fn};
-use core::pin::pin;
-use core::task::{Poll, Waker};
+use core::task::Waker;
 
 use nile_abi::call::{ChannelCall, ChannelPlace, Event};
 use nile_abi::{ChannelId, CoreId, Instant, PhysAddr, Status};
@@ -36,7 +34,7 @@ use nile_order::SortedMap;
 use nile_platform::{Grant, Machine};
 use nile_ring::channel::region_len;
 use nile_ring::{LINE_BYTES, Message};
-use nile_sync::{Flag, Waiter};
+use nile_sync::{Flag, Notify, Waiter};
 
 use crate::channel::{Inbound, Outbound};
 use crate::core::Core;
@@ -165,14 +163,14 @@ impl End for Rc<Inlet> {
 #[derive(Default)]
 pub(super) struct Offers {
     waiting: RefCell<VecDeque<Rc<Inlet>>>,
-    /// The package that waits for one. A core has but one package.
-    acceptor: Waiter,
+    /// Something was offered.
+    comes: Notify,
 }
 
 impl Offers {
     fn add(&self, inlet: Rc<Inlet>) {
         self.waiting.borrow_mut().push_back(inlet);
-        self.acceptor.wake();
+        self.comes.notify();
     }
 
     fn take(&self, tag: u32) -> Option<Rc<Inlet>> {
@@ -357,17 +355,14 @@ async fn accept<M: Machine>(
 ) -> Result<ChannelPlace, Status> {
     let core = package.core().clone();
     ends.has_room()?;
-    let mut deadline = pin!(core.sleep_until(until));
     loop {
         let offers = &core.services.rings;
-        let inlet = poll_fn(|context| {
-            if let Some(inlet) = offers.take(tag) {
-                return Poll::Ready(Ok(inlet));
-            }
-            offers.acceptor.wait(context.waker());
-            deadline.as_mut().poll(context).map(|()| Err(Status::Timeout))
-        });
-        let inlet = inlet.await?;
+        let inlet = offers.comes.until(|| offers.take(tag).map(Some));
+        let deadline = async {
+            core.sleep_until(until).await;
+            None
+        };
+        let inlet = nile_sync::first(inlet, deadline).await.ok_or(Status::Timeout)?;
         let (package, ends) = (package.clone(), ends.clone());
         let task = core.spawn(async move {
             let result = take_ring(&package, &ends, &inlet).await;

@@ -18,8 +18,8 @@ use nile_platform::{Cause, Machine, Manager, Outcome, Queue};
 use nile_stl::LocalFuture;
 use nile_stl::node::{
     self, Buffer, CoreState, DeviceLine, DrivenInterface, Line, Member, Memory, Node, NodeFuture,
-    PackageEnd, PackageLimits, PackageSource, Pool, PoolDisk, Region, RunningPackage, TimerSource,
-    TimerState,
+    PackageEnd, PackageLimits, PackageSource, Pool, PoolDisk, Region, RunningPackage, Stay,
+    TimerSource, TimerState,
 };
 
 use super::desk::Desk;
@@ -227,16 +227,17 @@ impl<M: Machine> Node for CoreHost<M> {
             PackageSource::File(file) => Image::Shipped(file),
         };
         let desk = match limits.stays {
-            true => core.desk.borrow_mut().get_or_insert_default().clone(),
-            false => Rc::default(),
+            Some(stay) => core.desks.borrow_mut().entry(stay).or_default().clone(),
+            None => Rc::default(),
         };
-        let calls = ServiceCalls::at(&core.stl(), desk.clone(), limits.stays);
+        let calls = ServiceCalls::at(&core.stl(), desk.clone(), limits.stays.is_some());
         let package = core.run_package(image, argument, limits, calls)?;
         Ok(Rc::new(Hosted { package, desk }))
     }
 
-    fn end_stay(&self) {
-        if let Some(desk) = self.0.desk.take() {
+    fn end_stay(&self, stay: Stay) {
+        let desk = self.0.desks.borrow_mut().remove(&stay);
+        if let Some(desk) = desk {
             end_offers(&self.0.stl(), &desk, false);
         }
     }

@@ -103,7 +103,8 @@ impl<M: Machine> Calls<M> for ServiceCalls {
                     if room < buffers::ROOM && !buffers::gives_nothing(&input) {
                         return Err(Status::Invalid);
                     }
-                    let given = owned.answer(pool, package.limits().buffers as usize, &input);
+                    let (seen, most) = (package.slot().pool(), package.limits().buffers as usize);
+                    let given = owned.answer((pool, seen), most, &input);
                     package.keep_buffers(owned.count());
                     let given = given?;
                     Ok((given.len() as u64, given))

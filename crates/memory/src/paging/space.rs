@@ -12,7 +12,7 @@
 use super::entry::{Entry, EntryKind, Level, Permissions};
 use super::plan::{Plan, is_canonical};
 use super::pool::TablePool;
-use super::table::{Slot, TableMemory, Walk};
+use super::table::{Slot, TableIndex, TableMemory, Walk};
 use nile_abi::{CoreId, PageSize, PhysAddr, Status, VirtAddr};
 
 /// A page of virtual addresses.
@@ -240,6 +240,22 @@ impl AddressSpace {
     /// The frame of the root table, which the core's CR3 names.
     pub fn root(&self) -> PhysAddr {
         self.root
+    }
+
+    /// Makes `frame` a second root of these tables, through which the core reaches nothing that
+    /// `hides` names, in units of what an entry of a root covers. A root's entries stay as they
+    /// were built: what is mapped and unmapped later is so through both.
+    pub fn add_root<M: TableMemory>(
+        &self,
+        memory: &mut M,
+        frame: PhysAddr,
+        hides: impl Fn(VirtAddr) -> bool,
+    ) {
+        for index in TableIndex::all() {
+            let virt = VirtAddr((index.get() as u64) << Level::Pml4.shift());
+            let entry = if hides(virt) { Entry::EMPTY } else { memory.read(self.root, index) };
+            memory.write(frame, index, entry);
+        }
     }
 
     /// The mapping that covers `virt`, as the core sees it once it has invalidated what it was

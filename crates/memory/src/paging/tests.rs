@@ -76,6 +76,31 @@ fn page(virt: u64, size: PageSize) -> Page {
 }
 
 #[test]
+fn what_a_second_root_hides_is_reached_through_the_first_alone() {
+    let (memory, frames, [first, _]) = frames(4);
+    let mut node = Node::new(memory, &frames, &[first]);
+    // A frame of the second extent, which the pool does not have.
+    let root = node.memory.frame(frames.len() + 3);
+    node.spaces[0].add_root(&mut node.memory, root, |virt| virt == HUGE);
+    let maps = [
+        mapping(LOW.0, LARGE, PageSize::Small),
+        mapping(HUGE.0, GIB, PageSize::Huge),
+        mapping(HIGH.0, LARGE, PageSize::Large),
+    ];
+    maps.into_iter().for_each(|it| node.map(0, it).expect("it is free"));
+    let second = AddressSpace::recover(CoreId(0), root);
+    let [low, huge, high] = maps;
+    for seen in [low, high] {
+        assert_eq!(second.find(&node.memory, seen.virt), Some(seen));
+    }
+    assert_eq!(second.find(&node.memory, huge.virt), None);
+    assert_eq!(node.spaces[0].find(&node.memory, huge.virt), Some(huge));
+    let page = page(LOW.0, PageSize::Small);
+    assert!(node.unmap(0, page).is_ok());
+    assert_eq!(second.find(&node.memory, low.virt), None);
+}
+
+#[test]
 fn an_empty_pool_stops_small_pages_only_and_grows() {
     let (memory, frames, [first, second]) = frames(4);
     let mut node = Node::new(memory, &frames, &[first]);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nile_abi::call::{Answer, USER_BASE, USER_BYTES};
+use nile_abi::call::{Answer, USER_BASE, USER_BYTES, UserSlot};
 use nile_abi::{Generation, PageSize, PhysAddr, Status, VirtAddr};
 use nile_platform::user::{Access, Exit, Start, User};
 use nile_platform::{Fault, Grant, Machine, Manager, Misbehave, Outcome};
@@ -40,7 +40,10 @@ fn word(machine: &Hosted, word: usize) -> &'static AtomicU64 {
 
 /// The management core's part.
 pub fn script(machine: &Hosted) -> Played {
-    ensure!(matches!(machine.user(), Err(Status::Denied)), "a core that is a thread has a user");
+    ensure!(
+        matches!(machine.user(UserSlot::FIRST), Err(Status::Denied)),
+        "a core that is a thread has a user"
+    );
     let facts = manager(machine).handoff().node.facts;
     ensure!(facts.iter().any(|fact| fact.starts_with("packages: ")), "{facts:?}");
     let kept = facts.iter().any(|fact| fact.contains("syscall user dispatch"));
@@ -104,7 +107,8 @@ fn packages(machine: &Hosted) -> Played {
 /// A user half with everything mapped; the word holds 0.
 fn home(machine: &Hosted) -> Result<HostedUser, String> {
     let start = word(machine, MEMORY).load(Ordering::Acquire);
-    let mut user = machine.user().map_err(|status| format!("no user: {status:?}"))?;
+    let mut user =
+        machine.user(UserSlot::FIRST).map_err(|status| format!("no user: {status:?}"))?;
     let gate = match user.gateway() {
         nile_platform::user::Gateway::At(gate) => gate.0,
         other => return Err(format!("{other:?}")),
@@ -147,7 +151,7 @@ fn at(program: u64) -> Start {
 
 fn asks_and_answers(machine: &Hosted) -> Played {
     let mut user = package(machine, programs::ask())?;
-    ensure!(matches!(machine.user(), Err(Status::Exists)), "a second user");
+    ensure!(matches!(machine.user(UserSlot::FIRST), Err(Status::Exists)), "a second user");
     let mut exit = user.run(Answer { status: 99, value: 99 }, None);
     let Exit::Call(ask) = exit else { return Err(format!("{exit:?}")) };
     ensure!((ask.number, ask.word) == (0, 5), "{ask:?}");

@@ -11,7 +11,6 @@ use nile_abi::VirtAddr;
 use nile_platform::AttachError;
 use nile_platform::user::{Access, BadAddress};
 
-use super::SPAN;
 use crate::cpu::Features;
 use crate::layout::Span;
 use crate::privileged;
@@ -41,20 +40,28 @@ struct Piece {
 }
 
 /// The user memory of one package.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct UserMemory {
+    /// Where it may be.
+    within: Span,
     /// In rising order; none overlaps another.
     pieces: Vec<Piece>,
 }
 
 impl UserMemory {
+    /// None yet, and all of it within these addresses.
+    pub fn new(within: Span) -> UserMemory {
+        UserMemory { within, pieces: Vec::new() }
+    }
+
     /// Adds `bytes` bytes at `at`, which are mapped there with this access. `OutOfRange` if there
     /// is something already, or where no package's memory may be.
     pub fn add(&mut self, at: VirtAddr, bytes: u64, access: Access) -> Result<(), AttachError> {
         let span = at..at.checked_add(bytes).ok_or(AttachError::OutOfRange)?;
         let index = self.pieces.partition_point(|piece| piece.span.end <= at);
         let free = self.pieces.get(index).is_none_or(|next| span.end <= next.span.start);
-        if span.is_empty() || span.start < SPAN.start || span.end > SPAN.end || !free {
+        let fits = span.start >= self.within.start && span.end <= self.within.end;
+        if span.is_empty() || !fits || !free {
             return Err(AttachError::OutOfRange);
         }
         self.pieces.insert(index, Piece { span, access });
@@ -138,14 +145,17 @@ pub(crate) unsafe fn pair(at: usize) -> [usize; 2] {
 
 #[cfg(test)]
 mod tests {
+    use nile_abi::call::UserSlot;
+
     use super::*;
 
     const PAGE: u64 = 4096;
+    const SPAN: Span = UserSlot::FIRST.base()..UserSlot::FIRST.end();
     const AT: u64 = SPAN.start.0;
 
     #[test]
     fn a_stack_is_all_that_lies_below_its_end_without_a_gap() {
-        let mut memory = UserMemory::default();
+        let mut memory = UserMemory::new(SPAN);
         for (place, pages) in [(0, 1), (4, 2), (6, 1), (9, 1)] {
             memory.add(VirtAddr(AT + place * PAGE), pages * PAGE, Access::Write).unwrap();
         }
@@ -157,7 +167,7 @@ mod tests {
     }
 
     fn memory() -> UserMemory {
-        let mut memory = UserMemory::default();
+        let mut memory = UserMemory::new(SPAN);
         memory.add(VirtAddr(AT + 4 * PAGE), PAGE, Access::Write).expect("it is free");
         memory.add(VirtAddr(AT), PAGE, Access::Execute).expect("it is free");
         memory.add(VirtAddr(AT + 3 * PAGE), PAGE, Access::Read).expect("it is free");
@@ -190,7 +200,7 @@ mod tests {
             assert_eq!(memory.check(VirtAddr(at), usize::MAX, true), Err(BadAddress));
         }
         assert_eq!(memory.check(VirtAddr(0xffff_8000_0000_0000), 8, false), Err(BadAddress));
-        assert_eq!(UserMemory::default().check(VirtAddr(AT), 1, false), Err(BadAddress));
+        assert_eq!(UserMemory::new(SPAN).check(VirtAddr(AT), 1, false), Err(BadAddress));
     }
 
     #[test]

@@ -2,13 +2,19 @@
 //!
 //! A *turn* is one stay of the package in ring 3. Whatever ends it, the kernel goes on as if a
 //! function had returned: on its own stack, with its own registers, and with nothing live of the
-//! package but what [`turn`] keeps of it. At most one package is in a core at a time.
+//! package but what [`turn`] keeps of it.
+//!
+//! A core may have several packages, each in a slot of the user half, of which one is *loaded*: its
+//! registers are those of the next turn, and the core runs on the root that reaches its slot alone.
+//! No page of another slot is mapped then, and no translation of one is kept, as loading a root
+//! forgets those of the last.
 //!
 //! What keeps a package in its place:
 //!
 //! | what it tries                       | what stops it                                          |
 //! | ----------------------------------- | ------------------------------------------------------ |
-//! | memory that is not its own          | its pages alone have the user bit                      |
+//! | memory that is not its own          | its pages alone have the user bit, and of all slots    |
+//! |                                     | only its own is mapped while it runs                   |
 //! | privileged instructions             | ring 3; UMIP where there is one                        |
 //! | I/O ports                           | IOPL 0, and no I/O map in the task state segment       |
 //! | gates of the interrupt table        | all are for the kernel alone                           |
@@ -26,8 +32,8 @@
 pub mod memory;
 pub mod turn;
 
-use nile_abi::call::{Answer, POOL_BASE, USER_BASE, USER_BYTES};
-use nile_abi::{Instant, PageSize, Status, VirtAddr};
+use nile_abi::call::{Answer, USER_BASE, UserSlot};
+use nile_abi::{CoreId, Instant, PageSize, PhysAddr, Status, VirtAddr};
 use nile_platform::user::{Access, BadAddress, Exit, Gateway, Start, User};
 use nile_platform::{AttachError, Fault, Grant};
 
@@ -43,15 +49,18 @@ use crate::timer;
 use memory::UserMemory;
 use turn::Left;
 
-/// All addresses that a package may have: its own, and behind them those of the pool.
-pub const SPAN: Span = VirtAddr(USER_BASE)..VirtAddr(POOL_BASE + USER_BYTES);
+/// All addresses that packages may have: their own, and those of the pool.
+pub const SPAN: Span = VirtAddr(USER_BASE)..VirtAddr(UserSlot::END);
 
 /// The gate's code: `mov r10, rcx; syscall; ret`. A C call's registers are the system call's, but
 /// for RCX, which the instruction itself needs. It runs wherever it is copied to.
 const GATE: [u8; 6] = [0x49, 0x89, 0xca, 0x0f, 0x05, 0xc3];
 
-/// Whether this core has a package's user half already.
-static TAKEN: Private<bool> = Private::new(false);
+/// The slots of this core that have a package.
+static TAKEN: Private<[bool; UserSlot::COUNT]> = Private::new([false; UserSlot::COUNT]);
+
+/// The one whose package is loaded.
+static LOADED: Private<Option<UserSlot>> = Private::new(None);
 
 /// Readies this core for packages: how they enter the kernel, and how the kernel reaches them.
 ///
@@ -76,23 +85,56 @@ enum Stage {
     Over(Fault),
 }
 
-/// The user half of this core. Until it is started, its package begins at address zero, where
+/// A slot of this core's user half. Until it is started, its package begins at address zero, where
 /// nothing ever is.
 pub struct UserHalf {
     node: &'static Node,
+    slot: UserSlot,
+    /// The root that reaches this slot alone.
+    root: PhysAddr,
     memory: UserMemory,
     stage: Stage,
+    code: Option<Code>,
 }
 
 impl UserHalf {
-    /// This core's user half, empty; `Exists` while there is one already.
-    pub(crate) fn new(node: &'static Node) -> Result<UserHalf, Status> {
-        if TAKEN.get() {
+    /// A slot of `core`, which is this one, empty; `Exists` while there is one already.
+    pub(crate) fn new(
+        node: &'static Node,
+        core: CoreId,
+        slot: UserSlot,
+    ) -> Result<UserHalf, Status> {
+        let mut taken = TAKEN.get();
+        if core::mem::replace(&mut taken[slot.index()], true) {
             return Err(Status::Exists);
         }
-        TAKEN.set(true);
+        TAKEN.set(taken);
+        let half = UserHalf {
+            node,
+            slot,
+            root: node.core(core).slots[slot.index()],
+            memory: UserMemory::new(slot.base()..slot.end()),
+            stage: Stage::Interrupted,
+            code: None,
+        };
+        half.load();
         turn::begin(VirtAddr(0), VirtAddr(0), VirtAddr(0));
-        Ok(UserHalf { node, memory: UserMemory::default(), stage: Stage::Interrupted })
+        Ok(half)
+    }
+
+    /// Makes the memory and the registers of this slot's package those that the core has.
+    fn load(&self) {
+        let loaded = LOADED.get();
+        if loaded == Some(self.slot) {
+            return;
+        }
+        let waits_for_answer = matches!(self.stage, Stage::Called | Stage::Answered);
+        turn::exchange(loaded, self.slot, waits_for_answer);
+        // SAFETY: it maps of the kernel what every root of this core maps, and of user memory this
+        // slot's.
+        unsafe { privileged::load_root(self.root) };
+        LOADED.set(Some(self.slot));
+        samples::set_code(self.code);
     }
 }
 
@@ -102,8 +144,13 @@ impl Drop for UserHalf {
         // has it taken out first.
         privileged::invalidate_all();
         timer::set_turn_end(None);
-        samples::set_code(None);
-        TAKEN.set(false);
+        if LOADED.get() == Some(self.slot) {
+            LOADED.set(None);
+            samples::set_code(None);
+        }
+        let mut taken = TAKEN.get();
+        taken[self.slot.index()] = false;
+        TAKEN.set(taken);
     }
 }
 
@@ -121,20 +168,22 @@ impl User for UserHalf {
 
     fn map_pool(&mut self) -> Result<(), AttachError> {
         let buffers = self.node.buffers.ok_or(AttachError::OutOfRange)?;
-        self.memory.add(VirtAddr(POOL_BASE), buffers.bytes, Access::Write)
+        self.memory.add(self.slot.pool(), buffers.bytes, Access::Write)
     }
 
     fn read(&self, from: VirtAddr, into: &mut [u8]) -> Result<(), BadAddress> {
+        self.load();
         self.memory.read(from, into)
     }
 
     fn write(&mut self, to: VirtAddr, from: &[u8]) -> Result<(), BadAddress> {
+        self.load();
         self.memory.write(to, from)
     }
 
     fn start(&mut self, start: Start) -> Result<(), Status> {
         let Start::At { entry, stack, argument } = start else { return Err(Status::NotFound) };
-        if !SPAN.contains(&entry) || stack.0 % 16 != 0 {
+        if !(self.slot.base()..self.slot.pool()).contains(&entry) || stack.0 % 16 != 0 {
             return Err(Status::Invalid);
         }
         // The function returns to address zero, where nothing is. It finds its stack as after a
@@ -144,11 +193,13 @@ impl User for UserHalf {
         turn::begin(entry, top, argument);
         self.stage = Stage::Interrupted;
         let memory = self.memory.below(stack);
-        samples::set_code(Some(Code { entry, stack: (memory.start, memory.end) }));
+        self.code = Some(Code { entry, stack: (memory.start, memory.end) });
+        samples::set_code(self.code);
         Ok(())
     }
 
     fn run(&mut self, answer: Answer, until: Option<Instant>) -> Exit {
+        self.load();
         if self.stage == Stage::Called {
             turn::answer(answer);
             self.stage = Stage::Answered;

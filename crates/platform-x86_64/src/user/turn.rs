@@ -16,7 +16,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use nile_abi::VirtAddr;
-use nile_abi::call::Answer;
+use nile_abi::call::{Answer, UserSlot};
 use nile_platform::Fault;
 use nile_platform::user::Ask;
 
@@ -105,6 +105,37 @@ const NO_FAULT: Fault = Fault { kind: 0, code: 0, at: 0, address: 0 };
 
 static TURN: Private<Turn> =
     Private::new(Turn { state: State::ZERO, kernel_stack: 0, fault: NO_FAULT });
+
+/// What is kept of a package while another one is loaded.
+#[derive(Clone, Copy)]
+struct Unloaded {
+    state: State,
+    /// The control word of the x87 unit: all that a call keeps of that.
+    x87: u16,
+}
+
+static UNLOADED: Private<[Unloaded; UserSlot::COUNT]> =
+    Private::new([Unloaded { state: State::ZERO, x87: 0 }; UserSlot::COUNT]);
+
+/// Keeps the registers of the package that is loaded, if there is one, and brings back those of the
+/// one in slot `to`. Of a package that does not wait for an answer, all registers are in its state.
+pub(super) fn exchange(from: Option<UserSlot>, to: UserSlot, waits_for_answer: bool) {
+    // SAFETY: as in `with`.
+    let all = unsafe { &mut *UNLOADED.as_ptr() };
+    with(|turn| {
+        if let Some(from) = from {
+            all[from.index()] = Unloaded { state: turn.state, x87: privileged::x87_control() };
+        }
+        let Unloaded { state, x87 } = all[to.index()];
+        turn.state = state;
+        // What the last one has left there is none of this one's.
+        // SAFETY: the kernel uses none of these.
+        unsafe { privileged::clear_data_segments() }
+        if waits_for_answer {
+            privileged::begin_x87(x87);
+        }
+    });
+}
 
 /// Set by a signal that finds the kernel running, so that the next turn does not begin without
 /// the kernel's having looked what it was about.

@@ -7,10 +7,13 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::ptr::NonNull;
 
-use nile_abi::call::{POOL_BASE, PoolCall, PoolHandle, PoolPlace};
+use nile_abi::call::{PoolCall, PoolHandle, PoolPlace, UserSlot};
 use nile_abi::{CoreId, Status, VirtAddr};
 use nile_bosml::Buffer as Named;
 use nile_ring::{Buffer, Handle, HeapPool, Pool, PoolId};
+
+/// Where the package sees it.
+const POOL: VirtAddr = UserSlot::FIRST.pool();
 
 pub struct Buffers {
     memory: HeapPool,
@@ -109,13 +112,13 @@ impl Buffers {
     }
 
     fn place(&self, index: u32, bytes: usize) -> Vec<u8> {
-        let at = VirtAddr(POOL_BASE + self.pool.offset(index) as u64);
+        let at = VirtAddr(POOL.0 + self.pool.offset(index) as u64);
         PoolPlace { buffer: index, at, bytes: bytes as u64 }.encode().into()
     }
 
     /// Where the package finds that.
     pub fn memory(&self, at: VirtAddr, bytes: u64) -> Option<NonNull<u8>> {
-        let offset = usize::try_from(at.0.checked_sub(POOL_BASE)?).ok()?;
+        let offset = usize::try_from(at.0.checked_sub(POOL.0)?).ok()?;
         self.memory.part(offset, usize::try_from(bytes).ok()?)
     }
 }

@@ -239,7 +239,7 @@ fn slice_of(bench: &Bench, subject: &'static str) -> Rc<Cell<Option<Duration>>> 
     let asked = executor.clone();
     executor.spawn(async move {
         let now = Instant::from_nanos(now.get());
-        told.set(asked.slice_ends(|| now).map(|end| end.since(now)));
+        told.set(asked.slice_ends(false, || now).map(|end| end.since(now)));
         asked.note_preempted();
     });
     executor.act_as(before);

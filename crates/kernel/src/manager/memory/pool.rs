@@ -3,8 +3,8 @@
 //! It is no grant: every core's kernel has it from the start, and it is nobody's to give back. Its
 //! addresses lie behind those of packages' own memory, so that a sweep of these never meets it.
 
-use nile_abi::call::POOL_BASE;
-use nile_abi::{CoreId, PageSize, Status, VirtAddr};
+use nile_abi::call::UserSlot;
+use nile_abi::{CoreId, PageSize, Status};
 use nile_memory::paging::{MapError, Mapping, Permissions, TableMemory};
 use nile_platform::Grant;
 
@@ -12,21 +12,21 @@ use super::{Memory, take_out};
 
 /// The pages that show a pool to a package. A pool consists of whole large pages, which need no
 /// last-level table.
-fn mappings(pool: Grant) -> impl Iterator<Item = Mapping> {
+fn mappings(pool: Grant, slot: UserSlot) -> impl Iterator<Item = Mapping> {
     let permissions = Permissions::READ_WRITE.for_user();
-    Mapping::cover(VirtAddr(POOL_BASE), pool.start, pool.bytes, PageSize::Large, permissions)
+    Mapping::cover(slot.pool(), pool.start, pool.bytes, PageSize::Large, permissions)
 }
 
 impl<T: TableMemory> Memory<T> {
-    /// Enters the pool in the user half of a core's tables, all of it or nothing. Done twice it
-    /// is as done once.
-    pub fn show_pool(&mut self, pool: Grant, core: CoreId) -> Result<(), Status> {
+    /// Enters the pool in a slot of a core's tables, all of it or nothing. Done twice it is as done
+    /// once.
+    pub fn show_pool(&mut self, pool: Grant, core: CoreId, slot: UserSlot) -> Result<(), Status> {
         let space = self.tables.spaces.get_mut(core.index()).ok_or(Status::NotFound)?;
-        for mapping in mappings(pool) {
+        for mapping in mappings(pool, slot) {
             match space.map(&mut self.tables.memory, &mut self.tables.pool, mapping) {
                 Ok(()) | Err(MapError::AlreadyMapped) => {}
                 Err(error) => {
-                    self.hide_pool(pool, core);
+                    self.hide_pool(pool, core, slot);
                     return Err(error.into());
                 }
             }
@@ -34,10 +34,10 @@ impl<T: TableMemory> Memory<T> {
         Ok(())
     }
 
-    /// Takes the pool out of the user half of a core's tables, if it is there. The core forgets
-    /// its translations itself, before it runs another package: nobody else uses its tables.
-    pub fn hide_pool(&mut self, pool: Grant, core: CoreId) {
-        let retired = take_out(&mut self.tables, core, mappings(pool));
+    /// Takes the pool out of a slot of a core's tables, if it is there. The core forgets its
+    /// translations itself, before another package has the slot: nobody else uses its tables.
+    pub fn hide_pool(&mut self, pool: Grant, core: CoreId, slot: UserSlot) {
+        let retired = take_out(&mut self.tables, core, mappings(pool, slot));
         self.tables.retired.extend(retired);
     }
 }

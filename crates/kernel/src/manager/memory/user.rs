@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use nile_abi::call::{USER_BASE, USER_BYTES};
+use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, PageSize, PhysAddr, Status, VirtAddr};
 use nile_memory::paging::{
     AddressSpace, EntryKind, Level, MapError, Mapping, Permissions, TableIndex, TableMemory,
@@ -29,10 +29,7 @@ pub(super) fn permissions(access: Access) -> Permissions {
 
 /// Whether `bytes` bytes from `at` on are pages that a package may have.
 fn is_user_range(at: VirtAddr, bytes: u64) -> bool {
-    let end = at.0.checked_add(bytes);
-    at.is_aligned(PageSize::Small)
-        && at.0 >= USER_BASE
-        && end.is_some_and(|end| end <= USER_BASE + USER_BYTES)
+    at.is_aligned(PageSize::Small) && UserSlot::of(at, bytes).is_some()
 }
 
 impl<T: TableMemory> Memory<T> {
@@ -173,15 +170,15 @@ pub(super) fn shows(mappings: &[Mapping], start: PhysAddr, bytes: u64) -> bool {
     })
 }
 
-/// Everything in the user half of a core's tables.
+/// Everything in the user half of a core's tables, but for the pool.
 fn mappings<T: TableMemory>(memory: &T, space: &AddressSpace) -> Vec<Mapping> {
     let mut found = Vec::new();
     let mut tables = Vec::from([(space.root(), Level::Pml4, 0)]);
     while let Some((table, level, base)) = tables.pop() {
         for index in TableIndex::all() {
             let virt = base | (index.get() as u64) << level.shift();
-            // USER_BASE and USER_BYTES are multiples of what an entry of the root covers.
-            if !(USER_BASE..USER_BASE + USER_BYTES).contains(&virt) {
+            // What a slot has is a multiple of what an entry of the root covers.
+            if UserSlot::of(VirtAddr(virt), 1).is_none() {
                 continue;
             }
             let entry = memory.read(table, index);
