@@ -247,6 +247,14 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "parts",
+        what: "domains, the network, bad disks and nodes elsewhere, as their guides have them",
+        command: "cargo test --test command -- domains:: network:: disks:: elsewhere::",
+        needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
+        lane: Lane::Waits,
+        ..STEP
+    },
+    Step {
         name: "jobs",
         what: "jobs from the command line, right, refused, interrupted, waiting for each other",
         command: "cargo test --test command jobs:: -- --skip jobs::faults:: --test-threads 1",

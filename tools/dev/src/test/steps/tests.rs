@@ -52,3 +52,29 @@ fn folders(root: &Path, pattern: &str) -> Vec<PathBuf> {
         bases.into_iter().flat_map(below).collect()
     })
 }
+
+/// The tests of the command line are chosen by their modules: none may be forgotten.
+#[test]
+fn every_module_of_the_commands_tests_is_run_by_a_step() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cli/tests/command");
+    let has_test = |path: &Path| {
+        fs::read_to_string(path).is_ok_and(|text| text.lines().any(|it| it.trim() == "#[test]"))
+    };
+    let main = fs::read_to_string(folder.join("main.rs")).expect("it can be read");
+    let modules = main.lines().filter_map(|it| it.strip_prefix("mod ")?.strip_suffix(';'));
+    let mut found = 0;
+    for module in modules {
+        let below = fs::read_dir(folder.join(module)).into_iter().flatten().flatten();
+        let files = below.map(|it| it.path()).chain([folder.join(format!("{module}.rs"))]);
+        if files.into_iter().any(|file| has_test(&file)) {
+            let name = format!("{module}::");
+            let runs = |step: &Step| {
+                step.command.contains("--test command")
+                    && step.command.split_whitespace().any(|it| it.starts_with(&name))
+            };
+            assert!(STEPS.iter().any(runs), "no step runs {module}");
+            found += 1;
+        }
+    }
+    assert!(found > 10, "only {found} modules were found");
+}
