@@ -29,8 +29,9 @@ core::arch::global_asm!(
     early_heap_bytes = const EARLY_HEAP_BYTES,
 );
 
-/// Bytes of the stack that the boot path runs on.
-pub const BOOT_STACK_BYTES: usize = 64 * 1024;
+/// Bytes of the stack that the boot path runs on. Below it lie the boot tables. A node is made on
+/// it, with tables and roots of as many cores and slots as there may be.
+pub const BOOT_STACK_BYTES: usize = 256 * 1024;
 
 /// Bytes of each of its interrupt stacks.
 pub const BOOT_INTERRUPT_STACK_BYTES: usize = 8 * 1024;
