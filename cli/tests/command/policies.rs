@@ -25,7 +25,7 @@ fn check_types(place: &Place) {
     let all = place.json(&["policies"]);
     let types = all["types"].as_array().unwrap();
     let names: Vec<&str> = types.iter().map(|it| it["type"].as_str().unwrap()).collect();
-    assert_eq!(names, ["job_order", "role_assignment", "scheduling", "timer_source"]);
+    assert_eq!(names, ["job_order", "records", "role_assignment", "scheduling", "timer_source"]);
     let names = |kind: &str, many: usize| -> Vec<String> {
         let all = of_type(place, kind);
         all[..many].iter().map(|it| it["name"].as_str().unwrap().into()).collect()
