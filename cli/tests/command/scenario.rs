@@ -60,7 +60,7 @@ fn all_hold_on(machine: &str) {
         command.args(["boot", "--json", "--machine", machine, "--program", words]);
         let config = match program {
             "ticked" => Some(&ticks),
-            "pool" | "package-buffers" | "disks" => Some(&pool),
+            "pool" | "package-buffers" | "disks" | "graph-kept" => Some(&pool),
             "roles" => Some(&roles),
             "datasets" => Some(&store),
             "greedy" | "jobs" => Some(&small),
