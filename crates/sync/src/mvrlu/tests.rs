@@ -231,8 +231,10 @@ fn money_is_moved_and_never_lost() {
         let member = world.join(number);
         thread::spawn(move || moves(member, number.into()))
     });
-    threads.map(|thread| thread.join().unwrap());
-    let mut section = first.begin();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    let section = first.begin();
     let accounts = (0..ACCOUNTS).map(|account| section.word(account, 0).unwrap());
     assert_eq!(accounts.fold(0, u64::wrapping_add), u64::from(ACCOUNTS) * 100);
 }
