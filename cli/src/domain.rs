@@ -1,12 +1,14 @@
 //! `nile domain`: nodes on parts of a machine. What each has, the ledger says.
 //!
-//! * [`args`]: what can be said; [`ledger`]: the ledger's file; [`carry`]: what a command does;
-//!   [`cores`]: which cores a domain uses; `show`: what is said of domains.
+//! * [`args`]: what can be said; [`ledger`]: the ledger's file; [`carry`]: what a command does on a
+//!   hosted machine; [`cores`]: which cores a domain uses there; [`pc`]: what it does on a PC;
+//!   `show`: what is said of domains.
 
 pub mod args;
 pub mod carry;
 pub mod cores;
 pub mod ledger;
+pub mod pc;
 mod show;
 
 use std::fs;
@@ -44,6 +46,9 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
         }
         DomainAction::List(options) => {
             let (folder, record) = carry::folder_with_supervisor(&options.which)?;
+            if pc::is_one(&record) {
+                return pc::list(&folder, &record, options.json);
+            }
             show::list(&folder, &record, &ledger::open(&folder)?, options.json)
         }
         DomainAction::Show { name, options } => show(*name, options),
@@ -64,9 +69,16 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
             said(options, &json!({ "recalled": name.as_str() }), &what)
         }
         DomainAction::Destroy { name, force, options } => {
+            let (folder, record) = carry::folder_with_supervisor(&options.which)?;
+            if pc::is_one(&record) {
+                pc::destroy(&folder, *name, *force)?;
+                let document = json!({ "destroyed": name.as_str() });
+                return said(options, &document, &format!("destroyed: {name}"));
+            }
             begin(options)?.carry_out(&Command::Destroy { name: *name, force: *force })?;
             said(options, &json!({ "destroyed": name.as_str() }), &format!("destroyed: {name}"))
         }
+        DomainAction::Restart { name, force, options } => restart(*name, *force, options),
         DomainAction::Logs { name, lines, follow, query } => {
             let (node, query) = (Said::Domain(*name, None), query.clone());
             logs::run(&Logs { node, lines: *lines, follow: *follow, query })
@@ -74,9 +86,20 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
     }
 }
 
+/// Whether the domains that are meant are processes of this machine: as far as can be known.
+pub fn is_hosted(options: &Options) -> bool {
+    !carry::folder_with_supervisor(&options.which).is_ok_and(|(_, record)| pc::is_one(&record))
+}
+
 /// The supervisor of the machine that is meant.
 fn begin(options: &Options) -> Result<Carrier, Failure> {
-    let (folder, _) = carry::folder_with_supervisor(&options.which)?;
+    let (folder, record) = carry::folder_with_supervisor(&options.which)?;
+    if pc::is_one(&record) {
+        return Err(Failure::request(
+            "a domain of a PC keeps the cores and the memory that it was made with; destroy it and \
+             create it anew",
+        ));
+    }
     Failure::at_signals()?;
     Carrier::begin(folder)
 }
@@ -100,8 +123,9 @@ fn create(
         return Err(Failure::request(format!("--memory {memory}: memory is given in whole 2M")));
     }
     boot::check_memory(memory)?;
-    let (folder, _) = carry::folder_with_supervisor(&options.which)?;
-    if !dry_run {
+    let (folder, record) = carry::folder_with_supervisor(&options.which)?;
+    let is_pc = pc::is_one(&record);
+    if !dry_run && !is_pc {
         node::hosted(false)?;
     }
     let file = folder.file(node::COMMON);
@@ -112,31 +136,60 @@ fn create(
     }
     Failure::at_signals()?;
     let units = (memory.0 / UNIT) as u32;
-    let command = Command::Create(Create { name, cores, units, limits, device: None });
+    let create = Create { name, cores, units, limits, device: None };
+    if is_pc {
+        let made = pc::create(&folder, &create, dry_run)?;
+        return match dry_run {
+            true => would_be(name, made.place, &made.cores, memory, options),
+            false => pc::tell(&folder, name, options.json),
+        };
+    }
+    let command = Command::Create(create);
     let mut carrier = Carrier::begin(folder.clone())?;
     let plan = carrier.plan(&command)?;
     if dry_run {
         let cores: Vec<u16> = plan.cores.iter().map(|(core, _)| *core).collect();
-        let node = format!("n{}", carry::node_of(plan.domain));
-        return match options.json {
-            true => crate::print(&format!(
-                "{}\n",
-                json!({
-                    "dry_run": true,
-                    "name": name.as_str(),
-                    "node": node,
-                    "cores": cores,
-                    "memory": memory.0,
-                })
-            )),
-            false => crate::print(&format!(
-                "{name} would be {node}, with cores {} and {memory}\n",
-                show::numbers(&cores)
-            )),
-        };
+        return would_be(name, plan.domain.slot, &cores, memory, options);
     }
     carrier.carry_out(&command)?;
     tell(&carrier, name, options)
+}
+
+/// Says what a domain would get.
+fn would_be(
+    name: Name,
+    place: u8,
+    cores: &[u16],
+    memory: Bytes,
+    options: &Options,
+) -> Result<(), Failure> {
+    let node = format!("n{}", carry::node_of_place(place));
+    let document = json!({
+        "dry_run": true,
+        "name": name.as_str(),
+        "node": node,
+        "cores": cores,
+        "memory": memory.0,
+    });
+    let cores = show::numbers(cores);
+    said(options, &document, &format!("{name} would be {node}, with cores {cores} and {memory}"))
+}
+
+/// Ends a domain and makes it anew.
+fn restart(name: Name, force: bool, options: &Options) -> Result<(), Failure> {
+    let (folder, record) = carry::folder_with_supervisor(&options.which)?;
+    let again = if pc::is_one(&record) {
+        pc::wanted(&folder, name)?
+    } else {
+        let again = carry::wanted(&ledger::open(&folder)?, name)?;
+        begin(options)?.carry_out(&Command::Destroy { name, force })?;
+        again
+    };
+    if pc::is_one(&record) {
+        pc::destroy(&folder, name, force)?;
+    }
+    let Create { cores, units, limits, .. } = again;
+    create(name, cores, show::memory(units), limits, false, options)
 }
 
 /// Refuses a range of cores that a configuration which says roles does not allow: a core that comes
@@ -195,6 +248,9 @@ fn tell(carrier: &Carrier, name: Name, options: &Options) -> Result<(), Failure>
 
 fn show(name: Name, options: &Options) -> Result<(), Failure> {
     let (folder, record) = carry::folder_with_supervisor(&options.which)?;
+    if pc::is_one(&record) {
+        return pc::tell(&folder, name, options.json);
+    }
     let ledger = ledger::open(&folder)?;
     // The record knows the nearest name if there is no such domain.
     record.domain(name.as_str())?;

@@ -15,7 +15,7 @@ use crate::config::{self, File};
 use crate::domain::args::DomainAction;
 use crate::failure::Failure;
 use crate::nearest::suggestion;
-use crate::{boot, cluster, image, packages, print, profile, run};
+use crate::{boot, cluster, domain, image, packages, print, profile, run};
 
 /// The bare kernel without symbols, as machines load it.
 pub const KERNEL: &str = "NILE_KERNEL";
@@ -212,8 +212,13 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
             let kinds = cluster::fault::machine(options).into_iter();
             kinds.flat_map(|kind| of_nodes(kind, false)).collect()
         }
-        Command::Domain(options) => match options.action {
-            DomainAction::Create { dry_run: false, .. } => vec![Need::Hosted],
+        Command::Domain(options) => match &options.action {
+            DomainAction::Create { dry_run: false, options, .. }
+            | DomainAction::Restart { options, .. }
+                if domain::is_hosted(options) =>
+            {
+                vec![Need::Hosted]
+            }
             _ => vec![],
         },
         Command::Status(_)

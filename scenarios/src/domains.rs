@@ -64,7 +64,7 @@ async fn check<M: Misbehave>(
     let refused = running.carry_out(&too_small).await;
     let why = refused.err().unwrap_or_default();
     findings.check(why.contains("too little memory"), format_args!("2 MiB are too little: {why}"));
-    let gone = running.until(WAIT, |it| it.supervisor.ledger().named(name).is_none()).await;
+    let gone = running.until(WAIT, |it| it.ledger().named(name).is_none()).await;
     findings.check(gone, format_args!("what was not built is still there"));
 
     for (round, how) in ["asked", "asked", "panics", "hangs", "asked"].into_iter().enumerate() {
@@ -74,7 +74,7 @@ async fn check<M: Misbehave>(
             return;
         }
         findings.figure(format!("create_{round}_us"), micros(begun));
-        let slot = running.supervisor.ledger().named(name).map_or(0, |it| it.id.slot);
+        let slot = running.ledger().named(name).map_or(0, |it| it.id.slot);
         findings.check(ask(running, slot).await, format_args!("domain {round} does not compute"));
         match how {
             "panics" => {
@@ -98,20 +98,55 @@ async fn check<M: Misbehave>(
         let ended = running.carry_out(&destroy(how == "hangs")).await;
         findings.expect(ended, &format!("the end of domain {round}"));
         findings.figure(format!("destroy_{round}_us"), micros(begun));
-        let taken = running.parked.since(begun).as_micros() as u64;
+        let taken = running.engine.parked.since(begun).as_micros() as u64;
         findings.figure(format!("cores_back_{round}_us"), taken);
-        let ledger = running.supervisor.ledger();
+        let ledger = running.ledger();
         let free = ledger.cores_with(|it| it.phase == Phase::Free).len();
         findings.check(free == usize::from(domains.cores()), format_args!("{free} cores are free"));
         let left = ledger.units_with(|it| it.phase != Phase::Free);
         findings.check(left == 0, format_args!("{left} units are not free"));
     }
+    check_memory(running, findings, &create, &destroy(false)).await;
+}
+
+/// What a domain has written, the next one on its memory does not find; if memory is not zeroed
+/// between the two, it does.
+async fn check_memory<M: Misbehave>(
+    running: &mut Running<M>,
+    findings: &Findings,
+    create: &Command,
+    destroy: &Command,
+) {
+    for leaves_memory in [true, false] {
+        let how = if leaves_memory { "left as it is" } else { "zeroed" };
+        let mut said = [None; 2];
+        for (said, say) in said.iter_mut().zip([Say::Write, Say::Find]) {
+            let made = running.carry_out(create).await;
+            findings.expect(made, &format!("a domain, memory {how}"));
+            *said = tell(running, 1, &say.cell(&[])).await;
+            running.leaves_memory = leaves_memory && say == Say::Write;
+            let ended = running.carry_out(destroy).await;
+            findings.expect(ended, &format!("its end, memory {how}"));
+        }
+        running.leaves_memory = false;
+        let [written, found] = said.map(Option::unwrap_or_default);
+        findings.check(written > 100_000, format_args!("{written} words are written"));
+        let is_right = if leaves_memory { found > written / 2 } else { found == 0 };
+        let what = format_args!("memory {how}: the next domain finds {found} of {written} words");
+        findings.check(is_right, what);
+        findings.figure(format!("words_found_memory_{}", how.replace(' ', "_")), found);
+    }
 }
 
 /// Has a domain call a service through its registry; whether the answer is right.
 async fn ask<M: Machine>(running: &mut Running<M>, slot: u8) -> bool {
+    tell(running, slot, &Say::Compute.cell(&[2, 3])).await == Some(9)
+}
+
+/// What a domain answers.
+async fn tell<M: Machine>(running: &mut Running<M>, slot: u8, cell: &[u8]) -> Option<u64> {
     running.answer = None;
-    running.say(slot, &Say::Compute.cell(&[2, 3]));
+    running.say(slot, cell);
     running.until(WAIT, |it| it.answer.is_some()).await;
-    running.answer == Some(9)
+    running.answer
 }

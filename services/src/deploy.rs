@@ -18,7 +18,7 @@ use nile_stl::{
 
 use crate::network::gateway::ByNetwork;
 use crate::{
-    ALL, HAS_OPTIMISERS, HAS_RECORDS, bulk, dataset, gossip, network, role_assignment,
+    ALL, HAS_OPTIMISERS, HAS_RECORDS, bulk, dataset, domains, gossip, network, role_assignment,
     timer_source, worker,
 };
 use crate::{records, registry};
@@ -61,6 +61,9 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
             }
         });
     }
+    if manages && offers(domains::REGISTRATION.name()).unwrap_or(true) {
+        domains::managing::start(stl);
+    }
     let here = |on: On| match on {
         On::Manager => manages,
         On::Roles(wanted) => roles.iter().any(|role| wanted.contains(role)),
@@ -79,6 +82,7 @@ pub async fn deploy_offered(stl: &Stl, roles: RoleSet, offers: impl Fn(&str) -> 
                 has_pool && (offers(name).is_some() || leads_network(stl))
             }
             name if name == gossip::REGISTRATION.name() => in_cluster,
+            name if name == domains::REGISTRATION.name() => domains::is_of_use(stl),
             // A worker that could run no package would have each task of a job fail.
             name if name == worker::REGISTRATION.name() => {
                 stl.node().is_ok_and(|node| node.may_run_packages())

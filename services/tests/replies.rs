@@ -11,7 +11,7 @@ use nile_services::ALL;
 const PAGES: [&str; 4] = ["skip", "after", "from", "at"];
 
 /// Replies with lists that are no pages, and why they fit.
-const BOUNDED: [(&str, &str); 39] = [
+const BOUNDED: [(&str, &str); 42] = [
     ("bulk.counters", "what is counted is fixed"),
     ("composer.publish", "a composition has 64 parts at most"),
     ("core_manager.keeps", "a node has at most 32 keeps"),
@@ -19,6 +19,9 @@ const BOUNDED: [(&str, &str); 39] = [
     ("core_manager.roles", "a node has at most 256 cores"),
     ("core_manager.statistics", "causes and queues are fixed"),
     ("disk.list", "the disks of one core"),
+    ("domains.create", "a node has at most 256 cores"),
+    ("domains.list", "a machine has at most 62 domains, and 256 cores among them"),
+    ("domains.plan", "a node has at most 256 cores"),
     ("gossip.namesakes", "the one that was heard last, if any"),
     ("graph.top", "500 vertices at most"),
     ("interrupt.counts", "causes are fixed"),

@@ -44,7 +44,7 @@ pub struct Up {
     /// The nodes' configuration file; without it every setting has its default.
     #[arg(long, value_name = "FILE")]
     pub config: Option<config::File>,
-    /// Start one hosted node that keeps a core and 64M, and gives the others of --cores and
+    /// Start one node that keeps a core and 64M (of a PC 96M), and gives the others of --cores and
     /// --memory to domains: `nile domain`.
     #[arg(long, conflicts_with_all = ["disk", "pool", "program", "interface"])]
     pub supervisor: bool,
@@ -103,8 +103,10 @@ pub struct Up {
     pub sample_rate: Option<u32>,
 }
 
-/// What the node of a supervisor keeps for itself.
+/// What the node of a supervisor keeps for itself: hosted, and of a PC, where the kernel and its
+/// tables are in it.
 pub const OF_SUPERVISOR: Bytes = Bytes::mebi(64);
+const OF_SUPERVISOR_IN_PC: Bytes = Bytes::mebi(96);
 
 impl Up {
     /// The machine of each node.
@@ -119,7 +121,15 @@ impl Up {
 
     /// Memory of each node that is started.
     pub fn own_memory(&self) -> Bytes {
-        if self.supervisor { OF_SUPERVISOR } else { self.memory }
+        if self.supervisor { self.of_supervisor() } else { self.memory }
+    }
+
+    /// What the node of a supervisor keeps.
+    pub fn of_supervisor(&self) -> Bytes {
+        match self.kinds().as_deref() {
+            Ok([Kind::Qemu, ..]) => OF_SUPERVISOR_IN_PC,
+            _ => OF_SUPERVISOR,
+        }
     }
 }
 

@@ -131,9 +131,10 @@ fn kill(
     let node = record.node(target.node)?;
     let name = node.name();
     if let Some(core) = target.core {
-        kill_core(options, folder, node, target, core)?;
+        kill_core(options, folder, &record.part_of(node), target, core)?;
         return Ok(format!("killed: {target}; {name} starts its next generation"));
     }
+    check_own_process(folder, record, node)?;
     if process::of(folder.path(), &name).is_empty() {
         return Err(Failure::request(format!("{name} does not run")));
     }
@@ -146,13 +147,13 @@ fn kill(
 fn kill_core(
     options: &Options,
     folder: &Folder,
-    node: &Node,
+    part: &str,
     target: Place,
     core: CoreId,
 ) -> Result<Option<i32>, Failure> {
-    let processes = process::of(folder.path(), &node.name());
+    let processes = process::of(folder.path(), part);
     if processes.is_empty() {
-        return Err(Failure::request(format!("{} does not run", node.name())));
+        return Err(Failure::request(format!("{} does not run", target.node)));
     }
     let worker = process::workers(&processes).get(&core.0).copied();
     let Some(process) = processes.iter().find(|process| Some(process.pid) == worker) else {
@@ -210,7 +211,7 @@ fn restart_core(
     core: CoreId,
 ) -> Result<String, Failure> {
     let node = record.node(target.node)?;
-    let killed = kill_core(options, folder, node, target, core)?;
+    let killed = kill_core(options, folder, &record.part_of(node), target, core)?;
     let deadline = Instant::now() + LIMIT;
     while let Some(killed) = killed {
         let workers = process::workers(&process::of(folder.path(), &node.name()));
@@ -233,12 +234,24 @@ fn restart_core(
 }
 
 /// Kills a node, if it runs, and starts it with its next generation.
+/// Refuses to end the machine of a domain that has it with others.
+fn check_own_process(folder: &Folder, record: &Record, node: &Node) -> Result<(), Failure> {
+    match &node.domain {
+        Some(domain) if record.is_in_pc(node) => Err(Failure::request(format!(
+            "{} has no process of its own; use `{}`",
+            domain.name,
+            advice::on(folder, "domain", &["restart", &domain.name])
+        ))),
+        _ => Ok(()),
+    }
+}
+
 fn restart(folder: &Folder, target: Place) -> Result<String, Failure> {
     let gone = || Failure::request("the cluster has just gone");
     let _claim = folder.claim()?.ok_or_else(gone)?;
     // Another command may have changed it before.
     let mut record = folder.record()?;
-    record.node(target.node)?;
+    check_own_process(folder, &record, record.node(target.node)?)?;
     let mut nodes = record.nodes.iter_mut();
     let started = nodes.find(|node| node.node() == target.node).ok_or_else(gone)?;
     let name = started.name();

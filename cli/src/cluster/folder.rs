@@ -112,9 +112,31 @@ impl Record {
         node.domain.as_ref().map_or(self.memory, |it| it.memory)
     }
 
+    /// Whether a node is a domain of a PC, in whose process it is.
+    pub fn is_in_pc(&self, node: &Node) -> bool {
+        node.domain.is_some() && node.machine == Kind::Qemu
+    }
+
+    /// What the processes of a node are called: those of its machine, if it shares that.
+    pub fn part_of(&self, node: &Node) -> String {
+        match self.nodes.first() {
+            Some(supervisor) if self.is_in_pc(node) => supervisor.name(),
+            _ => node.name(),
+        }
+    }
+
+    /// Cores and bytes of the machine on which a node is, of which it may keep a part.
+    pub fn machine_of(&self, node: &Node) -> (u16, u64) {
+        match &self.shared {
+            Some(shared) if node.machine == Kind::Qemu => (shared.cores, shared.memory),
+            _ => (self.cores, self.memory),
+        }
+    }
+
     /// The CPUs of a node, if it is to have none but them.
     pub fn cpus_of(&self, node: &Node) -> Vec<usize> {
-        let Some(shared) = &self.shared else { return Vec::new() };
+        let hosted = self.shared.as_ref().filter(|_| node.machine == Kind::Hosted);
+        let Some(shared) = hosted else { return Vec::new() };
         let cores = node.domain.as_ref().map_or(&[0][..], |it| &it.cores);
         let cpu = |core: &u16| shared.cpus.get(usize::from(*core)).copied();
         // With fewer CPUs than cores, cores without one run anywhere.

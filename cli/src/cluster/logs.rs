@@ -36,8 +36,9 @@ pub fn run(options: &Logs) -> Result<(), Failure> {
         return Err(Failure::request(format!("{place} is a core; a node has one log: name it")));
     }
     let (folder, record) = Folder::open(&options.query.which)?;
-    let name = record.node(place.node)?.name();
-    let is_running = !process::of(folder.path(), &name).is_empty();
+    let node = record.node(place.node)?;
+    let (name, part) = (node.name(), record.part_of(node));
+    let is_running = !process::of(folder.path(), &part).is_empty();
     if is_running && let Some(source) = Service::open(options, place.node)? {
         return show(options, &name, source);
     }
@@ -46,7 +47,8 @@ pub fn run(options: &Logs) -> Result<(), Failure> {
             "nile: {name}'s log service says nothing; this is what the node itself wrote"
         ));
     }
-    let source = File { folder, name: name.clone(), shown: 0 };
+    let prefix = record.is_in_pc(node).then(|| format!(" d{}.g", node.id - 1));
+    let source = File { folder, name: part, prefix, shown: 0 };
     show(options, &name, source)
 }
 
@@ -170,6 +172,8 @@ impl Source for Service {
 struct File {
     folder: Folder,
     name: String,
+    /// What its lines begin with, if others are in the file as well.
+    prefix: Option<String>,
     shown: u64,
 }
 
@@ -178,6 +182,11 @@ impl Source for File {
         let path = self.folder.log_path(&self.name);
         let all = of_file(&path)
             .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+        let is_own = |line: &String| match &self.prefix {
+            Some(prefix) => line.contains(prefix),
+            None => true,
+        };
+        let all: Vec<String> = all.into_iter().filter(is_own).collect();
         let skipped = all.len().saturating_sub(most.into());
         let numbered = (1..).zip(all).skip(skipped);
         let lines: Vec<Line> =

@@ -214,7 +214,8 @@ pub fn cables(folder: &Folder, record: &Record, node: &Node) -> Result<Vec<Strin
     Ok((0..drivers.min(MOST_CABLES)).map(name).collect())
 }
 
-fn write_config(folder: &Folder, record: &Record, node: &Node) -> Result<PathBuf, Failure> {
+/// Writes the configuration of a node, which begins with what all have in common; where it is.
+pub fn write_config(folder: &Folder, record: &Record, node: &Node) -> Result<PathBuf, Failure> {
     let read = |name: &str| {
         let path = folder.file(name);
         fs::read_to_string(&path)
@@ -235,6 +236,10 @@ fn write_config(folder: &Folder, record: &Record, node: &Node) -> Result<PathBuf
     let common = read(COMMON)?;
     let roles = match &node.domain {
         Some(domain) => roles_of_domain(folder, &common, domain.bounds)?,
+        None if record.shared.is_some() && node.machine == Kind::Qemu => {
+            let (cores, memory) = (record.cores, record.memory >> 20);
+            format!("\n[supervisor]\ncores = {cores}\nmemory = \"{memory}M\"\n")
+        }
         None => String::new(),
     };
     let name = format!("{}.toml", node.name());
@@ -293,7 +298,8 @@ fn qemu(
     disk: Option<&Path>,
 ) -> Result<Command, Failure> {
     let mut command = Command::new(boot::qemu::program()?);
-    boot::qemu::machine(&mut command, record.cores, record.memory, false);
+    let (cores, memory) = record.machine_of(node);
+    boot::qemu::machine(&mut command, cores, memory, false);
     let (image, program) = match program {
         None => (needs::KERNEL, PROGRAM),
         Some(program) => (needs::SCENARIOS, program),

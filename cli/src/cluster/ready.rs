@@ -100,7 +100,9 @@ impl<'c> Waiting<'c> {
     fn unplugged(&mut self) -> Result<Vec<String>, Failure> {
         let links = self.control.links();
         let (links, _) = links.map_err(|error| Failure::failed(error.to_string()))?;
-        let names = self.record.nodes.iter().map(|node| node.name());
+        // Frames of domains of a PC go by its own cable.
+        let with_cables = self.record.nodes.iter().filter(|node| !self.record.is_in_pc(node));
+        let names = with_cables.map(|node| node.name());
         let is_up = |name: &String| links.iter().any(|link| link.name == *name && link.up);
         Ok(names.filter(|name| !is_up(name)).collect())
     }

@@ -144,6 +144,9 @@ impl Session {
         let parts: BTreeSet<String> =
             process::all(self.folder.path()).into_iter().map(|process| process.part).collect();
         let nodes = self.record.nodes.iter();
-        nodes.filter(|node| parts.contains(&node.name())).map(|node| node.node()).collect()
+        nodes
+            .filter(|node| parts.contains(&self.record.part_of(node)))
+            .map(|node| node.node())
+            .collect()
     }
 }

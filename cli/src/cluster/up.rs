@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::args::{Kind, OF_SUPERVISOR, Up};
+use super::args::{Kind, Up};
 use super::folder::{Claim, Disk, Folder, KEY, Node, Record, Shared};
 use super::ready::{self, Waiting};
 use super::{down, identity, keepers, network, node, pin, process};
@@ -45,17 +45,16 @@ pub fn check(options: &Up) -> Result<Vec<Kind>, Failure> {
 /// Refuses what cannot be shared by domains.
 fn check_supervisor(options: &Up, kinds: &[Kind]) -> Result<(), Failure> {
     let refused = |why: String| Err(Failure::request(format!("--supervisor: {why}")));
-    if kinds != [Kind::Hosted] {
-        return refused(
-            "domains are not yet on this machine; use --machine hosted, with one node".into(),
-        );
+    if kinds.len() != 1 {
+        return refused(format!("one node shares a machine, not {}", kinds.len()));
     }
     if options.cores < 2 {
         return refused("it keeps a core; use --cores 2 or more".into());
     }
-    let least = Bytes(2 * OF_SUPERVISOR.0);
+    let own = options.of_supervisor();
+    let least = Bytes(2 * own.0);
     if options.memory < least {
-        return refused(format!("it keeps {OF_SUPERVISOR}; use --memory {least} or more"));
+        return refused(format!("it keeps {own}; use --memory {least} or more"));
     }
     Ok(())
 }
@@ -243,7 +242,9 @@ fn start(
     }
     node::keep_common_config(folder, &common_config(options)?)?;
     folder.set_record(record)?;
-    if let Some(shared) = &record.shared {
+    if let Some(shared) = &record.shared
+        && record.nodes.iter().all(|node| node.machine == Kind::Hosted)
+    {
         ledger::found(folder, shared)?;
     }
     let switch = network::start(folder, record, options.capture.as_deref())?;

@@ -101,6 +101,16 @@ pub enum DomainAction {
         #[command(flatten)]
         options: Options,
     },
+    /// End a domain and make it anew, with what it had.
+    Restart {
+        /// Which.
+        name: Name,
+        /// Without asking it to end first.
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        options: Options,
+    },
     /// Show the last lines of a domain's log.
     Logs {
         /// Which.

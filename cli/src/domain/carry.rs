@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nile_abi::{Instant as Moment, NodeId};
 use nile_domain::{
-    Action, Command, DOMAINS, Deadlines, DomainId, Happened, Holding, Ledger, Lifecycle, Message,
-    Outcome, Party, Plan, Refused, Supervisor, Thing, UNIT,
+    Action, Command, Create, DOMAINS, Deadlines, Domain, DomainId, Happened, Holding, Ledger,
+    Lifecycle, Message, Name, Outcome, Party, Plan, Refused, Supervisor, Thing, UNIT,
 };
 
 use super::cores;
@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::peer::Peer;
 
 /// How long a domain may take until it runs, and to end by itself.
-const START: Duration = Duration::from_secs(30);
+pub const START: Duration = Duration::from_secs(30);
 const STOP: Duration = Duration::from_secs(5);
 
 /// How long the news of a domain's end may take to be told.
@@ -50,7 +50,21 @@ pub struct Carrier {
 
 /// The node that a domain is: the supervisor's is n1, and places are counted from 1.
 pub fn node_of(id: DomainId) -> u32 {
-    1 + u32::from(id.slot)
+    node_of_place(id.slot)
+}
+
+/// The same by its place.
+pub fn node_of_place(place: u8) -> u32 {
+    1 + u32::from(place)
+}
+
+/// What makes a domain anew as it is.
+pub fn wanted(ledger: &Ledger<FileWords>, name: Name) -> Result<Create, Failure> {
+    let none = || Failure::request(format!("no domain `{name}`"));
+    let Domain { id, limits, .. } = ledger.named(name).ok_or_else(none)?;
+    let own = |it: &Holding| it.is_own(id.slot);
+    let (cores, units) = (ledger.cores_with(own).len() as u16, ledger.units_with(own));
+    Ok(Create { name, cores, units, limits, device: None })
 }
 
 /// Whether a node of a machine with a supervisor has the number of a domain.
@@ -291,10 +305,14 @@ impl Carrier {
     /// Tells the other nodes that a domain has ended: they would miss it after a while. If they
     /// cannot be told, they do.
     fn tell_end(&self, id: DomainId) {
-        let told = Peer::join(&self.folder, &self.record)
-            .and_then(|mut peer| peer.tell_end(NodeId(node_of(id)), TELL));
-        drop(told);
+        tell_end(&self.folder, &self.record, node_of(id));
     }
+}
+
+/// Tells the other nodes that a domain's has ended, if they can be told.
+pub fn tell_end(folder: &Folder, record: &Record, node: u32) {
+    let told = Peer::join(folder, record).and_then(|mut peer| peer.tell_end(NodeId(node), TELL));
+    drop(told);
 }
 
 /// The moment, the same for all commands: when what is lent is due stands in the ledger.
@@ -325,8 +343,8 @@ pub fn folder_with_supervisor(
     let (folder, record) = Folder::open(which)?;
     if record.shared.is_none() {
         return Err(Failure::request(format!(
-            "this cluster has no supervisor: domains are not yet on this machine; end it with \
-             `{}`, and start one with `{} --machine hosted --supervisor`",
+            "this cluster has no supervisor; end it with `{}`, and start one with \
+             `{} --supervisor`",
             advice::on(&folder, "down", &[]),
             advice::on(&folder, "up", &[])
         )));

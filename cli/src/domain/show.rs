@@ -1,10 +1,11 @@
 //! What is said of domains.
 
 use nile_domain::{Domain, Ledger, Lifecycle, Limits, Party, Phase, UNIT, Words};
+use nile_interfaces::domains::DomainEntry;
 use serde_json::{Value, json};
 
-use super::carry::{last_line, part};
-use crate::cluster::folder::{Folder, Record};
+use super::carry::{last_line, node_of_place, part};
+use crate::cluster::folder::{self, Folder, Node, Record};
 use crate::cluster::process;
 use crate::failure::Failure;
 use crate::size::Bytes;
@@ -15,7 +16,7 @@ pub struct Seen {
     name: String,
     node: String,
     /// As the ledger has it, or `gone` if its process is.
-    state: &'static str,
+    state: String,
     generation: u32,
     cores: Vec<u16>,
     cpus: Vec<usize>,
@@ -55,7 +56,7 @@ impl Seen {
             name: name.to_string(),
             log: folder.log_path(&part).display().to_string(),
             node: part,
-            state: if is_gone { "gone" } else { domain.state.name() },
+            state: if is_gone { "gone" } else { domain.state.name() }.into(),
             generation: id.generation.0,
             cores: ledger.cores_with(|it| it.is_of(id.slot)),
             cpus: node.map(|node| record.cpus_of(node)).unwrap_or_default(),
@@ -65,6 +66,52 @@ impl Seen {
             borrowed,
             last: is_gone.then(|| last_line(folder, id)),
         }
+    }
+
+    /// A domain of a PC, as its supervisor tells it.
+    pub fn told(entry: &DomainEntry, log: &str) -> Seen {
+        let last = &entry.last_words;
+        Seen {
+            name: entry.name.clone(),
+            node: format!("n{}", node_of_place(entry.place)),
+            state: entry.state.clone(),
+            generation: entry.generation,
+            cores: entry.cores.clone(),
+            cpus: Vec::new(),
+            memory: memory(entry.units),
+            limits: Limits {
+                cores: (entry.least_cores, entry.most_cores),
+                units: (1, u32::MAX),
+                priority: entry.priority,
+            },
+            lent: Vec::new(),
+            borrowed: Vec::new(),
+            log: log.into(),
+            last: (!last.is_empty()).then(|| last.clone()),
+        }
+    }
+
+    /// A domain of a PC that has ended by itself: its supervisor has forgotten it.
+    pub fn gone(node: &Node, domain: &folder::Domain, log: &str) -> Seen {
+        Seen {
+            name: domain.name.clone(),
+            node: node.name(),
+            state: "gone".into(),
+            generation: 0,
+            cores: Vec::new(),
+            cpus: Vec::new(),
+            memory: memory(0),
+            limits: Limits { cores: domain.bounds, units: (1, u32::MAX), priority: 0 },
+            lent: Vec::new(),
+            borrowed: Vec::new(),
+            log: log.into(),
+            last: None,
+        }
+    }
+
+    /// Whether it is called so.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name
     }
 
     fn document(&self) -> Value {
@@ -92,7 +139,7 @@ impl Seen {
         vec![
             name.clone(),
             node.clone(),
-            state.to_string(),
+            state.clone(),
             generation,
             numbers(cores),
             memory.to_string(),
@@ -123,7 +170,10 @@ impl Seen {
         }
         text += &format!("log {log}\n");
         if let Some(last) = last {
-            text += &format!("its processes are gone; its log ends: {last}\n");
+            text += &match self.state == "gone" {
+                true => format!("its processes are gone; its log ends: {last}\n"),
+                false => format!("its managing core has failed last: {last}\n"),
+            };
         }
         crate::print(&text)
     }
@@ -141,6 +191,16 @@ pub fn list<W: Words>(
         domains.iter().map(|domain| Seen::of(folder, record, ledger, domain)).collect();
     let cores = ledger.cores_with(|it| it.phase == Phase::Free);
     let free = memory(ledger.units_with(|it| it.phase == Phase::Free));
+    print_all(&domains, &cores, free, as_json)
+}
+
+/// The same of what was looked at already.
+pub fn print_all(
+    domains: &[Seen],
+    cores: &[u16],
+    free: Bytes,
+    as_json: bool,
+) -> Result<(), Failure> {
     if as_json {
         let domains: Vec<Value> = domains.iter().map(Seen::document).collect();
         let document = json!({ "domains": domains, "free": { "cores": cores, "memory": free.0 } });
@@ -149,7 +209,7 @@ pub fn list<W: Words>(
     let title = ["domain", "node", "state", "generation", "cores", "memory"];
     let mut rows = vec![title.map(String::from).to_vec()];
     rows.extend(domains.iter().map(Seen::row));
-    let cores = if cores.is_empty() { "-".into() } else { numbers(&cores) };
+    let cores = if cores.is_empty() { "-".into() } else { numbers(cores) };
     let free = ["free".into(), "-".into(), "-".into(), "-".into(), cores, free.to_string()];
     rows.push(free.to_vec());
     crate::print(&table::columns("", &rows))

@@ -85,7 +85,8 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     assert_eq!(place.json(&["domain", "list"]), before);
 
     for (words, part) in [
-        (&["--supervisor"][..], "domains are not yet on this machine"),
+        (&["--supervisor", "--nodes", "2"][..], "one node shares a machine, not 2"),
+        (&["--supervisor", "--memory", "128M"], "it keeps 96 MiB; use --memory 192 MiB"),
         (&["--supervisor", "--machine", "hosted", "--cores", "1"], "it keeps a core"),
         (&["--supervisor", "--machine", "hosted", "--memory", "64M"], "--memory 128 MiB"),
     ] {
@@ -253,6 +254,53 @@ fn domains_come_and_go_on_a_pc() {
     let report: Value = serde_json::from_str(&said.out).expect("one JSON document");
     assert_eq!(report["program"]["passed"], true, "{}", report["program"]);
     assert_eq!(report["cores"].as_array().unwrap().len(), 1, "the others are domains'");
+}
+
+#[test]
+fn domains_of_a_pc_are_made_called_and_destroyed_by_name() {
+    let place = Place::new();
+    let words = ["--machine", "qemu", "--supervisor", "--cores", "4", "--memory", "256M"];
+    place.run(&[&["up"][..], &words].concat()).expect(0);
+    let free = || place.json(&["domain", "list"])["free"].clone();
+    let (all, bytes) = (free(), |it: &Value| it["memory"].as_u64().unwrap());
+    assert_eq!(all["cores"], json!([0, 1, 2]));
+    let create = |words: &[&str]| place.run(&[&["domain", "create"], words].concat());
+    let planned = create(&["web", "--cores", "2", "--memory", "48M", "--dry-run"]).expect(0);
+    assert_eq!(planned.out, "web would be n2, with cores 0,1 and 48 MiB\n");
+    assert_eq!(free(), all);
+    create(&["web", "--cores", "2", "--memory", "48M"]).expect(0);
+    create(&["batch", "--cores", "1", "--memory", "32M"]).expect(0);
+    refused(create(&["a", "--cores", "1", "--memory", "8M"]), "none is free; web has 2, batch has");
+    refused(create(&["web", "--cores", "1", "--memory", "8M"]), "a domain web already");
+    refused(create(&["a", "--cores", "1", "--max-cores", "2", "--memory", "8M"]), "keeps the 1");
+    refused(place.run(&["domain", "resize", "web", "--cores", "+1"]), "made with");
+    refused(place.run(&["fault", "kill", "web"]), "domain restart web");
+    let call = |core: &str| {
+        let said = place.run(&["call", "ackermann.compute", "m=2", "n=3", "--core", core]);
+        assert_eq!(said.expect(0).out, "<reply><value>9</value></reply>\n", "{core}");
+    };
+    ["web.c0", "web.c1", "batch.c0", "n1.c0"].into_iter().for_each(call);
+    // Between two domains, by the supervisor's switch.
+    let heard = place.run(&["domain", "logs", "web"]).expect(0).out;
+    assert!(heard.contains("n3") && heard.contains("is in the cluster"), "{heard}");
+
+    // The supervisor's managing core begins anew: domains do not notice, and the ledger is there.
+    let before = place.json(&["domain", "list"]);
+    place.run(&["fault", "kill", "n1.c0"]).expect(0);
+    assert_eq!(place.json(&["domain", "list"]), before);
+    call("web.c1");
+
+    let anew = place.json(&["domain", "restart", "batch"]);
+    assert_eq!((&anew["state"], &anew["generation"]), (&json!("running"), &json!(2)));
+    call("batch.c0");
+    place.run(&["domain", "destroy", "batch"]).expect(0);
+    place.run(&["domain", "destroy", "web", "--force"]).expect(0);
+    assert_eq!((free(), bytes(&all) > 100 << 20), (all.clone(), true));
+    refused(place.run(&["domain", "show", "web"]), "no domain `web`");
+    // One that is too small to be put together says so, and is not there.
+    let small = create(&["small", "--cores", "2", "--memory", "2M"]).expect(1);
+    assert!(small.err.contains("too little memory"), "{}", small.err);
+    assert_eq!(free(), all);
 }
 
 #[test]

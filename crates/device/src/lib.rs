@@ -5,6 +5,12 @@
 //! * [`disk`]: [`Disk`], a disk as a machine gives it: requests go in, completions come out.
 //! * [`timer`]: [`TimerSource`], what can end a core's sleep.
 //! * [`line`](mod@line): [`Line`], what a device interrupts by, and the guard against storms.
+//! * [`domains`]: [`Domains`], what a supervisor may do to its machine, and the [`Seat`] that it
+//!   shares with each domain.
+//! * [`rfloop`]: [`FrameLoop`], a loop of frames between a domain and its supervisor, and
+//!   [`LoopInterface`], an interface over it.
+//! * [`bridge`]: [`Bridge`], a supervisor's interface, to which domains' loops are plugged.
+//! * [`grant`]: [`Grant`], memory that was given to a core.
 //! * [`driven_interface`]: [`DrivenInterface`], an interface and the task that waits for frames.
 //! * [`driven_disk`]: [`DrivenDisk`], a disk whose requests are futures.
 #![no_std]
@@ -12,16 +18,24 @@
 
 extern crate alloc;
 
+pub mod bridge;
 pub mod disk;
+pub mod domains;
 pub mod driven_disk;
 pub mod driven_interface;
+pub mod grant;
 pub mod interface;
 pub mod line;
+pub mod rfloop;
 pub mod timer;
 
+pub use bridge::Bridge;
 pub use disk::Disk;
+pub use domains::{Domains, Seat, SeatLink, SeatPhase, Seated, Wanted};
 pub use driven_disk::{DrivenDisk, Transfer};
 pub use driven_interface::DrivenInterface;
+pub use grant::Grant;
 pub use interface::Interface;
 pub use line::{Gate, Guard, LINES, Line, LineState, MOST_OF_A_KIND, Verdict};
+pub use rfloop::{FrameLoop, LoopEnd, LoopInterface};
 pub use timer::TimerSource;

@@ -11,6 +11,7 @@
 //! * Packages that stay: [`packages`]. What those are given that serve a network: [`frames`]; what
 //!   they tell of it: [`sockets`].
 //! * Graphs that change: [`graph`]. Records by key: [`records`].
+//! * Parts of a machine that are nodes of their own: [`domains`].
 //! * Jobs: [`job`], [`worker`], [`task`].
 #![no_std]
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ pub mod composer;
 pub mod core_manager;
 pub mod dataset;
 pub mod disk;
+pub mod domains;
 pub mod frames;
 pub mod gossip;
 pub mod graph;

@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::cpu::Features;
 use crate::devices::Devices;
 use crate::disk::{DiskEntry, MAX_DISKS};
-use crate::domain::{DomainEntry, Supervised};
+use crate::domain::{DomainEntry, Supervised, loop_of};
 use crate::network::{self, InterfaceEntry, MAX_INTERFACES};
 use crate::node::{CoreEntry, Fact, Frames, MAX_FACTS, MAX_REGIONS, Node, SharedPlaces, region};
 use crate::power::Power;
@@ -36,8 +36,9 @@ const IDENTITY: VirtAddr = VirtAddr(0);
 /// more regions afterwards.
 const WORDS_SLACK: u64 = 64 << 10;
 
-/// Last-level tables for seats and parked cores, in the managing core's space.
-const DOMAIN_TABLES: usize = 4;
+/// Last-level tables for the ledger and parked cores in the managing core's space, and for the
+/// ends of seats there and in the network core's.
+const DOMAIN_TABLES: usize = 8;
 
 /// What is known of the machine when its memory is divided.
 pub struct Found<'a> {
@@ -121,6 +122,10 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
             // Fresh memory is dear: only what says that the pool is not formatted.
             clear(buffers.part(0, PageSize::Small.bytes()));
         }
+        if let Some(supervised) = &found.supervised {
+            clear(supervised.seats);
+            clear(supervised.ledger);
+        }
         for private in &taken.private {
             clear(private.small.part(space::LEDGER_OFFSET, PageSize::Small.bytes()));
         }
@@ -172,6 +177,7 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
 /// below; so all that the boot path writes to, from the first page tables down, lies together,
 /// and a host that gives memory in large pages at first touch has to give few.
 fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
+    let for_domains = domain_tables(found);
     let Found { memory, reach, .. } = found;
     let cores = found.cores.len();
     let roles = found.cores.iter().map(|(_, roles)| *roles);
@@ -205,7 +211,7 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     let upper = upper as u64 * frame;
     let last = TablePool::tables_for(total)
         + cores * space::last_levels(shared_bytes)
-        + if found.domain.is_some() || found.supervised.is_some() { DOMAIN_TABLES } else { 0 }
+        + for_domains
         + (found.devices.network.len() + found.devices.disks.len()) * network::memory::TABLES;
     let last = last as u64 * frame;
     let tables = take(memory, upper + last)?;
@@ -220,7 +226,9 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     let words = words_bytes(memory) + WORDS_SLACK;
     let words = take(memory, words)?;
     if let Some(supervised) = &mut found.supervised {
-        supervised.seats = take(memory, Supervised::seats_bytes(supervised.parked.len()))?;
+        let (parked, given) = (supervised.parked.len(), supervised.memory.bytes);
+        supervised.seats = take(memory, Supervised::seats_bytes(parked))?;
+        supervised.ledger = take(memory, Supervised::ledger_bytes(parked, given))?;
     }
     let mut interfaces = heapless::Vec::new();
     for (index, device) in found.devices.network.iter().enumerate() {
@@ -240,16 +248,32 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     Ok(Taken { buffers, private, shared, words, plans, tables, pool, interfaces, disks })
 }
 
+/// Last-level tables that domains take besides.
+fn domain_tables(found: &Found<'_>) -> usize {
+    match (&found.supervised, &found.domain) {
+        (None, None) => 0,
+        (supervised, _) => {
+            let parked = supervised.as_ref().map_or(1, |it| it.parked.len());
+            let seats = Supervised::seats_bytes(parked) / PageSize::Large.bytes();
+            DOMAIN_TABLES + 2 * seats as usize
+        }
+    }
+}
+
 /// Builds and fills every core's space.
 fn build_spaces(
     found: &Found<'_>,
     taken: &Taken,
 ) -> Result<heapless::Vec<CoreEntry, MAX_CORES>, AssembleError> {
-    let domains: heapless::Vec<Frames, 2> = match (&found.supervised, &found.domain) {
-        (Some(supervised), _) => [smp::shared(), supervised.seats].into(),
-        (None, Some(domain)) => [domain.seat].into_iter().collect(),
-        (None, None) => heapless::Vec::new(),
+    let (domains, loops): (Vec<Frames>, Vec<Frames>) = match (&found.supervised, &found.domain) {
+        (Some(supervised), _) => {
+            let managed = [smp::shared(), supervised.seats, supervised.ledger];
+            (managed.into(), supervised.loops().collect())
+        }
+        (None, Some(domain)) => ([domain.seat].into(), [loop_of(domain.seat)].into()),
+        (None, None) => (Vec::new(), Vec::new()),
     };
+    let roles = found.cores.iter().map(|(_, roles)| *roles);
     let ingredients = Ingredients {
         shared: &taken.shared,
         tables: taken.tables,
@@ -261,6 +285,8 @@ fn build_spaces(
         buffers: taken.buffers,
         disks: &taken.disks,
         domains: &domains,
+        loops: &loops,
+        drives_loops: driver(0, Role::Network, roles),
     };
     // SAFETY: the frames were taken for tables and are mapped where they are; this value is the
     // only one that stores to them.

@@ -13,10 +13,12 @@
 use core::fmt;
 
 use heapless::Vec;
-use nile_abi::{Generation, MAX_CORES, PageSize, PhysAddr, Status, VirtAddr};
+use nile_abi::{CoreId, Generation, MAX_CORES, PageSize, PhysAddr, Role, Status, VirtAddr};
 use nile_memory::{MemoryKind, MemoryMap, MemoryRegion};
-use nile_platform::domains::SEAT_BYTES;
+use nile_platform::board::driver;
+use nile_platform::domains::{FrameLoop, LOOP_BYTES, LOOP_OFFSET, SEAT_BYTES};
 use nile_platform::{Domains, Grant, Seat, SeatPhase, Seated, Wanted};
+use nile_ring::Region;
 
 use crate::acpi::Platform;
 use crate::apic::{ApicId, LocalApic, local as local_apic};
@@ -46,6 +48,8 @@ pub struct Supervised {
     pub memory: Frames,
     /// A seat for each domain that there can be.
     pub seats: Frames,
+    /// For the ledger.
+    pub ledger: Frames,
     /// The page below 1 MiB in which cores begin.
     pub start_page: PhysAddr,
     /// Where every core sees its local APIC.
@@ -58,6 +62,14 @@ impl Supervised {
         (parked.min(MOST_DOMAINS) * SEAT_BYTES) as u64
     }
 
+    /// Bytes of the ledger: a word for each core and 2 MiB, and some for each domain.
+    pub fn ledger_bytes(parked: usize, memory: u64) -> u64 {
+        const WORDS_OF_DOMAINS: u64 = 512;
+        let units = memory / PageSize::Large.bytes();
+        let words = 2 * parked as u64 + units + WORDS_OF_DOMAINS;
+        (words * 8).next_multiple_of(PageSize::Small.bytes())
+    }
+
     fn places(&self) -> u8 {
         (self.seats.bytes / SEAT_BYTES as u64) as u8
     }
@@ -66,6 +78,16 @@ impl Supervised {
         let index = slot.checked_sub(1).filter(|_| slot <= self.places())?;
         Some(self.seats.part(u64::from(index) * SEAT_BYTES as u64, SEAT_BYTES as u64))
     }
+
+    /// What the core that drives the network has of all seats.
+    pub fn loops(&self) -> impl Iterator<Item = Frames> + '_ {
+        (1..=self.places()).filter_map(|slot| self.seat(slot)).map(loop_of)
+    }
+}
+
+/// The loop in a seat.
+pub fn loop_of(seat: Frames) -> Frames {
+    seat.part(LOOP_OFFSET as u64, LOOP_BYTES as u64)
 }
 
 /// The most domains of a machine, as the ledger has places for them.
@@ -200,6 +222,23 @@ unsafe fn build(order: &'static Order) -> Result<&'static Node, NotBuilt> {
     Ok(node)
 }
 
+/// The core that drives the node's first interface: a domain's loop, or a supervisor's network.
+pub fn drives_loops(node: &Node) -> Option<CoreId> {
+    driver(0, Role::Network, node.cores.iter().map(|it| it.roles))
+}
+
+/// The loop of a domain, on the core that drives it.
+pub fn own_loop(node: &Node) -> Option<FrameLoop> {
+    // SAFETY: that core has the loop in its space for ever; it is reached as atomics.
+    FrameLoop::new(unsafe { region(loop_of(node.domain?.seat), layout::SHARED_BASE) })
+}
+
+/// The loops of all domains, by place, on the supervisor's core that drives them.
+pub fn loops(supervised: &Supervised) -> impl Iterator<Item = FrameLoop> + '_ {
+    // SAFETY: as in `own_loop`.
+    supervised.loops().filter_map(|it| FrameLoop::new(unsafe { region(it, layout::SHARED_BASE) }))
+}
+
 /// What a domain's managing core shares with its supervisor.
 pub fn seated(node: &Node) -> Option<Seated> {
     let DomainEntry { slot, generation, seat } = node.domain?;
@@ -314,5 +353,13 @@ impl Domains for NodeManager {
 
     fn scrub(&self, memory: Grant) {
         nile_platform::Manager::zero(self, memory);
+    }
+
+    fn ledger(&self) -> Region {
+        match self.supervised() {
+            // SAFETY: a supervisor's managing core has it in its space for ever.
+            Some(supervised) => unsafe { region(supervised.ledger, layout::SHARED_BASE) },
+            None => Region::owned(0),
+        }
     }
 }

@@ -204,6 +204,12 @@ extern "C" fn handle(state: &mut State) {
             }
             look_around(state, users);
         }
+        Vector::LOOP => {
+            // The core may have said that it sleeps, and looked at its loops before this.
+            local.bells.wake(local.core, &Here);
+            count_and_end(&local, Cause::Device);
+            look_around(state, users);
+        }
         Vector::ERROR => {
             local.apic.take_errors();
             count_and_end(&local, Cause::Error);

@@ -1,5 +1,8 @@
 //! [`Machine`] and [`Manager`]: what the kernel sees of all this.
 
+mod not_opened;
+mod timers;
+
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::ToString;
@@ -14,6 +17,7 @@ use nile_abi::call::UserSlot;
 use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Role, Status, VirtAddr};
 use nile_memory::paging::Mapping;
 use nile_memory::{AddressSpace, MemoryMap, PhysicalMemory, TablePool};
+use nile_platform::domains::{Bridge, LoopInterface};
 use nile_platform::{
     AttachError, Board, CorePhase, Disk, Domains, Fault, Gate, Grant, Handoff, Interface, Line,
     Machine, Manager, Misbehave, NodeDescription, NodePhase, Outcome, Seated, Sleeper, Step,
@@ -25,15 +29,12 @@ use crate::apic::{ApicId, LocalApic};
 use crate::disk::ahci::controller::MAX_PORTS;
 use crate::disk::ahci::port::{self, Port};
 use crate::disk::ahci::{self, AhciDisk};
-use crate::disk::block::{self, VirtioBlock};
+use crate::disk::block::VirtioBlock;
 use crate::disk::{Controller, DiskEntry};
-use crate::network::interface::OpenError;
 use crate::network::{InterfaceEntry, VirtioNet};
 use crate::node::{Frames, Node, region};
 use crate::pci::msix;
 use crate::tables::{TableFrames, ZeroingWindow};
-use crate::timer::Source;
-use crate::timer::shared::{LEAST_COUNTS, MOST_COUNTS, PIT_HERTZ};
 use crate::user::UserHalf;
 use crate::vector::Vector;
 use crate::virtio::registers::MESSAGE;
@@ -42,6 +43,8 @@ use crate::{
     checksum, devices, domain, entropy, interrupts, layout, lines, local, power, privileged,
     restart, samples, serial, timer, user,
 };
+
+use not_opened::NotOpened;
 
 /// Grants of more pages than this are forgotten by forgetting everything.
 const MAX_INVALIDATIONS: u64 = 32;
@@ -101,6 +104,25 @@ impl Core {
         unsafe { VirtioNet::open(registers, entry.memory, log) }.map_err(NotOpened::Interface)
     }
 
+    /// A supervisor's first interface has the loops of its domains.
+    fn bridged(&self, network: VirtioNet) -> Box<dyn Interface> {
+        let is_first = domain::drives_loops(self.node) == Some(self.id);
+        match &self.node.supervised {
+            Some(supervised) if is_first => {
+                let (own, wake) = self.waking();
+                Box::new(Bridge::new(Box::new(network), domain::loops(supervised), own, wake))
+            }
+            _ => Box::new(network),
+        }
+    }
+
+    /// This core's name in the machine, and what interrupts the core of such a name, of another
+    /// node, that waits for frames.
+    fn waking(&self) -> (u32, impl Fn(u32) + use<>) {
+        let apic = self.apic;
+        (self.node.core(self.id).apic.0, move |name| apic.send_fixed(ApicId(name), Vector::LOOP))
+    }
+
     /// Opens what this core has at the disk device with this number, once in an incarnation;
     /// [`Self::disks`] sees to that.
     fn open_disks(
@@ -153,35 +175,6 @@ impl Core {
         let registers = unsafe { DeviceRegisters::mapped(number, device) };
         msix::route(registers.messages, MESSAGE, apic, devices::vector(number));
         Ok(registers)
-    }
-}
-
-impl Core {
-    /// The timers that it has.
-    fn timers(&self) -> impl Iterator<Item = (Source, TimerSource)> + use<> {
-        let (node, counts) = (self.node, Duration::from_nanos);
-        let (resolution, longest) = node.clock.timer_grain();
-        let exact = node.features.tsc_deadline;
-        let (name, cost) = if exact { ("tsc_deadline", 100) } else { ("apic", 200) };
-        let local = TimerSource { name, resolution, longest, cost, shared: false };
-        let (least, most) = (u64::from(LEAST_COUNTS), u64::from(MOST_COUNTS));
-        let hpet = TimerSource {
-            name: "hpet",
-            resolution: counts(least * node.timers.femtos / 1_000_000 + 1),
-            longest: counts(node.timers.femtos / 1_000 * most / 1_000),
-            cost: 2_000,
-            shared: true,
-        };
-        let pit = TimerSource {
-            name: "pit",
-            resolution: counts(1_000_000_000 / PIT_HERTZ + 1),
-            longest: counts(u64::from(u16::MAX) * 1_000_000_000 / PIT_HERTZ),
-            cost: 4_000,
-            shared: true,
-        };
-        let hpet = node.timers.has_comparator(self.id).then_some((Source::Hpet, hpet));
-        let pit = (node.timers.pit && self.id == CoreId::BOOT).then_some((Source::Pit, pit));
-        [Some((Source::Local, local)), hpet, pit].into_iter().flatten()
     }
 }
 
@@ -307,9 +300,17 @@ impl Machine for Core {
         let all = self.node.interfaces.iter().enumerate();
         for (index, entry) in all.filter(|(index, _)| self.drives(*index)) {
             match self.open(index, entry) {
+                Ok(interface) if index == 0 => interfaces.push(self.bridged(interface)),
                 Ok(interface) => interfaces.push(Box::new(interface)),
                 Err(why) => self.log(format_args!("interface {index} is not used: {why}")),
             }
+        }
+        if domain::drives_loops(self.node) == Some(self.id)
+            && let Some(frames) = domain::own_loop(self.node)
+        {
+            let (own, wake) = self.waking();
+            let interface = LoopInterface::open(&frames, own, wake);
+            interfaces.extend(interface.map(|it| Box::new(it) as Box<dyn Interface>));
         }
         interfaces
     }
@@ -427,25 +428,6 @@ impl Misbehave for Core {
     }
 }
 
-/// Why this core cannot use a device.
-enum NotOpened {
-    OutOfReach(ApicId),
-    Interface(OpenError),
-    Disk(block::OpenError),
-    Ahci(&'static str),
-}
-
-impl fmt::Display for NotOpened {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NotOpened::OutOfReach(core) => write!(f, "no device can interrupt {core}"),
-            NotOpened::Interface(error) => error.fmt(f),
-            NotOpened::Disk(error) => error.fmt(f),
-            NotOpened::Ahci(error) => f.write_str(error),
-        }
-    }
-}
-
 impl Sleeper for Core {
     fn sleep(&self, sleep: &Sleep<'_>, until: Option<Instant>) {
         let passed = || until.is_some_and(|until| self.now() >= until);
@@ -560,8 +542,11 @@ impl Manager for NodeManager {
         unsafe { window.zero(&mut tables, frames_of(grant)) }
     }
 
+    /// A domain's is not what whoever started the machine waits for.
     fn report(&self, document: &str) {
-        serial::report(document);
+        if self.node.domain.is_none() {
+            serial::report(document);
+        }
     }
 
     fn call_back(&self, core: CoreId) {

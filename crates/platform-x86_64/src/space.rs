@@ -19,8 +19,9 @@
 //! | tables, records of frames            |                 | rw-               |        |
 //! | local APIC; I/O APICs                | rw-; no         | rw-; rw-          |        |
 //! | devices that it drives               | rw-             |                   |        |
-//! | seats, parked cores (a supervisor's) |                 | rw-               |        |
+//! | seats, ledger, parked cores (a supervisor's) |         | rw-               |        |
 //! | the seat (a domain's)                |                 | rw-               |        |
+//! | loops of seats (the network core)    | rw-             | rw-               |        |
 //!
 //! Grants come and go in the shared zone, and a package's memory in its slot of the user half,
 //! which is the only part with the user bit. A space has a root that reaches all of it, and one a
@@ -118,8 +119,12 @@ pub struct Ingredients<'a> {
     pub buffers: Option<Frames>,
     /// The disks.
     pub disks: &'a [DiskEntry],
-    /// What the managing core has for domains: seats, or its own, and parked cores.
+    /// What the managing core has for domains: seats, or its own, the ledger and parked cores.
     pub domains: &'a [Frames],
+    /// The loops of seats.
+    pub loops: &'a [Frames],
+    /// The core that drives them.
+    pub drives_loops: Option<CoreId>,
 }
 
 /// The frames of one core's private memory.
@@ -236,6 +241,11 @@ impl Ingredients<'_> {
             }
             for (index, io_apic) in self.platform.io_apics.iter().enumerate() {
                 map(layout::io_apic(index), page(io_apic.base), Permissions::DEVICE)?;
+            }
+        }
+        if !manages && self.drives_loops == Some(core) {
+            for frames in self.loops {
+                map(layout::shared(frames.start), *frames, Permissions::READ_WRITE)?;
             }
         }
         let interfaces = self.interfaces.iter().enumerate().filter(|(_, it)| it.core == core);

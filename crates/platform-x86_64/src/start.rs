@@ -151,6 +151,7 @@ fn prepare(eax: u32, info: PhysAddr, first_tsc: u64) -> Result<&'static Node, St
             parked,
             memory: give(&mut memory, keeps, reach).ok_or(StartError::NothingToGive)?,
             seats: Frames { start: PhysAddr(0), bytes: 0 },
+            ledger: Frames { start: PhysAddr(0), bytes: 0 },
             start_page,
             local_apic: platform.local_apic,
         }),

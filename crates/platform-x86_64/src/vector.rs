@@ -5,7 +5,7 @@
 //! | 0 to 31   | the processor's exceptions; 2 is the non-maskable interrupt                    |
 //! | 32 to 47  | where the masked PICs would report a glitch                                    |
 //! | 48 to 223 | devices                                                                        |
-//! | from 240  | the core's own timer, other cores' signals, panics, the interrupt controller   |
+//! | from 240  | timer, signals, panics, loops of domains, the interrupt controller               |
 
 use core::ops::RangeInclusive;
 
@@ -34,6 +34,8 @@ impl Vector {
     pub const SIGNAL: Vector = Vector(241);
     /// Raised by this core's own panic handler, so that panics are reported like faults.
     pub const PANIC: Vector = Vector(242);
+    /// Another node of this machine has put frames into a loop ([`crate::domain`]).
+    pub const LOOP: Vector = Vector(243);
     /// The local APIC reports an error.
     pub const ERROR: Vector = Vector(254);
     /// The local APIC began an interrupt and lost its cause.

@@ -11,12 +11,10 @@
 //! * [`cause`]: why a core was interrupted.
 //! * [`samples`]: what a core was found doing, time and again.
 //! * [`user`]: [`User`], how a core runs a package.
-//! * [`interface`], [`disk`], [`TimerSource`]: what a machine gives of its devices, as
-//!   `nile-device` says.
+//! * [`interface`], [`disk`], [`TimerSource`], [`domains`]: what a machine gives of its devices and
+//!   lets a supervisor do, as `nile-device` says.
 //! * [`misbehave`]: [`Misbehave`], what scenarios do wrong on purpose. The kernel uses none of it.
 //! * [`turn`]: [`Loop`], the kernel as a machine that steps it sees it.
-//! * [`domains`]: [`Domains`], what a supervisor may do to its machine, and the [`Seat`] that it
-//!   shares with each domain.
 //! * [`handoff`]: [`Handoff`], the machine as the boot path found it, handed to the kernel as an
 //!   explicit description, never assumed to be the whole machine.
 #![no_std]
@@ -26,7 +24,6 @@ extern crate alloc;
 
 pub mod board;
 pub mod cause;
-pub mod domains;
 pub mod handoff;
 pub mod load;
 pub mod machine;
@@ -38,16 +35,14 @@ pub mod user;
 
 pub use board::{Board, NodePhase};
 pub use cause::Cause;
-pub use domains::{Domains, Seat, SeatLink, SeatPhase, Seated, Wanted};
 pub use handoff::{Handoff, NodeDescription, Step, Tables};
 pub use load::Load;
-pub use machine::{
-    AttachError, CONTROL_BYTES, Grant, Machine, Manager, Outcome, Sleeper, WakeMode,
-};
+pub use machine::{AttachError, CONTROL_BYTES, Machine, Manager, Outcome, Sleeper, WakeMode};
 pub use misbehave::{Misbehave, recurse_for_ever};
 pub use nile_abi::CorePhase;
 pub use nile_device::{
-    Disk, Gate, Interface, LINES, Line, LineState, MOST_OF_A_KIND, TimerSource, disk, interface,
+    Disk, Domains, Gate, Grant, Interface, LINES, Line, LineState, MOST_OF_A_KIND, Seat, SeatLink,
+    SeatPhase, Seated, TimerSource, Wanted, disk, domains, interface,
 };
 pub use record::{Fault, Hosting, Queue, Record};
 pub use turn::{Loop, Turn};

@@ -7,11 +7,11 @@ use core::fmt;
 use core::time::Duration;
 
 use nile_abi::call::UserSlot;
-use nile_abi::{CoreId, Generation, Instant, PageSize, PhysAddr, Status, VirtAddr};
+use nile_abi::{CoreId, Generation, Instant, PhysAddr, Status, VirtAddr};
 use nile_memory::paging::{Mapping, TableMemory};
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
-use crate::{Board, Disk, Domains, Handoff, Interface, Line, Seated, TimerSource, User};
+use crate::{Board, Disk, Domains, Grant, Handoff, Interface, Line, Seated, TimerSource, User};
 
 /// How a sleeping core of this machine is woken (NewtOS 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,23 +20,6 @@ pub enum WakeMode {
     Monitored,
     /// By [`Signal::signal`]: an interrupt, a futex.
     Signalled,
-}
-
-/// Memory that the management core has given to this core: consecutive frames of the node.
-/// Every core that shares it has it at the same address, where the machine has addresses.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Grant {
-    /// The first frame.
-    pub start: PhysAddr,
-    /// Bytes, a multiple of 4 KiB.
-    pub bytes: u64,
-}
-
-impl Grant {
-    /// Whether the grant is one 1 GiB collection, which a single mapping can cover.
-    pub const fn is_huge(&self) -> bool {
-        self.bytes == PageSize::Huge.bytes() && self.start.is_aligned(PageSize::Huge)
-    }
 }
 
 /// Why a grant cannot be used.

@@ -13,7 +13,10 @@ use nile_abi::{
     VirtAddr,
 };
 
-pub use nile_device::{DrivenInterface, Gate, Interface, Line, LineState, TimerSource};
+pub use nile_device::domains;
+pub use nile_device::{
+    Domains, DrivenInterface, Gate, Grant, Interface, Line, LineState, Seated, TimerSource,
+};
 pub use nile_ring::{Buffer, Handle, Pool, PoolId};
 
 pub use crate::pool_disk::{Moved, Moving, PoolDisk};
@@ -94,11 +97,24 @@ pub trait Node {
         None
     }
 
+    /// What this node may do to its machine, if it supervises that, on the managing core.
+    fn domains(&self) -> Option<&dyn Domains> {
+        None
+    }
+
+    /// What this node shares with its supervisor, if it is a domain, on the managing core.
+    fn seated(&self) -> Option<Seated> {
+        None
+    }
+
     /// Fills `bytes` with what nobody can predict; `false` if the machine has no source of it.
     fn entropy(&self, bytes: &mut [u8]) -> bool;
 
     /// Ends the node, which cannot do what it is for. On the management core only.
     fn give_up(&self) {}
+
+    /// Ends the node, as whoever started it wants. On the management core only.
+    fn end(&self) {}
 
     /// The machine's CRC-32C, if it has an instruction for it: continues a checksum, zero at
     /// first, over more bytes.

@@ -1,6 +1,7 @@
 //! A domain: a node with its services that tells its supervisor when it runs, and does what that
 //! says, also what is wrong.
 
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_domain::{CELL, DomainId, Message};
@@ -24,9 +25,16 @@ pub enum Say {
     Panic = 0xf1,
     /// Run on with interrupts off.
     Hang = 0xf2,
-    /// The result of a call, the next eight bytes.
+    /// What was asked for: the result of a call, or how many words; the next eight bytes.
     Answer = 0xf3,
+    /// Write [`SECRET`] into all words of the node's pool that nobody has; the answer is how many.
+    Write = 0xf4,
+    /// How many words there are so in it.
+    Find = 0xf5,
 }
+
+/// What a domain writes that no other is to see.
+const SECRET: u64 = 0x5ec2_e75e_c2e7_5ec2;
 
 impl Say {
     /// The cell that says it.
@@ -76,9 +84,15 @@ async fn obey<M: Misbehave>(core: &Core<M>, link: &mut SeatLink, cell: &[u8]) {
                 Err(error) => Err(error),
             };
             match answer {
-                Ok(value) => drop(link.send(&Say::Answer.cell(&value.to_le_bytes()))),
+                Ok(value) => {
+                    link.send(&Say::Answer.cell(&value.to_le_bytes()));
+                }
                 Err(error) => core.machine().log(format_args!("no answer: {error}")),
             }
+        }
+        [kind, ..] if *kind == Say::Write as u8 || *kind == Say::Find as u8 => {
+            let words = of_pool(core, *kind == Say::Write as u8);
+            link.send(&Say::Answer.cell(&words.to_le_bytes()));
         }
         [kind, ..] if *kind == Say::Panic as u8 => panic!("the supervisor wants it"),
         [kind, ..] if *kind == Say::Hang as u8 => {
@@ -87,4 +101,21 @@ async fn obey<M: Misbehave>(core: &Core<M>, link: &mut SeatLink, cell: &[u8]) {
         }
         _ => {}
     }
+}
+
+/// How many words of the free buffers of the node's pool are the secret, perhaps after it was
+/// written there. Buffers are given as they are, so this sees what was in the memory before.
+fn of_pool<M: Misbehave>(core: &Core<M>, writes: bool) -> u64 {
+    let Some(pool) = core.pool() else { return 0 };
+    let mut buffers: Vec<_> = core::iter::from_fn(|| pool.alloc_any()).collect();
+    let mut found = 0;
+    for buffer in &mut buffers {
+        for word in buffer.as_chunks_mut().0 {
+            if writes {
+                *word = SECRET.to_le_bytes();
+            }
+            found += u64::from(*word == SECRET.to_le_bytes());
+        }
+    }
+    found
 }

@@ -14,7 +14,7 @@ use core::time::Duration;
 use nile_abi::{CoreId, Instant, KeepName, PageSize, PhysAddr, RoleSet, Status, VirtAddr};
 use nile_package::Image;
 use nile_platform::samples::Sample;
-use nile_platform::{Cause, Machine, Manager, Outcome, Queue};
+use nile_platform::{Cause, Domains, Machine, Manager, Outcome, Queue, Seated};
 use nile_stl::LocalFuture;
 use nile_stl::node::{
     self, Buffer, CoreState, DeviceLine, DrivenInterface, Line, Member, Memory, Node, NodeFuture,
@@ -169,6 +169,14 @@ impl<M: Machine> Node for CoreHost<M> {
         })
     }
 
+    fn domains(&self) -> Option<&dyn Domains> {
+        self.0.machine.manager()?.domains()
+    }
+
+    fn seated(&self) -> Option<Seated> {
+        self.0.machine.seated()
+    }
+
     fn interfaces(&self) -> Vec<Rc<DrivenInterface>> {
         self.0.interfaces().to_vec()
     }
@@ -188,6 +196,10 @@ impl<M: Machine> Node for CoreHost<M> {
 
     fn give_up(&self) {
         self.0.finish(Outcome::Failure);
+    }
+
+    fn end(&self) {
+        self.0.finish(Outcome::Success);
     }
 
     fn checksum(&self) -> Option<fn(u32, &[u8]) -> u32> {

@@ -9,6 +9,7 @@
 //! | status | a page       | the domain         | [`SeatPhase`], last words                 |
 //! | down   | half a page  | the supervisor     | messages to the domain: a ring            |
 //! | up     | half a page  | the domain         | messages to the supervisor: a ring        |
+//! | loop   | 49 pages     | both network cores | frames both ways: a [`FrameLoop`]         |
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,8 +22,13 @@ use nile_ring::{BadSize, Endpoint, Message, ReceiveError, Receiver, Region, Send
 
 use crate::Grant;
 
-/// Bytes of a seat.
-pub const SEAT_BYTES: usize = STATUS_BYTES + 2 * RING_BYTES;
+pub use crate::bridge::Bridge;
+pub use crate::rfloop::{FrameLoop, LOOP_BYTES, LoopInterface};
+
+/// Bytes of a seat, whole pages.
+pub const SEAT_BYTES: usize = LOOP_OFFSET + LOOP_BYTES;
+/// Where the loop begins in a seat, which the network cores alone have besides.
+pub const LOOP_OFFSET: usize = STATUS_BYTES + 2 * RING_BYTES;
 const STATUS_BYTES: usize = 4096;
 const RING_BYTES: usize = 2048;
 const CELLS: usize = 16;
@@ -78,9 +84,17 @@ impl Seat {
         (region.len() >= SEAT_BYTES).then_some(Seat(region))
     }
 
-    /// Makes it as new. Nobody else has it.
+    /// Makes it as new: no domain has it. The loop keeps what it has of the supervisor.
     pub fn clear(&self) {
-        self.0.words().iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        let own = &self.0.words()[..LOOP_OFFSET / size_of::<u64>()];
+        own.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        self.frames().erase();
+    }
+
+    /// The loop of frames.
+    pub fn frames(&self) -> FrameLoop {
+        let region = self.0.slice(LOOP_OFFSET, LOOP_BYTES);
+        region.and_then(FrameLoop::new).expect("a seat has room for a loop")
     }
 
     /// How far the domain has come. What no domain says is [`SeatPhase::Failed`].
@@ -230,6 +244,10 @@ pub trait Domains {
 
     /// Fills memory with zeros that nobody uses.
     fn scrub(&self, memory: Grant);
+
+    /// Memory for the ledger, which was zero when the machine was started and outlives every
+    /// incarnation of this core.
+    fn ledger(&self) -> Region;
 }
 
 /// What a domain's managing core knows of its supervisor.

@@ -1,0 +1,200 @@
+//! Domains of a PC: the service `domains` of the supervisor's node has the ledger and does what
+//! commands say. The cluster's record says which nodes they are, and is written before a domain is
+//! made and after it has ended.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use nile_abi::{NodeId, Status};
+use nile_domain::{Create, Limits, Name, UNIT};
+use nile_interfaces::domains::{DomainEntry, DomainWanted, DomainsClient, DomainsOfMachine};
+use nile_stl::{CallError, CallResult, Client};
+
+use super::carry::{self, START, node_of_place};
+use super::show::{self, Seen};
+use crate::cluster::args::Kind;
+use crate::cluster::folder::{self, Claim, Folder, Node, Record};
+use crate::cluster::node;
+use crate::cluster::ready::Waiting;
+use crate::failure::Failure;
+use crate::peer::{Peer, known};
+
+/// The node of the supervisor.
+const SUPERVISOR: NodeId = NodeId(1);
+
+/// How long that may take to be heard, and to do what it is told to.
+const ANSWER: Duration = Duration::from_secs(5);
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Whether the machine that a cluster shares is a PC.
+pub fn is_one(record: &Record) -> bool {
+    record.shared.is_some() && record.nodes.iter().any(|node| node.machine == Kind::Qemu)
+}
+
+/// Asks the supervisor for something.
+fn ask<T>(
+    folder: &Folder,
+    record: &Record,
+    what: impl AsyncFnOnce(DomainsClient) -> CallResult<T>,
+) -> Result<T, Failure> {
+    let mut peer = Peer::join(folder, record)?;
+    let name = DomainsClient::INTERFACE.name;
+    let mut target = None;
+    peer.until(ANSWER, |peer| {
+        target = known::on_node(peer.known(), SUPERVISOR, name);
+        target.is_some()
+    })?;
+    let none = || Failure::failed(format!("{SUPERVISOR}, the supervisor, does not answer"));
+    let target = target.ok_or_else(none)?;
+    let done = peer.work(LIMIT, async |clients| what(clients.at(target)).await)?;
+    done.map_err(|CallError { status, message }| match status {
+        Status::Invalid | Status::Busy => Failure::request(message),
+        _ if message.is_empty() => Failure::failed(format!("{SUPERVISOR}: {name}: {status}")),
+        _ => Failure::failed(message),
+    })
+}
+
+/// The right to change the cluster, and what it consists of.
+fn claim(folder: &Folder) -> Result<(Claim, Record), Failure> {
+    let gone = || Failure::request("the cluster has just gone");
+    let claim = folder.claim()?.ok_or_else(gone)?;
+    Ok((claim, folder.record()?))
+}
+
+/// Makes a domain and waits until it is up, or says what it would get.
+pub fn create(folder: &Folder, create: &Create, dry_run: bool) -> Result<DomainEntry, Failure> {
+    let (_claim, mut record) = claim(folder)?;
+    let Limits { cores: (least_cores, most_cores), priority, .. } = create.limits;
+    if most_cores != create.cores {
+        return Err(Failure::request(format!(
+            "--max-cores {most_cores}: a domain of a PC keeps the {} cores that it is made with",
+            create.cores
+        )));
+    }
+    let wanted = DomainWanted {
+        name: create.name.to_string(),
+        cores: create.cores,
+        units: create.units,
+        least_cores,
+        most_cores,
+        priority,
+    };
+    let planned = wanted.clone();
+    let plan = ask(folder, &record, async |domains| domains.plan(planned).await)?;
+    if dry_run {
+        return Ok(plan);
+    }
+    let own = folder::Domain {
+        name: wanted.name.clone(),
+        cores: plan.cores.clone(),
+        bounds: (least_cores, most_cores),
+        memory: u64::from(plan.units) * UNIT,
+    };
+    let node = Node {
+        id: node_of_place(plan.place),
+        machine: Kind::Qemu,
+        generation: node::next_generation(0),
+        domain: Some(own),
+    };
+    // One of that name, or of that place, has ended by itself.
+    let is_other = |it: &Node| it.domain.as_ref().is_none_or(|it| it.name != wanted.name);
+    record.nodes.retain(|it| it.id != node.id && is_other(it));
+    record.nodes.push(node.clone());
+    record.nodes.sort_by_key(|it| it.id);
+    let file = node::write_config(folder, &record, &node)?;
+    let config = fs::read_to_string(&file)
+        .map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
+    folder.set_record(&record)?;
+    let made =
+        ask(folder, &record, async |domains| domains.create(wanted, plan.place, config).await);
+    let up = made.and_then(|made| wait(folder, &record, &node).map(|()| made));
+    if up.is_err() {
+        let name = create.name.to_string();
+        let undone = ask(folder, &record, async |domains| domains.destroy(name, true).await);
+        // One that was not made is not there.
+        drop(undone);
+        forget(folder, &mut record, node.id)?;
+    }
+    up
+}
+
+/// Waits until a domain is heard, with all that it has.
+fn wait(folder: &Folder, record: &Record, node: &Node) -> Result<(), Failure> {
+    let mut alone = record.clone();
+    alone.nodes.retain(|it| it.id == node.id);
+    let mut waiting = Waiting::new(folder, &alone)?;
+    let deadline = Instant::now() + START;
+    while !waiting.look()? {
+        if Instant::now() >= deadline {
+            let (reason, log) = (waiting.reason(), folder.log_path(&SUPERVISOR.to_string()));
+            let why = format!("the domain is not up ({reason}); see {}", log.display());
+            return Err(Failure::failed(why));
+        }
+    }
+    Ok(())
+}
+
+/// Ends a domain. Of one that has ended by itself, nothing is left then either.
+pub fn destroy(folder: &Folder, name: Name, force: bool) -> Result<(), Failure> {
+    let (_claim, mut record) = claim(folder)?;
+    let machine = ask(folder, &record, async |domains| domains.list().await)?;
+    let is_there = machine.domains.iter().any(|it| it.name == name.as_str());
+    let node = record.domain(name.as_str()).map(|node| node.id);
+    if is_there || node.is_err() {
+        let name = name.to_string();
+        ask(folder, &record, async |domains| domains.destroy(name, force).await)?;
+    }
+    forget(folder, &mut record, node?)
+}
+
+/// A node is none of the cluster's any more.
+fn forget(folder: &Folder, record: &mut Record, node: u32) -> Result<(), Failure> {
+    carry::tell_end(folder, record, node);
+    record.nodes.retain(|it| it.id != node);
+    folder.set_record(record)
+}
+
+/// What makes a domain anew as it is, or was.
+pub fn wanted(folder: &Folder, name: Name) -> Result<Create, Failure> {
+    let record = folder.record()?;
+    let node = record.domain(name.as_str())?;
+    let none = || Failure::request(format!("no domain `{name}`"));
+    let own = node.domain.as_ref().ok_or_else(none)?;
+    let machine = ask(folder, &record, async |domains| domains.list().await)?;
+    let entry = machine.domains.iter().find(|it| it.name == name.as_str());
+    let priority = entry.map_or(0, |it| it.priority);
+    let limits = Limits { cores: own.bounds, units: (1, u32::MAX), priority };
+    let (cores, units) = (own.bounds.1, (own.memory / UNIT) as u32);
+    Ok(Create { name, cores, units, limits, device: None })
+}
+
+/// Says what a domain has.
+pub fn tell(folder: &Folder, name: Name, as_json: bool) -> Result<(), Failure> {
+    let record = folder.record()?;
+    let machine = ask(folder, &record, async |domains| domains.list().await)?;
+    let seen = all_seen(folder, &record, &machine);
+    match seen.iter().find(|it| it.is_called(name.as_str())) {
+        Some(seen) => seen.print(as_json),
+        // The record knows the nearest name.
+        None => record.domain(name.as_str()).map(|_| ()),
+    }
+}
+
+/// Prints all domains, and what is free.
+pub fn list(folder: &Folder, record: &Record, as_json: bool) -> Result<(), Failure> {
+    let machine = ask(folder, record, async |domains| domains.list().await)?;
+    let seen = all_seen(folder, record, &machine);
+    show::print_all(&seen, &machine.free_cores, show::memory(machine.free_units), as_json)
+}
+
+/// The domains of the ledger, and those that have ended by themselves.
+fn all_seen(folder: &Folder, record: &Record, machine: &DomainsOfMachine) -> Vec<Seen> {
+    let log = folder.log_path(&SUPERVISOR.to_string()).display().to_string();
+    let of = |entry: &DomainEntry| Seen::told(entry, &log);
+    let mut all: Vec<Seen> = machine.domains.iter().map(of).collect();
+    let is_known = |name: &str| machine.domains.iter().any(|it| it.name == name);
+    let domains = record.nodes.iter().filter_map(|node| Some((node, node.domain.as_ref()?)));
+    let gone = domains.filter(|(_, domain)| !is_known(&domain.name));
+    all.extend(gone.map(|(node, domain)| Seen::gone(node, domain, &log)));
+    all
+}

@@ -1,0 +1,88 @@
+//! The domains of a machine that a node supervises: nodes of their own on cores and memory that
+//! this one hands out and takes back (RainForest 5.2: the user's end of *supcon*).
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use nile_stl::{CallResult, Record, service};
+
+/// What a domain is to have.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct DomainWanted {
+    /// What it is called.
+    pub name: String,
+    /// Cores.
+    pub cores: u16,
+    /// Memory, in units of 2 MiB.
+    pub units: u32,
+    /// The fewest cores that it can be left with, and the most that it can be given.
+    pub least_cores: u16,
+    /// As above.
+    pub most_cores: u16,
+    /// When no core is free, it gets cores of domains with a lower number.
+    pub priority: u8,
+}
+
+/// A domain, or what one would be.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct DomainEntry {
+    /// What it is called.
+    pub name: String,
+    /// Its place among the domains of the machine, from 1.
+    pub place: u8,
+    /// Which of those that have had the place.
+    pub generation: u32,
+    /// What it does: `building`, `starting`, `running`, `resizing`, `draining` or `dead`.
+    pub state: String,
+    /// The machine's cores that it has.
+    pub cores: Vec<u16>,
+    /// Memory, in units of 2 MiB.
+    pub units: u32,
+    /// The fewest cores that it can be left with.
+    pub least_cores: u16,
+    /// The most cores that it can be given.
+    pub most_cores: u16,
+    /// Before whom it goes.
+    pub priority: u8,
+    /// What its managing core has said last when it failed; else empty.
+    pub last_words: String,
+}
+
+/// What a machine has to give, and to whom it has.
+#[derive(Record, Clone, PartialEq, Eq, Debug)]
+pub struct DomainsOfMachine {
+    /// The domains, in the order of their places.
+    pub domains: Vec<DomainEntry>,
+    /// Cores that nobody has.
+    pub free_cores: Vec<u16>,
+    /// Memory that nobody has, in units of 2 MiB.
+    pub free_units: u32,
+}
+
+/// The domains of this machine, on the node that supervises it. What cannot be is refused with the
+/// numbers (`invalid`) and changes nothing; what fails later (`failed`) is undone.
+#[service(subsystem = "domains", capability = "supervision", layer = high)]
+pub trait Domains {
+    /// All domains, and what is free.
+    #[stl_k(reply = "machine", allow(operator, peer))]
+    fn list(&self) -> CallResult<DomainsOfMachine>;
+
+    /// What a domain would get. Changes nothing.
+    #[stl_k(reply = "domain", allow(operator, peer))]
+    fn plan(&self, wanted: DomainWanted) -> CallResult<DomainEntry>;
+
+    /// Makes a domain, whose node serves with this configuration, and waits until it runs. Its
+    /// place is the one that `plan` said, or `busy`: another has it by now.
+    #[stl_k(reply = "domain", allow(operator, peer))]
+    async fn create(
+        &self,
+        wanted: DomainWanted,
+        place: u8,
+        config: String,
+    ) -> CallResult<DomainEntry>;
+
+    /// Ends a domain and waits until nothing of it is left. It is asked to end, and taken by force
+    /// if it does not; with `force` it is not asked.
+    #[stl_k(allow(operator, peer))]
+    async fn destroy(&self, name: String, force: bool) -> CallResult<()>;
+}

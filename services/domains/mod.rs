@@ -1,0 +1,207 @@
+//! The domains of a machine that this node supervises (docs/domains.md). The ledger stands in
+//! memory that outlives the managing core's incarnation: the service's next one goes on with it,
+//! and no domain that runs notices.
+//!
+//! * [`supervise`]: what the ledger's engine decides is done to the machine.
+//! * [`managing`]: the other end, on the managing core of a domain.
+
+pub mod managing;
+pub mod supervise;
+
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::time::Duration;
+
+use nile_abi::Status;
+use nile_domain::{Command, Create, Domain, DomainId, Limits, Name, Phase, Refused};
+use nile_interfaces::domains::{DomainEntry, DomainWanted, DomainsKernel, DomainsOfMachine};
+use nile_stl::{CallError, CallResult, Start, Stl, service};
+use nile_sync::{Notify, first, yield_now};
+
+use supervise::{Pace, Running};
+
+/// What a domain's node is started for.
+const PROGRAM: &str = "serve";
+
+/// How often the machine is looked at while something is under way, and while domains run.
+const SOON: Duration = Duration::from_micros(200);
+const SELDOM: Duration = Duration::from_millis(5);
+
+/// The supervisor of this machine.
+pub struct DomainService {
+    stl: Stl,
+    shared: Rc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// None on a node that has all of its machine.
+    running: RefCell<Option<Running>>,
+    /// A command has come.
+    begun: Notify,
+    /// One may have ended.
+    ended: Notify,
+}
+
+impl Start for DomainService {
+    fn start(stl: &Stl) -> DomainService {
+        let shared: Rc<Shared> = Rc::default();
+        if let Ok(node) = stl.node()
+            && let Some(domains) = node.domains()
+        {
+            *shared.running.borrow_mut() = Running::begin(domains, stl.host().now());
+            let (own, shared) = (stl.clone(), shared.clone());
+            stl.host().spawn(alloc::boxed::Box::pin(async move { work(&own, &shared).await }));
+        }
+        DomainService { stl: stl.clone(), shared }
+    }
+}
+
+/// Whether this node supervises its machine: else the service is of no use.
+pub fn is_of_use(stl: &Stl) -> bool {
+    stl.node().is_ok_and(|node| node.domains().is_some())
+}
+
+/// Looks at the machine as often as there is something to see.
+async fn work(stl: &Stl, shared: &Shared) {
+    let host = stl.host();
+    loop {
+        let pace = {
+            let Ok(node) = stl.node() else { return };
+            let mut running = shared.running.borrow_mut();
+            let (Some(domains), Some(running)) = (node.domains(), running.as_mut()) else { return };
+            running.turn(domains, host.now())
+        };
+        shared.ended.notify();
+        match pace {
+            Pace::AtOnce => yield_now().await,
+            Pace::Soon => host.pause(SOON).await,
+            Pace::Seldom => first(host.pause(SELDOM), shared.begun.next()).await,
+            Pace::Never => shared.begun.next().await,
+        }
+    }
+}
+
+impl DomainService {
+    fn with<T>(&self, look: impl FnOnce(&mut Running) -> CallResult<T>) -> CallResult<T> {
+        match self.shared.running.borrow_mut().as_mut() {
+            Some(running) => look(running),
+            None => Err(CallError::new(
+                Status::NotFound,
+                "this node supervises no machine: its configuration has no [supervisor]",
+            )),
+        }
+    }
+
+    /// Carries a command out. Ends when that has.
+    async fn carry_out(&self, command: &Command) -> CallResult<()> {
+        let now = self.stl.host().now();
+        let request = self.with(|running| running.command(now, command).map_err(refused))?;
+        self.shared.begun.notify();
+        let look = || self.with(|running| Ok(running.take_outcome(request))).transpose();
+        let outcome = self.shared.ended.until(look).await?;
+        outcome.map_err(|why| CallError::new(Status::Failed, why))
+    }
+}
+
+#[service(on = manager, keywords(domain = 5, supervisor = 3, machine = 2, core = 1, memory = 1))]
+impl DomainsKernel for DomainService {
+    fn list(&self) -> CallResult<DomainsOfMachine> {
+        self.with(|running| {
+            let ledger = running.supervisor.ledger();
+            let domains: Vec<Domain> = ledger.domains().collect();
+            Ok(DomainsOfMachine {
+                domains: domains.iter().map(|it| entry(running, it)).collect(),
+                free_cores: ledger.cores_with(|it| it.phase == Phase::Free),
+                free_units: ledger.units_with(|it| it.phase == Phase::Free),
+            })
+        })
+    }
+
+    fn plan(&self, wanted: DomainWanted) -> CallResult<DomainEntry> {
+        let command = Command::Create(create(&wanted)?);
+        self.with(|running| {
+            let plan = running.supervisor.plan(&command).map_err(refused)?;
+            Ok(DomainEntry {
+                name: wanted.name,
+                place: plan.domain.slot,
+                generation: plan.domain.generation.0,
+                state: "planned".into(),
+                cores: plan.cores.iter().map(|(core, _)| *core).collect(),
+                units: wanted.units,
+                least_cores: wanted.least_cores,
+                most_cores: wanted.most_cores,
+                priority: wanted.priority,
+                last_words: String::new(),
+            })
+        })
+    }
+
+    async fn create(
+        &self,
+        wanted: DomainWanted,
+        place: u8,
+        config: String,
+    ) -> CallResult<DomainEntry> {
+        let create = create(&wanted)?;
+        let command = Command::Create(create);
+        self.with(|running| {
+            let DomainId { slot, .. } = running.supervisor.plan(&command).map_err(refused)?.domain;
+            if slot != place {
+                let why = format!("place {place} is taken; the next free one is {slot}");
+                return Err(CallError::new(Status::Busy, why));
+            }
+            running.set_text(create.name, PROGRAM, &config);
+            Ok(())
+        })?;
+        self.carry_out(&command).await?;
+        self.with(|running| {
+            let gone = || CallError::new(Status::NotFound, "the domain has just gone");
+            let domain = running.supervisor.ledger().named(create.name).ok_or_else(gone)?;
+            Ok(entry(running, &domain))
+        })
+    }
+
+    async fn destroy(&self, name: String, force: bool) -> CallResult<()> {
+        let name = name_of(&name)?;
+        self.carry_out(&Command::Destroy { name, force }).await
+    }
+}
+
+fn create(wanted: &DomainWanted) -> CallResult<Create> {
+    let limits = Limits {
+        cores: (wanted.least_cores, wanted.most_cores),
+        units: (1, u32::MAX),
+        priority: wanted.priority,
+    };
+    let DomainWanted { cores, units, .. } = *wanted;
+    Ok(Create { name: name_of(&wanted.name)?, cores, units, limits, device: None })
+}
+
+fn name_of(text: &str) -> CallResult<Name> {
+    text.parse().map_err(refused)
+}
+
+fn refused(why: Refused) -> CallError {
+    CallError::new(Status::Invalid, why.to_string())
+}
+
+fn entry(running: &Running, domain: &Domain) -> DomainEntry {
+    let Domain { id, state, limits, name } = *domain;
+    let ledger = running.supervisor.ledger();
+    DomainEntry {
+        name: name.to_string(),
+        place: id.slot,
+        generation: id.generation.0,
+        state: state.name().into(),
+        cores: ledger.cores_with(|it| it.is_of(id.slot)),
+        units: ledger.units_with(|it| it.is_of(id.slot)),
+        least_cores: limits.cores.0,
+        most_cores: limits.cores.1,
+        priority: limits.priority,
+        last_words: running.last_words(id.slot).into(),
+    }
+}

@@ -1,0 +1,309 @@
+//! The supervisor's loop: what the ledger's engine decides is done to the machine, and what the
+//! machine and the domains do is told to the engine.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+
+use nile_abi::{Instant, PhysAddr};
+use nile_domain::{
+    Action, Command, Deadlines, DomainId, Extent, Happened, Ledger, Lifecycle, Message, Name,
+    Phase, Refused, RequestId, Sizes, Supervisor, UNIT, Words,
+};
+use nile_ring::Region;
+use nile_stl::node::domains::{SeatLink, SeatPhase, Wanted};
+use nile_stl::node::{Domains, Grant};
+
+const DEADLINES: Deadlines = Deadlines {
+    ask: Duration::from_millis(500),
+    force: Duration::from_millis(100),
+    build: Duration::from_secs(10),
+    start: Duration::from_secs(10),
+    stop: Duration::from_secs(2),
+};
+
+/// Units of memory that are zeroed before others of this core go on.
+const AT_ONCE: usize = 1;
+
+/// Ended commands that are remembered for who asks.
+const MOST_ENDED: usize = 64;
+
+/// How soon the machine is to be looked at again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// There is more to do.
+    AtOnce,
+    /// Something is under way.
+    Soon,
+    /// Domains run.
+    Seldom,
+    /// There are none.
+    Never,
+}
+
+/// The words of the ledger, in memory that outlives this core's incarnation.
+pub struct LedgerWords(Region);
+
+impl Words for LedgerWords {
+    fn count(&self) -> usize {
+        self.0.words().len()
+    }
+
+    fn load(&self, at: usize) -> u64 {
+        self.0.words()[at].load(Ordering::Acquire)
+    }
+
+    fn store(&mut self, at: usize, word: u64) {
+        self.0.words()[at].store(word, Ordering::Release);
+    }
+}
+
+/// What a domain's node is started for, and its configuration.
+struct Text {
+    program: String,
+    config: String,
+}
+
+/// A supervisor on the managing core of a node that supervises its machine.
+pub struct Running {
+    /// The ledger's engine.
+    pub supervisor: Supervisor<LedgerWords>,
+    first: PhysAddr,
+    links: BTreeMap<u8, SeatLink>,
+    texts: BTreeMap<Name, Text>,
+    /// Cores that are being taken.
+    forced: BTreeSet<u16>,
+    /// Memory that is to be zeroed, and of which so many units are.
+    dirty: VecDeque<(Extent, usize)>,
+    /// Commands that have not ended, and those that have.
+    waiting: BTreeSet<RequestId>,
+    ended: VecDeque<(RequestId, Result<(), String>)>,
+    /// What domains have said last, by place.
+    last_words: BTreeMap<u8, String>,
+    /// What domains said that is not domcon's.
+    pub others: VecDeque<Vec<u8>>,
+    /// When a core was last seen to be parked that was to leave.
+    pub parked: Instant,
+}
+
+impl Running {
+    /// A supervisor that goes on with the machine's ledger, or begins one. `None` where there is no
+    /// memory for one, or what is there is none.
+    pub fn begin(domains: &dyn Domains, now: Instant) -> Option<Running> {
+        let memory = domains.memory();
+        let units = (memory.bytes / UNIT) as u32;
+        let sizes = Sizes { cores: domains.cores(), units, devices: 0 };
+        let region = domains.ledger();
+        if region.words().len() < sizes.words() {
+            return None;
+        }
+        let is_new = region.words()[0].load(Ordering::Acquire) == 0;
+        let words = LedgerWords(region);
+        let supervisor = match is_new {
+            true => Supervisor::new(Ledger::found(words, sizes, &[], 0), DEADLINES),
+            false => Supervisor::recover(Ledger::open(words).ok()?, DEADLINES, 0, now),
+        };
+        let mut running = Running {
+            supervisor,
+            first: memory.start,
+            links: BTreeMap::new(),
+            texts: BTreeMap::new(),
+            forced: BTreeSet::new(),
+            dirty: VecDeque::new(),
+            waiting: BTreeSet::new(),
+            ended: VecDeque::new(),
+            last_words: BTreeMap::new(),
+            others: VecDeque::new(),
+            parked: now,
+        };
+        let known: Vec<DomainId> = running.supervisor.ledger().domains().map(|it| it.id).collect();
+        for id in known {
+            // A seat that is missing is that of no domain.
+            let _ = running.connect(domains, id);
+        }
+        Some(running)
+    }
+
+    /// What the node of a domain of this name is started for from now on.
+    pub fn set_text(&mut self, name: Name, program: &str, config: &str) {
+        let (program, config) = (program.into(), config.into());
+        self.texts.insert(name, Text { program, config });
+    }
+
+    /// Takes a command on, or refuses it.
+    pub fn command(&mut self, now: Instant, command: &Command) -> Result<RequestId, Refused> {
+        let request = self.supervisor.command(now, command)?;
+        self.waiting.insert(request);
+        Ok(request)
+    }
+
+    /// How a command has ended, once.
+    pub fn take_outcome(&mut self, request: RequestId) -> Option<Result<(), String>> {
+        let place = self.ended.iter().position(|(ended, _)| *ended == request)?;
+        self.ended.remove(place).map(|(_, outcome)| outcome)
+    }
+
+    /// What the domain in a place has said last when it failed.
+    pub fn last_words(&self, slot: u8) -> &str {
+        self.last_words.get(&slot).map_or("", |it| it)
+    }
+
+    /// Says something to a domain; whether there was room.
+    pub fn say(&mut self, slot: u8, cell: &[u8]) -> bool {
+        self.links.get_mut(&slot).is_some_and(|link| link.send(cell))
+    }
+
+    /// One look at everything.
+    pub fn turn(&mut self, domains: &dyn Domains, now: Instant) -> Pace {
+        self.act(domains, now);
+        self.listen(now);
+        self.look(domains, now);
+        self.scrub(domains, now);
+        self.supervisor.tick(now);
+        self.act(domains, now);
+        if !self.dirty.is_empty() {
+            return Pace::AtOnce;
+        }
+        if !self.waiting.is_empty() || self.supervisor.due().is_some() {
+            return Pace::Soon;
+        }
+        match self.supervisor.ledger().domains().next() {
+            Some(_) => Pace::Seldom,
+            None => Pace::Never,
+        }
+    }
+
+    fn act(&mut self, domains: &dyn Domains, now: Instant) {
+        let mut park = Vec::new();
+        while let Some(action) = self.supervisor.take_action() {
+            match action {
+                Action::Build(id) => {
+                    if let Err(why) = self.build(domains, id) {
+                        self.last_words.insert(id.slot, why);
+                        self.supervisor.happened(now, Happened::NotBuilt(id));
+                    }
+                }
+                // Its cores enter when it is put together.
+                Action::Start(_) | Action::Reset(_) => {}
+                Action::Send(id, message) => {
+                    self.say(id.slot, &message.encode(id));
+                }
+                Action::Force(core) => park.push(core),
+                Action::Scrub(extent) => self.dirty.push_back((extent, 0)),
+                Action::Forget(id) => {
+                    self.links.remove(&id.slot);
+                    domains.seat(id.slot).into_iter().for_each(|seat| seat.clear());
+                }
+                Action::Tell(request, outcome) => self.end(request, outcome),
+            }
+        }
+        // One that has left by itself need not be taken.
+        park.retain(|core| !domains.is_parked(*core) && !self.forced.contains(core));
+        if !park.is_empty() {
+            domains.park(&park);
+        }
+        self.forced.extend(park);
+    }
+
+    fn end(&mut self, request: RequestId, outcome: Result<(), Refused>) {
+        self.waiting.remove(&request);
+        let outcome = outcome.map_err(|why| why.to_string());
+        // Whoever asks no more leaves what there is to say.
+        self.ended.truncate(MOST_ENDED);
+        self.ended.push_front((request, outcome));
+    }
+
+    fn build(&mut self, domains: &dyn Domains, id: DomainId) -> Result<(), String> {
+        self.last_words.remove(&id.slot);
+        let ledger = self.supervisor.ledger();
+        let text = ledger.domain(id).and_then(|domain| self.texts.get(&domain.name));
+        let Some(Text { program, config }) = text else {
+            return Err("nobody has said what it is for".into());
+        };
+        let cores = ledger.cores_with(|it| it.is_own(id.slot));
+        let memory = ledger.extents_with(|it| it.is_own(id.slot));
+        let memory: Vec<Grant> = memory.iter().map(|it| self.grant(it.start, it.count)).collect();
+        let (slot, generation) = (id.slot, id.generation);
+        let (cores, memory) = (&cores[..], &memory[..]);
+        let wanted = Wanted { slot, generation, cores, memory, program, config };
+        domains.build(&wanted).map_err(|status| format!("the machine refuses: {status}"))?;
+        self.connect(domains, id).ok_or_else(|| "it has no seat".into())
+    }
+
+    fn connect(&mut self, domains: &dyn Domains, id: DomainId) -> Option<()> {
+        let link = domains.seat(id.slot)?.supervisor_end(id.generation).ok()?;
+        self.links.insert(id.slot, link);
+        Some(())
+    }
+
+    fn grant(&self, start: u32, count: u32) -> Grant {
+        let start = PhysAddr(self.first.0 + u64::from(start) * UNIT);
+        Grant { start, bytes: u64::from(count) * UNIT }
+    }
+
+    /// What domains say.
+    fn listen(&mut self, now: Instant) {
+        let mut heard = Vec::new();
+        for link in self.links.values_mut() {
+            while let Ok(Some(message)) = link.receive() {
+                heard.push(message);
+            }
+        }
+        for message in heard {
+            match Message::decode(message.payload()) {
+                Ok((id, said)) => self.supervisor.heard(now, id, said),
+                Err(_) => {
+                    self.others.truncate(MOST_ENDED);
+                    self.others.push_front(message.payload().to_vec());
+                }
+            }
+        }
+    }
+
+    /// What cores and seats show.
+    fn look(&mut self, domains: &dyn Domains, now: Instant) {
+        let all: Vec<_> = self.supervisor.ledger().domains().collect();
+        for domain in all {
+            let Some(seat) = domains.seat(domain.id.slot) else { continue };
+            let phase = seat.phase();
+            let words = seat.last_words();
+            if !words.is_empty() {
+                self.last_words.insert(domain.id.slot, words);
+            }
+            match (domain.state, phase) {
+                (Lifecycle::Building, SeatPhase::Started) => {
+                    self.supervisor.happened(now, Happened::Built(domain.id));
+                }
+                (Lifecycle::Building, SeatPhase::NotBuilt) => {
+                    self.supervisor.happened(now, Happened::NotBuilt(domain.id));
+                }
+                (Lifecycle::Dead, _) => {}
+                _ if phase.is_over() => {
+                    self.supervisor.happened(now, Happened::Ended(domain.id));
+                }
+                _ => {}
+            }
+        }
+        let cores = self.supervisor.ledger().cores_with(|it| it.phase == Phase::Leaving);
+        for core in cores.into_iter().filter(|core| domains.is_parked(*core)) {
+            self.forced.remove(&core);
+            self.parked = now;
+            self.supervisor.happened(now, Happened::Parked(core));
+        }
+    }
+
+    /// Zeroes some of what nobody uses.
+    fn scrub(&mut self, domains: &dyn Domains, now: Instant) {
+        let Some((extent, done)) = self.dirty.pop_front() else { return };
+        let units: Vec<u32> = extent.units().skip(done).take(AT_ONCE).collect();
+        units.iter().for_each(|unit| domains.scrub(self.grant(*unit, 1)));
+        let done = done + units.len();
+        match done < extent.count as usize {
+            true => self.dirty.push_front((extent, done)),
+            false => self.supervisor.happened(now, Happened::Scrubbed(extent)),
+        }
+    }
+}
