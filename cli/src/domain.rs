@@ -96,8 +96,7 @@ fn begin(options: &Options) -> Result<Carrier, Failure> {
     let (folder, record) = carry::folder_with_supervisor(&options.which)?;
     if pc::is_one(&record) {
         return Err(Failure::request(
-            "a domain of a PC keeps the cores and the memory that it was made with; destroy it and \
-             create it anew",
+            "domains of a PC do not lend cores to each other; use `domain resize`",
         ));
     }
     Failure::at_signals()?;
@@ -217,21 +216,28 @@ fn resize(
 ) -> Result<(), Failure> {
     if let Some(memory) = memory {
         return Err(Failure::request(format!(
-            "--memory {memory}: a hosted domain keeps the memory that it was made with; destroy it \
+            "--memory {memory}: a domain keeps the memory that it was made with; destroy it \
              and create it anew"
         )));
     }
     let change = cores.ok_or_else(|| Failure::request("nothing is to change; say --cores"))?;
+    let (folder, record) = carry::folder_with_supervisor(&options.which)?;
+    if pc::is_one(&record) {
+        if force {
+            return Err(Failure::request(
+                "--force: a domain of a PC is asked for cores, and not forced; leave it out",
+            ));
+        }
+        Failure::at_signals()?;
+        pc::resize(&folder, name, change)?;
+        return pc::tell(&folder, name, options.json);
+    }
     let mut carrier = begin(options)?;
     let ledger = carrier.ledger();
     let has = ledger
         .named(name)
-        .map_or(0, |domain| ledger.cores_with(|it| it.is_own(domain.id.slot)).len() as i32);
-    let cores = match change {
-        Change::To(cores) => cores,
-        // Fewer than none is refused as none is.
-        Change::By(by) => (has + by).max(0) as u16,
-    };
+        .map_or(0, |domain| ledger.cores_with(|it| it.is_own(domain.id.slot)).len());
+    let cores = change.of(has);
     let resize = Resize { name, cores: Some(cores), units: None, force };
     carrier.carry_out(&Command::Resize(resize))?;
     tell(&carrier, name, options)

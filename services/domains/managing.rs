@@ -1,10 +1,10 @@
-//! A domain's end of domcon: its managing core tells the supervisor when the domain runs, and ends
-//! the domain when it is told to. The domain never waits for its supervisor.
+//! A domain's end of domcon: its managing core tells the supervisor when the domain runs, takes and
+//! gives cores, and ends the domain when it is told to. The domain never waits for its supervisor.
 
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use nile_abi::{CoreId, CorePhase};
+use nile_abi::{CoreId, CorePhase, Role, RoleSet};
 use nile_domain::{Act, DomainId, Managing, Message};
 use nile_stl::Stl;
 use nile_stl::node::Seated;
@@ -14,53 +14,110 @@ use nile_stl::node::domains::SeatLink;
 const LOOK: Duration = Duration::from_millis(10);
 const STARTING: Duration = Duration::from_millis(1);
 
+/// How long what a core works on may take that is to leave: less than the supervisor waits.
+const PATIENCE: Duration = Duration::from_millis(300);
+
 /// Answers the supervisor, if this is the managing core of a domain.
 pub fn start(stl: &Stl) {
     let Some(seated) = stl.node().ok().and_then(|node| node.seated()) else { return };
     let own = stl.clone();
     stl.host().spawn(Box::pin(async move {
         let Ok(link) = seated.seat.domain_end(seated.generation) else { return };
-        answer(&own, &seated, link).await;
+        Domain { stl: own, seated }.answer(link).await;
     }));
 }
 
-async fn answer(stl: &Stl, seated: &Seated, mut link: SeatLink) {
-    let id = DomainId { slot: seated.slot, generation: seated.generation };
-    while !all_run(stl) {
-        stl.host().pause(STARTING).await;
-    }
-    let mut managing = Managing::new([]);
-    managing.up();
-    loop {
-        while let Some(act) = managing.take_act() {
-            match act {
-                Act::Send(message) => {
-                    // A supervisor that takes nothing is told again by the next incarnation, and
-                    // asks for what it misses.
-                    link.send(&message.encode(id));
-                }
-                // Its cores and memory are what it was made with.
-                Act::Start(core) => managing.not_started(core),
-                Act::Leave(core) => managing.kept(core),
-                Act::Use(_) => {}
-                Act::Find(units) => managing.found(Err(units)),
-                Act::Stop => stl.node().into_iter().for_each(|node| node.end()),
-            }
-        }
-        while let Ok(Some(message)) = link.receive() {
-            if let Ok((to, said)) = Message::decode(message.payload())
-                && to == id
-            {
-                managing.heard(said);
-            }
-        }
-        stl.host().pause(LOOK).await;
-    }
+struct Domain {
+    stl: Stl,
+    seated: Seated,
 }
 
-/// Whether all loops of this node run.
-fn all_run(stl: &Stl) -> bool {
-    let Ok(node) = stl.node() else { return false };
-    let mut cores = (0..stl.host().cores() as u16).map(CoreId);
-    cores.all(|core| node.state_of(core).is_some_and(|it| it.phase == CorePhase::Running))
+impl Domain {
+    async fn answer(&self, mut link: SeatLink) {
+        let id = DomainId { slot: self.seated.slot, generation: self.seated.generation };
+        while !self.cores().all(|core| self.is_in(core) || self.is_away(core)) {
+            self.stl.host().pause(STARTING).await;
+        }
+        let hardware = self.cores().filter_map(|core| self.seated.seat.hardware(core.0));
+        let mut managing = Managing::new(hardware);
+        managing.up();
+        loop {
+            while let Some(act) = managing.take_act() {
+                match act {
+                    Act::Send(message) => {
+                        // A supervisor that takes nothing is told again by the next incarnation,
+                        // and asks for what it misses.
+                        link.send(&message.encode(id));
+                    }
+                    Act::Start(hardware) => match self.let_in(hardware).await {
+                        true => managing.started(hardware),
+                        false => managing.not_started(hardware),
+                    },
+                    Act::Leave(hardware) => match self.send_away(hardware).await {
+                        true => managing.left(hardware),
+                        false => managing.kept(hardware),
+                    },
+                    // Its memory is what it was made with.
+                    Act::Use(_) => {}
+                    Act::Find(units) => managing.found(Err(units)),
+                    Act::Stop => self.stl.node().into_iter().for_each(|node| node.end()),
+                }
+            }
+            while let Ok(Some(message)) = link.receive() {
+                if let Ok((to, said)) = Message::decode(message.payload())
+                    && to == id
+                {
+                    managing.heard(said);
+                }
+            }
+            self.stl.host().pause(LOOK).await;
+        }
+    }
+
+    fn cores(&self) -> impl Iterator<Item = CoreId> + use<> {
+        (0..self.stl.host().cores() as u16).map(CoreId)
+    }
+
+    fn phase(&self, core: CoreId) -> Option<CorePhase> {
+        self.stl.node().ok()?.state_of(core).map(|it| it.phase)
+    }
+
+    fn is_in(&self, core: CoreId) -> bool {
+        self.phase(core) == Some(CorePhase::Running)
+    }
+
+    fn is_away(&self, core: CoreId) -> bool {
+        self.phase(core) == Some(CorePhase::Away)
+    }
+
+    /// Has a core of the node that is away begin on this hardware; whether it does.
+    async fn let_in(&self, hardware: u16) -> bool {
+        let seat = &self.seated.seat;
+        let is_free = |core: &CoreId| self.is_away(*core) && seat.hardware(core.0).is_none();
+        let Some(core) = self.cores().find(is_free) else { return false };
+        let Ok(node) = self.stl.node() else { return false };
+        seat.set_hardware(core.0, Some(hardware));
+        let runs = node.call_back_core(core).await.is_ok();
+        if !runs {
+            seat.set_hardware(core.0, None);
+        }
+        runs
+    }
+
+    /// Has the core that runs on this hardware leave, if it is a worker and nothing else; whether
+    /// it does. The hardware parks itself.
+    async fn send_away(&self, hardware: u16) -> bool {
+        let seat = &self.seated.seat;
+        let found = self.cores().find(|core| seat.hardware(core.0) == Some(hardware));
+        let (Some(core), Ok(node)) = (found, self.stl.node()) else { return false };
+        let roles = node.state_of(core).map(|it| it.roles);
+        if roles != Some(RoleSet::EMPTY.with(Role::Worker)) {
+            return false;
+        }
+        let left = node.leave_core(core, PATIENCE, true).await.is_ok();
+        if left {
+            seat.set_hardware(core.0, None);
+        }
+        left
+    }
 }

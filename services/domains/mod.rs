@@ -16,7 +16,7 @@ use core::cell::RefCell;
 use core::time::Duration;
 
 use nile_abi::Status;
-use nile_domain::{Command, Create, Domain, DomainId, Limits, Name, Phase, Refused};
+use nile_domain::{Command, Create, Domain, DomainId, Limits, Name, Phase, Refused, Resize};
 use nile_interfaces::domains::{DomainEntry, DomainWanted, DomainsKernel, DomainsOfMachine};
 use nile_stl::{CallError, CallResult, Start, Stl, service};
 use nile_sync::{Notify, first, yield_now};
@@ -96,6 +96,14 @@ impl DomainService {
         }
     }
 
+    fn entry_of(&self, name: Name) -> CallResult<DomainEntry> {
+        self.with(|running| {
+            let gone = || CallError::new(Status::NotFound, "the domain has just gone");
+            let domain = running.supervisor.ledger().named(name).ok_or_else(gone)?;
+            Ok(entry(running, &domain))
+        })
+    }
+
     /// Carries a command out. Ends when that has.
     async fn carry_out(&self, command: &Command) -> CallResult<()> {
         let now = self.stl.host().now();
@@ -158,11 +166,14 @@ impl DomainsKernel for DomainService {
             Ok(())
         })?;
         self.carry_out(&command).await?;
-        self.with(|running| {
-            let gone = || CallError::new(Status::NotFound, "the domain has just gone");
-            let domain = running.supervisor.ledger().named(create.name).ok_or_else(gone)?;
-            Ok(entry(running, &domain))
-        })
+        self.entry_of(create.name)
+    }
+
+    async fn resize(&self, name: String, cores: u16) -> CallResult<DomainEntry> {
+        let name = name_of(&name)?;
+        let resize = Resize { name, cores: Some(cores), units: None, force: false };
+        self.carry_out(&Command::Resize(resize)).await?;
+        self.entry_of(name)
     }
 
     async fn destroy(&self, name: String, force: bool) -> CallResult<()> {
@@ -177,6 +188,10 @@ fn create(wanted: &DomainWanted) -> CallResult<Create> {
         units: (1, u32::MAX),
         priority: wanted.priority,
     };
+    if wanted.priority != 0 {
+        let why = "a priority: no core is taken by force from a domain that runs; leave it out";
+        return Err(CallError::new(Status::Invalid, why));
+    }
     let DomainWanted { cores, units, .. } = *wanted;
     Ok(Create { name: name_of(&wanted.name)?, cores, units, limits, device: None })
 }

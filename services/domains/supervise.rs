@@ -8,13 +8,13 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use nile_abi::{Instant, PhysAddr};
+use nile_abi::{Instant, PhysAddr, Status};
 use nile_domain::{
     Action, Command, Deadlines, DomainId, Extent, Happened, Ledger, Lifecycle, Message, Name,
-    Phase, Refused, RequestId, Sizes, Supervisor, UNIT, Words,
+    Phase, Refused, RequestId, Sizes, Supervisor, Thing, UNIT, Words,
 };
 use nile_ring::Region;
-use nile_stl::node::domains::{SeatLink, SeatPhase, Wanted};
+use nile_stl::node::domains::{Seat, SeatLink, SeatPhase, Wanted};
 use nile_stl::node::{Domains, Grant};
 
 const DEADLINES: Deadlines = Deadlines {
@@ -226,9 +226,10 @@ impl Running {
         let cores = ledger.cores_with(|it| it.is_own(id.slot));
         let memory = ledger.extents_with(|it| it.is_own(id.slot));
         let memory: Vec<Grant> = memory.iter().map(|it| self.grant(it.start, it.count)).collect();
+        let most = ledger.domain(id).map_or(0, |domain| domain.limits.cores.1);
         let (slot, generation) = (id.slot, id.generation);
         let (cores, memory) = (&cores[..], &memory[..]);
-        let wanted = Wanted { slot, generation, cores, memory, program, config };
+        let wanted = Wanted { slot, generation, cores, most, memory, program, config };
         domains.build(&wanted).map_err(|status| format!("the machine refuses: {status}"))?;
         self.connect(domains, id).ok_or_else(|| "it has no seat".into())
     }
@@ -284,7 +285,7 @@ impl Running {
                 _ if phase.is_over() => {
                     self.supervisor.happened(now, Happened::Ended(domain.id));
                 }
-                _ => {}
+                _ => self.admit(domains, domain.id.slot, &seat),
             }
         }
         let cores = self.supervisor.ledger().cores_with(|it| it.phase == Phase::Leaving);
@@ -292,6 +293,19 @@ impl Running {
             self.forced.remove(&core);
             self.parked = now;
             self.supervisor.happened(now, Happened::Parked(core));
+        }
+    }
+
+    /// Lets a core in that a domain asks for and has been offered, once it is parked.
+    fn admit(&self, domains: &dyn Domains, slot: u8, seat: &Seat) {
+        let Some(entry) = seat.asked_in() else { return };
+        let ledger = self.supervisor.ledger();
+        let is_offered = entry.hardware < ledger.sizes().cores && {
+            let holding = ledger.holding(Thing::Core(entry.hardware));
+            holding.is_of(slot) && holding.is_had()
+        };
+        if !is_offered || domains.admit(&entry) != Err(Status::Busy) {
+            seat.answer();
         }
     }
 

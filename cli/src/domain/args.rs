@@ -133,6 +133,16 @@ pub enum Change {
     By(i32),
 }
 
+impl Change {
+    /// How many that is of a domain that has so many. Fewer than none is refused as none is.
+    pub fn of(self, has: usize) -> u16 {
+        match self {
+            Change::To(cores) => cores,
+            Change::By(by) => (has as i32 + by).max(0) as u16,
+        }
+    }
+}
+
 impl FromStr for Change {
     type Err = String;
 

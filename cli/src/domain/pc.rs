@@ -10,6 +10,7 @@ use nile_domain::{Create, Limits, Name, UNIT};
 use nile_interfaces::domains::{DomainEntry, DomainWanted, DomainsClient, DomainsOfMachine};
 use nile_stl::{CallError, CallResult, Client};
 
+use super::args::Change;
 use super::carry::{self, START, node_of_place};
 use super::show::{self, Seen};
 use crate::cluster::args::Kind;
@@ -65,12 +66,6 @@ fn claim(folder: &Folder) -> Result<(Claim, Record), Failure> {
 pub fn create(folder: &Folder, create: &Create, dry_run: bool) -> Result<DomainEntry, Failure> {
     let (_claim, mut record) = claim(folder)?;
     let Limits { cores: (least_cores, most_cores), priority, .. } = create.limits;
-    if most_cores != create.cores {
-        return Err(Failure::request(format!(
-            "--max-cores {most_cores}: a domain of a PC keeps the {} cores that it is made with",
-            create.cores
-        )));
-    }
     let wanted = DomainWanted {
         name: create.name.to_string(),
         cores: create.cores,
@@ -134,6 +129,22 @@ fn wait(folder: &Folder, record: &Record, node: &Node) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Gives a domain that runs cores, or takes some, and waits until it has what it is to have.
+pub fn resize(folder: &Folder, name: Name, change: Change) -> Result<(), Failure> {
+    let (_claim, mut record) = claim(folder)?;
+    let machine = ask(folder, &record, async |domains| domains.list().await)?;
+    let entry = machine.domains.iter().find(|it| it.name == name.as_str());
+    let cores = change.of(entry.map_or(0, |it| it.cores.len()));
+    let text = name.to_string();
+    let made = ask(folder, &record, async |domains| domains.resize(text, cores).await)?;
+    let id = node_of_place(made.place);
+    let node = record.nodes.iter_mut().find(|node| node.id == id);
+    if let Some(domain) = node.and_then(|node| node.domain.as_mut()) {
+        domain.cores = made.cores;
+    }
+    folder.set_record(&record)
+}
+
 /// Ends a domain. Of one that has ended by itself, nothing is left then either.
 pub fn destroy(folder: &Folder, name: Name, force: bool) -> Result<(), Failure> {
     let (_claim, mut record) = claim(folder)?;
@@ -164,7 +175,7 @@ pub fn wanted(folder: &Folder, name: Name) -> Result<Create, Failure> {
     let entry = machine.domains.iter().find(|it| it.name == name.as_str());
     let priority = entry.map_or(0, |it| it.priority);
     let limits = Limits { cores: own.bounds, units: (1, u32::MAX), priority };
-    let (cores, units) = (own.bounds.1, (own.memory / UNIT) as u32);
+    let (cores, units) = (own.cores.len() as u16, (own.memory / UNIT) as u32);
     Ok(Create { name, cores, units, limits, device: None })
 }
 

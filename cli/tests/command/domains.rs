@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::cluster::{Place, refused, send, until};
-use crate::support::{launcher, launcher_again, root, run};
+use crate::support::{Said, launcher, launcher_again, root, run};
 
 /// A cluster with a supervisor, which has the cores 1 to 3 and 192 MiB to give.
 fn supervised() -> Place {
@@ -268,12 +268,14 @@ fn domains_of_a_pc_are_made_called_and_destroyed_by_name() {
     let planned = create(&["web", "--cores", "2", "--memory", "48M", "--dry-run"]).expect(0);
     assert_eq!(planned.out, "web would be n2, with cores 0,1 and 48 MiB\n");
     assert_eq!(free(), all);
-    create(&["web", "--cores", "2", "--memory", "48M"]).expect(0);
+    create(&["web", "--cores", "2", "--max-cores", "3", "--memory", "48M"]).expect(0);
     create(&["batch", "--cores", "1", "--memory", "32M"]).expect(0);
     refused(create(&["a", "--cores", "1", "--memory", "8M"]), "none is free; web has 2, batch has");
     refused(create(&["web", "--cores", "1", "--memory", "8M"]), "a domain web already");
-    refused(create(&["a", "--cores", "1", "--max-cores", "2", "--memory", "8M"]), "keeps the 1");
-    refused(place.run(&["domain", "resize", "web", "--cores", "+1"]), "made with");
+    let first = ["a", "--cores", "1", "--memory", "8M", "--priority", "9"];
+    refused(create(&first), "taken by force");
+    let resize = |cores: &str| place.run(&["domain", "resize", "web", "--cores", cores, "--json"]);
+    refused(resize("+1"), "1 cores are wanted, and none is free");
     refused(place.run(&["fault", "kill", "web"]), "domain restart web");
     let call = |core: &str| {
         let said = place.run(&["call", "ackermann.compute", "m=2", "n=3", "--core", core]);
@@ -292,6 +294,20 @@ fn domains_of_a_pc_are_made_called_and_destroyed_by_name() {
 
     let anew = place.json(&["domain", "restart", "batch"]);
     assert_eq!((&anew["state"], &anew["generation"]), (&json!("running"), &json!(2)));
+    call("batch.c0");
+    place.run(&["domain", "destroy", "batch"]).expect(0);
+
+    // Cores come and go while the domain runs; the next one gets what has left.
+    let cores =
+        |said: Said| serde_json::from_str::<Value>(&said.expect(0).out).unwrap()["cores"].clone();
+    for _ in 0..3 {
+        assert_eq!(cores(resize("+1")), json!([0, 1, 2]));
+        call("web.c2");
+        assert_eq!(cores(resize("2")), json!([0, 1]));
+        call("web.c1");
+    }
+    refused(resize("-1"), "2 to 3");
+    create(&["batch", "--cores", "1", "--memory", "32M"]).expect(0);
     call("batch.c0");
     place.run(&["domain", "destroy", "batch"]).expect(0);
     place.run(&["domain", "destroy", "web", "--force"]).expect(0);

@@ -14,9 +14,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
-use nile_abi::{EndpointId, Generation, Status};
+use nile_abi::{EndpointId, Generation, MAX_CORES, PhysAddr, Status, VirtAddr};
 use nile_ring::channel::region_len;
 use nile_ring::{BadSize, Endpoint, Message, ReceiveError, Receiver, Region, Sender};
 
@@ -36,9 +36,14 @@ const _: () = assert!(region_len(CELLS) <= RING_BYTES);
 
 const PHASE: usize = 0;
 const WORDS_BYTES: usize = 1;
+/// How a core is to be let in: its number on the machine plus one, and the other words before.
+const ENTRY: usize = 2;
 /// Where the last words are, and how long they may be.
 const WORDS: usize = 8;
-const MOST_WORDS: usize = STATUS_BYTES - WORDS * 8;
+const MOST_WORDS: usize = (HARDWARE - WORDS) * 8;
+/// Where it stands on which of the machine's cores each core of the domain runs, plus one.
+const HARDWARE: usize = STATUS_BYTES / 8 - MAX_CORES / CORES_OF_WORD;
+const CORES_OF_WORD: usize = 4;
 
 /// How far a domain has come, as the machine and the domain itself say it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,6 +79,22 @@ impl SeatPhase {
     }
 }
 
+/// How a core is to enter a domain that runs: the machine's core `hardware` as the domain's `core`,
+/// in the space under `root`, on the stack that ends at `stack_top`, with the node at `node`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// By its number among the machine's cores.
+    pub hardware: u16,
+    /// By its number in the domain.
+    pub core: u16,
+    /// The space.
+    pub root: PhysAddr,
+    /// The stack.
+    pub stack_top: VirtAddr,
+    /// The node.
+    pub node: VirtAddr,
+}
+
 /// What a domain and its supervisor share. Nothing that the other side writes is trusted.
 #[derive(Clone, Debug)]
 pub struct Seat(Region);
@@ -106,6 +127,58 @@ impl Seat {
     /// Says it.
     pub fn set_phase(&self, phase: SeatPhase) {
         self.0.words()[PHASE].store(phase as u64, Ordering::Release);
+    }
+
+    /// On which of the machine's cores a core of the domain runs.
+    pub fn hardware(&self, core: u16) -> Option<u16> {
+        let (word, shift) = self.hardware_word(core)?;
+        ((word.load(Ordering::Relaxed) >> shift) as u16).checked_sub(1)
+    }
+
+    /// Says it; by whoever manages the domain.
+    pub fn set_hardware(&self, core: u16, hardware: Option<u16>) {
+        let Some((word, shift)) = self.hardware_word(core) else { return };
+        let others = word.load(Ordering::Relaxed) & !(0xffff << shift);
+        let value = hardware.map_or(0, |it| u64::from(it) + 1);
+        word.store(others | value << shift, Ordering::Relaxed);
+    }
+
+    fn hardware_word(&self, core: u16) -> Option<(&AtomicU64, usize)> {
+        let core = usize::from(core);
+        let shift = core % CORES_OF_WORD * 16;
+        (core < MAX_CORES).then(|| (&self.0.words()[HARDWARE + core / CORES_OF_WORD], shift))
+    }
+
+    /// Asks the supervisor to let a parked core in, that it has offered.
+    pub fn ask_in(&self, entry: &Entry) {
+        let [asked, core, root, stack_top, node] = self.entry_words();
+        core.store(entry.core.into(), Ordering::Relaxed);
+        root.store(entry.root.0, Ordering::Relaxed);
+        stack_top.store(entry.stack_top.0, Ordering::Relaxed);
+        node.store(entry.node.0, Ordering::Relaxed);
+        asked.store(u64::from(entry.hardware) + 1, Ordering::Release);
+    }
+
+    /// What the domain asks for, if it asks.
+    pub fn asked_in(&self) -> Option<Entry> {
+        let [asked, core, root, stack_top, node] = self.entry_words();
+        let hardware = asked.load(Ordering::Acquire).checked_sub(1)? as u16;
+        Some(Entry {
+            hardware,
+            core: core.load(Ordering::Relaxed) as u16,
+            root: PhysAddr(root.load(Ordering::Relaxed)),
+            stack_top: VirtAddr(stack_top.load(Ordering::Relaxed)),
+            node: VirtAddr(node.load(Ordering::Relaxed)),
+        })
+    }
+
+    /// What it asked for was looked at.
+    pub fn answer(&self) {
+        self.0.words()[ENTRY].store(0, Ordering::Release);
+    }
+
+    fn entry_words(&self) -> [&AtomicU64; 5] {
+        core::array::from_fn(|index| &self.0.words()[ENTRY + index])
     }
 
     /// Replaces the last words, as far as there is room.
@@ -208,6 +281,8 @@ pub struct Wanted<'a> {
     pub generation: Generation,
     /// The hardware cores, each parked; its managing core runs on the first.
     pub cores: &'a [u16],
+    /// How many cores its node can have: those that have no hardware are away.
+    pub most: u16,
     /// Its memory, in whole 2 MiB and zero.
     pub memory: &'a [Grant],
     /// What it runs, as a node that is started for a program.
@@ -234,6 +309,10 @@ pub trait Domains {
     /// tells how that goes. `Busy`: a core is not parked, or another domain is being put together.
     /// `Invalid`: a place, core or memory that is none, or text that is too long.
     fn build(&self, wanted: &Wanted<'_>) -> Result<(), Status>;
+
+    /// Lets a core in as a domain in this place has asked. `Busy`: it is not parked. `Invalid`: no
+    /// domain can mean that.
+    fn admit(&self, entry: &Entry) -> Result<(), Status>;
 
     /// Whether a hardware core is parked.
     fn is_parked(&self, core: u16) -> bool;
@@ -277,6 +356,26 @@ mod tests {
         seat.say(format_args!("{long}"));
         assert_eq!(seat.last_words(), long[..MOST_WORDS]);
         assert!(Seat::new(Region::owned(SEAT_BYTES - 64)).is_none());
+    }
+
+    #[test]
+    fn a_seat_says_where_cores_run_and_who_is_to_be_let_in() {
+        let seat = Seat::new(Region::owned(SEAT_BYTES)).expect("large enough");
+        let cores = [0, 3, 4, 255];
+        for (core, hardware) in cores.into_iter().zip([7, 0, 65000, 9]) {
+            seat.set_hardware(core, Some(hardware));
+        }
+        seat.say(format_args!("{}", "x".repeat(MOST_WORDS)));
+        assert_eq!(cores.map(|it| seat.hardware(it)), [Some(7), Some(0), Some(65000), Some(9)]);
+        seat.set_hardware(3, None);
+        assert_eq!([seat.hardware(3), seat.hardware(1), seat.hardware(256)], [None; 3]);
+        assert_eq!(seat.asked_in(), None);
+        let (root, stack_top, node) = (PhysAddr(4096), VirtAddr(1 << 40), VirtAddr(5));
+        let entry = Entry { hardware: 0, core: 3, root, stack_top, node };
+        seat.ask_in(&entry);
+        assert_eq!(seat.asked_in(), Some(entry));
+        seat.answer();
+        assert_eq!(seat.asked_in(), None);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub mod timer;
 
 pub use bridge::Bridge;
 pub use disk::Disk;
-pub use domains::{Domains, Seat, SeatLink, SeatPhase, Seated, Wanted};
+pub use domains::{Domains, Entry, Seat, SeatLink, SeatPhase, Seated, Wanted};
 pub use driven_disk::{DrivenDisk, Transfer};
 pub use driven_interface::DrivenInterface;
 pub use grant::Grant;

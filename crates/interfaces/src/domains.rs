@@ -81,6 +81,11 @@ pub trait Domains {
         config: String,
     ) -> CallResult<DomainEntry>;
 
+    /// Gives a domain that runs so many cores of its own, or takes some: it is asked for them, and
+    /// keeps one that works on something, or that its node needs. Waits until it is done.
+    #[stl_k(reply = "domain", allow(operator, peer))]
+    async fn resize(&self, name: String, cores: u16) -> CallResult<DomainEntry>;
+
     /// Ends a domain and waits until nothing of it is left. It is asked to end, and taken by force
     /// if it does not; with `force` it is not asked.
     #[stl_k(allow(operator, peer))]

@@ -182,5 +182,6 @@ pub fn cores(board: &Board) -> Vec<CoreReport> {
 
 /// Whether every core's loop runs.
 pub fn all_running(board: &Board) -> bool {
-    board.core_ids().all(|core| board.record(core).phase() == CorePhase::Running)
+    let is_in = |phase| matches!(phase, CorePhase::Running | CorePhase::Away);
+    board.core_ids().all(|core| is_in(board.record(core).phase()))
 }

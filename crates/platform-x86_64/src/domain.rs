@@ -17,7 +17,7 @@ use nile_abi::{CoreId, Generation, MAX_CORES, PageSize, PhysAddr, Role, Status, 
 use nile_memory::{MemoryKind, MemoryMap, MemoryRegion};
 use nile_platform::board::driver;
 use nile_platform::domains::{FrameLoop, LOOP_BYTES, LOOP_OFFSET, SEAT_BYTES};
-use nile_platform::{Domains, Grant, Seat, SeatPhase, Seated, Wanted};
+use nile_platform::{CorePhase, Domains, Entry, Grant, Seat, SeatPhase, Seated, Wanted};
 use nile_ring::Region;
 
 use crate::acpi::Platform;
@@ -35,6 +35,8 @@ use crate::{bootinfo, entry, gdt, heap, idt, layout, local, space};
 
 /// Pieces of memory that a domain can consist of.
 const MOST_PIECES: usize = 64;
+/// The name of no core: a place in a domain's node that has no hardware.
+const NO_CORE: ApicId = ApicId(u32::MAX);
 /// Bytes of what it is told: its command line, its configuration.
 const MOST_LINE: usize = 1024;
 const MOST_CONFIG: usize = 4096;
@@ -112,6 +114,10 @@ pub struct Order {
     /// The supervisor's node.
     node: PhysAddr,
     cores: Vec<ApicId, MAX_CORES>,
+    /// Their numbers among those that there are to give.
+    numbers: Vec<u16, MAX_CORES>,
+    /// How many cores the node can have.
+    most: usize,
     memory: Vec<Frames, MOST_PIECES>,
     line: Vec<u8, MOST_LINE>,
     config: Vec<u8, MOST_CONFIG>,
@@ -183,10 +189,11 @@ unsafe fn build(order: &'static Order) -> Result<&'static Node, NotBuilt> {
     let memory = MemoryMap::from_claims(&claims);
     let text = |bytes: &'static [u8]| str::from_utf8(bytes).unwrap_or_default();
     let (line, config): (_, &'static [u8]) = (text(&order.line), &order.config);
-    let plan =
-        (IMAGE.plan)(config, bootinfo::program(line), order.cores.len(), memory.total_usable());
+    let most = order.most.max(order.cores.len());
+    let plan = (IMAGE.plan)(config, bootinfo::program(line), most, memory.total_usable());
     let plan = plan.map_err(NotBuilt::Config)?;
-    let cores: alloc::vec::Vec<_> = order.cores.iter().copied().zip(plan.roles).collect();
+    let names = order.cores.iter().copied().chain(core::iter::repeat(NO_CORE));
+    let cores: alloc::vec::Vec<_> = names.zip(plan.roles).collect();
     let mut platform = Platform::alone(order.cores[0]);
     platform.local_apic = supervised.local_apic;
     let found = Found {
@@ -215,11 +222,44 @@ unsafe fn build(order: &'static Order) -> Result<&'static Node, NotBuilt> {
     let apic = LocalApic::new(&node.features, registers);
     // SAFETY: the boot space has it where it is.
     let parking = unsafe { Parking::at(VirtAddr(0)) };
-    for start in start::prepare_others(node) {
+    let starts = start::prepare_others(node);
+    set_places(order, node);
+    for start in starts.iter().filter(|it| it.apic != NO_CORE) {
         // SAFETY: the space was built for this core, which is parked.
-        unsafe { parking.begin(&start, &apic) }
+        unsafe { parking.begin(start, &apic) }
     }
     Ok(node)
+}
+
+/// Says on which hardware each core of a new domain runs, and which are away.
+fn set_places(order: &Order, node: &Node) {
+    // SAFETY: this is the boot space, which has the board where it is, and the domain's seat.
+    let board = unsafe { node.shared.board(VirtAddr(0), node.cores.len()) };
+    // SAFETY: as above.
+    let seat = Seat::new(unsafe { region(order.domain.seat, VirtAddr(0)) });
+    for (id, core) in board.core_ids().zip(&node.cores) {
+        if core.apic == NO_CORE {
+            board.record(id).set_phase(CorePhase::Away);
+            board.record(CoreId::BOOT).set_away(id, true);
+            continue;
+        }
+        board.record(id).set_hardware_id(core.apic.0.into());
+        let number = order.numbers.get(id.index()).copied();
+        seat.iter().for_each(|seat| seat.set_hardware(id.0, number));
+    }
+}
+
+/// Asks the supervisor to let the hardware in that the domain has for this core, which is away.
+pub fn ask_in(node: &Node, core: CoreId) {
+    let Some(Seated { seat, .. }) = seated(node) else { return };
+    let Some(hardware) = seat.hardware(core.0) else { return };
+    seat.ask_in(&Entry {
+        hardware,
+        core: core.0,
+        root: node.core(core).root,
+        stack_top: layout::stack(core).end,
+        node: layout::shared(node.shared.node.start),
+    });
 }
 
 /// The core that drives the node's first interface: a domain's loop, or a supervisor's network.
@@ -313,6 +353,8 @@ impl Domains for NodeManager {
             domain: DomainEntry { slot: wanted.slot, generation: wanted.generation, seat },
             node: self.node().shared.node.start,
             cores,
+            numbers: Vec::from_slice(wanted.cores).map_err(|_| Status::Invalid)?,
+            most: wanted.most.into(),
             memory,
             line: Vec::from_slice(line.as_bytes()).map_err(|_| Status::Invalid)?,
             config: Vec::from_slice(wanted.config.as_bytes()).map_err(|_| Status::Invalid)?,
@@ -331,6 +373,25 @@ impl Domains for NodeManager {
             parking.order().write(order);
             parking.begin(&start, &apic);
         }
+        Ok(())
+    }
+
+    fn admit(&self, entry: &Entry) -> Result<(), Status> {
+        let supervised = self.supervised().ok_or(Status::Invalid)?;
+        let (parking, apic) = self.parking().ok_or(Status::NotFound)?;
+        let core = supervised.parked.get(usize::from(entry.hardware)).ok_or(Status::Invalid)?;
+        let given = supervised.memory.start..supervised.memory.end();
+        if !given.contains(&entry.root) {
+            return Err(Status::Invalid);
+        }
+        if !parking.is_parked(*core) {
+            return Err(Status::Busy);
+        }
+        let Entry { core: number, root, stack_top, node, .. } = *entry;
+        let start = Start::new(*core, number.into(), node, root, stack_top);
+        // SAFETY: the core is parked; what it enters is the domain's own, as far as this can be
+        // known: a domain says itself where its spaces are.
+        unsafe { parking.begin(&start, &apic) }
         Ok(())
     }
 

@@ -267,7 +267,8 @@ struct There<'a>(&'a Local);
 
 impl Signal for There<'_> {
     fn signal(&self, core: CoreId) {
-        self.0.apic.send_fixed_from_handler(self.0.node.core(core).apic, Vector::SIGNAL);
+        let to = self.0.node.apic_of(self.0.board, core);
+        self.0.apic.send_fixed_from_handler(to, Vector::SIGNAL);
     }
 }
 

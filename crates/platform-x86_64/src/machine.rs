@@ -41,7 +41,7 @@ use crate::virtio::registers::MESSAGE;
 use crate::virtio::{Device, DeviceRegisters};
 use crate::{
     checksum, devices, domain, entropy, interrupts, layout, lines, local, power, privileged,
-    restart, samples, serial, timer, user,
+    restart, samples, serial, space, timer, user,
 };
 
 use not_opened::NotOpened;
@@ -186,7 +186,7 @@ fn base_of(node: &Node, grant: Grant) -> VirtAddr {
 
 impl Signal for Core {
     fn signal(&self, core: CoreId) {
-        self.apic.send_fixed(self.node.core(core).apic, Vector::SIGNAL);
+        self.apic.send_fixed(self.node.apic_of(self.board, core), Vector::SIGNAL);
     }
 }
 
@@ -387,6 +387,12 @@ impl Machine for Core {
             privileged::invalidate_all();
             record.set_phase(CorePhase::Away);
             self.board.notifier().doorbells().wake(CoreId::BOOT, self);
+            if self.node.domain.is_some() {
+                // The hardware is the supervisor's again.
+                privileged::disable_interrupts();
+                // SAFETY: nothing of this incarnation runs any more.
+                unsafe { space::leave() }
+            }
         }
         restart::after_leaving(|| {
             if self.board.phase() == NodePhase::Stopping {
@@ -550,6 +556,9 @@ impl Manager for NodeManager {
     }
 
     fn call_back(&self, core: CoreId) {
+        if self.node.domain.is_some() {
+            return domain::ask_in(self.node, core);
+        }
         if let Some(local) = local::get() {
             local.apic.send_fixed(self.node.core(core).apic, Vector::SIGNAL);
         }

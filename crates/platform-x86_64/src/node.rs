@@ -231,6 +231,15 @@ impl Node {
         &self.cores[core.index()]
     }
 
+    /// The machine's name of the hardware on which a core runs, or ran last. It can change if the
+    /// node is a domain.
+    pub fn apic_of(&self, board: &Board, core: CoreId) -> ApicId {
+        match self.domain {
+            Some(_) => ApicId(board.record(core).hardware_id() as u32),
+            None => self.core(core).apic,
+        }
+    }
+
     /// What maps the device of a line on the core that drives it; `None` if there is none, or if it
     /// cannot be driven by another core than at first.
     pub fn mappings(&self, line: Line) -> Option<alloc::vec::Vec<Mapping>> {

@@ -361,7 +361,8 @@ pub unsafe extern "C" fn core_start(core: u64, node: &'static Node) -> ! {
 
     record.set_generation(generation);
     board.begin(core);
-    record.set_hardware_id(u64::from(entry.apic.0));
+    // A domain's core may be on other hardware than before.
+    record.set_hardware_id(apic.id().0.into());
     record.set_phase(CorePhase::Starting);
     apic.enable();
     // SAFETY: handlers are installed, and no source is open that has none.

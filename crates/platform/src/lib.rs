@@ -41,8 +41,8 @@ pub use machine::{AttachError, CONTROL_BYTES, Machine, Manager, Outcome, Sleeper
 pub use misbehave::{Misbehave, recurse_for_ever};
 pub use nile_abi::CorePhase;
 pub use nile_device::{
-    Disk, Domains, Gate, Grant, Interface, LINES, Line, LineState, MOST_OF_A_KIND, Seat, SeatLink,
-    SeatPhase, Seated, TimerSource, Wanted, disk, domains, interface,
+    Disk, Domains, Entry, Gate, Grant, Interface, LINES, Line, LineState, MOST_OF_A_KIND, Seat,
+    SeatLink, SeatPhase, Seated, TimerSource, Wanted, disk, domains, interface,
 };
 pub use record::{Fault, Hosting, Queue, Record};
 pub use turn::{Loop, Turn};

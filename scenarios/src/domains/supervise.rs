@@ -8,7 +8,7 @@ use core::time::Duration;
 use nile_abi::Status;
 use nile_domain::{Command, Ledger};
 use nile_kernel::Core;
-use nile_platform::{Domains, Grant, Machine, Manager, Seat, Wanted};
+use nile_platform::{Domains, Entry, Grant, Machine, Manager, Seat, Wanted};
 use nile_ring::Region;
 use nile_services::domains::supervise::{LedgerWords, Running as Engine};
 
@@ -55,6 +55,10 @@ impl Domains for Unscrubbed<'_> {
 
     fn build(&self, wanted: &Wanted<'_>) -> Result<(), Status> {
         self.0.build(wanted)
+    }
+
+    fn admit(&self, entry: &Entry) -> Result<(), Status> {
+        self.0.admit(entry)
     }
 
     fn is_parked(&self, core: u16) -> bool {
