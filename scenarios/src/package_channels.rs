@@ -1,7 +1,8 @@
 //! Packages of two cores send each other messages by channels of their own: without a system call
 //! while both are awake, and with no more than sleeping and waking cost else. `package-channels`:
 //! one of them ends, then one's core restarts; the other learns that, and in the end all memory is
-//! back. `package-channels-restart`: the management core restarts, and neither notices.
+//! back. `package-channels-restart`: the management core restarts, and neither notices. With
+//! `beside=1` both are on one core, and a third one there gets nothing of what they have.
 
 use alloc::format;
 use alloc::rc::Rc;
@@ -20,16 +21,24 @@ use crate::conduct::{Findings, conduct, conducts};
 use crate::restart::wait_for;
 use crate::talk::Talk;
 
-/// Asks a worker to run the package: the act's number, then the other core's from bit 8 on.
+/// Asks a worker to run the package: the act's number, the other core's from bit 8 on, and what it
+/// is to its neighbours.
 const RUN: u32 = 20;
 
 /// What the package does.
-const ACTS: [&str; 5] = ["exchange", "leave", "stay", "hold", "long"];
+const ACTS: [&str; 7] = ["exchange", "leave", "stay", "hold", "long", "panic", "steal"];
 const EXCHANGE: u64 = 0;
 const LEAVE: u64 = 1;
 const STAY: u64 = 2;
 const HOLD: u64 = 3;
 const LONG: u64 = 4;
+const PANICS: u64 = 5;
+const STEAL: u64 = 6;
+
+/// The package shares its core.
+const SHARES: u64 = 1 << 32;
+/// Of two neighbours it is the one that speaks first.
+const LEADS: u64 = 1 << 33;
 
 /// What makes the worker's kernel panic.
 const PANIC: u64 = u64::MAX;
@@ -37,11 +46,11 @@ const PANIC: u64 = u64::MAX;
 const NOTE: u64 = u64::MAX - 1;
 /// What makes it say what it has noted.
 const NOTED: u64 = u64::MAX - 2;
-/// What makes it say how the last package ended, once it has.
+/// What makes it say how its last packages ended, once all have.
 const LAST: u64 = u64::MAX - 3;
 
 /// What a worker says of an end that was no exit.
-const OTHER_END: u64 = 1 << 32;
+const OTHER_END: u64 = 1 << 34;
 
 /// How long the talks get to be closed; the packages go on meanwhile.
 const SETTLE: Duration = Duration::from_millis(20);
@@ -53,7 +62,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Default)]
 struct Noted {
     free_bytes: Cell<u64>,
-    last: Cell<Option<u64>>,
+    /// The packages that run, and how the worst of the last ones has ended.
+    running: Cell<u32>,
+    worst: Cell<u64>,
 }
 
 /// Starts this core's part of either scenario.
@@ -69,11 +80,12 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
         return;
     }
     let restarts = arguments.name() == "package-channels-restart";
+    let beside = arguments.number("beside", 0) > 0;
     let core = core.clone();
     if restarts && core.machine().generation() == Generation::FIRST {
         core.clone().spawn(async move {
             if core.all_running().await.is_ok() {
-                let _ = until_beyond_polling(&core).await;
+                let _ = until_beyond_polling(&core, beside).await;
             }
             panic!("the management core panics on purpose");
         });
@@ -81,7 +93,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     }
     let name = if restarts { "package-channels-restart" } else { "package-channels" };
     conduct(&core.clone(), name, move |findings| async move {
-        let result = match workers(&core, &findings) {
+        let result = match workers(&core, &findings, beside) {
             Some(pair) if restarts => look_afterwards(&core, &findings, pair).await,
             Some(pair) => check(&core, &findings, pair).await,
             None => Ok(()),
@@ -106,15 +118,17 @@ async fn obey<M: Machine>(core: &Core<M>, talk: Rc<Talk<M>>, noted: Rc<Noted>) {
                 }
                 NOTED => noted.free_bytes.get(),
                 LAST => loop {
-                    match noted.last.get() {
-                        Some(code) => break code,
-                        None => core.sleep(Duration::from_micros(100)).await,
+                    match noted.running.get() {
+                        0 => break noted.worst.get(),
+                        _ => core.sleep(Duration::from_micros(100)).await,
                     }
                 },
                 number => {
-                    noted.last.set(None);
+                    let before = noted.running.replace(noted.running.get() + 1);
+                    noted.worst.set(if before == 0 { 0 } else { noted.worst.get() });
                     let code = run(&core, number).await.unwrap_or(OTHER_END);
-                    noted.last.set(Some(code));
+                    noted.running.set(noted.running.get() - 1);
+                    noted.worst.set(noted.worst.get().max(code));
                     code
                 }
             };
@@ -126,12 +140,14 @@ async fn obey<M: Machine>(core: &Core<M>, talk: Rc<Talk<M>>, noted: Rc<Noted>) {
 
 /// Runs the package here to its end.
 async fn run<M: Machine>(core: &Core<M>, number: u64) -> Result<u64, Status> {
+    let (shares, leads) = (number & SHARES > 0, number & LEADS > 0);
     let act = usize::try_from(number & 0xff).ok().and_then(|act| ACTS.get(act));
     let act = act.ok_or(Status::Invalid)?;
     let image = core.find_package("channels").ok_or(Status::NotFound)?;
-    let argument = format!("{} {} {act}", core.id().0, number >> 8);
+    let turn = if leads { "leads" } else { "" };
+    let argument = format!("{} {} {act} {turn}", core.id().0, number >> 8 & 0xffff);
     let calls = ServiceCalls::new(&core.stl());
-    let limits = PackageLimits::default();
+    let limits = PackageLimits { shares, ..PackageLimits::default() };
     let package = core.run_package(image, argument.as_bytes(), limits, calls)?;
     match package.ended().await.ended {
         Ended::Exited(code) => Ok(code),
@@ -153,25 +169,30 @@ impl<M: Machine> Party<M> {
         Ok(Party { core: worker, talk: Talk::start(core, worker, RUN).await? })
     }
 
-    async fn begin(&self, act: u64, other: CoreId) -> Result<(), Status> {
-        self.talk.tell(act | u64::from(other.0) << 8).await
+    async fn begin(&self, act: u64, other: CoreId, turn: u64) -> Result<(), Status> {
+        let shares = if other == self.core { SHARES | turn } else { 0 };
+        self.talk.tell(act | u64::from(other.0) << 8 | shares).await
     }
 
     async fn end(&self, act: u64, findings: &Findings) -> Result<(), Status> {
         let code = self.talk.listen().await?;
         let name = ACTS[act as usize];
-        findings.check(code == 0, format_args!("{name} on {} exits with {code}", self.core));
+        let wanted = if act == PANICS { Status::Panicked.code().into() } else { 0 };
+        findings.check(code == wanted, format_args!("{name} on {} exits with {code}", self.core));
         Ok(())
     }
 }
 
-/// Two cores that are workers and nothing else.
-fn workers<M: Machine>(core: &Core<M>, findings: &Findings) -> Option<[CoreId; 2]> {
+/// Two cores that are workers and nothing else; or one, twice.
+fn workers<M: Machine>(core: &Core<M>, findings: &Findings, beside: bool) -> Option<[CoreId; 2]> {
     let board = core.machine().board();
     let only_worker = RoleSet::EMPTY.with(Role::Worker);
     let workers: Vec<CoreId> =
         core.peers().filter(|id| board.record(*id).roles() == only_worker).collect();
-    let two = workers.first_chunk().copied();
+    let two = match beside {
+        true => workers.first().map(|one| [*one; 2]),
+        false => workers.first_chunk().copied(),
+    };
     let none = two.is_none();
     findings.check(!none, format_args!("the node has no two cores that are only workers"));
     two
@@ -183,7 +204,7 @@ async fn check<M: Machine>(
     [first, second]: [CoreId; 2],
 ) -> Result<(), Status> {
     let mut first = Party::of(core, first).await?;
-    let second = Party::of(core, second).await?;
+    let mut second = Party::of(core, second).await?;
     // The first run of all may leave something that is made only once.
     both(&first, &second, [EXCHANGE, EXCHANGE], findings).await?;
     core.sleep(Duration::from_millis(50)).await;
@@ -191,7 +212,11 @@ async fn check<M: Machine>(
     both(&first, &second, [EXCHANGE, EXCHANGE], findings).await?;
     both(&first, &second, [LEAVE, STAY], findings).await?;
     both(&first, &second, [STAY, LEAVE], findings).await?;
-    restart(core, &mut first, &second, findings).await?;
+    both(&first, &second, [PANICS, STAY], findings).await?;
+    if first.core == second.core {
+        beside_a_third(core, &first, &second, findings).await?;
+    }
+    restart(core, &mut first, &mut second, findings).await?;
     // The new incarnation takes part as the old one did.
     both(&first, &second, [EXCHANGE, EXCHANGE], findings).await?;
     let after = come_to_rest(core, before, core.now() + REST).await?;
@@ -211,23 +236,46 @@ async fn both<M: Machine>(
     acts: [u64; 2],
     findings: &Findings,
 ) -> Result<(), Status> {
-    first.begin(acts[0], second.core).await?;
-    second.begin(acts[1], first.core).await?;
+    first.begin(acts[0], second.core, LEADS).await?;
+    second.begin(acts[1], first.core, 0).await?;
     first.end(acts[0], findings).await?;
     second.end(acts[1], findings).await
 }
 
-/// The first one's kernel panics while its package waits for the second one's.
+/// Two exchange messages, and a third one of their core is offered nothing of that.
+async fn beside_a_third<M: Machine>(
+    core: &Core<M>,
+    first: &Party<M>,
+    second: &Party<M>,
+    findings: &Findings,
+) -> Result<(), Status> {
+    let third = Party::of(core, first.core).await?;
+    let record = core.machine().board().record(first.core);
+    let midst = record.system_calls() + BEYOND_POLLING;
+    first.begin(EXCHANGE, second.core, LEADS).await?;
+    second.begin(EXCHANGE, first.core, 0).await?;
+    let limit = core.now() + PATIENCE;
+    while record.system_calls() < midst && core.now() < limit {
+        core.sleep(Duration::from_micros(20)).await;
+    }
+    third.begin(STEAL, third.core, 0).await?;
+    third.end(STEAL, findings).await?;
+    first.end(EXCHANGE, findings).await?;
+    second.end(EXCHANGE, findings).await
+}
+
+/// The first one's kernel panics while its package waits for the second one's, which ends with it
+/// if it is there, too.
 async fn restart<M: Machine>(
     core: &Core<M>,
     first: &mut Party<M>,
-    second: &Party<M>,
+    second: &mut Party<M>,
     findings: &Findings,
 ) -> Result<(), Status> {
     let record = core.machine().board().record(first.core);
     let shown = record.system_calls() + SHOWN;
-    first.begin(HOLD, second.core).await?;
-    second.begin(STAY, first.core).await?;
+    first.begin(HOLD, second.core, LEADS).await?;
+    second.begin(STAY, first.core, 0).await?;
     let limit = core.now() + PATIENCE;
     while record.system_calls() < shown && core.now() < limit {
         core.sleep(Duration::from_micros(100)).await;
@@ -236,23 +284,29 @@ async fn restart<M: Machine>(
     findings.check(calls >= shown, format_args!("{calls} system calls, not {shown}"));
     let lost = first.talk.ask(PANIC).await;
     findings.check(lost == Err(Status::Dead), format_args!("the panic answers {lost:?}"));
-    second.end(STAY, findings).await?;
+    let is_gone = first.core == second.core;
+    if !is_gone {
+        second.end(STAY, findings).await?;
+    }
     wait_for(core, first.core, Generation::FIRST.next()).await;
     *first = Party::of(core, first.core).await?;
+    if is_gone {
+        *second = Party::of(core, second.core).await?;
+    }
     Ok(())
 }
 
 /// Comes back while two packages send each other messages and sleep in between.
-async fn until_beyond_polling<M: Machine>(core: &Core<M>) -> Result<(), Status> {
-    let two = workers(core, &Findings::default()).ok_or(Status::NotFound)?;
+async fn until_beyond_polling<M: Machine>(core: &Core<M>, beside: bool) -> Result<(), Status> {
+    let two = workers(core, &Findings::default(), beside).ok_or(Status::NotFound)?;
     let (first, second) = (Party::of(core, two[0]).await?, Party::of(core, two[1]).await?);
     both(&first, &second, [EXCHANGE, EXCHANGE], &Findings::default()).await?;
     core.sleep(Duration::from_millis(50)).await;
     first.talk.ask(NOTE).await?;
     let calls = || two.map(|id| core.machine().board().record(id).system_calls());
     let before = calls();
-    first.begin(LONG, second.core).await?;
-    second.begin(LONG, first.core).await?;
+    first.begin(LONG, second.core, LEADS).await?;
+    second.begin(LONG, first.core, 0).await?;
     let limit = core.now() + PATIENCE;
     while core.now() < limit && (0..2).any(|at| calls()[at] < before[at] + BEYOND_POLLING) {
         core.sleep(Duration::from_micros(20)).await;

@@ -1,6 +1,7 @@
 //! Every worker runs packages, one after the other and as fast as it can, for a while. When all is
 //! quiet again the node has as much free memory and as many free tables as before: whatever
-//! happened in between, restarts included. With `channels=1` the packages talk to each other.
+//! happened in between, restarts included. With `channels=1` the packages talk to each other, and
+//! with `beside=1` each core has two at a time, which talk to each other.
 
 use alloc::format;
 use alloc::rc::Rc;
@@ -16,27 +17,29 @@ use crate::arguments::Arguments;
 use crate::churn::{REST, come_to_rest};
 use crate::conduct::{conduct, conducts};
 
+/// With whom the packages talk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Talk {
+    None,
+    Abroad,
+    Beside,
+}
+
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let span = Duration::from_micros(arguments.number("us", 20_000));
     let begin = Instant::START + Duration::from_millis(arguments.number("begin_ms", 300));
     let end = begin + span;
     let with_channels = arguments.number("channels", 0) == 1;
-    let churner = core.clone();
-    core.spawn(async move {
-        churner.sleep_until(begin).await;
-        let mut round = u64::from(churner.id().0);
-        // The text of what was shipped stays until a package comes that was not.
-        let mut text_stays = false;
-        while churner.now() < end || text_stays {
-            round += 1;
-            let is_shipped = churner.now() < end && round % 4 < 2;
-            match once(&churner, round, with_channels, is_shipped).await {
-                Ok(()) => text_stays = is_shipped,
-                Err(_) => churner.sleep(Duration::from_micros(100)).await,
-            }
-        }
-    });
+    let beside = arguments.number("beside", 0) == 1;
+    let talk = match (with_channels, beside) {
+        (false, _) => Talk::None,
+        (true, false) => Talk::Abroad,
+        (true, true) => Talk::Beside,
+    };
+    for place in 0..if beside { 2 } else { 1 } {
+        churn(core.clone(), begin, end, talk, place);
+    }
     if conducts(core) {
         let core = core.clone();
         conduct(&core.clone(), "package-churn", move |findings| async move {
@@ -58,11 +61,29 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     }
 }
 
+/// Runs packages, one after the other.
+fn churn<M: Machine>(churner: Core<M>, begin: Instant, end: Instant, talk: Talk, place: u64) {
+    churner.clone().spawn(async move {
+        churner.sleep_until(begin).await;
+        let mut round = u64::from(churner.id().0) + place;
+        // The text of what was shipped stays until a package comes that was not.
+        let mut text_stays = false;
+        while churner.now() < end || text_stays {
+            round += 1;
+            let is_shipped = churner.now() < end && round % 4 < 2;
+            match once(&churner, round, talk, is_shipped).await {
+                Ok(()) => text_stays = is_shipped,
+                Err(_) => churner.sleep(Duration::from_micros(100)).await,
+            }
+        }
+    });
+}
+
 /// Runs one package, which grows meanwhile and now and then is stopped early.
 async fn once<M: Machine>(
     core: &Core<M>,
     round: u64,
-    with_channels: bool,
+    talk: Talk,
     is_shipped: bool,
 ) -> Result<(), Status> {
     let limits = PackageLimits {
@@ -71,12 +92,14 @@ async fn once<M: Machine>(
         arena_bytes: round % 3 * (3 << 19),
         ..PackageLimits::default()
     };
-    let package = if with_channels {
+    let package = if talk != Talk::None {
         let image = core.find_package("channels").ok_or(Status::NotFound)?;
         let (own, cores) = (core.id().0, core.machine().board().cores() as u16);
         // The neighbour of an odd core has the number before, that of an even one the one after.
-        let argument = format!("{own} {} brief", (own ^ 1) % cores);
-        let limits = PackageLimits { arena_bytes: 3 << 19, ..limits };
+        let is_beside = talk == Talk::Beside;
+        let other = if is_beside { own } else { (own ^ 1) % cores };
+        let argument = format!("{own} {other} brief");
+        let limits = PackageLimits { arena_bytes: 3 << 19, shares: is_beside, ..limits };
         let calls = ServiceCalls::new(&core.stl());
         core.run_package(image, argument.as_bytes(), limits, calls)?
     } else {

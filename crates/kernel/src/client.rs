@@ -19,7 +19,7 @@ use nile_ring::{
     Endpoint, Message, ReceiveError, Receiver, Region, Request as Asked, RequestId, Requests,
     Sender,
 };
-use nile_sync::{Flag, Notify, OneShot};
+use nile_sync::{Flag, Lock, Notify, OneShot};
 
 use crate::channel::Offer;
 use crate::control::{self, End, Event, Reply, Request};
@@ -91,6 +91,8 @@ pub struct Client {
     leaving: RefCell<SortedSet<Grant>>,
     /// The grants in the user half of its tables.
     users: UserGrants,
+    /// A slot is emptied: one at a time, as what one gives up another one may still have.
+    empties: Lock,
     /// Somebody asks for a keep.
     pub(crate) asks_for_keep: Cell<bool>,
     /// The packages that run here, by their slots.
@@ -123,6 +125,7 @@ impl Client {
             regions: RefCell::default(),
             leaving: RefCell::default(),
             users: UserGrants::default(),
+            empties: Lock::default(),
             asks_for_keep: Cell::new(false),
             running: RefCell::default(),
             packages: Cell::new(0),
@@ -459,7 +462,7 @@ impl<M: Machine> Core<M> {
             match self.request(Request::Invalidated { grant }).await {
                 Err(Status::Dead) => {
                     // Whatever it answers, the invalidation that follows settles it.
-                    let _ = self.request(Request::Release { grant }).await;
+                    let _ = self.request(Request::Release { grant, at: None }).await;
                     self.machine.detach(grant);
                 }
                 result => break result,

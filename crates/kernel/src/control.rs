@@ -91,8 +91,9 @@ pub enum Request {
     /// Enter a grant of the core that sends on this channel in the tables of the caller, which
     /// receives on it. `NotFound` unless both ends are open and that core has the grant.
     Join { channel: ChannelId, grant: Grant },
-    /// Take a grant out of the caller's tables, in whichever half it is.
-    Release { grant: Grant },
+    /// Take a grant out of the caller's tables, in whichever half it is; or of one place in the
+    /// user half alone. `Done` if it is still in another slot.
+    Release { grant: Grant, at: Option<VirtAddr> },
     /// The caller has no translation of a released grant any more.
     Invalidated { grant: Grant },
     /// Find the keep that the caller's record wants, or make it.
@@ -164,7 +165,9 @@ impl Request {
                 (3, [u64::from(channel.0), u64::from(to.0), 0, 0, 0, 0])
             }
             Request::Allocate { size } => (4, [size.bytes(), 0, 0, 0, 0, 0]),
-            Request::Release { grant } => (5, [grant.start.0, grant.bytes, 0, 0, 0, 0]),
+            Request::Release { grant, at } => {
+                (5, [grant.start.0, grant.bytes, at.map_or(0, |at| at.0), 0, 0, 0])
+            }
             Request::Invalidated { grant } => (6, [grant.start.0, grant.bytes, 0, 0, 0, 0]),
             Request::Watch => (22, [0; 6]),
             Request::Statistics => (7, [0; 6]),
@@ -227,7 +230,10 @@ impl Request {
             4 => Request::Allocate {
                 size: PageSize::ALL.into_iter().find(|size| size.bytes() == w[0])?,
             },
-            5 => Request::Release { grant: grant(w[0], w[1]) },
+            5 => Request::Release {
+                grant: grant(w[0], w[1]),
+                at: (w[2] != 0).then_some(VirtAddr(w[2])),
+            },
             6 => Request::Invalidated { grant: grant(w[0], w[1]) },
             22 => Request::Watch,
             7 => Request::Statistics,
@@ -472,7 +478,8 @@ mod tests {
             Request::Fenced { channel },
             Request::Move { channel, to: CoreId(1) },
             Request::Allocate { size: PageSize::Huge },
-            Request::Release { grant: GRANT },
+            Request::Release { grant: GRANT, at: None },
+            Request::Release { grant: GRANT, at: Some(AT) },
             Request::Invalidated { grant: GRANT },
             Request::Watch,
             Request::Statistics,

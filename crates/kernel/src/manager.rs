@@ -280,8 +280,14 @@ impl<M: Machine> Manager<M> {
             }
             Request::DropKeep => self.drop_keep(machine, core)?,
             Request::Join { channel, grant } => self.join(channel, grant, core)?,
-            Request::Release { grant } => {
+            Request::Release { grant, at: None } => {
                 Reply::Granted { grant: self.memory.unshare(grant, core)? }
+            }
+            Request::Release { grant, at: Some(at) } => {
+                match self.memory.unmap_user(grant, core, at)? {
+                    true => Reply::Granted { grant },
+                    false => Reply::Done,
+                }
             }
             Request::Invalidated { grant } => {
                 self.memory.acknowledge(grant, core)?;

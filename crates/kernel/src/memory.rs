@@ -62,7 +62,7 @@ impl<M: Machine> Core<M> {
     /// learns of the grant and is then asked to take it.
     pub(crate) async fn take_back(&self, grant: Grant) -> Result<(), Status> {
         loop {
-            match self.give_up(Request::Release { grant }).await {
+            match self.give_up(Request::Release { grant, at: None }).await {
                 Err(Status::Dead) => {}
                 result => return result,
             }

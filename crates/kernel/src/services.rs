@@ -49,7 +49,7 @@ pub(crate) struct Services<M: Machine> {
     /// Whether this core offers the services that the node's configuration names.
     offers: SortedMap<String, bool>,
     /// The rings that this core's packages may accept.
-    rings: channels::Offers,
+    rings: Rc<channels::Offers>,
 }
 
 impl<M: Machine> Services<M> {
@@ -61,7 +61,7 @@ impl<M: Machine> Services<M> {
             alive: RefCell::default(),
             package: RefCell::default(),
             offers: config.offers(core),
-            rings: channels::Offers::default(),
+            rings: Rc::default(),
         }
     }
 

@@ -1,9 +1,10 @@
-//! A package that exchanges messages with the same package on another core, and checks that it
-//! makes no system call for that, but for sleeping and waking; that what is refused is refused;
-//! and that it learns when the other one is gone.
+//! A package that exchanges messages with the same package on another core, or beside it on its own
+//! core, and checks that it makes no system call for that, but for sleeping and waking; that what
+//! is refused is refused; and that it learns when the other one is gone.
 //!
-//! Its argument is `OWN OTHER ACT`, the two cores by their numbers and what it does. It exits with
-//! 0, or with 100 and the number of the first check that failed.
+//! Its argument is `OWN OTHER ACT [leads]`, the two cores by their numbers, what it does, and
+//! whether it is the one of two neighbours that speaks first. It exits with 0, or with 100 and the
+//! number of the first check that failed.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -45,6 +46,12 @@ const TAG: u32 = u32::from_be_bytes(*b"STL\0");
 /// A tag that nobody opens a channel to.
 const NOBODY: u32 = 1;
 
+/// A tag that who opens a channel to it accepts itself.
+const MINE: u32 = 2;
+
+/// What a package says that panics as asked.
+const FAILS: &str = "it was asked for";
+
 /// How long the other package may take to begin, in nanoseconds.
 const PATIENCE: u64 = 30_000_000_000;
 
@@ -67,8 +74,10 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
     let (Some(own), Some(other)) = (core(), core()) else { return FAILED };
     let runtime = Runtime::new(system);
     let checked = match words.next() {
-        Some("exchange") => exchange(&runtime, own, other, SLEPT),
-        Some("long") => exchange(&runtime, own, other, LONG),
+        Some("exchange") => exchange(&runtime, own, other, SLEPT, words.next()),
+        Some("long") => exchange(&runtime, own, other, LONG, words.next()),
+        Some("steal") => steal(&runtime, own),
+        Some("panic") => fail(&runtime, other),
         Some("leave") => pair(&runtime, other, PATIENCE).and_then(|mut pair| talk(&mut pair)),
         Some("stay") => stay(&runtime, other),
         Some("hold") => hold(&runtime, other),
@@ -103,11 +112,22 @@ fn pair<'s>(runtime: &Runtime<'s>, other: CoreId, patience: u64) -> Checked<Pair
     Ok(Pair { out, back })
 }
 
-fn exchange(runtime: &Runtime<'_>, own: CoreId, other: CoreId, slept: u64) -> Checked {
-    refused(runtime, own, other)?;
+fn exchange(
+    runtime: &Runtime<'_>,
+    own: CoreId,
+    other: CoreId,
+    slept: u64,
+    turn: Option<&str>,
+) -> Checked {
+    refused(runtime, other)?;
     let mut pair = pair(runtime, other, PATIENCE)?;
-    polling(runtime, &mut pair)?;
-    sleeping(runtime, &mut pair, own < other, slept)?;
+    let leads = own < other || turn == Some("leads");
+    match own == other {
+        // Neighbours have turns: one of them is asleep, or polls for what cannot come.
+        true => bursts(&mut pair, leads)?,
+        false => polling(runtime, &mut pair)?,
+    }
+    sleeping(runtime, &mut pair, leads, slept)?;
     let channel = pair.out.channel();
     pair.out.close();
     pair.back.close();
@@ -120,9 +140,8 @@ fn ask(runtime: &Runtime<'_>, call: ChannelCall) -> Result<u64, Status> {
 }
 
 /// What cannot be is refused.
-fn refused(runtime: &Runtime<'_>, own: CoreId, other: CoreId) -> Checked {
+fn refused(runtime: &Runtime<'_>, other: CoreId) -> Checked {
     let open = |to, cells| runtime.open_channel(to, TAG, cells).err();
-    holds(open(own, CELLS) == Some(Status::Invalid), 10)?;
     holds(open(CoreId(999), CELLS) == Some(Status::NotFound), 11)?;
     for cells in [0, 3, 1 << 15, u32::MAX] {
         holds(open(other, cells) == Some(Status::Invalid), 12)?;
@@ -161,6 +180,19 @@ fn polling(runtime: &Runtime<'_>, pair: &mut Pair<'_>) -> Checked {
         }
     }
     holds(runtime.system_calls() == before, 23)
+}
+
+/// One sends more than there is room for and then takes as much; the other one the other way round.
+fn bursts(pair: &mut Pair<'_>, leads: bool) -> Checked {
+    for sends in [leads, !leads] {
+        for number in 0..POLLED {
+            match sends {
+                true => pair.out.send(&say(number)?).map_err(|_| 24u64)?,
+                false => holds(is(&pair.back.receive().map_err(|_| 25u64)?, number), 26)?,
+            }
+        }
+    }
+    Ok(())
 }
 
 /// One says a number, the other says it back, and both sleep until they hear.
@@ -221,6 +253,29 @@ fn hold(runtime: &Runtime<'_>, other: CoreId) -> Checked {
     }
     let _ = pair.back.receive();
     Err(70)
+}
+
+/// What two neighbours have between them is not for a third one, nor what one of them offers to
+/// itself.
+fn steal(runtime: &Runtime<'_>, own: CoreId) -> Checked {
+    let soon = Instant::from_nanos(now(runtime)? + LITTLE_PATIENCE);
+    holds(runtime.accept_channel(NOBODY, soon).err() == Some(Status::Timeout), 80)?;
+    for channel in (0..8).map(ChannelId) {
+        holds(ask(runtime, ChannelCall::Wake(channel)) == Err(Status::NotFound), 81)?;
+        holds(ask(runtime, ChannelCall::Close(channel)) == Err(Status::NotFound), 82)?;
+    }
+    let mine = runtime.open_channel(own, MINE, CELLS).map_err(|_| 83u64)?;
+    let soon = Instant::from_nanos(now(runtime)? + LITTLE_PATIENCE);
+    holds(runtime.accept_channel(MINE, soon).err() == Some(Status::Timeout), 84)?;
+    mine.close();
+    Ok(())
+}
+
+/// Ends in the midst, and not by its own will.
+fn fail(runtime: &Runtime<'_>, other: CoreId) -> Checked {
+    let mut pair = pair(runtime, other, PATIENCE)?;
+    talk(&mut pair)?;
+    panic!("{FAILS}")
 }
 
 /// Talks to whoever is there, if anybody is, and as long as it is.

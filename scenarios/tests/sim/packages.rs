@@ -150,38 +150,46 @@ fn package_channels_carry_messages_without_system_calls() {
     }
 }
 
+#[test]
+fn neighbours_have_channels_that_a_third_one_does_not_reach() {
+    for seed in 0..20 {
+        pass(&node(seed), "package-channels beside=1");
+    }
+}
+
 /// Packages that talk to each other come and go, and their cores and the packages stop meanwhile.
 #[test]
 fn nothing_is_lost_when_ends_of_package_channels_stop() {
-    for seed in 0..30 {
+    for (seed, beside) in (0..30).flat_map(|seed| [(seed, 0), (seed, 1)]) {
         let faults = Faults {
             core_stops: 6,
             stops_within: Duration::from_millis(54),
             package_faults: 4,
             ..Faults::default()
         };
-        let command = "package-churn channels=1 us=4000 begin_ms=50";
-        let (_, log) = pass(&Options { faults, ..node(seed) }, command);
+        let command = format!("package-churn channels=1 beside={beside} us=4000 begin_ms=50");
+        let (_, log) = pass(&Options { faults, ..node(seed) }, &command);
         let talks = log.iter().filter(|line| line.ends_with("talked")).count();
-        assert!(talks >= 10, "seed {seed}: {talks} talks came to their end");
+        assert!(talks >= 10, "{command} {seed}: {talks} talks came to their end");
     }
 }
 
 #[test]
 fn package_channels_outlive_the_management_core() {
-    for seed in 0..10 {
-        let (report, _) = pass(&node(seed), "package-channels-restart");
+    for (seed, beside) in (0..10).flat_map(|seed| [(seed, 0), (seed, 1)]) {
+        let command = format!("package-channels-restart beside={beside}");
+        let (report, _) = pass(&node(seed), &command);
         let figures = report.program.unwrap().figures;
         // Here the talks of the management core are always closed before it panics.
-        assert_eq!(figures["missing_bytes"], 0, "seed {seed}");
+        assert_eq!(figures["missing_bytes"], 0, "{command} {seed}");
         let calls = figures["calls_afterwards"];
-        assert!(calls > 100, "seed {seed}: the exchange was over after {calls} system calls");
+        assert!(calls > 100, "{command} {seed}: the exchange was over after {calls} system calls");
     }
 }
 
 #[test]
 fn no_ring_has_two_owners_whichever_core_stops() {
-    for seed in 0..30 {
+    for (seed, beside) in (0..30).flat_map(|seed| [(seed, 0), (seed, 1)]) {
         let faults = Faults {
             core_stops: 8,
             stops_within: Duration::from_millis(5),
@@ -189,8 +197,8 @@ fn no_ring_has_two_owners_whichever_core_stops() {
             package_faults: 3,
             ..Faults::default()
         };
-        let command = "package-churn channels=1 us=4000 begin_ms=1";
-        run(&Options { faults, ..node(seed) }, command);
+        let command = format!("package-churn channels=1 beside={beside} us=4000 begin_ms=1");
+        run(&Options { faults, ..node(seed) }, &command);
     }
 }
 

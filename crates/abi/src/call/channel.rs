@@ -14,7 +14,7 @@ pub enum ChannelCall {
     /// A channel to the package on `to` that accepts `tag`, with room for `cells` messages, a
     /// power of two. Gives a [`ChannelPlace`]; does not wait for the acceptor.
     Open {
-        /// Another core.
+        /// Its core; on the caller's own another package gets it.
         to: CoreId,
         /// What the acceptor knows it by.
         tag: u32,

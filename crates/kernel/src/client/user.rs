@@ -14,15 +14,15 @@ use super::{BUSY_BACKOFF, PATIENCE};
 use crate::control::{self, Reply, Request};
 use crate::core::Core;
 
-/// The grants in the user half of this core's tables.
+/// The grants in the user half of this core's tables. What two packages have is there twice.
 #[derive(Default)]
-pub struct UserGrants(RefCell<SortedMap<Grant, (VirtAddr, Access)>>);
+pub struct UserGrants(RefCell<SortedMap<(Grant, VirtAddr), Access>>);
 
 impl UserGrants {
     /// What a new incarnation of the management core is told of them.
     pub fn told(&self) -> Vec<Request> {
         let grants = self.0.borrow();
-        let told = |(grant, (at, access)): (&Grant, &(VirtAddr, Access))| Request::HoldsUser {
+        let told = |((grant, at), access): (&(Grant, VirtAddr), &Access)| Request::HoldsUser {
             grant: *grant,
             at: *at,
             access: *access,
@@ -35,8 +35,8 @@ impl<M: Machine> Core<M> {
     /// What is in a slot of this core's tables, in the order of the addresses.
     pub(crate) fn user_grants(&self, slot: UserSlot) -> Vec<(VirtAddr, Grant, Access)> {
         let grants = self.client.users.0.borrow();
-        let here = grants.iter().filter(|(_, (at, _))| is_in(slot, *at));
-        let mut all: Vec<_> = here.map(|(grant, (at, how))| (*at, *grant, *how)).collect();
+        let here = grants.iter().filter(|((_, at), _)| is_in(slot, *at));
+        let mut all: Vec<_> = here.map(|((grant, at), how)| (*at, *grant, *how)).collect();
         nile_order::sort_by_key(&mut all, |(at, ..)| *at);
         all
     }
@@ -51,27 +51,12 @@ impl<M: Machine> Core<M> {
     ) -> Result<(), Status> {
         self.client.regions.borrow_mut().remove(&grant.start);
         self.client.leaving.borrow_mut().insert(grant);
-        let deadline = self.now() + PATIENCE;
-        let result = loop {
-            match self.ask_present(Request::MapUser { grant, at, access }).await {
-                // To the next incarnation this core has said that the kernel half has it.
-                Err(Status::Dead) => {}
-                Ok(_) => break Ok(()),
-                Err(status) => {
-                    self.machine.flush();
-                    self.client.post(self, Request::Flushed.encode(control::UNANSWERED));
-                    match status {
-                        Status::Busy if self.now() < deadline => self.sleep(BUSY_BACKOFF).await,
-                        Status::Busy => break Err(Status::Timeout),
-                        status => break Err(status),
-                    }
-                }
-            }
-        };
+        // To a next incarnation this core has said that the kernel half has it.
+        let result = self.map_user(grant, at, access, || true).await;
         self.client.leaving.borrow_mut().remove(&grant);
         match result {
             Ok(()) => {
-                self.client.users.0.borrow_mut().insert(grant, (at, access));
+                self.client.users.0.borrow_mut().insert((grant, at), access);
                 self.machine.detach(grant);
                 // If the management core restarts meanwhile, what this core then says of all its
                 // memory says this, too.
@@ -81,6 +66,46 @@ impl<M: Machine> Core<M> {
             Err(_) => drop(self.take_back(grant).await),
         }
         result
+    }
+
+    /// Enters a grant that this core has in one slot of its user half in another one as well, at
+    /// `at`, to be written: as long as it `is_there`, which ends before the grant is given back.
+    /// `NotFound` when it is not any more; else fails as [`Core::move_to_user`] does.
+    pub(crate) async fn enter_beside(
+        &self,
+        grant: Grant,
+        at: VirtAddr,
+        is_there: impl Fn() -> bool,
+    ) -> Result<(), Status> {
+        self.map_user(grant, at, Access::Write, is_there).await?;
+        self.client.users.0.borrow_mut().insert((grant, at), Access::Write);
+        Ok(())
+    }
+
+    async fn map_user(
+        &self,
+        grant: Grant,
+        at: VirtAddr,
+        access: Access,
+        is_there: impl Fn() -> bool,
+    ) -> Result<(), Status> {
+        let deadline = self.now() + PATIENCE;
+        while is_there() {
+            let Err(status) = self.ask_present(Request::MapUser { grant, at, access }).await else {
+                return Ok(());
+            };
+            if status == Status::Dead {
+                continue;
+            }
+            self.machine.flush();
+            self.client.post(self, Request::Flushed.encode(control::UNANSWERED));
+            match status {
+                Status::Busy if self.now() < deadline => self.sleep(BUSY_BACKOFF).await,
+                Status::Busy => return Err(Status::Timeout),
+                status => return Err(status),
+            }
+        }
+        Err(Status::NotFound)
     }
 
     /// A piece of a keep in the user half, at `at`. `Exists` if another core has it, `Timeout` if
@@ -100,7 +125,7 @@ impl<M: Machine> Core<M> {
                 Err(Status::Busy) => return Err(Status::Timeout),
                 Err(status) => return Err(status),
                 Ok(Reply::Granted { grant }) => {
-                    self.client.users.0.borrow_mut().insert(grant, (at, Access::Write));
+                    self.client.users.0.borrow_mut().insert((grant, at), Access::Write);
                     return Ok(grant);
                 }
                 Ok(_) => return Err(Status::Invalid),
@@ -116,14 +141,15 @@ impl<M: Machine> Core<M> {
         stays: impl Fn(VirtAddr, Access) -> bool,
         forget: impl FnOnce(),
     ) {
-        let mut back = Vec::new();
+        let _turn = self.client.empties.take().await;
+        let (mut back, mut beside) = (Vec::new(), Vec::new());
         loop {
-            let leaves = |(_, (at, access)): &(&Grant, &(VirtAddr, Access))| {
-                is_in(slot, *at) && !stays(*at, *access)
+            let leaves = |((_, at), access): &(&(Grant, VirtAddr), &Access)| {
+                is_in(slot, *at) && !stays(*at, **access)
             };
-            let next = self.client.users.0.borrow().iter().find(leaves).map(|(grant, _)| *grant);
-            let Some(grant) = next else { break };
-            match self.ask_present(Request::Release { grant }).await {
+            let next = self.client.users.0.borrow().iter().find(leaves).map(|(place, _)| *place);
+            let Some((grant, at)) = next else { break };
+            match self.ask_present(Request::Release { grant, at: Some(at) }).await {
                 // The next incarnation has learned that the user half has it.
                 Err(Status::Dead) => continue,
                 Err(Status::Busy) => {
@@ -132,14 +158,20 @@ impl<M: Machine> Core<M> {
                 }
                 // Nobody has it any more: a core that is told that has nothing to say.
                 Err(_) => {}
-                Ok(_) => {
+                Ok(Reply::Granted { .. }) => {
                     self.client.leaving.borrow_mut().insert(grant);
                     back.push(grant);
                 }
+                // Another package of this core has it, too.
+                Ok(_) => beside.push(grant),
             }
-            self.client.users.0.borrow_mut().remove(&grant);
+            self.client.users.0.borrow_mut().remove(&(grant, at));
         }
         forget();
+        for grant in beside {
+            // A next incarnation of the management core knows the other place alone.
+            let _ = self.request(Request::Invalidated { grant }).await;
+        }
         for grant in back {
             if let Err(status) = self.forget(grant).await {
                 self.machine.log(format_args!("{grant:?} is not given back: {status}"));

@@ -6,7 +6,7 @@
 //! it any more. Frames and tables are used again only after the second.
 //!
 //! A core has a grant in one half of its tables: the kernel's, at an address that follows from the
-//! grant's own, or its package's (see `user`).
+//! grant's own, or its package's (see `user`), where two packages of the core may have it.
 
 mod kept;
 mod pool;
@@ -16,6 +16,7 @@ mod user;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::iter;
 
 use nile_abi::{CoreId, PageSize, PhysAddr, Status, VirtAddr};
 use nile_memory::paging::{MapError, Mapping, Page, Permissions, Retired, TableMemory};
@@ -53,7 +54,12 @@ struct Holding {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Half {
     Kernel,
-    User { at: VirtAddr, access: Access },
+    /// `twin` is a second place, in another slot.
+    User {
+        at: VirtAddr,
+        access: Access,
+        twin: Option<VirtAddr>,
+    },
 }
 
 /// The node's memory.
@@ -111,12 +117,16 @@ impl Places {
         half: Half,
     ) -> impl Iterator<Item = Mapping> + use<> {
         let (kernel, size) = self.first_page(grant.start, origin);
-        let (virt, size, permissions) = match half {
-            Half::Kernel => (kernel, size, Permissions::READ_WRITE),
+        let (virt, twin, size, permissions) = match half {
+            Half::Kernel => (kernel, None, size, Permissions::READ_WRITE),
             // The user half has no pages of 1 GiB.
-            Half::User { at, access } => (at, size.min(PageSize::Large), user::permissions(access)),
+            Half::User { at, access, twin } => {
+                (at, twin, size.min(PageSize::Large), user::permissions(access))
+            }
         };
-        Mapping::cover(virt, grant.start, grant.bytes, size, permissions)
+        iter::once(virt)
+            .chain(twin)
+            .flat_map(move |at| Mapping::cover(at, grant.start, grant.bytes, size, permissions))
     }
 }
 

@@ -1,6 +1,6 @@
-//! Memory of a package's that a package of another core has, too: the ring of a channel. It begins
-//! as one core's; the other then joins it (see `Request::Join`). Each gives it back with all its
-//! memory, and when both have, it is free.
+//! Memory of a package's that another package has, too: the ring of a channel. It begins as one
+//! package's; the other one then joins it: on another core by `Request::Join`, on the same core in
+//! its own slot. Each gives it back with all its memory, and when both have, it is free.
 
 use nile_abi::{ChannelId, Status, VirtAddr};
 use nile_platform::user::Access;
@@ -42,6 +42,21 @@ impl<M: Machine> Package<M> {
         result.map(|grant| (at, grant))
     }
 
+    /// Gives the package memory that another package of this core shares, as long as that
+    /// `is_there`. `NotFound` when it is not any more; else fails as [`Package::grow`] does. To be
+    /// finished once begun.
+    pub(crate) async fn join_neighbour(
+        &self,
+        grant: Grant,
+        is_there: impl Fn() -> bool,
+    ) -> Result<VirtAddr, Status> {
+        let _hold = self.hold()?;
+        let (at, bytes) = self.0.space.begin_to_grow(grant.bytes)?;
+        let result = self.0.space.join_neighbour(at, bytes, grant, is_there).await;
+        self.0.space.has_grown();
+        result.map(|()| at)
+    }
+
     /// Gives the package memory that another core shares by a channel of which this one has the
     /// receiving end. `NotFound` if that core is gone, or the channel closed; else fails as
     /// [`Package::grow`] does. To be finished once begun.
@@ -62,6 +77,22 @@ impl<M: Machine> Space<M> {
             let grant = frame.move_to_user(at, Access::Write).await?;
             self.with_user(|user| user.map(grant, at, Access::Write))??;
             Ok(grant)
+        };
+        entered.await.inspect_err(|_| self.unreserve(bytes))
+    }
+
+    async fn join_neighbour(
+        &self,
+        at: VirtAddr,
+        bytes: u64,
+        grant: Grant,
+        is_there: impl Fn() -> bool,
+    ) -> Result<(), Status> {
+        self.reserve(bytes)?;
+        let entered = async {
+            self.core().enter_beside(grant, at, is_there).await?;
+            self.with_user(|user| user.map(grant, at, Access::Write))??;
+            Ok(())
         };
         entered.await.inspect_err(|_| self.unreserve(bytes))
     }

@@ -8,6 +8,9 @@
 //! cannot name; the tags of packages are content of the offer, so that a package can neither open
 //! nor accept a channel of a kernel's.
 //!
+//! Between two packages of one core there is no line ([`near`]): their kernel tells each what the
+//! other one does.
+//!
 //! *No wake-up is lost.* In user mode the sender publishes its cell, executes a fence and looks at
 //! the receiver's state; the receiver sets its state to "sleeping", executes a fence and looks at
 //! the ring (`nile_ring::doorbell`, modelled in `crates/ring/tests/loom/sleep.rs`): either the
@@ -21,6 +24,8 @@
 //! only after the management core has closed that line ([`Hold`]), and if the core itself ends,
 //! both happen at once.
 
+mod near;
+
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::rc::{Rc, Weak};
@@ -28,7 +33,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::task::Waker;
 
-use nile_abi::call::{ChannelCall, ChannelPlace, Event};
+use nile_abi::call::{ChannelCall, ChannelPlace, Event, UserSlot};
 use nile_abi::{ChannelId, CoreId, Instant, PhysAddr, Status};
 use nile_order::SortedMap;
 use nile_platform::{Grant, Machine};
@@ -123,9 +128,9 @@ impl<M: Machine> End for Outlet<M> {
     }
 }
 
-/// The receiving end of a line, from its offer on.
+/// The receiving end of a channel, from its offer on.
 struct Inlet {
-    line: ChannelId,
+    source: Source,
     from: CoreId,
     offer: Offer,
     /// Raised when the package gives the end up.
@@ -133,16 +138,56 @@ struct Inlet {
     /// The other end is gone.
     dead: Cell<bool>,
     /// The package that has accepted the ring, and its name for it.
-    owner: RefCell<Option<(Weak<Ends>, ChannelId)>>,
+    owner: Owner,
+}
+
+/// Who offers a ring.
+enum Source {
+    /// The core at the other end of this line.
+    Line(ChannelId),
+    /// A package of this core, in this slot.
+    Near { slot: UserSlot, sender: Owner },
+}
+
+/// The package that has an end, and its name for it.
+#[derive(Default)]
+struct Owner(RefCell<Option<(Weak<Ends>, ChannelId)>>);
+
+impl Owner {
+    fn set(&self, ends: &Rc<Ends>, channel: ChannelId) {
+        *self.0.borrow_mut() = Some((Rc::downgrade(ends), channel));
+    }
+
+    fn tell(&self, closed: bool) {
+        if let Some((ends, channel)) = &*self.0.borrow()
+            && let Some(ends) = ends.upgrade()
+        {
+            ends.happened(*channel, closed);
+        }
+    }
 }
 
 impl Inlet {
+    fn new(source: Source, from: CoreId, offer: Offer) -> Rc<Inlet> {
+        let (leaving, dead, owner) = Default::default();
+        Rc::new(Inlet { source, from, offer, leaving, dead, owner })
+    }
+
     fn tell(&self) {
-        if let Some((ends, channel)) = &*self.owner.borrow()
-            && let Some(ends) = ends.upgrade()
-        {
-            ends.happened(*channel, self.dead.get());
+        self.owner.tell(self.dead.get());
+    }
+
+    /// Nobody has this end any more, or will.
+    fn leave(&self) {
+        self.leaving.raise();
+        if let Source::Near { sender, .. } = &self.source {
+            sender.tell(true);
         }
+    }
+
+    /// Whether a package of this slot offers it.
+    fn is_of(&self, package: UserSlot) -> bool {
+        matches!(self.source, Source::Near { slot, .. } if slot == package)
     }
 }
 
@@ -153,7 +198,7 @@ impl End for Rc<Inlet> {
     }
 
     fn close(&self) -> LocalFuture<()> {
-        self.leaving.raise();
+        self.leave();
         Box::pin(async {})
     }
 }
@@ -173,9 +218,11 @@ impl Offers {
         self.comes.notify();
     }
 
-    fn take(&self, tag: u32) -> Option<Rc<Inlet>> {
+    /// One for the package of `slot`, which is not offered what is its own.
+    fn take(&self, tag: u32, slot: UserSlot) -> Option<Rc<Inlet>> {
         let mut waiting = self.waiting.borrow_mut();
-        let at = waiting.iter().position(|inlet| inlet.offer.tag == tag)?;
+        let is_for_it = |inlet: &Rc<Inlet>| inlet.offer.tag == tag && !inlet.is_of(slot);
+        let at = waiting.iter().position(is_for_it)?;
         waiting.remove(at)
     }
 
@@ -200,14 +247,7 @@ impl<M: Machine> Core<M> {
     async fn keep_inlet(&self, line: Inbound<M>) {
         let Ok(message) = line.receive().await else { return };
         let Some(offer) = Offer::of(&message) else { return };
-        let inlet = Rc::new(Inlet {
-            line: line.channel(),
-            from: line.from(),
-            offer,
-            leaving: Flag::default(),
-            dead: Cell::new(false),
-            owner: RefCell::default(),
-        });
+        let inlet = Inlet::new(Source::Line(line.channel()), line.from(), offer);
         let offers = &self.services.rings;
         offers.add(inlet.clone());
         while let Some(received) = inlet.leaving.or(line.receive()).await {
@@ -319,10 +359,13 @@ async fn open<M: Machine>(
     cells: u32,
 ) -> Result<ChannelPlace, Status> {
     let core = package.core().clone();
-    if to == core.id() || !cells.is_power_of_two() || cells > MOST_CELLS {
+    if !cells.is_power_of_two() || cells > MOST_CELLS {
         return Err(Status::Invalid);
     }
     ends.has_room()?;
+    if to == core.id() {
+        return near::open(package, ends, tag, cells).await;
+    }
     let hold = package.hold()?;
     // A task of its own: when the package is stopped meanwhile, all is still in order.
     let task = core.clone().spawn(async move {
@@ -357,7 +400,7 @@ async fn accept<M: Machine>(
     ends.has_room()?;
     loop {
         let offers = &core.services.rings;
-        let inlet = offers.comes.until(|| offers.take(tag).map(Some));
+        let inlet = offers.comes.until(|| offers.take(tag, package.slot()).map(Some));
         let deadline = async {
             core.sleep_until(until).await;
             None
@@ -367,7 +410,7 @@ async fn accept<M: Machine>(
         let task = core.spawn(async move {
             let result = take_ring(&package, &ends, &inlet).await;
             if result.is_err() {
-                inlet.leaving.raise();
+                inlet.leave();
             }
             result
         });
@@ -385,12 +428,15 @@ async fn take_ring<M: Machine>(
     inlet: &Rc<Inlet>,
 ) -> Result<ChannelPlace, Status> {
     let Offer { cells, grant, .. } = inlet.offer;
-    let at = package.join(inlet.line, grant).await?;
+    let at = match inlet.source {
+        Source::Line(line) => package.join(line, grant).await?,
+        Source::Near { .. } => package.join_neighbour(grant, || !inlet.dead.get()).await?,
+    };
     if ends.over.get() {
         return Err(Status::Dead);
     }
     let channel = ends.add(Rc::new(inlet.clone()));
-    *inlet.owner.borrow_mut() = Some((Rc::downgrade(ends), channel));
+    inlet.owner.set(ends, channel);
     if inlet.dead.get() {
         inlet.tell();
     }

@@ -70,14 +70,14 @@ struct End<'s> {
     watch: Rc<Watch>,
 }
 
-/// The sending end of a channel to a package of another core. It is the package's until
+/// The sending end of a channel to another package. It is the package's until
 /// [`ChannelSender::close`]; dropping it closes nothing.
 pub struct ChannelSender<'s> {
     end: End<'s>,
     ring: UserSender,
 }
 
-/// The receiving end of a channel from a package of another core. It is the package's until
+/// The receiving end of a channel from another package. It is the package's until
 /// [`ChannelReceiver::close`]; dropping it closes nothing.
 pub struct ChannelReceiver<'s> {
     end: End<'s>,
@@ -85,9 +85,10 @@ pub struct ChannelReceiver<'s> {
 }
 
 impl<'s> Runtime<'s> {
-    /// A channel to the package that accepts `tag` on core `to`, with room for `cells` messages, a
-    /// power of two up to 16384. Does not wait for the acceptor; all threads wait for the kernel.
-    /// `Invalid` (this core, such a number of cells), `NotFound` (no such core), `Busy` (too many
+    /// A channel to the package that accepts `tag` on core `to`, which may be this core: then to
+    /// another package of it, which has its turns when this one waits. It has room for `cells`
+    /// messages, a power of two up to 16384. Does not wait for the acceptor; all threads wait for
+    /// the kernel. `Invalid` (such a number of cells), `NotFound` (no such core), `Busy` (too many
     /// ends), `NoMemory`, `NoTables`, `Dead` (the core has stopped).
     pub fn open_channel(
         &self,
@@ -100,8 +101,8 @@ impl<'s> Runtime<'s> {
         Ok(ChannelSender { end, ring })
     }
 
-    /// The receiving end of a channel that a package of another core has opened to `tag` on this
-    /// core, or will open before `until`. All threads wait for it. `Timeout` if none came, `Busy`
+    /// The receiving end of a channel that another package has opened to `tag` on this core, or
+    /// will open before `until`. All threads wait for it. `Timeout` if none came, `Busy`
     /// (too many ends), `NoMemory`, `NoTables`.
     pub fn accept_channel(&self, tag: u32, until: Instant) -> Result<ChannelReceiver<'s>, Status> {
         let (end, channel) = self.end(ChannelCall::Accept { tag, until })?;

@@ -30,7 +30,7 @@ impl<T: TableMemory> Memory<T> {
     /// it [is unsettled](Memory::is_unsettled).
     pub fn enter_kept(&mut self, grant: Grant, core: CoreId, at: VirtAddr) -> Result<(), Status> {
         let holding = self.given.get(&grant.start).ok_or(Status::NotFound)?;
-        let user = Half::User { at, access: Access::Write };
+        let user = Half::User { at, access: Access::Write, twin: None };
         match holding.holders.iter().next() {
             Some((holder, half)) if *holder == core && *half == user => return Ok(()),
             Some(_) => return Err(Status::Exists),

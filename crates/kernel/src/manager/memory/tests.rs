@@ -4,7 +4,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
-use nile_abi::call::{USER_BASE, USER_BYTES};
+use nile_abi::call::{USER_BASE, USER_BYTES, UserSlot};
 use nile_memory::paging::VirtRange;
 use nile_memory::paging::{AddressSpace, EmulatedMemory, Entry, Extent, Plan, TableIndex};
 
@@ -16,6 +16,11 @@ const SHARED: VirtAddr = VirtAddr(0xffff_a000_0000_0000);
 const HERE: CoreId = CoreId(1);
 const THERE: CoreId = CoreId(2);
 const AT: VirtAddr = VirtAddr(USER_BASE + 0x20_0000);
+
+/// Where the slot of this number begins.
+fn slot(number: usize) -> VirtAddr {
+    UserSlot::from_index(number).unwrap().base()
+}
 
 /// Tables that outlive the memory's manager.
 #[derive(Clone)]
@@ -47,6 +52,8 @@ impl Node {
         let ranges = [
             VirtRange::new(VirtAddr(SHARED.0 + BASE.0), BYTES),
             VirtRange::new(VirtAddr(USER_BASE), 1 << 30),
+            VirtRange::new(slot(1), 1 << 30),
+            VirtRange::new(slot(2), 1 << 30),
         ];
         let plan = Plan::new(&ranges).unwrap();
         let upper = 3 * plan.tables();
@@ -185,6 +192,93 @@ fn what_is_shared_is_not_executed_and_what_is_executed_not_shared() {
     let place = VirtAddr(AT.0 + (1 << 20));
     memory.map_user(code, HERE, place, Access::Execute).unwrap();
     assert_eq!(memory.share(code, THERE), Err(Status::Denied));
+}
+
+/// Where a package in the second slot has a ring.
+fn beside() -> VirtAddr {
+    VirtAddr(slot(1).0 + 0x20_0000)
+}
+
+/// A ring of a package of `HERE`, in its first slot.
+fn ring(memory: &mut Memory<Kept>) -> Grant {
+    let grant = give(memory, HERE);
+    memory.map_user(grant, HERE, AT, Access::Write).unwrap();
+    memory.acknowledge(grant, HERE).unwrap();
+    grant
+}
+
+#[test]
+fn a_ring_has_two_places_each_of_which_is_given_back() {
+    let node = Node::new(8);
+    let mut memory = node.manage();
+    let before = free(&memory);
+    for (first, second) in [(AT, beside()), (beside(), AT)] {
+        let grant = ring(&mut memory);
+        assert_eq!(memory.map_user(grant, HERE, beside(), Access::Write), Ok(()));
+        assert_eq!(memory.map_user(grant, HERE, beside(), Access::Write), Ok(()), "asked again");
+        assert_eq!(node.find(HERE, beside()).unwrap().phys, grant.start);
+        let elsewhere = VirtAddr(AT.0 + (4 << 20));
+        assert_eq!(memory.unmap_user(grant, HERE, elsewhere), Err(Status::NotFound));
+        assert_eq!(memory.unmap_user(grant, HERE, first), Ok(false));
+        assert_eq!((node.find(HERE, first), node.find(HERE, second).is_some()), (None, true));
+        memory.acknowledge(grant, HERE).unwrap();
+        assert_eq!(memory.held_by(HERE), [grant], "the other one goes on");
+        assert_eq!(memory.unmap_user(grant, HERE, second), Ok(true));
+        assert_eq!(node.find(HERE, second), None);
+        memory.acknowledge(grant, HERE).unwrap();
+        assert_eq!(free(&memory), before);
+    }
+    // A core that ends has neither any more.
+    let grant = ring(&mut memory);
+    memory.map_user(grant, HERE, beside(), Access::Write).unwrap();
+    memory.unshare(grant, HERE).unwrap();
+    assert_eq!((node.find(HERE, AT), node.find(HERE, beside())), (None, None));
+    memory.acknowledge(grant, HERE).unwrap();
+    assert_eq!(free(&memory), before);
+}
+
+#[test]
+fn nobody_gets_a_place_in_what_was_not_meant_for_him() {
+    let node = Node::new(8);
+    let mut memory = node.manage();
+    let ring = ring(&mut memory);
+    // Not another core, not to execute or to read alone, not in the same slot, and no third one.
+    assert_eq!(memory.map_user(ring, THERE, beside(), Access::Write), Err(Status::NotFound));
+    for access in [Access::Execute, Access::Read] {
+        assert_eq!(memory.map_user(ring, HERE, beside(), access), Err(Status::Exists));
+    }
+    let near = VirtAddr(AT.0 + (4 << 20));
+    assert_eq!(memory.map_user(ring, HERE, near, Access::Write), Err(Status::Exists));
+    memory.map_user(ring, HERE, beside(), Access::Write).unwrap();
+    let third = VirtAddr(slot(2).0 + 0x20_0000);
+    assert_eq!(memory.map_user(ring, HERE, third, Access::Write), Err(Status::Exists));
+    // What is a package's code, or only to be read, no other one has.
+    for (access, at) in [(Access::Execute, 8 << 20), (Access::Read, 12 << 20)] {
+        let own = give(&mut memory, HERE);
+        memory.map_user(own, HERE, VirtAddr(AT.0 + at), access).unwrap();
+        memory.acknowledge(own, HERE).unwrap();
+        for how in [access, Access::Write] {
+            assert_eq!(memory.map_user(own, HERE, third, how), Err(Status::Exists));
+        }
+    }
+}
+
+#[test]
+fn the_next_manager_learns_of_both_places() {
+    let node = Node::new(8);
+    let mut memory = node.manage();
+    let grant = ring(&mut memory);
+    memory.map_user(grant, HERE, beside(), Access::Write).unwrap();
+    drop(memory);
+    let mut memory = node.manage();
+    memory.expect_word_of([HERE].into_iter());
+    assert_eq!(memory.adopt_user(grant, HERE, beside(), Access::Write), Ok(()));
+    assert_eq!(memory.adopt_user(grant, HERE, AT, Access::Write), Ok(()));
+    let again = memory.adopt_user(grant, HERE, AT, Access::Write);
+    assert_eq!(again, Err(Status::Invalid), "it has been told");
+    assert_eq!(memory.heard_of(HERE), Ok(Heard::All));
+    assert_eq!(memory.sweep(), []);
+    assert!(node.find(HERE, AT).is_some() && node.find(HERE, beside()).is_some());
 }
 
 #[test]

@@ -4,6 +4,9 @@
 //! a package may execute is nowhere writable. After a restart of the managing core the cores say
 //! what they have in their user halves; what none of them spoke of belonged to packages that are
 //! gone, and is swept out.
+//!
+//! What one package of a core may write another one of the core may have, too, in its own slot: the
+//! ring of a channel between them. Each place is given back by itself.
 
 use alloc::vec::Vec;
 
@@ -32,12 +35,28 @@ fn is_user_range(at: VirtAddr, bytes: u64) -> bool {
     at.is_aligned(PageSize::Small) && UserSlot::of(at, bytes).is_some()
 }
 
+impl Half {
+    /// Whether it has this place with this access.
+    fn is_at(self, place: VirtAddr, how: Access) -> bool {
+        matches!(self, Half::User { at, access, twin }
+            if access == how && (at == place || twin == Some(place)))
+    }
+
+    /// Its only place, if what is there may have a second one at `place`.
+    fn place_beside(self, place: VirtAddr, how: Access) -> Option<VirtAddr> {
+        let Half::User { at, access: Access::Write, twin: None } = self else { return None };
+        let is_beside = UserSlot::of(at, 1) != UserSlot::of(place, 1);
+        (how == Access::Write && is_beside).then_some(at)
+    }
+}
+
 impl<T: TableMemory> Memory<T> {
     /// Moves a grant that `core` has from the kernel half of its tables to the user half. The core
-    /// then says [`Memory::acknowledge`] for the kernel half. Fails with `NotFound` (not the
-    /// core's), `Invalid` (no place for a package's memory), `Exists` (not free), `NoTables`,
-    /// `Denied` (to be executed, but shared), `Busy`. When it fails, the grant is where it was,
-    /// and the core forgets every translation and says so.
+    /// then says [`Memory::acknowledge`] for the kernel half. What is in one slot already, to be
+    /// written, gets a second place in another one; then there is nothing to acknowledge. Fails
+    /// with `NotFound` (not the core's), `Invalid` (no place for a package's memory), `Exists` (not
+    /// free), `NoTables`, `Denied` (to be executed, but shared), `Busy`. When it fails, the grant
+    /// is where it was, and the core forgets every translation and says so.
     pub fn map_user(
         &mut self,
         grant: Grant,
@@ -47,11 +66,11 @@ impl<T: TableMemory> Memory<T> {
     ) -> Result<(), Status> {
         let holding = self.given.get(&grant.start).ok_or(Status::NotFound)?;
         let half = *holding.holders.get(&core).ok_or(Status::NotFound)?;
-        let user = Half::User { at, access };
-        if half == user {
+        if half.is_at(at, access) {
             return Ok(());
         }
-        if half != Half::Kernel {
+        let first = half.place_beside(at, access);
+        if half != Half::Kernel && first.is_none() {
             return Err(Status::Exists);
         }
         if holding.leaving.contains_key(&core) {
@@ -60,8 +79,11 @@ impl<T: TableMemory> Memory<T> {
         if grant.bytes != holding.bytes {
             return Err(Status::Invalid);
         }
-        self.enter_user(grant, core, user)?;
+        self.enter_user(grant, core, Half::User { at, access, twin: first })?;
         let holding = self.given.get_mut(&grant.start).ok_or(Status::NotFound)?;
+        if first.is_some() {
+            return Ok(());
+        }
         let kernel = self.places.mappings(grant, holding.origin, Half::Kernel);
         let retired = take_out(&mut self.tables, core, kernel);
         holding.leaving.insert(core, retired);
@@ -78,21 +100,47 @@ impl<T: TableMemory> Memory<T> {
     ) -> Result<(), Status> {
         self.know(grant)?;
         let holding = self.given.get(&grant.start).ok_or(Status::NotFound)?;
-        let other = !holding.adopted || holding.holders.contains_key(&core);
+        let had = holding.holders.get(&core);
+        let first = had.and_then(|half| half.place_beside(at, access));
+        let other = !holding.adopted || (had.is_some() && first.is_none());
         if grant.bytes != holding.bytes || other {
             return Err(Status::Invalid);
         }
-        self.enter_user(grant, core, Half::User { at, access })
+        self.enter_user(grant, core, Half::User { at, access, twin: first })
     }
 
-    /// Enters a known grant in a core's user half and notes that; all of it or nothing.
+    /// Takes a grant out of a core's user half at `at`; the core then says
+    /// [`Memory::acknowledge`]. Whether that was its only place there.
+    pub fn unmap_user(&mut self, grant: Grant, core: CoreId, at: VirtAddr) -> Result<bool, Status> {
+        let holding = self.given.get_mut(&grant.start).ok_or(Status::NotFound)?;
+        let half = *holding.holders.get(&core).ok_or(Status::NotFound)?;
+        let Half::User { at: one, access, twin: Some(other) } = half else {
+            return self.unshare(grant, core).map(|_| true);
+        };
+        let stays = match at {
+            at if at == one => other,
+            at if at == other => one,
+            _ => return Err(Status::NotFound),
+        };
+        holding.holders.insert(core, Half::User { at: stays, access, twin: None });
+        let whole = Grant { start: grant.start, bytes: holding.bytes };
+        let leaves = Half::User { at, access, twin: None };
+        let leaves = self.places.mappings(whole, holding.origin, leaves);
+        let retired = take_out(&mut self.tables, core, leaves);
+        holding.leaving.entry(core).or_default().extend(retired);
+        Ok(false)
+    }
+
+    /// Enters a known grant in a core's user half and notes that; all of it or nothing. A twin is
+    /// there already.
     pub(super) fn enter_user(
         &mut self,
         grant: Grant,
         core: CoreId,
         user: Half,
     ) -> Result<(), Status> {
-        let Half::User { at, access } = user else { return Err(Status::Invalid) };
+        let Half::User { at, access, .. } = user else { return Err(Status::Invalid) };
+        let enters = Half::User { at, access, twin: None };
         if !is_user_range(at, grant.bytes) {
             return Err(Status::Invalid);
         }
@@ -104,7 +152,7 @@ impl<T: TableMemory> Memory<T> {
         }
         let space = self.tables.spaces.get_mut(core.index()).ok_or(Status::NotFound)?;
         let mut entered = Vec::new();
-        for mapping in self.places.mappings(grant, holding.origin, user) {
+        for mapping in self.places.mappings(grant, holding.origin, enters) {
             match space.map(&mut self.tables.memory, &mut self.tables.pool, mapping) {
                 Ok(()) => entered.push(mapping),
                 // An earlier incarnation of this core entered it.

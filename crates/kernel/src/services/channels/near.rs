@@ -1,0 +1,62 @@
+//! Channels between two packages of one core. The opener's ring gets a second place, in the slot of
+//! the acceptor, and there is no line: of a wake-up, and of the end of either, this kernel tells
+//! the other one itself. A package that is woken is ready, and has its turn when the core's policy
+//! says.
+//!
+//! *No ring is somebody else's memory* here either: the acceptor's place is entered only as long as
+//! the opener is there, which says that it is gone before it gives its own place back.
+
+use super::*;
+
+/// The sending end.
+struct Outlet {
+    inlet: Rc<Inlet>,
+    offers: Rc<Offers>,
+}
+
+impl End for Outlet {
+    fn wake(&self) -> Result<(), Status> {
+        if self.inlet.leaving.is_raised() {
+            return Err(Status::Dead);
+        }
+        self.inlet.tell();
+        Ok(())
+    }
+
+    fn close(&self) -> LocalFuture<()> {
+        self.inlet.dead.set(true);
+        self.inlet.tell();
+        self.offers.remove(&self.inlet);
+        Box::pin(async {})
+    }
+}
+
+/// Opens a channel from `package` to whichever other package of its core accepts `tag`.
+pub(super) async fn open<M: Machine>(
+    package: Package<M>,
+    ends: Rc<Ends>,
+    tag: u32,
+    cells: u32,
+) -> Result<ChannelPlace, Status> {
+    let core = package.core().clone();
+    let hold = package.hold()?;
+    // A task of its own: when the package is stopped meanwhile, all is still in order.
+    let task = core.clone().spawn(async move {
+        let bytes = ring_bytes(cells);
+        let (at, grant) = package.share(bytes).await?;
+        if ends.over.get() {
+            return Err(Status::Dead);
+        }
+        let source = Source::Near { slot: package.slot(), sender: Owner::default() };
+        let inlet = Inlet::new(source, core.id(), Offer { tag, cells, grant });
+        let offers = core.services.rings.clone();
+        let channel = ends.add(Rc::new(Outlet { inlet: inlet.clone(), offers: offers.clone() }));
+        if let Source::Near { sender, .. } = &inlet.source {
+            sender.set(&ends, channel);
+        }
+        offers.add(inlet);
+        drop(hold);
+        Ok(ChannelPlace { channel, peer: core.id(), at, bytes })
+    });
+    task.await
+}
