@@ -249,7 +249,8 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
 /// What a cluster of such nodes needs, which serve or run a scenario.
 fn of_cluster(kinds: &[Kind], scenario: bool) -> Vec<Need> {
     let kinds_there = [Kind::Qemu, Kind::Hosted].into_iter().filter(|it| kinds.contains(it));
-    kinds_there.flat_map(|kind| of_nodes(kind, scenario)).collect()
+    let packages = scenario.then_some(Need::Packages);
+    kinds_there.flat_map(|kind| of_nodes(kind, scenario)).chain(packages).collect()
 }
 
 /// What nodes of a cluster need.

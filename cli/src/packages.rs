@@ -1,5 +1,5 @@
-//! The packages that a node is booted with: the project's own for every program but `boot`, and
-//! those that are named on the command line. All machines but the simulator get them as one
+//! The packages that a node is booted with: the project's own for every program but `boot`, in a
+//! cluster, too, and those that are named on the command line. All machines but the simulator get them as one
 //! archive; the simulator has the project's own linked in (`nile-sim`).
 
 use std::fs;
@@ -47,17 +47,7 @@ pub fn archive(
     options: &Boot,
     config: Option<&config::File>,
 ) -> Result<Option<NamedTempFile>, Failure> {
-    let mut entries = Vec::new();
-    if needs_own(options) {
-        let folder = needs::provided(PACKAGES)?;
-        let files = fs::read_dir(&folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-        let files = files.map_err(|error| cannot(&folder, &error))?;
-        let mut paths: Vec<PathBuf> = files.iter().map(fs::DirEntry::path).collect();
-        paths.retain(|path| path.extension().is_some_and(|extension| extension == "elf"));
-        // The same archive on every host.
-        paths.sort();
-        entries = paths.iter().map(|path| Entry::read(path)).collect::<Result<_, _>>()?;
-    }
+    let mut entries = if needs_own(options) { own()? } else { Vec::new() };
     for path in &options.packages {
         let entry = Entry::read(path)?;
         // The one that was asked for counts.
@@ -70,11 +60,30 @@ pub fn archive(
     let file = NamedTempFile::with_suffix(".tar")
         .map_err(|error| cannot(&std::env::temp_dir(), &error))?;
     let config = config.map(config::File::text).transpose()?;
-    write(&file, config, &entries).map_err(|error| cannot(file.path(), &error))?;
+    write(file.as_file(), config, &entries).map_err(|error| cannot(file.path(), &error))?;
     Ok(Some(file))
 }
 
-fn write(file: &NamedTempFile, config: Option<&str>, entries: &[Entry]) -> io::Result<()> {
+/// Writes the project's own packages as an archive to `path`, with a configuration if there is
+/// one: what a cluster's node is started with that runs a scenario.
+pub fn write_own(path: &Path, config: Option<&str>) -> Result<(), Failure> {
+    let entries = own()?;
+    let file = fs::File::create(path).map_err(|error| cannot(path, &error))?;
+    write(&file, config, &entries).map_err(|error| cannot(path, &error))
+}
+
+/// The project's own packages, in the same order on every host.
+fn own() -> Result<Vec<Entry>, Failure> {
+    let folder = needs::provided(PACKAGES)?;
+    let files = fs::read_dir(&folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let files = files.map_err(|error| cannot(&folder, &error))?;
+    let mut paths: Vec<PathBuf> = files.iter().map(fs::DirEntry::path).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "elf"));
+    paths.sort();
+    paths.iter().map(|path| Entry::read(path)).collect()
+}
+
+fn write(file: &fs::File, config: Option<&str>, entries: &[Entry]) -> io::Result<()> {
     let mut archive = tar::Builder::new(file);
     let mut add = |name: String, contents: &[u8]| {
         let mut header = tar::Header::new_ustar();
@@ -105,7 +114,7 @@ mod tests {
         let entries = [("hello", vec![7; 1000]), ("x", vec![])]
             .map(|(name, file)| Entry { name: name.into(), file });
         let file = NamedTempFile::new().unwrap();
-        write(&file, Some("[timer]\n"), &entries).unwrap();
+        write(file.as_file(), Some("[timer]\n"), &entries).unwrap();
         let module = BootModule::parse(fs::read(&file).unwrap().leak()).unwrap();
         assert_eq!(module.config, "[timer]\n");
         assert_eq!(module.packages.find("hello"), Some(Image::Elf(&[7; 1000])));

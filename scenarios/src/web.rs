@@ -31,8 +31,8 @@ const SERVER: NodeId = NodeId(2);
 /// The name of the dataset.
 const NAME: &str = "page";
 
-/// What the server is told: its port, and connections for which a simulation has memory.
-const ARGUMENT: &str = "80 24";
+/// Connections that the server's manifest has memory for.
+const CONNECTIONS: u64 = 128;
 
 const PATIENCE_MS: u32 = 5_000;
 
@@ -40,11 +40,15 @@ const PATIENCE_MS: u32 = 5_000;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Starts this core's part: a dataset of `bytes`, and a stop of the server every `stop_us`, zero
-/// for none. With `control=1` what the server keeps is dropped whenever it is stopped.
+/// for none. The server has memory for so many `connections`, which a machine has as many of as its
+/// manifest says. With `own=1` the client has sockets of packages. With `control=1` what the server
+/// keeps is dropped whenever it is stopped.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let plan = Plan {
         bytes: arguments.number("bytes", 400_003),
         stop: Duration::from_micros(arguments.number("stop_us", 0)),
+        connections: arguments.number("connections", CONNECTIONS),
+        is_own: arguments.number("own", 0) > 0,
         forgets: arguments.number("control", 0) > 0,
     };
     let own = core.clone();
@@ -62,6 +66,8 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
 struct Plan {
     bytes: u64,
     stop: Duration,
+    connections: u64,
+    is_own: bool,
     forgets: bool,
 }
 
@@ -108,8 +114,10 @@ async fn check(stl: &Stl, findings: &Findings, plan: Plan) -> CallResult<()> {
     let (here, there) = (worker(stl, CLIENT).await?, worker(stl, SERVER).await?);
     let server = PackagesClient::at(stl, there);
     let client = PackagesClient::at(stl, here);
-    server.start("web", Bytes(ARGUMENT.as_bytes().into()), PATIENCE_MS, false).await?;
-    let argument = format!("{} 80 {NAME} {}", SERVER.0, plan.bytes);
+    let told = format!("80 {}", plan.connections);
+    server.start("web", Bytes(told.as_bytes().into()), PATIENCE_MS, false).await?;
+    let kind = if plan.is_own { "own" } else { "stock" };
+    let argument = format!("{} 80 {NAME} {} {kind}", SERVER.0, plan.bytes);
     client.start("fetch", Bytes(argument.as_bytes().into()), PATIENCE_MS, false).await?;
 
     let host = stl.host();
@@ -133,9 +141,7 @@ async fn check(stl: &Stl, findings: &Findings, plan: Plan) -> CallResult<()> {
                 if plan.forgets {
                     server.stop("web").await?;
                     manager.drop_keep(keep.clone()).await?;
-                    server
-                        .start("web", Bytes(ARGUMENT.as_bytes().into()), PATIENCE_MS, false)
-                        .await?;
+                    server.start("web", Bytes(told.as_bytes().into()), PATIENCE_MS, false).await?;
                 } else {
                     manager.stop_package(there.core.0, state.number).await?;
                 }

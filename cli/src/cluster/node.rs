@@ -16,7 +16,7 @@ use super::{identity, keepers, pin, process};
 use crate::disk::{self, Bus};
 use crate::failure::Failure;
 use crate::size::Bytes;
-use crate::{boot, config, needs};
+use crate::{boot, config, needs, packages};
 
 /// What a node of a cluster does once it is up.
 pub const PROGRAM: &str = "serve";
@@ -162,6 +162,11 @@ pub fn prepare(
         Kind::Qemu => qemu(folder, record, node, program, &config, disk.as_deref())?,
         Kind::Hosted => {
             let mut command = Command::new(hosted(program.is_some())?);
+            if program.is_some() {
+                let archive = folder.file(&archive(node));
+                packages::write_own(&archive, None)?;
+                command.arg("--packages").arg(archive);
+            }
             let program = program.unwrap_or(PROGRAM);
             let (cores, memory) = (record.cores_of(node), record.memory_of(node));
             boot::hosted::arguments(&mut command, cores, memory, program);
@@ -191,6 +196,11 @@ pub fn prepare(
 /// The socket, in the folder of its cluster, at which a hosted node takes files.
 pub fn files(node: NodeId) -> String {
     format!("{node}.files")
+}
+
+/// The packages of a node that runs a scenario, in the folder of its cluster.
+fn archive(node: &Node) -> String {
+    format!("{}.tar", node.name())
 }
 
 /// The program of a hosted node that serves, or runs a scenario.
@@ -300,11 +310,18 @@ fn qemu(
     let mut command = Command::new(boot::qemu::program()?);
     let (cores, memory) = record.machine_of(node);
     boot::qemu::machine(&mut command, cores, memory, false);
+    let mut module = config.to_path_buf();
     let (image, program) = match program {
         None => (needs::KERNEL, PROGRAM),
-        Some(program) => (needs::SCENARIOS, program),
+        Some(program) => {
+            module = folder.file(&archive(node));
+            let text = fs::read_to_string(config)
+                .map_err(|error| Failure::failed(format!("{}: {error}", config.display())))?;
+            packages::write_own(&module, Some(&text))?;
+            (needs::SCENARIOS, program)
+        }
     };
-    boot::qemu::kernel(&mut command, image, program, Some(config))?;
+    boot::qemu::kernel(&mut command, image, program, Some(&module))?;
     for (index, name) in cables(folder, record, node)?.into_iter().enumerate() {
         let socket = folder.file(&format!("{name}.qemu"));
         // A socket that a killed machine left behind.

@@ -1,5 +1,6 @@
 //! A node's datasets over HTTP, as the guide in docs/network.md has it: its commands are run as
-//! they stand there, on a port that is free. Then what clients do that are up to no good.
+//! they stand there, on a port that is free. Then what clients do that are up to no good. And other
+//! packages with sockets: `iperf` under an unmodified iperf3, `echo` while it is stopped.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -48,6 +49,13 @@ fn get(port: u16, path: &str, headers: &str) -> (String, Vec<u8>) {
     (String::from_utf8(answer[..end].to_vec()).unwrap(), answer[end..].to_vec())
 }
 
+/// The commands of a section of the guide.
+fn commands(guide: &str, begins: &str) -> Vec<String> {
+    let section = guide.split("\n## ").find(|it| it.starts_with(begins)).unwrap();
+    let blocks = section.split("```").skip(1).step_by(2);
+    blocks.flat_map(|it| it.lines().skip(1)).map(String::from).collect()
+}
+
 /// A command of the guide.
 fn step(place: &Place, line: &str, port: u16) -> String {
     let line = line.replace("8080", &port.to_string());
@@ -72,9 +80,7 @@ fn the_guide_serves_a_dataset() {
     let place = Place::new();
     let port = free_port();
     let guide = fs::read_to_string(root().join("docs/network.md")).unwrap();
-    let section = guide.split("\n## ").find(|it| it.starts_with("Serve a dataset")).unwrap();
-    let blocks: Vec<&str> = section.split("```").skip(1).step_by(2).collect();
-    let lines: Vec<&str> = blocks.iter().flat_map(|it| it.lines().skip(1)).collect();
+    let lines = commands(&guide, "Serve a dataset");
     let has_curl = Command::new("curl").arg("--version").output().is_ok();
     let readme = fs::read(root().join("README.md")).unwrap();
     let of = |part: &str| lines.iter().position(|it| it.contains(part)).unwrap();
@@ -100,13 +106,74 @@ fn the_guide_serves_a_dataset() {
         fs::remove_file(place.folder().join("copy.md")).unwrap();
     }
     check(&place, port, &readme);
-    let listed = step(&place, lines[stop - 1], port);
+    let listed = step(&place, &lines[stop - 1], port);
     assert!(listed.contains("10.42.0.1:80"), "{listed}");
     for line in &lines[stop..] {
         step(&place, line, port);
     }
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "the port is free again");
     assert_eq!(place.left(), Vec::<String>::new());
+}
+
+#[test]
+fn iperf3_measures_and_what_is_echoed_outlives_the_package() {
+    let place = Place::new();
+    let (measures, echoes) = (free_port(), free_port());
+    let guide = fs::read_to_string(root().join("docs/network.md")).unwrap();
+    let lines = commands(&guide, "Measure it with iperf3");
+    let has_iperf = Command::new("iperf3").arg("--version").output().is_ok();
+    let (down, others) = lines.split_last().unwrap();
+    for line in others {
+        let line = line
+            .replace("--forward 5201", &format!("--forward {measures}"))
+            .replace("--port 5201", &format!("--port {measures}"))
+            .replace("--forward 7007", &format!("--forward {echoes}"));
+        if line.starts_with("iperf3") && !has_iperf {
+            eprintln!("not run, as there is no iperf3: {line}");
+            continue;
+        }
+        let said = step(&place, &line, echoes);
+        if line.starts_with("iperf3") {
+            let ends = ["sender", "receiver"].map(|end| said.matches(end).count());
+            assert!(
+                ends[0] >= 1 && ends[0] == ends[1] && said.ends_with("iperf Done.\n"),
+                "{said}"
+            );
+        }
+    }
+    an_echo_comes_whole(&place, echoes);
+    step(&place, down, echoes);
+    assert_eq!(place.left(), Vec::<String>::new());
+}
+
+/// While its package on n2 is stopped ten times, each time after it has run for a second: sooner it
+/// would begin again after a pause.
+fn an_echo_comes_whole(place: &Place, port: u16) {
+    const PIECE: usize = 200_000;
+    let list = ["call", "packages.list", "--core", "n2.c3"];
+    let state = || place.json(&list)["reply"]["packages"][0].clone();
+    let content: Vec<u8> = (0..11 * PIECE).map(|at| ((at * at) >> 7) as u8).collect();
+    let mut stream = connect(port);
+    let mut sends = stream.try_clone().unwrap();
+    let mut came = vec![0; content.len()];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            sends.write_all(&content).unwrap();
+            sends.shutdown(Shutdown::Write).unwrap();
+        });
+        for (turn, piece) in came.chunks_mut(PIECE).enumerate() {
+            stream.read_exact(piece).unwrap();
+            if turn < 10 {
+                thread::sleep(Duration::from_millis(1100));
+                let package = format!("package={}", state()["number"]);
+                let stop = ["call", "core_manager.stop_package", "core=3", &package];
+                place.run(&[&stop[..], &["--core", "n2.c0"]].concat()).expect(0);
+                until("it runs again", || state()["begun"] == turn + 2);
+            }
+        }
+    });
+    assert!(came == content, "what came back is not what was sent");
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0, "there is nothing behind it");
 }
 
 /// The server is stopped from outside, replaced, stopped and started in the midst of a download of

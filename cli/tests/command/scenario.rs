@@ -91,6 +91,23 @@ fn cluster_holds_on(machine: &str, program: &str) {
     cluster_holds((machine, &[]), 2, POOL, program, &format!("{program} nodes=3"));
 }
 
+/// Each node has a disk, whose pool the command chooses, and a worker core for a package.
+#[track_caller]
+fn web_holds_on(machine: &str) {
+    let (words, disk) = ("web nodes=3 bytes=3000000 stop_us=200000", ["--disk", "16M"]);
+    cluster_holds((machine, &disk), 3, "[services]\njob = []\n", "web", words);
+}
+
+#[test]
+fn a_download_goes_on_while_its_server_is_stopped_on_linux() {
+    web_holds_on("hosted");
+}
+
+#[test]
+fn a_download_goes_on_while_its_server_is_stopped_in_qemu() {
+    web_holds_on("qemu");
+}
+
 #[track_caller]
 fn cluster_holds(
     (machine, options): (&str, &[&str]),

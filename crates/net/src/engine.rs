@@ -21,12 +21,15 @@ use smoltcp::wire::{
 use crate::memory::{Field, RECEIVE_BYTES, SEND_BYTES, Slot};
 use crate::queues::Queues;
 use crate::segment::{IP_HEADER, bare, emit, number};
-use crate::stream::{ABORTED, CLOSED};
+use crate::stream::{ABORTED, CLOSED, SHUT};
 use crate::tcp::{Options, Peer};
 use crate::{engine_time, from_engine_time};
 
 /// How long a peer may acknowledge nothing before the connection is given up.
 const PATIENCE: EngineDuration = EngineDuration::from_secs(120);
+
+/// How long nothing may be said before the peer is asked whether it is still there.
+const ASKED: EngineDuration = EngineDuration::from_secs(45);
 
 /// How long an acknowledgement may wait for more to acknowledge.
 const ACK_DELAY: Duration = Duration::from_millis(10);
@@ -84,6 +87,7 @@ impl Engine {
         socket.set_nagle_enabled(false);
         socket.set_ack_delay(Some(ACK_DELAY.into()));
         socket.set_timeout(Some(PATIENCE));
+        socket.set_keep_alive(Some(ASKED));
         socket.listen(peer.local).ok()?;
         let mut sockets = SocketSet::new(Vec::with_capacity(1));
         let handle = sockets.add(socket);
@@ -227,7 +231,7 @@ impl Engine {
         }
         match slot.get(Field::Closed) {
             ABORTED => self.socket().abort(),
-            CLOSED if self.pushed == produced => self.socket().close(),
+            CLOSED | SHUT if self.pushed == produced => self.socket().close(),
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! IPv4 and TCP for one interface, without IO or clock: frames and time go in, frames and
+//! IPv4, TCP and UDP for one interface, without IO or clock: frames and time go in, frames and
 //! deadlines come out (docs/network.md).
 //!
 //! Words: a *stream* is the two directions of a connection as rings of bytes, with offsets of 64
@@ -12,7 +12,8 @@
 //! * [`memory`]: the layout of the memory that is handed in, and access to it.
 //! * [`stream`]: one connection as its user sees it.
 //! * [`tcp`]: all connections: whose a segment is, handshakes, the end. `engine`: one of them;
-//!   `half_open`: handshakes that are not over.
+//!   `half_open`: handshakes that are not over; `opening`: connections that this side opens.
+//! * `udp`: datagrams.
 //! * [`stack`]: the interface: frames, ARP, ICMP echo.
 //! * [`queues`]: smoltcp's device where somebody else carries the frames.
 #![no_std]
@@ -26,6 +27,7 @@ mod engine;
 mod half_open;
 pub mod memory;
 mod neighbours;
+mod opening;
 pub mod queues;
 mod segment;
 mod siphash;
@@ -34,12 +36,15 @@ pub mod stream;
 pub mod tcp;
 #[cfg(test)]
 mod tests;
+mod udp;
 
 pub use memory::Memory;
+pub use opening::Progress;
 pub use queues::Queues;
 pub use stack::{Counts, Settings, Stack};
 pub use stream::{Phase, Stream};
-pub use tcp::{Connection, Peer};
+pub use tcp::{Connection, OWN_PORTS, Peer, TcpCounts};
+pub use udp::{Datagram, UdpCounts};
 
 use smoltcp::time::Instant as EngineTime;
 

@@ -1,23 +1,26 @@
-//! The interface: frames in, frames out. ARP and ICMP echo are answered here, TCP has the rest.
+//! The interface: frames in, frames out. ARP and ICMP echo are answered here, TCP and UDP have the
+//! rest.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, SocketAddrV4};
 
 use nile_abi::ethernet::HEADER_BYTES;
 use nile_abi::{Instant, MacAddress};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol,
-    EthernetRepr, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet,
+    EthernetRepr, Icmpv4DstUnreachable, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr,
 };
 
 use crate::memory::Memory;
 use crate::neighbours::{Neighbours, Way};
+use crate::opening::Progress;
 use crate::segment::{IP_HEADER, packet};
 use crate::stream::Stream;
-use crate::tcp::{Connection, Tcp, TcpCounts};
+use crate::tcp::{Connection, Peer, Tcp, TcpCounts};
+use crate::udp::{Datagram, Taken, UDP_HEADER, Udp, UdpCounts};
 
 /// Frames that may wait to be sent before answers to ARP and ICMP are dropped.
 const WAITING: usize = 64;
@@ -52,6 +55,8 @@ pub struct Counts {
     pub echoes: u64,
     /// Of connections.
     pub tcp: TcpCounts,
+    /// Of datagrams.
+    pub udp: UdpCounts,
 }
 
 /// An interface with its connections.
@@ -59,6 +64,7 @@ pub struct Stack<'m> {
     settings: Settings,
     neighbours: Neighbours,
     tcp: Tcp<'m>,
+    udp: Udp,
     out: VecDeque<Vec<u8>>,
     counts: Counts,
 }
@@ -68,12 +74,75 @@ impl<'m> Stack<'m> {
     pub fn new(settings: Settings, memory: Memory<'m>, now: Instant) -> Stack<'m> {
         let tcp = Tcp::new(memory, settings.address, settings.max_packet, now);
         let (neighbours, out) = (Neighbours::default(), VecDeque::new());
-        Stack { settings, neighbours, tcp, out, counts: Counts::default() }
+        let (udp, counts) = (Udp::default(), Counts::default());
+        Stack { settings, neighbours, tcp, udp, out, counts }
     }
 
     /// Takes connections to this port from now on.
     pub fn listen(&mut self, port: u16) {
         self.tcp.listen(port);
+    }
+
+    /// Takes no more connections to this port; those that there are go on.
+    pub fn unlisten(&mut self, port: u16) {
+        self.tcp.unlisten(port);
+    }
+
+    /// A connection that nobody has taken yet: one that a peer has opened, or that an earlier
+    /// incarnation has left.
+    pub fn next_fresh(&mut self) -> Option<Stream<'m>> {
+        self.tcp.next_fresh()
+    }
+
+    /// Begins to open a connection; [`progress`](Self::progress) says how it goes. `None`: all
+    /// ports to this peer are in use.
+    pub fn connect(&mut self, now: Instant, to: SocketAddrV4) -> Option<Peer> {
+        self.tcp.connect(now, *to.ip(), to.port())
+    }
+
+    /// How the attempt to open this connection stands.
+    pub fn progress(&mut self, peer: Peer) -> Progress<'m> {
+        self.tcp.progress(peer)
+    }
+
+    /// Has datagrams to this port wait for [`take`](Self::take). `false`: somebody has the port.
+    pub fn bind(&mut self, port: u16) -> bool {
+        self.udp.bind(port)
+    }
+
+    /// Gives a port for datagrams back.
+    pub fn unbind(&mut self, port: u16) {
+        self.udp.unbind(port);
+    }
+
+    /// The first datagram that waits at a port.
+    pub fn take(&mut self, port: u16) -> Option<Datagram> {
+        self.udp.take(port)
+    }
+
+    /// Bytes of the longest datagram that can be sent: they go in one packet.
+    pub fn max_datagram(&self) -> usize {
+        self.settings.max_packet - IP_HEADER - UDP_HEADER
+    }
+
+    /// Sends a datagram from a port. `false`, and nothing is sent: it is too long.
+    pub fn send(&mut self, now: Instant, port: u16, to: SocketAddrV4, bytes: &[u8]) -> bool {
+        let fits = bytes.len() <= self.max_datagram();
+        if fits {
+            let packet = self.udp.emit(self.settings.address, port, to, bytes);
+            self.route(now, *to.ip(), packet);
+        }
+        fits
+    }
+
+    /// Frames that wait to be sent.
+    pub fn waiting(&self) -> usize {
+        self.out.len()
+    }
+
+    /// The address.
+    pub fn address(&self) -> Ipv4Addr {
+        self.settings.address
     }
 
     /// The ports that connections are taken to.
@@ -98,7 +167,7 @@ impl<'m> Stack<'m> {
 
     /// What was counted.
     pub fn counts(&self) -> Counts {
-        Counts { tcp: self.tcp.counts, ..self.counts }
+        Counts { tcp: self.tcp.counts, udp: self.udp.counts, ..self.counts }
     }
 
     /// Takes a frame that has come: any bytes.
@@ -163,8 +232,26 @@ impl<'m> Stack<'m> {
                 Some(())
             }
             IpProtocol::Icmp => self.answer_echo(now, from, ip.payload()),
+            IpProtocol::Udp => match self.udp.receive(from, to, ip.payload()) {
+                Taken::Here => Some(()),
+                Taken::NoPort => self.no_port(now, &ip),
+                Taken::Malformed => None,
+            },
             _ => None,
         }
+    }
+
+    /// Tells the sender of a datagram that nobody has the port (RFC 1122, 4.1.3.1).
+    fn no_port(&mut self, now: Instant, ip: &Ipv4Packet<&[u8]>) -> Option<()> {
+        let from = ip.src_addr();
+        let header = Ipv4Repr::parse(ip, &ChecksumCapabilities::default()).ok()?;
+        let payload = ip.payload();
+        let answer = Icmpv4Repr::DstUnreachable {
+            reason: Icmpv4DstUnreachable::PortUnreachable,
+            header,
+            data: &payload[..payload.len().min(UDP_HEADER)],
+        };
+        self.send_icmp(now, from, &answer)
     }
 
     fn answer_echo(&mut self, now: Instant, from: Ipv4Addr, payload: &[u8]) -> Option<()> {
@@ -175,14 +262,19 @@ impl<'m> Stack<'m> {
         else {
             return None;
         };
-        let answer = Icmpv4Repr::EchoReply { ident, seq_no, data };
+        self.send_icmp(now, from, &Icmpv4Repr::EchoReply { ident, seq_no, data })?;
+        self.counts.echoes += 1;
+        Some(())
+    }
+
+    fn send_icmp(&mut self, now: Instant, to: Ipv4Addr, message: &Icmpv4Repr<'_>) -> Option<()> {
         if self.out.len() >= WAITING {
             return None;
         }
-        let mut bytes = packet(self.settings.address, from, IpProtocol::Icmp, answer.buffer_len());
-        answer.emit(&mut Icmpv4Packet::new_unchecked(&mut bytes[IP_HEADER..]), &checksums);
-        self.counts.echoes += 1;
-        self.route(now, from, bytes);
+        let mut bytes = packet(self.settings.address, to, IpProtocol::Icmp, message.buffer_len());
+        let checksums = ChecksumCapabilities::default();
+        message.emit(&mut Icmpv4Packet::new_unchecked(&mut bytes[IP_HEADER..]), &checksums);
+        self.route(now, to, bytes);
         Some(())
     }
 

@@ -37,6 +37,7 @@ pub struct Stream<'m> {
 /// What the user wants of the connection's end, as it stands in the slot.
 pub(crate) const CLOSED: u64 = 1;
 pub(crate) const ABORTED: u64 = 2;
+pub(crate) const SHUT: u64 = 3;
 
 impl<'m> Stream<'m> {
     pub(crate) fn of(slot: Slot<'m>) -> Stream<'m> {
@@ -124,10 +125,18 @@ impl<'m> Stream<'m> {
         self.slot.set(Field::Produced, to.clamp(self.produced(), most));
     }
 
-    /// Sends no more behind what was given.
+    /// Sends no more behind what was given, and takes no more: the connection's memory is free
+    /// once the peer has ended it, too.
     pub fn close(&self) {
-        if self.slot.get(Field::Closed) == 0 {
+        if matches!(self.slot.get(Field::Closed), 0 | SHUT) {
             self.slot.set(Field::Closed, CLOSED);
+        }
+    }
+
+    /// Sends no more behind what was given. What comes is there until it is [closed](Self::close).
+    pub fn shut(&self) {
+        if self.slot.get(Field::Closed) == 0 {
+            self.slot.set(Field::Closed, SHUT);
         }
     }
 
@@ -136,7 +145,7 @@ impl<'m> Stream<'m> {
         self.slot.set(Field::Closed, ABORTED);
     }
 
-    /// Whether the user has closed it, or given it up.
+    /// Whether the user has closed it, shut it, or given it up.
     pub fn is_closed(&self) -> bool {
         self.slot.get(Field::Closed) != 0
     }

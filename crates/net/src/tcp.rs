@@ -14,9 +14,10 @@ use smoltcp::wire::{IpAddress, Ipv4Packet, TcpControl, TcpPacket, TcpRepr};
 use crate::engine::Engine;
 use crate::half_open::{HalfOpen, Handshakes};
 use crate::memory::{Field, Memory, RECEIVE_BYTES, Slot};
+use crate::opening::{Openings, Progress};
 use crate::segment::{IP_HEADER, bare, emit, number};
 use crate::siphash;
-use crate::stream::Stream;
+use crate::stream::{SHUT, Stream};
 
 /// Packets that may wait to be sent before connections make more.
 const WAITING: usize = 64;
@@ -28,6 +29,9 @@ const MOST_WAITING: usize = 1024;
 /// The largest segment of a peer that names none, and the least that is believed of one.
 const USUAL_SEGMENT: u16 = 536;
 const LEAST_SEGMENT: u16 = 48;
+
+/// Ports that connections are opened from (RFC 6335, 6).
+pub const OWN_PORTS: core::ops::Range<u16> = 49152..65535;
 
 /// How often the clock of initial sequence numbers ticks (RFC 6528).
 const TICK_NANOS: u64 = 4000;
@@ -66,6 +70,15 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// What a SYN says.
+    fn of(segment: &TcpRepr<'_>) -> Options {
+        Options {
+            segment: segment.max_seg_size.unwrap_or(USUAL_SEGMENT).max(LEAST_SEGMENT),
+            scale: segment.window_scale,
+            sack: segment.sack_permitted,
+        }
+    }
+
     pub fn encode(self) -> u64 {
         let scale = self.scale.map_or(0, |scale| u64::from(scale.min(14)) + 1);
         u64::from(self.segment) | scale << 16 | u64::from(self.sack) << 24
@@ -103,6 +116,8 @@ pub struct Connection {
 pub struct TcpCounts {
     /// Connections that have come about.
     pub accepted: u64,
+    /// Connections that were opened from here.
+    pub opened: u64,
     /// Connections whose engine was made anew of what an earlier one has left.
     pub resumed: u64,
     /// Connections that were given up as their memory was damaged.
@@ -135,6 +150,11 @@ pub(crate) struct Tcp<'m> {
     engines: Vec<Option<Engine>>,
     slots: BTreeMap<Peer, usize>,
     over: VecDeque<Over>,
+    openings: Openings,
+    /// Where a port is looked for that nobody has.
+    next_port: u16,
+    /// Connections that peers have opened, and nobody has taken: slot and number.
+    fresh: VecDeque<(usize, u64)>,
     /// The connection that is the first to make packets next.
     turn: usize,
     out: VecDeque<Vec<u8>>,
@@ -153,6 +173,9 @@ impl<'m> Tcp<'m> {
             engines: (0..memory.slots()).map(|_| None).collect(),
             slots: BTreeMap::new(),
             over: VecDeque::new(),
+            openings: Openings::default(),
+            next_port: OWN_PORTS.start,
+            fresh: VecDeque::new(),
             turn: 0,
             out: VecDeque::new(),
             counts: TcpCounts::default(),
@@ -163,7 +186,10 @@ impl<'m> Tcp<'m> {
                 continue;
             }
             match tcp.start(index, &slot, now) {
-                Some(()) => tcp.counts.resumed += 1,
+                Some(()) => {
+                    tcp.counts.resumed += 1;
+                    tcp.fresh.push_back((index, slot.get(Field::Serial)));
+                }
                 None => {
                     slot.set(Field::Serial, 0);
                     tcp.counts.damaged += 1;
@@ -191,8 +217,55 @@ impl<'m> Tcp<'m> {
         }
     }
 
+    pub fn unlisten(&mut self, port: u16) {
+        self.listeners.retain(|it| *it != port);
+    }
+
     pub fn listeners(&self) -> &[u16] {
         &self.listeners
+    }
+
+    /// A connection that a peer has opened and nobody has taken yet. Those that an earlier
+    /// incarnation has left come first, whoever has opened them.
+    pub fn next_fresh(&mut self) -> Option<Stream<'m>> {
+        loop {
+            let (index, serial) = self.fresh.pop_front()?;
+            let slot = self.memory.slot(index);
+            if slot.get(Field::Serial) == serial {
+                return Some(Stream::of(slot));
+            }
+        }
+    }
+
+    /// Begins to open a connection. `None`: all ports to this peer are in use.
+    pub fn connect(&mut self, now: Instant, address: Ipv4Addr, port: u16) -> Option<Peer> {
+        for _ in OWN_PORTS {
+            let local = self.next_port;
+            self.next_port = if local + 1 == OWN_PORTS.end { OWN_PORTS.start } else { local + 1 };
+            let peer = Peer { address, port, local };
+            let is_over = self.over.iter().any(|over| over.peer == peer);
+            let is_known = self.slots.contains_key(&peer) || self.openings.has(peer);
+            if !is_over && !is_known && !self.listeners.contains(&local) {
+                let ours = self.initial_number(now, peer);
+                self.openings.begin(now, peer, ours);
+                return Some(peer);
+            }
+        }
+        None
+    }
+
+    /// How the attempt to open a connection stands.
+    pub fn progress(&mut self, peer: Peer) -> Progress<'m> {
+        match self.slots.get(&peer) {
+            Some(index) => Progress::Open(Stream::of(self.memory.slot(*index))),
+            None => self.openings.progress(peer),
+        }
+    }
+
+    /// RFC 6528: what differs from peer to peer, and rises with time for the same one.
+    fn initial_number(&self, now: Instant, peer: Peer) -> u32 {
+        let hash = siphash::hash(self.memory.secret(), [peer.encode(), 0]);
+        (hash as u32).wrapping_add((now.as_nanos() / TICK_NANOS) as u32)
     }
 
     pub fn half_open(&self) -> usize {
@@ -258,6 +331,9 @@ impl<'m> Tcp<'m> {
             }
             self.over.remove(place);
         }
+        if let Some(opening) = self.openings.find(peer) {
+            return self.answered(now, peer, opening.ours, segment);
+        }
         if is_new && self.listeners.contains(&peer.local) {
             return self.begin(now, peer, segment);
         }
@@ -284,29 +360,97 @@ impl<'m> Tcp<'m> {
     /// Answers a SYN. One that comes again gets the same answer.
     fn begin(&mut self, now: Instant, peer: Peer, segment: &TcpRepr<'_>) {
         let theirs = segment.seq_number.0 as u32;
-        let options = Options {
-            segment: segment.max_seg_size.unwrap_or(USUAL_SEGMENT).max(LEAST_SEGMENT),
-            scale: segment.window_scale,
-            sack: segment.sack_permitted,
-        };
+        let options = Options::of(segment);
         let known = self.handshakes.find(peer).filter(|it| it.sequences.0 == theirs);
-        let it = known.unwrap_or_else(|| {
-            // RFC 6528: what differs from peer to peer, and rises with time for the same one.
-            let hash = siphash::hash(self.memory.secret(), [peer.encode(), 0]);
-            let ours = (hash as u32).wrapping_add((now.as_nanos() / TICK_NANOS) as u32);
-            HalfOpen { sequences: (theirs, ours), options }
+        let it = known.unwrap_or_else(|| HalfOpen {
+            sequences: (theirs, self.initial_number(now, peer)),
+            options,
         });
         self.handshakes.begin(now, peer, it);
         let ports = (peer.local, peer.port);
         let answer = TcpRepr {
-            window_len: RECEIVE_BYTES as u16,
             // A window of less than 64 KiB needs no scale, but the peer's is allowed by ours.
             window_scale: it.options.scale.map(|_| 0),
-            max_seg_size: Some((self.max_packet - 2 * IP_HEADER) as u16),
             sack_permitted: it.options.sack,
-            ..bare(ports, TcpControl::Syn, it.sequences.1, Some(theirs.wrapping_add(1)))
+            ..self.syn(ports, it.sequences.1, Some(theirs.wrapping_add(1)))
         };
         self.send(peer, &answer);
+    }
+
+    /// A SYN of ours, with all that we can.
+    fn syn(&self, ports: (u16, u16), ours: u32, acknowledges: Option<u32>) -> TcpRepr<'static> {
+        TcpRepr {
+            window_len: RECEIVE_BYTES as u16,
+            window_scale: Some(0),
+            max_seg_size: Some((self.max_packet - 2 * IP_HEADER) as u16),
+            sack_permitted: true,
+            ..bare(ports, TcpControl::Syn, ours, acknowledges)
+        }
+    }
+
+    /// What comes of a connection that is being opened.
+    fn answered(&mut self, now: Instant, peer: Peer, ours: u32, segment: &TcpRepr<'_>) {
+        let next = ours.wrapping_add(1);
+        let knows = segment.ack_number == Some(number(next));
+        match segment.control {
+            TcpControl::Rst if knows => return self.openings.refuse(peer),
+            TcpControl::Syn if knows => {}
+            // Both sides at once, and what an earlier connection has left.
+            _ if knows || segment.ack_number.is_none() => return self.counts.strays += 1,
+            _ => return self.refuse(peer, segment),
+        }
+        let Some(index) = self.free_slot() else { return };
+        let (theirs, options) = (segment.seq_number.0 as u32, Options::of(segment));
+        // A SYN's window is not shifted, all others are.
+        let window = segment.window_len >> options.scale.unwrap_or(0);
+        match self.open(now, index, peer, (theirs, ours), options, window) {
+            Some(()) => {
+                self.openings.end(peer);
+                self.counts.opened += 1;
+                let ack = TcpRepr {
+                    window_len: RECEIVE_BYTES as u16,
+                    ..bare(
+                        (peer.local, peer.port),
+                        TcpControl::None,
+                        next,
+                        Some(theirs.wrapping_add(1)),
+                    )
+                };
+                self.send(peer, &ack);
+            }
+            None => self.openings.refuse(peer),
+        }
+    }
+
+    /// The first slot that is free. The peer asks again if there is none, and there may be one by
+    /// then.
+    fn free_slot(&mut self) -> Option<usize> {
+        let is_free = |index: &usize| self.memory.slot(*index).get(Field::Serial) == 0;
+        let index = (0..self.memory.slots()).find(is_free);
+        self.counts.crowded += u64::from(index.is_none());
+        index
+    }
+
+    /// Makes a connection that has just come about, with the peer's initial sequence number before
+    /// ours.
+    fn open(
+        &mut self,
+        now: Instant,
+        index: usize,
+        peer: Peer,
+        (theirs, ours): (u32, u32),
+        options: Options,
+        window: u16,
+    ) -> Option<()> {
+        let slot = self.memory.slot(index);
+        let sequences = u64::from(theirs) << 32 | u64::from(ours);
+        let record = [peer.encode(), sequences, options.encode()];
+        slot.open(self.memory.next_serial(), record, window.into());
+        let started = self.start(index, &slot, now);
+        if started.is_none() {
+            slot.set(Field::Serial, 0);
+        }
+        started
     }
 
     /// The last segment of a handshake: the connection has come about.
@@ -318,27 +462,17 @@ impl<'m> Tcp<'m> {
         packet: &[u8],
         segment: &TcpRepr<'_>,
     ) {
-        let is_free = |index: &usize| self.memory.slot(*index).get(Field::Serial) == 0;
-        let Some(index) = (0..self.memory.slots()).find(is_free) else {
-            // The peer asks again, and there may be room by then.
-            self.counts.crowded += 1;
-            return;
-        };
-        let slot = self.memory.slot(index);
-        let (theirs, ours) = it.sequences;
-        let sequences = u64::from(theirs) << 32 | u64::from(ours);
-        let record = [peer.encode(), sequences, it.options.encode()];
-        slot.open(self.memory.next_serial(), record, segment.window_len.into());
+        let Some(index) = self.free_slot() else { return };
+        let opened = self.open(now, index, peer, it.sequences, it.options, segment.window_len);
+        // Not before: whoever dies in between still knows of it.
         self.handshakes.end(peer);
-        match self.start(index, &slot, now) {
+        match opened {
             Some(()) => {
                 self.counts.accepted += 1;
+                self.fresh.push_back((index, self.memory.slot(index).get(Field::Serial)));
                 self.hand(now, index, packet);
             }
-            None => {
-                slot.set(Field::Serial, 0);
-                self.refuse(peer, segment);
-            }
+            None => self.refuse(peer, segment),
         }
     }
 
@@ -366,6 +500,10 @@ impl<'m> Tcp<'m> {
     /// Does what is due and what users want.
     pub fn turn(&mut self, now: Instant) {
         self.over.retain(|over| over.until > now);
+        while let Some((peer, ours)) = self.openings.next_due(now) {
+            let syn = self.syn((peer.local, peer.port), ours, None);
+            self.send(peer, &syn);
+        }
         let slots = self.memory.slots();
         for step in 0..slots {
             if self.out.len() >= WAITING {
@@ -377,6 +515,8 @@ impl<'m> Tcp<'m> {
             engine.turn(&slot, now);
             self.out.extend(core::iter::from_fn(|| engine.transmit()));
             match engine.state() {
+                // What has come is still to be read.
+                State::Closed | State::TimeWait if is_read_on(&slot) => {}
                 State::Closed => self.end(index, None),
                 State::TimeWait => self.end(index, Some(now + TIME_WAIT)),
                 _ => {}
@@ -416,6 +556,13 @@ impl<'m> Tcp<'m> {
             .slots
             .values()
             .filter_map(|index| self.engines.get_mut(*index)?.as_mut()?.next_due(now));
-        engines.min()
+        engines.chain(self.openings.due()).min()
     }
+}
+
+/// Whether all of a connection is over but for its user, who reads what has come.
+fn is_read_on(slot: &Slot<'_>) -> bool {
+    slot.get(Field::Closed) == SHUT
+        && slot.get(Field::Finished) != 0
+        && slot.get(Field::Acknowledged) >= slot.get(Field::Produced)
 }

@@ -1,6 +1,8 @@
 //! A stack and stock smoltcp peers over a link that loses, repeats and reorders frames, in virtual
 //! time; the stack is dropped and made anew of its memory meanwhile.
 
+mod own;
+
 use alloc::collections::BTreeMap;
 use core::net::Ipv4Addr;
 use core::sync::atomic::AtomicU64;

@@ -65,16 +65,17 @@ impl<'s> Runtime<'s> {
     }
 }
 
-impl Keep<'_> {
+impl<'s> Keep<'s> {
     /// Whether an earlier package has had it, and what is there is what that one has left.
     pub fn is_found(&self) -> bool {
         self.is_found
     }
 
     /// All of it.
-    pub fn words(&self) -> &[AtomicU64] {
+    pub fn words(&self) -> &'s [AtomicU64] {
         // SAFETY: the kernel has mapped so many bytes there, aligned to a page, to be written, for
-        // as long as the package runs; nobody else has them, and they are reached as atomics only.
+        // as long as the package runs, which the system outlives; nobody else has them, and they
+        // are reached as atomics only.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 }

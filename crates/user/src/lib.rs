@@ -16,6 +16,7 @@
 //!   [`cycles`](fn@cycles): the processor's clock; [`compute`](fn@compute) passes the time.
 //! * [`keep`]: memory that stays when the package ends.
 //! * [`services`]: the user half of the service transport layer.
+//! * Sockets: [`net`].
 //!
 //! This crate is one of the few with unsafe code: it changes stacks, and it trusts the entry table.
 #![no_std]
@@ -35,6 +36,7 @@ pub mod keep;
 mod log;
 #[doc(hidden)]
 pub mod macros;
+pub mod net;
 pub mod pool;
 mod prefetch;
 pub mod services;

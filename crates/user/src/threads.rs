@@ -172,7 +172,7 @@ impl<'s> Runtime<'s> {
     }
 
     /// Says what is done with what the kernel has for the package when every thread waits: calls
-    /// to its services. (What happens to channels wakes their threads.) It is called by the main
+    /// to its services. (What happens to channels wakes their threads.) It is called by any
     /// thread and must not wait; it may start and unpark threads. Without it such events are
     /// dropped.
     pub fn on_event(&self, handle: impl FnMut(&Runtime<'s>, &[u8]) + 's) {
@@ -201,11 +201,30 @@ impl<'s> Runtime<'s> {
 
     /// Every thread waits: so does the package, for an event or for the first who sleeps.
     fn idle(&self) {
-        if self.unpark_woken() {
-            return;
+        if !self.unpark_woken() {
+            self.wait_until(self.next_sleeper().map_or(u64::MAX, Instant::as_nanos));
         }
-        let first = self.0.sleepers.borrow().first_key_value().map(|((until, _), _)| *until);
-        let until = first.map_or(u64::MAX, Instant::as_nanos);
+    }
+
+    /// When the first thread that sleeps wakes.
+    pub(crate) fn next_sleeper(&self) -> Option<Instant> {
+        self.0.sleepers.borrow().first_key_value().map(|((until, _), _)| *until)
+    }
+
+    /// Whether another thread can go on.
+    pub(crate) fn has_ready(&self) -> bool {
+        self.unpark_woken();
+        !self.0.ready.borrow().is_empty()
+    }
+
+    /// Takes what the kernel has for the package, and wakes those whose time has come: for a thread
+    /// that never waits, so that the package does not. One system call.
+    pub(crate) fn look(&self, now: Instant) {
+        self.wait_until(now.as_nanos());
+    }
+
+    /// Waits for an event, at most until this time.
+    fn wait_until(&self, until: u64) {
         let mut event = self.0.event.take();
         event.resize(EVENT_BYTES, 0);
         match self.call(SystemCall::Wait, until, &[], &mut event).result() {

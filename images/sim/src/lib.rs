@@ -18,11 +18,13 @@ use nile_scenarios::Scenarios;
 use nile_unruly::{AT_BYTES, Act, Acts, NOT_STOPPED, Span};
 
 /// Every package of the project: what `Options::packages` takes.
-pub const PACKAGES: [(&str, Program); 14] = [
+pub const PACKAGES: [(&str, Program); 16] = [
     ("buffers", nile_buffers::main),
     ("numbers", |system, _| nile_numbers::run(system, compute)),
     ("pairs", nile_pairs::main),
+    ("echo", nile_echo::main),
     ("fetch", nile_fetch::main),
+    ("iperf", nile_iperf::main),
     ("hello", nile_hello::main),
     ("keeper", nile_keeper::main),
     ("threads", nile_threads::main),
@@ -38,7 +40,9 @@ pub const PACKAGES: [(&str, Program); 14] = [
 /// The same packages as a kernel finds them.
 pub const STORE: Store = Store::Linked(&[
     "buffers",
+    "echo",
     "fetch",
+    "iperf",
     "hello",
     "keeper",
     "threads",

@@ -4,6 +4,8 @@
 
 nile_user::package! {
     name: "fetch",
+    publishes: ["sockets"],
     uses: ["frames"],
+    keeps: ["connections 302624"],
     main: nile_fetch::main,
 }

@@ -5,7 +5,7 @@
 //!
 //! * [`request`], [`answer`]: HTTP. [`pages`]: what there is.
 //! * [`session`]: what a connection is about, in the connection's memory. [`data`]: datasets.
-//! * [`shown`]: what is told of the connections. `server`: the loop.
+//! * `server`: a thread for each connection.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -19,60 +19,37 @@ pub mod pages;
 pub mod request;
 mod server;
 pub mod session;
-pub mod shown;
 
 use nile_abi::CoreId;
 use nile_abi::call::System;
-use nile_net::Memory;
+use nile_user::net::{self, Network};
 use nile_user::{Runtime, log, with_services};
-
-/// The version of what is in the keep.
-const VERSION: u16 = 1;
 
 /// The port if the argument names none.
 const PORT: u16 = 80;
 
-/// Connections at once; the manifest has the bytes that they want.
-const CONNECTIONS: usize = 128;
-
 /// The exit code if the argument is no port.
 const NO_PORT: u64 = 1;
-/// The exit code if the memory of the connections cannot be had.
-const NO_KEEP: u64 = 2;
-/// The exit code if a service that it needs fails.
-const NO_SERVICE: u64 = 3;
+/// The exit code if the network cannot be had, or fails.
+const NO_NETWORK: u64 = 3;
 
 /// Serves until it is stopped. The argument is the port, or nothing for 80; behind it there may be
 /// how many connections there can be at once, where no manifest says how much memory there is.
 pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
-    let text = core::str::from_utf8(argument).unwrap_or("?").trim();
-    let mut words = text.split_whitespace();
-    let port = words.next().map_or(Some(PORT), |it| it.parse().ok().filter(|port| *port > 0));
-    let slots = words.next().map_or(Some(CONNECTIONS), |it| it.parse().ok());
-    let (Some(port), Some(slots)) = (port, slots) else {
-        let _ = log!(system, "the argument is to be the port, or empty: {text:?}");
+    let Some((port, slots)) = net::port_and_connections(argument, PORT) else {
+        let _ = log!(system, "the argument is to be the port, or empty");
         return NO_PORT;
     };
     let runtime = Runtime::new(system);
-    let keep = match runtime.keep("connections", nile_net::memory::words(slots) as u64 * 8, VERSION)
-    {
-        Ok(keep) => keep,
-        Err(error) => {
-            let _ = log!(system, "no memory for connections: {error}");
-            return NO_KEEP;
-        }
-    };
     // Only calls between the package's own services would ask which core it is.
     with_services(&runtime, CoreId(0), |services| {
-        let served = services.block_on(server::serve(services, port, |seed| {
-            // The keep has as many words as were asked for.
-            Memory::new(keep.words(), seed)
-        }));
+        let network = Network::open(&runtime, services, "web", slots);
+        let served = network.and_then(|network| server::serve(&network, services.stl(), port));
         match served {
             Ok(never) => match never {},
             Err(error) => {
                 let _ = log!(system, "{error}");
-                NO_SERVICE
+                NO_NETWORK
             }
         }
     })

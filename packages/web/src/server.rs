@@ -1,225 +1,157 @@
-//! The loop: frames are exchanged, connections have their turn, and what is due is done.
+//! The server: a thread for each connection, which goes on where the connection's memory says.
 
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
+use alloc::rc::Rc;
+use core::cell::Cell;
 use core::convert::Infallible;
 use core::time::Duration;
 
-use nile_abi::{Instant, MacAddress, NodeId, Status, ip};
-use nile_bosml::Bytes;
-use nile_interfaces::frames::{FrameCounts, FramesClient, pack, unpack};
 use nile_net::memory::RECEIVE_BYTES;
-use nile_net::{Memory, Settings, Stack, Stream};
-use nile_stl::{CallError, CallResult};
-use nile_user::Services;
+use nile_stl::Stl;
+use nile_user::net::{NetResult, Network, TcpListener, TcpStream};
 
 use crate::answer::{Answer, Status as Http};
 use crate::data::Data;
 use crate::pages::{self, Figures};
 use crate::request;
 use crate::session::{self, Note};
-use crate::shown::{self, Shown};
-
-/// How long it waits for frames before it looks whether anybody calls it.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// How long a call may take: what waits longer for a disk or another node is given up.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a connection may do nothing.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// How often what is shown is brought up to date.
-const SHOWN: Duration = Duration::from_millis(100);
+/// How long a call may take: what waits longer for a disk or another node is given up.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Room for which it is worth to ask for bytes.
 const WORTH: usize = 16 << 10;
 
-/// Bytes of an Ethernet header.
-const ETHERNET: usize = nile_abi::ethernet::HEADER_BYTES;
-
-/// What a connection has done last.
-struct Activity {
-    offsets: (u64, u64),
-    at: Instant,
-}
-
-struct Server<'m> {
-    stack: Stack<'m>,
+struct Server<'s> {
+    network: Network<'s>,
     data: Data,
-    node: u32,
-    active: BTreeMap<u64, Activity>,
-    requests: u64,
-    bytes: u64,
-    frames: FrameCounts,
+    requests: Cell<u64>,
+    bytes: Cell<u64>,
 }
 
-/// Serves on this port. Fails if a service that it needs cannot be had.
-pub async fn serve<'m>(
-    services: &Services,
-    port: u16,
-    memory: impl FnOnce([u64; 2]) -> Option<Memory<'m>>,
-) -> CallResult<Infallible> {
-    let stl = services.stl().with_patience(PATIENCE);
-    let host = stl.host().clone();
-    let frames = FramesClient::find(&stl).await?;
-    let attached = frames.attach().await?;
-    let no_memory = || CallError::new(Status::NoMemory, "the keep is too small");
-    let memory = memory([attached.seed, attached.salt]).ok_or_else(no_memory)?;
-    let no_address = || CallError::new(Status::Invalid, "this node has no address");
-    let address = ip::address_of(NodeId(attached.node)).ok_or_else(no_address)?;
-    let [_, _, mac @ ..] = attached.mac.to_be_bytes();
-    let settings = Settings {
-        mac: MacAddress(mac),
-        address,
-        prefix: ip::PREFIX,
-        gateway: Some(ip::GATEWAY),
-        max_packet: (attached.max_frame as usize).saturating_sub(ETHERNET).clamp(576, 1500),
-    };
-    let mut stack = Stack::new(settings, memory, host.now());
-    stack.listen(port);
-    let (shown, own) = (Shown::of(services.stl())?, &shown::REGISTRATION);
-    shown.update(address, &stack);
-    let none = || CallError::new(Status::Invalid, "the service has no half of user mode");
-    services.publish(own, own.user.ok_or_else(none)?)?;
-    services.serve();
-
-    let mut server = Server {
-        stack,
-        data: Data::new(&stl),
-        node: attached.node,
-        active: BTreeMap::new(),
-        requests: 0,
-        bytes: 0,
-        frames: FrameCounts::default(),
-    };
-    let mut update = host.now();
-    let mut batch = Vec::new();
-    let mut left: Option<Vec<u8>> = None;
+/// Serves on this port. Fails if the port or the network cannot be had any more.
+pub fn serve(network: &Network<'_>, stl: &Stl, port: u16) -> NetResult<Infallible> {
+    let server = Rc::new(Server {
+        network: network.clone(),
+        data: Data::new(&stl.with_patience(PATIENCE)),
+        requests: Cell::new(0),
+        bytes: Cell::new(0),
+    });
+    let listener = TcpListener::bind(network, port)?;
     loop {
-        batch.clear();
-        while let Some(frame) = left.take().or_else(|| server.stack.transmit()) {
-            if !pack(&mut batch, &frame) {
-                left = Some(frame);
-                break;
-            }
-        }
-        let now = host.now();
-        let due = server.stack.next_due(now).map_or(LOOK, |due| due.since(now).min(LOOK));
-        let patience = if left.is_some() { Duration::ZERO } else { due };
-        let came = frames
-            .exchange(attached.ticket, Bytes(batch[..].into()), patience.as_micros() as u32)
-            .await?;
-        let now = host.now();
-        for frame in unpack(&came.frames.0) {
-            server.stack.receive(now, frame);
-        }
-        let streams: Vec<Stream<'m>> = server.stack.streams().collect();
-        for stream in streams {
-            server.turn(&stream, now).await;
-        }
-        let now = host.now();
-        server.stack.turn(now);
-        if now >= update {
-            server.frames = frames.counts().await?;
-            shown.update(address, &server.stack);
-            let known: Vec<u64> = server.stack.streams().map(|it| it.serial()).collect();
-            server.active.retain(|serial, _| known.contains(serial));
-            update = now + SHOWN;
-            // Calls to this package are taken while it waits: not long, but for once.
-            host.sleep_until(now).await;
-        }
+        let connection = listener.accept()?;
+        let server = server.clone();
+        network.runtime().spawn(move |_| server.answer_all(&connection));
     }
 }
 
+/// What becomes of a connection after a step.
+enum Next {
+    Stays,
+    Ends,
+}
+
 impl Server<'_> {
-    /// A connection's turn.
-    async fn turn(&mut self, stream: &Stream<'_>, now: Instant) {
-        if stream.is_closed() {
-            return;
+    /// Answers requests until the connection ends.
+    fn answer_all(&self, connection: &TcpStream<'_>) {
+        connection.set_timeout(Some(IDLE));
+        loop {
+            let step = match Note::of(&connection.log()) {
+                Some(note) => self.step(connection, &note),
+                None => None,
+            };
+            match step {
+                Some(Next::Stays) => {}
+                Some(Next::Ends) => return,
+                None => return connection.abort(),
+            }
         }
-        let Some(note) = Note::of(stream) else { return stream.abort() };
-        note.catch_up(stream);
-        let offsets = (stream.received(), stream.acknowledged());
-        let active = self.active.entry(stream.serial()).or_insert(Activity { offsets, at: now });
-        if active.offsets != offsets {
-            *active = Activity { offsets, at: now };
-        } else if now.since(active.at) > IDLE {
-            return stream.abort();
+    }
+
+    /// The next step of what is noted; `None` if it cannot be done.
+    fn step(&self, connection: &TcpStream<'_>, note: &Note) -> Option<Next> {
+        note.catch_up(&connection.log());
+        match note.is_done(&connection.log()) {
+            false => self.send(connection, note),
+            true if note.closes => Some(Next::Ends),
+            true => self.read(connection),
         }
-        if !note.is_done(stream) {
-            return self.send(stream, &note).await;
-        }
-        if note.closes {
-            return stream.close();
-        }
-        self.read(stream).await;
     }
 
     /// Gives more of a dataset to be sent. One that cannot be read ends the connection, as its
     /// length was said.
-    async fn send(&mut self, stream: &Stream<'_>, note: &Note) {
-        let Some(piece) = &note.piece else { return };
-        let sent = note.sent(stream);
-        let room = stream.room();
-        if room < WORTH && (room as u64) < piece.bytes - sent {
-            return;
+    fn send(&self, connection: &TcpStream<'_>, note: &Note) -> Option<Next> {
+        let (piece, log) = (note.piece.as_ref()?, connection.log());
+        let sent = note.sent(&log);
+        let worth = (piece.bytes - sent).min(WORTH as u64) as usize;
+        let acknowledged = log.acknowledged();
+        let room = connection.wait(|log| {
+            let room = log.room();
+            (room >= worth || log.acknowledged() > acknowledged).then_some(room)
+        });
+        let room = room.ok()?;
+        if room < worth {
+            return Some(Next::Stays);
         }
-        match self.data.read(piece, sent, room).await {
-            Ok(bytes) => {
-                stream.stage(0, &bytes);
-                stream.produce(stream.produced() + bytes.len() as u64);
-                self.bytes += bytes.len() as u64;
-            }
-            Err(error) => {
-                let host = self.data.stl().host();
-                host.log(format_args!("{}: {error}", piece.name));
-                stream.abort();
-            }
-        }
+        let read = self.network.runtime().block_on(self.data.read(piece, sent, room));
+        let said = |error: &_| {
+            let host = self.data.stl().host();
+            host.log(format_args!("{}: {error}", piece.name));
+        };
+        let bytes = read.inspect_err(said).ok()?;
+        connection.write_all(&bytes).ok()?;
+        self.bytes.set(self.bytes.get() + bytes.len() as u64);
+        Some(Next::Stays)
     }
 
-    /// Reads the next request, if it has come, and begins to answer it.
-    async fn read(&mut self, stream: &Stream<'_>) {
+    /// Reads the next request, once it has come, and begins to answer it.
+    fn read(&self, connection: &TcpStream<'_>) -> Option<Next> {
         let mut bytes = [0; RECEIVE_BYTES];
-        let count = stream.peek(&mut bytes);
-        if count == 0 {
-            if stream.has_ended() {
-                stream.close();
-            }
-            return;
-        }
-        let (answer, length, stays, is_head) = match request::parse(&bytes[..count]) {
-            Ok(Some(request)) => {
-                let answer = pages::answer(&request, &self.data, &self.figures()).await;
-                (answer, request.length, request.stays, request.is_head)
-            }
-            Ok(None) if count == RECEIVE_BYTES => {
-                let why = "a request's head has less than 8 KiB here";
-                (Answer::refusal(Http::HeadersTooLarge, why), count, false, false)
-            }
-            Ok(None) if stream.has_ended() => return stream.close(),
-            Ok(None) => return,
-            Err(status) => {
-                let why = "GET and HEAD of HTTP/1.1 are served, without a body";
-                (Answer::refusal(status, why), count, false, false)
+        let mut count = 0;
+        let (answer, length, stays, is_head) = loop {
+            let known = count;
+            let has_ended = connection.wait(|log| {
+                count = log.peek(&mut bytes);
+                (count > known || log.has_ended()).then(|| log.has_ended())
+            });
+            let has_ended = has_ended.ok()?;
+            match request::parse(&bytes[..count]) {
+                Ok(Some(request)) => {
+                    let figures = self.figures();
+                    let answer = pages::answer(&request, &self.data, &figures);
+                    let answer = self.network.runtime().block_on(answer);
+                    break (answer, request.length, request.stays, request.is_head);
+                }
+                Ok(None) if count == RECEIVE_BYTES => {
+                    let why = "a request's head has less than 8 KiB here";
+                    break (Answer::refusal(Http::HeadersTooLarge, why), count, false, false);
+                }
+                Ok(None) if has_ended => return Some(Next::Ends),
+                Ok(None) => {}
+                Err(status) => {
+                    let why = "GET and HEAD of HTTP/1.1 are served, without a body";
+                    break (Answer::refusal(status, why), count, false, false);
+                }
             }
         };
-        if session::begin(stream, &answer, length, stays, is_head) {
-            self.requests += 1;
-        }
+        // There is room once earlier answers were acknowledged.
+        let begins = |log: &_| session::begin(log, &answer, length, stays, is_head).then_some(());
+        connection.wait(begins).ok()?;
+        self.requests.set(self.requests.get() + 1);
+        Some(Next::Stays)
     }
 
     fn figures(&self) -> Figures {
-        let now = self.data.stl().host().now();
         Figures {
-            node: self.node,
-            uptime: now.as_nanos() as f64 / 1e9,
-            connections: self.stack.streams().count(),
-            requests: self.requests,
-            bytes: self.bytes,
-            counts: self.stack.counts(),
-            frames: self.frames,
+            node: self.network.node().0,
+            uptime: self.data.stl().host().now().as_nanos() as f64 / 1e9,
+            connections: self.network.connections(),
+            requests: self.requests.get(),
+            bytes: self.bytes.get(),
+            counts: self.network.counts(),
+            frames: self.network.frame_counts().unwrap_or_default(),
         }
     }
 }

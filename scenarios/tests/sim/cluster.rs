@@ -400,7 +400,7 @@ fn run_web(seed: u64, link: Link, words: &str) -> Vec<Finished> {
     for node in &mut options.nodes {
         node.packages = nile_sim::PACKAGES.into();
     }
-    let command = format!("web nodes=2 {words}");
+    let command = format!("web nodes=2 connections=24 {words}");
     let ended = simulate_cluster(&options, |node, machine| {
         let text = config(node, "[services]\njob = []\n", true);
         let mut config = Config::parse(&text).expect("the test's configuration is valid");
@@ -421,7 +421,8 @@ fn a_download_goes_on_while_its_server_is_stopped() {
         let stopped = passed(&stopped[0], "web", seed);
         assert!(stopped.program.expect("it is a scenario").figures["stops"] > 5);
         passed(&run_web(seed, bad(), "bytes=60000 stop_us=500000")[0], "web", seed);
+        passed(&run_web(seed, good, "own=1 bytes=1500000 stop_us=5000")[0], "web", seed);
     }
-    let forgotten = run_web(700, good, "bytes=1500000 stop_us=5000 control=1");
+    let forgotten = run_web(700, good, "bytes=6000000 stop_us=5000 control=1");
     assert_eq!(forgotten[0].outcome, Outcome::Failure, "what is not kept is lost");
 }

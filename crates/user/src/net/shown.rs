@@ -5,11 +5,22 @@ use alloc::rc::Rc;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::cell::RefCell;
-use core::net::Ipv4Addr;
 
+use nile_abi::Status;
 use nile_interfaces::sockets::{Connection, Listener, MOST_LISTED, SocketsUser};
-use nile_net::Stack;
-use nile_stl::{CallResult, Start, Stl, service};
+use nile_stl::{CallError, CallResult, Start, Stl, service};
+
+use super::Network;
+use crate::Services;
+
+/// Publishes the service that tells of them.
+pub fn publish(services: &Services, network: &Network<'_>) -> CallResult<()> {
+    Shown::of(services.stl())?.update(network);
+    let none = || CallError::new(Status::Invalid, "the service has no half of user mode");
+    services.publish(&REGISTRATION, REGISTRATION.user.ok_or_else(none)?)?;
+    services.serve();
+    Ok(())
+}
 
 /// The connections as they were a moment ago.
 #[derive(Default)]
@@ -25,11 +36,13 @@ impl Shown {
     }
 
     /// Shows how it stands.
-    pub fn update(&self, address: Ipv4Addr, stack: &Stack<'_>) {
+    pub fn update(&self, network: &Network<'_>) {
+        let (name, stack) = (&network.0.name, network.0.stack.borrow());
+        let address = stack.address();
         let counts = stack.counts().tcp;
         let listener = |port: &u16| Listener {
             at: format!("{address}:{port}"),
-            package: "web".into(),
+            package: name.clone(),
             accepted: counts.accepted,
             resumed: counts.resumed,
             half_open: stack.half_open() as u32,

@@ -1,0 +1,191 @@
+//! Connections.
+
+use alloc::collections::VecDeque;
+use core::cell::Cell;
+use core::fmt;
+use core::net::SocketAddrV4;
+use core::time::Duration;
+
+use nile_net::{Peer, Progress, Stream};
+
+use super::{NetError, NetResult, Network};
+
+/// A port that connections are taken to; the port is free again with the value.
+pub struct TcpListener<'s> {
+    network: Network<'s>,
+    port: u16,
+}
+
+/// A connection. It is closed with the value: what was written is still sent, and what has come is
+/// dropped. An operation that waits has only the calling thread wait.
+pub struct TcpStream<'s> {
+    network: Network<'s>,
+    stream: Stream<'s>,
+    serial: u64,
+    peer: Peer,
+    timeout: Cell<Option<Duration>>,
+}
+
+impl<'s> TcpListener<'s> {
+    /// Takes connections to `port`. [`NetError::PortTaken`] if there is a listener. Does not block.
+    pub fn bind(network: &Network<'s>, port: u16) -> NetResult<TcpListener<'s>> {
+        let inner = &network.0;
+        let mut backlogs = inner.backlogs.borrow_mut();
+        if backlogs.contains_key(&port) {
+            return Err(NetError::PortTaken(port));
+        }
+        let mut unclaimed = inner.unclaimed.borrow_mut();
+        let claimed = unclaimed.extract_if(.., |it| it.1.peer().local == port);
+        backlogs.insert(port, claimed.map(|it| it.1).collect::<VecDeque<_>>());
+        inner.stack.borrow_mut().listen(port);
+        Ok(TcpListener { network: network.clone(), port })
+    }
+
+    /// The next connection. Waits for one.
+    pub fn accept(&self) -> NetResult<TcpStream<'s>> {
+        self.network.wait(None, |_, _| {
+            let stream = self.network.0.backlogs.borrow_mut().get_mut(&self.port)?.pop_front()?;
+            Some(Ok(TcpStream::of(&self.network, stream)))
+        })
+    }
+
+    /// The address and the port.
+    pub fn local_addr(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(self.network.address(), self.port)
+    }
+}
+
+impl Drop for TcpListener<'_> {
+    fn drop(&mut self) {
+        if !self.network.is_alive() {
+            return;
+        }
+        self.network.0.stack.borrow_mut().unlisten(self.port);
+        let left = self.network.0.backlogs.borrow_mut().remove(&self.port);
+        left.into_iter().flatten().for_each(|stream| stream.abort());
+    }
+}
+
+impl<'s> TcpStream<'s> {
+    fn of(network: &Network<'s>, stream: Stream<'s>) -> TcpStream<'s> {
+        let (serial, peer) = (stream.serial(), stream.peer());
+        TcpStream { network: network.clone(), stream, serial, peer, timeout: Cell::new(None) }
+    }
+
+    /// Opens a connection. Waits until the other side takes it, refuses it
+    /// ([`NetError::Refused`]), or has not answered for about 15 seconds
+    /// ([`NetError::NoAnswer`]).
+    pub fn connect(network: &Network<'s>, to: SocketAddrV4) -> NetResult<TcpStream<'s>> {
+        let inner = &network.0;
+        let begun = inner.stack.borrow_mut().connect(inner.now.get(), to);
+        let peer = begun.ok_or(NetError::NoPort(to))?;
+        let stream = network.wait(None, |stack, _| match stack.progress(peer) {
+            Progress::Waits => None,
+            Progress::Open(stream) => Some(Ok(stream)),
+            Progress::Refused => Some(Err(NetError::Refused(to))),
+            Progress::NoAnswer => Some(Err(NetError::NoAnswer(to))),
+        })?;
+        Ok(TcpStream::of(network, stream))
+    }
+
+    /// How long an operation may wait: for ever, unless it is said.
+    pub fn set_timeout(&self, timeout: Option<Duration>) {
+        self.timeout.set(timeout);
+    }
+
+    /// The other side's address and port.
+    pub fn peer_addr(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(self.peer.address, self.peer.port)
+    }
+
+    /// This side's.
+    pub fn local_addr(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(self.network.address(), self.peer.local)
+    }
+
+    /// The connection's memory: for packages whose next incarnation goes on with it. It is this
+    /// connection's until [`wait`](Self::wait) says that it has failed.
+    pub fn log(&self) -> Stream<'s> {
+        self.stream
+    }
+
+    /// Waits until `look` finds something in the connection's memory. [`NetError::Reset`] if the
+    /// connection fails, [`NetError::TimedOut`] after the socket's timeout.
+    pub fn wait<T>(&self, mut look: impl FnMut(&Stream<'s>) -> Option<T>) -> NetResult<T> {
+        self.network.wait(self.timeout.get(), |_, _| match self.stream.serial() == self.serial {
+            true => look(&self.stream).map(Ok),
+            false => Some(Err(NetError::Reset)),
+        })
+    }
+
+    /// Takes what has come, as much as there is room for; how many bytes, 0 if the other side
+    /// sends no more. Waits for the first one.
+    pub fn read(&self, bytes: &mut [u8]) -> NetResult<usize> {
+        self.wait(|stream| {
+            let count = stream.peek(bytes);
+            stream.consume(stream.consumed() + count as u64);
+            (count > 0 || bytes.is_empty() || stream.has_ended()).then_some(count)
+        })
+    }
+
+    /// Fills `bytes`. [`NetError::TooShort`] if less comes.
+    pub fn read_exact(&self, bytes: &mut [u8]) -> NetResult<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.read(&mut bytes[done..])? {
+                0 => return Err(NetError::TooShort),
+                count => done += count,
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives bytes to be sent, as many as there is room for; how many. Waits for room.
+    pub fn write(&self, bytes: &[u8]) -> NetResult<usize> {
+        self.wait(|stream| {
+            if stream.is_closed() {
+                return Some(Err(NetError::Shut));
+            }
+            let count = stream.stage(0, bytes);
+            stream.produce(stream.produced() + count as u64);
+            (count > 0 || bytes.is_empty()).then_some(Ok(count))
+        })?
+    }
+
+    /// Gives all of `bytes` to be sent.
+    pub fn write_all(&self, bytes: &[u8]) -> NetResult<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            done += self.write(&bytes[done..])?;
+        }
+        Ok(())
+    }
+
+    /// Sends no more behind what was written; what comes can still be read. Does not block.
+    pub fn shutdown(&self) {
+        if self.stream.serial() == self.serial {
+            self.stream.shut();
+        }
+    }
+
+    /// Ends the connection at once: the other side is told that it has failed.
+    pub fn abort(&self) {
+        if self.stream.serial() == self.serial {
+            self.stream.abort();
+        }
+    }
+}
+
+impl Drop for TcpStream<'_> {
+    fn drop(&mut self) {
+        if self.stream.serial() == self.serial && self.network.is_alive() {
+            self.stream.close();
+        }
+    }
+}
+
+impl fmt::Debug for TcpStream<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TcpStream({} to {})", self.local_addr(), self.peer_addr())
+    }
+}

@@ -1,0 +1,39 @@
+//! The same by the sockets of packages, whose TCP is that of `crates/net`.
+
+use alloc::format;
+use core::net::SocketAddrV4;
+
+use nile_abi::ip;
+use nile_user::net::{NetError, NetResult, Network, TcpStream};
+use nile_user::{Runtime, Services};
+
+use crate::{BROKEN, Had, REFUSED, WRONG, Wanted};
+
+/// Connections that it has memory for: one, and those of incarnations before that are not over.
+const CONNECTIONS: usize = 4;
+
+/// Bytes that are taken at once.
+const PIECE: usize = 4 << 10;
+
+/// Has what is wanted; the exit code.
+pub fn fetch(runtime: &Runtime<'_>, services: &Services, wanted: &Wanted<'_>) -> NetResult<u64> {
+    let network = Network::open(runtime, services, "fetch", CONNECTIONS)?;
+    let Some(address) = ip::address_of(wanted.node) else { return Ok(WRONG) };
+    let stream = match TcpStream::connect(&network, SocketAddrV4::new(address, wanted.port)) {
+        Err(NetError::Refused(_) | NetError::NoAnswer(_)) => return Ok(REFUSED),
+        opened => opened?,
+    };
+    stream.write_all(format!("GET /data/{} HTTP/1.0\r\n\r\n", wanted.name).as_bytes())?;
+    // It asks for no more, and reads on.
+    stream.shutdown();
+    let mut had = Had::default();
+    let mut bytes = [0; PIECE];
+    loop {
+        match stream.read(&mut bytes) {
+            Ok(0) => return Ok(had.end(wanted.bytes)),
+            Ok(count) => had.take(&bytes[..count]),
+            Err(NetError::Reset) => return Ok(BROKEN),
+            Err(error) => return Err(error),
+        }
+    }
+}
