@@ -63,6 +63,8 @@ impl<'m> Handshakes<'m> {
         words[1].store(u64::from(theirs) << 32 | u64::from(ours), Relaxed);
         words[2].store(it.options.encode(), Relaxed);
         words[3].store(now.as_nanos(), Relaxed);
+        #[cfg(test)]
+        crate::tests::steps::step();
         words[0].store(peer.encode(), Release);
     }
 

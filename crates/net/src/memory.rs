@@ -134,6 +134,8 @@ impl<'m> Slot<'m> {
 
     /// Commits what was stored before.
     pub fn set(&self, field: Field, value: u64) {
+        #[cfg(test)]
+        crate::tests::steps::step();
         self.0[field as usize].store(value, Release);
     }
 

@@ -2,6 +2,7 @@
 //! time; the stack is dropped and made anew of its memory meanwhile.
 
 mod own;
+pub mod steps;
 
 use alloc::collections::BTreeMap;
 use core::net::Ipv4Addr;
