@@ -68,11 +68,11 @@ impl Data {
         }
     }
 
-    /// Bytes of a piece from its `at`th on, at most `most`, at least one.
-    pub async fn read(&self, piece: &Piece, at: u64, most: usize) -> CallResult<Vec<u8>> {
+    /// Bytes of a piece from its `at`th on, as many as one call carries, at least one.
+    pub async fn read(&self, piece: &Piece, at: u64) -> CallResult<Vec<u8>> {
         let datasets = DatasetClient::find(&self.stl).await?;
         let left = usize::try_from(piece.bytes - at).unwrap_or(usize::MAX);
-        let length = most.min(left).min(MOST_BYTES) as u32;
+        let length = left.min(MOST_BYTES) as u32;
         let Piece { name, epoch, attempt, first, .. } = piece;
         let read = datasets.read_anywhere(name, *epoch, *attempt, first + at, length).await?;
         let bytes = read.bytes.0;

@@ -1,6 +1,7 @@
 //! The server: a thread for each connection, which goes on where the connection's memory says.
 
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::cell::Cell;
 use core::convert::Infallible;
 use core::time::Duration;
@@ -21,7 +22,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// How long a call may take: what waits longer for a disk or another node is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Room for which it is worth to ask for bytes.
+/// Room for which it is worth to give bytes.
 const WORTH: usize = 16 << 10;
 
 struct Server<'s> {
@@ -47,6 +48,14 @@ pub fn serve(network: &Network<'_>, stl: &Stl, port: u16) -> NetResult<Infallibl
     }
 }
 
+/// Bytes of a dataset that were read, and how many of them were given to be sent. They are of the
+/// answer that is being sent, and none is left at its end.
+#[derive(Default)]
+struct Ahead {
+    bytes: Vec<u8>,
+    given: usize,
+}
+
 /// What becomes of a connection after a step.
 enum Next {
     Stays,
@@ -57,9 +66,10 @@ impl Server<'_> {
     /// Answers requests until the connection ends.
     fn answer_all(&self, connection: &TcpStream<'_>) {
         connection.set_timeout(Some(IDLE));
+        let mut ahead = Ahead::default();
         loop {
             let step = match Note::of(&connection.log()) {
-                Some(note) => self.step(connection, &note),
+                Some(note) => self.step(connection, &note, &mut ahead),
                 None => None,
             };
             match step {
@@ -71,38 +81,41 @@ impl Server<'_> {
     }
 
     /// The next step of what is noted; `None` if it cannot be done.
-    fn step(&self, connection: &TcpStream<'_>, note: &Note) -> Option<Next> {
+    fn step(&self, connection: &TcpStream<'_>, note: &Note, ahead: &mut Ahead) -> Option<Next> {
         note.catch_up(&connection.log());
         match note.is_done(&connection.log()) {
-            false => self.send(connection, note),
+            false => self.send(connection, note, ahead),
             true if note.closes => Some(Next::Ends),
             true => self.read(connection),
         }
     }
 
-    /// Gives more of a dataset to be sent. One that cannot be read ends the connection, as its
-    /// length was said.
-    fn send(&self, connection: &TcpStream<'_>, note: &Note) -> Option<Next> {
+    /// Gives more of a dataset to be sent: first it is read, while what was given before is on its
+    /// way, then there is to be room. What cannot be read ends the connection, as its length was
+    /// said.
+    fn send(&self, connection: &TcpStream<'_>, note: &Note, ahead: &mut Ahead) -> Option<Next> {
         let (piece, log) = (note.piece.as_ref()?, connection.log());
-        let sent = note.sent(&log);
-        let worth = (piece.bytes - sent).min(WORTH as u64) as usize;
-        let acknowledged = log.acknowledged();
-        let room = connection.wait(|log| {
-            let room = log.room();
-            (room >= worth || log.acknowledged() > acknowledged).then_some(room)
-        });
-        let room = room.ok()?;
-        if room < worth {
-            return Some(Next::Stays);
+        if ahead.bytes.is_empty() {
+            let read = self.data.read(piece, note.sent(&log));
+            let said = |error: &_| {
+                let host = self.data.stl().host();
+                host.log(format_args!("{}: {error}", piece.name));
+            };
+            let bytes = self.network.runtime().block_on(read).inspect_err(said).ok()?;
+            *ahead = Ahead { bytes, given: 0 };
         }
-        let read = self.network.runtime().block_on(self.data.read(piece, sent, room));
-        let said = |error: &_| {
-            let host = self.data.stl().host();
-            host.log(format_args!("{}: {error}", piece.name));
-        };
-        let bytes = read.inspect_err(said).ok()?;
-        connection.write_all(&bytes).ok()?;
-        self.bytes.set(self.bytes.get() + bytes.len() as u64);
+        let rest = &ahead.bytes[ahead.given..];
+        let (worth, acknowledged) = (rest.len().min(WORTH), log.acknowledged());
+        // A peer that takes little at a time is not idle.
+        let waited = connection
+            .wait(|log| (log.room() >= worth || log.acknowledged() > acknowledged).then_some(()));
+        waited.ok()?;
+        let given = connection.write(&rest[..rest.len().min(log.room())]).ok()?;
+        self.bytes.set(self.bytes.get() + given as u64);
+        ahead.given += given;
+        if ahead.given == ahead.bytes.len() {
+            *ahead = Ahead::default();
+        }
         Some(Next::Stays)
     }
 
