@@ -16,6 +16,7 @@ use crate::cluster::args::{
 };
 use crate::cluster::net::Net;
 use crate::cluster::packages::args::Package;
+use crate::cluster::servers::Servers;
 use crate::compose::args::Compose;
 use crate::config;
 use crate::data::args::{Get, List, Mend, Put, Remove};
@@ -64,6 +65,8 @@ pub enum Command {
     Package(Package),
     /// Show who listens on the cluster's IPv4 network, and the connections.
     Net(Net),
+    /// Show the packages that serve the network, or have one begin anew.
+    Servers(Servers),
     /// Keep a graph that changes, with its ranks and a bound of their error.
     Graph(Graph),
     /// Make nodes on parts of a machine, each with cores and memory that nobody else has.

@@ -31,6 +31,7 @@ pub mod process;
 pub mod ready;
 pub mod reply;
 pub mod roles;
+pub mod servers;
 pub mod services;
 pub mod session;
 pub mod status;

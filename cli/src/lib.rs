@@ -107,6 +107,7 @@ pub fn perform(command: Command) -> Result<(), Failure> {
         Command::Roles(options) => cluster::roles::run(&options),
         Command::Package(options) => cluster::packages::run(&options),
         Command::Net(options) => cluster::net::run(&options),
+        Command::Servers(options) => cluster::servers::run(&options),
         Command::Graph(options) => graph::run(&options),
         Command::Domain(options) => domain::run(&options),
         Command::Fault(options) => cluster::fault::run(&options),

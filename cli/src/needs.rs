@@ -232,6 +232,7 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         | Command::Graph(_)
         | Command::Roles(_)
         | Command::Net(_)
+        | Command::Servers(_)
         | Command::Jobs(_)
         | Command::Logs(_)
         | Command::Top(_)

@@ -1,6 +1,6 @@
 //! The packages that a node is booted with: the project's own for every program but `boot`, in a
-//! cluster, too, and those that are named on the command line. All machines but the simulator get them as one
-//! archive; the simulator has the project's own linked in (`nile-sim`).
+//! cluster, too, and those that are named on the command line. All machines but the simulator get
+//! them as one archive; the simulator has the project's own linked in (`nile-sim`).
 
 use std::fs;
 use std::io;

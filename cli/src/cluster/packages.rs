@@ -11,6 +11,7 @@ use nile_stl::CallError;
 use serde_json::{Value, json};
 
 use super::args::{Place, Query};
+use super::session::Session;
 use crate::data::service;
 use crate::data::stores::{Stores, is_silent};
 use crate::failure::Failure;
@@ -87,13 +88,13 @@ fn file_of(file: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// The worker cores of a cluster.
-struct Cores {
+pub(super) struct Cores {
     stores: Stores,
     all: Vec<Target>,
 }
 
 impl Cores {
-    fn open(query: &Query) -> Result<Cores, Failure> {
+    pub fn open(query: &Query) -> Result<Cores, Failure> {
         let mut stores = Stores::open(query)?;
         let none = || Failure::failed("no node has a worker core that answers");
         let all = service::find::<PackagesClient>(&mut stores.session)?.ok_or_else(none)?;
@@ -101,7 +102,7 @@ impl Cores {
     }
 
     /// What each has; those on nodes that do not answer are left out (`unless_all_asked`).
-    fn states(&mut self) -> Result<Vec<(Target, Vec<PackageState>)>, Failure> {
+    pub fn states(&mut self) -> Result<Vec<(Target, Vec<PackageState>)>, Failure> {
         let mut states = Vec::new();
         for target in self.all.clone() {
             if self.stores.absent().contains(&target.node) {
@@ -136,7 +137,7 @@ impl Cores {
     }
 
     /// The core of the package that is meant, and its name: by that, by its core, or by both.
-    fn named(&mut self, package: &str) -> Result<(Target, String), Failure> {
+    pub fn named(&mut self, package: &str) -> Result<(Target, String), Failure> {
         let (place, name) = match package.split_once('/') {
             Some((place, name)) => (place, Some(name)),
             None => (package, None),
@@ -188,11 +189,21 @@ impl Cores {
         }
     }
 
+    /// The way to the cluster.
+    pub fn session(&mut self) -> &mut Session {
+        &mut self.stores.session
+    }
+
+    /// Fails if some nodes did not answer.
+    pub fn unless_all_asked(&self) -> Result<(), Failure> {
+        self.stores.unless_all_asked()
+    }
+
     fn put(&mut self, file: &Path, query: &Query) -> Result<String, Failure> {
         code::put(&mut self.stores, &query.which, file)
     }
 
-    fn ask<T>(
+    pub fn ask<T>(
         &mut self,
         target: Target,
         ask: impl AsyncFnOnce(PackagesClient) -> Result<T, CallError>,

@@ -84,7 +84,7 @@ fn the_guide_serves_a_dataset() {
     let has_curl = Command::new("curl").arg("--version").output().is_ok();
     let readme = fs::read(root().join("README.md")).unwrap();
     let of = |part: &str| lines.iter().position(|it| it.contains(part)).unwrap();
-    let (metrics, stop) = (of("/metrics"), of("package stop"));
+    let (metrics, list) = (of("/metrics"), of("net list"));
     for line in &lines[..=metrics] {
         if line.starts_with("curl") && !has_curl {
             continue;
@@ -106,9 +106,9 @@ fn the_guide_serves_a_dataset() {
         fs::remove_file(place.folder().join("copy.md")).unwrap();
     }
     check(&place, port, &readme);
-    let listed = step(&place, &lines[stop - 1], port);
+    let listed = step(&place, &lines[list], port);
     assert!(listed.contains("10.42.0.1:80"), "{listed}");
-    for line in &lines[stop..] {
+    for line in &lines[list + 1..] {
         step(&place, line, port);
     }
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "the port is free again");
@@ -141,6 +141,10 @@ fn iperf3_measures_and_what_is_echoed_outlives_the_package() {
             );
         }
     }
+    let servers = place.json(&["servers"]);
+    let names = servers["servers"].as_array().unwrap().iter().map(|it| it["name"].clone());
+    assert_eq!(names.collect::<Vec<_>>(), ["iperf", "echo"]);
+    refused(place.run(&["servers", "restart", "n1.c2"]), "n1.c2");
     an_echo_comes_whole(&place, echoes);
     step(&place, down, echoes);
     assert_eq!(place.left(), Vec::<String>::new());
@@ -165,9 +169,7 @@ fn an_echo_comes_whole(place: &Place, port: u16) {
             stream.read_exact(piece).unwrap();
             if turn < 10 {
                 thread::sleep(Duration::from_millis(1100));
-                let package = format!("package={}", state()["number"]);
-                let stop = ["call", "core_manager.stop_package", "core=3", &package];
-                place.run(&[&stop[..], &["--core", "n2.c0"]].concat()).expect(0);
+                place.run(&["servers", "restart", "n2.c3/echo"]).expect(0);
                 until("it runs again", || state()["begun"] == turn + 2);
             }
         }
@@ -192,10 +194,7 @@ fn a_download_goes_on(place: &Place, port: u16, content: &[u8]) {
     let mut said = vec![0; 300_000];
     stream.read_exact(&mut said).unwrap();
     for turn in 0..3 {
-        let number = state()["number"].to_string();
-        let package = format!("package={number}");
-        let stop = ["call", "core_manager.stop_package", "core=3", &package, "--core", "n1.c0"];
-        place.run(&stop).expect(0);
+        place.run(&["servers", "restart", "web"]).expect(0);
         until("it runs again", || state()["begun"] == turn + 2);
         let mut more = vec![0; 300_000];
         stream.read_exact(&mut more).unwrap();

@@ -2,9 +2,9 @@
 //! network run it with a stock smoltcp interface, as a client whose TCP is not that of
 //! `crates/net`, and with the [sockets](nile_user::net) of packages.
 //!
-//! Its argument is `NODE PORT NAME BYTES CLIENT`, the last either `stock` or `own`: the dataset's bytes are those of [`byte`]. It exits with
-//! 0 when it has had all of them, and none other. If it has not, it says so in the log and stays: a
-//! second attempt would hide the first one.
+//! Its argument is `NODE PORT NAME BYTES CLIENT`, the last either `stock` or `own`: the dataset's
+//! bytes are those of [`byte`]. It exits with 0 when it has had all of them, and none other. If it
+//! has not, it says so in the log and stays: a second attempt would hide the first one.
 #![no_std]
 #![forbid(unsafe_code)]
 
