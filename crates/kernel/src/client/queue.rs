@@ -15,20 +15,25 @@ pub(crate) struct Queue {
     asleep: Cell<usize>,
     /// Those that are ready.
     awake: Cell<usize>,
+    /// How many passes have begun.
+    pass: Cell<u64>,
     passes: Notify,
 }
 
 impl Queue {
-    /// Waits until the loop has begun another pass, and then for the turn.
+    /// Waits until the loop has begun another pass, and then for the turn. Who is woken before, by
+    /// what an earlier call of the package waited for, goes on to wait.
     pub async fn turn(&self) {
         self.asleep.set(self.asleep.get() + 1);
-        self.passes.next().await;
+        let before = self.pass.get();
+        self.passes.until(|| (self.pass.get() != before).then_some(())).await;
         self.awake.set(self.awake.get() - 1);
     }
 
     /// The loop begins a pass. Whether any package waited for that.
     pub fn wake(&self) -> bool {
         self.awake.set(self.awake.get() + self.asleep.take());
+        self.pass.set(self.pass.get() + 1);
         self.passes.notify()
     }
 
@@ -58,6 +63,7 @@ mod tests {
         let (mut one, mut other) = (pin!(queue.turn()), pin!(queue.turn()));
         assert!(one.as_mut().poll(context).is_pending());
         assert!(other.as_mut().poll(context).is_pending());
+        assert!(other.as_mut().poll(context).is_pending(), "it is woken by something else");
         assert_eq!((queue.waits(), queue.ready()), (true, 0));
         assert!(queue.wake());
         assert_eq!((queue.waits(), queue.ready()), (false, 2));
