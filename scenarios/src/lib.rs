@@ -40,6 +40,7 @@
 //! | `neighbours`      | packages that share a core go on beside each other                     |
 //! | `package-text`    | text that was shipped is there when its package comes again            |
 //! | `package-channels`| packages send each other messages without system calls               |
+//! | `package-lasting` | channels of packages stay when one of the two begins anew              |
 //! | `idle-nodes`      | what wakes nodes that know each other and have nothing to do           |
 //! | `cluster`         | nodes find each other; services are called wherever they are           |
 //! | `serve`           | nothing: a node of a cluster that serves until it is ended              |
@@ -141,7 +142,7 @@ use nile_platform::Misbehave;
 use arguments::Arguments;
 
 /// The name of every program, `boot` first.
-pub const PROGRAMS: [&str; 62] = [
+pub const PROGRAMS: [&str; 63] = [
     "boot",
     "ping",
     "restart",
@@ -183,6 +184,7 @@ pub const PROGRAMS: [&str; 62] = [
     "package-text",
     "package-channels",
     "package-channels-restart",
+    "package-lasting",
     "registry-restart",
     "leaving",
     "roles",
@@ -309,7 +311,7 @@ fn start<M: Misbehave>(core: &Core<M>, command: &str) {
         "package-replace" => package_replace::start(core, &arguments),
         "neighbours" => neighbours::start(core, &arguments),
         "package-text" => package_text::start(core),
-        "package-channels" | "package-channels-restart" => {
+        "package-channels" | "package-channels-restart" | "package-lasting" => {
             package_channels::start(core, &arguments);
         }
         "cluster" => cluster::start(core, &arguments),

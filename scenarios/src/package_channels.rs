@@ -4,8 +4,11 @@
 //! back. `package-channels-restart`: the management core restarts, and neither notices. With
 //! `beside=1` both are on one core, and a third one there gets nothing of what they have.
 
+mod lasting;
+
 use alloc::format;
 use alloc::rc::Rc;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::time::Duration;
@@ -21,12 +24,13 @@ use crate::conduct::{Findings, conduct, conducts};
 use crate::restart::wait_for;
 use crate::talk::Talk;
 
-/// Asks a worker to run the package: the act's number, the other core's from bit 8 on, and what it
-/// is to its neighbours.
+/// Asks a worker to run the package: the act's number, the other core's from bit 8 on, what it is
+/// to its neighbours, and from bit 36 on what a lasting end is to do.
 const RUN: u32 = 20;
 
 /// What the package does.
-const ACTS: [&str; 7] = ["exchange", "leave", "stay", "hold", "long", "panic", "steal"];
+const ACTS: [&str; 9] =
+    ["exchange", "leave", "stay", "hold", "long", "panic", "steal", "give", "take"];
 const EXCHANGE: u64 = 0;
 const LEAVE: u64 = 1;
 const STAY: u64 = 2;
@@ -34,6 +38,8 @@ const HOLD: u64 = 3;
 const LONG: u64 = 4;
 const PANICS: u64 = 5;
 const STEAL: u64 = 6;
+const GIVE: u64 = 7;
+const TAKE: u64 = 8;
 
 /// The package shares its core.
 const SHARES: u64 = 1 << 32;
@@ -78,6 +84,9 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     });
     if !conducts(core) {
         return;
+    }
+    if arguments.name() == "package-lasting" {
+        return lasting::start(core, arguments);
     }
     let restarts = arguments.name() == "package-channels-restart";
     let beside = arguments.number("beside", 0) > 0;
@@ -144,8 +153,11 @@ async fn run<M: Machine>(core: &Core<M>, number: u64) -> Result<u64, Status> {
     let act = usize::try_from(number & 0xff).ok().and_then(|act| ACTS.get(act));
     let act = act.ok_or(Status::Invalid)?;
     let image = core.find_package("channels").ok_or(Status::NotFound)?;
-    let turn = if leads { "leads" } else { "" };
-    let argument = format!("{} {} {act} {turn}", core.id().0, number >> 8 & 0xffff);
+    let what = match number & 0xff {
+        GIVE | TAKE => lasting::words(number),
+        _ => String::from(if leads { "leads" } else { "" }),
+    };
+    let argument = format!("{} {} {act} {what}", core.id().0, number >> 8 & 0xffff);
     let calls = ServiceCalls::new(&core.stl());
     let limits = PackageLimits { shares, ..PackageLimits::default() };
     let package = core.run_package(image, argument.as_bytes(), limits, calls)?;

@@ -27,6 +27,10 @@ const STORE: &str = "[pool]\nbytes = \"4M\"\n[services]\njob = []\n";
 /// The same in as many buffers as two workers need to keep what they make.
 const SMALL_BUFFERS: &str = "[pool]\nbytes = \"4M\"\nbuffer = \"32K\"\n[services]\njob = []\n";
 
+/// Programs that are also run with several packages on a core.
+const BESIDE: [&str; 3] =
+    ["unruly rounds=1 beside=1", "package-channels beside=1", "package-lasting beside=1"];
+
 #[track_caller]
 fn all_hold_on(machine: &str) {
     let folder = tempfile::tempdir().unwrap();
@@ -47,7 +51,8 @@ fn all_hold_on(machine: &str) {
     // Those with packages first, which then are built.
     let (with, without): (Vec<&str>, Vec<&str>) =
         PROGRAMS.into_iter().filter(alone).partition(|program| needs_packages(program));
-    for program in with.into_iter().chain(without) {
+    for program in with.into_iter().chain(BESIDE).chain(without) {
+        let name = program.split(' ').next().unwrap_or_default();
         let mut command = starts.next().expect("there is no last");
         let words = match program {
             "jobs" => JOBS,
@@ -58,7 +63,7 @@ fn all_hold_on(machine: &str) {
             _ => program,
         };
         command.args(["boot", "--json", "--machine", machine, "--program", words]);
-        let config = match program {
+        let config = match name {
             "ticked" => Some(&ticks),
             "pool" | "package-buffers" | "disks" | "graph-kept" => Some(&pool),
             "roles" => Some(&roles),
@@ -69,13 +74,13 @@ fn all_hold_on(machine: &str) {
         if let Some(config) = config {
             command.arg("--config").arg(config);
         }
-        for _ in 0..disks(program) {
+        for _ in 0..disks(name) {
             command.args(["--disk", "16M"]);
         }
         let said = run(&mut command, &[]).expect(0);
         let report: Value = serde_json::from_str(&said.out).expect("one JSON document");
         let end = &report["program"];
-        assert_eq!(end["name"], program);
+        assert_eq!(end["name"], name);
         assert_eq!(end["passed"], true, "{machine} {program}: {end}");
         if program == "interrupts" {
             let routes = u64::from(machine != "hosted");

@@ -81,6 +81,13 @@ impl Sender {
         self.ring.receiver_line()[0].load(Acquire) as u32 == self.next
     }
 
+    /// How many messages were published that the receiver has not taken: when there is none any
+    /// more, those that nobody will. A position that no receiver can have counts as none taken.
+    pub fn untaken(&self) -> u32 {
+        let taken = self.ring.receiver_line()[0].load(Acquire) as u32;
+        self.next.wrapping_sub(taken).min(self.ring.capacity())
+    }
+
     /// Wakes the receiver, in the way it needs, for what was published so far. Never blocks.
     #[inline]
     pub fn notify(&self, notifier: &Notifier, signal: &impl Signal) {

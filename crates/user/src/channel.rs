@@ -2,9 +2,9 @@
 //! to sleep makes one, and a sender that wakes it.
 //!
 //! A package's channel is a region of whole lines that both ends map: one line of doorbell, by
-//! which the sender knows whether the receiver sleeps, then a ring as in [`nile_ring`]. Zeroed
-//! memory is an empty channel. The other end may be hostile: what it writes causes wrong messages
-//! at worst.
+//! which the sender knows whether the receiver is there and sleeps, then a ring as in
+//! [`nile_ring`]. Zeroed memory is an empty channel. The other end may be hostile: what it writes
+//! causes wrong messages at worst.
 //!
 //! [`Runtime::open_channel`](crate::Runtime::open_channel) and
 //! [`accept_channel`](crate::Runtime::accept_channel) give ends that do the system calls.
@@ -12,8 +12,10 @@
 #[cfg(test)]
 mod end_tests;
 mod ends;
+mod lasting;
 
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering::{Acquire, Release};
 
 use nile_abi::CoreId;
 use nile_ring::channel::region_len;
@@ -24,12 +26,14 @@ use nile_ring::{
 
 pub(crate) use ends::Watched;
 pub use ends::{ChannelReceiver, ChannelSender};
+pub use lasting::{Down, LastingReceiver, LastingSender};
 pub use nile_ring::Message;
 
 /// A channel that has no end yet.
 #[derive(Debug)]
 pub struct UserChannel {
     bells: Doorbells,
+    line: Region,
     ring: Region,
 }
 
@@ -37,6 +41,7 @@ pub struct UserChannel {
 #[derive(Debug)]
 pub struct UserSender {
     bells: Doorbells,
+    line: Region,
     ring: Sender,
 }
 
@@ -46,6 +51,9 @@ pub struct UserReceiver {
     bell: Doorbell,
     ring: Receiver,
 }
+
+/// The word of the doorbell's line that is not zero once there is a receiver.
+const ACCEPTED: usize = 2;
 
 /// The only doorbell of a channel.
 const RECEIVER: CoreId = CoreId(0);
@@ -61,7 +69,7 @@ impl UserChannel {
         let rest = region.len().checked_sub(LINE_BYTES).ok_or(BadSize)?;
         let bell = region.slice(0, LINE_BYTES).ok_or(BadSize)?;
         let ring = region.slice(LINE_BYTES, rest).ok_or(BadSize)?;
-        Ok(UserChannel { bells: Doorbells::attach(bell), ring })
+        Ok(UserChannel { bells: Doorbells::attach(bell.clone()), line: bell, ring })
     }
 
     /// The channel in the `bytes` bytes from `base` on.
@@ -77,17 +85,30 @@ impl UserChannel {
 
     /// Its sending end. Only one package may have it.
     pub fn sender(self, to: Endpoint) -> Result<UserSender, BadSize> {
-        Ok(UserSender { bells: self.bells, ring: Sender::attach(self.ring, to)? })
+        let ring = Sender::attach(self.ring, to)?;
+        Ok(UserSender { bells: self.bells, line: self.line, ring })
     }
 
     /// Its receiving end. Only one package may have it.
     pub fn receiver(self, own: Endpoint) -> Result<UserReceiver, BadSize> {
         let bell = self.bells.of(RECEIVER).ok_or(BadSize)?;
-        Ok(UserReceiver { bell, ring: Receiver::attach(self.ring, own)? })
+        let ring = Receiver::attach(self.ring, own)?;
+        self.line.words()[ACCEPTED].store(1, Release);
+        Ok(UserReceiver { bell, ring })
     }
 }
 
 impl UserSender {
+    /// Whether somebody has the receiving end, or had it.
+    pub fn is_accepted(&self) -> bool {
+        self.line.words()[ACCEPTED].load(Acquire) != 0
+    }
+
+    /// How many messages the receiver has yet to take.
+    pub fn untaken(&self) -> u32 {
+        self.ring.untaken()
+    }
+
     /// Sends a message. `wake` is called if the receiver sleeps: it makes the system call that
     /// wakes it. Does not block.
     pub fn send(&mut self, message: &Message, wake: impl Fn()) -> Result<(), Full> {

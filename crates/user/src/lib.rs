@@ -42,7 +42,7 @@ mod prefetch;
 pub mod services;
 pub mod threads;
 
-pub use channel::{ChannelReceiver, ChannelSender, UserChannel};
+pub use channel::{ChannelReceiver, ChannelSender, LastingReceiver, LastingSender, UserChannel};
 pub use compute::compute;
 pub use cycles::cycles;
 pub use gate::Gate;

@@ -4,14 +4,18 @@
 //!
 //! Its argument is `OWN OTHER ACT [leads]`, the two cores by their numbers, what it does, and
 //! whether it is the one of two neighbours that speaks first. It exits with 0, or with 100 and the
-//! number of the first check that failed.
+//! number of the first check that failed. What `give` and `take` say stands in `lasting`.
 #![no_std]
 #![forbid(unsafe_code)]
+
+mod lasting;
 
 use nile_abi::call::{ChannelCall, System, SystemCall};
 use nile_abi::{ChannelId, CoreId, Instant, Status};
 use nile_user::channel::Message;
 use nile_user::{ChannelReceiver, ChannelSender, Runtime};
+
+pub use lasting::{ENDED, LASTING, NEVER};
 
 /// What is added to the number of a failed check: the runtime's own exit codes are below.
 const FAILED: u64 = 100;
@@ -76,6 +80,8 @@ pub fn main(system: &dyn System, argument: &[u8]) -> u64 {
     let checked = match words.next() {
         Some("exchange") => exchange(&runtime, own, other, SLEPT, words.next()),
         Some("long") => exchange(&runtime, own, other, LONG, words.next()),
+        Some("give") => return lasting::give(&runtime, other, words),
+        Some("take") => return lasting::take(&runtime, words),
         Some("steal") => steal(&runtime, own),
         Some("panic") => fail(&runtime, other),
         Some("leave") => pair(&runtime, other, PATIENCE).and_then(|mut pair| talk(&mut pair)),

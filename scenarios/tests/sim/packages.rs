@@ -157,6 +157,15 @@ fn neighbours_have_channels_that_a_third_one_does_not_reach() {
     }
 }
 
+#[test]
+fn lasting_channels_stay_whichever_end_begins_anew_at_any_step() {
+    for beside in [0, 1] {
+        pass(&node(beside), &format!("package-lasting beside={beside} every=1"));
+    }
+    let blind = run(&node(1), "package-lasting control=1");
+    assert_eq!(blind.outcome, Outcome::Failure, "what nobody has taken is lost");
+}
+
 /// Packages that talk to each other come and go, and their cores and the packages stop meanwhile.
 #[test]
 fn nothing_is_lost_when_ends_of_package_channels_stop() {

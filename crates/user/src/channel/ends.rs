@@ -182,6 +182,22 @@ impl ChannelSender<'_> {
         }
     }
 
+    /// Whether somebody has accepted the channel. Makes no system call.
+    pub fn is_accepted(&self) -> bool {
+        self.ring.is_accepted()
+    }
+
+    /// How many messages the receiver has not taken: of one that is gone, those that it never
+    /// will. Makes no system call.
+    pub fn untaken(&self) -> u32 {
+        self.ring.untaken()
+    }
+
+    /// Whether the receiver is known to be gone.
+    pub fn is_closed(&self) -> bool {
+        self.end.watch.closed.get()
+    }
+
     /// Closes the channel: its receiver learns that after the last message.
     pub fn close(self) {
         self.end.close();
