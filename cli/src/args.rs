@@ -22,6 +22,7 @@ use crate::config;
 use crate::data::args::{Get, List, Mend, Put, Remove};
 use crate::disk::{Bus, Disk};
 use crate::domain::args::Domain;
+use crate::door::args::Door;
 use crate::graph::args::Graph;
 use crate::policy::args::{Policies, Policy};
 use crate::profile::Profile;
@@ -69,6 +70,8 @@ pub enum Command {
     Servers(Servers),
     /// Keep a graph that changes, with its ranks and a bound of their error.
     Graph(Graph),
+    /// Let programs in that know another system's protocol.
+    Door(Door),
     /// Make nodes on parts of a machine, each with cores and memory that nobody else has.
     Domain(Domain),
     /// Break the running cluster on purpose, or mend it.

@@ -1,9 +1,9 @@
 //! `nile graph`: graphs that change while they are asked, on worker cores.
 
 pub mod args;
-mod cores;
+pub mod cores;
 mod feed;
-mod lines;
+pub mod lines;
 mod page;
 mod show;
 

@@ -10,6 +10,7 @@
 //! * `data`: datasets of a cluster; `run`: jobs on them; `jobs`: those that there are.
 //! * `profile`: what cores did meanwhile.
 //! * `domain`: nodes on parts of a machine.
+//! * `door`: other systems' clients, let in to graphs.
 //! * `policy`: who is bound to which policy.
 //! * `switch`: the network of a cluster on one machine.
 //! * `image`: the kernel as a bootable ISO image.
@@ -33,6 +34,7 @@ pub mod config;
 mod data;
 pub mod disk;
 mod domain;
+mod door;
 pub mod failure;
 mod graph;
 mod image;
@@ -109,6 +111,7 @@ pub fn perform(command: Command) -> Result<(), Failure> {
         Command::Net(options) => cluster::net::run(&options),
         Command::Servers(options) => cluster::servers::run(&options),
         Command::Graph(options) => graph::run(&options),
+        Command::Door(options) => door::run(&options),
         Command::Domain(options) => domain::run(&options),
         Command::Fault(options) => cluster::fault::run(&options),
         Command::Logs(options) => cluster::logs::run(&options),

@@ -8,6 +8,9 @@ A draw follows from its number alone, and `--draw N` repeats it. In the end a dr
 ranks of another damping, which must not be right. The libraries are installed below the build's
 folder when they are missing.
 
+With `--producers`, unmodified producers of Kafka send edges to a graph through `nile door kafka`
+in place of that, while connections are cut and the node is killed; each edge has to count once.
+
 Exit status 0: all were right, 1: some were not, 2: the request was wrong.
 """
 
@@ -26,6 +29,7 @@ from harness import tuning  # noqa: E402
 from harness.install import NotInstalled, Tools  # noqa: E402
 
 PACKAGES = ("igraph", "networkx", "numpy", "scipy")
+PRODUCERS = ("confluent_kafka", "kafka_python")
 # That of the graphs, and one that it is not.
 DAMPING, OTHER_DAMPING = 0.85, 0.8
 # A chain, whose ranks depend on it.
@@ -37,8 +41,8 @@ HAS_PACKAGES = "NILE_GRAPHS"
 def main() -> int:
     words = arguments()
     if HAS_PACKAGES not in os.environ:
-        return again()
-    return draws(words)
+        return again(PRODUCERS if words.producers else PACKAGES)
+    return producers() if words.producers else draws(words)
 
 
 def arguments() -> argparse.Namespace:
@@ -49,22 +53,37 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60, help="how long to draw")
     parser.add_argument("--first", type=int, default=1, help="the first draw")
     parser.add_argument("--draw", type=int, help="this draw alone")
+    parser.add_argument("--producers", action="store_true", help="producers of Kafka, no draws")
     return parser.parse_args()
 
 
-def again() -> int:
+def again(packages: tuple[str, ...]) -> int:
     """Runs this with the Python that has the libraries."""
     target = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
     versions = tuning.read(tuning.FILE.read_text(), tuning.words())["packages"]
     tools = Tools(target / "peers", versions)
     try:
-        tools.need_packages(*PACKAGES)
+        tools.need_packages(*packages)
     except NotInstalled as error:
         print(f"nile: {error}", file=sys.stderr)
         return 2
     here = str(Path(__file__).parent)
     environment = os.environ | {HAS_PACKAGES: "1"}
     return subprocess.call([str(tools.python), here, *sys.argv[1:]], env=environment)
+
+
+def producers() -> int:
+    from cluster import Cluster, Shape, build
+    from producers import Wrong, run
+
+    build()
+    with Cluster(Shape(nodes=1, workers=2, pool=8 << 20, buffer=64 << 10, direct=False)) as cluster:
+        try:
+            print(f"each edge counted once: {run(cluster)}")
+        except Wrong as error:
+            print(f"wrong: {error}")
+            return 1
+    return 0
 
 
 def draws(words: argparse.Namespace) -> int:

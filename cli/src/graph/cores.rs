@@ -7,7 +7,7 @@ use nile_abi::Status;
 use nile_interfaces::graph::{GENERATION, GraphClient, GraphState, KEPT};
 use nile_interfaces::name::NameClient;
 use nile_interfaces::name::records::NamePage;
-use nile_stl::CallError;
+use nile_stl::{CallError, all};
 
 use crate::cluster::args::{Place, Query};
 use crate::cluster::session::Session;
@@ -23,6 +23,8 @@ const OPENING: Duration = Duration::from_secs(120);
 pub struct Cores {
     pub session: Session,
     all: Vec<Target>,
+    /// Whether some have not answered when all were asked last.
+    is_part: bool,
 }
 
 /// Why a core has not done what it was asked for.
@@ -50,7 +52,7 @@ impl Cores {
         let all = service::find::<GraphClient>(&mut session)?.ok_or_else(none)?;
         let away = session.away();
         let all = all.into_iter().filter(|it| !away.contains(&it.node)).collect();
-        Ok(Cores { session, all })
+        Ok(Cores { session, all, is_part: false })
     }
 
     /// Looks again which cores there are.
@@ -65,6 +67,7 @@ impl Cores {
     /// The graphs of all cores. One that does not answer is left out.
     pub fn states(&mut self) -> Result<Vec<(Target, GraphState)>, Failure> {
         let mut states = Vec::new();
+        self.is_part = !self.session.away().is_empty();
         for core in self.all.clone() {
             let list = async |it: GraphClient| {
                 let mut all: Vec<GraphState> = Vec::new();
@@ -79,11 +82,24 @@ impl Cores {
             };
             match self.try_ask(core, list)? {
                 Ok(all) => states.extend(all.into_iter().map(|state| (core, state))),
-                Err(Refused::Elsewhere(_)) => self.session.doubts.add(core.node),
+                Err(Refused::Elsewhere(_)) => {
+                    self.is_part = true;
+                    self.session.doubts.add(core.node);
+                }
                 Err(refused) => return Err(refused.into_failure()),
             }
         }
         Ok(states)
+    }
+
+    /// Whether no node is heard of that has the service.
+    pub fn is_blind(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Whether a graph that was not found may be with those that do not answer now.
+    pub fn is_part(&self) -> bool {
+        self.is_part
     }
 
     /// The graphs that are kept, open or not. None if no node keeps names.
@@ -92,6 +108,7 @@ impl Cores {
             return Ok(Vec::new());
         }
         let Some(names) = service::find::<NameClient>(&mut self.session)? else {
+            self.is_part = true;
             return Ok(Vec::new());
         };
         let list = async |it: &NameClient| {
@@ -178,6 +195,23 @@ impl Cores {
             ask(clients.at(core)).await.map_err(CallFailed::from)
         })?;
         Ok(asked.map_err(|failed| refused(core, failed)))
+    }
+
+    /// Asks several, or one for several things, at the same time.
+    pub fn try_all<I, T>(
+        &mut self,
+        asked: impl Iterator<Item = (Target, I)>,
+        ask: impl AsyncFn(GraphClient, I) -> Result<T, CallError>,
+    ) -> Result<Vec<Result<T, Refused>>, Failure> {
+        let (patience, ask) = (self.session.patience, &ask);
+        self.session.peer.work(patience, async |clients| {
+            let clients = &clients;
+            let one = |(core, it): (Target, I)| async move {
+                let done = ask(clients.at(core), it).await;
+                done.map_err(|failed| refused(core, CallFailed::from(failed)))
+            };
+            all(asked.map(one)).await
+        })
     }
 }
 

@@ -52,7 +52,7 @@ pub fn run(
     let (mut sequence, mut rejected) = (0, 0);
     for text in reader.lines() {
         let text = text.map_err(unread)?;
-        match lines::edge(&text, sequence, begun) {
+        match lines::edge(&text, sequence, begun.saturating_add(sequence)) {
             Ok(None) => continue,
             Ok(Some(edge)) => events.push(edge),
             // It has its number: once it is mended it counts.

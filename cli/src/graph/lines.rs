@@ -3,9 +3,8 @@
 use nile_interfaces::graph::EdgeEvent;
 
 /// The edge of a line, which is the `sequence`-th of its source; `None` if it is empty or a
-/// comment, which begins with `#`. One without a time happens at `begun`, and so many units later
-/// as there were edges before it.
-pub fn edge(line: &str, sequence: u64, begun: u64) -> Result<Option<EdgeEvent>, String> {
+/// comment, which begins with `#`. One without a time happens at `now`.
+pub fn edge(line: &str, sequence: u64, now: u64) -> Result<Option<EdgeEvent>, String> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
         return Ok(None);
@@ -22,7 +21,7 @@ pub fn edge(line: &str, sequence: u64, begun: u64) -> Result<Option<EdgeEvent>, 
         text.parse::<u64>().map_err(|_| format!("{text:?} is no number from 0 to {}", u64::MAX))
     };
     let (from, to, time) = match fields[..] {
-        [from, to] => (number(from)?, number(to)?, begun.saturating_add(sequence)),
+        [from, to] => (number(from)?, number(to)?, now),
         [from, to, time] => (number(from)?, number(to)?, number(time)?),
         _ => return Err(format!("{} fields, not two vertices and perhaps a time", fields.len())),
     };
@@ -36,7 +35,7 @@ mod tests {
     #[test]
     fn lines_are_edges_that_come_or_go() {
         let known =
-            |line| edge(line, 7, 100).map(|it| it.map(|it| (it.from, it.to, it.time, it.removes)));
+            |line| edge(line, 7, 107).map(|it| it.map(|it| (it.from, it.to, it.time, it.removes)));
         assert_eq!(known("1 2"), Ok(Some((1, 2, 107, false))));
         assert_eq!(known(" 1\t2 30\r"), Ok(Some((1, 2, 30, false))));
         assert_eq!(known("-1, 2 ,30"), Ok(Some((1, 2, 30, true))));

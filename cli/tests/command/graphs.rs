@@ -1,6 +1,7 @@
 //! `nile graph`, on a cluster of hosted nodes that is up for other tests, too: what the guide in
 //! docs/streaming.md does, and what is refused.
 
+use std::net::TcpListener;
 use std::process::Stdio;
 use std::time::Duration;
 use std::{fs, thread};
@@ -85,6 +86,9 @@ pub fn check(place: &Place) {
     ] {
         refused(place.run(&[&["graph"], words].concat()), part);
     }
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    refused(place.run(&["door", "kafka", "--listen", &address]), "cannot be listened on");
     let list = place.json(&["graph", "list"]);
     assert_eq!(list["graphs"].as_array().unwrap().len(), 1);
     place.run(&["graph", "remove", "web"]).expect(0);

@@ -303,6 +303,14 @@ pub const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "producers",
+        what: "Kafka's producers at the door of graphs, which cuts connections, and a control",
+        command: "python3 tools/graphs --producers",
+        needs: &[Need::Python, Need::Hosted, Need::Packages],
+        lane: Lane::Waits,
+        ..STEP
+    },
+    Step {
         name: "soak",
         what: "a cluster that is used while its nodes and network break, beside a model of it",
         command: "python3 tools/soak --seconds 15",
