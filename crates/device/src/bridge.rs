@@ -25,6 +25,8 @@ pub struct Bridge<W> {
     network: Box<dyn Interface>,
     ports: Vec<Port>,
     wake: W,
+    /// Whose loop is looked at first: in turn, so that no domain's frames keep all others' waiting.
+    first: Cell<usize>,
     frame: RefCell<Frame>,
     traffic: Cell<Traffic>,
 }
@@ -62,7 +64,8 @@ impl<W: Fn(u32)> Bridge<W> {
             Port { end: frames.supervisor_end(own), address }
         });
         let ports = ports.collect();
-        Bridge { network, ports, wake, frame: RefCell::default(), traffic: Cell::default() }
+        let (first, frame, traffic) = Default::default();
+        Bridge { network, ports, wake, first, frame, traffic }
     }
 
     fn count(&self, change: impl FnOnce(&mut Traffic)) {
@@ -105,7 +108,11 @@ impl<W: Fn(u32)> Bridge<W> {
     fn receive_from_loops(&self, limit: usize, take: &mut dyn FnMut(&[u8])) -> usize {
         let Ok(mut frame) = self.frame.try_borrow_mut() else { return 0 };
         let mut given = 0;
-        for (index, port) in self.ports.iter().enumerate() {
+        let first = self.first.get();
+        self.first.set((first + 1) % self.ports.len().max(1));
+        let (before, from) = self.ports.split_at(first);
+        let from = (first..).zip(from);
+        for (index, port) in from.chain((0..).zip(before)) {
             port.end.awake();
             while given < limit
                 && let Some(length) = port.end.take(&mut frame)
@@ -221,9 +228,11 @@ mod tests {
     const OWN: MacAddress = MacAddress([2, 0, 0, 0, 1, 0]);
     const ELSEWHERE: MacAddress = MacAddress([2, 0, 0, 0, 9, 0]);
 
+    type Frames = RefCell<Vec<Vec<u8>>>;
+
     /// A network that keeps what is sent, and brings what it is told to.
     #[derive(Clone, Default)]
-    struct Wire(Rc<(RefCell<Vec<Vec<u8>>>, RefCell<Vec<Vec<u8>>>)>);
+    struct Wire(Rc<(Frames, Frames)>);
 
     impl Interface for Wire {
         fn address(&self) -> MacAddress {
@@ -308,6 +317,23 @@ mod tests {
                 assert_eq!(went.len(), usize::from(to == ELSEWHERE || to.is_group()));
             }
         }
+    }
+
+    #[test]
+    fn a_domain_that_floods_has_nobody_wait_for_long() {
+        let loops: Vec<FrameLoop> =
+            (0..3).map(|_| FrameLoop::new(Region::owned(LOOP_BYTES)).unwrap()).collect();
+        let bridge = Bridge::new(Box::<Wire>::default(), loops.iter().cloned(), 0, |_| ());
+        let domain = |index: usize| LoopInterface::open(&loops[index], 5, |_| ()).unwrap();
+        let (flooder, other) = (domain(0), domain(2));
+        let wanted = frame(OWN, other.address());
+        send(&other, &wanted);
+        let mut came = Vec::new();
+        for _ in 0..loops.len() {
+            (0..8).for_each(|_| send(&flooder, &frame(OWN, flooder.address())));
+            bridge.receive(8, &mut |frame| came.push(frame.to_vec()));
+        }
+        assert!(came.contains(&wanted), "{} frames of the other domain came", came.len());
     }
 
     #[test]
