@@ -104,6 +104,15 @@ impl DomainService {
         })
     }
 
+    /// The same error, with what the domain in this place has said last.
+    fn with_last_words(&self, error: CallError, place: u8) -> CallError {
+        let said = self.with(|running| Ok(String::from(running.last_words(place))));
+        match said.unwrap_or_default().trim() {
+            "" => error,
+            said => CallError::new(error.status, format!("{}: {said}", error.message)),
+        }
+    }
+
     /// Carries a command out. Ends when that has.
     async fn carry_out(&self, command: &Command) -> CallResult<()> {
         let now = self.stl.host().now();
@@ -165,7 +174,7 @@ impl DomainsKernel for DomainService {
             running.set_text(create.name, PROGRAM, &config);
             Ok(())
         })?;
-        self.carry_out(&command).await?;
+        self.carry_out(&command).await.map_err(|error| self.with_last_words(error, place))?;
         self.entry_of(create.name)
     }
 

@@ -319,6 +319,7 @@ fn domains_of_a_pc_are_made_called_and_destroyed_by_name() {
     // One that is too small to be put together is not there.
     let small = create(&["small", "--cores", "2", "--memory", "2M"]).expect(1);
     assert!(small.err.contains("could not put the domain together"), "{}", small.err);
+    assert!(small.err.contains("too little memory"), "{}", small.err);
     assert_eq!(free(), all);
 }
 
