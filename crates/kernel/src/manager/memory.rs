@@ -16,7 +16,6 @@ mod user;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::iter;
 
 use nile_abi::{CoreId, PageSize, PhysAddr, Status, VirtAddr};
 use nile_memory::paging::{MapError, Mapping, Page, Permissions, Retired, TableMemory};
@@ -109,7 +108,8 @@ impl Places {
         (VirtAddr(base.0 + start.0), size)
     }
 
-    /// The pages that show a whole grant in one half of a core's tables.
+    /// The pages that show a whole grant in one half of a core's tables: there once, if it has a
+    /// twin.
     fn mappings(
         self,
         grant: Grant,
@@ -117,16 +117,14 @@ impl Places {
         half: Half,
     ) -> impl Iterator<Item = Mapping> + use<> {
         let (kernel, size) = self.first_page(grant.start, origin);
-        let (virt, twin, size, permissions) = match half {
-            Half::Kernel => (kernel, None, size, Permissions::READ_WRITE),
+        let (virt, size, permissions) = match half {
+            Half::Kernel => (kernel, size, Permissions::READ_WRITE),
             // The user half has no pages of 1 GiB.
-            Half::User { at, access, twin } => {
-                (at, twin, size.min(PageSize::Large), user::permissions(access))
+            Half::User { at, access, .. } => {
+                (at, size.min(PageSize::Large), user::permissions(access))
             }
         };
-        iter::once(virt)
-            .chain(twin)
-            .flat_map(move |at| Mapping::cover(at, grant.start, grant.bytes, size, permissions))
+        Mapping::cover(virt, grant.start, grant.bytes, size, permissions)
     }
 }
 
@@ -332,7 +330,11 @@ impl<T: TableMemory> Memory<T> {
         let half = holding.holders.remove(&core).ok_or(Status::NotFound)?;
         let whole = Grant { start: grant.start, bytes: holding.bytes };
         let mappings = self.places.mappings(whole, holding.origin, half);
-        let retired = take_out(&mut self.tables, core, mappings);
+        let mut retired = take_out(&mut self.tables, core, mappings);
+        if let Some(twin) = half.twin() {
+            let mappings = self.places.mappings(whole, holding.origin, twin);
+            retired.extend(take_out(&mut self.tables, core, mappings));
+        }
         holding.leaving.entry(core).or_default().extend(retired);
         Ok(whole)
     }

@@ -42,6 +42,12 @@ impl Half {
             if access == how && (at == place || twin == Some(place)))
     }
 
+    /// Its second place, as if it were the only one.
+    pub(super) fn twin(self) -> Option<Half> {
+        let Half::User { access, twin: Some(at), .. } = self else { return None };
+        Some(Half::User { at, access, twin: None })
+    }
+
     /// Its only place, if what is there may have a second one at `place`.
     fn place_beside(self, place: VirtAddr, how: Access) -> Option<VirtAddr> {
         let Half::User { at, access: Access::Write, twin: None } = self else { return None };
@@ -180,8 +186,10 @@ impl<T: TableMemory> Memory<T> {
             let grant = Grant { start: *start, bytes: holding.bytes };
             for (core, half) in &holding.holders {
                 if matches!(half, Half::User { .. }) {
-                    let mappings = self.places.mappings(grant, holding.origin, *half);
-                    claimed.extend(mappings.map(|mapping| (*core, mapping.virt, mapping.phys)));
+                    for place in [Some(*half), half.twin()].into_iter().flatten() {
+                        let mappings = self.places.mappings(grant, holding.origin, place);
+                        claimed.extend(mappings.map(|it| (*core, it.virt, it.phys)));
+                    }
                 }
             }
         }
