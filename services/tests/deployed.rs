@@ -4,7 +4,7 @@ mod node;
 
 use nile_abi::CoreId;
 use nile_interfaces::registry::RegistryClient;
-use nile_services::{ALL, bulk, gossip, network};
+use nile_services::{ALL, bulk, domains, gossip, network};
 use nile_stl::On;
 
 #[test]
@@ -22,6 +22,10 @@ fn every_service_is_published_where_it_belongs() {
             }
             if name == bulk::REGISTRATION.name() {
                 assert!(on.is_empty(), "{name} is for nodes with a pool, and this one has none");
+                continue;
+            }
+            if name == domains::REGISTRATION.name() {
+                assert!(on.is_empty(), "{name} is for supervisors, and this node is none");
                 continue;
             }
             match registration.on {
