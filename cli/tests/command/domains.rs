@@ -262,7 +262,7 @@ fn domains_of_a_pc_are_made_called_and_destroyed_by_name() {
     // The launcher provides QEMU and the kernel.
     let mut up = launcher();
     place.in_here(&mut up);
-    up.args(["up", "--cluster", "default", "--machine", "qemu", "--supervisor"]);
+    up.args(["up", "--machine", "qemu", "--supervisor"]);
     run(&mut up, &["--cores", "4", "--memory", "256M"]).expect(0);
     let free = || place.json(&["domain", "list"])["free"].clone();
     let (all, bytes) = (free(), |it: &Value| it["memory"].as_u64().unwrap());
