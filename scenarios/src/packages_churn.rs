@@ -25,6 +25,9 @@ enum Talk {
     Beside,
 }
 
+/// How often it is looked whether a package has run.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// Starts this core's part.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let span = Duration::from_micros(arguments.number("us", 20_000));
@@ -47,14 +50,19 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
             let Some(before) = findings.expect(before, "no statistics") else { return };
             findings.check(core.now() < begin, format_args!("the node was slower than begin_ms"));
             core.sleep_until(end).await;
+            let board = core.machine().board();
+            let calls = || core.peers().map(|peer| board.record(peer).system_calls()).sum::<u64>();
+            // A machine that is busy with others may not have come to it.
+            while calls() == 0 && core.now() < end + REST {
+                core.sleep(LOOK).await;
+            }
             let after = come_to_rest(&core, before, end + REST).await;
             let Some(after) = findings.expect(after, "no statistics") else { return };
             findings.check(
                 before == after,
                 format_args!("memory was lost: {before:?} before, {after:?} after"),
             );
-            let board = core.machine().board();
-            let calls = core.peers().map(|peer| board.record(peer).system_calls()).sum();
+            let calls = calls();
             findings.check(calls > 0, format_args!("no package ran"));
             findings.figure("system_calls", calls);
         });
@@ -67,12 +75,12 @@ fn churn<M: Machine>(churner: Core<M>, begin: Instant, end: Instant, talk: Talk,
         churner.sleep_until(begin).await;
         let mut round = u64::from(churner.id().0) + place;
         // The text of what was shipped stays until a package comes that was not.
-        let mut text_stays = false;
-        while churner.now() < end || text_stays {
+        let (mut text_stays, mut has_run) = (false, false);
+        while churner.now() < end || text_stays || !has_run {
             round += 1;
             let is_shipped = churner.now() < end && round % 4 < 2;
             match once(&churner, round, talk, is_shipped).await {
-                Ok(()) => text_stays = is_shipped,
+                Ok(()) => (text_stays, has_run) = (is_shipped, true),
                 Err(_) => churner.sleep(Duration::from_micros(100)).await,
             }
         }

@@ -37,16 +37,18 @@ const CONNECTIONS: u64 = 128;
 const PATIENCE_MS: u32 = 5_000;
 
 /// How long all of it may take.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(100);
 
 /// Starts this core's part: a dataset of `bytes`, and a stop of the server every `stop_us`, zero
-/// for none. The server has memory for so many `connections`, which a machine has as many of as its
+/// for none, and at most `stops` of them: on a slow machine it may not come far in between. The
+/// server has memory for so many `connections`, which a machine has as many of as its
 /// manifest says. With `own=1` the client has sockets of packages. With `control=1` what the server
 /// keeps is dropped whenever it is stopped.
 pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
     let plan = Plan {
         bytes: arguments.number("bytes", 400_003),
         stop: Duration::from_micros(arguments.number("stop_us", 0)),
+        stops: arguments.number("stops", u64::MAX),
         connections: arguments.number("connections", CONNECTIONS),
         is_own: arguments.number("own", 0) > 0,
         forgets: arguments.number("control", 0) > 0,
@@ -66,6 +68,7 @@ pub fn start<M: Machine>(core: &Core<M>, arguments: &Arguments<'_>) {
 struct Plan {
     bytes: u64,
     stop: Duration,
+    stops: u64,
     connections: u64,
     is_own: bool,
     forgets: bool,
@@ -134,7 +137,9 @@ async fn check(stl: &Stl, findings: &Findings, plan: Plan) -> CallResult<()> {
             Some(state) if state.begun > 1 || host.now().since(begun) > LIMIT => {
                 break Some(format!("{} after {} attempts", state.said, state.begun));
             }
-            Some(_) if plan.stop.is_zero() => host.sleep_until(host.now() + LOOK).await,
+            Some(_) if plan.stop.is_zero() || stops == plan.stops => {
+                host.sleep_until(host.now() + LOOK).await
+            }
             Some(_) => {
                 host.sleep_until(host.now() + plan.stop).await;
                 let Some(state) = server.list().await?.pop() else { continue };
