@@ -21,8 +21,12 @@ impl<'s> UdpSocket<'s> {
     /// is a socket. Does not block.
     pub fn bind(network: &Network<'s>, port: u16) -> NetResult<UdpSocket<'s>> {
         let mut stack = network.0.stack.borrow_mut();
-        let mut ports = if port == 0 { OWN_PORTS } else { port..port.saturating_add(1) };
-        let port = ports.find(|port| stack.bind(*port)).ok_or(NetError::PortTaken(port))?;
+        let mut free = OWN_PORTS;
+        let bound = match port {
+            0 => free.find(|port| stack.bind(*port)),
+            port => stack.bind(port).then_some(port),
+        };
+        let port = bound.ok_or(NetError::PortTaken(port))?;
         Ok(UdpSocket { network: network.clone(), port, timeout: Cell::new(None) })
     }
 
