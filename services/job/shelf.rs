@@ -94,7 +94,8 @@ impl Shelf {
         Ok(())
     }
 
-    /// Every record that is here. `NotFound` if the node has no disk.
+    /// Every record that is here and whole. One that is damaged counts as lost: the others that keep
+    /// it have it, and it is written over when they give it. `NotFound` if the node has no disk.
     pub async fn load(&self) -> CallResult<Vec<Record>> {
         let mut found: SortedMap<String, Vec<(u64, usize)>> = SortedMap::new();
         let stores = self.stores().await?;
@@ -113,12 +114,15 @@ impl Shelf {
         for (name, mut versions) in found {
             nile_order::sort(&mut versions);
             let Some((version, place)) = versions.pop() else { continue };
-            let bytes = read(&stores[place], &name, version).await?;
-            match unpack(&bytes) {
-                Ok(record) => {
-                    self.versions.borrow_mut().insert(record.job.id, version);
-                    records.push(record);
-                }
+            let bytes = match read(&stores[place], &name, version).await {
+                Err(error) if error.status != Status::Failed => return Err(error),
+                bytes => bytes,
+            };
+            if let Some(id) = id_of(&name) {
+                self.versions.borrow_mut().insert(id, version);
+            }
+            match bytes.and_then(|bytes| unpack(&bytes)) {
+                Ok(record) => records.push(record),
                 Err(error) => self.cluster.log(format_args!("{name} is not read: {error}")),
             }
             for (old, place) in versions {
@@ -144,6 +148,10 @@ impl Shelf {
 
 fn name(id: JobId) -> String {
     format!("{FOLDER}{}", id.0)
+}
+
+fn id_of(name: &str) -> Option<JobId> {
+    name.strip_prefix(FOLDER)?.parse().ok().map(JobId)
 }
 
 async fn write(store: &Store, name: &str, version: u64, bytes: &[u8]) -> CallResult<()> {

@@ -511,6 +511,43 @@ fn a_node_that_takes_an_ended_job_to_go_on_refuses_no_other() {
 }
 
 #[test]
+fn a_node_whose_record_of_a_job_is_damaged_keeps_others() {
+    // What n3 has of the first job is damaged. Were it no keeper any more, the second job could not
+    // end once n2 is gone.
+    let ms = Duration::from_millis;
+    let (killed, again, gone) = (ms(700), ms(1_000), ms(3_000));
+    let mark = b"an argument that nothing else has";
+    let deeds = vec![
+        (killed, Deed::Kill(2)),
+        (killed, Deed::Spoil(2, mark.to_vec())),
+        (again, Deed::Start(2)),
+        (gone, Deed::Kill(1)),
+    ];
+    run((3, 3, 0), deeds, move |at, stl| async move {
+        if at != 0 {
+            return Ok(());
+        }
+        let client = meet(&stl, 3).await?;
+        let arguments = vec![String::from_utf8_lossy(mark).into()];
+        let first = JobRequest { arguments, ..request(&[], "first", 1) };
+        let first = client.submit(first).await?;
+        until(&stl, &client, first, |it| !it.ended.is_open()).await;
+        let passed = |moment| stl.host().now() > nile_abi::Instant::START + moment;
+        assert!(!passed(killed), "its record is there when n3 ends");
+        put(&stl, "input", 400).await?;
+        while !passed(gone - ms(30)) || client.workers().await?.len() < 3 {
+            wait(&stl, ms(1)).await;
+        }
+        let second = client.submit(request(&["input"], "second", 1)).await?;
+        assert!(!passed(gone), "all three keep it");
+        let ended = until(&stl, &client, second, |it| !it.ended.is_open()).await;
+        assert_eq!((ended.ended, ended.error.as_str()), (JobEnd::Made, ""));
+        assert!(passed(gone), "one of its keepers has died");
+        Ok(())
+    });
+}
+
+#[test]
 fn a_cluster_of_many_nodes_does_a_job() {
     run_on(4, (24, 24, 0), Vec::new(), |at, stl| async move {
         if at != 0 {

@@ -44,6 +44,8 @@ pub enum Deed {
     Kill(usize),
     /// Begins a node that was killed anew; one that runs goes on.
     Start(usize),
+    /// Damages each sector of the disks of a node that does not run in which these bytes lie.
+    Spoil(usize, Vec<u8>),
     /// Ends the present incarnation of a core of a node.
     EndCore(usize, CoreId),
     /// Lets nodes reach only others of their side; those that are on no side, nobody.
@@ -269,6 +271,10 @@ impl<F: Fn(usize, SimMachine) -> Box<dyn Loop>> Cluster<'_, F> {
             Deed::Kill(node) => self.kill(node),
             Deed::Start(node) if self.nodes[node].scheduler.is_some() => {}
             Deed::Start(node) => self.start(node),
+            Deed::Spoil(node, mark) => {
+                let disks = self.nodes[node].disks.iter_mut().flatten();
+                disks.for_each(|disk| disk.spoil(&mark));
+            }
             Deed::EndCore(node, core) => {
                 if let Some(scheduler) = &self.nodes[node].scheduler {
                     let mut state = scheduler.state.borrow_mut();

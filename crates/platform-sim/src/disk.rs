@@ -49,6 +49,16 @@ impl Contents {
         sectors.flat_map(|sector| *self.sector(sector)).collect()
     }
 
+    /// Damages each sector in which these bytes lie.
+    pub fn spoil(&mut self, mark: &[u8]) {
+        let has = |sector: &Sector| sector.windows(mark.len()).any(|it| it == mark);
+        for sector in self.0.values_mut().filter(|sector| has(sector)) {
+            let mut bytes = **sector;
+            bytes.iter_mut().for_each(|byte| *byte = !*byte);
+            *sector = Rc::new(bytes);
+        }
+    }
+
     fn sector(&self, sector: u64) -> &[u8; SECTOR] {
         self.0.get(&sector).map_or(&[0; SECTOR], |bytes| bytes)
     }
