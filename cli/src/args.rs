@@ -26,6 +26,7 @@ use crate::door::args::Door;
 use crate::graph::args::Graph;
 use crate::policy::args::{Policies, Policy};
 use crate::profile::Profile;
+use crate::record::args::Record;
 use crate::run::args::{Demo, Run};
 use crate::size::Bytes;
 use crate::switch::forward::Forward;
@@ -70,6 +71,8 @@ pub enum Command {
     Servers(Servers),
     /// Keep a graph that changes, with its ranks and a bound of their error.
     Graph(Graph),
+    /// Keep records by key in the memory of worker cores.
+    Record(Record),
     /// Let programs in that know another system's protocol.
     Door(Door),
     /// Make nodes on parts of a machine, each with cores and memory that nobody else has.

@@ -48,6 +48,7 @@ mod path;
 mod peer;
 mod policy;
 mod profile;
+mod record;
 mod run;
 pub mod serial;
 pub mod size;
@@ -111,6 +112,7 @@ pub fn perform(command: Command) -> Result<(), Failure> {
         Command::Net(options) => cluster::net::run(&options),
         Command::Servers(options) => cluster::servers::run(&options),
         Command::Graph(options) => graph::run(&options),
+        Command::Record(options) => record::run(&options),
         Command::Door(options) => door::run(&options),
         Command::Domain(options) => domain::run(&options),
         Command::Fault(options) => cluster::fault::run(&options),
@@ -147,8 +149,12 @@ fn hand_on() -> Failure {
 
 /// Writes `text` to standard output. A reader that has gone away is content with what it got.
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    printed(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
 fn printed(done: std::io::Result<()>) -> Result<(), Failure> {

@@ -230,6 +230,7 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         | Command::Policy(_)
         | Command::Core(_)
         | Command::Graph(_)
+        | Command::Record(_)
         | Command::Door(_)
         | Command::Roles(_)
         | Command::Net(_)

@@ -164,7 +164,7 @@ fn told(operation: &Operation, outcome: Outcome) -> RecordOutcome {
 
 fn wrong(wrong: Wrong) -> CallError {
     let (status, message) = match wrong {
-        Wrong::Key => (Status::Invalid, "a key has 1 to 64 bytes"),
+        Wrong::Key => (Status::Invalid, "a key has 1 to 256 bytes"),
         Wrong::Value => (Status::Invalid, "a value has at most 4096 bytes"),
         Wrong::Full => (Status::NoMemory, "there is no room for this record; remove some"),
         Wrong::Busy => (Status::Busy, "others write the same records; try again"),

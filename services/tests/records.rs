@@ -119,10 +119,10 @@ fn only_the_records_of_a_core_that_goes_have_another_owner() {
     let mut shares = [0; 5];
     for number in 0..4_000_u32 {
         let key = number.to_le_bytes();
-        let has = owner(&key, &cores).unwrap();
+        let has = owner(&key, &cores, |it| it.0.into()).unwrap();
         shares[has.index()] += 1;
         let left: Vec<_> = cores.into_iter().filter(|core| core.0 != 2).collect();
-        assert!(has.0 == 2 || owner(&key, &left) == Some(has));
+        assert!(has.0 == 2 || owner(&key, &left, |it| it.0.into()) == Some(has));
     }
     assert!(shares[1..].iter().all(|share| (800..1_200).contains(share)), "{shares:?}");
 }

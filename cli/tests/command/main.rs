@@ -22,6 +22,7 @@ mod launcher;
 mod machines;
 mod network;
 mod policies;
+mod records;
 mod scenario;
 mod support;
 mod switch;

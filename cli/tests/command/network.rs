@@ -22,11 +22,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LARGE: usize = 6_000_001;
 
 /// A port of this machine that nobody has.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
-fn connect(port: u16) -> TcpStream {
+pub fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
@@ -50,14 +50,14 @@ fn get(port: u16, path: &str, headers: &str) -> (String, Vec<u8>) {
 }
 
 /// The commands of a section of the guide.
-fn commands(guide: &str, begins: &str) -> Vec<String> {
+pub fn commands(guide: &str, begins: &str) -> Vec<String> {
     let section = guide.split("\n## ").find(|it| it.starts_with(begins)).unwrap();
     let blocks = section.split("```").skip(1).step_by(2);
     blocks.flat_map(|it| it.lines().skip(1)).map(String::from).collect()
 }
 
 /// A command of the guide.
-fn step(place: &Place, line: &str, port: u16) -> String {
+pub fn step(place: &Place, line: &str, port: u16) -> String {
     let line = line.replace("8080", &port.to_string());
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut command = match words[0] {

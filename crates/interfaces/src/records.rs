@@ -4,7 +4,6 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use nile_abi::CoreId;
 use nile_stl::{CallResult, Record, service};
 
 /// The most operations of one call.
@@ -39,7 +38,7 @@ pub enum RecordAction {
 pub struct RecordOperation {
     /// What is done.
     pub action: RecordAction,
-    /// To the record of this key, of 1 to 64 bytes.
+    /// To the record of this key, of 1 to 256 bytes.
     pub key: Vec<u8>,
     /// The version that is compared; else nothing.
     pub version: u64,
@@ -80,12 +79,13 @@ pub struct RecordsState {
     pub snapshots: u32,
 }
 
-/// Which of some cores has the record of a key: for each key another order of the cores, so that
-/// only those of a core that goes have another one then.
-pub fn owner(key: &[u8], cores: &[CoreId]) -> Option<CoreId> {
-    let weight = |core: &CoreId| {
+/// Which of some cores has the record of a key, by the cores' numbers: for each key another order of
+/// the cores, so that only those of a core that goes have another one then.
+pub fn owner<C: Copy>(key: &[u8], cores: &[C], number: impl Fn(C) -> u64) -> Option<C> {
+    let weight = |core: &C| {
         let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        let hash = key.iter().copied().chain(core.0.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325, mix);
+        let bytes = key.iter().copied().chain(number(*core).to_le_bytes());
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325, mix);
         (hash ^ hash >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
     };
     cores.iter().copied().max_by_key(weight)
@@ -102,25 +102,25 @@ pub fn owner(key: &[u8], cores: &[CoreId]) -> Option<CoreId> {
 pub trait Records {
     /// The record of a key.
     #[stl_k(reply = "record", allow(package, operator, peer))]
-    fn get(&self, #[range(1..=64)] key: Vec<u8>) -> CallResult<Option<StoredRecord>>;
+    fn get(&self, #[range(1..=256)] key: Vec<u8>) -> CallResult<Option<StoredRecord>>;
 
     /// Stores a value; gives its version.
     #[stl_k(reply = "version", allow(package, operator, peer))]
     fn put(
         &self,
-        #[range(1..=64)] key: Vec<u8>,
+        #[range(1..=256)] key: Vec<u8>,
         #[range(0..=4096)] value: Vec<u8>,
     ) -> CallResult<u64>;
 
     /// Removes a record; whether there was one.
     #[stl_k(reply = "was_there", allow(package, operator, peer))]
-    fn remove(&self, #[range(1..=64)] key: Vec<u8>) -> CallResult<bool>;
+    fn remove(&self, #[range(1..=256)] key: Vec<u8>) -> CallResult<bool>;
 
     /// Stores a value if the record has this version; for 0, if there is none.
     #[stl_k(reply = "outcome", allow(package, operator, peer))]
     fn compare(
         &self,
-        #[range(1..=64)] key: Vec<u8>,
+        #[range(1..=256)] key: Vec<u8>,
         version: u64,
         #[range(0..=4096)] value: Vec<u8>,
     ) -> CallResult<RecordOutcome>;

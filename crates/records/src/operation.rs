@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 /// Bytes of a key at most; it has one at least.
-pub const MOST_KEY: usize = 64;
+pub const MOST_KEY: usize = 256;
 
 /// Bytes of a value at most.
 pub const MOST_VALUE: usize = 4096;

@@ -18,11 +18,12 @@ use nile_scenarios::Scenarios;
 use nile_unruly::{AT_BYTES, Act, Acts, NOT_STOPPED, Span};
 
 /// Every package of the project: what `Options::packages` takes.
-pub const PACKAGES: [(&str, Program); 16] = [
+pub const PACKAGES: [(&str, Program); 17] = [
     ("buffers", nile_buffers::main),
     ("numbers", |system, _| nile_numbers::run(system, compute)),
     ("pairs", nile_pairs::main),
     ("echo", nile_echo::main),
+    ("memcached", nile_memcached::main),
     ("fetch", nile_fetch::main),
     ("iperf", nile_iperf::main),
     ("hello", nile_hello::main),
@@ -41,6 +42,7 @@ pub const PACKAGES: [(&str, Program); 16] = [
 pub const STORE: Store = Store::Linked(&[
     "buffers",
     "echo",
+    "memcached",
     "fetch",
     "iperf",
     "hello",

@@ -248,8 +248,9 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "parts",
-        what: "domains, the network, bad disks and nodes elsewhere, as their guides have them",
-        command: "cargo test --test command -- domains:: network:: disks:: elsewhere::",
+        what: "domains, the network, records, bad disks and nodes elsewhere, as their guides have them",
+        command: "cargo test --test command -- domains:: network:: records:: disks:: \
+                  elsewhere::",
         needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
         lane: Lane::Waits,
         ..STEP

@@ -1,0 +1,11 @@
+//! The package `memcached`.
+#![cfg_attr(freestanding, no_std, no_main)]
+#![forbid(unsafe_code)]
+
+nile_user::package! {
+    name: "memcached",
+    publishes: ["sockets"],
+    uses: ["frames"],
+    keeps: ["connections 9556000"],
+    main: nile_memcached::main,
+}
