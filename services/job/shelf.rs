@@ -94,8 +94,9 @@ impl Shelf {
         Ok(())
     }
 
-    /// Every record that is here and whole. One that is damaged counts as lost: the others that keep
-    /// it have it, and it is written over when they give it. `NotFound` if the node has no disk.
+    /// Every record that is here and whole. One that is damaged counts as lost: the others that
+    /// keep it have it, and it is written over when they give it. `NotFound` if the node has no
+    /// disk.
     pub async fn load(&self) -> CallResult<Vec<Record>> {
         let mut found: SortedMap<String, Vec<(u64, usize)>> = SortedMap::new();
         let stores = self.stores().await?;

@@ -79,8 +79,8 @@ pub struct RecordsState {
     pub snapshots: u32,
 }
 
-/// Which of some cores has the record of a key, by the cores' numbers: for each key another order of
-/// the cores, so that only those of a core that goes have another one then.
+/// Which of some cores has the record of a key, by the cores' numbers: for each key another order
+/// of the cores, so that only those of a core that goes have another one then.
 pub fn owner<C: Copy>(key: &[u8], cores: &[C], number: impl Fn(C) -> u64) -> Option<C> {
     let weight = |core: &C| {
         let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);

@@ -237,6 +237,8 @@ fn what_cannot_be_is_refused_and_the_rest_is_answered() {
     assert_eq!(parse(&[b'x'; MOST_LINE - 1], MOST_VALUE), None);
 }
 
+const WORD: &str = "(get|gets|set|add|cas|incr|gat|delete|a|b|0|1|5|noreply|-1|\r\n|\r\nx\r\n)";
+
 proptest! {
     #[test]
     fn any_bytes_are_requests_refusals_or_too_few(bytes: Vec<u8>) {
@@ -245,7 +247,7 @@ proptest! {
 
     #[test]
     fn nearly_requests_are_read_the_same_however_they_come(
-        words in prop::collection::vec("(get|gets|set|add|cas|incr|gat|delete|a|b|0|1|5|noreply|-1|\r\n|\r\nx\r\n)", 0..40),
+        words in prop::collection::vec(WORD, 0..40),
         cut: prop::sample::Index,
     ) {
         let text = words.join(" ") + "\r\n";

@@ -248,7 +248,7 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "parts",
-        what: "domains, the network, records, bad disks and nodes elsewhere, as their guides have them",
+        what: "domains, network, records, bad disks and nodes elsewhere, as their guides have them",
         command: "cargo test --test command -- domains:: network:: records:: disks:: \
                   elsewhere::",
         needs: &[Need::Qemu, Need::Kernel, Need::Scenarios],
