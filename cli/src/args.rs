@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use nile_platform_hosted::Outside;
 
 use crate::cluster::args::{
-    Call, Completions, Core, Discover, Down, Fault, Logs, Query, Roles, Top, Up,
+    Call, Completions, Core, Deploy, Discover, Down, Fault, Logs, Query, Roles, Top, Up,
 };
 use crate::cluster::net::Net;
 use crate::cluster::packages::args::Package;
@@ -61,7 +61,9 @@ pub enum Command {
     Policy(Policy),
     /// Have a core begin anew, leave or come back, without harm to what runs.
     Core(Core),
-    /// Show what each core is for and how busy it is, or change it.
+    /// Give the workers of running nodes another kernel image, core by core, while they work.
+    Deploy(Deploy),
+    /// Show what each core is for, runs and how busy it is, or change it.
     Roles(Roles),
     /// Give a package a worker core for itself, replace or stop it.
     Package(Package),

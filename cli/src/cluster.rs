@@ -6,14 +6,15 @@
 //!   `keepers`: who keeps the names of its datasets; [`network`]: its switch.
 //! * [`session`]: a command that is a peer of a running cluster; [`turns`]: whom it asks for what
 //!   several nodes have.
-//! * [`services`], [`call`], [`status`], [`cores`], [`logs`], [`net`], [`top`], [`fault`]: the
-//!   commands.
+//! * [`services`], [`call`], [`status`], [`cores`], [`deploy`], [`logs`], [`net`], [`top`],
+//!   [`fault`]: the commands.
 //! * [`members`]: what nodes say of each other; [`document`], [`reply`]: what is said to
 //!   services, and what they say.
 
 pub mod args;
 pub mod call;
 pub mod cores;
+pub mod deploy;
 pub mod document;
 pub mod down;
 pub mod fault;

@@ -15,7 +15,7 @@ pub mod args;
 pub mod catalogue;
 mod flow;
 pub mod get;
-mod hand;
+pub mod hand;
 mod held;
 pub mod list;
 pub mod mend;

@@ -107,6 +107,7 @@ pub fn perform(command: Command) -> Result<(), Failure> {
         Command::Policies(options) => policy::list(&options),
         Command::Policy(options) => policy::run(&options),
         Command::Core(options) => cluster::cores::run(&options),
+        Command::Deploy(options) => cluster::deploy::run(&options),
         Command::Roles(options) => cluster::roles::run(&options),
         Command::Package(options) => cluster::packages::run(&options),
         Command::Net(options) => cluster::net::run(&options),

@@ -229,6 +229,7 @@ pub fn of_users(command: &Command) -> Result<Vec<Need>, Failure> {
         | Command::Policies(_)
         | Command::Policy(_)
         | Command::Core(_)
+        | Command::Deploy(_)
         | Command::Graph(_)
         | Command::Record(_)
         | Command::Door(_)

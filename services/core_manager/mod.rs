@@ -1,8 +1,9 @@
 //! The core manager: what each core of the node is for and what it has done, read from the cores'
 //! records without disturbing them; the end of a package, or of any core's incarnation; cores that
-//! leave and come back, or come back as something else.
+//! leave and come back, or come back as something else or with another image.
 
 mod assign;
+mod deploy;
 mod follow;
 mod plan;
 
@@ -27,7 +28,7 @@ use crate::interrupt::causes;
 /// The cores' records are its state.
 pub struct CoreManager {
     stl: Stl,
-    /// Whether a core's roles are being changed.
+    /// Whether a core's roles or image are being changed.
     changes: Rc<Cell<bool>>,
 }
 
@@ -65,6 +66,7 @@ impl CoreManagerKernel for CoreManager {
                 core: core.0,
                 roles: CoreRole::all_of(state.roles),
                 phase: state.phase.into(),
+                image: deploy::name(node.image_of(core)),
                 drives: drives.map(|(line, _)| format!("{line}")).collect(),
                 is_pinned: assign::part(core, &state, in_cluster).is_pinned,
                 load: state.load,
@@ -123,6 +125,15 @@ impl CoreManagerKernel for CoreManager {
         leave(&self.stl, core, Duration::from_millis(patience_ms.into()), false).await
     }
 
+    async fn deploy(&self, core: u16, file: u64, patience_ms: u32) -> CallResult<String> {
+        self.state_of(core)?;
+        self.is_free()?;
+        let patience = Duration::from_millis(patience_ms.into());
+        let stl = self.stl.clone();
+        let image = self.change(async move { deploy::deploy(&stl, core, file, patience).await });
+        Ok(deploy::name(image.await?).unwrap_or_default())
+    }
+
     async fn send_away(&self, core: u16, patience_ms: u32) -> CallResult<()> {
         let worker = RoleSet::EMPTY.with(Role::Worker);
         if self.state_of(core)?.roles != worker {
@@ -155,16 +166,8 @@ impl CoreManagerKernel for CoreManager {
     async fn assign(&self, core: u16, roles: Vec<CoreRole>, patience_ms: u32) -> CallResult<()> {
         let roles = CoreRole::set(&roles);
         self.is_free()?;
-        self.changes.set(true);
-        let (stl, changes, done) = (self.stl.clone(), self.changes.clone(), OneShot::default());
-        let (give, patience) = (done.clone(), Duration::from_millis(patience_ms.into()));
-        // A caller that is gone leaves no core away.
-        self.stl.host().spawn(Box::pin(async move {
-            let result = assign::assign(&stl, core, roles, patience).await;
-            changes.set(false);
-            give.give(result);
-        }));
-        done.await
+        let (stl, patience) = (self.stl.clone(), Duration::from_millis(patience_ms.into()));
+        self.change(async move { assign::assign(&stl, core, roles, patience).await }).await
     }
 
     fn keeps(&self) -> CallResult<Vec<KeepEntry>> {
@@ -196,10 +199,27 @@ impl CoreManager {
         self.stl.node()?.state_of(CoreId(core)).ok_or_else(|| missing(core))
     }
 
-    /// Cores that leave for a change of roles come back by it alone.
+    /// Changes a core; nothing else changes meanwhile. A caller that is gone leaves nothing half
+    /// done.
+    fn change<T: 'static>(
+        &self,
+        change: impl Future<Output = CallResult<T>> + 'static,
+    ) -> OneShot<CallResult<T>> {
+        self.changes.set(true);
+        let (changes, done) = (self.changes.clone(), OneShot::default());
+        let give = done.clone();
+        self.stl.host().spawn(Box::pin(async move {
+            let result = change.await;
+            changes.set(false);
+            give.give(result);
+        }));
+        done
+    }
+
+    /// Cores that leave for a change come back by it alone.
     fn is_free(&self) -> CallResult<()> {
         if self.changes.get() {
-            let what = "the roles of a core are being changed: ask again in a moment";
+            let what = "a core's roles or image are being changed: ask again in a moment";
             return Err(CallError::new(Status::Busy, what));
         }
         Ok(())

@@ -179,6 +179,20 @@ pub enum CoreAction {
 }
 
 #[derive(Args)]
+pub struct Deploy {
+    /// The program of a hosted node, built from the same sources but for services and kernels.
+    pub file: PathBuf,
+    /// One node, as n1, or one worker core, as n1.c2; without it all workers of all nodes.
+    #[arg(value_name = "PLACE")]
+    pub place: Option<Said>,
+    /// Seconds that what a core works on may take; then it stays as it was.
+    #[arg(long, default_value = "5", value_parser = seconds, value_name = "SECONDS")]
+    pub patience: Duration,
+    #[command(flatten)]
+    pub query: Query,
+}
+
+#[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Roles {
     #[command(subcommand)]

@@ -1,5 +1,7 @@
 //! `nile core`: cores of a running node that leave as planned, begin anew and come back.
 
+use std::time::Duration;
+
 use nile_abi::{CoreId, Status};
 use nile_interfaces::core_manager::CoreManagerClient;
 use nile_stl::CallError;
@@ -29,7 +31,7 @@ fn leave(options: &Leave, is_away: bool) -> Result<(), Failure> {
     let Leave { core, patience, query } = options;
     let core = &core.on(&query.which)?;
     let number = number_of(core)?;
-    let patience_ms = patience.as_millis().clamp(1, 60_000) as u32;
+    let patience_ms = milliseconds(*patience);
     // The next incarnation has to begin, too.
     let limit = *patience + query.timeout;
     if is_away {
@@ -59,7 +61,7 @@ fn say(core: &Place, query: &Query, what: &str, phase: &str) -> Result<(), Failu
 pub fn ask(
     core: &Place,
     query: &Query,
-    limit: std::time::Duration,
+    limit: Duration,
     ask: impl AsyncFnOnce(CoreManagerClient) -> Result<(), CallError>,
 ) -> Result<(), Failure> {
     let mut session = Session::open(&query.which, query.timeout)?;
@@ -69,10 +71,21 @@ pub fn ask(
     let end = session
         .peer
         .work(limit, async |clients| ask(clients.at(target)).await.map_err(CallFailed::from))?;
-    end.map_err(|failed| match failed.status {
+    end.map_err(|failed| failure(*core, failed, ""))
+}
+
+/// How long a core may take to leave, as its node is told.
+pub fn milliseconds(patience: Duration) -> u32 {
+    patience.as_millis().clamp(1, 60_000) as u32
+}
+
+/// Why something was not done with a core, and what is `so`. What cannot be done is a wrong
+/// request.
+pub fn failure(core: Place, failed: CallFailed, so: &str) -> Failure {
+    match failed.status {
         Status::NotFound | Status::Denied | Status::Busy | Status::Dead | Status::Invalid => {
-            Failure::request(format!("{core}: {}", failed.message))
+            Failure::request(format!("{core}: {}{so}", failed.message))
         }
-        _ => Failure::failed(format!("{core}: {failed}")),
-    })
+        _ => Failure::failed(format!("{core}: {failed}{so}")),
+    }
 }

@@ -174,8 +174,8 @@ pub fn prepare(
             command.arg("--switch").arg(folder.file(crate::switch::sockets::SWITCH));
             if let Some(disk) = disk {
                 disk::hosted(&mut command, &disk);
-                command.arg("--files").arg(folder.file(&files(node.node())));
             }
+            command.arg("--files").arg(folder.file(&files(node.node())));
             if record.has_passing_disks() {
                 disk::passing(&mut command);
             }

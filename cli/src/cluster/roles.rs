@@ -1,5 +1,5 @@
-//! `nile roles`: what each core is for and how busy it is; a core that becomes something else while
-//! the node runs.
+//! `nile roles`: what each core is for, which image it runs and how busy it is; a core that becomes
+//! something else while the node runs.
 
 use std::thread;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub fn run(options: &Roles) -> Result<(), Failure> {
     if let Some(RolesAction::Set { core, roles, patience, query }) = &options.action {
         let core = &core.on(&query.which)?;
         let number = cores::number_of(core)?;
-        let patience_ms = patience.as_millis().clamp(1, 60_000) as u32;
+        let patience_ms = cores::milliseconds(*patience);
         // Each core that has to leave may take so long, and their next incarnations have to begin.
         let limit = *patience * 2 + query.timeout;
         let wanted = roles.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?;
@@ -91,6 +91,7 @@ fn document(node: &str, it: &CoreRoles) -> Value {
         "core": format!("{node}.c{}", it.core),
         "roles": names(it),
         "state": it.phase.name(),
+        "image": it.image,
         "drives": it.drives,
         "pinned": it.is_pinned,
         "load": it.load,
@@ -100,7 +101,7 @@ fn document(node: &str, it: &CoreRoles) -> Value {
 }
 
 fn describe(cores: &[(String, CoreRoles)]) -> String {
-    let title = ["core", "roles", "state", "drives", "stays", "load", "busy"];
+    let title = ["core", "roles", "state", "image", "drives", "stays", "load", "busy"];
     let mut rows = vec![title.map(String::from).to_vec()];
     for (node, it) in cores {
         let drives = if it.drives.is_empty() { "-".into() } else { it.drives.join(", ") };
@@ -108,6 +109,7 @@ fn describe(cores: &[(String, CoreRoles)]) -> String {
             format!("{node}.c{}", it.core),
             names(it).join(", "),
             it.phase.name().into(),
+            it.image.clone().unwrap_or_else(|| "own".into()),
             drives,
             if it.is_pinned { "yes" } else { "no" }.into(),
             format!("{}%", it.load),

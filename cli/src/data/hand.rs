@@ -14,10 +14,10 @@ use nile_abi::NodeId;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use super::stores::Stores;
 use crate::cluster::args::Kind;
 use crate::cluster::folder::Node;
 use crate::cluster::node;
+use crate::cluster::session::Session;
 use crate::failure::Failure;
 
 /// What a node is told with a file.
@@ -35,18 +35,18 @@ pub struct Handed {
 impl Handed {
     /// Hands a file to those of these nodes that take it: not to those that are in machines of
     /// their own, or elsewhere. One that has failed this command is tried only if no other does.
-    pub fn to(stores: &Stores, nodes: impl IntoIterator<Item = NodeId>, file: &File) -> Handed {
+    pub fn to(session: &Session, nodes: impl IntoIterator<Item = NodeId>, file: &File) -> Handed {
         let mut handed = Handed { nodes: BTreeMap::new() };
         let nodes: BTreeSet<NodeId> = nodes.into_iter().collect();
-        let doubts = &stores.session.doubts;
+        let doubts = &session.doubts;
         let (doubted, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|it| doubts.has(*it));
         for id in others.into_iter().chain(doubted) {
             let is_hosted = |it: &Node| it.node() == id && it.machine == Kind::Hosted;
-            let is_here = stores.session.record.nodes.iter().any(is_hosted);
+            let is_here = session.record.nodes.iter().any(is_hosted);
             if !is_here || doubts.has(id) && !handed.nodes.is_empty() {
                 continue;
             }
-            let socket = stores.session.folder.file(&node::files(id));
+            let socket = session.folder.file(&node::files(id));
             match hand(&socket, file) {
                 Ok(name) => drop(handed.nodes.insert(id, name)),
                 Err(_) => doubts.add(id),

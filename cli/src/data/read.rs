@@ -54,7 +54,7 @@ pub fn to_file(
         });
     };
     let nodes = known.parts.values().flat_map(|part| &part.stores).map(|(it, _)| it.node);
-    let handed = Handed::to(stores, nodes, fresh);
+    let handed = Handed::to(&stores.session, nodes, fresh);
     for part in known.parts.values() {
         let before = done;
         let straight = copy(stores, part, 0..part.listed.blocks, (&handed, before), |bytes| {
@@ -94,7 +94,7 @@ fn part_by_pieces(
 ) -> Result<(), Failure> {
     let nodes = || part.stores.iter().map(|(it, _)| it.node);
     let mut memory = window()?;
-    let mut handed = Handed::to(stores, nodes(), &memory);
+    let mut handed = Handed::to(&stores.session, nodes(), &memory);
     let (mut at, mut piece) = (0, Vec::new());
     for first in (0..part.listed.blocks).step_by(blocks_of(part, WINDOW) as usize) {
         let last = first.saturating_add(blocks_of(part, WINDOW)).min(part.listed.blocks);
@@ -115,7 +115,7 @@ fn part_by_pieces(
         // One that did not answer in time may still write to it, and too late.
         if stores.session.doubts.count() > failures {
             memory = window()?;
-            handed = Handed::to(stores, nodes(), &memory);
+            handed = Handed::to(&stores.session, nodes(), &memory);
         }
     }
     Ok(())

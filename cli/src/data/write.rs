@@ -142,7 +142,7 @@ impl Drafts<'_> {
     /// Hands a file to all nodes, if all take it.
     fn hand(&self, file: &File) -> Option<Handed> {
         let nodes = || self.all.iter().map(|(target, _)| target).filter(|it| !self.lost.has(it));
-        let handed = Handed::to(self.stores, nodes().map(|it| it.node), file);
+        let handed = Handed::to(&self.stores.session, nodes().map(|it| it.node), file);
         nodes().all(|it| handed.has(it.node)).then_some(handed)
     }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{Said, launcher, nile, root, run, runs};
-use crate::{compose, cores, graphs, policies};
+use crate::{compose, cores, deploy, graphs, policies};
 
 /// Far longer than anything here takes; only a failure waits for it.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -197,6 +197,7 @@ fn a_cluster_is_started_called_broken_and_ended() {
     check_logs(&place);
     policies::check(&place);
     cores::check(&place);
+    deploy::check(&place);
     compose::check(&place);
     graphs::check(&place);
 

@@ -17,6 +17,7 @@ use std::thread;
 use serde_json::Value;
 
 use crate::cluster::{Place, document, hosted, refused, send, until as until_it_is};
+use crate::deploy;
 use crate::support::{Said, launcher, root, run};
 
 /// What a command does to itself when its sort maps: Ctrl-C, in the midst of it on every machine.
@@ -314,6 +315,27 @@ fn runs_are_merged_in_turns_where_there_is_no_room_side_by_side() {
     let said = sort("600M").expect(1).err;
     assert!(said.contains("sorted runs are to be merged, and the pool has only"), "{said}");
     assert!(names(&place).is_empty(), "{:?}", names(&place));
+}
+
+/// Each worker begins anew from another image in the midst of a sort.
+#[test]
+fn workers_get_another_image_while_they_sort() {
+    let place = Place::new();
+    place
+        .run(&["up", "--machine", "hosted", "--nodes", "1", "--cores", "4", "--disk", "2G"])
+        .expect(0);
+    let (image, maps) = (deploy::same(place.folder(), "another"), place.folder().join("maps"));
+    let at = format!("sort:mapping=touch {}", maps.display());
+    let mut command = nile(&place);
+    command.args(["run", "terasort", "--size", "200M", "--json", "--at", &at]);
+    let sort = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until_it_is("it maps", || maps.exists());
+    let said = place.json(&["deploy", &image]);
+    assert_eq!(said["cores"], serde_json::json!(["n1.c2", "n1.c3"]));
+    let sorted = document(&Said::from(sort.wait_with_output().unwrap()).expect(0));
+    assert_eq!(sorted["valid"], true, "{sorted}");
+    let images = deploy::images(&place, "n1");
+    assert!(images[2].is_some() && images[2] == images[3], "{images:?}");
 }
 
 /// On a cluster that is started for it, and is gone afterwards with all that it had.

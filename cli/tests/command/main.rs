@@ -9,6 +9,7 @@ mod cluster;
 mod compose;
 mod cores;
 mod datasets;
+mod deploy;
 mod determinism;
 mod disks;
 mod dissector;

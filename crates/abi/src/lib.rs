@@ -2,6 +2,7 @@
 //! numbers, roles, time, limits. No logic lives here and nothing here depends on a machine.
 //!
 //! * [`id`]: nodes, cores, endpoints, channels, each with a generation.
+//! * [`image`]: why a core does not get another kernel image.
 //! * [`keep`]: names of memory that outlives its package.
 //! * [`part`]: bytes of a buffer, as others read them.
 //! * [`status`]: how a call between cores ends, with its number on the wire.
@@ -18,6 +19,7 @@ pub mod address;
 pub mod call;
 pub mod ethernet;
 pub mod id;
+pub mod image;
 pub mod ip;
 pub mod keep;
 pub mod part;
@@ -30,6 +32,7 @@ pub mod window;
 pub use address::{PageSize, PhysAddr, VirtAddr};
 pub use ethernet::MacAddress;
 pub use id::{ChannelId, CoreId, EndpointId, Generation, NodeId};
+pub use image::ImageRefused;
 pub use keep::KeepName;
 pub use part::Part;
 pub use phase::CorePhase;

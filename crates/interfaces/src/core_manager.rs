@@ -155,6 +155,9 @@ pub struct CoreRoles {
     pub roles: Vec<CoreRole>,
     /// How far it has come.
     pub phase: CorePhase,
+    /// The kernel image that it begins with, by the digest of its bytes; none: the one that the
+    /// node was started with.
+    pub image: Option<String>,
     /// The devices that it drives, by the names that reports use.
     pub drives: Vec<String>,
     /// Whether its roles stay as they are: it cannot leave without the node.
@@ -225,6 +228,19 @@ pub trait CoreManager {
     /// not done within `patience_ms`, and the core goes on as it was.
     #[stl_k(allow(operator, peer))]
     async fn renew(&self, core: u16, #[range(1..=60000)] patience_ms: u32) -> CallResult<()>;
+
+    /// Renews a worker core of a hosted node in the same way, but with another kernel image: the
+    /// file of this name that a program of the node's machine has handed to it. Gives the image's
+    /// name. `invalid`: the file is no image, or one with another ABI than the node. `failed`: it
+    /// ended at once, and the core runs its former image again, as it does by itself if the image
+    /// fails in its first ten seconds.
+    #[stl_k(reply = "image", allow(operator, peer))]
+    async fn deploy(
+        &self,
+        core: u16,
+        file: u64,
+        #[range(1..=60000)] patience_ms: u32,
+    ) -> CallResult<String>;
 
     /// Has a worker core leave in the same way, and stay away: the machine has its processor and
     /// its buffers until it is called back. One worker stays.

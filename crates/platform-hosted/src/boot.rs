@@ -3,6 +3,7 @@
 //!
 //! | bytes | what                                                        |
 //! | ----- | ----------------------------------------------------------- |
+//! | 8     | what the node's programs agree on, a number ([`abi`])         |
 //! | 8     | cores                                                       |
 //! | 8     | bytes of the node's memory                                  |
 //! | 8     | bytes of them for the pool of buffers                       |
@@ -24,9 +25,10 @@ use nile_abi::MAX_CORES;
 
 use crate::arena::MAX_MEMORY;
 use crate::clock::Clock;
+use crate::images::abi;
 use crate::layout::{Layout, MEMORY_START};
 
-const WORDS: usize = 11;
+const WORDS: usize = 12;
 const HEADER: usize = WORDS * 8;
 
 /// The most bytes that the texts can have together.
@@ -75,6 +77,7 @@ impl BootRecord {
         let [config, packages, program] = texts.map(|text| text.len() as u64);
         let (samples_file, hertz) = self.samples.unwrap_or_default();
         let words: [u64; WORDS] = [
+            abi(),
             self.layout.cores as u64,
             self.layout.memory,
             self.layout.pool,
@@ -92,19 +95,23 @@ impl BootRecord {
         file.write_all_at(&bytes, 0)
     }
 
-    /// The record at the front of `file`; an error of kind `InvalidData` if there is none.
+    /// The record at the front of `file`; an error of kind `InvalidData` if there is none, or
+    /// one of a program with another ABI.
     pub fn read(file: &File) -> io::Result<BootRecord> {
         let mut header = [0; HEADER];
         file.read_exact_at(&mut header, 0)?;
         let (words, _) = header.as_chunks::<8>();
         let number = |word: usize| u64::from_le_bytes(words[word]);
-        let [cores, memory, pool, start, node] = std::array::from_fn(number);
-        let [pool_file, samples_file, hertz] = std::array::from_fn(|word| number(5 + word));
-        let [config, packages, program] = std::array::from_fn(|word| number(8 + word));
+        let [cores, memory, pool, start, node] = std::array::from_fn(|word| number(1 + word));
+        let [pool_file, samples_file, hertz] = std::array::from_fn(|word| number(6 + word));
+        let [config, packages, program] = std::array::from_fn(|word| number(9 + word));
         let lengths = [config, packages, program];
         let all = lengths.iter().try_fold(0u64, |sum, length| sum.checked_add(*length));
         let all = all.filter(|all| *all <= MAX_TEXT as u64);
-        let sound = cores <= MAX_CORES as u64 && memory <= MAX_MEMORY && pool <= memory;
+        let sound = number(0) == abi()
+            && cores <= MAX_CORES as u64
+            && memory <= MAX_MEMORY
+            && pool <= memory;
         let Some(all) = all.filter(|_| sound) else {
             return Err(io::ErrorKind::InvalidData.into());
         };

@@ -28,6 +28,7 @@
 //! * `system`, [`worker`]: cores as threads and as processes.
 //! * `supervisor`, `signals`, `restart`, `fault`: what goes wrong, and how a node ends.
 //! * [`samples`], `sampler`: what a core does, noted time and again if that is asked for.
+//! * `images`: other programs that workers run.
 //! * `placement`, `image`: facts for the boot report.
 
 mod alarm;
@@ -43,6 +44,7 @@ mod fault;
 mod handed;
 mod handlers;
 mod image;
+mod images;
 mod large;
 mod layout;
 pub mod machine;

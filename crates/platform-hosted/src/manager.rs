@@ -5,11 +5,13 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use nile_abi::{CoreId, VirtAddr};
+use nile_abi::{CoreId, ImageRefused, VirtAddr};
 use nile_memory::{MemoryKind, MemoryMap, MemoryRegion, PhysicalMemory};
 use nile_platform::{Grant, Handoff, Manager, NodeDescription, Outcome};
 
 use crate::arena::BASE;
+use crate::images::Image;
+use crate::machine::is_isolated;
 use crate::node::Node;
 use crate::signals;
 use crate::tables::ArenaTables;
@@ -108,6 +110,26 @@ impl Manager for HostedManager {
     fn call_back(&self, _: CoreId) {
         // It looks after all workers, and starts those that are not to be away any more.
         signals::tell_main_thread();
+    }
+
+    fn image(&self, core: CoreId) -> u64 {
+        match is_isolated(self.node.board.record(core).roles()) {
+            true => self.node.images.name(core),
+            false => 0,
+        }
+    }
+
+    fn load_image(&self, core: CoreId, file: u64) -> Result<u64, ImageRefused> {
+        if !is_isolated(self.node.board.record(core).roles()) {
+            return Err(ImageRefused::Stays);
+        }
+        let handed = self.node.handed.as_ref().and_then(|handed| handed.find(file));
+        let image = Image::of(handed.ok_or(ImageRefused::NoFile)?)?;
+        Ok(self.node.images.load(core, image))
+    }
+
+    fn unload_image(&self, core: CoreId) {
+        self.node.images.take_back(core);
     }
 
     fn power_off(&self, outcome: Outcome) {

@@ -19,6 +19,7 @@ use crate::arena::Arena;
 use crate::boot::BootRecord;
 use crate::disk::Opened;
 use crate::handed::Handed;
+use crate::images::Images;
 use crate::layout::PACKAGE_BYTES;
 use crate::machine::is_isolated;
 use crate::network::Link;
@@ -38,6 +39,8 @@ pub(crate) struct Node {
     pub disks: Vec<Opened>,
     /// Files that other programs have handed to it, if it takes any; its own process alone does.
     pub handed: Option<Arc<Handed>>,
+    /// What its workers run in place of its own program; of use in the node's own process alone.
+    pub images: Images,
     /// Which pages the pool has, for the boot report; of use in the node's own process alone.
     pub pool_pages: Option<String>,
     /// Where samples of its cores go, if they are taken.
@@ -131,6 +134,7 @@ impl Node {
             links,
             disks,
             handed: None,
+            images: Images::default(),
             pool_pages,
             samples,
             masked: AtomicU32::new(0),

@@ -1,14 +1,15 @@
 //! Worker cores: processes of their own. Here are both ends, how the node starts one and looks
 //! after it, and what the started process does.
 //!
-//! A worker is this same program, started again with an internal argument and the node's memory
-//! as its standard input. It dies with the node, however the node dies: Linux kills it when its
-//! parent is gone.
+//! A worker is this same program, or [another image](crate::images), started with an internal
+//! argument and the node's memory as its standard input. It dies with the node, however the node
+//! dies: Linux kills it when its parent is gone.
 
 use std::env;
+use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::{CommandExt, parent_id};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
@@ -41,7 +42,7 @@ impl Worker {
     /// Starts an incarnation. The calling thread must live as long as the node: Linux takes it for
     /// the parent that the worker dies with.
     pub fn start(node: &Node, lives: Lives) -> io::Result<Worker> {
-        let child = spawn(node, &lives)?;
+        let child = spawn(node, &lives).or_else(|error| again(node, &lives, &error))?;
         Ok(Worker { lives, child: Some(child) })
     }
 
@@ -62,6 +63,9 @@ impl Worker {
             self.start_again(node);
             return None;
         }
+        if node.board.phase() != NodePhase::Stopping {
+            take_back(node, core, format_args!("ended"));
+        }
         let record = node.board.record(core);
         if self.lives.end(node, fault::of_process(status, record.fault())) {
             self.start_again(node);
@@ -72,7 +76,8 @@ impl Worker {
     fn start_again(&mut self, node: &Node) {
         let core = self.lives.core();
         node.board.begin(core);
-        match spawn(node, &self.lives) {
+        let spawned = spawn(node, &self.lives);
+        match spawned.or_else(|error| again(node, &self.lives, &error)) {
             Ok(child) => self.child = Some(child),
             Err(error) => {
                 let who = core.to_string();
@@ -106,8 +111,28 @@ impl Drop for Worker {
     }
 }
 
+/// What the core ran before its image, if that is on trial, and Linux has refused it.
+fn again(node: &Node, lives: &Lives, error: &io::Error) -> io::Result<Child> {
+    match take_back(node, lives.core(), format_args!("is not started by Linux: {error}")) {
+        true => spawn(node, lives),
+        false => Err(io::Error::new(error.kind(), error.to_string())),
+    }
+}
+
+/// Has the core run what it ran before, if its image is on trial; whether it is so.
+fn take_back(node: &Node, core: CoreId, why: fmt::Arguments<'_>) -> bool {
+    let failed = node.images.take_back(core);
+    if let Some(name) = failed {
+        let what = "on trial; the core runs its former image again";
+        log(&core.to_string(), format_args!("image {name:016x} {why} while it was {what}"));
+    }
+    failed.is_some()
+}
+
 fn spawn(node: &Node, lives: &Lives) -> io::Result<Child> {
-    Command::new("/proc/self/exe")
+    let image = node.images.begin(lives.core());
+    let opened = image.as_ref().map(|file| format!("/proc/self/fd/{}", file.as_raw_fd()));
+    Command::new(opened.as_deref().unwrap_or("/proc/self/exe"))
         .arg0("nile-worker")
         .arg(ARGUMENT)
         .args([lives.core().0.to_string(), lives.generation().0.to_string()])

@@ -7,7 +7,7 @@ use core::fmt;
 use core::time::Duration;
 
 use nile_abi::call::UserSlot;
-use nile_abi::{CoreId, Generation, Instant, PhysAddr, Status, VirtAddr};
+use nile_abi::{CoreId, Generation, ImageRefused, Instant, PhysAddr, Status, VirtAddr};
 use nile_memory::paging::{Mapping, TableMemory};
 use nile_ring::{PoolMemory, Region, Signal, Sleep};
 
@@ -258,6 +258,26 @@ pub trait Manager {
     fn mappings(&self, line: Line) -> Option<Vec<Mapping>> {
         let _ = line;
         Some(Vec::new())
+    }
+
+    /// The kernel image that a core of the node begins with, by its name; zero: the one that the
+    /// node was started with.
+    fn image(&self, core: CoreId) -> u64 {
+        let _ = core;
+        0
+    }
+
+    /// Has a core of the node run another kernel image from its next incarnation on: the
+    /// [file](Machine::file) of this name, all of which is read. Gives the image's name. If the
+    /// core fails within ten seconds from then, it runs its former image again.
+    fn load_image(&self, core: CoreId, file: u64) -> Result<u64, ImageRefused> {
+        let _ = (core, file);
+        Err(ImageRefused::Stays)
+    }
+
+    /// Takes back the [image](Manager::load_image) that a core has yet to run, or has on trial.
+    fn unload_image(&self, core: CoreId) {
+        let _ = core;
     }
 
     /// What this node, which supervises its machine, may do to it; `None` if it has all of its

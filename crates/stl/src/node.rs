@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use nile_abi::{
-    CoreId, CorePhase, Generation, Instant, KeepName, NodeId, PageSize, PhysAddr, RoleSet, Status,
-    VirtAddr,
+    CoreId, CorePhase, Generation, ImageRefused, Instant, KeepName, NodeId, PageSize, PhysAddr,
+    RoleSet, Status, VirtAddr,
 };
 
 pub use nile_device::domains;
@@ -183,6 +183,23 @@ pub trait Node {
     /// What a core that is away is for when it comes back. Waits for the management core.
     /// `NotFound` (no such core), `Invalid` (it is not away).
     fn assign_core(&self, core: CoreId, roles: RoleSet) -> NodeFuture<()>;
+
+    /// The kernel image that a core begins with, by its name; zero: the one that the node was
+    /// started with. The core that manages the node knows it.
+    fn image_of(&self, _core: CoreId) -> u64 {
+        0
+    }
+
+    /// Has a core run another kernel image from its next incarnation on: the file that was handed
+    /// to the node under this name, all of which is read. Gives the image's name. If the core
+    /// fails within ten seconds from then, it runs its former image again. On the core that manages
+    /// the node alone.
+    fn load_image(&self, _core: CoreId, _file: u64) -> Result<u64, ImageRefused> {
+        Err(ImageRefused::Stays)
+    }
+
+    /// Takes back the [image](Node::load_image) that a core has yet to run, or has on trial.
+    fn unload_image(&self, _core: CoreId) {}
 
     /// The core that drives the device of a line; `None` if there is no such device.
     fn driver_of(&self, line: Line) -> Option<CoreId>;

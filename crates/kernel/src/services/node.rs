@@ -11,7 +11,9 @@ use core::cell::RefCell;
 use core::future::Future;
 use core::time::Duration;
 
-use nile_abi::{CoreId, Instant, KeepName, PageSize, PhysAddr, RoleSet, Status, VirtAddr};
+use nile_abi::{
+    CoreId, ImageRefused, Instant, KeepName, PageSize, PhysAddr, RoleSet, Status, VirtAddr,
+};
 use nile_package::Image;
 use nile_platform::samples::Sample;
 use nile_platform::{Cause, Domains, Machine, Manager, Outcome, Queue, Seated};
@@ -295,6 +297,20 @@ impl<M: Machine> Node for CoreHost<M> {
     fn assign_core(&self, core: CoreId, roles: RoleSet) -> NodeFuture<()> {
         let own = self.0.clone();
         whole(&self.0, async move { own.assign_core(core, roles).await })
+    }
+
+    fn image_of(&self, core: CoreId) -> u64 {
+        self.0.machine.manager().map_or(0, |manager| manager.image(core))
+    }
+
+    fn load_image(&self, core: CoreId, file: u64) -> Result<u64, ImageRefused> {
+        self.0.machine.manager().ok_or(ImageRefused::Stays)?.load_image(core, file)
+    }
+
+    fn unload_image(&self, core: CoreId) {
+        if let Some(manager) = self.0.machine.manager() {
+            manager.unload_image(core);
+        }
     }
 
     fn driver_of(&self, line: Line) -> Option<CoreId> {

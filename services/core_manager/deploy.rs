@@ -1,0 +1,62 @@
+//! Another kernel image for a core of a running node (NileOS paper, IV): the core ends as planned,
+//! and its next incarnation is begun from the image. What goes wrong leaves it with the former one.
+
+use alloc::format;
+use alloc::string::String;
+use core::time::Duration;
+
+use nile_abi::{CoreId, ImageRefused, Status};
+use nile_stl::{CallError, CallResult, Stl};
+
+use super::leave;
+
+/// An image as it is called.
+pub fn name(image: u64) -> Option<String> {
+    (image != 0).then(|| format!("{image:016x}"))
+}
+
+/// Has `core` begin anew from the image in a file that was handed to the node. Gives the image.
+pub async fn deploy(stl: &Stl, core: u16, file: u64, patience: Duration) -> CallResult<u64> {
+    let (node, id) = (stl.node()?, CoreId(core));
+    let image = node.load_image(id, file).map_err(|why| refused(core, why))?;
+    if let Err(error) = leave(stl, core, patience, false).await {
+        node.unload_image(id);
+        return Err(error);
+    }
+    if node.image_of(id) != image {
+        let what = format!(
+            "core {core} did not begin with the image, and runs its former one again: the node's \
+             log says why"
+        );
+        return Err(CallError::new(Status::Failed, what));
+    }
+    Ok(image)
+}
+
+fn refused(core: u16, why: ImageRefused) -> CallError {
+    let (status, what) = match why {
+        ImageRefused::NoFile => (
+            Status::NotFound,
+            String::from("the node has no such file: it takes files of its own machine alone"),
+        ),
+        ImageRefused::NotAnImage => {
+            (Status::Invalid, String::from("the file is no kernel image of a hosted node"))
+        }
+        ImageRefused::OtherAbi => (
+            Status::Invalid,
+            String::from(
+                "the image has another ABI than the node: they differ in the sources of what cores \
+                 share. Build it from the node's sources with changes in others, such as \
+                 services, or start the node anew",
+            ),
+        ),
+        ImageRefused::Stays => (
+            Status::Denied,
+            format!(
+                "core {core} keeps the image that the node was started with: another one is for \
+                 workers of hosted nodes, which are processes of their own"
+            ),
+        ),
+    };
+    CallError::new(status, what)
+}
