@@ -14,7 +14,7 @@ mod show;
 use std::fs;
 
 use nile_abi::{Role, RoleSet};
-use nile_domain::{Command, Create, Limits, Name, Resize, UNIT};
+use nile_domain::{Command, Create, Holding, Limits, Name, Resize, UNIT};
 use serde_json::json;
 
 use crate::cluster::args::{Logs, Said};
@@ -22,7 +22,7 @@ use crate::cluster::{logs, node};
 use crate::failure::Failure;
 use crate::size::Bytes;
 use crate::{boot, config};
-use args::{Change, Domain, DomainAction, Options};
+use args::{Change, Domain, DomainAction, MemoryChange, Options};
 use carry::Carrier;
 use show::Seen;
 
@@ -35,13 +35,15 @@ pub fn run(options: &Domain) -> Result<(), Failure> {
             memory,
             min_cores,
             max_cores,
+            max_memory,
             priority,
             dry_run,
             options,
         } => {
             let least = min_cores.unwrap_or((*cores).min(2));
             let most = max_cores.unwrap_or(*cores);
-            let limits = Limits { cores: (least, most), units: (1, u32::MAX), priority: *priority };
+            let units = (1, units(max_memory.unwrap_or(*memory))?);
+            let limits = Limits { cores: (least, most), units, priority: *priority };
             create(*name, *cores, *memory, limits, *dry_run, options)
         }
         DomainAction::List(options) => {
@@ -118,9 +120,7 @@ fn create(
     dry_run: bool,
     options: &Options,
 ) -> Result<(), Failure> {
-    if !memory.0.is_multiple_of(UNIT) {
-        return Err(Failure::request(format!("--memory {memory}: memory is given in whole 2M")));
-    }
+    let units = units(memory)?;
     boot::check_memory(memory)?;
     let (folder, record) = carry::folder_with_supervisor(&options.which)?;
     let is_pc = pc::is_one(&record);
@@ -134,7 +134,6 @@ fn create(
         check_bounds(&roles, limits.cores)?;
     }
     Failure::at_signals()?;
-    let units = (memory.0 / UNIT) as u32;
     let create = Create { name, cores, units, limits, device: None };
     if is_pc {
         let made = pc::create(&folder, &create, dry_run)?;
@@ -152,6 +151,12 @@ fn create(
     }
     carrier.carry_out(&command)?;
     tell(&carrier, name, options)
+}
+
+/// How many units of memory that is.
+fn units(memory: Bytes) -> Result<u32, Failure> {
+    let whole = (memory.0 / UNIT).try_into().ok().filter(|_| memory.0.is_multiple_of(UNIT));
+    whole.ok_or_else(|| Failure::request(format!("--memory {memory}: memory is given in whole 2M")))
 }
 
 /// Says what a domain would get.
@@ -210,17 +215,13 @@ fn check_bounds(roles: &[RoleSet], (least, most): (u16, u16)) -> Result<(), Fail
 fn resize(
     name: Name,
     cores: Option<Change>,
-    memory: Option<Bytes>,
+    memory: Option<MemoryChange>,
     force: bool,
     options: &Options,
 ) -> Result<(), Failure> {
-    if let Some(memory) = memory {
-        return Err(Failure::request(format!(
-            "--memory {memory}: a domain keeps the memory that it was made with; destroy it \
-             and create it anew"
-        )));
+    if cores.is_none() && memory.is_none() {
+        return Err(Failure::request("nothing is to change; say --cores or --memory"));
     }
-    let change = cores.ok_or_else(|| Failure::request("nothing is to change; say --cores"))?;
     let (folder, record) = carry::folder_with_supervisor(&options.which)?;
     if pc::is_one(&record) {
         if force {
@@ -229,16 +230,16 @@ fn resize(
             ));
         }
         Failure::at_signals()?;
-        pc::resize(&folder, name, change)?;
+        pc::resize(&folder, name, cores, memory)?;
         return pc::tell(&folder, name, options.json);
     }
     let mut carrier = begin(options)?;
     let ledger = carrier.ledger();
-    let has = ledger
-        .named(name)
-        .map_or(0, |domain| ledger.cores_with(|it| it.is_own(domain.id.slot)).len());
-    let cores = change.of(has);
-    let resize = Resize { name, cores: Some(cores), units: None, force };
+    let slot = ledger.named(name).map_or(0, |domain| domain.id.slot);
+    let has = |it: &Holding| it.is_own(slot);
+    let cores = cores.map(|change| change.of(ledger.cores_with(has).len()));
+    let units = memory.map(|change| change.of(ledger.units_with(has)));
+    let resize = Resize { name, cores, units, force };
     carrier.carry_out(&Command::Resize(resize))?;
     tell(&carrier, name, options)
 }

@@ -14,9 +14,9 @@ use nile_abi::{
 use nile_policy::{Manager, Parameters, Refusal, Scheduling, Statistics, SubjectState};
 use nile_stl::frame::{CallId, Header, MAX_DATA};
 use nile_stl::node::{
-    Buffer, CoreState, DeviceLine, DrivenInterface, Frame, Line, MOST_HERTZ, Member, Memory, Node,
-    NodeFuture, PackageLimits, PackageSource, Pool, PoolDisk, Region, RunningPackage, Samples,
-    TimerSource, TimerState,
+    Buffer, CoreState, DeviceLine, DrivenInterface, Frame, Grant, Line, MOST_HERTZ, Member, Memory,
+    Node, NodeFuture, PackageLimits, PackageSource, Pool, PoolDisk, Region, RunningPackage,
+    Samples, TimerSource, TimerState,
 };
 use nile_stl::{Host, LocalFuture, Place, Stl};
 
@@ -208,6 +208,14 @@ impl Node for TestNode {
     fn region(&self, index: u64) -> NodeFuture<Region> {
         let region = Region { start: PhysAddr(index << 20), bytes: 1 << 20, usable: index > 0 };
         ready(if index < 3 { Ok(region) } else { Err(Status::NotFound) })
+    }
+
+    fn give_up_memory(&self, _: u64) -> NodeFuture<Vec<Grant>> {
+        ready(Err(Status::NoMemory))
+    }
+
+    fn get_memory(&self, _: Grant) -> NodeFuture<()> {
+        ready(Err(Status::NotFound))
     }
 
     fn allocate(&self, size: PageSize) -> NodeFuture<Box<dyn Frame>> {

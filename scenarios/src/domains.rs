@@ -2,9 +2,11 @@
 //! another one of the same cores and memory; takes back by force what a domain does not give; and
 //! hears what one says that panics.
 //!
-//! * [`supervise`]: the supervisor's loop; [`guest`]: what runs in a domain.
+//! * [`supervise`]: the supervisor's loop; [`guest`]: what runs in a domain; `resize`: memory comes
+//!   and goes while a domain runs.
 
 pub mod guest;
+mod resize;
 mod supervise;
 
 use alloc::format;
@@ -107,6 +109,7 @@ async fn check<M: Misbehave>(
         findings.check(left == 0, format_args!("{left} units are not free"));
     }
     check_memory(running, findings, &create, &destroy(false)).await;
+    resize::check(core, running, findings, cores, units).await;
 }
 
 /// What a domain has written, the next one on its memory does not find; if memory is not zeroed

@@ -1,14 +1,15 @@
 //! A domain's end of domcon: its managing core tells the supervisor when the domain runs, takes and
-//! gives cores, and ends the domain when it is told to. The domain never waits for its supervisor.
+//! gives cores and memory, and ends the domain when it is told to. The domain never waits for its supervisor.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::time::Duration;
 
-use nile_abi::{CoreId, CorePhase, Role, RoleSet};
-use nile_domain::{Act, DomainId, Managing, Message};
+use nile_abi::{CoreId, CorePhase, PhysAddr, Role, RoleSet};
+use nile_domain::{Act, DomainId, Extent, Managing, Message, UNIT};
 use nile_stl::Stl;
-use nile_stl::node::Seated;
 use nile_stl::node::domains::SeatLink;
+use nile_stl::node::{Grant, Seated};
 
 /// How often it looks for messages, and, before it runs, for its cores.
 const LOOK: Duration = Duration::from_millis(10);
@@ -57,9 +58,10 @@ impl Domain {
                         true => managing.left(hardware),
                         false => managing.kept(hardware),
                     },
-                    // Its memory is what it was made with.
-                    Act::Use(_) => {}
-                    Act::Find(units) => managing.found(Err(units)),
+                    Act::Use(extent) => get(&self.stl, &self.seated, extent).await,
+                    Act::Find(units) => {
+                        managing.found(give_up(&self.stl, &self.seated, units).await);
+                    }
                     Act::Stop => self.stl.node().into_iter().for_each(|node| node.end()),
                 }
             }
@@ -120,4 +122,28 @@ impl Domain {
         }
         left
     }
+}
+
+/// These units are the node's from now on.
+pub async fn get(stl: &Stl, seated: &Seated, Extent { start, count }: Extent) {
+    let Ok(node) = stl.node() else { return };
+    let start = PhysAddr(seated.memory.start.0 + u64::from(start) * UNIT);
+    let grant = Grant { start, bytes: u64::from(count) * UNIT };
+    if let Err(status) = node.get_memory(grant).await {
+        stl.host().log(format_args!("it cannot use the memory at {start}: {status}"));
+    }
+}
+
+/// So many free units that are no longer the node's; or how many are missing, and all is as it was.
+pub async fn give_up(stl: &Stl, seated: &Seated, units: u32) -> Result<Vec<Extent>, u32> {
+    let node = stl.node().map_err(|_| units)?;
+    let Ok(given) = node.give_up_memory(units.into()).await else {
+        let free = node.memory().await.map_or(0, |memory| memory.free[1]);
+        return Err(units.saturating_sub(free.try_into().unwrap_or(u32::MAX)).max(1));
+    };
+    let extent = |grant: Grant| Extent {
+        start: ((grant.start.0 - seated.memory.start.0) / UNIT) as u32,
+        count: (grant.bytes / UNIT) as u32,
+    };
+    Ok(given.into_iter().map(extent).collect())
 }

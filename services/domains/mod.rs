@@ -17,7 +17,9 @@ use core::time::Duration;
 
 use nile_abi::Status;
 use nile_domain::{Command, Create, Domain, DomainId, Limits, Name, Phase, Refused, Resize};
-use nile_interfaces::domains::{DomainEntry, DomainWanted, DomainsKernel, DomainsOfMachine};
+use nile_interfaces::domains::{
+    DomainChange, DomainEntry, DomainWanted, DomainsKernel, DomainsOfMachine,
+};
 use nile_stl::{CallError, CallResult, Start, Stl, service};
 use nile_sync::{Notify, first, yield_now};
 
@@ -151,6 +153,7 @@ impl DomainsKernel for DomainService {
                 units: wanted.units,
                 least_cores: wanted.least_cores,
                 most_cores: wanted.most_cores,
+                most_units: wanted.most_units,
                 priority: wanted.priority,
                 last_words: String::new(),
             })
@@ -178,9 +181,9 @@ impl DomainsKernel for DomainService {
         self.entry_of(create.name)
     }
 
-    async fn resize(&self, name: String, cores: u16) -> CallResult<DomainEntry> {
-        let name = name_of(&name)?;
-        let resize = Resize { name, cores: Some(cores), units: None, force: false };
+    async fn resize(&self, name: String, change: DomainChange) -> CallResult<DomainEntry> {
+        let (name, DomainChange { cores, units }) = (name_of(&name)?, change);
+        let resize = Resize { name, cores, units, force: false };
         self.carry_out(&Command::Resize(resize)).await?;
         self.entry_of(name)
     }
@@ -194,7 +197,7 @@ impl DomainsKernel for DomainService {
 fn create(wanted: &DomainWanted) -> CallResult<Create> {
     let limits = Limits {
         cores: (wanted.least_cores, wanted.most_cores),
-        units: (1, u32::MAX),
+        units: (1, wanted.most_units),
         priority: wanted.priority,
     };
     if wanted.priority != 0 {
@@ -225,6 +228,7 @@ fn entry(running: &Running, domain: &Domain) -> DomainEntry {
         units: ledger.units_with(|it| it.is_of(id.slot)),
         least_cores: limits.cores.0,
         most_cores: limits.cores.1,
+        most_units: limits.units.1,
         priority: limits.priority,
         last_words: running.last_words(id.slot).into(),
     }

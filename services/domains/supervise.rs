@@ -226,10 +226,13 @@ impl Running {
         let cores = ledger.cores_with(|it| it.is_own(id.slot));
         let memory = ledger.extents_with(|it| it.is_own(id.slot));
         let memory: Vec<Grant> = memory.iter().map(|it| self.grant(it.start, it.count)).collect();
-        let most = ledger.domain(id).map_or(0, |domain| domain.limits.cores.1);
+        let limits = ledger.domain(id).map(|domain| domain.limits);
+        let most = limits.map_or(0, |limits| limits.cores.1);
+        let units = limits.map_or(0, |limits| limits.units.1.min(ledger.sizes().units));
         let (slot, generation) = (id.slot, id.generation);
         let (cores, memory) = (&cores[..], &memory[..]);
-        let wanted = Wanted { slot, generation, cores, most, memory, program, config };
+        let most_memory = u64::from(units) * UNIT;
+        let wanted = Wanted { slot, generation, cores, most, memory, most_memory, program, config };
         domains.build(&wanted).map_err(|status| format!("the machine refuses: {status}"))?;
         self.connect(domains, id).ok_or_else(|| "it has no seat".into())
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use nile_abi::NodeId;
 use nile_abi::ethernet::STANDARD_FRAME;
+use nile_domain::{Limits, UNIT};
 use nile_ipioe::{ClusterKey, checksum};
 use rustix::process::getuid;
 use serde::{Deserialize, Serialize};
@@ -99,6 +100,15 @@ pub struct Domain {
     pub bounds: (u16, u16),
     /// Bytes of memory.
     pub memory: u64,
+    /// Bytes that it can have at most.
+    pub most_memory: u64,
+}
+
+impl Domain {
+    /// What it can have.
+    pub fn limits(&self, priority: u8) -> Limits {
+        Limits { cores: self.bounds, units: (1, (self.most_memory / UNIT) as u32), priority }
+    }
 }
 
 impl Record {

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, value_parser};
-use nile_domain::Name;
+use nile_domain::{Name, UNIT};
 
 use crate::cluster::args::{Query, Which};
 use crate::size::Bytes;
@@ -34,6 +34,9 @@ pub enum DomainAction {
         /// The most cores that it can be given; as many as it has if nothing is said.
         #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=255))]
         max_cores: Option<u16>,
+        /// The most memory that it can be given, in whole 2M; as much as it has if nothing is said.
+        #[arg(long, value_name = "SIZE")]
+        max_memory: Option<Bytes>,
         /// When no core is free, it gets cores of domains with a lower number.
         #[arg(long, value_name = "0-255", default_value_t = 0)]
         priority: u8,
@@ -52,16 +55,17 @@ pub enum DomainAction {
         #[command(flatten)]
         options: Options,
     },
-    /// Give a domain that runs more cores, or fewer.
+    /// Give a domain that runs more cores or memory, or less.
     Resize {
         /// Which.
         name: Name,
         /// How many of its own it is to have: 3, or +1, or -1.
         #[arg(long, value_name = "N", allow_hyphen_values = true)]
         cores: Option<Change>,
-        /// How much memory it is to have, which a hosted domain cannot change while it runs.
-        #[arg(long, value_name = "SIZE")]
-        memory: Option<Bytes>,
+        /// How much memory it is to have, in whole 2M: 256M, or +64M, or -64M. It gives back what is
+        /// free.
+        #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+        memory: Option<MemoryChange>,
         /// Take cores that work on something and do not leave in time.
         #[arg(long)]
         force: bool,
@@ -153,6 +157,43 @@ impl FromStr for Change {
             Some(to @ 1..) => Ok(Change::To(to as u16)),
             _ => Err(format!("`{text}` is neither a number of cores nor a difference, as 3 or +1")),
         }
+    }
+}
+
+/// How much memory a domain is to have, in units: so much, or so much more or less.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemoryChange {
+    To(u32),
+    More(u32),
+    Less(u32),
+}
+
+impl MemoryChange {
+    /// How many units that is of a domain that has so many. Less than nothing is refused as nothing
+    /// is.
+    pub fn of(self, has: u32) -> u32 {
+        match self {
+            MemoryChange::To(units) => units,
+            MemoryChange::More(units) => has.saturating_add(units),
+            MemoryChange::Less(units) => has.saturating_sub(units),
+        }
+    }
+}
+
+impl FromStr for MemoryChange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MemoryChange, String> {
+        let size = text.strip_prefix(['+', '-']).unwrap_or(text);
+        let Bytes(bytes) = size.parse()?;
+        let units = u32::try_from(bytes / UNIT).ok().filter(|it| *it > 0);
+        let units = units.filter(|_| bytes.is_multiple_of(UNIT));
+        let units = units.ok_or_else(|| format!("`{text}`: memory is given in whole 2M"))?;
+        Ok(match text.chars().next() {
+            Some('+') => MemoryChange::More(units),
+            Some('-') => MemoryChange::Less(units),
+            _ => MemoryChange::To(units),
+        })
     }
 }
 

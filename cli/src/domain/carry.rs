@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use nile_abi::{Instant as Moment, NodeId};
 use nile_domain::{
     Action, Command, Create, DOMAINS, Deadlines, Domain, DomainId, Happened, Holding, Ledger,
-    Lifecycle, Message, Name, Outcome, Party, Plan, Refused, Supervisor, Thing, UNIT,
+    Lifecycle, Limits, Message, Name, Outcome, Party, Plan, Refused, Supervisor, Thing, UNIT,
 };
 
 use super::cores;
@@ -41,8 +41,8 @@ pub struct Carrier {
     _claim: Claim,
     /// The domain that can be started.
     prepared: Option<Prepared>,
-    /// How many cores a domain always uses, and can have, if one is made.
-    bounds: (u16, u16),
+    /// What a domain can have, if one is made.
+    limits: Limits,
     /// Why something was not done, more closely than the supervisor knows.
     failure: Option<Failure>,
     outcome: Option<Outcome>,
@@ -88,7 +88,7 @@ impl Carrier {
             supervisor,
             _claim: claim,
             prepared: None,
-            bounds: (1, 1),
+            limits: Limits { cores: (1, 1), units: (1, 1), priority: 0 },
             failure: None,
             outcome: None,
         };
@@ -125,7 +125,7 @@ impl Carrier {
     /// Carries a command out. Blocks until it has ended: done, or undone.
     pub fn carry_out(&mut self, command: &Command) -> Result<(), Failure> {
         if let Command::Create(create) = command {
-            self.bounds = create.limits.cores;
+            self.limits = create.limits;
         }
         self.supervisor.command(now(), command).map_err(|why| refused(&why))?;
         self.act()?;
@@ -214,8 +214,9 @@ impl Carrier {
         let own = folder::Domain {
             name: domain.name.to_string(),
             cores: ledger.cores_with(|it| it.is_own(id.slot)),
-            bounds: self.bounds,
+            bounds: self.limits.cores,
             memory: u64::from(ledger.units_with(|it| it.is_own(id.slot))) * UNIT,
+            most_memory: u64::from(self.limits.units.1) * UNIT,
         };
         let node = Node {
             id: node_of(id),

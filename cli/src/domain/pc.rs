@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use nile_abi::{NodeId, Status};
 use nile_domain::{Create, Limits, Name, UNIT};
-use nile_interfaces::domains::{DomainEntry, DomainWanted, DomainsClient, DomainsOfMachine};
+use nile_interfaces::domains::{
+    DomainChange, DomainEntry, DomainWanted, DomainsClient, DomainsOfMachine,
+};
 use nile_stl::{CallError, CallResult, Client};
 
-use super::args::Change;
+use super::args::{Change, MemoryChange};
 use super::carry::{self, START, node_of_place};
 use super::show::{self, Seen};
 use crate::cluster::args::Kind;
@@ -65,13 +67,15 @@ fn claim(folder: &Folder) -> Result<(Claim, Record), Failure> {
 /// Makes a domain and waits until it is up, or says what it would get.
 pub fn create(folder: &Folder, create: &Create, dry_run: bool) -> Result<DomainEntry, Failure> {
     let (_claim, mut record) = claim(folder)?;
-    let Limits { cores: (least_cores, most_cores), priority, .. } = create.limits;
+    let Limits { cores: (least_cores, most_cores), units: (_, most_units), priority } =
+        create.limits;
     let wanted = DomainWanted {
         name: create.name.to_string(),
         cores: create.cores,
         units: create.units,
         least_cores,
         most_cores,
+        most_units,
         priority,
     };
     let planned = wanted.clone();
@@ -84,6 +88,7 @@ pub fn create(folder: &Folder, create: &Create, dry_run: bool) -> Result<DomainE
         cores: plan.cores.clone(),
         bounds: (least_cores, most_cores),
         memory: u64::from(plan.units) * UNIT,
+        most_memory: u64::from(most_units) * UNIT,
     };
     let node = Node {
         id: node_of_place(plan.place),
@@ -129,18 +134,28 @@ fn wait(folder: &Folder, record: &Record, node: &Node) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Gives a domain that runs cores, or takes some, and waits until it has what it is to have.
-pub fn resize(folder: &Folder, name: Name, change: Change) -> Result<(), Failure> {
+/// Gives a domain that runs cores and memory, or takes some, and waits until it has what it is to
+/// have.
+pub fn resize(
+    folder: &Folder,
+    name: Name,
+    cores: Option<Change>,
+    memory: Option<MemoryChange>,
+) -> Result<(), Failure> {
     let (_claim, mut record) = claim(folder)?;
     let machine = ask(folder, &record, async |domains| domains.list().await)?;
     let entry = machine.domains.iter().find(|it| it.name == name.as_str());
-    let cores = change.of(entry.map_or(0, |it| it.cores.len()));
+    let change = DomainChange {
+        cores: cores.map(|it| it.of(entry.map_or(0, |it| it.cores.len()))),
+        units: memory.map(|it| it.of(entry.map_or(0, |it| it.units))),
+    };
     let text = name.to_string();
-    let made = ask(folder, &record, async |domains| domains.resize(text, cores).await)?;
+    let made = ask(folder, &record, async |domains| domains.resize(text, change).await)?;
     let id = node_of_place(made.place);
     let node = record.nodes.iter_mut().find(|node| node.id == id);
     if let Some(domain) = node.and_then(|node| node.domain.as_mut()) {
         domain.cores = made.cores;
+        domain.memory = u64::from(made.units) * UNIT;
     }
     folder.set_record(&record)
 }
@@ -174,7 +189,7 @@ pub fn wanted(folder: &Folder, name: Name) -> Result<Create, Failure> {
     let machine = ask(folder, &record, async |domains| domains.list().await)?;
     let entry = machine.domains.iter().find(|it| it.name == name.as_str());
     let priority = entry.map_or(0, |it| it.priority);
-    let limits = Limits { cores: own.bounds, units: (1, u32::MAX), priority };
+    let limits = own.limits(priority);
     let (cores, units) = (own.cores.len() as u16, (own.memory / UNIT) as u32);
     Ok(Create { name, cores, units, limits, device: None })
 }

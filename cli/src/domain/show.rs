@@ -81,7 +81,7 @@ impl Seen {
             memory: memory(entry.units),
             limits: Limits {
                 cores: (entry.least_cores, entry.most_cores),
-                units: (1, u32::MAX),
+                units: (1, entry.most_units),
                 priority: entry.priority,
             },
             lent: Vec::new(),
@@ -101,7 +101,7 @@ impl Seen {
             cores: Vec::new(),
             cpus: Vec::new(),
             memory: memory(0),
-            limits: Limits { cores: domain.bounds, units: (1, u32::MAX), priority: 0 },
+            limits: domain.limits(0),
             lent: Vec::new(),
             borrowed: Vec::new(),
             log: log.into(),
@@ -125,6 +125,7 @@ impl Seen {
             "memory": self.memory.0,
             "min_cores": self.limits.cores.0,
             "max_cores": self.limits.cores.1,
+            "max_memory": memory(self.limits.units.1).0,
             "priority": self.limits.priority,
             "lent": parts(&self.lent),
             "borrowed": parts(&self.borrowed),
@@ -152,14 +153,16 @@ impl Seen {
             return crate::print(&format!("{}\n", self.document()));
         }
         let Seen { name, node, state, generation, cores, cpus, memory, log, last, .. } = self;
-        let Limits { cores: (least, most), priority, .. } = self.limits;
+        let Limits { cores: (least, most), units: (_, units), priority } = self.limits;
+        let most_memory = self::memory(units);
         let cpus = match &cpus[..] {
             [] => "any CPU".into(),
             cpus => format!("CPU {}", numbers(cpus)),
         };
         let mut text = format!(
             "{name}: {state}, {node}, generation {generation}\n\
-             cores {} on {cpus}, {memory}\n{least} to {most} cores, priority {priority}\n",
+             cores {} on {cpus}, {memory}\n{least} to {most} cores, at most {most_memory}, \
+             priority {priority}\n",
             numbers(cores)
         );
         for (core, other) in &self.lent {

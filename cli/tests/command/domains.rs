@@ -271,7 +271,8 @@ fn domains_of_a_pc_are_made_called_and_destroyed_by_name() {
     let planned = create(&["web", "--cores", "2", "--memory", "48M", "--dry-run"]).expect(0);
     assert_eq!(planned.out, "web would be n2, with cores 0,1 and 48 MiB\n");
     assert_eq!(free(), all);
-    create(&["web", "--cores", "2", "--max-cores", "3", "--memory", "48M"]).expect(0);
+    let web = ["web", "--cores", "2", "--max-cores", "3", "--memory", "48M"];
+    create(&[&web[..], &["--max-memory", "64M"]].concat()).expect(0);
     create(&["batch", "--cores", "1", "--memory", "32M"]).expect(0);
     refused(
         create(&["a", "--cores", "1", "--memory", "16M"]),
@@ -313,6 +314,27 @@ fn domains_of_a_pc_are_made_called_and_destroyed_by_name() {
         call("web.c1");
     }
     refused(resize("-1"), "2 to 3");
+    // So does memory, as far as it is free.
+    let memory = |size: &str| {
+        let said = place.run(&["domain", "resize", "web", "--memory", size, "--json"]);
+        serde_json::from_str::<Value>(&said.expect(0).out).unwrap()["memory"].clone()
+    };
+    let usable = || {
+        let said = place.json(&["call", "physical_memory.statistics", "--core", "web.c0"]);
+        said["reply"]["use"]["free_bytes"].as_u64().unwrap()
+    };
+    let before = usable();
+    assert_eq!(memory("+16M"), json!(64 << 20));
+    assert_eq!(usable(), before + (16 << 20));
+    assert_eq!(memory("-8M"), json!(56 << 20));
+    assert_eq!(usable(), before + (8 << 20));
+    let refuse = |size: &str, part| {
+        refused(place.run(&["domain", "resize", "web", "--memory", size]), part);
+    };
+    refuse("+16M", "it would have 72 MiB of memory, and must have 2 to 64");
+    refuse("2M", "MiB of it are in use");
+    refuse("3M", "whole 2M");
+    assert_eq!(memory("48M"), json!(48 << 20));
     create(&["batch", "--cores", "1", "--memory", "32M"]).expect(0);
     call("batch.c0");
     place.run(&["domain", "destroy", "batch"]).expect(0);

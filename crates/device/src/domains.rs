@@ -285,6 +285,8 @@ pub struct Wanted<'a> {
     pub most: u16,
     /// Its memory, in whole 2 MiB and zero.
     pub memory: &'a [Grant],
+    /// Bytes that it may have at most: so much its page tables can map page by page.
+    pub most_memory: u64,
     /// What it runs, as a node that is started for a program.
     pub program: &'a str,
     /// Its configuration file.
@@ -338,6 +340,8 @@ pub struct Seated {
     pub seat: Seat,
     /// Its own generation among the domains of its place.
     pub generation: Generation,
+    /// The memory that its supervisor has to give, of which units are numbered.
+    pub memory: Grant,
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use core::cmp::Reverse;
 
 use crate::command::{Command, Create, Resize};
 use crate::domain::{Domain, DomainId, Lifecycle, Limits};
-use crate::extent::Extent;
+use crate::extent::{Extent, UNIT};
 use crate::ledger::Ledger;
 use crate::name::Name;
 use crate::refused::{Refused, Thing};
@@ -182,7 +182,9 @@ fn within_cores(would: u32, limits: &Limits) -> Result<(), Refused> {
 }
 
 fn within_units(would: u32, limits: &Limits) -> Result<(), Refused> {
-    within("units of memory", would, limits.units)
+    let mebibytes = |units: u32| units.saturating_mul((UNIT >> 20) as u32);
+    let Limits { units: (least, most), .. } = limits;
+    within("MiB of memory", mebibytes(would), (mebibytes(*least), mebibytes(*most)))
 }
 
 fn check_device<W: Words>(ledger: &Ledger<W>, device: u16) -> Result<(), Refused> {

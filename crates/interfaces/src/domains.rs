@@ -19,8 +19,19 @@ pub struct DomainWanted {
     pub least_cores: u16,
     /// As above.
     pub most_cores: u16,
+    /// The most memory that it can be given, in units of 2 MiB.
+    pub most_units: u32,
     /// When no core is free, it gets cores of domains with a lower number.
     pub priority: u8,
+}
+
+/// What a domain that runs is to have of its own. What is not said stays as it is.
+#[derive(Record, Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct DomainChange {
+    /// Cores.
+    pub cores: Option<u16>,
+    /// Memory, in units of 2 MiB.
+    pub units: Option<u32>,
 }
 
 /// A domain, or what one would be.
@@ -42,6 +53,8 @@ pub struct DomainEntry {
     pub least_cores: u16,
     /// The most cores that it can be given.
     pub most_cores: u16,
+    /// The most memory that it can be given, in units of 2 MiB.
+    pub most_units: u32,
     /// Before whom it goes.
     pub priority: u8,
     /// What its managing core has said last when it failed; else empty.
@@ -81,10 +94,11 @@ pub trait Domains {
         config: String,
     ) -> CallResult<DomainEntry>;
 
-    /// Gives a domain that runs so many cores of its own, or takes some: it is asked for them, and
-    /// keeps one that works on something, or that its node needs. Waits until it is done.
+    /// Gives a domain that runs so many cores and so much memory of its own, or takes some: it is
+    /// asked for them, and keeps a core that works on something, or that its node needs, and memory
+    /// that is not free. Waits until it is done.
     #[stl_k(reply = "domain", allow(operator, peer))]
-    async fn resize(&self, name: String, cores: u16) -> CallResult<DomainEntry>;
+    async fn resize(&self, name: String, change: DomainChange) -> CallResult<DomainEntry>;
 
     /// Ends a domain and waits until nothing of it is left. It is asked to end, and taken by force
     /// if it does not; with `force` it is not asked.

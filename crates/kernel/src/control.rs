@@ -109,6 +109,10 @@ pub enum Request {
     Statistics,
     /// The `index`th region of the node's memory.
     Region { index: u64 },
+    /// Give up free 2 MiB collections that follow each other, so many at most.
+    GiveUpMemory { most: u64 },
+    /// This memory, which was given up or was never the node's, is its own from now on.
+    GetMemory { grant: Grant },
 }
 
 /// What the management core answers, besides a status.
@@ -124,7 +128,7 @@ pub enum Reply {
     Granted { grant: Grant },
     /// Bytes: usable in all, free; free collections: 4 KiB, 2 MiB, 1 GiB; free last-level tables.
     Statistics { total: u64, free: u64, small: u64, large: u64, huge: u64, tables: u64 },
-    /// A region: start, bytes, and whether it is usable.
+    /// A region: start, bytes, and whether it is usable. Or memory that the node has given up.
     Region { start: PhysAddr, bytes: u64, usable: bool },
     /// A keep: its number on the board, whether it was there before, and which other core has it.
     Kept { number: u32, is_found: bool, holder: Option<CoreId> },
@@ -172,6 +176,8 @@ impl Request {
             Request::Watch => (22, [0; 6]),
             Request::Statistics => (7, [0; 6]),
             Request::Region { index } => (8, [index, 0, 0, 0, 0, 0]),
+            Request::GiveUpMemory { most } => (29, [most, 0, 0, 0, 0, 0]),
+            Request::GetMemory { grant } => (30, [grant.start.0, grant.bytes, 0, 0, 0, 0]),
             Request::Started { generation } => (9, [u64::from(generation.0), 0, 0, 0, 0, 0]),
             Request::Fenced { channel } => (10, [u64::from(channel.0), 0, 0, 0, 0, 0]),
             Request::Flushed => (13, [0; 6]),
@@ -289,6 +295,8 @@ impl Request {
                 at: VirtAddr(w[2]),
             },
             28 => Request::DropKeep,
+            29 => Request::GiveUpMemory { most: w[0] },
+            30 => Request::GetMemory { grant: grant(w[0], w[1]) },
             _ => return None,
         };
         Some((number, request))
@@ -500,6 +508,8 @@ mod tests {
             Request::Keep,
             Request::EnterKeep { number: 31, piece: 15, at: AT },
             Request::DropKeep,
+            Request::GiveUpMemory { most: 9 },
+            Request::GetMemory { grant: GRANT },
         ] {
             assert_eq!(Request::decode(&request.encode(NUMBER)), Some((NUMBER, request)));
         }

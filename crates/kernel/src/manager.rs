@@ -295,6 +295,8 @@ impl<M: Machine> Manager<M> {
             }
             Request::Statistics => self.memory.statistics(),
             Request::Region { index } => self.region(index)?,
+            Request::GiveUpMemory { most } => self.memory.give_up(most)?,
+            Request::GetMemory { grant } => self.memory.get(grant)?,
             // Handled before.
             Request::Started { .. } => return Ok(None),
         };

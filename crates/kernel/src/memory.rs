@@ -2,6 +2,7 @@
 //! row, mapped on this core alone,
 //! from the node's physical and virtual memory services.
 
+use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 
 use nile_abi::{PageSize, PhysAddr, Status, VirtAddr};
@@ -67,6 +68,34 @@ impl<M: Machine> Core<M> {
                 result => return result,
             }
         }
+    }
+
+    /// Gives up so many free collections of 2 MiB, which nobody has then: all of them, or none
+    /// (`NoMemory`). Waits for the management core.
+    pub async fn give_up_memory(&self, collections: u64) -> Result<Vec<Grant>, Status> {
+        let (mut given, mut left) = (Vec::new(), collections);
+        while left > 0 {
+            match self.request(Request::GiveUpMemory { most: left }).await {
+                Ok(Reply::Region { start, bytes, .. }) => {
+                    given.push(Grant { start, bytes });
+                    left -= bytes / PageSize::Large.bytes();
+                }
+                other => {
+                    for grant in given {
+                        self.get_memory(grant).await?;
+                    }
+                    return Err(other.err().unwrap_or(Status::Invalid));
+                }
+            }
+        }
+        Ok(given)
+    }
+
+    /// This memory is the node's from now on; what is so already stays as it is. Waits for the
+    /// management core. Fails with `Invalid` (not in whole 2 MiB), `NotFound` (no memory that the
+    /// node can have).
+    pub async fn get_memory(&self, grant: Grant) -> Result<(), Status> {
+        self.request(Request::GetMemory { grant }).await.map(drop)
     }
 
     /// The `index`th region of the node's memory; `NotFound` after the last. Waits for the

@@ -13,12 +13,16 @@
 //! region and that are all a restarted manager needs ([`PhysicalMemory::recover`]). A request
 //! takes a fixed number of steps for each region, however large.
 //!
+//! Memory can be *away*: it is in a region, and not the node's now (`away`).
+//!
 //! * `collections`: one region's policy.
+//! * `away`: what a node gives up and gets while it runs.
 //! * `record`: the truth, and what an interruption can do to it.
 //! * `buckets`: the lists by free pieces.
 //! * `statistics`: what is reported.
 //! * `error`: what can be refused, and with which status of a call.
 
+mod away;
 mod buckets;
 mod collections;
 mod error;
@@ -204,7 +208,7 @@ impl<W: Words> PhysicalMemory<W> {
     pub fn statistics(&self) -> Statistics {
         let mut statistics = Statistics::default();
         for region in &self.regions {
-            statistics.usable_bytes += region.layout().bytes;
+            statistics.usable_bytes += region.layout().bytes - away_bytes(region);
             for size in PageSize::ALL {
                 let free = if region.is_draining() { 0 } else { region.free_pieces(size) };
                 statistics.add(size, free, region.used_pieces(size));
@@ -243,8 +247,14 @@ impl<W: Words> PhysicalMemory<W> {
     }
 }
 
+/// Bytes that are handed out or away.
 fn used_bytes<W: Words>(region: &Collections<W>) -> u64 {
-    PageSize::ALL.into_iter().map(|size| region.used_pieces(size) * size.bytes()).sum()
+    let used = |size: PageSize| region.used_pieces(size) * size.bytes();
+    PageSize::ALL.into_iter().map(used).sum::<u64>() + away_bytes(region)
+}
+
+fn away_bytes<W: Words>(region: &Collections<W>) -> u64 {
+    region.away() * PageSize::Large.bytes()
 }
 
 /// Whether the range is made of whole frames that a machine can have.

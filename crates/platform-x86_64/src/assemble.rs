@@ -110,7 +110,8 @@ struct Taken {
 /// Called once, by the boot path: all usable memory below `found.reach` is mapped where it is,
 /// and nobody uses it.
 pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, AssembleError> {
-    let taken = take_all(&mut found)?;
+    let later = found.domain.map(|it| it.others(found.memory.regions())).unwrap_or_default();
+    let taken = take_all(&mut found, &later)?;
     let Taken { shared, .. } = taken;
     // SAFETY: all of these were just taken, are mapped where they are, and nobody uses them. The
     // first core begins to use its heap when the boot path has ended, which may have it so long.
@@ -131,7 +132,7 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
         }
     }
     let cores = build_spaces(&found, &taken)?;
-    let words = record_frames(&found.memory, taken.words)?;
+    let words = record_frames(&found.memory, &later, taken.words)?;
     // SAFETY: the texts' place is the end of the node's frames, which were taken for them.
     let (command_line, module) = unsafe {
         let texts = PhysAddr(shared.node.start.0 + size_of::<Node>() as u64);
@@ -176,7 +177,7 @@ pub unsafe fn assemble(mut found: Found<'_>) -> Result<&'static mut Node, Assemb
 /// Takes what the node needs out of the memory map, large pieces first. What is taken next lies
 /// below; so all that the boot path writes to, from the first page tables down, lies together,
 /// and a host that gives memory in large pages at first touch has to give few.
-fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
+fn take_all(found: &mut Found<'_>, later: &[Frames]) -> Result<Taken, AssembleError> {
     let for_domains = domain_tables(found);
     let Found { memory, reach, .. } = found;
     let cores = found.cores.len();
@@ -184,8 +185,10 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     let ids = || (0..cores as u16).map(CoreId);
     let total = memory.total_usable();
     let ends = memory.usable().map(|region| region.end());
-    // A domain's seat is its supervisor's memory.
-    let memory_end = ends.chain(found.domain.map(|it| it.seat.end())).max().unwrap_or_default();
+    // A domain's seat is its supervisor's memory, which has more to give.
+    let others = found.domain.iter().flat_map(|it| [it.seat.end(), it.given.end()]);
+    let memory_end = ends.chain(others).max().unwrap_or_default();
+    let most_memory = found.domain.map_or(total, |it| it.most_memory.max(total));
     let take = |memory: &mut MemoryMap, bytes: u64| {
         let large = bytes >= PageSize::Large.bytes();
         let align = if large { PageSize::Large } else { PageSize::Small };
@@ -209,7 +212,7 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
     let roots = cores * UserSlot::COUNT;
     let upper = plans.iter().map(|plan| plan.tables()).sum::<usize>() + roots;
     let upper = upper as u64 * frame;
-    let last = TablePool::tables_for(total)
+    let last = TablePool::tables_for(most_memory)
         + cores * space::last_levels(shared_bytes)
         + for_domains
         + (found.devices.network.len() + found.devices.disks.len()) * network::memory::TABLES;
@@ -223,7 +226,8 @@ fn take_all(found: &mut Found<'_>) -> Result<Taken, AssembleError> {
 
     let shared = take(memory, shared_bytes)?;
     let shared = SharedPlaces::at(shared.start, cores, texts);
-    let words = words_bytes(memory) + WORDS_SLACK;
+    let for_later: u64 = later.iter().map(|it| record_bytes(it.start, it.bytes)).sum();
+    let words = words_bytes(memory) + WORDS_SLACK + for_later;
     let words = take(memory, words)?;
     if let Some(supervised) = &mut found.supervised {
         let (parked, given) = (supervised.parked.len(), supervised.memory.bytes);
@@ -348,31 +352,35 @@ fn record_bytes(start: PhysAddr, bytes: u64) -> u64 {
     (words as u64 * 8).next_multiple_of(nile_ring::LINE_BYTES as u64)
 }
 
-/// Writes the records of all usable regions into `all_words` and says where each is.
+/// Writes the records of all usable regions, and of memory that comes later, into `all_words` and
+/// says where each is.
 fn record_frames(
     memory: &MemoryMap,
+    later: &[Frames],
     all_words: Frames,
 ) -> Result<heapless::Vec<Frames, MAX_REGIONS>, AssembleError> {
     let mut records = heapless::Vec::new();
     let mut physical = PhysicalMemory::new();
     let mut used = 0;
-    for usable in memory.regions().iter().take(MAX_REGIONS) {
-        if usable.kind != MemoryKind::Usable {
-            continue;
-        }
-        let bytes = record_bytes(usable.start, usable.bytes);
+    let usable = memory.regions().iter().filter(|it| it.kind == MemoryKind::Usable);
+    let usable = usable.map(|it| (Frames { start: it.start, bytes: it.bytes }, true));
+    let room = MAX_REGIONS - later.len();
+    for (frames, is_own) in usable.take(room).chain(later.iter().map(|it| (*it, false))) {
+        let bytes = record_bytes(frames.start, frames.bytes);
         if used + bytes > all_words.bytes {
             return Err(AssembleError::TooLittleMemory);
         }
-        let frames = all_words.part(used, bytes);
+        let place = all_words.part(used, bytes);
         used += bytes;
         // SAFETY: taken for this and mapped where they are; reached as atomics only.
-        let words = unsafe { region(frames, IDENTITY) };
-        physical
-            .add_region(usable.start, usable.bytes, words)
-            .expect("usable regions are whole frames, do not overlap, and have their words");
+        let words = unsafe { region(place, IDENTITY) };
+        let added = match is_own {
+            true => physical.add_region(frames.start, frames.bytes, words),
+            false => physical.add_away(frames.start, frames.bytes, words),
+        };
+        added.expect("regions are whole frames, do not overlap, and have their words");
         // There are no more of them than regions.
-        let _ = records.push(frames);
+        let _ = records.push(place);
     }
     Ok(records)
 }

@@ -33,8 +33,9 @@ use crate::start::{self, IMAGE};
 use crate::timer::shared::Shared;
 use crate::{bootinfo, entry, gdt, heap, idt, layout, local, space};
 
-/// Pieces of memory that a domain can consist of.
+/// Pieces of memory that a domain can consist of at first, and what may be between them.
 const MOST_PIECES: usize = 64;
+pub(crate) const MOST_GAPS: usize = MOST_PIECES + 1;
 /// The name of no core: a place in a domain's node that has no hardware.
 const NO_CORE: ApicId = ApicId(u32::MAX);
 /// Bytes of what it is told: its command line, its configuration.
@@ -104,6 +105,28 @@ pub struct DomainEntry {
     pub generation: Generation,
     /// Its seat.
     pub seat: Frames,
+    /// All memory that its supervisor has to give: what it has not, it may get later.
+    pub given: Frames,
+    /// Bytes that it may have at most.
+    pub most_memory: u64,
+}
+
+impl DomainEntry {
+    /// What of that memory is not among these regions, in rising order: whole 2 MiB.
+    pub fn others(&self, own: &[MemoryRegion]) -> Vec<Frames, MOST_GAPS> {
+        let mut others = Vec::new();
+        let mut at = self.given.start;
+        let end = MemoryRegion::new(self.given.end(), 0, MemoryKind::Reserved);
+        let inside = |it: &&MemoryRegion| self.given.start <= it.start && it.start < end.start;
+        for region in own.iter().filter(inside).chain([&end]) {
+            if at < region.start {
+                // Between so many pieces there are no more gaps.
+                let _ = others.push(Frames { start: at, bytes: region.start.0 - at.0 });
+            }
+            at = region.end();
+        }
+        others
+    }
 }
 
 /// What the supervisor wants, as the first core of the domain finds it.
@@ -281,10 +304,11 @@ pub fn loops(supervised: &Supervised) -> impl Iterator<Item = FrameLoop> + '_ {
 
 /// What a domain's managing core shares with its supervisor.
 pub fn seated(node: &Node) -> Option<Seated> {
-    let DomainEntry { slot, generation, seat } = node.domain?;
+    let DomainEntry { slot, generation, seat, given, .. } = node.domain?;
     // SAFETY: a domain's managing core has its seat in its space for ever.
     let seat = Seat::new(unsafe { region(seat, layout::SHARED_BASE) })?;
-    Some(Seated { slot, seat, generation })
+    let memory = Grant { start: given.start, bytes: given.bytes };
+    Some(Seated { slot, seat, generation, memory })
 }
 
 impl NodeManager {
@@ -350,7 +374,13 @@ impl Domains for NodeManager {
         }
         let line = alloc::format!("program={}", wanted.program);
         let order = Order {
-            domain: DomainEntry { slot: wanted.slot, generation: wanted.generation, seat },
+            domain: DomainEntry {
+                slot: wanted.slot,
+                generation: wanted.generation,
+                seat,
+                given: supervised.memory,
+                most_memory: wanted.most_memory,
+            },
             node: self.node().shared.node.start,
             cores,
             numbers: Vec::from_slice(wanted.cores).map_err(|_| Status::Invalid)?,

@@ -197,7 +197,8 @@ pub struct Node {
     pub cores: Vec<CoreEntry, MAX_CORES>,
     /// All memory, as the boot path left it.
     pub memory: Vec<MemoryRegion, MAX_REGIONS>,
-    /// The records of the usable regions' frames, one a region, in the order of the regions.
+    /// The records of the usable regions' frames, one a region, in the order of the regions; then
+    /// those of memory that the node may get later.
     pub words: Vec<Frames, MAX_REGIONS>,
     /// All of them.
     pub all_words: Frames,
@@ -259,7 +260,10 @@ impl Node {
         };
         let whole = |at: PhysAddr| at.is_aligned(PageSize::Small);
         let sound = frames.bytes != 0 && whole(frames.start) && whole(frames.end());
-        sound && self.memory.iter().any(inside)
+        // What a domain may get later, its managing core knows.
+        let later = |given: Frames| given.start <= frames.start && frames.end() <= given.end();
+        let is_later = self.domain.is_some_and(|it| later(it.given));
+        sound && (self.memory.iter().any(inside) || is_later)
     }
 
     /// The board, as every core sees it in its own space.

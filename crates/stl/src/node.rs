@@ -35,6 +35,14 @@ pub trait Node {
     /// management core.
     fn region(&self, index: u64) -> NodeFuture<Region>;
 
+    /// Gives up so many free collections of 2 MiB, which nobody has then: all of them, or none
+    /// (`NoMemory`). Waits for the management core.
+    fn give_up_memory(&self, collections: u64) -> NodeFuture<Vec<Grant>>;
+
+    /// This memory is the node's from now on; what is so already stays as it is. Waits for the
+    /// management core. `Invalid` (not in whole 2 MiB), `NotFound` (no memory that it can have).
+    fn get_memory(&self, grant: Grant) -> NodeFuture<()>;
+
     /// A zeroed frame, mapped on this core. Waits for the management core. Fails with `NoMemory`
     /// (no free collection of the size) or `NoTables`.
     fn allocate(&self, size: PageSize) -> NodeFuture<Box<dyn Frame>>;

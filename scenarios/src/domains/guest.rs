@@ -2,12 +2,15 @@
 //! says, also what is wrong.
 
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use nile_domain::{CELL, DomainId, Message};
+use nile_abi::PageSize;
+use nile_domain::{Act, CELL, DomainId, Managing, Message};
 use nile_kernel::Core;
 use nile_platform::{Misbehave, Outcome, SeatLink, Seated};
 use nile_services::ackermann::AckermannClient;
+use nile_services::domains::managing::{get, give_up};
 
 use crate::conduct::conducts;
 
@@ -31,6 +34,8 @@ pub enum Say {
     Write = 0xf4,
     /// How many words there are so in it.
     Find = 0xf5,
+    /// Write it into all free memory in pieces of 2 MiB; the answer is how many those are.
+    Fill = 0xf6,
 }
 
 /// What a domain writes that no other is to see.
@@ -54,29 +59,53 @@ pub fn start<M: Misbehave>(core: &Core<M>) {
     }
     let core = core.clone();
     core.clone().spawn(async move {
-        let Some(Seated { slot, seat, generation }) = core.machine().seated() else {
+        let Some(seated) = core.machine().seated() else {
             core.machine().log(format_args!("this node is no domain"));
             return core.finish(Outcome::Failure);
         };
-        let Ok(mut link) = seat.domain_end(generation) else { return };
+        let Ok(mut link) = seated.seat.domain_end(seated.generation) else { return };
         if let Err(status) = core.all_running().await {
             core.machine().log(format_args!("not all cores run: {status}"));
             return core.finish(Outcome::Failure);
         }
-        link.send(&Message::Hello.encode(DomainId { slot, generation }));
+        let mut managing = Managing::new([]);
+        managing.up();
         loop {
+            while let Some(act) = managing.take_act() {
+                carry_out(&core, &seated, &mut managing, &mut link, act).await;
+            }
             while let Ok(Some(message)) = link.receive() {
-                obey(&core, &mut link, message.payload()).await;
+                match Message::decode(message.payload()) {
+                    Ok((_, said)) => managing.heard(said),
+                    Err(_) => obey(&core, &mut link, message.payload()).await,
+                }
             }
             core.sleep(LOOK).await;
         }
     });
 }
 
-async fn obey<M: Misbehave>(core: &Core<M>, link: &mut SeatLink, cell: &[u8]) {
-    if let Ok((_, Message::Stop)) = Message::decode(cell) {
-        return core.finish(Outcome::Success);
+/// Does what domcon says, but for cores: those that it has, it keeps.
+async fn carry_out<M: Misbehave>(
+    core: &Core<M>,
+    seated: &Seated,
+    managing: &mut Managing,
+    link: &mut SeatLink,
+    act: Act,
+) {
+    match act {
+        Act::Send(message) => {
+            let id = DomainId { slot: seated.slot, generation: seated.generation };
+            link.send(&message.encode(id));
+        }
+        Act::Use(extent) => get(&core.stl(), seated, extent).await,
+        Act::Find(units) => managing.found(give_up(&core.stl(), seated, units).await),
+        Act::Stop => core.finish(Outcome::Success),
+        Act::Start(_) | Act::Leave(_) => {}
     }
+}
+
+async fn obey<M: Misbehave>(core: &Core<M>, link: &mut SeatLink, cell: &[u8]) {
     match cell {
         [kind, m, n, ..] if *kind == Say::Compute as u8 => {
             let answer = match AckermannClient::find(&core.stl()).await {
@@ -94,6 +123,10 @@ async fn obey<M: Misbehave>(core: &Core<M>, link: &mut SeatLink, cell: &[u8]) {
             let words = of_pool(core, *kind == Say::Write as u8);
             link.send(&Say::Answer.cell(&words.to_le_bytes()));
         }
+        [kind, ..] if *kind == Say::Fill as u8 => {
+            let pieces = fill(core).await;
+            link.send(&Say::Answer.cell(&pieces.to_le_bytes()));
+        }
         [kind, ..] if *kind == Say::Panic as u8 => panic!("the supervisor wants it"),
         [kind, ..] if *kind == Say::Hang as u8 => {
             core.machine().shut_out();
@@ -101,6 +134,23 @@ async fn obey<M: Misbehave>(core: &Core<M>, link: &mut SeatLink, cell: &[u8]) {
         }
         _ => {}
     }
+}
+
+/// Takes all memory that there is in pieces of 2 MiB, writes [`SECRET`] into it, and gives it back:
+/// how many pieces that were.
+async fn fill<M: Misbehave>(core: &Core<M>) -> u64 {
+    let mut pieces = Vec::new();
+    while let Ok(piece) = core.allocate(PageSize::Large).await {
+        piece.words().iter().for_each(|word| word.store(SECRET, Ordering::Relaxed));
+        pieces.push(piece);
+    }
+    let count = pieces.len() as u64;
+    for piece in pieces {
+        if let Err(status) = piece.release().await {
+            core.machine().log(format_args!("a piece of memory does not go: {status}"));
+        }
+    }
+    count
 }
 
 /// How many words of the free buffers of the node's pool are the secret, perhaps after it was

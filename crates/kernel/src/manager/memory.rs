@@ -8,6 +8,7 @@
 //! A core has a grant in one half of its tables: the kernel's, at an address that follows from the
 //! grant's own, or its package's (see `user`), where two packages of the core may have it.
 
+mod away;
 mod kept;
 mod pool;
 #[cfg(test)]

@@ -16,7 +16,7 @@ use nile_abi::{
 };
 use nile_package::Image;
 use nile_platform::samples::Sample;
-use nile_platform::{Cause, Domains, Machine, Manager, Outcome, Queue, Seated};
+use nile_platform::{Cause, Domains, Grant, Machine, Manager, Outcome, Queue, Seated};
 use nile_stl::LocalFuture;
 use nile_stl::node::{
     self, Buffer, CoreState, DeviceLine, DrivenInterface, Line, Member, Memory, Node, NodeFuture,
@@ -66,6 +66,16 @@ impl<M: Machine> Node for CoreHost<M> {
             let region = core.memory_region(index).await?;
             Ok(Region { start: region.start, bytes: region.bytes, usable: region.usable })
         })
+    }
+
+    fn give_up_memory(&self, collections: u64) -> NodeFuture<Vec<Grant>> {
+        let own = self.0.clone();
+        whole(&self.0, async move { own.give_up_memory(collections).await })
+    }
+
+    fn get_memory(&self, grant: Grant) -> NodeFuture<()> {
+        let own = self.0.clone();
+        whole(&self.0, async move { own.get_memory(grant).await })
     }
 
     fn allocate(&self, size: PageSize) -> NodeFuture<Box<dyn node::Frame>> {

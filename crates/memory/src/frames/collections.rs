@@ -22,6 +22,8 @@ pub(super) struct Collections<W> {
     free_larges: Vec<[u64; PIECES / 64]>,
     free: [u64; 3],
     used: [u64; 3],
+    /// 2 MiB collections that are not the node's.
+    away: u64,
 }
 
 impl<W: Words> Collections<W> {
@@ -43,6 +45,7 @@ impl<W: Words> Collections<W> {
             free_larges: vec![[0; PIECES / 64]; layout.huges()],
             free: [0; 3],
             used: [0; 3],
+            away: 0,
             record,
         };
         for huge in 0..layout.huges() {
@@ -76,6 +79,7 @@ impl<W: Words> Collections<W> {
                 self.used[PageSize::Large as usize] += 1;
                 usage[owner.index()].add(PageSize::Large);
             }
+            LargeState::Away if whole && !taken => self.away += 1,
             LargeState::Split if !taken => {
                 let free = self.record.count_free(large)?;
                 if whole && free == PIECES {
@@ -119,6 +123,43 @@ impl<W: Words> Collections<W> {
     /// How many pieces of `size` are handed out.
     pub(super) fn used_pieces(&self, size: PageSize) -> u64 {
         self.used[size as usize]
+    }
+
+    /// How many 2 MiB collections are not the node's.
+    pub(super) fn away(&self) -> u64 {
+        self.away
+    }
+
+    /// Sends wholly free 2 MiB collections that follow each other away, `most` at most: the first
+    /// one, and how many.
+    pub(super) fn send_away(&mut self, most: u64) -> Option<(PhysAddr, u64)> {
+        let first = self.free_large()?;
+        let last = self.layout().larges().min(first.saturating_add(most as usize));
+        let count = (first..last).take_while(|large| self.is_free_large(*large)).count();
+        (first..first + count).for_each(|large| self.set_away(large));
+        Some((self.layout().large_address(first), count as u64))
+    }
+
+    /// Sends a wholly free 2 MiB collection away: one store.
+    fn set_away(&mut self, large: usize) {
+        self.record.set_large(large, LargeState::Away);
+        self.unlist_large(large);
+        self.free[PageSize::Small as usize] -= PIECES as u64;
+        self.away += 1;
+    }
+
+    /// The 2 MiB collection at `address`, which is in the region, is free again if it was away: one
+    /// store. Whether it was.
+    pub(super) fn call_back(&mut self, address: PhysAddr) -> bool {
+        let large = self.layout().place(address).large;
+        if self.record.large(large).ok() != Some(LargeState::Away) {
+            return false;
+        }
+        self.record.set_large(large, LargeState::Free);
+        self.free[PageSize::Small as usize] += PIECES as u64;
+        self.away -= 1;
+        self.list_large(large);
+        true
     }
 
     /// How much a request of `size` would hurt: the free pieces of the collection it would be
@@ -207,7 +248,9 @@ impl<W: Words> Collections<W> {
     pub(super) fn is_free(&self, start: PhysAddr, frames: u64) -> bool {
         (0..frames).all(|frame| {
             let address = PhysAddr(start.0 + frame * PageSize::Small.bytes());
-            self.allocation(address).is_none()
+            let large = self.layout().place(address).large;
+            let is_away = self.record.large(large).ok() == Some(LargeState::Away);
+            !is_away && self.allocation(address).is_none()
         })
     }
 
@@ -272,6 +315,11 @@ impl<W: Words> Collections<W> {
         Some(huge * PIECES + index - first)
     }
 
+    fn is_free_large(&self, large: usize) -> bool {
+        let (huge, index) = self.layout().in_huge(large);
+        self.free_larges[huge][index / 64] >> (index % 64) & 1 != 0
+    }
+
     fn take_large(&mut self, large: usize, owner: CoreId) {
         self.record.set_large(large, LargeState::Whole(owner));
         self.unlist_large(large);
@@ -279,8 +327,7 @@ impl<W: Words> Collections<W> {
     }
 
     fn split_if_whole(&mut self, large: usize) {
-        let (huge, index) = self.layout().in_huge(large);
-        if self.free_larges[huge][index / 64] >> (index % 64) & 1 != 0 {
+        if self.is_free_large(large) {
             self.record.split(large);
             self.unlist_large(large);
             self.frames.set_free(large, PIECES);

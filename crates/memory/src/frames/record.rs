@@ -3,7 +3,8 @@
 //! ```text
 //! 4 words    header: magic, first byte, length in bytes, flags
 //! 1 word     per 1 GiB collection: 0, or handed out whole and to whom
-//! 1 word     per 2 MiB collection: wholly free, split into frames, or handed out whole and to whom
+//! 1 word     per 2 MiB collection: wholly free, split into frames, away, or handed out whole and to
+//!            whom
 //! 8 words    per 2 MiB collection: a bit per frame, set while it is handed out (or not there)
 //! 64 words   per 2 MiB collection: a byte per frame, the core that has it
 //! ```
@@ -153,6 +154,8 @@ pub(super) enum LargeState {
     Free,
     Split,
     Whole(CoreId),
+    /// It is not the node's now.
+    Away,
 }
 
 impl LargeState {
@@ -161,6 +164,7 @@ impl LargeState {
             LargeState::Free => 0,
             LargeState::Split => 1,
             LargeState::Whole(owner) => 2 | u64::from(owner.0) << 8,
+            LargeState::Away => 3,
         }
     }
 
@@ -168,6 +172,7 @@ impl LargeState {
         match word {
             0 => Ok(LargeState::Free),
             1 => Ok(LargeState::Split),
+            3 => Ok(LargeState::Away),
             _ => decode_owner(word).map(LargeState::Whole),
         }
     }

@@ -50,7 +50,7 @@ pub struct SizeCount {
 /// The node's memory in numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
-    /// Bytes that were put under the service's care and not removed.
+    /// Bytes that were put under the service's care, not removed, and not away.
     pub usable_bytes: u64,
     /// Bytes that can be handed out now; those of regions being drained cannot.
     pub free_bytes: u64,
@@ -77,7 +77,7 @@ pub struct RegionReport {
     pub start: PhysAddr,
     /// Its length in bytes.
     pub bytes: u64,
-    /// Bytes of it that are not handed out.
+    /// Bytes of it that are neither handed out nor away.
     pub free_bytes: u64,
     /// Whether nothing of it is handed out any more, so that it can be removed once empty.
     pub draining: bool,

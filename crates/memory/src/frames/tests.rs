@@ -1,5 +1,6 @@
 //! The service beside a naive model, after interruptions, and at its edges.
 
+mod away;
 mod interruption;
 mod model;
 mod random;
@@ -38,7 +39,7 @@ fn a_damaged_record_is_refused() {
         .iter()
         .position(|word| word.load(core::sync::atomic::Ordering::Relaxed) == 2 | 3 << 8);
     let state = &words[state.expect("the word of the piece")];
-    for damage in [3, 2 | 256 << 8, u64::MAX, 1 << 63] {
+    for damage in [4, 2 | 256 << 8, u64::MAX, 1 << 63] {
         state.store(damage, core::sync::atomic::Ordering::Relaxed);
         assert_eq!(memory.allocation(PhysAddr(LARGE)), None);
         assert_eq!(memory.free(PhysAddr(LARGE), PageSize::Large), Err(FreeError::NotAllocated));
